@@ -17,6 +17,7 @@ pub(crate) fn script(seed: u64, steps: usize) -> Script {
     let plan = PlanData::random(&mut dice);
     let mut author = Author {
         wanders: dice.percent(50),
+        changes: dice.percent(60),
         keys: keys(plan.levels).len(),
         newest: plan.clone(),
         uids: MAX_LIMITS as u32,
@@ -32,6 +33,8 @@ struct Author {
     dice: Dice,
     /// Whether the clock steps back at times.
     wanders: bool,
+    /// Whether limits change. Where they do not, stores go their faster ways all along.
+    changes: bool,
     keys: usize,
     newest: PlanData,
     /// How many limits there have been.
@@ -45,9 +48,9 @@ impl Author {
         match self.dice.below(100) {
             0..22 => Step::Pass(self.wait()),
             22..27 if self.wanders => Step::Back(self.step_back()),
-            27..30 => self.change(),
-            30..34 => self.change_own(),
-            34..39 => self.adapt(),
+            27..30 if self.changes => self.change(),
+            30..34 if self.changes => self.change_own(),
+            34..39 if self.changes => self.adapt(),
             _ => {
                 let key = self.dice.below(self.keys as u64) as usize;
                 let (key, deed) = self.deed(key);

@@ -104,9 +104,12 @@ impl Kind {
 
     /// Of the kinds that stores have faster ways for.
     fn plain(dice: &mut Dice) -> Self {
-        match dice.percent(50) {
-            true => Self::bucket(dice),
-            false => Self::slots(dice),
+        let (capacity, period) = (dice.between(1, 12), dice.between(1_000, 6_000));
+        match dice.below(8) {
+            0..4 => Self::bucket(dice),
+            4..6 => Self::slots(dice),
+            6 => Self::Window { capacity, period },
+            _ => Self::FirstUse { capacity, period },
         }
     }
 
@@ -211,7 +214,10 @@ impl LimitData {
     }
 
     fn is_plain(&self) -> bool {
-        let is_fast = matches!(self.kind, Kind::Bucket { .. } | Kind::Slots { .. });
+        let is_fast = matches!(
+            self.kind,
+            Kind::Bucket { .. } | Kind::Slots { .. } | Kind::Window { .. } | Kind::FirstUse { .. }
+        );
         is_fast && *self == Self::plain(self.kind, self.uid)
     }
 
