@@ -37,6 +37,7 @@ enum Standings {
 }
 
 impl Standings {
+    #[inline]
     fn at(&self, position: usize) -> Option<Standing> {
         match self {
             Self::Told(told) => *told.get(position)?,
@@ -200,6 +201,7 @@ impl Decision {
     }
 
     /// Where the limit called `name` stands after this step.
+    #[inline]
     #[must_use]
     pub fn standing(&self, name: &str) -> Option<Standing> {
         self.standings.at(self.position(name)?)

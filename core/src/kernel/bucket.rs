@@ -475,12 +475,42 @@ impl BucketLevel {
     }
 
     /// Where the bucket stood then.
+    #[inline]
     #[must_use]
     pub fn standing(&self) -> Standing {
-        let (bucket, level, at) = (self.bucket, self.level(), self.at);
-        if level == 0 {
-            return Standing::full(bucket.burst);
+        match (self.level, u64::try_from(self.bucket.brim())) {
+            ([0, 0], _) => Standing::full(self.bucket.burst),
+            ([level, 0], Ok(brim)) => self.standing_of(level, brim),
+            _ => self.wide_standing(),
         }
+    }
+
+    /// The same, where 64 bits suffice.
+    #[inline]
+    fn standing_of(&self, level: u64, brim: u64) -> Standing {
+        let Bucket {
+            drain,
+            weight,
+            burst,
+        } = self.bucket;
+        let remaining = brim.saturating_sub(level) / weight;
+        let next_level = brim.saturating_sub((remaining + 1).saturating_mul(weight));
+        let drained = |level: u64| self.at + Span::from_micros(level.div_ceil(drain));
+        Standing {
+            limit: burst,
+            remaining,
+            debt: match level.checked_sub(brim) {
+                None | Some(0) => 0,
+                Some(over) => amount::clamp(over.div_ceil(weight).into()),
+            },
+            replenish_at: Some(drained(level - next_level)),
+            full_at: Some(drained(level)),
+        }
+    }
+
+    #[cold]
+    fn wide_standing(&self) -> Standing {
+        let (bucket, level, at) = (self.bucket, self.level(), self.at);
         let (weight, remaining) = (u128::from(bucket.weight), self.remaining());
         let next = (u128::from(remaining) + 1) * weight;
         let next_level = bucket.brim().saturating_sub(next);
