@@ -8,17 +8,19 @@
 //! | `imports` | which file takes what from which |
 //! | `circles` | files that import each other |
 //! | `surface`, `members` | what a crate offers to others |
+//! | `names` | which of its names the glossary does not explain |
 //! | `page` | the table, and the picture |
 
 mod circles;
 mod imports;
 mod members;
+mod names;
 mod page;
 mod surface;
 mod tree;
 mod workspace;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -46,6 +48,10 @@ struct Args {
     /// if FILE says otherwise, and without it write FILE.
     #[arg(long, value_name = "FILE")]
     api: Option<PathBuf>,
+    /// With `--api` and `--check`: exit with 1 if the crate offers a name that this
+    /// glossary does not explain.
+    #[arg(long, value_name = "FILE", requires = "api")]
+    glossary: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -100,11 +106,7 @@ fn run(args: &Args) -> Result<bool, String> {
 }
 
 /// Writes what a crate offers, or compares it with what is written.
-fn api(
-    args: &Args,
-    packages: &[workspace::Package],
-    file: &std::path::Path,
-) -> Result<bool, String> {
+fn api(args: &Args, packages: &[workspace::Package], file: &Path) -> Result<bool, String> {
     let [name] = &args.crates[..] else {
         return Err("--api takes one CRATE".to_owned());
     };
@@ -117,8 +119,7 @@ fn api(
         written.map_err(|error| format!("cannot write {}: {error}", file.display()))?;
         return Ok(true);
     }
-    let known = std::fs::read_to_string(file)
-        .map_err(|error| format!("cannot read {}: {error}", file.display()))?;
+    let known = read(file)?;
     for (mark, one, other) in [("-", &known, &listing), ("+", &listing, &known)] {
         let others: std::collections::HashSet<_> = other.lines().collect();
         let lines = one.lines().filter(|line| !others.contains(line));
@@ -130,5 +131,25 @@ fn api(
             file.display()
         );
     }
-    Ok(known == listing)
+    let glossary = args.glossary.as_deref();
+    let is_explained = glossary.map_or(Ok(true), |glossary| is_explained(&listing, glossary))?;
+    Ok(known == listing && is_explained)
+}
+
+/// Whether the glossary explains every name; says which it does not.
+fn is_explained(listing: &str, glossary: &Path) -> Result<bool, String> {
+    let unexplained = names::unexplained(listing, &read(glossary)?);
+    for name in &unexplained {
+        eprintln!(
+            "no word of {0} explains the public name `{name}`: take a word of its first table, or add \
+             a line to its second, such as\n| `{name}` | what it is, in a few words |",
+            glossary.display()
+        );
+    }
+    Ok(unexplained.is_empty())
+}
+
+fn read(file: &Path) -> Result<String, String> {
+    std::fs::read_to_string(file)
+        .map_err(|error| format!("cannot read {}: {error}", file.display()))
 }
