@@ -8,12 +8,12 @@ use tidegate_store::sync::atomic::AtomicU64;
 use tidegate_store::{Plan, Store, TableBounds, key::MAX_LEVELS};
 
 use super::cooling::Cooling;
-use super::crowd::Crowd;
 use super::inner::{Inner, LimitSet, Metadata};
 use super::override_store::OverrideStore;
 use super::uid::{numbered, uid_in};
 use super::versions::Versions;
 use super::view::{View, lease_length};
+use super::waiters::Waiters;
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::limit::Limit;
@@ -274,7 +274,7 @@ impl Inner {
             version: AtomicU64::new(view.version()),
             view: ArcSwap::from_pointee(view),
             table,
-            crowd: Crowd::new(builder.waiting_bound()),
+            waiters: Waiters::new(builder.waiting_bound()),
             timer: Arc::new(builder.clock.clone()),
             clock: builder.clock,
             metadata: builder.metadata,

@@ -162,10 +162,10 @@ impl Inner {
             })?;
         adaptive.set(capacity);
         // In this order: who begins to wait looks whether one was set since it asked,
-        // after it has joined the crowd.
+        // after it has joined the waiters.
         self.versions.capacities.fetch_add(1, Ordering::SeqCst);
         drop(ledger);
-        if self.crowd.len() > 0 {
+        if self.waiters.len() > 0 {
             self.ask_again();
         }
         Ok(())

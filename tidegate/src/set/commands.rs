@@ -13,10 +13,10 @@ use tidegate_store::{
     Patience, Race, Reply, Seat, StoreError, StoreFuture, Terms, Verb,
 };
 
-use super::crowd::Visit;
 use super::ending::How;
 use super::inner::Inner;
 use super::view::{View, lease_length};
+use super::waiters::Waiter;
 use crate::admission::Admission;
 use crate::decision::Decision;
 use crate::error::Error;
@@ -330,7 +330,7 @@ struct Begun {
 /// A request that waits, if it must, from before its first ask to its answer.
 pub(super) struct Patient<'c> {
     patience: Patience,
-    visit: Visit<'c>,
+    visit: Waiter<'c>,
 }
 
 /// How a request for a lease waits.
@@ -541,7 +541,7 @@ impl Inner {
                 timer: Arc::clone(&self.timer),
                 seat: Seat::default(),
             };
-            let visit = self.crowd.visit(turn);
+            let visit = self.waiters.waiter(turn);
             Patient { patience, visit }
         });
         let grant = self.grant(key, request, None);

@@ -8,10 +8,10 @@ use tidegate_store::sync::atomic::AtomicU64;
 use tidegate_store::{Table, Timer};
 
 use super::cooling::Cooling;
-use super::crowd::Crowd;
 use super::override_store::OverrideStore;
 use super::versions::Versions;
 use super::view::View;
+use super::waiters::Waiters;
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::keep_alive::RenewalThread;
@@ -51,7 +51,7 @@ pub(crate) struct Inner {
     pub(crate) metadata: Metadata,
     pub(crate) counters: Counters,
     /// Who waits.
-    pub(crate) crowd: Crowd,
+    pub(crate) waiters: Waiters,
     /// Other processes use its store, too: what it holds is counted there.
     pub(crate) shared: bool,
     /// Two clocks measure its leases: the store's and this one.

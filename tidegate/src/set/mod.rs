@@ -10,7 +10,7 @@
 //! | [`Handle`] | the verbs for one key, without look-up |
 //! | `listing` | what a set holds, a page at a time |
 //! | `depth` | whether a key has as many levels as the set's keys |
-//! | `crowd` | those of this process who wait: bounded, and stopped together |
+//! | `waiters` | requests of this process that wait: bounded, and stopped together |
 //! | `versions` | what successive versions of the limits share |
 //! | `change` | limits added, replaced and removed while in use |
 //! | `overrides` | limits of some keys' own: set, removed, listed |
@@ -28,7 +28,6 @@ mod builder;
 mod change;
 mod commands;
 mod cooling;
-mod crowd;
 mod depth;
 mod ending;
 mod follow;
@@ -43,6 +42,7 @@ mod variants;
 mod verbs;
 mod versions;
 mod view;
+mod waiters;
 
 pub use builder::LimitSetBuilder;
 pub(crate) use commands::{Manner, Subject};

@@ -184,7 +184,7 @@ impl LimitSet {
     /// What it has decided so far.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
-        self.0.counters.read(self.0.crowd.len())
+        self.0.counters.read(self.0.waiters.len())
     }
 
     /// How often each limit has refused since the set was built, by name, the most
@@ -197,7 +197,7 @@ impl LimitSet {
 
     /// Answers everyone who waits with [`Error::Stopped`]: a server closes.
     pub fn stop_waiting(&self) {
-        self.0.crowd.stop_all();
+        self.0.waiters.stop_all();
     }
 
     /// Whether keys with fewer levels are let in from here on: a policy has changed.

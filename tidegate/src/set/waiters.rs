@@ -1,5 +1,5 @@
-//! Those of this process who wait for their turn at a set: how many they are, and how
-//! all of them are told that there will be none.
+//! The requests of this process that wait for their turn at a set: how many they are, and
+//! how all of them are told that there will be none.
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
@@ -12,7 +12,7 @@ use tidegate_store::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::error::Error;
 
 /// See the [module](self).
-pub(crate) struct Crowd {
+pub(crate) struct Waiters {
     state: Mutex<State>,
     /// How often all of them were stopped.
     stops: AtomicU64,
@@ -23,20 +23,20 @@ pub(crate) struct Crowd {
 #[derive(Default)]
 struct State {
     /// By turn; no waker until its future was polled.
-    members: HashMap<u128, Option<Waker>, foldhash::fast::RandomState>,
+    waiters: HashMap<u128, Option<Waker>, foldhash::fast::RandomState>,
 }
 
-/// One that may come to wait. It is one of the crowd from when it first waits on, also
-/// while it asks again, until this is dropped.
-pub(super) struct Visit<'c> {
-    crowd: &'c Crowd,
+/// A request that may come to wait. It is one of them from when it first waits on, also
+/// while it tries again, until this is dropped.
+pub(super) struct Waiter<'w> {
+    waiters: &'w Waiters,
     turn: u128,
-    /// How often others were stopped before it asked.
+    /// How often others were stopped before it came.
     stops: u64,
     has_joined: AtomicBool,
 }
 
-impl Crowd {
+impl Waiters {
     pub(super) fn new(most: usize) -> Self {
         Self {
             state: Mutex::default(),
@@ -46,23 +46,23 @@ impl Crowd {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.state.lock().members.len()
+        self.state.lock().waiters.len()
     }
 
-    /// Everyone is told that there will be no turn.
+    /// All of them are told that there will be no turn.
     pub(crate) fn stop_all(&self) {
         let mut state = self.state.lock();
         self.stops.fetch_add(1, Ordering::SeqCst);
-        let wakers = state.members.values_mut().filter_map(Option::take);
+        let wakers = state.waiters.values_mut().filter_map(Option::take);
         let woken: Vec<Waker> = wakers.collect();
         drop(state);
         woken.into_iter().for_each(Waker::wake);
     }
 
-    /// One is about to ask that is known by this turn.
-    pub(super) fn visit(&self, turn: u128) -> Visit<'_> {
-        Visit {
-            crowd: self,
+    /// One that is about to try, and is known by this turn.
+    pub(super) fn waiter(&self, turn: u128) -> Waiter<'_> {
+        Waiter {
+            waiters: self,
             turn,
             stops: self.stops.load(Ordering::SeqCst),
             has_joined: AtomicBool::new(false),
@@ -70,8 +70,8 @@ impl Crowd {
     }
 }
 
-impl Visit<'_> {
-    /// It is to wait: it is one of the crowd from here on, if it was not before.
+impl Waiter<'_> {
+    /// It is to wait: it is one of them from here on, if it was not before.
     ///
     /// # Errors
     /// [`Error::QueueFull`].
@@ -79,11 +79,11 @@ impl Visit<'_> {
         if self.has_joined.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let (mut state, most) = (self.crowd.state.lock(), self.crowd.most);
-        if state.members.len() >= most {
+        let (mut state, most) = (self.waiters.state.lock(), self.waiters.most);
+        if state.waiters.len() >= most {
             return Err(Error::QueueFull(most));
         }
-        state.members.insert(self.turn, None);
+        state.waiters.insert(self.turn, None);
         self.has_joined.store(true, Ordering::Relaxed);
         Ok(())
     }
@@ -109,18 +109,18 @@ impl Visit<'_> {
     }
 
     fn is_stopped(&self, waker: &Waker) -> bool {
-        let mut state = self.crowd.state.lock();
-        if let Some(known) = state.members.get_mut(&self.turn) {
+        let mut state = self.waiters.state.lock();
+        if let Some(known) = state.waiters.get_mut(&self.turn) {
             *known = Some(waker.clone());
         }
-        self.crowd.stops.load(Ordering::SeqCst) != self.stops
+        self.waiters.stops.load(Ordering::SeqCst) != self.stops
     }
 }
 
-impl Drop for Visit<'_> {
+impl Drop for Waiter<'_> {
     fn drop(&mut self) {
         if self.has_joined.load(Ordering::Relaxed) {
-            self.crowd.state.lock().members.remove(&self.turn);
+            self.waiters.state.lock().waiters.remove(&self.turn);
         }
     }
 }
