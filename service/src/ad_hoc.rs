@@ -16,9 +16,9 @@ use tidegate_store::{Select, Store};
 use tokio::runtime::Handle;
 
 use super::access::Caller;
-use super::backing::Backing;
 use super::denials::Denials;
 use super::error::ServiceError;
+use super::limiter::Limiter;
 use super::making::Making;
 use super::rate::Rate;
 use super::served::Served;
@@ -206,7 +206,7 @@ impl Maker {
         }
         Ok(Served::new(
             policy,
-            Backing::Set(builder.build()?),
+            Limiter::Set(builder.build()?),
             None,
             Arc::clone(&self.denials),
             // Nobody waits for one.

@@ -1,5 +1,5 @@
 //! One policy's verbs, counted, with its failure mode. Who decides, its limits or
-//! its pool, is `backing`'s to know.
+//! its pool, is `limiter`'s to know.
 
 use std::fmt;
 use std::future::Future;
@@ -11,12 +11,12 @@ use tidegate_store::{Count, StoreError};
 
 use super::access::Caller;
 use super::audit;
-use super::backing::Backing;
 use super::bounds;
 use super::denials::Denials;
 use super::error::{Kind, ServiceError, or_never};
 use super::finish::{Finish, Finished, Report};
 use super::jitter::Jitter;
+use super::limiter::Limiter;
 use super::meters::{Meters, Observed};
 use super::outlook::Outlook;
 use super::share::Share;
@@ -30,7 +30,7 @@ use tidegate_policy::{FailureMode, Policy};
 /// A policy in use.
 pub struct Served {
     policy: Policy,
-    backing: Backing,
+    limiter: Limiter,
     /// What decides while the store cannot tell, if the policy says so.
     share: Option<Share>,
     /// The words that come with the leases of a plain policy.
@@ -142,7 +142,7 @@ impl Ticket {
 impl Served {
     pub(super) fn new(
         policy: Policy,
-        backing: Backing,
+        limiter: Limiter,
         share: Option<Share>,
         denials: Arc<Denials>,
         longest_wait: Duration,
@@ -156,7 +156,7 @@ impl Served {
             jitter: policy.jitter.map(Jitter::new),
             metadata: Arc::new(policy.metadata.clone()),
             policy,
-            backing,
+            limiter,
             denials,
         }
     }
@@ -175,17 +175,17 @@ impl Served {
     /// Its limits; of a pool, those of its first member.
     #[must_use]
     pub fn set(&self) -> &LimitSet {
-        self.backing.set()
+        self.limiter.set()
     }
 
     /// Its limit sets: one, or one for each member of a pool.
     pub fn sets(&self) -> impl Iterator<Item = &LimitSet> {
-        self.backing.sets()
+        self.limiter.sets()
     }
 
     /// Those, and the sets that stand in for them.
     pub(super) fn every_set(&self) -> impl Iterator<Item = &LimitSet> {
-        let share = self.share.as_ref().map(|share| share.backing().sets());
+        let share = self.share.as_ref().map(|share| share.limiter().sets());
         self.sets().chain(share.into_iter().flatten())
     }
 
@@ -197,7 +197,7 @@ impl Served {
     /// The members of a pool, as they stand now; none of a plain policy.
     #[must_use]
     pub fn members(&self) -> &[Member] {
-        match self.backing.pool() {
+        match self.limiter.pool() {
             Some(pooled) => {
                 pooled.observe();
                 pooled.pool().members()
@@ -238,7 +238,7 @@ impl Served {
     /// How many asks wait now.
     #[must_use]
     pub fn waiting(&self) -> u64 {
-        self.backing.waiting()
+        self.limiter.waiting()
     }
 
     /// The name of the level at which the limit stands that refused.
@@ -256,8 +256,8 @@ impl Served {
         self.share.as_ref()
     }
 
-    pub(super) const fn backing(&self) -> &Backing {
-        &self.backing
+    pub(super) const fn limiter(&self) -> &Limiter {
+        &self.limiter
     }
 
     /// Takes what `ask` says, if it fits, without a lease.
@@ -271,7 +271,7 @@ impl Served {
     ) -> Pending<impl Future<Output = Result<Charge, ServiceError>> + Send> {
         let (key, ask) = (key.into(), ask.into());
         Pending::new(async move {
-            let decision = self.decide(self.backing.check(key, ask)).await;
+            let decision = self.decide(self.limiter.check(key, ask)).await;
             self.checked(key, ask, decision).await
         })
     }
@@ -282,7 +282,7 @@ impl Served {
         &self,
         items: &[(Key<'_>, Request<'_>)],
     ) -> Vec<Result<Charge, ServiceError>> {
-        let decisions = self.decide(self.backing.check_each(items)).await;
+        let decisions = self.decide(self.limiter.check_each(items)).await;
         let mut answers = Vec::with_capacity(items.len());
         for (&(key, ask), decision) in items.iter().zip(decisions) {
             answers.push(self.checked(key, ask, decision).await);
@@ -319,7 +319,7 @@ impl Served {
     ) -> Pending<impl Future<Output = Result<Charge, ServiceError>> + Send> {
         let (key, ask) = (key.into(), ask.into());
         Pending::new(async move {
-            let mut decision = self.decide(self.backing.debit(member, key, ask)).await;
+            let mut decision = self.decide(self.limiter.debit(member, key, ask)).await;
             if let Some(share) = self.share_for_error(&decision)
                 && let Some(by_share) = share.debit(member, key, ask).await
             {
@@ -373,7 +373,7 @@ impl Served {
     ) -> Pending<impl Future<Output = Result<Decision, ServiceError>> + Send> {
         let (key, ask) = (key.into(), ask.into());
         Pending::new(async move {
-            let decision = self.backing.peek(member, key, ask).await;
+            let decision = self.limiter.peek(member, key, ask).await;
             let decision = decision.map_err(ServiceError::from);
             spans::done(key.bytes(), decision.and_then(or_never))
         })
@@ -392,7 +392,7 @@ impl Served {
     ) -> Pending<impl Future<Output = Result<Vec<Outlook>, ServiceError>> + Send> {
         let (key, ask) = (key.into(), ask.into());
         Pending::new(async move {
-            let outlooks = self.backing.forecast(member, key, ask).await;
+            let outlooks = self.limiter.forecast(member, key, ask).await;
             let outlooks = outlooks.map_err(ServiceError::from);
             let outlooks = outlooks.and_then(|outlooks| self.within_limits(outlooks));
             spans::done(key.bytes(), outlooks)
@@ -433,8 +433,8 @@ impl Served {
             // Who says nothing does not wait.
             let ask = ask.within(ask.longest_wait().unwrap_or_default());
             let admission = match ask.is_patient() {
-                true => self.backing.acquire(key, ask).await,
-                false => self.decide(self.backing.acquire(key, ask)).await,
+                true => self.limiter.acquire(key, ask).await,
+                false => self.decide(self.limiter.acquire(key, ask)).await,
             };
             match admission {
                 Ok(Admission::Granted(lease)) => {
@@ -443,7 +443,7 @@ impl Served {
                     if lease.shadowed() {
                         self.meters.shadowed();
                     }
-                    Ok(Entry::Granted(self.ticket(&self.backing, lease, false)))
+                    Ok(Entry::Granted(self.ticket(&self.limiter, lease, false)))
                 }
                 Ok(Admission::Refused(decision)) => self.refusal(key, decision),
                 Err(error) => match self.share_for(&error) {
@@ -478,7 +478,7 @@ impl Served {
         match admission {
             Admission::Granted(lease) => {
                 self.admitted(key);
-                Ok(Entry::Granted(self.ticket(share.backing(), lease, true)))
+                Ok(Entry::Granted(self.ticket(share.limiter(), lease, true)))
             }
             Admission::Refused(decision) => self.refusal(key, decision),
         }
@@ -554,7 +554,7 @@ impl Served {
         Pending::new(async move {
             let ended = match bounds::cool_down(report.cool_down) {
                 Ok(()) => {
-                    let ended = self.by_holder(|backing| backing.finish(key, id, how, report));
+                    let ended = self.by_holder(|limiter| limiter.finish(key, id, how, report));
                     ended.await.map_err(ServiceError::from)
                 }
                 Err(error) => Err(error),
@@ -574,7 +574,7 @@ impl Served {
         ttl: Duration,
     ) -> Pending<impl Future<Output = Result<Timestamp, ServiceError>> + Send> {
         Pending::new(async move {
-            let renewed = self.by_holder(|backing| backing.renew(key, id, ttl)).await;
+            let renewed = self.by_holder(|limiter| limiter.renew(key, id, ttl)).await;
             spans::done(key.bytes(), renewed.map_err(ServiceError::from))
         })
     }
@@ -592,9 +592,9 @@ impl Served {
     ) -> Pending<impl Future<Output = Result<Decision, ServiceError>> + Send> {
         let to = to.into();
         Pending::new(async move {
-            let adjusted = self.by_holder(|backing| async move {
-                let decision = backing.adjust(key, id, to, overdraw).await?;
-                Ok(match self.is_by_share(backing) {
+            let adjusted = self.by_holder(|limiter| async move {
+                let decision = limiter.adjust(key, id, to, overdraw).await?;
+                Ok(match self.is_by_share(limiter) {
                     true => decision.mark_degraded(),
                     false => decision,
                 })
@@ -615,24 +615,24 @@ impl Served {
     /// are unknown to it): then the store is asked.
     async fn by_holder<'s, T, F: Future<Output = Result<T, Error>> + Send>(
         &'s self,
-        ask: impl Fn(&'s Backing) -> F + Send,
+        ask: impl Fn(&'s Limiter) -> F + Send,
     ) -> Result<T, Error> {
         let Some(share) = &self.share else {
-            return ask(&self.backing).await;
+            return ask(&self.limiter).await;
         };
-        let by_share = match ask(share.backing()).await {
+        let by_share = match ask(share.limiter()).await {
             Err(error) if !matches!(error, Error::Store(StoreError::LeaseEnded(_))) => error,
             ours => return ours,
         };
-        match ask(&self.backing).await {
+        match ask(&self.limiter).await {
             Err(Error::Store(StoreError::UnknownLease)) => Err(by_share),
             answer => answer,
         }
     }
 
-    fn is_by_share(&self, backing: &Backing) -> bool {
+    fn is_by_share(&self, limiter: &Limiter) -> bool {
         let share = self.share.as_ref();
-        share.is_some_and(|share| std::ptr::eq(share.backing(), backing))
+        share.is_some_and(|share| std::ptr::eq(share.limiter(), limiter))
     }
 
     /// Forgets a key; `caller` is noted.
@@ -645,7 +645,7 @@ impl Served {
         key: Key<'_>,
     ) -> Pending<impl Future<Output = Result<(), ServiceError>> + Send> {
         Pending::new(async move {
-            let reset = self.backing.reset(key).await;
+            let reset = self.limiter.reset(key).await;
             spans::done(key.bytes(), reset.map_err(ServiceError::from))?;
             let key = String::from_utf8_lossy(key.bytes());
             audit::note(
@@ -660,7 +660,7 @@ impl Served {
     /// The time by its clock.
     #[must_use]
     pub fn now(&self) -> Timestamp {
-        self.backing.set().now()
+        self.limiter.set().now()
     }
 
     /// Brings what is measured up to date.
@@ -679,8 +679,8 @@ impl Served {
         self.meters.gone();
     }
 
-    fn ticket(&self, backing: &Backing, lease: Lease, degraded: bool) -> Ticket {
-        let metadata = match backing.pool() {
+    fn ticket(&self, limiter: &Limiter, lease: Lease, degraded: bool) -> Ticket {
+        let metadata = match limiter.pool() {
             Some(pooled) => pooled.hand_out(&lease),
             None => None,
         };
@@ -690,9 +690,9 @@ impl Served {
     /// Gives back a lease that nobody was told of: nobody waits for the answer.
     pub(super) fn cancel_unseen(&self, key: Key<'_>, id: LeaseId) {
         if let Some(share) = &self.share {
-            share.backing().cancel_unseen(key, id);
+            share.limiter().cancel_unseen(key, id);
         }
-        self.backing.cancel_unseen(key, id);
+        self.limiter.cancel_unseen(key, id);
     }
 
     /// Decides, and measures some of the times how long it took.

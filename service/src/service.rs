@@ -17,10 +17,10 @@ use tidegate_store::{
 use super::access::{Caller, Credentials};
 use super::ad_hoc::AdHoc;
 use super::audit;
-use super::backing::Backing;
 use super::change::{self, Change};
 use super::denials::{Denials, Frequent, Watcher};
 use super::error::{ServiceError, cut};
+use super::limiter::Limiter;
 use super::meters;
 use super::overrides::{self, OWNER, Place, Stored};
 use super::pooled::Pooled;
@@ -422,18 +422,18 @@ impl Service {
     /// A policy in use, which goes on where `before` stands.
     fn served(&self, policy: &Policy, before: Option<&Served>) -> Result<Arc<Served>, Error> {
         let before = before.filter(|served| served.policy().levels == policy.levels);
-        let backing = self.backing(policy, before.map(Served::backing), self.0.store.as_ref())?;
+        let limiter = self.limiter(policy, before.map(Served::limiter), self.0.store.as_ref())?;
         let share = match policy.failure_mode {
             FailureMode::Share(percent) => {
-                let before = before.and_then(Served::share).map(Share::backing);
-                Some(Share::new(percent, self.backing(policy, before, None)?))
+                let before = before.and_then(Served::share).map(Share::limiter);
+                Some(Share::new(percent, self.limiter(policy, before, None)?))
             }
             _ => None,
         };
         let denials = Arc::clone(&self.0.denials);
         Ok(Arc::new(Served::new(
             policy.clone(),
-            backing,
+            limiter,
             share,
             denials,
             self.0.longest_wait,
@@ -441,18 +441,18 @@ impl Service {
     }
 
     /// What decides, in `store` or in this process; what was there before goes on.
-    fn backing(
+    fn limiter(
         &self,
         policy: &Policy,
-        before: Option<&Backing>,
+        before: Option<&Limiter>,
         store: Option<&Arc<dyn Store>>,
-    ) -> Result<Backing, Error> {
+    ) -> Result<Limiter, Error> {
         if !policy.is_pool() {
-            let known = before.and_then(Backing::plain).cloned();
+            let known = before.and_then(Limiter::plain).cloned();
             let set = known.map_or_else(|| self.set(policy, None, store), Ok)?;
-            return Ok(Backing::Set(set));
+            return Ok(Limiter::Set(set));
         }
-        let before = before.and_then(Backing::pool);
+        let before = before.and_then(Limiter::pool);
         let set = |member: &PolicyMember| {
             let known = before.and_then(|pooled| pooled.pool().member(&member.name));
             match known {
@@ -461,7 +461,7 @@ impl Service {
             }
         };
         let sets = policy.members.iter().map(set).collect::<Result<_, _>>()?;
-        Ok(Backing::Pool(Pooled::new(policy, sets, before)?))
+        Ok(Limiter::Pool(Pooled::new(policy, sets, before)?))
     }
 
     /// The limits of a plain policy, or of one member.

@@ -7,23 +7,23 @@
 
 use std::sync::Arc;
 
-use super::backing::Backing;
+use super::limiter::Limiter;
 use tidegate::{Admission, Decision, Error, Key, Limit, Overrides, Request};
 
 /// A share of a policy's limits, beside its store.
 pub(super) struct Share {
     percent: u8,
-    backing: Backing,
+    limiter: Limiter,
 }
 
 impl Share {
-    /// One of `percent`, which `backing` keeps in this process.
-    pub(super) const fn new(percent: u8, backing: Backing) -> Self {
-        Self { percent, backing }
+    /// One of `percent`, which `limiter` keeps in this process.
+    pub(super) const fn new(percent: u8, limiter: Limiter) -> Self {
+        Self { percent, limiter }
     }
 
-    pub(super) const fn backing(&self) -> &Backing {
-        &self.backing
+    pub(super) const fn limiter(&self) -> &Limiter {
+        &self.limiter
     }
 
     /// Goes over to shares of what the `nth` set of the policy has now.
@@ -33,7 +33,7 @@ impl Share {
         limits: &[Limit],
         given: &Overrides,
     ) -> Result<(), Error> {
-        let Some(set) = self.backing.sets().nth(nth) else {
+        let Some(set) = self.limiter.sets().nth(nth) else {
             return Ok(());
         };
         let given = given.iter().map(|(key, own)| {
@@ -46,7 +46,7 @@ impl Share {
     /// The same for what one key was given.
     pub(super) fn govern_key(&self, entity: &[u8], given: Option<&[Limit]>) {
         let given = given.map(|own| Arc::<[Limit]>::from(self.of(own)));
-        for set in self.backing.sets() {
+        for set in self.limiter.sets() {
             // What cannot be said of this key here is said of no key.
             let _ = set.give(entity, given.clone());
         }
@@ -59,7 +59,7 @@ impl Share {
 
     /// Nothing, where it cannot tell either: then the store's error stands.
     pub(super) async fn check(&self, key: Key<'_>, ask: Request<'_>) -> Option<Decision> {
-        let decision = self.backing.check(key, ask).await.ok()?;
+        let decision = self.limiter.check(key, ask).await.ok()?;
         is_of_share(&decision).then(|| decision.mark_degraded())
     }
 
@@ -69,12 +69,12 @@ impl Share {
         key: Key<'_>,
         ask: Request<'_>,
     ) -> Option<Decision> {
-        let decision = self.backing.debit(member, key, ask).await.ok()?;
+        let decision = self.limiter.debit(member, key, ask).await.ok()?;
         Some(decision.mark_degraded())
     }
 
     pub(super) async fn acquire(&self, key: Key<'_>, ask: Request<'_>) -> Option<Admission> {
-        Some(match self.backing.acquire(key, ask).await.ok()? {
+        Some(match self.limiter.acquire(key, ask).await.ok()? {
             Admission::Refused(decision) if !is_of_share(&decision) => return None,
             Admission::Refused(decision) => Admission::Refused(decision.mark_degraded()),
             granted => granted,

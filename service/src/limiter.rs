@@ -11,12 +11,12 @@ use super::pooled::Pooled;
 use tidegate::{Admission, Decision, Error, Key, LeaseId, LimitSet, Request};
 
 /// A policy's limits, or its pool.
-pub(super) enum Backing {
+pub(super) enum Limiter {
     Set(LimitSet),
     Pool(Pooled),
 }
 
-impl Backing {
+impl Limiter {
     pub(super) async fn check(&self, key: Key<'_>, ask: Request<'_>) -> Result<Decision, Error> {
         match self {
             Self::Set(set) => set.check(key, ask).await,
