@@ -8,7 +8,7 @@ use tidegate_store::Page;
 use super::error::ServiceError;
 use super::finish::Finished;
 use super::listing::HeldTicket;
-use super::outlook::Outlook;
+use super::member_forecast::MemberForecast;
 use super::overrides::Level;
 use super::served::{Charge, Entry, Served};
 use super::told::Told;
@@ -27,7 +27,7 @@ pub enum Answer {
     /// What would be decided, and the limits whose numbers are an override's: to a peek.
     Foretold(Decided, Vec<(String, Level)>),
     /// What fits, and whether that is of one set of limits (`true`) or of a pool's members.
-    Foreseen(Arc<Served>, Vec<Outlook>, bool),
+    Forecast(Arc<Served>, Vec<MemberForecast>, bool),
     /// A lease, or why not; one that is to be given back unless it is delivered.
     Acquired(Arc<Served>, Entry, Option<Arc<Undelivered>>),
     /// How a lease has ended.

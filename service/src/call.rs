@@ -176,10 +176,10 @@ impl Service {
                 let in_units = served.in_units(&question.amounts)?;
                 let ask = question.ask(&served, &in_units)?;
                 let forecast = served.forecast(question.member, question.key, ask);
-                let outlooks = forecast.await?;
+                let forecasts = forecast.await?;
                 // Of a pool as a whole, one may be all that could serve the request.
                 let is_one = question.member.is_some() || !served.policy().is_pool();
-                Ok(Answer::Foreseen(served, outlooks, is_one))
+                Ok(Answer::Forecast(served, forecasts, is_one))
             }
             Call::Acquire(question, terms) => self.acquire(caller, &question, terms).await,
             Call::Settle(of, report, used) => {

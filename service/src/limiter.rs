@@ -6,7 +6,7 @@ use tidegate_core::Timestamp;
 use tidegate_store::StoreError;
 
 use super::finish::{Finish, Finished, Report, adjust, finish};
-use super::outlook::Outlook;
+use super::member_forecast::MemberForecast;
 use super::pooled::Pooled;
 use tidegate::{Admission, Decision, Error, Key, LeaseId, LimitSet, Request};
 
@@ -84,9 +84,9 @@ impl Limiter {
         member: Option<&str>,
         key: Key<'_>,
         ask: Request<'_>,
-    ) -> Result<Vec<Outlook>, Error> {
+    ) -> Result<Vec<MemberForecast>, Error> {
         match (self.one(member)?, self) {
-            (Some(set), _) | (None, Self::Set(set)) => Ok(vec![Outlook {
+            (Some(set), _) | (None, Self::Set(set)) => Ok(vec![MemberForecast {
                 member: member.map(str::to_owned),
                 limits: set.forecast(key, ask).await?,
             }]),

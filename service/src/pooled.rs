@@ -10,7 +10,7 @@ use tidegate_store::StoreError;
 
 use super::finish::{Finish, Finished, Report, adjust, finish};
 use super::held::Held;
-use super::outlook::Outlook;
+use super::member_forecast::MemberForecast;
 use tidegate::{
     Decision, Error, Key, Lease, LeaseId, LimitPool, LimitSet, Member, Metadata, Outcome, Request,
 };
@@ -84,12 +84,12 @@ impl Pooled {
         &self,
         key: Key<'_>,
         ask: Request<'_>,
-    ) -> Result<Vec<Outlook>, Error> {
-        let mut outlooks = Vec::new();
+    ) -> Result<Vec<MemberForecast>, Error> {
+        let mut forecasts = Vec::new();
         let mut failed = None;
         for member in self.pool.members() {
             match member.set().forecast(key, ask).await {
-                Ok(limits) => outlooks.push(Outlook {
+                Ok(limits) => forecasts.push(MemberForecast {
                     member: Some(member.name().to_owned()),
                     limits,
                 }),
@@ -97,8 +97,8 @@ impl Pooled {
             }
         }
         match failed {
-            Some(error) if outlooks.is_empty() => Err(error),
-            _ => Ok(outlooks),
+            Some(error) if forecasts.is_empty() => Err(error),
+            _ => Ok(forecasts),
         }
     }
 

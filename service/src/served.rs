@@ -17,8 +17,8 @@ use super::error::{Kind, ServiceError, or_never};
 use super::finish::{Finish, Finished, Report};
 use super::jitter::Jitter;
 use super::limiter::Limiter;
+use super::member_forecast::MemberForecast;
 use super::meters::{Meters, Observed};
-use super::outlook::Outlook;
 use super::share::Share;
 use super::spans;
 use tidegate::{
@@ -389,13 +389,13 @@ impl Served {
         member: Option<&str>,
         key: impl Into<Key<'k>>,
         ask: impl Into<Request<'a>>,
-    ) -> Pending<impl Future<Output = Result<Vec<Outlook>, ServiceError>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Vec<MemberForecast>, ServiceError>> + Send> {
         let (key, ask) = (key.into(), ask.into());
         Pending::new(async move {
-            let outlooks = self.limiter.forecast(member, key, ask).await;
-            let outlooks = outlooks.map_err(ServiceError::from);
-            let outlooks = outlooks.and_then(|outlooks| self.within_limits(outlooks));
-            spans::done(key.bytes(), outlooks)
+            let forecasts = self.limiter.forecast(member, key, ask).await;
+            let forecasts = forecasts.map_err(ServiceError::from);
+            let forecasts = forecasts.and_then(|forecasts| self.within_limits(forecasts));
+            spans::done(key.bytes(), forecasts)
         })
     }
 
@@ -403,15 +403,18 @@ impl Served {
     ///
     /// # Errors
     /// [`ServiceError::Never`], if there is none.
-    fn within_limits(&self, mut outlooks: Vec<Outlook>) -> Result<Vec<Outlook>, ServiceError> {
-        let never = outlooks.iter().find_map(Outlook::never);
-        outlooks.retain(|outlook| outlook.never().is_none());
+    fn within_limits(
+        &self,
+        mut forecasts: Vec<MemberForecast>,
+    ) -> Result<Vec<MemberForecast>, ServiceError> {
+        let never = forecasts.iter().find_map(MemberForecast::never);
+        forecasts.retain(|foreseen| foreseen.never().is_none());
         match never {
-            Some((limit, most)) if outlooks.is_empty() => Err(ServiceError::Never {
+            Some((limit, most)) if forecasts.is_empty() => Err(ServiceError::Never {
                 limit: limit.clone(),
                 most: self.unit(&limit).show(most).to_string(),
             }),
-            _ => Ok(outlooks),
+            _ => Ok(forecasts),
         }
     }
 

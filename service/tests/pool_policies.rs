@@ -165,9 +165,9 @@ fn a_forecast_is_given_for_each_member_or_for_one() {
         .wait()
         .unwrap();
     let all = chat.forecast(None, "k", &[("rpm", 1)]).wait().unwrap();
-    let spendable = |outlook: &tidegate_service::Outlook| {
-        let rpm = outlook.limits.iter().find(|(name, _)| name == "rpm");
-        (outlook.member.clone().unwrap(), rpm.unwrap().1.spendable)
+    let spendable = |foreseen: &tidegate_service::MemberForecast| {
+        let rpm = foreseen.limits.iter().find(|(name, _)| name == "rpm");
+        (foreseen.member.clone().unwrap(), rpm.unwrap().1.spendable)
     };
     let told: Vec<_> = all.iter().map(spendable).collect();
     assert_eq!(told, [("eu".into(), 1), ("us".into(), 2)]);

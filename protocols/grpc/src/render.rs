@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use tidegate::{Limit, ListedKey, Metadata, Span, Unit, Verdict};
-use tidegate_service::{Answer, Entry, Finished, HeldTicket, Outlook, Served, Ticket, Told};
+use tidegate_service::{Answer, Entry, Finished, HeldTicket, MemberForecast, Served, Ticket, Told};
 
 use crate::error::problem;
 use crate::{overrides, proto};
@@ -48,21 +48,21 @@ pub fn acquired(served: &Served, entry: &Entry) -> proto::AcquireResponse {
 
 /// What fits, by limit, or by that for each member of a pool.
 pub fn forecast(answer: Answer) -> Option<proto::ForecastResponse> {
-    let Answer::Foreseen(_, outlooks, is_one) = answer else {
+    let Answer::Forecast(_, forecasts, is_one) = answer else {
         return None;
     };
-    let limits = |outlook: &Outlook| {
-        let limits = outlook.limits.iter();
+    let limits = |member: &MemberForecast| {
+        let limits = member.limits.iter();
         limits
             .map(|(name, one)| (name.clone(), foreseen(one)))
             .collect()
     };
-    let (limits, members) = match &outlooks[..] {
+    let (limits, members) = match &forecasts[..] {
         [one] if is_one => (limits(one), HashMap::new()),
         several => {
-            let members = several.iter().map(|outlook| {
-                let name = outlook.member.clone().unwrap_or_default();
-                let limits = limits(outlook);
+            let members = several.iter().map(|member| {
+                let name = member.member.clone().unwrap_or_default();
+                let limits = limits(member);
                 (name, proto::MemberForecast { limits })
             });
             (HashMap::new(), members.collect())

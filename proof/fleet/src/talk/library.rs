@@ -117,7 +117,7 @@ impl Library {
                     .forecast(member, key, ask)
                     .wait()?
                     .iter()
-                    .flat_map(|outlook| &outlook.limits)
+                    .flat_map(|foreseen| &foreseen.limits)
                 {
                     answer.fact(format!("{name}.spendable"), forecast.spendable);
                     answer.fact(format!("{name}.limit"), forecast.standing.limit);

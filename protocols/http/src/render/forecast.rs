@@ -2,23 +2,23 @@
 
 use serde::{Serialize, Serializer};
 use tidegate::{Forecast, Unit, Verdict};
-use tidegate_service::{Outlook, Served};
+use tidegate_service::{MemberForecast, Served};
 
 use super::answer::Stand;
 use super::instant::Instant;
 
 /// What fits: by limit, or by limit for each member of a pool.
 #[derive(Serialize)]
-pub(crate) struct Foreseen<'a> {
+pub(crate) struct ForecastBody<'a> {
     limits: Forecasts<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     members: Option<Members<'a>>,
 }
 
-impl<'a> Foreseen<'a> {
+impl<'a> ForecastBody<'a> {
     /// Of one set of limits if `is_one`, else of a pool's members.
-    pub(crate) fn of(served: &'a Served, outlooks: &'a [Outlook], is_one: bool) -> Self {
-        match outlooks {
+    pub(crate) fn of(served: &'a Served, forecasts: &'a [MemberForecast], is_one: bool) -> Self {
+        match forecasts {
             [one] if is_one => Self {
                 limits: Forecasts(served, &one.limits),
                 members: None,
@@ -31,7 +31,7 @@ impl<'a> Foreseen<'a> {
     }
 }
 
-struct Members<'a>(&'a Served, &'a [Outlook]);
+struct Members<'a>(&'a Served, &'a [MemberForecast]);
 
 #[derive(Serialize)]
 struct ForMember<'a> {
@@ -40,10 +40,10 @@ struct ForMember<'a> {
 
 impl Serialize for Members<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.1.iter().map(|outlook| {
-            let limits = Forecasts(self.0, &outlook.limits);
+        serializer.collect_map(self.1.iter().map(|foreseen| {
+            let limits = Forecasts(self.0, &foreseen.limits);
             (
-                outlook.member.as_deref().unwrap_or_default(),
+                foreseen.member.as_deref().unwrap_or_default(),
                 ForMember { limits },
             )
         }))

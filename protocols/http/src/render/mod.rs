@@ -22,7 +22,7 @@ use tidegate_service::{Answer, Entry, Told};
 
 use answer::{Many, json};
 use ended::{Ended, Renewed};
-use forecast::Foreseen;
+use forecast::ForecastBody;
 use headers::Style;
 use instant::Instant;
 use listing::{Keys, Leases};
@@ -38,8 +38,8 @@ pub(crate) fn render(answer: Answer, style: Style) -> Response {
             answer::foretold(&decided.told(), overridden, style)
         }
         Answer::Many(answers) => json(ok, &Many::from(&answers[..])),
-        Answer::Foreseen(served, outlooks, is_one) => {
-            json(ok, &Foreseen::of(served, outlooks, *is_one))
+        Answer::Forecast(served, forecasts, is_one) => {
+            json(ok, &ForecastBody::of(served, forecasts, *is_one))
         }
         Answer::Acquired(served, entry, lease) => {
             let told = Told::entered(served, entry);

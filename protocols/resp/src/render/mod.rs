@@ -10,7 +10,7 @@ pub(crate) mod facts;
 pub(crate) mod reply;
 
 use tidegate::{ListedKey, Page, Timestamp};
-use tidegate_service::{Answer, Entry, Finished, HeldTicket, Outlook, Served, Ticket, Told};
+use tidegate_service::{Answer, Entry, Finished, HeldTicket, MemberForecast, Served, Ticket, Told};
 
 use crate::error::Fault;
 use reply::Replies;
@@ -36,7 +36,9 @@ pub(crate) fn render(replies: &mut Replies, answer: &Answer) {
                 }
             });
         }
-        Answer::Foreseen(served, outlooks, is_one) => forecast(replies, served, outlooks, *is_one),
+        Answer::Forecast(served, forecasts, is_one) => {
+            forecast(replies, served, forecasts, *is_one)
+        }
         Answer::Acquired(served, entry, _) => acquired(replies, served, entry),
         Answer::Finished(served, finished) => self::finished(replies, served, finished),
         Answer::Renewed(at) => {
@@ -66,24 +68,24 @@ fn decided(replies: &mut Replies, told: &Told<'_>) {
 
 /// By limit: how many such requests fit, when one does, and the standing. For a pool
 /// as a whole, that by member.
-fn forecast(replies: &mut Replies, served: &Served, outlooks: &[Outlook], is_one: bool) {
+fn forecast(replies: &mut Replies, served: &Served, forecasts: &[MemberForecast], is_one: bool) {
     if is_one {
-        outlooks
+        forecasts
             .iter()
-            .for_each(|one| outlook(replies, served, one));
+            .for_each(|one| member_forecast(replies, served, one));
         return;
     }
-    replies.map(outlooks.len());
-    for one in outlooks {
+    replies.map(forecasts.len());
+    for one in forecasts {
         replies.text(one.member.as_deref().unwrap_or_default());
-        outlook(replies, served, one);
+        member_forecast(replies, served, one);
     }
 }
 
-fn outlook(replies: &mut Replies, served: &Served, outlook: &Outlook) {
+fn member_forecast(replies: &mut Replies, served: &Served, foreseen: &MemberForecast) {
     let now = served.now();
-    replies.map(outlook.limits.len());
-    for (name, forecast) in &outlook.limits {
+    replies.map(foreseen.limits.len());
+    for (name, forecast) in &foreseen.limits {
         replies.text(name);
         replies.map(7);
         replies.text("spendable");
