@@ -7,7 +7,7 @@ use tidegate_store::Page;
 
 use super::error::ServiceError;
 use super::finish::Finished;
-use super::listing::HeldTicket;
+use super::listing::PublicLease;
 use super::member_forecast::MemberForecast;
 use super::overrides::Level;
 use super::served::{Charge, Entry, Served};
@@ -39,7 +39,7 @@ pub enum Answer {
     /// Keys, and where the next page begins.
     Keys(Arc<Served>, Page<ListedKey>),
     /// Leases, and where the next page begins.
-    Leases(Arc<Served>, Page<HeldTicket>),
+    Leases(Arc<Served>, Page<PublicLease>),
 }
 
 /// A decision, and whose.

@@ -16,7 +16,7 @@
 //! | [`bounds`], [`Field`] | what every request is held to, by the names of its parts |
 //! | [`ServiceError`], [`Kind`] | why not, in terms that every protocol can say |
 //! | [`Denial`], [`Frequent`] | who is refused, as it happens and most often |
-//! | [`HeldTicket`], [`LeaseHandle`] | what is held, for those who do not hold it |
+//! | [`PublicLease`], [`LeaseHandle`] | what is held, for those who do not hold it |
 //! | [`audit`] | who changed what |
 //! | [`Place`], [`Placed`], [`Pending`] | overrides stored at four levels |
 //! | [`Undelivered`] | a lease that nobody was told of, given back |
@@ -69,14 +69,14 @@ pub use denials::{Denial, Frequent, Watcher};
 pub use error::{Kind, ServiceError};
 pub use field::Field;
 pub use finish::{Finish, Finished, Report};
-pub use listing::{HeldTicket, LeaseHandle, NoHandle};
+pub use listing::{LeaseHandle, NoHandle, PublicLease};
 pub use many::{Check, Checked, check_many};
 pub use member_forecast::MemberForecast;
 pub use meters::count_timeout;
 pub use overrides::{Level, LimitFault, Pending, Place, Placed, Setting, read_limits, settings_of};
 pub use rate::{LIMIT as AD_HOC_LIMIT, POLICY as AD_HOC_POLICY, Rate};
 pub use rated::Rated;
-pub use served::{Charge, Entry, Served, Ticket};
+pub use served::{Charge, Entry, GrantedLease, Served};
 pub use service::{Service, ServiceBuilder};
 pub use sort::Sort;
 pub use spans::RequestSpan;

@@ -29,7 +29,7 @@ pub struct LeaseHandle(u64);
 /// A lease that somebody holds.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub struct HeldTicket {
+pub struct PublicLease {
     /// Whose it is.
     pub key: Vec<u8>,
     /// The pool's member that gave it.
@@ -96,7 +96,7 @@ impl LeaseHandle {
     }
 }
 
-impl HeldTicket {
+impl PublicLease {
     fn of(lease: ListedLease, member: Option<&Member>) -> Self {
         Self {
             member: member.map(|member| member.name().to_owned()),
@@ -143,11 +143,11 @@ impl Served {
     pub fn list_leases(
         &self,
         page: PageOf<'_>,
-    ) -> Pending<impl Future<Output = Result<Page<HeldTicket>, ServiceError>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Page<PublicLease>, ServiceError>> + Send> {
         Pending::new(async move {
             let Page { items, next } = self.listed_leases(page).await?;
             let items = items.into_iter();
-            let held = items.map(|(lease, member)| HeldTicket::of(lease, member.as_ref()));
+            let held = items.map(|(lease, member)| PublicLease::of(lease, member.as_ref()));
             Ok(Page {
                 items: held.collect(),
                 next,

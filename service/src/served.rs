@@ -59,7 +59,7 @@ pub enum Charge {
 #[derive(Clone, Debug)]
 pub enum Entry {
     /// Yes.
-    Granted(Ticket),
+    Granted(GrantedLease),
     /// Not now.
     Refused(Decision),
     /// The store could not tell; admitted without a lease, as the policy's
@@ -70,7 +70,7 @@ pub enum Entry {
 /// A lease that is held elsewhere: by whoever knows its id.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Ticket {
+pub struct GrantedLease {
     /// What settles it.
     pub id: LeaseId,
     /// Larger than that of every earlier lease on the same slots; 0 without.
@@ -91,7 +91,7 @@ pub struct Ticket {
     decision: Option<Box<Decision>>,
 }
 
-impl Ticket {
+impl GrantedLease {
     /// The member of a pool that gave it.
     #[must_use]
     pub fn member(&self) -> Option<&str> {
@@ -122,7 +122,7 @@ impl Charge {
     }
 }
 
-impl Ticket {
+impl GrantedLease {
     fn new(lease: Lease, metadata: &Arc<Metadata>, degraded: bool) -> Self {
         Self {
             degraded,
@@ -446,7 +446,7 @@ impl Served {
                     if lease.shadowed() {
                         self.meters.shadowed();
                     }
-                    Ok(Entry::Granted(self.ticket(&self.limiter, lease, false)))
+                    Ok(Entry::Granted(self.granted(&self.limiter, lease, false)))
                 }
                 Ok(Admission::Refused(decision)) => self.refusal(key, decision),
                 Err(error) => match self.share_for(&error) {
@@ -481,7 +481,7 @@ impl Served {
         match admission {
             Admission::Granted(lease) => {
                 self.admitted(key);
-                Ok(Entry::Granted(self.ticket(share.limiter(), lease, true)))
+                Ok(Entry::Granted(self.granted(share.limiter(), lease, true)))
             }
             Admission::Refused(decision) => self.refusal(key, decision),
         }
@@ -682,12 +682,12 @@ impl Served {
         self.meters.gone();
     }
 
-    fn ticket(&self, limiter: &Limiter, lease: Lease, degraded: bool) -> Ticket {
+    fn granted(&self, limiter: &Limiter, lease: Lease, degraded: bool) -> GrantedLease {
         let metadata = match limiter.pool() {
             Some(pooled) => pooled.hand_out(&lease),
             None => None,
         };
-        Ticket::new(lease, metadata.unwrap_or(&self.metadata), degraded)
+        GrantedLease::new(lease, metadata.unwrap_or(&self.metadata), degraded)
     }
 
     /// Gives back a lease that nobody was told of: nobody waits for the answer.

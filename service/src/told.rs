@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 
 use tidegate::{Decision, Span, Standing, Timestamp, Unit, Verdict};
 
-use super::served::{Charge, Entry, Served, Ticket};
+use super::served::{Charge, Entry, GrantedLease, Served};
 
 /// What was answered to somebody who may begin, or not.
 #[derive(Debug)]
@@ -66,19 +66,19 @@ impl<'a> Told<'a> {
     #[must_use]
     pub fn entered(served: &'a Served, entry: &'a Entry) -> Self {
         match entry {
-            Entry::Granted(ticket) => Self::granted(served, ticket),
+            Entry::Granted(granted) => Self::granted(served, granted),
             Entry::Refused(decision) => Self::decided(served, decision),
             Entry::Degraded(_) => Self::blindly(served),
         }
     }
 
-    fn granted(served: &'a Served, ticket: &'a Ticket) -> Self {
+    fn granted(served: &'a Served, granted: &'a GrantedLease) -> Self {
         Self {
-            decision: ticket.decision(),
+            decision: granted.decision(),
             is_lease: true,
-            degraded: ticket.degraded,
-            shadowed: ticket.shadowed,
-            member: ticket.member(),
+            degraded: granted.degraded,
+            shadowed: granted.shadowed,
+            member: granted.member(),
             ..Self::blindly(served)
         }
     }

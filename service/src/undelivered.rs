@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::served::{Entry, Served, Ticket};
+use super::served::{Entry, GrantedLease, Served};
 use tidegate::{Key, LeaseId};
 
 /// Cancels a lease when it is dropped, unless it was delivered.
@@ -23,13 +23,13 @@ pub struct Undelivered {
 }
 
 impl Undelivered {
-    /// Watches over `ticket`.
+    /// Watches over `granted`.
     #[must_use]
-    pub fn new(served: &Arc<Served>, key: Key<'_>, ticket: &Ticket) -> Self {
+    pub fn new(served: &Arc<Served>, key: Key<'_>, granted: &GrantedLease) -> Self {
         Self {
             served: Arc::clone(served),
             key: key.bytes().to_vec(),
-            id: ticket.id,
+            id: granted.id,
             delivered: AtomicBool::new(false),
         }
     }
@@ -39,7 +39,7 @@ impl Undelivered {
     #[must_use]
     pub fn of(served: &Arc<Served>, key: Key<'_>, entry: &Entry, is_named: bool) -> Option<Self> {
         match entry {
-            Entry::Granted(ticket) if !is_named => Some(Self::new(served, key, ticket)),
+            Entry::Granted(granted) if !is_named => Some(Self::new(served, key, granted)),
             _ => None,
         }
     }

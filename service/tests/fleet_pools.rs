@@ -33,19 +33,19 @@ fn a_pools_lease_is_ended_at_another_server_where_members_have_other_limits() {
         .acquire("k".into(), Request::named(&named))
         .wait()
         .unwrap();
-    let Entry::Granted(ticket) = entry else {
+    let Entry::Granted(granted) = entry else {
         panic!("{entry:?}")
     };
-    assert_eq!(ticket.member(), Some("b"));
+    assert_eq!(granted.member(), Some("b"));
     let at_home = one
-        .adjust("k".into(), ticket.id, &[("tokens", 20)], false)
+        .adjust("k".into(), granted.id, &[("tokens", 20)], false)
         .wait();
     assert!(at_home.unwrap().admitted());
     let away = other
-        .adjust("k".into(), ticket.id, &[("tokens", 30)], false)
+        .adjust("k".into(), granted.id, &[("tokens", 30)], false)
         .wait();
     let settled = other
-        .settle("k".into(), ticket.id, &[("tokens", 30)])
+        .settle("k".into(), granted.id, &[("tokens", 30)])
         .wait();
     assert!(away.is_ok() && settled.is_ok(), "{away:?} {settled:?}");
 }

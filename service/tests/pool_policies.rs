@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tidegate::{Key, LeaseId, ManualClock, Outcome, PageOf, Request, Select};
 use tidegate_service::{
-    Answer, Call, Charge, Entry, Finish, HeldTicket, Kind, Number, OfLease, Question, Report,
-    Scope, Served, Service, ServiceError, Terms, Ticket, Uses,
+    Answer, Call, Charge, Entry, Finish, GrantedLease, Kind, Number, OfLease, PublicLease,
+    Question, Report, Scope, Served, Service, ServiceError, Terms, Uses,
 };
 
 use support::{file, now};
@@ -35,9 +35,9 @@ fn acquire(chat: &Served, key: &str) -> Entry {
     now(chat.acquire(Key::from(key), Request::default())).unwrap()
 }
 
-fn granted(chat: &Served, key: &str) -> Ticket {
+fn granted(chat: &Served, key: &str) -> GrantedLease {
     match acquire(chat, key) {
-        Entry::Granted(ticket) => ticket,
+        Entry::Granted(granted) => granted,
         other => panic!("{other:?}"),
     }
 }
@@ -71,9 +71,9 @@ fn a_plain_policy_brings_its_words_too() {
     let (service, _) = service(
         "[policy.chat]\nmetadata = { owner = 'ops' }\nlimits.slots = { concurrency = 1 }\n",
     );
-    let ticket = granted(&chat(&service), "k");
+    let granted = granted(&chat(&service), "k");
     assert_eq!(
-        (ticket.member(), &*ticket.metadata()["owner"]),
+        (granted.member(), &*granted.metadata()["owner"]),
         (None, "ops")
     );
 }
@@ -83,7 +83,7 @@ fn a_lease_is_settled_renewed_and_released_by_its_id_wherever_it_was_given() {
     let (service, time) = service(CHAT);
     let chat = chat(&service);
     let key = Key::from("k");
-    let leases: Vec<Ticket> = (0..3).map(|_| granted(&chat, "k")).collect();
+    let leases: Vec<GrantedLease> = (0..3).map(|_| granted(&chat, "k")).collect();
     assert_eq!(leases[2].member(), Some("us"));
     for lease in &leases {
         let until = chat
@@ -125,7 +125,7 @@ fn an_ask_whose_lease_was_released_may_go_to_any_member() {
     let chat = chat(&service);
     let key = Key::from("k");
     let given = || match now(chat.acquire(key, Request::default().idempotency(b"job 7"))) {
-        Ok(Entry::Granted(ticket)) => ticket,
+        Ok(Entry::Granted(granted)) => granted,
         other => panic!("{other:?}"),
     };
     let first = given();
@@ -247,7 +247,7 @@ fn the_least_loaded_member_is_told_by_leases_that_end_and_expire() {
     let (service, time) = service(text);
     let chat = chat(&service);
     let loads = || -> Vec<u64> { chat.members().iter().map(|m| m.load()).collect() };
-    let leases: Vec<Ticket> = (0..4).map(|_| granted(&chat, "k")).collect();
+    let leases: Vec<GrantedLease> = (0..4).map(|_| granted(&chat, "k")).collect();
     assert_eq!(loads(), [2, 2]);
     for lease in leases.iter().filter(|lease| lease.member() == Some("a")) {
         chat.release(Key::from("k"), lease.id).wait().unwrap();
@@ -308,12 +308,12 @@ fn who_waits_for_a_pool_is_served_by_whichever_member_is_free_first() {
     assert_eq!(chat.waiting(), 1);
     time.advance(Duration::from_secs(1));
     chat.release(Key::from("k"), second.id).wait().unwrap();
-    let std::task::Poll::Ready(Ok(Entry::Granted(ticket))) = waiting.as_mut().poll(&mut context)
+    let std::task::Poll::Ready(Ok(Entry::Granted(granted))) = waiting.as_mut().poll(&mut context)
     else {
         panic!("a member is free");
     };
-    assert_eq!(ticket.member(), second.member());
-    assert_ne!(ticket.member(), first.member());
+    assert_eq!(granted.member(), second.member());
+    assert_ne!(granted.member(), first.member());
 }
 
 #[test]
@@ -335,11 +335,11 @@ fn a_policy_in_shadow_records_and_refuses_nobody() {
 fn a_policys_ttl_is_that_of_leases_that_do_not_say() {
     let (service, _) = service("[policy.chat]\nttl = '7s'\nlimits.slots = { concurrency = 9 }\n");
     let chat = chat(&service);
-    let lasts = |ticket: &Ticket| ticket.expires_at.since(chat.now()).as_duration();
+    let lasts = |granted: &GrantedLease| granted.expires_at.since(chat.now()).as_duration();
     assert_eq!(lasts(&granted(&chat, "k")), Duration::from_secs(7));
     let ask = Request::default().ttl(Duration::from_secs(2));
     match now(chat.acquire(Key::from("k"), ask)).unwrap() {
-        Entry::Granted(ticket) => assert_eq!(lasts(&ticket), Duration::from_secs(2)),
+        Entry::Granted(granted) => assert_eq!(lasts(&granted), Duration::from_secs(2)),
         other => panic!("{other:?}"),
     }
 }
@@ -407,7 +407,7 @@ fn a_pool_lists_its_keys_and_leases_member_by_member() {
             break;
         }
     }
-    let named = |held: &HeldTicket| {
+    let named = |held: &PublicLease| {
         let key = String::from_utf8(held.key.clone()).unwrap();
         (held.member.clone().unwrap(), key)
     };
@@ -498,7 +498,7 @@ fn a_lease_of_a_pool_is_settled_and_adjusted_by_a_cost_in_the_one_unit_of_its_me
         ..Question::default()
     };
     let acquire = Call::Acquire(question, Terms::default());
-    let Ok(Answer::Acquired(_, Entry::Granted(ticket), lease)) =
+    let Ok(Answer::Acquired(_, Entry::Granted(granted), lease)) =
         now(service.call(&caller, acquire))
     else {
         panic!("it fits");
@@ -508,14 +508,14 @@ fn a_lease_of_a_pool_is_settled_and_adjusted_by_a_cost_in_the_one_unit_of_its_me
         cost: Some(Number::Decimal(cost)),
         ..Uses::default()
     };
-    let adjust = Call::Adjust(of("p", ticket.id), cost("1.50"), false);
+    let adjust = Call::Adjust(of("p", granted.id), cost("1.50"), false);
     let Ok(Answer::Decided(decided)) = now(service.call(&caller, adjust)) else {
         panic!("it fits");
     };
     let told = decided.told();
     let mut left = told.limits().map(|s| (s.name, s.standing.remaining));
     assert!(left.any(|left| left == ("usd", 50)));
-    let settle = |policy, cost| Call::Settle(of(policy, ticket.id), Report::default(), cost);
+    let settle = |policy, cost| Call::Settle(of(policy, granted.id), Report::default(), cost);
     let finer = now(service.call(&caller, settle("p", cost("0.125")))).unwrap_err();
     assert_eq!(finer.kind(), Kind::Invalid);
     let mixed = now(service.call(&caller, settle("mixed", cost("0.50")))).unwrap_err();
@@ -529,7 +529,7 @@ fn a_lease_of_a_pool_is_settled_and_adjusted_by_a_cost_in_the_one_unit_of_its_me
         (usage("usd"), usage("rpm")),
         (Some((150, 50)), Some((1, 1)))
     );
-    let nothing = Call::Adjust(of("none", ticket.id), Uses::default(), true);
+    let nothing = Call::Adjust(of("none", granted.id), Uses::default(), true);
     let nothing = now(service.call(&caller, nothing)).unwrap_err();
     assert!(nothing.to_string().starts_with("`amounts`: "), "{nothing}");
 }

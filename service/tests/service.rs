@@ -140,26 +140,26 @@ fn who_may_use_some_policies_is_not_told_the_names_of_others() {
 }
 
 #[test]
-fn a_ticket_is_settled_by_its_id() {
+fn a_lease_is_settled_by_its_id() {
     let (service, time) = service(CHAT);
     let caller = service.enter(None).unwrap();
     let chat = service.policy(&caller, Scope::Decide, "chat").unwrap();
-    let Entry::Granted(ticket) = now(chat.acquire(Key::from("k"), Request::default())).unwrap()
+    let Entry::Granted(granted) = now(chat.acquire(Key::from("k"), Request::default())).unwrap()
     else {
         panic!("it fits");
     };
     let again = now(chat.acquire(Key::from("k"), Request::default())).unwrap();
     assert!(matches!(again, Entry::Refused(_)));
-    chat.cancel(Key::from("k"), ticket.id).wait().unwrap();
+    chat.cancel(Key::from("k"), granted.id).wait().unwrap();
     assert_eq!((left(&service, "rpm"), left(&service, "running")), (10, 1));
     assert!(
-        chat.release(Key::from("k"), ticket.id)
+        chat.release(Key::from("k"), granted.id)
             .wait()
             .unwrap()
             .repeated()
     );
     time.advance(Duration::from_secs(3_600));
-    let forgotten = chat.release(Key::from("k"), ticket.id).wait().unwrap_err();
+    let forgotten = chat.release(Key::from("k"), granted.id).wait().unwrap_err();
     assert_eq!(forgotten.kind(), Kind::NotFound);
 }
 
@@ -344,21 +344,21 @@ fn bounds_of_a_policy_hold_in_the_services_store() {
     let caller = service.enter(None).unwrap();
     let chat = service.policy(&caller, Scope::Decide, "chat").unwrap();
     let acquire = |key| now(chat.acquire(Key::from(key), Request::default()));
-    let Ok(Entry::Granted(ticket)) = acquire("a") else {
+    let Ok(Entry::Granted(granted)) = acquire("a") else {
         panic!("it fits");
     };
     assert!(acquire("a").is_err(), "one lease for each key");
     assert!(chat.check("b", 1).wait().unwrap().admitted());
     assert!(chat.check("c", 1).wait().is_err(), "two keys");
-    chat.release(Key::from("a"), ticket.id).wait().unwrap();
+    chat.release(Key::from("a"), granted.id).wait().unwrap();
     assert!(
-        chat.release(Key::from("a"), ticket.id)
+        chat.release(Key::from("a"), granted.id)
             .wait()
             .unwrap()
             .repeated()
     );
     time.advance(Duration::from_secs(1));
-    let forgotten = chat.release(Key::from("a"), ticket.id).wait().unwrap_err();
+    let forgotten = chat.release(Key::from("a"), granted.id).wait().unwrap_err();
     assert_eq!(forgotten.kind(), Kind::NotFound);
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tidegate::{Key, Limit, ManualClock, Request};
 use tidegate_memory::MemoryStore;
 use tidegate_policy::parse;
-use tidegate_service::{Charge, Entry, Kind, Place, Scope, Served, Service, Ticket};
+use tidegate_service::{Charge, Entry, GrantedLease, Kind, Place, Scope, Served, Service};
 use tidegate_store::{
     Abilities, Command, Definition, Definitions, Execution, Follower, Out, Plan, Store, StoreError,
     StoreFuture, Table,
@@ -105,9 +105,9 @@ impl House {
         now(self.chat().acquire(Key::from(key), Request::default())).unwrap()
     }
 
-    fn ticket(&self, key: &str) -> Ticket {
+    fn granted(&self, key: &str) -> GrantedLease {
         match self.acquire(key) {
-            Entry::Granted(ticket) => ticket,
+            Entry::Granted(granted) => granted,
             other => panic!("{other:?}"),
         }
     }
@@ -149,10 +149,10 @@ fn a_quarter_of_each_limit_is_admitted_while_the_store_cannot_tell() {
 fn a_lease_ends_where_it_was_given() {
     let house = house(CHAT);
     let (chat, key) = (house.chat(), Key::from("ann"));
-    let before = house.ticket("ann");
+    let before = house.granted("ann");
     assert!(!before.degraded);
     house.pull(true);
-    let during = house.ticket("ann");
+    let during = house.granted("ann");
     assert!(during.degraded);
     // One slot in four: whoever comes next is refused until it is given back.
     let Entry::Refused(refusal) = house.acquire("ann") else {
@@ -215,7 +215,7 @@ fn a_share_of_a_pool_is_one_of_each_member() {
         [policy.chat.member.us.limits]\nrpm = { calls = 6, per = '1h' }\n";
     let house = house(text);
     house.pull(true);
-    let members = (0..5).map(|_| house.ticket("k").member().map(str::to_owned));
+    let members = (0..5).map(|_| house.granted("k").member().map(str::to_owned));
     let members: Vec<_> = members.flatten().collect();
     assert_eq!(members, ["eu", "eu", "us", "us", "us"]);
     assert!(matches!(house.acquire("k"), Entry::Refused(_)));
@@ -233,14 +233,14 @@ fn a_lease_of_a_pool_is_settled_and_adjusted_by_limits_that_one_member_has() {
     let house = house(text);
     let ask = Request::default().cost(10);
     let entry = now(house.chat().acquire(Key::from("k"), ask)).unwrap();
-    let Entry::Granted(ticket) = entry else {
+    let Entry::Granted(granted) = entry else {
         panic!("{entry:?}");
     };
     let (chat, key) = (house.chat(), Key::from("k"));
-    let more = chat.adjust(key, ticket.id, &[("tpm", 40)], false).wait();
+    let more = chat.adjust(key, granted.id, &[("tpm", 40)], false).wait();
     let more = more.unwrap();
     assert_eq!((more.admitted(), more.degraded()), (true, false));
-    let settled = chat.settle(key, ticket.id, &[("tpm", 30)]).wait();
+    let settled = chat.settle(key, granted.id, &[("tpm", 30)]).wait();
     assert!(!settled.unwrap().repeated());
     let another = "7".repeat(32).parse().unwrap();
     let unknown = chat.settle(key, another, &[("xpm", 1)]).wait();

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use tidegate::{Limit, ListedKey, Metadata, Span, Unit, Verdict};
-use tidegate_service::{Answer, Entry, Finished, HeldTicket, MemberForecast, Served, Ticket, Told};
+use tidegate_service::{
+    Answer, Entry, Finished, GrantedLease, MemberForecast, PublicLease, Served, Told,
+};
 
 use crate::error::problem;
 use crate::{overrides, proto};
@@ -40,7 +42,7 @@ pub fn acquired(served: &Served, entry: &Entry) -> proto::AcquireResponse {
     proto::AcquireResponse {
         decision: Some(told(&Told::entered(served, entry))),
         lease: match entry {
-            Entry::Granted(ticket) => Some(lease(ticket)),
+            Entry::Granted(granted) => Some(lease(granted)),
             Entry::Refused(_) | Entry::Degraded(_) => None,
         },
     }
@@ -138,15 +140,15 @@ fn standing(standing: &tidegate::Standing) -> proto::Standing {
     }
 }
 
-fn lease(ticket: &Ticket) -> proto::Lease {
+fn lease(granted: &GrantedLease) -> proto::Lease {
     proto::Lease {
-        id: ticket.id.to_string(),
-        fence: ticket.fence,
-        expires_at_us: ticket.expires_at.as_micros(),
-        repeated: ticket.repeated,
-        member: ticket.member().unwrap_or_default().to_owned(),
-        metadata: words(ticket.metadata()),
-        granted_at_us: ticket.granted_at.as_micros(),
+        id: granted.id.to_string(),
+        fence: granted.fence,
+        expires_at_us: granted.expires_at.as_micros(),
+        repeated: granted.repeated,
+        member: granted.member().unwrap_or_default().to_owned(),
+        metadata: words(granted.metadata()),
+        granted_at_us: granted.granted_at.as_micros(),
     }
 }
 
@@ -164,7 +166,7 @@ fn key(listed: ListedKey) -> proto::ListedKey {
     }
 }
 
-fn held(held: HeldTicket) -> proto::ListedLease {
+fn held(held: PublicLease) -> proto::ListedLease {
     proto::ListedLease {
         key: held.key.into(),
         member: held.member.unwrap_or_default(),

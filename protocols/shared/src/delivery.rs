@@ -58,10 +58,10 @@ mod tests {
     /// A body that tells of the only lease there is.
     async fn body(served: &Arc<Served>) -> Option<Delivery<String>> {
         let key = Key::from("k");
-        let Entry::Granted(ticket) = served.acquire(key, Request::default()).await.unwrap() else {
+        let Entry::Granted(granted) = served.acquire(key, Request::default()).await.unwrap() else {
             return None;
         };
-        let lease = Undelivered::new(served, key, &ticket);
+        let lease = Undelivered::new(served, key, &granted);
         Some(Delivery::new("lease".to_owned(), Arc::new(lease)))
     }
 

@@ -119,13 +119,13 @@ impl<'r> Direct<'r> {
         let key = Key::from(&self.key);
         let entry = self.served.acquire(key, self.ask(attempt, longest)).await;
         let (held, repeated) = match entry.map_err(stop)? {
-            Entry::Granted(ticket) => {
+            Entry::Granted(granted) => {
                 let held = Held {
-                    id: ticket.id.to_string(),
-                    fence: ticket.fence,
+                    id: granted.id.to_string(),
+                    fence: granted.fence,
                     sure_until: attempt.begun + self.run.ttl,
                 };
-                (held, ticket.repeated)
+                (held, granted.repeated)
             }
             Entry::Refused(decision) => {
                 let by = decision.binding().unwrap_or("a limit");

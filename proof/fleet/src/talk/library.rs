@@ -216,12 +216,12 @@ impl Library {
         }
         let entry = self.runtime.block_on(served.acquire(key, ask))?;
         Ok(match entry {
-            Entry::Granted(ticket) => {
+            Entry::Granted(granted) => {
                 let mut answer = Answer::decided(true);
-                answer.lease = Some(ticket.id.to_string());
-                answer.fact("repeated", ticket.repeated);
-                answer.fact("has a fence", ticket.fence > 0);
-                if let Some(member) = ticket.member() {
+                answer.lease = Some(granted.id.to_string());
+                answer.fact("repeated", granted.repeated);
+                answer.fact("has a fence", granted.fence > 0);
+                if let Some(member) = granted.member() {
                     answer.fact("member", member);
                 }
                 answer

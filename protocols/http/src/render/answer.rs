@@ -6,7 +6,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::{Serialize, Serializer};
 use tidegate::{Decision, Limit, Metadata, Span, Standing, Timestamp, Unit};
-use tidegate_service::{Decided, Level, ServiceError, Ticket, Told};
+use tidegate_service::{Decided, GrantedLease, Level, ServiceError, Told};
 
 use crate::error::{PROBLEM_JSON, Problem, QUOTA_EXCEEDED};
 use crate::parse::amount::InUnit;
@@ -134,15 +134,15 @@ impl<'a> Answer<'a> {
     }
 
     /// A lease was granted.
-    pub(crate) fn granted(told: &Told<'a>, ticket: &'a Ticket) -> Self {
+    pub(crate) fn granted(told: &Told<'a>, granted: &'a GrantedLease) -> Self {
         Self {
             lease: Some(Lease {
-                id: ticket.id.to_string(),
-                fence: ticket.fence,
-                granted_at: Instant(ticket.granted_at),
-                expires_at: Instant(ticket.expires_at),
-                repeated: ticket.repeated,
-                metadata: ticket.metadata(),
+                id: granted.id.to_string(),
+                fence: granted.fence,
+                granted_at: Instant(granted.granted_at),
+                expires_at: Instant(granted.expires_at),
+                repeated: granted.repeated,
+                metadata: granted.metadata(),
             }),
             ..Self::of(told)
         }
@@ -190,8 +190,8 @@ pub(crate) fn foretold(told: &Told<'_>, overridden: &[(String, Level)], style: S
 }
 
 /// A lease was granted.
-pub(crate) fn granted(told: &Told<'_>, ticket: &Ticket, style: Style) -> Response {
-    with_headers(&Answer::granted(told, ticket), told, style)
+pub(crate) fn granted(told: &Told<'_>, granted: &GrantedLease, style: Style) -> Response {
+    with_headers(&Answer::granted(told, granted), told, style)
 }
 
 fn with_headers(answer: &Answer<'_>, told: &Told<'_>, style: Style) -> Response {

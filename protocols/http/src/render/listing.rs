@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde::{Serialize, Serializer};
 use tidegate::{Amount, ListedKey, Page};
-use tidegate_service::{HeldTicket, Served};
+use tidegate_service::{PublicLease, Served};
 
 use super::answer::Limits;
 use super::instant::Instant;
@@ -41,7 +41,7 @@ pub(crate) struct Leases<'a> {
 }
 
 impl<'a> Leases<'a> {
-    pub(crate) fn of(served: &'a Served, page: &'a Page<HeldTicket>) -> Self {
+    pub(crate) fn of(served: &'a Served, page: &'a Page<PublicLease>) -> Self {
         let leases = page.items.iter();
         Self {
             leases: leases.map(|held| ShownLease::of(served, held)).collect(),
@@ -110,7 +110,7 @@ impl<'a> From<&'a ListedKey> for ShownKey<'a> {
 }
 
 impl<'a> ShownLease<'a> {
-    fn of(served: &'a Served, held: &'a HeldTicket) -> Self {
+    fn of(served: &'a Served, held: &'a PublicLease) -> Self {
         Self {
             key: Name::from(&held.key[..]),
             member: held.member.as_deref(),

@@ -44,7 +44,7 @@ pub(crate) fn render(answer: Answer, style: Style) -> Response {
         Answer::Acquired(served, entry, lease) => {
             let told = Told::entered(served, entry);
             let response = match entry {
-                Entry::Granted(ticket) => answer::granted(&told, ticket, style),
+                Entry::Granted(granted) => answer::granted(&told, granted, style),
                 Entry::Refused(_) | Entry::Degraded(_) => answer::decided(&told, style),
             };
             // A lease goes along until it is delivered.

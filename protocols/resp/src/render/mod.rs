@@ -10,7 +10,9 @@ pub(crate) mod facts;
 pub(crate) mod reply;
 
 use tidegate::{ListedKey, Page, Timestamp};
-use tidegate_service::{Answer, Entry, Finished, HeldTicket, MemberForecast, Served, Ticket, Told};
+use tidegate_service::{
+    Answer, Entry, Finished, GrantedLease, MemberForecast, PublicLease, Served, Told,
+};
 
 use crate::error::Fault;
 use reply::Replies;
@@ -99,35 +101,35 @@ fn member_forecast(replies: &mut Replies, served: &Served, foreseen: &MemberFore
 
 fn acquired(replies: &mut Replies, served: &Served, entry: &Entry) {
     replies.map(FACTS);
-    let ticket = match entry {
-        Entry::Granted(ticket) => Some(ticket),
+    let granted = match entry {
+        Entry::Granted(granted) => Some(granted),
         Entry::Refused(_) | Entry::Degraded(_) => None,
     };
-    lease(replies, ticket);
+    lease(replies, granted);
     facts::told(replies, &Told::entered(served, entry));
     replies.text("metadata");
-    let words = ticket.map(Ticket::metadata);
+    let words = granted.map(GrantedLease::metadata);
     replies.map(words.map_or(0, |words| words.len()));
     for (name, word) in words.into_iter().flatten() {
         replies.text(name);
         replies.text(word);
     }
     replies.text("granted_at_us");
-    facts::optional_instant(replies, ticket.map(|ticket| ticket.granted_at));
+    facts::optional_instant(replies, granted.map(|granted| granted.granted_at));
 }
 
 /// Four facts: what settles it, its fence, its expiry, whether it is an old one.
-fn lease(replies: &mut Replies, ticket: Option<&Ticket>) {
+fn lease(replies: &mut Replies, granted: Option<&GrantedLease>) {
     replies.text("lease");
-    let id = ticket.map(|ticket| ticket.id.to_string());
+    let id = granted.map(|granted| granted.id.to_string());
     facts::optional_text(replies, id.as_deref());
     replies.text("fence");
-    optional_count(replies, ticket.map(|ticket| ticket.fence));
+    optional_count(replies, granted.map(|granted| granted.fence));
     replies.text("expires_at_us");
-    let expires_at = ticket.map(|ticket| ticket.expires_at.as_micros().unsigned_abs());
+    let expires_at = granted.map(|granted| granted.expires_at.as_micros().unsigned_abs());
     optional_count(replies, expires_at);
     replies.text("repeated");
-    replies.boolean(ticket.is_some_and(|ticket| ticket.repeated));
+    replies.boolean(granted.is_some_and(|granted| granted.repeated));
 }
 
 fn optional_count(replies: &mut Replies, count: Option<u64>) {
@@ -186,7 +188,7 @@ fn listed(replies: &mut Replies, served: &Served, listed: &ListedKey, now: Times
     facts::standings(replies, &Told::decided(served, decision).as_of(now));
 }
 
-fn held(replies: &mut Replies, served: &Served, held: &HeldTicket) {
+fn held(replies: &mut Replies, served: &Served, held: &PublicLease) {
     replies.map(7);
     replies.text("key");
     replies.bulk(&held.key);
