@@ -1,4 +1,4 @@
-//! Who asks, and in which style they are answered.
+//! What a request brings beside its body: its caller, a permit, the style of its answer.
 
 use axum::extract::{FromRequestParts, Query};
 use axum::http::header::AUTHORIZATION;
@@ -16,15 +16,15 @@ use crate::app::App;
 use crate::error::Problem;
 use crate::render::headers::Style;
 
-/// Somebody who was let in. Their permit is theirs until this is dropped.
-pub(crate) struct Visit {
+/// A request that was let in. Its permit is held until this is dropped.
+pub(crate) struct RequestContext {
     app: App,
     caller: Caller,
     permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Visit {
-    /// Lets in whoever has this token, if there is a permit.
+impl RequestContext {
+    /// Lets in a request with this token, if there is a permit.
     pub(crate) fn begin(app: &App, token: Option<&[u8]>) -> Result<Self, Problem> {
         let permit = app.enter()?;
         Ok(Self {
@@ -47,8 +47,8 @@ impl Visit {
         self.app.service().policy(&self.caller, scope, name)
     }
 
-    /// What the service answers. Who waits does so outside, and does not keep others from
-    /// being served.
+    /// What the service answers. A request that waits gives its permit back, and does not
+    /// keep others from being served.
     pub(crate) async fn call(&mut self, call: Call<'_>) -> Result<Answer, ServiceError> {
         if matches!(&call, Call::Acquire(_, terms) if terms.wait_ms > 0) {
             self.permit = None;
@@ -57,7 +57,7 @@ impl Visit {
     }
 }
 
-impl FromRequestParts<App> for Visit {
+impl FromRequestParts<App> for RequestContext {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {

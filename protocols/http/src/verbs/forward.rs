@@ -16,7 +16,7 @@ use tidegate_service::{Answer, Call, Question};
 use crate::app::App;
 use crate::error::Problem;
 use crate::parse::amount;
-use crate::parse::visit::{self, Visit};
+use crate::parse::context::{self, RequestContext};
 use crate::render::{answer, render};
 
 const TOKEN: &str = "x-tidegate-token";
@@ -37,12 +37,12 @@ pub(crate) async fn auth(
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let mut visit = Visit::begin(&app, token(&headers))?;
-    let query: Query = visit::query(&uri)?;
-    let style = visit::style(&app, query.headers.as_deref())?;
+    let mut context = RequestContext::begin(&app, token(&headers))?;
+    let query: Query = context::query(&uri)?;
+    let style = context::style(&app, query.headers.as_deref())?;
     let denied = denied(query.denied.as_deref())?;
     let question = question(&query, &headers)?;
-    let response = match visit.call(Call::Check(question)).await {
+    let response = match context.call(Call::Check(question)).await {
         Ok(Answer::Decided(decided)) => {
             let told = decided.told();
             let status = denied.unwrap_or(StatusCode::TOO_MANY_REQUESTS);
@@ -83,7 +83,7 @@ fn unstored(mut response: Response) -> Response {
 /// the client's.
 fn token(headers: &HeaderMap) -> Option<&[u8]> {
     let own = headers.get(TOKEN).map(HeaderValue::as_bytes);
-    own.or_else(|| visit::token(headers))
+    own.or_else(|| context::token(headers))
 }
 
 fn denied(asked: Option<&str>) -> Result<Option<StatusCode>, Problem> {

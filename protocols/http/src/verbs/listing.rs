@@ -9,7 +9,7 @@ use tidegate::Select;
 use tidegate_service::{Call, Frequent, Listing, Scope, bounds};
 
 use crate::error::Problem;
-use crate::parse::visit::{self, Visit};
+use crate::parse::context::{self, RequestContext};
 use crate::render::headers::Style;
 use crate::render::listing::Name;
 use crate::render::{answer, render};
@@ -26,16 +26,16 @@ struct Query {
     limit: Option<u64>,
 }
 
-pub(crate) async fn keys(mut visit: Visit, uri: Uri) -> Result<Response, Problem> {
-    let asked = Asked::try_from(visit::query::<Query>(&uri)?)?;
+pub(crate) async fn keys(mut context: RequestContext, uri: Uri) -> Result<Response, Problem> {
+    let asked = Asked::try_from(context::query::<Query>(&uri)?)?;
     let call = Call::Keys(&asked.policy, asked.listing());
-    Ok(render(visit.call(call).await?, Style::Standard))
+    Ok(render(context.call(call).await?, Style::Standard))
 }
 
-pub(crate) async fn leases(mut visit: Visit, uri: Uri) -> Result<Response, Problem> {
-    let asked = Asked::try_from(visit::query::<Query>(&uri)?)?;
+pub(crate) async fn leases(mut context: RequestContext, uri: Uri) -> Result<Response, Problem> {
+    let asked = Asked::try_from(context::query::<Query>(&uri)?)?;
     let call = Call::Leases(&asked.policy, asked.listing());
-    Ok(render(visit.call(call).await?, Style::Standard))
+    Ok(render(context.call(call).await?, Style::Standard))
 }
 
 /// What is asked, as bytes.
@@ -103,20 +103,20 @@ struct DeniedQuery {
 }
 
 /// Of one policy, or of all that the caller may observe.
-pub(crate) async fn denied(visit: Visit, uri: Uri) -> Result<Response, Problem> {
-    let DeniedQuery { policy, limit } = visit::query(&uri)?;
+pub(crate) async fn denied(context: RequestContext, uri: Uri) -> Result<Response, Problem> {
+    let DeniedQuery { policy, limit } = context::query(&uri)?;
     let most = bounds::most_denied(limit)?;
     if let Some(policy) = &policy {
-        visit.policy(Scope::Observe, policy)?;
+        context.policy(Scope::Observe, policy)?;
     }
     let shown = |denied: &&Frequent| match &policy {
         Some(policy) => **policy == *denied.policy,
         None => {
-            let may = visit.caller().check(Scope::Observe, Some(&denied.policy));
+            let may = context.caller().check(Scope::Observe, Some(&denied.policy));
             may.is_ok()
         }
     };
-    let all = visit.app().service().most_denied(usize::MAX);
+    let all = context.app().service().most_denied(usize::MAX);
     let denied = all.iter().filter(shown).take(most);
     let denied = denied.map(ShownDenied::from).collect();
     Ok(answer::json(StatusCode::OK, &Denied { denied }))

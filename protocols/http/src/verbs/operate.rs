@@ -9,7 +9,7 @@ use tidegate_service::Scope;
 
 use crate::app::App;
 use crate::error::Problem;
-use crate::parse::visit::Visit;
+use crate::parse::context::RequestContext;
 use crate::render::answer;
 
 /// The document, kept by hand; the tests hold it against the router.
@@ -35,9 +35,9 @@ pub(crate) async fn ready(State(app): State<App>) -> Result<Response, Problem> {
     }
 }
 
-pub(crate) async fn metrics(visit: Visit) -> Result<Response, Problem> {
-    visit.caller().check(Scope::Observe, None)?;
-    let app = visit.app();
+pub(crate) async fn metrics(context: RequestContext) -> Result<Response, Problem> {
+    context.caller().check(Scope::Observe, None)?;
+    let app = context.app();
     let render = app.settings().metrics.as_ref();
     let render = render.ok_or_else(|| Problem::not_found("this server keeps no metrics"))?;
     app.service().observe();

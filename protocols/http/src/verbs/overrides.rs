@@ -12,8 +12,8 @@ use super::listing::{bytes, key};
 use crate::error::Problem;
 use crate::parse::amount::InUnit;
 use crate::parse::body::Body;
+use crate::parse::context::{self, RequestContext};
 use crate::parse::request::OverrideRequest;
-use crate::parse::visit::{self, Visit};
 use crate::render::answer;
 use crate::render::listing::Name;
 
@@ -39,14 +39,14 @@ struct Which {
     key_base64: Option<String>,
 }
 
-pub(crate) async fn all(visit: Visit, uri: Uri) -> Result<Response, Problem> {
-    let query: Query = visit::query(&uri)?;
+pub(crate) async fn all(context: RequestContext, uri: Uri) -> Result<Response, Problem> {
+    let query: Query = context::query(&uri)?;
     let most = bounds::page(query.limit)?;
     let after = query.cursor.as_deref();
     let after = after.map(|text| bytes(&URL_SAFE_NO_PAD, text, "cursor"));
     let after = after.transpose()?;
     let of = named(query.policy, query.key, query.key_base64.as_deref())?;
-    let (service, caller) = (visit.app().service(), visit.caller());
+    let (service, caller) = (context.app().service(), context.caller());
     let Page { items, next } = match query.exact {
         true => Page {
             items: Vec::from_iter(service.override_at(caller, &of)?),
@@ -60,21 +60,21 @@ pub(crate) async fn all(visit: Visit, uri: Uri) -> Result<Response, Problem> {
 }
 
 pub(crate) async fn set(
-    visit: Visit,
+    context: RequestContext,
     Body(request): Body<OverrideRequest>,
 ) -> Result<Response, Problem> {
     let place = Place::read(request.policy.as_deref(), request.key()?)?;
-    let service = visit.app().service();
-    let placed = service.write_override(visit.caller(), &place, &request.limits.0);
+    let service = context.app().service();
+    let placed = service.write_override(context.caller(), &place, &request.limits.0);
     let placed = placed.await?;
     Ok(answer::json(StatusCode::OK, &Shown::from(&placed)))
 }
 
-pub(crate) async fn remove(visit: Visit, uri: Uri) -> Result<Response, Problem> {
-    let which: Which = visit::query(&uri)?;
+pub(crate) async fn remove(context: RequestContext, uri: Uri) -> Result<Response, Problem> {
+    let which: Which = context::query(&uri)?;
     let place = named(which.policy, which.key, which.key_base64.as_deref())?;
-    let service = visit.app().service();
-    match service.remove_override(visit.caller(), &place).await? {
+    let service = context.app().service();
+    match service.remove_override(context.caller(), &place).await? {
         true => Ok(StatusCode::NO_CONTENT.into_response()),
         false => Err(Problem::not_found(format!(
             "no override is set for {place}; GET /v1/overrides lists those that are"

@@ -12,31 +12,34 @@ use tidegate_service::{Change, Scope, Served};
 use crate::error::Problem;
 use crate::parse::amount::InUnit;
 use crate::parse::body::Document;
-use crate::parse::visit::Visit;
+use crate::parse::context::RequestContext;
 use crate::render::answer;
 use crate::render::instant::Instant;
 use crate::settings::Application;
 
-pub(crate) async fn all(visit: Visit) -> Response {
-    let served = visit.app().service().policies(visit.caller());
+pub(crate) async fn all(context: RequestContext) -> Response {
+    let served = context.app().service().policies(context.caller());
     let policies = served.iter().map(|served| Shown::from(&**served));
     let policies = policies.collect();
     answer::json(StatusCode::OK, &All { policies })
 }
 
 pub(crate) async fn one(
-    visit: Visit,
+    context: RequestContext,
     name: Result<Path<String>, PathRejection>,
 ) -> Result<Response, Problem> {
     let Path(name) = name.map_err(|rejection| Problem::invalid(rejection.body_text()))?;
-    let served = visit.policy(Scope::Observe, &name)?;
+    let served = context.policy(Scope::Observe, &name)?;
     Ok(answer::json(StatusCode::OK, &Shown::from(&*served)))
 }
 
 /// Goes over to the policies that are sent, wholly or not at all.
-pub(crate) async fn apply(visit: Visit, document: Document) -> Result<Response, Problem> {
-    visit.caller().check(Scope::Administer, None)?;
-    let apply = visit.app().settings().apply.clone();
+pub(crate) async fn apply(
+    context: RequestContext,
+    document: Document,
+) -> Result<Response, Problem> {
+    context.caller().check(Scope::Administer, None)?;
+    let apply = context.app().settings().apply.clone();
     let apply = apply.ok_or_else(|| {
         let detail = "policies are not applied here: this server has them from its file alone \
                       (start it with --applied FILE, or --applied store)";
@@ -44,7 +47,7 @@ pub(crate) async fn apply(visit: Visit, document: Document) -> Result<Response, 
     })?;
     let policies = tidegate_policy::parse(document.name, &document.text);
     let application = Application {
-        by: visit.caller().name().to_owned(),
+        by: context.caller().name().to_owned(),
         name: document.name.to_owned(),
         policies: policies.map_err(|errors| Problem::faulty(&errors))?,
         text: document.text,
