@@ -3,7 +3,7 @@
 use std::fmt;
 
 use tidegate::{Algorithm, Limit, Period};
-use tidegate_policy::{Policy, Written};
+use tidegate_policy::{LimitSyntax, Policy};
 
 /// What a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ pub fn subjects(policy: &Policy) -> Vec<Subject> {
 }
 
 impl Subject {
-    fn of(limit: &Limit, written: &Written, levels: &[String]) -> Self {
+    fn of(limit: &Limit, written: &LimitSyntax, levels: &[String]) -> Self {
         let last = levels.len().saturating_sub(1);
         let level = written
             .level
@@ -158,7 +158,7 @@ const fn kind(written: tidegate_policy::Kind) -> Kind {
     }
 }
 
-fn course(limit: &Limit, written: &Written) -> Course {
+fn course(limit: &Limit, written: &LimitSyntax) -> Course {
     match (limit.period(), written.algorithm) {
         (None, _) => Course::Held,
         (Some(Period::Day { zone }), _) => Course::Calendar(Calendar::Day, zone.clone()),

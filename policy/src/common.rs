@@ -2,11 +2,11 @@
 
 use super::fault::Faults;
 use super::fields::Field;
-use super::limit::{self, Written};
+use super::limit::{self, LimitSyntax};
 use tidegate::{Limit, Metadata};
 
 /// Limits, with what the file says of each.
-pub(super) type Limits = Vec<(Limit, Written)>;
+pub(super) type Limits = Vec<(Limit, LimitSyntax)>;
 
 /// What all limits of a policy share.
 pub(super) struct Common<'c> {

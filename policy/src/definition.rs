@@ -6,7 +6,7 @@ use super::common::{Common, Limits, limits};
 use super::fault::Faults;
 use super::fields::{Field, Fields};
 use super::levels;
-use super::limit::{self, Written};
+use super::limit::{self, LimitSyntax};
 use super::members::{self, PolicyMember};
 use super::shape::Shape;
 use super::suggest::write_instead;
@@ -85,7 +85,7 @@ pub struct Policy {
     /// The limits, in the order of the file; none for a pool.
     pub limits: Vec<Limit>,
     /// What the file says of each of them, in the same order.
-    pub written: Vec<Written>,
+    pub written: Vec<LimitSyntax>,
     /// The members of a pool, in the order of the file; none for a plain policy.
     pub members: Vec<PolicyMember>,
     /// Who is tried first, of a pool.
@@ -289,7 +289,7 @@ fn own_limits(
     common: &Common<'_>,
     is_pool: bool,
     faults: &mut Faults<'_>,
-) -> (Vec<Limit>, Vec<Written>) {
+) -> (Vec<Limit>, Vec<LimitSyntax>) {
     let found = match fields.take("limits") {
         Some(field) if is_pool => {
             let message = "a pool has no limits of its own: every member has its own";

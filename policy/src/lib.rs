@@ -56,7 +56,7 @@ pub use definition::{FailureMode, Policy, RESERVED};
 pub use fault::{Fault, PolicyErrors};
 pub use file::{PolicyFile, parse};
 pub use language::Language;
-pub use limit::{Kind, Written};
+pub use limit::{Kind, LimitSyntax};
 pub use members::PolicyMember;
 pub use scope::Scope;
 pub use shape::Shape;

@@ -83,7 +83,7 @@ struct Reader<'a, 'f, 't> {
 /// What a file calls a limit; a [`Limit`] itself knows only what it does.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub struct Written {
+pub struct LimitSyntax {
     /// Which of the four words it uses.
     pub kind: Kind,
     /// How it counts; `None` for concurrency.
@@ -94,7 +94,7 @@ pub struct Written {
     pub shadow: bool,
 }
 
-impl Written {
+impl LimitSyntax {
     /// The same, only recorded.
     pub(super) fn shadowed(self) -> Self {
         Self {
@@ -109,7 +109,7 @@ pub(super) fn read(
     entry: &Field<'_>,
     levels: &[String],
     faults: &mut Faults<'_>,
-) -> Option<(Limit, Written)> {
+) -> Option<(Limit, LimitSyntax)> {
     let example = format!("`{} = {{ calls = 300, per = \"1m\" }}`", entry.name);
     let fields = entry.table(&example, faults)?;
     let name_span = entry.key_span.clone();
@@ -133,7 +133,7 @@ pub(super) fn read(
 }
 
 impl<'a> Reader<'a, '_, '_> {
-    fn read(mut self, levels: &[String]) -> Option<(Limit, Written)> {
+    fn read(mut self, levels: &[String]) -> Option<(Limit, LimitSyntax)> {
         self.unit = self.unit();
         let Some((kind, amount)) = self.kind() else {
             self.ignore_the_rest();
@@ -153,7 +153,7 @@ impl<'a> Reader<'a, '_, '_> {
         let limit = if shadow { limit.shadow() } else { limit };
         Some((
             limit,
-            Written {
+            LimitSyntax {
                 kind,
                 algorithm,
                 level,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::common::{Common, limits};
 use super::fault::Faults;
 use super::fields::{Field, Fields};
-use super::limit::{self, Written};
+use super::limit::{self, LimitSyntax};
 use tidegate::{Balance, Limit, Metadata, Unit};
 
 /// What a member may say.
@@ -36,7 +36,7 @@ pub struct PolicyMember {
     /// Its limits, at least one, in the order of the file.
     pub limits: Vec<Limit>,
     /// What the file says of each of them, in the same order.
-    pub written: Vec<Written>,
+    pub written: Vec<LimitSyntax>,
     /// Words that come with its leases, the policy's among them.
     pub metadata: Metadata,
     /// Its share of the work beside the others'; 1 if not said.

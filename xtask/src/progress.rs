@@ -47,12 +47,12 @@ pub fn run(command: &mut Command, line: impl Fn(u64) -> String) -> Result<(), St
 
 fn follow(mut stderr: impl BufRead, clock: &mut Clock) {
     while let Some(piece) = piece(&mut stderr) {
-        match Said::of(&piece) {
-            Said::Count(done, all) if clock.is_due() => {
+        match Piece::of(&piece) {
+            Piece::Count(done, all) if clock.is_due() => {
                 println!("building {done} of {all}, {}", clock.so_far());
             }
-            Said::Count(..) | Said::Noise => {}
-            Said::Line => eprintln!("{}", piece.trim_end()),
+            Piece::Count(..) | Piece::Noise => {}
+            Piece::Line => eprintln!("{}", piece.trim_end()),
         }
     }
 }
@@ -71,7 +71,7 @@ fn piece(stderr: &mut impl BufRead) -> Option<String> {
 
 /// What cargo says in one piece.
 #[derive(Debug, PartialEq, Eq)]
-enum Said {
+enum Piece {
     /// So many crates of so many are built.
     Count(u32, u32),
     /// One crate of hundreds, or a bar without a count.
@@ -80,14 +80,14 @@ enum Said {
     Line,
 }
 
-impl Said {
-    fn of(piece: &str) -> Said {
+impl Piece {
+    fn of(piece: &str) -> Piece {
         let text = piece.trim();
         match text.split_whitespace().next() {
-            None | Some("Compiling" | "Downloaded" | "Finished") => Said::Noise,
-            Some("Building") => counted(text).map_or(Said::Noise, |(n, m)| Said::Count(n, m)),
-            Some("Downloading") if text.contains('[') => Said::Noise,
-            Some(_) => Said::Line,
+            None | Some("Compiling" | "Downloaded" | "Finished") => Piece::Noise,
+            Some("Building") => counted(text).map_or(Piece::Noise, |(n, m)| Piece::Count(n, m)),
+            Some("Downloading") if text.contains('[') => Piece::Noise,
+            Some(_) => Piece::Line,
         }
     }
 }
@@ -159,20 +159,20 @@ fn told(error: std::io::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Said, piece, spelled};
+    use super::{Piece, piece, spelled};
 
     #[test]
     fn cargos_bar_is_read_and_its_errors_are_passed_on() {
-        let of = |text: &str| Said::of(text);
+        let of = |text: &str| Piece::of(text);
         let bar = "    Building [=====>     ] 212/335: tokio, syn(build.rs)";
-        assert_eq!(of(bar), Said::Count(212, 335));
-        assert_eq!(of("   Compiling syn v2.0.119"), Said::Noise);
+        assert_eq!(of(bar), Piece::Count(212, 335));
+        assert_eq!(of("   Compiling syn v2.0.119"), Piece::Noise);
         assert_eq!(
             of("Downloading [==> ] 3 crates, remaining 2MB"),
-            Said::Noise
+            Piece::Noise
         );
-        assert_eq!(of("error: could not compile `tidegate`"), Said::Line);
-        assert_eq!(of("    Blocking waiting for file lock"), Said::Line);
+        assert_eq!(of("error: could not compile `tidegate`"), Piece::Line);
+        assert_eq!(of("    Blocking waiting for file lock"), Piece::Line);
     }
 
     #[test]

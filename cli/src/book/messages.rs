@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::page::{repository, root};
 
-/// Where programs say something.
-const SAID_IN: [&str; 5] = [
+/// Where the messages of the programs are.
+const SOURCES: [&str; 5] = [
     "cli/src",
     "policy/src",
     "service/src",
@@ -44,7 +44,7 @@ fn written(folder: &Path, texts: &mut String) {
 #[test]
 fn every_message_of_the_page_is_in_a_program() {
     let mut texts = String::new();
-    for folder in SAID_IN {
+    for folder in SOURCES {
         written(&root().join(folder), &mut texts);
     }
     let quoted = quoted();

@@ -22,11 +22,11 @@ const HELP: &str = "write NAME=WORD:AMOUNT/PER, such as rpm=calls:100/1m, slots=
 pub struct Typed {
     /// Its name.
     pub name: String,
-    said: Said,
+    form: Form,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Said {
+enum Form {
     /// Everything.
     Whole(Map<String, Value>),
     /// How much, perhaps in how much time: the rest is the policy's.
@@ -42,17 +42,17 @@ impl FromStr for Typed {
         if name.is_empty() || rest.is_empty() {
             return Err(HELP.to_owned());
         }
-        let said = match rest.starts_with('{') {
-            true => Said::Whole(table(rest)?),
+        let form = match rest.starts_with('{') {
+            true => Form::Whole(table(rest)?),
             false => short(rest)?,
         };
         let name = name.to_owned();
-        Ok(Self { name, said })
+        Ok(Self { name, form })
     }
 }
 
 /// `WORD:AMOUNT[/PER][,FIELD:VALUE]...` or `AMOUNT[/PER]`.
-fn short(text: &str) -> Result<Said, String> {
+fn short(text: &str) -> Result<Form, String> {
     let mut parts = text.split(',');
     let first = parts.next().unwrap_or_default();
     let (first, per) = match first.split_once('/') {
@@ -64,7 +64,7 @@ fn short(text: &str) -> Result<Said, String> {
         let more = parts.next().is_some();
         return match more {
             true => Err(HELP.to_owned()),
-            false => Ok(Said::Amount(amount, per.map(str::to_owned))),
+            false => Ok(Form::Amount(amount, per.map(str::to_owned))),
         };
     };
     let mut fields = Map::new();
@@ -81,7 +81,7 @@ fn short(text: &str) -> Result<Said, String> {
             return Err(format!("`{field}` is given twice"));
         }
     }
-    Ok(Said::Whole(fields))
+    Ok(Form::Whole(fields))
 }
 
 /// As a policy's file has it: `{ calls = 100, per = "1m" }`.
@@ -110,10 +110,10 @@ fn table(text: &str) -> Result<Map<String, Value>, String> {
 /// much and no more, `policies` says the rest.
 pub fn request(typed: &[Typed], policies: &[Value]) -> Outcome<Value> {
     let mut limits = Map::new();
-    for Typed { name, said } in typed {
-        let fields = match said {
-            Said::Whole(fields) => fields.clone(),
-            Said::Amount(amount, per) => like(name, amount, per.as_deref(), policies)?,
+    for Typed { name, form } in typed {
+        let fields = match form {
+            Form::Whole(fields) => fields.clone(),
+            Form::Amount(amount, per) => like(name, amount, per.as_deref(), policies)?,
         };
         if limits.insert(name.clone(), fields.into()).is_some() {
             let message = format!("limit `{name}` is given twice; give it once");
@@ -126,17 +126,17 @@ pub fn request(typed: &[Typed], policies: &[Value]) -> Outcome<Value> {
 /// All limits that were typed, as a policy has them. Those that say how much and
 /// no more are slots.
 pub fn or_slots(typed: &[Typed]) -> Outcome<Value> {
-    let slots = |Typed { name, said }: &Typed| {
-        let said = match said {
-            Said::Amount(slots, None) => Said::Whole(
+    let slots = |Typed { name, form }: &Typed| {
+        let form = match form {
+            Form::Amount(slots, None) => Form::Whole(
                 [("concurrency".to_owned(), slots.clone().into())]
                     .into_iter()
                     .collect(),
             ),
-            said => said.clone(),
+            form => form.clone(),
         };
         let name = name.clone();
-        Typed { name, said }
+        Typed { name, form }
     };
     let typed: Vec<_> = typed.iter().map(slots).collect();
     request(&typed, &[])
@@ -146,7 +146,7 @@ pub fn or_slots(typed: &[Typed]) -> Outcome<Value> {
 pub fn needs_policies(typed: &[Typed]) -> bool {
     typed
         .iter()
-        .any(|limit| matches!(limit.said, Said::Amount(..)))
+        .any(|limit| matches!(limit.form, Form::Amount(..)))
 }
 
 /// So much of the limit `name`, counted as the policies count it.

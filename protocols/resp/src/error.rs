@@ -37,7 +37,7 @@ pub(crate) enum Fault {
     Words(String, Cow<'static, str>),
     /// A word twice that is meant once.
     #[error("'{0}' is given twice")]
-    SaidTwice(&'static str),
+    GivenTwice(&'static str),
     /// A number that cannot be one.
     #[error("{name} is not a number from {least} to {most}: '{found}'")]
     Number {

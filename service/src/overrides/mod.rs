@@ -17,14 +17,14 @@ mod followed;
 mod pending;
 mod place;
 mod resolve;
+mod settings;
 mod stored;
 mod verbs;
-mod written;
 
 pub(super) use followed::{go_over, tell_of, tell_of_loss};
 pub use pending::Pending;
 pub use place::{Level, Place};
 pub(super) use resolve::{given, limits};
+pub use settings::{LimitFault, Setting, read_limits, settings_of};
 pub use stored::Placed;
 pub(super) use stored::{OWNER, Stored};
-pub use written::{LimitFault, Setting, read_limits, settings_of};

@@ -21,7 +21,7 @@ use crate::trouble::{Outcome, Trouble};
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The most that is read of what it says, in bytes.
-const MOST_SAID: usize = 64 * 1024;
+const MOST_BYTES: usize = 64 * 1024;
 
 /// The collector at `url`: its base, or where it takes traces.
 pub fn at(url: &str) -> Outcome<impl SpanExporter + 'static> {
@@ -115,7 +115,7 @@ impl Poster {
         let mut said = self.client.execute(request.try_into()?).await?;
         let mut body = Vec::new();
         while let Some(chunk) = said.chunk().await? {
-            if body.len() + chunk.len() > MOST_SAID {
+            if body.len() + chunk.len() > MOST_BYTES {
                 return Err("the collector says too much".into());
             }
             body.extend_from_slice(&chunk);

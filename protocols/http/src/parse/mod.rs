@@ -5,12 +5,12 @@
 //! | `context` | who asks, and in which style they are answered |
 //! | `body` | a body, within its bounds |
 //! | `request` | what may be said in a body, as the service is asked it |
-//! | `object`, `amount`, `written`, `key` | its parts |
+//! | `object`, `amount`, `override_limits`, `key` | its parts |
 
 pub(crate) mod amount;
 pub(crate) mod body;
 pub(crate) mod context;
 pub(crate) mod key;
 pub(crate) mod object;
+pub(crate) mod override_limits;
 pub(crate) mod request;
-pub(crate) mod written;

@@ -10,7 +10,7 @@ use crate::error::Problem;
 use crate::parse::amount::{Amount, Amounts};
 use crate::parse::key::{self, Base64};
 use crate::parse::object::Object;
-use crate::parse::written::WrittenLimits;
+use crate::parse::override_limits::OverrideLimits;
 
 /// Check.
 #[derive(Deserialize)]
@@ -190,7 +190,7 @@ pub(crate) struct OverrideRequest {
     key: Option<String>,
     #[serde(default, deserialize_with = "present")]
     key_base64: Option<Base64>,
-    pub(crate) limits: WrittenLimits,
+    pub(crate) limits: OverrideLimits,
 }
 
 impl OverrideRequest {

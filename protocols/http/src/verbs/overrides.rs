@@ -126,7 +126,7 @@ struct Limits<'a>(&'a [Limit]);
 
 struct Fields<'a>(&'a Limit);
 
-struct Said(Unit, Setting);
+struct SettingBody(Unit, Setting);
 
 impl Serialize for Limits<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -138,12 +138,13 @@ impl Serialize for Limits<'_> {
 impl Serialize for Fields<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let fields = settings_of(self.0).into_iter();
-        serializer
-            .collect_map(fields.map(|(field, setting)| (field, Said(self.0.amounts(), setting))))
+        serializer.collect_map(
+            fields.map(|(field, setting)| (field, SettingBody(self.0.amounts(), setting))),
+        )
     }
 }
 
-impl Serialize for Said {
+impl Serialize for SettingBody {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.1 {
             Setting::Integer(number) => serializer.serialize_u64(*number),

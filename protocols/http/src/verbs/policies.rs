@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::{Serialize, Serializer};
 use tidegate::{Algorithm, Balance, Limit, Member, Metadata, Period, Unit};
-use tidegate_policy::{FailureMode, Kind, PolicyMember, Shape, Written as WrittenLimit};
+use tidegate_policy::{FailureMode, Kind, LimitSyntax, PolicyMember, Shape};
 use tidegate_service::{Change, Scope, Served};
 
 use crate::error::Problem;
@@ -115,7 +115,7 @@ struct Shown<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     members: Vec<ShownMember<'a>>,
     /// As its file says it.
-    written: Written<'a>,
+    written: ShapeBody<'a>,
 }
 
 #[derive(Serialize)]
@@ -130,18 +130,18 @@ struct ShownMember<'a> {
 }
 
 /// A value of a policy's file, as JSON.
-struct Written<'a>(&'a Shape);
+struct ShapeBody<'a>(&'a Shape);
 
-impl Serialize for Written<'_> {
+impl Serialize for ShapeBody<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.0 {
             Shape::Text(text) => serializer.serialize_str(text),
             Shape::Integer(number) => serializer.serialize_i128(*number),
             Shape::Flag(flag) => serializer.serialize_bool(*flag),
-            Shape::List(items) => serializer.collect_seq(items.iter().map(Written)),
+            Shape::List(items) => serializer.collect_seq(items.iter().map(ShapeBody)),
             Shape::Table(entries) => {
                 let named = entries.iter();
-                serializer.collect_map(named.map(|(name, value)| (name, Written(value))))
+                serializer.collect_map(named.map(|(name, value)| (name, ShapeBody(value))))
             }
             _ => serializer.serialize_unit(),
         }
@@ -195,7 +195,7 @@ impl<'a> From<&'a Served> for Shown<'a> {
             limits: limits(&policy.limits, &policy.written),
             balancer: policy.is_pool().then(|| balancer(policy.balance)),
             members: members.map(ShownMember::from).collect(),
-            written: Written(&policy.shape),
+            written: ShapeBody(&policy.shape),
         }
     }
 }
@@ -214,12 +214,12 @@ impl<'a> From<(&'a PolicyMember, &'a Member)> for ShownMember<'a> {
     }
 }
 
-fn limits<'a>(limits: &'a [Limit], written: &'a [WrittenLimit]) -> Vec<ShownLimit<'a>> {
+fn limits<'a>(limits: &'a [Limit], written: &'a [LimitSyntax]) -> Vec<ShownLimit<'a>> {
     limits.iter().zip(written).map(ShownLimit::from).collect()
 }
 
-impl<'a> From<(&'a Limit, &'a WrittenLimit)> for ShownLimit<'a> {
-    fn from((limit, written): (&'a Limit, &'a WrittenLimit)) -> Self {
+impl<'a> From<(&'a Limit, &'a LimitSyntax)> for ShownLimit<'a> {
+    fn from((limit, written): (&'a Limit, &'a LimitSyntax)) -> Self {
         Self {
             name: limit.name(),
             kind: kind(written.kind),

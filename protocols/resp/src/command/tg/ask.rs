@@ -47,7 +47,7 @@ fn read<'a>(arguments: Arguments<'a>, purpose: For) -> Result<(Question<'a>, Ter
         key: key(arguments),
         ..Question::default()
     };
-    let mut said = Said::default();
+    let mut options = TermOptions::default();
     let mut words = arguments.from(3);
     while let Some(word) = words.next() {
         let mut next = || words.next().ok_or_else(|| Fault::Syntax(quoted(word)));
@@ -59,19 +59,19 @@ fn read<'a>(arguments: Arguments<'a>, purpose: For) -> Result<(Question<'a>, Ter
             let member = text(next()?, "the member's name")?;
             once(&mut question.member, member, "MEMBER")?;
         } else if purpose == For::Lease && word.eq_ignore_ascii_case(b"REFUNDS") {
-            said.for_refunds = true;
+            options.for_refunds = true;
         } else if purpose == For::Lease {
-            said.read(word, next()?)?;
+            options.read(word, next()?)?;
         } else {
             return Err(Fault::Syntax(quoted(word)));
         }
     }
     let terms = Terms {
-        wait_ms: said.wait_ms.unwrap_or(0),
-        wait_for_refunds: said.for_refunds,
-        ttl_ms: said.ttl_ms,
-        priority: said.priority.unwrap_or(0),
-        idempotency: said.idempotency,
+        wait_ms: options.wait_ms.unwrap_or(0),
+        wait_for_refunds: options.for_refunds,
+        ttl_ms: options.ttl_ms,
+        priority: options.priority.unwrap_or(0),
+        idempotency: options.idempotency,
         standings: false,
     };
     Ok((question, terms))
@@ -79,7 +79,7 @@ fn read<'a>(arguments: Arguments<'a>, purpose: For) -> Result<(Question<'a>, Ter
 
 /// The terms of a lease, each of which may be said once.
 #[derive(Default)]
-struct Said<'a> {
+struct TermOptions<'a> {
     wait_ms: Option<u64>,
     for_refunds: bool,
     ttl_ms: Option<u64>,
@@ -87,7 +87,7 @@ struct Said<'a> {
     idempotency: Option<&'a [u8]>,
 }
 
-impl<'a> Said<'a> {
+impl<'a> TermOptions<'a> {
     fn read(&mut self, word: &[u8], value: &'a [u8]) -> Result<(), Fault> {
         match word.to_ascii_uppercase().as_slice() {
             b"WAIT" => once(&mut self.wait_ms, natural(value, ANY, "WAIT")?, "WAIT"),
@@ -106,6 +106,6 @@ impl<'a> Said<'a> {
 pub(super) fn once<T>(place: &mut Option<T>, value: T, word: &'static str) -> Result<(), Fault> {
     match place.replace(value) {
         None => Ok(()),
-        Some(_) => Err(Fault::SaidTwice(word)),
+        Some(_) => Err(Fault::GivenTwice(word)),
     }
 }

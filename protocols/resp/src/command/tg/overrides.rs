@@ -37,9 +37,9 @@ pub(in crate::command) async fn override_(
 }
 
 async fn set(session: &mut Session, arguments: Arguments<'_>) -> Result<Flow, Fault> {
-    let said = Said::read(arguments, SET)?;
+    let options = Options::read(arguments, SET)?;
     let (service, caller) = session.at_the_service()?;
-    let placed = service.write_override(caller, &said.place()?, &said.limits);
+    let placed = service.write_override(caller, &options.place()?, &options.limits);
     let placed = placed.await?;
     shown(&mut session.replies, &placed);
     Ok(Flow::Next)
@@ -47,9 +47,9 @@ async fn set(session: &mut Session, arguments: Arguments<'_>) -> Result<Flow, Fa
 
 /// What is set for exactly that place, or nothing.
 fn get(session: &mut Session, arguments: Arguments<'_>) -> Result<Flow, Fault> {
-    let said = Said::read(arguments, GET)?;
+    let options = Options::read(arguments, GET)?;
     let (service, caller) = session.at_the_service()?;
-    match service.override_at(caller, &said.place()?)? {
+    match service.override_at(caller, &options.place()?)? {
         Some(placed) => shown(&mut session.replies, &placed),
         None => session.replies.null(),
     }
@@ -58,19 +58,19 @@ fn get(session: &mut Session, arguments: Arguments<'_>) -> Result<Flow, Fault> {
 
 /// How many were removed: 1 or 0.
 async fn del(session: &mut Session, arguments: Arguments<'_>) -> Result<Flow, Fault> {
-    let said = Said::read(arguments, DEL)?;
+    let options = Options::read(arguments, DEL)?;
     let (service, caller) = session.at_the_service()?;
-    let removed = service.remove_override(caller, &said.place()?).await?;
+    let removed = service.remove_override(caller, &options.place()?).await?;
     session.replies.integer(removed.into());
     Ok(Flow::Next)
 }
 
 fn list(session: &mut Session, arguments: Arguments<'_>) -> Result<Flow, Fault> {
-    let said = Said::read(arguments, LIST)?;
-    let most = bounds::page(most(said.count)?)?;
-    let after = said.cursor.map(cursor).transpose()?;
+    let options = Options::read(arguments, LIST)?;
+    let most = bounds::page(most(options.count)?)?;
+    let after = options.cursor.map(cursor).transpose()?;
     let (service, caller) = session.at_the_service()?;
-    let page = service.list_overrides(caller, &said.place()?, after.as_deref(), most)?;
+    let page = service.list_overrides(caller, &options.place()?, after.as_deref(), most)?;
     let placed = page.items;
     let replies = &mut session.replies;
     replies.map(2);
@@ -83,7 +83,7 @@ fn list(session: &mut Session, arguments: Arguments<'_>) -> Result<Flow, Fault> 
 
 /// The words behind the subcommand.
 #[derive(Default)]
-struct Said<'a> {
+struct Options<'a> {
     policy: Option<&'a [u8]>,
     key: Option<&'a [u8]>,
     cursor: Option<&'a [u8]>,
@@ -91,10 +91,10 @@ struct Said<'a> {
     limits: Vec<(String, Fields)>,
 }
 
-impl<'a> Said<'a> {
+impl<'a> Options<'a> {
     /// Reads them as `usage` says that they are.
     fn read(arguments: Arguments<'a>, usage: &'static str) -> Result<Self, Fault> {
-        let mut said = Self::default();
+        let mut options = Self::default();
         let mut words = arguments.from(2);
         while let Some(word) = words.next() {
             let wrong = || Fault::Words(quoted(word), usage.into());
@@ -102,18 +102,18 @@ impl<'a> Said<'a> {
             match (word.to_ascii_uppercase().as_slice(), usage) {
                 (b"LIMIT", SET) => {
                     let name = text(value, "the limit's name")?;
-                    said.limits.push((name.to_owned(), Fields::new()));
+                    options.limits.push((name.to_owned(), Fields::new()));
                 }
                 // No field of a limit is called so.
-                (b"POLICY", _) => once(&mut said.policy, value, "POLICY")?,
-                (b"KEY", _) => once(&mut said.key, value, "KEY")?,
-                (_, SET) if !said.limits.is_empty() => said.field(word, value)?,
-                (b"CURSOR", LIST) => once(&mut said.cursor, value, "CURSOR")?,
-                (b"COUNT", LIST) => once(&mut said.count, value, "COUNT")?,
+                (b"POLICY", _) => once(&mut options.policy, value, "POLICY")?,
+                (b"KEY", _) => once(&mut options.key, value, "KEY")?,
+                (_, SET) if !options.limits.is_empty() => options.field(word, value)?,
+                (b"CURSOR", LIST) => once(&mut options.cursor, value, "CURSOR")?,
+                (b"COUNT", LIST) => once(&mut options.count, value, "COUNT")?,
                 _ => return Err(wrong()),
             }
         }
-        Ok(said)
+        Ok(options)
     }
 
     fn field(&mut self, field: &[u8], value: &[u8]) -> Result<(), Fault> {

@@ -10,9 +10,9 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 use tidegate_service::Setting;
 
 /// Limits, each under its name with its fields, as they were written.
-pub(crate) struct WrittenLimits(pub(crate) Vec<(String, Vec<(String, Setting)>)>);
+pub(crate) struct OverrideLimits(pub(crate) Vec<(String, Vec<(String, Setting)>)>);
 
-impl<'de> Deserialize<'de> for WrittenLimits {
+impl<'de> Deserialize<'de> for OverrideLimits {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let limits = deserializer.deserialize_map(ByName)?;
         Ok(Self(limits))
@@ -56,16 +56,16 @@ impl<'de> Visitor<'de> for ByField {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
         let mut fields = Vec::new();
-        while let Some((field, Said(setting))) = map.next_entry()? {
+        while let Some((field, SettingBody(setting))) = map.next_entry()? {
             fields.push((field, setting));
         }
         Ok(Fields(fields))
     }
 }
 
-struct Said(Setting);
+struct SettingBody(Setting);
 
-impl<'de> Deserialize<'de> for Said {
+impl<'de> Deserialize<'de> for SettingBody {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(OneSetting)
     }
@@ -74,21 +74,21 @@ impl<'de> Deserialize<'de> for Said {
 struct OneSetting;
 
 impl Visitor<'_> for OneSetting {
-    type Value = Said;
+    type Value = SettingBody;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a whole number above 0, or a text such as \"1m\"")
     }
 
-    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Said, E> {
-        Ok(Said(Setting::Integer(number)))
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<SettingBody, E> {
+        Ok(SettingBody(Setting::Integer(number)))
     }
 
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Said, E> {
-        Ok(Said(Setting::Text(text.to_owned())))
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<SettingBody, E> {
+        Ok(SettingBody(Setting::Text(text.to_owned())))
     }
 
-    fn visit_bool<E: de::Error>(self, flag: bool) -> Result<Said, E> {
-        Ok(Said(Setting::Flag(flag)))
+    fn visit_bool<E: de::Error>(self, flag: bool) -> Result<SettingBody, E> {
+        Ok(SettingBody(Setting::Flag(flag)))
     }
 }
