@@ -584,10 +584,10 @@ fn all_members_cooling_down_refuse_until_the_first_is_back() {
     assert_eq!(refused.not_until(), Some(soonest));
     let mut waiter = Polled::waiting(pool.acquire("k", ()));
     let request = Request::from(()).within(Duration::from_millis(1));
-    let mut hurried = Polled::waiting(pool.acquire("k", request));
+    let mut impatient = Polled::waiting(pool.acquire("k", request));
     time.advance(SECOND);
     assert_eq!(waiter.granted().unwrap().member(), Some("b"));
-    let refused = hurried.poll().unwrap().unwrap().refused().unwrap();
+    let refused = impatient.poll().unwrap().unwrap().refused().unwrap();
     assert_eq!(refused.not_until(), Some(soonest));
     assert_eq!(waiting(&pool), 0);
 }

@@ -10,14 +10,14 @@
 //! | `signals`, `supervisor` | how it is told to stop, and whom it tells |
 //! | `denied` | who is refused most, for `/metrics` |
 //! | `otlp` | traces of requests, for a collector |
-//! | `logs`, `hurried` | logs and the audit log; a clock for demonstrations |
+//! | `logs`, `fast_clock` | logs and the audit log; a clock for demonstrations |
 
 mod address;
 mod applied;
 mod args;
 pub mod configuration;
 mod denied;
-mod hurried;
+mod fast_clock;
 mod listeners;
 mod logs;
 mod otlp;
@@ -71,7 +71,7 @@ pub fn serve(args: &Serve) -> Outcome<()> {
     let opened = store::open(url)?;
     let builder = Service::builder()
         .store(Arc::clone(&opened.store))
-        .clock(hurried::clock(args.speed))
+        .clock(fast_clock::clock(args.speed))
         .credentials(config.credentials.clone());
     let builder = match config.server.longest_wait {
         Some(longest) => builder.longest_wait(longest),

@@ -40,7 +40,7 @@ impl Options {
                 "--only" => options.only.push(value()?),
                 "--rounds" => options.rounds = parse_rounds(&value()?)?,
                 "--json" => options.json = PathBuf::from(value()?),
-                "--quick" => options.hurry(),
+                "--quick" => options.quick(),
                 "--list" => options.list = true,
                 "--help" | "-h" => return Err(HELP.to_owned()),
                 other => return Err(format!("unknown argument {other}\n\n{HELP}")),
@@ -49,7 +49,7 @@ impl Options {
         Ok(options)
     }
 
-    fn hurry(&mut self) {
+    fn quick(&mut self) {
         self.quick = true;
         self.rounds = 5;
         self.lap = Duration::from_millis(20);

@@ -4,14 +4,14 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use tidegate::{Clock, TimeSource, Timestamp};
 
-struct Hurried {
+struct FastClock {
     begun: Instant,
     /// Wall time at the start, in microseconds since 1970.
     start: i64,
     pace: u32,
 }
 
-impl TimeSource for Hurried {
+impl TimeSource for FastClock {
     fn now(&self) -> Timestamp {
         #[expect(clippy::disallowed_methods, reason = "this is a clock")]
         let micros = self.begun.elapsed().as_micros() * u128::from(self.pace);
@@ -31,7 +31,7 @@ pub fn clock(pace: u32) -> Clock {
     #[expect(clippy::disallowed_methods, reason = "this is a clock")]
     let (begun, wall) = (Instant::now(), SystemTime::now());
     let micros = wall.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_micros());
-    Clock::custom(Hurried {
+    Clock::custom(FastClock {
         begun,
         start: i64::try_from(micros).unwrap_or(0),
         pace,
