@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::args::{Arrival, Load};
-use crate::keys::Dice;
+use crate::keys::Rng;
 use crate::watch::{Alarm, Nanos, Watch, nanos};
 
 /// The most that may be due and not sent: what comes beyond is counted.
@@ -32,7 +32,7 @@ pub struct Ask {
 pub struct Arrivals {
     watch: Watch,
     end: Nanos,
-    dice: RefCell<Dice>,
+    rng: RefCell<Rng>,
     open: Option<Schedule>,
     /// How many may still be asked.
     left: Cell<u64>,
@@ -62,7 +62,7 @@ impl Arrivals {
         Self {
             end: watch.now().saturating_add(nanos(load.duration)),
             watch,
-            dice: RefCell::new(Dice::new(load.seed, load.keys, load.distribution)),
+            rng: RefCell::new(Rng::new(load.seed, load.keys, load.distribution)),
             open,
             left: Cell::new(load.asks.unwrap_or(u64::MAX)),
             unsent: Cell::new(0),
@@ -82,7 +82,7 @@ impl Arrivals {
             }
             None if now < self.end && self.count() => Some(Ask {
                 due: now,
-                key: self.dice.borrow_mut().key(),
+                key: self.rng.borrow_mut().key(),
             }),
             None => None,
         }
@@ -152,7 +152,7 @@ impl Arrivals {
             let distance = if schedule.even {
                 1.0
             } else {
-                self.dice.borrow_mut().distance()
+                self.rng.borrow_mut().distance()
             };
             next += schedule.gap * distance;
         }
@@ -162,7 +162,7 @@ impl Arrivals {
     }
 
     fn put(&self, schedule: &Schedule, due: Nanos) {
-        let key = self.dice.borrow_mut().key();
+        let key = self.rng.borrow_mut().key();
         let mut asks = schedule.due.borrow_mut();
         if asks.len() >= MOST_DUE {
             self.unsent.set(self.unsent.get() + 1);

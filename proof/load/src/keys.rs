@@ -20,7 +20,7 @@ pub enum Spread {
 }
 
 /// Draws keys, and distances in time, from one seed.
-pub struct Dice {
+pub struct Rng {
     random: SmallRng,
     keys: u32,
     zipf: Option<Zipf<f64>>,
@@ -29,7 +29,7 @@ pub struct Dice {
     next: Option<u32>,
 }
 
-impl Dice {
+impl Rng {
     pub fn new(seed: u64, keys: u32, spread: Spread) -> Self {
         let zipf = match spread {
             Spread::Zipf(exponent) => Zipf::new(f64::from(keys), exponent).ok(),
@@ -85,11 +85,11 @@ impl FromStr for Spread {
 
 #[cfg(test)]
 mod tests {
-    use super::{Dice, Spread};
+    use super::{Rng, Spread};
 
     fn drawn(spread: Spread) -> Vec<u32> {
-        let mut dice = Dice::new(7, 1_000, spread);
-        (0..20_000).map(|_| dice.key()).collect()
+        let mut rng = Rng::new(7, 1_000, spread);
+        (0..20_000).map(|_| rng.key()).collect()
     }
 
     #[test]

@@ -4,7 +4,7 @@ use tidegate_core::Amount;
 use tidegate_store::{Ending, Reply, StoreError, Verb};
 
 use super::desk::{Desk, budget, plan, rate, slots, table_name};
-use crate::dice::Dice;
+use crate::rng::Rng;
 use crate::subject::{Skipped, Subject};
 
 const MAX_KEYS: usize = 6;
@@ -25,7 +25,7 @@ fn bounded(
 struct Twins {
     bounded: Desk,
     unbounded: Desk,
-    dice: Dice,
+    rng: Rng,
     held: Vec<(Vec<u8>, u128)>,
     full: usize,
     answered: usize,
@@ -48,9 +48,9 @@ impl Twins {
     }
 
     fn step(&mut self) {
-        let key = format!("{}/{}", self.dice.below(5), self.dice.below(4)).into_bytes();
-        let amounts: Vec<Amount> = (0..4).map(|_| self.dice.below(4)).collect();
-        match self.dice.below(12) {
+        let key = format!("{}/{}", self.rng.below(5), self.rng.below(4)).into_bytes();
+        let amounts: Vec<Amount> = (0..4).map(|_| self.rng.below(4)).collect();
+        match self.rng.below(12) {
             0..4 => drop(self.ask(|desk| desk.take(&key, &amounts).map(Reply::Decision))),
             4..6 => self.lease(&key, &amounts),
             6 => drop(self.ask(|desk| desk.ask(&key, Verb::Debit { amounts: &amounts }))),
@@ -58,7 +58,7 @@ impl Twins {
             8 => drop(self.ask(|desk| desk.ask(&key, Verb::Peek { amounts: &amounts }))),
             9 => self.end(&amounts),
             _ => {
-                let micros = self.dice.below(2_500) as i64;
+                let micros = self.rng.below(2_500) as i64;
                 self.bounded.pass(micros);
                 self.unbounded.pass(micros);
             }
@@ -66,7 +66,7 @@ impl Twins {
     }
 
     fn lease(&mut self, key: &[u8], amounts: &[Amount]) {
-        let micros = self.dice.between(500, 4_000);
+        let micros = self.rng.between(500, 4_000);
         let ask = |desk: &Desk| {
             let decision = desk.lease(key, amounts, micros, None)?;
             Ok(Reply::Decision(decision))
@@ -82,7 +82,7 @@ impl Twins {
         if self.held.is_empty() {
             return;
         }
-        let at = self.dice.below(self.held.len() as u64) as usize;
+        let at = self.rng.below(self.held.len() as u64) as usize;
         let (key, id) = self.held.swap_remove(at);
         let used: Vec<_> = amounts.iter().map(|&amount| Some(amount)).collect();
         self.ask(|desk| {
@@ -109,7 +109,7 @@ pub(super) fn a_bounded_store_answers_as_an_unbounded_one_or_says_that_it_is_ful
         let mut twins = Twins {
             bounded: bounded(subject, MAX_KEYS, levels, &rules)?,
             unbounded: Desk::new(subject, levels, &rules),
-            dice: Dice::new(5),
+            rng: Rng::new(5),
             held: Vec::new(),
             full: 0,
             answered: 0,

@@ -8,7 +8,7 @@ use tidegate_core::{
 use tidegate_store::{Adaptive, Ending, Plan, PlanLimit};
 
 use super::desk::{Desk, budget, plan, rate, slots, table_name};
-use crate::dice::Dice;
+use crate::rng::Rng;
 use crate::subject::{Skipped, Subject};
 
 /// How often an adaptive caller changes its capacities: ten times a second.
@@ -69,17 +69,17 @@ pub(super) fn a_capacity_that_changes_ten_times_a_second_forgets_nothing(
     let steps = steps.map_or(STEPS, |steps| steps.parse().expect("a number of steps"));
     let (store, name) = (subject.fresh(), table_name());
     let desk = Desk::at(&*store, &name, adaptive(&plan(0, 1, &each_kind())));
-    let mut dice = Dice::new(7);
+    let mut rng = Rng::new(7);
     let (mut used, mut held) = ([0_u64; 5], Vec::new());
     let (mut admitted, mut refused) = (0, 0);
     for step in 0..steps {
         desk.pass(STEP);
         used[0] = used[0].saturating_sub(1);
-        let cost = dice.between(1, 3);
+        let cost = rng.between(1, 3);
         let amounts = [cost, cost, cost, cost, 1];
         let mut fits = true;
         for (position, used) in used.iter().enumerate() {
-            let capacity = (used + dice.between(3, 12)).saturating_sub(4).max(1);
+            let capacity = (used + rng.between(3, 12)).saturating_sub(4).max(1);
             set(&desk.plan, position, capacity);
             fits &= used + amounts[position] <= capacity;
         }
@@ -95,7 +95,7 @@ pub(super) fn a_capacity_that_changes_ten_times_a_second_forgets_nothing(
             }
         }
         if held.len() > 3 {
-            let lease = held.remove(dice.below(held.len() as u64) as usize);
+            let lease = held.remove(rng.below(held.len() as u64) as usize);
             let ended = desk.end(b"k", lease, Ending::Release);
             ended.expect("it is held");
             used[4] -= 1;

@@ -7,7 +7,7 @@ use tidegate_core::{Align, Bucket, Log, MAX_AMOUNT, Ring, Rule, Slots, Span, Win
 use tidegate_store::{Ending, Store, StoreError};
 
 use super::desk::{Desk, budget, plan, slots, table_name};
-use crate::dice::Dice;
+use crate::rng::Rng;
 use crate::subject::{Skipped, Subject};
 
 pub(super) fn two_opens_of_one_name_are_an_error(subject: &Subject) -> Result<(), Skipped> {
@@ -99,9 +99,9 @@ fn find(store: &dyn Store, name: &str, (id, fence): (u128, u64)) {
 /// narrowest.
 pub(super) fn every_limit_that_can_be_made_is_read_back(subject: &Subject) -> Result<(), Skipped> {
     subject.reopened_store()?;
-    let (store, mut dice) = (subject.fresh(), Dice::new(0));
+    let (store, mut rng) = (subject.fresh(), Rng::new(0));
     for _ in 0..20 {
-        let rules: Vec<_> = any_rules(&mut dice)
+        let rules: Vec<_> = any_rules(&mut rng)
             .into_iter()
             .map(|rule| (0, rule))
             .collect();
@@ -115,36 +115,36 @@ pub(super) fn every_limit_that_can_be_made_is_read_back(subject: &Subject) -> Re
 }
 
 /// A rule of each kind.
-fn any_rules(dice: &mut Dice) -> Vec<Rule> {
+fn any_rules(rng: &mut Rng) -> Vec<Rule> {
     let longest = Span::LONGEST_PERIOD.as_micros();
-    let amount = |dice: &mut Dice| match dice.below(3) {
-        0 => dice.between(1, 100),
-        1 => dice.between(1, MAX_AMOUNT),
+    let amount = |rng: &mut Rng| match rng.below(3) {
+        0 => rng.between(1, 100),
+        1 => rng.between(1, MAX_AMOUNT),
         _ => MAX_AMOUNT,
     };
-    let period = |dice: &mut Dice| {
-        let micros = match dice.below(4) {
+    let period = |rng: &mut Rng| {
+        let micros = match rng.below(4) {
             0 => 1_000,
-            1 => dice.between(1_000, 5_000),
-            2 => dice.between(1_000, longest),
+            1 => rng.between(1_000, 5_000),
+            2 => rng.between(1_000, longest),
             _ => longest,
         };
         Span::from_micros(micros)
     };
-    let window = period(dice);
+    let window = period(rng);
     let most = u64::from(MAX_SUB_WINDOWS).min(window.as_micros());
-    let sub_windows = if dice.percent(50) {
+    let sub_windows = if rng.percent(50) {
         most
     } else {
-        dice.between(1, most)
+        rng.between(1, most)
     };
     let rules = [
-        Bucket::new(amount(dice), period(dice), amount(dice)).map(Rule::Bucket),
-        Window::new(amount(dice), Align::Epoch(period(dice))).map(Rule::Window),
-        Window::new(amount(dice), Align::FirstUse(period(dice))).map(Rule::Window),
-        Ring::new(amount(dice), window, sub_windows as u32).map(Rule::Ring),
-        Log::new(amount(dice), period(dice), dice.between(2, 1 << 20) as u32).map(Rule::Log),
-        Slots::new(amount(dice), period(dice)).map(Rule::Slots),
+        Bucket::new(amount(rng), period(rng), amount(rng)).map(Rule::Bucket),
+        Window::new(amount(rng), Align::Epoch(period(rng))).map(Rule::Window),
+        Window::new(amount(rng), Align::FirstUse(period(rng))).map(Rule::Window),
+        Ring::new(amount(rng), window, sub_windows as u32).map(Rule::Ring),
+        Log::new(amount(rng), period(rng), rng.between(2, 1 << 20) as u32).map(Rule::Log),
+        Slots::new(amount(rng), period(rng)).map(Rule::Slots),
     ];
     rules
         .into_iter()

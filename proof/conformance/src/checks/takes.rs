@@ -3,7 +3,7 @@
 use tidegate_core::{Amount, Verdict};
 
 use super::desk::{Desk, START, budget, rate, slots};
-use crate::dice::Dice;
+use crate::rng::Rng;
 use crate::subject::{Skipped, Subject};
 
 /// An organisation's rate and budget over a user's rate.
@@ -40,20 +40,20 @@ pub(super) fn a_refusal_changes_nothing(subject: &Subject) -> Result<(), Skipped
     ];
     let desk = Desk::new(subject, 2, &rules);
     let keys: [&[u8]; 3] = [b"a/x", b"a/y", b"b/x"];
-    let mut dice = Dice::new(7);
+    let mut rng = Rng::new(7);
     for _ in 0..400 {
-        let key = *dice.pick(&keys);
-        let amounts = [2, 4, 2, 3].map(|most| dice.below(most + 2));
+        let key = *rng.pick(&keys);
+        let amounts = [2, 4, 2, 3].map(|most| rng.below(most + 2));
         let before: Vec<_> = keys.iter().map(|key| desk.standings(key)).collect();
-        let decision = match dice.percent(50) {
-            true => desk.lease(key, &amounts, dice.between(1, 3_000), Some(&[1])),
+        let decision = match rng.percent(50) {
+            true => desk.lease(key, &amounts, rng.between(1, 3_000), Some(&[1])),
             false => desk.take(key, &amounts),
         };
         if !decision.expect("an answer").verdict.admitted() {
             let after: Vec<_> = keys.iter().map(|key| desk.standings(key)).collect();
             assert_eq!(before, after, "{amounts:?} of {key:?}");
         }
-        desk.pass(dice.below(900) as i64);
+        desk.pass(rng.below(900) as i64);
     }
     Ok(())
 }
@@ -62,14 +62,14 @@ pub(super) fn the_reported_instant_is_exact_across_limits_and_ancestors(
     subject: &Subject,
 ) -> Result<(), Skipped> {
     subject.needs_the_callers_clock()?;
-    let mut dice = Dice::new(3);
+    let mut rng = Rng::new(3);
     let mut refused = 0;
     for _ in 0..60 {
         let desk = hierarchy(subject);
-        let amounts: [Amount; 3] = [dice.between(1, 20), dice.between(1, 9), dice.between(1, 6)];
-        desk.set(dice.below(9_000) as i64);
-        desk.admits(b"acme/bob", &[dice.below(20), dice.below(9), 0]);
-        desk.admits(b"acme/alice", &[1, 0, dice.below(6)]);
+        let amounts: [Amount; 3] = [rng.between(1, 20), rng.between(1, 9), rng.between(1, 6)];
+        desk.set(rng.below(9_000) as i64);
+        desk.admits(b"acme/bob", &[rng.below(20), rng.below(9), 0]);
+        desk.admits(b"acme/alice", &[1, 0, rng.below(6)]);
         if let Verdict::NotUntil(at) = desk.verdict(b"acme/alice", &amounts) {
             refused += 1;
             desk.set(at.as_micros() - START - 1);
@@ -104,12 +104,12 @@ pub(super) fn a_clock_that_steps_back_admits_nothing_more(
         &[(0, rate(2, 10)), (0, budget(1_000))],
     ] {
         let desk = Desk::new(subject, 1, rules);
-        let (mut dice, mut elapsed, mut granted) = (Dice::new(11), 0, 0);
+        let (mut rng, mut elapsed, mut granted) = (Rng::new(11), 0, 0);
         for _ in 0..2_000 {
-            match dice.below(8) {
-                0 => desk.pass(-(dice.between(1, 40_000) as i64)),
+            match rng.below(8) {
+                0 => desk.pass(-(rng.between(1, 40_000) as i64)),
                 1..4 => {
-                    let micros = dice.below(900);
+                    let micros = rng.below(900);
                     elapsed += micros;
                     desk.pass(micros as i64);
                 }

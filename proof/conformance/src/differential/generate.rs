@@ -5,7 +5,7 @@ use tidegate_store::Detail;
 
 use super::plans::{MAX_LIMITS, PlanData};
 use super::script::{Amounts, Deed, EndingData, LeaseData, Script, Step, keys, overridable};
-use crate::dice::Dice;
+use crate::rng::Rng;
 
 const HOUR: u64 = 3_600_000_000;
 /// Beyond what a word reaches from its epoch.
@@ -13,16 +13,16 @@ const FIVE_YEARS: u64 = 5 * 366 * 24 * HOUR;
 
 /// The script of a seed: about so many `steps`.
 pub(crate) fn script(seed: u64, steps: usize) -> Script {
-    let mut dice = Dice::new(seed);
-    let plan = PlanData::random(&mut dice);
+    let mut rng = Rng::new(seed);
+    let plan = PlanData::random(&mut rng);
     let mut author = Author {
-        wanders: dice.percent(50),
-        changes: dice.percent(60),
+        wanders: rng.percent(50),
+        changes: rng.percent(60),
         keys: keys(plan.levels).len(),
         newest: plan.clone(),
         uids: MAX_LIMITS as u32,
         given: Vec::new(),
-        dice,
+        rng,
     };
     let steps = (0..steps).map(|_| author.step()).collect();
     Script { plan, steps }
@@ -30,7 +30,7 @@ pub(crate) fn script(seed: u64, steps: usize) -> Script {
 
 /// Who writes a script, and what was written so far.
 struct Author {
-    dice: Dice,
+    rng: Rng,
     /// Whether the clock steps back at times.
     wanders: bool,
     /// Whether limits change. Where they do not, stores go their faster ways all along.
@@ -45,14 +45,14 @@ struct Author {
 
 impl Author {
     fn step(&mut self) -> Step {
-        match self.dice.below(100) {
+        match self.rng.below(100) {
             0..22 => Step::Pass(self.wait()),
             22..27 if self.wanders => Step::Back(self.step_back()),
             27..30 if self.changes => self.change(),
             30..34 if self.changes => self.change_own(),
             34..39 if self.changes => self.adapt(),
             _ => {
-                let key = self.dice.below(self.keys as u64) as usize;
+                let key = self.rng.below(self.keys as u64) as usize;
                 let (key, deed) = self.deed(key);
                 Step::Do(key, deed)
             }
@@ -61,44 +61,44 @@ impl Author {
 
     /// Lengths around the limits' own, so that every boundary is met often.
     fn wait(&mut self) -> u64 {
-        match self.dice.below(200) {
+        match self.rng.below(200) {
             0 => FIVE_YEARS,
             1..4 => HOUR,
-            4..30 => self.dice.between(3_000, 20_000),
-            _ => self.dice.below(1_500),
+            4..30 => self.rng.between(3_000, 20_000),
+            _ => self.rng.below(1_500),
         }
     }
 
     fn step_back(&mut self) -> u64 {
-        match self.dice.below(20) {
+        match self.rng.below(20) {
             0 => 2 * HOUR,
-            1..5 => self.dice.between(3_000, 60_000),
-            _ => self.dice.between(1, 2_000),
+            1..5 => self.rng.between(3_000, 60_000),
+            _ => self.rng.between(1, 2_000),
         }
     }
 
     fn change(&mut self) -> Step {
-        self.newest = self.newest.changed(&mut self.dice, self.uids);
+        self.newest = self.newest.changed(&mut self.rng, self.uids);
         self.uids += 1;
         Step::Change(self.newest.clone())
     }
 
     fn change_own(&mut self) -> Step {
-        let key = *self.dice.pick(overridable(self.newest.levels));
-        self.newest = self.newest.overridden(&mut self.dice, key);
+        let key = *self.rng.pick(overridable(self.newest.levels));
+        self.newest = self.newest.overridden(&mut self.rng, key);
         Step::Change(self.newest.clone())
     }
 
     fn adapt(&mut self) -> Step {
-        let capacity = match self.dice.below(20) {
+        let capacity = match self.rng.below(20) {
             0 => 1_000_000_000,
-            _ => self.dice.between(1, 20),
+            _ => self.rng.between(1, 20),
         };
-        Step::Adapt(self.dice.below(MAX_LIMITS as u64) as usize, capacity)
+        Step::Adapt(self.rng.below(MAX_LIMITS as u64) as usize, capacity)
     }
 
     fn deed(&mut self, key: usize) -> (usize, Deed) {
-        let deed = match self.dice.below(100) {
+        let deed = match self.rng.below(100) {
             0..16 => self.take(None),
             16..40 => {
                 let lease = self.lease(key);
@@ -125,7 +125,7 @@ impl Author {
         Deed::Take {
             amounts: self.amounts(),
             lease,
-            detail: *self.dice.pick(&details),
+            detail: *self.rng.pick(&details),
         }
     }
 
@@ -133,34 +133,34 @@ impl Author {
         self.given.push(key);
         let newest = self.given.len() as u64;
         // At times an id that the key was given before, which nobody draws twice.
-        let again = self.dice.between(1, newest);
-        let known = self.given[again as usize - 1] == key && self.dice.percent(10);
+        let again = self.rng.between(1, newest);
+        let known = self.given[again as usize - 1] == key && self.rng.percent(10);
         let id = if known { again } else { newest };
-        let repeats = self.dice.percent(25);
+        let repeats = self.rng.percent(25);
         LeaseData {
             id,
             ttl: self.ttl(),
-            idempotency: repeats.then(|| self.dice.below(3) as u8),
+            idempotency: repeats.then(|| self.rng.below(3) as u8),
         }
     }
 
     /// Mostly about as long as the limits' own; at times it outlasts what else is done.
     fn ttl(&mut self) -> u64 {
-        match self.dice.percent(40) {
-            true => self.dice.between(6_000, 100_000),
-            false => self.dice.between(1, 6_000),
+        match self.rng.percent(40) {
+            true => self.rng.between(6_000, 100_000),
+            false => self.rng.between(1, 6_000),
         }
     }
 
     fn end(&mut self) -> (usize, Deed) {
         let (key, id) = self.given();
-        let ending = match self.dice.below(8) {
+        let ending = match self.rng.below(8) {
             0 => EndingData::Release,
-            1 => EndingData::Fail((0..MAX_LIMITS).map(|_| self.dice.percent(50)).collect()),
+            1 => EndingData::Fail((0..MAX_LIMITS).map(|_| self.rng.percent(50)).collect()),
             2 => EndingData::Cancel,
             _ => EndingData::Settle((0..MAX_LIMITS).map(|_| self.used()).collect()),
         };
-        let remember = self.dice.percent(50);
+        let remember = self.rng.percent(50);
         let deed = Deed::End {
             id,
             ending,
@@ -171,34 +171,34 @@ impl Author {
 
     fn renew(&mut self) -> (usize, Deed) {
         let (key, id) = self.given();
-        let ttl = self.dice.between(1, 8_000);
+        let ttl = self.rng.between(1, 8_000);
         (key, Deed::Renew { id, ttl })
     }
 
     fn adjust(&mut self) -> (usize, Deed) {
         let (key, id) = self.given();
         let to = (0..MAX_LIMITS).map(|_| self.used()).collect();
-        let overdraw = self.dice.percent(30);
+        let overdraw = self.rng.percent(30);
         (key, Deed::Adjust { id, to, overdraw })
     }
 
     /// A lease given lately, with its key, or seldom with another's.
     fn given(&mut self) -> (usize, u64) {
         let count = self.given.len() as u64;
-        let before = match self.dice.percent(50) {
-            true => self.dice.below(2),
-            false => self.dice.below(8),
+        let before = match self.rng.percent(50) {
+            true => self.rng.below(2),
+            false => self.rng.below(8),
         };
         let id = count.saturating_sub(before).max(1);
         let own = self.given.get(id as usize - 1).copied();
         match own {
-            Some(key) if !self.dice.percent(3) => (key, id),
-            _ => (self.dice.below(self.keys as u64) as usize, id),
+            Some(key) if !self.rng.percent(3) => (key, id),
+            _ => (self.rng.below(self.keys as u64) as usize, id),
         }
     }
 
     fn used(&mut self) -> Option<Amount> {
-        self.dice.percent(75).then(|| self.amount())
+        self.rng.percent(75).then(|| self.amount())
     }
 
     fn amounts(&mut self) -> Amounts {
@@ -206,11 +206,11 @@ impl Author {
     }
 
     fn amount(&mut self) -> Amount {
-        match self.dice.below(100) {
+        match self.rng.below(100) {
             0 => MAX_AMOUNT,
             1..20 => 0,
-            20..85 => self.dice.between(1, 3),
-            _ => self.dice.between(1, 14),
+            20..85 => self.rng.between(1, 3),
+            _ => self.rng.between(1, 14),
         }
     }
 }

@@ -10,7 +10,7 @@ use tidegate_core::{
 };
 use tidegate_store::{Adaptive, KeyPath, Overrides, OwnedKey, Plan, PlanLimit};
 
-use crate::dice::Dice;
+use crate::rng::Rng;
 
 /// The most limits that a plan has.
 pub(crate) const MAX_LIMITS: usize = 5;
@@ -77,54 +77,54 @@ pub(crate) struct PlanData {
 }
 
 impl Kind {
-    fn random(dice: &mut Dice) -> Self {
-        let capacity = dice.between(1, 12);
-        let period = dice.between(1_000, 6_000);
-        match dice.below(8) {
+    fn random(rng: &mut Rng) -> Self {
+        let capacity = rng.between(1, 12);
+        let period = rng.between(1_000, 6_000);
+        match rng.below(8) {
             0 => Self::Window { capacity, period },
             1 => Self::FirstUse { capacity, period },
             2 => Self::Calendar {
                 capacity,
-                weeks: dice.percent(50),
+                weeks: rng.percent(50),
             },
             3 => Self::Ring {
                 capacity,
                 period,
-                parts: dice.between(1, 5) as u32,
+                parts: rng.between(1, 5) as u32,
             },
             4 => Self::Log {
                 capacity,
                 period,
-                entries: dice.between(2, 6) as u32,
+                entries: rng.between(2, 6) as u32,
             },
-            5 | 6 => Self::slots(dice),
-            _ => Self::bucket(dice),
+            5 | 6 => Self::slots(rng),
+            _ => Self::bucket(rng),
         }
     }
 
     /// Of the kinds that stores have faster ways for.
-    fn plain(dice: &mut Dice) -> Self {
-        let (capacity, period) = (dice.between(1, 12), dice.between(1_000, 6_000));
-        match dice.below(8) {
-            0..4 => Self::bucket(dice),
-            4..6 => Self::slots(dice),
+    fn plain(rng: &mut Rng) -> Self {
+        let (capacity, period) = (rng.between(1, 12), rng.between(1_000, 6_000));
+        match rng.below(8) {
+            0..4 => Self::bucket(rng),
+            4..6 => Self::slots(rng),
             6 => Self::Window { capacity, period },
             _ => Self::FirstUse { capacity, period },
         }
     }
 
-    fn slots(dice: &mut Dice) -> Self {
+    fn slots(rng: &mut Rng) -> Self {
         Self::Slots {
-            capacity: dice.between(1, 5),
-            ttl: dice.between(1_000, 6_000),
+            capacity: rng.between(1, 5),
+            ttl: rng.between(1_000, 6_000),
         }
     }
 
-    fn bucket(dice: &mut Dice) -> Self {
+    fn bucket(rng: &mut Rng) -> Self {
         Self::Bucket {
-            amount: dice.between(1, 12),
-            period: dice.between(1_000, 6_000),
-            burst: dice.between(1, 12),
+            amount: rng.between(1, 12),
+            period: rng.between(1_000, 6_000),
+            burst: rng.between(1, 12),
         }
     }
 
@@ -188,15 +188,15 @@ impl Kind {
 }
 
 impl LimitData {
-    fn random(dice: &mut Dice, uid: u32, levels: usize) -> Self {
+    fn random(rng: &mut Rng, uid: u32, levels: usize) -> Self {
         Self {
             uid,
-            kind: Kind::random(dice),
-            level: dice.below(levels as u64) as usize,
-            postpaid: dice.percent(20),
-            shadow: dice.percent(10),
-            refund: dice.percent(25),
-            adaptive: dice.percent(25),
+            kind: Kind::random(rng),
+            level: rng.below(levels as u64) as usize,
+            postpaid: rng.percent(20),
+            shadow: rng.percent(10),
+            refund: rng.percent(25),
+            adaptive: rng.percent(25),
         }
     }
 
@@ -242,21 +242,21 @@ impl LimitData {
 impl PlanData {
     /// A plain bucket, plain slots, a few of either, one limit of any kind, or several
     /// over some levels.
-    pub(crate) fn random(dice: &mut Dice) -> Self {
-        let keep = dice.between(1_000, 9_000);
-        let (levels, limits) = match dice.below(9) {
-            0 => (1, vec![LimitData::plain(Kind::bucket(dice), 0)]),
-            1 => (1, vec![LimitData::plain(Kind::slots(dice), 0)]),
-            2 => (1, vec![LimitData::random(dice, 0, 1)]),
+    pub(crate) fn random(rng: &mut Rng) -> Self {
+        let keep = rng.between(1_000, 9_000);
+        let (levels, limits) = match rng.below(9) {
+            0 => (1, vec![LimitData::plain(Kind::bucket(rng), 0)]),
+            1 => (1, vec![LimitData::plain(Kind::slots(rng), 0)]),
+            2 => (1, vec![LimitData::random(rng, 0, 1)]),
             3..7 => {
-                let uids = 0..dice.between(2, 4) as u32;
-                let plain = |uid| LimitData::plain(Kind::plain(dice), uid);
+                let uids = 0..rng.between(2, 4) as u32;
+                let plain = |uid| LimitData::plain(Kind::plain(rng), uid);
                 (1, uids.map(plain).collect())
             }
             _ => {
-                let levels = dice.between(1, 3) as usize;
-                let count = dice.between(1, MAX_LIMITS as u64) as u32;
-                let limits = (0..count).map(|uid| LimitData::random(dice, uid, levels));
+                let levels = rng.between(1, 3) as usize;
+                let count = rng.between(1, MAX_LIMITS as u64) as u32;
+                let limits = (0..count).map(|uid| LimitData::random(rng, uid, levels));
                 (levels, limits.collect())
             }
         };
@@ -270,47 +270,47 @@ impl PlanData {
     }
 
     /// The same with something added, removed or changed; `uid` is a new one.
-    pub(crate) fn changed(&self, dice: &mut Dice, uid: u32) -> Self {
+    pub(crate) fn changed(&self, rng: &mut Rng, uid: u32) -> Self {
         let mut plan = self.clone();
-        let at = dice.below(plan.limits.len() as u64) as usize;
+        let at = rng.below(plan.limits.len() as u64) as usize;
         // A few plain limits stay so more often than not.
-        if plan.levels == 1 && plan.limits.iter().all(LimitData::is_plain) && dice.percent(60) {
-            match dice.below(3) {
+        if plan.levels == 1 && plan.limits.iter().all(LimitData::is_plain) && rng.percent(60) {
+            match rng.below(3) {
                 0 if plan.limits.len() < MAX_LIMITS => {
-                    plan.limits.push(LimitData::plain(Kind::plain(dice), uid));
+                    plan.limits.push(LimitData::plain(Kind::plain(rng), uid));
                 }
                 1 if plan.limits.len() > 2 => drop(plan.limits.remove(at)),
-                _ => plan.limits[at].kind = plan.limits[at].kind.resized(dice),
+                _ => plan.limits[at].kind = plan.limits[at].kind.resized(rng),
             }
             return plan;
         }
-        match dice.below(8) {
+        match rng.below(8) {
             0 if plan.limits.len() < MAX_LIMITS => {
-                plan.limits.push(LimitData::random(dice, uid, plan.levels));
+                plan.limits.push(LimitData::random(rng, uid, plan.levels));
             }
             1 if plan.limits.len() > 1 => drop(plan.limits.remove(at)),
-            2 => plan.limits[at].kind = Kind::random(dice),
+            2 => plan.limits[at].kind = Kind::random(rng),
             3 if plan.levels == 1 => {
-                plan.limits = vec![LimitData::plain(Kind::plain(dice), plan.limits[at].uid)];
+                plan.limits = vec![LimitData::plain(Kind::plain(rng), plan.limits[at].uid)];
             }
             4 => plan.limits[at].postpaid ^= true,
             5 => plan.limits[at].refund ^= true,
             6 => plan.limits[at].adaptive ^= true,
-            _ => plan.limits[at].kind = plan.limits[at].kind.resized(dice),
+            _ => plan.limits[at].kind = plan.limits[at].kind.resized(rng),
         }
         plan.sorted()
     }
 
     /// The same, where `key` has other numbers, or no longer any.
-    pub(crate) fn overridden(&self, dice: &mut Dice, key: &'static [u8]) -> Self {
+    pub(crate) fn overridden(&self, rng: &mut Rng, key: &'static [u8]) -> Self {
         let mut plan = self.clone();
-        if dice.percent(30) {
+        if rng.percent(30) {
             plan.own.remove(key);
             return plan;
         }
-        let limits = plan.limits.iter().filter(|_| dice.percent(80)).copied();
+        let limits = plan.limits.iter().filter(|_| rng.percent(80)).copied();
         let limits: Vec<_> = limits.collect();
-        let resized = |limit: LimitData| (limit.uid, limit.kind.enlarged(dice));
+        let resized = |limit: LimitData| (limit.uid, limit.kind.enlarged(rng));
         plan.own
             .insert(key, limits.into_iter().map(resized).collect());
         plan
@@ -385,8 +385,8 @@ impl PlanData {
 
 impl Kind {
     /// The same kind with other numbers, by the same calendar.
-    fn enlarged(self, dice: &mut Dice) -> Self {
-        match (self, self.resized(dice)) {
+    fn enlarged(self, rng: &mut Rng) -> Self {
+        match (self, self.resized(rng)) {
             (Self::Calendar { weeks, .. }, Self::Calendar { capacity, .. }) => {
                 Self::Calendar { capacity, weeks }
             }
@@ -403,20 +403,20 @@ impl Kind {
     }
 
     /// The same kind with other numbers.
-    fn resized(self, dice: &mut Dice) -> Self {
-        let capacity = dice.between(1, 14);
+    fn resized(self, rng: &mut Rng) -> Self {
+        let capacity = rng.between(1, 14);
         match self {
-            Self::Bucket { period, .. } if dice.percent(50) => Self::Bucket {
-                amount: dice.between(1, 14),
+            Self::Bucket { period, .. } if rng.percent(50) => Self::Bucket {
+                amount: rng.between(1, 14),
                 period,
                 burst: capacity,
             },
-            Self::Bucket { .. } => Self::bucket(dice),
+            Self::Bucket { .. } => Self::bucket(rng),
             Self::Window { period, .. } => Self::Window { capacity, period },
             Self::FirstUse { period, .. } => Self::FirstUse { capacity, period },
             Self::Calendar { weeks, .. } => Self::Calendar {
                 capacity,
-                weeks: weeks ^ dice.percent(30),
+                weeks: weeks ^ rng.percent(30),
             },
             Self::Ring { period, parts, .. } => Self::Ring {
                 capacity,

@@ -8,7 +8,7 @@ use tidegate_core::{Align, Amount, Rule};
 use super::key::Key;
 use super::kinds::Kind;
 use super::past::wait;
-use crate::dice::Dice;
+use crate::rng::Rng;
 
 const STEPS: usize = 8;
 const LONG_STEPS: usize = 30;
@@ -17,22 +17,22 @@ const LONG_STEPS: usize = 30;
 /// a refill of the clock's coming back; after a step too far for that, within a refill.
 pub(super) fn a_clock_that_steps_back_locks_nobody_up_for_longer_than_a_refill(
     store: &Arc<dyn Store>,
-    dice: &mut Dice,
+    rng: &mut Rng,
 ) {
-    let entries = dice.between(2, 20);
-    for kind in Kind::all(dice, entries) {
+    let entries = rng.between(2, 20);
+    for kind in Kind::all(rng, entries) {
         let mut key = Key::beside_plenty(store, kind);
         let (capacity, refill) = (kind.rule.capacity(), kind.refill);
         let mut last = key.now;
         for _ in 0..STEPS {
-            key.now += wait(dice, &kind);
-            if key.take(dice.between(1, capacity)).0.verdict.admitted() {
+            key.now += wait(rng, &kind);
+            if key.take(rng.between(1, capacity)).0.verdict.admitted() {
                 last = key.now;
             }
         }
-        key.now = key.now.max(last + wait(dice, &kind));
+        key.now = key.now.max(last + wait(rng, &kind));
         let (verdict, before) = key.look(capacity);
-        let back = dice.below(6_000) as i64 * refill / 1_000;
+        let back = rng.below(6_000) as i64 * refill / 1_000;
         key.now = last - back;
         let (again, after) = key.look(capacity);
         let how = format!("{kind:?} stepped back by {back}: {before:?} became {after:?}");
@@ -57,11 +57,11 @@ type Grants = Vec<(i64, Amount)>;
 /// its length, and the next soon after it: then it is three times, not more.
 pub(super) fn a_clock_that_steps_back_admits_nothing_more_over_a_history(
     store: &Arc<dyn Store>,
-    dice: &mut Dice,
+    rng: &mut Rng,
 ) {
-    let entries = dice.between(2, 20);
-    for kind in Kind::all(dice, entries) {
-        let grants = grants(store, dice, kind);
+    let entries = rng.between(2, 20);
+    for kind in Kind::all(rng, entries) {
+        let grants = grants(store, rng, kind);
         let capacity = kind.rule.capacity();
         let within = |length: i64, times: u64| {
             for (last, &(end, _)) in grants.iter().enumerate() {
@@ -89,22 +89,22 @@ pub(super) fn a_clock_that_steps_back_admits_nothing_more_over_a_history(
     }
 }
 
-fn grants(store: &Arc<dyn Store>, dice: &mut Dice, kind: Kind) -> Grants {
+fn grants(store: &Arc<dyn Store>, rng: &mut Rng, kind: Kind) -> Grants {
     let mut key = Key::beside_plenty(store, kind);
     let (mut elapsed, mut fence, mut grants) = (0, 0, Grants::new());
     for _ in 0..LONG_STEPS {
-        let back = match dice.below(6) {
-            0 => dice.below(900),
-            1 => dice.below(4_000),
+        let back = match rng.below(6) {
+            0 => rng.below(900),
+            1 => rng.below(4_000),
             _ => 0,
         };
         let wait = match back {
-            0 => wait(dice, &kind),
+            0 => wait(rng, &kind),
             back => -(back as i64 * kind.refill / 1_000),
         };
         key.now += wait;
         elapsed += wait.max(0);
-        let amount = dice.between(1, kind.rule.capacity());
+        let amount = rng.between(1, kind.rule.capacity());
         if let (_, Some(taken)) = key.take(amount) {
             grants.push((elapsed, amount));
             assert!(taken.fence > fence || taken.fence == 0, "{kind:?}");

@@ -8,7 +8,7 @@ use tidegate_core::{Bucket, Rule, Span};
 use super::key::Key;
 use super::kinds::Kind;
 use super::past::wait;
-use crate::dice::Dice;
+use crate::rng::Rng;
 
 /// Primes, for which nothing cancels: amount, period and burst.
 const RATES: [[u64; 3]; 4] = [
@@ -24,7 +24,7 @@ const STEPS: usize = 20;
 /// the rate as written.
 pub(super) fn a_bucket_grants_the_floor_of_burst_plus_elapsed_times_rate(
     store: &Arc<dyn Store>,
-    dice: &mut Dice,
+    rng: &mut Rng,
 ) {
     for [amount, period, burst] in RATES {
         let bucket = Bucket::new(amount, Span::from_micros(period), burst);
@@ -39,7 +39,7 @@ pub(super) fn a_bucket_grants_the_floor_of_burst_plus_elapsed_times_rate(
             granted += u128::from(there);
             let yielded = elapsed * u128::from(amount) / u128::from(period);
             assert_eq!(granted, u128::from(burst) + yielded, "{amount}/{period}");
-            let wait = dice.below(longest as u64 + 1);
+            let wait = rng.below(longest as u64 + 1);
             elapsed += u128::from(wait);
             key.now += wait as i64;
         }
@@ -49,19 +49,19 @@ pub(super) fn a_bucket_grants_the_floor_of_burst_plus_elapsed_times_rate(
 /// By windows computed here, whatever they are aligned to.
 pub(super) fn in_each_window_exactly_the_capacity_is_admitted(
     store: &Arc<dyn Store>,
-    dice: &mut Dice,
+    rng: &mut Rng,
 ) {
-    for kind in Kind::windows(dice) {
+    for kind in Kind::windows(rng) {
         let Rule::Window(window) = kind.rule else {
             continue;
         };
         let (mut key, mut open) = (Key::of(store, kind), None);
         for _ in 0..STEPS {
-            key.now += wait(dice, &kind);
+            key.now += wait(rng, &kind);
             open = open.filter(|&(end, _)| key.now < end);
             let opens = || (kind.end_of_window(window.align(), key.now), 0);
             let (end, used) = open.unwrap_or_else(opens);
-            let sum = used + dice.between(1, window.capacity());
+            let sum = used + rng.between(1, window.capacity());
             let admitted = key.take(sum - used).0.verdict.admitted();
             assert_eq!(admitted, sum <= window.capacity(), "{kind:?}");
             if admitted {

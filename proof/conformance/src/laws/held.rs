@@ -8,7 +8,7 @@ use tidegate_store::{Detail, Ending, Reply, Store, StoreError, Verb};
 
 use super::key::Key;
 use super::kinds::Kind;
-use crate::dice::Dice;
+use crate::rng::Rng;
 
 const DEEDS: usize = 50;
 
@@ -31,9 +31,9 @@ struct Pair {
 
 pub(super) fn held_and_free_are_the_capacity_and_fences_grow(
     store: &Arc<dyn Store>,
-    dice: &mut Dice,
+    rng: &mut Rng,
 ) {
-    let capacity = dice.between(1, 12);
+    let capacity = rng.between(1, 12);
     let slots = Slots::new(capacity, Span::MILLISECOND).expect("sound slots");
     let mut pair = Pair {
         key: Key::of(store, Kind::of(Rule::Slots(slots))),
@@ -42,12 +42,12 @@ pub(super) fn held_and_free_are_the_capacity_and_fences_grow(
         fence: 0,
     };
     for _ in 0..DEEDS {
-        pair.key.now += dice.below(300) as i64;
-        match dice.below(7) {
-            0..3 => pair.take(dice.between(1, capacity), dice.between(1, 1_000) as i64),
-            3 => pair.renew(dice),
-            4 => pair.adjust(dice),
-            _ => pair.end(dice),
+        pair.key.now += rng.below(300) as i64;
+        match rng.below(7) {
+            0..3 => pair.take(rng.between(1, capacity), rng.between(1, 1_000) as i64),
+            3 => pair.renew(rng),
+            4 => pair.adjust(rng),
+            _ => pair.end(rng),
         }
         let free = pair.key.standing().remaining;
         assert_eq!(pair.held() + free, capacity, "held and free");
@@ -83,9 +83,9 @@ impl Pair {
         }
     }
 
-    fn renew(&mut self, dice: &mut Dice) {
-        let until = self.key.now + dice.between(1, 1_000) as i64;
-        let Some(nth) = self.pick(dice) else { return };
+    fn renew(&mut self, rng: &mut Rng) {
+        let until = self.key.now + rng.between(1, 1_000) as i64;
+        let Some(nth) = self.pick(rng) else { return };
         let live = self.is_live(&self.leases[nth]);
         let (id, until_then) = (self.leases[nth].id, Timestamp::from_micros(until));
         let reply = self.key.ask(Verb::Renew {
@@ -103,15 +103,15 @@ impl Pair {
     }
 
     /// To another number of slots, or to none.
-    fn adjust(&mut self, dice: &mut Dice) {
-        let weight = dice.below(self.capacity + 2);
-        let Some(nth) = self.pick(dice) else { return };
+    fn adjust(&mut self, rng: &mut Rng) {
+        let weight = rng.below(self.capacity + 2);
+        let Some(nth) = self.pick(rng) else { return };
         let (lease, live) = (&self.leases[nth], self.is_live(&self.leases[nth]));
         let others = self.held() - if live { lease.weight } else { 0 };
         let reply = self.key.ask(Verb::Adjust {
             id: lease.id,
             to: &[Some(weight)],
-            overdraw: dice.percent(50),
+            overdraw: rng.percent(50),
             detail: Detail::Verdict,
         });
         match reply.and_then(Reply::decision) {
@@ -135,10 +135,10 @@ impl Pair {
     }
 
     /// One that may be long gone.
-    fn end(&mut self, dice: &mut Dice) {
+    fn end(&mut self, rng: &mut Rng) {
         let endings = [Ending::Release, Ending::Cancel, Ending::Settle(&[])];
-        let ending = *dice.pick(&endings);
-        let Some(nth) = self.pick(dice) else { return };
+        let ending = *rng.pick(&endings);
+        let Some(nth) = self.pick(rng) else { return };
         let lease = &self.leases[nth];
         let expired = lease.until <= self.key.now;
         match self.key.end(lease.id, ending) {
@@ -151,8 +151,8 @@ impl Pair {
         self.leases[nth].ended = true;
     }
 
-    fn pick(&self, dice: &mut Dice) -> Option<usize> {
+    fn pick(&self, rng: &mut Rng) -> Option<usize> {
         let many = self.leases.len() as u64;
-        (many > 0).then(|| dice.below(many) as usize)
+        (many > 0).then(|| rng.below(many) as usize)
     }
 }

@@ -8,7 +8,7 @@ use tidegate_core::{Standing, Verdict};
 use super::key::Key;
 use super::kinds::Kind;
 use super::past::{Step, wait};
-use crate::dice::Dice;
+use crate::rng::Rng;
 
 /// Steps of a past, and of a future.
 const STEPS: usize = 8;
@@ -16,15 +16,15 @@ const STEPS: usize = 8;
 /// Nothing more is free, or fits, a microsecond before the instant named; at it, it is.
 pub(super) fn the_instants_of_a_standing_and_of_a_refusal_are_exact(
     store: &Arc<dyn Store>,
-    dice: &mut Dice,
+    rng: &mut Rng,
 ) {
-    let entries = dice.between(2, 20);
-    for kind in Kind::all(dice, entries) {
+    let entries = rng.between(2, 20);
+    for kind in Kind::all(rng, entries) {
         let mut key = Key::of(store, kind);
-        key.live(&Step::some(dice, &kind, STEPS));
+        key.live(&Step::some(rng, &kind, STEPS));
         let capacity = kind.rule.capacity();
-        key.take(dice.between(1, capacity));
-        let amount = dice.between(1, capacity);
+        key.take(rng.between(1, capacity));
+        let amount = rng.between(1, capacity);
         let (verdict, standing) = key.look(amount);
         let full = Standing::full(capacity);
         let (more, all) = (standing.replenish_at, standing.full_at);
@@ -55,18 +55,18 @@ pub(super) fn the_instants_of_a_standing_and_of_a_refusal_are_exact(
 }
 
 /// A key that was used, once all that it used is free again, and one never seen.
-pub(super) fn stale_state_and_absent_state_decide_alike(store: &Arc<dyn Store>, dice: &mut Dice) {
-    let entries = dice.between(2, 20);
-    for kind in Kind::all(dice, entries) {
+pub(super) fn stale_state_and_absent_state_decide_alike(store: &Arc<dyn Store>, rng: &mut Rng) {
+    let entries = rng.between(2, 20);
+    for kind in Kind::all(rng, entries) {
         let mut stale = Key::of(store, kind);
-        stale.live(&Step::some(dice, &kind, STEPS));
+        stale.live(&Step::some(rng, &kind, STEPS));
         let full_at = stale.standing().full_at;
         let full_at = full_at.map_or(stale.now, |at| at.as_micros());
-        stale.now = full_at.max(stale.now + kind.refill) + wait(dice, &kind);
+        stale.now = full_at.max(stale.now + kind.refill) + wait(rng, &kind);
         let mut absent = stale.sibling();
         let fence = stale.taken.last().map_or(0, |taken| taken.fence);
         stale.taken.clear();
-        for step in Step::some(dice, &kind, STEPS) {
+        for step in Step::some(rng, &kind, STEPS) {
             assert_eq!(
                 stale.step(&step),
                 absent.step(&step),

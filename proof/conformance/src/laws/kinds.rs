@@ -2,7 +2,7 @@
 
 use tidegate_core::{Align, Bounds, Bucket, Log, Ring, Rule, Slots, Span, Timestamp, Window};
 
-use crate::dice::Dice;
+use crate::rng::Rng;
 
 /// A calendar whose days begin off the epoch's, so that no epoch window is one.
 const DAY: i64 = 7_000;
@@ -19,34 +19,34 @@ pub(super) struct Kind {
 
 impl Kind {
     /// One of each; a log with so many entries.
-    pub(super) fn all(dice: &mut Dice, entries: u64) -> Vec<Self> {
-        let log = Log::new(capacity(dice), period(dice), entries as u32);
-        let slots = Slots::new(capacity(dice), period(dice));
+    pub(super) fn all(rng: &mut Rng, entries: u64) -> Vec<Self> {
+        let log = Log::new(capacity(rng), period(rng), entries as u32);
+        let slots = Slots::new(capacity(rng), period(rng));
         let mut all = vec![
-            Self::bucket(dice),
-            Self::ring(dice),
+            Self::bucket(rng),
+            Self::ring(rng),
             Self::of(Rule::Log(log.expect("a sound log"))),
             Self::of(Rule::Slots(slots.expect("sound slots"))),
         ];
-        all.extend(Self::windows(dice));
+        all.extend(Self::windows(rng));
         all
     }
 
-    pub(super) fn bucket(dice: &mut Dice) -> Self {
-        let bucket = Bucket::new(capacity(dice), period(dice), capacity(dice));
+    pub(super) fn bucket(rng: &mut Rng) -> Self {
+        let bucket = Bucket::new(capacity(rng), period(rng), capacity(rng));
         Self::of(Rule::Bucket(bucket.expect("a sound rate")))
     }
 
-    fn ring(dice: &mut Dice) -> Self {
-        let ring = Ring::new(capacity(dice), period(dice), dice.between(1, 8) as u32);
+    fn ring(rng: &mut Rng) -> Self {
+        let ring = Ring::new(capacity(rng), period(rng), rng.between(1, 8) as u32);
         Self::of(Rule::Ring(ring.expect("a sound ring")))
     }
 
     /// A window of each alignment.
-    pub(super) fn windows(dice: &mut Dice) -> [Self; 3] {
-        let (epoch, first_use) = (Align::Epoch(period(dice)), Align::FirstUse(period(dice)));
+    pub(super) fn windows(rng: &mut Rng) -> [Self; 3] {
+        let (epoch, first_use) = (Align::Epoch(period(rng)), Align::FirstUse(period(rng)));
         [epoch, first_use, Align::Calendar].map(|align| {
-            let window = Window::new(capacity(dice), align);
+            let window = Window::new(capacity(rng), align);
             Self::of(Rule::Window(window.expect("a sound window")))
         })
     }
@@ -91,10 +91,10 @@ impl Kind {
     }
 }
 
-fn capacity(dice: &mut Dice) -> u64 {
-    dice.between(1, 12)
+fn capacity(rng: &mut Rng) -> u64 {
+    rng.between(1, 12)
 }
 
-fn period(dice: &mut Dice) -> Span {
-    Span::from_micros(dice.between(1_000, 5_000))
+fn period(rng: &mut Rng) -> Span {
+    Span::from_micros(rng.between(1_000, 5_000))
 }

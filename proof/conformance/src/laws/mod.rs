@@ -36,10 +36,10 @@ use std::sync::Arc;
 use tidegate::Store;
 
 use crate::Subject;
-use crate::dice::Dice;
+use crate::rng::Rng;
 
 /// Panics if the store breaks it. It has tables of its own.
-type Law = fn(&Arc<dyn Store>, &mut Dice);
+type Law = fn(&Arc<dyn Store>, &mut Rng);
 
 macro_rules! laws {
     ($($room:ident::$name:ident,)*) => {
@@ -87,7 +87,7 @@ pub fn hold(subject: &Subject) {
     for round in 0..rounds.max(1) {
         for (name, law) in LAWS {
             println!("round {round}: {name}");
-            law(&store, &mut Dice::new(round.into()));
+            law(&store, &mut Rng::new(round.into()));
         }
     }
 }

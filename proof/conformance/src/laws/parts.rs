@@ -8,7 +8,7 @@ use tidegate_store::{Decision, Store, Verb};
 use super::key::{Key, Limit};
 use super::kinds::Kind;
 use super::past::wait;
-use crate::dice::Dice;
+use crate::rng::Rng;
 
 const LIMITS: usize = 4;
 const ASKS: usize = 30;
@@ -18,13 +18,13 @@ const DEBITS: usize = 15;
 /// shadow is not charged there; of every other limit all is charged, or nothing.
 pub(super) fn a_shadow_refuses_no_one_and_all_else_is_taken_or_nothing(
     store: &Arc<dyn Store>,
-    dice: &mut Dice,
+    rng: &mut Rng,
 ) {
-    let limits = limits(dice);
+    let limits = limits(rng);
     let mut key = Key::under(store, &limits);
     for _ in 0..ASKS {
-        key.now += wait(dice, &limits[0].kind);
-        let amount = |limit: &Limit| dice.below(limit.kind.rule.capacity() + 1);
+        key.now += wait(rng, &limits[0].kind);
+        let amount = |limit: &Limit| rng.below(limit.kind.rule.capacity() + 1);
         let amounts: Vec<_> = limits.iter().map(amount).collect();
         let before = key.decide(Verb::Peek { amounts: &amounts });
         let (after, taken) = key.take_all(&amounts, 3_000);
@@ -38,13 +38,13 @@ pub(super) fn a_shadow_refuses_no_one_and_all_else_is_taken_or_nothing(
 /// whether a unit more may start, of what was used. (Slots are held by leases alone.)
 pub(super) fn a_debit_is_charged_in_full_and_says_whether_more_may_start(
     store: &Arc<dyn Store>,
-    dice: &mut Dice,
+    rng: &mut Rng,
 ) {
-    let limits = limits(dice);
+    let limits = limits(rng);
     let mut key = Key::under(store, &limits);
     for _ in 0..DEBITS {
-        key.now += wait(dice, &limits[0].kind);
-        let amount = |limit: &Limit| dice.below(limit.kind.rule.capacity() + 1);
+        key.now += wait(rng, &limits[0].kind);
+        let amount = |limit: &Limit| rng.below(limit.kind.rule.capacity() + 1);
         let amounts: Vec<_> = limits.iter().map(amount).collect();
         let before = key.decide(Verb::Peek { amounts: &amounts });
         let after = key.decide(Verb::Debit { amounts: &amounts });
@@ -61,18 +61,18 @@ pub(super) fn a_debit_is_charged_in_full_and_says_whether_more_may_start(
     }
 }
 
-fn limits(dice: &mut Dice) -> Vec<Limit> {
-    let mut kinds = Kind::all(dice, 64);
+fn limits(rng: &mut Rng) -> Vec<Limit> {
+    let mut kinds = Kind::all(rng, 64);
     let mut draw = |level| {
-        let nth = dice.below(kinds.len() as u64) as usize;
+        let nth = rng.below(kinds.len() as u64) as usize;
         Limit {
             kind: kinds.remove(nth),
             level,
-            payment: match dice.percent(30) {
+            payment: match rng.percent(30) {
                 true => Payment::Postpaid,
                 false => Payment::Prepaid,
             },
-            shadow: dice.percent(30),
+            shadow: rng.percent(30),
         }
     };
     (0..LIMITS).map(|nth| draw(nth * 2 / LIMITS)).collect()

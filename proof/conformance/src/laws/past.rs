@@ -3,7 +3,7 @@
 use tidegate_core::Amount;
 
 use super::kinds::Kind;
-use crate::dice::Dice;
+use crate::rng::Rng;
 
 /// One step of a past: time passes, then something is done.
 #[derive(Clone, Copy, Debug)]
@@ -25,16 +25,16 @@ pub(super) enum Act {
 
 impl Step {
     /// So many steps of a limit's: waits drawn by its refill, amounts by its capacity.
-    pub(super) fn some(dice: &mut Dice, kind: &Kind, count: usize) -> Vec<Self> {
-        (0..count).map(|_| Self::random(dice, kind)).collect()
+    pub(super) fn some(rng: &mut Rng, kind: &Kind, count: usize) -> Vec<Self> {
+        (0..count).map(|_| Self::random(rng, kind)).collect()
     }
 
-    fn random(dice: &mut Dice, kind: &Kind) -> Self {
+    fn random(rng: &mut Rng, kind: &Kind) -> Self {
         Self {
-            wait: wait(dice, kind),
-            amount: dice.between(1, kind.rule.capacity() + 1),
-            act: match dice.below(9) {
-                0 | 1 => Act::GiveBack(dice.below(100) as usize),
+            wait: wait(rng, kind),
+            amount: rng.between(1, kind.rule.capacity() + 1),
+            act: match rng.below(9) {
+                0 | 1 => Act::GiveBack(rng.below(100) as usize),
                 2 => Act::Debit,
                 3 => Act::Spend,
                 _ => Act::Take,
@@ -44,11 +44,11 @@ impl Step {
 }
 
 /// Mostly a part of the refill, at times more than two, at times nothing.
-pub(super) fn wait(dice: &mut Dice, kind: &Kind) -> i64 {
-    let thousandths = match dice.below(10) {
+pub(super) fn wait(rng: &mut Rng, kind: &Kind) -> i64 {
+    let thousandths = match rng.below(10) {
         0..3 => 0,
-        3..8 => dice.below(300),
-        _ => dice.below(2_500),
+        3..8 => rng.below(300),
+        _ => rng.below(2_500),
     };
-    thousandths as i64 * kind.refill / 1_000 + dice.below(4) as i64
+    thousandths as i64 * kind.refill / 1_000 + rng.below(4) as i64
 }

@@ -8,8 +8,8 @@ use tidegate_store::{Ending, Store};
 use super::key::Key;
 use super::kinds::Kind;
 use super::past::{Step, wait};
-use crate::dice::Dice;
 use crate::model::{Model, Shape};
+use crate::rng::Rng;
 
 const STEPS: usize = 8;
 
@@ -19,23 +19,23 @@ const MANY: usize = 45;
 /// Beside a key of the same past from which it was never taken.
 pub(super) fn what_was_given_back_might_never_have_been_taken(
     store: &Arc<dyn Store>,
-    dice: &mut Dice,
+    rng: &mut Rng,
 ) {
-    for kind in Kind::all(dice, 64) {
+    for kind in Kind::all(rng, 64) {
         let mut refunded = Key::of(store, kind);
         let mut never = refunded.sibling();
-        let past = Step::some(dice, &kind, STEPS);
+        let past = Step::some(rng, &kind, STEPS);
         refunded.live(&past);
         never.live(&past);
         let free = refunded.await_room();
-        let amount = dice.between(1, free);
+        let amount = rng.between(1, free);
         let (_, taken) = refunded.take(amount);
         let taken = taken.expect("it is free");
         assert_eq!(refunded.standing().remaining, free - amount, "{kind:?}");
-        refunded.now += wait(dice, &kind);
+        refunded.now += wait(rng, &kind);
         refunded.end(taken.id, Ending::Cancel).expect("held");
         let capacity = kind.rule.capacity();
-        for later in [0, 1, wait(dice, &kind)] {
+        for later in [0, 1, wait(rng, &kind)] {
             refunded.now += later;
             never.now = refunded.now;
             assert_eq!(refunded.look(capacity), never.look(capacity), "{kind:?}");
@@ -45,15 +45,15 @@ pub(super) fn what_was_given_back_might_never_have_been_taken(
 
 /// What has left a window, or has drained, is nobody's to give back: the next use is
 /// another's.
-pub(super) fn what_comes_back_too_late_is_nobodys(store: &Arc<dyn Store>, dice: &mut Dice) {
-    let entries = dice.between(2, 20);
-    for kind in Kind::all(dice, entries) {
+pub(super) fn what_comes_back_too_late_is_nobodys(store: &Arc<dyn Store>, rng: &mut Rng) {
+    let entries = rng.between(2, 20);
+    for kind in Kind::all(rng, entries) {
         let mut key = Key::of(store, kind);
-        key.live(&Step::some(dice, &kind, STEPS));
+        key.live(&Step::some(rng, &kind, STEPS));
         key.await_room();
         let late = key.take(1).1.expect("there is room");
         let full_at = key.standing().full_at.expect("it is in use");
-        key.now = full_at.as_micros().max(key.now + kind.refill) + wait(dice, &kind);
+        key.now = full_at.as_micros().max(key.now + kind.refill) + wait(rng, &kind);
         let capacity = kind.rule.capacity();
         assert!(key.take(capacity).1.is_some(), "{kind:?} is full again");
         let before = key.look(1);
@@ -64,8 +64,8 @@ pub(super) fn what_comes_back_too_late_is_nobodys(store: &Arc<dyn Store>, dice: 
 
 /// Bursts that were taken one after the other, each when the last had drained, and not
 /// used after all: nothing of them is left to come back.
-pub(super) fn unused_leases_bank_no_burst(store: &Arc<dyn Store>, dice: &mut Dice) {
-    let kind = Kind::bucket(dice);
+pub(super) fn unused_leases_bank_no_burst(store: &Arc<dyn Store>, rng: &mut Rng) {
+    let kind = Kind::bucket(rng);
     let mut key = Key::of(store, kind);
     let burst = kind.rule.capacity();
     let mut leases = Vec::new();
@@ -84,10 +84,10 @@ pub(super) fn unused_leases_bank_no_burst(store: &Arc<dyn Store>, dice: &mut Dic
 /// More than a bucket remembers one by one, while next to nothing drains.
 pub(super) fn of_many_leases_nearly_all_comes_back_and_never_more(
     store: &Arc<dyn Store>,
-    dice: &mut Dice,
+    rng: &mut Rng,
 ) {
     const BURST: u64 = 1_000;
-    let (many, each) = (MANY as u64, dice.between(5, 16));
+    let (many, each) = (MANY as u64, rng.between(5, 16));
     let bucket = Bucket::new(1, Span::SECOND, BURST).expect("a sound rate");
     let mut key = Key::of(store, Kind::of(Rule::Bucket(bucket)));
     for _ in 0..many {
@@ -109,10 +109,7 @@ pub(super) fn of_many_leases_nearly_all_comes_back_and_never_more(
 
 /// More than it remembers one by one, each of which had drained but for little when the
 /// next one came: beside a model that lists every charge, and knows what has drained.
-pub(super) fn what_many_leases_give_back_is_never_too_much(
-    store: &Arc<dyn Store>,
-    dice: &mut Dice,
-) {
+pub(super) fn what_many_leases_give_back_is_never_too_much(store: &Arc<dyn Store>, rng: &mut Rng) {
     let (burst, each) = (MANY as u64 * 4, MANY as u64 * 2);
     let bucket = Bucket::new(1, Span::MILLISECOND, burst).expect("a sound rate");
     let mut key = Key::of(store, Kind::of(Rule::Bucket(bucket)));
@@ -126,14 +123,14 @@ pub(super) fn what_many_leases_give_back_is_never_too_much(
     for number in 0..MANY {
         held.push((key.take(each).1.expect("it fits"), number));
         model.charge(each, key.now, number, 0);
-        let left = dice.between(1, 2) as i64;
+        let left = rng.between(1, 2) as i64;
         key.now += (each as i64 - left) * unit;
     }
     // About the oldest first: after a later one, an earlier one has nothing to give.
     while !held.is_empty() {
-        let pick = usize::from(held.len() > 1 && dice.percent(20));
+        let pick = usize::from(held.len() > 1 && rng.percent(20));
         let (lease, number) = held.remove(pick);
-        let used = u64::from(dice.percent(20)) * dice.below(each);
+        let used = u64::from(rng.percent(20)) * rng.below(each);
         let settled = key.end(lease.id, Ending::Settle(&[Some(used)]));
         settled.expect("held");
         model.settle(number, each, used, key.now);

@@ -9,7 +9,7 @@ use super::key::{LONG, START, number};
 use super::kinds::Kind;
 use super::past::wait;
 use crate::asked::Asked;
-use crate::dice::Dice;
+use crate::rng::Rng;
 
 const ASKS: u64 = 60;
 
@@ -136,33 +136,33 @@ fn adopt(table: &dyn Table, plan: &Arc<Plan>, kind: &Kind, now: i64) {
 /// so may a sliding one whose versions have sub-windows of different lengths.)
 pub(super) fn versions_asked_in_turn_admit_no_more_than_the_larger_alone(
     store: &Arc<dyn Store>,
-    dice: &mut Dice,
+    rng: &mut Rng,
 ) {
-    admit_no_more_than_the_larger(store, dice, false);
+    admit_no_more_than_the_larger(store, rng, false);
 }
 
 /// The same of one version, where another server does not know the limit and is asked in
 /// between. (Where there can be one server only, a limit that is let go is forgotten.)
 pub(super) fn a_server_that_does_not_know_a_limit_makes_the_others_admit_no_more(
     store: &Arc<dyn Store>,
-    dice: &mut Dice,
+    rng: &mut Rng,
 ) {
     if store.abilities().shared {
-        admit_no_more_than_the_larger(store, dice, true);
+        admit_no_more_than_the_larger(store, rng, true);
     }
 }
 
-fn admit_no_more_than_the_larger(store: &Arc<dyn Store>, dice: &mut Dice, has_stranger: bool) {
-    let of_a_kind = |nth: usize, dice: &mut Dice| -> Vec<Kind> {
-        let count = if has_stranger { 1 } else { dice.between(2, 3) };
-        let draw = |_| Kind::all(dice, 64).remove(nth);
+fn admit_no_more_than_the_larger(store: &Arc<dyn Store>, rng: &mut Rng, has_stranger: bool) {
+    let of_a_kind = |nth: usize, rng: &mut Rng| -> Vec<Kind> {
+        let count = if has_stranger { 1 } else { rng.between(2, 3) };
+        let draw = |_| Kind::all(rng, 64).remove(nth);
         (0..count).map(draw).collect()
     };
     // One of each but slots.
     for nth in [0, 1, 2, 4, 5, 6] {
-        let versions = of_a_kind(nth, dice);
+        let versions = of_a_kind(nth, rng);
         let servers = Servers::of(store, versions.clone(), has_stranger);
-        let admitted = asked_in_turn(servers, dice);
+        let admitted = asked_in_turn(servers, rng);
         for first in 0..admitted.len() {
             let mut sum = 0;
             for &(at, amount) in &admitted[first..] {
@@ -177,14 +177,14 @@ fn admit_no_more_than_the_larger(store: &Arc<dyn Store>, dice: &mut Dice, has_st
     }
 }
 
-fn asked_in_turn(mut servers: Servers, dice: &mut Dice) -> Admitted {
+fn asked_in_turn(mut servers: Servers, rng: &mut Rng) -> Admitted {
     let mut admitted = Admitted::new();
     for _ in 0..ASKS {
-        let turn = dice.below(servers.versions.len() as u64) as usize;
+        let turn = rng.below(servers.versions.len() as u64) as usize;
         let kind = &servers.versions[turn];
-        servers.now += wait(dice, kind);
-        let amount = dice.between(1, kind.rule.capacity().min(4));
-        if servers.stranger.is_some() && dice.percent(50) {
+        servers.now += wait(rng, kind);
+        let amount = rng.between(1, kind.rule.capacity().min(4));
+        if servers.stranger.is_some() && rng.percent(50) {
             servers.ask_stranger(amount);
         }
         if servers.admits(turn, amount) {
