@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_conformance::desk::{Desk, machine_time, plan, rate, slots};
+use tidegate_conformance::fixture::{Fixture, machine_time, plan, rate, slots};
 use tidegate_store::core::Span;
 use tidegate_store::{Detail, Ending, Out, Reply, Store, StoreFuture, Terms, Verb};
 use tokio::runtime::Runtime;
@@ -12,20 +12,20 @@ use crate::measure::Contender;
 
 /// A set of so many rates that nobody is refused by.
 #[derive(Clone)]
-pub struct Ours(Arc<Desk>);
+pub struct Ours(Arc<Fixture>);
 
 impl Ours {
     pub fn new(store: &dyn Store, name: &str, limits: usize) -> Self {
         let rates = vec![(0, rate(1_000_000, 1_000_000_000)); limits];
         let plan = plan(0, 1, &rates);
-        Self(Arc::new(Desk::at(store, name, plan, machine_time())))
+        Self(Arc::new(Fixture::at(store, name, plan, machine_time())))
     }
 
     /// What most have: calls, tokens and slots, which nobody is refused by either.
     pub fn of_leases(store: &dyn Store, name: &str) -> Self {
         let rate = rate(1_000_000, 1_000_000_000);
         let plan = plan(0, 1, &[(0, rate), (0, rate), (0, slots(1_000_000))]);
-        Self(Arc::new(Desk::at(store, name, plan, machine_time())))
+        Self(Arc::new(Fixture::at(store, name, plan, machine_time())))
     }
 
     /// Clients that take of it, as one of a row.

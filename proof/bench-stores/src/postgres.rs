@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_conformance::desk::{Desk, hourly, machine_time, plan, rate, slots};
+use tidegate_conformance::fixture::{Fixture, hourly, machine_time, plan, rate, slots};
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_postgres::{Options, PostgresStore};
 use tidegate_store::Store;
@@ -87,9 +87,9 @@ fn prepare(server: &PostgresServer) -> (i32, i32) {
     let rules = [(0, bucket), (0, hourly(1 << 50)), (0, slots(5))];
     let open = |name: &str, rules: &[(usize, Rule)]| {
         let plan = plan(0, 1, rules);
-        let desk = Desk::at(&store as &dyn Store, name, plan, machine_time());
+        let fixture = Fixture::at(&store as &dyn Store, name, plan, machine_time());
         let first = 1_i32.to_be_bytes();
-        assert!(desk.admits(&first, &[1, 1, 0][..rules.len()]));
+        assert!(fixture.admits(&first, &[1, 1, 0][..rules.len()]));
     };
     open("one", &rules[..1]);
     open("three", &rules);

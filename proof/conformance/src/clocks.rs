@@ -8,7 +8,7 @@ use tidegate_store::{Ending, Plan, Store, StoreError, Verb};
 
 use std::sync::Arc;
 
-use crate::desk::{Desk, SECOND, hourly, machine_time, plan, rate, slots};
+use crate::fixture::{Fixture, SECOND, hourly, machine_time, plan, rate, slots};
 
 const HOUR: Span = Span::from_secs(3_600);
 
@@ -25,10 +25,10 @@ pub struct Clocks<'s> {
 pub fn a_caller_whose_clock_is_off_waits_as_long_as_one_whose_clock_is_right(clocks: &Clocks<'_>) {
     for (name, rule) in [("window", hourly(5)), ("bucket", rate(1, 3_600))] {
         let all = [rule.capacity()];
-        let right = Desk::at(clocks.server, name, lone(rule), machine_time());
+        let right = Fixture::at(clocks.server, name, lone(rule), machine_time());
         assert!(right.admits(b"k", &all));
         for now in [machine_time(), machine_time() - HOUR, machine_time() + HOUR] {
-            let off = Desk::at(clocks.server, name, lone(rule), now);
+            let off = Fixture::at(clocks.server, name, lone(rule), now);
             let wait = refused_for(&off, b"k", &all);
             assert!(wait <= HOUR, "{wait:?}");
             assert!(wait >= Span::from_secs(3_400), "{wait:?}");
@@ -39,27 +39,32 @@ pub fn a_caller_whose_clock_is_off_waits_as_long_as_one_whose_clock_is_right(clo
 /// Also of one whose holder's clock is an hour behind.
 pub fn a_lease_lasts_as_long_whatever_its_holders_clock_says(clocks: &Clocks<'_>) {
     let behind = machine_time() - HOUR;
-    let mut desk = Desk::at(clocks.server, "t", lone(slots(1)), behind);
-    let granted = desk.lease(b"k", &[1], 600 * SECOND).lease.expect("it fits");
+    let mut fixture = Fixture::at(clocks.server, "t", lone(slots(1)), behind);
+    let granted = fixture
+        .lease(b"k", &[1], 600 * SECOND)
+        .lease
+        .expect("it fits");
     assert_eq!(granted.expires_at, behind + Span::from_secs(600));
-    let is_held = !desk.admits(b"k", &[1]);
+    let is_held = !fixture.admits(b"k", &[1]);
     assert!(is_held, "though it expired by the hour ago");
     let until = behind + Span::from_secs(900);
-    desk.ask(b"k", Verb::Renew { id: 1, until }).expect("held");
-    let settlement = desk.end(b"k", 1, Ending::Release).expect("held");
+    fixture
+        .ask(b"k", Verb::Renew { id: 1, until })
+        .expect("held");
+    let settlement = fixture.end(b"k", 1, Ending::Release).expect("held");
     assert!(!settlement.expired);
-    assert!(desk.admits(b"k", &[0]));
+    assert!(fixture.admits(b"k", &[0]));
 }
 
 /// A row written by a server whose clock was ahead, as before a failover. All is used:
 /// a hundred seconds from then, or from now, it is there again.
 pub fn time_does_not_go_back_a_little_and_limits_follow_if_it_goes_back_far(clocks: &Clocks<'_>) {
     for by in [Span::from_secs(8), HOUR] {
-        let writer = Desk::at(clocks.caller, "t", lone(rate(1, 100)), machine_time() + by);
+        let writer = Fixture::at(clocks.caller, "t", lone(rate(1, 100)), machine_time() + by);
         let key = by.as_micros().to_string();
         assert!(writer.admits(key.as_bytes(), &[100]));
-        let desk = Desk::at(clocks.server, "t", lone(rate(1, 100)), machine_time());
-        let wait = refused_for(&desk, key.as_bytes(), &[100]);
+        let fixture = Fixture::at(clocks.server, "t", lone(rate(1, 100)), machine_time());
+        let wait = refused_for(&fixture, key.as_bytes(), &[100]);
         assert!(wait <= Span::from_secs(100), "{wait:?}");
         assert!(wait >= Span::from_secs(50), "{wait:?}");
     }
@@ -67,10 +72,10 @@ pub fn time_does_not_go_back_a_little_and_limits_follow_if_it_goes_back_far(cloc
 
 /// And nothing is done about it.
 pub fn a_lease_that_was_never_given_is_unknown(clocks: &Clocks<'_>) {
-    let desk = Desk::at(clocks.server, "t", lone(slots(1)), machine_time());
-    let unknown = desk.end(b"k", 7, Ending::Release);
+    let fixture = Fixture::at(clocks.server, "t", lone(slots(1)), machine_time());
+    let unknown = fixture.end(b"k", 7, Ending::Release);
     assert_eq!(unknown, Err(StoreError::UnknownLease));
-    assert!(desk.now > Timestamp::from_micros(0) && desk.admits(b"k", &[1]));
+    assert!(fixture.now > Timestamp::from_micros(0) && fixture.admits(b"k", &[1]));
 }
 
 fn lone(rule: Rule) -> Arc<Plan> {
@@ -78,9 +83,9 @@ fn lone(rule: Rule) -> Arc<Plan> {
 }
 
 /// How long it has to wait by its own clock.
-fn refused_for(desk: &Desk, key: &[u8], amounts: &[u64]) -> Span {
-    match desk.take(key, amounts) {
-        Ok(Verdict::NotUntil(at)) => at.since(desk.now),
+fn refused_for(fixture: &Fixture, key: &[u8], amounts: &[u64]) -> Span {
+    match fixture.take(key, amounts) {
+        Ok(Verdict::NotUntil(at)) => at.since(fixture.now),
         answer => panic!("all is used, and it says {answer:?}"),
     }
 }

@@ -11,7 +11,7 @@
 //! | [`walk`] | random asks to a set on a store and to the model |
 //! | [`lone`] | the same for a set of one bucket: by key, by handles, by leases |
 //! | [`wide()`] | numbers of every size on a table and on the contract's loop |
-//! | [`desk`] | limits, a table and commands in few words, for a store's own tests |
+//! | [`fixture`] | limits, a table and commands in few words, for a store's own tests |
 //! | [`apart()`] | one store for many walks |
 //! | [`clocks`] | the server's clock decides, and not its callers' |
 //! | [`redis_server`], [`mariadb_server`], [`postgres_server`] | a server for one test |
@@ -30,8 +30,8 @@ mod asked;
 mod beyond;
 pub mod checks;
 pub mod clocks;
-pub mod desk;
 mod differential;
+pub mod fixture;
 mod hole;
 mod later;
 pub mod laws;

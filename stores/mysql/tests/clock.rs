@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{Desk, SECOND, hourly, machine_time, number, open, plan, slots};
+use support::{Fixture, SECOND, hourly, machine_time, number, open, plan, slots};
 use tidegate_conformance::Asked as _;
 use tidegate_conformance::mariadb_server::MariadbServer;
 use tidegate_mysql::Clock;
@@ -32,7 +32,7 @@ fn what_is_spent_is_deleted_as_commands_come_and_what_is_not_stays() {
         return;
     };
     let store = open(&server, Clock::Server);
-    let mut desk = Desk::at(
+    let mut desk = Fixture::at(
         &store,
         "t",
         plan(0, 1, &[(0, hourly(9_999))]),
@@ -74,14 +74,14 @@ fn a_lease_that_was_left_alone_is_forgotten_in_the_end() {
     let past = machine_time() - HOUR;
     let earlier = open(&server, Clock::Caller);
     let limits = || plan(0, 1, &[(0, slots(9))]);
-    let mut desk = Desk::at(&earlier, "t", limits(), past);
+    let mut desk = Fixture::at(&earlier, "t", limits(), past);
     for _ in 0..20 {
         let key = [desk.leases as u8];
         assert!(desk.lease(&key, &[1], SECOND).lease.is_some());
     }
     assert_eq!(leases(&server), 20);
     let store = open(&server, Clock::Server);
-    let desk = Desk::at(&store, "t", limits(), machine_time());
+    let desk = Fixture::at(&store, "t", limits(), machine_time());
     while leases(&server) > 0 {
         desk.left(b"another");
     }

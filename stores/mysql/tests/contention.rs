@@ -6,7 +6,7 @@ mod support;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use support::{Desk, hourly, machine_time, number, open, plan, slots};
+use support::{Fixture, hourly, machine_time, number, open, plan, slots};
 use tidegate_conformance::Asked as _;
 use tidegate_conformance::mariadb_server::MariadbServer;
 use tidegate_mysql::{Clock, MysqlStore};
@@ -29,8 +29,8 @@ fn all_at_once(server: &MariadbServer, act: impl Fn(usize, &MysqlStore) + Sync) 
     });
 }
 
-fn desk(store: &MysqlStore, levels: usize, rules: &[(usize, Rule)]) -> Desk {
-    Desk::at(store, "t", plan(0, levels, rules), machine_time())
+fn desk(store: &MysqlStore, levels: usize, rules: &[(usize, Rule)]) -> Fixture {
+    Fixture::at(store, "t", plan(0, levels, rules), machine_time())
 }
 
 #[test]

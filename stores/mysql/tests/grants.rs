@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{Desk, hourly, machine_time, plan};
+use support::{Fixture, hourly, machine_time, plan};
 use tidegate_conformance::mariadb_server::MariadbServer;
 use tidegate_mysql::{Clock, MysqlStore};
 
@@ -32,6 +32,6 @@ fn the_users_of_the_page_make_the_tables_and_decide() {
     );
     drop(open("tidegate_admin").expect("it makes them"));
     let store = open("tidegate").expect("they are there");
-    let desk = Desk::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    let desk = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
     assert!(desk.admits(b"k", &[9]) && !desk.admits(b"k", &[1]));
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use support::{Desk, SECOND, hourly, machine_time, number, open, plan, slots};
+use support::{Fixture, SECOND, hourly, machine_time, number, open, plan, slots};
 use tidegate_conformance::mariadb_server::MariadbServer;
 use tidegate_conformance::{Asked as _, Hole, Paused};
 use tidegate_mysql::{Clock, MysqlError, MysqlStore, Options};
@@ -126,7 +126,7 @@ fn a_paused_server_is_an_error_within_the_deadline_and_then_goes_on() {
         return;
     };
     let quick = MysqlStore::open(&server.url(), options(3_000)).expect("a server");
-    let desk = Desk::at(&quick, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    let desk = Fixture::at(&quick, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
     assert!(desk.admits(b"k", &[1]));
     let paused = Paused::new(server.pid());
     // More commands than there are connections: none is held up by another.
@@ -137,7 +137,7 @@ fn a_paused_server_is_an_error_within_the_deadline_and_then_goes_on() {
     drop(paused);
     // It decides again, by a store whose deadline a loaded machine keeps.
     let patient = open(&server, Clock::Server);
-    let desk = Desk::at(&patient, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    let desk = Fixture::at(&patient, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
     assert!(desk.admits(b"k", &[1]));
 }
 
@@ -150,7 +150,7 @@ fn what_was_decided_survives_a_killed_server_and_the_same_store_goes_on() {
     };
     let store = open(&server, Clock::Server);
     let rules = [(0, hourly(20)), (0, slots(20))];
-    let mut desk = Desk::at(&store, "t", plan(0, 1, &rules), machine_time());
+    let mut desk = Fixture::at(&store, "t", plan(0, 1, &rules), machine_time());
     let mut last = 0;
     for round in 0..3 {
         for _ in 0..4 {
@@ -181,7 +181,7 @@ fn connections_that_the_server_has_closed_are_replaced() {
         return;
     };
     let store = open(&server, Clock::Server);
-    let desk = Desk::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    let desk = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
     for left in [8, 7, 6] {
         assert!(desk.admits(b"k", &[1]));
         assert_eq!(desk.left(b"k"), [left]);
@@ -235,8 +235,8 @@ fn who_holds_a_roots_row_holds_up_that_root_alone_and_not_beyond_the_deadline() 
     let quick = MysqlStore::open(&server.url(), options(3_000)).expect("a server");
     let patient = open(&server, Clock::Server);
     let limits = || plan(0, 1, &[(0, hourly(9))]);
-    let desk = Desk::at(&quick, "t", limits(), machine_time());
-    let slow = Desk::at(&patient, "t", limits(), machine_time());
+    let desk = Fixture::at(&quick, "t", limits(), machine_time());
+    let slow = Fixture::at(&patient, "t", limits(), machine_time());
     assert!(slow.admits(b"k", &[1]) && slow.admits(b"other", &[1]));
     let holder = Holder::of_a_row(&server);
     assert_eq!(busy(desk.take(b"k", &[1])), IN_TIME);
@@ -255,13 +255,13 @@ fn a_root_that_is_locked_keeps_no_other_from_being_swept() {
     let limits = || plan(0, 1, &[(0, slots(9))]);
     let long_ago = machine_time() - Span::from_secs(3_600);
     let earlier = open(&server, Clock::Caller);
-    let mut desk = Desk::at(&earlier, "t", limits(), long_ago);
+    let mut desk = Fixture::at(&earlier, "t", limits(), long_ago);
     for key in [b"k", b"y", b"z"] {
         assert!(desk.lease(key, &[1], SECOND).lease.is_some());
     }
     let holder = Holder::of_a_row(&server);
     let store = MysqlStore::open(&server.url(), options(3_000)).expect("a server");
-    let desk = Desk::at(&store, "t", limits(), machine_time());
+    let desk = Fixture::at(&store, "t", limits(), machine_time());
     let kept = "SELECT COUNT(*) FROM tidegate_leases WHERE root <> 'k'";
     let is_swept = (0..3_000).any(|_| {
         desk.left(b"another");
@@ -280,10 +280,10 @@ fn asks_for_one_locked_root_leave_connections_to_others_and_are_told_it_is_busy(
     };
     let store = MysqlStore::open(&server.url(), options(4_000)).expect("a server");
     let limits = || plan(0, 1, &[(0, hourly(9_999))]);
-    let others = Desk::at(&store, "t", limits(), machine_time());
+    let others = Fixture::at(&store, "t", limits(), machine_time());
     assert!(others.admits(b"k", &[1]) && others.admits(b"other", &[1]));
     let hot: Vec<_> = (0..16)
-        .map(|_| Desk::at(&store, "t", limits(), machine_time()))
+        .map(|_| Fixture::at(&store, "t", limits(), machine_time()))
         .collect();
     let holder = Holder::of_a_row(&server);
     let finished = AtomicUsize::new(0);
@@ -311,7 +311,7 @@ fn a_lock_that_is_granted_late_is_asked_for_again_within_the_deadline() {
         return;
     };
     let store = MysqlStore::open(&server.url(), options(8_000)).expect("a server");
-    let desk = Desk::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    let desk = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
     assert!(desk.admits(b"k", &[1]));
     let holder = Holder::of_a_row(&server);
     let waits = || number(&server, "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_waits'");
@@ -336,7 +336,7 @@ fn a_read_only_server_is_named_as_one_and_admits_nothing() {
         .ask("CREATE USER one; GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, INDEX ON tidegate.* TO one");
     let address = format!("mysql://one@127.0.0.1:{}/tidegate", server.port());
     let store = MysqlStore::open(&address, options(30_000)).expect("a server");
-    let desk = Desk::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    let desk = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
     assert!(desk.admits(b"k", &[1]));
     server.ask("SET GLOBAL read_only = 1");
     let said = words(desk.take(b"k", &[1]));
@@ -359,7 +359,7 @@ fn who_may_only_change_rows_opens_what_another_has_made() {
     assert!(said.contains("grant"), "{said}");
     drop(open(&server, Clock::Server));
     let store = MysqlStore::open(&address, options(30_000)).expect("the tables are there");
-    let desk = Desk::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    let desk = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
     assert!(desk.admits(b"k", &[1]));
 }
 
@@ -384,7 +384,7 @@ fn a_set_that_was_opened_before_the_tables_were_made_anew_is_no_other_set() {
         return;
     };
     let desk = |store: &MysqlStore, name: &str, most| {
-        Desk::at(
+        Fixture::at(
             store,
             name,
             plan(0, 1, &[(0, hourly(most))]),
@@ -421,14 +421,14 @@ fn after_a_failover_a_name_is_followed_to_the_server_that_takes_writes() {
     for (server, taken) in [(&old, 0), (&new, 4)] {
         let store = MysqlStore::open(&address(server.port()), options(30_000));
         let store = store.expect("a server");
-        assert!(Desk::at(&store, "t", plan.clone(), machine_time()).admits(b"k", &[taken]));
+        assert!(Fixture::at(&store, "t", plan.clone(), machine_time()).admits(b"k", &[taken]));
         for numbered in ["tables SET id", "plans SET table_id", "rows SET table_id"] {
             server.ask(&format!("UPDATE tidegate_{numbered} = 1"));
         }
     }
     let name = Hole::to(old.port());
     let store = MysqlStore::open(&address(name.port()), options(30_000)).expect("a server");
-    let desk = Desk::at(&store, "t", plan, machine_time());
+    let desk = Fixture::at(&store, "t", plan, machine_time());
     assert!(desk.admits(b"k", &[1]));
     old.ask("SET GLOBAL read_only = 1");
     let said = words(desk.take(b"k", &[1]));
@@ -448,9 +448,9 @@ fn a_key_is_read_however_often_others_were_given_limits_meanwhile() {
         return;
     };
     let store = open(&server, Clock::Server);
-    let mut desk = Desk::at(&store, "t", plan(0, 1, &[(0, hourly(10))]), machine_time());
+    let mut desk = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(10))]), machine_time());
     let mut version = 0;
-    let mut give = |desk: &mut Desk, capacity| {
+    let mut give = |desk: &mut Fixture, capacity| {
         version += 1;
         let variant = desk.plan.variant(|_| Some(hourly(capacity)));
         let own = [(OwnedKey::new(b"other"), Arc::new(variant))];
@@ -471,7 +471,7 @@ fn a_key_is_read_however_often_others_were_given_limits_meanwhile() {
     }
     // A process that remembers none of them.
     let another = open(&server, Clock::Server);
-    let desk = Desk::at(&another, "t", desk.plan, machine_time());
+    let desk = Fixture::at(&another, "t", desk.plan, machine_time());
     assert_eq!(desk.left(b"k"), [2]);
     assert!(!desk.admits(b"k", &[3]) && desk.admits(b"k", &[2]));
     assert_eq!(desk.left(b"other"), [39]);

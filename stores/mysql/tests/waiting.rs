@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use support::{Desk, hourly, machine_time, number, open, options, plan};
+use support::{Fixture, hourly, machine_time, number, open, options, plan};
 use tidegate::{Limit, LimitSet, Request};
 use tidegate_conformance::mariadb_server::MariadbServer;
 use tidegate_mysql::{Clock, MysqlStore, Options};
@@ -129,7 +129,7 @@ fn native_locks_keep_no_connection_from_decisions() {
         ..options(Clock::Server)
     };
     let store = MysqlStore::open(&server.url(), options).expect("a server");
-    let desk = Desk::at(&store, "t", plan(0, 1, &[(0, hourly(10))]), machine_time());
+    let desk = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(10))]), machine_time());
     let runtime = runtime();
     let held = runtime.block_on(store.lock("name", Duration::ZERO));
     let held = held.expect("an answer").expect("free");

@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{Desk, SECOND, hourly, machine_time, open, options, plan, rate, slots, sql};
+use support::{Fixture, SECOND, hourly, machine_time, open, options, plan, rate, slots, sql};
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_postgres::{Clock, Options, PostgresStore};
 use tidegate_store::core::Span;
@@ -22,10 +22,10 @@ fn what_equals_never_seen_is_pruned_and_nothing_else() {
     let rules = [(0, rate(1, 100)), (1, hourly(9)), (1, slots(4))];
     let limits = || plan(0, 2, &rules);
     let ago = machine_time() - HOUR - Span::from_secs(600);
-    let mut before = Desk::at(&past, "t", limits(), ago);
+    let mut before = Fixture::at(&past, "t", limits(), ago);
     before.lease(b"old/key", &[50, 1, 1], 30 * SECOND);
     before.lease(b"kept/key", &[50, 1, 1], 30 * SECOND);
-    let mut now = Desk::at(&store, "t", limits(), machine_time());
+    let mut now = Fixture::at(&store, "t", limits(), machine_time());
     now.leases = 7;
     now.lease(b"kept/key", &[0, 1, 1], 600 * SECOND);
     let rows = "SELECT encode(key, 'escape') FROM tidegate.rows ORDER BY 1";
@@ -50,7 +50,7 @@ fn a_table_that_no_deadline_suffices_for_is_pruned_in_steps() {
         ..options(Clock::Server)
     };
     let store = PostgresStore::open(&server.url(), hasty).expect("a server");
-    let desk = Desk::at(&store, "t", plan(0, 1, &[(0, rate(1, 9))]), machine_time());
+    let desk = Fixture::at(&store, "t", plan(0, 1, &[(0, rate(1, 9))]), machine_time());
     assert!(desk.admits(b"k", &[1]));
     sql(
         &server,
@@ -81,7 +81,7 @@ fn a_limit_that_is_not_asked_for_notes_a_clock_that_stepped_back() {
     };
     let store = open(&server, Clock::Caller);
     let limits = plan(0, 1, &[(0, rate(1, 10)), (0, rate(1, 5)), (0, slots(2))]);
-    let mut desk = Desk::at(&store, "t", limits, machine_time());
+    let mut desk = Fixture::at(&store, "t", limits, machine_time());
     assert!(desk.admits(b"k", &[0, 5, 0]));
     let held = desk.lease(b"k", &[1, 0, 0], 24 * 3_600 * SECOND).lease;
     let held = held.expect("it is free");

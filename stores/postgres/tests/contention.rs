@@ -6,7 +6,7 @@ mod support;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use support::{Desk, SECOND, hourly, machine_time, open, options, plan, rate, slots};
+use support::{Fixture, SECOND, hourly, machine_time, open, options, plan, rate, slots};
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_postgres::{Clock, Options, PostgresStore};
 use tidegate_store::core::{Bucket, Rule, Span};
@@ -24,8 +24,8 @@ fn at_once(server: &PostgresServer, work: impl Fn(&PostgresStore, u64) + Sync) {
     });
 }
 
-fn desk(store: &dyn Store, levels: usize, rules: &[(usize, Rule)]) -> Desk {
-    Desk::at(store, "t", plan(0, levels, rules), machine_time())
+fn desk(store: &dyn Store, levels: usize, rules: &[(usize, Rule)]) -> Fixture {
+    Fixture::at(store, "t", plan(0, levels, rules), machine_time())
 }
 
 /// A bucket of which a unit comes back in more than a day.
@@ -43,7 +43,7 @@ fn eight_clients_of_one_hot_key_are_granted_what_it_has_and_no_more() {
     for (name, rule) in [("bucket", slow(300)), ("window", hourly(300))] {
         let admitted = AtomicU64::new(0);
         at_once(&server, |store, _| {
-            let desk = Desk::at(store, name, plan(0, 1, &[(0, rule)]), machine_time());
+            let desk = Fixture::at(store, name, plan(0, 1, &[(0, rule)]), machine_time());
             for _ in 0..60 {
                 if desk.admits(b"hot", &[1]) {
                     admitted.fetch_add(1, Ordering::Relaxed);
@@ -131,8 +131,8 @@ fn who_asks_for_a_root_that_is_locked_keeps_nobody_else_from_the_server() {
     };
     let store = PostgresStore::open(&server.url(), hasty).expect("a server");
     let limits = [(0, hourly(1_000))];
-    let slow = Desk::at(&store, "slow", plan(0, 1, &limits), machine_time());
-    let quick = Desk::at(&store, "quick", plan(0, 1, &limits), machine_time());
+    let slow = Fixture::at(&store, "slow", plan(0, 1, &limits), machine_time());
+    let quick = Fixture::at(&store, "quick", plan(0, 1, &limits), machine_time());
     assert!(slow.admits(b"hot", &[1]) && quick.admits(b"k", &[1]));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)

@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{Desk, machine_time, open, plan, rate, sql};
+use support::{Fixture, machine_time, open, plan, rate, sql};
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_postgres::Clock;
 
@@ -24,7 +24,7 @@ fn a_key_that_is_what_a_longer_ones_index_says_is_a_key_of_its_own() {
         return;
     };
     let store = open(&server, Clock::Server);
-    let desk = Desk::at(&store, "t", plan(0, 1, &[(0, rate(1, 9))]), machine_time());
+    let desk = Fixture::at(&store, "t", plan(0, 1, &[(0, rate(1, 9))]), machine_time());
     let long = [b'x'; 300];
     assert!(desk.admits(&long, &[9]));
     let of_long = format!(

@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use support::{Desk, SECOND, machine_time, options, plan, slots};
+use support::{Fixture, SECOND, machine_time, options, plan, slots};
 use tempfile::TempDir;
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_conformance::{ports, skip};
@@ -94,7 +94,7 @@ fn session_pooling_serves_a_store_with_its_settings() {
         return;
     };
     let store = pooler.open().expect("a server");
-    let mut desk = Desk::at(&store, "t", plan(0, 1, &[(0, slots(1))]), machine_time());
+    let mut desk = Fixture::at(&store, "t", plan(0, 1, &[(0, slots(1))]), machine_time());
     let held = desk.lease(b"k", &[1], 60 * SECOND).lease.expect("it fits");
     assert!(desk.lease(b"k", &[1], 60 * SECOND).lease.is_none());
     desk.end(b"k", held.id, Ending::Release).expect("held");

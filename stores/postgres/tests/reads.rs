@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{Desk, KEEP, SECOND, machine_time, open, plan, rate, slots, sql};
+use support::{Fixture, KEEP, SECOND, machine_time, open, plan, rate, slots, sql};
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_postgres::Clock;
 use tidegate_store::core::Span;
@@ -31,8 +31,8 @@ fn a_lease_is_found_at_once_among_however_many_its_root_has() {
     let desk = |leases| {
         let store = open(&server, Clock::Server);
         let plan = plan(0, 1, &[(0, slots(1_000))]);
-        let desk = Desk::at(&store, "t", plan, machine_time());
-        (store, Desk { leases, ..desk })
+        let desk = Fixture::at(&store, "t", plan, machine_time());
+        (store, Fixture { leases, ..desk })
     };
     let hold = |from, to| {
         let (_store, mut desk) = desk(from);
@@ -64,7 +64,7 @@ fn leases_that_came_after_the_planner_looked_are_not_read_one_after_the_other() 
     let desk = || {
         let store = open(&server, Clock::Server);
         let plan = plan(0, 1, &[(0, rate(9, 900)), (0, slots(900))]);
-        let desk = Desk::at(&store, "t", plan, machine_time());
+        let desk = Fixture::at(&store, "t", plan, machine_time());
         (store, desk)
     };
     drop(desk());
@@ -95,7 +95,7 @@ fn a_key_that_is_always_in_use_remembers_ended_leases_for_as_long_as_it_should()
     };
     let store = open(&server, Clock::Caller);
     let rules = [(0, rate(9, 9)), (0, slots(9))];
-    let mut desk = Desk::at(&store, "t", plan(0, 1, &rules), machine_time());
+    let mut desk = Fixture::at(&store, "t", plan(0, 1, &rules), machine_time());
     for _ in 0..LEASES {
         assert!(desk.lease(b"k", &[1, 1], 600 * SECOND).lease.is_some());
         let end = Verb::End {
@@ -121,7 +121,7 @@ fn what_has_ended_is_forgotten_without_a_look_at_what_is_held() {
     };
     let store = open(&server, Clock::Caller);
     let limits = || plan(0, 1, &[(0, slots(1_000))]);
-    let mut desk = Desk::at(&store, "t", limits(), machine_time());
+    let mut desk = Fixture::at(&store, "t", limits(), machine_time());
     for _ in 0..HELD {
         assert!(desk.lease(b"k", &[1], 600 * SECOND).lease.is_some());
     }
@@ -137,7 +137,7 @@ fn what_has_ended_is_forgotten_without_a_look_at_what_is_held() {
     drop((desk, store));
     let before = entries_read(&server);
     let store = open(&server, Clock::Caller);
-    let mut desk = Desk::at(&store, "t", limits(), later);
+    let mut desk = Fixture::at(&store, "t", limits(), later);
     desk.leases = u128::from(HELD);
     assert!(desk.lease(b"k", &[1], 600 * SECOND).lease.is_some());
     drop((desk, store));
@@ -170,7 +170,7 @@ fn no_call_forgets_more_that_has_ended_than_it_has_time_for() {
     };
     let store = open(&server, Clock::Server);
     let rules = [(0, rate(9, 9)), (0, slots(9))];
-    let mut desk = Desk::at(&store, "t", plan(0, 1, &rules), machine_time());
+    let mut desk = Fixture::at(&store, "t", plan(0, 1, &rules), machine_time());
     assert!(desk.lease(b"k", &[1, 1], 600 * SECOND).lease.is_some());
     let others = format!(
         "{};
@@ -201,7 +201,7 @@ fn no_call_forgets_more_of_what_has_ended_because_limits_changed_meanwhile() {
     };
     let store = open(&server, Clock::Server);
     let rules = [(0, rate(9, 9)), (0, slots(9))];
-    let mut desk = Desk::at(&store, "t", plan(0, 1, &rules), machine_time());
+    let mut desk = Fixture::at(&store, "t", plan(0, 1, &rules), machine_time());
     assert!(desk.lease(b"k", &[1, 1], 600 * SECOND).lease.is_some());
     let meanwhile = format!(
         "{};

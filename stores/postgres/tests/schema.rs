@@ -5,7 +5,7 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use support::{Desk, SECOND, hourly, machine_time, open, options, plan, rate, slots, sql};
+use support::{Fixture, SECOND, hourly, machine_time, open, options, plan, rate, slots, sql};
 use tidegate::{Algorithm, Error, Lease, Limit, LimitSet, Request};
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_conformance::{Asked as _, Witness, wait_for};
@@ -50,7 +50,7 @@ fn rows_and_leases_are_logged_or_not_as_is_asked() {
             ..options(Clock::Server)
         };
         let store = PostgresStore::open(&server.url(), options).expect("a server");
-        let desk = Desk::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+        let desk = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
         assert!(desk.admits(b"k", &[1]));
         desk.left(b"k")
     };
@@ -105,7 +105,7 @@ fn a_role_with_the_grants_of_the_documentation_can_do_everything_but_change_the_
     };
     let store = PostgresStore::open(&server.url_as("app"), content.clone()).expect("the role");
     let rules = [(0, rate(1, 100)), (1, hourly(9)), (1, slots(4))];
-    let mut desk = Desk::at(&store, "t", plan(0, 2, &rules), machine_time());
+    let mut desk = Fixture::at(&store, "t", plan(0, 2, &rules), machine_time());
     let lease = desk.lease(b"a/b", &[1, 2, 1], 60 * SECOND).lease;
     assert_eq!(desk.left(b"a/b")[1..], [7, 3]);
     desk.end(b"a/b", lease.expect("it fits").id, Ending::Cancel)
@@ -113,7 +113,7 @@ fn a_role_with_the_grants_of_the_documentation_can_do_everything_but_change_the_
     desk.plan = plan(1, 2, &[(0, rate(2, 50))]);
     desk.table.adopt(&desk.plan, desk.now, &[]);
     assert!(desk.admits(b"a/b", &[50]));
-    let alone = Desk::at(
+    let alone = Fixture::at(
         &store,
         "one",
         plan(0, 1, &[(0, rate(1, 9))]),

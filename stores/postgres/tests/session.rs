@@ -4,7 +4,7 @@ mod support;
 
 use std::time::Duration;
 
-use support::{Desk, SECOND, machine_time, open, options, plan, slots, sql};
+use support::{Fixture, SECOND, machine_time, open, options, plan, slots, sql};
 use tidegate_conformance::Hole;
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_postgres::{Clock, Options, PostgresStore};
@@ -29,7 +29,7 @@ fn a_lease_whose_holder_is_gone_expires_when_it_is_in_the_way() {
     };
     let rules = [(0, slots(1)), (1, slots(1))];
     let desk = |store: &PostgresStore, leases| {
-        let mut desk = Desk::at(store, "t", plan(0, 2, &rules), machine_time());
+        let mut desk = Fixture::at(store, "t", plan(0, 2, &rules), machine_time());
         desk.leases = leases;
         desk
     };
@@ -102,7 +102,7 @@ fn lose_a_session_unheard(meanwhile: impl Fn(&PostgresServer) -> Option<(Runtime
     let holder = PostgresStore::open(&through, options).expect("a server");
     let other = open(&server, Clock::Server);
     let desk = |store: &PostgresStore, leases| {
-        let mut desk = Desk::at(store, "t", plan(0, 1, &[(0, slots(1))]), machine_time());
+        let mut desk = Fixture::at(store, "t", plan(0, 1, &[(0, slots(1))]), machine_time());
         desk.leases = leases;
         desk
     };
@@ -152,10 +152,10 @@ fn a_lease_of_a_store_that_does_not_ask_for_it_outlives_the_store() {
     };
     let limits = || plan(0, 1, &[(0, slots(1))]);
     let (holder, other) = (open(&server, Clock::Server), open(&server, Clock::Server));
-    let mut desk = Desk::at(&holder, "t", limits(), machine_time());
+    let mut desk = Fixture::at(&holder, "t", limits(), machine_time());
     assert!(desk.lease(b"k", &[1], 600 * SECOND).lease.is_some());
     drop((desk, holder));
-    let mut asking = Desk::at(&other, "t", limits(), machine_time());
+    let mut asking = Fixture::at(&other, "t", limits(), machine_time());
     asking.leases = 100;
     assert!(asking.lease(b"k", &[1], 600 * SECOND).lease.is_none());
 }
@@ -166,7 +166,7 @@ fn leases_that_nobody_asks_about_are_ended_by_pruning() {
         return;
     };
     let (holder, other) = (open_ending(&server), open(&server, Clock::Server));
-    let mut desk = Desk::at(&holder, "t", plan(0, 1, &[(0, slots(1))]), machine_time());
+    let mut desk = Fixture::at(&holder, "t", plan(0, 1, &[(0, slots(1))]), machine_time());
     assert!(desk.lease(b"k", &[1], 600 * SECOND).lease.is_some());
     let live = "SELECT count(*) FROM tidegate.leases WHERE stage = 0";
     assert_eq!(other.prune(), Ok(0));
@@ -191,7 +191,7 @@ fn who_is_refused_after_a_holder_is_gone_is_told_so_at_once() {
     let holder = PostgresStore::open(&server.url(), options).expect("a server");
     let other = open(&server, Clock::Caller);
     let desk = |store: &PostgresStore, leases| {
-        let mut desk = Desk::at(store, "t", plan(0, 1, &[(0, slots(2))]), machine_time());
+        let mut desk = Fixture::at(store, "t", plan(0, 1, &[(0, slots(2))]), machine_time());
         desk.leases = leases;
         desk
     };
@@ -220,7 +220,7 @@ fn an_ask_that_is_repeated_has_one_lease_beside_that_of_a_holder_who_is_gone() {
     };
     let (first, second) = (open_ending(&server), open_ending(&server));
     let ask = |store: &PostgresStore, id| {
-        let desk = Desk::at(store, "t", plan(0, 1, &[(0, slots(3))]), machine_time());
+        let desk = Fixture::at(store, "t", plan(0, 1, &[(0, slots(3))]), machine_time());
         let terms = Terms {
             id,
             expires_at: desk.now + Span::from_secs(600),

@@ -5,7 +5,7 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use support::{Desk, hourly, machine_time, options, plan, rate, slots, sql};
+use support::{Fixture, hourly, machine_time, options, plan, rate, slots, sql};
 use tidegate::{Limit, LimitSet, Request};
 use tidegate_conformance::Asked as _;
 use tidegate_conformance::postgres_server::PostgresServer;
@@ -34,14 +34,18 @@ fn asked(server: &PostgresServer) -> Vec<String> {
 }
 
 /// Whoever is the first to say a thing on a connection has it prepared.
-fn desk(server: &PostgresServer, levels: usize, rules: &[(usize, Rule)]) -> (PostgresStore, Desk) {
+fn desk(
+    server: &PostgresServer,
+    levels: usize,
+    rules: &[(usize, Rule)],
+) -> (PostgresStore, Fixture) {
     let options = Options {
         connections: 1,
         ..options(Clock::Server)
     };
     let store = PostgresStore::open(&server.url(), options).expect("a server");
     let name = format!("{levels} {}", rules.len());
-    let desk = Desk::at(&store, &name, plan(0, levels, rules), machine_time());
+    let desk = Fixture::at(&store, &name, plan(0, levels, rules), machine_time());
     (store, desk)
 }
 

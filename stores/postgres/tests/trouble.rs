@@ -5,7 +5,7 @@ mod support;
 use std::net::TcpListener;
 use std::time::Duration;
 
-use support::{Desk, hourly, machine_time, open, options, plan, sql};
+use support::{Fixture, hourly, machine_time, open, options, plan, sql};
 use tidegate_conformance::Hole;
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_postgres::{Clock, Options, PostgresError, PostgresStore};
@@ -90,7 +90,7 @@ fn a_command_that_takes_too_long_is_given_up_here_and_there() {
         ..options(Clock::Server)
     };
     let store = PostgresStore::open(&server.url(), hasty).expect("a server");
-    let desk = Desk::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    let desk = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
     assert!(desk.admits(b"k", &[1]));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -117,7 +117,7 @@ fn a_command_that_takes_too_long_is_given_up_here_and_there() {
         .expect("an end");
     // Whatever was given up here before it was there may have been executed.
     let patient = open(&server, Clock::Server);
-    let desk = Desk::at(&patient, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    let desk = Fixture::at(&patient, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
     assert!((5..=8).contains(&desk.left(b"k")[0]));
 }
 
@@ -127,7 +127,7 @@ fn a_server_that_was_killed_is_an_error_and_then_goes_on_where_it_was() {
         return;
     };
     let store = open(&server, Clock::Server);
-    let desk = Desk::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    let desk = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
     assert!(desk.admits(b"k", &[3]));
     server.kill();
     // Its children answer until they notice.
@@ -157,8 +157,8 @@ fn after_a_failover_a_name_is_followed_to_the_server_that_takes_writes() {
     for server in [&old, &new] {
         sql(server, set);
     }
-    assert!(Desk::at(&replica, "t", plan.clone(), machine_time()).admits(b"k", &[4]));
-    let desk = Desk::at(&store, "t", plan, machine_time());
+    assert!(Fixture::at(&replica, "t", plan.clone(), machine_time()).admits(b"k", &[4]));
+    let desk = Fixture::at(&store, "t", plan, machine_time());
     assert!(desk.admits(b"k", &[1]));
     old.kill();
     old.start_again_as_standby();

@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{Desk, hourly, machine_time, open, plan, rate};
+use support::{Fixture, hourly, machine_time, open, plan, rate};
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_redis::Clock;
 use tidegate_store::Store;
@@ -14,8 +14,8 @@ fn processes_with_different_limits_go_on_by_their_own() {
     };
     let (one, two) = (open(&server, Clock::Server), open(&server, Clock::Server));
     let now = machine_time();
-    let strict = Desk::at(&one, "t", plan(0, 1, &[(0, hourly(10))]), now);
-    let loose = Desk::at(&two, "t", plan(0, 1, &[(0, hourly(20))]), now);
+    let strict = Fixture::at(&one, "t", plan(0, 1, &[(0, hourly(10))]), now);
+    let loose = Fixture::at(&two, "t", plan(0, 1, &[(0, hourly(20))]), now);
     for round in 1..=5 {
         assert!(strict.admits(b"k", &[1]));
         assert!(loose.admits(b"k", &[1]));
@@ -36,18 +36,18 @@ fn a_row_is_carried_over_every_change_since_it_was_written() {
     };
     let now = machine_time();
     let before = open(&server, Clock::Server);
-    let desk = Desk::at(&before, "t", plan(0, 1, &[(0, hourly(10))]), now);
+    let desk = Fixture::at(&before, "t", plan(0, 1, &[(0, hourly(10))]), now);
     assert!(desk.admits(b"k", &[8]));
     drop(desk);
     for (version, rule) in [(1, hourly(4)), (2, rate(1, 1_000_000)), (3, hourly(100))] {
         let store = open(&server, Clock::Server);
-        Desk::at(&store, "t", plan(version, 1, &[(0, rule)]), now);
+        Fixture::at(&store, "t", plan(version, 1, &[(0, rule)]), now);
     }
     let after = open(&server, Clock::Server);
     let last = after.last_plan("t").expect("an answer");
     let last = last.expect("the table is known");
     assert_eq!(last.version(), 3);
-    let desk = Desk::at(&after, "t", plan(4, 1, &[(0, hourly(100))]), now);
+    let desk = Fixture::at(&after, "t", plan(4, 1, &[(0, hourly(100))]), now);
     // Eight of ten were used, which a hundred counts as ten did; a few of them drain.
     let left = desk.left(b"k")[0];
     assert!((92..=100).contains(&left), "{left}");

@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{Desk, KEEP, SECOND, ask, connect, hourly, machine_time, open, plan, rate, slots};
+use support::{Fixture, KEEP, SECOND, ask, connect, hourly, machine_time, open, plan, rate, slots};
 use tidegate_conformance::Asked as _;
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_redis::Clock;
@@ -19,7 +19,7 @@ fn every_key_has_an_end() {
     };
     let store = open(&server, Clock::Server);
     let rules = [(0, rate(1, 100)), (1, hourly(9)), (1, slots(4))];
-    let mut desk = Desk::at(&store, "t", plan(0, 2, &rules), machine_time());
+    let mut desk = Fixture::at(&store, "t", plan(0, 2, &rules), machine_time());
     desk.lease(b"a/b", &[50, 1, 1], 30 * SECOND);
     let mut connection = connect(&server);
     let mut ttl = |key: &str| -> i64 { ask(&mut connection, &["PTTL", key]) };

@@ -5,7 +5,7 @@ mod support;
 use std::time::Duration;
 
 use redis::Connection;
-use support::{Desk, SECOND, ask, connect, hourly, machine_time, plan, slots};
+use support::{Fixture, SECOND, ask, connect, hourly, machine_time, plan, slots};
 use tidegate_conformance::redis_server::{RedisCluster, RedisServer};
 use tidegate_conformance::{Cut, Paused, Proxy};
 use tidegate_redis::{Options, RedisStore};
@@ -39,7 +39,7 @@ fn after_a_cluster_failover_all_keys_are_decided_again_and_what_is_lost_is_bound
     };
     let store = RedisStore::open(&cluster.url(), options).expect("a cluster");
     let plan = plan(0, 1, &[(0, hourly(BUDGET)), (0, slots(2))]);
-    let mut desk = Desk::at(&store, "t", plan, machine_time());
+    let mut desk = Fixture::at(&store, "t", plan, machine_time());
     let keys: Vec<_> = (0..KEYS).map(|key| format!("key {key}")).collect();
     let leases = keys.iter().map(|key| {
         let lease = desk.lease(key.as_bytes(), &[BUDGET, 1], 600 * SECOND);
@@ -89,7 +89,7 @@ fn a_master_that_hangs_is_given_up_for_its_replica() {
     };
     let store = RedisStore::open(&cluster.url(), options).expect("a cluster");
     let plan = plan(0, 1, &[(0, hourly(BUDGET))]);
-    let desk = Desk::at(&store, "t", plan, machine_time());
+    let desk = Fixture::at(&store, "t", plan, machine_time());
     let keys: Vec<_> = (0..KEYS).map(|key| format!("key {key}")).collect();
     for key in &keys {
         assert!(asked(|| desk.take(key.as_bytes(), &[1])).admitted());
@@ -184,7 +184,7 @@ fn a_key_whose_slot_is_being_moved_is_decided_when_it_is_there() {
     };
     let (hasty, patient) = (open(3), open(60));
     let limits = || plan(0, 1, &[(0, hourly(BUDGET)), (0, slots(2))]);
-    let desk = |store| Desk::at(store, "t", limits(), machine_time());
+    let desk = |store| Fixture::at(store, "t", limits(), machine_time());
     let (hasty, mut patient) = (desk(&hasty), desk(&patient));
     // A machine that is slow enough says of any answer that it came too late, now and then.
     let ask = |key: &[u8]| {
@@ -242,7 +242,7 @@ fn a_command_whose_answer_was_lost_is_not_sent_to_a_cluster_again() {
     };
     let address = format!("redis+cluster://127.0.0.1:{}", proxy.port());
     let store = RedisStore::open(&address, Options::default()).expect("a cluster");
-    let desk = Desk::at(
+    let desk = Fixture::at(
         &store,
         "t",
         plan(0, 1, &[(0, hourly(1_000))]),

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use support::{Desk, SECOND, ask, connect, hourly, machine_time, open, plan, slots};
+use support::{Fixture, SECOND, ask, connect, hourly, machine_time, open, plan, slots};
 use tidegate::{Limit, LimitSet, Request};
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_conformance::{Witness, wait_for};
@@ -22,9 +22,9 @@ const PLANS: &str = "{tidegate:t}:plans";
 const LONG: Duration = Duration::from_secs(60);
 
 /// A process that starts, with these limits.
-fn starts(server: &RedisServer, version: u64, rule: Rule) -> (RedisStore, Desk) {
+fn starts(server: &RedisServer, version: u64, rule: Rule) -> (RedisStore, Fixture) {
     let store = open(server, Clock::Server);
-    let desk = Desk::at(&store, "t", plan(version, 1, &[(0, rule)]), machine_time());
+    let desk = Fixture::at(&store, "t", plan(version, 1, &[(0, rule)]), machine_time());
     (store, desk)
 }
 
@@ -95,7 +95,7 @@ fn a_row_by_limits_that_nobody_knows_counts_as_never_seen() {
 }
 
 /// How many of some asks are admitted; who cannot be told is not.
-fn admitted(desks: &[&Desk], key: &[u8]) -> u64 {
+fn admitted(desks: &[&Fixture], key: &[u8]) -> u64 {
     let verdicts = desks.iter().map(|desk| desk.take(key, &[1]));
     verdicts.flatten().map(|v| u64::from(v.admitted())).sum()
 }

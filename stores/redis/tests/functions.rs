@@ -3,19 +3,19 @@
 mod support;
 
 use redis::{Connection, Value};
-use support::{Desk, SECOND, ask, connect, hourly, machine_time, plan, slots};
+use support::{Fixture, SECOND, ask, connect, hourly, machine_time, plan, slots};
 use tidegate_conformance::redis_server::{RedisCluster, RedisServer};
 use tidegate_redis::{Options, RedisStore};
 use tidegate_store::Ending;
 
-fn desk_at(url: &str) -> Desk {
+fn desk_at(url: &str) -> Fixture {
     let options = Options {
         deadline: std::time::Duration::from_secs(30),
         ..Options::default()
     };
     let store = RedisStore::open(url, options).expect("a server");
     let plan = plan(0, 1, &[(0, hourly(100)), (0, slots(9))]);
-    Desk::at(&store, "t", plan, machine_time())
+    Fixture::at(&store, "t", plan, machine_time())
 }
 
 /// A Redis and a Valkey, as far as there are.
@@ -25,7 +25,7 @@ fn servers() -> impl Iterator<Item = RedisServer> {
 }
 
 /// Takes, holds and gives back: whatever a store asks.
-fn goes_on(desk: &mut Desk) {
+fn goes_on(desk: &mut Fixture) {
     let before = desk.left(b"k");
     assert!(desk.admits(b"k", &[1, 0]));
     let lease = desk.lease(b"k", &[1, 1], 600 * SECOND);

@@ -4,7 +4,7 @@ mod support;
 
 use std::sync::Arc;
 
-use support::{Desk, ask, connect, hourly, machine_time, open, plan};
+use support::{Fixture, ask, connect, hourly, machine_time, open, plan};
 use tidegate_conformance::Asked as _;
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_redis::{Clock, RedisStore};
@@ -23,8 +23,8 @@ fn given(version: u64, own: &[(&[u8], u64)]) -> Arc<Plan> {
     Arc::new(Plan::clone(&common).with_overrides(own.collect()))
 }
 
-fn desk(store: &RedisStore, own: &[(&[u8], u64)]) -> Desk {
-    Desk::at(store, "t", given(0, own), machine_time())
+fn desk(store: &RedisStore, own: &[(&[u8], u64)]) -> Fixture {
+    Fixture::at(store, "t", given(0, own), machine_time())
 }
 
 /// How many functions were called so far.

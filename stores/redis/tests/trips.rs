@@ -5,7 +5,7 @@ mod support;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 
-use support::{Desk, ask, connect, hourly, machine_time, open, plan, rate, slots};
+use support::{Fixture, ask, connect, hourly, machine_time, open, plan, rate, slots};
 use tidegate_conformance::Asked as _;
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_redis::Clock;
@@ -48,7 +48,7 @@ impl Monitor {
 fn taken(server: &RedisServer, levels: usize, rules: &[(usize, Rule)]) -> Vec<String> {
     let store = open(server, Clock::Server);
     let name = format!("{levels} {}", rules.len());
-    let mut desk = Desk::at(&store, &name, plan(0, levels, rules), machine_time());
+    let mut desk = Fixture::at(&store, &name, plan(0, levels, rules), machine_time());
     let amounts = vec![1; rules.len()];
     // Whatever scripts there are, they are known from here on.
     assert!(desk.admits(b"a/b/c", &amounts));
@@ -85,7 +85,7 @@ fn a_change_of_limits_costs_a_second_trip_once_for_each_key() {
         return;
     };
     let store = open(&server, Clock::Server);
-    let mut desk = Desk::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    let mut desk = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
     assert!(desk.admits(b"k", &[4]));
     desk.plan = plan(1, 1, &[(0, hourly(7))]);
     desk.table.adopt(&desk.plan, desk.now, &[]);
@@ -116,8 +116,8 @@ fn a_reset_looks_at_no_lease() {
     };
     let store = open(&server, Clock::Server);
     let plan = plan(0, 2, &[(0, hourly(10_000)), (1, hourly(1_000))]);
-    let mut desk = Desk::at(&store, "t", plan, machine_time());
-    let lease = |desk: &mut Desk, key: &[u8]| {
+    let mut desk = Fixture::at(&store, "t", plan, machine_time());
+    let lease = |desk: &mut Fixture, key: &[u8]| {
         let lease = desk.lease(key, &[1, 1], 600_000_000).lease;
         lease.expect("it fits").id
     };

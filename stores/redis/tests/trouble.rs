@@ -4,7 +4,7 @@ mod support;
 
 use std::time::Duration;
 
-use support::{Desk, ask, connect, hourly, machine_time, open, plan};
+use support::{Fixture, ask, connect, hourly, machine_time, open, plan};
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_conformance::{Hole, Paused};
 use tidegate_redis::{Clock, Options, RedisError, RedisStore};
@@ -72,7 +72,7 @@ fn a_refused_connection_is_told_at_once_and_the_next_ask_tries_again() {
         return;
     };
     let store = RedisStore::open(&server.url(), options(3_000)).expect("a server");
-    let desk = Desk::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    let desk = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
     assert!(desk.admits(b"k", &[1]));
     server.kill();
     // The first is told that its connection was lost.
@@ -92,7 +92,7 @@ fn a_paused_server_is_an_error_within_the_deadline_and_then_goes_on() {
         return;
     };
     let quick = RedisStore::open(&server.url(), options(3_000)).expect("a server");
-    let desk = Desk::at(&quick, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    let desk = Fixture::at(&quick, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
     let paused = Paused::new(server.pid());
     let said = words(desk.take(b"k", &[1]));
     assert!(
@@ -102,7 +102,7 @@ fn a_paused_server_is_an_error_within_the_deadline_and_then_goes_on() {
     drop(paused);
     // It decides again, by a store whose deadline a loaded machine keeps.
     let patient = open(&server, Clock::Server);
-    let desk = Desk::at(&patient, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    let desk = Fixture::at(&patient, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
     assert!(desk.admits(b"k", &[1]));
 }
 
@@ -115,7 +115,7 @@ fn a_connection_that_loses_everything_is_made_anew() {
     let way = Hole::to(server.port());
     let address = format!("redis://127.0.0.1:{}", way.port());
     let store = RedisStore::open(&address, options(1_000)).expect("a server");
-    let desk = Desk::at(
+    let desk = Fixture::at(
         &store,
         "t",
         plan(0, 1, &[(0, hourly(1_000))]),
@@ -142,7 +142,7 @@ fn a_script_that_the_server_forgot_is_handed_over_again() {
         ..options(30_000)
     };
     let store = RedisStore::open(&server.url(), by_scripts).expect("a server");
-    let desk = Desk::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    let desk = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
     let mut connection = connect(&server);
     for left in [8, 7, 6] {
         assert!(desk.admits(b"k", &[1]));
@@ -157,7 +157,7 @@ fn a_full_server_admits_nothing_and_says_what_to_do() {
         return;
     };
     let store = open(&server, Clock::Server);
-    let desk = Desk::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    let desk = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
     assert!(desk.admits(b"k", &[1]));
     let mut connection = connect(&server);
     let () = ask(&mut connection, &["CONFIG", "SET", "maxmemory", "1"]);
@@ -173,7 +173,7 @@ fn a_replica_is_named_as_one() {
         return;
     };
     let store = open(&server, Clock::Server);
-    let desk = Desk::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    let desk = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
     assert!(desk.admits(b"k", &[1]));
     let mut connection = connect(&server);
     let () = ask(&mut connection, &["REPLICAOF", "127.0.0.1", "1"]);
@@ -191,7 +191,7 @@ fn a_command_that_is_sent_is_executed_also_when_its_answer_is_not_awaited() {
         return;
     };
     let store = open(&server, Clock::Server);
-    let desk = Desk::at(&store, "t", plan(0, 1, &[(0, hourly(100))]), machine_time());
+    let desk = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(100))]), machine_time());
     let verb = Verb::Take {
         amounts: &[10],
         lease: None,
@@ -238,7 +238,7 @@ fn after_a_failover_a_name_is_followed_to_the_server_that_takes_writes() {
         let store = opened.expect("a server");
         let table = format!("functions {functions}");
         let plan = plan(0, 1, &[(0, hourly(9))]);
-        let desk = Desk::at(&store, &table, plan, machine_time());
+        let desk = Fixture::at(&store, &table, plan, machine_time());
         assert!(desk.admits(b"k", &[4]));
         let seen: i64 = ask(&mut connect(&old), &["WAIT", "1", "30000"]);
         assert_eq!(seen, 1, "it is replicated");

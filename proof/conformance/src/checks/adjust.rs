@@ -3,12 +3,12 @@
 use tidegate_core::{Align, Amount, Bucket, Log, MAX_AMOUNT, Ring, Rule, Span, Verdict, Window};
 use tidegate_store::{Decision, Detail, Ending, StoreError, Verb};
 
-use super::desk::{Desk, budget, rate, slots};
+use super::fixture::{Fixture, budget, rate, slots};
 use crate::subject::{Skipped, Subject};
 
 const SECOND: u64 = 1_000_000;
 
-impl Desk {
+impl Fixture {
     fn change_of(
         &self,
         key: &[u8],
@@ -35,26 +35,26 @@ impl Desk {
 
 pub(super) fn a_lease_is_adjusted_all_or_nothing(subject: &Subject) -> Result<(), Skipped> {
     subject.needs_the_callers_clock()?;
-    let desk = Desk::new(subject, 1, &[(0, budget(100)), (0, slots(3))]);
-    let (id, _) = desk.hold(b"k", &[40, 1], SECOND);
-    assert!(desk.adjust(id, &[Some(90), None]).admitted());
-    assert_eq!(desk.left(b"k"), [10, 2]);
-    let (other, _) = desk.hold(b"k", &[1, 1], SECOND);
+    let fixture = Fixture::new(subject, 1, &[(0, budget(100)), (0, slots(3))]);
+    let (id, _) = fixture.hold(b"k", &[40, 1], SECOND);
+    assert!(fixture.adjust(id, &[Some(90), None]).admitted());
+    assert_eq!(fixture.left(b"k"), [10, 2]);
+    let (other, _) = fixture.hold(b"k", &[1, 1], SECOND);
     // The slots are there, the rest is not; and the other way about.
-    assert!(!desk.adjust(id, &[Some(100), Some(2)]).admitted());
-    assert!(!desk.adjust(id, &[Some(99), Some(3)]).admitted());
-    assert_eq!(desk.left(b"k"), [9, 1], "a refusal changes nothing");
-    assert!(desk.adjust(id, &[Some(99), Some(2)]).admitted());
-    assert_eq!(desk.left(b"k"), [0, 0]);
-    assert_eq!(desk.adjust(id, &[None, Some(4)]), Verdict::Never);
-    assert!(desk.adjust(id, &[Some(20), Some(1)]).admitted());
-    assert_eq!(desk.left(b"k"), [79, 1]);
-    desk.end(b"k", other, Ending::Cancel).expect("held");
-    let settled = desk.end(b"k", id, Ending::Settle(&[Some(30), None]));
+    assert!(!fixture.adjust(id, &[Some(100), Some(2)]).admitted());
+    assert!(!fixture.adjust(id, &[Some(99), Some(3)]).admitted());
+    assert_eq!(fixture.left(b"k"), [9, 1], "a refusal changes nothing");
+    assert!(fixture.adjust(id, &[Some(99), Some(2)]).admitted());
+    assert_eq!(fixture.left(b"k"), [0, 0]);
+    assert_eq!(fixture.adjust(id, &[None, Some(4)]), Verdict::Never);
+    assert!(fixture.adjust(id, &[Some(20), Some(1)]).admitted());
+    assert_eq!(fixture.left(b"k"), [79, 1]);
+    fixture.end(b"k", other, Ending::Cancel).expect("held");
+    let settled = fixture.end(b"k", id, Ending::Settle(&[Some(30), None]));
     let uses = settled.expect("held").uses;
     let uses: Vec<_> = uses.iter().map(|u| (u.uid, u.taken, u.used)).collect();
     assert_eq!(uses, [(0, 20, 30), (1, 1, 1)]);
-    assert_eq!(desk.left(b"k"), [70, 3]);
+    assert_eq!(fixture.left(b"k"), [70, 3]);
     Ok(())
 }
 
@@ -62,23 +62,23 @@ pub(super) fn an_adjustment_that_is_repeated_changes_nothing(
     subject: &Subject,
 ) -> Result<(), Skipped> {
     subject.needs_the_callers_clock()?;
-    let desk = Desk::new(subject, 1, &[(0, budget(100)), (0, slots(3))]);
-    let (id, fence) = desk.hold(b"k", &[40, 1], SECOND);
+    let fixture = Fixture::new(subject, 1, &[(0, budget(100)), (0, slots(3))]);
+    let (id, fence) = fixture.hold(b"k", &[40, 1], SECOND);
     for to in [[Some(60), Some(2)], [Some(0), Some(0)], [Some(7), Some(3)]] {
         for _ in 0..3 {
-            assert!(desk.adjust(id, &to).admitted());
+            assert!(fixture.adjust(id, &to).admitted());
             let [taken, held] = to.map(Option::unwrap_or_default);
-            assert_eq!(desk.left(b"k"), [100 - taken, 3 - held]);
+            assert_eq!(fixture.left(b"k"), [100 - taken, 3 - held]);
         }
     }
-    let decision = desk.change_of(b"k", id, &[None, None], false);
+    let decision = fixture.change_of(b"k", id, &[None, None], false);
     let lease = decision
         .expect("it is held")
         .lease
         .expect("nothing is asked");
     assert!(lease.fence > fence, "slots that were asked for anew");
-    desk.end(b"k", id, Ending::Cancel).expect("held");
-    assert_eq!(desk.left(b"k"), [100, 3]);
+    fixture.end(b"k", id, Ending::Cancel).expect("held");
+    assert_eq!(fixture.left(b"k"), [100, 3]);
     Ok(())
 }
 
@@ -86,40 +86,40 @@ pub(super) fn a_lease_is_adjusted_into_debt_where_that_is_said(
     subject: &Subject,
 ) -> Result<(), Skipped> {
     subject.needs_the_callers_clock()?;
-    let desk = Desk::new(subject, 1, &[(0, rate(1, 100)), (0, slots(2))]);
-    let (id, _) = desk.hold(b"k", &[40, 1], SECOND);
-    let over = |to: &[Option<Amount>]| desk.change_of(b"k", id, to, true).expect("it is held");
+    let fixture = Fixture::new(subject, 1, &[(0, rate(1, 100)), (0, slots(2))]);
+    let (id, _) = fixture.hold(b"k", &[40, 1], SECOND);
+    let over = |to: &[Option<Amount>]| fixture.change_of(b"k", id, to, true).expect("it is held");
     assert!(over(&[Some(150), None]).verdict.admitted());
     // Fifty over the brim, and one for the take.
     assert_eq!(
-        desk.verdict(b"k", &[1, 0]),
-        Verdict::NotUntil(desk.now() + Span::from_millis(51))
+        fixture.verdict(b"k", &[1, 0]),
+        Verdict::NotUntil(fixture.now() + Span::from_millis(51))
     );
     assert_eq!(over(&[Some(500), Some(3)]).verdict, Verdict::Never);
     assert_eq!(
-        desk.verdict(b"k", &[1, 0]),
-        Verdict::NotUntil(desk.now() + Span::from_millis(51))
+        fixture.verdict(b"k", &[1, 0]),
+        Verdict::NotUntil(fixture.now() + Span::from_millis(51))
     );
-    desk.pass(51_000);
-    assert!(desk.admits(b"k", &[1, 0]));
-    desk.end(b"k", id, Ending::Cancel).expect("held");
+    fixture.pass(51_000);
+    assert!(fixture.admits(b"k", &[1, 0]));
+    fixture.end(b"k", id, Ending::Cancel).expect("held");
     Ok(())
 }
 
 pub(super) fn less_is_given_back_where_it_was_charged(subject: &Subject) -> Result<(), Skipped> {
     subject.needs_the_callers_clock()?;
-    let desk = Desk::new(subject, 1, &[(0, budget(100))]);
-    let (id, _) = desk.hold(b"k", &[10], SECOND);
-    desk.pass(10_000);
-    assert!(desk.adjust(id, &[Some(40)]).admitted());
-    assert_eq!(desk.left(b"k"), [70], "thirty in this window");
-    assert!(desk.adjust(id, &[Some(35)]).admitted());
-    assert_eq!(desk.left(b"k"), [75]);
-    desk.take(b"k", &[50]).expect("an answer");
-    let settled = desk.end(b"k", id, Ending::Settle(&[Some(3)]));
+    let fixture = Fixture::new(subject, 1, &[(0, budget(100))]);
+    let (id, _) = fixture.hold(b"k", &[10], SECOND);
+    fixture.pass(10_000);
+    assert!(fixture.adjust(id, &[Some(40)]).admitted());
+    assert_eq!(fixture.left(b"k"), [70], "thirty in this window");
+    assert!(fixture.adjust(id, &[Some(35)]).admitted());
+    assert_eq!(fixture.left(b"k"), [75]);
+    fixture.take(b"k", &[50]).expect("an answer");
+    let settled = fixture.end(b"k", id, Ending::Settle(&[Some(3)]));
     assert_eq!(settled.expect("held").uses[0].taken, 35);
     assert_eq!(
-        desk.left(b"k"),
+        fixture.left(b"k"),
         [50],
         "the first ten are of a window that is over"
     );
@@ -128,33 +128,37 @@ pub(super) fn less_is_given_back_where_it_was_charged(subject: &Subject) -> Resu
 
 pub(super) fn a_lease_is_adjusted_any_number_of_times(subject: &Subject) -> Result<(), Skipped> {
     subject.needs_the_callers_clock()?;
-    let desk = Desk::new(subject, 1, &[(0, rate(1, 100)), (0, budget(1_000))]);
-    let (id, _) = desk.hold(b"k", &[1, 1], SECOND);
+    let fixture = Fixture::new(subject, 1, &[(0, rate(1, 100)), (0, budget(1_000))]);
+    let (id, _) = fixture.hold(b"k", &[1, 1], SECOND);
     for more in 2..40 {
-        assert!(desk.adjust(id, &[Some(more), Some(more)]).admitted());
-        desk.pass(100);
+        assert!(fixture.adjust(id, &[Some(more), Some(more)]).admitted());
+        fixture.pass(100);
     }
-    assert!(desk.adjust(id, &[Some(0), Some(20)]).admitted());
-    desk.pass(100_000);
-    desk.end(b"k", id, Ending::Cancel).expect("held");
-    assert_eq!(desk.left(b"k"), [100, 1_000]);
+    assert!(fixture.adjust(id, &[Some(0), Some(20)]).admitted());
+    fixture.pass(100_000);
+    fixture.end(b"k", id, Ending::Cancel).expect("held");
+    assert_eq!(fixture.left(b"k"), [100, 1_000]);
     Ok(())
 }
 
 pub(super) fn a_lease_that_is_not_held_is_not_adjusted(subject: &Subject) -> Result<(), Skipped> {
     subject.needs_the_callers_clock()?;
-    let desk = Desk::new(subject, 1, &[(0, budget(100)), (0, slots(2))]);
-    let more = |key: &[u8], id| desk.change_of(key, id, &[Some(50), None], true).map(drop);
+    let fixture = Fixture::new(subject, 1, &[(0, budget(100)), (0, slots(2))]);
+    let more = |key: &[u8], id| {
+        fixture
+            .change_of(key, id, &[Some(50), None], true)
+            .map(drop)
+    };
     assert_eq!(more(b"k", 77), Err(StoreError::UnknownLease));
-    let (id, _) = desk.hold(b"k", &[1, 1], 5_000);
+    let (id, _) = fixture.hold(b"k", &[1, 1], 5_000);
     assert_eq!(more(b"other", id), Err(StoreError::UnknownLease));
-    desk.end(b"k", id, Ending::Release).expect("held");
-    assert_eq!(more(b"k", id), Err(StoreError::LeaseEnded(desk.now())));
-    let (id, _) = desk.hold(b"k", &[1, 1], 5_000);
-    let expiry = desk.now() + Span::from_millis(5);
-    desk.pass(5_000);
+    fixture.end(b"k", id, Ending::Release).expect("held");
+    assert_eq!(more(b"k", id), Err(StoreError::LeaseEnded(fixture.now())));
+    let (id, _) = fixture.hold(b"k", &[1, 1], 5_000);
+    let expiry = fixture.now() + Span::from_millis(5);
+    fixture.pass(5_000);
     assert_eq!(more(b"k", id), Err(StoreError::LeaseEnded(expiry)));
-    assert_eq!(desk.left(b"k")[0], 98);
+    assert_eq!(fixture.left(b"k")[0], 98);
     Ok(())
 }
 
@@ -163,14 +167,14 @@ pub(super) fn an_adjusted_leases_slots_come_back_on_a_clock_that_stepped_back(
     subject: &Subject,
 ) -> Result<(), Skipped> {
     subject.needs_the_callers_clock()?;
-    let desk = Desk::new(subject, 1, &[(0, slots(3))]);
-    desk.set(3_600_000_000);
-    let (id, _) = desk.hold(b"k", &[1], SECOND);
-    desk.set(0);
-    assert!(desk.admits(b"k", &[0]));
-    assert!(desk.adjust(id, &[Some(2)]).admitted());
-    desk.pass(1_000_001);
-    assert_eq!(desk.left(b"k"), [3]);
+    let fixture = Fixture::new(subject, 1, &[(0, slots(3))]);
+    fixture.set(3_600_000_000);
+    let (id, _) = fixture.hold(b"k", &[1], SECOND);
+    fixture.set(0);
+    assert!(fixture.admits(b"k", &[0]));
+    assert!(fixture.adjust(id, &[Some(2)]).admitted());
+    fixture.pass(1_000_001);
+    assert_eq!(fixture.left(b"k"), [3]);
     Ok(())
 }
 
@@ -179,13 +183,13 @@ pub(super) fn a_lease_is_adjusted_whatever_is_due_before_it(
     subject: &Subject,
 ) -> Result<(), Skipped> {
     subject.needs_the_callers_clock()?;
-    let desk = Desk::new(subject, 1, &[(0, budget(100))]);
+    let fixture = Fixture::new(subject, 1, &[(0, budget(100))]);
     for seconds in 1..6 {
-        desk.hold(b"k", &[1], seconds * SECOND);
+        fixture.hold(b"k", &[1], seconds * SECOND);
     }
-    let (id, _) = desk.hold(b"k", &[1], 9 * SECOND);
-    assert!(desk.adjust(id, &[Some(5)]).admitted());
-    assert_eq!(desk.left(b"k"), [90]);
+    let (id, _) = fixture.hold(b"k", &[1], 9 * SECOND);
+    assert!(fixture.adjust(id, &[Some(5)]).admitted());
+    assert_eq!(fixture.left(b"k"), [90]);
     Ok(())
 }
 
@@ -194,17 +198,17 @@ pub(super) fn less_slots_are_held_whatever_the_capacity_has_become(
     subject: &Subject,
 ) -> Result<(), Skipped> {
     subject.needs_the_callers_clock()?;
-    let mut desk = Desk::new(subject, 1, &[(0, slots(10))]);
-    let (id, fence) = desk.hold(b"k", &[5], SECOND);
-    desk.hold(b"k", &[5], SECOND);
-    desk.change(&[(0, slots(4))]);
-    assert!(desk.adjust(id, &[Some(4)]).admitted());
-    assert!(!desk.adjust(id, &[Some(5)]).admitted());
-    let decision = desk.change_of(b"k", id, &[Some(3)], true);
+    let mut fixture = Fixture::new(subject, 1, &[(0, slots(10))]);
+    let (id, fence) = fixture.hold(b"k", &[5], SECOND);
+    fixture.hold(b"k", &[5], SECOND);
+    fixture.change(&[(0, slots(4))]);
+    assert!(fixture.adjust(id, &[Some(4)]).admitted());
+    assert!(!fixture.adjust(id, &[Some(5)]).admitted());
+    let decision = fixture.change_of(b"k", id, &[Some(3)], true);
     let lease = decision.expect("it is held").lease.expect("it is less");
     assert_eq!(lease.fence, fence, "nothing was granted anew");
-    desk.change(&[(0, slots(10))]);
-    assert_eq!(desk.left(b"k"), [2]);
+    fixture.change(&[(0, slots(10))]);
+    assert_eq!(fixture.left(b"k"), [2]);
     Ok(())
 }
 
@@ -220,28 +224,28 @@ pub(super) fn an_overdraft_that_is_taken_back_leaves_what_others_used(
         Ring::new(1_000, hour, 60).map(Rule::Ring),
         Log::new(1_000, hour, 64).map(Rule::Log),
     ];
-    type Undo = fn(&Desk, u128);
+    type Undo = fn(&Fixture, u128);
     let undo: [(&str, Undo); 3] = [
-        ("cancelled", |desk, id| {
-            desk.end(b"k", id, Ending::Cancel).expect("it is held");
+        ("cancelled", |fixture, id| {
+            fixture.end(b"k", id, Ending::Cancel).expect("it is held");
         }),
-        ("settled", |desk, id| {
+        ("settled", |fixture, id| {
             let used = Ending::Settle(&[Some(10)]);
-            desk.end(b"k", id, used).expect("it is held");
+            fixture.end(b"k", id, used).expect("it is held");
         }),
-        ("adjusted", |desk, id| {
-            assert!(desk.adjust(id, &[Some(10)]).admitted());
+        ("adjusted", |fixture, id| {
+            assert!(fixture.adjust(id, &[Some(10)]).admitted());
         }),
     ];
     for rule in rules.map(|rule| rule.expect("a sound rule")) {
         for (how, undo) in undo {
-            let desk = Desk::new(subject, 1, &[(0, rule)]);
-            assert!(desk.admits(b"k", &[900]));
-            let (id, _) = desk.hold(b"k", &[10], 30_000 * SECOND);
-            let much = desk.change_of(b"k", id, &[Some(MAX_AMOUNT)], true);
+            let fixture = Fixture::new(subject, 1, &[(0, rule)]);
+            assert!(fixture.admits(b"k", &[900]));
+            let (id, _) = fixture.hold(b"k", &[10], 30_000 * SECOND);
+            let much = fixture.change_of(b"k", id, &[Some(MAX_AMOUNT)], true);
             assert!(much.expect("it is held").verdict.admitted());
-            undo(&desk, id);
-            assert!(desk.left(b"k")[0] <= 100, "{how}: {rule:?}");
+            undo(&fixture, id);
+            assert!(fixture.left(b"k")[0] <= 100, "{how}: {rule:?}");
         }
     }
     Ok(())
@@ -254,37 +258,37 @@ pub(super) fn a_refused_adjustment_leaves_what_has_expired_as_it_was(
     subject: &Subject,
 ) -> Result<(), Skipped> {
     subject.needs_the_callers_clock()?;
-    let desk = Desk::new(subject, 1, &[(0, slots(2))]);
+    let fixture = Fixture::new(subject, 1, &[(0, slots(2))]);
     let refused = |key: &[u8], id| {
-        let to_more_than_there_are = desk.change_of(key, id, &[Some(3)], false);
+        let to_more_than_there_are = fixture.change_of(key, id, &[Some(3)], false);
         let decision = to_more_than_there_are.expect("it is held");
         assert_eq!(decision.verdict, Verdict::Never);
     };
     for is_adjusted in [false, true] {
         // Of a lease that holds what it took, beside one that has expired.
         let key = if is_adjusted { b"held" } else { b"kept" };
-        desk.set(0);
-        desk.hold(key, &[1], SECOND);
-        let (id, _) = desk.hold(key, &[1], 100 * SECOND);
-        desk.pass(2_000_000);
+        fixture.set(0);
+        fixture.hold(key, &[1], SECOND);
+        let (id, _) = fixture.hold(key, &[1], 100 * SECOND);
+        fixture.pass(2_000_000);
         if is_adjusted {
             refused(key, id);
         }
-        desk.pass(-2_000 * 1_000_000);
-        assert_eq!(desk.left(key), [0], "adjusted: {is_adjusted}");
+        fixture.pass(-2_000 * 1_000_000);
+        assert_eq!(fixture.left(key), [0], "adjusted: {is_adjusted}");
         // Of one whose slots came back before it has expired, on a clock that stepped back.
         let key = if is_adjusted { b"back" } else { b"stay" };
-        desk.set(0);
-        let (id, _) = desk.hold(key, &[2], SECOND);
-        desk.pass(-2_000 * 1_000_000);
-        assert_eq!(desk.verdict(key, &[3]), Verdict::Never);
-        desk.pass(2_000_000);
-        assert_eq!(desk.left(key), [2]);
+        fixture.set(0);
+        let (id, _) = fixture.hold(key, &[2], SECOND);
+        fixture.pass(-2_000 * 1_000_000);
+        assert_eq!(fixture.verdict(key, &[3]), Verdict::Never);
+        fixture.pass(2_000_000);
+        assert_eq!(fixture.left(key), [2]);
         if is_adjusted {
             refused(key, id);
         }
-        desk.pass(-2_000 * 1_000_000);
-        assert_eq!(desk.left(key), [0], "adjusted: {is_adjusted}");
+        fixture.pass(-2_000 * 1_000_000);
+        assert_eq!(fixture.left(key), [0], "adjusted: {is_adjusted}");
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidegate_core::{Align, Bucket, Log, Ring, Rule, Slots, Span, Window};
 use tidegate_store::{Ending, Plan, PlanLimit, Verb};
 
-use super::desk::{Desk, plan, table_name};
+use super::fixture::{Fixture, plan, table_name};
 use crate::subject::{Skipped, Subject};
 
 const HOUR: Span = Span::from_secs(3_600);
@@ -33,29 +33,29 @@ fn hourly(count: u64) -> [Rule; 4] {
 }
 
 /// Two servers of one table; the second opens it when the first has.
-fn servers(subject: &Subject, first: &[(usize, Rule)], second: &[(usize, Rule)]) -> [Desk; 2] {
+fn servers(subject: &Subject, first: &[(usize, Rule)], second: &[(usize, Rule)]) -> [Fixture; 2] {
     let (store, name) = (subject.fresh(), table_name());
     let levels = 2;
-    let first = Desk::at(&*store, &name, plan(0, levels, first));
-    let second = Desk::at(&*store, &name, plan(0, levels, second));
+    let first = Fixture::at(&*store, &name, plan(0, levels, first));
+    let second = Fixture::at(&*store, &name, plan(0, levels, second));
     second.number_from(1_000);
     pass([&first, &second], 1);
     [first, second]
 }
 
-fn pass(desks: [&Desk; 2], micros: i64) {
-    desks.iter().for_each(|desk| desk.pass(micros));
+fn pass(fixtures: [&Fixture; 2], micros: i64) {
+    fixtures.iter().for_each(|fixture| fixture.pass(micros));
 }
 
 /// How many of so many asks for `key` it admits, where another is asked in between.
-fn admitted(desk: &Desk, other: &Desk, key: &[u8], asks: usize) -> usize {
-    let one = |desk: &Desk| {
-        let amounts = vec![1; desk.plan.limits().len()];
-        desk.admits(key, &amounts)
+fn admitted(fixture: &Fixture, other: &Fixture, key: &[u8], asks: usize) -> usize {
+    let one = |fixture: &Fixture| {
+        let amounts = vec![1; fixture.plan.limits().len()];
+        fixture.admits(key, &amounts)
     };
     let answers = (0..asks).map(|_| {
         one(other);
-        one(desk)
+        one(fixture)
     });
     answers.filter(|admitted| *admitted).count()
 }
@@ -132,12 +132,12 @@ pub(super) fn a_limit_that_all_have_let_go_counts_from_when_it_is_added_again(
         let [mut behind, mut ahead] = servers(subject, &less, &more);
         assert_eq!(admitted(&ahead, &behind, b"k", 20), 5);
         pass([&behind, &ahead], 1);
-        for desk in [&mut ahead, &mut behind] {
-            desk.change(&less);
-            assert!(desk.admits(b"k", &[1]));
+        for fixture in [&mut ahead, &mut behind] {
+            fixture.change(&less);
+            assert!(fixture.admits(b"k", &[1]));
         }
-        for desk in [&mut ahead, &mut behind] {
-            desk.change(&more);
+        for fixture in [&mut ahead, &mut behind] {
+            fixture.change(&more);
         }
         let asks = (0..20).map(|ask| [&ahead, &behind][ask % 2].admits(b"k", &[1, 1]));
         assert_eq!(asks.filter(|admitted| *admitted).count(), 5, "{rule:?}");
@@ -226,11 +226,11 @@ pub(super) fn what_expired_comes_back_by_its_keys_own_limit_whoever_finds_it(
         Arc::new(Plan::new(0, 1, vec![limit], plan.keep()))
     };
     let (store, name) = (subject.fresh(), table_name());
-    let mut first = Desk::at(&*store, &name, Arc::clone(&refunding));
+    let mut first = Fixture::at(&*store, &name, Arc::clone(&refunding));
     first.give(&[(b"k", &[own])]);
     assert!(first.admits(b"k", &[999]));
     first.hold(b"k", &[1], 5_000);
-    let mut second = Desk::at(&*store, &name, refunding);
+    let mut second = Fixture::at(&*store, &name, refunding);
     second.pass(10_000);
     second.change(&[(0, common), (0, ample())]);
     assert_eq!(second.left(b"k")[0], 1, "what others use is theirs");

@@ -3,28 +3,28 @@
 use tidegate_core::Amount;
 use tidegate_store::{Ending, Reply, StoreError, Verb};
 
-use super::desk::{Desk, budget, plan, rate, slots, table_name};
+use super::fixture::{Fixture, budget, plan, rate, slots, table_name};
 use crate::rng::Rng;
 use crate::subject::{Skipped, Subject};
 
 const MAX_KEYS: usize = 6;
 const MAX_LEASES: usize = 4;
 
-/// A desk at a store of few keys and leases.
+/// A fixture at a store of few keys and leases.
 fn bounded(
     subject: &Subject,
     max_keys: usize,
     levels: usize,
     rules: &[(usize, tidegate_core::Rule)],
-) -> Result<Desk, Skipped> {
+) -> Result<Fixture, Skipped> {
     let store = subject.bounded_store(max_keys, MAX_LEASES)?;
-    Ok(Desk::at(&*store, &table_name(), plan(0, levels, rules)))
+    Ok(Fixture::at(&*store, &table_name(), plan(0, levels, rules)))
 }
 
 /// What both were asked, and how it went.
 struct Twins {
-    bounded: Desk,
-    unbounded: Desk,
+    bounded: Fixture,
+    unbounded: Fixture,
     rng: Rng,
     held: Vec<(Vec<u8>, u128)>,
     full: usize,
@@ -33,7 +33,7 @@ struct Twins {
 
 impl Twins {
     /// Asks the bounded store; and the other too, unless that one was full.
-    fn ask(&mut self, ask: impl Fn(&Desk) -> Result<Reply, StoreError>) -> Option<Reply> {
+    fn ask(&mut self, ask: impl Fn(&Fixture) -> Result<Reply, StoreError>) -> Option<Reply> {
         match ask(&self.bounded) {
             Err(StoreError::KeysFull { max_keys: MAX_KEYS } | StoreError::LeasesFull { .. }) => {
                 self.full += 1;
@@ -51,11 +51,11 @@ impl Twins {
         let key = format!("{}/{}", self.rng.below(5), self.rng.below(4)).into_bytes();
         let amounts: Vec<Amount> = (0..4).map(|_| self.rng.below(4)).collect();
         match self.rng.below(12) {
-            0..4 => drop(self.ask(|desk| desk.take(&key, &amounts).map(Reply::Decision))),
+            0..4 => drop(self.ask(|fixture| fixture.take(&key, &amounts).map(Reply::Decision))),
             4..6 => self.lease(&key, &amounts),
-            6 => drop(self.ask(|desk| desk.ask(&key, Verb::Debit { amounts: &amounts }))),
-            7 => drop(self.ask(|desk| desk.ask(&key, Verb::Reset))),
-            8 => drop(self.ask(|desk| desk.ask(&key, Verb::Peek { amounts: &amounts }))),
+            6 => drop(self.ask(|fixture| fixture.ask(&key, Verb::Debit { amounts: &amounts }))),
+            7 => drop(self.ask(|fixture| fixture.ask(&key, Verb::Reset))),
+            8 => drop(self.ask(|fixture| fixture.ask(&key, Verb::Peek { amounts: &amounts }))),
             9 => self.end(&amounts),
             _ => {
                 let micros = self.rng.below(2_500) as i64;
@@ -67,8 +67,8 @@ impl Twins {
 
     fn lease(&mut self, key: &[u8], amounts: &[Amount]) {
         let micros = self.rng.between(500, 4_000);
-        let ask = |desk: &Desk| {
-            let decision = desk.lease(key, amounts, micros, None)?;
+        let ask = |fixture: &Fixture| {
+            let decision = fixture.lease(key, amounts, micros, None)?;
             Ok(Reply::Decision(decision))
         };
         if let Some(Reply::Decision(decision)) = self.ask(ask)
@@ -85,8 +85,9 @@ impl Twins {
         let at = self.rng.below(self.held.len() as u64) as usize;
         let (key, id) = self.held.swap_remove(at);
         let used: Vec<_> = amounts.iter().map(|&amount| Some(amount)).collect();
-        self.ask(|desk| {
-            desk.end(&key, id, Ending::Settle(&used))
+        self.ask(|fixture| {
+            fixture
+                .end(&key, id, Ending::Settle(&used))
                 .map(Reply::Settled)
         });
     }
@@ -108,7 +109,7 @@ pub(super) fn a_bounded_store_answers_as_an_unbounded_one_or_says_that_it_is_ful
     for (levels, rules) in [lone, (2, many)] {
         let mut twins = Twins {
             bounded: bounded(subject, MAX_KEYS, levels, &rules)?,
-            unbounded: Desk::new(subject, levels, &rules),
+            unbounded: Fixture::new(subject, levels, &rules),
             rng: Rng::new(5),
             held: Vec::new(),
             full: 0,
@@ -127,19 +128,21 @@ pub(super) fn a_store_that_is_full_halfway_up_a_hierarchy_changes_nothing(
     subject: &Subject,
 ) -> Result<(), Skipped> {
     let rules = [(0, rate(1, 9)), (1, rate(1, 9))];
-    let desk = bounded(subject, 3, 2, &rules)?;
-    assert!(desk.admits(b"a/x", &[9, 9]));
+    let fixture = bounded(subject, 3, 2, &rules)?;
+    assert!(fixture.admits(b"a/x", &[9, 9]));
     let full = Err(StoreError::KeysFull { max_keys: 3 });
     for _ in 0..3 {
-        assert_eq!(desk.take(b"b/x", &[1, 1]).map(|d| d.verdict), full);
+        assert_eq!(fixture.take(b"b/x", &[1, 1]).map(|d| d.verdict), full);
         assert_eq!(
-            desk.lease(b"b/x", &[1, 1], 1_000, None).map(|d| d.verdict),
+            fixture
+                .lease(b"b/x", &[1, 1], 1_000, None)
+                .map(|d| d.verdict),
             full
         );
-        assert_eq!(desk.left(b"b/x"), [9, 9]);
+        assert_eq!(fixture.left(b"b/x"), [9, 9]);
     }
-    assert_eq!(desk.left(b"a/x"), [0, 0]);
-    assert!(desk.admits(b"b", &[1]), "there is room for the ancestor");
+    assert_eq!(fixture.left(b"a/x"), [0, 0]);
+    assert!(fixture.admits(b"b", &[1]), "there is room for the ancestor");
     Ok(())
 }
 
@@ -147,26 +150,26 @@ pub(super) fn no_more_leases_are_held_than_there_is_room_for(
     subject: &Subject,
 ) -> Result<(), Skipped> {
     let rules = [(0, rate(1, 100)), (0, slots(100))];
-    let desk = bounded(subject, 100, 1, &rules)?;
+    let fixture = bounded(subject, 100, 1, &rules)?;
     let held: Vec<_> = (0..MAX_LEASES)
-        .map(|_| desk.hold(b"k", &[1, 1], 1_000_000))
+        .map(|_| fixture.hold(b"k", &[1, 1], 1_000_000))
         .collect();
-    let before = desk.standings(b"k");
+    let before = fixture.standings(b"k");
     let full = Err(StoreError::LeasesFull {
         max_leases: MAX_LEASES,
     });
     for key in [b"k", b"l"] {
-        let one_more = desk.lease(key, &[1, 1], 1_000_000, None);
+        let one_more = fixture.lease(key, &[1, 1], 1_000_000, None);
         assert_eq!(one_more.map(|decision| decision.verdict), full);
     }
-    assert_eq!(desk.standings(b"k"), before);
-    assert_eq!(desk.left(b"l"), [100, 100]);
+    assert_eq!(fixture.standings(b"k"), before);
+    assert_eq!(fixture.left(b"l"), [100, 100]);
     let verb = Verb::End {
         id: held[0].0,
         ending: Ending::Release,
         remember: false,
     };
-    desk.ask(b"k", verb).expect("held");
-    desk.hold(b"l", &[1, 1], 1_000_000);
+    fixture.ask(b"k", verb).expect("held");
+    fixture.hold(b"l", &[1, 1], 1_000_000);
     Ok(())
 }

@@ -6,7 +6,7 @@ use tidegate::{Limit, LimitSet};
 use tidegate_core::{Bucket, Log, Ring, Rule, Span, Verdict};
 use tidegate_store::{KeyCommand, KeyPath, StoreError, Verb};
 
-use super::desk::{Desk, budget, plan, rate, slots, table_name};
+use super::fixture::{Fixture, budget, plan, rate, slots, table_name};
 use crate::asked::Asked;
 use crate::subject::{Skipped, Subject};
 
@@ -14,7 +14,7 @@ use crate::subject::{Skipped, Subject};
 pub(super) fn raising_a_limit_delays_no_one(subject: &Subject) -> Result<(), Skipped> {
     subject.needs_the_callers_clock()?;
     for (old, new) in raises() {
-        let (mut raised, kept) = (desk(subject, old), desk(subject, old));
+        let (mut raised, kept) = (fixture(subject, old), fixture(subject, old));
         raised.pass(300);
         kept.pass(300);
         raised.change(&[(0, new)]);
@@ -39,15 +39,15 @@ pub(super) fn raises() -> [(Rule, Rule); 6] {
 }
 
 /// A limit that is used up for one key and half used for another.
-pub(super) fn desk(subject: &Subject, rule: Rule) -> Desk {
-    let desk = Desk::new(subject, 1, &[(0, rule)]);
-    desk.hold(b"used", &[8], 5_000);
-    desk.hold(b"idle", &[5], 9_000);
-    desk
+pub(super) fn fixture(subject: &Subject, rule: Rule) -> Fixture {
+    let fixture = Fixture::new(subject, 1, &[(0, rule)]);
+    fixture.hold(b"used", &[8], 5_000);
+    fixture.hold(b"idle", &[5], 9_000);
+    fixture
 }
 
 /// That there is never less left where a limit was raised.
-pub(super) fn leaves_no_less(raised: &Desk, kept: &Desk, how: &str) {
+pub(super) fn leaves_no_less(raised: &Fixture, kept: &Fixture, how: &str) {
     for _ in 0..20 {
         raised.pass(700);
         kept.pass(700);
@@ -62,32 +62,32 @@ pub(super) fn a_limit_counts_from_when_it_was_added_to_when_it_was_removed(
     subject: &Subject,
 ) -> Result<(), Skipped> {
     let (kept, added) = ((0, budget(100)), (0, rate(1, 5)));
-    let mut desk = Desk::new(subject, 1, &[kept]);
-    assert!(desk.admits(b"k", &[40]));
-    desk.change(&[kept, added]);
-    assert_eq!(desk.left(b"k"), [60, 5]);
-    assert!(desk.admits(b"k", &[1, 5]));
-    assert!(!desk.admits(b"k", &[1, 1]));
-    desk.change(&[kept]);
-    assert!(desk.admits(b"k", &[59]));
-    assert!(!desk.admits(b"k", &[1]));
+    let mut fixture = Fixture::new(subject, 1, &[kept]);
+    assert!(fixture.admits(b"k", &[40]));
+    fixture.change(&[kept, added]);
+    assert_eq!(fixture.left(b"k"), [60, 5]);
+    assert!(fixture.admits(b"k", &[1, 5]));
+    assert!(!fixture.admits(b"k", &[1, 1]));
+    fixture.change(&[kept]);
+    assert!(fixture.admits(b"k", &[59]));
+    assert!(!fixture.admits(b"k", &[1]));
     Ok(())
 }
 
 pub(super) fn a_command_made_for_older_limits_is_told_so(subject: &Subject) -> Result<(), Skipped> {
-    let mut desk = Desk::new(subject, 1, &[(0, rate(1, 10))]);
+    let mut fixture = Fixture::new(subject, 1, &[(0, rate(1, 10))]);
     let older = plan(0, 1, &[(0, rate(1, 10))]);
-    assert!(desk.admits(b"k", &[10]));
-    desk.change(&[(0, rate(1, 12))]);
+    assert!(fixture.admits(b"k", &[10]));
+    fixture.change(&[(0, rate(1, 12))]);
     let command = KeyCommand {
         plan: &older,
         key: KeyPath::new(b"k", 1).expect("a key"),
-        now: desk.now(),
+        now: fixture.now(),
         calendars: &[],
         verb: Verb::Debit { amounts: &[5] },
     };
-    assert_eq!(desk.table.one(&command), Err(StoreError::StalePlan));
-    assert_eq!(desk.verdict(b"k", &[2]), Verdict::Admit);
+    assert_eq!(fixture.table.one(&command), Err(StoreError::StalePlan));
+    assert_eq!(fixture.verdict(b"k", &[2]), Verdict::Admit);
     Ok(())
 }
 
@@ -109,9 +109,9 @@ pub(super) fn two_versions_asked_in_turn_admit_no_more_than_the_larger_alone(
     ] {
         for by_override in [false, true] {
             let (store, name) = (subject.fresh(), table_name());
-            let old = Desk::at(&*store, &name, plan(0, 1, &[(0, less)]));
+            let old = Fixture::at(&*store, &name, plan(0, 1, &[(0, less)]));
             let common = if by_override { less } else { more };
-            let mut new = Desk::at(&*store, &name, plan(0, 1, &[(0, common)]));
+            let mut new = Fixture::at(&*store, &name, plan(0, 1, &[(0, common)]));
             if by_override {
                 new.give(&[(b"k", &[more])]);
             }

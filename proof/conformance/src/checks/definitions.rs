@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate_store::definitions::MOST_CHANGES;
 use tidegate_store::{Definition, Definitions, Store};
 
-use super::desk::table_name;
+use super::fixture::table_name;
 use crate::later::wait_for;
 use crate::subject::{Skipped, Subject};
 use crate::witness::Witness;

@@ -3,21 +3,21 @@
 use tidegate_core::{Span, Timestamp};
 use tidegate_store::{Detail, Ending, Select, Verb};
 
-use super::desk::{Desk, rate, slots};
+use super::fixture::{Fixture, rate, slots};
 use super::listing::leases;
 use crate::subject::{Skipped, Subject};
 
 const SECOND: u64 = 1_000_000;
 
 /// Slots alone, which some stores decide apart, and slots beside a rate.
-fn desks(subject: &Subject) -> [Desk; 2] {
+fn fixtures(subject: &Subject) -> [Fixture; 2] {
     [
-        Desk::new(subject, 1, &[(0, slots(2))]),
-        Desk::new(subject, 1, &[(0, slots(2)), (0, rate(1, 100))]),
+        Fixture::new(subject, 1, &[(0, slots(2))]),
+        Fixture::new(subject, 1, &[(0, slots(2)), (0, rate(1, 100))]),
     ]
 }
 
-impl Desk {
+impl Fixture {
     fn ones(&self) -> Vec<u64> {
         vec![1; self.plan.limits().len()]
     }
@@ -40,14 +40,14 @@ impl Desk {
 
 pub(super) fn a_lease_says_when_it_was_granted(subject: &Subject) -> Result<(), Skipped> {
     subject.needs_the_callers_clock()?;
-    for desk in desks(subject) {
-        let first = desk.grant(None);
-        assert_eq!(first.1, desk.now());
-        desk.pass(1_500);
-        let second = desk.grant(None);
-        assert_eq!(second.1, desk.now());
-        desk.pass(SECOND as i64);
-        assert_eq!(desk.granted()?, [first, second]);
+    for fixture in fixtures(subject) {
+        let first = fixture.grant(None);
+        assert_eq!(first.1, fixture.now());
+        fixture.pass(1_500);
+        let second = fixture.grant(None);
+        assert_eq!(second.1, fixture.now());
+        fixture.pass(SECOND as i64);
+        assert_eq!(fixture.granted()?, [first, second]);
     }
     Ok(())
 }
@@ -56,14 +56,14 @@ pub(super) fn a_renewal_and_an_adjustment_leave_when_a_lease_was_granted(
     subject: &Subject,
 ) -> Result<(), Skipped> {
     subject.needs_the_callers_clock()?;
-    for desk in desks(subject) {
-        let (id, granted_at) = desk.grant(None);
+    for fixture in fixtures(subject) {
+        let (id, granted_at) = fixture.grant(None);
         for more in [2, 1] {
-            desk.pass(1_000);
-            let until = desk.now() + Span::from_micros(9 * SECOND);
-            desk.ask(b"k", Verb::Renew { id, until }).expect("held");
-            desk.pass(1_000);
-            let adjusted = desk.ask(
+            fixture.pass(1_000);
+            let until = fixture.now() + Span::from_micros(9 * SECOND);
+            fixture.ask(b"k", Verb::Renew { id, until }).expect("held");
+            fixture.pass(1_000);
+            let adjusted = fixture.ask(
                 b"k",
                 Verb::Adjust {
                     id,
@@ -75,7 +75,7 @@ pub(super) fn a_renewal_and_an_adjustment_leave_when_a_lease_was_granted(
             let decision = adjusted.and_then(tidegate_store::Reply::decision);
             let lease = decision.expect("an answer").lease.expect("it fits");
             assert_eq!((lease.id, lease.granted_at), (id, granted_at));
-            assert_eq!(desk.granted()?, [(id, granted_at)]);
+            assert_eq!(fixture.granted()?, [(id, granted_at)]);
         }
     }
     Ok(())
@@ -83,15 +83,15 @@ pub(super) fn a_renewal_and_an_adjustment_leave_when_a_lease_was_granted(
 
 pub(super) fn a_retry_is_told_when_its_lease_was_granted(subject: &Subject) -> Result<(), Skipped> {
     subject.needs_the_callers_clock()?;
-    for desk in desks(subject) {
-        let first = desk.grant(Some(b"once"));
-        assert_eq!(first.1, desk.now());
-        desk.pass(2_000);
-        assert_eq!(desk.grant(Some(b"once")), first);
+    for fixture in fixtures(subject) {
+        let first = fixture.grant(Some(b"once"));
+        assert_eq!(first.1, fixture.now());
+        fixture.pass(2_000);
+        assert_eq!(fixture.grant(Some(b"once")), first);
         // A lease that is given after the end of the first one is another.
-        desk.end(b"k", first.0, Ending::Release).expect("held");
-        let next = desk.grant(Some(b"once"));
-        assert_eq!(next.1, desk.now());
+        fixture.end(b"k", first.0, Ending::Release).expect("held");
+        let next = fixture.grant(Some(b"once"));
+        assert_eq!(next.1, fixture.now());
         assert_ne!(next.0, first.0);
     }
     Ok(())
@@ -100,14 +100,14 @@ pub(super) fn a_retry_is_told_when_its_lease_was_granted(subject: &Subject) -> R
 pub(super) fn a_restart_leaves_when_a_lease_was_granted(subject: &Subject) -> Result<(), Skipped> {
     subject.needs_the_callers_clock()?;
     let reopened = subject.reopened_store()?;
-    let (store, name) = (subject.fresh(), super::desk::table_name());
-    let plan = super::desk::plan(0, 1, &[(0, slots(2)), (0, rate(1, 100))]);
-    let desk = Desk::at(&*store, &name, plan.clone());
-    desk.pass(700);
-    let first = desk.grant(None);
-    assert_eq!(first.1, desk.now());
-    drop((desk, store));
-    let again = Desk::at(&*reopened(), &name, plan);
+    let (store, name) = (subject.fresh(), super::fixture::table_name());
+    let plan = super::fixture::plan(0, 1, &[(0, slots(2)), (0, rate(1, 100))]);
+    let fixture = Fixture::at(&*store, &name, plan.clone());
+    fixture.pass(700);
+    let first = fixture.grant(None);
+    assert_eq!(first.1, fixture.now());
+    drop((fixture, store));
+    let again = Fixture::at(&*reopened(), &name, plan);
     again.pass(900);
     assert_eq!(again.granted()?, [first]);
     Ok(())

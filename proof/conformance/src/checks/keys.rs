@@ -1,6 +1,6 @@
 //! Keys are bytes: any, and all different.
 
-use super::desk::{Desk, rate, slots};
+use super::fixture::{Fixture, rate, slots};
 use crate::subject::{Skipped, Subject};
 
 /// Keys that something or other would take for the same.
@@ -42,17 +42,18 @@ pub(super) fn keys_of_any_bytes_do_not_collide(subject: &Subject) -> Result<(), 
     let plain: &[(usize, _)] = &[(0, rate(1, 300))];
     let held = &[(0, rate(1, 300)), (0, slots(300))];
     for rules in [plain, held] {
-        let desk = Desk::new(subject, 1, rules);
+        let fixture = Fixture::new(subject, 1, rules);
         let keys = keys();
         for (number, key) in keys.iter().enumerate() {
             let amounts = vec![number as u64 % 300 + 1; rules.len()];
-            desk.lease(key, &amounts, 1_000_000, None)
+            fixture
+                .lease(key, &amounts, 1_000_000, None)
                 .expect("an answer");
         }
         for (number, key) in keys.iter().enumerate() {
             let left = 300 - (number as u64 % 300 + 1);
             assert_eq!(
-                desk.left(key),
+                fixture.left(key),
                 vec![left; rules.len()],
                 "{}",
                 key.escape_ascii()

@@ -3,48 +3,48 @@
 use tidegate_core::{Span, Verdict};
 use tidegate_store::{Ending, StoreError, Verb};
 
-use super::desk::{Desk, budget, rate, slots};
+use super::fixture::{Fixture, budget, rate, slots};
 use crate::subject::{Skipped, Subject};
 
 const SECOND: u64 = 1_000_000;
 
 /// A rate beside slots.
-fn both(subject: &Subject) -> Desk {
-    Desk::new(subject, 1, &[(0, rate(1, 100)), (0, slots(2))])
+fn both(subject: &Subject) -> Fixture {
+    Fixture::new(subject, 1, &[(0, rate(1, 100)), (0, slots(2))])
 }
 
 pub(super) fn a_lease_is_settled_once_and_a_retry_gets_the_first_answer(
     subject: &Subject,
 ) -> Result<(), Skipped> {
-    let desk = both(subject);
-    let (id, _) = desk.hold(b"k", &[40, 1], SECOND);
-    let (_other, _) = desk.hold(b"k", &[10, 1], SECOND);
-    let first = desk.end(b"k", id, Ending::Settle(&[Some(30), None]));
+    let fixture = both(subject);
+    let (id, _) = fixture.hold(b"k", &[40, 1], SECOND);
+    let (_other, _) = fixture.hold(b"k", &[10, 1], SECOND);
+    let first = fixture.end(b"k", id, Ending::Settle(&[Some(30), None]));
     let first = first.expect("held");
     assert!(!first.repeated && !first.expired);
-    let left = desk.left(b"k");
+    let left = fixture.left(b"k");
     assert_eq!(left, [60, 1]);
     for ending in [
         Ending::Cancel,
         Ending::Release,
         Ending::Settle(&[Some(90), None]),
     ] {
-        let again = desk.end(b"k", id, ending).expect("remembered");
+        let again = fixture.end(b"k", id, ending).expect("remembered");
         assert!(again.repeated);
         assert_eq!(again.uses, first.uses);
-        assert_eq!(desk.left(b"k"), left);
+        assert_eq!(fixture.left(b"k"), left);
     }
     Ok(())
 }
 
 pub(super) fn slots_come_back_at_expiry_and_not_before(subject: &Subject) -> Result<(), Skipped> {
     subject.needs_the_callers_clock()?;
-    let desk = both(subject);
-    desk.hold(b"k", &[1, 2], 5_000);
-    desk.pass(4_999);
-    assert_eq!(desk.left(b"k")[1], 0);
-    desk.pass(1);
-    assert_eq!(desk.left(b"k")[1], 2);
+    let fixture = both(subject);
+    fixture.hold(b"k", &[1, 2], 5_000);
+    fixture.pass(4_999);
+    assert_eq!(fixture.left(b"k")[1], 0);
+    fixture.pass(1);
+    assert_eq!(fixture.left(b"k")[1], 2);
     Ok(())
 }
 
@@ -52,28 +52,28 @@ pub(super) fn a_lease_that_expired_is_charged_its_real_use(
     subject: &Subject,
 ) -> Result<(), Skipped> {
     subject.needs_the_callers_clock()?;
-    let desk = Desk::new(subject, 1, &[(0, budget(100)), (0, slots(2))]);
-    let (id, _) = desk.hold(b"k", &[40, 2], 3_000);
-    desk.pass(3_000);
-    let (_later, _) = desk.hold(b"k", &[1, 2], 3_000);
-    let late = desk.end(b"k", id, Ending::Settle(&[Some(55), None]));
+    let fixture = Fixture::new(subject, 1, &[(0, budget(100)), (0, slots(2))]);
+    let (id, _) = fixture.hold(b"k", &[40, 2], 3_000);
+    fixture.pass(3_000);
+    let (_later, _) = fixture.hold(b"k", &[1, 2], 3_000);
+    let late = fixture.end(b"k", id, Ending::Settle(&[Some(55), None]));
     assert!(late.expect("remembered").expired);
-    assert_eq!(desk.left(b"k"), [44, 0], "its slots came back once");
+    assert_eq!(fixture.left(b"k"), [44, 0], "its slots came back once");
     Ok(())
 }
 
 pub(super) fn a_renewed_lease_is_held_to_its_new_expiry(subject: &Subject) -> Result<(), Skipped> {
     subject.needs_the_callers_clock()?;
-    let desk = both(subject);
-    let (id, _) = desk.hold(b"k", &[1, 2], 5_000);
-    desk.pass(4_000);
-    let until = desk.now() + Span::from_micros(6_000);
-    desk.ask(b"k", Verb::Renew { id, until }).expect("held");
-    desk.pass(5_999);
-    assert_eq!(desk.left(b"k")[1], 0);
-    desk.pass(1);
-    assert_eq!(desk.left(b"k")[1], 2);
-    let late = desk.ask(b"k", Verb::Renew { id, until });
+    let fixture = both(subject);
+    let (id, _) = fixture.hold(b"k", &[1, 2], 5_000);
+    fixture.pass(4_000);
+    let until = fixture.now() + Span::from_micros(6_000);
+    fixture.ask(b"k", Verb::Renew { id, until }).expect("held");
+    fixture.pass(5_999);
+    assert_eq!(fixture.left(b"k")[1], 0);
+    fixture.pass(1);
+    assert_eq!(fixture.left(b"k")[1], 2);
+    let late = fixture.ask(b"k", Verb::Renew { id, until });
     assert_eq!(late, Err(StoreError::LeaseEnded(until)));
     Ok(())
 }
@@ -81,40 +81,40 @@ pub(super) fn a_renewed_lease_is_held_to_its_new_expiry(subject: &Subject) -> Re
 pub(super) fn a_fence_grows_across_release_expiry_and_reset(
     subject: &Subject,
 ) -> Result<(), Skipped> {
-    let desk = Desk::new(subject, 1, &[(0, slots(1))]);
-    let (first, mut last) = desk.hold(b"k", &[1], SECOND);
+    let fixture = Fixture::new(subject, 1, &[(0, slots(1))]);
+    let (first, mut last) = fixture.hold(b"k", &[1], SECOND);
     let mut next = |fence| {
         assert!(fence > last, "{fence} after {last}");
         last = fence;
     };
-    desk.end(b"k", first, Ending::Release).expect("held");
-    let (second, fence) = desk.hold(b"k", &[1], SECOND);
+    fixture.end(b"k", first, Ending::Release).expect("held");
+    let (second, fence) = fixture.hold(b"k", &[1], SECOND);
     next(fence);
-    desk.end(b"k", second, Ending::Cancel).expect("held");
-    desk.ask(b"k", Verb::Reset).expect("a reset");
-    let (third, fence) = desk.hold(b"k", &[1], 1_000);
+    fixture.end(b"k", second, Ending::Cancel).expect("held");
+    fixture.ask(b"k", Verb::Reset).expect("a reset");
+    let (third, fence) = fixture.hold(b"k", &[1], 1_000);
     next(fence);
     match subject.needs_the_callers_clock() {
-        Ok(()) => desk.pass(1_000),
-        Err(_) => drop(desk.end(b"k", third, Ending::Release)),
+        Ok(()) => fixture.pass(1_000),
+        Err(_) => drop(fixture.end(b"k", third, Ending::Release)),
     }
-    next(desk.hold(b"k", &[1], SECOND).1);
+    next(fixture.hold(b"k", &[1], SECOND).1);
     Ok(())
 }
 
 pub(super) fn the_same_idempotency_key_gives_the_same_lease(
     subject: &Subject,
 ) -> Result<(), Skipped> {
-    let desk = both(subject);
+    let fixture = both(subject);
     let ask = |key: &[u8]| {
-        let decision = desk.lease(key, &[10, 1], SECOND, Some(b"once"));
+        let decision = fixture.lease(key, &[10, 1], SECOND, Some(b"once"));
         decision.expect("an answer").lease.expect("it fits")
     };
     let first = ask(b"k");
     let again = ask(b"k");
     assert!(!first.repeated && again.repeated);
     assert_eq!((again.id, again.fence), (first.id, first.fence));
-    assert_eq!(desk.left(b"k"), [90, 1]);
+    assert_eq!(fixture.left(b"k"), [90, 1]);
     assert_ne!(ask(b"other").id, first.id, "it belongs to its key");
     Ok(())
 }
@@ -124,8 +124,8 @@ pub(super) fn the_same_idempotency_key_gives_the_same_lease(
 pub(super) fn a_retry_after_the_end_of_its_lease_takes_anew(
     subject: &Subject,
 ) -> Result<(), Skipped> {
-    let desk = Desk::new(subject, 1, &[(0, rate(1, 100)), (0, slots(1))]);
-    let ask = |micros| desk.lease(b"k", &[10, 1], micros, Some(b"once"));
+    let fixture = Fixture::new(subject, 1, &[(0, rate(1, 100)), (0, slots(1))]);
+    let ask = |micros| fixture.lease(b"k", &[10, 1], micros, Some(b"once"));
     let granted = |micros| ask(micros).expect("an answer").lease.expect("it fits");
     let mut last = granted(SECOND);
     for ending in [
@@ -133,19 +133,21 @@ pub(super) fn a_retry_after_the_end_of_its_lease_takes_anew(
         Ending::Release,
         Ending::Settle(&[Some(0), None]),
     ] {
-        let first = desk.end(b"k", last.id, ending).expect("held");
-        let (other, _) = desk.hold(b"k", &[1, 1], SECOND);
+        let first = fixture.end(b"k", last.id, ending).expect("held");
+        let (other, _) = fixture.hold(b"k", &[1, 1], SECOND);
         let refused = ask(SECOND).expect("an answer");
         assert_eq!(
             refused.lease, None,
             "another holds the slot after {ending:?}"
         );
-        desk.end(b"k", other, Ending::Cancel).expect("held");
+        fixture.end(b"k", other, Ending::Cancel).expect("held");
         let next = granted(SECOND);
         assert!(!next.repeated && next.id != last.id);
         let again = granted(SECOND);
         assert!(again.repeated && again.id == next.id, "it is held");
-        let settled = desk.end(b"k", last.id, Ending::Cancel).expect("remembered");
+        let settled = fixture
+            .end(b"k", last.id, Ending::Cancel)
+            .expect("remembered");
         assert!(settled.repeated && settled.uses == first.uses);
         assert_eq!(
             granted(SECOND).id,
@@ -155,22 +157,22 @@ pub(super) fn a_retry_after_the_end_of_its_lease_takes_anew(
         last = next;
     }
     subject.needs_the_callers_clock()?;
-    desk.end(b"k", last.id, Ending::Cancel).expect("held");
+    fixture.end(b"k", last.id, Ending::Cancel).expect("held");
     let short = granted(5_000);
-    desk.pass(4_999);
+    fixture.pass(4_999);
     assert_eq!(granted(5_000).id, short.id);
-    desk.pass(1);
-    let other = desk.hold(b"k", &[1, 1], 1_000);
+    fixture.pass(1);
+    let other = fixture.hold(b"k", &[1, 1], 1_000);
     assert_eq!(
         ask(5_000).expect("an answer").lease,
         None,
         "{other:?} holds it"
     );
-    desk.pass(1_000);
+    fixture.pass(1_000);
     let next = granted(5_000);
     assert!(!next.repeated && next.id != short.id);
     // The record of the one that expired is forgotten; the key is the next one's.
-    let late = desk
+    let late = fixture
         .end(b"k", short.id, Ending::Release)
         .expect("remembered");
     assert!(late.expired);
@@ -179,16 +181,16 @@ pub(super) fn a_retry_after_the_end_of_its_lease_takes_anew(
 }
 
 pub(super) fn a_lease_is_nobody_elses_to_end(subject: &Subject) -> Result<(), Skipped> {
-    let desk = both(subject);
-    let (id, _) = desk.hold(b"alice", &[1, 1], SECOND);
+    let fixture = both(subject);
+    let (id, _) = fixture.hold(b"alice", &[1, 1], SECOND);
     for (key, id) in [(&b"mallory"[..], id), (b"alice", id + 1)] {
-        let theirs = desk.end(key, id, Ending::Cancel);
+        let theirs = fixture.end(key, id, Ending::Cancel);
         assert_eq!(theirs, Err(StoreError::UnknownLease));
-        let until = desk.now() + Span::SECOND;
-        let theirs = desk.ask(key, Verb::Renew { id, until });
+        let until = fixture.now() + Span::SECOND;
+        let theirs = fixture.ask(key, Verb::Renew { id, until });
         assert_eq!(theirs, Err(StoreError::UnknownLease));
     }
-    assert_eq!(desk.left(b"alice")[1], 1);
+    assert_eq!(fixture.left(b"alice")[1], 1);
     Ok(())
 }
 
@@ -198,15 +200,18 @@ pub(super) fn a_reset_leaves_alone_what_only_looks_like_a_descendant(
     subject: &Subject,
 ) -> Result<(), Skipped> {
     for levels in [1, 2] {
-        let desk = Desk::new(subject, levels, &[(levels - 1, rate(1, 10))]);
+        let fixture = Fixture::new(subject, levels, &[(levels - 1, rate(1, 10))]);
         for number in 0..300 {
             let parent = format!("k{number}/x");
             let child = format!("{parent}/y");
-            let (id, _) = desk.hold(child.as_bytes(), &[10], SECOND);
-            desk.ask(parent.as_bytes(), Verb::Reset).expect("a reset");
-            desk.end(child.as_bytes(), id, Ending::Cancel)
+            let (id, _) = fixture.hold(child.as_bytes(), &[10], SECOND);
+            fixture
+                .ask(parent.as_bytes(), Verb::Reset)
+                .expect("a reset");
+            fixture
+                .end(child.as_bytes(), id, Ending::Cancel)
                 .expect("held");
-            assert_eq!(desk.verdict(child.as_bytes(), &[10]), Verdict::Admit);
+            assert_eq!(fixture.verdict(child.as_bytes(), &[10]), Verdict::Admit);
         }
     }
     Ok(())

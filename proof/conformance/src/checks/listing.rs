@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tidegate_core::{Rule, Span};
 use tidegate_store::{Ending, HeldLease, Listing, OwnedKey, Page, Select, StoreError, Verb};
 
-use super::desk::{Desk, budget, rate, slots};
+use super::fixture::{Fixture, budget, rate, slots};
 use crate::asked::Asked;
 use crate::subject::{Skipped, Subject};
 
@@ -37,20 +37,26 @@ fn pages<T>(
     }
 }
 
-fn keys(desk: &Desk, select: Select<'_>) -> Result<Vec<OwnedKey>, Skipped> {
-    let list =
-        |most, after: Option<&[u8]>| desk.table.list_keys(&listing(desk, select, most, after));
+fn keys(fixture: &Fixture, select: Select<'_>) -> Result<Vec<OwnedKey>, Skipped> {
+    let list = |most, after: Option<&[u8]>| {
+        fixture
+            .table
+            .list_keys(&listing(fixture, select, most, after))
+    };
     pages(7, list, |_| ())
 }
 
-pub(super) fn leases(desk: &Desk, select: Select<'_>) -> Result<Vec<HeldLease>, Skipped> {
-    let list =
-        |most, after: Option<&[u8]>| desk.table.list_leases(&listing(desk, select, most, after));
+pub(super) fn leases(fixture: &Fixture, select: Select<'_>) -> Result<Vec<HeldLease>, Skipped> {
+    let list = |most, after: Option<&[u8]>| {
+        fixture
+            .table
+            .list_leases(&listing(fixture, select, most, after))
+    };
     pages(3, list, |_| ())
 }
 
 fn listing<'a>(
-    desk: &Desk,
+    fixture: &Fixture,
     select: Select<'a>,
     most: usize,
     after: Option<&'a [u8]>,
@@ -59,7 +65,7 @@ fn listing<'a>(
         select,
         after,
         most,
-        now: desk.now(),
+        now: fixture.now(),
     }
 }
 
@@ -74,13 +80,14 @@ pub(super) fn a_key_in_use_is_listed_once_whatever_comes_meanwhile(
     subject: &Subject,
 ) -> Result<(), Skipped> {
     for shape in shapes() {
-        let desk = Desk::new(subject, 1, &shape);
+        let fixture = Fixture::new(subject, 1, &shape);
         let amounts = vec![1; shape.len()];
-        let use_it = |key: &str| assert!(desk.hold(key.as_bytes(), &amounts, SECOND).0 > 0);
+        let use_it = |key: &str| assert!(fixture.hold(key.as_bytes(), &amounts, SECOND).0 > 0);
         (0..300).for_each(|n| use_it(&format!("key/{n}")));
         let list = |most, after: Option<&[u8]>| {
-            desk.table
-                .list_keys(&listing(&desk, Select::All, most, after))
+            fixture
+                .table
+                .list_keys(&listing(&fixture, Select::All, most, after))
         };
         let listed = pages(10, list, |page| {
             (0..20).for_each(|n| use_it(&format!("late/{page}/{n}")));
@@ -99,12 +106,12 @@ pub(super) fn a_key_in_use_is_listed_once_whatever_comes_meanwhile(
 pub(super) fn keys_are_listed_by_their_beginning_and_ancestors_with_them(
     subject: &Subject,
 ) -> Result<(), Skipped> {
-    let desk = Desk::new(subject, 2, &[(0, budget(1_000)), (1, budget(1_000))]);
+    let fixture = Fixture::new(subject, 2, &[(0, budget(1_000)), (1, budget(1_000))]);
     for key in ["acme/alice", "acme/bob", "acmes/carol", "other/alice"] {
-        assert!(desk.admits(key.as_bytes(), &[1, 1]));
+        assert!(fixture.admits(key.as_bytes(), &[1, 1]));
     }
     let named = |select| {
-        let mut keys: Vec<_> = keys(&desk, select)?.iter().map(text).collect();
+        let mut keys: Vec<_> = keys(&fixture, select)?.iter().map(text).collect();
         keys.sort_unstable();
         Ok::<_, Skipped>(keys.join(" "))
     };
@@ -119,35 +126,36 @@ pub(super) fn keys_are_listed_by_their_beginning_and_ancestors_with_them(
 pub(super) fn a_key_that_equals_never_seen_is_not_listed(subject: &Subject) -> Result<(), Skipped> {
     subject.needs_the_callers_clock()?;
     for shape in shapes() {
-        let desk = Desk::new(subject, 1, &shape[..1]);
-        assert!(desk.admits(b"soon", &[1]) && desk.admits(b"late", &[1]));
-        desk.pass(20_000);
-        assert!(desk.admits(b"late", &[1]));
+        let fixture = Fixture::new(subject, 1, &shape[..1]);
+        assert!(fixture.admits(b"soon", &[1]) && fixture.admits(b"late", &[1]));
+        fixture.pass(20_000);
+        assert!(fixture.admits(b"late", &[1]));
         assert_eq!(
-            keys(&desk, Select::All)?
+            keys(&fixture, Select::All)?
                 .iter()
                 .map(text)
                 .collect::<Vec<_>>(),
             ["late"]
         );
-        assert!(keys(&desk, Select::Key(b"soon"))?.is_empty());
+        assert!(keys(&fixture, Select::Key(b"soon"))?.is_empty());
     }
     Ok(())
 }
 
 pub(super) fn a_held_lease_is_listed_with_what_it_took(subject: &Subject) -> Result<(), Skipped> {
     subject.needs_the_callers_clock()?;
-    let desk = Desk::new(subject, 1, &[(0, rate(1, 100)), (0, slots(9))]);
-    let (kept, fence) = desk.hold(b"a", &[40, 2], 5 * SECOND);
-    let (ended, _) = desk.hold(b"a", &[1, 1], 5 * SECOND);
-    desk.hold(b"b", &[1, 1], SECOND);
-    let (renewed, _) = desk.hold(b"b", &[0, 1], SECOND);
-    desk.end(b"a", ended, Ending::Release).expect("held");
-    let until = desk.now() + Span::from_micros(9 * SECOND);
-    desk.ask(b"b", Verb::Renew { id: renewed, until })
+    let fixture = Fixture::new(subject, 1, &[(0, rate(1, 100)), (0, slots(9))]);
+    let (kept, fence) = fixture.hold(b"a", &[40, 2], 5 * SECOND);
+    let (ended, _) = fixture.hold(b"a", &[1, 1], 5 * SECOND);
+    fixture.hold(b"b", &[1, 1], SECOND);
+    let (renewed, _) = fixture.hold(b"b", &[0, 1], SECOND);
+    fixture.end(b"a", ended, Ending::Release).expect("held");
+    let until = fixture.now() + Span::from_micros(9 * SECOND);
+    fixture
+        .ask(b"b", Verb::Renew { id: renewed, until })
         .expect("held");
-    desk.pass(SECOND as i64);
-    let mut held = leases(&desk, Select::All)?;
+    fixture.pass(SECOND as i64);
+    let mut held = leases(&fixture, Select::All)?;
     held.sort_by_key(|lease| lease.id);
     let ids: Vec<_> = held.iter().map(|lease| lease.id).collect();
     assert_eq!(ids, [kept, renewed]);
@@ -157,10 +165,14 @@ pub(super) fn a_held_lease_is_listed_with_what_it_took(subject: &Subject) -> Res
         (held[1].expires_at, held[1].taken[..].to_vec()),
         (until, vec![(1, 1)])
     );
-    assert_eq!(leases(&desk, Select::Key(b"b"))?.len(), 1);
-    assert!(leases(&desk, Select::Prefix(b"c"))?.is_empty());
+    assert_eq!(leases(&fixture, Select::Key(b"b"))?.len(), 1);
+    assert!(leases(&fixture, Select::Prefix(b"c"))?.is_empty());
     assert!(matches!(
-        desk.table.count(desk.now()).expect("an answer").leases,
+        fixture
+            .table
+            .count(fixture.now())
+            .expect("an answer")
+            .leases,
         None | Some(2)
     ));
     Ok(())
@@ -169,13 +181,13 @@ pub(super) fn a_held_lease_is_listed_with_what_it_took(subject: &Subject) -> Res
 pub(super) fn leases_that_expire_together_are_listed_once_each(
     subject: &Subject,
 ) -> Result<(), Skipped> {
-    let desk = Desk::new(subject, 1, &[(0, slots(1_000))]);
+    let fixture = Fixture::new(subject, 1, &[(0, slots(1_000))]);
     let key = |n: usize| format!("key {}", n % 3);
     for n in 0..100 {
-        desk.hold(key(n).as_bytes(), &[1], SECOND);
+        fixture.hold(key(n).as_bytes(), &[1], SECOND);
     }
     for select in [Select::All, Select::Key(b"key 0")] {
-        let mut ids: Vec<_> = leases(&desk, select)?
+        let mut ids: Vec<_> = leases(&fixture, select)?
             .iter()
             .map(|lease| lease.id)
             .collect();
@@ -192,12 +204,15 @@ pub(super) fn a_page_that_another_table_began_is_an_error(
     subject: &Subject,
 ) -> Result<(), Skipped> {
     let full = || {
-        let desk = Desk::new(subject, 1, &[(0, budget(9))]);
-        (0..50_u8).for_each(|n| assert!(desk.admits(&[n], &[1])));
-        desk
+        let fixture = Fixture::new(subject, 1, &[(0, budget(9))]);
+        (0..50_u8).for_each(|n| assert!(fixture.admits(&[n], &[1])));
+        fixture
     };
-    let (desk, other) = (full(), full());
-    let first = match desk.table.list_keys(&listing(&desk, Select::All, 10, None)) {
+    let (fixture, other) = (full(), full());
+    let first = match fixture
+        .table
+        .list_keys(&listing(&fixture, Select::All, 10, None))
+    {
         Err(StoreError::CannotList) => return Err("it does not list what it holds"),
         page => page.expect("a page"),
     };
@@ -217,18 +232,20 @@ pub(super) fn a_page_that_another_table_began_is_an_error(
 pub(super) fn a_cursor_that_was_tampered_with_is_the_callers_error(
     subject: &Subject,
 ) -> Result<(), Skipped> {
-    let desk = Desk::new(subject, 2, &[(0, slots(1_000)), (1, budget(9))]);
+    let fixture = Fixture::new(subject, 2, &[(0, slots(1_000)), (1, budget(9))]);
     for n in 0..40 {
-        desk.hold(format!("key {n}/x").as_bytes(), &[1, 1], SECOND);
+        fixture.hold(format!("key {n}/x").as_bytes(), &[1, 1], SECOND);
     }
     let keys = |after: Option<&[u8]>| {
-        let page = desk.table.list_keys(&listing(&desk, Select::All, 5, after));
+        let page = fixture
+            .table
+            .list_keys(&listing(&fixture, Select::All, 5, after));
         page.map(|page| page.next)
     };
     let leases = |after: Option<&[u8]>| {
-        let page = desk
+        let page = fixture
             .table
-            .list_leases(&listing(&desk, Select::All, 5, after));
+            .list_leases(&listing(&fixture, Select::All, 5, after));
         page.map(|page| page.next)
     };
     type List<'l> = &'l dyn Fn(Option<&[u8]>) -> Result<Option<Vec<u8>>, StoreError>;
@@ -259,12 +276,12 @@ pub(super) fn a_cursor_that_was_tampered_with_is_the_callers_error(
 pub(super) fn leases_are_listed_whatever_bytes_the_keys_have(
     subject: &Subject,
 ) -> Result<(), Skipped> {
-    let desk = Desk::new(subject, 2, &[(0, slots(9)), (1, budget(9))]);
+    let fixture = Fixture::new(subject, 2, &[(0, slots(9)), (1, budget(9))]);
     let odd = ["a/x}:d", "a/}:b", "}:d/x", "a/{b}:d", "*/?}:d"];
     for key in odd {
-        desk.hold(key.as_bytes(), &[1, 1], SECOND);
+        fixture.hold(key.as_bytes(), &[1, 1], SECOND);
     }
-    let mut listed: Vec<_> = leases(&desk, Select::All)?
+    let mut listed: Vec<_> = leases(&fixture, Select::All)?
         .iter()
         .map(|lease| text(&lease.key))
         .collect();
@@ -274,7 +291,7 @@ pub(super) fn leases_are_listed_whatever_bytes_the_keys_have(
     assert_eq!(listed, expected);
     for key in odd {
         assert_eq!(
-            leases(&desk, Select::Key(key.as_bytes()))?.len(),
+            leases(&fixture, Select::Key(key.as_bytes()))?.len(),
             1,
             "{key}"
         );

@@ -2,7 +2,7 @@
 //!
 //! | room | holds |
 //! |---|---|
-//! | `desk` | a table with its plan and a clock, asked in few words |
+//! | `fixture` | a table with its plan and a clock, asked in few words |
 //! | `takes` | all or nothing, refusals, instants, debits, a clock that steps back |
 //! | `leases` | settled once, back at expiry, fences, idempotency |
 //! | `granted` | when a lease was granted |
@@ -27,7 +27,7 @@ mod bounds;
 mod capacities;
 mod changes;
 mod definitions;
-mod desk;
+mod fixture;
 mod granted;
 mod keys;
 mod leases;

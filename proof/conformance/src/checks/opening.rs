@@ -6,7 +6,7 @@ use tidegate_core::kernel::ring::MAX_SUB_WINDOWS;
 use tidegate_core::{Align, Bucket, Log, MAX_AMOUNT, Ring, Rule, Slots, Span, Window};
 use tidegate_store::{Ending, Store, StoreError};
 
-use super::desk::{Desk, budget, plan, slots, table_name};
+use super::fixture::{Fixture, budget, plan, slots, table_name};
 use crate::rng::Rng;
 use crate::subject::{Skipped, Subject};
 
@@ -30,9 +30,9 @@ pub(super) fn a_table_opened_with_other_levels_is_an_error(
     subject: &Subject,
 ) -> Result<(), Skipped> {
     let (store, name) = (subject.fresh(), table_name());
-    let desk = Desk::at(&*store, &name, plan(0, 1, &[(0, budget(5))]));
-    assert!(desk.admits(b"a/b", &[5]));
-    drop(desk);
+    let fixture = Fixture::at(&*store, &name, plan(0, 1, &[(0, budget(5))]));
+    assert!(fixture.admits(b"a/b", &[5]));
+    drop(fixture);
     let other = StoreError::OtherLevels {
         name: name.clone(),
         kept: 1,
@@ -74,9 +74,9 @@ fn goes_on_after(before: Arc<dyn Store>, reopen: impl Fn() -> Arc<dyn Store>) {
 
 /// Uses a table, and leaves it with a lease held: its id and its fence.
 fn leave(store: &dyn Store, name: &str) -> (u128, u64) {
-    let desk = Desk::at(store, name, plan(0, 1, &[(0, budget(50)), (0, slots(3))]));
-    assert!(desk.admits(b"k", &[20, 0]));
-    desk.hold(b"k", &[5, 1], 1_000_000)
+    let fixture = Fixture::at(store, name, plan(0, 1, &[(0, budget(50)), (0, slots(3))]));
+    assert!(fixture.admits(b"k", &[20, 0]));
+    fixture.hold(b"k", &[5, 1], 1_000_000)
 }
 
 /// Everything is as it was left: use, holders, leases, fences, the plan.
@@ -85,13 +85,15 @@ fn find(store: &dyn Store, name: &str, (id, fence): (u128, u64)) {
     let last = last.expect("the table is known");
     assert_eq!((last.version(), last.limits().len()), (0, 2));
     let plan = plan(last.version() + 1, 1, &[(0, budget(50)), (0, slots(3))]);
-    let desk = Desk::at(store, name, plan);
-    desk.number_from(id);
-    assert_eq!(desk.left(b"k"), [25, 2]);
-    let ended = desk.end(b"k", id, Ending::Settle(&[Some(1), None]));
+    let fixture = Fixture::at(store, name, plan);
+    fixture.number_from(id);
+    assert_eq!(fixture.left(b"k"), [25, 2]);
+    let ended = fixture.end(b"k", id, Ending::Settle(&[Some(1), None]));
     assert!(!ended.expect("still held").repeated);
-    assert_eq!(desk.left(b"k"), [29, 3]);
-    let again = desk.lease(b"k", &[1, 1], 1_000, None).expect("an answer");
+    assert_eq!(fixture.left(b"k"), [29, 3]);
+    let again = fixture
+        .lease(b"k", &[1, 1], 1_000, None)
+        .expect("an answer");
     assert!(again.lease.expect("it fits").fence > fence);
 }
 
@@ -106,8 +108,8 @@ pub(super) fn every_limit_that_can_be_made_is_read_back(subject: &Subject) -> Re
             .map(|rule| (0, rule))
             .collect();
         let (name, plan) = (table_name(), plan(0, 1, &rules));
-        let desk = Desk::at(&*store, &name, Arc::clone(&plan));
-        desk.standings(b"k");
+        let fixture = Fixture::at(&*store, &name, Arc::clone(&plan));
+        fixture.standings(b"k");
         let last = store.last_plan(&name).expect("it can be read");
         assert_eq!(last.expect("it is known").limits(), plan.limits());
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate::Store;
 use tidegate::{Balance, Lease, Limit, LimitPool, LimitSet, Request};
 
-use super::desk::table_name;
+use super::fixture::table_name;
 use crate::subject::{Skipped, Subject};
 
 /// A process's pool of `eu` and `us`, in this order, with these limits each.

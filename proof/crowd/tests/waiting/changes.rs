@@ -5,7 +5,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use tidegate::{Clock, Error, Limit, Request};
-use tidegate_conformance::desk::{plan, slots};
+use tidegate_conformance::fixture::{plan, slots};
 use tidegate_core::{Align, Bounds, Rule, Span, Window};
 use tidegate_store::{
     Command, Detail, Ending, KeyPath, Op, Out, Patience, Reply, Seat, StoreError, Terms, Verb,

@@ -1,7 +1,7 @@
 //! What the tests share: a store on a server, and words for it.
 #![allow(dead_code, unused_imports, reason = "no test uses all of it")]
 
-pub use tidegate_conformance::desk::*;
+pub use tidegate_conformance::fixture::*;
 use tidegate_conformance::mariadb_server::MariadbServer;
 use tidegate_mysql::{Clock, MysqlStore, Options};
 

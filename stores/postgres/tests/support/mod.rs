@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-pub use tidegate_conformance::desk::*;
+pub use tidegate_conformance::fixture::*;
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_postgres::{Clock, Options, PostgresStore};
 use tokio_postgres::{NoTls, SimpleQueryMessage};

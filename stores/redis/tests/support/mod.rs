@@ -2,7 +2,7 @@
 #![allow(dead_code, unused_imports, reason = "no test uses all of it")]
 
 use redis::{Connection, FromRedisValue};
-pub use tidegate_conformance::desk::*;
+pub use tidegate_conformance::fixture::*;
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_redis::{Clock, Options, RedisStore};
 

@@ -67,7 +67,7 @@ pub fn machine_time() -> Timestamp {
 }
 
 /// A table, its plan, and the caller's clock. What goes wrong panics.
-pub struct Desk {
+pub struct Fixture {
     /// The table.
     pub table: Arc<dyn Table>,
     /// The limits that it is asked by.
@@ -78,7 +78,7 @@ pub struct Desk {
     pub leases: u128,
 }
 
-impl Desk {
+impl Fixture {
     /// The table called `name`, opened and told of `plan`.
     pub fn at(store: &dyn Store, name: &str, plan: Arc<Plan>, now: Timestamp) -> Self {
         let table = store.open(name, &plan).expect("a table that opens");

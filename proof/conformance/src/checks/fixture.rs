@@ -25,7 +25,7 @@ const KEEP: Span = Span::from_secs(60);
 static TABLES: AtomicU64 = AtomicU64::new(0);
 
 /// See the [module](self).
-pub(super) struct Desk {
+pub(super) struct Fixture {
     pub(super) table: Arc<dyn Table>,
     pub(super) plan: Arc<Plan>,
     now: Cell<i64>,
@@ -84,7 +84,7 @@ pub(super) fn overrides(plan: &Plan, given: &[(&[u8], &[Rule])]) -> Overrides {
     given.iter().map(variant).collect()
 }
 
-impl Desk {
+impl Fixture {
     /// A new table of the subject's, of these rules.
     pub(super) fn new(subject: &Subject, levels: usize, rules: &[(usize, Rule)]) -> Self {
         Self::at(&*subject.fresh(), &table_name(), plan(0, levels, rules))
