@@ -15,6 +15,7 @@ use tidegate_store::{
 
 use super::ending::How;
 use super::inner::Inner;
+use super::subject::Subject;
 use super::view::{View, lease_length};
 use super::waiters::Waiter;
 use crate::admission::Admission;
@@ -301,19 +302,6 @@ impl Ask for End<'_> {
             Reply::Settled(settled) => Ok(Settlement::new(settled, answered.view.keep())),
             _ => Err(StoreError::Mismatch.into()),
         }
-    }
-}
-
-/// Who is asked about, and the limits that its caller has kept of an earlier answer.
-pub(crate) struct Subject<'a> {
-    pub(crate) key: &'a [u8],
-    pub(crate) view: Option<Arc<View>>,
-}
-
-impl<'a> From<&'a [u8]> for Subject<'a> {
-    #[inline]
-    fn from(key: &'a [u8]) -> Self {
-        Self { key, view: None }
     }
 }
 

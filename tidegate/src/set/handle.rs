@@ -8,8 +8,8 @@ use std::time::Duration;
 use tidegate_core::{Amount, MAX_AMOUNT, Verdict};
 use tidegate_store::{AtomicBucket, KeyPath, OwnedKey};
 
-use super::commands::Subject;
 use super::inner::{Inner, LimitSet};
+use super::subject::Subject;
 use super::view::View;
 use crate::admission::Admission;
 use crate::decision::Decision;

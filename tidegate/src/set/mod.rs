@@ -18,6 +18,7 @@
 //! | `follow` | how what is given elsewhere comes here |
 //! | `cooling` | until when pools pass over a set |
 //! | `variant`, `variants` | what such a key is decided by, and how that is made |
+//! | `subject` | who a command is about, and the limits that its caller has kept |
 //! | `uid` | what tells one limit from another, across changes and processes |
 //! | `view` | the limits at one version, and what a request amounts to |
 //!
@@ -36,6 +37,7 @@ mod inner;
 mod listing;
 mod override_store;
 mod overrides;
+mod subject;
 mod uid;
 mod variant;
 mod variants;
@@ -45,12 +47,13 @@ mod view;
 mod waiters;
 
 pub use builder::LimitSetBuilder;
-pub(crate) use commands::{Manner, Subject};
+pub(crate) use commands::Manner;
 pub(crate) use ending::How;
 pub use handle::Handle;
 pub(crate) use inner::Inner;
 pub use inner::{LimitSet, Metadata};
 pub use listing::{LONGEST_PAGE, ListedKey, ListedLease, PageOf};
 pub use overrides::Override;
+pub(crate) use subject::Subject;
 pub use variants::Overrides;
 pub(crate) use view::{Amounts, View, lease_length};
