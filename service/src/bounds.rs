@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use tidegate::{LONGEST_PAGE, LeaseId, NoLeaseId};
 
-use super::call::Uses;
 use super::error::ServiceError;
 use super::field::Field;
 
@@ -58,17 +57,6 @@ fn items(said: Option<u64>, most: u64) -> Result<usize, ServiceError> {
 /// [`ServiceError::Bound`]: 1 to 1,000.
 pub fn checks(count: usize) -> Result<(), ServiceError> {
     within(Field::Checks, (1, MOST_CHECKS), count as u64).map(drop)
-}
-
-/// What a lease is to have taken: an adjustment to nothing is a mistake.
-pub(super) fn adjustment(to: &Uses<'_>) -> Result<(), ServiceError> {
-    match to.cost.is_none() && to.amounts.is_empty() {
-        true => Err(ServiceError::Form {
-            field: Field::Amounts,
-            wrong: "say how much the lease is to have taken, by limit or by a cost",
-        }),
-        false => Ok(()),
-    }
 }
 
 /// The id of a lease, as it was sent.

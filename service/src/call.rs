@@ -203,7 +203,7 @@ impl Service {
                 Ok(Answer::Renewed(renewed))
             }
             Call::Adjust(of, to, overdraw) => {
-                spans::entered(bounds::adjustment(&to))?;
+                to.name_something()?;
                 let served = self.of_lease(caller, &of)?;
                 let in_units = served.in_units(&to.amounts)?;
                 let to = served.request(to.cost, None, &in_units)?;
@@ -330,6 +330,19 @@ async fn finish(
 ) -> Result<Answer, ServiceError> {
     let finished = served.finish(of.key.into(), of.lease, how, report).await?;
     Ok(Answer::Finished(served, finished))
+}
+
+impl Uses<'_> {
+    /// An adjustment to nothing is a mistake.
+    fn name_something(&self) -> Result<(), ServiceError> {
+        match self.cost.is_some() || !self.amounts.is_empty() {
+            true => Ok(()),
+            false => spans::entered(Err(ServiceError::Form {
+                field: Field::Amounts,
+                wrong: "say how much the lease is to have taken, by limit or by a cost",
+            })),
+        }
+    }
 }
 
 impl Question<'_> {
