@@ -5,11 +5,14 @@ use std::sync::Arc;
 use tidegate_core::Timestamp;
 use tidegate_store::Page;
 
+use super::denial_watch::DenialWatch;
+use super::denials::Frequent;
 use super::error::ServiceError;
 use super::finish::Finished;
 use super::listing::PublicLease;
 use super::member_forecast::MemberForecast;
-use super::overrides::Level;
+use super::overrides::{Level, Place, Placed};
+use super::rated::Rated;
 use super::served::{Charge, Entry, Served};
 use super::told::Told;
 use super::undelivered::Undelivered;
@@ -40,6 +43,24 @@ pub enum Answer {
     Keys(Arc<Served>, Page<ListedKey>),
     /// Leases, and where the next page begins.
     Leases(Arc<Served>, Page<PublicLease>),
+    /// The keys that are refused most often, the most frequent first.
+    Denied(Vec<Frequent>),
+    /// The refusals that are watched from now on.
+    Denials(DenialWatch),
+    /// An override that is set now.
+    Placed(Placed),
+    /// Whether any was set there, and is no more.
+    Removed(Place, bool),
+    /// What is set at exactly one place.
+    Override(Option<Placed>),
+    /// Overrides, and where the next page begins.
+    Overrides(Page<Placed>),
+    /// Policies in use, by name.
+    Policies(Vec<Arc<Served>>),
+    /// One of them.
+    Policy(Arc<Served>),
+    /// What a rate that came with the call has decided.
+    Rated(Rated),
 }
 
 /// A decision, and whose.

@@ -16,6 +16,8 @@ use super::field::Field;
 use super::finish::{Finish, Report};
 use super::listing::LeaseHandle;
 use super::many::check_many;
+use super::overrides::{GivenLimit, Place};
+use super::rate::Rate;
 use super::served::Served;
 use super::service::Service;
 use super::spans;
@@ -63,6 +65,23 @@ pub enum Call<'a> {
     Keys(&'a str, Listing<'a>),
     /// The leases that are held of a policy.
     Leases(&'a str, Listing<'a>),
+    /// The keys that are refused most often, of a policy or of all that the caller may
+    /// observe: 1 to 256; 100 if not said.
+    Denied(Option<&'a str>, Option<u64>),
+    /// Every refusal from now on, by a policy or by all that the caller may observe.
+    WatchDenials(Option<&'a str>),
+    /// Limits in place of what the policies say.
+    SetOverride(OverrideOf<'a>, Cow<'a, [GivenLimit]>),
+    /// What was set there holds no more.
+    RemoveOverride(OverrideOf<'a>),
+    /// What is set.
+    Overrides(OverrideListing<'a>),
+    /// All policies that the caller may observe.
+    Policies,
+    /// One of them.
+    Policy(&'a str),
+    /// Take so much of a key's rate, which comes with the call.
+    Throttle(Key<'a>, Rate, u64),
 }
 
 /// Whose limits of which policy, and how much of them.
@@ -117,6 +136,28 @@ pub struct OfLease<'a> {
     pub lease: LeaseId,
 }
 
+/// What an override is for, as it was said. What is left out means every one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OverrideOf<'a> {
+    /// The policy's name.
+    pub policy: Option<&'a str>,
+    /// The key, or an ancestor of keys.
+    pub key: Option<&'a [u8]>,
+}
+
+/// Which page of the overrides.
+#[derive(Clone, Debug, Default)]
+pub struct OverrideListing<'a> {
+    /// Those of this policy and this key alone, as far as they are said.
+    pub of: OverrideOf<'a>,
+    /// The one of exactly that place.
+    pub exact: bool,
+    /// Where it goes on: the end of the page before.
+    pub after: Option<Cow<'a, [u8]>>,
+    /// How many: 1 to 1,000; 100 if not said.
+    pub most: Option<u64>,
+}
+
 /// Which page of a list.
 #[derive(Clone, Debug)]
 pub struct Listing<'a> {
@@ -145,6 +186,10 @@ impl Service {
                 let charge = served.check(question.key, ask).await?;
                 Ok(Answer::Decided(Decided::charged(served, charge)))
             }
+            Call::Throttle(key, rate, quantity) => {
+                let rated = Box::pin(self.decide_by_rate(caller, key, rate, quantity));
+                Ok(Answer::Rated(rated.await?))
+            }
             // What is asked less often takes no room of a check's.
             call => Box::pin(self.call_other(caller, call)).await,
         }
@@ -152,7 +197,7 @@ impl Service {
 
     async fn call_other(&self, caller: &Caller, call: Call<'_>) -> Result<Answer, ServiceError> {
         match call {
-            Call::Check(_) => unreachable!("it is answered where it comes in"),
+            Call::Check(_) | Call::Throttle(..) => unreachable!("answered where it comes in"),
             Call::CheckMany(questions) => self.check_each(caller, questions).await,
             Call::Debit(question) => {
                 let (served, question) = self.asked(caller, Scope::Decide, &question)?;
@@ -230,6 +275,24 @@ impl Service {
                 let page = served.list_leases(page).await?;
                 Ok(Answer::Leases(served, page))
             }
+            Call::Denied(policy, most) => Ok(Answer::Denied(self.denied(caller, policy, most)?)),
+            Call::WatchDenials(policy) => Ok(Answer::Denials(self.denial_watch(caller, policy)?)),
+            Call::SetOverride(of, limits) => {
+                let place = spans::entered(of.place())?;
+                let placed = self.write_override(caller, &place, &limits).await;
+                Ok(Answer::Placed(spans::entered(placed)?))
+            }
+            Call::RemoveOverride(of) => {
+                let place = spans::entered(of.place())?;
+                let removed = spans::entered(self.remove_override(caller, &place).await)?;
+                Ok(Answer::Removed(place, removed))
+            }
+            Call::Overrides(listing) => spans::entered(self.list(caller, &listing)),
+            Call::Policies => Ok(Answer::Policies(self.policies(caller))),
+            Call::Policy(name) => {
+                let served = self.policy(caller, Scope::Observe, name)?;
+                Ok(Answer::Policy(served))
+            }
         }
     }
 
@@ -290,6 +353,16 @@ impl Service {
         Ok(Answer::Acquired(served, entry, lease.map(Arc::new)))
     }
 
+    fn list(&self, caller: &Caller, listing: &OverrideListing<'_>) -> Result<Answer, ServiceError> {
+        let most = bounds::page(listing.most)?;
+        let place = listing.of.place()?;
+        if listing.exact {
+            return Ok(Answer::Override(self.override_at(caller, &place)?));
+        }
+        let page = self.list_overrides(caller, &place, listing.after.as_deref(), most)?;
+        Ok(Answer::Overrides(page))
+    }
+
     fn asked<'q, 'a>(
         &self,
         caller: &Caller,
@@ -342,6 +415,12 @@ impl Uses<'_> {
                 wrong: "say how much the lease is to have taken, by limit or by a cost",
             })),
         }
+    }
+}
+
+impl OverrideOf<'_> {
+    fn place(&self) -> Result<Place, ServiceError> {
+        Place::read(self.policy, self.key)
     }
 }
 

@@ -15,7 +15,7 @@
 //! | [`Caller`] | tokens, scopes, and the policies they are for |
 //! | [`bounds`], [`Field`] | what every request is held to, by the names of its parts |
 //! | [`ServiceError`], [`Kind`] | why not, in terms that every protocol can say |
-//! | [`Denial`], [`Frequent`] | who is refused, as it happens and most often |
+//! | [`Denial`], [`Frequent`], [`DenialWatch`] | who is refused, as it happens and most often, and who is told |
 //! | [`PublicLease`], [`LeaseHandle`] | what is held, for those who do not hold it |
 //! | [`audit`] | who changed what |
 //! | [`Place`], [`Placed`], [`Pending`] | overrides stored at four levels |
@@ -33,6 +33,7 @@ pub mod audit;
 pub mod bounds;
 mod call;
 mod change;
+mod denial_watch;
 mod denials;
 mod effect;
 mod error;
@@ -63,8 +64,11 @@ pub use access::Caller;
 pub use ad_hoc::MOST as MOST_RATES;
 pub use amounts::Number;
 pub use answer::{Answer, Decided};
-pub use call::{Amounts, Call, Listing, OfLease, Question, Terms, Uses};
+pub use call::{
+    Amounts, Call, Listing, OfLease, OverrideListing, OverrideOf, Question, Terms, Uses,
+};
 pub use change::{Change, compare};
+pub use denial_watch::DenialWatch;
 pub use denials::{Denial, Frequent, Watcher};
 pub use error::{Kind, ServiceError};
 pub use field::Field;
@@ -73,7 +77,9 @@ pub use listing::{LeaseHandle, NoHandle, PublicLease};
 pub use many::{Check, Checked, check_many};
 pub use member_forecast::MemberForecast;
 pub use meters::count_timeout;
-pub use overrides::{Level, LimitFault, Pending, Place, Placed, Setting, read_limits, settings_of};
+pub use overrides::{
+    GivenLimit, Level, LimitFault, Pending, Place, Placed, Setting, read_limits, settings_of,
+};
 pub use rate::{LIMIT as AD_HOC_LIMIT, POLICY as AD_HOC_POLICY, Rate};
 pub use rated::Rated;
 pub use served::{Charge, Entry, GrantedLease, Served};

@@ -376,7 +376,7 @@ impl Service {
     }
 
     /// Tells `watcher` of every refusal, for as long as it is kept somewhere.
-    pub fn watch_denials(&self, watcher: &Arc<Watcher>) {
+    pub(super) fn watch_denials(&self, watcher: &Arc<Watcher>) {
         self.0.denials.watch(watcher);
     }
 

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use tidegate_protocol::bearer;
-use tidegate_service::{Answer, Call, Caller, Scope, Service};
+use tidegate_service::{Answer, Call, Caller, Service};
 use tokio_stream::{Stream, StreamExt};
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
@@ -12,7 +12,7 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::long_calls::LongCalls;
 use crate::proto::tidegate_server::Tidegate;
 use crate::settings::Settings;
-use crate::{denials, error, overrides, parse, proto, render};
+use crate::{denials, error, parse, proto, render};
 
 type Reply<T> = Result<Response<T>, Status>;
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -199,14 +199,8 @@ impl Tidegate for App {
         &self,
         request: Request<proto::ListPoliciesRequest>,
     ) -> Reply<proto::ListPoliciesResponse> {
-        let caller = self.caller(request.metadata())?;
-        let policies = self.service.policies(&caller);
-        Ok(Response::new(proto::ListPoliciesResponse {
-            policies: policies
-                .iter()
-                .map(|served| render::policy(served))
-                .collect(),
-        }))
+        self.answer(request.metadata(), Ok(Call::Policies), render::policies)
+            .await
     }
 
     async fn list_keys(
@@ -239,26 +233,25 @@ impl Tidegate for App {
         &self,
         request: Request<proto::SetOverrideRequest>,
     ) -> Reply<proto::Override> {
-        let caller = self.caller(request.metadata())?;
-        let set = overrides::set(&self.service, &caller, request.get_ref()).await;
-        set.map(Response::new)
+        let call = parse::set_override(request.get_ref());
+        self.answer(request.metadata(), call, render::placed).await
     }
 
     async fn remove_override(
         &self,
         request: Request<proto::RemoveOverrideRequest>,
     ) -> Reply<proto::RemoveOverrideResponse> {
-        let caller = self.caller(request.metadata())?;
-        let removed = overrides::remove(&self.service, &caller, request.get_ref()).await;
-        removed.map(Response::new)
+        let call = parse::remove_override(request.get_ref());
+        self.answer(request.metadata(), call, render::removed).await
     }
 
     async fn list_overrides(
         &self,
         request: Request<proto::ListOverridesRequest>,
     ) -> Reply<proto::ListOverridesResponse> {
-        let caller = self.caller(request.metadata())?;
-        overrides::list(&self.service, &caller, request.get_ref()).map(Response::new)
+        let call = parse::overrides(request.get_ref());
+        self.answer(request.metadata(), Ok(call), render::overrides)
+            .await
     }
 
     async fn watch_denials(
@@ -266,13 +259,12 @@ impl Tidegate for App {
         request: Request<proto::WatchDenialsRequest>,
     ) -> Reply<Self::WatchDenialsStream> {
         let caller = self.caller(request.metadata())?;
-        let policy = request.into_inner().policy;
-        if !policy.is_empty() {
-            let observed = self.service.policy(&caller, Scope::Observe, &policy);
-            observed.map_err(|wrong| error::status(&wrong))?;
-        }
+        let answer = self.call(&caller, parse::watch(request.get_ref())).await?;
+        let Answer::Denials(watch) = answer else {
+            return Err(other());
+        };
         let place = self.long_calls.take(&caller)?;
-        let denials = denials::watch(&self.service, caller, policy).map(move |denial| {
+        let denials = denials::watch(watch).map(move |denial| {
             let _kept = &place;
             denial
         });

@@ -1,10 +1,9 @@
 //! Refusals as a stream. A reader that is too slow misses some, and is told
 //! how many: nobody who decides waits for it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidegate_service::{Caller, Denial, Scope, Service, Watcher};
+use tidegate_service::{Denial, DenialWatch};
 use tokio::sync::mpsc;
 use tokio_stream::{Stream, StreamExt, wrappers::ReceiverStream};
 use tonic::Status;
@@ -14,33 +13,21 @@ use crate::{error, proto};
 /// How many refusals a reader may be behind.
 const BEHIND: usize = 1_024;
 
-/// The refusals of `policy` (of all, if it is empty) that `caller` may see; it ends at the
-/// first one after their token is one no more.
-pub fn watch(
-    service: &Service,
-    caller: Caller,
-    policy: String,
-) -> impl Stream<Item = Result<proto::Denial, Status>> + use<> {
+/// The refusals that somebody may see; they end at the first one after their token is one
+/// no more.
+pub fn watch(watch: DenialWatch) -> impl Stream<Item = Result<proto::Denial, Status>> + use<> {
     let (sender, receiver) = mpsc::channel(BEHIND);
-    let (missed, house) = (AtomicU64::new(0), service.clone());
-    let watcher: Arc<Watcher> = Arc::new(move |denial: &Denial<'_>| {
-        if !policy.is_empty() && denial.policy != policy {
-            return;
-        }
-        // The tokens may have been replaced since the stream was opened.
-        let caller = match house.readmit(&caller) {
-            Ok(caller) => caller,
-            // Full: it is ended by the next one.
-            Err(wrong) => return drop(sender.try_send(Err(error::status(&wrong)))),
-        };
-        if caller.check(Scope::Observe, Some(denial.policy)).is_ok() {
+    let missed = AtomicU64::new(0);
+    let watcher = watch.tell(move |denial| match denial {
+        Ok(denial) => {
             let denial = told(denial, missed.swap(0, Ordering::Relaxed));
             if let Err(mpsc::error::TrySendError::Full(Ok(lost))) = sender.try_send(Ok(denial)) {
                 missed.fetch_add(lost.missed + 1, Ordering::Relaxed);
             }
         }
+        // Full: it is ended by the next one.
+        Err(wrong) => drop(sender.try_send(Err(error::status(&wrong)))),
     });
-    service.watch_denials(&watcher);
     // The stream keeps the watcher; dropped, it watches no more.
     ReceiverStream::new(receiver).map(move |told| {
         let _kept = &watcher;

@@ -13,7 +13,6 @@
 //! | `app` | each call, over the service |
 //! | `parse`, `render` | calls out of messages, and answers into them |
 //! | `error` | what is said instead: a status |
-//! | `overrides` | limits in place of what the policies say |
 //! | `denials` | refusals as a stream |
 //!
 //! Deliberately absent: deciding, and who may (the service's); TLS (the listener's).
@@ -25,7 +24,6 @@ mod denials;
 mod error;
 mod listen;
 mod long_calls;
-mod overrides;
 mod parse;
 pub mod proto;
 mod render;

@@ -1,11 +1,13 @@
 //! Calls out of messages.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::time::Duration;
 
 use tidegate::{Outcome, Select};
 use tidegate_service::{
-    Amounts, Call, LeaseHandle, Listing, Number, OfLease, Question, Report, Terms, Uses, bounds,
+    Amounts, Call, LeaseHandle, Listing, Number, OfLease, OverrideListing, OverrideOf, Question,
+    Report, Setting, Terms, Uses, bounds,
 };
 use tonic::Status;
 
@@ -106,6 +108,11 @@ fn report(lease: &proto::LeaseRequest) -> Result<Report, Status> {
     })
 }
 
+/// Whose refusals are watched; all that the caller may observe if no policy is named.
+pub fn watch(request: &proto::WatchDenialsRequest) -> Call<'_> {
+    Call::WatchDenials(Some(&*request.policy).filter(|policy| !policy.is_empty()))
+}
+
 pub fn revoke(request: &proto::RevokeLeaseRequest) -> Result<Call<'_>, Status> {
     let handle = LeaseHandle::read(request.handle.as_bytes());
     let handle = handle.map_err(|error| status(&error))?;
@@ -145,11 +152,81 @@ fn listing<'a>(select: Select<'a>, cursor: &'a [u8], limit: u32) -> Listing<'a> 
 }
 
 /// How many items a page has; 0 is not said.
-pub fn most(limit: u32) -> Option<u64> {
+fn most(limit: u32) -> Option<u64> {
     Some(u64::from(limit)).filter(|limit| *limit > 0)
 }
 
 /// Where a page goes on, if it is not the first.
-pub fn after(cursor: &[u8]) -> Option<&[u8]> {
+fn after(cursor: &[u8]) -> Option<&[u8]> {
     Some(cursor).filter(|cursor| !cursor.is_empty())
+}
+
+pub fn set_override(request: &proto::SetOverrideRequest) -> Result<Call<'_>, Status> {
+    let of = placed(request.place.as_ref())?;
+    let limits = request.limits.iter();
+    let mut limits: Vec<_> = limits
+        .map(|(name, numbers)| (name.clone(), fields(numbers)))
+        .collect();
+    // A map has no order; what is wrong is told in one.
+    limits.sort_by(|(one, _), (other, _)| one.cmp(other));
+    Ok(Call::SetOverride(of, Cow::Owned(limits)))
+}
+
+pub fn remove_override(request: &proto::RemoveOverrideRequest) -> Result<Call<'_>, Status> {
+    Ok(Call::RemoveOverride(placed(request.place.as_ref())?))
+}
+
+pub fn overrides(request: &proto::ListOverridesRequest) -> Call<'_> {
+    Call::Overrides(OverrideListing {
+        of: request.of.as_ref().map(of_place).unwrap_or_default(),
+        exact: request.exact,
+        after: after(&request.cursor).map(Into::into),
+        most: most(request.limit),
+    })
+}
+
+/// The place of a request that must name one.
+fn placed(place: Option<&proto::Place>) -> Result<OverrideOf<'_>, Status> {
+    let missing = "the request has no `place`; an empty one means every key in every policy";
+    let place = place.ok_or_else(|| Status::invalid_argument(missing))?;
+    Ok(of_place(place))
+}
+
+fn of_place(place: &proto::Place) -> OverrideOf<'_> {
+    OverrideOf {
+        policy: place.policy.as_deref(),
+        key: place.key.as_deref(),
+    }
+}
+
+/// The fields of a limit that were given.
+fn fields(numbers: &proto::LimitNumbers) -> Vec<(String, Setting)> {
+    let amounts = [
+        ("calls", numbers.calls),
+        ("rate", numbers.rate),
+        ("budget", numbers.budget),
+        ("concurrency", numbers.concurrency),
+        ("burst", numbers.burst),
+    ];
+    let counts = [
+        ("sub_windows", numbers.sub_windows),
+        ("max_entries", numbers.max_entries),
+    ];
+    let texts = [
+        ("per", &numbers.per),
+        ("zone", &numbers.zone),
+        ("ttl", &numbers.ttl),
+        ("algorithm", &numbers.algorithm),
+    ];
+    let amounts = amounts
+        .into_iter()
+        .filter_map(|(field, amount)| Some((field.to_owned(), Setting::Units(amount?))));
+    let counts = counts
+        .into_iter()
+        .filter_map(|(field, count)| Some((field.to_owned(), Setting::Integer(count?))));
+    let texts = texts
+        .into_iter()
+        .filter(|(_, text)| !text.is_empty())
+        .map(|(field, text)| (field.to_owned(), Setting::Text(text.clone())));
+    amounts.chain(counts).chain(texts).collect()
 }

@@ -4,18 +4,19 @@ use std::collections::HashMap;
 
 use tidegate::{Limit, ListedKey, Metadata, Span, Unit, Verdict};
 use tidegate_service::{
-    Answer, Entry, Finished, GrantedLease, MemberForecast, PublicLease, Served, Told,
+    Answer, Entry, Finished, GrantedLease, Level, MemberForecast, Placed, PublicLease, Served,
+    Setting, Told, settings_of,
 };
 
 use crate::error::problem;
-use crate::{overrides, proto};
+use crate::proto;
 
 /// Whether it may start, or what is charged, or what would be decided.
 pub fn check(answer: Answer) -> Option<proto::CheckResponse> {
     Some(match answer {
         Answer::Decided(decided) | Answer::Charged(decided) => told(&decided.told()),
         Answer::Foretold(decided, overridden) => proto::CheckResponse {
-            overrides: overrides::levels(overridden),
+            overrides: levels(overridden),
             ..told(&decided.told())
         },
         _ => return None,
@@ -111,6 +112,41 @@ pub fn leases(answer: Answer) -> Option<proto::ListLeasesResponse> {
     }
 }
 
+pub fn policies(answer: Answer) -> Option<proto::ListPoliciesResponse> {
+    match answer {
+        Answer::Policies(policies) => Some(proto::ListPoliciesResponse {
+            policies: policies.iter().map(|served| policy(served)).collect(),
+        }),
+        _ => None,
+    }
+}
+
+pub fn placed(answer: Answer) -> Option<proto::Override> {
+    match answer {
+        Answer::Placed(placed) => Some(shown(&placed)),
+        _ => None,
+    }
+}
+
+pub fn removed(answer: Answer) -> Option<proto::RemoveOverrideResponse> {
+    match answer {
+        Answer::Removed(_, removed) => Some(proto::RemoveOverrideResponse { removed }),
+        _ => None,
+    }
+}
+
+pub fn overrides(answer: Answer) -> Option<proto::ListOverridesResponse> {
+    let (items, next) = match answer {
+        Answer::Override(placed) => (Vec::from_iter(placed), None),
+        Answer::Overrides(page) => (page.items, page.next),
+        _ => return None,
+    };
+    Some(proto::ListOverridesResponse {
+        overrides: items.iter().map(shown).collect(),
+        cursor: next.unwrap_or_default().into(),
+    })
+}
+
 fn told(told: &Told<'_>) -> proto::CheckResponse {
     proto::CheckResponse {
         admitted: told.admitted(),
@@ -178,7 +214,7 @@ fn held(held: PublicLease) -> proto::ListedLease {
     }
 }
 
-pub fn policy(served: &Served) -> proto::Policy {
+fn policy(served: &Served) -> proto::Policy {
     let policy = served.policy();
     let members = policy.members.iter().zip(served.members());
     let names = |limits: &[Limit]| limits.iter().map(|l| l.name().to_owned()).collect();
@@ -236,4 +272,57 @@ fn foreseen(forecast: &tidegate::Forecast) -> proto::Forecast {
         never: forecast.verdict == Verdict::Never,
         standing: Some(standing(&forecast.standing)),
     }
+}
+
+fn shown(placed: &Placed) -> proto::Override {
+    let limits = placed.limits.iter();
+    proto::Override {
+        place: Some(proto::Place {
+            policy: placed.place.resource.clone(),
+            key: placed.place.entity.clone().map(Into::into),
+        }),
+        level: level(placed.place.level()).into(),
+        limits: limits
+            .map(|limit| (limit.name().to_owned(), numbers(limit)))
+            .collect(),
+        inert: placed.inert.clone(),
+    }
+}
+
+/// The limits of a peek whose numbers are an override's.
+fn levels(overridden: Vec<(String, Level)>) -> HashMap<String, i32> {
+    let named = overridden.into_iter();
+    named.map(|(name, at)| (name, level(at).into())).collect()
+}
+
+const fn level(level: Level) -> proto::OverrideLevel {
+    match level {
+        Level::EntityAndResource => proto::OverrideLevel::EntityAndResource,
+        Level::Entity => proto::OverrideLevel::Entity,
+        Level::Resource => proto::OverrideLevel::Resource,
+        Level::System => proto::OverrideLevel::System,
+    }
+}
+
+/// The fields of a limit that is set.
+fn numbers(limit: &Limit) -> proto::LimitNumbers {
+    let mut numbers = proto::LimitNumbers::default();
+    for (field, setting) in settings_of(limit) {
+        match (field, setting) {
+            ("calls", Setting::Units(count)) => numbers.calls = Some(count),
+            ("rate", Setting::Units(count)) => numbers.rate = Some(count),
+            ("budget", Setting::Units(count)) => numbers.budget = Some(count),
+            ("concurrency", Setting::Units(count)) => numbers.concurrency = Some(count),
+            ("burst", Setting::Units(count)) => numbers.burst = Some(count),
+            ("sub_windows", Setting::Integer(count)) => numbers.sub_windows = Some(count),
+            ("max_entries", Setting::Integer(count)) => numbers.max_entries = Some(count),
+            ("per", Setting::Text(text)) => numbers.per = text,
+            ("zone", Setting::Text(text)) => numbers.zone = text,
+            ("ttl", Setting::Text(text)) => numbers.ttl = text,
+            ("algorithm", Setting::Text(text)) => numbers.algorithm = text,
+            // An override has no other fields; the unit is told with the policy.
+            _ => {}
+        }
+    }
+    numbers
 }

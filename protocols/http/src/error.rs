@@ -98,6 +98,11 @@ impl Problem {
         Self::new(status, Kind::Unavailable.code(), detail)
     }
 
+    /// The answer is that to a call that no path makes.
+    pub(crate) fn other() -> Self {
+        Self::unable("the service has answered another call")
+    }
+
     /// The request makes no sense. What it repeats of a long request is cut.
     pub(crate) fn invalid(detail: impl Into<String>) -> Self {
         let mut detail = detail.into();

@@ -67,6 +67,9 @@ pub(crate) enum Fault {
     /// The first byte, or the rest of a command, did not come in this time.
     #[error("no whole command came within {0:?}; the connection is closed")]
     Late(Duration),
+    /// The answer is that to a call that no command makes.
+    #[error("the service has answered another call")]
+    Other,
     /// As many connections as there may be.
     #[error("max number of clients reached")]
     TooManyConnections,

@@ -10,7 +10,7 @@ use tidegate_store::KeyPath;
 use super::pending::Pending;
 use super::place::{Level, Place};
 use super::resolve::source;
-use super::settings::{LimitFault, Setting, read_limits};
+use super::settings::{GivenLimit, LimitFault, Setting, read_limits};
 use super::stored::Placed;
 use super::verbs::check;
 use crate::access::Caller;
@@ -34,7 +34,7 @@ impl Service {
         &self,
         caller: &Caller,
         place: &Place,
-        given: &[(String, Vec<(String, Setting)>)],
+        given: &[GivenLimit],
     ) -> Pending<Placed> {
         match self.read_override(caller, place, given) {
             Ok(limits) => self.set_override(caller, place, &limits),
@@ -46,7 +46,7 @@ impl Service {
         &self,
         caller: &Caller,
         place: &Place,
-        given: &[(String, Vec<(String, Setting)>)],
+        given: &[GivenLimit],
     ) -> Result<Vec<Limit>, ServiceError> {
         // Whoever may not set it is told nothing else.
         let concerned = self.concerned(caller, Scope::Administer, place)?;
@@ -118,9 +118,9 @@ impl Service {
 
 /// A limit as it is given, with the unit of the policies' own where it says none.
 fn in_units_of(
-    (name, fields): &(String, Vec<(String, Setting)>),
+    (name, fields): &GivenLimit,
     concerned: &[Arc<Served>],
-) -> Result<(String, Vec<(String, Setting)>), LimitFault> {
+) -> Result<GivenLimit, LimitFault> {
     let mut fields = fields.clone();
     let unit = concerned.iter().map(|served| served.unit(name));
     let unit = unit.max_by_key(|unit| unit.places()).unwrap_or_default();

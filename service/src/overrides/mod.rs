@@ -25,6 +25,6 @@ pub(super) use followed::{go_over, tell_of, tell_of_loss};
 pub use pending::Pending;
 pub use place::{Level, Place};
 pub(super) use resolve::{given, limits};
-pub use settings::{LimitFault, Setting, read_limits, settings_of};
+pub use settings::{GivenLimit, LimitFault, Setting, read_limits, settings_of};
 pub use stored::Placed;
 pub(super) use stored::{OWNER, Stored};

@@ -7,6 +7,9 @@ use std::time::Duration;
 use tidegate::{Limit, Period, Unit};
 use tidegate_policy::{self, PolicyErrors};
 
+/// A limit as it is given: its name, and its fields by theirs.
+pub type GivenLimit = (String, Vec<(String, Setting)>);
+
 /// What a field of a limit says.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Setting {
@@ -48,9 +51,7 @@ const FIXED: [&str; 4] = ["level", "shadow", "postpaid", "on_failure"];
 ///
 /// # Errors
 /// Everything that is wrong, at once.
-pub fn read_limits(
-    given: &[(String, Vec<(String, Setting)>)],
-) -> Result<Vec<Limit>, Vec<LimitFault>> {
+pub fn read_limits(given: &[GivenLimit]) -> Result<Vec<Limit>, Vec<LimitFault>> {
     let mut faults: Vec<_> = given.iter().flat_map(fixed).collect();
     // One line for each limit, so that a fault's line says whose it is.
     let mut text = String::from("[policy.override.limits]\n");
@@ -67,7 +68,7 @@ pub fn read_limits(
     }
 }
 
-fn fixed((name, fields): &(String, Vec<(String, Setting)>)) -> impl Iterator<Item = LimitFault> {
+fn fixed((name, fields): &GivenLimit) -> impl Iterator<Item = LimitFault> {
     let fixed = fields
         .iter()
         .filter(|(field, _)| FIXED.contains(&field.as_str()));
@@ -80,7 +81,7 @@ fn fixed((name, fields): &(String, Vec<(String, Setting)>)) -> impl Iterator<Ite
 
 fn faults_of<'g>(
     errors: &'g PolicyErrors,
-    given: &'g [(String, Vec<(String, Setting)>)],
+    given: &'g [GivenLimit],
 ) -> impl Iterator<Item = LimitFault> + 'g {
     errors.faults().iter().map(|fault| {
         let limit = given.get(fault.line.wrapping_sub(2));

@@ -7,9 +7,8 @@ use axum::http::{HeaderMap, Uri};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::error::Error;
-use std::sync::Arc;
 use tidegate_protocol::bearer;
-use tidegate_service::{Answer, Call, Caller, Scope, Served, ServiceError};
+use tidegate_service::{Answer, Call, Caller, ServiceError};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::app::App;
@@ -40,11 +39,6 @@ impl RequestContext {
 
     pub(crate) fn caller(&self) -> &Caller {
         &self.caller
-    }
-
-    /// The policy, to use in this way.
-    pub(crate) fn policy(&self, scope: Scope, name: &str) -> Result<Arc<Served>, ServiceError> {
-        self.app.service().policy(&self.caller, scope, name)
     }
 
     /// What the service answers. A request that waits gives its permit back, and does not

@@ -7,10 +7,10 @@
 use std::fmt;
 
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
-use tidegate_service::Setting;
+use tidegate_service::{GivenLimit, Setting};
 
 /// Limits, each under its name with its fields, as they were written.
-pub(crate) struct OverrideLimits(pub(crate) Vec<(String, Vec<(String, Setting)>)>);
+pub(crate) struct OverrideLimits(pub(crate) Vec<GivenLimit>);
 
 impl<'de> Deserialize<'de> for OverrideLimits {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -22,7 +22,7 @@ impl<'de> Deserialize<'de> for OverrideLimits {
 struct ByName;
 
 impl<'de> Visitor<'de> for ByName {
-    type Value = Vec<(String, Vec<(String, Setting)>)>;
+    type Value = Vec<GivenLimit>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("limits by name, such as {\"rpm\": {\"calls\": 100, \"per\": \"1m\"}}")

@@ -1,10 +1,11 @@
 //! What may be said in a body. A member that is unknown, or null, is an error.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 use tidegate::LeaseId;
-use tidegate_service::{Call, LeaseHandle, OfLease, Question, Report, Terms, Uses};
+use tidegate_service::{Call, LeaseHandle, OfLease, OverrideOf, Question, Report, Terms, Uses};
 
 use crate::error::Problem;
 use crate::parse::amount::{Amount, Amounts};
@@ -185,21 +186,29 @@ pub(crate) struct RevokeRequest {
 #[serde(deny_unknown_fields)]
 pub(crate) struct OverrideRequest {
     #[serde(default, deserialize_with = "present")]
-    pub(crate) policy: Option<String>,
+    policy: Option<String>,
     #[serde(default, deserialize_with = "present")]
     key: Option<String>,
     #[serde(default, deserialize_with = "present")]
     key_base64: Option<Base64>,
-    pub(crate) limits: OverrideLimits,
+    limits: OverrideLimits,
 }
 
 impl OverrideRequest {
     /// The key that it is for; `None`: every key.
-    pub(crate) fn key(&self) -> Result<Option<&[u8]>, Problem> {
+    fn key(&self) -> Result<Option<&[u8]>, Problem> {
         if self.key.is_none() && self.key_base64.is_none() {
             return Ok(None);
         }
         key::chosen(self.key.as_ref(), self.key_base64.as_ref()).map(Some)
+    }
+
+    pub(crate) fn call(&self) -> Result<Call<'_>, Problem> {
+        let of = OverrideOf {
+            policy: self.policy.as_deref(),
+            key: self.key()?,
+        };
+        Ok(Call::SetOverride(of, Cow::Borrowed(&self.limits.0)))
     }
 }
 

@@ -1,10 +1,10 @@
-//! What a policy holds.
+//! What a policy holds, and who is refused most.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde::{Serialize, Serializer};
 use tidegate::{Amount, ListedKey, Page};
-use tidegate_service::{PublicLease, Served};
+use tidegate_service::{Frequent, PublicLease, Served};
 
 use super::answer::Limits;
 use super::instant::Instant;
@@ -119,6 +119,39 @@ impl<'a> ShownLease<'a> {
             granted_at: Instant(held.granted_at),
             expires_at: Instant(held.expires_at),
             amounts: Taken(served, &held.taken),
+        }
+    }
+}
+
+#[derive(Serialize)]
+pub(crate) struct Denied<'a> {
+    denied: Vec<ShownDenied<'a>>,
+}
+
+impl<'a> From<&'a [Frequent]> for Denied<'a> {
+    fn from(denied: &'a [Frequent]) -> Self {
+        Self {
+            denied: denied.iter().map(ShownDenied::from).collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct ShownDenied<'a> {
+    policy: &'a str,
+    #[serde(flatten)]
+    key: Name<'a>,
+    count: u64,
+    error: u64,
+}
+
+impl<'a> From<&'a Frequent> for ShownDenied<'a> {
+    fn from(frequent: &'a Frequent) -> Self {
+        Self {
+            policy: &frequent.policy,
+            key: Name::from(&frequent.key[..]),
+            count: frequent.count,
+            error: frequent.error,
         }
     }
 }

@@ -3,7 +3,7 @@
 //! | room | holds |
 //! |---|---|
 //! | `answer` | decisions and leases, and refusals, which are problems |
-//! | `forecast`, `ended`, `listing` | what else the service answers |
+//! | `forecast`, `ended`, `listing`, `overrides`, `policies` | what else the service answers |
 //! | `headers` | the standard fields of rate limits |
 //! | `instant` | points of time |
 
@@ -13,6 +13,8 @@ pub(crate) mod forecast;
 pub(crate) mod headers;
 pub(crate) mod instant;
 pub(crate) mod listing;
+pub(crate) mod overrides;
+pub(crate) mod policies;
 
 use axum::body::Body;
 use axum::http::StatusCode;
@@ -20,12 +22,15 @@ use axum::response::{IntoResponse, Response};
 use tidegate_protocol::Delivery;
 use tidegate_service::{Answer, Entry, Told};
 
+use crate::error::Problem;
 use answer::{Many, json};
 use ended::{Ended, Renewed};
 use forecast::ForecastBody;
 use headers::Style;
 use instant::Instant;
-use listing::{Keys, Leases};
+use listing::{Denied, Keys, Leases};
+use overrides::Overrides;
+use policies::Policies;
 
 /// What the service has answered. What was used already is charged, so that a debit is no
 /// refusal, whether any more may start or not.
@@ -61,5 +66,17 @@ pub(crate) fn render(answer: Answer, style: Style) -> Response {
         Answer::Forgotten => StatusCode::NO_CONTENT.into_response(),
         Answer::Keys(_, page) => json(ok, &Keys::from(page)),
         Answer::Leases(served, page) => json(ok, &Leases::of(served, page)),
+        Answer::Denied(denied) => json(ok, &Denied::from(&denied[..])),
+        Answer::Placed(placed) => json(ok, &overrides::Shown::from(placed)),
+        Answer::Removed(_, true) => StatusCode::NO_CONTENT.into_response(),
+        Answer::Removed(place, false) => Problem::not_found(format!(
+            "no override is set for {place}; GET /v1/overrides lists those that are"
+        ))
+        .into_response(),
+        Answer::Override(placed) => json(ok, &Overrides::from(placed)),
+        Answer::Overrides(page) => json(ok, &Overrides::from(page)),
+        Answer::Policies(policies) => json(ok, &Policies::from(&policies[..])),
+        Answer::Policy(served) => json(ok, &policies::Shown::from(&**served)),
+        Answer::Denials(_) | Answer::Rated(_) => Problem::other().into_response(),
     }
 }

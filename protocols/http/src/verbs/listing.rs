@@ -1,18 +1,17 @@
 //! What a policy holds: its keys, its leases, and who is refused most.
 
-use axum::http::{StatusCode, Uri};
+use axum::http::Uri;
 use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use tidegate::Select;
-use tidegate_service::{Call, Frequent, Listing, Scope, bounds};
+use tidegate_service::{Call, Listing};
 
 use crate::error::Problem;
 use crate::parse::context::{self, RequestContext};
 use crate::render::headers::Style;
-use crate::render::listing::Name;
-use crate::render::{answer, render};
+use crate::render::render;
 
 /// What `/v1/keys` and `/v1/leases` are asked.
 #[derive(Deserialize)]
@@ -103,46 +102,8 @@ struct DeniedQuery {
 }
 
 /// Of one policy, or of all that the caller may observe.
-pub(crate) async fn denied(context: RequestContext, uri: Uri) -> Result<Response, Problem> {
+pub(crate) async fn denied(mut context: RequestContext, uri: Uri) -> Result<Response, Problem> {
     let DeniedQuery { policy, limit } = context::query(&uri)?;
-    let most = bounds::most_denied(limit)?;
-    if let Some(policy) = &policy {
-        context.policy(Scope::Observe, policy)?;
-    }
-    let shown = |denied: &&Frequent| match &policy {
-        Some(policy) => **policy == *denied.policy,
-        None => {
-            let may = context.caller().check(Scope::Observe, Some(&denied.policy));
-            may.is_ok()
-        }
-    };
-    let all = context.app().service().most_denied(usize::MAX);
-    let denied = all.iter().filter(shown).take(most);
-    let denied = denied.map(ShownDenied::from).collect();
-    Ok(answer::json(StatusCode::OK, &Denied { denied }))
-}
-
-#[derive(Serialize)]
-struct Denied<'a> {
-    denied: Vec<ShownDenied<'a>>,
-}
-
-#[derive(Serialize)]
-struct ShownDenied<'a> {
-    policy: &'a str,
-    #[serde(flatten)]
-    key: Name<'a>,
-    count: u64,
-    error: u64,
-}
-
-impl<'a> From<&'a Frequent> for ShownDenied<'a> {
-    fn from(frequent: &'a Frequent) -> Self {
-        Self {
-            policy: &frequent.policy,
-            key: Name::from(&frequent.key[..]),
-            count: frequent.count,
-            error: frequent.error,
-        }
-    }
+    let call = Call::Denied(policy.as_deref(), limit);
+    Ok(render(context.call(call).await?, Style::Standard))
 }

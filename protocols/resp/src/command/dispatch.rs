@@ -1,6 +1,6 @@
 //! One request: found, checked, run.
 
-use tidegate_service::{Answer, Call, RequestSpan};
+use tidegate_service::{Answer, Call, Rated, RequestSpan};
 
 use super::describe;
 use super::shape::{Command, Flow, Run};
@@ -8,6 +8,7 @@ use super::table::find;
 use crate::error::{Fault, quoted};
 use crate::parse::{Arguments, ProtocolError};
 use crate::render::render;
+use crate::render::reply::Replies;
 use crate::session::Session;
 
 /// Answers one request, a fault included.
@@ -47,6 +48,7 @@ async fn run(
         Run::Now(run) => span.within(|| run(session, arguments)),
         Run::Describe => span.within(|| describe::command(session, arguments)),
         Run::Call(parse) => span.around(call(session, parse(arguments)?)).await,
+        Run::Rate(parse, tell) => span.around(rated(session, parse(arguments)?, tell)).await,
         Run::Later(run) => span.around(run(session, arguments)).await,
     }
 }
@@ -59,6 +61,21 @@ async fn call(session: &mut Session, call: Call<'_>) -> Result<Flow, Fault> {
     render(&mut session.replies, &answer);
     if let Answer::Acquired(_, _, Some(lease)) = answer {
         session.undelivered.push(lease);
+    }
+    Ok(Flow::Next)
+}
+
+/// Has the service answer by a rate that came with the call.
+#[inline]
+async fn rated(
+    session: &mut Session,
+    call: Call<'_>,
+    tell: fn(&mut Replies, &Rated),
+) -> Result<Flow, Fault> {
+    let (service, caller) = session.at_the_service()?;
+    match service.call(caller, call).await? {
+        Answer::Rated(rated) => tell(&mut session.replies, &rated),
+        answer => render(&mut session.replies, &answer),
     }
     Ok(Flow::Next)
 }

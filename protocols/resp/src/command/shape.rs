@@ -3,10 +3,11 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use tidegate_service::Call;
+use tidegate_service::{Call, Rated};
 
 use crate::error::Fault;
 use crate::parse::Arguments;
+use crate::render::reply::Replies;
 use crate::session::Session;
 
 /// How the conversation goes on.
@@ -40,6 +41,11 @@ pub(super) enum Run {
     Now(fn(&mut Session, Arguments<'_>) -> Result<Flow, Fault>),
     /// What the service answers; it may have to wait for its store, or for its turn.
     Call(for<'a> fn(Arguments<'a>) -> Result<Call<'a>, Fault>),
+    /// The same, where the numbers come with the call: two commands write one answer.
+    Rate(
+        for<'a> fn(Arguments<'a>) -> Result<Call<'a>, Fault>,
+        fn(&mut Replies, &Rated),
+    ),
     /// The same, of what is no call.
     Later(for<'a> fn(&'a mut Session, Arguments<'a>) -> Running<'a>),
 }

@@ -19,7 +19,7 @@ const READ: Group = Group::Key {
 
 /// A table row. (A function would need a name for each of eight arguments.)
 macro_rules! commands {
-    ($($name:literal $fewest:literal..=$most:tt $group:ident $auth:ident $manner:ident $($run:path)?: $usage:literal, $summary:literal;)*) => {
+    ($($name:literal $fewest:literal..=$most:tt $group:ident $auth:ident $manner:ident $($run:path),*: $usage:literal, $summary:literal;)*) => {
         &[$(Command {
             name: $name,
             arguments: ($fewest, $most),
@@ -27,7 +27,7 @@ macro_rules! commands {
             summary: $summary,
             group: group!($group),
             before_auth: auth!($auth),
-            run: run!($manner $($run)?),
+            run: run!($manner $($run),*),
         }),*]
     };
 }
@@ -40,6 +40,9 @@ macro_rules! run {
     };
     (call $parse:path) => {
         Run::Call($parse)
+    };
+    (rate $parse:path, $tell:path) => {
+        Run::Rate($parse, $tell)
     };
     (later $run:path) => {
         Run::Later(|session, arguments| Box::pin($run(session, arguments)))
@@ -70,9 +73,9 @@ macro_rules! auth {
 
 /// All of them; the hot ones first, for they are looked for from the front.
 pub(super) const COMMANDS: &[Command] = commands! {
-    "CL.THROTTLE" 5..=6 call known later throttle::cl_throttle: "key max_burst count period [quantity]", "Decides by a rate that comes with the call, as redis-cell does";
+    "CL.THROTTLE" 5..=6 call known rate throttle::read_cell, throttle::tell_cell: "key max_burst count period [quantity]", "Decides by a rate that comes with the call, as redis-cell does";
     "TG.CHECK" 3..=MANY write known call tg::check: "policy key [COST n] [AMOUNT limit n]...", "Takes what is requested, if it fits";
-    "THROTTLE" 5..=6 call known later throttle::throttle: "key max_burst count period [quantity]", "Decides by a rate that comes with the call, as throttlecrab does";
+    "THROTTLE" 5..=6 call known rate throttle::read_crab, throttle::tell_crab: "key max_burst count period [quantity]", "Decides by a rate that comes with the call, as throttlecrab does";
     "TG.ACQUIRE" 3..=MANY write known call tg::acquire: "policy key [COST n] [AMOUNT limit n]... [WAIT ms] [REFUNDS] [TTL ms] [PRIORITY n] [IDEMPOTENCY k]", "Takes what is requested as a lease, and may wait for it";
     "TG.RELEASE" 4..=8 write known call tg::release: "policy key lease [OUTCOME succeeded|ignored|dropped] [COOLDOWN ms]", "Ends a lease: what it took was used";
     "TG.SETTLE" 4..=MANY write known call tg::settle: "policy key lease [COST n] [USED limit n]... [OUTCOME succeeded|ignored|dropped] [COOLDOWN ms]", "Ends a lease with what was really used";
@@ -86,8 +89,8 @@ pub(super) const COMMANDS: &[Command] = commands! {
     "TG.KEYS" 2..=MANY connection known call tg::keys: "policy [KEY key|PREFIX text] [CURSOR c] [COUNT n]", "The keys in use, and where they stand";
     "TG.LEASES" 2..=MANY connection known call tg::leases: "policy [KEY key|PREFIX text] [CURSOR c] [COUNT n]", "The leases that are held";
     "TG.REVOKE" 4..=4 write known call tg::revoke: "policy key handle", "Ends the lease of a handle";
-    "TG.OVERRIDE" 2..=MANY connection known later tg::override_: "SET|GET|DEL|LIST [POLICY name] [KEY key] [LIMIT name field value...]... [CURSOR c] [COUNT n]", "Limits in place of what the policies say";
-    "TG.POLICIES" 1..=1 connection known now tg::policies: "", "The policies with their limits";
+    "TG.OVERRIDE" 2..=MANY connection known call tg::override_: "SET|GET|DEL|LIST [POLICY name] [KEY key] [LIMIT name field value...]... [CURSOR c] [COUNT n]", "Limits in place of what the policies say";
+    "TG.POLICIES" 1..=1 connection known call tg::policies: "", "The policies with their limits";
     "PING" 1..=2 connection known now small::ping: "[message]", "Answers";
     "ECHO" 2..=2 connection known now small::echo: "message", "Answers the message";
     "HELLO" 1..=MANY connection anyone now greeting::hello: "[2|3 [AUTH user token] [SETNAME name]]", "Chooses the protocol";

@@ -7,27 +7,21 @@
 //!
 //! Seconds are rounded up, always: whoever comes back then is admitted.
 
-use tidegate::{Key, MAX_AMOUNT, Verdict};
-use tidegate_service::{Rate, Rated};
+use std::ops::RangeInclusive;
+
+use tidegate::{MAX_AMOUNT, Verdict};
+use tidegate_service::{Call, Rate, Rated};
 
 use super::number::natural;
-use super::shape::Flow;
 use crate::error::Fault;
 use crate::parse::Arguments;
-use crate::session::Session;
+use crate::render::reply::Replies;
 
 /// The largest number that is one.
 const MOST: i64 = MAX_AMOUNT as i64;
 
 /// The longest period: 400 days in seconds.
 const LONGEST: i64 = 400 * 24 * 3_600;
-
-/// What a call asks.
-struct Call<'a> {
-    key: &'a [u8],
-    rate: Rate,
-    quantity: u64,
-}
 
 /// What is answered, before either has put it into words.
 struct Outcome {
@@ -46,87 +40,63 @@ enum Retry {
     Never,
 }
 
+pub(super) fn read_cell(arguments: Arguments<'_>) -> Result<Call<'_>, Fault> {
+    read(arguments, 0..=MOST - 1, 1)
+}
+
+pub(super) fn read_crab(arguments: Arguments<'_>) -> Result<Call<'_>, Fault> {
+    read(arguments, 1..=MOST, 0)
+}
+
 /// `CL.THROTTLE`, as redis-cell answers it.
-#[inline]
-pub(super) async fn cl_throttle(
-    session: &mut Session,
-    arguments: Arguments<'_>,
-) -> Result<Flow, Fault> {
-    let call = Call::read(arguments, 0..=MOST - 1, 1)?;
-    let outcome = call.decide(session).await?;
+pub(super) fn tell_cell(replies: &mut Replies, rated: &Rated) {
+    let outcome = Outcome::from(rated);
     let retry = match outcome.retry_secs {
         Retry::After(seconds) => seconds,
         Retry::Now | Retry::Never => -1,
     };
-    Ok(tell(
-        session,
-        !outcome.allowed,
-        &outcome,
-        [retry, outcome.reset_secs],
-    ))
+    outcome.tell(replies, !outcome.allowed, [retry, outcome.reset_secs]);
 }
 
 /// `THROTTLE`, as throttlecrab answers it.
-#[inline]
-pub(super) async fn throttle(
-    session: &mut Session,
-    arguments: Arguments<'_>,
-) -> Result<Flow, Fault> {
-    let call = Call::read(arguments, 1..=MOST, 0)?;
-    let outcome = call.decide(session).await?;
+pub(super) fn tell_crab(replies: &mut Replies, rated: &Rated) {
+    let outcome = Outcome::from(rated);
     let retry = match outcome.retry_secs {
         Retry::After(seconds) => seconds,
         Retry::Now => 0,
         Retry::Never => -1,
     };
-    Ok(tell(
-        session,
-        outcome.allowed,
-        &outcome,
-        [outcome.reset_secs, retry],
-    ))
+    outcome.tell(replies, outcome.allowed, [outcome.reset_secs, retry]);
 }
 
-fn tell(session: &mut Session, first: bool, outcome: &Outcome, last: [i64; 2]) -> Flow {
-    let (limit, remaining) = (outcome.limit, outcome.remaining);
-    let numbers = [i64::from(first), limit, remaining, last[0], last[1]];
-    session.replies.integers(numbers);
-    Flow::Next
+/// `key max_burst count period [quantity]`, with `extra` on top of the burst.
+fn read(
+    arguments: Arguments<'_>,
+    bursts: RangeInclusive<i64>,
+    extra: u64,
+) -> Result<Call<'_>, Fault> {
+    let argument = |position| arguments.get(position).unwrap_or_default();
+    let quantity = match arguments.get(5) {
+        Some(text) => natural(text, 0..=MOST, "quantity")?,
+        None => 1,
+    };
+    let rate = Rate {
+        capacity: natural(argument(2), bursts, "max_burst")? + extra,
+        count: natural(argument(3), 1..=MOST, "count")?,
+        period_secs: natural(argument(4), 1..=LONGEST, "period")?,
+    };
+    Ok(Call::Throttle(argument(1).into(), rate, quantity))
 }
 
-impl<'a> Call<'a> {
-    /// `key max_burst count period [quantity]`, with `extra` on top of the burst.
-    fn read(
-        arguments: Arguments<'a>,
-        bursts: std::ops::RangeInclusive<i64>,
-        extra: u64,
-    ) -> Result<Self, Fault> {
-        let argument = |position| arguments.get(position).unwrap_or_default();
-        let quantity = match arguments.get(5) {
-            Some(text) => natural(text, 0..=MOST, "quantity")?,
-            None => 1,
-        };
-        Ok(Self {
-            key: argument(1),
-            rate: Rate {
-                capacity: natural(argument(2), bursts, "max_burst")? + extra,
-                count: natural(argument(3), 1..=MOST, "count")?,
-                period_secs: natural(argument(4), 1..=LONGEST, "period")?,
-            },
-            quantity,
-        })
-    }
-
-    async fn decide(&self, session: &mut Session) -> Result<Outcome, Fault> {
-        let (service, caller) = session.at_the_service()?;
-        let key = Key::from(self.key);
-        let rated = service.decide_by_rate(caller, key, self.rate, self.quantity);
-        Ok(Outcome::from(rated.await?))
+impl Outcome {
+    fn tell(&self, replies: &mut Replies, first: bool, last: [i64; 2]) {
+        let (limit, remaining) = (self.limit, self.remaining);
+        replies.integers([i64::from(first), limit, remaining, last[0], last[1]]);
     }
 }
 
-impl From<Rated> for Outcome {
-    fn from(rated: Rated) -> Self {
+impl From<&Rated> for Outcome {
+    fn from(rated: &Rated) -> Self {
         let (standing, now) = (rated.standing, rated.at);
         let retry_secs = match rated.verdict {
             Verdict::Admit => Retry::Now,

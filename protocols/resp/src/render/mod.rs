@@ -3,10 +3,13 @@
 //! | room | holds |
 //! |---|---|
 //! | [`render`] | what the service has answered |
+//! | `policies`, `overrides` | what the policies say, and what holds in its place |
 //! | `facts` | decisions, standings and instants into replies |
 //! | `reply` | replies into bytes, in RESP2 and RESP3 |
 
 pub(crate) mod facts;
+mod overrides;
+mod policies;
 pub(crate) mod reply;
 
 use tidegate::{ListedKey, Page, Timestamp};
@@ -59,6 +62,17 @@ pub(crate) fn render(replies: &mut Replies, answer: &Answer) {
             list(replies, "leases", page, |replies, item| {
                 held(replies, served, item)
             });
+        }
+        Answer::Placed(placed) => overrides::shown(replies, placed),
+        // How many were removed.
+        Answer::Removed(_, removed) => replies.integer((*removed).into()),
+        Answer::Override(Some(placed)) => overrides::shown(replies, placed),
+        Answer::Override(None) => replies.null(),
+        Answer::Overrides(page) => list(replies, "overrides", page, overrides::shown),
+        Answer::Policies(policies) => policies::policies(replies, policies),
+        // No command makes such a call, or it writes that out itself.
+        Answer::Policy(_) | Answer::Denied(_) | Answer::Denials(_) | Answer::Rated(_) => {
+            replies.error(Fault::Other.code(), &Fault::Other);
         }
     }
 }

@@ -1,92 +1,16 @@
 //! RESET, POLICIES.
 
-use tidegate::{Limit, Period};
-use tidegate_service::{Call, Served};
+use tidegate_service::Call;
 
 use super::named::{key, policy};
-use crate::command::shape::Flow;
 use crate::error::Fault;
 use crate::parse::Arguments;
-use crate::render::facts;
-use crate::render::reply::Replies;
-use crate::session::Session;
 
 pub(in crate::command) fn reset(arguments: Arguments<'_>) -> Result<Call<'_>, Fault> {
     Ok(Call::Reset(policy(arguments)?, key(arguments).into()))
 }
 
 /// Those that the caller may observe, by name.
-pub(in crate::command) fn policies(session: &mut Session, _: Arguments<'_>) -> Result<Flow, Fault> {
-    let (service, caller) = session.at_the_service()?;
-    let policies = service.policies(caller);
-    let replies = &mut session.replies;
-    replies.map(policies.len());
-    policies.iter().for_each(|served| one(replies, served));
-    Ok(Flow::Next)
-}
-
-fn one(replies: &mut Replies, served: &Served) {
-    let policy = served.policy();
-    replies.text(&policy.name);
-    replies.map(if policy.is_pool() { 3 } else { 2 });
-    replies.text("levels");
-    replies.array(policy.levels.len());
-    policy.levels.iter().for_each(|level| replies.text(level));
-    replies.text("limits");
-    replies.map(policy.limits.len());
-    policy.limits.iter().for_each(|each| limit(replies, each));
-    if policy.is_pool() {
-        replies.text("members");
-        members(replies, served);
-    }
-}
-
-/// Each member of a pool: its weight, its load, until when it cools down, and
-/// its limits.
-fn members(replies: &mut Replies, served: &Served) {
-    let policy = served.policy();
-    replies.map(policy.members.len());
-    for (said, stands) in policy.members.iter().zip(served.members()) {
-        replies.text(&said.name);
-        replies.map(4);
-        replies.text("weight");
-        replies.count(said.weight.into());
-        replies.text("load");
-        replies.count(stands.load());
-        replies.text("cooling_until_us");
-        match stands.cooling() {
-            Some(until) => replies.integer(until.as_micros()),
-            None => replies.null(),
-        }
-        replies.text("limits");
-        replies.map(said.limits.len());
-        said.limits.iter().for_each(|each| limit(replies, each));
-    }
-}
-
-fn limit(replies: &mut Replies, limit: &Limit) {
-    replies.text(limit.name());
-    replies.map(4);
-    replies.text("counts");
-    replies.text(match (limit.is_concurrency(), limit.is_counted()) {
-        (true, _) => "concurrency",
-        (_, true) => "calls",
-        (_, false) => "amounts",
-    });
-    replies.text("limit");
-    facts::amount(replies, limit.amounts(), limit.capacity());
-    replies.text("at_most");
-    facts::amount(replies, limit.amounts(), limit.at_most());
-    replies.text("per");
-    facts::optional_text(replies, limit.period().map(per).as_deref());
-}
-
-/// A duration in milliseconds, or a calendar's unit in its zone.
-fn per(period: &Period) -> String {
-    match period {
-        Period::Every(duration) => format!("{} ms", duration.as_millis()),
-        Period::Day { zone } => format!("day in {zone}"),
-        Period::Week { zone } => format!("week in {zone}"),
-        Period::Month { zone } => format!("month in {zone}"),
-    }
+pub(in crate::command) fn policies(_: Arguments<'_>) -> Result<Call<'_>, Fault> {
+    Ok(Call::Policies)
 }
