@@ -134,8 +134,11 @@ const WAYS: &[Way] = &[
     ),
     way(
         REDIS,
-        "plain buckets",
-        ("stores/redis/src/script.rs", "(\"plain\", lua!(\"plain\"))"),
+        "plain limits",
+        (
+            "stores/redis/src/script.rs",
+            "STRAIGHT: &str = lua!(\"straight\")",
+        ),
         true,
     ),
     way(
