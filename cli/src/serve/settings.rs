@@ -5,8 +5,12 @@ use std::time::Duration;
 use tidegate_http::{Apply, Ready, Render};
 use tidegate_policy::ServerSettings;
 
-/// How long whoever is inside may take to be answered when the server stops.
+/// How long the requests in flight may take when the server stops.
 const SHUTDOWN: Duration = Duration::from_secs(10);
+
+/// A listener of its own accord cuts no client off: one timer does for all listeners, and
+/// says so in the log.
+const DRAIN: Duration = Duration::MAX;
 
 pub fn shutdown(file: &ServerSettings) -> Duration {
     file.shutdown_timeout.unwrap_or(SHUTDOWN)
@@ -22,7 +26,7 @@ pub fn http(
         metrics: Some(render),
         ready,
         apply,
-        drain: shutdown(file),
+        drain: DRAIN,
         ..tidegate_http::Settings::default()
     };
     if let Some(most) = file.max_connections {
@@ -46,7 +50,7 @@ pub fn grpc(file: &ServerSettings) -> tidegate_grpc::Settings {
 }
 
 pub fn resp(file: &ServerSettings) -> tidegate_resp::Settings {
-    let settings = tidegate_resp::Settings::default().drain(shutdown(file));
+    let settings = tidegate_resp::Settings::default().drain(DRAIN);
     match file.max_connections {
         Some(most) => settings.max_connections(most),
         None => settings,
