@@ -284,3 +284,30 @@ fn a_short_keys_lease_is_adjusted_by_the_cost_that_it_was_asked_for_with() {
     let left = set.peek("acme", 1).wait().expect("a peek");
     assert_eq!(left.standing("tokens").map(|now| now.remaining), Some(85));
 }
+
+/// Each change is booked where it was charged; what is told is one sum.
+#[test]
+fn a_lease_that_grew_twice_is_settled_as_one() {
+    let time = ManualClock::default();
+    let day = Duration::from_secs(86_400);
+    let limits = [Limit::rate("tpm", 100, day), Limit::rate("other", 100, day)];
+    let set = LimitSet::builder().limits(limits).clock(time.clock());
+    let set = set.build().unwrap();
+    let mut lease = set.try_acquire("k", 10).wait().unwrap().granted().unwrap();
+    for to in [30, 50] {
+        time.advance(Duration::from_micros(1));
+        let changed = lease.adjust(&[("tpm", to)]).wait().unwrap();
+        assert!(changed.admitted());
+    }
+    let settled = lease.settle(&[("tpm", 5)]).wait().unwrap();
+    let told: Vec<_> = settled
+        .usages()
+        .map(|(name, one)| (name, one.taken, one.used))
+        .collect();
+    assert_eq!(told, [("tpm", 50, 5), ("other", 10, 10)]);
+    let left = set.peek("k", 1).wait().unwrap();
+    assert_eq!(
+        (left.remaining("tpm"), left.remaining("other")),
+        (Some(95), Some(90))
+    );
+}
