@@ -155,7 +155,7 @@ impl Asking<'_> {
 
 /// A verb on its way to the table and back. A type for each of those that are asked all
 /// the time, whose two halves are then part of the one function that asks.
-pub(super) trait Ask {
+pub(super) trait VerbCall {
     type Told;
 
     /// Begins the verb, by a view of the newest limits.
@@ -166,7 +166,7 @@ pub(super) trait Ask {
 }
 
 /// Any other verb: how it begins, and how its answer is read.
-impl<T, B, R> Ask for (B, R)
+impl<T, B, R> VerbCall for (B, R)
 where
     B: Fn(&View, Asking<'_>) -> Result<Execution, Error>,
     R: Fn(Answered<'_>) -> Result<T, Error>,
@@ -185,7 +185,7 @@ where
 /// Takes without a lease, answered by the verdict alone.
 struct Admit<'a>(&'a Request<'a>);
 
-impl Ask for Admit<'_> {
+impl VerbCall for Admit<'_> {
     type Told = Verdict;
 
     #[inline(always)]
@@ -202,7 +202,7 @@ impl Ask for Admit<'_> {
 /// Takes without a lease.
 struct Check<'a>(&'a Request<'a>);
 
-impl Ask for Check<'_> {
+impl VerbCall for Check<'_> {
     type Told = Decision;
 
     #[inline(always)]
@@ -225,7 +225,7 @@ struct Grant<'a> {
     counters: Option<&'a Counters>,
 }
 
-impl Ask for Grant<'_> {
+impl VerbCall for Grant<'_> {
     type Told = Admission;
 
     #[inline(always)]
@@ -288,7 +288,7 @@ struct End<'a> {
     remember: bool,
 }
 
-impl Ask for End<'_> {
+impl VerbCall for End<'_> {
     type Told = Settlement;
 
     #[inline(always)]
@@ -345,7 +345,7 @@ impl Manner {
 impl Inner {
     /// Asks the table by the newest limits, again if they change meanwhile.
     #[inline(always)]
-    pub(super) async fn ask<A: Ask>(
+    pub(super) async fn ask<A: VerbCall>(
         &self,
         subject: Subject<'_>,
         patient: Option<&Patient<'_>>,
@@ -370,7 +370,7 @@ impl Inner {
         &self,
         subject: Subject<'_>,
         patient: Option<&Patient<'_>>,
-        verb: &impl Ask,
+        verb: &impl VerbCall,
         answer: &mut Answer,
     ) -> Result<Begun, Error> {
         let capacities = patient.map_or(0, |_| self.versions.capacities());
@@ -395,7 +395,7 @@ impl Inner {
 
     /// What comes of an answer that was not there at once, or is to be asked for again.
     #[cold]
-    async fn go_on<A: Ask>(
+    async fn go_on<A: VerbCall>(
         &self,
         mut begun: Begun,
         key: &[u8],
