@@ -9,6 +9,13 @@
 -- instant. What was never seen is as the kernel has it that is asked first.
 local FLAT = 193
 
+-- Whether a cell is as an earlier form of this store had it: its marks or its holders in
+-- tables.
+local function is_outdated(cell)
+  if cell[1] == 5 then return type(cell[5]) == 'table' end
+  return cell[1] == 1 and cell[4] and type(cell[4][3]) == 'table'
+end
+
 -- How a row of so many limits is read and written, and how many numbers that are.
 local function flat_format(count)
   return '<BBddd' .. string.rep('BddddI4', count), 5 + 6 * count

@@ -67,6 +67,8 @@ local function read_head()
     head = { number = 0, followed = 0, kept_until = 0, reset = 0 }
     if bytes then
       head.number, head.followed, head.kept_until, head.reset = struct.unpack(HEAD, bytes)
+    elseif redis.call('HEXISTS', LEDGER, 'n') == 1 then
+      error(OUTDATED)
     end
   end
   return head

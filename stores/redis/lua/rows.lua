@@ -22,6 +22,9 @@ local function fresh_cells(level)
   return cells
 end
 
+local OUTDATED = 'written by an earlier form of this store, which is read no more: '
+  .. 'stop all servers, and delete the keys of this prefix'
+
 -- A limit's cell of a flat row.
 local function cell_of_flat(kind, first, second, third, fourth, tail)
   local its_first, its_second, its_third = fresh_numbers(kind)
@@ -54,9 +57,13 @@ local function load_row(key, level, kept, own)
   local row = { key = key, level = level, was = kept, latest = BEGINNING, own = own }
   if kept and string.byte(kept) == FLAT then
     row.revision, row.latest, row.cells = read_flat(kept)
+    row.read = cmsgpack.pack(row.revision, row.cells)
   elseif kept then
     row.revision, row.latest, row.cells, row.by, row.retained = cmsgpack.unpack(kept)
     row.by = row.by or nil
+    for _, cell in ipairs(row.cells) do
+      if cell ~= FRESH and is_outdated(cell) then error(OUTDATED) end
+    end
   else
     row.cells, row.by = fresh_cells(level), own
   end
@@ -145,6 +152,7 @@ local function save_row(row, now)
   end
   local cells = packed(row)
   if row.was == cmsgpack.pack(row.revision, row.latest) .. cells then return end
+  if row.read and not row.by and row.read == cmsgpack.pack(row.revision, row.cells) then return end
   local revision = row.revision or plan.revision
   local bytes = cmsgpack.pack(revision, now) .. cells
   -- Halfway through a change of limits it is soon written again.

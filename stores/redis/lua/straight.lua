@@ -76,7 +76,9 @@ local function from_whole(was, limits)
     local at = 6 * i
     if cell ~= FRESH then
       local lows_of = flat[at] == BUCKET and cell[4]
-      if type(cell[2]) ~= 'number' or flat[at] == BUCKET and cell[5] then return nil end
+      if type(cell[2]) ~= 'number' or flat[at] == BUCKET and cell[5] or is_outdated(cell) then
+        return nil
+      end
       flat[at + 1], flat[at + 2] = cell[2], cell[3]
       if flat[at] ~= BUCKET then
         flat[at + 3], tails[i] = cell[4], cell[5]
@@ -189,7 +191,8 @@ local function straight(KEYS, ARGV)
     end
   end
 
-  local id, expires_at, due, head, ended, fields, record, reply = nil, nil, nil, nil, nil, nil, nil, nil
+  local id, lease_number, expires_at, due, head, ended = nil, nil, nil, nil, nil, nil
+  local fields, record, reply = nil, nil, nil
   if not is_end then
     -- The verdict (0 admit, 1 not until, 2 never), its instant and the limit that binds,
     -- counted from 0.
@@ -229,6 +232,7 @@ local function straight(KEYS, ARGV)
       end
       head = found[2] and { read(HEAD, found[2]) } or { 0, limits[1], 0, 0 }
       head[1] = head[1] + 1
+      lease_number = head[1]
       if fmod(head[1], SWEEP) == 0 then
         ended, fields = ended_by(now, KEYS[3], KEYS[4])
         if ended == nil then return ONCE end
@@ -355,7 +359,7 @@ local function straight(KEYS, ARGV)
     else
       record = nil
     end
-    head[1] = number
+    lease_number = number
   end
 
   -- Writes the row, for as long as it is more than "never seen", and a little longer.
@@ -398,7 +402,7 @@ local function straight(KEYS, ARGV)
   if not owner then return reply end
 
   -- Notes the lease.
-  local member = write('>I8', head[1]) .. id
+  local member = write('>I8', lease_number) .. id
   if not record then
     call('HDEL', KEYS[3], 'l' .. id)
     call('ZREM', KEYS[4], member)
@@ -406,12 +410,12 @@ local function straight(KEYS, ARGV)
     return reply
   end
   call('ZADD', KEYS[4], due, member)
-  if is_end then
+  local forgotten_at = is_end and due or due + limits[2]
+  local is_kept = is_callers or head[3] >= forgotten_at
+  if is_end and is_kept then
     call('HSET', KEYS[3], 'l' .. id, record)
     return reply
   end
-  local forgotten_at = due + limits[2]
-  local is_kept = is_callers or head[3] >= forgotten_at
   -- Its keys are kept a while longer, so that this is not to be said with each lease.
   if not is_kept then head[3] = forgotten_at + limits[2] end
   call('HSET', KEYS[3], 'l' .. id, record, 'h', write(HEAD, head[1], head[2], head[3], head[4]))

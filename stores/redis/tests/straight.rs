@@ -2,11 +2,13 @@
 
 mod support;
 
+use std::sync::Arc;
+
 use support::{Fixture, KEEP, SECOND, ask, connect, machine_time, open, plan, rate, slots};
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_redis::Clock;
 use tidegate_store::core::{Align, Rule, Span, Timestamp, Window};
-use tidegate_store::{Ending, Verb};
+use tidegate_store::{Detail, Ending, Plan, Terms, Verb};
 
 const START: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 
@@ -73,4 +75,91 @@ fn what_was_taken_before_a_reset_is_not_given_back_to_a_window_after() {
     assert_eq!(fixture.left(b"k"), [5, 8]);
     fixture.end(b"k", 2, Ending::Cancel).expect("held");
     assert_eq!(fixture.left(b"k"), [9, 9]);
+}
+
+/// A drained row is gone, so that nothing of the change of limits is followed.
+#[test]
+fn an_end_is_remembered_for_as_long_as_the_newest_limits_say() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let store = open(&server, Clock::Server);
+    let before = plan(0, 1, &[(0, rate(1, 100))]);
+    let mut fixture = Fixture::at(&store, "t", Arc::clone(&before), machine_time());
+    fixture.lease(b"k", &[1], 900 * SECOND);
+    let keep = Span::from_secs(86_400);
+    fixture.plan = Arc::new(Plan::new(1, 1, before.limits().to_vec(), keep));
+    let mut connection = connect(&server);
+    // The server has heard of the limits by another key.
+    for _ in 0..3 {
+        fixture.lease(b"other", &[1], SECOND);
+    }
+    let gone: i64 = ask(&mut connection, &["DEL", "{tidegate:t:k}:r"]);
+    assert_eq!(gone, 1);
+    let end = Verb::End {
+        id: 1,
+        ending: Ending::Release,
+        remember: true,
+    };
+    fixture.ask(b"k", end).expect("held");
+    for book in ["{tidegate:t:k}:b", "{tidegate:t:k}:d"] {
+        let left: i64 = ask(&mut connection, &["PTTL", book]);
+        assert!(left > 86_300_000, "{book}: {left}");
+    }
+}
+
+#[test]
+fn a_look_at_a_plain_row_writes_nothing() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let store = open(&server, Clock::Server);
+    let rules = [(0, rate(1, 100)), (0, slots(9))];
+    let mut fixture = Fixture::at(&store, "t", plan(0, 1, &rules), machine_time());
+    fixture.lease(b"k", &[5, 1], 900 * SECOND);
+    let mut connection = connect(&server);
+    let mut row = || -> Vec<u8> { ask(&mut connection, &["GET", "{tidegate:t:k}:r"]) };
+    let before = row();
+    assert_eq!(fixture.left(b"k")[1], 8);
+    assert_eq!(row(), before);
+}
+
+#[test]
+fn what_an_earlier_form_of_the_store_wrote_is_refused_with_a_clear_error() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let store = open(&server, Clock::Server);
+    let rules = [(0, rate(1, 100)), (0, slots(9))];
+    let mut fixture = Fixture::at(&store, "t", plan(0, 1, &rules), machine_time());
+    fixture.lease(b"k", &[1, 1], 900 * SECOND);
+    let mut connection = connect(&server);
+    let old_holders = "local row = cmsgpack.pack(1, 1, { 0, { 5, 1, 7, 1, { 9 }, { 'id' }, { 1 } } }) \
+        return redis.call('SET', KEYS[1], row)";
+    let row: String = ask(
+        &mut connection,
+        &["EVAL", old_holders, "1", "{tidegate:t:row}:r"],
+    );
+    let number: i64 = ask(&mut connection, &["HSET", "{tidegate:t:book}:b", "n", "5"]);
+    assert_eq!((row.as_str(), number), ("OK", 1));
+    for key in [b"row".as_slice(), b"book"] {
+        let amounts = [1, 1];
+        let expires_at = machine_time() + Span::from_secs(60);
+        let lease = Some(Terms {
+            id: 77,
+            expires_at,
+            idempotency: None,
+        });
+        let detail = Detail::OnRefusal;
+        let refused = fixture.ask(
+            key,
+            Verb::Take {
+                amounts: &amounts,
+                lease,
+                detail,
+            },
+        );
+        let why = refused.expect_err("it is not read").to_string();
+        assert!(why.contains("an earlier form of this store"), "{why}");
+    }
 }
