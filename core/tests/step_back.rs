@@ -90,3 +90,32 @@ fn slots_granted_after_a_small_step_back_outlast_a_large_one() {
     assert_eq!(grant(9_998), not_until(9_999));
     assert!(grant(9_999).admitted());
 }
+
+/// It was said to equal "never seen" at any time, and its row could be dropped: behind its
+/// beginning a fresh one opens another window.
+#[test]
+fn a_window_that_was_given_back_is_forgotten_from_its_beginning_on() {
+    let align = Align::Epoch(Span::from_millis(1));
+    let rule = Rule::Window(Window::new(3, align).unwrap());
+    let (mut state, at) = (
+        State::Fresh,
+        DecisionTime::at(Timestamp::from_micros(1_010)),
+    );
+    let receipt = rule.charge(&mut state, 1, &at, None);
+    rule.refund(&mut state, 1, receipt.reference, &at);
+    let forget_at = rule.forget_at(&state);
+    assert_eq!(forget_at, Timestamp::from_micros(1_000));
+    for (now, is_alike) in [(991, false), (1_000, true), (1_500, true)] {
+        let after = |mut state: State| {
+            let time = DecisionTime::at(Timestamp::from_micros(now));
+            rule.observe(&mut state, &time);
+            rule.charge(&mut state, 3, &time, None);
+            rule.quote(&state, 1, &time)
+        };
+        assert_eq!(
+            after(state.clone()) == after(State::Fresh),
+            is_alike,
+            "{now}"
+        );
+    }
+}

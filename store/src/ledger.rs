@@ -726,7 +726,7 @@ impl<O: PartialEq + AsRef<[u8]>> Ledger<O> {
         });
         let hash = root_hash(hasher, root);
         let held = of_root.find(hash, |(of, _)| *of == hash);
-        match held.is_some_and(|(_, held)| *held >= max_leases_per_root) {
+        match held.map_or(0, |(_, held)| *held) >= max_leases_per_root {
             true => Err(StoreError::RootLeasesFull {
                 max_leases_per_root,
             }),

@@ -449,3 +449,10 @@ fn a_lease_costs_the_same_however_many_have_ended_lately() {
     let last = shortest(20, some);
     assert!(last < 8 * first, "{first:?} for 100 leases, later {last:?}");
 }
+
+#[test]
+fn a_root_that_may_hold_no_lease_is_granted_none() {
+    let set = rate(&ManualClock::default()).max_leases_per_root(0);
+    let refused = detached(&set.build().unwrap(), "k").expect_err("none is allowed");
+    assert_eq!(refused.kind(), tidegate::ErrorKind::Full);
+}

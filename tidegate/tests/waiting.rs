@@ -621,3 +621,55 @@ fn what_a_request_was_granted_comes_back_though_the_limits_have_changed_since() 
     drop(waiter);
     assert!(taken().is_some(), "nobody holds it");
 }
+
+/// It waited behind others, to be told at the end of its patience.
+#[test]
+fn a_request_that_never_fits_is_told_at_once_behind_others_that_wait() {
+    let time = ManualClock::default();
+    let set = slots(&time, 2);
+    let held = set.try_acquire("k", &[("slots", 2)]).wait().unwrap();
+    let _held = held.granted().expect("they are free");
+    let mut waiter = Polled::new(set.acquire("k", &[("slots", 1)]));
+    assert!(waiter.poll().is_none());
+    for within in [Duration::from_secs(2), Duration::MAX] {
+        let named = [("slots", 3)];
+        let request = Request::named(&named).within(within);
+        let mut never = Polled::new(set.acquire("k", request));
+        let refused = never.poll().expect("at once").unwrap().refused();
+        assert!(refused.is_some_and(|refusal| refusal.is_never()));
+    }
+    assert_eq!(set.statistics().waiting, 1);
+    assert_eq!(set.statistics().timed_out, 0);
+}
+
+#[test]
+fn the_end_of_a_default_wait_is_a_timeout() {
+    let time = ManualClock::default();
+    let set = slots(&time, 1);
+    let held = set.try_acquire("k", ()).wait().unwrap().granted();
+    let mut waiter = Polled::new(set.acquire("k", ()));
+    assert!(held.is_some() && waiter.poll().is_none());
+    time.advance(tidegate::DEFAULT_WAIT + Duration::from_secs(1));
+    let refused = waiter.poll().expect("at its end").unwrap().refused();
+    assert!(refused.is_some());
+    assert_eq!(set.statistics().timed_out, 1);
+}
+
+/// It counted as one that waits, and met a full queue.
+#[test]
+fn a_sibling_that_has_its_turn_at_once_does_not_wait() {
+    let time = ManualClock::default();
+    let set = LimitSet::builder()
+        .levels(["org", "user"])
+        .limit(Limit::concurrency("slots", 1).at_level("user"))
+        .max_waiting(1)
+        .clock(time.clock())
+        .build()
+        .unwrap();
+    let held = set.try_acquire("acme/a", ()).wait().unwrap().granted();
+    let mut waiter = Polled::new(set.acquire("acme/a", ()));
+    assert!(held.is_some() && waiter.poll().is_none());
+    let sibling = set.acquire("acme/b", ()).now_or_never().expect("at once");
+    assert!(sibling.expect("its queue is not full").granted().is_some());
+    assert_eq!(set.statistics().waited, 0);
+}

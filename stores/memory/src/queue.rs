@@ -297,11 +297,16 @@ impl<T: Immediate> Shared<T> {
         if let Some(repeated) = self.repeated(&take) {
             return out.ready(Ok(repeated));
         }
-        if let (Some(deadline), Verb::Take { amounts, .. }) = (patience.deadline_of_rates(), verb) {
+        if let Verb::Take { amounts, .. } = verb {
             // Also behind others, where the table is not asked to take.
             let answer = self.not_yet(&take, path, amounts, None);
+            let is_hopeless = |decision: &Decision| {
+                let deadline = patience.deadline_of_rates();
+                decision.verdict == Verdict::Never
+                    || deadline.is_some_and(|at| decision.is_too_late_for(command.plan, at))
+            };
             if let Ok(Reply::Decision(decision)) = &answer
-                && decision.is_too_late_for(command.plan, deadline)
+                && is_hopeless(decision)
             {
                 return out.ready(answer);
             }

@@ -70,7 +70,8 @@ END $$;
 CREATE FUNCTION tidegate.window_forget_at(r tidegate.rule, c numeric[])
 RETURNS numeric LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-  IF c[3] = 0 AND r.align <> 1 THEN RETURN tidegate.beginning(); END IF;
+  -- To a clock that steps back behind its beginning, it is open already.
+  IF c[3] = 0 AND r.align <> 1 THEN RETURN c[1]; END IF;
   RETURN c[2];
 END $$;
 

@@ -59,7 +59,8 @@ end
 
 -- One begun by first use is a state even when all of it was refunded.
 function window.forget_at(rule, cell)
-  if cell[4] == 0 and rule.align ~= 1 then return BEGINNING end
+  -- To a clock that steps back behind its beginning, it is open already.
+  if cell[4] == 0 and rule.align ~= 1 then return cell[2] end
   return cell[3]
 end
 

@@ -1,7 +1,10 @@
 //! The commands of a set to its table, and what is made of the answers.
 
+use std::future::{Future, poll_fn};
 use std::ops::Deref;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use arc_swap::Guard;
@@ -433,13 +436,18 @@ impl Inner {
     /// [`Error::QueueFull`], [`Error::Stopped`].
     async fn wait_for(
         &self,
-        answer: StoreFuture,
+        mut answer: StoreFuture,
         capacities: u64,
         patient: Option<&Patient<'_>>,
     ) -> Result<Answer, Error> {
         let Some(patient) = patient else {
             return Ok(answer.await);
         };
+        // It may have had its turn at once, beside others that wait.
+        let look = poll_fn(|context| Poll::Ready(Pin::new(&mut answer).poll(context)));
+        if let Poll::Ready(answer) = look.await {
+            return Ok(answer);
+        }
         patient.visit.join()?;
         if capacities != self.versions.capacities() {
             // Who changed one since may not have seen that somebody waits.
@@ -617,7 +625,7 @@ impl Inner {
         self.counters.answered(admission.refusal());
         if waited {
             let wait = self.clock.now().since(since);
-            let longest = request.within.unwrap_or(Duration::MAX);
+            let longest = request.patience().unwrap_or(Duration::MAX);
             match admission {
                 Admission::Granted(_) => self.counters.waited(wait),
                 Admission::Refused(_) if wait >= Span::from(longest) => self.counters.timed_out(),
