@@ -288,6 +288,8 @@ BEGIN
         p_detail, p_id, p_until, p_ask, p_turn, p_channel, p_ahead, p_alive);
     END IF;
     IF v_line_until > v_now THEN
+      -- The clock was looked at before the row was locked: others may have come since.
+      v_now := CASE WHEN p_caller THEN v_now ELSE greatest(v_now, tidegate.clock()) END;
       v_is_kept := tidegate.is_kept(p_tab, p_key, p_turn, p_ahead, v_now);
     END IF;
     IF v_place IS NULL THEN
