@@ -479,7 +479,7 @@ impl<'a> Reader<'a, '_, '_> {
         }
         let known: Vec<&str> = levels.iter().map(String::as_str).collect();
         let help = if known.is_empty() {
-            format!("add `levels = [\"{level}\", \"user\"]` to the policy, outermost first")
+            format!("add `key = \"{level}/user\"` to the policy, outermost first")
         } else {
             write_instead(level, &known)
         };

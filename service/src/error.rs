@@ -36,7 +36,7 @@ pub enum ServiceError {
     Busy,
     /// A wait longer than anyone may wait here.
     #[error(
-        "a request may wait {longest:?} at most here, not {asked:?}; try again after that, or raise `longest_wait` in `[server]`"
+        "a request may wait {longest:?} at most here, not {asked:?}; wait {longest:?} or less, or raise `longest_wait` in `[server]`"
     )]
     WaitTooLong {
         /// How long it was to be.
@@ -77,7 +77,9 @@ pub enum ServiceError {
     #[error("{}", all(.0))]
     FaultyOverride(Vec<LimitFault>),
     /// More than a limit ever grants at once.
-    #[error("limit `{limit}` never grants as much at once; at most {most}")]
+    #[error(
+        "limit `{limit}` never grants as much at once; at most {most}; ask for less, or raise the limit"
+    )]
     Never {
         /// Its name.
         limit: String,

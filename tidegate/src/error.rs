@@ -104,7 +104,8 @@ pub enum Error {
     },
     /// An idempotency key that is empty or too long.
     #[error(
-        "an idempotency key has 1 to {MAX_IDEMPOTENCY_KEY} bytes, not {0}; send a hash of a longer one"
+        "an idempotency key has 1 to {MAX_IDEMPOTENCY_KEY} bytes, not {0}; {help}",
+        help = other_key(*.0)
     )]
     IdempotencyKey(usize),
     /// A lease that would last too short or too long.
@@ -147,7 +148,7 @@ pub enum Error {
         levels: usize,
     },
     /// A concurrency limit was asked without a lease to give it back by.
-    #[error("limit `{0}` is held while in use: take it with acquire, or exclude it with amount 0")]
+    #[error("limit `{0}` is held while in use: take it with acquire, or leave it out with `{0}=0`")]
     NeedsLease(String),
     /// A capacity was set for a limit whose capacity is its own.
     #[error(
@@ -229,5 +230,13 @@ const fn how_to_mend(is_short: bool) -> &'static str {
             ": write every level, as in `acme/alice`; or allow shorter keys with `partial_keys = true` in the policy (in Rust `.partial_keys()`)"
         }
         false => ": write a `/` within a level as %2F",
+    }
+}
+
+/// What to send in place of an idempotency key of so many bytes.
+const fn other_key(length: usize) -> &'static str {
+    match length {
+        0 => "send at least one, or no key at all",
+        _ => "send a hash of it",
     }
 }

@@ -16,8 +16,8 @@ use crate::trouble::{Outcome, Trouble};
 /// The certificates of an `https` server and of its client.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientTls {
-    /// Believe servers with a certificate of these authorities (PEM), and not
-    /// those that the system believes
+    /// Trust servers with a certificate of these authorities (PEM), and not
+    /// those that the system trusts
     #[arg(long, value_name = "FILE", env = "TIDEGATE_CA")]
     pub ca: Option<PathBuf>,
 

@@ -23,9 +23,9 @@ pub(crate) enum Fault {
     /// No such command.
     #[error("unknown command '{0}'")]
     UnknownCommand(String),
-    /// No such subcommand.
-    #[error("unknown subcommand '{1}' of {0}")]
-    UnknownSubcommand(&'static str, String),
+    /// No such subcommand: of which command, what was typed, and which there are.
+    #[error("unknown subcommand '{1}' of {0}; there is {2}")]
+    UnknownSubcommand(&'static str, String, &'static str),
     /// Too few arguments, or too many.
     #[error("wrong number of arguments for '{0}' command; it is {0} {1}")]
     Arity(&'static str, &'static str),
@@ -56,7 +56,7 @@ pub(crate) enum Fault {
     #[error("unsupported protocol version")]
     Protocol,
     /// A database other than the one there is.
-    #[error("DB index is out of range")]
+    #[error("DB index is out of range; there is only 0")]
     Database,
     /// A client's name with blanks in it, or too long.
     #[error("Client names cannot contain spaces, newlines or special characters.")]

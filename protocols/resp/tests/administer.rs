@@ -89,7 +89,10 @@ fn what_is_wrong_with_an_override_is_told_at_once_and_sets_nothing() {
     assert!(wrong.contains("there is `rpm`"), "{wrong}");
     for (line, told) in [
         ("TG.OVERRIDE", "-ERR wrong number of arguments"),
-        ("TG.OVERRIDE PUT", "-ERR unknown subcommand 'PUT'"),
+        (
+            "TG.OVERRIDE PUT",
+            "-ERR unknown subcommand 'PUT' of TG.OVERRIDE; there is SET, GET, DEL and LIST",
+        ),
         ("TG.OVERRIDE SET", "-ERR no limit is given"),
         (
             "TG.OVERRIDE SET chat acme",

@@ -35,7 +35,7 @@ fn clients_are_greeted_as_by_redis() {
             "id=1 name=me user=anyone lib-name=redis-py lib-ver=1.0 resp=2 db=0\n",
         ),
         ("SELECT 0", "OK"),
-        ("SELECT 1", "-ERR DB index is out of range"),
+        ("SELECT 1", "-ERR DB index is out of range; there is only 0"),
         ("COMMAND COUNT", "28"),
         (
             "COMMAND INFO ping nothing",
@@ -168,7 +168,7 @@ fn every_verb_has_its_answer() {
         ),
         (
             format!("TG.ADJUST slots k {lease} AMOUNT running 2"),
-            "-NEVER limit `running` never grants as much at once; at most 1",
+            "-NEVER limit `running` never grants as much at once; at most 1; ask for less, or raise the limit",
         ),
         (
             format!("TG.ADJUST slots k {lease} AMOUNT running 0 OVERDRAW"),
@@ -244,7 +244,7 @@ fn an_error_begins_with_its_code() {
         ),
         (
             "TG.CHECK chat k AMOUNT rpm 11",
-            "-NEVER limit `rpm` never grants as much at once; at most 10",
+            "-NEVER limit `rpm` never grants as much at once; at most 10; ask for less, or raise the limit",
         ),
         (
             "TG.CHECK chat k AMOUNT rpm",
@@ -268,13 +268,16 @@ fn an_error_begins_with_its_code() {
         ),
         (
             "TG.CHECK slots k",
-            "-ERR limit `running` is held while in use: take it with acquire, or exclude it with amount 0",
+            "-ERR limit `running` is held while in use: take it with acquire, or leave it out with `running=0`",
         ),
         (
             "TG.CHECK chat",
             "-ERR wrong number of arguments for 'TG.CHECK' command; it is TG.CHECK policy key [COST n] [AMOUNT limit n]...",
         ),
-        ("CLIENT KILL", "-ERR unknown subcommand 'KILL' of CLIENT"),
+        (
+            "CLIENT KILL",
+            "-ERR unknown subcommand 'KILL' of CLIENT; there is ID, GETNAME, SETNAME name, SETINFO attribute value, INFO, LIST, NO-EVICT on|off and NO-TOUCH on|off",
+        ),
     ] {
         assert_eq!(client.ask(line), reply, "{line}");
     }

@@ -217,11 +217,14 @@ fn refusal<'a>(status: StatusCode, told: &Told<'a>, at: Timestamp) -> Refusal<'a
     let detail = match (binding, told.level()) {
         (Some(limit), Some(level)) => {
             format!(
-                "limit `{limit}` of the {level} is used up until {}",
+                "limit `{limit}` of the {level} does not have as much left; it fits at {}",
                 Instant(at)
             )
         }
-        (Some(limit), None) => format!("limit `{limit}` is used up until {}", Instant(at)),
+        (Some(limit), None) => format!(
+            "limit `{limit}` does not have as much left; it fits at {}",
+            Instant(at)
+        ),
         (None, _) => format!("not before {}", Instant(at)),
     };
     Refusal {

@@ -36,7 +36,10 @@ async fn a_refusal_is_a_problem_that_says_when_to_come_back() {
     house.time.advance(Duration::from_micros(1));
     let reply = house.post("/v1/check", ask.clone()).await;
     let detail = reply.problem(429, "refused");
-    assert_eq!(detail, "limit `rpm` is used up until 2026-01-01T12:00:20Z");
+    assert_eq!(
+        detail,
+        "limit `rpm` does not have as much left; it fits at 2026-01-01T12:00:20Z"
+    );
     let body = reply.json();
     assert_eq!(
         body["type"],
@@ -90,7 +93,7 @@ async fn more_than_a_limit_ever_grants_is_unprocessable() {
         let detail = house.post(path, ask.clone()).await.problem(422, "never");
         assert_eq!(
             detail,
-            "limit `tpm` never grants as much at once; at most 9000"
+            "limit `tpm` never grants as much at once; at most 9000; ask for less, or raise the limit"
         );
     }
 }

@@ -219,7 +219,16 @@ async fn the_same_idempotency_key_gives_the_same_lease() {
         .problem(400, "invalid");
     assert_eq!(
         detail,
-        "an idempotency key has 1 to 255 bytes, not 256; send a hash of a longer one"
+        "an idempotency key has 1 to 255 bytes, not 256; send a hash of it"
+    );
+    let empty = json!({"policy": "jobs", "key": "k", "idempotency_key": ""});
+    let detail = house
+        .post("/v1/acquire", empty)
+        .await
+        .problem(400, "invalid");
+    assert_eq!(
+        detail,
+        "an idempotency key has 1 to 255 bytes, not 0; send at least one, or no key at all"
     );
 }
 
@@ -284,7 +293,7 @@ async fn nobody_waits_longer_than_the_server_allows() {
     let detail = house.post("/v1/acquire", ask).await.problem(400, "invalid");
     assert_eq!(
         detail,
-        "a request may wait 300s at most here, not 300.001s; try again after that, or raise `longest_wait` in `[server]`"
+        "a request may wait 300s at most here, not 300.001s; wait 300s or less, or raise `longest_wait` in `[server]`"
     );
     assert_eq!(house.free("k").await, 1);
 }

@@ -8,6 +8,10 @@ use crate::session::Session;
 /// The longest name or version that is kept.
 const LONGEST: usize = 128;
 
+/// What may follow the command.
+const KNOWN: &str = "ID, GETNAME, SETNAME name, SETINFO attribute value, INFO, LIST, NO-EVICT on|off and \
+    NO-TOUCH on|off";
+
 pub(super) fn client(session: &mut Session, arguments: Arguments<'_>) -> Result<Flow, Fault> {
     let word = arguments.get(1).unwrap_or_default();
     let (one, two) = (arguments.get(2), arguments.get(3));
@@ -26,7 +30,7 @@ pub(super) fn client(session: &mut Session, arguments: Arguments<'_>) -> Result<
         }
         // Nothing is ever evicted or touched on a client's behalf.
         (b"NO-EVICT" | b"NO-TOUCH", Some(_), None) => session.replies.ok(),
-        _ => return Err(Fault::UnknownSubcommand("CLIENT", quoted(word))),
+        _ => return Err(Fault::UnknownSubcommand("CLIENT", quoted(word), KNOWN)),
     }
     Ok(Flow::Next)
 }

@@ -22,7 +22,13 @@ pub(super) fn command(session: &mut Session, arguments: Arguments<'_>) -> Result
                 .iter()
                 .for_each(|command| replies.text(command.name));
         }
-        _ => return Err(Fault::UnknownSubcommand("COMMAND", quoted(word))),
+        _ => {
+            return Err(Fault::UnknownSubcommand(
+                "COMMAND",
+                quoted(word),
+                "COUNT, INFO, DOCS and LIST",
+            ));
+        }
     }
     Ok(Flow::Next)
 }

@@ -41,7 +41,13 @@ pub(in crate::command) fn override_(arguments: Arguments<'_>) -> Result<Call<'_>
                 most: most(options.count)?,
             })
         }
-        _ => return Err(Fault::UnknownSubcommand("TG.OVERRIDE", quoted(word))),
+        _ => {
+            return Err(Fault::UnknownSubcommand(
+                "TG.OVERRIDE",
+                quoted(word),
+                "SET, GET, DEL and LIST",
+            ));
+        }
     })
 }
 
