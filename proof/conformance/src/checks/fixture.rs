@@ -5,9 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_core::Align;
-use tidegate_core::{
-    Amount, Bucket, Payment, Rule, Slots, Span, Standing, Timestamp, Verdict, Window,
-};
+use tidegate_core::{Amount, Bucket, Rule, Slots, Span, Standing, Timestamp, Verdict, Window};
 use tidegate_store::{
     Decision, Detail, Ending, KeyCommand, KeyPath, Overrides, OwnedKey, Plan, PlanLimit, Reply,
     Settlement, Store, StoreError, Table, Terms, Verb,
@@ -16,10 +14,10 @@ use tidegate_store::{
 use crate::Subject;
 use crate::asked::Asked;
 
+pub(super) use crate::fixture::plan;
+
 /// When checks begin: in November 2023.
 pub(super) const START: i64 = 1_700_000_000_000_000;
-/// How long these plans remember what has ended.
-const KEEP: Span = Span::from_secs(60);
 
 /// No two checks share a table.
 static TABLES: AtomicU64 = AtomicU64::new(0);
@@ -51,22 +49,6 @@ pub(super) fn budget(capacity: Amount) -> Rule {
 
 pub(super) fn slots(capacity: Amount) -> Rule {
     Rule::Slots(Slots::new(capacity, Span::SECOND).expect("sound slots"))
-}
-
-/// The plan of these rules, each with its level; numbered in this order.
-pub(super) fn plan(version: u64, levels: usize, rules: &[(usize, Rule)]) -> Arc<Plan> {
-    let limit = |(uid, &(level, rule)): (usize, &(usize, Rule))| PlanLimit {
-        name: format!("limit {uid}").into(),
-        uid: uid as u32,
-        rule,
-        level,
-        payment: Payment::Prepaid,
-        shadow: false,
-        refund_on_expiry: false,
-        adaptive: None,
-    };
-    let limits = rules.iter().enumerate().map(limit).collect();
-    Arc::new(Plan::new(version, levels, limits, KEEP))
 }
 
 /// Keys with rules for the limits of their levels, over `plan`.
