@@ -97,6 +97,10 @@ fn any_window() -> impl Strategy<Value = Law> {
     prop_oneof![fixed(periods(), false), fixed(periods(), true)]
 }
 
+fn is_by_first_use(rule: &Rule) -> bool {
+    matches!(rule, Rule::Window(window) if matches!(window.align(), Align::FirstUse(_)))
+}
+
 fn period(rule: &Rule) -> Span {
     match rule {
         Rule::Window(window) => match window.align() {
@@ -168,12 +172,15 @@ proptest! {
     }
 
     /// A window may be used up on either side of its end, and each version may have
-    /// ends of its own; there are no others, however often it is carried over.
+    /// ends of its own; one by first use also ends a period after an epoch window
+    /// began. There are no others, however often it is carried over.
     #[test]
     fn windows_asked_in_turn_end_no_more_often_than_each_alone(
         versions in versions(any_window()), origin in origins(), scheduled_steps in scheduled_steps(),
     ) {
-        let windows = versions.len() as u128 + 1;
+        let by_first_use = versions.iter().filter(|law| is_by_first_use(&law.rule)).count();
+        let mixed = by_first_use * (versions.len() - by_first_use);
+        let windows = (versions.len() + mixed + 1) as u128;
         let (capacity, window) = (windows * largest(&versions), shortest(&versions, period));
         for (_, granted) in runs(&admitted(&versions, origin, &scheduled_steps)).filter(|run| run.0 < window) {
             prop_assert!(granted <= capacity);
@@ -358,6 +365,29 @@ fn a_first_use_window_ends_however_often_it_is_carried_over() {
     assert!(three.quote(&state, 1, &at(3_000_000)).admitted());
     two.adopt(&mut state, &three, &at(1_995_000));
     assert!(two.quote(&state, 1, &at(2_000_000)).admitted());
+}
+
+/// A long window of the epoch here, a short one by first use there, which admits
+/// nothing itself: the long one's count is there when it comes back.
+#[test]
+fn a_window_that_is_seen_by_first_use_between_two_takes_is_not_empty_again() {
+    let seconds = Span::from_secs;
+    let epoch = Rule::Window(Window::new(5, Align::Epoch(seconds(3_600))).unwrap());
+    let first_use = Rule::Window(Window::new(5, Align::FirstUse(seconds(60))).unwrap());
+    let (mut state, mut admitted) = (State::Fresh, 0);
+    for second in 1_800..1_830 {
+        let now = at(second * 1_000_000);
+        while epoch.quote(&state, 1, &now).admitted() {
+            epoch.charge(&mut state, 1, &now, None);
+            admitted += 1;
+        }
+        first_use.adopt(&mut state, &epoch, &now);
+        assert!(!first_use.quote(&state, 1, &now).admitted());
+        epoch.adopt(&mut state, &first_use, &now);
+    }
+    assert_eq!(admitted, 5);
+    first_use.adopt(&mut state, &epoch, &at(1_830_000_000));
+    assert!(first_use.quote(&state, 5, &at(1_890_000_000)).admitted());
 }
 
 /// What a shorter window had let go of is nobody's to give back by a longer one.

@@ -168,8 +168,11 @@ impl Window {
 
     /// Carries `state`, written by `old`, over to this rule: what is counted stays
     /// counted until the window ends that this rule sees; no later than by `old`,
-    /// if this rule's windows are no longer. The window's beginning stays, so that
-    /// it ends however often it is carried to and fro.
+    /// if this rule's windows are no longer, or if the beginning is not in the one
+    /// that this rule sees now. The beginning stays, so that the window ends however
+    /// often it is carried to and fro. One that would have ended already, by first
+    /// use at its beginning, ends a period from now at the latest: what is counted may
+    /// have been used just now.
     pub fn adopt(&self, state: &mut State, old: &Self, time: &DecisionTime) {
         if old.current(state, time).is_none() {
             *state = State::default();
@@ -186,14 +189,14 @@ impl Window {
         }
         let was = old.period().unwrap_or(state.end.since(state.start));
         let is_longer = self.period().unwrap_or(end.since(start)) > was;
-        let end = match self.align {
-            Align::FirstUse(period) => state.start + period,
-            Align::Epoch(_) | Align::Calendar => end,
+        let (holds_start, end) = match self.align {
+            Align::FirstUse(period) if state.start + period > time.now => {
+                (true, state.start + period)
+            }
+            _ => (start <= state.start, end),
         };
-        state.end = if is_longer { end } else { end.min(state.end) };
-        if state.end <= time.now {
-            *state = State::default();
-        }
+        let is_later = is_longer && holds_start;
+        state.end = if is_later { end } else { end.min(state.end) };
     }
 
     /// How long a window is, unless a calendar says it.

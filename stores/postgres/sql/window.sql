@@ -84,6 +84,7 @@ DECLARE
   v_bounds numeric[];
   v_was numeric;
   v_is numeric;
+  v_holds_start boolean;
 BEGIN
   IF p_now >= c[2] THEN RETURN NULL; END IF;
   IF r.align = p_old.align AND r.period IS NOT DISTINCT FROM p_old.period
@@ -95,8 +96,15 @@ BEGIN
   IF v_bounds[2] <= p_now THEN RETURN c; END IF;
   v_was := CASE p_old.align WHEN 2 THEN c[2] - c[1] ELSE p_old.period END;
   v_is := CASE r.align WHEN 2 THEN v_bounds[2] - v_bounds[1] ELSE r.period END;
-  IF r.align = 1 THEN v_bounds[2] := tidegate.later(c[1], r.period); END IF;
-  IF v_is > v_was THEN c[2] := v_bounds[2]; ELSE c[2] := least(v_bounds[2], c[2]); END IF;
-  IF c[2] <= p_now THEN RETURN NULL; END IF;
+  v_holds_start := v_bounds[1] <= c[1];
+  IF r.align = 1 AND tidegate.later(c[1], r.period) > p_now THEN
+    v_holds_start := true;
+    v_bounds[2] := tidegate.later(c[1], r.period);
+  END IF;
+  IF v_is > v_was AND v_holds_start THEN
+    c[2] := v_bounds[2];
+  ELSE
+    c[2] := least(v_bounds[2], c[2]);
+  END IF;
   RETURN c;
 END $$;

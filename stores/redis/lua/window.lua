@@ -84,9 +84,11 @@ function window.adopt(rule, cell, old, now, calendar)
   if ends <= now then return cell end
   local was = period_of(old) or cell[3] - cell[2]
   local is_longer = (period_of(rule) or ends - starts) > was
-  if rule.align == 1 then ends = later(cell[2], rule.period) end
-  cell[3] = is_longer and ends or min(ends, cell[3])
-  if cell[3] <= now then return FRESH end
+  local holds_start = starts <= cell[2]
+  if rule.align == 1 and later(cell[2], rule.period) > now then
+    holds_start, ends = true, later(cell[2], rule.period)
+  end
+  cell[3] = is_longer and holds_start and ends or min(ends, cell[3])
   return cell
 end
 
