@@ -65,6 +65,13 @@ pub enum FailureMode {
 }
 
 impl FailureMode {
+    /// What files call each of them.
+    pub const NAMES: [&str; 3] = [
+        Self::Deny.name(),
+        Self::Admit.name(),
+        Self::Share(100).name(),
+    ];
+
     /// What files call it.
     #[must_use]
     pub const fn name(self) -> &'static str {

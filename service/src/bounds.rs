@@ -10,16 +10,19 @@ use super::error::ServiceError;
 use super::field::Field;
 
 /// The longest cool-down, in milliseconds: 400 days, as the longest period.
-const LONGEST_COOL_DOWN: u64 = 400 * 86_400 * 1_000;
+pub const LONGEST_COOL_DOWN: u64 = 400 * 86_400 * 1_000;
 
 /// How many items a page has if nothing is said.
-const USUAL_PAGE: u64 = 100;
+pub const USUAL_PAGE: u64 = 100;
 
 /// How many keys are counted as refused most often.
-const MOST_DENIED: u64 = 256;
+pub const MOST_DENIED: u64 = 256;
 
 /// The most checks in one batch.
-const MOST_CHECKS: u64 = 1_000;
+pub const MOST_CHECKS: u64 = 1_000;
+
+/// The most limits of one override.
+pub const MOST_LIMITS: usize = 256;
 
 /// How many seconds earlier a request counts as having come.
 ///

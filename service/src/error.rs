@@ -144,6 +144,21 @@ pub enum Kind {
     Unavailable,
 }
 
+impl Kind {
+    /// Every one.
+    pub const ALL: [Self; 9] = [
+        Self::Unauthenticated,
+        Self::Forbidden,
+        Self::NotFound,
+        Self::Invalid,
+        Self::Never,
+        Self::Ended,
+        Self::Busy,
+        Self::Full,
+        Self::Unavailable,
+    ];
+}
+
 impl From<ErrorKind> for Kind {
     fn from(kind: ErrorKind) -> Self {
         match kind {

@@ -16,6 +16,15 @@ pub enum Sort {
 }
 
 impl Sort {
+    /// Every one.
+    pub const ALL: [Self; 5] = [
+        Self::Added,
+        Self::Removed,
+        Self::Raised,
+        Self::Lowered,
+        Self::Changed,
+    ];
+
     /// A word for it that never changes: for programs.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -18,6 +18,7 @@
 //! | `cargo xtask deny` | licences, advisories, who may depend on what |
 //! | `cargo xtask package` | what would be published, packed, installed and run |
 //! | `cargo xtask book` | the pages of `docs/` as a book |
+//! | `cargo xtask openapi` | the document of the HTTP API, written anew |
 //! | `cargo xtask house` | the crates, their sizes, and which files import each other |
 //! | `cargo xtask ways` | how many functions, files and ways a decision has, at any commit |
 
@@ -35,6 +36,7 @@ mod house;
 mod layers;
 mod manifest;
 mod needs;
+mod openapi;
 mod package;
 mod plan;
 mod postgres;
@@ -74,6 +76,7 @@ cargo xtask deny [--offline]                            licences, advisories, wh
                                                         what, by cargo-deny; --offline: no advisories
 cargo xtask package                                     what would be published, installed and run
 cargo xtask book                                        docs/ as a book, by mdbook
+cargo xtask openapi                                     protocols/http/openapi.json, written anew
 cargo xtask house [CRATE]... [--why] [--check] [--svg FILE]
                                                         the crates, and files that import each other
 cargo xtask ways [--at COMMIT]... [--names]             the ways of a decision, counted; see --help
@@ -143,6 +146,7 @@ fn main() -> ExitCode {
         "deny" => deny::run(&rest),
         "package" => package::run(&rest),
         "book" => book::run(&rest),
+        "openapi" => openapi::run(&rest),
         command => Err(unknown(command)),
     };
     match outcome {

@@ -4,6 +4,7 @@
 use axum::http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
 use serde::Serialize;
 use tidegate::Error;
 use tidegate::StoreError;
@@ -20,37 +21,75 @@ const REDUCED_CAPACITY: &str =
     "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";
 /// The longest detail about a request that cannot be read, in bytes.
 const LONGEST_DETAIL: usize = 1_024;
+const METHOD_NOT_ALLOWED: &str = "method_not_allowed";
+const UNSUPPORTED_MEDIA_TYPE: &str = "unsupported_media_type";
+const TOO_LARGE: &str = "too_large";
+const TIMEOUT: &str = "timeout";
+const NOT_READY: &str = "not_ready";
 /// Nothing more than its status says.
 const PLAIN: &str = "about:blank";
 
 pub(crate) const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
-/// Why there is no answer.
-#[derive(Clone, Serialize, Debug)]
+/// Why there is no answer (RFC 9457).
+#[derive(Clone, Serialize, JsonSchema, Debug)]
+#[schemars(example = Self::invalid(
+    "`amounts.tpm`: -1 is negative: an amount is a whole number from 0 to 9007199254740991 \
+     at line 1 column 40"
+))]
 pub(crate) struct Problem {
+    /// What kind of problem it is; `about:blank` says no more than the status.
     #[serde(rename = "type")]
+    #[schemars(extend("format" = "uri-reference"))]
     kind: &'static str,
+    /// The kind in words.
     title: &'static str,
+    /// The status of the response.
     #[serde(serialize_with = "number")]
+    #[schemars(with = "u16", range(min = 400, max = 599))]
     status: StatusCode,
+    /// What is wrong, for people.
     detail: String,
+    /// What is wrong, for programs: these words never change.
+    #[schemars(extend("enum" = codes()))]
     code: &'static str,
-    /// What is wrong with a file, place by place, or with limits, one by one.
+    /// What is wrong with a file of policies, place by place, or with the limits of an override,
+    /// one by one. Missing elsewhere.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     faults: Vec<Fault>,
 }
 
 /// One thing that is wrong with a file, or with a limit that was given.
-#[derive(Clone, Serialize, Debug)]
+#[derive(Clone, Serialize, JsonSchema, Debug)]
+#[schemars(inline)]
 struct Fault {
+    /// The line.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     line: Option<usize>,
+    /// The column, in characters.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     column: Option<usize>,
+    /// The limit, where an override was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     limit: Option<String>,
+    /// What is wrong.
     message: String,
+    /// What to write instead.
     help: String,
+}
+
+/// Every code of a problem: the service's, and those of HTTP alone.
+fn codes() -> Vec<&'static str> {
+    let own = [
+        METHOD_NOT_ALLOWED,
+        UNSUPPORTED_MEDIA_TYPE,
+        TOO_LARGE,
+        TIMEOUT,
+        NOT_READY,
+    ];
+    Kind::ALL.map(Kind::code).into_iter().chain(own).collect()
 }
 
 impl Problem {
@@ -129,7 +168,7 @@ impl Problem {
         let detail = format!(
             "this path does not take {method}; the header `Allow` of this answer names what it takes"
         );
-        Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, METHOD_NOT_ALLOWED, detail)
     }
 
     /// The body is not said to be JSON.
@@ -137,7 +176,7 @@ impl Problem {
         let detail = "send the body as `Content-Type: application/json`";
         Self::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "unsupported_media_type",
+            UNSUPPORTED_MEDIA_TYPE,
             detail,
         )
     }
@@ -153,12 +192,12 @@ impl Problem {
     /// The body is longer than `most` bytes.
     pub(crate) fn too_large(most: usize) -> Self {
         let detail = format!("the body has more than {most} bytes");
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, TOO_LARGE, detail)
     }
 
     /// The body does not come.
     pub(crate) fn too_slow() -> Self {
-        Self::new(StatusCode::REQUEST_TIMEOUT, "timeout", Late.to_string())
+        Self::new(StatusCode::REQUEST_TIMEOUT, TIMEOUT, Late.to_string())
     }
 
     /// Too much at once.
@@ -169,7 +208,7 @@ impl Problem {
     /// Not to be sent requests now.
     pub(crate) fn not_ready() -> Self {
         let detail = "the server is starting or stopping";
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", detail)
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, NOT_READY, detail)
     }
 
     /// More than the limit grants when it is full.

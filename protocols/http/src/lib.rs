@@ -22,13 +22,14 @@
 //! | `listen` | connections, and how they end |
 //! | [`Settings`], [`Ready`] | bounds, and what the caller brings |
 //! | `app`, `router` | what every handler shares; which path is which verb |
+//! | `openapi` | the document that describes all of it, made from the handlers and types |
 //! | `verbs` | one handler for each path |
 //! | `parse` | who asks, and what |
 //! | `render` | what is said back |
 //! | `error` | what is said instead: RFC 9457 |
 //!
-//! The document that describes all of it is `openapi.json`, kept by hand beside
-//! this crate's manifest and served; the tests hold it against the router.
+//! The document is served, and stands as `openapi.json` beside this crate's manifest:
+//! `cargo xtask openapi` writes it.
 //!
 //! Deliberately absent: deciding (the engine's), stores, TLS (the listener's)
 //! and a recorder of metrics (the caller's).
@@ -37,6 +38,7 @@
 mod app;
 mod error;
 mod listen;
+mod openapi;
 mod parse;
 mod render;
 mod router;

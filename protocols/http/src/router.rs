@@ -1,57 +1,352 @@
-//! Which path is which verb.
+//! Which path is which verb, and what the document says of it.
+
+use std::sync::LazyLock;
 
 use axum::Router;
 use axum::http::Method;
-use axum::routing::{delete, get, post, put};
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
 
 use crate::app::App;
 use crate::error::Problem;
+use crate::openapi::document::document;
+use crate::openapi::operation::{Operation, delete, get, post, put};
+use crate::render::answer::{Admission, Answer, Many, Peeked};
+use crate::render::ended::{Ended, Renewed};
+use crate::render::forecast::ForecastBody;
+use crate::render::listing::{Denied, Keys, Leases};
+use crate::render::overrides::{Overrides, Shown as Override};
+use crate::render::policies::{Applied, Policies, Shown as Policy};
 use crate::verbs::{decide, forward, listing, operate, overrides, policies};
+
+/// What every listing says of its pages.
+const PAGES: &str = "\
+A listing takes no lock for long: it comes in pages, and between two of them everything may \
+change. What is there from its first page to its last is in exactly one of them (a lease that \
+is renewed meanwhile: in at least one). A page may have fewer items than `limit`, or none, and \
+not be the last: go on until `cursor` is null.";
 
 /// Everything that the server answers.
 ///
 /// Whatever is wrong with a request is said as `application/problem+json`, the
 /// wrong path and the wrong method included.
 pub(crate) fn router(app: App) -> Router {
-    Router::new()
-        .merge(verbs())
-        .merge(operation())
+    let router = operations().fold(Router::new(), |router, operation| {
+        router.route(operation.path, operation.handler)
+    });
+    router
         .fallback(async || Problem::no_such_path())
         .method_not_allowed_fallback(async |method: Method| Problem::no_such_method(&method))
         .with_state(app)
 }
 
-fn verbs() -> Router<App> {
-    Router::new()
-        .route("/v1/check", post(decide::check))
-        .route("/v1/check-many", post(decide::check_many))
-        .route("/v1/acquire", post(decide::acquire))
-        .route("/v1/settle", post(decide::settle))
-        .route("/v1/release", post(decide::release))
-        .route("/v1/cancel", post(decide::cancel))
-        .route("/v1/renew", post(decide::renew))
-        .route("/v1/adjust", post(decide::adjust))
-        .route("/v1/debit", post(decide::debit))
-        .route("/v1/peek", post(decide::peek))
-        .route("/v1/forecast", post(decide::forecast))
-        .route("/v1/reset", post(decide::reset))
-        .route("/v1/auth", get(forward::auth))
-        .route("/v1/keys", get(listing::keys))
-        .route("/v1/leases", get(listing::leases))
-        .route("/v1/leases/revoke", post(decide::revoke))
-        .route("/v1/denied", get(listing::denied))
-        .route("/v1/overrides", get(overrides::all))
-        .route("/v1/overrides", put(overrides::set))
-        .route("/v1/overrides", delete(overrides::remove))
-        .route("/v1/policies", get(policies::all))
-        .route("/v1/policies", put(policies::apply))
-        .route("/v1/policies/{name}", get(policies::one))
+async fn openapi() -> Response {
+    static DOCUMENT: LazyLock<String> =
+        LazyLock::new(|| document(&operations().collect::<Vec<_>>()));
+    ([(CONTENT_TYPE, "application/json")], DOCUMENT.as_str()).into_response()
 }
 
-fn operation() -> Router<App> {
-    Router::new()
-        .route("/openapi.json", get(operate::openapi))
-        .route("/healthz", get(operate::health))
-        .route("/readyz", get(operate::ready))
-        .route("/metrics", get(operate::metrics))
+fn operations() -> impl Iterator<Item = Operation> {
+    let requests = decisions().into_iter().chain(leases()).chain(keys());
+    let proxies = std::iter::once(for_proxies());
+    let listed = listings().into_iter().chain(of_overrides());
+    let listed = listed.chain(of_policies());
+    requests.chain(proxies).chain(listed).chain(operation())
+}
+
+fn decisions() -> [Operation; 2] {
+    [
+        post("/v1/check", decide::check)
+            .named("check", "decide")
+            .summary("Take what is requested, if it fits")
+            .about(
+                "Takes amounts that are not held: all limits admit and are charged, or nothing \
+                 changes. Concurrency needs a lease: `/v1/acquire`.",
+            )
+            .scope("`decide`")
+            .answers::<Answer<'_>>("Admitted.")
+            .or(&[403, 404, 422, 429]),
+        post("/v1/check-many", decide::check_many)
+            .named("checkMany", "decide")
+            .summary("Several checks at once")
+            .about(
+                "Each check is decided by itself, in order; each has its answer or its problem. \
+                 The response is 200 whatever they are.",
+            )
+            .scope("`decide`")
+            .answers::<Many<'_>>("The answers, in order.")
+            .or(&[403, 404]),
+    ]
+}
+
+fn leases() -> [Operation; 6] {
+    [
+        post("/v1/acquire", decide::acquire)
+            .named("acquire", "lease")
+            .summary("Take a lease")
+            .about(
+                "As a check, but what was taken is held by a lease until it is settled, released \
+                 or expired. With `wait_ms` it waits for its turn. If the client disconnects \
+                 meanwhile, its place is given back; a lease that could not be delivered is \
+                 cancelled, unless the request had an idempotency key.",
+            )
+            .scope("`decide`")
+            .answers::<Admission<'_>>("Granted.")
+            .or(&[403, 404, 422, 429]),
+        post("/v1/settle", decide::settle)
+            .named("settle", "lease")
+            .summary("Report what was really used")
+            .about(
+                "Ends the lease: slots come back, the rest is refunded, an excess becomes debt. \
+                 A retry gets the first answer.",
+            )
+            .scope("`decide`")
+            .answers::<Ended<'_>>("Settled.")
+            .or(&[403, 404]),
+        post("/v1/release", decide::release)
+            .named("release", "lease")
+            .summary("Give back what is held")
+            .about(
+                "Ends the lease: slots come back; rate amounts were used as taken. A retry gets \
+                 the first answer.",
+            )
+            .scope("`decide`")
+            .answers::<Ended<'_>>("Released.")
+            .or(&[403, 404]),
+        post("/v1/cancel", decide::cancel)
+            .named("cancel", "lease")
+            .summary("Give everything back")
+            .about(
+                "Ends the lease as if the work had never started. A retry gets the first answer.",
+            )
+            .scope("`decide`")
+            .answers::<Ended<'_>>("Cancelled.")
+            .or(&[403, 404]),
+        post("/v1/renew", decide::renew)
+            .named("renew", "lease")
+            .summary("Let a lease last longer")
+            .about("Moves the lease's expiry.")
+            .scope("`decide`")
+            .answers::<Renewed>("Renewed.")
+            .or(&[403, 404, 409]),
+        post("/v1/adjust", decide::adjust)
+            .named("adjust", "lease")
+            .summary("Change how much a lease has taken")
+            .about(
+                "`amounts` says how much the lease is to have taken in all: more is charged now, \
+                 if all of it fits; less is given back where it was charged, the latest first. \
+                 What is not named stays as it is. A refusal changes nothing, and the request \
+                 does not wait. The same again changes nothing more, so a request whose answer \
+                 was lost is sent again.",
+            )
+            .about(
+                "With `overdraw`, more is charged even where it does not fit, and becomes debt: \
+                 it was used already. Concurrency has no debt: its slots must fit.",
+            )
+            .scope("`decide`")
+            .answers::<Answer<'_>>("Adjusted; where every limit stands now.")
+            .or(&[403, 404, 409, 422, 429]),
+    ]
+}
+
+fn keys() -> [Operation; 4] {
+    [
+        post("/v1/debit", decide::debit)
+            .named("debit", "decide")
+            .summary("Charge what was used already")
+            .about(
+                "Charges whether it fits or not; what does not fit becomes debt. Calls are \
+                 charged only if `amounts` names them, and concurrency cannot be. The answer \
+                 says whether any more may start.",
+            )
+            .scope("`decide`")
+            .answers::<Answer<'_>>("Charged.")
+            .or(&[403, 404, 422]),
+        post("/v1/peek", decide::peek)
+            .named("peek", "observe")
+            .summary("What a check would answer now")
+            .about(
+                "Changes nothing. A check that would be refused is an answer here, with status \
+                 200.",
+            )
+            .scope("`observe`")
+            .answers::<Peeked<'_>>("What would be answered.")
+            .or(&[403, 404, 422]),
+        post("/v1/forecast", decide::forecast)
+            .named("forecast", "observe")
+            .summary("How many such requests fit, and when")
+            .about("Changes nothing.")
+            .scope("`observe`")
+            .answers::<ForecastBody<'_>>("The forecast.")
+            .or(&[403, 404, 422]),
+        post("/v1/reset", decide::reset)
+            .named("reset", "administer")
+            .summary("Forget a key")
+            .about("As if the key had never been seen. Leases stay, and so do its ancestors.")
+            .scope("`administer`")
+            .done(204, "Forgotten.")
+            .or(&[403, 404]),
+    ]
+}
+
+fn for_proxies() -> Operation {
+    get("/v1/auth", forward::auth)
+        .named("auth", "decide")
+        .summary("Decide for a proxy")
+        .about(
+            "For nginx's `auth_request`, and the forward auth of Caddy and Traefik. The request \
+             stands in the query, or else in the headers `X-Tidegate-Policy`, `X-Tidegate-Key` \
+             and `X-Tidegate-Cost`; never partly in both, so that a client cannot complete what \
+             the proxy says.",
+        )
+        .scope("`decide`")
+        .done(200, "Pass it on.")
+        .with_limits()
+        .or_else("403", "The token may not; or refused, with `denied=403`.")
+        .or_else("4XX", "Refused, with the status that `denied` says.")
+        .or(&[404, 422, 429])
+}
+
+fn listings() -> [Operation; 4] {
+    [
+        get("/v1/keys", listing::keys)
+            .named("keys", "observe")
+            .summary("The keys that are in use")
+            .about("Keys (and their ancestors) that have used something, with where each stands.")
+            .about(PAGES)
+            .scope("`observe`")
+            .answers::<Keys<'_>>("A page of keys.")
+            .or(&[403, 404]),
+        get("/v1/leases", listing::leases)
+            .named("leases", "observe")
+            .summary("The leases that are held")
+            .about(
+                "A lease's id is a secret of its holder; what is shown is a handle, by which it \
+                 can be revoked.",
+            )
+            .about(PAGES)
+            .scope("`observe`")
+            .answers::<Leases<'_>>("A page of leases.")
+            .or(&[403, 404]),
+        post("/v1/leases/revoke", decide::revoke)
+            .named("revoke", "administer")
+            .summary("End the lease of a handle")
+            .about(
+                "As its holder's release would: what it held comes back, what it took was used. \
+                 Its holder's next renewal is refused (409).",
+            )
+            .scope("`administer`")
+            .answers::<Ended<'_>>("It has ended.")
+            .or(&[403, 404]),
+        get("/v1/denied", listing::denied)
+            .named("denied", "observe")
+            .summary("The keys refused most often")
+            .about(
+                "Counted since the start in a sketch of 256 keys: a key that is refused more \
+                 often than every 256th time is in it. Without `policy`, of all that the token \
+                 may observe.",
+            )
+            .scope("`observe`")
+            .answers::<Denied<'_>>("The keys refused most often, the most frequent first.")
+            .or(&[403, 404]),
+    ]
+}
+
+fn of_overrides() -> [Operation; 3] {
+    [
+        get("/v1/overrides", overrides::all)
+            .named("overrides", "observe")
+            .summary("The overrides that are set")
+            .about(
+                "Those that the caller may observe: a token for some policies sees those of \
+                 these policies alone.",
+            )
+            .scope("`observe`")
+            .answers::<Overrides<'_>>("A page of overrides.")
+            .or(&[403]),
+        put("/v1/overrides", overrides::set)
+            .named("set_override", "administer")
+            .summary("Set an override")
+            .about(
+                "The limits hold in place of the policies' own of the same names, and of an \
+                 override set for the same policy and key before; from the next decision on. \
+                 Kept by the store: a restart does not lose it. The most specific one holds: for \
+                 a key in a policy, for a key, for a policy, for all.",
+            )
+            .about(
+                "A limit keeps how it counts (its kind, calendar, level); an override says how \
+                 much. No key is reset: what was used stays used.",
+            )
+            .scope("`administer` for the policy; for all policies if none is named")
+            .answers::<Override<'_>>("It is set.")
+            .or(&[403, 404]),
+        delete("/v1/overrides", overrides::remove)
+            .named("remove_override", "administer")
+            .summary("Remove an override")
+            .about(
+                "The one of exactly this policy and key: without `policy`, the one for every \
+                 policy; without a key, the one for every key. What is less specific holds \
+                 again, from the next decision on. The policy may be gone.",
+            )
+            .scope("`administer` for the policy; for all policies if none is named")
+            .done(204, "It is removed.")
+            .or(&[403, 404]),
+    ]
+}
+
+fn of_policies() -> [Operation; 3] {
+    [
+        get("/v1/policies", policies::all)
+            .named("policies", "observe")
+            .summary("The policies")
+            .about("Those that the caller may observe.")
+            .scope("`observe`")
+            .answers::<Policies<'_>>("The policies."),
+        put("/v1/policies", policies::apply)
+            .named("apply", "administer")
+            .summary("Go over to other policies")
+            .about(
+                "Wholly or not at all, from the next decision on; no key is reset. They stay \
+                 over restarts until the policies of the server's own file change. Only where \
+                 the server was started with `--applied FILE` or `--applied store`.",
+            )
+            .scope("`administer`, for all policies")
+            .answers::<Applied<'_>>("What was changed.")
+            .or(&[403, 404]),
+        get("/v1/policies/{name}", policies::one)
+            .named("policy", "observe")
+            .summary("One policy")
+            .scope("`observe`")
+            .answers::<Policy<'_>>("The policy.")
+            .or(&[403, 404]),
+    ]
+}
+
+fn operation() -> [Operation; 4] {
+    [
+        get("/openapi.json", openapi)
+            .named("openapi", "operate")
+            .summary("This document")
+            .for_everyone()
+            .answers::<serde_json::Map<String, serde_json::Value>>("The document."),
+        get("/healthz", operate::health)
+            .named("health", "operate")
+            .summary("Whether it runs")
+            .about("Also while the server is full.")
+            .for_everyone()
+            .answers::<operate::Status>("It runs."),
+        get("/readyz", operate::ready)
+            .named("ready", "operate")
+            .summary("Whether to send requests here")
+            .for_everyone()
+            .answers::<operate::Status>("Yes.")
+            .or(&[503]),
+        get("/metrics", operate::metrics)
+            .named("metrics", "operate")
+            .summary("What was measured")
+            .about("As Prometheus reads it.")
+            .scope("`observe`, for all policies")
+            .answers_text("The metrics.")
+            .or(&[403, 404]),
+    ]
 }

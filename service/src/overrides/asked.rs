@@ -14,14 +14,12 @@ use super::settings::{GivenLimit, LimitFault, Setting, read_limits};
 use super::stored::Placed;
 use super::verbs::check;
 use crate::access::Caller;
+use crate::bounds::MOST_LIMITS;
 use crate::error::{ServiceError, cut};
 use crate::served::Served;
 use crate::service::Service;
 use tidegate::{Error, Key, Limit, LimitError, Unit};
 use tidegate_policy::Scope;
-
-/// The most limits of one override.
-const MOST_LIMITS: usize = 256;
 
 impl Service {
     /// As [`set_override`](Self::set_override), with limits as

@@ -15,13 +15,15 @@ use super::stored::Stored;
 use tidegate::Limit;
 use tidegate_policy::Policy;
 
-/// The levels, the most specific first.
-const ORDER: [Level; 4] = [
-    Level::EntityAndResource,
-    Level::Entity,
-    Level::Resource,
-    Level::System,
-];
+impl Level {
+    /// Every one, the most specific first.
+    pub const ALL: [Self; 4] = [
+        Self::EntityAndResource,
+        Self::Entity,
+        Self::Resource,
+        Self::System,
+    ];
+}
 
 /// The place of `level` that is about `entity` and `resource`.
 fn place(level: Level, entity: Option<&[u8]>, resource: &str) -> Option<Place> {
@@ -41,7 +43,7 @@ fn stored_for<'s>(
     entity: Option<&[u8]>,
     resource: &str,
 ) -> impl Iterator<Item = &'s Limit> {
-    let levels = ORDER.into_iter();
+    let levels = Level::ALL.into_iter();
     let levels = levels.filter(|level| (*level < Level::Resource) == entity.is_some());
     let found = levels.filter_map(move |level| stored.at(&place(level, entity, resource)?));
     found
@@ -86,7 +88,7 @@ pub(super) fn source(
     }
     let entity = path.prefix(about);
     let for_all = limits(stored, policy, slice::from_ref(limit));
-    ORDER.into_iter().find(|level| {
+    Level::ALL.into_iter().find(|level| {
         // What a key is given stands over what all keys have.
         let base = match level {
             Level::EntityAndResource | Level::Entity => &for_all[0],

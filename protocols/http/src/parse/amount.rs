@@ -8,6 +8,8 @@ use serde::{Serialize, Serializer};
 use tidegate::{MAX_AMOUNT, Unit};
 use tidegate_service::Number;
 
+use crate::openapi::schema::schema;
+
 /// What an amount must be, wherever it stands.
 const WHOLE: &str = "a whole number from 0 to 9007199254740991";
 
@@ -29,6 +31,27 @@ pub(crate) struct Amounts(Vec<(String, Amount)>);
 
 /// An amount of a limit with this unit, as it is answered.
 pub(crate) struct InUnit(pub(crate) Unit, pub(crate) u64);
+
+/// A decimal in quotes.
+pub(crate) const DECIMAL: &str = r"^[0-9]+(\.[0-9]{1,9})?$";
+
+schema!(Amount = {
+    "type": ["integer", "string"], "minimum": 0, "maximum": MAX_AMOUNT, "pattern": DECIMAL
+});
+schema!(InUnit = {
+    "type": ["integer", "string"], "minimum": 0, "maximum": MAX_AMOUNT, "pattern": DECIMAL
+});
+schema!(Amounts = {
+    "type": "object",
+    "additionalProperties": {
+        "type": ["integer", "string"],
+        "minimum": 0,
+        "maximum": MAX_AMOUNT,
+        "pattern": DECIMAL,
+        "description": "So much of that limit: a whole number, or, of a limit with a `unit`, a \
+            decimal in quotes, such as \"0.25\"."
+    }
+});
 
 impl Amount {
     pub(crate) fn number(&self) -> Number<'_> {

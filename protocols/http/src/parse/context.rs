@@ -1,6 +1,6 @@
 //! What a request brings beside its body: its caller, a permit, the style of its answer.
 
-use axum::extract::{FromRequestParts, Query};
+use axum::extract::{self, FromRequestParts};
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri};
@@ -94,10 +94,20 @@ pub(crate) fn style(app: &App, asked: Option<&str>) -> Result<Style, Problem> {
     }
 }
 
-/// What the query says.
-pub(crate) fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
-    let query = Query::try_from_uri(uri);
-    let Query(value) = query.map_err(|rejection| {
+/// What a query says, each member once.
+pub(crate) struct Query<T>(pub(crate) T);
+
+impl<T: DeserializeOwned> FromRequestParts<App> for Query<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
+        query(&parts.uri).map(Self)
+    }
+}
+
+fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
+    let query = extract::Query::try_from_uri(uri);
+    let extract::Query(value) = query.map_err(|rejection| {
         let why = rejection.source().map(ToString::to_string);
         let why = why.unwrap_or_else(|| rejection.body_text());
         Problem::invalid(format!("the query cannot be read: {why}"))

@@ -3,9 +3,11 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::de::{self, Deserialize, Deserializer};
+use serde_json::{Value, json};
 use tidegate::Key;
 
 use crate::error::Problem;
+use crate::openapi::schema::schema;
 
 /// Bytes that are written in Base64 (the standard alphabet, padded).
 pub(crate) struct Base64(Vec<u8>);
@@ -18,6 +20,28 @@ impl<'de> Deserialize<'de> for Base64 {
             .map(Self)
             .map_err(|error| de::Error::custom(format_args!("this is not padded Base64: {error}")))
     }
+}
+
+/// The longest key, in bytes: as [`Key::check`] has it.
+const MAX_KEY_BYTES: usize = 4_096;
+
+/// A key that is text, for the document.
+pub(crate) struct Text;
+
+schema!(Text = {
+    "type": "string", "minLength": 1, "maxLength": MAX_KEY_BYTES, "examples": ["acme/alice"]
+});
+schema!(Base64 = {
+    "type": "string",
+    "contentEncoding": "base64",
+    "pattern": "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
+    "minLength": 4,
+    "examples": ["YWNtZS9hbGljZQ=="]
+});
+
+/// That a request names a key in one of the two ways.
+pub(crate) fn one_of() -> Value {
+    json!([{"required": ["key"]}, {"required": ["key_base64"]}])
 }
 
 /// The key that a request names, in whichever of the two ways.

@@ -4,13 +4,95 @@
 //! A name that comes twice comes twice here, too: the service says so, with all
 //! else that is wrong.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::json;
+use tidegate::MAX_AMOUNT;
+use tidegate_service::bounds::MOST_LIMITS;
 use tidegate_service::{GivenLimit, Setting};
 
+use crate::parse::amount::DECIMAL;
+
 /// Limits, each under its name with its fields, as they were written.
-pub(crate) struct OverrideLimits(pub(crate) Vec<GivenLimit>);
+#[derive(JsonSchema)]
+#[schemars(inline, extend("minProperties" = 1, "maxProperties" = MOST_LIMITS))]
+pub(crate) struct OverrideLimits(
+    #[schemars(with = "BTreeMap<String, OverrideLimit>")] pub(crate) Vec<GivenLimit>,
+);
+
+/// One of them, for the document.
+pub(crate) struct OverrideLimit;
+
+impl JsonSchema for OverrideLimit {
+    fn schema_name() -> Cow<'static, str> {
+        "OverrideLimit".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let whole = |about| json!({"type": "integer", "minimum": 1, "maximum": MAX_AMOUNT, "description": about});
+        let amount = |about| {
+            let about = format!("{about} Of a limit with a `unit`, a decimal in quotes.");
+            json!({
+                "type": ["integer", "string"],
+                "minimum": 1,
+                "maximum": MAX_AMOUNT,
+                "pattern": DECIMAL,
+                "description": about,
+            })
+        };
+        json_schema!({
+            "type": "object",
+            "description": "What a limit becomes, as a policy's file writes it. Its word \
+                (`calls`, `rate`, `budget`, `concurrency`) is that of the policy's limit.",
+            "properties": {
+                "calls": whole("So many calls `per` time."),
+                "rate": amount("So much `per` time."),
+                "budget": amount("So much in each window of `per`."),
+                "concurrency": whole("So many held at once."),
+                "per": {
+                    "type": "string",
+                    "description": "A length of time, or a calendar's `day`, `week` or `month`, \
+                        as the policy has it.",
+                    "examples": ["1m"],
+                },
+                "zone": {
+                    "type": "string",
+                    "description": "The time zone of a calendar's `per`, as the policy has it.",
+                    "examples": ["Europe/Berlin"],
+                },
+                "burst": amount("The most at once, where it is not the amount itself."),
+                "ttl": {
+                    "type": "string",
+                    "description": "How long slots are held unless renewed.",
+                    "examples": ["30s"],
+                },
+                "algorithm": {
+                    "type": "string",
+                    "description": "As the policy has it; it may be left out.",
+                },
+                "sub_windows": whole("How finely a sliding window counts."),
+                "max_entries": whole("How many entries a sliding log keeps."),
+                "unit": {
+                    "type": "string",
+                    "pattern": r"^(1|0\.0{0,8}1)$",
+                    "description": "The limit's unit, as the policy has it; it may be left out.",
+                },
+            },
+            "oneOf": [
+                {"required": ["calls", "per"]},
+                {"required": ["rate", "per"]},
+                {"required": ["budget", "per"]},
+                {"required": ["concurrency"]},
+            ],
+            "additionalProperties": false,
+            "examples": [{"rate": 12000, "per": "1m", "burst": 18000}],
+        })
+    }
+}
 
 impl<'de> Deserialize<'de> for OverrideLimits {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -90,5 +172,37 @@ impl Visitor<'_> for OneSetting {
 
     fn visit_bool<E: de::Error>(self, flag: bool) -> Result<SettingBody, E> {
         Ok(SettingBody(Setting::Flag(flag)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_service::read_limits;
+
+    use super::*;
+
+    /// A setting that nobody knows is answered with those that there are.
+    #[test]
+    fn the_document_has_each_setting_of_an_override_and_no_other() {
+        let nonsense = ("nonsense".to_owned(), Setting::Integer(1));
+        let calls = ("calls".to_owned(), Setting::Integer(1));
+        let faults = read_limits(&[("rpm".to_owned(), vec![calls, nonsense])]).unwrap_err();
+        let fault = faults
+            .iter()
+            .find(|fault| fault.message.contains("nonsense"));
+        let mut known: Vec<_> = fault.unwrap().help.split('`').skip(1).step_by(2).collect();
+        let fixed = ["level", "on_failure", "postpaid", "shadow"];
+        known.retain(|name| !fixed.contains(name));
+        known.sort_unstable();
+        let schema = OverrideLimit::json_schema(&mut SchemaGenerator::default());
+        let mut said: Vec<_> = schema
+            .get("properties")
+            .unwrap()
+            .as_object()
+            .unwrap()
+            .keys()
+            .collect();
+        said.sort_unstable();
+        assert_eq!(said, known);
     }
 }

@@ -3,195 +3,298 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer};
-use tidegate::LeaseId;
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::json;
+use tidegate::{LeaseId, MAX_IDEMPOTENCY_KEY};
+use tidegate_service::bounds::{LONGEST_COOL_DOWN, MOST_CHECKS};
 use tidegate_service::{Call, LeaseHandle, OfLease, OverrideOf, Question, Report, Terms, Uses};
 
 use crate::error::Problem;
+use crate::openapi::schema::schema;
 use crate::parse::amount::{Amount, Amounts};
 use crate::parse::key::{self, Base64};
 use crate::parse::object::Object;
 use crate::parse::override_limits::OverrideLimits;
 
-/// Check.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct CheckRequest {
-    policy: String,
-    #[serde(default, deserialize_with = "present")]
-    key: Option<String>,
-    #[serde(default, deserialize_with = "present")]
-    key_base64: Option<Base64>,
-    #[serde(default, deserialize_with = "present")]
-    cost: Option<Amount>,
-    #[serde(default)]
-    amounts: Amounts,
+/// The longest a lease lasts, in milliseconds: 400 days.
+const LONGEST_TTL: u64 = LONGEST_COOL_DOWN;
+
+/// Requests about one key of one policy: what they have in common stands here once.
+macro_rules! keyed {
+    ($($(#[$about:meta])* $name:ident {$($fields:tt)*})*) => {$(
+        #[derive(Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        #[schemars(extend("oneOf" = key::one_of()))]
+        $(#[$about])*
+        pub(crate) struct $name {
+            /// The policy's name.
+            #[schemars(example = &"chat")]
+            policy: String,
+            /// Who or what is limited: at most 4,096 bytes. Where the policy has levels, `/`
+            /// separates them; a `/` of a segment's own is written `%2F`.
+            #[serde(default, deserialize_with = "present")]
+            #[schemars(with = "key::Text")]
+            key: Option<String>,
+            /// The key's bytes in padded Base64, where they are no text. Instead of `key`.
+            #[serde(default, deserialize_with = "present")]
+            key_base64: Option<Base64>,
+            $($fields)*
+        }
+
+        impl Keyed for $name {
+            fn policy(&self) -> &str {
+                &self.policy
+            }
+
+            fn key(&self) -> Result<&[u8], Problem> {
+                key::chosen(self.key.as_ref(), self.key_base64.as_ref())
+            }
+        }
+    )*};
 }
 
-/// Debit, peek, forecast: of a pool, about one member if it is named.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct MemberRequest {
-    policy: String,
-    #[serde(default, deserialize_with = "present")]
-    member: Option<String>,
-    #[serde(default, deserialize_with = "present")]
-    key: Option<String>,
-    #[serde(default, deserialize_with = "present")]
-    key_base64: Option<Base64>,
-    #[serde(default, deserialize_with = "present")]
-    cost: Option<Amount>,
-    #[serde(default)]
-    amounts: Amounts,
+keyed! {
+    /// What is requested.
+    #[schemars(example = json!({"policy": "chat", "key": "acme/alice", "amounts": {"tpm": 4000}}))]
+    CheckRequest {
+        /// So many units of every rate and budget that `amounts` does not name. Limits of calls
+        /// and concurrency are taken at 1 unless named. A rate or budget that is not named is
+        /// not charged once `amounts` names any limit; give `cost` to charge every one.
+        #[serde(default, deserialize_with = "present")]
+        cost: Option<Amount>,
+        /// Units by limit name. 0 leaves a limit out. A rate or budget that is not named is not
+        /// charged, unless `cost` is given, which charges every one of them.
+        #[serde(default)]
+        #[schemars(example = json!({"tpm": 4000}))]
+        amounts: Amounts,
+    }
+
+    /// What is requested, of a pool or of one of its members.
+    #[schemars(example = json!({"policy": "chat", "key": "acme/alice", "amounts": {"tpm": 4000}}))]
+    MemberRequest {
+        /// Of a pool: the member that is meant. A debit needs it; a peek or a forecast is about
+        /// all members without it.
+        #[serde(default, deserialize_with = "present")]
+        member: Option<String>,
+        /// So many units of every rate and budget that `amounts` does not name. Limits of calls
+        /// and concurrency are taken at 1 unless named. A rate or budget that is not named is
+        /// not charged once `amounts` names any limit; give `cost` to charge every one.
+        #[serde(default, deserialize_with = "present")]
+        cost: Option<Amount>,
+        /// Units by limit name. 0 leaves a limit out. A rate or budget that is not named is not
+        /// charged, unless `cost` is given, which charges every one of them.
+        #[serde(default)]
+        #[schemars(example = json!({"tpm": 4000}))]
+        amounts: Amounts,
+    }
+
+    /// What is requested, to be held until it is settled, released or expired.
+    #[schemars(example = json!({
+        "policy": "jobs", "key": "acme/alice", "wait_ms": 100, "ttl_ms": 60_000
+    }))]
+    AcquireRequest {
+        /// So many units of every rate and budget that `amounts` does not name. Limits of calls
+        /// and concurrency are taken at 1 unless named. A rate or budget that is not named is
+        /// not charged once `amounts` names any limit; give `cost` to charge every one.
+        #[serde(default, deserialize_with = "present")]
+        cost: Option<Amount>,
+        /// Units by limit name. 0 leaves a limit out. A rate or budget that is not named is not
+        /// charged, unless `cost` is given, which charges every one of them.
+        #[serde(default)]
+        #[schemars(example = json!({"tpm": 4000}))]
+        amounts: Amounts,
+        /// How long to wait for it, in milliseconds: first come, first served within a
+        /// priority. At most five minutes, or the server's `longest_wait`. What the rates
+        /// cannot admit in that time is refused at once.
+        #[serde(default)]
+        #[schemars(range(max = 300_000))]
+        wait_ms: u64,
+        /// Wait for `wait_ms` also where the rates cannot admit it in that time: a lease that is
+        /// settled for less than it took, or cancelled, may give back enough.
+        #[serde(default)]
+        wait_for_refunds: bool,
+        /// How long the lease lasts unless renewed, in milliseconds: 1 ms to 400 days.
+        #[serde(default, deserialize_with = "present")]
+        #[schemars(range(min = 1, max = LONGEST_TTL))]
+        ttl_ms: Option<u64>,
+        /// How urgent it is: each step counts as having come a second earlier.
+        #[serde(default)]
+        #[schemars(range(max = u8::MAX))]
+        priority: u64,
+        /// The same text (at most 255 bytes) for the same key again gives the same lease. Send
+        /// one to be able to repeat the request after a broken connection.
+        #[serde(default, deserialize_with = "present")]
+        #[schemars(length(min = 1, max = MAX_IDEMPOTENCY_KEY))]
+        idempotency_key: Option<String>,
+    }
+
+    /// Which lease is meant.
+    #[schemars(example = json!({
+        "policy": "jobs", "key": "acme/alice", "lease": Lease::EXAMPLE
+    }))]
+    EndRequest {
+        /// The lease's id, which only its holder knows.
+        lease: Lease,
+        /// How the work went. After `dropped` (the provider has refused), the member of a pool
+        /// that gave the lease is passed over for as long as its policy says, if it says so.
+        #[serde(default)]
+        outcome: Outcome,
+        /// The provider has refused: pass over the member of the pool that gave the lease for
+        /// so many milliseconds. Only for a pool.
+        #[serde(default, deserialize_with = "present")]
+        #[schemars(range(min = 1, max = LONGEST_COOL_DOWN))]
+        cool_down_ms: Option<u64>,
+    }
+
+    /// What was really used.
+    #[schemars(example = json!({
+        "policy": "chat", "key": "acme/alice", "lease": Lease::EXAMPLE, "used": {"tpm": 3120}
+    }))]
+    SettleRequest {
+        /// The lease's id, which only its holder knows.
+        lease: Lease,
+        /// Units of every rate and budget that `used` does not name.
+        #[serde(default, deserialize_with = "present")]
+        #[schemars(example = 3120)]
+        cost: Option<Amount>,
+        /// Units by limit name. Less than was taken is refunded, more becomes debt; what is not
+        /// named was used as `cost` says (rates and budgets), or as taken.
+        #[serde(default)]
+        #[schemars(example = json!({"tpm": 3120}))]
+        used: Amounts,
+        /// How the work went. After `dropped` (the provider has refused), the member of a pool
+        /// that gave the lease is passed over for as long as its policy says, if it says so.
+        #[serde(default)]
+        outcome: Outcome,
+        /// The provider has refused: pass over the member of the pool that gave the lease for
+        /// so many milliseconds. Only for a pool.
+        #[serde(default, deserialize_with = "present")]
+        #[schemars(range(min = 1, max = LONGEST_COOL_DOWN))]
+        cool_down_ms: Option<u64>,
+    }
+
+    /// Until when the lease is to last: `ttl_ms` from now.
+    #[schemars(example = json!({
+        "policy": "jobs", "key": "acme/alice", "lease": Lease::EXAMPLE, "ttl_ms": 60_000
+    }))]
+    RenewRequest {
+        /// The lease's id, which only its holder knows.
+        lease: Lease,
+        /// Milliseconds: 1 ms to 400 days.
+        #[schemars(range(min = 1, max = LONGEST_TTL))]
+        ttl_ms: u64,
+    }
+
+    /// How much a lease is to have taken.
+    #[schemars(
+        extend("anyOf" = [{"required": ["amounts"]}, {"required": ["cost"]}]),
+        example = json!({
+            "policy": "chat", "key": "acme/alice", "lease": Lease::EXAMPLE, "amounts": {"tpm": 6000}
+        })
+    )]
+    AdjustRequest {
+        /// The lease's id, which only its holder knows.
+        lease: Lease,
+        /// Units, in all, of every rate and budget that `amounts` does not name.
+        #[serde(default, deserialize_with = "present")]
+        #[schemars(example = 6000)]
+        cost: Option<Amount>,
+        /// Units by limit name, in all. What is not named becomes what `cost` says (rates and
+        /// budgets), or stays as it is; 0 gives all of it back.
+        #[serde(default)]
+        #[schemars(extend("minProperties" = 1), example = json!({"tpm": 6000}))]
+        amounts: Amounts,
+        /// It was used already: charge more even where it does not fit.
+        #[serde(default)]
+        overdraw: bool,
+    }
+
+    /// Which key to forget.
+    #[schemars(example = json!({"policy": "chat", "key": "acme/alice"}))]
+    ResetRequest {}
+
+    /// Which lease to end.
+    #[schemars(example = json!({
+        "policy": "chat", "key": "acme/alice", "handle": "0123456789abcdef"
+    }))]
+    RevokeRequest {
+        /// What a listing calls the lease.
+        #[schemars(regex(pattern = "^[0-9a-fA-F]{16}$"))]
+        handle: String,
+    }
 }
 
-/// Several checks, each by itself.
-#[derive(Deserialize)]
+/// Several checks, each decided by itself, in order; those of one policy at one instant (of a
+/// pool one after the other).
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(example = json!({"checks": [
+    {"policy": "chat", "key": "acme/alice", "cost": 100},
+    {"policy": "chat", "key": "acme/bob", "cost": 100}
+]}))]
 pub(crate) struct ManyRequest {
+    /// The checks (at most 1,000, unless the server was set up otherwise).
+    #[schemars(with = "Vec<CheckRequest>", length(min = 1, max = MOST_CHECKS))]
     pub(crate) checks: Vec<Object<CheckRequest>>,
 }
 
-/// Acquire.
-#[derive(Deserialize)]
+/// For whom, and what.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct AcquireRequest {
-    policy: String,
+#[schemars(
+    extend("not" = {"required": ["key", "key_base64"]}),
+    example = json!({
+        "policy": "chat", "key": "acme/alice",
+        "limits": {"tpm": {"rate": 12000, "per": "1m", "burst": 18000}}
+    })
+)]
+pub(crate) struct OverrideRequest {
+    /// The policy; every policy if it is missing.
     #[serde(default, deserialize_with = "present")]
+    #[schemars(length(min = 1), example = &"chat")]
+    policy: Option<String>,
+    /// The key; every key if it and `key_base64` are missing. Where policies have levels, `acme`
+    /// is the ancestor of `acme/alice`: limits of the first level are overridden by it.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "key::Text")]
     key: Option<String>,
+    /// The key's bytes in padded Base64, where they are no text. Instead of `key`.
     #[serde(default, deserialize_with = "present")]
     key_base64: Option<Base64>,
-    #[serde(default, deserialize_with = "present")]
-    cost: Option<Amount>,
-    #[serde(default)]
-    amounts: Amounts,
-    #[serde(default)]
-    pub(crate) wait_ms: u64,
-    #[serde(default)]
-    wait_for_refunds: bool,
-    #[serde(default, deserialize_with = "present")]
-    ttl_ms: Option<u64>,
-    #[serde(default)]
-    priority: u64,
-    #[serde(default, deserialize_with = "present")]
-    idempotency_key: Option<String>,
+    /// Limits by their names in the policies. Those that are not named stay as they are.
+    limits: OverrideLimits,
 }
 
-/// Release and cancel.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct EndRequest {
-    policy: String,
-    #[serde(default, deserialize_with = "present")]
-    key: Option<String>,
-    #[serde(default, deserialize_with = "present")]
-    key_base64: Option<Base64>,
-    #[serde(deserialize_with = "lease")]
-    lease: LeaseId,
-    #[serde(default)]
-    outcome: Outcome,
-    #[serde(default, deserialize_with = "present")]
-    cool_down_ms: Option<u64>,
+/// The id of a lease.
+#[derive(Clone, Copy)]
+pub(crate) struct Lease(LeaseId);
+
+impl Lease {
+    /// What the document's examples name.
+    pub(crate) const EXAMPLE: &str = "3f2a8c1d5e6b47098a1b2c3d4e5f6071";
 }
 
-/// Settle.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct SettleRequest {
-    policy: String,
-    #[serde(default, deserialize_with = "present")]
-    key: Option<String>,
-    #[serde(default, deserialize_with = "present")]
-    key_base64: Option<Base64>,
-    #[serde(deserialize_with = "lease")]
-    lease: LeaseId,
-    #[serde(default, deserialize_with = "present")]
-    cost: Option<Amount>,
-    #[serde(default)]
-    used: Amounts,
-    #[serde(default)]
-    outcome: Outcome,
-    #[serde(default, deserialize_with = "present")]
-    cool_down_ms: Option<u64>,
+impl<'de> Deserialize<'de> for Lease {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map(Self).map_err(serde::de::Error::custom)
+    }
 }
+
+schema!(Lease = {
+    "type": "string", "pattern": "^[0-9a-fA-F]{32}$", "examples": [Lease::EXAMPLE]
+});
 
 /// How the work went.
-#[derive(Clone, Copy, Deserialize, Default)]
+#[derive(Clone, Copy, Serialize, Deserialize, JsonSchema, Default)]
 #[serde(rename_all = "snake_case")]
+#[schemars(inline)]
 enum Outcome {
     #[default]
     Succeeded,
     Ignored,
     Dropped,
-}
-
-/// Renew.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct RenewRequest {
-    policy: String,
-    #[serde(default, deserialize_with = "present")]
-    key: Option<String>,
-    #[serde(default, deserialize_with = "present")]
-    key_base64: Option<Base64>,
-    #[serde(deserialize_with = "lease")]
-    lease: LeaseId,
-    ttl_ms: u64,
-}
-
-/// Adjust.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct AdjustRequest {
-    policy: String,
-    #[serde(default, deserialize_with = "present")]
-    key: Option<String>,
-    #[serde(default, deserialize_with = "present")]
-    key_base64: Option<Base64>,
-    #[serde(deserialize_with = "lease")]
-    lease: LeaseId,
-    #[serde(default, deserialize_with = "present")]
-    cost: Option<Amount>,
-    #[serde(default)]
-    amounts: Amounts,
-    #[serde(default)]
-    overdraw: bool,
-}
-
-/// Reset.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ResetRequest {
-    policy: String,
-    #[serde(default, deserialize_with = "present")]
-    key: Option<String>,
-    #[serde(default, deserialize_with = "present")]
-    key_base64: Option<Base64>,
-}
-
-/// Revoke.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct RevokeRequest {
-    policy: String,
-    #[serde(default, deserialize_with = "present")]
-    key: Option<String>,
-    #[serde(default, deserialize_with = "present")]
-    key_base64: Option<Base64>,
-    handle: String,
-}
-
-/// Set an override: for a key or every one, in a policy or in every one.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct OverrideRequest {
-    #[serde(default, deserialize_with = "present")]
-    policy: Option<String>,
-    #[serde(default, deserialize_with = "present")]
-    key: Option<String>,
-    #[serde(default, deserialize_with = "present")]
-    key_base64: Option<Base64>,
-    limits: OverrideLimits,
 }
 
 impl OverrideRequest {
@@ -219,32 +322,6 @@ pub(crate) trait Keyed {
     /// Whose limits are meant.
     fn key(&self) -> Result<&[u8], Problem>;
 }
-
-macro_rules! keyed {
-    ($($request:ty),*) => {$(
-        impl Keyed for $request {
-            fn policy(&self) -> &str {
-                &self.policy
-            }
-
-            fn key(&self) -> Result<&[u8], Problem> {
-                key::chosen(self.key.as_ref(), self.key_base64.as_ref())
-            }
-        }
-    )*};
-}
-
-keyed!(
-    CheckRequest,
-    MemberRequest,
-    AcquireRequest,
-    EndRequest,
-    SettleRequest,
-    RenewRequest,
-    AdjustRequest,
-    ResetRequest,
-    RevokeRequest
-);
 
 impl CheckRequest {
     pub(crate) fn question(&self) -> Result<Question<'_>, Problem> {
@@ -343,7 +420,7 @@ fn uses<'a>(cost: Option<&'a Amount>, amounts: &'a Amounts) -> Uses<'a> {
     }
 }
 
-fn of_lease(request: &impl Keyed, lease: LeaseId) -> Result<OfLease<'_>, Problem> {
+fn of_lease(request: &impl Keyed, Lease(lease): Lease) -> Result<OfLease<'_>, Problem> {
     let (policy, key) = (request.policy(), request.key()?);
     Ok(OfLease { policy, key, lease })
 }
@@ -367,9 +444,4 @@ where
     T: Deserialize<'de>,
 {
     T::deserialize(deserializer).map(Some)
-}
-
-fn lease<'de, D: Deserializer<'de>>(deserializer: D) -> Result<LeaseId, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    text.parse().map_err(serde::de::Error::custom)
 }

@@ -1,45 +1,90 @@
 //! What is said back.
 
+use std::collections::BTreeMap;
+
 use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use schemars::{JsonSchema, Schema};
 use serde::{Serialize, Serializer};
+use serde_json::json;
 use tidegate::{Decision, Limit, Metadata, Span, Standing, Timestamp, Unit};
 use tidegate_service::{Decided, GrantedLease, Level, ServiceError, Told};
 
 use crate::error::{PROBLEM_JSON, Problem, QUOTA_EXCEEDED};
+use crate::openapi::schema::schema;
 use crate::parse::amount::InUnit;
+use crate::parse::request;
+use crate::render::example;
 use crate::render::headers::{self, Style};
 use crate::render::instant::Instant;
 
 /// As much as an answer usually comes to, in bytes.
 const USUAL: usize = 512;
 
+/// The code of a refusal.
+const REFUSED: &str = "refused";
+
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// The answer to an ask: may it start, and where does everything stand?
-#[derive(Serialize)]
+/// May it start, and where does everything stand?
+#[derive(Serialize, JsonSchema)]
+#[schemars(example = example::answer())]
 pub(crate) struct Answer<'a> {
+    /// Whether it may start.
     admitted: bool,
+    /// The limit that binds: whose refusal lasts longest.
     binding: Option<&'a str>,
+    /// The exact instant at which it may start, if nothing else happens.
     not_until: Option<Instant>,
+    /// Milliseconds until then, rounded up; longer by up to the policy's `jitter`, where it has
+    /// one.
+    #[schemars(range(min = 1))]
     retry_after_ms: Option<u64>,
+    /// Where every limit stands after this step, by name.
+    #[schemars(with = "Standings")]
     limits: Limits<'a>,
+    /// The store could not tell; admitted, as the policy's failure mode says.
     degraded: bool,
+    /// A shadow limit would have refused.
     shadowed: bool,
-    /// The name of the binding limit's level, where keys have levels.
+    /// The name of the level of the limit that binds, where keys have levels.
     #[serde(skip_serializing_if = "Option::is_none")]
     level: Option<&'a str>,
-    /// The member of a pool whose answer it is.
+    /// The member of a pool whose answer it is; of a refusal, the one that is free soonest.
+    /// Missing without a pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     member: Option<&'a str>,
+}
+
+/// The answer to a request for a lease.
+#[derive(Serialize, JsonSchema)]
+#[schemars(example = example::admission())]
+pub(crate) struct Admission<'a> {
+    #[serde(flatten)]
+    answer: Answer<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     lease: Option<Lease<'a>>,
-    /// The limits whose numbers are an override's.
+}
+
+/// What a check would be answered.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Peek", example = example::answer())]
+pub(crate) struct Peeked<'a> {
+    #[serde(flatten)]
+    answer: Answer<'a>,
+    /// The limits whose numbers are an override's, and how specific it is. Missing if all are the
+    /// policy's own.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "BTreeMap<String, LevelName>", example = json!({"tpm": "entity"}))]
     overrides: Option<Overrides<'a>>,
 }
+
+/// How specific an override is.
+struct LevelName;
+
+schema!(LevelName = {"type": "string", "enum": Level::ALL.map(Level::name)});
 
 /// Limits, and at which level their overrides are set.
 struct Overrides<'a>(&'a [(String, Level)]);
@@ -51,27 +96,49 @@ impl Serialize for Overrides<'_> {
     }
 }
 
-/// A lease, for its holder alone.
-#[derive(Serialize)]
+/// What is held, for its holder alone. It is missing where the answer is degraded.
+#[derive(Serialize, JsonSchema)]
+#[schemars(example = example::lease())]
 struct Lease<'a> {
+    /// The lease's id, which only its holder knows.
+    #[schemars(regex(pattern = "^[0-9a-fA-F]{32}$"), example = request::Lease::EXAMPLE)]
     id: String,
+    /// Larger than that of every earlier lease on the same slots; 0 without slots. Hand it to
+    /// the resource, which refuses a smaller one.
     fence: u64,
+    /// When it was granted, by the store's clock: of one that waited, the end of its wait.
+    /// Neither a renewal nor an adjustment changes it.
     granted_at: Instant,
+    /// When it expires unless renewed.
     expires_at: Instant,
+    /// It was given before, to a request with the same idempotency key.
     repeated: bool,
+    /// The words of the policy, and of the member that gave it: region, account, endpoint.
+    /// Missing if there are none.
     #[serde(skip_serializing_if = "Metadata::is_empty")]
+    #[schemars(with = "BTreeMap<String, String>", example = json!({"region": "eu-west"}))]
     metadata: &'a Metadata,
 }
 
-/// A refusal: a problem that carries the answer.
-#[derive(Serialize)]
-struct Refusal<'a> {
+/// Not now: a problem that carries the answer.
+#[derive(Serialize, JsonSchema)]
+#[schemars(example = example::refusal())]
+pub(crate) struct Refusal<'a> {
+    /// The registered type.
     #[serde(rename = "type")]
+    #[schemars(extend("const" = QUOTA_EXCEEDED))]
     kind: &'static str,
+    /// The kind in words.
     title: &'static str,
+    /// The status of the response.
+    #[schemars(range(min = 400, max = 599))]
     status: u16,
+    /// What is wrong, for people.
     detail: String,
+    /// Always this word.
+    #[schemars(extend("const" = REFUSED))]
     code: &'static str,
+    /// The limit that binds.
     #[serde(rename = "violated-policies")]
     violated: Vec<&'a str>,
     #[serde(flatten)]
@@ -81,14 +148,30 @@ struct Refusal<'a> {
 /// The standings of a decision, by name.
 pub(crate) struct Limits<'a>(pub(crate) Option<&'a Decision>);
 
-/// Where one limit stands.
-#[derive(Serialize)]
+/// As the document has them.
+pub(crate) type Standings = BTreeMap<String, Stand>;
+
+/// Where a limit stands.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Standing", example = example::standing())]
 pub(crate) struct Stand {
+    /// The most that could ever be granted at once. Of a limit with a `unit`, a decimal in
+    /// quotes.
     limit: InUnit,
+    /// Whole units that could be granted now. Of a limit with a `unit`, a decimal in quotes.
     remaining: InUnit,
+    /// Units used beyond the limit and not yet paid back. Of a limit with a `unit`, a decimal in
+    /// quotes.
+    #[schemars(transform = without_maximum)]
     debt: InUnit,
+    /// When `remaining` next grows by itself; null if it is full.
     replenish_at: Option<Instant>,
+    /// When everything is available again; null if it is.
     full_at: Option<Instant>,
+}
+
+fn without_maximum(schema: &mut Schema) {
+    schema.remove("maximum");
 }
 
 impl Stand {
@@ -128,14 +211,14 @@ impl<'a> Answer<'a> {
             shadowed: told.shadowed(),
             level: told.level(),
             member: told.member(),
-            lease: None,
-            overrides: None,
         }
     }
+}
 
-    /// A lease was granted.
-    pub(crate) fn granted(told: &Told<'a>, granted: &'a GrantedLease) -> Self {
+impl<'a> Admission<'a> {
+    fn of(told: &Told<'a>, granted: &'a GrantedLease) -> Self {
         Self {
+            answer: Answer::of(told),
             lease: Some(Lease {
                 id: granted.id.to_string(),
                 fence: granted.fence,
@@ -144,7 +227,6 @@ impl<'a> Answer<'a> {
                 repeated: granted.repeated,
                 metadata: granted.metadata(),
             }),
-            ..Self::of(told)
         }
     }
 }
@@ -182,19 +264,19 @@ pub(crate) fn told(told: &Told<'_>, style: Style) -> Response {
 
 /// What would be decided, with the limits whose numbers are an override's.
 pub(crate) fn foretold(told: &Told<'_>, overridden: &[(String, Level)], style: Style) -> Response {
-    let answer = Answer {
+    let answer = Peeked {
+        answer: Answer::of(told),
         overrides: (!overridden.is_empty()).then_some(Overrides(overridden)),
-        ..Answer::of(told)
     };
     with_headers(&answer, told, style)
 }
 
 /// A lease was granted.
 pub(crate) fn granted(told: &Told<'_>, granted: &GrantedLease, style: Style) -> Response {
-    with_headers(&Answer::granted(told, granted), told, style)
+    with_headers(&Admission::of(told, granted), told, style)
 }
 
-fn with_headers(answer: &Answer<'_>, told: &Told<'_>, style: Style) -> Response {
+fn with_headers(answer: &impl Serialize, told: &Told<'_>, style: Style) -> Response {
     let mut response = json(StatusCode::OK, answer);
     headers::put(response.headers_mut(), told, style);
     response
@@ -232,32 +314,40 @@ fn refusal<'a>(status: StatusCode, told: &Told<'a>, at: Timestamp) -> Refusal<'a
         title: "Quota exceeded",
         status: status.as_u16(),
         detail,
-        code: "refused",
+        code: REFUSED,
         violated: binding.into_iter().collect(),
         answer: Answer::of(told),
     }
 }
 
-/// The answers to several checks: to each what would have been said to it alone.
-#[derive(Serialize)]
+/// The answers, in the order of the checks: to each what it would have been answered alone.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Answers", example = example::answers())]
 pub(crate) struct Many<'a> {
     answers: Vec<Each<'a>>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
+#[schemars(inline)]
 enum Each<'a> {
     Answered(Answer<'a>),
-    Failed { problem: Problem },
+    Failed(Failed),
+}
+
+/// Why one of several checks has no answer.
+#[derive(Serialize, JsonSchema)]
+struct Failed {
+    problem: Problem,
 }
 
 impl<'a> From<&'a [Result<Decided, ServiceError>]> for Many<'a> {
     fn from(answers: &'a [Result<Decided, ServiceError>]) -> Self {
         let answers = answers.iter().map(|one| match one {
             Ok(decided) => Each::Answered(Answer::of(&decided.told())),
-            Err(error) => Each::Failed {
+            Err(error) => Each::Failed(Failed {
                 problem: error.clone().into(),
-            },
+            }),
         });
         Self {
             answers: answers.collect(),

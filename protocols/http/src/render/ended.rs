@@ -1,33 +1,57 @@
 //! What becomes of a lease.
 
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
+use serde_json::json;
 use tidegate::Settlement;
 use tidegate_service::{Finished, Served};
 
 use super::instant::Instant;
 use crate::parse::amount::InUnit;
 
-#[derive(Serialize)]
+/// Until when a lease lasts now.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Renewal", example = json!({"expires_at": "2026-01-01T12:02:00Z"}))]
 pub(crate) struct Renewed {
+    /// When it expires unless renewed again.
     pub(crate) expires_at: Instant,
 }
 
-#[derive(Serialize)]
+/// How a lease ended.
+#[derive(Serialize, JsonSchema)]
+#[schemars(
+    rename = "Settlement",
+    example = json!({
+        "expired": false, "repeated": false, "limits": {"tpm": {"taken": 4000, "used": 3120}}
+    })
+)]
 pub(crate) struct Ended<'a> {
+    /// It had expired: slots were back already; the real use was charged.
     expired: bool,
+    /// This is the answer given before: nothing was changed this time.
     repeated: bool,
+    /// What each limit's share came to, by name.
+    #[schemars(with = "BTreeMap<String, Used>")]
     limits: Usages<'a>,
+    /// The member of a pool that had given the lease. Missing without a pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     member: Option<&'a str>,
+    /// Until when that member is passed over. Missing if it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     cooling_until: Option<Instant>,
 }
 
 struct Usages<'a>(&'a Served, &'a Settlement);
 
-#[derive(Serialize)]
+/// What one limit's share of a lease came to.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Usage")]
 struct Used {
+    /// What was taken at first. Of a limit with a `unit`, a decimal in quotes.
     taken: InUnit,
+    /// What was used in the end. Of a limit with a `unit`, a decimal in quotes.
     used: InUnit,
 }
 

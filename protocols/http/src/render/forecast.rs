@@ -1,17 +1,28 @@
 //! What fits, by limit.
 
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
-use tidegate::{Forecast, Unit, Verdict};
+use serde_json::json;
+use tidegate::{Forecast, MAX_AMOUNT, Unit, Verdict};
 use tidegate_service::{MemberForecast, Served};
 
 use super::answer::Stand;
+use super::example;
 use super::instant::Instant;
 
-/// What fits: by limit, or by limit for each member of a pool.
-#[derive(Serialize)]
+/// What fits, limit by limit.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Forecasts", example = json!({"limits": {"tpm": example::forecast()}}))]
 pub(crate) struct ForecastBody<'a> {
+    /// By name; only limits that the request takes.
+    #[schemars(with = "BTreeMap<String, One>")]
     limits: Forecasts<'a>,
+    /// Of a pool, if no member is named: each that could serve the request, by name. `limits` is
+    /// empty then.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "BTreeMap<String, ForMember>")]
     members: Option<Members<'a>>,
 }
 
@@ -33,8 +44,12 @@ impl<'a> ForecastBody<'a> {
 
 struct Members<'a>(&'a Served, &'a [MemberForecast]);
 
-#[derive(Serialize)]
+/// What fits at one member.
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
 struct ForMember<'a> {
+    /// By name; only limits that the request takes.
+    #[schemars(with = "BTreeMap<String, One>")]
     limits: Forecasts<'a>,
 }
 
@@ -52,10 +67,16 @@ impl Serialize for Members<'_> {
 
 struct Forecasts<'a>(&'a Served, &'a [(String, Forecast)]);
 
-#[derive(Serialize)]
+/// How many such requests fit, and when one does.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Forecast", example = example::forecast())]
 struct One {
+    /// How many such requests would be admitted now.
+    #[schemars(range(max = MAX_AMOUNT))]
     spendable: u64,
+    /// Whether it may start.
     admitted: bool,
+    /// The exact instant at which it may start, if nothing else happens.
     not_until: Option<Instant>,
     #[serde(flatten)]
     standing: Stand,

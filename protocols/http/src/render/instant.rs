@@ -6,6 +6,8 @@ use jiff::fmt::temporal::DateTimePrinter;
 use serde::{Serialize, Serializer};
 use tidegate::Timestamp;
 
+use crate::openapi::schema::schema;
+
 /// How long an instant is when it is written, with a sign and a microsecond.
 const LENGTH: usize = 32;
 
@@ -26,6 +28,8 @@ impl Instant {
         text
     }
 }
+
+schema!(Instant = {"type": "string", "format": "date-time"});
 
 impl fmt::Display for Instant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

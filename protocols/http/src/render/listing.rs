@@ -1,18 +1,24 @@
 //! What a policy holds, and who is refused most.
 
+use std::collections::BTreeMap;
+
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use tidegate::{Amount, ListedKey, Page};
 use tidegate_service::{Frequent, PublicLease, Served};
 
-use super::answer::Limits;
+use super::answer::{Limits, Standings};
 use super::instant::Instant;
 use crate::parse::amount::InUnit;
+use crate::parse::key::{Base64, Text};
 
-#[derive(Serialize)]
+/// A page of keys.
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct Keys<'a> {
     keys: Vec<ShownKey<'a>>,
+    /// Where the next page goes on; null if this is the last.
     cursor: Option<String>,
 }
 
@@ -25,18 +31,25 @@ impl<'a> From<&'a Page<ListedKey>> for Keys<'a> {
     }
 }
 
-#[derive(Serialize)]
+/// A key, or an ancestor of keys, with the limits that it reaches.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ListedKey")]
 struct ShownKey<'a> {
     #[serde(flatten)]
     key: Name<'a>,
+    /// The member of the pool, where the policy is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     member: Option<&'a str>,
+    /// Where each stands, by name.
+    #[schemars(with = "Standings")]
     limits: Limits<'a>,
 }
 
-#[derive(Serialize)]
+/// A page of leases.
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct Leases<'a> {
     leases: Vec<ShownLease<'a>>,
+    /// Where the next page goes on; null if this is the last.
     cursor: Option<String>,
 }
 
@@ -55,33 +68,49 @@ pub(crate) fn cursor<T>(page: &Page<T>) -> Option<String> {
     page.next.as_ref().map(|next| URL_SAFE_NO_PAD.encode(next))
 }
 
-#[derive(Serialize)]
+/// A lease that is held.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ListedLease")]
 struct ShownLease<'a> {
     #[serde(flatten)]
     key: Name<'a>,
+    /// The member of the pool, where the policy is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     member: Option<&'a str>,
+    /// The beginning of the SHA-256 of its id.
+    #[schemars(regex(pattern = "^[0-9a-f]{16}$"))]
     handle: String,
+    /// Larger than that of every earlier lease on the same slots; 0 without.
     fence: u64,
+    /// When it was granted, by the store's clock: of one that waited, the end of its wait.
+    /// Neither a renewal nor an adjustment changes it.
     granted_at: Instant,
+    /// When it expires unless renewed.
     expires_at: Instant,
+    /// What was taken, by limit.
+    #[schemars(with = "BTreeMap<String, InUnit>")]
     amounts: Taken<'a>,
 }
 
 /// A key as requests have it: as text if it is one.
-#[derive(Serialize)]
-pub(crate) enum Name<'a> {
-    #[serde(rename = "key")]
-    Text(&'a str),
-    #[serde(rename = "key_base64")]
-    Bytes(String),
+#[derive(Serialize, JsonSchema, Default)]
+pub(crate) struct Name<'a> {
+    /// The key, if it is text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Text")]
+    key: Option<&'a str>,
+    /// The key in Base64, if it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Base64")]
+    key_base64: Option<String>,
 }
 
 impl<'a> From<&'a [u8]> for Name<'a> {
     fn from(key: &'a [u8]) -> Self {
-        match std::str::from_utf8(key) {
-            Ok(text) => Self::Text(text),
-            Err(_) => Self::Bytes(STANDARD.encode(key)),
+        let text = std::str::from_utf8(key).ok();
+        Self {
+            key: text,
+            key_base64: text.is_none().then(|| STANDARD.encode(key)),
         }
     }
 }
@@ -123,7 +152,8 @@ impl<'a> ShownLease<'a> {
     }
 }
 
-#[derive(Serialize)]
+/// The keys that are refused most often, the most frequent first.
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct Denied<'a> {
     denied: Vec<ShownDenied<'a>>,
 }
@@ -136,12 +166,18 @@ impl<'a> From<&'a [Frequent]> for Denied<'a> {
     }
 }
 
-#[derive(Serialize)]
+/// A key that is refused often.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "DeniedKey")]
 struct ShownDenied<'a> {
+    /// The policy that refused it.
     policy: &'a str,
     #[serde(flatten)]
     key: Name<'a>,
+    /// How often it was refused: at most this, and at least `count - error`.
+    #[schemars(range(min = 1))]
     count: u64,
+    /// By how much `count` may be too high.
     error: u64,
 }
 

@@ -4,11 +4,13 @@
 //! |---|---|
 //! | `answer` | decisions and leases, and refusals, which are problems |
 //! | `forecast`, `ended`, `listing`, `overrides`, `policies` | what else the service answers |
+//! | `example` | answers as the document shows them |
 //! | `headers` | the standard fields of rate limits |
 //! | `instant` | points of time |
 
 pub(crate) mod answer;
 pub(crate) mod ended;
+pub(crate) mod example;
 pub(crate) mod forecast;
 pub(crate) mod headers;
 pub(crate) mod instant;

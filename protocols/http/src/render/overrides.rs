@@ -1,15 +1,22 @@
 //! Limits in place of what the policies say.
 
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
+use serde_json::json;
 use tidegate::{Limit, Page, Unit};
-use tidegate_service::{Placed, Setting, settings_of};
+use tidegate_service::{Level, Placed, Setting, settings_of};
 
 use super::listing::{Name, cursor};
 use crate::parse::amount::InUnit;
+use crate::parse::override_limits::OverrideLimit;
 
-#[derive(Serialize)]
+/// A page of overrides.
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct Overrides<'a> {
     overrides: Vec<Shown<'a>>,
+    /// Where the next page goes on; null if this is the last.
     cursor: Option<String>,
 }
 
@@ -32,14 +39,32 @@ impl<'a> From<&'a Option<Placed>> for Overrides<'a> {
     }
 }
 
-#[derive(Serialize)]
+/// An override that is set: for every key if it names none. Where policies have levels, `acme`
+/// is the ancestor of `acme/alice`: limits of the first level are overridden by it.
+#[derive(Serialize, JsonSchema)]
+#[schemars(
+    rename = "Override",
+    example = json!({
+        "policy": "chat", "key": "acme/alice", "level": "entity_and_resource",
+        "limits": {"tpm": {"rate": 12000, "per": "1m", "burst": 18000}}, "inert": []
+    })
+)]
 pub(crate) struct Shown<'a> {
+    /// The policy; every policy if it is missing.
+    #[schemars(length(min = 1), example = &"chat")]
     #[serde(skip_serializing_if = "Option::is_none")]
     policy: Option<&'a str>,
     #[serde(flatten)]
-    key: Option<Name<'a>>,
+    key: Name<'a>,
+    /// How specific it is: for a key in a policy, for a key, for a policy, for all. The first of
+    /// these that says something of a limit holds.
+    #[schemars(extend("enum" = Level::ALL.map(Level::name)))]
     level: &'static str,
+    /// What the limits become, by name.
+    #[schemars(with = "BTreeMap<String, OverrideLimit>")]
     limits: Limits<'a>,
+    /// The names of those without effect now: no policy that it is for has such a limit. They
+    /// hold as soon as one has.
     inert: &'a [String],
 }
 
@@ -47,7 +72,12 @@ impl<'a> From<&'a Placed> for Shown<'a> {
     fn from(placed: &'a Placed) -> Self {
         Self {
             policy: placed.place.resource.as_deref(),
-            key: placed.place.entity.as_deref().map(Name::from),
+            key: placed
+                .place
+                .entity
+                .as_deref()
+                .map(Name::from)
+                .unwrap_or_default(),
             level: placed.place.level().name(),
             limits: Limits(&placed.limits),
             inert: &placed.inert,

@@ -6,40 +6,112 @@
 //! not be able to complete, by a header, what the proxy has put into the query.
 
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::FromRequestParts;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::json;
+use tidegate::MAX_AMOUNT;
 use tidegate_service::{Answer, Call, Question};
 
 use crate::app::App;
 use crate::error::Problem;
+use crate::openapi::schema::{Schemas, members};
+use crate::openapi::takes::{Taken, Takes};
 use crate::parse::amount;
-use crate::parse::context::{self, RequestContext};
+use crate::parse::context::{self, Query, RequestContext};
+use crate::parse::key::Text;
 use crate::render::{answer, render};
 
-const TOKEN: &str = "x-tidegate-token";
+const POLICY: &str = "X-Tidegate-Policy";
+const KEY: &str = "X-Tidegate-Key";
+const COST: &str = "X-Tidegate-Cost";
+const TOKEN: &str = "X-Tidegate-Token";
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Query {
+pub(crate) struct AuthQuery {
+    /// The policy's name.
+    #[schemars(example = &"chat")]
     policy: Option<String>,
+    /// Who or what is limited.
+    #[schemars(with = "Option<Text>")]
     key: Option<String>,
+    /// Units of every rate.
+    #[schemars(with = "Option<u64>", range(max = MAX_AMOUNT), example = 1)]
     cost: Option<String>,
-    /// The status of a refusal; nginx understands no other than 401 and 403.
+    /// The status of a refusal; nginx understands 401 and 403 alone. Default: 429 (or 422).
+    #[schemars(with = "Option<u16>", range(min = 400, max = 499), example = 403)]
     denied: Option<String>,
+    /// Which rate-limit header fields to answer with: the IETF's, or `X-RateLimit-*` too.
+    #[schemars(extend("enum" = ["standard", "legacy"]))]
     headers: Option<String>,
 }
 
-pub(crate) async fn auth(
-    State(app): State<App>,
-    uri: Uri,
+/// A request of a proxy, whose token may have a header to itself where `Authorization` is
+/// the client's.
+pub(crate) struct Proxied {
+    context: RequestContext,
     headers: HeaderMap,
+}
+
+impl FromRequestParts<App> for Proxied {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        Ok(Self {
+            context: RequestContext::begin(app, token(&parts.headers))?,
+            headers: parts.headers.clone(),
+        })
+    }
+}
+
+impl Takes for Proxied {
+    fn takes(taken: &mut Taken, schemas: &mut Schemas) {
+        RequestContext::takes(taken, schemas);
+        let text = json!({"type": "string"});
+        let amount = json!({"type": "integer", "minimum": 0, "maximum": MAX_AMOUNT});
+        let fields = [
+            (
+                POLICY,
+                "The policy's name, where the query says nothing.",
+                &text,
+            ),
+            (
+                KEY,
+                "Who or what is limited, where the query says nothing.",
+                &text,
+            ),
+            (
+                COST,
+                "Units of every rate, where the query says nothing.",
+                &amount,
+            ),
+            (
+                TOKEN,
+                "The proxy's token, where `Authorization` is the client's own.",
+                &text,
+            ),
+        ];
+        for (name, description, schema) in fields {
+            let mut schema = members(schema.clone());
+            schema.insert("description".to_owned(), description.into());
+            taken.parameter("header", name, schema, false);
+        }
+    }
+}
+
+pub(crate) async fn auth(
+    Proxied {
+        mut context,
+        headers,
+    }: Proxied,
+    Query(query): Query<AuthQuery>,
 ) -> Result<Response, Problem> {
-    let mut context = RequestContext::begin(&app, token(&headers))?;
-    let query: Query = context::query(&uri)?;
-    let style = context::style(&app, query.headers.as_deref())?;
+    let style = context::style(context.app(), query.headers.as_deref())?;
     let denied = denied(query.denied.as_deref())?;
     let question = question(&query, &headers)?;
     let response = match context.call(Call::Check(question)).await {
@@ -99,15 +171,15 @@ fn denied(asked: Option<&str>) -> Result<Option<StatusCode>, Problem> {
     status.map(Some).ok_or_else(wrong)
 }
 
-fn question<'q>(query: &'q Query, headers: &'q HeaderMap) -> Result<Question<'q>, Problem> {
+fn question<'q>(query: &'q AuthQuery, headers: &'q HeaderMap) -> Result<Question<'q>, Problem> {
     let (policy, key, cost) = (&query.policy, &query.key, &query.cost);
     let by_query = policy.is_some() || key.is_some() || cost.is_some();
     let (policy, key, cost) = match by_query {
         true => (policy.as_deref(), key.as_deref(), cost.as_deref()),
         false => (
-            header(headers, "x-tidegate-policy")?,
-            header(headers, "x-tidegate-key")?,
-            header(headers, "x-tidegate-cost")?,
+            header(headers, POLICY)?,
+            header(headers, KEY)?,
+            header(headers, COST)?,
         ),
     };
     let missing = || {

@@ -1,38 +1,57 @@
 //! What a policy holds: its keys, its leases, and who is refused most.
 
-use axum::http::Uri;
 use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use schemars::JsonSchema;
 use serde::Deserialize;
-use tidegate::Select;
+use tidegate::{LONGEST_PAGE, Select};
+use tidegate_service::bounds::{MOST_DENIED, USUAL_PAGE};
 use tidegate_service::{Call, Listing};
 
 use crate::error::Problem;
-use crate::parse::context::{self, RequestContext};
+use crate::parse::context::{Query, RequestContext};
+use crate::parse::key::Text;
 use crate::render::headers::Style;
 use crate::render::render;
 
 /// What `/v1/keys` and `/v1/leases` are asked.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Query {
+pub(crate) struct KeysQuery {
+    /// The policy.
+    #[schemars(length(min = 1), example = &"chat")]
     policy: String,
+    /// Of this key alone; not together with `prefix`.
+    #[schemars(with = "Option<Text>")]
     key: Option<String>,
+    /// The same for a key of any bytes, in padded Base64; not together with `key`.
+    #[schemars(length(min = 4))]
     key_base64: Option<String>,
+    /// Of keys that begin so.
     prefix: Option<String>,
+    /// Where the page before has ended: its `cursor`. One from before a restart is an error;
+    /// begin anew.
     cursor: Option<String>,
+    /// How many items a page has at most.
+    #[schemars(range(min = 1, max = LONGEST_PAGE), extend("default" = USUAL_PAGE))]
     limit: Option<u64>,
 }
 
-pub(crate) async fn keys(mut context: RequestContext, uri: Uri) -> Result<Response, Problem> {
-    let asked = Asked::try_from(context::query::<Query>(&uri)?)?;
+pub(crate) async fn keys(
+    mut context: RequestContext,
+    Query(query): Query<KeysQuery>,
+) -> Result<Response, Problem> {
+    let asked = Asked::try_from(query)?;
     let call = Call::Keys(&asked.policy, asked.listing());
     Ok(render(context.call(call).await?, Style::Standard))
 }
 
-pub(crate) async fn leases(mut context: RequestContext, uri: Uri) -> Result<Response, Problem> {
-    let asked = Asked::try_from(context::query::<Query>(&uri)?)?;
+pub(crate) async fn leases(
+    mut context: RequestContext,
+    Query(query): Query<KeysQuery>,
+) -> Result<Response, Problem> {
+    let asked = Asked::try_from(query)?;
     let call = Call::Leases(&asked.policy, asked.listing());
     Ok(render(context.call(call).await?, Style::Standard))
 }
@@ -46,10 +65,10 @@ struct Asked {
     most: Option<u64>,
 }
 
-impl TryFrom<Query> for Asked {
+impl TryFrom<KeysQuery> for Asked {
     type Error = Problem;
 
-    fn try_from(query: Query) -> Result<Self, Problem> {
+    fn try_from(query: KeysQuery) -> Result<Self, Problem> {
         let key = key(query.key, query.key_base64.as_deref())?;
         if key.is_some() && query.prefix.is_some() {
             return Err(Problem::invalid("give a key or a `prefix`, not both"));
@@ -94,16 +113,22 @@ pub(super) fn bytes(alphabet: &impl Engine, text: &str, name: &str) -> Result<Ve
     decoded.map_err(|error| Problem::invalid(format!("`{name}` is not Base64: {error}")))
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct DeniedQuery {
+pub(crate) struct DeniedQuery {
+    /// The policy.
+    #[schemars(length(min = 1), example = &"chat")]
     policy: Option<String>,
+    /// How many items a page has at most.
+    #[schemars(range(min = 1, max = MOST_DENIED), extend("default" = USUAL_PAGE))]
     limit: Option<u64>,
 }
 
 /// Of one policy, or of all that the caller may observe.
-pub(crate) async fn denied(mut context: RequestContext, uri: Uri) -> Result<Response, Problem> {
-    let DeniedQuery { policy, limit } = context::query(&uri)?;
+pub(crate) async fn denied(
+    mut context: RequestContext,
+    Query(DeniedQuery { policy, limit }): Query<DeniedQuery>,
+) -> Result<Response, Problem> {
     let call = Call::Denied(policy.as_deref(), limit);
     Ok(render(context.call(call).await?, Style::Standard))
 }

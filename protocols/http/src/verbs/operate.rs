@@ -4,7 +4,9 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::json;
 use tidegate_service::Scope;
 
 use crate::app::App;
@@ -12,14 +14,14 @@ use crate::error::Problem;
 use crate::parse::context::RequestContext;
 use crate::render::answer;
 
-/// The document, kept by hand; the tests hold it against the router.
-const OPENAPI: &str = include_str!("../../openapi.json");
-
 /// As Prometheus calls its text format.
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-#[derive(Serialize)]
-struct Status {
+/// How the server is.
+#[derive(Serialize, JsonSchema)]
+#[schemars(example = json!({"status": "ok"}))]
+pub(crate) struct Status {
+    /// One word.
     status: &'static str,
 }
 
@@ -42,8 +44,4 @@ pub(crate) async fn metrics(context: RequestContext) -> Result<Response, Problem
     let render = render.ok_or_else(|| Problem::not_found("this server keeps no metrics"))?;
     app.service().observe();
     Ok(([(CONTENT_TYPE, EXPOSITION)], render()).into_response())
-}
-
-pub(crate) async fn openapi() -> Response {
-    ([(CONTENT_TYPE, "application/json")], OPENAPI).into_response()
 }
