@@ -9,7 +9,6 @@ use clap::{Parser, ValueEnum};
 use tidegate_policy::parse_duration;
 
 use crate::keys::Spread;
-use crate::trouble::{Outcome, Trouble};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -220,7 +219,7 @@ pub struct Throttle {
 
 impl Load {
     /// The server's address, if load may be put on it.
-    pub fn place(&self) -> Outcome<SocketAddr> {
+    pub fn place(&self) -> Result<SocketAddr, String> {
         let port = match self.protocol {
             Protocol::Http => 7400,
             Protocol::Grpc => 7401,
@@ -231,9 +230,9 @@ impl Load {
         if place.ip().is_loopback() || self.yes_elsewhere {
             return Ok(place);
         }
-        Err(Trouble::usage(format!(
+        Err(format!(
             "{place} is not this machine: say --yes-elsewhere if load may be put on it"
-        )))
+        ))
     }
 
     /// How many may be unanswered on each connection.
@@ -243,8 +242,9 @@ impl Load {
     }
 
     /// Checks what the parser cannot: which words go together.
-    pub fn check(&self) -> Outcome<()> {
-        let wrong = |text: &str| Err(Trouble::usage(text));
+    pub fn check(&self) -> Result<(), String> {
+        let wrong = |text: &str| Err(text.to_owned());
+        self.place()?;
         if self.policy.is_none() && self.throttle.is_none() && self.raw.is_none() {
             return wrong("say what is asked: --policy, --throttle or --raw");
         }

@@ -8,7 +8,7 @@
 //! | `pipeline`, `calls` | connections: of bytes in order, and of gRPC |
 //! | `tally`, `ledger` | what was answered, and whether that was within the limits |
 //! | `policy`, `fetch` | the limits, as the server itself tells them |
-//! | `report`, `run`, `trouble` | what came of it, how, and why not |
+//! | `report`, `run` | what came of it, and how |
 //!
 //! With a rate the load is *open*: asks arrive on schedule whether earlier ones
 //! are answered or not, and an answer's latency counts from the instant at which
@@ -28,20 +28,25 @@ mod policy;
 mod report;
 mod run;
 mod tally;
-mod trouble;
 mod watch;
 mod wire;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 
 fn main() -> ExitCode {
-    match run::load(&args::Load::parse()) {
+    let load = args::Load::parse();
+    if let Err(wrong) = load.check() {
+        let mut command = args::Load::command();
+        command.error(ErrorKind::ValueValidation, wrong).exit();
+    }
+    match run::load(&load) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(trouble) => {
-            eprintln!("error: {trouble}");
-            trouble.exit_code()
+        Err(message) => {
+            eprintln!("error: {message}");
+            ExitCode::FAILURE
         }
     }
 }

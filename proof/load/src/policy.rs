@@ -5,7 +5,6 @@ use serde_json::Value;
 
 use crate::args::{Load, Protocol, Throttle, Verb};
 use crate::fetch;
-use crate::trouble::{Outcome, Trouble};
 
 /// What is asked.
 #[derive(Clone, Debug)]
@@ -81,7 +80,7 @@ impl Most {
 
 impl Question {
     /// What `load` says is to be asked.
-    pub async fn of(load: &Load) -> Outcome<Self> {
+    pub async fn of(load: &Load) -> Result<Self, String> {
         if let Some(text) = &load.raw {
             return Ok(Self::raw(text));
         }
@@ -183,16 +182,16 @@ fn most(limit: &Value) -> Most {
 }
 
 /// The policy, as the server tells it over HTTP.
-async fn fetch(load: &Load, name: &str) -> Outcome<Value> {
+async fn fetch(load: &Load, name: &str) -> Result<Value, String> {
     let place = match load.protocol {
         Protocol::Http => load.place()?,
         _ => load.http.0,
     };
     let help = |error: &str| {
-        Trouble::failure(format!(
+        format!(
             "cannot read from http://{place} what the limits of `{name}` are ({error}); \
              say where the server answers HTTP with --http HOST:PORT"
-        ))
+        )
     };
     let path = format!("/v1/policies/{}", fetch::segment(name));
     let told = fetch::get(place, &path, load.token.as_deref()).await;
@@ -204,7 +203,7 @@ async fn fetch(load: &Load, name: &str) -> Outcome<Value> {
         404 => "--policy",
         _ => return Err(help(why)),
     };
-    Err(Trouble::failure(format!("{flag}: {why}")))
+    Err(format!("{flag}: {why}"))
 }
 
 #[cfg(test)]

@@ -18,18 +18,16 @@ use crate::pipeline::{Pipeline, Run};
 use crate::policy::Question;
 use crate::report::Report;
 use crate::tally::Tally;
-use crate::trouble::{Outcome, Trouble};
 use crate::watch::{Nanos, Watch};
 use crate::wire::{Http, Resp};
 
 /// Puts load on a server, and says what came of it.
-pub fn load(load: &Load) -> Outcome<()> {
-    load.check()?;
+pub fn load(load: &Load) -> Result<(), String> {
     let place = load.place()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
-    let runtime = runtime.map_err(Trouble::failure)?;
+    let runtime = runtime.map_err(in_words)?;
     let local = LocalSet::new();
     let (run, took) = runtime.block_on(local.run_until(play(load, place)))?;
     let tally = run.tally.borrow();
@@ -41,13 +39,11 @@ pub fn load(load: &Load) -> Outcome<()> {
         took,
     };
     tell(load, &report)?;
-    report
-        .fault()
-        .map_or(Ok(()), |fault| Err(Trouble::Failure(fault)))
+    report.fault().map_or(Ok(()), Err)
 }
 
 /// Connects everything first, so that nobody waits for a connection.
-async fn play(load: &Load, place: SocketAddr) -> Outcome<(Rc<Run>, Nanos)> {
+async fn play(load: &Load, place: SocketAddr) -> Result<(Rc<Run>, Nanos), String> {
     let question = Rc::new(Question::of(load).await?);
     let connections = Connections::open(load, place).await?;
     let watch = Watch::start();
@@ -79,11 +75,9 @@ enum Connections {
 }
 
 impl Connections {
-    async fn open(load: &Load, place: SocketAddr) -> Outcome<Self> {
+    async fn open(load: &Load, place: SocketAddr) -> Result<Self, String> {
         let help = |error: String| {
-            Trouble::failure(format!(
-                "cannot connect to {place} (--server, --protocol): {error}; is a server there?"
-            ))
+            format!("cannot connect to {place} (--server, --protocol): {error}; is a server there?")
         };
         let (mut streams, mut channels) = (Vec::new(), Vec::new());
         for _ in 0..load.connections {
@@ -93,7 +87,7 @@ impl Connections {
             }
             let stream = TcpStream::connect(place).await;
             let stream = stream.map_err(|error| help(error.to_string()))?;
-            stream.set_nodelay(true).map_err(Trouble::failure)?;
+            stream.set_nodelay(true).map_err(in_words)?;
             streams.push(stream);
         }
         match load.protocol {
@@ -102,7 +96,12 @@ impl Connections {
         }
     }
 
-    fn talk(self, load: &Load, run: &Rc<Run>, question: &Rc<Question>) -> Outcome<JoinSet<()>> {
+    fn talk(
+        self,
+        load: &Load,
+        run: &Rc<Run>,
+        question: &Rc<Question>,
+    ) -> Result<JoinSet<()>, String> {
         let mut talking = JoinSet::new();
         match self {
             Self::Bytes(streams, place) => streams.into_iter().for_each(|stream| {
@@ -124,9 +123,8 @@ impl Connections {
                     .as_ref()
                     .map(|token| format!("Bearer {token}").parse());
                 let token = token.transpose();
-                let token = token.map_err(|_| {
-                    Trouble::usage("--token: it has characters that a header cannot hold")
-                })?;
+                let token =
+                    token.map_err(|_| "--token: it has characters that a header cannot hold")?;
                 for channel in channels {
                     let (run, question) = (Rc::clone(run), Rc::clone(question));
                     let asker = Asker::new(run, question, channel, token.clone());
@@ -166,7 +164,11 @@ async fn progress(load: &Load, run: &Run) {
     }
 }
 
-fn tell(load: &Load, report: &Report<'_>) -> Outcome<()> {
+fn in_words(error: std::io::Error) -> String {
+    error.to_string()
+}
+
+fn tell(load: &Load, report: &Report<'_>) -> Result<(), String> {
     if !load.quiet && !load.json && std::io::stderr().is_terminal() {
         // Clears the line of the progress.
         let _ = write!(std::io::stderr(), "\r{:80}\r", "");
@@ -177,10 +179,10 @@ fn tell(load: &Load, report: &Report<'_>) -> Outcome<()> {
     };
     std::io::stdout()
         .write_all(text.as_bytes())
-        .map_err(Trouble::failure)?;
+        .map_err(in_words)?;
     if let Some(path) = &load.histogram {
         let written = std::fs::write(path, report.percentiles());
-        written.map_err(|error| Trouble::file(path, error))?;
+        written.map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     }
     Ok(())
 }

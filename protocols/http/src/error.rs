@@ -211,17 +211,6 @@ impl Problem {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, NOT_READY, detail)
     }
 
-    /// More than the limit grants when it is full.
-    pub(crate) fn never(limit: Option<&str>) -> Self {
-        let detail = match limit {
-            Some(limit) => format!(
-                "limit `{limit}` never grants as much at once; ask for less, or raise the limit"
-            ),
-            None => "it is never granted".to_owned(),
-        };
-        Self::new(StatusCode::UNPROCESSABLE_ENTITY, Kind::Never.code(), detail)
-    }
-
     /// Its status.
     pub(crate) fn status(&self) -> StatusCode {
         self.status

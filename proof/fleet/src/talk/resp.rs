@@ -146,7 +146,6 @@ fn answer(verb: Verb, said: &Value) -> Answer {
             let word = match said["verdict"].as_str() {
                 Some("admitted") => Word::Admitted,
                 Some("refused") => Word::Refused,
-                Some("never") => Word::Never,
                 _ => Word::Done,
             };
             json::read(verb, word, said)

@@ -285,7 +285,7 @@ fn with_headers(answer: &impl Serialize, told: &Told<'_>, style: Style) -> Respo
 /// A refusal, under this status: when to come back, and why.
 pub(crate) fn refused_as(status: StatusCode, told: &Told<'_>, style: Style) -> Response {
     let (Some(at), Some(wait)) = (told.not_until(), told.retry_after()) else {
-        return Problem::never(told.binding()).into_response();
+        return Problem::other().into_response();
     };
     let mut response = written(status, PROBLEM_JSON, &refusal(status, told, at));
     let headers = response.headers_mut();

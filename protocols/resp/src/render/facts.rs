@@ -48,10 +48,9 @@ pub(crate) fn verdict(
     wait: impl FnOnce() -> Option<Span>,
 ) {
     replies.text("verdict");
-    replies.text(match verdict {
-        Verdict::Admit => "admitted",
-        Verdict::NotUntil(_) => "refused",
-        Verdict::Never => "never",
+    replies.text(match verdict.admitted() {
+        true => "admitted",
+        false => "refused",
     });
     replies.text("not_until_us");
     match verdict {
