@@ -39,7 +39,7 @@ pub fn a_caller_whose_clock_is_off_waits_as_long_as_one_whose_clock_is_right(clo
 /// Also of one whose holder's clock is an hour behind.
 pub fn a_lease_lasts_as_long_whatever_its_holders_clock_says(clocks: &Clocks<'_>) {
     let behind = machine_time() - HOUR;
-    let mut fixture = Fixture::at(clocks.server, "t", lone(slots(1)), behind);
+    let fixture = Fixture::at(clocks.server, "t", lone(slots(1)), behind);
     let granted = fixture
         .lease(b"k", &[1], 600 * SECOND)
         .lease
@@ -75,7 +75,7 @@ pub fn a_lease_that_was_never_given_is_unknown(clocks: &Clocks<'_>) {
     let fixture = Fixture::at(clocks.server, "t", lone(slots(1)), machine_time());
     let unknown = fixture.end(b"k", 7, Ending::Release);
     assert_eq!(unknown, Err(StoreError::UnknownLease));
-    assert!(fixture.now > Timestamp::from_micros(0) && fixture.admits(b"k", &[1]));
+    assert!(fixture.now() > Timestamp::from_micros(0) && fixture.admits(b"k", &[1]));
 }
 
 fn lone(rule: Rule) -> Arc<Plan> {
@@ -85,7 +85,7 @@ fn lone(rule: Rule) -> Arc<Plan> {
 /// How long it has to wait by its own clock.
 fn refused_for(fixture: &Fixture, key: &[u8], amounts: &[u64]) -> Span {
     match fixture.take(key, amounts) {
-        Ok(Verdict::NotUntil(at)) => at.since(fixture.now),
+        Ok(Verdict::NotUntil(at)) => at.since(fixture.now()),
         answer => panic!("all is used, and it says {answer:?}"),
     }
 }

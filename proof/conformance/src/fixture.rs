@@ -1,11 +1,13 @@
-//! Limits, a table and commands in few words: for tests of one store's own.
+//! Limits, a table and commands in few words: for the suite's checks, and for tests of one
+//! store's own.
 
-use crate::asked::Asked;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::asked::Asked;
 use tidegate_core::{
-    Align, Amount, Bucket, Payment, Rule, Slots, Span, Timestamp, Verdict, Window,
+    Align, Amount, Bucket, Payment, Rule, Slots, Span, Standing, Timestamp, Verdict, Window,
 };
 use tidegate_store::{
     Decision, Detail, Ending, KeyCommand, KeyPath, Plan, PlanLimit, Reply, Settlement, Store,
@@ -70,12 +72,14 @@ pub fn machine_time() -> Timestamp {
 pub struct Fixture {
     /// The table.
     pub table: Arc<dyn Table>,
-    /// The limits that it is asked by.
+    /// The limits of the requests.
     pub plan: Arc<Plan>,
-    /// The caller's clock.
-    pub now: Timestamp,
+    /// Whether what became of a lease is remembered.
+    pub remembers: bool,
+    /// The caller's clock, in microseconds.
+    now: AtomicI64,
     /// The id of the last lease; the next has the next.
-    pub leases: u128,
+    leases: Mutex<u128>,
 }
 
 impl Fixture {
@@ -86,9 +90,42 @@ impl Fixture {
         Self {
             table,
             plan,
-            now,
-            leases: 0,
+            remembers: false,
+            now: AtomicI64::new(now.as_micros()),
+            leases: Mutex::new(0),
         }
+    }
+
+    /// Another caller of the same table, by its own `plan`.
+    #[must_use]
+    pub fn beside(&self, plan: Arc<Plan>) -> Self {
+        Self {
+            table: Arc::clone(&self.table),
+            plan,
+            remembers: self.remembers,
+            now: AtomicI64::new(self.now().as_micros()),
+            leases: Mutex::new(self.last_lease() + 1_000),
+        }
+    }
+
+    /// The caller's clock.
+    pub fn now(&self) -> Timestamp {
+        Timestamp::from_micros(self.now.load(Ordering::Relaxed))
+    }
+
+    /// Sets the clock.
+    pub fn set_now(&self, now: Timestamp) {
+        self.now.store(now.as_micros(), Ordering::Relaxed);
+    }
+
+    /// The id of the last lease.
+    pub fn last_lease(&self) -> u128 {
+        *self.leases.lock().expect("no panic")
+    }
+
+    /// Numbers leases from here on.
+    pub fn number_from(&self, id: u128) {
+        *self.leases.lock().expect("no panic") = id;
     }
 
     /// Executes a verb on a key.
@@ -105,13 +142,13 @@ impl Fixture {
         KeyCommand {
             plan: &self.plan,
             key: KeyPath::new(key, self.plan.levels()).expect("a key"),
-            now: self.now,
+            now: self.now(),
             calendars: &[],
             verb,
         }
     }
 
-    fn decide(&self, key: &[u8], verb: Verb<'_>) -> Result<Decision, StoreError> {
+    pub(crate) fn decide(&self, key: &[u8], verb: Verb<'_>) -> Result<Decision, StoreError> {
         match self.ask(key, verb)? {
             Reply::Decision(decision) => Ok(decision),
             reply => panic!("{verb:?} is answered by {reply:?}"),
@@ -137,19 +174,35 @@ impl Fixture {
     }
 
     /// Takes as a lease of so many microseconds.
-    pub fn lease(&mut self, key: &[u8], amounts: &[Amount], micros: u64) -> Decision {
-        self.leases += 1;
+    pub fn lease(&self, key: &[u8], amounts: &[Amount], micros: u64) -> Decision {
+        let leased = self.lease_by(key, amounts, micros, None);
+        leased.expect("an answer")
+    }
+
+    /// The same, with an idempotency key.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn lease_by(
+        &self,
+        key: &[u8],
+        amounts: &[Amount],
+        micros: u64,
+        idempotency: Option<&[u8]>,
+    ) -> Result<Decision, StoreError> {
         let terms = Terms {
-            id: self.leases,
-            expires_at: self.now + Span::from_micros(micros),
-            idempotency: None,
+            id: self.last_lease() + 1,
+            expires_at: self.now() + Span::from_micros(micros),
+            idempotency,
         };
         let verb = Verb::Take {
             amounts,
             lease: Some(terms),
             detail: Detail::OnRefusal,
         };
-        self.decide(key, verb).expect("an answer")
+        let decision = self.decide(key, verb)?;
+        self.number_from(terms.id);
+        Ok(decision)
     }
 
     /// Ends a lease.
@@ -160,7 +213,7 @@ impl Fixture {
         let verb = Verb::End {
             id,
             ending,
-            remember: false,
+            remember: self.remembers,
         };
         match self.ask(key, verb)? {
             Reply::Settled(settlement) => Ok(settlement),
@@ -168,11 +221,16 @@ impl Fixture {
         }
     }
 
-    /// What is left of each limit that the key reaches.
-    pub fn left(&self, key: &[u8]) -> Vec<Amount> {
+    /// Where every limit that the key reaches stands.
+    pub fn standings(&self, key: &[u8]) -> Vec<Standing> {
         let peek = self.decide(key, Verb::Peek { amounts: &[] });
         let standings = peek.expect("an answer").standings;
-        let known = standings.into_iter().flatten();
-        known.map(|standing| standing.remaining).collect()
+        standings.into_iter().flatten().collect()
+    }
+
+    /// What is left of every limit that the key reaches.
+    pub fn left(&self, key: &[u8]) -> Vec<Amount> {
+        let standings = self.standings(key).into_iter();
+        standings.map(|standing| standing.remaining).collect()
     }
 }

@@ -32,7 +32,7 @@ fn what_is_spent_is_deleted_as_commands_come_and_what_is_not_stays() {
         return;
     };
     let store = open(&server, Clock::Server);
-    let mut desk = Fixture::at(
+    let desk = Fixture::at(
         &store,
         "t",
         plan(0, 1, &[(0, hourly(9_999))]),
@@ -44,18 +44,18 @@ fn what_is_spent_is_deleted_as_commands_come_and_what_is_not_stays() {
     assert_eq!(
         (
             rows(&server),
-            desk.table.count(desk.now).expect("a count").keys
+            desk.table.count(desk.now()).expect("a count").keys
         ),
         (100, 100)
     );
     age(&server);
-    assert_eq!(desk.table.count(desk.now).expect("a count").keys, 0);
+    assert_eq!(desk.table.count(desk.now()).expect("a count").keys, 0);
     // So many commands that some of them are followed by a sweep.
     while rows(&server) > 1 {
         assert!(desk.admits(b"live", &[1]));
     }
     assert_eq!(
-        desk.table.count(desk.now).expect("a count").keys,
+        desk.table.count(desk.now()).expect("a count").keys,
         1,
         "the live one stays"
     );
@@ -74,9 +74,9 @@ fn a_lease_that_was_left_alone_is_forgotten_in_the_end() {
     let past = machine_time() - HOUR;
     let earlier = open(&server, Clock::Caller);
     let limits = || plan(0, 1, &[(0, slots(9))]);
-    let mut desk = Fixture::at(&earlier, "t", limits(), past);
+    let desk = Fixture::at(&earlier, "t", limits(), past);
     for _ in 0..20 {
-        let key = [desk.leases as u8];
+        let key = [desk.last_lease() as u8];
         assert!(desk.lease(&key, &[1], SECOND).lease.is_some());
     }
     assert_eq!(leases(&server), 20);

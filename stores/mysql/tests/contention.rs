@@ -91,8 +91,8 @@ fn slots_are_conserved_and_every_fence_is_another() {
     let rules = [(0, slots(3))];
     let (held, fences) = (AtomicU64::new(0), std::sync::Mutex::new(Vec::new()));
     all_at_once(&server, |asker, store| {
-        let mut desk = desk(store, 1, &rules);
-        desk.leases = (asker as u128) << 64;
+        let desk = desk(store, 1, &rules);
+        desk.number_from((asker as u128) << 64);
         for _ in 0..ASKS / 2 {
             let Some(lease) = desk.lease(b"k", &[1], 600_000_000).lease else {
                 continue;

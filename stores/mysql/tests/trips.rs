@@ -30,7 +30,7 @@ fn of_a_take_and_a_lease(
 ) -> [u64; 2] {
     let store = open(server, Clock::Server);
     let name = format!("{levels} {}", rules.len());
-    let mut desk = Fixture::at(&store, &name, plan(0, levels, rules), machine_time());
+    let desk = Fixture::at(&store, &name, plan(0, levels, rules), machine_time());
     let amounts = vec![1; rules.len()];
     // The statements are prepared from here on, and the rows are there.
     for _ in 0..2 {
@@ -69,7 +69,7 @@ fn an_end_of_a_lease_is_two_round_trips_too() {
         return;
     };
     let store = open(&server, Clock::Server);
-    let mut desk = Fixture::at(&store, "t", plan(0, 1, &[(0, slots(3))]), machine_time());
+    let desk = Fixture::at(&store, "t", plan(0, 1, &[(0, slots(3))]), machine_time());
     for _ in 0..3 {
         desk.lease(b"k", &[1], 30_000_000);
     }

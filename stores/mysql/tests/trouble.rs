@@ -150,7 +150,7 @@ fn what_was_decided_survives_a_killed_server_and_the_same_store_goes_on() {
     };
     let store = open(&server, Clock::Server);
     let rules = [(0, hourly(20)), (0, slots(20))];
-    let mut desk = Fixture::at(&store, "t", plan(0, 1, &rules), machine_time());
+    let desk = Fixture::at(&store, "t", plan(0, 1, &rules), machine_time());
     let mut last = 0;
     for round in 0..3 {
         for _ in 0..4 {
@@ -255,7 +255,7 @@ fn a_root_that_is_locked_keeps_no_other_from_being_swept() {
     let limits = || plan(0, 1, &[(0, slots(9))]);
     let long_ago = machine_time() - Span::from_secs(3_600);
     let earlier = open(&server, Clock::Caller);
-    let mut desk = Fixture::at(&earlier, "t", limits(), long_ago);
+    let desk = Fixture::at(&earlier, "t", limits(), long_ago);
     for key in [b"k", b"y", b"z"] {
         assert!(desk.lease(key, &[1], SECOND).lease.is_some());
     }
@@ -456,7 +456,7 @@ fn a_key_is_read_however_often_others_were_given_limits_meanwhile() {
         let own = [(OwnedKey::new(b"other"), Arc::new(variant))];
         let plan = desk.plan.going_on(version, own.into_iter().collect());
         desk.plan = Arc::new(plan);
-        desk.table.adopt(&desk.plan, desk.now, &[]);
+        desk.table.adopt(&desk.plan, desk.now(), &[]);
     };
     give(&mut desk, 11);
     give(&mut desk, 12);

@@ -22,11 +22,11 @@ fn what_equals_never_seen_is_pruned_and_nothing_else() {
     let rules = [(0, rate(1, 100)), (1, hourly(9)), (1, slots(4))];
     let limits = || plan(0, 2, &rules);
     let ago = machine_time() - HOUR - Span::from_secs(600);
-    let mut before = Fixture::at(&past, "t", limits(), ago);
+    let before = Fixture::at(&past, "t", limits(), ago);
     before.lease(b"old/key", &[50, 1, 1], 30 * SECOND);
     before.lease(b"kept/key", &[50, 1, 1], 30 * SECOND);
-    let mut now = Fixture::at(&store, "t", limits(), machine_time());
-    now.leases = 7;
+    let now = Fixture::at(&store, "t", limits(), machine_time());
+    now.number_from(7);
     now.lease(b"kept/key", &[0, 1, 1], 600 * SECOND);
     let rows = "SELECT encode(key, 'escape') FROM tidegate.rows ORDER BY 1";
     assert_eq!(sql(&server, rows), ["kept", "kept/key", "old", "old/key"]);
@@ -81,11 +81,11 @@ fn a_limit_that_is_not_asked_for_notes_a_clock_that_stepped_back() {
     };
     let store = open(&server, Clock::Caller);
     let limits = plan(0, 1, &[(0, rate(1, 10)), (0, rate(1, 5)), (0, slots(2))]);
-    let mut desk = Fixture::at(&store, "t", limits, machine_time());
+    let desk = Fixture::at(&store, "t", limits, machine_time());
     assert!(desk.admits(b"k", &[0, 5, 0]));
     let held = desk.lease(b"k", &[1, 0, 0], 24 * 3_600 * SECOND).lease;
     let held = held.expect("it is free");
-    desk.now = desk.now - HOUR;
+    desk.set_now(desk.now() - HOUR);
     let settled = desk.end(b"k", held.id, Ending::Settle(&[]));
     settled.expect("it is held");
     let take = Verb::Take {
@@ -105,6 +105,6 @@ fn a_limit_that_is_not_asked_for_notes_a_clock_that_stepped_back() {
         .collect();
     assert_eq!(debts, [0, 0, 0]);
     // As long as it takes to fill, from when the clock stepped back.
-    desk.now = desk.now + Span::from_secs(5);
+    desk.set_now(desk.now() + Span::from_secs(5));
     assert!(desk.admits(b"k", &[0, 5, 0]));
 }

@@ -64,7 +64,7 @@ fn a_lease_that_eight_clients_settle_at_once_is_settled_once_and_no_take_is_lost
     const LEASES: u64 = 30;
     let rules = [(0, slow(1_000)), (0, slots(100))];
     let store = open(&server, Clock::Server);
-    let mut first = desk(&store, 1, &rules);
+    let first = desk(&store, 1, &rules);
     for _ in 0..LEASES {
         assert!(first.lease(b"hot", &[5, 1], 600 * SECOND).lease.is_some());
     }
@@ -93,8 +93,8 @@ fn slots_are_conserved_and_no_two_clients_lock_each_other_out() {
     };
     let rules = [(0, slots(5)), (1, rate(1_000, 1_000)), (2, slots(2))];
     at_once(&server, |store, client| {
-        let mut desk = desk(store, 3, &rules);
-        desk.leases = u128::from(client) * 1_000;
+        let desk = desk(store, 3, &rules);
+        desk.number_from(u128::from(client) * 1_000);
         for round in 0..40 {
             let key = format!("root/{}/{}", (client + round) % 3, (client * round) % 4);
             let decision = desk.lease(key.as_bytes(), &[1, 1, 1], 600 * SECOND);

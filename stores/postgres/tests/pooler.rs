@@ -94,7 +94,7 @@ fn session_pooling_serves_a_store_with_its_settings() {
         return;
     };
     let store = pooler.open().expect("a server");
-    let mut desk = Fixture::at(&store, "t", plan(0, 1, &[(0, slots(1))]), machine_time());
+    let desk = Fixture::at(&store, "t", plan(0, 1, &[(0, slots(1))]), machine_time());
     let held = desk.lease(b"k", &[1], 60 * SECOND).lease.expect("it fits");
     assert!(desk.lease(b"k", &[1], 60 * SECOND).lease.is_none());
     desk.end(b"k", held.id, Ending::Release).expect("held");

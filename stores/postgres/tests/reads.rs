@@ -32,11 +32,12 @@ fn a_lease_is_found_at_once_among_however_many_its_root_has() {
         let store = open(&server, Clock::Server);
         let plan = plan(0, 1, &[(0, slots(1_000))]);
         let desk = Fixture::at(&store, "t", plan, machine_time());
-        (store, Fixture { leases, ..desk })
+        desk.number_from(leases);
+        (store, desk)
     };
     let hold = |from, to| {
-        let (_store, mut desk) = desk(from);
-        while desk.leases < to {
+        let (_store, desk) = desk(from);
+        while desk.last_lease() < to {
             assert!(desk.lease(b"k", &[1], 600 * SECOND).lease.is_some());
         }
     };
@@ -72,12 +73,12 @@ fn leases_that_came_after_the_planner_looked_are_not_read_one_after_the_other() 
     let read = "SELECT coalesce(sum(seq_tup_read), 0) FROM pg_stat_user_tables
         WHERE schemaname = 'tidegate' AND relname = 'leases'";
     let before = sql(&server, read);
-    let (store, mut desk) = desk();
+    let (store, desk) = desk();
     for _ in 0..50 {
         for _ in 0..2 {
             assert!(desk.lease(b"k", &[1, 1], 600 * SECOND).lease.is_some());
         }
-        let ended = desk.end(b"k", desk.leases, Ending::Release);
+        let ended = desk.end(b"k", desk.last_lease(), Ending::Release);
         ended.expect("it is held");
     }
     drop((store, desk));
@@ -95,16 +96,16 @@ fn a_key_that_is_always_in_use_remembers_ended_leases_for_as_long_as_it_should()
     };
     let store = open(&server, Clock::Caller);
     let rules = [(0, rate(9, 9)), (0, slots(9))];
-    let mut desk = Fixture::at(&store, "t", plan(0, 1, &rules), machine_time());
+    let desk = Fixture::at(&store, "t", plan(0, 1, &rules), machine_time());
     for _ in 0..LEASES {
         assert!(desk.lease(b"k", &[1, 1], 600 * SECOND).lease.is_some());
         let end = Verb::End {
-            id: desk.leases,
+            id: desk.last_lease(),
             ending: Ending::Settle(&[Some(1), None]),
             remember: true,
         };
         desk.ask(b"k", end).expect("it is held");
-        desk.now = desk.now + Span::from_micros(EVERY);
+        desk.set_now(desk.now() + Span::from_micros(EVERY));
     }
     let kept = &sql(&server, "SELECT count(*) FROM tidegate.leases")[0];
     let most = KEEP.as_micros() / EVERY + 1;
@@ -121,7 +122,7 @@ fn what_has_ended_is_forgotten_without_a_look_at_what_is_held() {
     };
     let store = open(&server, Clock::Caller);
     let limits = || plan(0, 1, &[(0, slots(1_000))]);
-    let mut desk = Fixture::at(&store, "t", limits(), machine_time());
+    let desk = Fixture::at(&store, "t", limits(), machine_time());
     for _ in 0..HELD {
         assert!(desk.lease(b"k", &[1], 600 * SECOND).lease.is_some());
     }
@@ -133,12 +134,12 @@ fn what_has_ended_is_forgotten_without_a_look_at_what_is_held() {
         };
         desk.ask(b"k", end).expect("it is held");
     }
-    let later = desk.now + KEEP + Span::from_secs(1);
+    let later = desk.now() + KEEP + Span::from_secs(1);
     drop((desk, store));
     let before = entries_read(&server);
     let store = open(&server, Clock::Caller);
-    let mut desk = Fixture::at(&store, "t", limits(), later);
-    desk.leases = u128::from(HELD);
+    let desk = Fixture::at(&store, "t", limits(), later);
+    desk.number_from(u128::from(HELD));
     assert!(desk.lease(b"k", &[1], 600 * SECOND).lease.is_some());
     drop((desk, store));
     let read = entries_read(&server) - before;
@@ -170,7 +171,7 @@ fn no_call_forgets_more_that_has_ended_than_it_has_time_for() {
     };
     let store = open(&server, Clock::Server);
     let rules = [(0, rate(9, 9)), (0, slots(9))];
-    let mut desk = Fixture::at(&store, "t", plan(0, 1, &rules), machine_time());
+    let desk = Fixture::at(&store, "t", plan(0, 1, &rules), machine_time());
     assert!(desk.lease(b"k", &[1, 1], 600 * SECOND).lease.is_some());
     let others = format!(
         "{};
@@ -201,7 +202,7 @@ fn no_call_forgets_more_of_what_has_ended_because_limits_changed_meanwhile() {
     };
     let store = open(&server, Clock::Server);
     let rules = [(0, rate(9, 9)), (0, slots(9))];
-    let mut desk = Fixture::at(&store, "t", plan(0, 1, &rules), machine_time());
+    let desk = Fixture::at(&store, "t", plan(0, 1, &rules), machine_time());
     assert!(desk.lease(b"k", &[1, 1], 600 * SECOND).lease.is_some());
     let meanwhile = format!(
         "{};

@@ -111,7 +111,7 @@ fn a_role_with_the_grants_of_the_documentation_can_do_everything_but_change_the_
     desk.end(b"a/b", lease.expect("it fits").id, Ending::Cancel)
         .expect("held");
     desk.plan = plan(1, 2, &[(0, rate(2, 50))]);
-    desk.table.adopt(&desk.plan, desk.now, &[]);
+    desk.table.adopt(&desk.plan, desk.now(), &[]);
     assert!(desk.admits(b"a/b", &[50]));
     let alone = Fixture::at(
         &store,
@@ -124,7 +124,7 @@ fn a_role_with_the_grants_of_the_documentation_can_do_everything_but_change_the_
         select: Select::All,
         after: None,
         most: 9,
-        now: desk.now,
+        now: desk.now(),
     };
     assert_eq!(desk.table.list_keys(&all).expect("a page").items.len(), 1);
     desk.table.list_leases(&all).expect("a page");

@@ -29,14 +29,14 @@ fn a_lease_whose_holder_is_gone_expires_when_it_is_in_the_way() {
     };
     let rules = [(0, slots(1)), (1, slots(1))];
     let desk = |store: &PostgresStore, leases| {
-        let mut desk = Fixture::at(store, "t", plan(0, 2, &rules), machine_time());
-        desk.leases = leases;
+        let desk = Fixture::at(store, "t", plan(0, 2, &rules), machine_time());
+        desk.number_from(leases);
         desk
     };
     let (holder, other) = (open_ending(&server), open(&server, Clock::Server));
     let held = desk(&holder, 0).lease(b"a/one", &[1, 1], 600 * SECOND);
     let held = held.lease.expect("it is free");
-    let mut asking = desk(&other, 100);
+    let asking = desk(&other, 100);
     for _ in 0..20 {
         let refused = asking.lease(b"a/two", &[1, 1], 600 * SECOND);
         assert!(refused.lease.is_none(), "its holder is there");
@@ -102,11 +102,11 @@ fn lose_a_session_unheard(meanwhile: impl Fn(&PostgresServer) -> Option<(Runtime
     let holder = PostgresStore::open(&through, options).expect("a server");
     let other = open(&server, Clock::Server);
     let desk = |store: &PostgresStore, leases| {
-        let mut desk = Fixture::at(store, "t", plan(0, 1, &[(0, slots(1))]), machine_time());
-        desk.leases = leases;
+        let desk = Fixture::at(store, "t", plan(0, 1, &[(0, slots(1))]), machine_time());
+        desk.number_from(leases);
         desk
     };
-    let (mut holding, mut asking) = (desk(&holder, 0), desk(&other, 100));
+    let (holding, asking) = (desk(&holder, 0), desk(&other, 100));
     assert!(holding.lease(b"first", &[1], 600 * SECOND).lease.is_some());
     way.swallow();
     // As the server does when it finds nobody there.
@@ -119,7 +119,7 @@ fn lose_a_session_unheard(meanwhile: impl Fn(&PostgresServer) -> Option<(Runtime
     {}
     let other_work = meanwhile(&server);
     // Whoever finds a connection lost is told so; the next has a new one.
-    let now = holding.now;
+    let now = holding.now();
     let granted = (10..1_000).any(|id| {
         let terms = Terms {
             id,
@@ -152,11 +152,11 @@ fn a_lease_of_a_store_that_does_not_ask_for_it_outlives_the_store() {
     };
     let limits = || plan(0, 1, &[(0, slots(1))]);
     let (holder, other) = (open(&server, Clock::Server), open(&server, Clock::Server));
-    let mut desk = Fixture::at(&holder, "t", limits(), machine_time());
+    let desk = Fixture::at(&holder, "t", limits(), machine_time());
     assert!(desk.lease(b"k", &[1], 600 * SECOND).lease.is_some());
     drop((desk, holder));
-    let mut asking = Fixture::at(&other, "t", limits(), machine_time());
-    asking.leases = 100;
+    let asking = Fixture::at(&other, "t", limits(), machine_time());
+    asking.number_from(100);
     assert!(asking.lease(b"k", &[1], 600 * SECOND).lease.is_none());
 }
 
@@ -166,7 +166,7 @@ fn leases_that_nobody_asks_about_are_ended_by_pruning() {
         return;
     };
     let (holder, other) = (open_ending(&server), open(&server, Clock::Server));
-    let mut desk = Fixture::at(&holder, "t", plan(0, 1, &[(0, slots(1))]), machine_time());
+    let desk = Fixture::at(&holder, "t", plan(0, 1, &[(0, slots(1))]), machine_time());
     assert!(desk.lease(b"k", &[1], 600 * SECOND).lease.is_some());
     let live = "SELECT count(*) FROM tidegate.leases WHERE stage = 0";
     assert_eq!(other.prune(), Ok(0));
@@ -191,8 +191,8 @@ fn who_is_refused_after_a_holder_is_gone_is_told_so_at_once() {
     let holder = PostgresStore::open(&server.url(), options).expect("a server");
     let other = open(&server, Clock::Caller);
     let desk = |store: &PostgresStore, leases| {
-        let mut desk = Fixture::at(store, "t", plan(0, 1, &[(0, slots(2))]), machine_time());
-        desk.leases = leases;
+        let desk = Fixture::at(store, "t", plan(0, 1, &[(0, slots(2))]), machine_time());
+        desk.number_from(leases);
         desk
     };
     assert!(
@@ -201,7 +201,7 @@ fn who_is_refused_after_a_holder_is_gone_is_told_so_at_once() {
             .lease
             .is_some()
     );
-    let mut asking = desk(&other, 100);
+    let asking = desk(&other, 100);
     assert!(asking.lease(b"k", &[1], 600 * SECOND).lease.is_some());
     drop(holder);
     let sessions = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'";
@@ -223,7 +223,7 @@ fn an_ask_that_is_repeated_has_one_lease_beside_that_of_a_holder_who_is_gone() {
         let desk = Fixture::at(store, "t", plan(0, 1, &[(0, slots(3))]), machine_time());
         let terms = Terms {
             id,
-            expires_at: desk.now + Span::from_secs(600),
+            expires_at: desk.now() + Span::from_secs(600),
             idempotency: Some(b"one job"),
         };
         let take = Verb::Take {

@@ -69,7 +69,7 @@ fn a_command_is_one_statement_whatever_its_limits_and_ancestors() {
         (1, &five, decide, decide),
         (3, &ancestors, decide, decide),
     ] {
-        let (_store, mut desk) = desk(&server, levels, rules);
+        let (_store, desk) = desk(&server, levels, rules);
         let amounts = vec![1; rules.len()];
         assert!(desk.admits(b"a/b/c", &amounts));
         asked(&server);
@@ -92,7 +92,7 @@ fn a_refusal_is_one_statement_and_so_is_what_follows_a_change_of_limits() {
     assert!(!desk.admits(b"k", &[9]));
     assert_eq!(asked(&server).len(), 1);
     desk.plan = plan(1, 1, &[(0, hourly(7))]);
-    desk.table.adopt(&desk.plan, desk.now, &[]);
+    desk.table.adopt(&desk.plan, desk.now(), &[]);
     asked(&server);
     assert_eq!(desk.left(b"k").len(), 1);
     assert_eq!(asked(&server), ["1 SELECT tidegate.decide"]);

@@ -19,7 +19,7 @@ fn every_key_has_an_end() {
     };
     let store = open(&server, Clock::Server);
     let rules = [(0, rate(1, 100)), (1, hourly(9)), (1, slots(4))];
-    let mut desk = Fixture::at(&store, "t", plan(0, 2, &rules), machine_time());
+    let desk = Fixture::at(&store, "t", plan(0, 2, &rules), machine_time());
     desk.lease(b"a/b", &[50, 1, 1], 30 * SECOND);
     let mut connection = connect(&server);
     let mut ttl = |key: &str| -> i64 { ask(&mut connection, &["PTTL", key]) };
@@ -40,7 +40,7 @@ fn every_key_has_an_end() {
     assert_eq!(ttl(&format!("{tag}:b")), -2, "no lease, no book");
     assert_eq!(ttl(&format!("{tag}:r")), -2, "nothing used, no row");
     assert_eq!(
-        desk.table.count(desk.now).expect("a count").keys,
+        desk.table.count(desk.now()).expect("a count").keys,
         1,
         "the hour that was begun"
     );

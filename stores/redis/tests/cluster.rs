@@ -39,7 +39,7 @@ fn after_a_cluster_failover_all_keys_are_decided_again_and_what_is_lost_is_bound
     };
     let store = RedisStore::open(&cluster.url(), options).expect("a cluster");
     let plan = plan(0, 1, &[(0, hourly(BUDGET)), (0, slots(2))]);
-    let mut desk = Fixture::at(&store, "t", plan, machine_time());
+    let desk = Fixture::at(&store, "t", plan, machine_time());
     let keys: Vec<_> = (0..KEYS).map(|key| format!("key {key}")).collect();
     let leases = keys.iter().map(|key| {
         let lease = desk.lease(key.as_bytes(), &[BUDGET, 1], 600 * SECOND);
@@ -185,7 +185,7 @@ fn a_key_whose_slot_is_being_moved_is_decided_when_it_is_there() {
     let (hasty, patient) = (open(3), open(60));
     let limits = || plan(0, 1, &[(0, hourly(BUDGET)), (0, slots(2))]);
     let desk = |store| Fixture::at(store, "t", limits(), machine_time());
-    let (hasty, mut patient) = (desk(&hasty), desk(&patient));
+    let (hasty, patient) = (desk(&hasty), desk(&patient));
     // A machine that is slow enough says of any answer that it came too late, now and then.
     let ask = |key: &[u8]| {
         let mut answers = (0..10).map(|_| hasty.take(key, &[1, 0]));

@@ -161,7 +161,7 @@ fn leases_whose_order_of_time_was_evicted_end_in_time() {
     let Some(server) = RedisServer::start() else {
         return;
     };
-    let (_, mut desk) = starts(&server, 0, slots(2));
+    let (_, desk) = starts(&server, 0, slots(2));
     assert!(desk.lease(b"k", &[1], 60 * SECOND).verdict.admitted());
     assert!(desk.lease(b"k", &[1], 60 * SECOND).verdict.admitted());
     evict(&server, "{tidegate:t:k}:d");
@@ -179,7 +179,7 @@ fn of_many_leases_whose_order_was_evicted_nothing_is_known_until_they_expire() {
     let Some(server) = RedisServer::start() else {
         return;
     };
-    let (_, mut desk) = starts(&server, 0, slots(5_000));
+    let (_, desk) = starts(&server, 0, slots(5_000));
     for _ in 0..2_100 {
         assert!(desk.lease(b"k", &[1], 600 * SECOND).verdict.admitted());
     }
@@ -187,7 +187,7 @@ fn of_many_leases_whose_order_was_evicted_nothing_is_known_until_they_expire() {
     assert!(desk.end(b"k", 1, Ending::Cancel).is_err());
     assert_eq!(desk.left(b"k"), [2_900]);
     assert!(desk.lease(b"k", &[1], SECOND).verdict.admitted());
-    let last = desk.leases;
+    let last = desk.last_lease();
     desk.end(b"k", last, Ending::Cancel).expect("it is known");
 }
 
@@ -196,7 +196,7 @@ fn leases_whose_records_were_evicted_hold_their_slots_until_they_expire() {
     let Some(server) = RedisServer::start() else {
         return;
     };
-    let (_, mut desk) = starts(&server, 0, slots(2));
+    let (_, desk) = starts(&server, 0, slots(2));
     assert!(desk.lease(b"k", &[2], SECOND / 5).verdict.admitted());
     evict(&server, "{tidegate:t:k}:b");
     assert!(desk.end(b"k", 1, Ending::Cancel).is_err());
@@ -204,7 +204,7 @@ fn leases_whose_records_were_evicted_hold_their_slots_until_they_expire() {
     while !desk.lease(b"k", &[1], 60 * SECOND).verdict.admitted() {}
     let ordered: i64 = ask(&mut connect(&server), &["ZCARD", "{tidegate:t:k}:d"]);
     assert_eq!(ordered, 1, "of the lease that is held");
-    let last = desk.leases;
+    let last = desk.last_lease();
     desk.end(b"k", last, Ending::Cancel).expect("it is known");
 }
 
@@ -216,7 +216,7 @@ fn a_reset_after_records_were_evicted_lets_the_leases_after_it_be_forgotten() {
     let Some(server) = RedisServer::start() else {
         return;
     };
-    let (_, mut desk) = starts(&server, 0, slots(9));
+    let (_, desk) = starts(&server, 0, slots(9));
     for _ in 0..3 {
         assert!(desk.lease(b"k", &[1], SECOND / 5).verdict.admitted());
     }
@@ -310,8 +310,8 @@ fn crowd(server: &RedisServer) {
 
 /// Takes what is left of each key, and of some again and again; counts what it was given.
 fn runs(server: &RedisServer, run: u64, admitted: &mut HashMap<u64, u64>) {
-    let (_store, mut desk) = starts(server, 0, hourly(CAPACITY));
-    desk.leases = u128::from(run * TURNS);
+    let (_store, desk) = starts(server, 0, hourly(CAPACITY));
+    desk.number_from(u128::from(run * TURNS));
     for turn in 0..TURNS {
         let key = if turn % 5 < 2 {
             turn % 100

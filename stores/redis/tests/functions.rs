@@ -159,7 +159,7 @@ fn every_master_of_a_cluster_is_given_the_library() {
         return;
     };
     let url = cluster.url();
-    let mut desk = desk_at(&url);
+    let desk = desk_at(&url);
     for key in 0..24 {
         let key = format!("key {key}").into_bytes();
         assert!(desk.admits(&key, &[1, 0]));

@@ -76,16 +76,16 @@ fn what_is_in_use_is_listed_by_the_servers_clock_too() {
         return;
     };
     let store = open(&server, Clock::Server);
-    let mut desk = desk(&store, &[]);
+    let desk = desk(&store, &[]);
     // By an hour, the caller's clock is wrong.
-    desk.now = desk.now + tidegate_store::core::Span::from_secs(3_600);
+    desk.set_now(desk.now() + tidegate_store::core::Span::from_secs(3_600));
     let lease = desk.lease(b"a%b", &[2], 60 * support::SECOND).lease;
     let lease = lease.expect("it fits");
     let listing = Listing {
         select: Select::Prefix(b"a"),
         after: None,
         most: 10,
-        now: desk.now,
+        now: desk.now(),
     };
     let keys = desk.table.list_keys(&listing).expect("a page").items;
     assert_eq!(keys, [OwnedKey::new(b"a%b")]);
@@ -94,7 +94,11 @@ fn what_is_in_use_is_listed_by_the_servers_clock_too() {
         panic!("one is held, not {leases:?}");
     };
     assert_eq!((held.id, held.taken[..].to_vec()), (lease.id, vec![(0, 2)]));
-    let ahead = held.expires_at.since(desk.now).as_duration().as_secs_f64();
+    let ahead = held
+        .expires_at
+        .since(desk.now())
+        .as_duration()
+        .as_secs_f64();
     assert!((55.0..=60.1).contains(&ahead), "it expires in {ahead} s");
-    assert_eq!(desk.table.count(desk.now).expect("a count").keys, 1);
+    assert_eq!(desk.table.count(desk.now()).expect("a count").keys, 1);
 }

@@ -14,7 +14,7 @@ fn after_a_failover_the_new_master_decides_and_fences_go_on_growing() {
     };
     let store = RedisStore::open(&service.url(), Options::default()).expect("a master");
     let plan = plan(0, 1, &[(0, hourly(1_000_000)), (0, slots(1_000))]);
-    let mut desk = Fixture::at(&store, "t", plan, machine_time());
+    let desk = Fixture::at(&store, "t", plan, machine_time());
     let before = desk.lease(b"k", &[1, 1], 600 * SECOND).lease;
     let before = before.expect("it fits");
     service.kill_master();

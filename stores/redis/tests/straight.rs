@@ -21,7 +21,7 @@ fn the_keys_of_plain_leases_have_an_end() {
     };
     let store = open(&server, Clock::Server);
     let rules = [(0, rate(1, 100)), (0, slots(9))];
-    let mut fixture = Fixture::at(&store, "t", plan(0, 1, &rules), machine_time());
+    let fixture = Fixture::at(&store, "t", plan(0, 1, &rules), machine_time());
     let mut connection = connect(&server);
     let mut ends = |key: &str| -> i64 { ask(&mut connection, &["PEXPIRETIME", key]) };
     let keep = KEEP.as_micros() / 1_000;
@@ -49,10 +49,10 @@ fn a_plain_lease_has_expired_at_its_expiry_and_not_before() {
     };
     let store = open(&server, Clock::Caller);
     let rules = [(0, rate(1, 100)), (0, slots(9))];
-    let mut fixture = Fixture::at(&store, "t", plan(0, 1, &rules), START);
+    let fixture = Fixture::at(&store, "t", plan(0, 1, &rules), START);
     for (id, micros, has_expired) in [(1, 999, false), (2, 1_000, true)] {
         assert!(fixture.lease(b"k", &[1, 1], 1_000).verdict.admitted());
-        fixture.now = fixture.now + Span::from_micros(micros);
+        fixture.set_now(fixture.now() + Span::from_micros(micros));
         let settled = fixture.end(b"k", id, Ending::Release).expect("remembered");
         assert_eq!(settled.expired, has_expired, "after {micros} us");
     }
@@ -67,7 +67,7 @@ fn what_was_taken_before_a_reset_is_not_given_back_to_a_window_after() {
     let store = open(&server, Clock::Caller);
     let window = Window::new(9, Align::Epoch(Span::from_secs(3_600))).expect("a window");
     let rules = [(0, Rule::Window(window)), (0, slots(9))];
-    let mut fixture = Fixture::at(&store, "t", plan(0, 1, &rules), START);
+    let fixture = Fixture::at(&store, "t", plan(0, 1, &rules), START);
     assert!(fixture.lease(b"k", &[5, 1], SECOND).verdict.admitted());
     fixture.ask(b"k", Verb::Reset).expect("a reset");
     assert!(fixture.lease(b"k", &[4, 1], SECOND).verdict.admitted());
@@ -115,7 +115,7 @@ fn a_look_at_a_plain_row_writes_nothing() {
     };
     let store = open(&server, Clock::Server);
     let rules = [(0, rate(1, 100)), (0, slots(9))];
-    let mut fixture = Fixture::at(&store, "t", plan(0, 1, &rules), machine_time());
+    let fixture = Fixture::at(&store, "t", plan(0, 1, &rules), machine_time());
     fixture.lease(b"k", &[5, 1], 900 * SECOND);
     let mut connection = connect(&server);
     let mut row = || -> Vec<u8> { ask(&mut connection, &["GET", "{tidegate:t:k}:r"]) };
@@ -131,7 +131,7 @@ fn what_an_earlier_form_of_the_store_wrote_is_refused_with_a_clear_error() {
     };
     let store = open(&server, Clock::Server);
     let rules = [(0, rate(1, 100)), (0, slots(9))];
-    let mut fixture = Fixture::at(&store, "t", plan(0, 1, &rules), machine_time());
+    let fixture = Fixture::at(&store, "t", plan(0, 1, &rules), machine_time());
     fixture.lease(b"k", &[1, 1], 900 * SECOND);
     let mut connection = connect(&server);
     let old_holders = "local row = cmsgpack.pack(1, 1, { 0, { 5, 1, 7, 1, { 9 }, { 'id' }, { 1 } } }) \

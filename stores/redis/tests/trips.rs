@@ -48,7 +48,7 @@ impl Monitor {
 fn taken(server: &RedisServer, levels: usize, rules: &[(usize, Rule)]) -> Vec<String> {
     let store = open(server, Clock::Server);
     let name = format!("{levels} {}", rules.len());
-    let mut desk = Fixture::at(&store, &name, plan(0, levels, rules), machine_time());
+    let desk = Fixture::at(&store, &name, plan(0, levels, rules), machine_time());
     let amounts = vec![1; rules.len()];
     // Whatever scripts there are, they are known from here on.
     assert!(desk.admits(b"a/b/c", &amounts));
@@ -88,7 +88,7 @@ fn a_change_of_limits_costs_a_second_trip_once_for_each_key() {
     let mut desk = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
     assert!(desk.admits(b"k", &[4]));
     desk.plan = plan(1, 1, &[(0, hourly(7))]);
-    desk.table.adopt(&desk.plan, desk.now, &[]);
+    desk.table.adopt(&desk.plan, desk.now(), &[]);
     assert_eq!(desk.left(b"other"), [7]);
     let mut monitor = Monitor::start(&server);
     assert_eq!(desk.left(b"k"), [3]);

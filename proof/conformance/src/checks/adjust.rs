@@ -115,7 +115,7 @@ pub(super) fn less_is_given_back_where_it_was_charged(subject: &Subject) -> Resu
     assert_eq!(fixture.left(b"k"), [70], "thirty in this window");
     assert!(fixture.adjust(id, &[Some(35)]).admitted());
     assert_eq!(fixture.left(b"k"), [75]);
-    fixture.take(b"k", &[50]).expect("an answer");
+    fixture.decision(b"k", &[50]).expect("an answer");
     let settled = fixture.end(b"k", id, Ending::Settle(&[Some(3)]));
     assert_eq!(settled.expect("held").uses[0].taken, 35);
     assert_eq!(

@@ -36,8 +36,8 @@ fn hourly(count: u64) -> [Rule; 4] {
 fn servers(subject: &Subject, first: &[(usize, Rule)], second: &[(usize, Rule)]) -> [Fixture; 2] {
     let (store, name) = (subject.fresh(), table_name());
     let levels = 2;
-    let first = Fixture::at(&*store, &name, plan(0, levels, first));
-    let second = Fixture::at(&*store, &name, plan(0, levels, second));
+    let first = Fixture::remembering(&*store, &name, plan(0, levels, first));
+    let second = Fixture::remembering(&*store, &name, plan(0, levels, second));
     second.number_from(1_000);
     pass([&first, &second], 1);
     [first, second]
@@ -226,11 +226,11 @@ pub(super) fn what_expired_comes_back_by_its_keys_own_limit_whoever_finds_it(
         Arc::new(Plan::new(0, 1, vec![limit], plan.keep()))
     };
     let (store, name) = (subject.fresh(), table_name());
-    let mut first = Fixture::at(&*store, &name, Arc::clone(&refunding));
+    let mut first = Fixture::remembering(&*store, &name, Arc::clone(&refunding));
     first.give(&[(b"k", &[own])]);
     assert!(first.admits(b"k", &[999]));
     first.hold(b"k", &[1], 5_000);
-    let mut second = Fixture::at(&*store, &name, refunding);
+    let mut second = Fixture::remembering(&*store, &name, refunding);
     second.pass(10_000);
     second.change(&[(0, common), (0, ample())]);
     assert_eq!(second.left(b"k")[0], 1, "what others use is theirs");

@@ -18,7 +18,11 @@ fn bounded(
     rules: &[(usize, tidegate_core::Rule)],
 ) -> Result<Fixture, Skipped> {
     let store = subject.bounded_store(max_keys, MAX_LEASES)?;
-    Ok(Fixture::at(&*store, &table_name(), plan(0, levels, rules)))
+    Ok(Fixture::remembering(
+        &*store,
+        &table_name(),
+        plan(0, levels, rules),
+    ))
 }
 
 /// What both were asked, and how it went.
@@ -51,7 +55,7 @@ impl Twins {
         let key = format!("{}/{}", self.rng.below(5), self.rng.below(4)).into_bytes();
         let amounts: Vec<Amount> = (0..4).map(|_| self.rng.below(4)).collect();
         match self.rng.below(12) {
-            0..4 => drop(self.ask(|fixture| fixture.take(&key, &amounts).map(Reply::Decision))),
+            0..4 => drop(self.ask(|fixture| fixture.decision(&key, &amounts).map(Reply::Decision))),
             4..6 => self.lease(&key, &amounts),
             6 => drop(self.ask(|fixture| fixture.ask(&key, Verb::Debit { amounts: &amounts }))),
             7 => drop(self.ask(|fixture| fixture.ask(&key, Verb::Reset))),
@@ -68,7 +72,7 @@ impl Twins {
     fn lease(&mut self, key: &[u8], amounts: &[Amount]) {
         let micros = self.rng.between(500, 4_000);
         let ask = |fixture: &Fixture| {
-            let decision = fixture.lease(key, amounts, micros, None)?;
+            let decision = fixture.lease_by(key, amounts, micros, None)?;
             Ok(Reply::Decision(decision))
         };
         if let Some(Reply::Decision(decision)) = self.ask(ask)
@@ -132,10 +136,10 @@ pub(super) fn a_store_that_is_full_halfway_up_a_hierarchy_changes_nothing(
     assert!(fixture.admits(b"a/x", &[9, 9]));
     let full = Err(StoreError::KeysFull { max_keys: 3 });
     for _ in 0..3 {
-        assert_eq!(fixture.take(b"b/x", &[1, 1]).map(|d| d.verdict), full);
+        assert_eq!(fixture.decision(b"b/x", &[1, 1]).map(|d| d.verdict), full);
         assert_eq!(
             fixture
-                .lease(b"b/x", &[1, 1], 1_000, None)
+                .lease_by(b"b/x", &[1, 1], 1_000, None)
                 .map(|d| d.verdict),
             full
         );
@@ -159,7 +163,7 @@ pub(super) fn no_more_leases_are_held_than_there_is_room_for(
         max_leases: MAX_LEASES,
     });
     for key in [b"k", b"l"] {
-        let one_more = fixture.lease(key, &[1, 1], 1_000_000, None);
+        let one_more = fixture.lease_by(key, &[1, 1], 1_000_000, None);
         assert_eq!(one_more.map(|decision| decision.verdict), full);
     }
     assert_eq!(fixture.standings(b"k"), before);

@@ -39,7 +39,7 @@ fn set(plan: &Plan, position: usize, capacity: Amount) {
 
 fn fixture(subject: &Subject, levels: usize, rules: &[(usize, Rule)]) -> Fixture {
     let plan = adaptive(&plan(0, levels, rules));
-    Fixture::at(&*subject.fresh(), &table_name(), plan)
+    Fixture::remembering(&*subject.fresh(), &table_name(), plan)
 }
 
 /// One limit of each algorithm, all of whose usage can be said by an integer: the bucket
@@ -68,7 +68,7 @@ pub(super) fn a_capacity_that_changes_ten_times_a_second_forgets_nothing(
     let steps = std::env::var("TIDEGATE_CAPACITY_STEPS");
     let steps = steps.map_or(STEPS, |steps| steps.parse().expect("a number of steps"));
     let (store, name) = (subject.fresh(), table_name());
-    let fixture = Fixture::at(&*store, &name, adaptive(&plan(0, 1, &each_kind())));
+    let fixture = Fixture::remembering(&*store, &name, adaptive(&plan(0, 1, &each_kind())));
     let mut rng = Rng::new(7);
     let (mut used, mut held) = ([0_u64; 5], Vec::new());
     let (mut admitted, mut refused) = (0, 0);
@@ -83,7 +83,7 @@ pub(super) fn a_capacity_that_changes_ten_times_a_second_forgets_nothing(
             set(&fixture.plan, position, capacity);
             fits &= used + amounts[position] <= capacity;
         }
-        let decision = fixture.lease(b"k", &amounts, 12 * 3_600_000_000, None);
+        let decision = fixture.lease_by(b"k", &amounts, 12 * 3_600_000_000, None);
         let decision = decision.expect("no change of the limits");
         assert_eq!(decision.verdict.admitted(), fits, "at step {step}");
         match decision.lease {

@@ -109,9 +109,9 @@ pub(super) fn two_versions_asked_in_turn_admit_no_more_than_the_larger_alone(
     ] {
         for by_override in [false, true] {
             let (store, name) = (subject.fresh(), table_name());
-            let old = Fixture::at(&*store, &name, plan(0, 1, &[(0, less)]));
+            let old = Fixture::remembering(&*store, &name, plan(0, 1, &[(0, less)]));
             let common = if by_override { less } else { more };
-            let mut new = Fixture::at(&*store, &name, plan(0, 1, &[(0, common)]));
+            let mut new = Fixture::remembering(&*store, &name, plan(0, 1, &[(0, common)]));
             if by_override {
                 new.give(&[(b"k", &[more])]);
             }

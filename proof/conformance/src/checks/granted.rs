@@ -25,7 +25,7 @@ impl Fixture {
     /// The lease that an ask for one of each limit is given: its id, and when it was
     /// granted.
     fn grant(&self, idempotency: Option<&[u8]>) -> (u128, Timestamp) {
-        let decision = self.lease(b"k", &self.ones(), 5 * SECOND, idempotency);
+        let decision = self.lease_by(b"k", &self.ones(), 5 * SECOND, idempotency);
         let lease = decision.expect("an answer").lease.expect("it fits");
         (lease.id, lease.granted_at)
     }
@@ -102,12 +102,12 @@ pub(super) fn a_restart_leaves_when_a_lease_was_granted(subject: &Subject) -> Re
     let reopened = subject.reopened_store()?;
     let (store, name) = (subject.fresh(), super::fixture::table_name());
     let plan = super::fixture::plan(0, 1, &[(0, slots(2)), (0, rate(1, 100))]);
-    let fixture = Fixture::at(&*store, &name, plan.clone());
+    let fixture = Fixture::remembering(&*store, &name, plan.clone());
     fixture.pass(700);
     let first = fixture.grant(None);
     assert_eq!(first.1, fixture.now());
     drop((fixture, store));
-    let again = Fixture::at(&*reopened(), &name, plan);
+    let again = Fixture::remembering(&*reopened(), &name, plan);
     again.pass(900);
     assert_eq!(again.granted()?, [first]);
     Ok(())

@@ -47,7 +47,7 @@ pub(super) fn keys_of_any_bytes_do_not_collide(subject: &Subject) -> Result<(), 
         for (number, key) in keys.iter().enumerate() {
             let amounts = vec![number as u64 % 300 + 1; rules.len()];
             fixture
-                .lease(key, &amounts, 1_000_000, None)
+                .lease_by(key, &amounts, 1_000_000, None)
                 .expect("an answer");
         }
         for (number, key) in keys.iter().enumerate() {

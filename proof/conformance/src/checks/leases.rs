@@ -107,7 +107,7 @@ pub(super) fn the_same_idempotency_key_gives_the_same_lease(
 ) -> Result<(), Skipped> {
     let fixture = both(subject);
     let ask = |key: &[u8]| {
-        let decision = fixture.lease(key, &[10, 1], SECOND, Some(b"once"));
+        let decision = fixture.lease_by(key, &[10, 1], SECOND, Some(b"once"));
         decision.expect("an answer").lease.expect("it fits")
     };
     let first = ask(b"k");
@@ -125,7 +125,7 @@ pub(super) fn a_retry_after_the_end_of_its_lease_takes_anew(
     subject: &Subject,
 ) -> Result<(), Skipped> {
     let fixture = Fixture::new(subject, 1, &[(0, rate(1, 100)), (0, slots(1))]);
-    let ask = |micros| fixture.lease(b"k", &[10, 1], micros, Some(b"once"));
+    let ask = |micros| fixture.lease_by(b"k", &[10, 1], micros, Some(b"once"));
     let granted = |micros| ask(micros).expect("an answer").lease.expect("it fits");
     let mut last = granted(SECOND);
     for ending in [

@@ -30,7 +30,7 @@ pub(super) fn a_table_opened_with_other_levels_is_an_error(
     subject: &Subject,
 ) -> Result<(), Skipped> {
     let (store, name) = (subject.fresh(), table_name());
-    let fixture = Fixture::at(&*store, &name, plan(0, 1, &[(0, budget(5))]));
+    let fixture = Fixture::remembering(&*store, &name, plan(0, 1, &[(0, budget(5))]));
     assert!(fixture.admits(b"a/b", &[5]));
     drop(fixture);
     let other = StoreError::OtherLevels {
@@ -74,7 +74,7 @@ fn goes_on_after(before: Arc<dyn Store>, reopen: impl Fn() -> Arc<dyn Store>) {
 
 /// Uses a table, and leaves it with a lease held: its id and its fence.
 fn leave(store: &dyn Store, name: &str) -> (u128, u64) {
-    let fixture = Fixture::at(store, name, plan(0, 1, &[(0, budget(50)), (0, slots(3))]));
+    let fixture = Fixture::remembering(store, name, plan(0, 1, &[(0, budget(50)), (0, slots(3))]));
     assert!(fixture.admits(b"k", &[20, 0]));
     fixture.hold(b"k", &[5, 1], 1_000_000)
 }
@@ -85,14 +85,14 @@ fn find(store: &dyn Store, name: &str, (id, fence): (u128, u64)) {
     let last = last.expect("the table is known");
     assert_eq!((last.version(), last.limits().len()), (0, 2));
     let plan = plan(last.version() + 1, 1, &[(0, budget(50)), (0, slots(3))]);
-    let fixture = Fixture::at(store, name, plan);
+    let fixture = Fixture::remembering(store, name, plan);
     fixture.number_from(id);
     assert_eq!(fixture.left(b"k"), [25, 2]);
     let ended = fixture.end(b"k", id, Ending::Settle(&[Some(1), None]));
     assert!(!ended.expect("still held").repeated);
     assert_eq!(fixture.left(b"k"), [29, 3]);
     let again = fixture
-        .lease(b"k", &[1, 1], 1_000, None)
+        .lease_by(b"k", &[1, 1], 1_000, None)
         .expect("an answer");
     assert!(again.lease.expect("it fits").fence > fence);
 }
@@ -108,7 +108,7 @@ pub(super) fn every_limit_that_can_be_made_is_read_back(subject: &Subject) -> Re
             .map(|rule| (0, rule))
             .collect();
         let (name, plan) = (table_name(), plan(0, 1, &rules));
-        let fixture = Fixture::at(&*store, &name, Arc::clone(&plan));
+        let fixture = Fixture::remembering(&*store, &name, Arc::clone(&plan));
         fixture.standings(b"k");
         let last = store.last_plan(&name).expect("it can be read");
         assert_eq!(last.expect("it is known").limits(), plan.limits());

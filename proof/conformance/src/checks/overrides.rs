@@ -82,7 +82,7 @@ pub(super) fn a_limit_of_its_own_outlives_the_rows_of_its_key(
     subject.needs_the_callers_clock()?;
     for (common, own) in [(rate(1, 8), rate(1, 20)), (budget(8), budget(20))] {
         let store = subject.bounded_store(3, 10)?;
-        let mut fixture = Fixture::at(&*store, &table_name(), plan(0, 1, &[(0, common)]));
+        let mut fixture = Fixture::remembering(&*store, &table_name(), plan(0, 1, &[(0, common)]));
         fixture.give(&[(b"own", &[own])]);
         for round in 0_u8..4 {
             assert!(fixture.admits(b"own", &[20]));
@@ -103,7 +103,7 @@ pub(super) fn what_was_used_by_limits_of_its_own_survives_a_restart(
     for (common, own) in [(rate(1, 8), rate(1, 100)), (budget(8), budget(100))] {
         let (name, rules) = (table_name(), [(0, common)]);
         let store = subject.fresh();
-        let mut fixture = Fixture::at(&*store, &name, plan(0, 1, &rules));
+        let mut fixture = Fixture::remembering(&*store, &name, plan(0, 1, &rules));
         fixture.give(&[(b"own", &[own])]);
         assert!(fixture.admits(b"own", &[60]));
         assert!(fixture.admits(b"other", &[5]));
@@ -113,7 +113,7 @@ pub(super) fn what_was_used_by_limits_of_its_own_survives_a_restart(
             let version = last.expect("it is known").version() + 1;
             let plan = Plan::clone(&plan(version, 1, &rules));
             let overrides = overrides(&plan, given);
-            Fixture::at(store, &name, Arc::new(plan.with_overrides(overrides)))
+            Fixture::remembering(store, &name, Arc::new(plan.with_overrides(overrides)))
         };
         for given in [own, own] {
             let store = reopen();

@@ -46,8 +46,8 @@ pub(super) fn a_refusal_changes_nothing(subject: &Subject) -> Result<(), Skipped
         let amounts = [2, 4, 2, 3].map(|most| rng.below(most + 2));
         let before: Vec<_> = keys.iter().map(|key| fixture.standings(key)).collect();
         let decision = match rng.percent(50) {
-            true => fixture.lease(key, &amounts, rng.between(1, 3_000), Some(&[1])),
-            false => fixture.take(key, &amounts),
+            true => fixture.lease_by(key, &amounts, rng.between(1, 3_000), Some(&[1])),
+            false => fixture.decision(key, &amounts),
         };
         if !decision.expect("an answer").verdict.admitted() {
             let after: Vec<_> = keys.iter().map(|key| fixture.standings(key)).collect();
