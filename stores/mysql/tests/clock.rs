@@ -32,35 +32,35 @@ fn what_is_spent_is_deleted_as_commands_come_and_what_is_not_stays() {
         return;
     };
     let store = open(&server, Clock::Server);
-    let desk = Fixture::at(
+    let fixture = Fixture::at(
         &store,
         "t",
         plan(0, 1, &[(0, hourly(9_999))]),
         machine_time(),
     );
     for key in 0..100_u8 {
-        assert!(desk.admits(&[key], &[1]));
+        assert!(fixture.admits(&[key], &[1]));
     }
     assert_eq!(
         (
             rows(&server),
-            desk.table.count(desk.now()).expect("a count").keys
+            fixture.table.count(fixture.now()).expect("a count").keys
         ),
         (100, 100)
     );
     age(&server);
-    assert_eq!(desk.table.count(desk.now()).expect("a count").keys, 0);
+    assert_eq!(fixture.table.count(fixture.now()).expect("a count").keys, 0);
     // So many commands that some of them are followed by a sweep.
     while rows(&server) > 1 {
-        assert!(desk.admits(b"live", &[1]));
+        assert!(fixture.admits(b"live", &[1]));
     }
     assert_eq!(
-        desk.table.count(desk.now()).expect("a count").keys,
+        fixture.table.count(fixture.now()).expect("a count").keys,
         1,
         "the live one stays"
     );
-    assert!(desk.left(b"live")[0] < 9_999);
-    desk.lease(b"live", &[1], SECOND);
+    assert!(fixture.left(b"live")[0] < 9_999);
+    fixture.lease(b"live", &[1], SECOND);
     assert_eq!(leases(&server), 1);
 }
 
@@ -74,15 +74,15 @@ fn a_lease_that_was_left_alone_is_forgotten_in_the_end() {
     let past = machine_time() - HOUR;
     let earlier = open(&server, Clock::Caller);
     let limits = || plan(0, 1, &[(0, slots(9))]);
-    let desk = Fixture::at(&earlier, "t", limits(), past);
+    let fixture = Fixture::at(&earlier, "t", limits(), past);
     for _ in 0..20 {
-        let key = [desk.last_lease() as u8];
-        assert!(desk.lease(&key, &[1], SECOND).lease.is_some());
+        let key = [fixture.last_lease() as u8];
+        assert!(fixture.lease(&key, &[1], SECOND).lease.is_some());
     }
     assert_eq!(leases(&server), 20);
     let store = open(&server, Clock::Server);
-    let desk = Fixture::at(&store, "t", limits(), machine_time());
+    let fixture = Fixture::at(&store, "t", limits(), machine_time());
     while leases(&server) > 0 {
-        desk.left(b"another");
+        fixture.left(b"another");
     }
 }

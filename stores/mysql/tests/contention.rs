@@ -29,7 +29,7 @@ fn all_at_once(server: &MariadbServer, act: impl Fn(usize, &MysqlStore) + Sync) 
     });
 }
 
-fn desk(store: &MysqlStore, levels: usize, rules: &[(usize, Rule)]) -> Fixture {
+fn fixture(store: &MysqlStore, levels: usize, rules: &[(usize, Rule)]) -> Fixture {
     Fixture::at(store, "t", plan(0, levels, rules), machine_time())
 }
 
@@ -41,10 +41,10 @@ fn one_hot_key_grants_as_much_as_there_is_and_no_more() {
     let rules = [(0, hourly(200))];
     let granted = AtomicU64::new(0);
     all_at_once(&server, |_, store| {
-        let desk = desk(store, 1, &rules);
+        let fixture = fixture(store, 1, &rules);
         for _ in 0..ASKS {
             // The first of them make its row at once.
-            granted.fetch_add(u64::from(desk.admits(b"hot", &[1])), Ordering::Relaxed);
+            granted.fetch_add(u64::from(fixture.admits(b"hot", &[1])), Ordering::Relaxed);
         }
     });
     assert_eq!(granted.into_inner(), 200);
@@ -61,11 +61,11 @@ fn crossing_ancestors_grant_as_much_as_there_is_and_no_more() {
     let paths = ["a/x/1", "b/x/1", "a/y/2", "b/y/2", "a/x", "b/y", "a", "b"];
     let granted: Vec<AtomicU64> = paths.iter().map(|_| AtomicU64::new(0)).collect();
     all_at_once(&server, |asker, store| {
-        let desk = desk(store, 3, &rules);
+        let fixture = fixture(store, 3, &rules);
         for ask in 0..ASKS {
             let at = if asker % 2 == 0 { ask } else { ASKS - ask };
             let at = (at + asker) % paths.len();
-            let admitted = desk.admits(paths[at].as_bytes(), &[1, 1, 1]);
+            let admitted = fixture.admits(paths[at].as_bytes(), &[1, 1, 1]);
             granted[at].fetch_add(u64::from(admitted), Ordering::Relaxed);
         }
     });
@@ -76,9 +76,9 @@ fn crossing_ancestors_grant_as_much_as_there_is_and_no_more() {
     assert!(sum(&[0, 2, 4, 6]) <= 90 && sum(&[1, 3, 5, 7]) <= 90);
     assert!(sum(&[0, 4]) <= 40 && sum(&[1]) <= 40 && sum(&[2]) <= 40 && sum(&[3, 5]) <= 40);
     let store = open(&server, Clock::Server);
-    let desk = desk(&store, 3, &rules);
-    assert_eq!(desk.left(b"a"), [90 - sum(&[0, 2, 4, 6])]);
-    assert_eq!(desk.left(b"b/y")[1], 40 - sum(&[3, 5]));
+    let fixture = fixture(&store, 3, &rules);
+    assert_eq!(fixture.left(b"a"), [90 - sum(&[0, 2, 4, 6])]);
+    assert_eq!(fixture.left(b"b/y")[1], 40 - sum(&[3, 5]));
 }
 
 /// Slots, held and given back: never more than there are, none is lost, and no
@@ -91,17 +91,17 @@ fn slots_are_conserved_and_every_fence_is_another() {
     let rules = [(0, slots(3))];
     let (held, fences) = (AtomicU64::new(0), std::sync::Mutex::new(Vec::new()));
     all_at_once(&server, |asker, store| {
-        let desk = desk(store, 1, &rules);
-        desk.number_from((asker as u128) << 64);
+        let fixture = fixture(store, 1, &rules);
+        fixture.number_from((asker as u128) << 64);
         for _ in 0..ASKS / 2 {
-            let Some(lease) = desk.lease(b"k", &[1], 600_000_000).lease else {
+            let Some(lease) = fixture.lease(b"k", &[1], 600_000_000).lease else {
                 continue;
             };
             let now = held.fetch_add(1, Ordering::SeqCst) + 1;
             assert!(now <= 3, "{now} are held of 3");
             fences.lock().expect("no one panicked").push(lease.fence);
             held.fetch_sub(1, Ordering::SeqCst);
-            desk.end(b"k", lease.id, Ending::Release).expect("held");
+            fixture.end(b"k", lease.id, Ending::Release).expect("held");
         }
     });
     let mut fences = fences.into_inner().expect("no one panicked");
@@ -110,7 +110,7 @@ fn slots_are_conserved_and_every_fence_is_another() {
     fences.dedup();
     assert_eq!(fences.len(), count, "no two are alike");
     let store = open(&server, Clock::Server);
-    assert_eq!(desk(&store, 1, &rules).left(b"k"), [3]);
+    assert_eq!(fixture(&store, 1, &rules).left(b"k"), [3]);
     assert_eq!(number(&server, "SELECT COUNT(*) FROM tidegate_leases"), 0);
 }
 

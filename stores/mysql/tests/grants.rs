@@ -32,6 +32,6 @@ fn the_users_of_the_page_make_the_tables_and_decide() {
     );
     drop(open("tidegate_admin").expect("it makes them"));
     let store = open("tidegate").expect("they are there");
-    let desk = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
-    assert!(desk.admits(b"k", &[9]) && !desk.admits(b"k", &[1]));
+    let fixture = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    assert!(fixture.admits(b"k", &[9]) && !fixture.admits(b"k", &[1]));
 }

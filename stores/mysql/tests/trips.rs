@@ -30,16 +30,26 @@ fn of_a_take_and_a_lease(
 ) -> [u64; 2] {
     let store = open(server, Clock::Server);
     let name = format!("{levels} {}", rules.len());
-    let desk = Fixture::at(&store, &name, plan(0, levels, rules), machine_time());
+    let fixture = Fixture::at(&store, &name, plan(0, levels, rules), machine_time());
     let amounts = vec![1; rules.len()];
     // The statements are prepared from here on, and the rows are there.
     for _ in 0..2 {
-        assert!(desk.admits(b"a/b/c", &amounts));
-        assert!(desk.lease(b"a/b/c", &amounts, 600_000_000).lease.is_some());
+        assert!(fixture.admits(b"a/b/c", &amounts));
+        assert!(
+            fixture
+                .lease(b"a/b/c", &amounts, 600_000_000)
+                .lease
+                .is_some()
+        );
     }
-    let take = trips(server, || assert!(desk.admits(b"a/b/c", &amounts)));
+    let take = trips(server, || assert!(fixture.admits(b"a/b/c", &amounts)));
     let lease = trips(server, || {
-        assert!(desk.lease(b"a/b/c", &amounts, 600_000_000).lease.is_some());
+        assert!(
+            fixture
+                .lease(b"a/b/c", &amounts, 600_000_000)
+                .lease
+                .is_some()
+        );
     });
     [take, lease]
 }
@@ -69,13 +79,13 @@ fn an_end_of_a_lease_is_two_round_trips_too() {
         return;
     };
     let store = open(&server, Clock::Server);
-    let desk = Fixture::at(&store, "t", plan(0, 1, &[(0, slots(3))]), machine_time());
+    let fixture = Fixture::at(&store, "t", plan(0, 1, &[(0, slots(3))]), machine_time());
     for _ in 0..3 {
-        desk.lease(b"k", &[1], 30_000_000);
+        fixture.lease(b"k", &[1], 30_000_000);
     }
-    desk.end(b"k", 1, Ending::Release).expect("held");
+    fixture.end(b"k", 1, Ending::Release).expect("held");
     let ended = trips(&server, || {
-        desk.end(b"k", 2, Ending::Release).expect("held");
+        fixture.end(b"k", 2, Ending::Release).expect("held");
     });
     assert_eq!(ended, 2);
 }

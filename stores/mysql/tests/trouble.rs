@@ -126,19 +126,19 @@ fn a_paused_server_is_an_error_within_the_deadline_and_then_goes_on() {
         return;
     };
     let quick = MysqlStore::open(&server.url(), options(3_000)).expect("a server");
-    let desk = Fixture::at(&quick, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
-    assert!(desk.admits(b"k", &[1]));
+    let fixture = Fixture::at(&quick, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    assert!(fixture.admits(b"k", &[1]));
     let paused = Paused::new(server.pid());
     // More commands than there are connections: none is held up by another.
     for _ in 0..2 {
-        let said = words(desk.take(b"k", &[1]));
+        let said = words(fixture.take(b"k", &[1]));
         assert!(said.contains("no answer"), "{said}");
     }
     drop(paused);
     // It decides again, by a store whose deadline a loaded machine keeps.
     let patient = open(&server, Clock::Server);
-    let desk = Fixture::at(&patient, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
-    assert!(desk.admits(b"k", &[1]));
+    let fixture = Fixture::at(&patient, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    assert!(fixture.admits(b"k", &[1]));
 }
 
 /// What is answered is committed: whatever the instruction at which it is killed,
@@ -150,11 +150,11 @@ fn what_was_decided_survives_a_killed_server_and_the_same_store_goes_on() {
     };
     let store = open(&server, Clock::Server);
     let rules = [(0, hourly(20)), (0, slots(20))];
-    let desk = Fixture::at(&store, "t", plan(0, 1, &rules), machine_time());
+    let fixture = Fixture::at(&store, "t", plan(0, 1, &rules), machine_time());
     let mut last = 0;
     for round in 0..3 {
         for _ in 0..4 {
-            let lease = desk
+            let lease = fixture
                 .lease(b"k", &[1, 1], 3_600_000_000)
                 .lease
                 .expect("free");
@@ -162,16 +162,17 @@ fn what_was_decided_survives_a_killed_server_and_the_same_store_goes_on() {
             last = lease.fence;
         }
         server.kill();
-        let said = words(desk.take(b"k", &[1, 0]));
+        let said = words(fixture.take(b"k", &[1, 0]));
         assert!(
             said.contains("reached") || said.contains("closed"),
             "{said}"
         );
         server.start_again();
         let held = 4 * (round + 1);
-        assert_eq!(desk.left(b"k"), [20 - held, 20 - held]);
+        assert_eq!(fixture.left(b"k"), [20 - held, 20 - held]);
     }
-    desk.end(b"k", 1, tidegate_store::Ending::Release)
+    fixture
+        .end(b"k", 1, tidegate_store::Ending::Release)
         .expect("still held");
 }
 
@@ -181,10 +182,10 @@ fn connections_that_the_server_has_closed_are_replaced() {
         return;
     };
     let store = open(&server, Clock::Server);
-    let desk = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    let fixture = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
     for left in [8, 7, 6] {
-        assert!(desk.admits(b"k", &[1]));
-        assert_eq!(desk.left(b"k"), [left]);
+        assert!(fixture.admits(b"k", &[1]));
+        assert_eq!(fixture.left(b"k"), [left]);
         let others = "SELECT id FROM information_schema.processlist \
                       WHERE id <> connection_id() AND command = 'Sleep'";
         for id in server.ask(others) {
@@ -235,11 +236,11 @@ fn who_holds_a_roots_row_holds_up_that_root_alone_and_not_beyond_the_deadline() 
     let quick = MysqlStore::open(&server.url(), options(3_000)).expect("a server");
     let patient = open(&server, Clock::Server);
     let limits = || plan(0, 1, &[(0, hourly(9))]);
-    let desk = Fixture::at(&quick, "t", limits(), machine_time());
+    let fixture = Fixture::at(&quick, "t", limits(), machine_time());
     let slow = Fixture::at(&patient, "t", limits(), machine_time());
     assert!(slow.admits(b"k", &[1]) && slow.admits(b"other", &[1]));
     let holder = Holder::of_a_row(&server);
-    assert_eq!(busy(desk.take(b"k", &[1])), IN_TIME);
+    assert_eq!(busy(fixture.take(b"k", &[1])), IN_TIME);
     assert!(slow.admits(b"other", &[1]));
     holder.ends(&server);
     assert!(slow.admits(b"k", &[1]));
@@ -255,16 +256,16 @@ fn a_root_that_is_locked_keeps_no_other_from_being_swept() {
     let limits = || plan(0, 1, &[(0, slots(9))]);
     let long_ago = machine_time() - Span::from_secs(3_600);
     let earlier = open(&server, Clock::Caller);
-    let desk = Fixture::at(&earlier, "t", limits(), long_ago);
+    let fixture = Fixture::at(&earlier, "t", limits(), long_ago);
     for key in [b"k", b"y", b"z"] {
-        assert!(desk.lease(key, &[1], SECOND).lease.is_some());
+        assert!(fixture.lease(key, &[1], SECOND).lease.is_some());
     }
     let holder = Holder::of_a_row(&server);
     let store = MysqlStore::open(&server.url(), options(3_000)).expect("a server");
-    let desk = Fixture::at(&store, "t", limits(), machine_time());
+    let fixture = Fixture::at(&store, "t", limits(), machine_time());
     let kept = "SELECT COUNT(*) FROM tidegate_leases WHERE root <> 'k'";
     let is_swept = (0..3_000).any(|_| {
-        desk.left(b"another");
+        fixture.left(b"another");
         number(&server, kept) == 0
     });
     assert!(is_swept, "what others have is looked at");
@@ -288,10 +289,10 @@ fn asks_for_one_locked_root_leave_connections_to_others_and_are_told_it_is_busy(
     let holder = Holder::of_a_row(&server);
     let finished = AtomicUsize::new(0);
     std::thread::scope(|scope| {
-        for desk in &hot {
+        for fixture in &hot {
             let finished = &finished;
             scope.spawn(move || {
-                busy(desk.take(b"k", &[1]));
+                busy(fixture.take(b"k", &[1]));
                 finished.fetch_add(1, Ordering::SeqCst);
             });
         }
@@ -311,20 +312,20 @@ fn a_lock_that_is_granted_late_is_asked_for_again_within_the_deadline() {
         return;
     };
     let store = MysqlStore::open(&server.url(), options(8_000)).expect("a server");
-    let desk = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
-    assert!(desk.admits(b"k", &[1]));
+    let fixture = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    assert!(fixture.admits(b"k", &[1]));
     let holder = Holder::of_a_row(&server);
     let waits = || number(&server, "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_waits'");
     let before = waits();
     std::thread::scope(|scope| {
-        let asked = scope.spawn(|| desk.admits(b"k", &[1]));
+        let asked = scope.spawn(|| fixture.admits(b"k", &[1]));
         while waits() < before + 2 {
             assert!(!asked.is_finished(), "one wait was all");
         }
         holder.ends(&server);
         assert!(asked.join().expect("it ends"));
     });
-    assert_eq!(desk.left(b"k"), [7]);
+    assert_eq!(fixture.left(b"k"), [7]);
 }
 
 #[test]
@@ -336,13 +337,13 @@ fn a_read_only_server_is_named_as_one_and_admits_nothing() {
         .ask("CREATE USER one; GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, INDEX ON tidegate.* TO one");
     let address = format!("mysql://one@127.0.0.1:{}/tidegate", server.port());
     let store = MysqlStore::open(&address, options(30_000)).expect("a server");
-    let desk = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
-    assert!(desk.admits(b"k", &[1]));
+    let fixture = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    assert!(fixture.admits(b"k", &[1]));
     server.ask("SET GLOBAL read_only = 1");
-    let said = words(desk.take(b"k", &[1]));
+    let said = words(fixture.take(b"k", &[1]));
     assert!(said.contains("takes no writes"), "{said}");
     server.ask("SET GLOBAL read_only = 0");
-    assert_eq!(desk.left(b"k"), [8]);
+    assert_eq!(fixture.left(b"k"), [8]);
 }
 
 #[test]
@@ -359,8 +360,8 @@ fn who_may_only_change_rows_opens_what_another_has_made() {
     assert!(said.contains("grant"), "{said}");
     drop(open(&server, Clock::Server));
     let store = MysqlStore::open(&address, options(30_000)).expect("the tables are there");
-    let desk = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
-    assert!(desk.admits(b"k", &[1]));
+    let fixture = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    assert!(fixture.admits(b"k", &[1]));
 }
 
 #[test]
@@ -383,7 +384,7 @@ fn a_set_that_was_opened_before_the_tables_were_made_anew_is_no_other_set() {
     let Some(server) = MariadbServer::start() else {
         return;
     };
-    let desk = |store: &MysqlStore, name: &str, most| {
+    let fixture = |store: &MysqlStore, name: &str, most| {
         Fixture::at(
             store,
             name,
@@ -392,11 +393,11 @@ fn a_set_that_was_opened_before_the_tables_were_made_anew_is_no_other_set() {
         )
     };
     let old = open(&server, Clock::Server);
-    let before = desk(&old, "mine", 2);
+    let before = fixture(&old, "mine", 2);
     assert!(before.admits(b"k", &[1]));
     server.ask("DROP DATABASE tidegate; CREATE DATABASE tidegate");
     let new = open(&server, Clock::Server);
-    let others = desk(&new, "others", 100);
+    let others = fixture(&new, "others", 100);
     assert!(others.admits(b"k", &[1]));
     for key in [&b"k"[..], b"unseen"] {
         let told = words(before.take(key, &[1]));
@@ -428,14 +429,14 @@ fn after_a_failover_a_name_is_followed_to_the_server_that_takes_writes() {
     }
     let name = Hole::to(old.port());
     let store = MysqlStore::open(&address(name.port()), options(30_000)).expect("a server");
-    let desk = Fixture::at(&store, "t", plan, machine_time());
-    assert!(desk.admits(b"k", &[1]));
+    let fixture = Fixture::at(&store, "t", plan, machine_time());
+    assert!(fixture.admits(b"k", &[1]));
     old.ask("SET GLOBAL read_only = 1");
-    let said = words(desk.take(b"k", &[1]));
+    let said = words(fixture.take(b"k", &[1]));
     assert!(said.contains("name the primary"), "{said}");
     name.lead_to(new.port());
-    assert!(desk.admits(b"k", &[4]), "by the new primary");
-    assert_eq!(desk.left(b"k"), [1]);
+    assert!(fixture.admits(b"k", &[4]), "by the new primary");
+    assert_eq!(fixture.left(b"k"), [1]);
     old.ask("SET GLOBAL read_only = 0");
 }
 
@@ -448,33 +449,33 @@ fn a_key_is_read_however_often_others_were_given_limits_meanwhile() {
         return;
     };
     let store = open(&server, Clock::Server);
-    let mut desk = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(10))]), machine_time());
+    let mut fixture = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(10))]), machine_time());
     let mut version = 0;
-    let mut give = |desk: &mut Fixture, capacity| {
+    let mut give = |fixture: &mut Fixture, capacity| {
         version += 1;
-        let variant = desk.plan.variant(|_| Some(hourly(capacity)));
+        let variant = fixture.plan.variant(|_| Some(hourly(capacity)));
         let own = [(OwnedKey::new(b"other"), Arc::new(variant))];
-        let plan = desk.plan.going_on(version, own.into_iter().collect());
-        desk.plan = Arc::new(plan);
-        desk.table.adopt(&desk.plan, desk.now(), &[]);
+        let plan = fixture.plan.going_on(version, own.into_iter().collect());
+        fixture.plan = Arc::new(plan);
+        fixture.table.adopt(&fixture.plan, fixture.now(), &[]);
     };
-    give(&mut desk, 11);
-    give(&mut desk, 12);
-    assert!(desk.admits(b"k", &[8]));
-    give(&mut desk, 13);
+    give(&mut fixture, 11);
+    give(&mut fixture, 12);
+    assert!(fixture.admits(b"k", &[8]));
+    give(&mut fixture, 13);
     // And thousands of times more.
     server.ask("UPDATE tidegate_tables SET newest = newest + 5000");
     server
         .ask("UPDATE tidegate_plans SET revision = revision + 5000 ORDER BY revision DESC LIMIT 1");
     for capacity in 20..40 {
-        give(&mut desk, capacity);
+        give(&mut fixture, capacity);
     }
     // A process that remembers none of them.
     let another = open(&server, Clock::Server);
-    let desk = Fixture::at(&another, "t", desk.plan, machine_time());
-    assert_eq!(desk.left(b"k"), [2]);
-    assert!(!desk.admits(b"k", &[3]) && desk.admits(b"k", &[2]));
-    assert_eq!(desk.left(b"other"), [39]);
+    let fixture = Fixture::at(&another, "t", fixture.plan, machine_time());
+    assert_eq!(fixture.left(b"k"), [2]);
+    assert!(!fixture.admits(b"k", &[3]) && fixture.admits(b"k", &[2]));
+    assert_eq!(fixture.left(b"other"), [39]);
     // Of versions of the same limits two are enough.
     assert_eq!(number(&server, "SELECT COUNT(*) FROM tidegate_plans"), 2);
 }

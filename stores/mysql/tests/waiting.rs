@@ -129,14 +129,14 @@ fn native_locks_keep_no_connection_from_decisions() {
         ..options(Clock::Server)
     };
     let store = MysqlStore::open(&server.url(), options).expect("a server");
-    let desk = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(10))]), machine_time());
+    let fixture = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(10))]), machine_time());
     let runtime = runtime();
     let held = runtime.block_on(store.lock("name", Duration::ZERO));
     let held = held.expect("an answer").expect("free");
-    assert!(desk.admits(b"k", &[1]));
+    assert!(fixture.admits(b"k", &[1]));
     let mut waits = std::pin::pin!(store.lock("name", PATIENCE));
     assert!(waits.as_mut().poll(&mut nobody()).is_pending());
-    assert!(desk.admits(b"k", &[1]));
+    assert!(fixture.admits(b"k", &[1]));
     runtime.block_on(held.release()).expect("an answer");
     let taken = runtime.block_on(waits).expect("an answer");
     assert!(taken.is_some(), "it is free again");

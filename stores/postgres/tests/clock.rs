@@ -50,8 +50,8 @@ fn a_table_that_no_deadline_suffices_for_is_pruned_in_steps() {
         ..options(Clock::Server)
     };
     let store = PostgresStore::open(&server.url(), hasty).expect("a server");
-    let desk = Fixture::at(&store, "t", plan(0, 1, &[(0, rate(1, 9))]), machine_time());
-    assert!(desk.admits(b"k", &[1]));
+    let fixture = Fixture::at(&store, "t", plan(0, 1, &[(0, rate(1, 9))]), machine_time());
+    assert!(fixture.admits(b"k", &[1]));
     sql(
         &server,
         "INSERT INTO tidegate.rows (tab, revision, latest, due, followed, tat, drain, key)
@@ -81,19 +81,19 @@ fn a_limit_that_is_not_asked_for_notes_a_clock_that_stepped_back() {
     };
     let store = open(&server, Clock::Caller);
     let limits = plan(0, 1, &[(0, rate(1, 10)), (0, rate(1, 5)), (0, slots(2))]);
-    let desk = Fixture::at(&store, "t", limits, machine_time());
-    assert!(desk.admits(b"k", &[0, 5, 0]));
-    let held = desk.lease(b"k", &[1, 0, 0], 24 * 3_600 * SECOND).lease;
+    let fixture = Fixture::at(&store, "t", limits, machine_time());
+    assert!(fixture.admits(b"k", &[0, 5, 0]));
+    let held = fixture.lease(b"k", &[1, 0, 0], 24 * 3_600 * SECOND).lease;
     let held = held.expect("it is free");
-    desk.set_now(desk.now() - HOUR);
-    let settled = desk.end(b"k", held.id, Ending::Settle(&[]));
+    fixture.set_now(fixture.now() - HOUR);
+    let settled = fixture.end(b"k", held.id, Ending::Settle(&[]));
     settled.expect("it is held");
     let take = Verb::Take {
         amounts: &[1, 0, 0],
         lease: None,
         detail: Detail::Always,
     };
-    let reply = desk.ask(b"k", take).expect("an answer");
+    let reply = fixture.ask(b"k", take).expect("an answer");
     let Reply::Decision(decision) = reply else {
         panic!("{reply:?}");
     };
@@ -105,6 +105,6 @@ fn a_limit_that_is_not_asked_for_notes_a_clock_that_stepped_back() {
         .collect();
     assert_eq!(debts, [0, 0, 0]);
     // As long as it takes to fill, from when the clock stepped back.
-    desk.set_now(desk.now() + Span::from_secs(5));
-    assert!(desk.admits(b"k", &[0, 5, 0]));
+    fixture.set_now(fixture.now() + Span::from_secs(5));
+    assert!(fixture.admits(b"k", &[0, 5, 0]));
 }

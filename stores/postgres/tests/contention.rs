@@ -24,7 +24,7 @@ fn at_once(server: &PostgresServer, work: impl Fn(&PostgresStore, u64) + Sync) {
     });
 }
 
-fn desk(store: &dyn Store, levels: usize, rules: &[(usize, Rule)]) -> Fixture {
+fn fixture(store: &dyn Store, levels: usize, rules: &[(usize, Rule)]) -> Fixture {
     Fixture::at(store, "t", plan(0, levels, rules), machine_time())
 }
 
@@ -43,9 +43,9 @@ fn eight_clients_of_one_hot_key_are_granted_what_it_has_and_no_more() {
     for (name, rule) in [("bucket", slow(300)), ("window", hourly(300))] {
         let admitted = AtomicU64::new(0);
         at_once(&server, |store, _| {
-            let desk = Fixture::at(store, name, plan(0, 1, &[(0, rule)]), machine_time());
+            let fixture = Fixture::at(store, name, plan(0, 1, &[(0, rule)]), machine_time());
             for _ in 0..60 {
-                if desk.admits(b"hot", &[1]) {
+                if fixture.admits(b"hot", &[1]) {
                     admitted.fetch_add(1, Ordering::Relaxed);
                 }
             }
@@ -64,19 +64,19 @@ fn a_lease_that_eight_clients_settle_at_once_is_settled_once_and_no_take_is_lost
     const LEASES: u64 = 30;
     let rules = [(0, slow(1_000)), (0, slots(100))];
     let store = open(&server, Clock::Server);
-    let first = desk(&store, 1, &rules);
+    let first = fixture(&store, 1, &rules);
     for _ in 0..LEASES {
         assert!(first.lease(b"hot", &[5, 1], 600 * SECOND).lease.is_some());
     }
     let settled = AtomicU64::new(0);
     at_once(&server, |store, _| {
-        let desk = desk(store, 1, &rules);
+        let fixture = fixture(store, 1, &rules);
         for id in 1..=u128::from(LEASES) {
-            match desk.end(b"hot", id, Ending::Settle(&[Some(2), None])) {
+            match fixture.end(b"hot", id, Ending::Settle(&[Some(2), None])) {
                 Ok(_) => drop(settled.fetch_add(1, Ordering::Relaxed)),
                 Err(error) => assert_eq!(error, StoreError::UnknownLease),
             }
-            assert!(desk.admits(b"hot", &[1, 0]));
+            assert!(fixture.admits(b"hot", &[1, 0]));
         }
     });
     assert_eq!(settled.load(Ordering::Relaxed), LEASES);
@@ -93,26 +93,26 @@ fn slots_are_conserved_and_no_two_clients_lock_each_other_out() {
     };
     let rules = [(0, slots(5)), (1, rate(1_000, 1_000)), (2, slots(2))];
     at_once(&server, |store, client| {
-        let desk = desk(store, 3, &rules);
-        desk.number_from(u128::from(client) * 1_000);
+        let fixture = fixture(store, 3, &rules);
+        fixture.number_from(u128::from(client) * 1_000);
         for round in 0..40 {
             let key = format!("root/{}/{}", (client + round) % 3, (client * round) % 4);
-            let decision = desk.lease(key.as_bytes(), &[1, 1, 1], 600 * SECOND);
-            let left = desk.left(key.as_bytes());
+            let decision = fixture.lease(key.as_bytes(), &[1, 1, 1], 600 * SECOND);
+            let left = fixture.left(key.as_bytes());
             assert!(left[0] <= 5 && left[2] <= 2);
             if let Some(lease) = decision.lease {
                 assert!(left[0] < 5 && left[2] < 2, "held slots are not free");
-                let ended = desk.end(key.as_bytes(), lease.id, Ending::Release);
+                let ended = fixture.end(key.as_bytes(), lease.id, Ending::Release);
                 ended.expect("it is held");
             }
             if round % 8 == client {
-                desk.ask(key.as_bytes(), Verb::Reset).expect("an answer");
+                fixture.ask(key.as_bytes(), Verb::Reset).expect("an answer");
             }
         }
     });
-    let desk = desk(&open(&server, Clock::Server), 3, &rules);
+    let fixture = fixture(&open(&server, Clock::Server), 3, &rules);
     for key in ["root/0/0", "root/1/1", "root/2/3"] {
-        let left = desk.left(key.as_bytes());
+        let left = fixture.left(key.as_bytes());
         assert_eq!((left[0], left[2]), (5, 2), "all came back");
     }
 }

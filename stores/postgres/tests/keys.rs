@@ -24,15 +24,15 @@ fn a_key_that_is_what_a_longer_ones_index_says_is_a_key_of_its_own() {
         return;
     };
     let store = open(&server, Clock::Server);
-    let desk = Fixture::at(&store, "t", plan(0, 1, &[(0, rate(1, 9))]), machine_time());
+    let fixture = Fixture::at(&store, "t", plan(0, 1, &[(0, rate(1, 9))]), machine_time());
     let long = [b'x'; 300];
-    assert!(desk.admits(&long, &[9]));
+    assert!(fixture.admits(&long, &[9]));
     let of_long = format!(
         "SELECT encode(tidegate.short(decode('{}', 'hex')), 'hex')",
         hex(&long)
     );
     let alike = bytes(&sql(&server, &of_long)[0]);
     assert_eq!(alike.len(), 256);
-    assert!(desk.admits(&alike, &[9]));
-    assert!(!desk.admits(&alike, &[9]) && !desk.admits(&long, &[9]));
+    assert!(fixture.admits(&alike, &[9]));
+    assert!(!fixture.admits(&alike, &[9]) && !fixture.admits(&long, &[9]));
 }

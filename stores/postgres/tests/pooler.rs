@@ -94,10 +94,13 @@ fn session_pooling_serves_a_store_with_its_settings() {
         return;
     };
     let store = pooler.open().expect("a server");
-    let desk = Fixture::at(&store, "t", plan(0, 1, &[(0, slots(1))]), machine_time());
-    let held = desk.lease(b"k", &[1], 60 * SECOND).lease.expect("it fits");
-    assert!(desk.lease(b"k", &[1], 60 * SECOND).lease.is_none());
-    desk.end(b"k", held.id, Ending::Release).expect("held");
+    let fixture = Fixture::at(&store, "t", plan(0, 1, &[(0, slots(1))]), machine_time());
+    let held = fixture
+        .lease(b"k", &[1], 60 * SECOND)
+        .lease
+        .expect("it fits");
+    assert!(fixture.lease(b"k", &[1], 60 * SECOND).lease.is_none());
+    fixture.end(b"k", held.id, Ending::Release).expect("held");
     let lock = store.lock("one", std::time::Duration::from_secs(20));
     assert!(lock.expect("an answer").is_some());
 }

@@ -28,29 +28,29 @@ fn a_lease_is_found_at_once_among_however_many_its_root_has() {
     let Some(server) = PostgresServer::start_with(&["autovacuum=off"]) else {
         return;
     };
-    let desk = |leases| {
+    let fixture = |leases| {
         let store = open(&server, Clock::Server);
         let plan = plan(0, 1, &[(0, slots(1_000))]);
-        let desk = Fixture::at(&store, "t", plan, machine_time());
-        desk.number_from(leases);
-        (store, desk)
+        let fixture = Fixture::at(&store, "t", plan, machine_time());
+        fixture.number_from(leases);
+        (store, fixture)
     };
     let hold = |from, to| {
-        let (_store, desk) = desk(from);
-        while desk.last_lease() < to {
-            assert!(desk.lease(b"k", &[1], 600 * SECOND).lease.is_some());
+        let (_store, fixture) = fixture(from);
+        while fixture.last_lease() < to {
+            assert!(fixture.lease(b"k", &[1], 600 * SECOND).lease.is_some());
         }
     };
     hold(0, 1);
     sql(&server, "ANALYZE tidegate.leases");
     hold(1, HELD);
     let before = entries_read(&server);
-    let (store, desk) = desk(HELD);
+    let (store, fixture) = fixture(HELD);
     for back in 0..ENDED {
         let id = HELD - u128::from(back);
-        desk.end(b"k", id, Ending::Release).expect("it is held");
+        fixture.end(b"k", id, Ending::Release).expect("it is held");
     }
-    drop((store, desk));
+    drop((store, fixture));
     let read = entries_read(&server) - before;
     assert!(read < ENDED * 10, "{read} entries for {ENDED} that ended");
 }
@@ -62,26 +62,26 @@ fn leases_that_came_after_the_planner_looked_are_not_read_one_after_the_other() 
     let Some(server) = PostgresServer::start_with(&["autovacuum=off"]) else {
         return;
     };
-    let desk = || {
+    let fixture = || {
         let store = open(&server, Clock::Server);
         let plan = plan(0, 1, &[(0, rate(9, 900)), (0, slots(900))]);
-        let desk = Fixture::at(&store, "t", plan, machine_time());
-        (store, desk)
+        let fixture = Fixture::at(&store, "t", plan, machine_time());
+        (store, fixture)
     };
-    drop(desk());
+    drop(fixture());
     sql(&server, "VACUUM ANALYZE tidegate.leases");
     let read = "SELECT coalesce(sum(seq_tup_read), 0) FROM pg_stat_user_tables
         WHERE schemaname = 'tidegate' AND relname = 'leases'";
     let before = sql(&server, read);
-    let (store, desk) = desk();
+    let (store, fixture) = fixture();
     for _ in 0..50 {
         for _ in 0..2 {
-            assert!(desk.lease(b"k", &[1, 1], 600 * SECOND).lease.is_some());
+            assert!(fixture.lease(b"k", &[1, 1], 600 * SECOND).lease.is_some());
         }
-        let ended = desk.end(b"k", desk.last_lease(), Ending::Release);
+        let ended = fixture.end(b"k", fixture.last_lease(), Ending::Release);
         ended.expect("it is held");
     }
-    drop((store, desk));
+    drop((store, fixture));
     while sql(&server, SESSIONS) != ["0"] {}
     assert_eq!(sql(&server, read), before);
 }
@@ -96,16 +96,16 @@ fn a_key_that_is_always_in_use_remembers_ended_leases_for_as_long_as_it_should()
     };
     let store = open(&server, Clock::Caller);
     let rules = [(0, rate(9, 9)), (0, slots(9))];
-    let desk = Fixture::at(&store, "t", plan(0, 1, &rules), machine_time());
+    let fixture = Fixture::at(&store, "t", plan(0, 1, &rules), machine_time());
     for _ in 0..LEASES {
-        assert!(desk.lease(b"k", &[1, 1], 600 * SECOND).lease.is_some());
+        assert!(fixture.lease(b"k", &[1, 1], 600 * SECOND).lease.is_some());
         let end = Verb::End {
-            id: desk.last_lease(),
+            id: fixture.last_lease(),
             ending: Ending::Settle(&[Some(1), None]),
             remember: true,
         };
-        desk.ask(b"k", end).expect("it is held");
-        desk.set_now(desk.now() + Span::from_micros(EVERY));
+        fixture.ask(b"k", end).expect("it is held");
+        fixture.set_now(fixture.now() + Span::from_micros(EVERY));
     }
     let kept = &sql(&server, "SELECT count(*) FROM tidegate.leases")[0];
     let most = KEEP.as_micros() / EVERY + 1;
@@ -122,9 +122,9 @@ fn what_has_ended_is_forgotten_without_a_look_at_what_is_held() {
     };
     let store = open(&server, Clock::Caller);
     let limits = || plan(0, 1, &[(0, slots(1_000))]);
-    let desk = Fixture::at(&store, "t", limits(), machine_time());
+    let fixture = Fixture::at(&store, "t", limits(), machine_time());
     for _ in 0..HELD {
-        assert!(desk.lease(b"k", &[1], 600 * SECOND).lease.is_some());
+        assert!(fixture.lease(b"k", &[1], 600 * SECOND).lease.is_some());
     }
     for id in 1..=ENDED {
         let end = Verb::End {
@@ -132,16 +132,16 @@ fn what_has_ended_is_forgotten_without_a_look_at_what_is_held() {
             ending: Ending::Release,
             remember: true,
         };
-        desk.ask(b"k", end).expect("it is held");
+        fixture.ask(b"k", end).expect("it is held");
     }
-    let later = desk.now() + KEEP + Span::from_secs(1);
-    drop((desk, store));
+    let later = fixture.now() + KEEP + Span::from_secs(1);
+    drop((fixture, store));
     let before = entries_read(&server);
     let store = open(&server, Clock::Caller);
-    let desk = Fixture::at(&store, "t", limits(), later);
-    desk.number_from(u128::from(HELD));
-    assert!(desk.lease(b"k", &[1], 600 * SECOND).lease.is_some());
-    drop((desk, store));
+    let fixture = Fixture::at(&store, "t", limits(), later);
+    fixture.number_from(u128::from(HELD));
+    assert!(fixture.lease(b"k", &[1], 600 * SECOND).lease.is_some());
+    drop((fixture, store));
     let read = entries_read(&server) - before;
     let kept = format!("{}", HELD - ENDED + 1);
     assert_eq!(sql(&server, "SELECT count(*) FROM tidegate.leases"), [kept]);
@@ -171,8 +171,8 @@ fn no_call_forgets_more_that_has_ended_than_it_has_time_for() {
     };
     let store = open(&server, Clock::Server);
     let rules = [(0, rate(9, 9)), (0, slots(9))];
-    let desk = Fixture::at(&store, "t", plan(0, 1, &rules), machine_time());
-    assert!(desk.lease(b"k", &[1, 1], 600 * SECOND).lease.is_some());
+    let fixture = Fixture::at(&store, "t", plan(0, 1, &rules), machine_time());
+    assert!(fixture.lease(b"k", &[1, 1], 600 * SECOND).lease.is_some());
     let others = format!(
         "{};
          UPDATE tidegate.rows SET due = latest - 2000000",
@@ -185,7 +185,7 @@ fn no_call_forgets_more_that_has_ended_than_it_has_time_for() {
     let left = "SELECT count(*) FROM tidegate.leases";
     let kept = format!("{}", ENDED - ONE_CALL + 1);
     assert_eq!(sql(&server, left), [kept]);
-    assert!(desk.admits(b"k", &[1, 0]));
+    assert!(fixture.admits(b"k", &[1, 0]));
     assert_eq!(sql(&server, left), ["1"]);
 }
 
@@ -202,8 +202,8 @@ fn no_call_forgets_more_of_what_has_ended_because_limits_changed_meanwhile() {
     };
     let store = open(&server, Clock::Server);
     let rules = [(0, rate(9, 9)), (0, slots(9))];
-    let desk = Fixture::at(&store, "t", plan(0, 1, &rules), machine_time());
-    assert!(desk.lease(b"k", &[1, 1], 600 * SECOND).lease.is_some());
+    let fixture = Fixture::at(&store, "t", plan(0, 1, &rules), machine_time());
+    assert!(fixture.lease(b"k", &[1, 1], 600 * SECOND).lease.is_some());
     let meanwhile = format!(
         "{};
          INSERT INTO tidegate.revisions (tab, revision, version, at, levels, keep, refunds, rules, ends,

@@ -50,9 +50,9 @@ fn rows_and_leases_are_logged_or_not_as_is_asked() {
             ..options(Clock::Server)
         };
         let store = PostgresStore::open(&server.url(), options).expect("a server");
-        let desk = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
-        assert!(desk.admits(b"k", &[1]));
-        desk.left(b"k")
+        let fixture = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+        assert!(fixture.admits(b"k", &[1]));
+        fixture.left(b"k")
     };
     assert_eq!(open_as(Tables::AsTheyAre), [8]);
     let logged = ["definitions p", "leases p", "rows p"];
@@ -105,14 +105,15 @@ fn a_role_with_the_grants_of_the_documentation_can_do_everything_but_change_the_
     };
     let store = PostgresStore::open(&server.url_as("app"), content.clone()).expect("the role");
     let rules = [(0, rate(1, 100)), (1, hourly(9)), (1, slots(4))];
-    let mut desk = Fixture::at(&store, "t", plan(0, 2, &rules), machine_time());
-    let lease = desk.lease(b"a/b", &[1, 2, 1], 60 * SECOND).lease;
-    assert_eq!(desk.left(b"a/b")[1..], [7, 3]);
-    desk.end(b"a/b", lease.expect("it fits").id, Ending::Cancel)
+    let mut fixture = Fixture::at(&store, "t", plan(0, 2, &rules), machine_time());
+    let lease = fixture.lease(b"a/b", &[1, 2, 1], 60 * SECOND).lease;
+    assert_eq!(fixture.left(b"a/b")[1..], [7, 3]);
+    fixture
+        .end(b"a/b", lease.expect("it fits").id, Ending::Cancel)
         .expect("held");
-    desk.plan = plan(1, 2, &[(0, rate(2, 50))]);
-    desk.table.adopt(&desk.plan, desk.now(), &[]);
-    assert!(desk.admits(b"a/b", &[50]));
+    fixture.plan = plan(1, 2, &[(0, rate(2, 50))]);
+    fixture.table.adopt(&fixture.plan, fixture.now(), &[]);
+    assert!(fixture.admits(b"a/b", &[50]));
     let alone = Fixture::at(
         &store,
         "one",
@@ -124,10 +125,13 @@ fn a_role_with_the_grants_of_the_documentation_can_do_everything_but_change_the_
         select: Select::All,
         after: None,
         most: 9,
-        now: desk.now(),
+        now: fixture.now(),
     };
-    assert_eq!(desk.table.list_keys(&all).expect("a page").items.len(), 1);
-    desk.table.list_leases(&all).expect("a page");
+    assert_eq!(
+        fixture.table.list_keys(&all).expect("a page").items.len(),
+        1
+    );
+    fixture.table.list_leases(&all).expect("a page");
     assert!(waits_in_vain(&content, &server.url_as("app")));
     let seen = Witness::of(&store, "me");
     let while_it_lasts = Definition::new(b"k", b"v").lasting(Duration::from_secs(60));

@@ -28,15 +28,15 @@ fn a_lease_whose_holder_is_gone_expires_when_it_is_in_the_way() {
         return;
     };
     let rules = [(0, slots(1)), (1, slots(1))];
-    let desk = |store: &PostgresStore, leases| {
-        let desk = Fixture::at(store, "t", plan(0, 2, &rules), machine_time());
-        desk.number_from(leases);
-        desk
+    let fixture = |store: &PostgresStore, leases| {
+        let fixture = Fixture::at(store, "t", plan(0, 2, &rules), machine_time());
+        fixture.number_from(leases);
+        fixture
     };
     let (holder, other) = (open_ending(&server), open(&server, Clock::Server));
-    let held = desk(&holder, 0).lease(b"a/one", &[1, 1], 600 * SECOND);
+    let held = fixture(&holder, 0).lease(b"a/one", &[1, 1], 600 * SECOND);
     let held = held.lease.expect("it is free");
-    let asking = desk(&other, 100);
+    let asking = fixture(&other, 100);
     for _ in 0..20 {
         let refused = asking.lease(b"a/two", &[1, 1], 600 * SECOND);
         assert!(refused.lease.is_none(), "its holder is there");
@@ -101,12 +101,12 @@ fn lose_a_session_unheard(meanwhile: impl Fn(&PostgresServer) -> Option<(Runtime
     let through = through.replace(&server.port().to_string(), &way.port().to_string());
     let holder = PostgresStore::open(&through, options).expect("a server");
     let other = open(&server, Clock::Server);
-    let desk = |store: &PostgresStore, leases| {
-        let desk = Fixture::at(store, "t", plan(0, 1, &[(0, slots(1))]), machine_time());
-        desk.number_from(leases);
-        desk
+    let fixture = |store: &PostgresStore, leases| {
+        let fixture = Fixture::at(store, "t", plan(0, 1, &[(0, slots(1))]), machine_time());
+        fixture.number_from(leases);
+        fixture
     };
-    let (holding, asking) = (desk(&holder, 0), desk(&other, 100));
+    let (holding, asking) = (fixture(&holder, 0), fixture(&other, 100));
     assert!(holding.lease(b"first", &[1], 600 * SECOND).lease.is_some());
     way.swallow();
     // As the server does when it finds nobody there.
@@ -152,9 +152,9 @@ fn a_lease_of_a_store_that_does_not_ask_for_it_outlives_the_store() {
     };
     let limits = || plan(0, 1, &[(0, slots(1))]);
     let (holder, other) = (open(&server, Clock::Server), open(&server, Clock::Server));
-    let desk = Fixture::at(&holder, "t", limits(), machine_time());
-    assert!(desk.lease(b"k", &[1], 600 * SECOND).lease.is_some());
-    drop((desk, holder));
+    let fixture = Fixture::at(&holder, "t", limits(), machine_time());
+    assert!(fixture.lease(b"k", &[1], 600 * SECOND).lease.is_some());
+    drop((fixture, holder));
     let asking = Fixture::at(&other, "t", limits(), machine_time());
     asking.number_from(100);
     assert!(asking.lease(b"k", &[1], 600 * SECOND).lease.is_none());
@@ -166,12 +166,12 @@ fn leases_that_nobody_asks_about_are_ended_by_pruning() {
         return;
     };
     let (holder, other) = (open_ending(&server), open(&server, Clock::Server));
-    let desk = Fixture::at(&holder, "t", plan(0, 1, &[(0, slots(1))]), machine_time());
-    assert!(desk.lease(b"k", &[1], 600 * SECOND).lease.is_some());
+    let fixture = Fixture::at(&holder, "t", plan(0, 1, &[(0, slots(1))]), machine_time());
+    assert!(fixture.lease(b"k", &[1], 600 * SECOND).lease.is_some());
     let live = "SELECT count(*) FROM tidegate.leases WHERE stage = 0";
     assert_eq!(other.prune(), Ok(0));
     assert_eq!(sql(&server, live), ["1"]);
-    drop((desk, holder));
+    drop((fixture, holder));
     let ended = (0..10_000).any(|_| other.prune().expect("an answer") > 0);
     assert!(ended);
     assert_eq!(sql(&server, live), ["0"]);
@@ -190,18 +190,18 @@ fn who_is_refused_after_a_holder_is_gone_is_told_so_at_once() {
     };
     let holder = PostgresStore::open(&server.url(), options).expect("a server");
     let other = open(&server, Clock::Caller);
-    let desk = |store: &PostgresStore, leases| {
-        let desk = Fixture::at(store, "t", plan(0, 1, &[(0, slots(2))]), machine_time());
-        desk.number_from(leases);
-        desk
+    let fixture = |store: &PostgresStore, leases| {
+        let fixture = Fixture::at(store, "t", plan(0, 1, &[(0, slots(2))]), machine_time());
+        fixture.number_from(leases);
+        fixture
     };
     assert!(
-        desk(&holder, 0)
+        fixture(&holder, 0)
             .lease(b"k", &[1], 600 * SECOND)
             .lease
             .is_some()
     );
-    let asking = desk(&other, 100);
+    let asking = fixture(&other, 100);
     assert!(asking.lease(b"k", &[1], 600 * SECOND).lease.is_some());
     drop(holder);
     let sessions = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'";
@@ -220,10 +220,10 @@ fn an_ask_that_is_repeated_has_one_lease_beside_that_of_a_holder_who_is_gone() {
     };
     let (first, second) = (open_ending(&server), open_ending(&server));
     let ask = |store: &PostgresStore, id| {
-        let desk = Fixture::at(store, "t", plan(0, 1, &[(0, slots(3))]), machine_time());
+        let fixture = Fixture::at(store, "t", plan(0, 1, &[(0, slots(3))]), machine_time());
         let terms = Terms {
             id,
-            expires_at: desk.now() + Span::from_secs(600),
+            expires_at: fixture.now() + Span::from_secs(600),
             idempotency: Some(b"one job"),
         };
         let take = Verb::Take {
@@ -231,7 +231,7 @@ fn an_ask_that_is_repeated_has_one_lease_beside_that_of_a_holder_who_is_gone() {
             lease: Some(terms),
             detail: Detail::Verdict,
         };
-        let reply = desk.ask(b"k", take).expect("an answer");
+        let reply = fixture.ask(b"k", take).expect("an answer");
         let Reply::Decision(decision) = reply else {
             panic!("{reply:?}");
         };

@@ -34,7 +34,7 @@ fn asked(server: &PostgresServer) -> Vec<String> {
 }
 
 /// Whoever is the first to say a thing on a connection has it prepared.
-fn desk(
+fn fixture(
     server: &PostgresServer,
     levels: usize,
     rules: &[(usize, Rule)],
@@ -45,8 +45,8 @@ fn desk(
     };
     let store = PostgresStore::open(&server.url(), options).expect("a server");
     let name = format!("{levels} {}", rules.len());
-    let desk = Fixture::at(&store, &name, plan(0, levels, rules), machine_time());
-    (store, desk)
+    let fixture = Fixture::at(&store, &name, plan(0, levels, rules), machine_time());
+    (store, fixture)
 }
 
 #[test]
@@ -69,15 +69,20 @@ fn a_command_is_one_statement_whatever_its_limits_and_ancestors() {
         (1, &five, decide, decide),
         (3, &ancestors, decide, decide),
     ] {
-        let (_store, desk) = desk(&server, levels, rules);
+        let (_store, fixture) = fixture(&server, levels, rules);
         let amounts = vec![1; rules.len()];
-        assert!(desk.admits(b"a/b/c", &amounts));
+        assert!(fixture.admits(b"a/b/c", &amounts));
         asked(&server);
-        assert!(desk.admits(b"a/b/c", &amounts));
+        assert!(fixture.admits(b"a/b/c", &amounts));
         assert_eq!(asked(&server), [format!("1 {take}")]);
-        assert!(desk.lease(b"a/b/c", &amounts, 600_000_000).lease.is_some());
+        assert!(
+            fixture
+                .lease(b"a/b/c", &amounts, 600_000_000)
+                .lease
+                .is_some()
+        );
         assert_eq!(asked(&server), [format!("1 {lease}")]);
-        assert_eq!(desk.left(b"a/b/c").len(), rules.len());
+        assert_eq!(fixture.left(b"a/b/c").len(), rules.len());
         assert_eq!(asked(&server), [format!("1 {decide}")]);
     }
 }
@@ -85,16 +90,16 @@ fn a_command_is_one_statement_whatever_its_limits_and_ancestors() {
 #[test]
 fn a_refusal_is_one_statement_and_so_is_what_follows_a_change_of_limits() {
     let Some(server) = server() else { return };
-    let (_store, mut desk) = desk(&server, 1, &[(0, rate(1, 9))]);
-    assert!(desk.admits(b"k", &[9]));
-    assert_eq!(desk.left(b"k").len(), 1);
+    let (_store, mut fixture) = fixture(&server, 1, &[(0, rate(1, 9))]);
+    assert!(fixture.admits(b"k", &[9]));
+    assert_eq!(fixture.left(b"k").len(), 1);
     asked(&server);
-    assert!(!desk.admits(b"k", &[9]));
+    assert!(!fixture.admits(b"k", &[9]));
     assert_eq!(asked(&server).len(), 1);
-    desk.plan = plan(1, 1, &[(0, hourly(7))]);
-    desk.table.adopt(&desk.plan, desk.now(), &[]);
+    fixture.plan = plan(1, 1, &[(0, hourly(7))]);
+    fixture.table.adopt(&fixture.plan, fixture.now(), &[]);
     asked(&server);
-    assert_eq!(desk.left(b"k").len(), 1);
+    assert_eq!(fixture.left(b"k").len(), 1);
     assert_eq!(asked(&server), ["1 SELECT tidegate.decide"]);
 }
 

@@ -90,8 +90,8 @@ fn a_command_that_takes_too_long_is_given_up_here_and_there() {
         ..options(Clock::Server)
     };
     let store = PostgresStore::open(&server.url(), hasty).expect("a server");
-    let desk = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
-    assert!(desk.admits(b"k", &[1]));
+    let fixture = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    assert!(fixture.admits(b"k", &[1]));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -107,7 +107,7 @@ fn a_command_that_takes_too_long_is_given_up_here_and_there() {
         client
     });
     for _ in 0..3 {
-        let told = desk.take(b"k", &[1]).expect_err("it is locked");
+        let told = fixture.take(b"k", &[1]).expect_err("it is locked");
         let is_told = matches!(&told, StoreError::Busy(said) if said.contains("the lock"));
         // On a machine that is slow itself.
         assert!(is_told || words(Err::<(), _>(told)).contains("no answer"));
@@ -117,8 +117,8 @@ fn a_command_that_takes_too_long_is_given_up_here_and_there() {
         .expect("an end");
     // Whatever was given up here before it was there may have been executed.
     let patient = open(&server, Clock::Server);
-    let desk = Fixture::at(&patient, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
-    assert!((5..=8).contains(&desk.left(b"k")[0]));
+    let fixture = Fixture::at(&patient, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    assert!((5..=8).contains(&fixture.left(b"k")[0]));
 }
 
 #[test]
@@ -127,16 +127,16 @@ fn a_server_that_was_killed_is_an_error_and_then_goes_on_where_it_was() {
         return;
     };
     let store = open(&server, Clock::Server);
-    let desk = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
-    assert!(desk.admits(b"k", &[3]));
+    let fixture = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    assert!(fixture.admits(b"k", &[3]));
     server.kill();
     // Its children answer until they notice.
-    let refused = (0..100_000).find_map(|_| desk.take(b"k", &[0]).err());
+    let refused = (0..100_000).find_map(|_| fixture.take(b"k", &[0]).err());
     let said = words(Err::<(), _>(refused.expect("an error")));
     assert!(said.contains("PostgreSQL server"), "{said}");
     server.start_again();
     // The pool finds out by itself which of its connections are gone.
-    let left = (0..100).find_map(|_| desk.take(b"k", &[0]).ok().map(|_| desk.left(b"k")));
+    let left = (0..100).find_map(|_| fixture.take(b"k", &[0]).ok().map(|_| fixture.left(b"k")));
     assert_eq!(left, Some(vec![6]));
 }
 
@@ -158,14 +158,14 @@ fn after_a_failover_a_name_is_followed_to_the_server_that_takes_writes() {
         sql(server, set);
     }
     assert!(Fixture::at(&replica, "t", plan.clone(), machine_time()).admits(b"k", &[4]));
-    let desk = Fixture::at(&store, "t", plan, machine_time());
-    assert!(desk.admits(b"k", &[1]));
+    let fixture = Fixture::at(&store, "t", plan, machine_time());
+    assert!(fixture.admits(b"k", &[1]));
     old.kill();
     old.start_again_as_standby();
     let is_standby = |said: &String| said.contains("name the primary");
-    let refused = (0..100).find_map(|_| Some(words(desk.take(b"k", &[1]))).filter(is_standby));
+    let refused = (0..100).find_map(|_| Some(words(fixture.take(b"k", &[1]))).filter(is_standby));
     assert!(refused.is_some(), "it is read, and not written");
     name.lead_to(new.port());
-    assert!(desk.admits(b"k", &[4]), "by the new primary");
-    assert_eq!(desk.left(b"k"), [1]);
+    assert!(fixture.admits(b"k", &[4]), "by the new primary");
+    assert_eq!(fixture.left(b"k"), [1]);
 }

@@ -36,9 +36,9 @@ fn a_row_is_carried_over_every_change_since_it_was_written() {
     };
     let now = machine_time();
     let before = open(&server, Clock::Server);
-    let desk = Fixture::at(&before, "t", plan(0, 1, &[(0, hourly(10))]), now);
-    assert!(desk.admits(b"k", &[8]));
-    drop(desk);
+    let fixture = Fixture::at(&before, "t", plan(0, 1, &[(0, hourly(10))]), now);
+    assert!(fixture.admits(b"k", &[8]));
+    drop(fixture);
     for (version, rule) in [(1, hourly(4)), (2, rate(1, 1_000_000)), (3, hourly(100))] {
         let store = open(&server, Clock::Server);
         Fixture::at(&store, "t", plan(version, 1, &[(0, rule)]), now);
@@ -47,8 +47,8 @@ fn a_row_is_carried_over_every_change_since_it_was_written() {
     let last = after.last_plan("t").expect("an answer");
     let last = last.expect("the table is known");
     assert_eq!(last.version(), 3);
-    let desk = Fixture::at(&after, "t", plan(4, 1, &[(0, hourly(100))]), now);
+    let fixture = Fixture::at(&after, "t", plan(4, 1, &[(0, hourly(100))]), now);
     // Eight of ten were used, which a hundred counts as ten did; a few of them drain.
-    let left = desk.left(b"k")[0];
+    let left = fixture.left(b"k")[0];
     assert!((92..=100).contains(&left), "{left}");
 }

@@ -19,8 +19,8 @@ fn every_key_has_an_end() {
     };
     let store = open(&server, Clock::Server);
     let rules = [(0, rate(1, 100)), (1, hourly(9)), (1, slots(4))];
-    let desk = Fixture::at(&store, "t", plan(0, 2, &rules), machine_time());
-    desk.lease(b"a/b", &[50, 1, 1], 30 * SECOND);
+    let fixture = Fixture::at(&store, "t", plan(0, 2, &rules), machine_time());
+    fixture.lease(b"a/b", &[50, 1, 1], 30 * SECOND);
     let mut connection = connect(&server);
     let mut ttl = |key: &str| -> i64 { ask(&mut connection, &["PTTL", key]) };
     let about = |millis: i64, seconds: i64| (millis - seconds * 1_000).abs() < 20_000;
@@ -36,11 +36,11 @@ fn every_key_has_an_end() {
         "the lease is forgotten"
     );
     assert!(about(ttl(&format!("{tag}:d")), keep));
-    desk.end(b"a/b", 1, Ending::Cancel).expect("held");
+    fixture.end(b"a/b", 1, Ending::Cancel).expect("held");
     assert_eq!(ttl(&format!("{tag}:b")), -2, "no lease, no book");
     assert_eq!(ttl(&format!("{tag}:r")), -2, "nothing used, no row");
     assert_eq!(
-        desk.table.count(desk.now()).expect("a count").keys,
+        fixture.table.count(fixture.now()).expect("a count").keys,
         1,
         "the hour that was begun"
     );

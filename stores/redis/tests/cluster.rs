@@ -39,21 +39,21 @@ fn after_a_cluster_failover_all_keys_are_decided_again_and_what_is_lost_is_bound
     };
     let store = RedisStore::open(&cluster.url(), options).expect("a cluster");
     let plan = plan(0, 1, &[(0, hourly(BUDGET)), (0, slots(2))]);
-    let desk = Fixture::at(&store, "t", plan, machine_time());
+    let fixture = Fixture::at(&store, "t", plan, machine_time());
     let keys: Vec<_> = (0..KEYS).map(|key| format!("key {key}")).collect();
     let leases = keys.iter().map(|key| {
-        let lease = desk.lease(key.as_bytes(), &[BUDGET, 1], 600 * SECOND);
+        let lease = fixture.lease(key.as_bytes(), &[BUDGET, 1], 600 * SECOND);
         lease.lease.expect("it fits")
     });
     let leases: Vec<_> = leases.collect();
     cluster.kill_a_master();
     for (key, lease) in keys.iter().zip(&leases) {
         let key = key.as_bytes();
-        let verdict = asked(|| desk.take(key, &[1, 0]));
+        let verdict = asked(|| fixture.take(key, &[1, 0]));
         // Replication is asynchronous: what the replica had not seen is there again,
         // once. What another master keeps is not.
         let mut more = u64::from(verdict.admitted());
-        while asked(|| desk.take(key, &[1, 0])).admitted() {
+        while asked(|| fixture.take(key, &[1, 0])).admitted() {
             more += 1;
         }
         assert!(more <= BUDGET, "{more} more of {BUDGET}");
@@ -62,7 +62,7 @@ fn after_a_cluster_failover_all_keys_are_decided_again_and_what_is_lost_is_bound
             ending: Ending::Release,
             remember: true,
         };
-        match asked(|| match desk.ask(key, end) {
+        match asked(|| match fixture.ask(key, end) {
             Err(StoreError::UnknownLease) => Ok(None),
             ended => ended.map(Some),
         }) {
@@ -70,7 +70,7 @@ fn after_a_cluster_failover_all_keys_are_decided_again_and_what_is_lost_is_bound
             // A client of a cluster may send again what was cut, and take twice.
             None => assert!(more > 0, "what was taken without its lease"),
         }
-        let after = desk.lease(key, &[0, 1], 600 * SECOND).lease;
+        let after = fixture.lease(key, &[0, 1], 600 * SECOND).lease;
         let after = after.expect("a slot is free");
         assert!(after.fence > lease.fence, "fences go on growing");
     }
@@ -89,14 +89,18 @@ fn a_master_that_hangs_is_given_up_for_its_replica() {
     };
     let store = RedisStore::open(&cluster.url(), options).expect("a cluster");
     let plan = plan(0, 1, &[(0, hourly(BUDGET))]);
-    let desk = Fixture::at(&store, "t", plan, machine_time());
+    let fixture = Fixture::at(&store, "t", plan, machine_time());
     let keys: Vec<_> = (0..KEYS).map(|key| format!("key {key}")).collect();
     for key in &keys {
-        assert!(asked(|| desk.take(key.as_bytes(), &[1])).admitted());
+        assert!(asked(|| fixture.take(key.as_bytes(), &[1])).admitted());
     }
     let _hangs = Paused::new(cluster.master());
     for key in &keys {
-        let is_admitted = || desk.take(key.as_bytes(), &[1]).is_ok_and(|v| v.admitted());
+        let is_admitted = || {
+            fixture
+                .take(key.as_bytes(), &[1])
+                .is_ok_and(|v| v.admitted())
+        };
         assert!((0..30).any(|_| is_admitted()), "nobody answers for {key}");
     }
 }
@@ -184,8 +188,8 @@ fn a_key_whose_slot_is_being_moved_is_decided_when_it_is_there() {
     };
     let (hasty, patient) = (open(3), open(60));
     let limits = || plan(0, 1, &[(0, hourly(BUDGET)), (0, slots(2))]);
-    let desk = |store| Fixture::at(store, "t", limits(), machine_time());
-    let (hasty, patient) = (desk(&hasty), desk(&patient));
+    let fixture = |store| Fixture::at(store, "t", limits(), machine_time());
+    let (hasty, patient) = (fixture(&hasty), fixture(&patient));
     // A machine that is slow enough says of any answer that it came too late, now and then.
     let ask = |key: &[u8]| {
         let mut answers = (0..10).map(|_| hasty.take(key, &[1, 0]));
@@ -242,21 +246,21 @@ fn a_command_whose_answer_was_lost_is_not_sent_to_a_cluster_again() {
     };
     let address = format!("redis+cluster://127.0.0.1:{}", proxy.port());
     let store = RedisStore::open(&address, Options::default()).expect("a cluster");
-    let desk = Fixture::at(
+    let fixture = Fixture::at(
         &store,
         "t",
         plan(0, 1, &[(0, hourly(1_000))]),
         machine_time(),
     );
-    assert!(asked(|| desk.take(b"k", &[1])).admitted());
+    assert!(asked(|| fixture.take(b"k", &[1])).admitted());
     let (mut asks, mut lost) = (1, 0);
     for _ in 0..20 {
         proxy.cut_at(1, Cut::After);
         asks += 1;
-        lost += u64::from(desk.take(b"k", &[1]).is_err());
+        lost += u64::from(fixture.take(b"k", &[1]).is_err());
         proxy.mend();
         // Once it is reached again, it is known what was done.
-        let left = asked(|| desk.ask(b"k", Verb::Peek { amounts: &[] }));
+        let left = asked(|| fixture.ask(b"k", Verb::Peek { amounts: &[] }));
         let left = left.decision().expect("a decision").standings[0].map(|one| one.remaining);
         let used = 1_000 - left.expect("one limit");
         assert!(used <= asks, "{used} are used after {asks} asks");

@@ -24,8 +24,8 @@ const LONG: Duration = Duration::from_secs(60);
 /// A process that starts, with these limits.
 fn starts(server: &RedisServer, version: u64, rule: Rule) -> (RedisStore, Fixture) {
     let store = open(server, Clock::Server);
-    let desk = Fixture::at(&store, "t", plan(version, 1, &[(0, rule)]), machine_time());
-    (store, desk)
+    let fixture = Fixture::at(&store, "t", plan(version, 1, &[(0, rule)]), machine_time());
+    (store, fixture)
 }
 
 fn evict(server: &RedisServer, key: &str) {
@@ -96,7 +96,7 @@ fn a_row_by_limits_that_nobody_knows_counts_as_never_seen() {
 
 /// How many of some asks are admitted; who cannot be told is not.
 fn admitted(desks: &[&Fixture], key: &[u8]) -> u64 {
-    let verdicts = desks.iter().map(|desk| desk.take(key, &[1]));
+    let verdicts = desks.iter().map(|fixture| fixture.take(key, &[1]));
     verdicts.flatten().map(|v| u64::from(v.admitted())).sum()
 }
 
@@ -161,16 +161,16 @@ fn leases_whose_order_of_time_was_evicted_end_in_time() {
     let Some(server) = RedisServer::start() else {
         return;
     };
-    let (_, desk) = starts(&server, 0, slots(2));
-    assert!(desk.lease(b"k", &[1], 60 * SECOND).verdict.admitted());
-    assert!(desk.lease(b"k", &[1], 60 * SECOND).verdict.admitted());
+    let (_, fixture) = starts(&server, 0, slots(2));
+    assert!(fixture.lease(b"k", &[1], 60 * SECOND).verdict.admitted());
+    assert!(fixture.lease(b"k", &[1], 60 * SECOND).verdict.admitted());
     evict(&server, "{tidegate:t:k}:d");
-    desk.end(b"k", 1, Ending::Cancel).expect("it is known");
-    assert_eq!(desk.left(b"k"), [1]);
+    fixture.end(b"k", 1, Ending::Cancel).expect("it is known");
+    assert_eq!(fixture.left(b"k"), [1]);
     let ordered: i64 = ask(&mut connect(&server), &["ZCARD", "{tidegate:t:k}:d"]);
     assert_eq!(ordered, 1, "the other has its place again");
-    desk.end(b"k", 2, Ending::Cancel).expect("it is known");
-    assert_eq!(desk.left(b"k"), [2]);
+    fixture.end(b"k", 2, Ending::Cancel).expect("it is known");
+    assert_eq!(fixture.left(b"k"), [2]);
 }
 
 /// So many leases that making the order anew would take long.
@@ -179,16 +179,18 @@ fn of_many_leases_whose_order_was_evicted_nothing_is_known_until_they_expire() {
     let Some(server) = RedisServer::start() else {
         return;
     };
-    let (_, desk) = starts(&server, 0, slots(5_000));
+    let (_, fixture) = starts(&server, 0, slots(5_000));
     for _ in 0..2_100 {
-        assert!(desk.lease(b"k", &[1], 600 * SECOND).verdict.admitted());
+        assert!(fixture.lease(b"k", &[1], 600 * SECOND).verdict.admitted());
     }
     evict(&server, "{tidegate:t:k}:d");
-    assert!(desk.end(b"k", 1, Ending::Cancel).is_err());
-    assert_eq!(desk.left(b"k"), [2_900]);
-    assert!(desk.lease(b"k", &[1], SECOND).verdict.admitted());
-    let last = desk.last_lease();
-    desk.end(b"k", last, Ending::Cancel).expect("it is known");
+    assert!(fixture.end(b"k", 1, Ending::Cancel).is_err());
+    assert_eq!(fixture.left(b"k"), [2_900]);
+    assert!(fixture.lease(b"k", &[1], SECOND).verdict.admitted());
+    let last = fixture.last_lease();
+    fixture
+        .end(b"k", last, Ending::Cancel)
+        .expect("it is known");
 }
 
 #[test]
@@ -196,16 +198,18 @@ fn leases_whose_records_were_evicted_hold_their_slots_until_they_expire() {
     let Some(server) = RedisServer::start() else {
         return;
     };
-    let (_, desk) = starts(&server, 0, slots(2));
-    assert!(desk.lease(b"k", &[2], SECOND / 5).verdict.admitted());
+    let (_, fixture) = starts(&server, 0, slots(2));
+    assert!(fixture.lease(b"k", &[2], SECOND / 5).verdict.admitted());
     evict(&server, "{tidegate:t:k}:b");
-    assert!(desk.end(b"k", 1, Ending::Cancel).is_err());
+    assert!(fixture.end(b"k", 1, Ending::Cancel).is_err());
     // What is left of them keeps nobody from anything, and is cleared away.
-    while !desk.lease(b"k", &[1], 60 * SECOND).verdict.admitted() {}
+    while !fixture.lease(b"k", &[1], 60 * SECOND).verdict.admitted() {}
     let ordered: i64 = ask(&mut connect(&server), &["ZCARD", "{tidegate:t:k}:d"]);
     assert_eq!(ordered, 1, "of the lease that is held");
-    let last = desk.last_lease();
-    desk.end(b"k", last, Ending::Cancel).expect("it is known");
+    let last = fixture.last_lease();
+    fixture
+        .end(b"k", last, Ending::Cancel)
+        .expect("it is known");
 }
 
 /// A reset was the first to be noted after the records were evicted, and what was left of
@@ -216,13 +220,13 @@ fn a_reset_after_records_were_evicted_lets_the_leases_after_it_be_forgotten() {
     let Some(server) = RedisServer::start() else {
         return;
     };
-    let (_, desk) = starts(&server, 0, slots(9));
+    let (_, fixture) = starts(&server, 0, slots(9));
     for _ in 0..3 {
-        assert!(desk.lease(b"k", &[1], SECOND / 5).verdict.admitted());
+        assert!(fixture.lease(b"k", &[1], SECOND / 5).verdict.admitted());
     }
     evict(&server, "{tidegate:t:k}:b");
-    desk.ask(b"k", Verb::Reset).expect("an answer");
-    assert!(desk.lease(b"k", &[1], 60 * SECOND).verdict.admitted());
+    fixture.ask(b"k", Verb::Reset).expect("an answer");
+    assert!(fixture.lease(b"k", &[1], 60 * SECOND).verdict.admitted());
     let ordered: i64 = ask(&mut connect(&server), &["ZCARD", "{tidegate:t:k}:d"]);
     assert!(
         ordered <= 2,
@@ -310,8 +314,8 @@ fn crowd(server: &RedisServer) {
 
 /// Takes what is left of each key, and of some again and again; counts what it was given.
 fn runs(server: &RedisServer, run: u64, admitted: &mut HashMap<u64, u64>) {
-    let (_store, desk) = starts(server, 0, hourly(CAPACITY));
-    desk.number_from(u128::from(run * TURNS));
+    let (_store, fixture) = starts(server, 0, hourly(CAPACITY));
+    fixture.number_from(u128::from(run * TURNS));
     for turn in 0..TURNS {
         let key = if turn % 5 < 2 {
             turn % 100
@@ -319,7 +323,7 @@ fn runs(server: &RedisServer, run: u64, admitted: &mut HashMap<u64, u64>) {
             turn % KEYS
         };
         let name = format!("{key}").into_bytes();
-        let decision = desk.lease(&name, &[1], 3_600 * SECOND);
+        let decision = fixture.lease(&name, &[1], 3_600 * SECOND);
         if decision.verdict.admitted() {
             *admitted.entry(key).or_default() += 1;
         }

@@ -8,7 +8,7 @@ use tidegate_conformance::redis_server::{RedisCluster, RedisServer};
 use tidegate_redis::{Options, RedisStore};
 use tidegate_store::Ending;
 
-fn desk_at(url: &str) -> Fixture {
+fn fixture_at(url: &str) -> Fixture {
     let options = Options {
         deadline: std::time::Duration::from_secs(30),
         ..Options::default()
@@ -25,14 +25,14 @@ fn servers() -> impl Iterator<Item = RedisServer> {
 }
 
 /// Takes, holds and gives back: whatever a store asks.
-fn goes_on(desk: &mut Fixture) {
-    let before = desk.left(b"k");
-    assert!(desk.admits(b"k", &[1, 0]));
-    let lease = desk.lease(b"k", &[1, 1], 600 * SECOND);
+fn goes_on(fixture: &mut Fixture) {
+    let before = fixture.left(b"k");
+    assert!(fixture.admits(b"k", &[1, 0]));
+    let lease = fixture.lease(b"k", &[1, 1], 600 * SECOND);
     let id = lease.lease.expect("it fits").id;
-    assert_eq!(desk.left(b"k"), [before[0] - 2, before[1] - 1]);
-    desk.end(b"k", id, Ending::Release).expect("an end");
-    assert_eq!(desk.left(b"k"), [before[0] - 2, before[1]]);
+    assert_eq!(fixture.left(b"k"), [before[0] - 2, before[1] - 1]);
+    fixture.end(b"k", id, Ending::Release).expect("an end");
+    assert_eq!(fixture.left(b"k"), [before[0] - 2, before[1]]);
 }
 
 /// What the server counted of `command`: calls, and those that it rejected.
@@ -67,7 +67,7 @@ fn libraries(connection: &mut Connection) -> Vec<(String, String)> {
 fn a_server_defines_the_library_once_and_no_script() {
     for server in servers() {
         for _ in 0..2 {
-            goes_on(&mut desk_at(&server.url()));
+            goes_on(&mut fixture_at(&server.url()));
         }
         let mut connection = connect(&server);
         assert_eq!(libraries(&mut connection).len(), 1);
@@ -95,7 +95,7 @@ fn a_user_who_may_not_use_functions_goes_on_by_scripts() {
             );
             let () = ask(&mut connection, &["CONFIG", "RESETSTAT"]);
             let url = server.url().replace("//", &format!("//{user}:secret@"));
-            goes_on(&mut desk_at(&url));
+            goes_on(&mut fixture_at(&url));
             assert!(counted(&mut connection, "evalsha", "calls") > 0, "{user}");
             let (failed, rejected) = (
                 counted(&mut connection, "fcall", "failed_calls"),
@@ -114,7 +114,7 @@ fn a_server_without_functions_goes_on_by_scripts() {
         let Some(server) = RedisServer::start_with(&["--rename-command", command, ""]) else {
             return;
         };
-        goes_on(&mut desk_at(&server.url()));
+        goes_on(&mut fixture_at(&server.url()));
         let calls = counted(&mut connect(&server), "evalsha", "calls");
         assert!(calls > 0, "{command}");
     }
@@ -123,12 +123,12 @@ fn a_server_without_functions_goes_on_by_scripts() {
 #[test]
 fn a_server_that_lost_its_functions_is_given_them_again() {
     for server in servers() {
-        let (mut desk, mut connection) = (desk_at(&server.url()), connect(&server));
+        let (mut fixture, mut connection) = (fixture_at(&server.url()), connect(&server));
         for _ in 0..3 {
-            goes_on(&mut desk);
+            goes_on(&mut fixture);
             let () = ask(&mut connection, &["FUNCTION", "FLUSH"]);
         }
-        goes_on(&mut desk);
+        goes_on(&mut fixture);
         assert_eq!(counted(&mut connection, "evalsha", "calls"), 0);
     }
 }
@@ -136,17 +136,17 @@ fn a_server_that_lost_its_functions_is_given_them_again() {
 #[test]
 fn versions_of_the_library_live_beside_each_other() {
     for server in servers() {
-        let (mut desk, mut connection) = (desk_at(&server.url()), connect(&server));
-        goes_on(&mut desk);
+        let (mut fixture, mut connection) = (fixture_at(&server.url()), connect(&server));
+        goes_on(&mut fixture);
         let ours = libraries(&mut connection).remove(0);
         // Another version: another text, and so another name.
         let other = ours.0.replace("tidegate_", "tidegate_0");
         let text = ours.1.replace(&ours.0, &other);
         let loaded: String = ask(&mut connection, &["FUNCTION", "LOAD", &text]);
         assert_eq!(loaded, other);
-        goes_on(&mut desk);
+        goes_on(&mut fixture);
         let () = ask(&mut connection, &["FUNCTION", "DELETE", &ours.0]);
-        goes_on(&mut desk);
+        goes_on(&mut fixture);
         let names = libraries(&mut connection).into_iter().map(|(name, _)| name);
         assert_eq!(names.collect::<Vec<_>>(), [other, ours.0]);
         assert_eq!(counted(&mut connection, "evalsha", "calls"), 0);
@@ -159,11 +159,11 @@ fn every_master_of_a_cluster_is_given_the_library() {
         return;
     };
     let url = cluster.url();
-    let desk = desk_at(&url);
+    let fixture = fixture_at(&url);
     for key in 0..24 {
         let key = format!("key {key}").into_bytes();
-        assert!(desk.admits(&key, &[1, 0]));
-        assert!(desk.lease(&key, &[1, 1], 600 * SECOND).lease.is_some());
+        assert!(fixture.admits(&key, &[1, 0]));
+        assert!(fixture.lease(&key, &[1, 1], 600 * SECOND).lease.is_some());
     }
     let nodes = url.strip_prefix("redis+cluster://").expect("a cluster");
     for node in nodes.split(',') {

@@ -23,7 +23,7 @@ fn given(version: u64, own: &[(&[u8], u64)]) -> Arc<Plan> {
     Arc::new(Plan::clone(&common).with_overrides(own.collect()))
 }
 
-fn desk(store: &RedisStore, own: &[(&[u8], u64)]) -> Fixture {
+fn fixture(store: &RedisStore, own: &[(&[u8], u64)]) -> Fixture {
     Fixture::at(store, "t", given(0, own), machine_time())
 }
 
@@ -43,12 +43,12 @@ fn a_key_with_limits_of_its_own_costs_one_trip_as_every_other() {
         return;
     };
     let store = open(&server, Clock::Server);
-    let desk = desk(&store, &[(b"own", 20)]);
-    assert!(desk.admits(b"own", &[5]));
+    let fixture = fixture(&store, &[(b"own", 20)]);
+    assert!(fixture.admits(b"own", &[5]));
     let before = calls(&server);
-    assert!(desk.admits(b"own", &[5]));
-    assert_eq!(desk.left(b"own"), [10]);
-    assert!(!desk.admits(b"own", &[11]));
+    assert!(fixture.admits(b"own", &[5]));
+    assert_eq!(fixture.left(b"own"), [10]);
+    assert!(!fixture.admits(b"own", &[11]));
     assert_eq!(calls(&server) - before, 3);
 }
 
@@ -58,16 +58,16 @@ fn processes_that_know_different_limits_of_a_key_decide_by_their_own_on_one_use(
         return;
     };
     let (store, other_store) = (open(&server, Clock::Server), open(&server, Clock::Server));
-    let (desk, other) = (desk(&store, &[(b"own", 20)]), desk(&other_store, &[]));
-    assert!(desk.admits(b"own", &[4]));
+    let (fixture, other) = (fixture(&store, &[(b"own", 20)]), fixture(&other_store, &[]));
+    assert!(fixture.admits(b"own", &[4]));
     for (used, left) in [(1, 15), (1, 13)] {
         assert!(other.admits(b"own", &[used]));
-        assert!(desk.admits(b"own", &[0]));
-        assert_eq!(desk.left(b"own"), [left]);
-        assert!(desk.admits(b"own", &[1]));
+        assert!(fixture.admits(b"own", &[0]));
+        assert_eq!(fixture.left(b"own"), [left]);
+        assert!(fixture.admits(b"own", &[1]));
     }
     assert_eq!(other.left(b"own"), [0]);
-    assert_eq!(desk.left(b"own"), [12]);
+    assert_eq!(fixture.left(b"own"), [12]);
 }
 
 #[test]
@@ -76,29 +76,29 @@ fn what_is_in_use_is_listed_by_the_servers_clock_too() {
         return;
     };
     let store = open(&server, Clock::Server);
-    let desk = desk(&store, &[]);
+    let fixture = fixture(&store, &[]);
     // By an hour, the caller's clock is wrong.
-    desk.set_now(desk.now() + tidegate_store::core::Span::from_secs(3_600));
-    let lease = desk.lease(b"a%b", &[2], 60 * support::SECOND).lease;
+    fixture.set_now(fixture.now() + tidegate_store::core::Span::from_secs(3_600));
+    let lease = fixture.lease(b"a%b", &[2], 60 * support::SECOND).lease;
     let lease = lease.expect("it fits");
     let listing = Listing {
         select: Select::Prefix(b"a"),
         after: None,
         most: 10,
-        now: desk.now(),
+        now: fixture.now(),
     };
-    let keys = desk.table.list_keys(&listing).expect("a page").items;
+    let keys = fixture.table.list_keys(&listing).expect("a page").items;
     assert_eq!(keys, [OwnedKey::new(b"a%b")]);
-    let leases = desk.table.list_leases(&listing).expect("a page").items;
+    let leases = fixture.table.list_leases(&listing).expect("a page").items;
     let [held] = &leases[..] else {
         panic!("one is held, not {leases:?}");
     };
     assert_eq!((held.id, held.taken[..].to_vec()), (lease.id, vec![(0, 2)]));
     let ahead = held
         .expires_at
-        .since(desk.now())
+        .since(fixture.now())
         .as_duration()
         .as_secs_f64();
     assert!((55.0..=60.1).contains(&ahead), "it expires in {ahead} s");
-    assert_eq!(desk.table.count(desk.now()).expect("a count").keys, 1);
+    assert_eq!(fixture.table.count(fixture.now()).expect("a count").keys, 1);
 }

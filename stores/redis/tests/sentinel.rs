@@ -14,22 +14,22 @@ fn after_a_failover_the_new_master_decides_and_fences_go_on_growing() {
     };
     let store = RedisStore::open(&service.url(), Options::default()).expect("a master");
     let plan = plan(0, 1, &[(0, hourly(1_000_000)), (0, slots(1_000))]);
-    let desk = Fixture::at(&store, "t", plan, machine_time());
-    let before = desk.lease(b"k", &[1, 1], 600 * SECOND).lease;
+    let fixture = Fixture::at(&store, "t", plan, machine_time());
+    let before = fixture.lease(b"k", &[1, 1], 600 * SECOND).lease;
     let before = before.expect("it fits");
     service.kill_master();
     let mut lost = 0;
     // An error comes within the deadline, and says that nothing is known.
-    while let Err(error) = desk.take(b"k", &[1, 0]) {
+    while let Err(error) = fixture.take(b"k", &[1, 0]) {
         assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
         lost += 1;
         assert!(lost < 100_000, "there is a master again");
     }
-    let after = desk.lease(b"k", &[1, 1], 600 * SECOND).lease;
+    let after = fixture.lease(b"k", &[1, 1], 600 * SECOND).lease;
     let after = after.expect("it fits");
     assert!(after.fence > before.fence);
     // Replication is asynchronous: the lease is there, or was lost.
-    match desk.end(b"k", before.id, Ending::Release) {
+    match fixture.end(b"k", before.id, Ending::Release) {
         Ok(_) | Err(StoreError::UnknownLease) => {}
         Err(error) => panic!("{error}"),
     }

@@ -48,15 +48,20 @@ impl Monitor {
 fn taken(server: &RedisServer, levels: usize, rules: &[(usize, Rule)]) -> Vec<String> {
     let store = open(server, Clock::Server);
     let name = format!("{levels} {}", rules.len());
-    let desk = Fixture::at(&store, &name, plan(0, levels, rules), machine_time());
+    let fixture = Fixture::at(&store, &name, plan(0, levels, rules), machine_time());
     let amounts = vec![1; rules.len()];
     // Whatever scripts there are, they are known from here on.
-    assert!(desk.admits(b"a/b/c", &amounts));
-    desk.left(b"a/b/c");
+    assert!(fixture.admits(b"a/b/c", &amounts));
+    fixture.left(b"a/b/c");
     let mut monitor = Monitor::start(server);
-    assert!(desk.admits(b"a/b/c", &amounts));
-    assert!(desk.lease(b"a/b/c", &amounts, 600_000_000).lease.is_some());
-    desk.left(b"a/b/c");
+    assert!(fixture.admits(b"a/b/c", &amounts));
+    assert!(
+        fixture
+            .lease(b"a/b/c", &amounts, 600_000_000)
+            .lease
+            .is_some()
+    );
+    fixture.left(b"a/b/c");
     monitor.commands(server)
 }
 
@@ -85,14 +90,14 @@ fn a_change_of_limits_costs_a_second_trip_once_for_each_key() {
         return;
     };
     let store = open(&server, Clock::Server);
-    let mut desk = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
-    assert!(desk.admits(b"k", &[4]));
-    desk.plan = plan(1, 1, &[(0, hourly(7))]);
-    desk.table.adopt(&desk.plan, desk.now(), &[]);
-    assert_eq!(desk.left(b"other"), [7]);
+    let mut fixture = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    assert!(fixture.admits(b"k", &[4]));
+    fixture.plan = plan(1, 1, &[(0, hourly(7))]);
+    fixture.table.adopt(&fixture.plan, fixture.now(), &[]);
+    assert_eq!(fixture.left(b"other"), [7]);
     let mut monitor = Monitor::start(&server);
-    assert_eq!(desk.left(b"k"), [3]);
-    assert_eq!(desk.left(b"k"), [3]);
+    assert_eq!(fixture.left(b"k"), [3]);
+    assert_eq!(fixture.left(b"k"), [3]);
     let first = ["FCALL", "HMGET", "FCALL"].as_slice();
     assert_eq!(monitor.commands(&server), [first, &["FCALL"]].concat());
 }
@@ -116,36 +121,38 @@ fn a_reset_looks_at_no_lease() {
     };
     let store = open(&server, Clock::Server);
     let plan = plan(0, 2, &[(0, hourly(10_000)), (1, hourly(1_000))]);
-    let mut desk = Fixture::at(&store, "t", plan, machine_time());
-    let lease = |desk: &mut Fixture, key: &[u8]| {
-        let lease = desk.lease(key, &[1, 1], 600_000_000).lease;
+    let mut fixture = Fixture::at(&store, "t", plan, machine_time());
+    let lease = |fixture: &mut Fixture, key: &[u8]| {
+        let lease = fixture.lease(key, &[1, 1], 600_000_000).lease;
         lease.expect("it fits").id
     };
-    let before: Vec<_> = (0..LEASES).map(|_| lease(&mut desk, b"a/b")).collect();
-    let beside = lease(&mut desk, b"a/c");
-    assert_eq!(desk.left(b"a/b"), [9_599, 600]);
+    let before: Vec<_> = (0..LEASES).map(|_| lease(&mut fixture, b"a/b")).collect();
+    let beside = lease(&mut fixture, b"a/c");
+    assert_eq!(fixture.left(b"a/b"), [9_599, 600]);
     let () = ask(&mut connect(&server), &["CONFIG", "RESETSTAT"]);
-    desk.ask(b"a/b", Verb::Reset).expect("a reset");
+    fixture.ask(b"a/b", Verb::Reset).expect("a reset");
     let executed = executed(&server);
     assert!(executed < 40, "{executed} commands");
-    let after = lease(&mut desk, b"a/b");
-    assert_eq!(desk.left(b"a/b"), [9_598, 999]);
+    let after = lease(&mut fixture, b"a/b");
+    assert_eq!(fixture.left(b"a/b"), [9_598, 999]);
     // What was taken of the key's own limit before is not given back after; what was of
     // its ancestor's is.
     for id in &before[..10] {
-        desk.end(b"a/b", *id, Ending::Cancel).expect("held");
+        fixture.end(b"a/b", *id, Ending::Cancel).expect("held");
     }
-    assert_eq!(desk.left(b"a/b"), [9_608, 999]);
+    assert_eq!(fixture.left(b"a/b"), [9_608, 999]);
     let until = machine_time() + Span::from_secs(900);
     let renew = Verb::Renew {
         id: before[10],
         until,
     };
-    desk.ask(b"a/b", renew).expect("held");
-    desk.ask(b"a", Verb::Reset).expect("a reset");
-    desk.end(b"a/b", before[10], Ending::Cancel).expect("held");
-    desk.end(b"a/c", beside, Ending::Cancel).expect("held");
-    desk.end(b"a/b", after, Ending::Cancel).expect("held");
-    assert_eq!(desk.left(b"a/b"), [10_000, 1_000]);
-    assert_eq!(desk.left(b"a/c"), [10_000, 1_000]);
+    fixture.ask(b"a/b", renew).expect("held");
+    fixture.ask(b"a", Verb::Reset).expect("a reset");
+    fixture
+        .end(b"a/b", before[10], Ending::Cancel)
+        .expect("held");
+    fixture.end(b"a/c", beside, Ending::Cancel).expect("held");
+    fixture.end(b"a/b", after, Ending::Cancel).expect("held");
+    assert_eq!(fixture.left(b"a/b"), [10_000, 1_000]);
+    assert_eq!(fixture.left(b"a/c"), [10_000, 1_000]);
 }

@@ -72,18 +72,18 @@ fn a_refused_connection_is_told_at_once_and_the_next_ask_tries_again() {
         return;
     };
     let store = RedisStore::open(&server.url(), options(3_000)).expect("a server");
-    let desk = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
-    assert!(desk.admits(b"k", &[1]));
+    let fixture = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    assert!(fixture.admits(b"k", &[1]));
     server.kill();
     // The first is told that its connection was lost.
-    words(desk.take(b"k", &[1]));
+    words(fixture.take(b"k", &[1]));
     let place = format!("at 127.0.0.1:{} cannot be reached", server.port());
     for _ in 0..5 {
-        let said = words(desk.take(b"k", &[1]));
+        let said = words(fixture.take(b"k", &[1]));
         assert!(said.contains(&place), "{said}");
     }
     server.start_again();
-    assert!(desk.admits(b"k", &[1]), "at the first ask");
+    assert!(fixture.admits(b"k", &[1]), "at the first ask");
 }
 
 #[test]
@@ -92,9 +92,9 @@ fn a_paused_server_is_an_error_within_the_deadline_and_then_goes_on() {
         return;
     };
     let quick = RedisStore::open(&server.url(), options(3_000)).expect("a server");
-    let desk = Fixture::at(&quick, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    let fixture = Fixture::at(&quick, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
     let paused = Paused::new(server.pid());
-    let said = words(desk.take(b"k", &[1]));
+    let said = words(fixture.take(b"k", &[1]));
     assert!(
         said.contains("no answer") || said.contains("does not answer"),
         "{said}"
@@ -102,8 +102,8 @@ fn a_paused_server_is_an_error_within_the_deadline_and_then_goes_on() {
     drop(paused);
     // It decides again, by a store whose deadline a loaded machine keeps.
     let patient = open(&server, Clock::Server);
-    let desk = Fixture::at(&patient, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
-    assert!(desk.admits(b"k", &[1]));
+    let fixture = Fixture::at(&patient, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    assert!(fixture.admits(b"k", &[1]));
 }
 
 /// A router that was restarted, a firewall that forgot: nobody closes anything.
@@ -115,18 +115,18 @@ fn a_connection_that_loses_everything_is_made_anew() {
     let way = Hole::to(server.port());
     let address = format!("redis://127.0.0.1:{}", way.port());
     let store = RedisStore::open(&address, options(1_000)).expect("a server");
-    let desk = Fixture::at(
+    let fixture = Fixture::at(
         &store,
         "t",
         plan(0, 1, &[(0, hourly(1_000))]),
         machine_time(),
     );
-    assert!(desk.admits(b"k", &[1]));
+    assert!(fixture.admits(b"k", &[1]));
     for _ in 0..2 {
         way.swallow();
         // What is asked on the old one is told in time, and is the last of it but for
         // what a loaded machine is slow at.
-        let lost = (0..20).take_while(|_| desk.take(b"k", &[1]).is_err());
+        let lost = (0..20).take_while(|_| fixture.take(b"k", &[1]).is_err());
         let lost = lost.count();
         assert!((1..20).contains(&lost), "{lost} asks in vain");
     }
@@ -142,11 +142,11 @@ fn a_script_that_the_server_forgot_is_handed_over_again() {
         ..options(30_000)
     };
     let store = RedisStore::open(&server.url(), by_scripts).expect("a server");
-    let desk = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    let fixture = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
     let mut connection = connect(&server);
     for left in [8, 7, 6] {
-        assert!(desk.admits(b"k", &[1]));
-        assert_eq!(desk.left(b"k"), [left]);
+        assert!(fixture.admits(b"k", &[1]));
+        assert_eq!(fixture.left(b"k"), [left]);
         let () = ask(&mut connection, &["SCRIPT", "FLUSH"]);
     }
 }
@@ -157,14 +157,14 @@ fn a_full_server_admits_nothing_and_says_what_to_do() {
         return;
     };
     let store = open(&server, Clock::Server);
-    let desk = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
-    assert!(desk.admits(b"k", &[1]));
+    let fixture = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    assert!(fixture.admits(b"k", &[1]));
     let mut connection = connect(&server);
     let () = ask(&mut connection, &["CONFIG", "SET", "maxmemory", "1"]);
-    let said = words(desk.take(b"k", &[1]));
+    let said = words(fixture.take(b"k", &[1]));
     assert!(said.contains("maxmemory"), "{said}");
     let () = ask(&mut connection, &["CONFIG", "SET", "maxmemory", "0"]);
-    assert_eq!(desk.left(b"k"), [8]);
+    assert_eq!(fixture.left(b"k"), [8]);
 }
 
 #[test]
@@ -173,14 +173,14 @@ fn a_replica_is_named_as_one() {
         return;
     };
     let store = open(&server, Clock::Server);
-    let desk = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
-    assert!(desk.admits(b"k", &[1]));
+    let fixture = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    assert!(fixture.admits(b"k", &[1]));
     let mut connection = connect(&server);
     let () = ask(&mut connection, &["REPLICAOF", "127.0.0.1", "1"]);
-    let said = words(desk.take(b"k", &[1]));
+    let said = words(fixture.take(b"k", &[1]));
     assert!(said.contains("replica"), "{said}");
     let () = ask(&mut connection, &["REPLICAOF", "NO", "ONE"]);
-    assert!(desk.admits(b"k", &[1]));
+    assert!(fixture.admits(b"k", &[1]));
 }
 
 /// A command goes on when nobody waits for it any more; and a runtime's own
@@ -191,7 +191,7 @@ fn a_command_that_is_sent_is_executed_also_when_its_answer_is_not_awaited() {
         return;
     };
     let store = open(&server, Clock::Server);
-    let desk = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(100))]), machine_time());
+    let fixture = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(100))]), machine_time());
     let verb = Verb::Take {
         amounts: &[10],
         lease: None,
@@ -200,17 +200,17 @@ fn a_command_that_is_sent_is_executed_also_when_its_answer_is_not_awaited() {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     runtime.expect("a runtime").block_on(async {
         let send = || {
-            let (mut answer, command) = (Ok(Reply::Done), desk.command(b"k", verb).into());
-            let execution = desk.table.execute(&command, Out::new(&mut answer));
+            let (mut answer, command) = (Ok(Reply::Done), fixture.command(b"k", verb).into());
+            let execution = fixture.table.execute(&command, Out::new(&mut answer));
             execution.pending().expect("a remote table")
         };
         drop(send());
         send().await.expect("an answer");
-        assert!(desk.admits(b"k", &[10]));
+        assert!(fixture.admits(b"k", &[10]));
     });
     // It was under way: the answer to a later command says nothing about it.
-    let executed = (0..10_000).any(|_| desk.left(b"k") == [70]);
-    assert!(executed, "{:?}", desk.left(b"k"));
+    let executed = (0..10_000).any(|_| fixture.left(b"k") == [70]);
+    assert!(executed, "{:?}", fixture.left(b"k"));
 }
 
 /// A name is the master: after a failover it leads to another server, and the old one,
@@ -238,15 +238,15 @@ fn after_a_failover_a_name_is_followed_to_the_server_that_takes_writes() {
         let store = opened.expect("a server");
         let table = format!("functions {functions}");
         let plan = plan(0, 1, &[(0, hourly(9))]);
-        let desk = Fixture::at(&store, &table, plan, machine_time());
-        assert!(desk.admits(b"k", &[4]));
+        let fixture = Fixture::at(&store, &table, plan, machine_time());
+        assert!(fixture.admits(b"k", &[4]));
         let seen: i64 = ask(&mut connect(&old), &["WAIT", "1", "30000"]);
         assert_eq!(seen, 1, "it is replicated");
         replicate(&new, ["NO", "ONE"]);
         replicate(&old, ["127.0.0.1", &port(&new)]);
         name.lead_to(new.port());
-        assert!(desk.admits(b"k", &[4]), "by the new master");
-        assert_eq!(desk.left(b"k"), [1]);
+        assert!(fixture.admits(b"k", &[4]), "by the new master");
+        assert_eq!(fixture.left(b"k"), [1]);
         // And back again, for the next.
         let seen: i64 = ask(&mut connect(&new), &["WAIT", "1", "30000"]);
         assert_eq!(seen, 1, "it is replicated");
