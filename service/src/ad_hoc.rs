@@ -16,12 +16,12 @@ use tidegate_store::{Select, Store};
 use tokio::runtime::Handle;
 
 use super::access::Caller;
+use super::active_policy::ActivePolicy;
 use super::denials::Denials;
 use super::error::ServiceError;
 use super::limiter::Limiter;
 use super::making::Making;
 use super::rate::Rate;
-use super::served::Served;
 use super::tables;
 use tidegate::{Clock, Error, LimitSet, PageOf};
 
@@ -42,7 +42,7 @@ pub(super) struct AdHoc {
     sets: RwLock<Sets>,
     /// From when on all tables may be looked into again.
     look_from: AtomicI64,
-    making: Making<Rate, Arc<Served>>,
+    making: Making<Rate, Arc<ActivePolicy>>,
     maker: Maker,
 }
 
@@ -57,7 +57,7 @@ struct Maker {
 type Sets = HashMap<Rate, Entry, foldhash::fast::RandomState>;
 
 struct Entry {
-    served: Arc<Served>,
+    active: Arc<ActivePolicy>,
     /// The token that asked for it first.
     asked_by: Option<Arc<str>>,
     /// How long after its latest use every key equals "never seen".
@@ -88,17 +88,21 @@ impl AdHoc {
         &self,
         caller: &Caller,
         rate: Rate,
-    ) -> Result<Arc<Served>, ServiceError> {
+    ) -> Result<Arc<ActivePolicy>, ServiceError> {
         if let Some(entry) = self.read().get(&rate) {
             entry.touch();
-            return Ok(Arc::clone(&entry.served));
+            return Ok(Arc::clone(&entry.active));
         }
         // Most rates are known: theirs is not moved with all that this needs.
         Box::pin(self.make(caller.token(), rate)).await
     }
 
     #[cold]
-    async fn make(&self, asked_by: Option<&str>, rate: Rate) -> Result<Arc<Served>, ServiceError> {
+    async fn make(
+        &self,
+        asked_by: Option<&str>,
+        rate: Rate,
+    ) -> Result<Arc<ActivePolicy>, ServiceError> {
         let bucket = rate.bucket()?;
         let runtime = match self.maker.is_shared() {
             true => Handle::try_current().ok(),
@@ -111,8 +115,8 @@ impl AdHoc {
         self.has_room(&mut self.write(), asked_by)?;
         let maker = self.maker.clone();
         let make = move || Ok(Arc::new(maker.serve(rate)?));
-        let served = self.making.make(&runtime, rate, make).await?;
-        self.add(asked_by, rate, &bucket, || Ok(served))
+        let active = self.making.make(&runtime, rate, make).await?;
+        self.add(asked_by, rate, &bucket, || Ok(active))
     }
 
     /// The set for `rate` that is there, or is made now and added.
@@ -121,17 +125,17 @@ impl AdHoc {
         asked_by: Option<&str>,
         rate: Rate,
         bucket: &Bucket,
-        make: impl FnOnce() -> Result<Arc<Served>, Error>,
-    ) -> Result<Arc<Served>, ServiceError> {
+        make: impl FnOnce() -> Result<Arc<ActivePolicy>, Error>,
+    ) -> Result<Arc<ActivePolicy>, ServiceError> {
         let mut sets = self.write();
         if let Some(entry) = sets.get(&rate) {
             entry.touch();
-            return Ok(Arc::clone(&entry.served));
+            return Ok(Arc::clone(&entry.active));
         }
         self.has_room(&mut sets, asked_by)?;
-        let served = make()?;
+        let active = make()?;
         let entry = Entry {
-            served: Arc::clone(&served),
+            active: Arc::clone(&active),
             asked_by: asked_by.map(Into::into),
             refill: bucket.refill(),
             // That is now: its caller is about to.
@@ -139,7 +143,7 @@ impl AdHoc {
             looked_at: self.maker.clock.now(),
         };
         sets.insert(rate, entry);
-        Ok(served)
+        Ok(active)
     }
 
     /// Makes room for another, where there is none.
@@ -195,7 +199,7 @@ impl Maker {
         store.is_some_and(|store| store.abilities().shared)
     }
 
-    fn serve(&self, rate: Rate) -> Result<Served, Error> {
+    fn serve(&self, rate: Rate) -> Result<ActivePolicy, Error> {
         let policy = rate.policy();
         let mut builder = LimitSet::builder()
             .name(tables::of_rate(rate))
@@ -204,7 +208,7 @@ impl Maker {
         if let Some(store) = &self.store {
             builder = builder.store(Arc::clone(store));
         }
-        Ok(Served::new(
+        Ok(ActivePolicy::new(
             policy,
             Limiter::Set(builder.build()?),
             None,
@@ -236,7 +240,7 @@ impl Entry {
 
     /// Whether somebody is about to use it, or some key may have something used.
     fn matters(&mut self, now: Timestamp) -> bool {
-        let about_to = Arc::strong_count(&self.served) > 1;
+        let about_to = Arc::strong_count(&self.active) > 1;
         if about_to || std::mem::take(self.used.get_mut()) {
             self.looked_at = now;
             return true;
@@ -247,13 +251,13 @@ impl Entry {
     /// Whether nobody is about to use it, and its table, looked into, has no key
     /// that has something used. Beyond a network nobody looks.
     fn is_spent(&self) -> bool {
-        let set = self.served.set();
+        let set = self.active.set();
         let first = PageOf {
             select: Select::All,
             after: None,
             most: 1,
         };
-        if Arc::strong_count(&self.served) > 1 || set.is_shared() {
+        if Arc::strong_count(&self.active) > 1 || set.is_shared() {
             return false;
         }
         let page = set.list_keys(first).now_or_never().and_then(Result::ok);
@@ -282,7 +286,7 @@ mod tests {
         Credentials::default().identify(None).unwrap()
     }
 
-    fn get(rates: &AdHoc, rate: Rate) -> Result<Arc<Served>, ServiceError> {
+    fn get(rates: &AdHoc, rate: Rate) -> Result<Arc<ActivePolicy>, ServiceError> {
         block_on(rates.get(&anyone(), rate))
     }
 
@@ -320,8 +324,8 @@ mod tests {
         let time = ManualClock::default();
         let rates = AdHoc::new(None, time.clock(), Arc::default());
         for count in 1..=MOST as u64 {
-            let served = get(&rates, rate(count)).unwrap();
-            assert!(served.check("k", 2).wait().unwrap().admitted());
+            let active = get(&rates, rate(count)).unwrap();
+            assert!(active.check("k", 2).wait().unwrap().admitted());
         }
         let one_more = rate(MOST as u64 + 1);
         assert!(matches!(

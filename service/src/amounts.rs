@@ -1,7 +1,7 @@
 //! Amounts as requests say them, in the units of a policy's limits.
 
+use super::active_policy::ActivePolicy;
 use super::error::ServiceError;
-use super::served::Served;
 use tidegate::{Error, Limit, Unit};
 
 /// An amount as a request says it: of whole ones, whatever a limit's unit is, or of whole
@@ -31,7 +31,7 @@ impl Number<'_> {
     }
 }
 
-impl Served {
+impl ActivePolicy {
     /// The unit of the limit of that name (one for all members of a pool that have it);
     /// 1, if there is no such limit.
     #[must_use]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tidegate_core::Timestamp;
 use tidegate_store::Page;
 
+use super::active_policy::{ActivePolicy, Charge, Entry};
 use super::denial_watch::DenialWatch;
 use super::denials::Frequent;
 use super::error::ServiceError;
@@ -13,7 +14,6 @@ use super::listing::PublicLease;
 use super::member_forecast::MemberForecast;
 use super::overrides::{Level, Place, Placed};
 use super::rated::Rated;
-use super::served::{Charge, Entry, Served};
 use super::told::Told;
 use super::undelivered::Undelivered;
 use tidegate::{Decision, ListedKey};
@@ -30,19 +30,19 @@ pub enum Answer {
     /// What would be decided, and the limits whose numbers are an override's: to a peek.
     Foretold(Decided, Vec<(String, Level)>),
     /// What fits, and whether that is of one set of limits (`true`) or of a pool's members.
-    Forecast(Arc<Served>, Vec<MemberForecast>, bool),
+    Forecast(Arc<ActivePolicy>, Vec<MemberForecast>, bool),
     /// A lease, or why not; one that is to be given back unless it is delivered.
-    Acquired(Arc<Served>, Entry, Option<Arc<Undelivered>>),
+    Acquired(Arc<ActivePolicy>, Entry, Option<Arc<Undelivered>>),
     /// How a lease has ended.
-    Finished(Arc<Served>, Finished),
+    Finished(Arc<ActivePolicy>, Finished),
     /// When a lease expires now.
     Renewed(Timestamp),
     /// The key is forgotten.
     Forgotten,
     /// Keys, and where the next page begins.
-    Keys(Arc<Served>, Page<ListedKey>),
+    Keys(Arc<ActivePolicy>, Page<ListedKey>),
     /// Leases, and where the next page begins.
-    Leases(Arc<Served>, Page<PublicLease>),
+    Leases(Arc<ActivePolicy>, Page<PublicLease>),
     /// The keys that are refused most often, the most frequent first.
     Denied(Vec<Frequent>),
     /// The refusals that are watched from now on.
@@ -56,9 +56,9 @@ pub enum Answer {
     /// Overrides, and where the next page begins.
     Overrides(Page<Placed>),
     /// Policies in use, by name.
-    Policies(Vec<Arc<Served>>),
+    Policies(Vec<Arc<ActivePolicy>>),
     /// One of them.
-    Policy(Arc<Served>),
+    Policy(Arc<ActivePolicy>),
     /// What a rate that came with the call has decided.
     Rated(Rated),
 }
@@ -66,22 +66,22 @@ pub enum Answer {
 /// A decision, and whose.
 #[derive(Clone, Debug)]
 pub struct Decided {
-    served: Arc<Served>,
+    active: Arc<ActivePolicy>,
     charge: Charge,
 }
 
 impl Decided {
-    pub(super) const fn charged(served: Arc<Served>, charge: Charge) -> Self {
-        Self { served, charge }
+    pub(super) const fn charged(active: Arc<ActivePolicy>, charge: Charge) -> Self {
+        Self { active, charge }
     }
 
-    pub(super) const fn of(served: Arc<Served>, decision: Decision) -> Self {
-        Self::charged(served, Charge::Decided(decision))
+    pub(super) const fn of(active: Arc<ActivePolicy>, decision: Decision) -> Self {
+        Self::charged(active, Charge::Decided(decision))
     }
 
     /// With what it takes to write it out.
     #[must_use]
     pub fn told(&self) -> Told<'_> {
-        Told::answered(&self.served, &self.charge)
+        Told::answered(&self.active, &self.charge)
     }
 }

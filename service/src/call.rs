@@ -8,6 +8,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use super::access::Caller;
+use super::active_policy::ActivePolicy;
 use super::amounts::Number;
 use super::answer::{Answer, Decided};
 use super::bounds;
@@ -18,7 +19,6 @@ use super::listing::LeaseHandle;
 use super::many::check_many;
 use super::overrides::{GivenLimit, Place};
 use super::rate::Rate;
-use super::served::Served;
 use super::service::Service;
 use super::spans;
 use super::undelivered::Undelivered;
@@ -174,17 +174,17 @@ impl Service {
     ///
     /// # Errors
     /// [`ServiceError`]: what is out of its bounds, before what there is not; as the verbs of
-    /// [`Served`].
+    /// [`ActivePolicy`].
     #[inline]
     pub async fn call(&self, caller: &Caller, call: Call<'_>) -> Result<Answer, ServiceError> {
         match call {
             Call::Check(question) => {
-                let (served, question) = self.asked(caller, Scope::Decide, &question)?;
+                let (active, question) = self.asked(caller, Scope::Decide, &question)?;
                 question.belongs_to_no_member()?;
-                let in_units = served.in_units(&question.amounts)?;
-                let ask = question.ask(&served, &in_units)?;
-                let charge = served.check(question.key, ask).await?;
-                Ok(Answer::Decided(Decided::charged(served, charge)))
+                let in_units = active.in_units(&question.amounts)?;
+                let ask = question.ask(&active, &in_units)?;
+                let charge = active.check(question.key, ask).await?;
+                Ok(Answer::Decided(Decided::charged(active, charge)))
             }
             Call::Throttle(key, rate, quantity) => {
                 let rated = Box::pin(self.decide_by_rate(caller, key, rate, quantity));
@@ -200,80 +200,80 @@ impl Service {
             Call::Check(_) | Call::Throttle(..) => unreachable!("answered where it comes in"),
             Call::CheckMany(questions) => self.check_each(caller, questions).await,
             Call::Debit(question) => {
-                let (served, question) = self.asked(caller, Scope::Decide, &question)?;
-                let in_units = served.in_units(&question.amounts)?;
-                let ask = question.ask(&served, &in_units)?;
-                let charge = served.debit_at(question.member, question.key, ask).await?;
-                Ok(Answer::Charged(Decided::charged(served, charge)))
+                let (active, question) = self.asked(caller, Scope::Decide, &question)?;
+                let in_units = active.in_units(&question.amounts)?;
+                let ask = question.ask(&active, &in_units)?;
+                let charge = active.debit_at(question.member, question.key, ask).await?;
+                Ok(Answer::Charged(Decided::charged(active, charge)))
             }
             Call::Peek(question) => {
-                let (served, question) = self.asked(caller, Scope::Observe, &question)?;
-                let in_units = served.in_units(&question.amounts)?;
-                let ask = question.ask(&served, &in_units)?;
-                let decision = served.peek_at(question.member, question.key, ask).await?;
+                let (active, question) = self.asked(caller, Scope::Observe, &question)?;
+                let in_units = active.in_units(&question.amounts)?;
+                let ask = question.ask(&active, &in_units)?;
+                let decision = active.peek_at(question.member, question.key, ask).await?;
                 let member = question.member.or(decision.member());
-                let overridden = self.overridden(&served, member, question.key.into());
-                let decided = Decided::of(served, decision);
+                let overridden = self.overridden(&active, member, question.key.into());
+                let decided = Decided::of(active, decision);
                 Ok(Answer::Foretold(decided, overridden))
             }
             Call::Forecast(question) => {
-                let (served, question) = self.asked(caller, Scope::Observe, &question)?;
-                let in_units = served.in_units(&question.amounts)?;
-                let ask = question.ask(&served, &in_units)?;
-                let forecast = served.forecast(question.member, question.key, ask);
+                let (active, question) = self.asked(caller, Scope::Observe, &question)?;
+                let in_units = active.in_units(&question.amounts)?;
+                let ask = question.ask(&active, &in_units)?;
+                let forecast = active.forecast(question.member, question.key, ask);
                 let forecasts = forecast.await?;
                 // Of a pool as a whole, one may be all that could serve the request.
-                let is_one = question.member.is_some() || !served.policy().is_pool();
-                Ok(Answer::Forecast(served, forecasts, is_one))
+                let is_one = question.member.is_some() || !active.policy().is_pool();
+                Ok(Answer::Forecast(active, forecasts, is_one))
             }
             Call::Acquire(question, terms) => self.acquire(caller, &question, terms).await,
             Call::Settle(of, report, used) => {
-                let served = self.of_lease(caller, &of)?;
-                let in_units = served.in_units(&used.amounts)?;
-                let used = served.request(used.cost, None, &in_units)?;
-                finish(served, &of, Finish::Settle(used), &report).await
+                let active = self.of_lease(caller, &of)?;
+                let in_units = active.in_units(&used.amounts)?;
+                let used = active.request(used.cost, None, &in_units)?;
+                finish(active, &of, Finish::Settle(used), &report).await
             }
             Call::Release(of, report) => {
-                let served = self.of_lease(caller, &of)?;
-                finish(served, &of, Finish::Release, &report).await
+                let active = self.of_lease(caller, &of)?;
+                finish(active, &of, Finish::Release, &report).await
             }
             Call::Cancel(of, report) => {
-                let served = self.of_lease(caller, &of)?;
-                finish(served, &of, Finish::Cancel, &report).await
+                let active = self.of_lease(caller, &of)?;
+                finish(active, &of, Finish::Cancel, &report).await
             }
             Call::Renew(of, ttl_ms) => {
-                let served = self.of_lease(caller, &of)?;
+                let active = self.of_lease(caller, &of)?;
                 let ttl = Duration::from_millis(ttl_ms);
-                let renewed = served.renew(of.key.into(), of.lease, ttl).await?;
+                let renewed = active.renew(of.key.into(), of.lease, ttl).await?;
                 Ok(Answer::Renewed(renewed))
             }
             Call::Adjust(of, to, overdraw) => {
                 to.name_something()?;
-                let served = self.of_lease(caller, &of)?;
-                let in_units = served.in_units(&to.amounts)?;
-                let to = served.request(to.cost, None, &in_units)?;
-                let decision = served.adjust(of.key.into(), of.lease, to, overdraw).await?;
-                Ok(Answer::Decided(Decided::of(served, decision)))
+                let active = self.of_lease(caller, &of)?;
+                let in_units = active.in_units(&to.amounts)?;
+                let to = active.request(to.cost, None, &in_units)?;
+                let decision = active.adjust(of.key.into(), of.lease, to, overdraw).await?;
+                Ok(Answer::Decided(Decided::of(active, decision)))
             }
             Call::Reset(policy, key) => {
-                let served = self.policy_for(caller, Scope::Administer, policy, key)?;
-                served.reset(caller, key).await?;
+                let active = self.policy_for(caller, Scope::Administer, policy, key)?;
+                active.reset(caller, key).await?;
                 Ok(Answer::Forgotten)
             }
             Call::Revoke(policy, key, handle) => {
-                let served = self.policy_for(caller, Scope::Administer, policy, key)?;
-                let finished = served.revoke(caller, key, handle).await?;
-                Ok(Answer::Finished(served, finished))
+                let active = self.policy_for(caller, Scope::Administer, policy, key)?;
+                let finished = active.revoke(caller, key, handle).await?;
+                Ok(Answer::Finished(active, finished))
             }
             Call::Keys(policy, listing) => {
-                let (served, page) = self.listed(caller, policy, &listing)?;
-                let page = served.list_keys(page).await?;
-                Ok(Answer::Keys(served, page))
+                let (active, page) = self.listed(caller, policy, &listing)?;
+                let page = active.list_keys(page).await?;
+                Ok(Answer::Keys(active, page))
             }
             Call::Leases(policy, listing) => {
-                let (served, page) = self.listed(caller, policy, &listing)?;
-                let page = served.list_leases(page).await?;
-                Ok(Answer::Leases(served, page))
+                let (active, page) = self.listed(caller, policy, &listing)?;
+                let page = active.list_leases(page).await?;
+                Ok(Answer::Leases(active, page))
             }
             Call::Denied(policy, most) => Ok(Answer::Denied(self.denied(caller, policy, most)?)),
             Call::WatchDenials(policy) => Ok(Answer::Denials(self.denial_watch(caller, policy)?)),
@@ -290,8 +290,8 @@ impl Service {
             Call::Overrides(listing) => spans::entered(self.list(caller, &listing)),
             Call::Policies => Ok(Answer::Policies(self.policies(caller))),
             Call::Policy(name) => {
-                let served = self.policy(caller, Scope::Observe, name)?;
-                Ok(Answer::Policy(served))
+                let active = self.policy(caller, Scope::Observe, name)?;
+                Ok(Answer::Policy(active))
             }
         }
     }
@@ -304,21 +304,21 @@ impl Service {
         spans::entered(bounds::checks(questions.len()))?;
         let asked = questions.iter().map(|question| {
             let question = question.as_ref().map_err(Clone::clone)?;
-            let (served, question) = self.asked(caller, Scope::Decide, question)?;
+            let (active, question) = self.asked(caller, Scope::Decide, question)?;
             question.belongs_to_no_member()?;
-            let in_units = served.in_units(&question.amounts)?;
-            Ok((served, question, in_units))
+            let in_units = active.in_units(&question.amounts)?;
+            Ok((active, question, in_units))
         });
         let asked: Vec<Result<_, ServiceError>> = asked.collect();
         let checks = asked.iter().map(|asked| {
-            let (served, question, in_units) = asked.as_ref().map_err(Clone::clone)?;
-            let ask = question.ask(served, in_units)?;
-            Ok((Arc::clone(served), Key::from(question.key), ask))
+            let (active, question, in_units) = asked.as_ref().map_err(Clone::clone)?;
+            let ask = question.ask(active, in_units)?;
+            Ok((Arc::clone(active), Key::from(question.key), ask))
         });
         let answers = check_many::<ServiceError>(checks.collect()).await;
         let answers = answers.into_iter();
         let decided =
-            answers.map(|one| one.map(|(served, charge)| Decided::charged(served, charge)));
+            answers.map(|one| one.map(|(active, charge)| Decided::charged(active, charge)));
         Ok(Answer::Many(decided.collect()))
     }
 
@@ -329,10 +329,10 @@ impl Service {
         terms: Terms<'_>,
     ) -> Result<Answer, ServiceError> {
         let priority = spans::entered(bounds::priority(terms.priority))?;
-        let (served, question) = self.asked(caller, Scope::Decide, question)?;
+        let (active, question) = self.asked(caller, Scope::Decide, question)?;
         question.belongs_to_no_member()?;
-        let in_units = served.in_units(&question.amounts)?;
-        let mut ask = question.ask(&served, &in_units)?;
+        let in_units = active.in_units(&question.amounts)?;
+        let mut ask = question.ask(&active, &in_units)?;
         ask = ask.priority(priority);
         ask = ask.within(Duration::from_millis(terms.wait_ms));
         if terms.wait_for_refunds {
@@ -348,9 +348,9 @@ impl Service {
             ask = ask.idempotency(key);
         }
         let key = Key::from(question.key);
-        let entry = served.acquire(key, ask).await?;
-        let lease = Undelivered::of(&served, key, &entry, terms.idempotency.is_some());
-        Ok(Answer::Acquired(served, entry, lease.map(Arc::new)))
+        let entry = active.acquire(key, ask).await?;
+        let lease = Undelivered::of(&active, key, &entry, terms.idempotency.is_some());
+        Ok(Answer::Acquired(active, entry, lease.map(Arc::new)))
     }
 
     fn list(&self, caller: &Caller, listing: &OverrideListing<'_>) -> Result<Answer, ServiceError> {
@@ -368,13 +368,17 @@ impl Service {
         caller: &Caller,
         scope: Scope,
         question: &'q Question<'a>,
-    ) -> Result<(Arc<Served>, &'q Question<'a>), ServiceError> {
+    ) -> Result<(Arc<ActivePolicy>, &'q Question<'a>), ServiceError> {
         let key = question.key.into();
-        let served = self.policy_for(caller, scope, question.policy, key)?;
-        Ok((served, question))
+        let active = self.policy_for(caller, scope, question.policy, key)?;
+        Ok((active, question))
     }
 
-    fn of_lease(&self, caller: &Caller, of: &OfLease<'_>) -> Result<Arc<Served>, ServiceError> {
+    fn of_lease(
+        &self,
+        caller: &Caller,
+        of: &OfLease<'_>,
+    ) -> Result<Arc<ActivePolicy>, ServiceError> {
         self.policy_for(caller, Scope::Decide, of.policy, of.key.into())
     }
 
@@ -383,26 +387,26 @@ impl Service {
         caller: &Caller,
         policy: &str,
         listing: &'a Listing<'_>,
-    ) -> Result<(Arc<Served>, PageOf<'a>), ServiceError> {
+    ) -> Result<(Arc<ActivePolicy>, PageOf<'a>), ServiceError> {
         let most = spans::entered(bounds::page(listing.most))?;
-        let served = self.policy(caller, Scope::Observe, policy)?;
+        let active = self.policy(caller, Scope::Observe, policy)?;
         let page = PageOf {
             select: listing.select,
             after: listing.after.as_deref(),
             most,
         };
-        Ok((served, page))
+        Ok((active, page))
     }
 }
 
 async fn finish(
-    served: Arc<Served>,
+    active: Arc<ActivePolicy>,
     of: &OfLease<'_>,
     how: Finish<'_>,
     report: &Report,
 ) -> Result<Answer, ServiceError> {
-    let finished = served.finish(of.key.into(), of.lease, how, report).await?;
-    Ok(Answer::Finished(served, finished))
+    let finished = active.finish(of.key.into(), of.lease, how, report).await?;
+    Ok(Answer::Finished(active, finished))
 }
 
 impl Uses<'_> {
@@ -439,14 +443,14 @@ impl Question<'_> {
     #[inline]
     fn ask<'a>(
         &self,
-        served: &Served,
+        active: &ActivePolicy,
         in_units: &'a [(&'a str, u64)],
     ) -> Result<Request<'a>, ServiceError> {
-        served.request(self.cost, self.member, in_units)
+        active.request(self.cost, self.member, in_units)
     }
 }
 
-impl Served {
+impl ActivePolicy {
     #[inline]
     fn in_units<'a>(&self, amounts: &[(&'a str, Number<'_>)]) -> Result<InUnits<'a>, ServiceError> {
         let amounts = amounts.iter();

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`Service`] | the policies by name, on one store; exchanged while in use |
 //! | [`Call`], [`Answer`] | what a protocol asks, and is answered: [`Service::call`] |
-//! | [`Served`] | one policy's verbs, counted, with its failure mode |
+//! | [`ActivePolicy`] | one policy's verbs, counted, with its failure mode |
 //! | `jitter` | those who are refused together come back apart |
 //! | `tables` | what the store calls the tables of policies, members and rates |
 //! | [`check_many()`] | the checks of one request, all at one instant |
@@ -26,6 +26,7 @@
 //! Deliberately absent: protocols, files and sockets.
 
 mod access;
+mod active_policy;
 mod ad_hoc;
 mod amounts;
 mod answer;
@@ -51,7 +52,6 @@ mod overrides;
 mod pooled;
 mod rate;
 mod rated;
-mod served;
 mod service;
 mod share;
 mod sort;
@@ -61,6 +61,7 @@ mod told;
 mod undelivered;
 
 pub use access::Caller;
+pub use active_policy::{ActivePolicy, Charge, Entry, GrantedLease};
 pub use ad_hoc::MOST as MOST_RATES;
 pub use amounts::Number;
 pub use answer::{Answer, Decided};
@@ -82,7 +83,6 @@ pub use overrides::{
 };
 pub use rate::{LIMIT as AD_HOC_LIMIT, POLICY as AD_HOC_POLICY, Rate};
 pub use rated::Rated;
-pub use served::{Charge, Entry, GrantedLease, Served};
 pub use service::{Service, ServiceBuilder};
 pub use sort::Sort;
 pub use spans::RequestSpan;

@@ -13,11 +13,11 @@ use tidegate_core::{Amount, Timestamp};
 use tidegate_store::{Page, Select, StoreError};
 
 use super::access::Caller;
+use super::active_policy::ActivePolicy;
 use super::audit;
 use super::error::ServiceError;
 use super::field::Field;
 use super::finish::{Finish, Finished, Report};
-use super::served::Served;
 use tidegate::{
     Error, Key, LONGEST_PAGE, LeaseId, LimitSet, ListedKey, ListedLease, Member, PageOf, Pending,
 };
@@ -110,7 +110,7 @@ impl PublicLease {
     }
 }
 
-impl Served {
+impl ActivePolicy {
     /// As [`LimitSet::list_keys`](tidegate::LimitSet::list_keys); of a pool,
     /// member by member.
     ///

@@ -5,23 +5,23 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
+use super::active_policy::{ActivePolicy, Charge};
 use super::error::ServiceError;
-use super::served::{Charge, Served};
 use tidegate::{Key, Pending, Request};
 
 /// A check: of a policy, for a key.
-pub type Check<'a> = (Arc<Served>, Key<'a>, Request<'a>);
+pub type Check<'a> = (Arc<ActivePolicy>, Key<'a>, Request<'a>);
 
 /// Its answer, with the policy.
-pub type Checked = (Arc<Served>, Charge);
+pub type Checked = (Arc<ActivePolicy>, Charge);
 
-/// Checks each by itself, as [`Served::check`] would, and answers each in its place.
+/// Checks each by itself, as [`ActivePolicy::check`] would, and answers each in its place.
 /// Those of one policy are one batch, which its limits decide at one instant and its
 /// store by one command (a pool asks its members for one after the other); the batches
 /// are under way at once.
 ///
 /// # Errors
-/// Each answer has its own: as [`Served::check`], or what stood in its place already.
+/// Each answer has its own: as [`ActivePolicy::check`], or what stood in its place already.
 pub fn check_many<E: From<ServiceError> + Send>(
     checks: Vec<Result<Check<'_>, E>>,
 ) -> Pending<impl Future<Output = Vec<Result<Checked, E>>> + Send> {
@@ -39,10 +39,10 @@ pub fn check_many<E: From<ServiceError> + Send>(
         }
         let asked = batches
             .iter()
-            .map(|batch| batch.served.check_each(&batch.items));
+            .map(|batch| batch.active.check_each(&batch.items));
         for (batch, told) in batches.iter().zip(all(asked).await) {
             for (&at, answer) in batch.places.iter().zip(told) {
-                let checked = answer.map(|answer| (Arc::clone(&batch.served), answer));
+                let checked = answer.map(|answer| (Arc::clone(&batch.active), answer));
                 answers[at] = Some(checked.map_err(E::from));
             }
         }
@@ -52,20 +52,20 @@ pub fn check_many<E: From<ServiceError> + Send>(
 
 /// What is asked of one policy, and where each stands among all.
 struct Batch<'a> {
-    served: Arc<Served>,
+    active: Arc<ActivePolicy>,
     items: Vec<(Key<'a>, Request<'a>)>,
     places: Vec<usize>,
 }
 
-fn add<'a>(batches: &mut Vec<Batch<'a>>, at: usize, (served, key, ask): Check<'a>) {
-    let same = |batch: &&mut Batch<'a>| Arc::ptr_eq(&batch.served, &served);
+fn add<'a>(batches: &mut Vec<Batch<'a>>, at: usize, (active, key, ask): Check<'a>) {
+    let same = |batch: &&mut Batch<'a>| Arc::ptr_eq(&batch.active, &active);
     match batches.iter_mut().find(same) {
         Some(batch) => {
             batch.items.push((key, ask));
             batch.places.push(at);
         }
         None => batches.push(Batch {
-            served,
+            active,
             items: vec![(key, ask)],
             places: vec![at],
         }),

@@ -3,9 +3,9 @@
 use tidegate::{Error, Key, Standing, Timestamp, Verdict};
 
 use super::access::Caller;
+use super::active_policy::{ActivePolicy, Charge};
 use super::error::ServiceError;
 use super::rate::{LIMIT, Rate};
-use super::served::{Charge, Served};
 use super::service::Service;
 
 /// What a rate that came with the call has decided.
@@ -25,7 +25,7 @@ impl Service {
     /// ever is, it is looked at alone.
     ///
     /// # Errors
-    /// As [`ad_hoc`](Self::ad_hoc) and [`Served::check`]; a store that cannot tell.
+    /// As [`ad_hoc`](Self::ad_hoc) and [`ActivePolicy::check`]; a store that cannot tell.
     pub async fn decide_by_rate(
         &self,
         caller: &Caller,
@@ -33,40 +33,40 @@ impl Service {
         rate: Rate,
         quantity: u64,
     ) -> Result<Rated, ServiceError> {
-        let served = self.ad_hoc(caller, rate).await?;
+        let active = self.ad_hoc(caller, rate).await?;
         if quantity == 0 || quantity > rate.capacity {
-            return look(&served, key, rate, quantity).await;
+            return look(&active, key, rate, quantity).await;
         }
-        let decision = match served.check(key, quantity).await? {
+        let decision = match active.check(key, quantity).await? {
             Charge::Decided(decision) => decision,
             Charge::Degraded(store) => return Err(Error::from(store).into()),
         };
         let standing = decision.standing(LIMIT);
-        Ok(Rated::of(&served, rate, decision.verdict(), standing))
+        Ok(Rated::of(&active, rate, decision.verdict(), standing))
     }
 }
 
 /// Nothing is asked for, or more than there ever is: where does it stand?
 async fn look(
-    served: &Served,
+    active: &ActivePolicy,
     key: Key<'_>,
     rate: Rate,
     quantity: u64,
 ) -> Result<Rated, ServiceError> {
-    let standing = served.peek(key, 1).await?.standing(LIMIT);
+    let standing = active.peek(key, 1).await?.standing(LIMIT);
     let verdict = match quantity {
         0 => Verdict::Admit,
         _ => Verdict::Never,
     };
-    Ok(Rated::of(served, rate, verdict, standing))
+    Ok(Rated::of(active, rate, verdict, standing))
 }
 
 impl Rated {
-    fn of(served: &Served, rate: Rate, verdict: Verdict, standing: Option<Standing>) -> Self {
+    fn of(active: &ActivePolicy, rate: Rate, verdict: Verdict, standing: Option<Standing>) -> Self {
         Self {
             verdict,
             standing: standing.unwrap_or(Standing::full(rate.capacity)),
-            at: served.now(),
+            at: active.now(),
         }
     }
 }

@@ -15,6 +15,7 @@ use tidegate_store::{
 };
 
 use super::access::{Caller, Credentials};
+use super::active_policy::ActivePolicy;
 use super::ad_hoc::AdHoc;
 use super::audit;
 use super::change::{self, Change};
@@ -25,7 +26,6 @@ use super::meters;
 use super::overrides::{self, OWNER, Place, Stored};
 use super::pooled::Pooled;
 use super::rate::{self, Rate};
-use super::served::Served;
 use super::share::Share;
 use super::spans;
 use super::tables;
@@ -36,7 +36,7 @@ use tidegate_store::block_on;
 /// How long a request may wait if nothing is said.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
-type Policies = HashMap<String, Arc<Served>, foldhash::fast::RandomState>;
+type Policies = HashMap<String, Arc<ActivePolicy>, foldhash::fast::RandomState>;
 
 /// What every protocol calls. Cloning shares it.
 #[derive(Clone)]
@@ -156,7 +156,7 @@ impl Shared {
         stored.unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn all_served(&self) -> Vec<Arc<Served>> {
+    fn all_active(&self) -> Vec<Arc<ActivePolicy>> {
         self.policies.load().values().cloned().collect()
     }
 }
@@ -183,7 +183,7 @@ impl Follower for Shared {
             overrides::tell_of_loss();
         }
         // A store may hold this up, and with it nobody who looks at what is stored.
-        overrides::go_over(&self.all_served(), &self.stored(), &touched);
+        overrides::go_over(&self.all_active(), &self.stored(), &touched);
         self.version.store(definitions.version, Ordering::Release);
     }
 }
@@ -245,7 +245,7 @@ impl Service {
         &'a self,
         caller: &'a Caller,
         rate: Rate,
-    ) -> Pending<impl Future<Output = Result<Arc<Served>, ServiceError>> + Send + 'a> {
+    ) -> Pending<impl Future<Output = Result<Arc<ActivePolicy>, ServiceError>> + Send + 'a> {
         Pending::new(async move {
             spans::policy(rate::POLICY);
             let found = match caller.check(Scope::Decide, Some(rate::POLICY)) {
@@ -266,12 +266,12 @@ impl Service {
         caller: &Caller,
         scope: Scope,
         name: &str,
-    ) -> Result<Arc<Served>, ServiceError> {
+    ) -> Result<Arc<ActivePolicy>, ServiceError> {
         let may = caller.check(scope, Some(name));
         let found = may.and_then(|()| {
             let policies = self.0.policies.load();
-            let served = policies.get(name).cloned();
-            served.ok_or_else(|| unknown(&policies, name, (caller, scope)))
+            let active = policies.get(name).cloned();
+            active.ok_or_else(|| unknown(&policies, name, (caller, scope)))
         });
         if found.is_ok() {
             spans::policy(name);
@@ -290,7 +290,7 @@ impl Service {
         scope: Scope,
         name: &str,
         key: Key<'_>,
-    ) -> Result<Arc<Served>, ServiceError> {
+    ) -> Result<Arc<ActivePolicy>, ServiceError> {
         let checked = key.check().map_err(|wrong| Error::from(wrong).into());
         spans::entered(checked)?;
         self.policy(caller, scope, name)
@@ -298,9 +298,9 @@ impl Service {
 
     /// Every policy that `caller` may observe, by name.
     #[must_use]
-    pub fn policies(&self, caller: &Caller) -> Vec<Arc<Served>> {
-        let may = |served: &&Arc<Served>| {
-            let name = &served.policy().name;
+    pub fn policies(&self, caller: &Caller) -> Vec<Arc<ActivePolicy>> {
+        let may = |active: &&Arc<ActivePolicy>| {
+            let name = &active.policy().name;
             caller.check(Scope::Observe, Some(name)).is_ok()
         };
         let policies = self.0.policies.load();
@@ -313,7 +313,7 @@ impl Service {
     #[must_use]
     pub fn compare(&self, file: &PolicyFile) -> Vec<Change> {
         let policies = self.0.policies.load();
-        change::between(policies.values().map(|served| served.policy()), file)
+        change::between(policies.values().map(|active| active.policy()), file)
     }
 
     /// Goes over to the policies of `file`, from the next decision on. What
@@ -340,26 +340,26 @@ impl Service {
         let mut new = Policies::default();
         for policy in &file.policies {
             let known = old.get(&policy.name);
-            let served = match known {
-                Some(served) if served.policy() == policy => Arc::clone(served),
-                known => self.served(policy, known.map(|served| &**served))?,
+            let active = match known {
+                Some(active) if active.policy() == policy => Arc::clone(active),
+                known => self.active(policy, known.map(|active| &**active))?,
             };
-            new.insert(policy.name.clone(), served);
+            new.insert(policy.name.clone(), active);
         }
         // Nothing has changed so far; from here on nothing fails.
-        for served in new.values() {
-            served.govern(&self.0.stored())?;
+        for active in new.values() {
+            active.govern(&self.0.stored())?;
         }
-        for (name, served) in old.iter() {
-            stop_who_is_gone(served, new.get(name).map(|served| &**served));
+        for (name, active) in old.iter() {
+            stop_who_is_gone(active, new.get(name).map(|active| &**active));
         }
         let kept: HashSet<String> = new.values().flat_map(|s| table_names(s)).collect();
         let new = Arc::new(new);
         self.0.policies.store(Arc::clone(&new));
         let gone = old.iter().filter(|(name, _)| !new.contains_key(*name));
-        gone.for_each(|(_, served)| served.gone());
+        gone.for_each(|(_, active)| active.gone());
         if let Some(store) = &self.0.store {
-            let gone = old.values().flat_map(|served| table_names(served));
+            let gone = old.values().flat_map(|active| table_names(active));
             let gone = gone.filter(|name| !kept.contains(name));
             gone.for_each(|name| store.forget(&name));
         }
@@ -390,7 +390,7 @@ impl Service {
     /// Brings what is measured up to date, before it is read.
     pub fn observe(&self) {
         let policies = self.0.policies.load();
-        policies.values().for_each(|served| served.observe());
+        policies.values().for_each(|active| active.observe());
     }
 
     /// Answers everyone who waits that the service closes.
@@ -398,12 +398,12 @@ impl Service {
         let policies = self.0.policies.load();
         policies
             .values()
-            .flat_map(|served| served.every_set())
+            .flat_map(|active| active.every_set())
             .for_each(LimitSet::stop_waiting);
     }
 
-    pub(super) fn all_served(&self) -> Vec<Arc<Served>> {
-        self.0.all_served()
+    pub(super) fn all_active(&self) -> Vec<Arc<ActivePolicy>> {
+        self.0.all_active()
     }
 
     /// What is stored, to look at.
@@ -420,18 +420,26 @@ impl Service {
     }
 
     /// A policy in use, which goes on where `before` stands.
-    fn served(&self, policy: &Policy, before: Option<&Served>) -> Result<Arc<Served>, Error> {
-        let before = before.filter(|served| served.policy().levels == policy.levels);
-        let limiter = self.limiter(policy, before.map(Served::limiter), self.0.store.as_ref())?;
+    fn active(
+        &self,
+        policy: &Policy,
+        before: Option<&ActivePolicy>,
+    ) -> Result<Arc<ActivePolicy>, Error> {
+        let before = before.filter(|active| active.policy().levels == policy.levels);
+        let limiter = self.limiter(
+            policy,
+            before.map(ActivePolicy::limiter),
+            self.0.store.as_ref(),
+        )?;
         let share = match policy.failure_mode {
             FailureMode::Share(percent) => {
-                let before = before.and_then(Served::share).map(Share::limiter);
+                let before = before.and_then(ActivePolicy::share).map(Share::limiter);
                 Some(Share::new(percent, self.limiter(policy, before, None)?))
             }
             _ => None,
         };
         let denials = Arc::clone(&self.0.denials);
-        Ok(Arc::new(Served::new(
+        Ok(Arc::new(ActivePolicy::new(
             policy.clone(),
             limiter,
             share,
@@ -507,8 +515,8 @@ impl Service {
 }
 
 /// What the store calls the tables of a policy in use.
-fn table_names(served: &Served) -> Vec<String> {
-    let policy = served.policy();
+fn table_names(active: &ActivePolicy) -> Vec<String> {
+    let policy = active.policy();
     match policy.is_pool() {
         true => {
             let members = policy.members.iter();
@@ -521,7 +529,7 @@ fn table_names(served: &Served) -> Vec<String> {
 }
 
 /// Whoever waits at a set that nobody asks any more is told so.
-fn stop_who_is_gone(old: &Served, new: Option<&Served>) {
+fn stop_who_is_gone(old: &ActivePolicy, new: Option<&ActivePolicy>) {
     let goes_on =
         |set: &LimitSet| new.is_some_and(|new| new.every_set().any(|other| other.is_same(set)));
     let gone = old.every_set().filter(|set| !goes_on(set));

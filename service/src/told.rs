@@ -5,12 +5,12 @@ use std::cell::OnceCell;
 
 use tidegate::{Decision, Span, Standing, Timestamp, Unit, Verdict};
 
-use super::served::{Charge, Entry, GrantedLease, Served};
+use super::active_policy::{ActivePolicy, Charge, Entry, GrantedLease};
 
 /// What was answered to somebody who may begin, or not.
 #[derive(Debug)]
 pub struct Told<'a> {
-    served: &'a Served,
+    active: &'a ActivePolicy,
     verdict: Verdict,
     /// None of a grant whose ask did not want to know, nor where the store could not tell.
     decision: Option<&'a Decision>,
@@ -39,9 +39,9 @@ pub struct Stand<'a> {
 impl<'a> Told<'a> {
     /// What was decided.
     #[must_use]
-    pub fn decided(served: &'a Served, decision: &'a Decision) -> Self {
+    pub fn decided(active: &'a ActivePolicy, decision: &'a Decision) -> Self {
         Self {
-            served,
+            active,
             verdict: decision.verdict(),
             decision: Some(decision),
             is_lease: false,
@@ -55,38 +55,38 @@ impl<'a> Told<'a> {
 
     /// What was answered to an ask without a lease.
     #[must_use]
-    pub fn answered(served: &'a Served, answer: &'a Charge) -> Self {
+    pub fn answered(active: &'a ActivePolicy, answer: &'a Charge) -> Self {
         match answer {
-            Charge::Decided(decision) => Self::decided(served, decision),
-            Charge::Degraded(_) => Self::blindly(served),
+            Charge::Decided(decision) => Self::decided(active, decision),
+            Charge::Degraded(_) => Self::blindly(active),
         }
     }
 
     /// What was answered to an ask for a lease.
     #[must_use]
-    pub fn entered(served: &'a Served, entry: &'a Entry) -> Self {
+    pub fn entered(active: &'a ActivePolicy, entry: &'a Entry) -> Self {
         match entry {
-            Entry::Granted(granted) => Self::granted(served, granted),
-            Entry::Refused(decision) => Self::decided(served, decision),
-            Entry::Degraded(_) => Self::blindly(served),
+            Entry::Granted(granted) => Self::granted(active, granted),
+            Entry::Refused(decision) => Self::decided(active, decision),
+            Entry::Degraded(_) => Self::blindly(active),
         }
     }
 
-    fn granted(served: &'a Served, granted: &'a GrantedLease) -> Self {
+    fn granted(active: &'a ActivePolicy, granted: &'a GrantedLease) -> Self {
         Self {
             decision: granted.decision(),
             is_lease: true,
             degraded: granted.degraded,
             shadowed: granted.shadowed,
             member: granted.member(),
-            ..Self::blindly(served)
+            ..Self::blindly(active)
         }
     }
 
     /// Admitted though the store could not tell.
-    const fn blindly(served: &'a Served) -> Self {
+    const fn blindly(active: &'a ActivePolicy) -> Self {
         Self {
-            served,
+            active,
             verdict: Verdict::Admit,
             decision: None,
             is_lease: false,
@@ -108,7 +108,7 @@ impl<'a> Told<'a> {
     /// As of when it is told. All that is said of it is of this one instant.
     #[must_use]
     pub fn at(&self) -> Timestamp {
-        *self.at.get_or_init(|| self.served.now())
+        *self.at.get_or_init(|| self.active.now())
     }
 
     /// The answer alone.
@@ -139,7 +139,7 @@ impl<'a> Told<'a> {
         *self.wait.get_or_init(|| {
             self.not_until()?;
             let exact = self.verdict.retry_after(self.at())?.as_micros();
-            let later = self.served.jitter().as_micros();
+            let later = self.active.jitter().as_micros();
             Some(Span::from_micros(exact.saturating_add(later)))
         })
     }
@@ -153,7 +153,7 @@ impl<'a> Told<'a> {
     /// The name of the level at which it stands.
     #[must_use]
     pub fn level(&self) -> Option<&'a str> {
-        self.served.level(self.of_limits()?)
+        self.active.level(self.of_limits()?)
     }
 
     /// What the limits said, where they did not give a lease.
@@ -187,11 +187,11 @@ impl<'a> Told<'a> {
 
     /// Where every limit stands.
     pub fn limits(&self) -> impl Iterator<Item = Stand<'a>> + use<'a> {
-        let served = self.served;
+        let active = self.active;
         let standings = self.decision.into_iter().flat_map(Decision::standings);
         standings.map(move |(name, standing)| Stand {
             name,
-            unit: served.unit(name),
+            unit: active.unit(name),
             standing,
         })
     }
@@ -214,14 +214,14 @@ mod tests {
         let time = ManualClock::default();
         let service = Service::builder().clock(time.clock()).build(&file).unwrap();
         let caller = service.enter(None).unwrap();
-        let served = service.policy(&caller, Scope::Decide, "p").unwrap();
-        let first = served.check("k", 1).wait().unwrap();
-        assert_eq!(Told::answered(&served, &first).retry_after(), None);
+        let active = service.policy(&caller, Scope::Decide, "p").unwrap();
+        let first = active.check("k", 1).wait().unwrap();
+        assert_eq!(Told::answered(&active, &first).retry_after(), None);
         let (least, most) = (Span::from_secs(60), Span::from_millis(60_500));
         let waits: Vec<_> = (0..64)
             .map(|_| {
-                let refused = served.check("k", 1).wait().unwrap();
-                let told = Told::answered(&served, &refused);
+                let refused = active.check("k", 1).wait().unwrap();
+                let told = Told::answered(&active, &refused);
                 let wait = told.retry_after().unwrap();
                 assert!((least..=most).contains(&wait), "{wait:?}");
                 assert_eq!(told.retry_after(), Some(wait), "it is drawn once");
@@ -238,16 +238,16 @@ mod tests {
         let time = ManualClock::default();
         let service = Service::builder().clock(time.clock()).build(&file).unwrap();
         let caller = service.enter(None).unwrap();
-        let served = service.policy(&caller, Scope::Decide, "p").unwrap();
-        assert!(served.check("k", 1).wait().unwrap().admitted());
-        let answer = served.check("k", 1).wait().unwrap();
-        let told = Told::answered(&served, &answer);
+        let active = service.policy(&caller, Scope::Decide, "p").unwrap();
+        assert!(active.check("k", 1).wait().unwrap().admitted());
+        let answer = active.check("k", 1).wait().unwrap();
+        let told = Told::answered(&active, &answer);
         assert_eq!(told.retry_after(), Some(Span::from_secs(60)));
         time.advance(Duration::from_secs(60));
         assert_eq!(told.retry_after(), Some(Span::from_secs(60)));
         assert_eq!(told.not_until(), Some(told.at() + Span::from_secs(60)));
         assert_eq!((told.admitted(), told.binding()), (false, Some("rpm")));
-        let late = Told::answered(&served, &answer);
+        let late = Told::answered(&active, &answer);
         assert_eq!(late.retry_after(), Some(Span::from_micros(1)));
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::served::{Entry, GrantedLease, Served};
+use super::active_policy::{ActivePolicy, Entry, GrantedLease};
 use tidegate::{Key, LeaseId};
 
 /// Cancels a lease when it is dropped, unless it was delivered.
@@ -16,7 +16,7 @@ use tidegate::{Key, LeaseId};
 /// is to find the lease then, not the end of it.
 #[derive(Debug)]
 pub struct Undelivered {
-    served: Arc<Served>,
+    active: Arc<ActivePolicy>,
     key: Vec<u8>,
     id: LeaseId,
     delivered: AtomicBool,
@@ -25,9 +25,9 @@ pub struct Undelivered {
 impl Undelivered {
     /// Watches over `granted`.
     #[must_use]
-    pub fn new(served: &Arc<Served>, key: Key<'_>, granted: &GrantedLease) -> Self {
+    pub fn new(active: &Arc<ActivePolicy>, key: Key<'_>, granted: &GrantedLease) -> Self {
         Self {
-            served: Arc::clone(served),
+            active: Arc::clone(active),
             key: key.bytes().to_vec(),
             id: granted.id,
             delivered: AtomicBool::new(false),
@@ -37,9 +37,14 @@ impl Undelivered {
     /// Watches over what `entry` grants, if anything, to an ask that nobody will repeat: one
     /// that `is_named` (has an idempotency key) is left for its retry.
     #[must_use]
-    pub fn of(served: &Arc<Served>, key: Key<'_>, entry: &Entry, is_named: bool) -> Option<Self> {
+    pub fn of(
+        active: &Arc<ActivePolicy>,
+        key: Key<'_>,
+        entry: &Entry,
+        is_named: bool,
+    ) -> Option<Self> {
         match entry {
-            Entry::Granted(granted) if !is_named => Some(Self::new(served, key, granted)),
+            Entry::Granted(granted) if !is_named => Some(Self::new(active, key, granted)),
             _ => None,
         }
     }
@@ -53,7 +58,7 @@ impl Undelivered {
 impl Drop for Undelivered {
     fn drop(&mut self) {
         if !self.delivered.load(Ordering::Relaxed) {
-            self.served.cancel_unseen(Key::from(&self.key), self.id);
+            self.active.cancel_unseen(Key::from(&self.key), self.id);
         }
     }
 }

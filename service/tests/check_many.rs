@@ -36,12 +36,12 @@ fn service(store: &Counted) -> Service {
 fn answers(service: &Service, asked: &[(&str, &str, u64)]) -> Vec<Result<Checked, ServiceError>> {
     let caller = service.enter(None).unwrap();
     let checks = asked.iter().map(|&(policy, key, cost)| {
-        let served = service.policy(&caller, Scope::Decide, policy)?;
+        let active = service.policy(&caller, Scope::Decide, policy)?;
         let ask = match policy {
             "chat" => Request::named(&[("running", 0)]).cost(cost),
             _ => Request::from(cost),
         };
-        Ok::<Check<'_>, ServiceError>((served, Key::from(key), ask))
+        Ok::<Check<'_>, ServiceError>((active, Key::from(key), ask))
     });
     check_many(checks.collect()).wait()
 }
@@ -75,7 +75,7 @@ fn the_checks_of_one_policy_are_one_command() {
     let meant = answers
         .iter()
         .flatten()
-        .map(|(served, _)| served.policy().name.clone());
+        .map(|(active, _)| active.policy().name.clone());
     assert!(meant.eq(asked.map(|(policy, ..)| policy)));
 }
 

@@ -47,16 +47,16 @@ fn set(service: &Service, place: &Place, limit: Limit) {
 
 fn limit(service: &Service, policy: &str, key: &str, name: &str) -> u64 {
     let caller = service.enter(None).unwrap();
-    let served = service.policy(&caller, Scope::Observe, policy).unwrap();
-    let peek = served.peek(key, 1).wait().unwrap();
+    let active = service.policy(&caller, Scope::Observe, policy).unwrap();
+    let peek = active.peek(key, 1).wait().unwrap();
     peek.standing(name).unwrap().limit
 }
 
 /// At which levels the numbers of a key's limits are set.
 fn levels_of(service: &Service, policy: &str, key: &str) -> Vec<Level> {
     let caller = service.enter(None).unwrap();
-    let served = service.policy(&caller, Scope::Observe, policy).unwrap();
-    let overridden = service.overridden(&served, None, key.into());
+    let active = service.policy(&caller, Scope::Observe, policy).unwrap();
+    let overridden = service.overridden(&active, None, key.into());
     overridden.into_iter().map(|(_, level)| level).collect()
 }
 
@@ -278,8 +278,8 @@ fn an_override_holds_at_every_member_of_a_pool_that_has_such_a_limit() {
     let service = service(text);
     let caller = service.enter(None).unwrap();
     let at = |member: &str, key: &str, name: &str| {
-        let served = service.policy(&caller, Scope::Observe, "chat").unwrap();
-        let peek = served
+        let active = service.policy(&caller, Scope::Observe, "chat").unwrap();
+        let peek = active
             .peek_at(Some(member), key, &[(name, 1)][..])
             .wait()
             .unwrap();

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tidegate::{Key, LeaseId, ManualClock, Outcome, PageOf, Request, Select};
 use tidegate_service::{
-    Answer, Call, Charge, Entry, Finish, GrantedLease, Kind, Number, OfLease, PublicLease,
-    Question, Report, Scope, Served, Service, ServiceError, Terms, Uses,
+    ActivePolicy, Answer, Call, Charge, Entry, Finish, GrantedLease, Kind, Number, OfLease,
+    PublicLease, Question, Report, Scope, Service, ServiceError, Terms, Uses,
 };
 
 use support::{file, now};
@@ -26,23 +26,28 @@ fn service(text: &str) -> (Service, ManualClock) {
     (service.unwrap(), time)
 }
 
-fn chat(service: &Service) -> Arc<Served> {
+fn chat(service: &Service) -> Arc<ActivePolicy> {
     let caller = service.enter(None).unwrap();
     service.policy(&caller, Scope::Decide, "chat").unwrap()
 }
 
-fn acquire(chat: &Served, key: &str) -> Entry {
+fn acquire(chat: &ActivePolicy, key: &str) -> Entry {
     now(chat.acquire(Key::from(key), Request::default())).unwrap()
 }
 
-fn granted(chat: &Served, key: &str) -> GrantedLease {
+fn granted(chat: &ActivePolicy, key: &str) -> GrantedLease {
     match acquire(chat, key) {
         Entry::Granted(granted) => granted,
         other => panic!("{other:?}"),
     }
 }
 
-fn release(chat: &Served, key: &str, id: LeaseId, report: &Report) -> tidegate_service::Finished {
+fn release(
+    chat: &ActivePolicy,
+    key: &str,
+    id: LeaseId,
+    report: &Report,
+) -> tidegate_service::Finished {
     chat.finish(Key::from(key), id, Finish::Release, report)
         .wait()
         .unwrap()

@@ -232,9 +232,9 @@ fn rate(count: u64) -> Rate {
 fn a_rate_that_comes_with_the_call_is_the_policy_throttle_to_tokens() {
     let (service, _) = service(CHAT);
     let anyone = service.enter(None).unwrap();
-    let served = service.ad_hoc(&anyone, rate(1)).wait().unwrap();
-    assert!(served.check("k", 2).wait().unwrap().admitted());
-    assert!(!served.check("k", 1).wait().unwrap().admitted());
+    let active = service.ad_hoc(&anyone, rate(1)).wait().unwrap();
+    assert!(active.check("k", 2).wait().unwrap().admitted());
+    assert!(!active.check("k", 1).wait().unwrap().admitted());
     let token = |name: &str, policy: &str| Credential {
         name: name.into(),
         sha256: Credential::hash(name),
@@ -259,8 +259,8 @@ fn rates_that_come_with_the_call_are_bounded_and_spent_ones_make_room() {
     let (service, time) = service(CHAT);
     let caller = service.enter(None).unwrap();
     let check = |count| {
-        let served = service.ad_hoc(&caller, rate(count)).wait()?;
-        Ok(served.check("k", 2).wait()?.admitted())
+        let active = service.ad_hoc(&caller, rate(count)).wait()?;
+        Ok(active.check("k", 2).wait()?.admitted())
     };
     for count in 1..=MOST_RATES as u64 {
         assert_eq!(check(count), Ok(true));
@@ -291,8 +291,8 @@ fn rates_that_nobody_has_used_for_long_make_room_in_a_store() {
     let (service, time) = service_with_store(CHAT);
     let caller = service.enter(None).unwrap();
     let check = |count| {
-        let served = service.ad_hoc(&caller, rate(count)).wait()?;
-        Ok(served.check("k", 2).wait()?.admitted())
+        let active = service.ad_hoc(&caller, rate(count)).wait()?;
+        Ok(active.check("k", 2).wait()?.admitted())
     };
     let most = MOST_RATES as u64;
     for count in 1..=3 * most {
@@ -320,8 +320,8 @@ fn one_token_cannot_take_all_rates_that_come_with_the_call() {
     service.replace_credentials([token("hostile"), token("victim")]);
     let ask = |name: &str, count| {
         let caller = service.enter(Some(name)).unwrap();
-        let served = service.ad_hoc(&caller, rate(count)).wait()?;
-        served.check("k", 1).wait().map(drop)
+        let active = service.ad_hoc(&caller, rate(count)).wait()?;
+        active.check("k", 1).wait().map(drop)
     };
     let most = MOST_RATES as u64 / 4;
     for count in 1..=most {

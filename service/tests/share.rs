@@ -10,7 +10,7 @@ use std::time::Duration;
 use tidegate::{Key, Limit, ManualClock, Request};
 use tidegate_memory::MemoryStore;
 use tidegate_policy::parse;
-use tidegate_service::{Charge, Entry, GrantedLease, Kind, Place, Scope, Served, Service};
+use tidegate_service::{ActivePolicy, Charge, Entry, GrantedLease, Kind, Place, Scope, Service};
 use tidegate_store::{
     Abilities, Command, Definition, Definitions, Execution, Follower, Out, Plan, Store, StoreError,
     StoreFuture, Table,
@@ -96,7 +96,7 @@ impl House {
         self.pulled.store(pulled, Ordering::SeqCst);
     }
 
-    fn chat(&self) -> Arc<Served> {
+    fn chat(&self) -> Arc<ActivePolicy> {
         let caller = self.service.enter(None).unwrap();
         self.service.policy(&caller, Scope::Decide, "chat").unwrap()
     }

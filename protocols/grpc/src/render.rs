@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use tidegate::{Limit, ListedKey, Metadata, Span, Unit, Verdict};
 use tidegate_service::{
-    Answer, Entry, Finished, GrantedLease, Level, MemberForecast, Placed, PublicLease, Served,
-    Setting, Told, settings_of,
+    ActivePolicy, Answer, Entry, Finished, GrantedLease, Level, MemberForecast, Placed,
+    PublicLease, Setting, Told, settings_of,
 };
 
 use crate::error::problem;
@@ -39,9 +39,9 @@ pub fn many(answer: Answer) -> Option<Vec<proto::CheckResponse>> {
 }
 
 /// A lease, or why not.
-pub fn acquired(served: &Served, entry: &Entry) -> proto::AcquireResponse {
+pub fn acquired(active: &ActivePolicy, entry: &Entry) -> proto::AcquireResponse {
     proto::AcquireResponse {
-        decision: Some(told(&Told::entered(served, entry))),
+        decision: Some(told(&Told::entered(active, entry))),
         lease: match entry {
             Entry::Granted(granted) => Some(lease(granted)),
             Entry::Refused(_) | Entry::Degraded(_) => None,
@@ -115,7 +115,7 @@ pub fn leases(answer: Answer) -> Option<proto::ListLeasesResponse> {
 pub fn policies(answer: Answer) -> Option<proto::ListPoliciesResponse> {
     match answer {
         Answer::Policies(policies) => Some(proto::ListPoliciesResponse {
-            policies: policies.iter().map(|served| policy(served)).collect(),
+            policies: policies.iter().map(|active| policy(active)).collect(),
         }),
         _ => None,
     }
@@ -214,9 +214,9 @@ fn held(held: PublicLease) -> proto::ListedLease {
     }
 }
 
-fn policy(served: &Served) -> proto::Policy {
-    let policy = served.policy();
-    let members = policy.members.iter().zip(served.members());
+fn policy(active: &ActivePolicy) -> proto::Policy {
+    let policy = active.policy();
+    let members = policy.members.iter().zip(active.members());
     let names = |limits: &[Limit]| limits.iter().map(|l| l.name().to_owned()).collect();
     proto::Policy {
         name: policy.name.clone(),

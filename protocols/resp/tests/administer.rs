@@ -4,7 +4,7 @@ mod support;
 
 use std::process::Command;
 
-use support::{Client, Served};
+use support::{Client, TestServer};
 
 /// How many `chat` grants a key.
 fn stands(client: &mut Client, key: &str) -> u64 {
@@ -16,8 +16,8 @@ fn stands(client: &mut Client, key: &str) -> u64 {
 
 #[test]
 fn the_most_specific_override_holds_until_it_is_removed() {
-    let served = Served::start();
-    let mut client = served.client();
+    let server = TestServer::start();
+    let mut client = server.client();
     let places = [
         ("", 11),
         ("POLICY chat", 12),
@@ -48,8 +48,8 @@ fn the_most_specific_override_holds_until_it_is_removed() {
 
 #[test]
 fn overrides_are_listed_in_pages() {
-    let served = Served::start();
-    let mut client = served.client();
+    let server = TestServer::start();
+    let mut client = server.client();
     for key in ["a", "b", "c"] {
         client.ask(&format!(
             "TG.OVERRIDE SET LIMIT rpm calls 20 per 1h POLICY chat KEY {key}"
@@ -80,8 +80,8 @@ fn overrides_are_listed_in_pages() {
 
 #[test]
 fn what_is_wrong_with_an_override_is_told_at_once_and_sets_nothing() {
-    let served = Served::start();
-    let mut client = served.client();
+    let server = TestServer::start();
+    let mut client = server.client();
     let wrong = client
         .ask("TG.OVERRIDE SET POLICY chat LIMIT rpm calls 0 per soon LIMIT rps calls 1 per 1s");
     assert!(wrong.starts_with("-ERR limit `rpm`: "), "{wrong}");
@@ -135,8 +135,8 @@ fn what_is_wrong_with_an_override_is_told_at_once_and_sets_nothing() {
 
 #[test]
 fn keys_and_leases_are_listed_and_a_lease_is_revoked() {
-    let served = Served::start();
-    let mut client = served.client();
+    let server = TestServer::start();
+    let mut client = server.client();
     for key in ["team/1", "team/2", "other"] {
         client.ask(&format!("TG.CHECK chat {key}"));
     }
@@ -196,8 +196,8 @@ fn redis_cli_sets_and_shows_an_override() {
         );
         return;
     }
-    let served = Served::start();
-    let port = served.address.port().to_string();
+    let server = TestServer::start();
+    let port = server.address.port().to_string();
     let cli = |line: &str| {
         let mut cli = Command::new("redis-cli");
         let cli = cli.args(["-p", &port]).args(line.split(' '));

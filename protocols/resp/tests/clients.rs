@@ -11,7 +11,7 @@ mod tools;
 
 use std::process::{Command, Output};
 
-use support::{Served, tokens};
+use support::{TestServer, tokens};
 use tidegate_service::Scope;
 
 /// Whether the tool answers; if it does not, why nothing is tested.
@@ -32,8 +32,8 @@ fn said(output: &Output) -> String {
 }
 
 /// What `redis-cli` prints.
-fn cli(served: &Served, arguments: &[&str]) -> String {
-    let port = served.address.port().to_string();
+fn cli(server: &TestServer, arguments: &[&str]) -> String {
+    let port = server.address.port().to_string();
     let mut cli = Command::new("redis-cli");
     let output = cli.args(["-p", &port]).args(arguments).output();
     said(&output.unwrap()).trim_end().to_owned()
@@ -49,16 +49,16 @@ fn redis_cli_shows_the_golden_values() {
     if !has_cli() {
         return;
     }
-    let served = Served::start();
-    let throttle = |key| cli(&served, &["CL.THROTTLE", key, "15", "30", "60"]);
+    let server = TestServer::start();
+    let throttle = |key| cli(&server, &["CL.THROTTLE", key, "15", "30", "60"]);
     assert_eq!(throttle("a"), "0\n16\n15\n-1\n2");
     assert_eq!(throttle("a"), "0\n16\n14\n-1\n4");
-    let negative = cli(&served, &["CL.THROTTLE", "a", "15", "30", "60", "-1"]);
+    let negative = cli(&server, &["CL.THROTTLE", "a", "15", "30", "60", "-1"]);
     assert!(negative.starts_with("ERR quantity"), "{negative}");
-    let json = cli(&served, &["-3", "--json", "TG.CHECK", "chat", "a"]);
+    let json = cli(&server, &["-3", "--json", "TG.CHECK", "chat", "a"]);
     let fact = "\"limits\":{\"rpm\":{\"limit\":10,\"remaining\":9,\"reset_ms\":360000}}";
     assert!(json.contains(fact), "{json}");
-    let docs = cli(&served, &["COMMAND", "DOCS", "CL.THROTTLE"]);
+    let docs = cli(&server, &["COMMAND", "DOCS", "CL.THROTTLE"]);
     assert!(docs.contains("key max_burst count period"), "{docs}");
 }
 
@@ -67,15 +67,15 @@ fn redis_cli_is_let_in_by_its_token() {
     if !has_cli() {
         return;
     }
-    let served = Served::start();
+    let server = TestServer::start();
     let all = [("ci", &Scope::ALL[..], &[][..])];
-    served.service.replace_credentials(tokens(&all));
-    assert_eq!(cli(&served, &["PING"]), "NOAUTH Authentication required.");
+    server.service.replace_credentials(tokens(&all));
+    assert_eq!(cli(&server, &["PING"]), "NOAUTH Authentication required.");
     let quietly = "--no-auth-warning";
-    assert_eq!(cli(&served, &["-a", "ci", quietly, "PING"]), "PONG");
+    assert_eq!(cli(&server, &["-a", "ci", quietly, "PING"]), "PONG");
     let named = ["--user", "ci", "-a", "ci", quietly, "-3", "PING"];
-    assert_eq!(cli(&served, &named), "PONG");
-    let wrong = cli(&served, &["-a", "guess", quietly, "PING"]);
+    assert_eq!(cli(&server, &named), "PONG");
+    let wrong = cli(&server, &["-a", "guess", quietly, "PING"]);
     assert!(wrong.contains("WRONGPASS"), "{wrong}");
 }
 
@@ -85,8 +85,8 @@ fn redis_benchmark_gets_an_answer_to_each_request() {
     if !there("redis-benchmark", &["--version"], how) {
         return;
     }
-    let served = Served::start();
-    let port = served.address.port().to_string();
+    let server = TestServer::start();
+    let port = server.address.port().to_string();
     let measure = ["-p", &port, "-c", "50", "-n", "20000", "-P", "16", "-q"];
     let call = ["CL.THROTTLE", "hot", "99", "1", "86400"];
     let mut benchmark = Command::new("redis-benchmark");
@@ -94,7 +94,7 @@ fn redis_benchmark_gets_an_answer_to_each_request() {
     assert!(output.status.success(), "{}", said(&output));
     assert!(said(&output).contains("requests per second"));
     // A hundred were admitted, and nothing of the rest was taken.
-    let mut client = served.client();
+    let mut client = server.client();
     let last = client.ask("CL.THROTTLE hot 99 1 86400 0");
     assert_eq!(last, "[0,100,0,-1,8640000]");
 }
@@ -136,8 +136,8 @@ fn the_python_package_sees_the_golden_values() {
     let Some(python) = python else {
         return;
     };
-    let served = Served::start();
-    let port = served.address.port().to_string();
+    let server = TestServer::start();
+    let port = server.address.port().to_string();
     let mut script = Command::new(python);
     let output = script.args(["-c", PYTHON, &port]).output().unwrap();
     assert_eq!(said(&output).trim(), "all as it should be");

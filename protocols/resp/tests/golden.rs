@@ -6,7 +6,7 @@
 mod support;
 
 use std::time::Duration;
-use support::Served;
+use support::TestServer;
 
 /// What is asked, what is answered.
 const CELL: &str = "
@@ -89,12 +89,12 @@ const CRAB: &str = "
 ";
 
 fn play(command: &str, table: &str) {
-    let served = Served::start();
-    let mut client = served.client();
+    let server = TestServer::start();
+    let mut client = server.client();
     let rows = table.lines().map(str::trim);
     for row in rows.filter(|row| !row.is_empty() && !row.starts_with('#')) {
         if let Some(micros) = row.strip_prefix('+') {
-            served
+            server
                 .time
                 .advance(Duration::from_micros(micros.parse().unwrap()));
             continue;
@@ -125,8 +125,8 @@ fn throttle_is_answered_as_by_throttlecrab() {
 
 #[test]
 fn both_ask_the_same_limit() {
-    let served = Served::start();
-    let mut client = served.client();
+    let server = TestServer::start();
+    let mut client = server.client();
     assert_eq!(client.ask("CL.THROTTLE k 4 10 60 3"), "[0,5,2,-1,18]");
     assert_eq!(client.ask("THROTTLE k 5 10 60 2"), "[1,5,0,30,0]");
     assert_eq!(client.ask("CL.THROTTLE k 4 10 60"), "[1,5,0,6,30]");

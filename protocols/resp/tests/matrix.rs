@@ -8,7 +8,7 @@ mod support;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use support::{Client, Served, tokens};
+use support::{Client, TestServer, tokens};
 use tidegate::Limit;
 use tidegate_service::{LeaseHandle, Place, Scope};
 
@@ -84,13 +84,13 @@ const NOBODY: &str = "-NOAUTH Authentication required.";
 const WRONG: &str = "-WRONGPASS invalid username-password pair or user is disabled.";
 
 /// A server with a token for each scope, one for other policies, and one for all.
-fn locked() -> Served {
-    let served = Served::start();
+fn locked() -> TestServer {
+    let server = TestServer::start();
     // One to be seen and removed; it says what the policy says.
-    let all = served.service.enter(None).unwrap();
+    let all = server.service.enter(None).unwrap();
     let limit = Limit::calls("rpm", 10, Duration::from_secs(3_600));
     let chat = Place::system().of_resource("chat");
-    served
+    server
         .service
         .set_override(&all, &chat, &[limit])
         .wait()
@@ -102,12 +102,12 @@ fn locked() -> Served {
     }
     known.push(("stranger", &Scope::ALL, &["slots", "thrott"]));
     known.push(("all", &Scope::ALL, &[]));
-    served.service.replace_credentials(tokens(&known));
-    served
+    server.service.replace_credentials(tokens(&known));
+    server
 }
 
-fn as_one(served: &Served, token: &str) -> Client {
-    let mut client = served.client();
+fn as_one(server: &TestServer, token: &str) -> Client {
+    let mut client = server.client();
     assert_eq!(client.ask(&format!("AUTH {token}")), "OK");
     client
 }
@@ -144,7 +144,10 @@ fn untouched(all: &mut Client, before: &[String; 3], lease: &str) {
 
 #[test]
 fn every_command_is_in_the_matrix() {
-    let listed = Served::start().client().ask("COMMAND LIST").to_uppercase();
+    let listed = TestServer::start()
+        .client()
+        .ask("COMMAND LIST")
+        .to_uppercase();
     let listed: BTreeSet<&str> = listed.trim_matches(['[', ']']).split(',').collect();
     let tested: BTreeSet<&str> = COMMANDS.iter().map(|(name, ..)| *name).collect();
     assert_eq!(listed, tested);
@@ -152,15 +155,15 @@ fn every_command_is_in_the_matrix() {
 
 #[test]
 fn without_a_token_or_with_a_wrong_one_every_command_is_refused() {
-    let served = locked();
-    let mut all = as_one(&served, "all");
+    let server = locked();
+    let mut all = as_one(&server, "all");
     let (lease, before) = (lease(&mut all), seen(&mut all));
     for (name, access, line) in COMMANDS {
         if access == Anyone {
             continue;
         }
         let line = about(line, &lease);
-        let mut client = served.client();
+        let mut client = server.client();
         assert_eq!(client.ask(&line), NOBODY, "{name}");
         for wrong in [
             "AUTH guess",
@@ -184,27 +187,27 @@ fn a_token_of_another_scope_is_refused_at_every_command() {
         let (Policy(needed) | Parts(needed)) = access else {
             continue;
         };
-        let served = locked();
-        let mut all = as_one(&served, "all");
+        let server = locked();
+        let mut all = as_one(&server, "all");
         let (lease, before) = (lease(&mut all), seen(&mut all));
         let line = about(line, &lease);
         for scope in Scope::ALL.into_iter().filter(|scope| *scope != needed) {
-            let reply = as_one(&served, scope.name()).ask(&line);
+            let reply = as_one(&server, scope.name()).ask(&line);
             refused(name, access, &reply);
         }
         assert_eq!(seen(&mut all), before);
         // And the scope that is needed is enough.
-        let reply = as_one(&served, needed.name()).ask(&line);
+        let reply = as_one(&server, needed.name()).ask(&line);
         assert!(!reply.starts_with('-') && reply != "[]", "{name}: {reply}");
     }
 }
 
 #[test]
 fn a_token_of_another_policy_is_refused_at_every_command() {
-    let served = locked();
-    let mut all = as_one(&served, "all");
+    let server = locked();
+    let mut all = as_one(&server, "all");
     let (lease, before) = (lease(&mut all), seen(&mut all));
-    let mut stranger = as_one(&served, "stranger");
+    let mut stranger = as_one(&server, "stranger");
     for (name, access, line) in COMMANDS {
         if let Policy(_) | Parts(_) = access {
             let reply = stranger.ask(&about(line, &lease));
@@ -216,11 +219,11 @@ fn a_token_of_another_policy_is_refused_at_every_command() {
 
 #[test]
 fn any_token_may_have_the_conversation() {
-    let served = locked();
+    let server = locked();
     for who in ["decide", "observe", "administer", "stranger"] {
         for (name, access, line) in COMMANDS {
             if access == Known {
-                let reply = as_one(&served, who).ask(line);
+                let reply = as_one(&server, who).ask(line);
                 assert!(!reply.starts_with('-'), "{who}: {name}: {reply}");
             }
         }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::Served;
+use support::TestServer;
 use tidegate_resp::Settings;
 
 const POLICIES: &str = "[policy.chat]\nbalancer = 'first_available'\n\
@@ -12,14 +12,14 @@ const POLICIES: &str = "[policy.chat]\nbalancer = 'first_available'\n\
     [policy.deep]\nkey = 'org/user'\nlimits.all = { calls = 1, per = '1h', level = 'org' }\n\
     [policy.shady]\nshadow = true\nlimits.rpm = { calls = 1, per = '1h' }\n";
 
-fn served() -> Served {
-    Served::of(POLICIES, Settings::default())
+fn server() -> TestServer {
+    TestServer::of(POLICIES, Settings::default())
 }
 
 #[test]
 fn a_lease_names_its_member_which_cools_down_when_it_drops_work() {
-    let served = served();
-    let mut client = served.client();
+    let server = server();
+    let mut client = server.client();
     // The same facts, flat or as a map.
     let flat = client.ask("TG.ACQUIRE chat k");
     assert!(
@@ -75,8 +75,8 @@ fn a_lease_names_its_member_which_cools_down_when_it_drops_work() {
 
 #[test]
 fn a_debit_names_its_member_and_a_forecast_may() {
-    let served = served();
-    let mut client = served.client();
+    let server = server();
+    let mut client = server.client();
     client.ask("HELLO 3");
     let unsaid = client.ask("TG.DEBIT chat k AMOUNT rpm 2");
     assert_eq!(
@@ -102,8 +102,8 @@ fn a_debit_names_its_member_and_a_forecast_may() {
 
 #[test]
 fn a_refusal_names_the_level_and_a_shadow_says_so() {
-    let served = served();
-    let mut client = served.client();
+    let server = server();
+    let mut client = server.client();
     client.ask("HELLO 3");
     client.ask("TG.CHECK deep acme/a");
     let refused = client.ask("TG.CHECK deep acme/b");

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use away::Away;
-use support::{CHAT, Served, THREADS, request, tokens, until};
+use support::{CHAT, THREADS, TestServer, request, tokens, until};
 use tidegate_resp::Settings;
 use tidegate_service::{Scope, Service};
 use tidegate_store::{
@@ -19,8 +19,8 @@ use tidegate_store::{
 
 #[test]
 fn clients_are_greeted_as_by_redis() {
-    let served = Served::start();
-    let mut client = served.client();
+    let server = TestServer::start();
+    let mut client = server.client();
     for (line, reply) in [
         ("PING", "PONG"),
         ("ping hi", "hi"),
@@ -56,13 +56,13 @@ fn clients_are_greeted_as_by_redis() {
 /// A cost was taken as so many of the unit, and an amount as so many ones.
 #[test]
 fn amounts_of_a_limit_with_a_unit_are_decimals_in_every_verb() {
-    let served = Served::of(
+    let server = TestServer::of(
         "[policy.spend.limits]\nusd = { budget = '2.50', per = '1h', unit = '0.01' }\n\
          [policy.both.limits]\nusd = { budget = 3, per = '1h', unit = '0.01' }\n\
          tokens = { rate = 9, per = '1h' }\n",
         Settings::default(),
     );
-    let mut client = served.client();
+    let mut client = server.client();
     let left = |client: &mut support::Client| {
         let peeked = client.ask("TG.PEEK spend k COST 0.01");
         let at = peeked.find("remaining,").expect("a standing");
@@ -101,8 +101,8 @@ fn amounts_of_a_limit_with_a_unit_are_decimals_in_every_verb() {
 
 #[test]
 fn hello_changes_flat_arrays_into_maps() {
-    let served = Served::start();
-    let mut client = served.client();
+    let server = TestServer::start();
+    let mut client = server.client();
     let version = env!("CARGO_PKG_VERSION");
     assert_eq!(
         client.ask("HELLO"),
@@ -141,8 +141,8 @@ fn hello_changes_flat_arrays_into_maps() {
 
 #[test]
 fn every_verb_has_its_answer() {
-    let served = Served::start();
-    let mut client = served.client();
+    let server = TestServer::start();
+    let mut client = server.client();
     client.ask("HELLO 3");
     let granted = client.ask("TG.ACQUIRE slots k TTL 5000 IDEMPOTENCY job-1");
     let lease = granted.strip_prefix("{lease:").unwrap()[..32].to_owned();
@@ -230,8 +230,8 @@ fn every_verb_has_its_answer() {
 
 #[test]
 fn an_error_begins_with_its_code() {
-    let served = Served::start();
-    let mut client = served.client();
+    let server = TestServer::start();
+    let mut client = server.client();
     for (line, reply) in [
         ("NOTHING", "-ERR unknown command 'NOTHING'"),
         (
@@ -297,7 +297,7 @@ fn an_error_begins_with_its_code() {
 
 #[test]
 fn a_pipeline_is_answered_in_order_wherever_it_is_cut() {
-    let served = Served::start();
+    let server = TestServer::start();
     let lines = [
         "PING",
         "CL.THROTTLE k 15 30 60",
@@ -313,23 +313,23 @@ fn a_pipeline_is_answered_in_order_wherever_it_is_cut() {
         "[0,16,14,-1,4]",
     ];
     let bytes = lines.map(request).concat();
-    let mut client = served.client();
+    let mut client = server.client();
     for cut in 0..bytes.len() {
         client.send(&bytes[..cut]);
         if cut % 7 == 0 {
             // So that what was sent is read before the rest comes.
-            served.client().ask("PING");
+            server.client().ask("PING");
         }
         client.send(&bytes[cut..]);
         assert_eq!(replies.map(|_| client.reply()), replies, "{cut}");
-        served.time.advance(Duration::from_secs(4));
+        server.time.advance(Duration::from_secs(4));
     }
 }
 
 #[test]
 fn a_long_pipeline_is_answered_though_nobody_reads_meanwhile() {
-    let served = Served::with(Settings::default().max_pipelined(7));
-    let mut client = served.client();
+    let server = TestServer::with(Settings::default().max_pipelined(7));
+    let mut client = server.client();
     let mut sender = client.stream.try_clone().unwrap();
     let count = 20_000;
     let bytes = request("CL.THROTTLE k 15 30 60 0").repeat(count);
@@ -342,8 +342,8 @@ fn a_long_pipeline_is_answered_though_nobody_reads_meanwhile() {
 
 #[test]
 fn people_may_type() {
-    let served = Served::start();
-    let mut client = served.client();
+    let server = TestServer::start();
+    let mut client = server.client();
     client.send("PING\r\necho 'a b'\n\r\ncl.throttle \"k\\x00\" 15 30 60\r\n");
     assert_eq!(
         [client.reply(), client.reply(), client.reply()],
@@ -353,7 +353,7 @@ fn people_may_type() {
 
 #[test]
 fn nonsense_ends_the_connection_with_a_word() {
-    let served = Served::start();
+    let server = TestServer::start();
     for (bytes, error) in [
         (
             "*1\r\n:1\r\n".to_owned(),
@@ -381,7 +381,7 @@ fn nonsense_ends_the_connection_with_a_word() {
         ),
         ("x".repeat(70_000), "-ERR Protocol error: too big request"),
     ] {
-        let mut client = served.client();
+        let mut client = server.client();
         client.send(request("PING"));
         assert_eq!(client.reply(), "PONG");
         // The other side may hang up before it has read all of this.
@@ -393,11 +393,11 @@ fn nonsense_ends_the_connection_with_a_word() {
 
 #[test]
 fn nobody_is_let_in_without_a_token() {
-    let served = Served::start();
-    served
+    let server = TestServer::start();
+    server
         .service
         .replace_credentials(tokens(&[("ci", &[Scope::Decide], &["chat"])]));
-    let mut client = served.client();
+    let mut client = server.client();
     for line in [
         "PING",
         "CL.THROTTLE k 1 1 1",
@@ -428,8 +428,8 @@ fn nobody_is_let_in_without_a_token() {
 
 #[test]
 fn a_token_is_good_for_its_scopes_and_policies() {
-    let served = Served::start();
-    served.service.replace_credentials(tokens(&[
+    let server = TestServer::start();
+    server.service.replace_credentials(tokens(&[
         ("decides", &[Scope::Decide], &["chat"]),
         ("looks", &[Scope::Observe], &[]),
         ("old", &[Scope::Decide], &["throttle"]),
@@ -451,7 +451,7 @@ fn a_token_is_good_for_its_scopes_and_policies() {
         ("THROTTLE k 1 1 1".to_owned(), "old"),
     ];
     for who in ["decides", "looks", "old"] {
-        let mut client = served.client();
+        let mut client = server.client();
         assert_eq!(client.ask(&format!("AUTH {who}")), "OK");
         for (line, may) in &commands {
             let refused = client.ask(line).starts_with("-NOPERM");
@@ -464,31 +464,31 @@ fn a_token_is_good_for_its_scopes_and_policies() {
 
 #[test]
 fn whoever_is_there_is_looked_at_again_when_tokens_change() {
-    let served = Served::start();
-    let mut client = served.client();
+    let server = TestServer::start();
+    let mut client = server.client();
     assert_eq!(client.ask("PING"), "PONG");
-    served
+    server
         .service
         .replace_credentials(tokens(&[("a", &Scope::ALL, &[]), ("b", &Scope::ALL, &[])]));
     assert_eq!(client.ask("PING"), "-NOAUTH Authentication required.");
     assert_eq!(client.ask("AUTH a"), "OK");
-    served
+    server
         .service
         .replace_credentials(tokens(&[("a", &[Scope::Observe], &[])]));
     assert_eq!(client.ask("PING"), "PONG");
     assert!(client.ask("TG.CHECK chat k").starts_with("-NOPERM"));
-    served
+    server
         .service
         .replace_credentials(tokens(&[("b", &Scope::ALL, &[])]));
     assert_eq!(client.ask("PING"), "-NOAUTH Authentication required.");
-    served.service.replace_credentials(Vec::new());
+    server.service.replace_credentials(Vec::new());
     assert_eq!(client.ask("PING"), "PONG");
 }
 
 #[test]
 fn an_idempotency_key_that_is_too_long_is_refused() {
-    let served = Served::start();
-    let mut client = served.client();
+    let server = TestServer::start();
+    let mut client = server.client();
     for wait in ["", " WAIT 1000"] {
         let long = "x".repeat(256);
         let refused = client.ask(&format!("TG.ACQUIRE slots k IDEMPOTENCY {long}{wait}"));
@@ -504,8 +504,8 @@ fn an_idempotency_key_that_is_too_long_is_refused() {
 /// It was an error over HTTP, made shorter in silence over gRPC, and a day here.
 #[test]
 fn a_wait_that_is_too_long_is_refused() {
-    let served = Served::start();
-    let mut client = served.client();
+    let server = TestServer::start();
+    let mut client = server.client();
     let refused = client.ask("TG.ACQUIRE slots k WAIT 300001");
     assert!(
         refused.starts_with("-ERR a request may wait 300s at most here"),
@@ -520,8 +520,8 @@ fn a_store_that_cannot_tell_is_answered_as_the_failure_mode_says() {
                     limits.rpm = { calls = 10, per = '1h' }\n\
                     [policy.shut]\nlimits.rpm = { calls = 10, per = '1h' }\n";
     let service = Service::builder().store(Arc::new(Away));
-    let served = Served::at(service, policies, Settings::default());
-    let mut client = served.client();
+    let server = TestServer::at(service, policies, Settings::default());
+    let mut client = server.client();
     client.ask("HELLO 3");
     let facts = "verdict:admitted,not_until_us:nil,retry_after_ms:0,binding:nil,degraded:t,limits:{},shadowed:f,level:nil,member:nil}";
     assert_eq!(client.ask("TG.CHECK open b"), format!("{{{facts}"));
@@ -559,13 +559,13 @@ impl Store for Still {
 /// Each had a thread of the runtime until the store had it.
 #[test]
 fn overrides_that_a_store_holds_up_hold_up_nobody_else() {
-    let served = Served::at(
+    let server = TestServer::at(
         Service::builder().store(Arc::new(Still)),
         CHAT,
         Settings::default(),
     );
     let changes = (0..2 * THREADS).map(|nth| {
-        let mut client = served.client();
+        let mut client = server.client();
         client.ask("PING");
         client.send(request(match nth % 2 {
             0 => "TG.OVERRIDE SET POLICY chat LIMIT rpm calls 20 per 1h",
@@ -576,7 +576,7 @@ fn overrides_that_a_store_holds_up_hold_up_nobody_else() {
     let changes: Vec<_> = changes.collect();
     // Nothing tells when all of them are at the store: others are asked for a while.
     for nth in 0..100 {
-        let mut other = served.client();
+        let mut other = server.client();
         assert_eq!(other.ask("PING"), "PONG", "the {nth}th");
     }
     drop(changes);
@@ -587,8 +587,8 @@ fn what_is_full_is_told_apart_from_a_store_that_cannot_tell() {
     let policies = "[policy.open]\nmax_keys = 1\nfailure_mode = 'admit'\n\
                     limits.rpm = { calls = 10, per = '1h' }\n\
                     [policy.line]\nmax_waiting = 1\nlimits.running = { concurrency = 1 }\n";
-    let served = Served::of(policies, Settings::default());
-    let mut client = served.client();
+    let server = TestServer::of(policies, Settings::default());
+    let mut client = server.client();
     client.ask("HELLO 3");
     assert!(client.ask("TG.CHECK open a").contains("verdict:admitted"));
     for command in ["TG.CHECK open b", "TG.ACQUIRE open b WAIT 5"] {
@@ -596,9 +596,9 @@ fn what_is_full_is_told_apart_from_a_store_that_cannot_tell() {
         assert!(error.starts_with("-FULL the store holds 1 keys"), "{error}");
     }
     client.ask("TG.ACQUIRE line k");
-    let mut waiter = served.client();
+    let mut waiter = server.client();
     waiter.send(request("TG.ACQUIRE line k WAIT 60000"));
-    served.until_waiting("line", 1);
+    server.until_waiting("line", 1);
     assert!(
         client
             .ask("TG.ACQUIRE line k WAIT 60000")
@@ -608,12 +608,12 @@ fn what_is_full_is_told_apart_from_a_store_that_cannot_tell() {
 
 #[test]
 fn a_service_that_closes_answers_who_waits() {
-    let served = Served::start();
-    let (mut holder, mut waiter) = (served.client(), served.client());
+    let server = TestServer::start();
+    let (mut holder, mut waiter) = (server.client(), server.client());
     lease(&holder.ask("TG.ACQUIRE slots k"));
     waiter.send(request("TG.ACQUIRE slots k WAIT 60000"));
-    served.until_waiting("slots", 1);
-    served.service.close();
+    server.until_waiting("slots", 1);
+    server.service.close();
     assert!(waiter.reply().starts_with("-UNAVAILABLE"));
 }
 
@@ -627,13 +627,13 @@ fn lease(reply: &str) -> String {
 
 #[test]
 fn whoever_waits_holds_up_nobody_else_and_keeps_the_order() {
-    let served = Served::start();
-    let (mut holder, mut waiter, mut other) = (served.client(), served.client(), served.client());
+    let server = TestServer::start();
+    let (mut holder, mut waiter, mut other) = (server.client(), server.client(), server.client());
     let held = lease(&holder.ask("TG.ACQUIRE slots k"));
     let pipeline = ["ECHO before", "TG.ACQUIRE slots k WAIT 60000", "ECHO after"];
     waiter.send(pipeline.map(request).concat());
     assert_eq!(waiter.reply(), "before");
-    served.until_waiting("slots", 1);
+    server.until_waiting("slots", 1);
     assert_eq!(other.ask("PING"), "PONG");
     waiter.send(request("ECHO later"));
     holder.ask(&format!("TG.RELEASE slots k {held}"));
@@ -643,12 +643,12 @@ fn whoever_waits_holds_up_nobody_else_and_keeps_the_order() {
 
 #[test]
 fn a_wait_ends_at_its_deadline() {
-    let served = Served::start();
-    let (mut holder, mut waiter) = (served.client(), served.client());
+    let server = TestServer::start();
+    let (mut holder, mut waiter) = (server.client(), server.client());
     lease(&holder.ask("TG.ACQUIRE slots k"));
     waiter.send(request("TG.ACQUIRE slots k WAIT 50"));
-    served.until_waiting("slots", 1);
-    served.time.advance(Duration::from_millis(50));
+    server.until_waiting("slots", 1);
+    server.time.advance(Duration::from_millis(50));
     assert!(
         waiter
             .reply()
@@ -658,24 +658,24 @@ fn a_wait_ends_at_its_deadline() {
 
 #[test]
 fn whoever_goes_while_waiting_gives_the_place_back() {
-    let served = Served::start();
-    let mut holder = served.client();
+    let server = TestServer::start();
+    let mut holder = server.client();
     let held = lease(&holder.ask("TG.ACQUIRE slots k"));
-    let (mut gone, mut next) = (served.client(), served.client());
+    let (mut gone, mut next) = (server.client(), server.client());
     gone.send(request("TG.ACQUIRE slots k WAIT 60000"));
-    served.until_waiting("slots", 1);
+    server.until_waiting("slots", 1);
     next.send(request("TG.ACQUIRE slots k WAIT 60000"));
-    served.until_waiting("slots", 2);
+    server.until_waiting("slots", 2);
     gone.stream.shutdown(Shutdown::Both).unwrap();
-    served.until_waiting("slots", 1);
+    server.until_waiting("slots", 1);
     holder.ask(&format!("TG.RELEASE slots k {held}"));
     lease(&next.reply());
 }
 
 #[test]
 fn a_server_that_closes_answers_what_was_read() {
-    let mut served = Served::start();
-    let (mut holder, mut waiter, mut idle) = (served.client(), served.client(), served.client());
+    let mut server = TestServer::start();
+    let (mut holder, mut waiter, mut idle) = (server.client(), server.client(), server.client());
     assert_eq!(idle.ask("PING"), "PONG");
     lease(&holder.ask("TG.ACQUIRE slots k"));
     waiter.send(
@@ -685,32 +685,32 @@ fn a_server_that_closes_answers_what_was_read() {
         ]
         .concat(),
     );
-    served.until_waiting("slots", 1);
-    served.close();
+    server.until_waiting("slots", 1);
+    server.close();
     assert_eq!(waiter.reply(), "-UNAVAILABLE the server is closing");
     assert_eq!(waiter.reply(), "after");
     assert!(waiter.is_closed() && idle.is_closed() && holder.is_closed());
-    served.closed();
-    assert!(std::net::TcpStream::connect(served.address).is_err());
+    server.closed();
+    assert!(std::net::TcpStream::connect(server.address).is_err());
 }
 
 #[test]
 fn one_connection_too_many_is_told_so() {
-    let served = Served::with(Settings::default().max_connections(2));
-    let (mut first, mut second) = (served.client(), served.client());
+    let server = TestServer::with(Settings::default().max_connections(2));
+    let (mut first, mut second) = (server.client(), server.client());
     assert_eq!([first.ask("PING"), second.ask("PING")], ["PONG", "PONG"]);
-    let mut third = served.client();
+    let mut third = server.client();
     assert_eq!(third.reply(), "-ERR max number of clients reached");
     assert!(third.is_closed());
     drop(first);
-    until(|| served.client().is_told("PING", "PONG"));
+    until(|| server.client().is_told("PING", "PONG"));
 }
 
 #[test]
 fn a_thousand_idle_connections_disturb_nobody() {
-    let served = Served::start();
-    let mut idle: Vec<_> = (0..1_000).map(|_| served.client()).collect();
-    let mut client = served.client();
+    let server = TestServer::start();
+    let mut idle: Vec<_> = (0..1_000).map(|_| server.client()).collect();
+    let mut client = server.client();
     for _ in 0..100 {
         assert_eq!(client.ask("PING"), "PONG");
     }

@@ -49,19 +49,19 @@ impl<B: Body + Unpin> Body for Delivery<B> {
 #[cfg(test)]
 mod tests {
     use tidegate::{Key, Request};
-    use tidegate_service::{Entry, Scope, Served, Service};
+    use tidegate_service::{ActivePolicy, Entry, Scope, Service};
 
     use super::*;
 
     const POLICY: &str = "[policy.p.limits]\nslot = { concurrency = 1, ttl = '1h' }";
 
     /// A body that tells of the only lease there is.
-    async fn body(served: &Arc<Served>) -> Option<Delivery<String>> {
+    async fn body(active: &Arc<ActivePolicy>) -> Option<Delivery<String>> {
         let key = Key::from("k");
-        let Entry::Granted(granted) = served.acquire(key, Request::default()).await.unwrap() else {
+        let Entry::Granted(granted) = active.acquire(key, Request::default()).await.unwrap() else {
             return None;
         };
-        let lease = Undelivered::new(served, key, &granted);
+        let lease = Undelivered::new(active, key, &granted);
         Some(Delivery::new("lease".to_owned(), Arc::new(lease)))
     }
 
@@ -70,12 +70,12 @@ mod tests {
         let file = tidegate_policy::parse("p.toml", POLICY).unwrap();
         let service = Service::builder().build(&file).unwrap();
         let everyone = service.enter(None).unwrap();
-        let served = service.policy(&everyone, Scope::Decide, "p").unwrap();
-        drop(body(&served).await.expect("it is free"));
-        let mut told = body(&served).await.expect("it was given back");
+        let active = service.policy(&everyone, Scope::Decide, "p").unwrap();
+        drop(body(&active).await.expect("it is free"));
+        let mut told = body(&active).await.expect("it was given back");
         let frame = std::future::poll_fn(|context| Pin::new(&mut told).poll_frame(context));
         assert!(frame.await.is_some());
         drop(told);
-        assert!(body(&served).await.is_none(), "it is held");
+        assert!(body(&active).await.is_none(), "it is held");
     }
 }

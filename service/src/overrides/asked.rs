@@ -14,9 +14,9 @@ use super::settings::{GivenLimit, LimitFault, Setting, read_limits};
 use super::stored::Placed;
 use super::verbs::check;
 use crate::access::Caller;
+use crate::active_policy::ActivePolicy;
 use crate::bounds::MOST_LIMITS;
 use crate::error::{ServiceError, cut};
-use crate::served::Served;
 use crate::service::Service;
 use tidegate::{Error, Key, Limit, LimitError, Unit};
 use tidegate_policy::Scope;
@@ -83,13 +83,13 @@ impl Service {
         }
     }
 
-    /// The limits of `served` whose numbers are an override's for `key`, and at
+    /// The limits of `active` whose numbers are an override's for `key`, and at
     /// which level it was set; of a pool, the limits of `member`. It asks what
     /// is stored and decides nothing.
     #[must_use]
     pub fn overridden(
         &self,
-        served: &Served,
+        active: &ActivePolicy,
         member: Option<&str>,
         key: Key<'_>,
     ) -> Vec<(String, Level)> {
@@ -97,7 +97,7 @@ impl Service {
         if stored.is_empty() {
             return Vec::new();
         }
-        let policy = served.policy();
+        let policy = active.policy();
         let named = |name| policy.members.iter().find(|member| member.name == name);
         let limits = match member.and_then(named) {
             Some(member) => &member.limits,
@@ -117,10 +117,10 @@ impl Service {
 /// A limit as it is given, with the unit of the policies' own where it says none.
 fn in_units_of(
     (name, fields): &GivenLimit,
-    concerned: &[Arc<Served>],
+    concerned: &[Arc<ActivePolicy>],
 ) -> Result<GivenLimit, LimitFault> {
     let mut fields = fields.clone();
-    let unit = concerned.iter().map(|served| served.unit(name));
+    let unit = concerned.iter().map(|active| active.unit(name));
     let unit = unit.max_by_key(|unit| unit.places()).unwrap_or_default();
     if unit != Unit::ONE && fields.iter().all(|(field, _)| field != "unit") {
         for (_, setting) in &mut fields {
@@ -133,7 +133,7 @@ fn in_units_of(
     let said = fields.iter().find(|(field, _)| field == "unit");
     if let Some((_, Setting::Text(said))) = said
         && *said != unit.to_string()
-        && concerned.iter().any(|served| served.unit(name) == unit)
+        && concerned.iter().any(|active| active.unit(name) == unit)
     {
         return Err(LimitFault {
             limit: name.clone(),
@@ -153,8 +153,8 @@ fn too_many(count: usize) -> LimitFault {
 }
 
 /// The names of all limits there, quoted.
-fn names_of(concerned: &[Arc<Served>]) -> String {
-    let limits = concerned.iter().flat_map(|served| served.parts());
+fn names_of(concerned: &[Arc<ActivePolicy>]) -> String {
+    let limits = concerned.iter().flat_map(|active| active.parts());
     let names: BTreeSet<_> = limits
         .flat_map(|(_, limits)| limits.iter().map(|limit| format!("`{}`", limit.name())))
         .collect();

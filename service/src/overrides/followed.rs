@@ -7,16 +7,16 @@ use tidegate_store::StoreError;
 
 use super::place::Place;
 use super::stored::Stored;
-use crate::served::Served;
+use crate::active_policy::ActivePolicy;
 use tidegate::Error;
 
 /// Of more keys that change at once a policy's limits are made anew in one step.
 const ONE_BY_ONE: usize = 16;
 
 /// Goes over to what is stored now at these places.
-pub(crate) fn go_over(served: &[Arc<Served>], stored: &Stored, touched: &BTreeSet<Place>) {
-    for served in served {
-        let name = &served.policy().name;
+pub(crate) fn go_over(active: &[Arc<ActivePolicy>], stored: &Stored, touched: &BTreeSet<Place>) {
+    for active in active {
+        let name = &active.policy().name;
         let places: Vec<_> = touched
             .iter()
             .filter(|place| place.concerns(name))
@@ -27,10 +27,10 @@ pub(crate) fn go_over(served: &[Arc<Served>], stored: &Stored, touched: &BTreeSe
             _ if places.is_empty() => Ok(()),
             // One that fails keeps nothing from the others.
             true => {
-                let each = keys.map(|key| served.govern_key(stored, key));
+                let each = keys.map(|key| active.govern_key(stored, key));
                 each.fold(Ok(()), Result::and)
             }
-            false => served.govern(stored),
+            false => active.govern(stored),
         };
         if let Err(error) = done {
             tell_of_policy(name, &error);

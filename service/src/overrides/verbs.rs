@@ -9,9 +9,9 @@ use super::place::Place;
 use super::stored::{Placed, Stored, definition};
 use super::{given, limits};
 use crate::access::Caller;
+use crate::active_policy::ActivePolicy;
 use crate::audit;
 use crate::error::ServiceError;
-use crate::served::Served;
 use crate::service::Service;
 use tidegate::{Error, Limit, Overrides};
 use tidegate_policy::Scope;
@@ -87,9 +87,9 @@ impl Service {
         place: &Place,
     ) -> Result<Option<Placed>, ServiceError> {
         caller.check(Scope::Observe, place.resource.as_deref())?;
-        let served = self.all_served();
+        let active = self.all_active();
         let found = self.seen().at(place).map(Arc::clone);
-        Ok(found.map(|limits| placed(place, &limits, &concerning(&served, place))))
+        Ok(found.map(|limits| placed(place, &limits, &concerning(&active, place))))
     }
 
     /// At most `most` overrides that `caller` may observe, in order, from the
@@ -103,7 +103,7 @@ impl Service {
         after: Option<&Place>,
         most: usize,
     ) -> Vec<Placed> {
-        let served = self.all_served();
+        let active = self.all_active();
         let wanted = |place: &Place| {
             let resource = of.resource.is_none() || of.resource == place.resource;
             let entity = of.entity.is_none() || of.entity == place.entity;
@@ -119,7 +119,7 @@ impl Service {
                 .collect()
         };
         let shown = |(place, limits): &(Place, Arc<[Limit]>)| {
-            placed(place, limits, &concerning(&served, place))
+            placed(place, limits, &concerning(&active, place))
         };
         page.iter().map(shown).collect()
     }
@@ -152,18 +152,18 @@ impl Service {
         caller: &Caller,
         scope: Scope,
         place: &Place,
-    ) -> Result<Vec<Arc<Served>>, ServiceError> {
+    ) -> Result<Vec<Arc<ActivePolicy>>, ServiceError> {
         match &place.resource {
             Some(name) => Ok(vec![self.policy(caller, scope, name)?]),
             None => {
                 caller.check(scope, None)?;
-                Ok(self.all_served())
+                Ok(self.all_active())
             }
         }
     }
 }
 
-impl Served {
+impl ActivePolicy {
     /// Goes over to the policy's limits with what is stored over them.
     pub(crate) fn govern(&self, stored: &Stored) -> Result<(), Error> {
         let name = &self.policy().name;
@@ -200,18 +200,18 @@ impl Served {
     }
 }
 
-fn concerning(served: &[Arc<Served>], place: &Place) -> Vec<Arc<Served>> {
-    let concerned = served
+fn concerning(active: &[Arc<ActivePolicy>], place: &Place) -> Vec<Arc<ActivePolicy>> {
+    let concerned = active
         .iter()
-        .filter(|served| place.concerns(&served.policy().name));
+        .filter(|active| place.concerns(&active.policy().name));
     concerned.cloned().collect()
 }
 
 /// Whether `own` can take the place of a limit of this policy, or of one of its
 /// members, for the keys that `place` is about.
-fn fits(served: &Served, place: &Place, own: &Limit) -> Result<(), Error> {
-    let levels = &served.policy().levels;
-    let fit = served.parts().map(|(set, limits)| match &place.entity {
+fn fits(active: &ActivePolicy, place: &Place, own: &Limit) -> Result<(), Error> {
+    let levels = &active.policy().levels;
+    let fit = active.parts().map(|(set, limits)| match &place.entity {
         Some(entity) => set.check_override(entity, own),
         None => fits_one_of(limits, levels, own),
     });
@@ -257,7 +257,7 @@ fn unknown(own: &Limit, limits: &[Limit]) -> Error {
 pub(super) fn check(
     place: &Place,
     limits: &[Limit],
-    concerned: &[Arc<Served>],
+    concerned: &[Arc<ActivePolicy>],
 ) -> Result<(), ServiceError> {
     let mut wrong = Vec::new();
     if limits.is_empty() {
@@ -272,7 +272,7 @@ pub(super) fn check(
         if limits[..nth].iter().any(|other| other.name() == own.name()) {
             wrong.push(Error::DuplicateLimit(own.name().into()));
         }
-        let fit = concerned.iter().map(|served| fits(served, place, own));
+        let fit = concerned.iter().map(|active| fits(active, place, own));
         wrong.extend(first_fit(fit).err());
     }
     match wrong.is_empty() {
@@ -281,11 +281,11 @@ pub(super) fn check(
     }
 }
 
-fn placed(place: &Place, limits: &[Limit], concerned: &[Arc<Served>]) -> Placed {
+fn placed(place: &Place, limits: &[Limit], concerned: &[Arc<ActivePolicy>]) -> Placed {
     let mut fitted = |own: &&Limit| {
         !concerned
             .iter()
-            .any(|served| fits(served, place, own).is_ok())
+            .any(|active| fits(active, place, own).is_ok())
     };
     let inert = limits.iter().filter(&mut fitted);
     Placed {

@@ -11,7 +11,7 @@ use rand::RngExt;
 use serde_json::json;
 use tidegate::internal::Pace;
 use tidegate::{Key, LeaseId, Request};
-use tidegate_service::{Entry, Kind, Scope, Served, Service, ServiceError};
+use tidegate_service::{ActivePolicy, Entry, Kind, Scope, Service, ServiceError};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::args::Run;
@@ -25,7 +25,7 @@ use crate::store::{self, Opened};
 /// Leases of a store.
 pub struct Direct<'r> {
     run: &'r Run,
-    served: Arc<Served>,
+    active: Arc<ActivePolicy>,
     key: Vec<u8>,
     amounts: Vec<(&'r str, u64)>,
     cost: Option<u64>,
@@ -71,23 +71,23 @@ impl<'r> Direct<'r> {
         let builder = builder.store(Arc::clone(&opened.store));
         let service = builder.build(&file).map_err(Stop::failed)?;
         let everyone = service.enter(None).map_err(Stop::failed)?;
-        let served = service.policy(&everyone, Scope::Decide, &name);
-        let served = served.map_err(Stop::failed)?;
+        let active = service.policy(&everyone, Scope::Decide, &name);
+        let active = active.map_err(Stop::failed)?;
         let amounts = run.amounts.iter().map(|Amount { limit, amount }| {
-            let amount = served.amount(limit, amount.number()).map_err(stop)?;
+            let amount = active.amount(limit, amount.number()).map_err(stop)?;
             Ok((limit.as_str(), amount))
         });
         let amounts = amounts.collect::<Outcome<Vec<_>>>()?;
         let cost = run
             .cost
             .as_ref()
-            .map(|cost| served.cost(cost.number(), None, &amounts));
+            .map(|cost| active.cost(cost.number(), None, &amounts));
         let cost = cost.transpose().map_err(stop)?;
         Ok(Self {
             run,
             amounts,
             cost,
-            served,
+            active,
             key: run.key()?,
             opened,
         })
@@ -117,7 +117,7 @@ impl<'r> Direct<'r> {
     /// has ended meanwhile.
     async fn try_as(&self, attempt: &Attempt, longest: Duration) -> Outcome<Option<Held>> {
         let key = Key::from(&self.key);
-        let entry = self.served.acquire(key, self.ask(attempt, longest)).await;
+        let entry = self.active.acquire(key, self.ask(attempt, longest)).await;
         let (held, repeated) = match entry.map_err(stop)? {
             Entry::Granted(granted) => {
                 let held = Held {
@@ -189,7 +189,7 @@ impl Leases for Direct<'_> {
             Err(stop) => return Renewal::Lost(stop.message),
         };
         let ttl = self.run.ttl;
-        let renewed = self.served.renew(Key::from(&self.key), id, ttl);
+        let renewed = self.active.renew(Key::from(&self.key), id, ttl);
         match renewed.await.map_err(stop) {
             Ok(_) => Renewal::Until(sent + ttl),
             Err(stop) if stop.exit == Exit::Gone => Renewal::Lost(stop.message),
@@ -202,8 +202,8 @@ impl Leases for Direct<'_> {
         let key = Key::from(&self.key);
         let end = async {
             match begun {
-                true => self.served.release(key, id).await,
-                false => self.served.cancel(key, id).await,
+                true => self.active.release(key, id).await,
+                false => self.active.cancel(key, id).await,
             }
         };
         // Whoever waits for the command is not to wait for a store that hangs: the

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tidegate::Select;
 use tidegate::{Decision, Key, LONGEST_PAGE, LeaseId, PageOf, Request};
 use tidegate_service::{
-    Caller, Charge as Told, Entry, Finish, Finished, Kind, Place, Placed, Rate, Report, Scope,
-    Served, Service, ServiceError, Setting, settings_of,
+    ActivePolicy, Caller, Charge as Told, Entry, Finish, Finished, Kind, Place, Placed, Rate,
+    Report, Scope, Service, ServiceError, Setting, settings_of,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -41,13 +41,13 @@ impl Library {
         })
     }
 
-    fn policy(&self, call: &Call) -> Result<Arc<Served>, ServiceError> {
+    fn policy(&self, call: &Call) -> Result<Arc<ActivePolicy>, ServiceError> {
         self.service
             .policy(&self.caller, Scope::Administer, &call.policy)
     }
 
     fn told(&self, call: &Call) -> Result<Answer, ServiceError> {
-        let served = match call.verb {
+        let active = match call.verb {
             Verb::CheckMany | Verb::CheckStream => return Ok(self.many(call)),
             Verb::Throttle => return self.throttle(call),
             Verb::Policies => return Ok(self.policies()),
@@ -73,7 +73,7 @@ impl Library {
         };
         let ends = |how| {
             let lease: LeaseId = call.lease.parse().map_err(|_| unknown())?;
-            served
+            active
                 .finish(key, lease, how, &report)
                 .wait()
                 .map(|finished| ended(&finished))
@@ -86,34 +86,34 @@ impl Library {
                 } else {
                     Request::default().cost(cost)
                 };
-                let mut answer = decided(&served, &served.check(key, ask).wait()?);
+                let mut answer = decided(&active, &active.check(key, ask).wait()?);
                 if answer.admitted() {
                     answer.facts.clear();
                 }
                 Ok(answer)
             }
-            Verb::Acquire => self.acquire(&served, key, ask, call),
+            Verb::Acquire => self.acquire(&active, key, ask, call),
             Verb::Settle => ends(Finish::Settle(ask)),
             Verb::Release => ends(Finish::Release),
             Verb::Cancel => ends(Finish::Cancel),
             Verb::Renew => {
                 let lease = call.lease.parse().map_err(|_| unknown())?;
                 let ttl = Duration::from_millis(call.ttl.unwrap_or_default());
-                served
+                active
                     .renew(key, lease, ttl)
                     .wait()
                     .map(|_| Answer::default())
             }
             Verb::Adjust => {
                 let lease = call.lease.parse().map_err(|_| unknown())?;
-                let adjusted = served.adjust(key, lease, ask, false).wait()?;
-                Ok(decision(&served, &adjusted))
+                let adjusted = active.adjust(key, lease, ask, false).wait()?;
+                Ok(decision(&active, &adjusted))
             }
-            Verb::Debit => Ok(decided(&served, &served.debit_at(member, key, ask).wait()?)),
-            Verb::Peek => Ok(decision(&served, &served.peek_at(member, key, ask).wait()?)),
+            Verb::Debit => Ok(decided(&active, &active.debit_at(member, key, ask).wait()?)),
+            Verb::Peek => Ok(decision(&active, &active.peek_at(member, key, ask).wait()?)),
             Verb::Forecast => {
                 let mut answer = Answer::default();
-                for (name, forecast) in served
+                for (name, forecast) in active
                     .forecast(member, key, ask)
                     .wait()?
                     .iter()
@@ -125,13 +125,13 @@ impl Library {
                 }
                 Ok(answer)
             }
-            Verb::Reset => served
+            Verb::Reset => active
                 .reset(&self.caller, key)
                 .wait()
                 .map(|()| Answer::default()),
             Verb::Keys => {
                 let mut answer = Answer::default();
-                for listed in served.list_keys(page(call)).wait()?.items {
+                for listed in active.list_keys(page(call)).wait()?.items {
                     let key = String::from_utf8_lossy(&listed.key).into_owned();
                     let member = listed.decision.member().unwrap_or_default().to_owned();
                     standings(&mut answer, &listed.decision, &format!("{key} {member} "));
@@ -140,7 +140,7 @@ impl Library {
             }
             Verb::Leases => {
                 let mut answer = Answer::default();
-                for (place, lease) in served
+                for (place, lease) in active
                     .list_leases(page(call))
                     .wait()?
                     .items
@@ -158,7 +158,7 @@ impl Library {
             }
             Verb::Revoke => {
                 let handle = call.lease.parse().map_err(|_| unknown())?;
-                served
+                active
                     .revoke(&self.caller, key, handle)
                     .wait()
                     .map(|finished| ended(&finished))
@@ -191,13 +191,13 @@ impl Library {
                 Ok(over(&placed, true))
             }
             Verb::Policy | Verb::Denied => Ok(Answer::default()),
-            _ => Ok(decided(&served, &served.check(key, ask).wait()?)),
+            _ => Ok(decided(&active, &active.check(key, ask).wait()?)),
         }
     }
 
     fn acquire<'a>(
         &self,
-        served: &Served,
+        active: &ActivePolicy,
         key: Key<'_>,
         mut ask: Request<'a>,
         call: &'a Call,
@@ -214,7 +214,7 @@ impl Library {
         if let Some(name) = &call.name {
             ask = ask.idempotency(name.as_bytes());
         }
-        let entry = self.runtime.block_on(served.acquire(key, ask))?;
+        let entry = self.runtime.block_on(active.acquire(key, ask))?;
         Ok(match entry {
             Entry::Granted(granted) => {
                 let mut answer = Answer::decided(true);
@@ -226,7 +226,7 @@ impl Library {
                 }
                 answer
             }
-            Entry::Refused(refused) => decision(served, &refused),
+            Entry::Refused(refused) => decision(active, &refused),
             Entry::Degraded(_) => Answer::decided(true),
         })
     }
@@ -251,10 +251,10 @@ impl Library {
             count: 10,
             period_secs: 34_560_000,
         };
-        let served = self.service.ad_hoc(&self.caller, rate).wait()?;
+        let active = self.service.ad_hoc(&self.caller, rate).wait()?;
         let mut answer = decided(
-            &served,
-            &served.check(call.key.as_bytes(), Request::from(1)).wait()?,
+            &active,
+            &active.check(call.key.as_bytes(), Request::from(1)).wait()?,
         );
         answer.facts.remove("binding");
         Ok(answer)
@@ -262,8 +262,8 @@ impl Library {
 
     fn policies(&self) -> Answer {
         let mut answer = Answer::default();
-        for served in self.service.policies(&self.caller) {
-            answer.fact(format!("policy {}", served.policy().name), "served");
+        for active in self.service.policies(&self.caller) {
+            answer.fact(format!("policy {}", active.policy().name), "served");
         }
         answer
     }
@@ -295,18 +295,18 @@ fn refusal(error: &ServiceError) -> Answer {
     answer
 }
 
-fn decided(served: &Served, told: &Told) -> Answer {
+fn decided(active: &ActivePolicy, told: &Told) -> Answer {
     match told {
-        Told::Decided(said) => decision(served, said),
+        Told::Decided(said) => decision(active, said),
         Told::Degraded(_) => Answer::decided(true),
     }
 }
 
-fn decision(served: &Served, said: &Decision) -> Answer {
+fn decision(active: &ActivePolicy, said: &Decision) -> Answer {
     let mut answer = Answer::decided(said.admitted());
     let texts = [
         ("binding", said.binding()),
-        ("level", served.level(said)),
+        ("level", active.level(said)),
         ("member", said.member()),
     ];
     for (name, text) in texts {

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use serde_json::json;
 use tidegate::Settlement;
-use tidegate_service::{Finished, Served};
+use tidegate_service::{ActivePolicy, Finished};
 
 use super::instant::Instant;
 use crate::parse::amount::InUnit;
@@ -43,7 +43,7 @@ pub(crate) struct Ended<'a> {
     cooling_until: Option<Instant>,
 }
 
-struct Usages<'a>(&'a Served, &'a Settlement);
+struct Usages<'a>(&'a ActivePolicy, &'a Settlement);
 
 /// What one limit's share of a lease came to.
 #[derive(Serialize, JsonSchema)]
@@ -56,12 +56,12 @@ struct Used {
 }
 
 impl<'a> Ended<'a> {
-    pub(crate) fn of(served: &'a Served, finished: &'a Finished) -> Self {
+    pub(crate) fn of(active: &'a ActivePolicy, finished: &'a Finished) -> Self {
         let settlement = &finished.settlement;
         Self {
             expired: settlement.expired(),
             repeated: settlement.repeated(),
-            limits: Usages(served, settlement),
+            limits: Usages(active, settlement),
             member: finished.member.as_deref(),
             cooling_until: finished.cooling_until.map(Instant),
         }
@@ -70,9 +70,9 @@ impl<'a> Ended<'a> {
 
 impl Serialize for Usages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self(served, settlement) = self;
+        let Self(active, settlement) = self;
         serializer.collect_map(settlement.usages().map(|(name, usage)| {
-            let unit = served.unit(name);
+            let unit = active.unit(name);
             let used = Used {
                 taken: InUnit(unit, usage.taken),
                 used: InUnit(unit, usage.used),

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use serde_json::json;
 use tidegate::{Forecast, MAX_AMOUNT, Unit, Verdict};
-use tidegate_service::{MemberForecast, Served};
+use tidegate_service::{ActivePolicy, MemberForecast};
 
 use super::answer::Stand;
 use super::example;
@@ -28,21 +28,25 @@ pub(crate) struct ForecastBody<'a> {
 
 impl<'a> ForecastBody<'a> {
     /// Of one set of limits if `is_one`, else of a pool's members.
-    pub(crate) fn of(served: &'a Served, forecasts: &'a [MemberForecast], is_one: bool) -> Self {
+    pub(crate) fn of(
+        active: &'a ActivePolicy,
+        forecasts: &'a [MemberForecast],
+        is_one: bool,
+    ) -> Self {
         match forecasts {
             [one] if is_one => Self {
-                limits: Forecasts(served, &one.limits),
+                limits: Forecasts(active, &one.limits),
                 members: None,
             },
             several => Self {
-                limits: Forecasts(served, &[]),
-                members: Some(Members(served, several)),
+                limits: Forecasts(active, &[]),
+                members: Some(Members(active, several)),
             },
         }
     }
 }
 
-struct Members<'a>(&'a Served, &'a [MemberForecast]);
+struct Members<'a>(&'a ActivePolicy, &'a [MemberForecast]);
 
 /// What fits at one member.
 #[derive(Serialize, JsonSchema)]
@@ -65,7 +69,7 @@ impl Serialize for Members<'_> {
     }
 }
 
-struct Forecasts<'a>(&'a Served, &'a [(String, Forecast)]);
+struct Forecasts<'a>(&'a ActivePolicy, &'a [(String, Forecast)]);
 
 /// How many such requests fit, and when one does.
 #[derive(Serialize, JsonSchema)]

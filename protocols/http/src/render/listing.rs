@@ -7,7 +7,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use tidegate::{Amount, ListedKey, Page};
-use tidegate_service::{Frequent, PublicLease, Served};
+use tidegate_service::{ActivePolicy, Frequent, PublicLease};
 
 use super::answer::{Limits, Standings};
 use super::instant::Instant;
@@ -54,10 +54,10 @@ pub(crate) struct Leases<'a> {
 }
 
 impl<'a> Leases<'a> {
-    pub(crate) fn of(served: &'a Served, page: &'a Page<PublicLease>) -> Self {
+    pub(crate) fn of(active: &'a ActivePolicy, page: &'a Page<PublicLease>) -> Self {
         let leases = page.items.iter();
         Self {
-            leases: leases.map(|held| ShownLease::of(served, held)).collect(),
+            leases: leases.map(|held| ShownLease::of(active, held)).collect(),
             cursor: cursor(page),
         }
     }
@@ -116,13 +116,13 @@ impl<'a> From<&'a [u8]> for Name<'a> {
 }
 
 /// What a lease took, by limit.
-struct Taken<'a>(&'a Served, &'a [(String, Amount)]);
+struct Taken<'a>(&'a ActivePolicy, &'a [(String, Amount)]);
 
 impl Serialize for Taken<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self(served, taken) = self;
+        let Self(active, taken) = self;
         serializer.collect_map(taken.iter().map(|(name, amount)| {
-            let shown = InUnit(served.unit(name), *amount);
+            let shown = InUnit(active.unit(name), *amount);
             (name, shown)
         }))
     }
@@ -139,7 +139,7 @@ impl<'a> From<&'a ListedKey> for ShownKey<'a> {
 }
 
 impl<'a> ShownLease<'a> {
-    fn of(served: &'a Served, held: &'a PublicLease) -> Self {
+    fn of(active: &'a ActivePolicy, held: &'a PublicLease) -> Self {
         Self {
             key: Name::from(&held.key[..]),
             member: held.member.as_deref(),
@@ -147,7 +147,7 @@ impl<'a> ShownLease<'a> {
             fence: held.fence,
             granted_at: Instant(held.granted_at),
             expires_at: Instant(held.expires_at),
-            amounts: Taken(served, &held.taken),
+            amounts: Taken(active, &held.taken),
         }
     }
 }

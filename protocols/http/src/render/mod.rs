@@ -45,11 +45,11 @@ pub(crate) fn render(answer: Answer, style: Style) -> Response {
             answer::foretold(&decided.told(), overridden, style)
         }
         Answer::Many(answers) => json(ok, &Many::from(&answers[..])),
-        Answer::Forecast(served, forecasts, is_one) => {
-            json(ok, &ForecastBody::of(served, forecasts, *is_one))
+        Answer::Forecast(active, forecasts, is_one) => {
+            json(ok, &ForecastBody::of(active, forecasts, *is_one))
         }
-        Answer::Acquired(served, entry, lease) => {
-            let told = Told::entered(served, entry);
+        Answer::Acquired(active, entry, lease) => {
+            let told = Told::entered(active, entry);
             let response = match entry {
                 Entry::Granted(granted) => answer::granted(&told, granted, style),
                 Entry::Refused(_) | Entry::Degraded(_) => answer::decided(&told, style),
@@ -60,14 +60,14 @@ pub(crate) fn render(answer: Answer, style: Style) -> Response {
                 None => response,
             }
         }
-        Answer::Finished(served, finished) => json(ok, &Ended::of(served, finished)),
+        Answer::Finished(active, finished) => json(ok, &Ended::of(active, finished)),
         Answer::Renewed(at) => {
             let expires_at = Instant(*at);
             json(ok, &Renewed { expires_at })
         }
         Answer::Forgotten => StatusCode::NO_CONTENT.into_response(),
         Answer::Keys(_, page) => json(ok, &Keys::from(page)),
-        Answer::Leases(served, page) => json(ok, &Leases::of(served, page)),
+        Answer::Leases(active, page) => json(ok, &Leases::of(active, page)),
         Answer::Denied(denied) => json(ok, &Denied::from(&denied[..])),
         Answer::Placed(placed) => json(ok, &overrides::Shown::from(placed)),
         Answer::Removed(_, true) => StatusCode::NO_CONTENT.into_response(),
@@ -78,7 +78,7 @@ pub(crate) fn render(answer: Answer, style: Style) -> Response {
         Answer::Override(placed) => json(ok, &Overrides::from(placed)),
         Answer::Overrides(page) => json(ok, &Overrides::from(page)),
         Answer::Policies(policies) => json(ok, &Policies::from(&policies[..])),
-        Answer::Policy(served) => json(ok, &policies::Shown::from(&**served)),
+        Answer::Policy(active) => json(ok, &policies::Shown::from(&**active)),
         Answer::Denials(_) | Answer::Rated(_) => Problem::other().into_response(),
     }
 }

@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use serde_json::json;
 use tidegate::{Algorithm, Balance, Limit, Member, Metadata, Period, Unit};
 use tidegate_policy::{FailureMode, Kind, LimitSyntax, PolicyMember, Shape};
-use tidegate_service::{Change, Served, Sort};
+use tidegate_service::{ActivePolicy, Change, Sort};
 
 use super::instant::Instant;
 use crate::parse::amount::InUnit;
@@ -71,9 +71,9 @@ pub(crate) struct Policies<'a> {
     policies: Vec<Shown<'a>>,
 }
 
-impl<'a> From<&'a [Arc<Served>]> for Policies<'a> {
-    fn from(policies: &'a [Arc<Served>]) -> Self {
-        let policies = policies.iter().map(|served| Shown::from(&**served));
+impl<'a> From<&'a [Arc<ActivePolicy>]> for Policies<'a> {
+    fn from(policies: &'a [Arc<ActivePolicy>]) -> Self {
+        let policies = policies.iter().map(|active| Shown::from(&**active));
         Self {
             policies: policies.collect(),
         }
@@ -278,10 +278,10 @@ enum Balancer {
     Other,
 }
 
-impl<'a> From<&'a Served> for Shown<'a> {
-    fn from(served: &'a Served) -> Self {
-        let policy = served.policy();
-        let members = policy.members.iter().zip(served.members());
+impl<'a> From<&'a ActivePolicy> for Shown<'a> {
+    fn from(active: &'a ActivePolicy) -> Self {
+        let policy = active.policy();
+        let members = policy.members.iter().zip(active.members());
         Self {
             name: &policy.name,
             levels: &policy.levels,

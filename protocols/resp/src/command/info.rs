@@ -48,9 +48,9 @@ pub(super) async fn info(session: &mut Session, arguments: Arguments<'_>) -> Res
     }
     if wanted("policies") {
         let _ = write!(text, "# Policies\r\npolicies:{}\r\n", policies.len());
-        for served in policies {
-            let (name, waiting) = (&served.policy().name, served.waiting());
-            let keys = served.keys().map(|keys| format!("keys={keys},"));
+        for active in policies {
+            let (name, waiting) = (&active.policy().name, active.waiting());
+            let keys = active.keys().map(|keys| format!("keys={keys},"));
             let keys = keys.unwrap_or_default();
             let _ = write!(text, "policy_{name}:{keys}waiting={waiting}\r\n");
         }

@@ -14,7 +14,7 @@ pub(crate) mod reply;
 
 use tidegate::{ListedKey, Page, Timestamp};
 use tidegate_service::{
-    Answer, Entry, Finished, GrantedLease, MemberForecast, PublicLease, Served, Told,
+    ActivePolicy, Answer, Entry, Finished, GrantedLease, MemberForecast, PublicLease, Told,
 };
 
 use crate::error::Fault;
@@ -41,26 +41,26 @@ pub(crate) fn render(replies: &mut Replies, answer: &Answer) {
                 }
             });
         }
-        Answer::Forecast(served, forecasts, is_one) => {
-            forecast(replies, served, forecasts, *is_one)
+        Answer::Forecast(active, forecasts, is_one) => {
+            forecast(replies, active, forecasts, *is_one)
         }
-        Answer::Acquired(served, entry, _) => acquired(replies, served, entry),
-        Answer::Finished(served, finished) => self::finished(replies, served, finished),
+        Answer::Acquired(active, entry, _) => acquired(replies, active, entry),
+        Answer::Finished(active, finished) => self::finished(replies, active, finished),
         Answer::Renewed(at) => {
             replies.map(1);
             replies.text("expires_at_us");
             replies.integer(at.as_micros());
         }
         Answer::Forgotten => replies.ok(),
-        Answer::Keys(served, page) => {
-            let now = served.now();
+        Answer::Keys(active, page) => {
+            let now = active.now();
             list(replies, "keys", page, |replies, item| {
-                listed(replies, served, item, now);
+                listed(replies, active, item, now);
             });
         }
-        Answer::Leases(served, page) => {
+        Answer::Leases(active, page) => {
             list(replies, "leases", page, |replies, item| {
-                held(replies, served, item)
+                held(replies, active, item)
             });
         }
         Answer::Placed(placed) => overrides::shown(replies, placed),
@@ -84,22 +84,27 @@ fn decided(replies: &mut Replies, told: &Told<'_>) {
 
 /// By limit: how many such requests fit, when one does, and the standing. For a pool
 /// as a whole, that by member.
-fn forecast(replies: &mut Replies, served: &Served, forecasts: &[MemberForecast], is_one: bool) {
+fn forecast(
+    replies: &mut Replies,
+    active: &ActivePolicy,
+    forecasts: &[MemberForecast],
+    is_one: bool,
+) {
     if is_one {
         forecasts
             .iter()
-            .for_each(|one| member_forecast(replies, served, one));
+            .for_each(|one| member_forecast(replies, active, one));
         return;
     }
     replies.map(forecasts.len());
     for one in forecasts {
         replies.text(one.member.as_deref().unwrap_or_default());
-        member_forecast(replies, served, one);
+        member_forecast(replies, active, one);
     }
 }
 
-fn member_forecast(replies: &mut Replies, served: &Served, foreseen: &MemberForecast) {
-    let now = served.now();
+fn member_forecast(replies: &mut Replies, active: &ActivePolicy, foreseen: &MemberForecast) {
+    let now = active.now();
     replies.map(foreseen.limits.len());
     for (name, forecast) in &foreseen.limits {
         replies.text(name);
@@ -109,18 +114,18 @@ fn member_forecast(replies: &mut Replies, served: &Served, foreseen: &MemberFore
         facts::verdict(replies, forecast.verdict, || {
             forecast.verdict.retry_after(now)
         });
-        facts::stands(replies, served.unit(name), &forecast.standing, || now);
+        facts::stands(replies, active.unit(name), &forecast.standing, || now);
     }
 }
 
-fn acquired(replies: &mut Replies, served: &Served, entry: &Entry) {
+fn acquired(replies: &mut Replies, active: &ActivePolicy, entry: &Entry) {
     replies.map(FACTS);
     let granted = match entry {
         Entry::Granted(granted) => Some(granted),
         Entry::Refused(_) | Entry::Degraded(_) => None,
     };
     lease(replies, granted);
-    facts::told(replies, &Told::entered(served, entry));
+    facts::told(replies, &Told::entered(active, entry));
     replies.text("metadata");
     let words = granted.map(GrantedLease::metadata);
     replies.map(words.map_or(0, |words| words.len()));
@@ -155,7 +160,7 @@ fn optional_count(replies: &mut Replies, count: Option<u64>) {
 
 /// Whether it had expired, whether it was said before, what was used, and the
 /// member of a pool, with the end of its cool-down.
-fn finished(replies: &mut Replies, served: &Served, finished: &Finished) {
+fn finished(replies: &mut Replies, active: &ActivePolicy, finished: &Finished) {
     let settlement = &finished.settlement;
     replies.map(5);
     replies.text("expired");
@@ -168,9 +173,9 @@ fn finished(replies: &mut Replies, served: &Served, finished: &Finished) {
         replies.text(name);
         replies.map(2);
         replies.text("taken");
-        facts::amount(replies, served.unit(name), usage.taken);
+        facts::amount(replies, active.unit(name), usage.taken);
         replies.text("used");
-        facts::amount(replies, served.unit(name), usage.used);
+        facts::amount(replies, active.unit(name), usage.used);
     }
     replies.text("member");
     facts::optional_text(replies, finished.member.as_deref());
@@ -191,7 +196,7 @@ fn list<T>(
     facts::cursor(replies, page.next.as_deref());
 }
 
-fn listed(replies: &mut Replies, served: &Served, listed: &ListedKey, now: Timestamp) {
+fn listed(replies: &mut Replies, active: &ActivePolicy, listed: &ListedKey, now: Timestamp) {
     let decision = &listed.decision;
     replies.map(3);
     replies.text("key");
@@ -199,10 +204,10 @@ fn listed(replies: &mut Replies, served: &Served, listed: &ListedKey, now: Times
     replies.text("member");
     facts::optional_text(replies, decision.member());
     replies.text("limits");
-    facts::standings(replies, &Told::decided(served, decision).as_of(now));
+    facts::standings(replies, &Told::decided(active, decision).as_of(now));
 }
 
-fn held(replies: &mut Replies, served: &Served, held: &PublicLease) {
+fn held(replies: &mut Replies, active: &ActivePolicy, held: &PublicLease) {
     replies.map(7);
     replies.text("key");
     replies.bulk(&held.key);
@@ -218,7 +223,7 @@ fn held(replies: &mut Replies, served: &Served, held: &PublicLease) {
     replies.map(held.taken.len());
     for (name, amount) in &held.taken {
         replies.text(name);
-        facts::amount(replies, served.unit(name), *amount);
+        facts::amount(replies, active.unit(name), *amount);
     }
     replies.text("granted_at_us");
     replies.integer(held.granted_at.as_micros());

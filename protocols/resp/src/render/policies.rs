@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use tidegate::{Limit, Period};
-use tidegate_service::Served;
+use tidegate_service::ActivePolicy;
 
 use super::facts;
 use super::reply::Replies;
 
 /// By name.
-pub(super) fn policies(replies: &mut Replies, policies: &[Arc<Served>]) {
+pub(super) fn policies(replies: &mut Replies, policies: &[Arc<ActivePolicy>]) {
     replies.map(policies.len());
-    policies.iter().for_each(|served| one(replies, served));
+    policies.iter().for_each(|active| one(replies, active));
 }
 
-fn one(replies: &mut Replies, served: &Served) {
-    let policy = served.policy();
+fn one(replies: &mut Replies, active: &ActivePolicy) {
+    let policy = active.policy();
     replies.text(&policy.name);
     replies.map(if policy.is_pool() { 3 } else { 2 });
     replies.text("levels");
@@ -26,16 +26,16 @@ fn one(replies: &mut Replies, served: &Served) {
     policy.limits.iter().for_each(|each| limit(replies, each));
     if policy.is_pool() {
         replies.text("members");
-        members(replies, served);
+        members(replies, active);
     }
 }
 
 /// Each member of a pool: its weight, its load, until when it cools down, and
 /// its limits.
-fn members(replies: &mut Replies, served: &Served) {
-    let policy = served.policy();
+fn members(replies: &mut Replies, active: &ActivePolicy) {
+    let policy = active.policy();
     replies.map(policy.members.len());
-    for (said, stands) in policy.members.iter().zip(served.members()) {
+    for (said, stands) in policy.members.iter().zip(active.members()) {
         replies.text(&said.name);
         replies.map(4);
         replies.text("weight");

@@ -29,7 +29,7 @@ pub const THREADS: usize = 8;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server that is served until it is dropped or closed.
-pub struct Served {
+pub struct TestServer {
     pub service: Service,
     pub time: ManualClock,
     pub address: SocketAddr,
@@ -38,7 +38,7 @@ pub struct Served {
     runtime: Runtime,
 }
 
-impl Served {
+impl TestServer {
     /// With frozen time, everyone let in, the policies [`CHAT`].
     pub fn start() -> Self {
         Self::with(Settings::default())
@@ -108,11 +108,11 @@ impl Served {
     /// Waits until so many ask for `policy` in vain.
     pub fn until_waiting(&self, policy: &str, count: usize) {
         let caller = self.service.enter(None).unwrap();
-        let served = self
+        let server = self
             .service
             .policy(&caller, Scope::Observe, policy)
             .unwrap();
-        until(|| served.set().statistics().waiting as usize == count);
+        until(|| server.set().statistics().waiting as usize == count);
     }
 }
 

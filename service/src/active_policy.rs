@@ -28,7 +28,7 @@ use tidegate::{
 use tidegate_policy::{FailureMode, Policy};
 
 /// A policy in use.
-pub struct Served {
+pub struct ActivePolicy {
     policy: Policy,
     limiter: Limiter,
     /// What decides while the store cannot tell, if the policy says so.
@@ -139,7 +139,7 @@ impl GrantedLease {
     }
 }
 
-impl Served {
+impl ActivePolicy {
     pub(super) fn new(
         policy: Policy,
         limiter: Limiter,
@@ -798,9 +798,9 @@ fn is_away(error: &Error) -> bool {
     matches!(error, Error::Store(store) if store.outage().is_some())
 }
 
-impl fmt::Debug for Served {
+impl fmt::Debug for ActivePolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Served")
+        f.debug_struct("ActivePolicy")
             .field("policy", &self.policy.name)
             .field("set", self.set())
             .finish_non_exhaustive()
