@@ -57,7 +57,7 @@ pub enum Charge {
 
 /// The answer to an ask for a lease.
 #[derive(Clone, Debug)]
-pub enum Entry {
+pub enum Acquired {
     /// Yes.
     Granted(GrantedLease),
     /// Not now.
@@ -428,7 +428,7 @@ impl ActivePolicy {
         &self,
         key: Key<'_>,
         mut ask: Request<'_>,
-    ) -> Pending<impl Future<Output = Result<Entry, ServiceError>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Acquired, ServiceError>> + Send> {
         Pending::new(async move {
             self.check_wait(&ask)?;
             let begun = self.now();
@@ -446,12 +446,12 @@ impl ActivePolicy {
                     if lease.shadowed() {
                         self.meters.shadowed();
                     }
-                    Ok(Entry::Granted(self.granted(&self.limiter, lease, false)))
+                    Ok(Acquired::Granted(self.granted(&self.limiter, lease, false)))
                 }
                 Ok(Admission::Refused(decision)) => self.refusal(key, decision),
                 Err(error) => match self.share_for(&error) {
                     Some(share) => self.acquire_by(share, key, ask, error).await,
-                    None => self.by_failure_mode(key, error).map(Entry::Degraded),
+                    None => self.by_failure_mode(key, error).map(Acquired::Degraded),
                 },
             }
         })
@@ -473,25 +473,29 @@ impl ActivePolicy {
         key: Key<'_>,
         ask: Request<'_>,
         error: Error,
-    ) -> Result<Entry, ServiceError> {
+    ) -> Result<Acquired, ServiceError> {
         let Some(admission) = share.acquire(key, ask).await else {
-            return self.by_failure_mode(key, error).map(Entry::Degraded);
+            return self.by_failure_mode(key, error).map(Acquired::Degraded);
         };
         self.meters.degraded();
         match admission {
             Admission::Granted(lease) => {
                 self.admitted(key);
-                Ok(Entry::Granted(self.granted(share.limiter(), lease, true)))
+                Ok(Acquired::Granted(self.granted(
+                    share.limiter(),
+                    lease,
+                    true,
+                )))
             }
             Admission::Refused(decision) => self.refusal(key, decision),
         }
     }
 
     /// A refusal of a lease, counted.
-    fn refusal(&self, key: Key<'_>, decision: Decision) -> Result<Entry, ServiceError> {
+    fn refusal(&self, key: Key<'_>, decision: Decision) -> Result<Acquired, ServiceError> {
         let decision = or_never(decision).map_err(|never| self.failed(key, never))?;
         self.refused(key, &decision);
-        Ok(Entry::Refused(decision))
+        Ok(Acquired::Refused(decision))
     }
 
     /// Settles a lease. A retry gets the first answer.

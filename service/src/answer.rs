@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_core::Timestamp;
 use tidegate_store::Page;
 
-use super::active_policy::{ActivePolicy, Charge, Entry};
+use super::active_policy::{Acquired, ActivePolicy, Charge};
 use super::denial_watch::DenialWatch;
 use super::denials::Frequent;
 use super::error::ServiceError;
@@ -32,7 +32,7 @@ pub enum Answer {
     /// What fits, and whether that is of one set of limits (`true`) or of a pool's members.
     Forecast(Arc<ActivePolicy>, Vec<MemberForecast>, bool),
     /// A lease, or why not; one that is to be given back unless it is delivered.
-    Acquired(Arc<ActivePolicy>, Entry, Option<Arc<Undelivered>>),
+    Acquired(Arc<ActivePolicy>, Acquired, Option<Arc<Undelivered>>),
     /// How a lease has ended.
     Finished(Arc<ActivePolicy>, Finished),
     /// When a lease expires now.

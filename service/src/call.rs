@@ -348,9 +348,9 @@ impl Service {
             ask = ask.idempotency(key);
         }
         let key = Key::from(question.key);
-        let entry = active.acquire(key, ask).await?;
-        let lease = Undelivered::of(&active, key, &entry, terms.idempotency.is_some());
-        Ok(Answer::Acquired(active, entry, lease.map(Arc::new)))
+        let acquired = active.acquire(key, ask).await?;
+        let lease = Undelivered::of(&active, key, &acquired, terms.idempotency.is_some());
+        Ok(Answer::Acquired(active, acquired, lease.map(Arc::new)))
     }
 
     fn list(&self, caller: &Caller, listing: &OverrideListing<'_>) -> Result<Answer, ServiceError> {

@@ -61,7 +61,7 @@ mod told;
 mod undelivered;
 
 pub use access::Caller;
-pub use active_policy::{ActivePolicy, Charge, Entry, GrantedLease};
+pub use active_policy::{Acquired, ActivePolicy, Charge, GrantedLease};
 pub use ad_hoc::MOST as MOST_RATES;
 pub use amounts::Number;
 pub use answer::{Answer, Decided};

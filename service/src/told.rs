@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 
 use tidegate::{Decision, Span, Standing, Timestamp, Unit, Verdict};
 
-use super::active_policy::{ActivePolicy, Charge, Entry, GrantedLease};
+use super::active_policy::{Acquired, ActivePolicy, Charge, GrantedLease};
 
 /// What was answered to somebody who may begin, or not.
 #[derive(Debug)]
@@ -64,11 +64,11 @@ impl<'a> Told<'a> {
 
     /// What was answered to an ask for a lease.
     #[must_use]
-    pub fn entered(active: &'a ActivePolicy, entry: &'a Entry) -> Self {
-        match entry {
-            Entry::Granted(granted) => Self::granted(active, granted),
-            Entry::Refused(decision) => Self::decided(active, decision),
-            Entry::Degraded(_) => Self::blindly(active),
+    pub fn acquired(active: &'a ActivePolicy, acquired: &'a Acquired) -> Self {
+        match acquired {
+            Acquired::Granted(granted) => Self::granted(active, granted),
+            Acquired::Refused(decision) => Self::decided(active, decision),
+            Acquired::Degraded(_) => Self::blindly(active),
         }
     }
 

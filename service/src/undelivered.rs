@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::active_policy::{ActivePolicy, Entry, GrantedLease};
+use super::active_policy::{Acquired, ActivePolicy, GrantedLease};
 use tidegate::{Key, LeaseId};
 
 /// Cancels a lease when it is dropped, unless it was delivered.
@@ -34,17 +34,17 @@ impl Undelivered {
         }
     }
 
-    /// Watches over what `entry` grants, if anything, to an ask that nobody will repeat: one
+    /// Watches over what `acquired` grants, if anything, to an ask that nobody will repeat: one
     /// that `is_named` (has an idempotency key) is left for its retry.
     #[must_use]
     pub fn of(
         active: &Arc<ActivePolicy>,
         key: Key<'_>,
-        entry: &Entry,
+        acquired: &Acquired,
         is_named: bool,
     ) -> Option<Self> {
-        match entry {
-            Entry::Granted(granted) if !is_named => Some(Self::new(active, key, granted)),
+        match acquired {
+            Acquired::Granted(granted) if !is_named => Some(Self::new(active, key, granted)),
             _ => None,
         }
     }

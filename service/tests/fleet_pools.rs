@@ -8,7 +8,7 @@ use std::sync::Arc;
 use fleet::Fleet;
 use tidegate::{ManualClock, Request, Store};
 use tidegate_policy::parse;
-use tidegate_service::{Entry, Scope, Service};
+use tidegate_service::{Acquired, Scope, Service};
 
 /// Members need not have the same limits: what one does not know, another took.
 #[test]
@@ -29,12 +29,12 @@ fn a_pools_lease_is_ended_at_another_server_where_members_have_other_limits() {
         services[at].policy(&caller, Scope::Decide, "p").unwrap()
     });
     let named = [("tokens", 10)];
-    let entry = one
+    let acquired = one
         .acquire("k".into(), Request::named(&named))
         .wait()
         .unwrap();
-    let Entry::Granted(granted) = entry else {
-        panic!("{entry:?}")
+    let Acquired::Granted(granted) = acquired else {
+        panic!("{acquired:?}")
     };
     assert_eq!(granted.member(), Some("b"));
     let at_home = one

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tidegate::{Key, LeaseId, ManualClock, Outcome, PageOf, Request, Select};
 use tidegate_service::{
-    ActivePolicy, Answer, Call, Charge, Entry, Finish, GrantedLease, Kind, Number, OfLease,
+    Acquired, ActivePolicy, Answer, Call, Charge, Finish, GrantedLease, Kind, Number, OfLease,
     PublicLease, Question, Report, Scope, Service, ServiceError, Terms, Uses,
 };
 
@@ -31,13 +31,13 @@ fn chat(service: &Service) -> Arc<ActivePolicy> {
     service.policy(&caller, Scope::Decide, "chat").unwrap()
 }
 
-fn acquire(chat: &ActivePolicy, key: &str) -> Entry {
+fn acquire(chat: &ActivePolicy, key: &str) -> Acquired {
     now(chat.acquire(Key::from(key), Request::default())).unwrap()
 }
 
 fn granted(chat: &ActivePolicy, key: &str) -> GrantedLease {
     match acquire(chat, key) {
-        Entry::Granted(granted) => granted,
+        Acquired::Granted(granted) => granted,
         other => panic!("{other:?}"),
     }
 }
@@ -65,7 +65,7 @@ fn a_grant_names_its_member_and_brings_its_words() {
     let us = granted(&chat, "k");
     assert_eq!(us.member(), Some("us"));
     assert!(!us.metadata().contains_key("region"));
-    let Entry::Refused(decision) = acquire(&chat, "k") else {
+    let Acquired::Refused(decision) = acquire(&chat, "k") else {
         panic!("both are used up");
     };
     assert!(decision.member().is_some());
@@ -130,7 +130,7 @@ fn an_ask_whose_lease_was_released_may_go_to_any_member() {
     let chat = chat(&service);
     let key = Key::from("k");
     let given = || match now(chat.acquire(key, Request::default().idempotency(b"job 7"))) {
-        Ok(Entry::Granted(granted)) => granted,
+        Ok(Acquired::Granted(granted)) => granted,
         other => panic!("{other:?}"),
     };
     let first = given();
@@ -295,7 +295,7 @@ fn members_come_and_go_and_nobody_is_reset() {
     let names: Vec<&str> = last.members().iter().map(|m| m.name()).collect();
     assert_eq!(names, ["eu"]);
     assert!(last.members()[0].cooling().is_some());
-    assert!(matches!(acquire(&last, "k"), Entry::Refused(_)));
+    assert!(matches!(acquire(&last, "k"), Acquired::Refused(_)));
 }
 
 #[test]
@@ -313,7 +313,8 @@ fn who_waits_for_a_pool_is_served_by_whichever_member_is_free_first() {
     assert_eq!(chat.waiting(), 1);
     time.advance(Duration::from_secs(1));
     chat.release(Key::from("k"), second.id).wait().unwrap();
-    let std::task::Poll::Ready(Ok(Entry::Granted(granted))) = waiting.as_mut().poll(&mut context)
+    let std::task::Poll::Ready(Ok(Acquired::Granted(granted))) =
+        waiting.as_mut().poll(&mut context)
     else {
         panic!("a member is free");
     };
@@ -344,7 +345,7 @@ fn a_policys_ttl_is_that_of_leases_that_do_not_say() {
     assert_eq!(lasts(&granted(&chat, "k")), Duration::from_secs(7));
     let ask = Request::default().ttl(Duration::from_secs(2));
     match now(chat.acquire(Key::from("k"), ask)).unwrap() {
-        Entry::Granted(granted) => assert_eq!(lasts(&granted), Duration::from_secs(2)),
+        Acquired::Granted(granted) => assert_eq!(lasts(&granted), Duration::from_secs(2)),
         other => panic!("{other:?}"),
     }
 }
@@ -503,7 +504,7 @@ fn a_lease_of_a_pool_is_settled_and_adjusted_by_a_cost_in_the_one_unit_of_its_me
         ..Question::default()
     };
     let acquire = Call::Acquire(question, Terms::default());
-    let Ok(Answer::Acquired(_, Entry::Granted(granted), lease)) =
+    let Ok(Answer::Acquired(_, Acquired::Granted(granted), lease)) =
         now(service.call(&caller, acquire))
     else {
         panic!("it fits");

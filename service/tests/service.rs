@@ -11,7 +11,7 @@ use std::time::Duration;
 use tidegate::{Key, ManualClock, Request};
 use tidegate_memory::MemoryStore;
 use tidegate_service::{
-    Charge, Credential, Entry, Kind, MOST_RATES, Rate, Scope, Service, ServiceError, Sort,
+    Acquired, Charge, Credential, Kind, MOST_RATES, Rate, Scope, Service, ServiceError, Sort,
 };
 
 use away::Away;
@@ -144,12 +144,12 @@ fn a_lease_is_settled_by_its_id() {
     let (service, time) = service(CHAT);
     let caller = service.enter(None).unwrap();
     let chat = service.policy(&caller, Scope::Decide, "chat").unwrap();
-    let Entry::Granted(granted) = now(chat.acquire(Key::from("k"), Request::default())).unwrap()
+    let Acquired::Granted(granted) = now(chat.acquire(Key::from("k"), Request::default())).unwrap()
     else {
         panic!("it fits");
     };
     let again = now(chat.acquire(Key::from("k"), Request::default())).unwrap();
-    assert!(matches!(again, Entry::Refused(_)));
+    assert!(matches!(again, Acquired::Refused(_)));
     chat.cancel(Key::from("k"), granted.id).wait().unwrap();
     assert_eq!((left(&service, "rpm"), left(&service, "running")), (10, 1));
     assert!(
@@ -183,7 +183,7 @@ fn a_full_table_is_an_answer_of_its_own_whatever_the_failure_mode() {
         let full = chat.check("b", ask).wait().unwrap_err();
         assert_eq!((full.kind(), full.kind().code()), (Kind::Full, "full"));
         let acquire = || now(chat.acquire(Key::from("a"), ask));
-        assert!(matches!(acquire(), Ok(Entry::Granted(_))));
+        assert!(matches!(acquire(), Ok(Acquired::Granted(_))));
         assert_eq!(acquire().unwrap_err().kind(), Kind::Full);
     }
 }
@@ -344,7 +344,7 @@ fn bounds_of_a_policy_hold_in_the_services_store() {
     let caller = service.enter(None).unwrap();
     let chat = service.policy(&caller, Scope::Decide, "chat").unwrap();
     let acquire = |key| now(chat.acquire(Key::from(key), Request::default()));
-    let Ok(Entry::Granted(granted)) = acquire("a") else {
+    let Ok(Acquired::Granted(granted)) = acquire("a") else {
         panic!("it fits");
     };
     assert!(acquire("a").is_err(), "one lease for each key");

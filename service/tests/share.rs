@@ -10,7 +10,7 @@ use std::time::Duration;
 use tidegate::{Key, Limit, ManualClock, Request};
 use tidegate_memory::MemoryStore;
 use tidegate_policy::parse;
-use tidegate_service::{ActivePolicy, Charge, Entry, GrantedLease, Kind, Place, Scope, Service};
+use tidegate_service::{Acquired, ActivePolicy, Charge, GrantedLease, Kind, Place, Scope, Service};
 use tidegate_store::{
     Abilities, Command, Definition, Definitions, Execution, Follower, Out, Plan, Store, StoreError,
     StoreFuture, Table,
@@ -101,13 +101,13 @@ impl House {
         self.service.policy(&caller, Scope::Decide, "chat").unwrap()
     }
 
-    fn acquire(&self, key: &str) -> Entry {
+    fn acquire(&self, key: &str) -> Acquired {
         now(self.chat().acquire(Key::from(key), Request::default())).unwrap()
     }
 
     fn granted(&self, key: &str) -> GrantedLease {
         match self.acquire(key) {
-            Entry::Granted(granted) => granted,
+            Acquired::Granted(granted) => granted,
             other => panic!("{other:?}"),
         }
     }
@@ -155,7 +155,7 @@ fn a_lease_ends_where_it_was_given() {
     let during = house.granted("ann");
     assert!(during.degraded);
     // One slot in four: whoever comes next is refused until it is given back.
-    let Entry::Refused(refusal) = house.acquire("ann") else {
+    let Acquired::Refused(refusal) = house.acquire("ann") else {
         panic!("a slot too many");
     };
     assert_eq!(
@@ -218,7 +218,7 @@ fn a_share_of_a_pool_is_one_of_each_member() {
     let members = (0..5).map(|_| house.granted("k").member().map(str::to_owned));
     let members: Vec<_> = members.flatten().collect();
     assert_eq!(members, ["eu", "eu", "us", "us", "us"]);
-    assert!(matches!(house.acquire("k"), Entry::Refused(_)));
+    assert!(matches!(house.acquire("k"), Acquired::Refused(_)));
 }
 
 /// One member knows a limit that the other does not: the share, which gave nothing, does
@@ -232,9 +232,9 @@ fn a_lease_of_a_pool_is_settled_and_adjusted_by_limits_that_one_member_has() {
         [policy.chat.member.us.limits]\nrpm = { calls = 6, per = '1h' }\n";
     let house = house(text);
     let ask = Request::default().cost(10);
-    let entry = now(house.chat().acquire(Key::from("k"), ask)).unwrap();
-    let Entry::Granted(granted) = entry else {
-        panic!("{entry:?}");
+    let acquired = now(house.chat().acquire(Key::from("k"), ask)).unwrap();
+    let Acquired::Granted(granted) = acquired else {
+        panic!("{acquired:?}");
     };
     let (chat, key) = (house.chat(), Key::from("k"));
     let more = chat.adjust(key, granted.id, &[("tpm", 40)], false).wait();
@@ -260,8 +260,8 @@ fn a_store_that_is_busy_lets_nothing_through() {
         house.busy.store(true, Ordering::SeqCst);
         let answer = house.chat().check("k", Request::named(CALL)).wait();
         assert_eq!(answer.unwrap_err().kind(), Kind::Unavailable, "{mode}");
-        let entry = now(house.chat().acquire(Key::from("k"), Request::default()));
-        assert_eq!(entry.unwrap_err().kind(), Kind::Unavailable, "{mode}");
+        let acquired = now(house.chat().acquire(Key::from("k"), Request::default()));
+        assert_eq!(acquired.unwrap_err().kind(), Kind::Unavailable, "{mode}");
     }
 }
 

@@ -130,10 +130,10 @@ impl Tidegate for App {
             .is_none_or(|wait| wait == 0)
             .then_some(place);
         let answer = self.call(&caller, parse::acquire(&request)?).await?;
-        let Answer::Acquired(active, entry, lease) = answer else {
+        let Answer::Acquired(active, acquired, lease) = answer else {
             return Err(other());
         };
-        let mut response = Response::new(render::acquired(&active, &entry));
+        let mut response = Response::new(render::acquired(&active, &acquired));
         if let Some(lease) = lease {
             response.extensions_mut().insert(lease);
         }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tidegate::{Limit, ListedKey, Metadata, Span, Unit, Verdict};
 use tidegate_service::{
-    ActivePolicy, Answer, Entry, Finished, GrantedLease, Level, MemberForecast, Placed,
+    Acquired, ActivePolicy, Answer, Finished, GrantedLease, Level, MemberForecast, Placed,
     PublicLease, Setting, Told, settings_of,
 };
 
@@ -39,12 +39,12 @@ pub fn many(answer: Answer) -> Option<Vec<proto::CheckResponse>> {
 }
 
 /// A lease, or why not.
-pub fn acquired(active: &ActivePolicy, entry: &Entry) -> proto::AcquireResponse {
+pub fn acquired(active: &ActivePolicy, acquired: &Acquired) -> proto::AcquireResponse {
     proto::AcquireResponse {
-        decision: Some(told(&Told::entered(active, entry))),
-        lease: match entry {
-            Entry::Granted(granted) => Some(lease(granted)),
-            Entry::Refused(_) | Entry::Degraded(_) => None,
+        decision: Some(told(&Told::acquired(active, acquired))),
+        lease: match acquired {
+            Acquired::Granted(granted) => Some(lease(granted)),
+            Acquired::Refused(_) | Acquired::Degraded(_) => None,
         },
     }
 }

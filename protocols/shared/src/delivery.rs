@@ -49,7 +49,7 @@ impl<B: Body + Unpin> Body for Delivery<B> {
 #[cfg(test)]
 mod tests {
     use tidegate::{Key, Request};
-    use tidegate_service::{ActivePolicy, Entry, Scope, Service};
+    use tidegate_service::{Acquired, ActivePolicy, Scope, Service};
 
     use super::*;
 
@@ -58,7 +58,8 @@ mod tests {
     /// A body that tells of the only lease there is.
     async fn body(active: &Arc<ActivePolicy>) -> Option<Delivery<String>> {
         let key = Key::from("k");
-        let Entry::Granted(granted) = active.acquire(key, Request::default()).await.unwrap() else {
+        let Acquired::Granted(granted) = active.acquire(key, Request::default()).await.unwrap()
+        else {
             return None;
         };
         let lease = Undelivered::new(active, key, &granted);

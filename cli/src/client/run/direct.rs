@@ -11,7 +11,7 @@ use rand::RngExt;
 use serde_json::json;
 use tidegate::internal::Pace;
 use tidegate::{Key, LeaseId, Request};
-use tidegate_service::{ActivePolicy, Entry, Kind, Scope, Service, ServiceError};
+use tidegate_service::{Acquired, ActivePolicy, Kind, Scope, Service, ServiceError};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::args::Run;
@@ -117,9 +117,9 @@ impl<'r> Direct<'r> {
     /// has ended meanwhile.
     async fn try_as(&self, attempt: &Attempt, longest: Duration) -> Outcome<Option<Held>> {
         let key = Key::from(&self.key);
-        let entry = self.active.acquire(key, self.ask(attempt, longest)).await;
-        let (held, repeated) = match entry.map_err(stop)? {
-            Entry::Granted(granted) => {
+        let acquired = self.active.acquire(key, self.ask(attempt, longest)).await;
+        let (held, repeated) = match acquired.map_err(stop)? {
+            Acquired::Granted(granted) => {
                 let held = Held {
                     id: granted.id.to_string(),
                     fence: granted.fence,
@@ -127,13 +127,13 @@ impl<'r> Direct<'r> {
                 };
                 (held, granted.repeated)
             }
-            Entry::Refused(decision) => {
+            Acquired::Refused(decision) => {
                 let by = decision.binding().unwrap_or("a limit");
                 let advice = self.run.advice();
                 let message = format!("refused by `{by}`; {advice}");
                 return Err(Stop::new(Exit::Refused, message));
             }
-            Entry::Degraded(error) => return Err(Stop::failed(error)),
+            Acquired::Degraded(error) => return Err(Stop::failed(error)),
         };
         if !repeated {
             return Ok(Some(held));

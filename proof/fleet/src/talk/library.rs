@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate::Select;
 use tidegate::{Decision, Key, LONGEST_PAGE, LeaseId, PageOf, Request};
 use tidegate_service::{
-    ActivePolicy, Caller, Charge as Told, Entry, Finish, Finished, Kind, Place, Placed, Rate,
+    Acquired, ActivePolicy, Caller, Charge as Told, Finish, Finished, Kind, Place, Placed, Rate,
     Report, Scope, Service, ServiceError, Setting, settings_of,
 };
 use tokio::runtime::{Builder, Runtime};
@@ -214,9 +214,9 @@ impl Library {
         if let Some(name) = &call.name {
             ask = ask.idempotency(name.as_bytes());
         }
-        let entry = self.runtime.block_on(active.acquire(key, ask))?;
-        Ok(match entry {
-            Entry::Granted(granted) => {
+        let acquired = self.runtime.block_on(active.acquire(key, ask))?;
+        Ok(match acquired {
+            Acquired::Granted(granted) => {
                 let mut answer = Answer::decided(true);
                 answer.lease = Some(granted.id.to_string());
                 answer.fact("repeated", granted.repeated);
@@ -226,8 +226,8 @@ impl Library {
                 }
                 answer
             }
-            Entry::Refused(refused) => decision(active, &refused),
-            Entry::Degraded(_) => Answer::decided(true),
+            Acquired::Refused(refused) => decision(active, &refused),
+            Acquired::Degraded(_) => Answer::decided(true),
         })
     }
 

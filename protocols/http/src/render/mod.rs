@@ -22,7 +22,7 @@ use axum::body::Body;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use tidegate_protocol::Delivery;
-use tidegate_service::{Answer, Entry, Told};
+use tidegate_service::{Acquired, Answer, Told};
 
 use crate::error::Problem;
 use answer::{Many, json};
@@ -48,11 +48,11 @@ pub(crate) fn render(answer: Answer, style: Style) -> Response {
         Answer::Forecast(active, forecasts, is_one) => {
             json(ok, &ForecastBody::of(active, forecasts, *is_one))
         }
-        Answer::Acquired(active, entry, lease) => {
-            let told = Told::entered(active, entry);
-            let response = match entry {
-                Entry::Granted(granted) => answer::granted(&told, granted, style),
-                Entry::Refused(_) | Entry::Degraded(_) => answer::decided(&told, style),
+        Answer::Acquired(active, acquired, lease) => {
+            let told = Told::acquired(active, acquired);
+            let response = match acquired {
+                Acquired::Granted(granted) => answer::granted(&told, granted, style),
+                Acquired::Refused(_) | Acquired::Degraded(_) => answer::decided(&told, style),
             };
             // A lease goes along until it is delivered.
             match lease.clone() {

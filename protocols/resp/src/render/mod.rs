@@ -14,7 +14,7 @@ pub(crate) mod reply;
 
 use tidegate::{ListedKey, Page, Timestamp};
 use tidegate_service::{
-    ActivePolicy, Answer, Entry, Finished, GrantedLease, MemberForecast, PublicLease, Told,
+    Acquired, ActivePolicy, Answer, Finished, GrantedLease, MemberForecast, PublicLease, Told,
 };
 
 use crate::error::Fault;
@@ -44,7 +44,7 @@ pub(crate) fn render(replies: &mut Replies, answer: &Answer) {
         Answer::Forecast(active, forecasts, is_one) => {
             forecast(replies, active, forecasts, *is_one)
         }
-        Answer::Acquired(active, entry, _) => acquired(replies, active, entry),
+        Answer::Acquired(active, acquired, _) => acquisition(replies, active, acquired),
         Answer::Finished(active, finished) => self::finished(replies, active, finished),
         Answer::Renewed(at) => {
             replies.map(1);
@@ -118,14 +118,14 @@ fn member_forecast(replies: &mut Replies, active: &ActivePolicy, foreseen: &Memb
     }
 }
 
-fn acquired(replies: &mut Replies, active: &ActivePolicy, entry: &Entry) {
+fn acquisition(replies: &mut Replies, active: &ActivePolicy, acquired: &Acquired) {
     replies.map(FACTS);
-    let granted = match entry {
-        Entry::Granted(granted) => Some(granted),
-        Entry::Refused(_) | Entry::Degraded(_) => None,
+    let granted = match acquired {
+        Acquired::Granted(granted) => Some(granted),
+        Acquired::Refused(_) | Acquired::Degraded(_) => None,
     };
     lease(replies, granted);
-    facts::told(replies, &Told::entered(active, entry));
+    facts::told(replies, &Told::acquired(active, acquired));
     replies.text("metadata");
     let words = granted.map(GrantedLease::metadata);
     replies.map(words.map_or(0, |words| words.len()));
