@@ -126,8 +126,8 @@ fn wait_for(mut done: impl FnMut() -> bool) {
 fn without_a_file_it_serves_an_example_over_every_listener() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path(), &[]);
-    let ask = "{\"policy\":\"example\",\"key\":\"alice\",\"cost\":1}";
-    let (status, body) = server.post("/v1/acquire", ask, None);
+    let request = "{\"policy\":\"example\",\"key\":\"alice\",\"cost\":1}";
+    let (status, body) = server.post("/v1/acquire", request, None);
     assert_eq!(status, 200, "{body}");
     let mut redis = TcpStream::connect(server.resp).unwrap();
     redis.write_all(b"PING\r\n").unwrap();
@@ -146,18 +146,18 @@ fn a_restart_keeps_budgets_and_leases() {
     for _ in 0..7 {
         assert_eq!(server.check("k").0, 200);
     }
-    let ask = "{\"policy\":\"chat\",\"key\":\"k\",\"amounts\":{\"rpm\":0,\"running\":2}}";
-    let (status, body) = server.post("/v1/acquire", ask, None);
+    let request = "{\"policy\":\"chat\",\"key\":\"k\",\"amounts\":{\"rpm\":0,\"running\":2}}";
+    let (status, body) = server.post("/v1/acquire", request, None);
     assert_eq!(status, 200);
     let lease: String = body.split("\"id\":\"").nth(1).unwrap()[..32].to_owned();
     assert_eq!(server.stop(), 0);
     let server = Server::start(folder.path(), &CONFIG);
     let admitted = (0..10).filter(|_| server.check("k").0 == 200).count();
     assert_eq!(admitted, 3);
-    assert_eq!(server.post("/v1/acquire", ask, None).0, 429);
+    assert_eq!(server.post("/v1/acquire", request, None).0, 429);
     let release = format!("{{\"policy\":\"chat\",\"key\":\"k\",\"lease\":\"{lease}\"}}");
     assert_eq!(server.post("/v1/release", &release, None).0, 200);
-    assert_eq!(server.post("/v1/acquire", ask, None).0, 200);
+    assert_eq!(server.post("/v1/acquire", request, None).0, 200);
 }
 
 #[test]
@@ -209,8 +209,8 @@ fn a_policy_that_is_gone_is_measured_to_hold_nothing() {
         folder.path(),
         &[&CONFIG[..], &["--store", "memory:"]].concat(),
     );
-    let ask = "{\"policy\":\"old\",\"key\":\"k\"}";
-    assert_eq!(server.post("/v1/acquire", ask, None).0, 200);
+    let request = "{\"policy\":\"old\",\"key\":\"k\"}";
+    assert_eq!(server.post("/v1/acquire", request, None).0, 200);
     let measured = |gauge: &str| {
         let metrics = get(server.http, "/metrics");
         let name = format!("tidegate_{gauge}{{policy=\"old\"}} ");
@@ -222,7 +222,7 @@ fn a_policy_that_is_gone_is_measured_to_hold_nothing() {
         ("1".into(), "1".into())
     );
     std::fs::write(folder.path().join("tidegate.toml"), POLICY).unwrap();
-    wait_for(|| server.post("/v1/acquire", ask, None).0 == 404);
+    wait_for(|| server.post("/v1/acquire", request, None).0 == 404);
     for gauge in ["waiting", "keys", "leases", "leases_remembered"] {
         assert_eq!(measured(gauge), "0", "{gauge}");
     }
@@ -241,9 +241,9 @@ fn with_a_token_in_the_file_nobody_else_is_let_in() {
     let folder = folder(&format!("{entry}\n{POLICY}"));
     let server = Server::start(folder.path(), &CONFIG);
     assert_eq!(server.check("k").0, 401);
-    let ask = "{\"policy\":\"chat\",\"key\":\"k\",\"amounts\":{\"running\":0}}";
-    assert_eq!(server.post("/v1/check", ask, Some(&token)).0, 200);
-    assert_eq!(server.post("/v1/check", ask, Some("tg_other")).0, 401);
+    let request = "{\"policy\":\"chat\",\"key\":\"k\",\"amounts\":{\"running\":0}}";
+    assert_eq!(server.post("/v1/check", request, Some(&token)).0, 200);
+    assert_eq!(server.post("/v1/check", request, Some("tg_other")).0, 401);
     let reset = "{\"policy\":\"chat\",\"key\":\"k\"}";
     assert_eq!(server.post("/v1/reset", reset, Some(&token)).0, 403);
 }

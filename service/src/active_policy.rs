@@ -46,7 +46,7 @@ pub struct ActivePolicy {
     longest_wait: Duration,
 }
 
-/// The answer to an ask without a lease.
+/// The answer to a request without a lease.
 #[derive(Clone, Debug)]
 pub enum Charge {
     /// What the limits say.
@@ -55,7 +55,7 @@ pub enum Charge {
     Degraded(StoreError),
 }
 
-/// The answer to an ask for a lease.
+/// The answer to a request for a lease.
 #[derive(Clone, Debug)]
 pub enum Acquired {
     /// Yes.
@@ -79,7 +79,7 @@ pub struct GrantedLease {
     pub granted_at: Timestamp,
     /// When it expires unless renewed.
     pub expires_at: Timestamp,
-    /// It was given before, to an ask with the same idempotency key.
+    /// It was given before, to a request with the same idempotency key.
     pub repeated: bool,
     /// A shadow limit would have refused it.
     pub shadowed: bool,
@@ -98,7 +98,7 @@ impl GrantedLease {
         self.member.as_ref().map(Member::name)
     }
 
-    /// Where the limits stood, if the ask [wanted to know](Request::standings).
+    /// Where the limits stood, if the request [wanted to know](Request::standings).
     #[must_use]
     pub fn decision(&self) -> Option<&Decision> {
         self.decision.as_deref()
@@ -235,7 +235,7 @@ impl ActivePolicy {
         })
     }
 
-    /// How many asks wait now.
+    /// How many requests wait now.
     #[must_use]
     pub fn waiting(&self) -> u64 {
         self.limiter.waiting()
@@ -260,19 +260,19 @@ impl ActivePolicy {
         &self.limiter
     }
 
-    /// Takes what `ask` says, if it fits, without a lease.
+    /// Takes what `request` says, if it fits, without a lease.
     ///
     /// # Errors
     /// As [`LimitSet::check`], but for what the failure mode answers.
     pub fn check<'k, 'a>(
         &self,
         key: impl Into<Key<'k>>,
-        ask: impl Into<Request<'a>>,
+        request: impl Into<Request<'a>>,
     ) -> Pending<impl Future<Output = Result<Charge, ServiceError>> + Send> {
-        let (key, ask) = (key.into(), ask.into());
+        let (key, request) = (key.into(), request.into());
         Pending::new(async move {
-            let decision = self.decide(self.limiter.check(key, ask)).await;
-            self.checked(key, ask, decision).await
+            let decision = self.decide(self.limiter.check(key, request)).await;
+            self.checked(key, request, decision).await
         })
     }
 
@@ -284,8 +284,8 @@ impl ActivePolicy {
     ) -> Vec<Result<Charge, ServiceError>> {
         let decisions = self.decide(self.limiter.check_each(items)).await;
         let mut answers = Vec::with_capacity(items.len());
-        for (&(key, ask), decision) in items.iter().zip(decisions) {
-            answers.push(self.checked(key, ask, decision).await);
+        for (&(key, request), decision) in items.iter().zip(decisions) {
+            answers.push(self.checked(key, request, decision).await);
         }
         answers
     }
@@ -294,11 +294,11 @@ impl ActivePolicy {
     async fn checked(
         &self,
         key: Key<'_>,
-        ask: Request<'_>,
+        request: Request<'_>,
         mut decision: Result<Decision, Error>,
     ) -> Result<Charge, ServiceError> {
         if let Some(share) = self.share_for_error(&decision)
-            && let Some(by_share) = share.check(key, ask).await
+            && let Some(by_share) = share.check(key, request).await
         {
             self.meters.degraded();
             decision = Ok(by_share);
@@ -315,13 +315,13 @@ impl ActivePolicy {
         &self,
         member: Option<&str>,
         key: impl Into<Key<'k>>,
-        ask: impl Into<Request<'a>>,
+        request: impl Into<Request<'a>>,
     ) -> Pending<impl Future<Output = Result<Charge, ServiceError>> + Send> {
-        let (key, ask) = (key.into(), ask.into());
+        let (key, request) = (key.into(), request.into());
         Pending::new(async move {
-            let mut decision = self.decide(self.limiter.debit(member, key, ask)).await;
+            let mut decision = self.decide(self.limiter.debit(member, key, request)).await;
             if let Some(share) = self.share_for_error(&decision)
-                && let Some(by_share) = share.debit(member, key, ask).await
+                && let Some(by_share) = share.debit(member, key, request).await
             {
                 self.meters.degraded();
                 decision = Ok(by_share);
@@ -344,9 +344,9 @@ impl ActivePolicy {
     pub fn debit<'k, 'a>(
         &self,
         key: impl Into<Key<'k>>,
-        ask: impl Into<Request<'a>>,
+        request: impl Into<Request<'a>>,
     ) -> Pending<impl Future<Output = Result<Charge, ServiceError>> + Send> {
-        self.debit_at(None, key, ask)
+        self.debit_at(None, key, request)
     }
 
     /// What [`check`](Self::check) would answer now.
@@ -356,9 +356,9 @@ impl ActivePolicy {
     pub fn peek<'k, 'a>(
         &self,
         key: impl Into<Key<'k>>,
-        ask: impl Into<Request<'a>>,
+        request: impl Into<Request<'a>>,
     ) -> Pending<impl Future<Output = Result<Decision, ServiceError>> + Send> {
-        self.peek_at(None, key, ask)
+        self.peek_at(None, key, request)
     }
 
     /// The same, of one member of a pool if it is named.
@@ -369,18 +369,18 @@ impl ActivePolicy {
         &self,
         member: Option<&str>,
         key: impl Into<Key<'k>>,
-        ask: impl Into<Request<'a>>,
+        request: impl Into<Request<'a>>,
     ) -> Pending<impl Future<Output = Result<Decision, ServiceError>> + Send> {
-        let (key, ask) = (key.into(), ask.into());
+        let (key, request) = (key.into(), request.into());
         Pending::new(async move {
-            let decision = self.limiter.peek(member, key, ask).await;
+            let decision = self.limiter.peek(member, key, request).await;
             let decision = decision.map_err(ServiceError::from);
             spans::done(key.bytes(), decision.and_then(or_never))
         })
     }
 
     /// As [`LimitSet::forecast`]; of a pool, for each member that could serve
-    /// the ask, or for the one that is named.
+    /// the request, or for the one that is named.
     ///
     /// # Errors
     /// As [`LimitSet::forecast`]; [`Error::UnknownMember`], [`Error::NoPool`].
@@ -388,11 +388,11 @@ impl ActivePolicy {
         &self,
         member: Option<&str>,
         key: impl Into<Key<'k>>,
-        ask: impl Into<Request<'a>>,
+        request: impl Into<Request<'a>>,
     ) -> Pending<impl Future<Output = Result<Vec<MemberForecast>, ServiceError>> + Send> {
-        let (key, ask) = (key.into(), ask.into());
+        let (key, request) = (key.into(), request.into());
         Pending::new(async move {
-            let forecasts = self.limiter.forecast(member, key, ask).await;
+            let forecasts = self.limiter.forecast(member, key, request).await;
             let forecasts = forecasts.map_err(ServiceError::from);
             let forecasts = forecasts.and_then(|forecasts| self.within_limits(forecasts));
             spans::done(key.bytes(), forecasts)
@@ -418,7 +418,7 @@ impl ActivePolicy {
         }
     }
 
-    /// Takes a lease, waiting no longer than the ask says (and not at all if
+    /// Takes a lease, waiting no longer than the request says (and not at all if
     /// it says nothing). Dropping the future gives back its place.
     ///
     /// # Errors
@@ -427,17 +427,17 @@ impl ActivePolicy {
     pub fn acquire(
         &self,
         key: Key<'_>,
-        mut ask: Request<'_>,
+        mut request: Request<'_>,
     ) -> Pending<impl Future<Output = Result<Acquired, ServiceError>> + Send> {
         Pending::new(async move {
-            self.check_wait(&ask)?;
+            self.check_wait(&request)?;
             let begun = self.now();
-            ask = ask.ttl_or(self.policy.ttl);
+            request = request.ttl_or(self.policy.ttl);
             // Who says nothing does not wait.
-            let ask = ask.within(ask.longest_wait().unwrap_or_default());
-            let admission = match ask.is_patient() {
-                true => self.limiter.acquire(key, ask).await,
-                false => self.decide(self.limiter.acquire(key, ask)).await,
+            let request = request.within(request.longest_wait().unwrap_or_default());
+            let admission = match request.is_patient() {
+                true => self.limiter.acquire(key, request).await,
+                false => self.decide(self.limiter.acquire(key, request)).await,
             };
             match admission {
                 Ok(Admission::Granted(lease)) => {
@@ -450,17 +450,20 @@ impl ActivePolicy {
                 }
                 Ok(Admission::Refused(decision)) => self.refusal(key, decision),
                 Err(error) => match self.share_for(&error) {
-                    Some(share) => self.acquire_by(share, key, ask, error).await,
+                    Some(share) => self.acquire_by(share, key, request, error).await,
                     None => self.by_failure_mode(key, error).map(Acquired::Degraded),
                 },
             }
         })
     }
 
-    fn check_wait(&self, ask: &Request<'_>) -> Result<(), ServiceError> {
+    fn check_wait(&self, request: &Request<'_>) -> Result<(), ServiceError> {
         let longest = self.longest_wait;
-        match ask.longest_wait().filter(|asked| *asked > longest) {
-            Some(asked) => Err(ServiceError::WaitTooLong { asked, longest }),
+        match request
+            .longest_wait()
+            .filter(|requested| *requested > longest)
+        {
+            Some(requested) => Err(ServiceError::WaitTooLong { requested, longest }),
             None => Ok(()),
         }
     }
@@ -471,10 +474,10 @@ impl ActivePolicy {
         &self,
         share: &Share,
         key: Key<'_>,
-        ask: Request<'_>,
+        request: Request<'_>,
         error: Error,
     ) -> Result<Acquired, ServiceError> {
-        let Some(admission) = share.acquire(key, ask).await else {
+        let Some(admission) = share.acquire(key, request).await else {
             return self.by_failure_mode(key, error).map(Acquired::Degraded);
         };
         self.meters.degraded();
@@ -622,16 +625,16 @@ impl ActivePolicy {
     /// are unknown to it): then the store is asked.
     async fn by_holder<'s, T, F: Future<Output = Result<T, Error>> + Send>(
         &'s self,
-        ask: impl Fn(&'s Limiter) -> F + Send,
+        request: impl Fn(&'s Limiter) -> F + Send,
     ) -> Result<T, Error> {
         let Some(share) = &self.share else {
-            return ask(&self.limiter).await;
+            return request(&self.limiter).await;
         };
-        let by_share = match ask(share.limiter()).await {
+        let by_share = match request(share.limiter()).await {
             Err(error) if !matches!(error, Error::Store(StoreError::LeaseEnded(_))) => error,
             ours => return ours,
         };
-        match ask(&self.limiter).await {
+        match request(&self.limiter).await {
             Err(Error::Store(StoreError::UnknownLease)) => Err(by_share),
             answer => answer,
         }

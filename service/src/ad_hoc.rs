@@ -59,7 +59,7 @@ type Sets = HashMap<Rate, Entry, foldhash::fast::RandomState>;
 struct Entry {
     active: Arc<ActivePolicy>,
     /// The token that asked for it first.
-    asked_by: Option<Arc<str>>,
+    requested_by: Option<Arc<str>>,
     /// How long after its latest use every key equals "never seen".
     refill: Span,
     /// Whether it was used since room was last looked for: a mark, so that no
@@ -100,7 +100,7 @@ impl AdHoc {
     #[cold]
     async fn make(
         &self,
-        asked_by: Option<&str>,
+        requested_by: Option<&str>,
         rate: Rate,
     ) -> Result<Arc<ActivePolicy>, ServiceError> {
         let bucket = rate.bucket()?;
@@ -110,19 +110,19 @@ impl AdHoc {
         };
         let Some(runtime) = runtime else {
             let make = || Ok(Arc::new(self.maker.serve(rate)?));
-            return self.add(asked_by, rate, &bucket, make);
+            return self.add(requested_by, rate, &bucket, make);
         };
-        self.has_room(&mut self.write(), asked_by)?;
+        self.has_room(&mut self.write(), requested_by)?;
         let maker = self.maker.clone();
         let make = move || Ok(Arc::new(maker.serve(rate)?));
         let active = self.making.make(&runtime, rate, make).await?;
-        self.add(asked_by, rate, &bucket, || Ok(active))
+        self.add(requested_by, rate, &bucket, || Ok(active))
     }
 
     /// The set for `rate` that is there, or is made now and added.
     fn add(
         &self,
-        asked_by: Option<&str>,
+        requested_by: Option<&str>,
         rate: Rate,
         bucket: &Bucket,
         make: impl FnOnce() -> Result<Arc<ActivePolicy>, Error>,
@@ -132,11 +132,11 @@ impl AdHoc {
             entry.touch();
             return Ok(Arc::clone(&entry.active));
         }
-        self.has_room(&mut sets, asked_by)?;
+        self.has_room(&mut sets, requested_by)?;
         let active = make()?;
         let entry = Entry {
             active: Arc::clone(&active),
-            asked_by: asked_by.map(Into::into),
+            requested_by: requested_by.map(Into::into),
             refill: bucket.refill(),
             // That is now: its caller is about to.
             used: AtomicBool::new(false),
@@ -147,15 +147,15 @@ impl AdHoc {
     }
 
     /// Makes room for another, where there is none.
-    fn has_room(&self, sets: &mut Sets, asked_by: Option<&str>) -> Result<(), ServiceError> {
+    fn has_room(&self, sets: &mut Sets, requested_by: Option<&str>) -> Result<(), ServiceError> {
         let now = self.maker.clock.now();
-        if is_full(sets, asked_by).is_some() {
+        if is_full(sets, requested_by).is_some() {
             self.make_room(sets, |entry| !entry.matters(now));
         }
-        if is_full(sets, asked_by).is_some() && self.may_look(now) {
+        if is_full(sets, requested_by).is_some() && self.may_look(now) {
             self.make_room(sets, |entry| entry.is_spent());
         }
-        match is_full(sets, asked_by) {
+        match is_full(sets, requested_by) {
             Some(most) => Err(ServiceError::TooManyRates(most)),
             None => Ok(()),
         }
@@ -220,11 +220,12 @@ impl Maker {
 }
 
 /// The bound that keeps this token from another rate, if one does.
-fn is_full(sets: &Sets, asked_by: Option<&str>) -> Option<usize> {
+fn is_full(sets: &Sets, requested_by: Option<&str>) -> Option<usize> {
     if sets.len() >= MOST {
         return Some(MOST);
     }
-    let theirs = |entry: &&Entry| asked_by.is_some() && entry.asked_by.as_deref() == asked_by;
+    let theirs =
+        |entry: &&Entry| requested_by.is_some() && entry.requested_by.as_deref() == requested_by;
     let is_full = sets.values().filter(theirs).count() >= MOST_PER_CALLER;
     is_full.then_some(MOST_PER_CALLER)
 }

@@ -179,11 +179,11 @@ impl Service {
     pub async fn call(&self, caller: &Caller, call: Call<'_>) -> Result<Answer, ServiceError> {
         match call {
             Call::Check(question) => {
-                let (active, question) = self.asked(caller, Scope::Decide, &question)?;
+                let (active, question) = self.resolved(caller, Scope::Decide, &question)?;
                 question.belongs_to_no_member()?;
                 let in_units = active.in_units(&question.amounts)?;
-                let ask = question.ask(&active, &in_units)?;
-                let charge = active.check(question.key, ask).await?;
+                let request = question.request(&active, &in_units)?;
+                let charge = active.check(question.key, request).await?;
                 Ok(Answer::Decided(Decided::charged(active, charge)))
             }
             Call::Throttle(key, rate, quantity) => {
@@ -200,27 +200,31 @@ impl Service {
             Call::Check(_) | Call::Throttle(..) => unreachable!("answered where it comes in"),
             Call::CheckMany(questions) => self.check_each(caller, questions).await,
             Call::Debit(question) => {
-                let (active, question) = self.asked(caller, Scope::Decide, &question)?;
+                let (active, question) = self.resolved(caller, Scope::Decide, &question)?;
                 let in_units = active.in_units(&question.amounts)?;
-                let ask = question.ask(&active, &in_units)?;
-                let charge = active.debit_at(question.member, question.key, ask).await?;
+                let request = question.request(&active, &in_units)?;
+                let charge = active
+                    .debit_at(question.member, question.key, request)
+                    .await?;
                 Ok(Answer::Charged(Decided::charged(active, charge)))
             }
             Call::Peek(question) => {
-                let (active, question) = self.asked(caller, Scope::Observe, &question)?;
+                let (active, question) = self.resolved(caller, Scope::Observe, &question)?;
                 let in_units = active.in_units(&question.amounts)?;
-                let ask = question.ask(&active, &in_units)?;
-                let decision = active.peek_at(question.member, question.key, ask).await?;
+                let request = question.request(&active, &in_units)?;
+                let decision = active
+                    .peek_at(question.member, question.key, request)
+                    .await?;
                 let member = question.member.or(decision.member());
                 let overridden = self.overridden(&active, member, question.key.into());
                 let decided = Decided::of(active, decision);
                 Ok(Answer::Foretold(decided, overridden))
             }
             Call::Forecast(question) => {
-                let (active, question) = self.asked(caller, Scope::Observe, &question)?;
+                let (active, question) = self.resolved(caller, Scope::Observe, &question)?;
                 let in_units = active.in_units(&question.amounts)?;
-                let ask = question.ask(&active, &in_units)?;
-                let forecast = active.forecast(question.member, question.key, ask);
+                let request = question.request(&active, &in_units)?;
+                let forecast = active.forecast(question.member, question.key, request);
                 let forecasts = forecast.await?;
                 // Of a pool as a whole, one may be all that could serve the request.
                 let is_one = question.member.is_some() || !active.policy().is_pool();
@@ -302,18 +306,18 @@ impl Service {
         questions: Vec<Result<Question<'_>, ServiceError>>,
     ) -> Result<Answer, ServiceError> {
         spans::entered(bounds::checks(questions.len()))?;
-        let asked = questions.iter().map(|question| {
+        let resolved = questions.iter().map(|question| {
             let question = question.as_ref().map_err(Clone::clone)?;
-            let (active, question) = self.asked(caller, Scope::Decide, question)?;
+            let (active, question) = self.resolved(caller, Scope::Decide, question)?;
             question.belongs_to_no_member()?;
             let in_units = active.in_units(&question.amounts)?;
             Ok((active, question, in_units))
         });
-        let asked: Vec<Result<_, ServiceError>> = asked.collect();
-        let checks = asked.iter().map(|asked| {
-            let (active, question, in_units) = asked.as_ref().map_err(Clone::clone)?;
-            let ask = question.ask(active, in_units)?;
-            Ok((Arc::clone(active), Key::from(question.key), ask))
+        let resolved: Vec<Result<_, ServiceError>> = resolved.collect();
+        let checks = resolved.iter().map(|resolved| {
+            let (active, question, in_units) = resolved.as_ref().map_err(Clone::clone)?;
+            let request = question.request(active, in_units)?;
+            Ok((Arc::clone(active), Key::from(question.key), request))
         });
         let answers = check_many::<ServiceError>(checks.collect()).await;
         let answers = answers.into_iter();
@@ -329,26 +333,26 @@ impl Service {
         terms: Terms<'_>,
     ) -> Result<Answer, ServiceError> {
         let priority = spans::entered(bounds::priority(terms.priority))?;
-        let (active, question) = self.asked(caller, Scope::Decide, question)?;
+        let (active, question) = self.resolved(caller, Scope::Decide, question)?;
         question.belongs_to_no_member()?;
         let in_units = active.in_units(&question.amounts)?;
-        let mut ask = question.ask(&active, &in_units)?;
-        ask = ask.priority(priority);
-        ask = ask.within(Duration::from_millis(terms.wait_ms));
+        let mut request = question.request(&active, &in_units)?;
+        request = request.priority(priority);
+        request = request.within(Duration::from_millis(terms.wait_ms));
         if terms.wait_for_refunds {
-            ask = ask.wait_for_refunds();
+            request = request.wait_for_refunds();
         }
         if terms.standings {
-            ask = ask.standings();
+            request = request.standings();
         }
         if let Some(ttl) = terms.ttl_ms {
-            ask = ask.ttl(Duration::from_millis(ttl));
+            request = request.ttl(Duration::from_millis(ttl));
         }
         if let Some(key) = terms.idempotency {
-            ask = ask.idempotency(key);
+            request = request.idempotency(key);
         }
         let key = Key::from(question.key);
-        let acquired = active.acquire(key, ask).await?;
+        let acquired = active.acquire(key, request).await?;
         let lease = Undelivered::of(&active, key, &acquired, terms.idempotency.is_some());
         Ok(Answer::Acquired(active, acquired, lease.map(Arc::new)))
     }
@@ -363,7 +367,7 @@ impl Service {
         Ok(Answer::Overrides(page))
     }
 
-    fn asked<'q, 'a>(
+    fn resolved<'q, 'a>(
         &self,
         caller: &Caller,
         scope: Scope,
@@ -441,7 +445,7 @@ impl Question<'_> {
 
     /// As the engine is asked.
     #[inline]
-    fn ask<'a>(
+    fn request<'a>(
         &self,
         active: &ActivePolicy,
         in_units: &'a [(&'a str, u64)],

@@ -36,11 +36,11 @@ pub enum ServiceError {
     Busy,
     /// A wait longer than anyone may wait here.
     #[error(
-        "a request may wait {longest:?} at most here, not {asked:?}; wait {longest:?} or less, or raise `longest_wait` in `[server]`"
+        "a request may wait {longest:?} at most here, not {requested:?}; wait {longest:?} or less, or raise `longest_wait` in `[server]`"
     )]
     WaitTooLong {
         /// How long it was to be.
-        asked: Duration,
+        requested: Duration,
         /// How long it may be.
         longest: Duration,
     },

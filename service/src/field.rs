@@ -20,7 +20,7 @@ pub enum Field {
     Ttl,
     /// How long to wait.
     Wait,
-    /// What makes a repeated ask the same one.
+    /// What makes a repeated request the same one.
     Idempotency,
     /// How long a pool's member is passed over.
     CoolDown,

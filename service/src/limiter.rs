@@ -17,10 +17,14 @@ pub(super) enum Limiter {
 }
 
 impl Limiter {
-    pub(super) async fn check(&self, key: Key<'_>, ask: Request<'_>) -> Result<Decision, Error> {
+    pub(super) async fn check(
+        &self,
+        key: Key<'_>,
+        request: Request<'_>,
+    ) -> Result<Decision, Error> {
         match self {
-            Self::Set(set) => set.check(key, ask).await,
-            Self::Pool(pooled) => pooled.pool().check(key, ask).await,
+            Self::Set(set) => set.check(key, request).await,
+            Self::Pool(pooled) => pooled.pool().check(key, request).await,
         }
     }
 
@@ -38,9 +42,9 @@ impl Limiter {
             Self::Pool(pooled) => {
                 let mut answers = Vec::with_capacity(items.len());
                 let mut away = None;
-                for &(key, ask) in items {
+                for &(key, request) in items {
                     let answer = match &away {
-                        None => pooled.pool().check(key, ask).await,
+                        None => pooled.pool().check(key, request).await,
                         Some(error) => Err(Error::clone(error)),
                     };
                     // It is waited for once, and not for each.
@@ -59,10 +63,10 @@ impl Limiter {
         &self,
         member: Option<&str>,
         key: Key<'_>,
-        ask: Request<'_>,
+        request: Request<'_>,
     ) -> Result<Decision, Error> {
         match self.one(member)? {
-            Some(set) => set.debit(key, ask).await,
+            Some(set) => set.debit(key, request).await,
             None => Err(self.unsaid()),
         }
     }
@@ -71,11 +75,11 @@ impl Limiter {
         &self,
         member: Option<&str>,
         key: Key<'_>,
-        ask: Request<'_>,
+        request: Request<'_>,
     ) -> Result<Decision, Error> {
         match (self.one(member)?, self) {
-            (Some(set), _) | (None, Self::Set(set)) => set.peek(key, ask).await,
-            (None, Self::Pool(pooled)) => pooled.pool().peek(key, ask).await,
+            (Some(set), _) | (None, Self::Set(set)) => set.peek(key, request).await,
+            (None, Self::Pool(pooled)) => pooled.pool().peek(key, request).await,
         }
     }
 
@@ -83,21 +87,25 @@ impl Limiter {
         &self,
         member: Option<&str>,
         key: Key<'_>,
-        ask: Request<'_>,
+        request: Request<'_>,
     ) -> Result<Vec<MemberForecast>, Error> {
         match (self.one(member)?, self) {
             (Some(set), _) | (None, Self::Set(set)) => Ok(vec![MemberForecast {
                 member: member.map(str::to_owned),
-                limits: set.forecast(key, ask).await?,
+                limits: set.forecast(key, request).await?,
             }]),
-            (None, Self::Pool(pooled)) => pooled.forecasts(key, ask).await,
+            (None, Self::Pool(pooled)) => pooled.forecasts(key, request).await,
         }
     }
 
-    pub(super) async fn acquire(&self, key: Key<'_>, ask: Request<'_>) -> Result<Admission, Error> {
+    pub(super) async fn acquire(
+        &self,
+        key: Key<'_>,
+        request: Request<'_>,
+    ) -> Result<Admission, Error> {
         match self {
-            Self::Set(set) => set.acquire(key, ask).await,
-            Self::Pool(pooled) => pooled.pool().acquire(key, ask).await,
+            Self::Set(set) => set.acquire(key, request).await,
+            Self::Pool(pooled) => pooled.pool().acquire(key, request).await,
         }
     }
 

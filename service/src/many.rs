@@ -37,10 +37,10 @@ pub fn check_many<E: From<ServiceError> + Send>(
                 Err(error) => Some(Err(error)),
             });
         }
-        let asked = batches
+        let checking = batches
             .iter()
             .map(|batch| batch.active.check_each(&batch.items));
-        for (batch, told) in batches.iter().zip(all(asked).await) {
+        for (batch, told) in batches.iter().zip(all(checking).await) {
             for (&at, answer) in batch.places.iter().zip(told) {
                 let checked = answer.map(|answer| (Arc::clone(&batch.active), answer));
                 answers[at] = Some(checked.map_err(E::from));
@@ -57,16 +57,16 @@ struct Batch<'a> {
     places: Vec<usize>,
 }
 
-fn add<'a>(batches: &mut Vec<Batch<'a>>, at: usize, (active, key, ask): Check<'a>) {
+fn add<'a>(batches: &mut Vec<Batch<'a>>, at: usize, (active, key, request): Check<'a>) {
     let same = |batch: &&mut Batch<'a>| Arc::ptr_eq(&batch.active, &active);
     match batches.iter_mut().find(same) {
         Some(batch) => {
-            batch.items.push((key, ask));
+            batch.items.push((key, request));
             batch.places.push(at);
         }
         None => batches.push(Batch {
             active,
-            items: vec![(key, ask)],
+            items: vec![(key, request)],
             places: vec![at],
         }),
     }

@@ -83,12 +83,12 @@ impl Pooled {
     pub(super) async fn forecasts(
         &self,
         key: Key<'_>,
-        ask: Request<'_>,
+        request: Request<'_>,
     ) -> Result<Vec<MemberForecast>, Error> {
         let mut forecasts = Vec::new();
         let mut failed = None;
         for member in self.pool.members() {
-            match member.set().forecast(key, ask).await {
+            match member.set().forecast(key, request).await {
                 Ok(limits) => forecasts.push(MemberForecast {
                     member: Some(member.name().to_owned()),
                     limits,
@@ -156,11 +156,11 @@ impl Pooled {
     async fn by_owner<T, F: Future<Output = Result<T, Error>> + Send>(
         &self,
         id: LeaseId,
-        ask: impl Fn(Member) -> F + Send,
+        request: impl Fn(Member) -> F + Send,
     ) -> Result<(Member, T), Error> {
         let mut failed = None;
         for member in self.owners(id) {
-            match ask(member.clone()).await {
+            match request(member.clone()).await {
                 Ok(answer) => return Ok((member, answer)),
                 Err(Error::Store(StoreError::UnknownLease)) => {}
                 Err(error) => failed = failed.or(Some(error)),

@@ -58,8 +58,8 @@ impl Share {
     }
 
     /// Nothing, where it cannot tell either: then the store's error stands.
-    pub(super) async fn check(&self, key: Key<'_>, ask: Request<'_>) -> Option<Decision> {
-        let decision = self.limiter.check(key, ask).await.ok()?;
+    pub(super) async fn check(&self, key: Key<'_>, request: Request<'_>) -> Option<Decision> {
+        let decision = self.limiter.check(key, request).await.ok()?;
         is_of_share(&decision).then(|| decision.mark_degraded())
     }
 
@@ -67,14 +67,14 @@ impl Share {
         &self,
         member: Option<&str>,
         key: Key<'_>,
-        ask: Request<'_>,
+        request: Request<'_>,
     ) -> Option<Decision> {
-        let decision = self.limiter.debit(member, key, ask).await.ok()?;
+        let decision = self.limiter.debit(member, key, request).await.ok()?;
         Some(decision.mark_degraded())
     }
 
-    pub(super) async fn acquire(&self, key: Key<'_>, ask: Request<'_>) -> Option<Admission> {
-        Some(match self.limiter.acquire(key, ask).await.ok()? {
+    pub(super) async fn acquire(&self, key: Key<'_>, request: Request<'_>) -> Option<Admission> {
+        Some(match self.limiter.acquire(key, request).await.ok()? {
             Admission::Refused(decision) if !is_of_share(&decision) => return None,
             Admission::Refused(decision) => Admission::Refused(decision.mark_degraded()),
             granted => granted,

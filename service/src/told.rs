@@ -12,7 +12,7 @@ use super::active_policy::{Acquired, ActivePolicy, Charge, GrantedLease};
 pub struct Told<'a> {
     active: &'a ActivePolicy,
     verdict: Verdict,
-    /// None of a grant whose ask did not want to know, nor where the store could not tell.
+    /// None of a grant whose request did not want to know, nor where the store could not tell.
     decision: Option<&'a Decision>,
     is_lease: bool,
     degraded: bool,
@@ -53,7 +53,7 @@ impl<'a> Told<'a> {
         }
     }
 
-    /// What was answered to an ask without a lease.
+    /// What was answered to a request without a lease.
     #[must_use]
     pub fn answered(active: &'a ActivePolicy, answer: &'a Charge) -> Self {
         match answer {
@@ -62,7 +62,7 @@ impl<'a> Told<'a> {
         }
     }
 
-    /// What was answered to an ask for a lease.
+    /// What was answered to a request for a lease.
     #[must_use]
     pub fn acquired(active: &'a ActivePolicy, acquired: &'a Acquired) -> Self {
         match acquired {

@@ -12,7 +12,7 @@ use tidegate::{Key, LeaseId};
 /// connection may be gone by then. What happens to the bytes once they are written,
 /// nobody can know: such a lease comes back at its expiry.
 ///
-/// Not for an ask with an idempotency key: whoever sends one means to ask again, and
+/// Not for a request with an idempotency key: whoever sends one means to ask again, and
 /// is to find the lease then, not the end of it.
 #[derive(Debug)]
 pub struct Undelivered {
@@ -34,7 +34,7 @@ impl Undelivered {
         }
     }
 
-    /// Watches over what `acquired` grants, if anything, to an ask that nobody will repeat: one
+    /// Watches over what `acquired` grants, if anything, to a request that nobody will repeat: one
     /// that `is_named` (has an idempotency key) is left for its retry.
     #[must_use]
     pub fn of(

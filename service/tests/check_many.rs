@@ -37,11 +37,11 @@ fn answers(service: &Service, asked: &[(&str, &str, u64)]) -> Vec<Result<Checked
     let caller = service.enter(None).unwrap();
     let checks = asked.iter().map(|&(policy, key, cost)| {
         let active = service.policy(&caller, Scope::Decide, policy)?;
-        let ask = match policy {
+        let request = match policy {
             "chat" => Request::named(&[("running", 0)]).cost(cost),
             _ => Request::from(cost),
         };
-        Ok::<Check<'_>, ServiceError>((active, Key::from(key), ask))
+        Ok::<Check<'_>, ServiceError>((active, Key::from(key), request))
     });
     check_many(checks.collect()).wait()
 }

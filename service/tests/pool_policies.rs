@@ -144,8 +144,8 @@ fn an_ask_whose_lease_was_released_may_go_to_any_member() {
 fn what_was_used_is_debited_at_a_member_that_is_named() {
     let (service, _) = service(CHAT);
     let chat = chat(&service);
-    let ask = || Request::named(&[("rpm", 2)]);
-    let unsaid = chat.debit("k", ask()).wait().unwrap_err();
+    let request = || Request::named(&[("rpm", 2)]);
+    let unsaid = chat.debit("k", request()).wait().unwrap_err();
     assert_eq!(
         (unsaid.kind(), unsaid.to_string().as_str()),
         (
@@ -153,10 +153,13 @@ fn what_was_used_is_debited_at_a_member_that_is_named() {
             "say which member is meant: there is `eu`, `us`"
         )
     );
-    let unknown = chat.debit_at(Some("asia"), "k", ask()).wait().unwrap_err();
+    let unknown = chat
+        .debit_at(Some("asia"), "k", request())
+        .wait()
+        .unwrap_err();
     assert!(unknown.to_string().contains("there is `eu`, `us`"));
     assert!(matches!(
-        chat.debit_at(Some("eu"), "k", ask()).wait(),
+        chat.debit_at(Some("eu"), "k", request()).wait(),
         Ok(Charge::Decided(_))
     ));
     assert_eq!(granted(&chat, "k").member(), Some("us"));
@@ -306,8 +309,8 @@ fn who_waits_for_a_pool_is_served_by_whichever_member_is_free_first() {
     );
     let chat = chat(&service);
     let (first, second) = (granted(&chat, "k"), granted(&chat, "k"));
-    let ask = Request::default().within(Duration::from_secs(60));
-    let mut waiting = std::pin::pin!(chat.acquire(Key::from("k"), ask));
+    let request = Request::default().within(Duration::from_secs(60));
+    let mut waiting = std::pin::pin!(chat.acquire(Key::from("k"), request));
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     assert!(waiting.as_mut().poll(&mut context).is_pending());
     assert_eq!(chat.waiting(), 1);
@@ -343,8 +346,8 @@ fn a_policys_ttl_is_that_of_leases_that_do_not_say() {
     let chat = chat(&service);
     let lasts = |granted: &GrantedLease| granted.expires_at.since(chat.now()).as_duration();
     assert_eq!(lasts(&granted(&chat, "k")), Duration::from_secs(7));
-    let ask = Request::default().ttl(Duration::from_secs(2));
-    match now(chat.acquire(Key::from("k"), ask)).unwrap() {
+    let request = Request::default().ttl(Duration::from_secs(2));
+    match now(chat.acquire(Key::from("k"), request)).unwrap() {
         Acquired::Granted(granted) => assert_eq!(lasts(&granted), Duration::from_secs(2)),
         other => panic!("{other:?}"),
     }
@@ -449,14 +452,14 @@ fn a_cost_is_in_the_unit_of_the_member_that_is_named() {
          [policy.p.member.us]\nlimits.tpm = { rate = 1000, per = '1h' }\n",
     );
     let caller = service.enter(None).unwrap();
-    let ask = |member, cost| Question {
+    let request = |member, cost| Question {
         policy: "p",
         key: b"k",
         member,
         cost: Some(Number::Decimal(cost)),
         ..Question::default()
     };
-    let debit = |member, cost| now(service.call(&caller, Call::Debit(ask(member, cost))));
+    let debit = |member, cost| now(service.call(&caller, Call::Debit(request(member, cost))));
     let Ok(Answer::Charged(decided)) = debit(Some("eu"), "0.75") else {
         panic!("it is charged");
     };
@@ -472,7 +475,7 @@ fn a_cost_is_in_the_unit_of_the_member_that_is_named() {
         fraction.to_string().starts_with("limit `tpm`: "),
         "{fraction}"
     );
-    let any = now(service.call(&caller, Call::Check(ask(None, "1")))).unwrap_err();
+    let any = now(service.call(&caller, Call::Check(request(None, "1")))).unwrap_err();
     assert_eq!(
         any.to_string(),
         "limits `usd` and `tpm` have different units, so that one cost cannot be of both; \

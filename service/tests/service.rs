@@ -175,14 +175,14 @@ fn a_full_table_is_an_answer_of_its_own_whatever_the_failure_mode() {
         let (service, _) = service(&text);
         let caller = service.enter(None).unwrap();
         let chat = service.policy(&caller, Scope::Decide, "chat").unwrap();
-        let ask = Request::named(&[("running", 0)]);
+        let request = Request::named(&[("running", 0)]);
         assert!(matches!(
-            chat.check("a", ask).wait(),
+            chat.check("a", request).wait(),
             Ok(Charge::Decided(_))
         ));
-        let full = chat.check("b", ask).wait().unwrap_err();
+        let full = chat.check("b", request).wait().unwrap_err();
         assert_eq!((full.kind(), full.kind().code()), (Kind::Full, "full"));
-        let acquire = || now(chat.acquire(Key::from("a"), ask));
+        let acquire = || now(chat.acquire(Key::from("a"), request));
         assert!(matches!(acquire(), Ok(Acquired::Granted(_))));
         assert_eq!(acquire().unwrap_err().kind(), Kind::Full);
     }
@@ -194,10 +194,10 @@ fn a_store_that_is_away_is_answered_as_the_failure_mode_says() {
     let service = Service::builder().store(Arc::new(Away));
     let service = service.build(&file(&open)).unwrap();
     let caller = service.enter(None).unwrap();
-    let ask = Request::named(&[("running", 0)]);
+    let request = Request::named(&[("running", 0)]);
     let check = || {
         let chat = service.policy(&caller, Scope::Decide, "chat").unwrap();
-        chat.check("b", ask).wait()
+        chat.check("b", request).wait()
     };
     assert!(matches!(check(), Ok(Charge::Degraded(_))));
     let closed = open.replace("'admit'", "'deny'");
@@ -211,8 +211,8 @@ fn a_service_that_closes_answers_everyone_who_waits() {
     let caller = service.enter(None).unwrap();
     let chat = service.policy(&caller, Scope::Decide, "chat").unwrap();
     let _held = now(chat.acquire(Key::from("k"), Request::default())).unwrap();
-    let ask = Request::default().within(Duration::from_secs(10));
-    let mut waiting = Box::pin(chat.acquire(Key::from("k"), ask));
+    let request = Request::default().within(Duration::from_secs(10));
+    let mut waiting = Box::pin(chat.acquire(Key::from("k"), request));
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     assert!(waiting.as_mut().poll(&mut context).is_pending());
     service.close();
@@ -318,21 +318,21 @@ fn one_token_cannot_take_all_rates_that_come_with_the_call() {
         policies: vec!["throttle".into()],
     };
     service.replace_credentials([token("hostile"), token("victim")]);
-    let ask = |name: &str, count| {
+    let request = |name: &str, count| {
         let caller = service.enter(Some(name)).unwrap();
         let active = service.ad_hoc(&caller, rate(count)).wait()?;
         active.check("k", 1).wait().map(drop)
     };
     let most = MOST_RATES as u64 / 4;
     for count in 1..=most {
-        ask("hostile", count).unwrap();
+        request("hostile", count).unwrap();
     }
-    let full = ask("hostile", most + 1).unwrap_err();
+    let full = request("hostile", most + 1).unwrap_err();
     assert_eq!(full, ServiceError::TooManyRates(MOST_RATES / 4));
     assert_eq!(full.kind(), Kind::Busy);
-    ask("hostile", 1).expect("it is there already");
-    ask("victim", most + 1).expect("there is room for others");
-    ask("hostile", most + 1).expect("somebody else asked for it first");
+    request("hostile", 1).expect("it is there already");
+    request("victim", most + 1).expect("there is room for others");
+    request("hostile", most + 1).expect("somebody else asked for it first");
 }
 
 /// With a store, which a server always has, it was not looked at.

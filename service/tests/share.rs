@@ -231,8 +231,8 @@ fn a_lease_of_a_pool_is_settled_and_adjusted_by_limits_that_one_member_has() {
         tpm = { rate = 100, per = '1h' }\n\
         [policy.chat.member.us.limits]\nrpm = { calls = 6, per = '1h' }\n";
     let house = house(text);
-    let ask = Request::default().cost(10);
-    let acquired = now(house.chat().acquire(Key::from("k"), ask)).unwrap();
+    let request = Request::default().cost(10);
+    let acquired = now(house.chat().acquire(Key::from("k"), request)).unwrap();
     let Acquired::Granted(granted) = acquired else {
         panic!("{acquired:?}");
     };

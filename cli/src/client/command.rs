@@ -1,4 +1,4 @@
-//! The words of the command line that ask a server.
+//! The words of the command line that request a server.
 
 use std::process::ExitCode;
 
@@ -56,7 +56,7 @@ pub enum Command {
 /// Performs it, and says how it ended; `whole` is the command line that it is of.
 pub fn perform(command: Command, whole: clap::Command) -> ExitCode {
     let done = match command {
-        Command::Check(ask) => ask.perform(Verb::Check),
+        Command::Check(request) => request.perform(Verb::Check),
         Command::Debit(debit) => debit.perform(),
         Command::Peek(lookup) => lookup.perform(Verb::Peek),
         Command::Forecast(lookup) => lookup.perform(Verb::Forecast),

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use serde_json::{Map, Value};
 use toml::de::{DeTable, DeValue};
 
-use super::ask::{Quantity, whole};
+use super::arguments::{Quantity, whole};
 use super::exit::{Outcome, Stop};
 
 /// The words that a limit can begin with.

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use super::ask::Members;
+use super::arguments::Members;
 use super::exit::{Exit, Outcome, Stop, TABLE};
 use super::options::Options;
 use super::print::{print, print_line};
@@ -119,8 +119,8 @@ impl What {
         request.insert("handle".to_owned(), json!(handle));
         let request = Value::Object(request);
         let client = self.options.connect()?;
-        let asked = client.post_within("/v1/leases/revoke", &request, PATIENCE);
-        let reply = runtime()?.block_on(asked)?;
+        let posted = client.post_within("/v1/leases/revoke", &request, PATIENCE);
+        let reply = runtime()?.block_on(posted)?;
         if !reply.is_success() {
             return Err(reply.stop());
         }

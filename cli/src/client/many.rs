@@ -54,13 +54,13 @@ impl CheckMany {
                 continue;
             }
             if !batch.has_room(line.len()) {
-                worst = worse(worst, runtime.block_on(batch.ask(&client))?);
+                worst = worse(worst, runtime.block_on(batch.send(&client))?);
             }
             let check = self.check(&line);
             batch.add(check.map_err(|why| bad_line(number + 1, &why)), line.len());
         }
         if !batch.lines.is_empty() {
-            worst = worse(worst, runtime.block_on(batch.ask(&client))?);
+            worst = worse(worst, runtime.block_on(batch.send(&client))?);
         }
         Ok(worst)
     }
@@ -98,7 +98,7 @@ impl Batch {
     }
 
     /// Asks, prints, and begins anew.
-    async fn ask(&mut self, client: &Client) -> Outcome<Exit> {
+    async fn send(&mut self, client: &Client) -> Outcome<Exit> {
         let lines = std::mem::take(&mut self.lines);
         self.bytes = 0;
         let checks: Vec<&Value> = lines.iter().flatten().collect();

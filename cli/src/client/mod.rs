@@ -6,7 +6,7 @@
 //! | [`tls`] | how a server is believed, and how it is to believe us |
 //! | [`exit`] | how every one of these commands ends |
 //! | [`command`] | their words |
-//! | [`ask`], [`verbs`], [`words`] | check, acquire and the others: asked and told |
+//! | [`arguments`], [`verbs`], [`words`] | check, acquire and the others: asked and told |
 //! | [`many`] | checks by the thousand, a line each |
 //! | [`listing`] | keys and leases |
 //! | [`overrides`], [`limits`] | overrides, and how their limits are typed |
@@ -16,7 +16,7 @@
 //!
 //! Deliberately absent: deciding (the server's), gRPC and RESP.
 
-mod ask;
+mod arguments;
 mod command;
 mod exit;
 mod limits;

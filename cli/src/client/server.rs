@@ -13,7 +13,7 @@ use super::tls::ClientTls;
 
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(5);
-/// How long an answer may take, beyond what the ask itself may wait.
+/// How long an answer may take, beyond what the request itself may wait.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A server.

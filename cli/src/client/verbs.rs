@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{ArgGroup, Args};
 use serde_json::Value;
 
-use super::ask::{Amount, Amounts, Members, Quantity, Subject, duration, millis, named};
+use super::arguments::{Amount, Amounts, Members, Quantity, Subject, duration, millis, named};
 use super::exit::{Exit, Outcome, TABLE};
 use super::options::Options;
 use super::print::print;
@@ -45,7 +45,7 @@ pub struct Request {
 #[command(after_help = TABLE)]
 pub struct Lookup {
     #[command(flatten)]
-    ask: Request,
+    request: Request,
 
     /// Of a pool: this member alone; default: all of them
     #[arg(long, value_name = "NAME", help_heading = None::<&str>)]
@@ -60,7 +60,7 @@ pub struct Lookup {
 )]
 pub struct Debit {
     #[command(flatten)]
-    ask: Request,
+    request: Request,
 
     /// Of a pool: the member where it was used; a pool needs it
     #[arg(long, value_name = "NAME", help_heading = None::<&str>)]
@@ -264,21 +264,21 @@ impl Request {
         if let Some(member) = member {
             request.insert("member".to_owned(), member.into());
         }
-        ask(&self.options, &self.telling, verb, request, PATIENCE)
+        send(&self.options, &self.telling, verb, request, PATIENCE)
     }
 }
 
 impl Lookup {
     /// Asks, and tells the answer.
     pub fn perform(&self, verb: Verb) -> Outcome<Exit> {
-        self.ask.perform_at(verb, self.member.as_deref())
+        self.request.perform_at(verb, self.member.as_deref())
     }
 }
 
 impl Debit {
     /// Asks, and tells the answer.
     pub fn perform(&self) -> Outcome<Exit> {
-        self.ask.perform_at(Verb::Debit, self.member.as_deref())
+        self.request.perform_at(Verb::Debit, self.member.as_deref())
     }
 }
 
@@ -305,7 +305,7 @@ impl Acquire {
             put("idempotency_key", key.as_str().into());
         }
         let longest = wait.saturating_add(PATIENCE);
-        ask(
+        send(
             &self.options,
             &self.telling,
             Verb::Acquire,
@@ -334,7 +334,7 @@ impl Settle {
         if !self.used.is_empty() {
             request.insert("used".to_owned(), named(&self.used)?);
         }
-        ask(
+        send(
             &self.options,
             &self.telling,
             Verb::Settle,
@@ -349,7 +349,7 @@ impl End {
     pub fn perform(&self, verb: Verb) -> Outcome<Exit> {
         let mut request = self.which.request()?;
         self.work.put(&mut request);
-        ask(&self.options, &self.telling, verb, request, PATIENCE)
+        send(&self.options, &self.telling, verb, request, PATIENCE)
     }
 }
 
@@ -358,7 +358,7 @@ impl Renew {
     pub fn perform(&self) -> Outcome<Exit> {
         let mut request = self.which.request()?;
         request.insert("ttl_ms".to_owned(), millis(self.ttl).into());
-        ask(&self.options, &self.telling, Verb::Renew, request, PATIENCE)
+        send(&self.options, &self.telling, Verb::Renew, request, PATIENCE)
     }
 }
 
@@ -376,7 +376,7 @@ impl Adjust {
             request.insert("overdraw".to_owned(), true.into());
         }
         let (options, telling) = (&self.options, &self.telling);
-        ask(options, telling, Verb::Adjust, request, PATIENCE)
+        send(options, telling, Verb::Adjust, request, PATIENCE)
     }
 }
 
@@ -384,11 +384,11 @@ impl Reset {
     /// Asks, and tells the answer.
     pub fn perform(&self) -> Outcome<Exit> {
         let request = self.subject.request()?;
-        ask(&self.options, &self.telling, Verb::Reset, request, PATIENCE)
+        send(&self.options, &self.telling, Verb::Reset, request, PATIENCE)
     }
 }
 
-fn ask(
+fn send(
     options: &Options,
     telling: &Telling,
     verb: Verb,
@@ -397,8 +397,8 @@ fn ask(
 ) -> Outcome<Exit> {
     let client = options.connect()?;
     let body = Value::Object(request);
-    let asked = client.post_within(verb.path(), &body, longest);
-    let reply = runtime()?.block_on(asked)?;
+    let posted = client.post_within(verb.path(), &body, longest);
+    let reply = runtime()?.block_on(posted)?;
     tell(verb, &reply, telling)
 }
 

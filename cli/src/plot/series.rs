@@ -123,7 +123,7 @@ impl Panel {
 
 fn sentence(run: &Run, summary: &Summary) -> String {
     let Summary {
-        asked,
+        requests,
         admitted,
         waited,
         refused,
@@ -138,9 +138,9 @@ fn sentence(run: &Run, summary: &Summary) -> String {
             length(summary.wait_p99_us)
         ),
     };
-    let (asked, admitted, refused) = (Grouped(asked), Grouped(admitted), Grouped(refused));
+    let (requests, admitted, refused) = (Grouped(requests), Grouped(admitted), Grouped(refused));
     let time = length(run.trace.length());
-    format!("{asked} requests in {time}: {admitted} admitted at once, {waits}{refused} refused")
+    format!("{requests} requests in {time}: {admitted} admitted at once, {waits}{refused} refused")
 }
 
 fn start(run: &Run) -> String {
@@ -166,7 +166,7 @@ fn outcomes(run: &Run, window: &Window) -> [Vec<u32>; 3] {
 fn panel(run: &Run, at: usize, window: &Window) -> Panel {
     let limit = &run.limits[at];
     let scope = busiest(run, at);
-    let (asked, taken) = amounts(run, at, &scope);
+    let (requests, taken) = amounts(run, at, &scope);
     let view = View::of(limit, window);
     let series = |taken: &[Taken]| view.series(taken, limit, run, window);
     let whose = if run.trace.keys.len() == 1 {
@@ -178,7 +178,7 @@ fn panel(run: &Run, at: usize, window: &Window) -> Panel {
         name: limit.name.clone(),
         subtitle: limit.describe(run.unit()) + &whose,
         axis: view.axis(limit, run.unit()),
-        demand: series(&asked),
+        demand: series(&requests),
         admitted: series(&taken),
         limit: limit.amount as f64,
         limit_label: label(limit),
@@ -211,7 +211,7 @@ fn busiest(run: &Run, at: usize) -> String {
 
 /// What a scope asked for, and what it was given.
 fn amounts(run: &Run, at: usize, scope: &str) -> (Vec<Taken>, Vec<Taken>) {
-    let (mut asked, mut taken) = (Vec::new(), Vec::new());
+    let (mut requests, mut taken) = (Vec::new(), Vec::new());
     for (request, decision) in run.pairs() {
         if run.limits[at].scope(&run.trace.keys[request.key as usize]) != scope {
             continue;
@@ -220,7 +220,7 @@ fn amounts(run: &Run, at: usize, scope: &str) -> (Vec<Taken>, Vec<Taken>) {
         let to = request
             .arrived
             .saturating_add(run.charges.service_us(request));
-        asked.push(Taken {
+        requests.push(Taken {
             from: request.arrived,
             to,
             first: used,
@@ -235,7 +235,7 @@ fn amounts(run: &Run, at: usize, scope: &str) -> (Vec<Taken>, Vec<Taken>) {
             });
         }
     }
-    (asked, taken)
+    (requests, taken)
 }
 
 fn stopped(run: &Run, at: usize, scope: &str, window: &Window) -> Vec<u32> {

@@ -252,8 +252,8 @@ impl<'a> World<'a> {
             .collect();
         Box::pin(async move {
             let named: Vec<(&str, u64)> = named.iter().map(|(name, n)| (&**name, *n)).collect();
-            let ask = Request::named(&named).within(Duration::MAX);
-            set.acquire(key.as_str(), ask).await
+            let request = Request::named(&named).within(Duration::MAX);
+            set.acquire(key.as_str(), request).await
         })
     }
 

@@ -18,7 +18,7 @@ pub fn as_json(titles: &Titles, run: &Run, summary: &Summary) -> String {
         "start": start(run),
         "length_us": run.trace.length(),
         "keys": run.trace.keys.len(),
-        "requests": summary.asked,
+        "requests": summary.requests,
         "admitted": summary.admitted,
         "waited": summary.waited,
         "refused": summary.refused,

@@ -6,7 +6,7 @@ use crate::replay::{Outcome, Run};
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// How many requests there were.
-    pub asked: u64,
+    pub requests: u64,
     /// How many started when they arrived.
     pub admitted: u64,
     /// How many started later.
@@ -39,9 +39,9 @@ impl Summary {
         let mut waits = Vec::new();
         for (request, decision) in run.pairs() {
             summary.count(decision.outcome, decision.binding);
-            for (limit, (asked, used)) in summary.amounts.iter_mut().enumerate() {
+            for (limit, (requests, used)) in summary.amounts.iter_mut().enumerate() {
                 let amount = run.charges.used(limit, request);
-                *asked += amount;
+                *requests += amount;
                 *used += if decision.ran.is_some() { amount } else { 0 };
             }
             if let (Outcome::Waited, Some((started, _))) = (decision.outcome, decision.ran) {
@@ -53,7 +53,7 @@ impl Summary {
     }
 
     fn count(&mut self, outcome: Outcome, binding: Option<usize>) {
-        self.asked += 1;
+        self.requests += 1;
         let (all, by) = match outcome {
             Outcome::Admitted => (&mut self.admitted, None),
             Outcome::Waited => (&mut self.waited, Some(&mut self.delayed_by)),

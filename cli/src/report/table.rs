@@ -41,7 +41,7 @@ pub fn write_table(
 
 fn outcomes(run: &Run, summary: &Summary) -> String {
     let mut rows = vec![
-        ("requests".to_owned(), summary.asked, String::new()),
+        ("requests".to_owned(), summary.requests, String::new()),
         (
             "admitted at once".to_owned(),
             summary.admitted,
@@ -77,7 +77,7 @@ fn outcomes(run: &Run, summary: &Summary) -> String {
 }
 
 fn share(count: u64, summary: &Summary) -> String {
-    format!("{:>7}", percent(count, summary.asked))
+    format!("{:>7}", percent(count, summary.requests))
 }
 
 fn waits(summary: &Summary) -> String {

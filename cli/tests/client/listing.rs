@@ -20,25 +20,25 @@ fn keys_are_listed_with_what_is_left() {
     for n in 0..30 {
         let key = format!("team/{n}");
         server
-            .ask(&["check", "-p", "chat", "-k", &key, "-q", "tpm=100"])
+            .request(&["check", "-p", "chat", "-k", &key, "-q", "tpm=100"])
             .ends(0);
     }
     let one = server
-        .ask(&["keys", "-p", "chat", "--key", "team/7"])
+        .request(&["keys", "-p", "chat", "--key", "team/7"])
         .ends(0);
     assert_eq!(one.out, "team/7  rpm 2/3  tpm 900/1000\n");
     let all = server
-        .ask(&["keys", "-p", "chat", "--json", "--most", "0"])
+        .request(&["keys", "-p", "chat", "--json", "--most", "0"])
         .ends(0);
     assert_eq!(lines(&all).len(), 30);
     let some = server
-        .ask(&["keys", "-p", "chat", "--prefix", "team/1", "--most", "4"])
+        .request(&["keys", "-p", "chat", "--prefix", "team/1", "--most", "4"])
         .ends(0);
     assert_eq!(some.out.lines().count(), 4);
     assert!(some.error.contains("there are more"), "{some:?}");
     assert!(
         server
-            .ask(&["keys", "-p", "none"])
+            .request(&["keys", "-p", "none"])
             .ends(6)
             .error
             .contains("no policy `none`")
@@ -50,10 +50,10 @@ fn a_lease_is_listed_by_a_handle_and_ended_by_it() {
     let server = Server::start(POLICY);
     let job = |verb: &'static str| [verb, "-p", "jobs", "-k", "nightly"];
     let id = server
-        .ask(&[&job("acquire")[..], &["-q"]].concat())
+        .request(&[&job("acquire")[..], &["-q"]].concat())
         .ends(0)
         .out;
-    let listed = server.ask(&["leases", "-p", "jobs", "--json"]).ends(0);
+    let listed = server.request(&["leases", "-p", "jobs", "--json"]).ends(0);
     let lease = &lines(&listed)[0];
     let handle = lease["handle"].as_str().unwrap();
     let since = lease["granted_at"].as_str().unwrap();
@@ -63,20 +63,27 @@ fn a_lease_is_listed_by_a_handle_and_ended_by_it() {
         (&"nightly".into(), &1.into())
     );
     assert!(!listed.out.contains(&id.trim()[..8]));
-    let shown = server.ask(&["leases", "-p", "jobs"]).ends(0).out;
+    let shown = server.request(&["leases", "-p", "jobs"]).ends(0).out;
     assert!(
         shown.starts_with(&format!("{handle}  nightly  since {since} until 2")),
         "{shown}"
     );
-    let revoke = |handle: &str| server.ask(&[&job("leases")[..], &["--revoke", handle]].concat());
+    let revoke =
+        |handle: &str| server.request(&[&job("leases")[..], &["--revoke", handle]].concat());
     revoke("0123456789abcdef").ends(6);
     revoke(handle).ends(0);
-    assert_eq!(server.ask(&["leases", "-p", "jobs"]).ends(0).out, "");
+    assert_eq!(server.request(&["leases", "-p", "jobs"]).ends(0).out, "");
     let renew = [&job("renew")[..], &["-l", id.trim(), "--ttl", "5s"]].concat();
-    assert!(server.ask(&renew).ends(6).error.contains("acquire again"));
     assert!(
         server
-            .ask(&["leases", "-p", "jobs", "--revoke", handle])
+            .request(&renew)
+            .ends(6)
+            .error
+            .contains("acquire again")
+    );
+    assert!(
+        server
+            .request(&["leases", "-p", "jobs", "--revoke", handle])
             .ends(2)
             .error
             .contains("--key")
@@ -86,7 +93,7 @@ fn a_lease_is_listed_by_a_handle_and_ended_by_it() {
 #[test]
 fn many_checks_are_answered_a_line_each_in_order() {
     let server = Server::start(POLICY);
-    let ask = |text: &str| {
+    let request = |text: &str| {
         let mut asked = server.command(&["check-many", "--policy", "chat"]);
         let asked = asked
             .stdin(Stdio::piped())
@@ -104,9 +111,9 @@ fn many_checks_are_answered_a_line_each_in_order() {
     let many: String = (0..250)
         .map(|n| format!("{{\"key\":\"k{}\",\"cost\":1}}\n", n % 125))
         .collect();
-    let said = ask(&many).ends(0);
+    let said = request(&many).ends(0);
     assert_eq!(lines(&said).len(), 250);
-    let refused = ask("{\"key\":\"k1\",\"cost\":1}\n\n{\"key\":\"k1\",\"cost\":1}\n").ends(1);
+    let refused = request("{\"key\":\"k1\",\"cost\":1}\n\n{\"key\":\"k1\",\"cost\":1}\n").ends(1);
     let admitted: Vec<_> = lines(&refused)
         .iter()
         .map(|l| l["admitted"].clone())
@@ -114,12 +121,12 @@ fn many_checks_are_answered_a_line_each_in_order() {
     assert_eq!(admitted, [true, false]);
     let other = "{\"key\":\"k1\",\"cost\":1}\n{\"key\":\"k\",\"policy\":\"none\"}\n";
     assert_eq!(
-        lines(&ask(other).ends(6))[1]["problem"]["code"],
+        lines(&request(other).ends(6))[1]["problem"]["code"],
         "not_found"
     );
     // A bad line is answered in its place, and keeps no other from being asked.
     let faulty = "{\"key\":\"k2\",\"cost\":1}\n\n{\"key\n[]\n{\"key\":\"k3\",\"cost\":1}\n";
-    let faulty = lines(&ask(faulty).ends(2));
+    let faulty = lines(&request(faulty).ends(2));
     let told = |at: usize| faulty[at]["problem"]["detail"].clone();
     assert_eq!(faulty[0]["admitted"], true);
     assert_eq!(told(1), "line 3: not JSON");
@@ -131,7 +138,7 @@ fn many_checks_are_answered_a_line_each_in_order() {
 fn the_metrics_name_who_is_refused_most() {
     let server = Server::start(POLICY);
     for _ in 0..6 {
-        server.ask(&["check", "-p", "chat", "-k", "hot", "-q", "rpm=1", "tpm=0"]);
+        server.request(&["check", "-p", "chat", "-k", "hot", "-q", "rpm=1", "tpm=0"]);
     }
     let metrics = server.get("/metrics");
     let line = "tidegate_denied_keys{policy=\"chat\",key=\"hot\"} 3";

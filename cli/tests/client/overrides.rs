@@ -7,13 +7,13 @@ use crate::server::{POLICY, Said, Server};
 const ACME: [&str; 4] = ["--policy", "chat", "--key", "acme"];
 
 fn override_(server: &Server, verb: &str, more: &[&str]) -> Said {
-    server.ask(&[&["override", verb], more].concat())
+    server.request(&[&["override", verb], more].concat())
 }
 
 /// How many calls `chat` grants `acme`.
 fn rpm(server: &Server) -> u64 {
     let peek = [&["peek"], &ACME[..], &["--json", "--cost", "1"]].concat();
-    let peek = server.ask(&peek);
+    let peek = server.request(&peek);
     peek.json()["limits"]["rpm"]["limit"].as_u64().unwrap()
 }
 
@@ -37,11 +37,11 @@ fn an_override_is_set_shown_listed_and_removed() {
     );
     let peek = [&["peek"], &ACME[..], &["--json", "--cost", "1"]].concat();
     assert_eq!(
-        server.ask(&peek).json()["overrides"]["rpm"],
+        server.request(&peek).json()["overrides"]["rpm"],
         "entity_and_resource"
     );
     let peek = [&["peek"], &ACME[..], &["--cost", "1"]].concat();
-    let told = server.ask(&peek).out;
+    let told = server.request(&peek).out;
     let by = "  rpm by an override for this key in this policy\n";
     assert!(told.contains(by), "{told}");
     override_(

@@ -13,13 +13,13 @@ fn job<'a>(more: &[&'a str], command: &[&'a str]) -> Vec<&'a str> {
 /// Whether the one slot is taken.
 fn is_held(server: &Server) -> bool {
     let peek = ["peek", "-p", "jobs", "-k", "nightly", "-q"];
-    server.ask(&peek).code == 1
+    server.request(&peek).code == 1
 }
 
 /// When the slot comes back if its lease is not renewed.
 fn expiry(server: &Server) -> String {
     let peek = ["peek", "-p", "jobs", "-k", "nightly", "--json"];
-    let body = server.ask(&peek).ends(1).json();
+    let body = server.request(&peek).ends(1).json();
     body["not_until"].as_str().expect("an instant").to_owned()
 }
 
@@ -57,11 +57,11 @@ fn end(mut ours: Child) -> Said {
 #[test]
 fn the_commands_status_output_and_input_are_passed_on() {
     let server = Server::start(POLICY);
-    let said = server.ask(&job(&[], &["sh", "-c", "echo out; echo err >&2; exit 7"]));
+    let said = server.request(&job(&[], &["sh", "-c", "echo out; echo err >&2; exit 7"]));
     let said = said.ends(7);
     assert_eq!((said.out.as_str(), said.error.as_str()), ("out\n", "err\n"));
     server
-        .ask(&job(&[], &["sh", "-c", "kill -KILL $$"]))
+        .request(&job(&[], &["sh", "-c", "kill -KILL $$"]))
         .ends(128 + 9);
     assert!(!is_held(&server));
 }
@@ -76,8 +76,8 @@ fn the_command_finds_its_lease_and_fence_in_its_environment() {
         assert_eq!(words[3].len(), 32);
         words[2].parse::<u64>().expect("a number")
     };
-    let first = fence(server.ask(&job(&[], &["sh", "-c", show])).ends(0));
-    let second = fence(server.ask(&job(&[], &["sh", "-c", show])).ends(0));
+    let first = fence(server.request(&job(&[], &["sh", "-c", show])).ends(0));
+    let second = fence(server.request(&job(&[], &["sh", "-c", show])).ends(0));
     assert!(second > first);
 }
 
@@ -116,7 +116,7 @@ fn help_shows_no_credential_of_the_environment() {
 fn while_it_runs_nobody_else_does_and_then_the_next_in_line() {
     let server = Server::start(POLICY);
     let (ours, pid) = begin(&server, &[], "exec sleep 100");
-    let refused = server.ask(&job(&[], &["true"])).ends(121);
+    let refused = server.request(&job(&[], &["true"])).ends(121);
     assert!(refused.error.contains("--wait"), "{refused:?}");
     let mut next = server.command(&job(&["--wait", "50s"], &["sh", "-c", "exit 4"]));
     let mut next = next.spawn().unwrap();
@@ -236,7 +236,7 @@ fn a_command_that_is_not_there_takes_nothing() {
     };
     let run = |command: &str| {
         let arguments = chat(command);
-        server.ask(&arguments.each_ref().map(String::as_str))
+        server.request(&arguments.each_ref().map(String::as_str))
     };
     let said = run("/nowhere/at-all").ends(127);
     assert!(said.error.contains("/nowhere/at-all"), "{said:?}");
@@ -249,12 +249,12 @@ fn a_command_that_is_not_there_takes_nothing() {
 #[test]
 fn what_keeps_a_command_from_running_has_a_code_of_its_own() {
     let server = Server::start(POLICY);
-    server.ask(&["run", "-p", "jobs", "--", "true"]).ends(2);
+    server.request(&["run", "-p", "jobs", "--", "true"]).ends(2);
     server
-        .ask(&["run", "-p", "other", "-k", "x", "--", "true"])
+        .request(&["run", "-p", "other", "-k", "x", "--", "true"])
         .ends(125);
     server
-        .ask(&[
+        .request(&[
             "run", "-p", "chat", "-k", "x", "-a", "tpm=5000", "--", "true",
         ])
         .ends(123);

@@ -81,7 +81,7 @@ impl Server {
     }
 
     /// Asks, and answers what came of it.
-    pub fn ask(&self, arguments: &[&str]) -> Said {
+    pub fn request(&self, arguments: &[&str]) -> Said {
         Said::from(self.command(arguments).output().expect("the program runs"))
     }
 }

@@ -28,9 +28,9 @@ fn bash_takes_its_completions_and_finishes_a_word() {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped());
     let mut bash = bash.spawn().expect("bash runs");
-    let ask = "COMP_WORDS=(tidegate acq); COMP_CWORD=1; _tidegate tidegate acq tidegate; \
+    let request = "COMP_WORDS=(tidegate acq); COMP_CWORD=1; _tidegate tidegate acq tidegate; \
                echo \"${COMPREPLY[@]}\"\n";
-    let script = said(&["completions", "bash"]).out + "\n" + ask;
+    let script = said(&["completions", "bash"]).out + "\n" + request;
     bash.stdin
         .take()
         .unwrap()

@@ -9,13 +9,13 @@ use crate::server::{POLICY, Server};
 fn one_frame_is_printed_with_policies_and_who_is_refused_most() {
     let server = Server::start(POLICY);
     for _ in 0..5 {
-        server.ask(&["check", "-p", "chat", "-k", "hot", "-q", "tpm=0"]);
+        server.request(&["check", "-p", "chat", "-k", "hot", "-q", "tpm=0"]);
     }
     server
-        .ask(&["acquire", "-p", "jobs", "-k", "a", "-q"])
+        .request(&["acquire", "-p", "jobs", "-k", "a", "-q"])
         .ends(0);
     let once = ["top", "--once", "--interval", "100ms", "--sort", "leases"];
-    let said = server.ask(&once).ends(0);
+    let said = server.request(&once).ends(0);
     let lines: Vec<Vec<&str>> = said
         .out
         .lines()
@@ -28,7 +28,7 @@ fn one_frame_is_printed_with_policies_and_who_is_refused_most() {
     assert!(lines.contains(&vec!["2", "chat", "hot"]), "{said:?}");
     // What is no terminal is given the same.
     let piped = server
-        .ask(&["top", "--interval", "100ms", "--denied", "0"])
+        .request(&["top", "--interval", "100ms", "--denied", "0"])
         .ends(0);
     assert!(piped.out.starts_with("POLICY") && !piped.out.contains("hot"));
 }
@@ -43,7 +43,7 @@ fn who_may_not_look_at_all_policies_is_told_so() {
     let entry = String::from_utf8(made.stdout).unwrap();
     let token = entry.lines().nth(1).unwrap().trim_start_matches("#   ");
     let server = Server::start(&format!("{entry}\n{POLICY}"));
-    let said = server.ask(&["top", "--once", "--token", token]).ends(4);
+    let said = server.request(&["top", "--once", "--token", token]).ends(4);
     assert!(said.error.contains("observe"), "{said:?}");
 }
 

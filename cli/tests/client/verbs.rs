@@ -12,7 +12,7 @@ fn with<'a>(verb: &'a str, subject: [&'a str; 4], more: &[&'a str]) -> Vec<&'a s
 #[test]
 fn a_check_is_admitted_refused_or_never_and_the_exit_code_says_which() {
     let server = Server::start(POLICY);
-    let check = |more: &[&str]| server.ask(&with("check", CHAT, more));
+    let check = |more: &[&str]| server.request(&with("check", CHAT, more));
     let first = check(&["tpm=400"]).ends(0);
     assert!(first.out.starts_with("admitted\n"), "{first:?}");
     assert!(first.out.contains("tpm  600 of 1000 left"), "{first:?}");
@@ -32,7 +32,8 @@ fn a_check_is_admitted_refused_or_never_and_the_exit_code_says_which() {
 #[test]
 fn with_json_the_answer_is_one_object_whatever_it_is() {
     let server = Server::start(POLICY);
-    let check = |more: &[&str]| server.ask(&[&with("check", CHAT, more)[..], &["--json"]].concat());
+    let check =
+        |more: &[&str]| server.request(&[&with("check", CHAT, more)[..], &["--json"]].concat());
     let admitted = check(&["--cost", "400"]).ends(0).json();
     assert_eq!(admitted["admitted"], true);
     assert_eq!(admitted["limits"]["tpm"]["remaining"], 600);
@@ -44,8 +45,8 @@ fn with_json_the_answer_is_one_object_whatever_it_is() {
     assert_eq!(check(&["tpm=1001"]).ends(3).json()["code"], "never");
     assert_eq!(check(&["tokens=1"]).ends(2).json()["code"], "invalid");
     let nobody = ["check", "-p", "other", "-k", "x", "--json"];
-    assert_eq!(server.ask(&nobody).ends(6).json()["code"], "not_found");
-    let reset = server.ask(&with("reset", CHAT, &["--json"])).ends(0);
+    assert_eq!(server.request(&nobody).ends(6).json()["code"], "not_found");
+    let reset = server.request(&with("reset", CHAT, &["--json"])).ends(0);
     assert_eq!(reset.json(), serde_json::json!({}));
     assert_eq!(check(&["tpm=1000"]).ends(0).json()["admitted"], true);
 }
@@ -53,7 +54,7 @@ fn with_json_the_answer_is_one_object_whatever_it_is() {
 #[test]
 fn a_lease_is_taken_renewed_settled_and_gone() {
     let server = Server::start(POLICY);
-    let taken = server.ask(&with(
+    let taken = server.request(&with(
         "acquire",
         CHAT,
         &["tpm=800", "--quiet", "--ttl", "1m"],
@@ -61,9 +62,10 @@ fn a_lease_is_taken_renewed_settled_and_gone() {
     let id = taken.ends(0).out.trim().to_owned();
     assert_eq!(id.len(), 32);
     let lease = ["--lease", id.as_str()];
-    let renewed = server.ask(&with("renew", CHAT, &[lease[0], lease[1], "--ttl", "2m"]));
+    let renewed = server.request(&with("renew", CHAT, &[lease[0], lease[1], "--ttl", "2m"]));
     assert!(renewed.ends(0).out.starts_with("renewed until 2"));
-    let adjust = |more: &[&str]| server.ask(&[&with("adjust", CHAT, &lease)[..], more].concat());
+    let adjust =
+        |more: &[&str]| server.request(&[&with("adjust", CHAT, &lease)[..], more].concat());
     let adjusted = adjust(&["tpm=900"]).ends(0);
     assert!(adjusted.out.starts_with("adjusted\n"), "{adjusted:?}");
     assert!(
@@ -83,20 +85,26 @@ fn a_lease_is_taken_renewed_settled_and_gone() {
     assert!(nothing.error.contains("--cost"), "{nothing:?}");
     adjust(&["tpm=800"]).ends(0);
     let settle = with("settle", CHAT, &[lease[0], lease[1], "tpm=300"]);
-    let settled = server.ask(&settle).ends(0);
+    let settled = server.request(&settle).ends(0);
     assert!(settled.out.contains("300 used of 800 taken"), "{settled:?}");
-    assert!(server.ask(&settle).ends(0).out.starts_with("ended before"));
-    let peeked = server.ask(&with("peek", CHAT, &["tpm=700"])).ends(0);
+    assert!(
+        server
+            .request(&settle)
+            .ends(0)
+            .out
+            .starts_with("ended before")
+    );
+    let peeked = server.request(&with("peek", CHAT, &["tpm=700"])).ends(0);
     assert!(peeked.out.starts_with("would be admitted"), "{peeked:?}");
-    server.ask(&with("peek", CHAT, &["tpm=701"])).ends(1);
-    let late = server.ask(&with("renew", CHAT, &[lease[0], lease[1], "--ttl", "2m"]));
+    server.request(&with("peek", CHAT, &["tpm=701"])).ends(1);
+    let late = server.request(&with("renew", CHAT, &[lease[0], lease[1], "--ttl", "2m"]));
     assert!(late.ends(6).error.contains("acquire again"));
     let unknown = with(
         "release",
         CHAT,
         &["--lease", "0123456789abcdef0123456789abcdef"],
     );
-    server.ask(&unknown).ends(6);
+    server.request(&unknown).ends(6);
 }
 
 #[test]
@@ -118,7 +126,7 @@ fn a_lease_and_its_key_may_come_from_the_environment() {
 #[test]
 fn who_waits_is_given_what_another_releases() {
     let server = Server::start(POLICY);
-    let id = server.ask(&with("acquire", JOBS, &["-q"])).ends(0).out;
+    let id = server.request(&with("acquire", JOBS, &["-q"])).ends(0).out;
     let mut waiting = server.command(&with("acquire", JOBS, &["--wait", "30s", "--json"]));
     let waiting = waiting
         .stdout(std::process::Stdio::piped())
@@ -126,12 +134,12 @@ fn who_waits_is_given_what_another_releases() {
         .unwrap();
     // Whether it waits already or not, it is given the slot.
     server
-        .ask(&with("release", JOBS, &["-l", id.trim()]))
+        .request(&with("release", JOBS, &["-l", id.trim()]))
         .ends(0);
     let said = Said::from(waiting.wait_with_output().unwrap()).ends(0);
     assert_eq!(said.json()["lease"]["repeated"], false);
     let refused = server
-        .ask(&with("acquire", JOBS, &["--wait", "50ms"]))
+        .request(&with("acquire", JOBS, &["--wait", "50ms"]))
         .ends(1);
     assert!(refused.out.starts_with("refused by running"), "{refused:?}");
 }
@@ -139,15 +147,15 @@ fn who_waits_is_given_what_another_releases() {
 #[test]
 fn an_idempotent_ask_gives_the_same_lease() {
     let server = Server::start(POLICY);
-    let ask = with("acquire", JOBS, &["-q", "--idempotency-key", "job 7"]);
-    let first = server.ask(&ask).ends(0).out;
-    assert_eq!(server.ask(&ask).ends(0).out, first);
+    let request = with("acquire", JOBS, &["-q", "--idempotency-key", "job 7"]);
+    let first = server.request(&request).ends(0).out;
+    assert_eq!(server.request(&request).ends(0).out, first);
 }
 
 #[test]
 fn a_debit_is_charged_whether_it_fits_or_not_and_a_forecast_counts() {
     let server = Server::start(POLICY);
-    let debit = server.ask(&with("debit", CHAT, &["tpm=1500"])).ends(0);
+    let debit = server.request(&with("debit", CHAT, &["tpm=1500"])).ends(0);
     assert!(
         debit
             .out
@@ -155,11 +163,14 @@ fn a_debit_is_charged_whether_it_fits_or_not_and_a_forecast_counts() {
             && debit.out.contains(", by limit `tpm`"),
         "{debit:?}"
     );
-    let forecast = server.ask(&with("forecast", CHAT, &["--cost", "10", "--json"]));
+    let forecast = server.request(&with("forecast", CHAT, &["--cost", "10", "--json"]));
     let forecast = forecast.ends(0).json();
     assert_eq!(forecast["limits"]["rpm"]["spendable"], 3);
     assert_eq!(forecast["limits"]["tpm"]["spendable"], 0);
-    let said = server.ask(&with("forecast", CHAT, &["rpm=1"])).ends(0).out;
+    let said = server
+        .request(&with("forecast", CHAT, &["rpm=1"]))
+        .ends(0)
+        .out;
     assert!(said.contains("3 such requests fit"), "{said}");
 }
 
@@ -170,7 +181,7 @@ fn a_forecast_of_a_pool_is_told_member_by_member() {
         "[policy.chat.member.eu]\nlimits.rpm = { calls = 3, per = '1h' }\n\
          [policy.chat.member.us]\nlimits.rpm = { calls = 7, per = '1h' }\n",
     );
-    let said = server.ask(&with("forecast", CHAT, &[])).ends(0).out;
+    let said = server.request(&with("forecast", CHAT, &[])).ends(0).out;
     let lines: Vec<&str> = said.lines().collect();
     let begins = [
         "member eu",
@@ -191,16 +202,16 @@ fn a_forecast_of_a_pool_is_told_member_by_member() {
 #[test]
 fn a_command_line_that_makes_no_sense_is_2() {
     let server = Server::start(POLICY);
-    server.ask(&["check", "--policy", "chat"]).ends(2);
-    server.ask(&with("check", CHAT, &["tpm"])).ends(2);
+    server.request(&["check", "--policy", "chat"]).ends(2);
+    server.request(&with("check", CHAT, &["tpm"])).ends(2);
     let twice = server
-        .ask(&with("check", CHAT, &["tpm=1", "tpm=2"]))
+        .request(&with("check", CHAT, &["tpm=1", "tpm=2"]))
         .ends(2);
     assert!(twice.error.contains("add the amounts up"), "{twice:?}");
     let address = with("check", CHAT, &["--server", "here"]);
     assert!(
         server
-            .ask(&address)
+            .request(&address)
             .ends(2)
             .error
             .contains("http://HOST:PORT")
@@ -222,25 +233,31 @@ fn without_the_right_token_it_is_not_allowed() {
     let entry = String::from_utf8(made.stdout).unwrap();
     let token = entry.lines().nth(1).unwrap().trim_start_matches("#   ");
     let server = Server::start(&format!("{entry}\n{POLICY}"));
-    server.ask(&with("check", CHAT, &["rpm=1"])).ends(4);
+    server.request(&with("check", CHAT, &["rpm=1"])).ends(4);
     server
-        .ask(&with("check", CHAT, &["rpm=1", "--token", "tg_other"]))
+        .request(&with("check", CHAT, &["rpm=1", "--token", "tg_other"]))
         .ends(4);
     server
-        .ask(&with("check", CHAT, &["rpm=1", "--token", token]))
+        .request(&with("check", CHAT, &["rpm=1", "--token", token]))
         .ends(0);
     std::fs::write(server.path("token"), format!("{token}\n")).unwrap();
     let path = server.path("token");
     let file = ["--token-file", path.to_str().unwrap()];
     server
-        .ask(&with("check", CHAT, &["rpm=1", file[0], file[1]]))
+        .request(&with("check", CHAT, &["rpm=1", file[0], file[1]]))
         .ends(0);
     let reset = with("reset", CHAT, &file);
-    assert!(server.ask(&reset).ends(4).error.contains("administer"));
+    assert!(server.request(&reset).ends(4).error.contains("administer"));
     std::fs::write(&path, "").unwrap();
-    assert!(server.ask(&reset).ends(5).error.contains("holds no token"));
+    assert!(
+        server
+            .request(&reset)
+            .ends(5)
+            .error
+            .contains("holds no token")
+    );
     std::fs::remove_file(&path).unwrap();
-    let said = server.ask(&reset).ends(2).error;
+    let said = server.request(&reset).ends(2).error;
     assert!(said.contains("--token-file"), "{said}");
 }
 
@@ -250,37 +267,37 @@ fn money_is_typed_and_told_with_every_digit() {
     let server = Server::start(
         "[policy.spend.limits]\nusd = { budget = '2.50', per = '1h', unit = '0.01' }\n",
     );
-    let ask = |verb: &str, more: &[&str]| {
-        server.ask(&[&[verb, "-p", "spend", "-k", "alice"], more].concat())
+    let request = |verb: &str, more: &[&str]| {
+        server.request(&[&[verb, "-p", "spend", "-k", "alice"], more].concat())
     };
-    let first = ask("check", &["usd=0.35"]).ends(0);
+    let first = request("check", &["usd=0.35"]).ends(0);
     assert!(first.out.contains("usd  2.15 of 2.50 left"), "{first:?}");
     assert!(
-        ask("check", &["--cost", "1"])
+        request("check", &["--cost", "1"])
             .ends(0)
             .out
             .contains("1.15 of 2.50")
     );
     assert!(
-        ask("check", &["usd=1.16"])
+        request("check", &["usd=1.16"])
             .ends(1)
             .out
             .starts_with("refused by usd")
     );
-    let finer = ask("check", &["usd=0.001"]).ends(2);
+    let finer = request("check", &["usd=0.001"]).ends(2);
     assert!(
         finer.error.contains("finer than the limit's unit, 0.01"),
         "{finer:?}"
     );
-    let debit = ask("debit", &["usd=1.20"]).ends(0);
+    let debit = request("debit", &["usd=1.20"]).ends(0);
     assert!(
         debit.out.contains("0.00 of 2.50 left, 0.05 owed"),
         "{debit:?}"
     );
     let set = ["override", "set", "-p", "spend", "-k", "alice", "usd=4.75"];
-    let set = server.ask(&set).ends(0);
+    let set = server.request(&set).ends(0);
     assert!(set.out.contains("usd=budget:4.75/1h"), "{set:?}");
-    assert!(ask("peek", &["usd=0.01"]).out.contains("of 4.75 left"));
+    assert!(request("peek", &["usd=0.01"]).out.contains("of 4.75 left"));
 }
 
 const POOL: &str = "[policy.chat]\nmetadata = { team = 'ml' }\n\
@@ -291,30 +308,30 @@ const POOL: &str = "[policy.chat]\nmetadata = { team = 'ml' }\n\
 #[test]
 fn of_a_pool_a_member_is_named_and_told() {
     let server = Server::start(POOL);
-    let ask = |verb: &'static str, more: &[&str]| server.ask(&with(verb, CHAT, more));
-    let help = server.ask(&["debit", "-h"]).ends(0).out;
+    let request = |verb: &'static str, more: &[&str]| server.request(&with(verb, CHAT, more));
+    let help = server.request(&["debit", "-h"]).ends(0).out;
     let (options, _) = help.split_once("The answer:").unwrap();
     assert!(options.contains("--member <NAME>"), "{help}");
-    let forecast = ask("forecast", &[]).ends(0).out;
+    let forecast = request("forecast", &[]).ends(0).out;
     assert_eq!(
         forecast,
         "member eu\n  rpm  30 such requests fit; 30 of 30 left\n\
          member us\n  rpm  10 such requests fit; 10 of 10 left\n"
     );
-    let us = ask("forecast", &["--member", "us"]).ends(0).out;
+    let us = request("forecast", &["--member", "us"]).ends(0).out;
     assert_eq!(us, "  rpm  10 such requests fit; 10 of 10 left\n");
-    let nowhere = ask("debit", &["rpm=4"]).ends(2).error;
+    let nowhere = request("debit", &["rpm=4"]).ends(2).error;
     assert!(nowhere.contains("which member is meant"), "{nowhere}");
-    let debit = ask("debit", &["rpm=4", "--member", "us"]).ends(0).out;
+    let debit = request("debit", &["rpm=4", "--member", "us"]).ends(0).out;
     assert_eq!(debit, "charged\n  rpm  6 of 10 left\n");
-    let peek = ask("peek", &["rpm=30", "--member", "us"]);
+    let peek = request("peek", &["rpm=30", "--member", "us"]);
     assert!(peek.ends(3).error.contains("at most 10"));
-    let keys = server.ask(&["keys", "-p", "chat"]).ends(0).out;
+    let keys = server.request(&["keys", "-p", "chat"]).ends(0).out;
     assert_eq!(keys, "alice at us  rpm 6/10\n");
-    let lease = ask("acquire", &[]).ends(0).out;
+    let lease = request("acquire", &[]).ends(0).out;
     assert!(lease.contains("\n  member "), "{lease}");
     assert!(lease.contains("\n  metadata team=ml\n"), "{lease}");
-    let leases = server.ask(&["leases", "-p", "chat"]).ends(0).out;
+    let leases = server.request(&["leases", "-p", "chat"]).ends(0).out;
     assert!(leases.contains("  alice at "), "{leases}");
 }
 
@@ -322,20 +339,25 @@ fn of_a_pool_a_member_is_named_and_told() {
 #[test]
 fn a_lease_ends_with_word_of_a_provider_that_refused() {
     let server = Server::start(POOL);
-    let ask = |verb: &'static str, more: &[&str]| server.ask(&with(verb, CHAT, more));
-    let id = ask("acquire", &["-q"]).ends(0).out;
+    let request = |verb: &'static str, more: &[&str]| server.request(&with(verb, CHAT, more));
+    let id = request("acquire", &["-q"]).ends(0).out;
     let lease = ["--lease", id.trim()];
     let dropped = [&lease[..], &["--outcome", "dropped", "--cool-down", "1h"]].concat();
-    let said = ask("cancel", &dropped).ends(0).out;
+    let said = request("cancel", &dropped).ends(0).out;
     let passed_over = said.lines().nth(1).unwrap().trim();
     let (member, until) = passed_over.split_once(", passed over until ").unwrap();
     assert!(until.starts_with('2'), "{said}");
     for _ in 0..4 {
-        let other = ask("acquire", &[]).ends(0).out;
+        let other = request("acquire", &[]).ends(0).out;
         assert!(!other.contains(member), "{other} after {said}");
     }
     let unknown = [&lease[..], &["--outcome", "lost"]].concat();
-    assert!(ask("settle", &unknown).ends(2).error.contains("dropped"));
+    assert!(
+        request("settle", &unknown)
+            .ends(2)
+            .error
+            .contains("dropped")
+    );
 }
 
 /// "Is it running?" was asked of whatever had just answered.
@@ -352,7 +374,7 @@ fn what_is_there_and_is_no_http_listener_is_not_taken_for_a_server_that_is_down(
         stream.write_all(b"-ERR no such thing\r\n").unwrap();
     });
     let asked = |url: &str| {
-        let said = server.ask(&with("check", CHAT, &["rpm=1", "--server", url]));
+        let said = server.request(&with("check", CHAT, &["rpm=1", "--server", url]));
         said.ends(5).error
     };
     let wrong = asked(&format!("http://{address}"));

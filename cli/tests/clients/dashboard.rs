@@ -31,7 +31,7 @@ const WANTED: [&str; 7] = [
 type Series = BTreeMap<String, BTreeSet<String>>;
 
 /// What the server answers, head and all.
-fn ask(at: SocketAddr, request: &str, body: &str) -> String {
+fn request(at: SocketAddr, request: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(at).expect("it listens");
     let head = "Host: x\r\nConnection: close\r\nContent-Type: application/json";
     let length = body.len();
@@ -55,10 +55,10 @@ fn exposed() -> Series {
         ("check", "a", " 429 "),
         ("acquire", "b", " 200 "),
     ] {
-        let answer = ask(server.http, &format!("POST /v1/{verb}"), &body(key));
+        let answer = request(server.http, &format!("POST /v1/{verb}"), &body(key));
         assert!(answer.starts_with(&format!("HTTP/1.1{status}")), "{answer}");
     }
-    let text = ask(server.http, "GET /metrics", "");
+    let text = request(server.http, "GET /metrics", "");
     let (_, text) = text.split_once("\r\n\r\n").expect("a body");
     let mut series = Series::new();
     for line in text.lines().filter(|line| line.starts_with("tidegate_")) {

@@ -136,7 +136,7 @@ fn wrk_is_answered_and_counts_what_was_admitted() {
     );
     let url = format!("http://{}/v1/check", house.server.http);
     for (policy, limit) in [("wide", WIDE), ("narrow", NARROW)] {
-        // Two threads, each with its half of the asks; `wrk` is there for all of
+        // Two threads, each with its half of the requests; `wrk` is there for all of
         // the time, whether it still asks or not.
         let mut wrk = Command::new(&wrk);
         wrk.args(["-t", "2", "-c", "10", "-d", "2s", "--timeout", "60s"]);

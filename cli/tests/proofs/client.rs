@@ -17,7 +17,7 @@ pub struct Request<'a> {
     pub amounts: &'a [(&'a str, u64)],
 }
 
-/// The answer to an ask without a lease.
+/// The answer to a request without a lease.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Said {
     Yes,
@@ -47,13 +47,13 @@ impl Standing {
 }
 
 pub trait Client: Send {
-    fn check(&mut self, ask: Request<'_>) -> io::Result<Said>;
-    fn debit(&mut self, ask: Request<'_>) -> io::Result<()>;
+    fn check(&mut self, request: Request<'_>) -> io::Result<Said>;
+    fn debit(&mut self, request: Request<'_>) -> io::Result<()>;
     /// `None`: not now. `name` tells a repetition.
-    fn acquire(&mut self, ask: Request<'_>, name: Option<&str>) -> io::Result<Option<Lease>>;
+    fn acquire(&mut self, request: Request<'_>, name: Option<&str>) -> io::Result<Option<Lease>>;
     /// Whether it had been settled before.
-    fn settle(&mut self, ask: Request<'_>, lease: &str) -> io::Result<bool>;
-    fn peek(&mut self, ask: Request<'_>) -> io::Result<BTreeMap<String, Standing>>;
+    fn settle(&mut self, request: Request<'_>, lease: &str) -> io::Result<bool>;
+    fn peek(&mut self, request: Request<'_>) -> io::Result<BTreeMap<String, Standing>>;
 }
 
 /// The protocols that a server speaks.

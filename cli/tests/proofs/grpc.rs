@@ -27,18 +27,18 @@ impl Grpc {
     }
 }
 
-fn amounts(ask: Request<'_>) -> HashMap<String, u64> {
-    let amounts = ask.amounts.iter();
+fn amounts(request: Request<'_>) -> HashMap<String, u64> {
+    let amounts = request.amounts.iter();
     amounts
         .map(|&(limit, amount)| (limit.to_owned(), amount))
         .collect()
 }
 
-fn request(ask: Request<'_>) -> proto::CheckRequest {
+fn check_request(request: Request<'_>) -> proto::CheckRequest {
     proto::CheckRequest {
-        policy: ask.policy.to_owned(),
-        key: ask.key.as_bytes().to_vec().into(),
-        amounts: amounts(ask),
+        policy: request.policy.to_owned(),
+        key: request.key.as_bytes().to_vec().into(),
+        amounts: amounts(request),
         ..Default::default()
     }
 }
@@ -52,8 +52,8 @@ macro_rules! call {
 }
 
 impl Client for Grpc {
-    fn check(&mut self, ask: Request<'_>) -> io::Result<Said> {
-        let answer = call!(self.check(request(ask)));
+    fn check(&mut self, request: Request<'_>) -> io::Result<Said> {
+        let answer = call!(self.check(check_request(request)));
         match (
             answer.admitted,
             answer.not_until_us,
@@ -65,14 +65,14 @@ impl Client for Grpc {
         }
     }
 
-    fn debit(&mut self, ask: Request<'_>) -> io::Result<()> {
-        call!(self.debit(request(ask)));
+    fn debit(&mut self, request: Request<'_>) -> io::Result<()> {
+        call!(self.debit(check_request(request)));
         Ok(())
     }
 
-    fn acquire(&mut self, ask: Request<'_>, name: Option<&str>) -> io::Result<Option<Lease>> {
+    fn acquire(&mut self, request: Request<'_>, name: Option<&str>) -> io::Result<Option<Lease>> {
         let request = proto::AcquireRequest {
-            request: Some(request(ask)),
+            request: Some(check_request(request)),
             idempotency_key: name.map(|name| name.as_bytes().to_vec().into()),
             ..Default::default()
         };
@@ -84,15 +84,15 @@ impl Client for Grpc {
         }))
     }
 
-    fn settle(&mut self, ask: Request<'_>, lease: &str) -> io::Result<bool> {
+    fn settle(&mut self, request: Request<'_>, lease: &str) -> io::Result<bool> {
         let request = proto::SettleRequest {
             lease: Some(proto::LeaseRequest {
-                policy: ask.policy.to_owned(),
-                key: ask.key.as_bytes().to_vec().into(),
+                policy: request.policy.to_owned(),
+                key: request.key.as_bytes().to_vec().into(),
                 lease: lease.to_owned(),
                 ..Default::default()
             }),
-            used: amounts(ask),
+            used: amounts(request),
             ..Default::default()
         };
         let answer = call!(self.settle(request));
@@ -102,8 +102,8 @@ impl Client for Grpc {
         }
     }
 
-    fn peek(&mut self, ask: Request<'_>) -> io::Result<BTreeMap<String, Standing>> {
-        let answer = call!(self.peek(request(ask)));
+    fn peek(&mut self, request: Request<'_>) -> io::Result<BTreeMap<String, Standing>> {
+        let answer = call!(self.peek(check_request(request)));
         let stands = |(name, at): (String, proto::Standing)| {
             let (limit, remaining) = (at.limit, at.remaining);
             (name, Standing { limit, remaining })

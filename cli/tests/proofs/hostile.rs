@@ -186,7 +186,7 @@ fn whatever_is_poured_into_the_http_listener_is_not_kept() {
         .concat()
         .leak();
     let header = [&head[..], b"X: "].concat().leak();
-    let ask = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n";
+    let request = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n";
     let chunk = [&b"10000\r\n"[..], MUCH, b"\r\n"].concat().leak();
     let floods: [Flood; 5] = [
         (long, MUCH),
@@ -194,7 +194,7 @@ fn whatever_is_poured_into_the_http_listener_is_not_kept() {
         (header, MUCH),
         (b"", MUCH),
         // Answers of 100 KiB that nobody reads.
-        (b"", ask),
+        (b"", request),
     ];
     flood(Protocol::Http, &floods);
 }

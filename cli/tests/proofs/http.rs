@@ -84,15 +84,15 @@ impl Http {
     }
 }
 
-fn amounts(ask: Request<'_>) -> Map<String, Value> {
-    let amounts = ask.amounts.iter();
+fn amounts(request: Request<'_>) -> Map<String, Value> {
+    let amounts = request.amounts.iter();
     amounts
         .map(|&(limit, amount)| (limit.to_owned(), amount.into()))
         .collect()
 }
 
-fn body(ask: Request<'_>) -> Value {
-    json!({"policy": ask.policy, "key": ask.key, "amounts": amounts(ask)})
+fn body(request: Request<'_>) -> Value {
+    json!({"policy": request.policy, "key": request.key, "amounts": amounts(request)})
 }
 
 fn instant(text: &Value) -> Option<u64> {
@@ -101,8 +101,8 @@ fn instant(text: &Value) -> Option<u64> {
 }
 
 impl Client for Http {
-    fn check(&mut self, ask: Request<'_>) -> io::Result<Said> {
-        match self.post("/v1/check", &body(ask))? {
+    fn check(&mut self, request: Request<'_>) -> io::Result<Said> {
+        match self.post("/v1/check", &body(request))? {
             (200, answer) if answer["admitted"] == true => Ok(Said::Yes),
             (429, answer) => match instant(&answer["not_until"]) {
                 Some(until) => Ok(Said::No(until)),
@@ -112,15 +112,15 @@ impl Client for Http {
         }
     }
 
-    fn debit(&mut self, ask: Request<'_>) -> io::Result<()> {
-        match self.post("/v1/debit", &body(ask))? {
+    fn debit(&mut self, request: Request<'_>) -> io::Result<()> {
+        match self.post("/v1/debit", &body(request))? {
             (200, _) => Ok(()),
             answer => Err(strange(answer)),
         }
     }
 
-    fn acquire(&mut self, ask: Request<'_>, name: Option<&str>) -> io::Result<Option<Lease>> {
-        let mut body = body(ask);
+    fn acquire(&mut self, request: Request<'_>, name: Option<&str>) -> io::Result<Option<Lease>> {
+        let mut body = body(request);
         if let Some(name) = name {
             body["idempotency_key"] = name.into();
         }
@@ -137,9 +137,9 @@ impl Client for Http {
         }
     }
 
-    fn settle(&mut self, ask: Request<'_>, lease: &str) -> io::Result<bool> {
+    fn settle(&mut self, request: Request<'_>, lease: &str) -> io::Result<bool> {
         let body = json!({
-            "policy": ask.policy, "key": ask.key, "lease": lease, "used": amounts(ask),
+            "policy": request.policy, "key": request.key, "lease": lease, "used": amounts(request),
         });
         match self.post("/v1/settle", &body)? {
             (200, answer) if answer["expired"] == false => Ok(answer["repeated"] == true),
@@ -147,8 +147,8 @@ impl Client for Http {
         }
     }
 
-    fn peek(&mut self, ask: Request<'_>) -> io::Result<BTreeMap<String, Standing>> {
-        let (status, answer) = self.post("/v1/peek", &body(ask))?;
+    fn peek(&mut self, request: Request<'_>) -> io::Result<BTreeMap<String, Standing>> {
+        let (status, answer) = self.post("/v1/peek", &body(request))?;
         let limits = answer["limits"].as_object().filter(|_| status == 200);
         let stands = |(name, at): (&String, &Value)| {
             let number = |what: &str| at[what].as_u64();

@@ -19,8 +19,8 @@ struct House {
 
 impl House {
     fn check(&mut self, policy: &str, key: &str) -> (u16, Value) {
-        let ask = json!({"policy": policy, "key": key});
-        self.http.post("/v1/check", &ask).expect("an answer")
+        let request = json!({"policy": policy, "key": key});
+        self.http.post("/v1/check", &request).expect("an answer")
     }
 
     fn metric(&mut self, name: &str) -> f64 {
@@ -32,7 +32,7 @@ impl House {
         self.check("deny", "k").0 == 503
     }
 
-    /// How many of so many asks are admitted, all by a share.
+    /// How many of so many requests are admitted, all by a share.
     fn admitted_by_share(&mut self, key: &str) -> usize {
         let answers = (0..20).map(|_| self.check("share", key));
         let answers: Vec<_> = answers.collect();

@@ -182,8 +182,8 @@ impl Reckoning<'_> {
         another.expect("it is up again");
     }
 
-    fn stands(&mut self, ask: Request<'_>, limit: &str) -> Standing {
-        self.client.peek(ask).expect("it is up again")[limit]
+    fn stands(&mut self, request: Request<'_>, limit: &str) -> Standing {
+        self.client.peek(request).expect("it is up again")[limit]
     }
 }
 

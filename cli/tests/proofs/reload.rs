@@ -64,7 +64,7 @@ struct Counted {
 }
 
 impl Counted {
-    fn ask(&self, client: &mut dyn Client) {
+    fn request(&self, client: &mut dyn Client) {
         while !self.stop.load(Ordering::SeqCst) {
             assert_eq!(client.check(UNITS).expect("no error"), Said::Yes);
             self.units.fetch_add(1, Ordering::SeqCst);
@@ -103,7 +103,7 @@ fn a_file_that_changes_under_load_costs_nobody_an_error_or_a_budget() {
         let stop = Stop(&counted.stop);
         for client in clients {
             let (mut client, counted) = (client.expect("it listens"), &counted);
-            scope.spawn(move || counted.ask(&mut *client));
+            scope.spawn(move || counted.request(&mut *client));
         }
         for change in 0..CHANGES {
             let before = counted.units.load(Ordering::SeqCst);
@@ -118,13 +118,13 @@ fn a_file_that_changes_under_load_costs_nobody_an_error_or_a_budget() {
         drop(stop);
     });
     // Policies are gone over to one after the other, in any order.
-    for (ask, limit, large) in [(SLOT, "slots", 40), (FEW, "few", 300)] {
+    for (request, limit, large) in [(SLOT, "slots", 40), (FEW, "few", 300)] {
         until("the larger limit", || {
-            observer.peek(ask).expect("no error")[limit].limit == large
+            observer.peek(request).expect("no error")[limit].limit == large
         });
     }
-    let mut used = |ask: Request<'_>, limit: &str| {
-        let standings = observer.peek(ask).expect("no error");
+    let mut used = |request: Request<'_>, limit: &str| {
+        let standings = observer.peek(request).expect("no error");
         (standings[limit].limit, standings[limit].used())
     };
     let units = counted.units.into_inner();

@@ -54,7 +54,7 @@ impl Resp {
         })
     }
 
-    pub fn ask(&mut self, words: &[&str]) -> io::Result<Reply> {
+    pub fn request(&mut self, words: &[&str]) -> io::Result<Reply> {
         let mut request = format!("*{}\r\n", words.len());
         for word in words {
             request += &format!("${}\r\n{word}\r\n", word.len());
@@ -95,29 +95,29 @@ impl Resp {
     fn verb(
         &mut self,
         verb: &str,
-        ask: Request<'_>,
+        request: Request<'_>,
         lease: Option<&str>,
         more: &[&str],
     ) -> io::Result<Reply> {
         let word = if lease.is_some() { "USED" } else { "AMOUNT" };
-        let numbers: Vec<_> = ask
+        let numbers: Vec<_> = request
             .amounts
             .iter()
             .map(|(_, amount)| amount.to_string())
             .collect();
-        let mut words = vec![verb, ask.policy, ask.key];
+        let mut words = vec![verb, request.policy, request.key];
         words.extend(lease);
-        for ((limit, _), number) in ask.amounts.iter().zip(&numbers) {
+        for ((limit, _), number) in request.amounts.iter().zip(&numbers) {
             words.extend([word, limit, number]);
         }
         words.extend(more);
-        self.ask(&words)
+        self.request(&words)
     }
 }
 
 impl Client for Resp {
-    fn check(&mut self, ask: Request<'_>) -> io::Result<Said> {
-        let reply = self.verb("TG.CHECK", ask, None, &[])?;
+    fn check(&mut self, request: Request<'_>) -> io::Result<Said> {
+        let reply = self.verb("TG.CHECK", request, None, &[])?;
         match (reply.text("verdict"), reply.number("not_until_us")) {
             (Some("admitted"), None) => Ok(Said::Yes),
             (Some("refused"), Some(until)) => Ok(Said::No(until)),
@@ -125,18 +125,18 @@ impl Client for Resp {
         }
     }
 
-    fn debit(&mut self, ask: Request<'_>) -> io::Result<()> {
-        let reply = self.verb("TG.DEBIT", ask, None, &[])?;
+    fn debit(&mut self, request: Request<'_>) -> io::Result<()> {
+        let reply = self.verb("TG.DEBIT", request, None, &[])?;
         reply
             .text("verdict")
             .map(drop)
             .ok_or_else(|| strange(&reply))
     }
 
-    fn acquire(&mut self, ask: Request<'_>, name: Option<&str>) -> io::Result<Option<Lease>> {
+    fn acquire(&mut self, request: Request<'_>, name: Option<&str>) -> io::Result<Option<Lease>> {
         let named = name.map(|name| ["IDEMPOTENCY", name]);
         let named = named.as_ref().map_or(&[][..], |named| &named[..]);
-        let reply = self.verb("TG.ACQUIRE", ask, None, named)?;
+        let reply = self.verb("TG.ACQUIRE", request, None, named)?;
         if reply.text("verdict") == Some("refused") {
             return Ok(None);
         }
@@ -150,16 +150,16 @@ impl Client for Resp {
         }
     }
 
-    fn settle(&mut self, ask: Request<'_>, lease: &str) -> io::Result<bool> {
-        let reply = self.verb("TG.SETTLE", ask, Some(lease), &[])?;
+    fn settle(&mut self, request: Request<'_>, lease: &str) -> io::Result<bool> {
+        let reply = self.verb("TG.SETTLE", request, Some(lease), &[])?;
         match (reply.number("expired"), reply.number("repeated")) {
             (Some(0), Some(repeated)) => Ok(repeated == 1),
             _ => Err(strange(reply)),
         }
     }
 
-    fn peek(&mut self, ask: Request<'_>) -> io::Result<BTreeMap<String, Standing>> {
-        let reply = self.verb("TG.PEEK", ask, None, &[])?;
+    fn peek(&mut self, request: Request<'_>) -> io::Result<BTreeMap<String, Standing>> {
+        let reply = self.verb("TG.PEEK", request, None, &[])?;
         let Some(Reply::Many(limits)) = reply.fact("limits") else {
             return Err(strange(reply));
         };

@@ -40,12 +40,12 @@ const KEYS: usize = 50;
 const APART: u64 = 50_000;
 
 fn check(client: &mut dyn Client, policy: &str, key: &str) -> Said {
-    let ask = Request {
+    let request = Request {
         policy,
         key,
         amounts: ONE,
     };
-    client.check(ask).expect("an answer")
+    client.check(request).expect("an answer")
 }
 
 const SLOT: Request<'_> = Request {

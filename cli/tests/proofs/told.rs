@@ -33,7 +33,7 @@ fn what_its_caller_must_change_is_counted_apart_from_what_failed() {
     let folder = folder(POLICY);
     let server = Server::start(folder.path(), &["--store", "memory:"]);
     let mut http = Http::connect(server.http).expect("it listens");
-    let asks = [
+    let requests = [
         (400, json!({"policy": "web", "key": "k"})),
         (
             400,
@@ -44,8 +44,8 @@ fn what_its_caller_must_change_is_counted_apart_from_what_failed() {
             json!({"policy": "web", "key": "k", "amounts": {"tpm": 11}}),
         ),
     ];
-    for (expected, ask) in asks {
-        let (status, said) = http.post("/v1/check", &ask).expect("an answer");
+    for (expected, request) in requests {
+        let (status, said) = http.post("/v1/check", &request).expect("an answer");
         assert_eq!(status, expected, "{said}");
     }
     let mut count = |outcome: &str| {

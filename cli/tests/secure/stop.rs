@@ -58,7 +58,7 @@ fn waiting(server: &Server) -> usize {
 
 fn wait_over_grpc(server: &Server) -> std::thread::JoinHandle<tonic::Code> {
     let at = format!("http://{}", server.grpc);
-    let ask = AcquireRequest {
+    let request = AcquireRequest {
         request: Some(CheckRequest {
             policy: "chat".into(),
             key: b"k".to_vec().into(),
@@ -71,7 +71,7 @@ fn wait_over_grpc(server: &Server) -> std::thread::JoinHandle<tonic::Code> {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         runtime.block_on(async {
             let mut client = TidegateClient::connect(at).await.unwrap();
-            client.acquire(ask).await.unwrap_err().code()
+            client.acquire(request).await.unwrap_err().code()
         })
     })
 }
@@ -83,11 +83,11 @@ fn who_waits_at_the_stop_is_answered_at_every_listener() {
     let held = server.redis(&["TG.ACQUIRE", "chat", "k"]);
     assert!(text(&held.stdout).contains("lease"), "{held:?}");
     let mut http = connect(server.http);
-    let ask = post("/v1/acquire", SLOT, "") + SLOT;
-    http.write_all(ask.as_bytes()).unwrap();
+    let request = post("/v1/acquire", SLOT, "") + SLOT;
+    http.write_all(request.as_bytes()).unwrap();
     let mut resp = connect(server.resp);
-    let ask = b"TG.ACQUIRE chat k WAIT 60000\r\n";
-    resp.write_all(ask).unwrap();
+    let request = b"TG.ACQUIRE chat k WAIT 60000\r\n";
+    resp.write_all(request).unwrap();
     let grpc = wait_over_grpc(&server);
     wait_for(|| waiting(&server) == 3);
     server.signal("TERM");

@@ -21,7 +21,7 @@ limits.a = { calls = 6, per = '1h', level = '5' }
 
 fn admitted(server: &Server, policy: &str) -> usize {
     let url = format!("http://{}/v1/check", server.http);
-    let ask = format!("{{\"policy\":\"{policy}\",\"key\":\"k\"}}");
+    let request = format!("{{\"policy\":\"{policy}\",\"key\":\"k\"}}");
     let check = || {
         let json = "content-type: application/json";
         let status = server.curl(&[
@@ -32,7 +32,7 @@ fn admitted(server: &Server, policy: &str) -> usize {
             "-H",
             json,
             "-d",
-            &ask,
+            &request,
             &url,
         ]);
         text(&status.stdout)

@@ -32,9 +32,9 @@ fn mutual(folder: &Path) -> Server {
 /// What curl gets for a check: the status, or how it fails.
 fn over_http(server: &Server, scheme: &str, more: &[&str]) -> Result<String, String> {
     let url = format!("{scheme}://{}/v1/check", server.http);
-    let ask = ["-H", "content-type: application/json", "-d", ASK];
+    let request = ["-H", "content-type: application/json", "-d", ASK];
     let form = ["-o", "body", "-w", "%{http_code} %{http_version}"];
-    let output = server.curl(&[&ask[..], &form[..], more, &[&url]].concat());
+    let output = server.curl(&[&request[..], &form[..], more, &[&url]].concat());
     match output.status.success() {
         true => Ok(text(&output.stdout)),
         false => Err(text(&output.stderr)),
@@ -52,7 +52,7 @@ fn over_resp(server: &Server, more: &[&str]) -> bool {
 fn over_grpc(server: &Server, tls: Option<ClientTlsConfig>) -> Result<bool, String> {
     let scheme = if tls.is_some() { "https" } else { "http" };
     let at = Channel::from_shared(format!("{scheme}://{}", server.grpc)).unwrap();
-    let ask = CheckRequest {
+    let request = CheckRequest {
         policy: "chat".into(),
         key: b"k".to_vec().into(),
         amounts: [("running".to_owned(), 0)].into(),
@@ -65,7 +65,7 @@ fn over_grpc(server: &Server, tls: Option<ClientTlsConfig>) -> Result<bool, Stri
             None => at,
         };
         let channel = at.connect().await.map_err(|e| format!("{e:?}"))?;
-        let checked = TidegateClient::new(channel).check(ask).await;
+        let checked = TidegateClient::new(channel).check(request).await;
         let checked = checked.map_err(|status| format!("{status:?}"))?;
         Ok(checked.into_inner().admitted)
     })

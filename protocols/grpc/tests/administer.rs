@@ -214,13 +214,13 @@ async fn everything_wrong_with_an_override_is_told_at_once() {
 #[tokio::test]
 async fn keys_and_leases_are_listed_and_a_lease_is_revoked() {
     let mut client = client().await;
-    let ask = |policy: &str, key: &'static str| proto::CheckRequest {
+    let check = |policy: &str, key: &'static str| proto::CheckRequest {
         policy: policy.to_owned(),
         key: key.into(),
         ..Default::default()
     };
     for key in ["acme/a", "acme/b", "zeta"] {
-        client.check(ask("chat", key)).await.unwrap();
+        client.check(check("chat", key)).await.unwrap();
     }
     let mut request = proto::ListKeysRequest {
         policy: "chat".to_owned(),
@@ -243,7 +243,7 @@ async fn keys_and_leases_are_listed_and_a_lease_is_revoked() {
     assert_eq!(names, [b"acme/a", b"acme/b"]);
     assert_eq!(keys[0].limits["rpm"].remaining, 9);
     let acquire = proto::AcquireRequest {
-        request: Some(ask("jobs", "nightly")),
+        request: Some(check("jobs", "nightly")),
         ..Default::default()
     };
     let lease = client.acquire(acquire).await.unwrap().into_inner();
@@ -328,28 +328,28 @@ async fn a_cost_over_limits_of_different_units_is_refused_and_takes_nothing() {
                  tpm = { rate = 1000, per = '1h' }\n\
                  usd = { budget = '2.00', per = '1h', unit = '0.01' }\n";
     let mut client = serving(spend).await;
-    let ask = |cost: Option<u64>| proto::CheckRequest {
+    let check = |cost: Option<u64>| proto::CheckRequest {
         policy: "spend".into(),
         key: "k".into(),
         cost,
         ..Default::default()
     };
     let acquire = proto::AcquireRequest {
-        request: Some(ask(Some(150))),
+        request: Some(check(Some(150))),
         ..Default::default()
     };
     for refused in [
-        client.check(ask(Some(150))).await.map(drop),
+        client.check(check(Some(150))).await.map(drop),
         client.acquire(acquire).await.map(drop),
-        client.debit(ask(Some(150))).await.map(drop),
-        client.peek(ask(Some(150))).await.map(drop),
+        client.debit(check(Some(150))).await.map(drop),
+        client.peek(check(Some(150))).await.map(drop),
     ] {
         let refused = refused.unwrap_err();
         assert_eq!(refused.code(), Code::InvalidArgument);
         assert!(refused.message().contains("different units"), "{refused}");
     }
     let batch = proto::CheckManyRequest {
-        checks: vec![ask(Some(150))],
+        checks: vec![check(Some(150))],
         ..Default::default()
     };
     let answers = client.check_many(batch).await.unwrap().into_inner().answers;
@@ -357,7 +357,7 @@ async fn a_cost_over_limits_of_different_units_is_refused_and_takes_nothing() {
     // Beside a named one, the cost is of the other alone.
     let rest = |cost| proto::CheckRequest {
         amounts: [("tpm".to_owned(), 1)].into(),
-        ..ask(Some(cost))
+        ..check(Some(cost))
     };
     assert!(client.check(rest(150)).await.unwrap().into_inner().admitted);
     let left = client.peek(rest(1)).await.unwrap().into_inner().limits;

@@ -198,7 +198,7 @@ async fn a_lease_is_adjusted_and_settled_by_a_cost() {
 #[tokio::test]
 async fn an_idempotency_key_that_is_too_long_is_refused() {
     let (_running, mut client) = running(Vec::new()).await;
-    let ask = |length: usize| proto::AcquireRequest {
+    let request = |length: usize| proto::AcquireRequest {
         request: Some(proto::CheckRequest {
             amounts: [("running".to_owned(), 1)].into(),
             ..about("k")
@@ -206,21 +206,21 @@ async fn an_idempotency_key_that_is_too_long_is_refused() {
         idempotency_key: Some(vec![b'x'; length].into()),
         ..Default::default()
     };
-    let refused = client.acquire(ask(256)).await.unwrap_err();
+    let refused = client.acquire(request(256)).await.unwrap_err();
     assert_eq!(refused.code(), Code::InvalidArgument);
     assert!(refused.message().contains("1 to 255 bytes"), "{refused}");
-    client.acquire(ask(255)).await.unwrap();
+    client.acquire(request(255)).await.unwrap();
 }
 
-/// It was taken for none, and the retry of such an ask took a second lease.
+/// It was taken for none, and the retry of such a request took a second lease.
 #[tokio::test]
 async fn an_idempotency_key_of_no_bytes_is_refused() {
     let (_running, mut client) = running(Vec::new()).await;
-    let ask = proto::AcquireRequest {
+    let request = proto::AcquireRequest {
         idempotency_key: Some("".into()),
         ..tokens("k", 1)
     };
-    let refused = client.acquire(ask).await.unwrap_err();
+    let refused = client.acquire(request).await.unwrap_err();
     assert_eq!(refused.code(), Code::InvalidArgument);
     assert!(refused.message().contains("1 to 255 bytes"), "{refused}");
 }
@@ -239,8 +239,8 @@ async fn a_long_name_is_cut_in_the_error() {
         amounts: [(long, 1)].into(),
         ..about("k")
     };
-    for (ask, code) in [(policy, Code::NotFound), (limit, Code::InvalidArgument)] {
-        let refused = client.check(ask).await.unwrap_err();
+    for (request, code) in [(policy, Code::NotFound), (limit, Code::InvalidArgument)] {
+        let refused = client.check(request).await.unwrap_err();
         assert_eq!(refused.code(), code);
         assert!(refused.message().len() < 512, "{refused}");
         assert!(refused.message().contains("\u{e4}...`"), "{refused}");
@@ -251,7 +251,7 @@ async fn a_long_name_is_cut_in_the_error() {
 #[tokio::test]
 async fn a_wait_that_is_too_long_is_refused() {
     let (_running, mut client) = running(Vec::new()).await;
-    let ask = |wait_ms: u64| proto::AcquireRequest {
+    let request = |wait_ms: u64| proto::AcquireRequest {
         request: Some(proto::CheckRequest {
             amounts: [("running".to_owned(), 1)].into(),
             ..about("k")
@@ -259,13 +259,13 @@ async fn a_wait_that_is_too_long_is_refused() {
         wait_ms: Some(wait_ms),
         ..Default::default()
     };
-    let refused = client.acquire(ask(300_001)).await.unwrap_err();
+    let refused = client.acquire(request(300_001)).await.unwrap_err();
     assert_eq!(refused.code(), Code::InvalidArgument);
     assert!(
         refused.message().contains("at most here, not 300.001s"),
         "{refused}"
     );
-    client.acquire(ask(300_000)).await.unwrap();
+    client.acquire(request(300_000)).await.unwrap();
 }
 
 #[tokio::test]

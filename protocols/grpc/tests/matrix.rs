@@ -44,14 +44,14 @@ struct House {
 fn methods(lease: &str) -> Vec<(&'static str, Access, Vec<u8>)> {
     let policy = || "chat".to_owned();
     let key = || Bytes::from_static(b"k");
-    let ask = || proto::CheckRequest {
+    let request = || proto::CheckRequest {
         policy: policy(),
         key: key(),
         amounts: [("running".to_owned(), 0), ("rpm".to_owned(), 1)].into(),
         ..Default::default()
     };
     let many = || proto::CheckManyRequest {
-        checks: vec![ask()],
+        checks: vec![request()],
         correlation: 7,
     };
     let end = || proto::LeaseRequest {
@@ -61,7 +61,7 @@ fn methods(lease: &str) -> Vec<(&'static str, Access, Vec<u8>)> {
         ..Default::default()
     };
     let acquire = proto::AcquireRequest {
-        request: Some(ask()),
+        request: Some(request()),
         ..Default::default()
     };
     let settle = proto::SettleRequest {
@@ -112,7 +112,7 @@ fn methods(lease: &str) -> Vec<(&'static str, Access, Vec<u8>)> {
         place: Some(place()),
     };
     vec![
-        ("Check", Policy(Decide), ask().encode_to_vec()),
+        ("Check", Policy(Decide), request().encode_to_vec()),
         ("CheckMany", Parts(Decide), many().encode_to_vec()),
         ("CheckStream", Parts(Decide), many().encode_to_vec()),
         ("Acquire", Policy(Decide), acquire.encode_to_vec()),
@@ -121,9 +121,9 @@ fn methods(lease: &str) -> Vec<(&'static str, Access, Vec<u8>)> {
         ("Cancel", Policy(Decide), end().encode_to_vec()),
         ("Renew", Policy(Decide), renew.encode_to_vec()),
         ("Adjust", Policy(Decide), adjust.encode_to_vec()),
-        ("Debit", Policy(Decide), ask().encode_to_vec()),
-        ("Peek", Policy(Observe), ask().encode_to_vec()),
-        ("Forecast", Policy(Observe), ask().encode_to_vec()),
+        ("Debit", Policy(Decide), request().encode_to_vec()),
+        ("Peek", Policy(Observe), request().encode_to_vec()),
+        ("Forecast", Policy(Observe), request().encode_to_vec()),
         ("Reset", Policy(Administer), reset.encode_to_vec()),
         ("ListPolicies", Parts(Observe), Vec::new()),
         ("ListKeys", Policy(Observe), keys.encode_to_vec()),

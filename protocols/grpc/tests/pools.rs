@@ -45,7 +45,7 @@ fn about(policy: &str, key: &str, member: &str) -> proto::CheckRequest {
     }
 }
 
-fn ask(policy: &str) -> proto::AcquireRequest {
+fn request(policy: &str) -> proto::AcquireRequest {
     proto::AcquireRequest {
         request: Some(about(policy, "k", "")),
         ..Default::default()
@@ -55,7 +55,7 @@ fn ask(policy: &str) -> proto::AcquireRequest {
 #[tokio::test]
 async fn a_lease_names_its_member_which_cools_down_when_it_drops_work() {
     let mut client = client().await;
-    let granted = client.acquire(ask("chat")).await.unwrap().into_inner();
+    let granted = client.acquire(request("chat")).await.unwrap().into_inner();
     let lease = granted.lease.expect("it fits");
     assert_eq!(lease.member, "eu");
     assert_eq!(lease.metadata["region"], "eu-west");
@@ -70,7 +70,7 @@ async fn a_lease_names_its_member_which_cools_down_when_it_drops_work() {
     let ended = client.release(ended).await.unwrap().into_inner();
     assert_eq!(ended.member, "eu");
     assert!(ended.cooling_until_us.is_some());
-    let granted = client.acquire(ask("chat")).await.unwrap().into_inner();
+    let granted = client.acquire(request("chat")).await.unwrap().into_inner();
     assert_eq!(granted.decision.unwrap().member, "us");
     let listed = client.list_policies(proto::ListPoliciesRequest {}).await;
     let policies = listed.unwrap().into_inner().policies;
@@ -124,9 +124,9 @@ async fn a_forecast_names_the_member_that_alone_could_serve_the_ask() {
     let policy = "[policy.chat.member.eu]\nlimits.rpm = { calls = 2, per = '1h' }\n\
         [policy.chat.member.us]\nlimits.rpm = { calls = 2, per = '1h' }\n\
         limits.tpm = { rate = 9, per = '1h' }\n";
-    let mut ask = about("chat", "k", "");
-    ask.amounts = [("tpm".to_owned(), 3)].into();
-    let foreseen = client_of(policy).await.forecast(ask).await.unwrap();
+    let mut request = about("chat", "k", "");
+    request.amounts = [("tpm".to_owned(), 3)].into();
+    let foreseen = client_of(policy).await.forecast(request).await.unwrap();
     let foreseen = foreseen.into_inner();
     assert!(foreseen.limits.is_empty());
     assert_eq!(foreseen.members["us"].limits["tpm"].spendable, 3);
@@ -142,7 +142,7 @@ async fn a_refusal_names_the_level_and_a_shadow_says_so() {
         .unwrap()
         .into_inner();
     assert_eq!((refused.admitted, &*refused.level), (false, "org"));
-    client.acquire(ask("shady")).await.unwrap();
-    let second = client.acquire(ask("shady")).await.unwrap().into_inner();
+    client.acquire(request("shady")).await.unwrap();
+    let second = client.acquire(request("shady")).await.unwrap().into_inner();
     assert!(second.lease.is_some() && second.decision.unwrap().shadowed);
 }

@@ -431,9 +431,9 @@ mod tests {
         let file = parse("t", "policy.slots.limits.running = { concurrency = 1 }").unwrap();
         let time = ManualClock::default();
         let service = Service::builder().clock(time.clock()).build(&file).unwrap();
-        let ask = b"TG.ACQUIRE slots k WAIT 1\r\n";
+        let request = b"TG.ACQUIRE slots k WAIT 1\r\n";
         let (mut client, server) = duplex(1 << 22);
-        client.write_all(&ask.repeat(COUNT)).await.unwrap();
+        client.write_all(&request.repeat(COUNT)).await.unwrap();
         let settings = Settings::default().max_request_bytes(LONGEST);
         let mut connection = Connection::new(server, service, Arc::default(), settings);
         let mut closing = Closing {

@@ -8,7 +8,7 @@ use support::{Client, TestServer};
 
 /// How many `chat` grants a key.
 fn stands(client: &mut Client, key: &str) -> u64 {
-    let peek = client.ask(&format!("TG.PEEK chat {key}"));
+    let peek = client.request(&format!("TG.PEEK chat {key}"));
     let (_, limit) = peek.split_once("[rpm,[limit,").expect("a standing");
     let (limit, _) = limit.split_once(',').expect("a number");
     limit.parse().expect("a number")
@@ -26,10 +26,10 @@ fn the_most_specific_override_holds_until_it_is_removed() {
     ];
     for (place, count) in places {
         let set = format!("TG.OVERRIDE SET {place} LIMIT rpm calls {count} per 1h");
-        let shown = client.ask(&set);
+        let shown = client.request(&set);
         let limits = format!("limits,[rpm,[calls,{count},per,1h]],inert,[]]");
         assert!(shown.ends_with(&limits), "{shown}");
-        assert_eq!(client.ask(&format!("TG.OVERRIDE GET {place}")), shown);
+        assert_eq!(client.request(&format!("TG.OVERRIDE GET {place}")), shown);
         assert_eq!(stands(&mut client, "acme"), count);
     }
     assert_eq!(stands(&mut client, "else"), 12);
@@ -39,9 +39,9 @@ fn the_most_specific_override_holds_until_it_is_removed() {
         ("POLICY chat", 11),
         ("", 10),
     ] {
-        assert_eq!(client.ask(&format!("TG.OVERRIDE DEL {place}")), "1");
-        assert_eq!(client.ask(&format!("TG.OVERRIDE DEL {place}")), "0");
-        assert_eq!(client.ask(&format!("TG.OVERRIDE GET {place}")), "nil");
+        assert_eq!(client.request(&format!("TG.OVERRIDE DEL {place}")), "1");
+        assert_eq!(client.request(&format!("TG.OVERRIDE DEL {place}")), "0");
+        assert_eq!(client.request(&format!("TG.OVERRIDE GET {place}")), "nil");
         assert_eq!(stands(&mut client, "acme"), then);
     }
 }
@@ -51,16 +51,16 @@ fn overrides_are_listed_in_pages() {
     let server = TestServer::start();
     let mut client = server.client();
     for key in ["a", "b", "c"] {
-        client.ask(&format!(
+        client.request(&format!(
             "TG.OVERRIDE SET LIMIT rpm calls 20 per 1h POLICY chat KEY {key}"
         ));
     }
-    client.ask("TG.OVERRIDE SET POLICY slots LIMIT running concurrency 3 ttl 1m");
-    let first = client.ask("TG.OVERRIDE LIST COUNT 2");
+    client.request("TG.OVERRIDE SET POLICY slots LIMIT running concurrency 3 ttl 1m");
+    let first = client.request("TG.OVERRIDE LIST COUNT 2");
     let (items, cursor) = first.rsplit_once(",cursor,").expect("a cursor");
     let cursor = cursor.trim_end_matches(']');
     assert_eq!(items.matches("[policy,chat,key,").count(), 2, "{first}");
-    let second = client.ask(&format!("TG.OVERRIDE LIST COUNT 2 CURSOR {cursor}"));
+    let second = client.request(&format!("TG.OVERRIDE LIST COUNT 2 CURSOR {cursor}"));
     assert_eq!(
         second,
         "[overrides,[[policy,chat,key,c,level,entity_and_resource,limits,\
@@ -68,10 +68,10 @@ fn overrides_are_listed_in_pages() {
          [policy,slots,key,nil,level,resource,limits,\
          [running,[concurrency,3,ttl,1m]],inert,[]]],cursor,nil]"
     );
-    let of_b = client.ask("TG.OVERRIDE LIST KEY b");
+    let of_b = client.request("TG.OVERRIDE LIST KEY b");
     assert_eq!(of_b.matches("[policy,").count(), 1, "{of_b}");
-    client.ask("HELLO 3");
-    let maps = client.ask("TG.OVERRIDE LIST POLICY slots");
+    client.request("HELLO 3");
+    let maps = client.request("TG.OVERRIDE LIST POLICY slots");
     assert!(
         maps.contains("limits:{running:{concurrency:3,ttl:1m}}"),
         "{maps}"
@@ -83,7 +83,7 @@ fn what_is_wrong_with_an_override_is_told_at_once_and_sets_nothing() {
     let server = TestServer::start();
     let mut client = server.client();
     let wrong = client
-        .ask("TG.OVERRIDE SET POLICY chat LIMIT rpm calls 0 per soon LIMIT rps calls 1 per 1s");
+        .request("TG.OVERRIDE SET POLICY chat LIMIT rpm calls 0 per soon LIMIT rps calls 1 per 1s");
     assert!(wrong.starts_with("-ERR limit `rpm`: "), "{wrong}");
     assert!(wrong.contains("limit `rps`: "), "{wrong}");
     assert!(wrong.contains("there is `rpm`"), "{wrong}");
@@ -127,10 +127,13 @@ fn what_is_wrong_with_an_override_is_told_at_once_and_sets_nothing() {
         ("TG.REVOKE slots k x", "-ERR a lease's handle is 16"),
         ("TG.REVOKE slots k 0123456789abcdef", "-NOLEASE"),
     ] {
-        let answer = client.ask(line);
+        let answer = client.request(line);
         assert!(answer.starts_with(told), "{line}: {answer}");
     }
-    assert_eq!(client.ask("TG.OVERRIDE LIST"), "[overrides,[],cursor,nil]");
+    assert_eq!(
+        client.request("TG.OVERRIDE LIST"),
+        "[overrides,[],cursor,nil]"
+    );
 }
 
 #[test]
@@ -138,19 +141,19 @@ fn keys_and_leases_are_listed_and_a_lease_is_revoked() {
     let server = TestServer::start();
     let mut client = server.client();
     for key in ["team/1", "team/2", "other"] {
-        client.ask(&format!("TG.CHECK chat {key}"));
+        client.request(&format!("TG.CHECK chat {key}"));
     }
-    let one = client.ask("TG.KEYS chat KEY team/1");
+    let one = client.request("TG.KEYS chat KEY team/1");
     assert_eq!(
         one,
         "[keys,[[key,team/1,member,nil,limits,\
          [rpm,[limit,10,remaining,9,reset_ms,360000]]]],cursor,nil]"
     );
-    let team = client.ask("TG.KEYS chat PREFIX team/");
+    let team = client.request("TG.KEYS chat PREFIX team/");
     assert_eq!(team.matches("[key,").count(), 2, "{team}");
     let (mut cursor, mut found) = (String::new(), 0);
     loop {
-        let page = client.ask(&format!("TG.KEYS chat COUNT 1 {cursor}"));
+        let page = client.request(&format!("TG.KEYS chat COUNT 1 {cursor}"));
         found += page.matches("[key,").count();
         let (_, next) = page.rsplit_once(",cursor,").expect("a cursor");
         match next.trim_end_matches(']') {
@@ -159,10 +162,10 @@ fn keys_and_leases_are_listed_and_a_lease_is_revoked() {
         }
     }
     assert_eq!(found, 3);
-    let held = client.ask("TG.ACQUIRE slots nightly");
+    let held = client.request("TG.ACQUIRE slots nightly");
     let (_, id) = held.split_once("lease,").expect("a lease");
     let id = id[..32].to_owned();
-    let leases = client.ask("TG.LEASES slots KEY nightly");
+    let leases = client.request("TG.LEASES slots KEY nightly");
     assert!(
         leases.starts_with("[leases,[[key,nightly,member,nil,handle,"),
         "{leases}"
@@ -174,14 +177,14 @@ fn keys_and_leases_are_listed_and_a_lease_is_revoked() {
     let (_, handle) = leases.split_once("handle,").expect("a handle");
     let handle = &handle[..16];
     assert!(!id.contains(handle));
-    let revoked = client.ask(&format!("TG.REVOKE slots nightly {handle}"));
+    let revoked = client.request(&format!("TG.REVOKE slots nightly {handle}"));
     assert!(
         revoked.contains("used,[running,[taken,1,used,1]]"),
         "{revoked}"
     );
-    let renew = client.ask(&format!("TG.RENEW slots nightly {id} 1000"));
+    let renew = client.request(&format!("TG.RENEW slots nightly {id} 1000"));
     assert!(renew.starts_with("-NOLEASE"), "{renew}");
-    assert_eq!(client.ask("TG.LEASES slots"), "[leases,[],cursor,nil]");
+    assert_eq!(client.request("TG.LEASES slots"), "[leases,[],cursor,nil]");
 }
 
 /// As the manual types it.

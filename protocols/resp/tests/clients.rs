@@ -95,7 +95,7 @@ fn redis_benchmark_gets_an_answer_to_each_request() {
     assert!(said(&output).contains("requests per second"));
     // A hundred were admitted, and nothing of the rest was taken.
     let mut client = server.client();
-    let last = client.ask("CL.THROTTLE hot 99 1 86400 0");
+    let last = client.request("CL.THROTTLE hot 99 1 86400 0");
     assert_eq!(last, "[0,100,0,-1,8640000]");
 }
 

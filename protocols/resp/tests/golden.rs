@@ -101,7 +101,7 @@ fn play(command: &str, table: &str) {
         }
         let (call, reply) = row.split_once("  ").unwrap();
         assert_eq!(
-            client.ask(&format!("{command} {call}")),
+            client.request(&format!("{command} {call}")),
             reply.trim(),
             "{row}"
         );
@@ -127,9 +127,9 @@ fn throttle_is_answered_as_by_throttlecrab() {
 fn both_ask_the_same_limit() {
     let server = TestServer::start();
     let mut client = server.client();
-    assert_eq!(client.ask("CL.THROTTLE k 4 10 60 3"), "[0,5,2,-1,18]");
-    assert_eq!(client.ask("THROTTLE k 5 10 60 2"), "[1,5,0,30,0]");
-    assert_eq!(client.ask("CL.THROTTLE k 4 10 60"), "[1,5,0,6,30]");
+    assert_eq!(client.request("CL.THROTTLE k 4 10 60 3"), "[0,5,2,-1,18]");
+    assert_eq!(client.request("THROTTLE k 5 10 60 2"), "[1,5,0,30,0]");
+    assert_eq!(client.request("CL.THROTTLE k 4 10 60"), "[1,5,0,6,30]");
     // Another rate is another limit.
-    assert_eq!(client.ask("CL.THROTTLE k 5 10 60"), "[0,6,5,-1,6]");
+    assert_eq!(client.request("CL.THROTTLE k 5 10 60"), "[0,6,5,-1,6]");
 }

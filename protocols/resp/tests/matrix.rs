@@ -108,13 +108,13 @@ fn locked() -> TestServer {
 
 fn as_one(server: &TestServer, token: &str) -> Client {
     let mut client = server.client();
-    assert_eq!(client.ask(&format!("AUTH {token}")), "OK");
+    assert_eq!(client.request(&format!("AUTH {token}")), "OK");
     client
 }
 
 /// Takes a lease on `chat`; its id.
 fn lease(all: &mut Client) -> String {
-    let answer = all.ask("TG.ACQUIRE chat k");
+    let answer = all.request("TG.ACQUIRE chat k");
     let (_, rest) = answer.split_once("lease,").expect("a lease");
     rest[..32].to_owned()
 }
@@ -129,16 +129,16 @@ fn about(line: &str, lease: &str) -> String {
 /// All that there is to see of `chat`, and of what comes with the call.
 fn seen(all: &mut Client) -> [String; 3] {
     [
-        all.ask("TG.OVERRIDE LIST"),
-        all.ask("TG.PEEK chat k"),
-        all.ask("THROTTLE k 10 10 3600 0"),
+        all.request("TG.OVERRIDE LIST"),
+        all.request("TG.PEEK chat k"),
+        all.request("THROTTLE k 10 10 3600 0"),
     ]
 }
 
 /// That nothing was charged, and the lease still stands as it was.
 fn untouched(all: &mut Client, before: &[String; 3], lease: &str) {
     assert_eq!(&seen(all), before);
-    let settled = all.ask(&format!("TG.SETTLE chat k {lease}"));
+    let settled = all.request(&format!("TG.SETTLE chat k {lease}"));
     assert!(settled.starts_with("[expired,0,repeated,0"), "{settled}");
 }
 
@@ -146,7 +146,7 @@ fn untouched(all: &mut Client, before: &[String; 3], lease: &str) {
 fn every_command_is_in_the_matrix() {
     let listed = TestServer::start()
         .client()
-        .ask("COMMAND LIST")
+        .request("COMMAND LIST")
         .to_uppercase();
     let listed: BTreeSet<&str> = listed.trim_matches(['[', ']']).split(',').collect();
     let tested: BTreeSet<&str> = COMMANDS.iter().map(|(name, ..)| *name).collect();
@@ -164,19 +164,19 @@ fn without_a_token_or_with_a_wrong_one_every_command_is_refused() {
         }
         let line = about(line, &lease);
         let mut client = server.client();
-        assert_eq!(client.ask(&line), NOBODY, "{name}");
+        assert_eq!(client.request(&line), NOBODY, "{name}");
         for wrong in [
             "AUTH guess",
             "AUTH all guess",
             "AUTH guess all",
             "HELLO 3 AUTH all guess",
         ] {
-            assert_eq!(client.ask(wrong), WRONG, "{wrong}");
-            assert_eq!(client.ask(&line), NOBODY, "{name} after {wrong}");
+            assert_eq!(client.request(wrong), WRONG, "{wrong}");
+            assert_eq!(client.request(&line), NOBODY, "{name} after {wrong}");
         }
         client.send(b"*2\r\n$4\r\nAUTH\r\n$3\r\n\xff\0\xfe\r\n");
         assert_eq!(client.reply(), WRONG);
-        assert_eq!(client.ask(&line), NOBODY, "{name}");
+        assert_eq!(client.request(&line), NOBODY, "{name}");
     }
     untouched(&mut all, &before, &lease);
 }
@@ -192,12 +192,12 @@ fn a_token_of_another_scope_is_refused_at_every_command() {
         let (lease, before) = (lease(&mut all), seen(&mut all));
         let line = about(line, &lease);
         for scope in Scope::ALL.into_iter().filter(|scope| *scope != needed) {
-            let reply = as_one(&server, scope.name()).ask(&line);
+            let reply = as_one(&server, scope.name()).request(&line);
             refused(name, access, &reply);
         }
         assert_eq!(seen(&mut all), before);
         // And the scope that is needed is enough.
-        let reply = as_one(&server, needed.name()).ask(&line);
+        let reply = as_one(&server, needed.name()).request(&line);
         assert!(!reply.starts_with('-') && reply != "[]", "{name}: {reply}");
     }
 }
@@ -210,7 +210,7 @@ fn a_token_of_another_policy_is_refused_at_every_command() {
     let mut stranger = as_one(&server, "stranger");
     for (name, access, line) in COMMANDS {
         if let Policy(_) | Parts(_) = access {
-            let reply = stranger.ask(&about(line, &lease));
+            let reply = stranger.request(&about(line, &lease));
             refused(name, access, &reply);
         }
     }
@@ -223,7 +223,7 @@ fn any_token_may_have_the_conversation() {
     for who in ["decide", "observe", "administer", "stranger"] {
         for (name, access, line) in COMMANDS {
             if access == Known {
-                let reply = as_one(&server, who).ask(line);
+                let reply = as_one(&server, who).request(line);
                 assert!(!reply.starts_with('-'), "{who}: {name}: {reply}");
             }
         }

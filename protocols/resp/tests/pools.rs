@@ -21,37 +21,37 @@ fn a_lease_names_its_member_which_cools_down_when_it_drops_work() {
     let server = server();
     let mut client = server.client();
     // The same facts, flat or as a map.
-    let flat = client.ask("TG.ACQUIRE chat k");
+    let flat = client.request("TG.ACQUIRE chat k");
     assert!(
         flat.contains(",member,eu,metadata,[region,eu-west],granted_at_us,"),
         "{flat}"
     );
-    client.ask("HELLO 3");
-    let granted = client.ask("TG.ACQUIRE chat k");
+    client.request("HELLO 3");
+    let granted = client.request("TG.ACQUIRE chat k");
     assert!(
         granted.contains(",member:eu,metadata:{region:eu-west},granted_at_us:"),
         "{granted}"
     );
     let lease = &granted.strip_prefix("{lease:").unwrap()[..32];
-    let ended = client.ask(&format!("TG.RELEASE chat k {lease} OUTCOME dropped"));
+    let ended = client.request(&format!("TG.RELEASE chat k {lease} OUTCOME dropped"));
     assert!(
         ended.ends_with("member:eu,cooling_until_us:1767268830000000}"),
         "{ended}"
     );
-    let granted = client.ask("TG.ACQUIRE chat other");
+    let granted = client.request("TG.ACQUIRE chat other");
     assert!(
         granted.contains(",member:us,metadata:{},granted_at_us:"),
         "{granted}"
     );
     let lease = &granted.strip_prefix("{lease:").unwrap()[..32];
-    let ended = client.ask(&format!(
+    let ended = client.request(&format!(
         "TG.SETTLE chat other {lease} USED rpm 1 COOLDOWN 5000"
     ));
     assert!(
         ended.ends_with("member:us,cooling_until_us:1767268805000000}"),
         "{ended}"
     );
-    let refused = client.ask("TG.ACQUIRE chat other");
+    let refused = client.request("TG.ACQUIRE chat other");
     assert!(
         refused.contains("not_until_us:1767268805000000"),
         "{refused}"
@@ -63,10 +63,10 @@ fn a_lease_names_its_member_which_cools_down_when_it_drops_work() {
         "USED rpm 1",
         "MEMBER eu",
     ] {
-        let said = client.ask(&format!("TG.RELEASE chat other {lease} {line}"));
+        let said = client.request(&format!("TG.RELEASE chat other {lease} {line}"));
         assert!(said.starts_with("-ERR"), "{line}: {said}");
     }
-    let shown = client.ask("TG.POLICIES");
+    let shown = client.request("TG.POLICIES");
     assert!(
         shown.contains("members:{eu:{weight:1,load:1,cooling_until_us:1767268830000000,"),
         "{shown}"
@@ -77,42 +77,46 @@ fn a_lease_names_its_member_which_cools_down_when_it_drops_work() {
 fn a_debit_names_its_member_and_a_forecast_may() {
     let server = server();
     let mut client = server.client();
-    client.ask("HELLO 3");
-    let unsaid = client.ask("TG.DEBIT chat k AMOUNT rpm 2");
+    client.request("HELLO 3");
+    let unsaid = client.request("TG.DEBIT chat k AMOUNT rpm 2");
     assert_eq!(
         unsaid,
         "-ERR say which member is meant: there is `eu`, `us`"
     );
-    let debited = client.ask("TG.DEBIT chat k AMOUNT rpm 2 MEMBER eu");
+    let debited = client.request("TG.DEBIT chat k AMOUNT rpm 2 MEMBER eu");
     assert!(debited.contains("remaining:0"), "{debited}");
-    let all = client.ask("TG.FORECAST chat k");
+    let all = client.request("TG.FORECAST chat k");
     assert!(
         all.starts_with("{eu:{rpm:{spendable:0,") && all.contains("us:{rpm:{spendable:2,"),
         "{all}"
     );
-    let one = client.ask("TG.FORECAST chat k MEMBER us");
+    let one = client.request("TG.FORECAST chat k MEMBER us");
     assert!(one.starts_with("{rpm:{spendable:2,"), "{one}");
     assert!(
         client
-            .ask("TG.PEEK chat k MEMBER eu")
+            .request("TG.PEEK chat k MEMBER eu")
             .starts_with("{verdict:refused")
     );
-    assert!(client.ask("TG.CHECK chat k MEMBER eu").starts_with("-ERR"));
+    assert!(
+        client
+            .request("TG.CHECK chat k MEMBER eu")
+            .starts_with("-ERR")
+    );
 }
 
 #[test]
 fn a_refusal_names_the_level_and_a_shadow_says_so() {
     let server = server();
     let mut client = server.client();
-    client.ask("HELLO 3");
-    client.ask("TG.CHECK deep acme/a");
-    let refused = client.ask("TG.CHECK deep acme/b");
+    client.request("HELLO 3");
+    client.request("TG.CHECK deep acme/a");
+    let refused = client.request("TG.CHECK deep acme/b");
     assert!(
         refused.contains("shadowed:f,level:org,member:nil"),
         "{refused}"
     );
-    client.ask("TG.ACQUIRE shady k");
-    let second = client.ask("TG.ACQUIRE shady k");
+    client.request("TG.ACQUIRE shady k");
+    let second = client.request("TG.ACQUIRE shady k");
     assert!(
         second.contains("verdict:admitted") && second.contains("shadowed:t"),
         "{second}"

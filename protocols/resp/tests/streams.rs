@@ -71,8 +71,8 @@ async fn a_lease_that_could_not_be_told_of_is_given_back() {
     let service = service();
     let server = Server::new(service.clone(), Settings::default());
     let (mut client, stream) = duplex(1_000);
-    let ask = b"TG.ACQUIRE slots k WAIT 1000\r\n";
-    client.write_all(ask).await.unwrap();
+    let request = b"TG.ACQUIRE slots k WAIT 1000\r\n";
+    client.write_all(request).await.unwrap();
     let stream = tokio::io::join(stream, Broken);
     assert!(server.converse(stream, pending()).await.is_err());
     assert_eq!(free(&service), 1);

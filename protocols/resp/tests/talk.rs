@@ -48,7 +48,7 @@ fn clients_are_greeted_as_by_redis() {
         ("CLIENT GETNAME", "nil"),
         ("QUIT", "OK"),
     ] {
-        assert_eq!(client.ask(line), reply, "{line}");
+        assert_eq!(client.request(line), reply, "{line}");
     }
     assert!(client.is_closed());
 }
@@ -64,7 +64,7 @@ fn amounts_of_a_limit_with_a_unit_are_decimals_in_every_verb() {
     );
     let mut client = server.client();
     let left = |client: &mut support::Client| {
-        let peeked = client.ask("TG.PEEK spend k COST 0.01");
+        let peeked = client.request("TG.PEEK spend k COST 0.01");
         let at = peeked.find("remaining,").expect("a standing");
         peeked[at..].split(',').nth(1).expect("a number").to_owned()
     };
@@ -74,7 +74,7 @@ fn amounts_of_a_limit_with_a_unit_are_decimals_in_every_verb() {
         ("TG.CHECK spend k COST 1", "0.40"),
         ("TG.CHECK spend k COST 0.4", "0.00"),
     ] {
-        let answer = client.ask(line);
+        let answer = client.request(line);
         assert!(!answer.starts_with('-'), "{line}: {answer}");
         assert_eq!(left(&mut client), remaining, "{line}");
     }
@@ -88,10 +88,10 @@ fn amounts_of_a_limit_with_a_unit_are_decimals_in_every_verb() {
             "-ERR limits `usd` and `tokens` have different units, so that one cost cannot be of both; name their amounts instead",
         ),
     ] {
-        assert_eq!(client.ask(line), wrong);
+        assert_eq!(client.request(line), wrong);
     }
     let set = "TG.OVERRIDE SET POLICY spend KEY k LIMIT usd budget 4.25 per 1h";
-    let set = client.ask(set);
+    let set = client.request(set);
     assert!(
         set.contains("budget,4.25") && set.contains("unit,0.01"),
         "{set}"
@@ -105,36 +105,36 @@ fn hello_changes_flat_arrays_into_maps() {
     let mut client = server.client();
     let version = env!("CARGO_PKG_VERSION");
     assert_eq!(
-        client.ask("HELLO"),
+        client.request("HELLO"),
         format!(
             "[server,tidegate,version,{version},proto,2,id,1,mode,standalone,role,master,modules,[]]"
         )
     );
     assert_eq!(
-        client.ask("TG.CHECK chat alice AMOUNT rpm 4"),
+        client.request("TG.CHECK chat alice AMOUNT rpm 4"),
         "[verdict,admitted,not_until_us,nil,retry_after_ms,0,binding,nil,degraded,0,\
          limits,[rpm,[limit,10,remaining,6,reset_ms,1440000]],shadowed,0,level,nil,member,nil]"
     );
     assert_eq!(
-        client.ask("HELLO 3 SETNAME me"),
+        client.request("HELLO 3 SETNAME me"),
         format!(
             "{{server:tidegate,version:{version},proto:3,id:1,mode:standalone,role:master,modules:[]}}"
         )
     );
     assert_eq!(
-        client.ask("TG.CHECK chat alice AMOUNT rpm 7"),
+        client.request("TG.CHECK chat alice AMOUNT rpm 7"),
         "{verdict:refused,not_until_us:1767269160000000,retry_after_ms:360000,binding:rpm,degraded:f,\
          limits:{rpm:{limit:10,remaining:6,reset_ms:1440000}},shadowed:f,level:nil,member:nil}"
     );
-    assert_eq!(client.ask("CLIENT GETNAME"), "me");
+    assert_eq!(client.request("CLIENT GETNAME"), "me");
     assert!(
         client
-            .ask("INFO")
+            .request("INFO")
             .starts_with("txt:# Server\r\nredis_version:")
     );
     assert!(
         client
-            .ask("COMMAND DOCS tg.check")
+            .request("COMMAND DOCS tg.check")
             .starts_with("{tg.check:{summary:")
     );
 }
@@ -143,8 +143,8 @@ fn hello_changes_flat_arrays_into_maps() {
 fn every_verb_has_its_answer() {
     let server = TestServer::start();
     let mut client = server.client();
-    client.ask("HELLO 3");
-    let granted = client.ask("TG.ACQUIRE slots k TTL 5000 IDEMPOTENCY job-1");
+    client.request("HELLO 3");
+    let granted = client.request("TG.ACQUIRE slots k TTL 5000 IDEMPOTENCY job-1");
     let lease = granted.strip_prefix("{lease:").unwrap()[..32].to_owned();
     assert!(
         granted.contains(",expires_at_us:1767268805000000,repeated:f,verdict:admitted,"),
@@ -153,10 +153,10 @@ fn every_verb_has_its_answer() {
     // Last, where a client that reads by place has what it had before.
     let noted = ",metadata:{},granted_at_us:1767268800000000}";
     assert!(granted.ends_with(noted), "{granted}");
-    let again = client.ask("TG.ACQUIRE slots k IDEMPOTENCY job-1");
+    let again = client.request("TG.ACQUIRE slots k IDEMPOTENCY job-1");
     assert!(again.ends_with(noted), "{again}");
     assert!(again.starts_with(&format!("{{lease:{lease},")) && again.contains("repeated:t"));
-    let refused = client.ask("TG.ACQUIRE slots k");
+    let refused = client.request("TG.ACQUIRE slots k");
     assert!(
         refused.starts_with("{lease:nil,fence:nil,expires_at_us:nil,repeated:f,verdict:refused,")
     );
@@ -224,7 +224,7 @@ fn every_verb_has_its_answer() {
             "{chat:{levels:[],limits:{rpm:{counts:calls,limit:10,at_most:10,per:3600000 ms}}},slots:{levels:[],limits:{running:{counts:concurrency,limit:1,at_most:1,per:nil}}}}",
         ),
     ] {
-        assert_eq!(client.ask(&line), reply, "{line}");
+        assert_eq!(client.request(&line), reply, "{line}");
     }
 }
 
@@ -279,12 +279,12 @@ fn an_error_begins_with_its_code() {
             "-ERR unknown subcommand 'KILL' of CLIENT; there is ID, GETNAME, SETNAME name, SETINFO attribute value, INFO, LIST, NO-EVICT on|off and NO-TOUCH on|off",
         ),
     ] {
-        assert_eq!(client.ask(line), reply, "{line}");
+        assert_eq!(client.request(line), reply, "{line}");
     }
     let long = "k".repeat(4_097);
     assert!(
         client
-            .ask(&format!("CL.THROTTLE {long} 1 1 1"))
+            .request(&format!("CL.THROTTLE {long} 1 1 1"))
             .starts_with("-ERR the key has 4097 bytes")
     );
     client.send("*5\r\n$11\r\nCL.THROTTLE\r\n$0\r\n\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n1\r\n");
@@ -318,7 +318,7 @@ fn a_pipeline_is_answered_in_order_wherever_it_is_cut() {
         client.send(&bytes[..cut]);
         if cut % 7 == 0 {
             // So that what was sent is read before the rest comes.
-            server.client().ask("PING");
+            server.client().request("PING");
         }
         client.send(&bytes[cut..]);
         assert_eq!(replies.map(|_| client.reply()), replies, "{cut}");
@@ -409,21 +409,21 @@ fn nobody_is_let_in_without_a_token() {
         "COMMAND",
     ] {
         assert_eq!(
-            client.ask(line),
+            client.request(line),
             "-NOAUTH Authentication required.",
             "{line}"
         );
     }
     let wrong = "-WRONGPASS invalid username-password pair or user is disabled.";
-    assert_eq!(client.ask("AUTH guess"), wrong);
-    assert_eq!(client.ask("AUTH other ci"), wrong);
-    assert_eq!(client.ask("HELLO 3 AUTH default guess"), wrong);
-    assert_eq!(client.ask("PING"), "-NOAUTH Authentication required.");
-    assert_eq!(client.ask("AUTH ci"), "OK");
-    assert_eq!(client.ask("PING"), "PONG");
-    assert_eq!(client.ask("RESET"), "RESET");
-    assert_eq!(client.ask("PING"), "-NOAUTH Authentication required.");
-    assert!(client.ask("HELLO 3 AUTH ci ci").starts_with("{server:"));
+    assert_eq!(client.request("AUTH guess"), wrong);
+    assert_eq!(client.request("AUTH other ci"), wrong);
+    assert_eq!(client.request("HELLO 3 AUTH default guess"), wrong);
+    assert_eq!(client.request("PING"), "-NOAUTH Authentication required.");
+    assert_eq!(client.request("AUTH ci"), "OK");
+    assert_eq!(client.request("PING"), "PONG");
+    assert_eq!(client.request("RESET"), "RESET");
+    assert_eq!(client.request("PING"), "-NOAUTH Authentication required.");
+    assert!(client.request("HELLO 3 AUTH ci ci").starts_with("{server:"));
 }
 
 #[test]
@@ -452,12 +452,12 @@ fn a_token_is_good_for_its_scopes_and_policies() {
     ];
     for who in ["decides", "looks", "old"] {
         let mut client = server.client();
-        assert_eq!(client.ask(&format!("AUTH {who}")), "OK");
+        assert_eq!(client.request(&format!("AUTH {who}")), "OK");
         for (line, may) in &commands {
-            let refused = client.ask(line).starts_with("-NOPERM");
+            let refused = client.request(line).starts_with("-NOPERM");
             assert_eq!(refused, who != *may, "{who}: {line}");
         }
-        let sees = client.ask("TG.POLICIES") != "[]";
+        let sees = client.request("TG.POLICIES") != "[]";
         assert_eq!(sees, who == "looks");
     }
 }
@@ -466,23 +466,23 @@ fn a_token_is_good_for_its_scopes_and_policies() {
 fn whoever_is_there_is_looked_at_again_when_tokens_change() {
     let server = TestServer::start();
     let mut client = server.client();
-    assert_eq!(client.ask("PING"), "PONG");
+    assert_eq!(client.request("PING"), "PONG");
     server
         .service
         .replace_credentials(tokens(&[("a", &Scope::ALL, &[]), ("b", &Scope::ALL, &[])]));
-    assert_eq!(client.ask("PING"), "-NOAUTH Authentication required.");
-    assert_eq!(client.ask("AUTH a"), "OK");
+    assert_eq!(client.request("PING"), "-NOAUTH Authentication required.");
+    assert_eq!(client.request("AUTH a"), "OK");
     server
         .service
         .replace_credentials(tokens(&[("a", &[Scope::Observe], &[])]));
-    assert_eq!(client.ask("PING"), "PONG");
-    assert!(client.ask("TG.CHECK chat k").starts_with("-NOPERM"));
+    assert_eq!(client.request("PING"), "PONG");
+    assert!(client.request("TG.CHECK chat k").starts_with("-NOPERM"));
     server
         .service
         .replace_credentials(tokens(&[("b", &Scope::ALL, &[])]));
-    assert_eq!(client.ask("PING"), "-NOAUTH Authentication required.");
+    assert_eq!(client.request("PING"), "-NOAUTH Authentication required.");
     server.service.replace_credentials(Vec::new());
-    assert_eq!(client.ask("PING"), "PONG");
+    assert_eq!(client.request("PING"), "PONG");
 }
 
 #[test]
@@ -491,14 +491,14 @@ fn an_idempotency_key_that_is_too_long_is_refused() {
     let mut client = server.client();
     for wait in ["", " WAIT 1000"] {
         let long = "x".repeat(256);
-        let refused = client.ask(&format!("TG.ACQUIRE slots k IDEMPOTENCY {long}{wait}"));
+        let refused = client.request(&format!("TG.ACQUIRE slots k IDEMPOTENCY {long}{wait}"));
         assert!(
             refused.starts_with("-ERR an idempotency key has 1 to 255 bytes"),
             "{refused}"
         );
     }
     let long = "x".repeat(255);
-    lease(&client.ask(&format!("TG.ACQUIRE slots k IDEMPOTENCY {long}")));
+    lease(&client.request(&format!("TG.ACQUIRE slots k IDEMPOTENCY {long}")));
 }
 
 /// It was an error over HTTP, made shorter in silence over gRPC, and a day here.
@@ -506,12 +506,12 @@ fn an_idempotency_key_that_is_too_long_is_refused() {
 fn a_wait_that_is_too_long_is_refused() {
     let server = TestServer::start();
     let mut client = server.client();
-    let refused = client.ask("TG.ACQUIRE slots k WAIT 300001");
+    let refused = client.request("TG.ACQUIRE slots k WAIT 300001");
     assert!(
         refused.starts_with("-ERR a request may wait 300s at most here"),
         "{refused}"
     );
-    lease(&client.ask("TG.ACQUIRE slots k WAIT 300000"));
+    lease(&client.request("TG.ACQUIRE slots k WAIT 300000"));
 }
 
 #[test]
@@ -522,18 +522,18 @@ fn a_store_that_cannot_tell_is_answered_as_the_failure_mode_says() {
     let service = Service::builder().store(Arc::new(Away));
     let server = TestServer::at(service, policies, Settings::default());
     let mut client = server.client();
-    client.ask("HELLO 3");
+    client.request("HELLO 3");
     let facts = "verdict:admitted,not_until_us:nil,retry_after_ms:0,binding:nil,degraded:t,limits:{},shadowed:f,level:nil,member:nil}";
-    assert_eq!(client.ask("TG.CHECK open b"), format!("{{{facts}"));
+    assert_eq!(client.request("TG.CHECK open b"), format!("{{{facts}"));
     let no_lease = "{lease:nil,fence:nil,expires_at_us:nil,repeated:f,";
     assert_eq!(
-        client.ask("TG.ACQUIRE open b WAIT 5"),
+        client.request("TG.ACQUIRE open b WAIT 5"),
         format!(
             "{no_lease}{},metadata:{{}},granted_at_us:nil}}",
             facts.trim_end_matches('}')
         )
     );
-    let error = client.ask("TG.CHECK shut b");
+    let error = client.request("TG.CHECK shut b");
     assert!(error.starts_with("-UNAVAILABLE "), "{error}");
     assert!(error.contains("the cable is pulled"), "{error}");
 }
@@ -566,7 +566,7 @@ fn overrides_that_a_store_holds_up_hold_up_nobody_else() {
     );
     let changes = (0..2 * THREADS).map(|nth| {
         let mut client = server.client();
-        client.ask("PING");
+        client.request("PING");
         client.send(request(match nth % 2 {
             0 => "TG.OVERRIDE SET POLICY chat LIMIT rpm calls 20 per 1h",
             _ => "TG.OVERRIDE DEL POLICY chat",
@@ -577,7 +577,7 @@ fn overrides_that_a_store_holds_up_hold_up_nobody_else() {
     // Nothing tells when all of them are at the store: others are asked for a while.
     for nth in 0..100 {
         let mut other = server.client();
-        assert_eq!(other.ask("PING"), "PONG", "the {nth}th");
+        assert_eq!(other.request("PING"), "PONG", "the {nth}th");
     }
     drop(changes);
 }
@@ -589,19 +589,23 @@ fn what_is_full_is_told_apart_from_a_store_that_cannot_tell() {
                     [policy.line]\nmax_waiting = 1\nlimits.running = { concurrency = 1 }\n";
     let server = TestServer::of(policies, Settings::default());
     let mut client = server.client();
-    client.ask("HELLO 3");
-    assert!(client.ask("TG.CHECK open a").contains("verdict:admitted"));
+    client.request("HELLO 3");
+    assert!(
+        client
+            .request("TG.CHECK open a")
+            .contains("verdict:admitted")
+    );
     for command in ["TG.CHECK open b", "TG.ACQUIRE open b WAIT 5"] {
-        let error = client.ask(command);
+        let error = client.request(command);
         assert!(error.starts_with("-FULL the store holds 1 keys"), "{error}");
     }
-    client.ask("TG.ACQUIRE line k");
+    client.request("TG.ACQUIRE line k");
     let mut waiter = server.client();
     waiter.send(request("TG.ACQUIRE line k WAIT 60000"));
     server.until_waiting("line", 1);
     assert!(
         client
-            .ask("TG.ACQUIRE line k WAIT 60000")
+            .request("TG.ACQUIRE line k WAIT 60000")
             .starts_with("-BUSY 1 requests wait already")
     );
 }
@@ -610,7 +614,7 @@ fn what_is_full_is_told_apart_from_a_store_that_cannot_tell() {
 fn a_service_that_closes_answers_who_waits() {
     let server = TestServer::start();
     let (mut holder, mut waiter) = (server.client(), server.client());
-    lease(&holder.ask("TG.ACQUIRE slots k"));
+    lease(&holder.request("TG.ACQUIRE slots k"));
     waiter.send(request("TG.ACQUIRE slots k WAIT 60000"));
     server.until_waiting("slots", 1);
     server.service.close();
@@ -629,14 +633,14 @@ fn lease(reply: &str) -> String {
 fn whoever_waits_holds_up_nobody_else_and_keeps_the_order() {
     let server = TestServer::start();
     let (mut holder, mut waiter, mut other) = (server.client(), server.client(), server.client());
-    let held = lease(&holder.ask("TG.ACQUIRE slots k"));
+    let held = lease(&holder.request("TG.ACQUIRE slots k"));
     let pipeline = ["ECHO before", "TG.ACQUIRE slots k WAIT 60000", "ECHO after"];
     waiter.send(pipeline.map(request).concat());
     assert_eq!(waiter.reply(), "before");
     server.until_waiting("slots", 1);
-    assert_eq!(other.ask("PING"), "PONG");
+    assert_eq!(other.request("PING"), "PONG");
     waiter.send(request("ECHO later"));
-    holder.ask(&format!("TG.RELEASE slots k {held}"));
+    holder.request(&format!("TG.RELEASE slots k {held}"));
     assert_ne!(lease(&waiter.reply()), held);
     assert_eq!([waiter.reply(), waiter.reply()], ["after", "later"]);
 }
@@ -645,7 +649,7 @@ fn whoever_waits_holds_up_nobody_else_and_keeps_the_order() {
 fn a_wait_ends_at_its_deadline() {
     let server = TestServer::start();
     let (mut holder, mut waiter) = (server.client(), server.client());
-    lease(&holder.ask("TG.ACQUIRE slots k"));
+    lease(&holder.request("TG.ACQUIRE slots k"));
     waiter.send(request("TG.ACQUIRE slots k WAIT 50"));
     server.until_waiting("slots", 1);
     server.time.advance(Duration::from_millis(50));
@@ -660,7 +664,7 @@ fn a_wait_ends_at_its_deadline() {
 fn whoever_goes_while_waiting_gives_the_place_back() {
     let server = TestServer::start();
     let mut holder = server.client();
-    let held = lease(&holder.ask("TG.ACQUIRE slots k"));
+    let held = lease(&holder.request("TG.ACQUIRE slots k"));
     let (mut gone, mut next) = (server.client(), server.client());
     gone.send(request("TG.ACQUIRE slots k WAIT 60000"));
     server.until_waiting("slots", 1);
@@ -668,7 +672,7 @@ fn whoever_goes_while_waiting_gives_the_place_back() {
     server.until_waiting("slots", 2);
     gone.stream.shutdown(Shutdown::Both).unwrap();
     server.until_waiting("slots", 1);
-    holder.ask(&format!("TG.RELEASE slots k {held}"));
+    holder.request(&format!("TG.RELEASE slots k {held}"));
     lease(&next.reply());
 }
 
@@ -676,8 +680,8 @@ fn whoever_goes_while_waiting_gives_the_place_back() {
 fn a_server_that_closes_answers_what_was_read() {
     let mut server = TestServer::start();
     let (mut holder, mut waiter, mut idle) = (server.client(), server.client(), server.client());
-    assert_eq!(idle.ask("PING"), "PONG");
-    lease(&holder.ask("TG.ACQUIRE slots k"));
+    assert_eq!(idle.request("PING"), "PONG");
+    lease(&holder.request("TG.ACQUIRE slots k"));
     waiter.send(
         [
             request("TG.ACQUIRE slots k WAIT 60000"),
@@ -698,7 +702,10 @@ fn a_server_that_closes_answers_what_was_read() {
 fn one_connection_too_many_is_told_so() {
     let server = TestServer::with(Settings::default().max_connections(2));
     let (mut first, mut second) = (server.client(), server.client());
-    assert_eq!([first.ask("PING"), second.ask("PING")], ["PONG", "PONG"]);
+    assert_eq!(
+        [first.request("PING"), second.request("PING")],
+        ["PONG", "PONG"]
+    );
     let mut third = server.client();
     assert_eq!(third.reply(), "-ERR max number of clients reached");
     assert!(third.is_closed());
@@ -712,18 +719,18 @@ fn a_thousand_idle_connections_disturb_nobody() {
     let mut idle: Vec<_> = (0..1_000).map(|_| server.client()).collect();
     let mut client = server.client();
     for _ in 0..100 {
-        assert_eq!(client.ask("PING"), "PONG");
+        assert_eq!(client.request("PING"), "PONG");
     }
     until(|| {
         client
-            .ask("INFO clients")
+            .request("INFO clients")
             .contains("connected_clients:1001\r\n")
     });
-    assert_eq!(idle[999].ask("PING"), "PONG");
+    assert_eq!(idle[999].request("PING"), "PONG");
     drop(idle);
     until(|| {
         client
-            .ask("INFO clients")
+            .request("INFO clients")
             .contains("connected_clients:1\r\n")
     });
 }

@@ -195,14 +195,14 @@ mod tests {
     use super::*;
 
     /// A connection that was asked something, and the client's end of it.
-    async fn asked(turns: &Turns) -> (InTurn<DuplexStream>, DuplexStream) {
+    async fn connected(turns: &Turns) -> (InTurn<DuplexStream>, DuplexStream) {
         let (server, client) = duplex(64);
         let mut both = (turns.of(server), client);
-        ask(&mut both).await;
+        request(&mut both).await;
         both
     }
 
-    async fn ask((server, client): &mut (InTurn<DuplexStream>, DuplexStream)) {
+    async fn request((server, client): &mut (InTurn<DuplexStream>, DuplexStream)) {
         client.write_all(b"?").await.unwrap();
         server.read_exact(&mut [0]).await.unwrap();
     }
@@ -222,13 +222,13 @@ mod tests {
     #[tokio::test]
     async fn answers_to_what_came_at_once_wait_for_one_round() {
         let turns = Turns::default();
-        let (mut one, mut other) = (asked(&turns).await, asked(&turns).await);
+        let (mut one, mut other) = (connected(&turns).await, connected(&turns).await);
         assert_eq!(calls(&mut one).await, 2);
         // What belongs to the same answer goes with it.
         assert_eq!(calls(&mut one).await, 1);
         assert_eq!(calls(&mut other).await, 2);
-        ask(&mut one).await;
-        ask(&mut other).await;
+        request(&mut one).await;
+        request(&mut other).await;
         assert_eq!(calls(&mut other).await, 2);
         assert_eq!(calls(&mut one).await, 2);
     }
@@ -236,20 +236,20 @@ mod tests {
     #[tokio::test]
     async fn who_is_alone_waits_once_and_then_no_more_for_a_while() {
         let turns = Turns::default();
-        let mut one = asked(&turns).await;
+        let mut one = connected(&turns).await;
         assert_eq!(calls(&mut one).await, 2);
         for _ in 0..ALONE {
-            ask(&mut one).await;
+            request(&mut one).await;
             assert_eq!(calls(&mut one).await, 1);
         }
-        ask(&mut one).await;
+        request(&mut one).await;
         assert_eq!(calls(&mut one).await, 2);
     }
 
     #[tokio::test]
     async fn who_has_heard_nothing_speaks_at_once() {
         let turns = Turns::default();
-        let _asked = asked(&turns).await;
+        let _connected = connected(&turns).await;
         let (server, client) = duplex(64);
         assert_eq!(calls(&mut (turns.of(server), client)).await, 1);
     }
@@ -257,7 +257,7 @@ mod tests {
     #[tokio::test]
     async fn who_is_gone_is_owed_nothing() {
         let turns = Turns::default();
-        drop(asked(&turns).await);
+        drop(connected(&turns).await);
         assert_eq!(turns.0.owing.load(Ordering::Relaxed), 0);
     }
 }

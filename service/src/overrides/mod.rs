@@ -9,11 +9,11 @@
 //! | `verbs` | set, removed and listed at the service |
 //! | `followed` | what is told anywhere on the store, in force here |
 //! | [`Pending`] | a change on its way to the store |
-//! | `asked` | set from fields, and told apart from what the policies say |
+//! | `given` | set from fields, and told apart from what the policies say |
 //! | [`Setting`], [`read_limits`], [`settings_of`] | limits as a policy's file writes them, for protocols |
 
-mod asked;
 mod followed;
+mod given;
 mod pending;
 mod place;
 mod resolve;

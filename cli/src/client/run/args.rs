@@ -8,7 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::{Args, ValueEnum};
 
-use crate::client::ask::{Amount, Quantity, Subject, duration};
+use crate::client::arguments::{Amount, Quantity, Subject, duration};
 use crate::client::exit::{Outcome, Stop};
 use crate::client::limits::Typed;
 use crate::client::options::Options;

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::args::Run;
 use super::leases::{Held, Leases, Renewal};
-use crate::client::ask::Amount;
+use crate::client::arguments::Amount;
 use crate::client::exit::{Exit, Outcome, Stop};
 use crate::client::limits;
 use crate::client::server::PATIENCE;
@@ -35,7 +35,7 @@ pub struct Direct<'r> {
 /// The longest pause between two asks while the store is away.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// An ask, under a word of its own: asked again, it finds what was granted by an answer
+/// A request, under a word of its own: asked again, it finds what was granted by an answer
 /// that was lost.
 struct Attempt {
     word: [u8; 16],
@@ -97,27 +97,30 @@ impl<'r> Direct<'r> {
         self.run.wait.unwrap_or_default()
     }
 
-    fn ask<'a>(&'a self, attempt: &'a Attempt, longest: Duration) -> Request<'a> {
+    fn request<'a>(&'a self, attempt: &'a Attempt, longest: Duration) -> Request<'a> {
         let run = self.run;
-        let mut ask = Request::named(&self.amounts).priority(run.priority);
-        ask = ask.ttl(run.ttl);
+        let mut request = Request::named(&self.amounts).priority(run.priority);
+        request = request.ttl(run.ttl);
         if let Some(cost) = self.cost {
-            ask = ask.cost(cost);
+            request = request.cost(cost);
         }
         if !self.wait().is_zero() {
-            ask = ask.idempotency(&attempt.word);
+            request = request.idempotency(&attempt.word);
         }
         if run.wait_for_refunds {
-            ask = ask.wait_for_refunds();
+            request = request.wait_for_refunds();
         }
-        ask.within(longest)
+        request.within(longest)
     }
 
     /// Asks as `attempt`. `None`: what an earlier answer, which was lost, had granted
     /// has ended meanwhile.
     async fn try_as(&self, attempt: &Attempt, longest: Duration) -> Outcome<Option<Held>> {
         let key = Key::from(&self.key);
-        let acquired = self.active.acquire(key, self.ask(attempt, longest)).await;
+        let acquired = self
+            .active
+            .acquire(key, self.request(attempt, longest))
+            .await;
         let (held, repeated) = match acquired.map_err(stop)? {
             Acquired::Granted(granted) => {
                 let held = Held {
@@ -157,7 +160,7 @@ impl Leases for Direct<'_> {
         let left = || self.wait().saturating_sub(begun.elapsed());
         let (mut attempt, mut pace) = (Attempt::new(), Pace::new(ttl));
         loop {
-            let asked = Instant::now();
+            let sent = Instant::now();
             let failed = match self.try_as(&attempt, left()).await {
                 Ok(Some(held)) => return Ok(held),
                 Ok(None) => {
@@ -169,8 +172,8 @@ impl Leases for Direct<'_> {
             if failed.exit != Exit::Failed || left().is_zero() {
                 return Err(failed);
             }
-            // An ask that lasted so long stood in line: it was heard of meanwhile.
-            if asked.elapsed() >= ttl {
+            // A request that lasted so long stood in line: it was heard of meanwhile.
+            if sent.elapsed() >= ttl {
                 pace = Pace::new(ttl);
             }
             if pace.is_answered() {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::args::Run;
-use crate::client::ask::{Amounts, Members, millis};
+use crate::client::arguments::{Amounts, Members, millis};
 use crate::client::exit::{Exit, Outcome, Stop};
 use crate::client::server::{Client, PATIENCE, Reply};
 
@@ -53,7 +53,7 @@ pub struct Remote {
     client: Client,
     /// Whose limits: what every request begins with.
     subject: Members,
-    ask: Value,
+    request: Value,
     wait: Duration,
     ttl: Duration,
     /// What a refused caller may do.
@@ -64,25 +64,25 @@ impl Remote {
     /// Leases of the server, as `run` was told.
     pub fn new(run: &Run) -> Outcome<Self> {
         let subject = run.subject().request()?;
-        let mut ask = subject.clone();
+        let mut request = subject.clone();
         let amounts = Amounts {
             amounts: run.amounts.clone(),
             cost: run.cost.clone(),
         };
-        amounts.put(&mut ask)?;
+        amounts.put(&mut request)?;
         let wait = run.wait.unwrap_or_default();
         if !wait.is_zero() {
-            ask.insert("wait_ms".to_owned(), millis(wait).into());
+            request.insert("wait_ms".to_owned(), millis(wait).into());
         }
         if run.wait_for_refunds {
-            ask.insert("wait_for_refunds".to_owned(), true.into());
+            request.insert("wait_for_refunds".to_owned(), true.into());
         }
-        ask.insert("ttl_ms".to_owned(), millis(run.ttl).into());
-        ask.insert("priority".to_owned(), run.priority.into());
+        request.insert("ttl_ms".to_owned(), millis(run.ttl).into());
+        request.insert("priority".to_owned(), run.priority.into());
         Ok(Self {
             client: run.options.connect()?,
             subject,
-            ask: Value::Object(ask),
+            request: Value::Object(request),
             wait,
             ttl: run.ttl,
             advice: run.advice(),
@@ -96,7 +96,7 @@ impl Remote {
     }
 
     /// The lease in an answer. It lasts from when it was granted, which is not
-    /// later than now, nor earlier than when the ask was sent: but who waited
+    /// later than now, nor earlier than when the request was sent: but who waited
     /// was granted it near the end. What is sure is found at the first renewal,
     /// which comes at once then.
     fn granted(&self, reply: &Reply, sent: Instant) -> Outcome<Held> {
@@ -119,8 +119,10 @@ impl Leases for Remote {
     async fn acquire(&self) -> Outcome<Held> {
         let sent = Instant::now();
         let longest = self.wait.saturating_add(PATIENCE);
-        let asked = self.client.post_within("/v1/acquire", &self.ask, longest);
-        let reply = asked.await?;
+        let posted = self
+            .client
+            .post_within("/v1/acquire", &self.request, longest);
+        let reply = posted.await?;
         match reply.exit() {
             Exit::Done => self.granted(&reply, sent),
             Exit::Refused => Err(Stop::new(Exit::Refused, refusal(&reply, self.advice))),
@@ -134,8 +136,8 @@ impl Leases for Remote {
         request.insert("ttl_ms".to_owned(), millis(self.ttl).into());
         let request = Value::Object(request);
         let longest = self.ttl / 3;
-        let asked = self.client.post_within("/v1/renew", &request, longest);
-        match asked.await {
+        let posted = self.client.post_within("/v1/renew", &request, longest);
+        match posted.await {
             Ok(reply) if reply.is_success() => Renewal::Until(sent + self.ttl),
             Ok(reply) if reply.exit() == Exit::Gone => Renewal::Lost(reply.stop().message),
             Ok(reply) => Renewal::Unsure(reply.stop().message),

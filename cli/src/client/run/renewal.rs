@@ -28,8 +28,8 @@ pub async fn renew(leases: &impl Leases, held: &Held, ttl: Duration) -> String {
             false => sure_until,
         };
         is_first = false;
-        let asked = timeout_at(by, leases.renew(held)).await;
-        pause = match asked.unwrap_or_else(|_| Renewal::Unsure(SILENT.to_owned())) {
+        let sent = timeout_at(by, leases.renew(held)).await;
+        pause = match sent.unwrap_or_else(|_| Renewal::Unsure(SILENT.to_owned())) {
             Renewal::Lost(why) => return why,
             Renewal::Until(until) => {
                 sure_until = until;
@@ -59,7 +59,7 @@ mod tests {
     struct Script {
         begun: Instant,
         answers: RefCell<Vec<Option<bool>>>,
-        asked_ms: RefCell<Vec<u128>>,
+        sent_ms: RefCell<Vec<u128>>,
     }
 
     impl Leases for Script {
@@ -73,8 +73,8 @@ mod tests {
 
         async fn renew(&self, _: &Held) -> Renewal {
             let now = Instant::now();
-            let asked = now.duration_since(self.begun).as_millis();
-            self.asked_ms.borrow_mut().push(asked);
+            let sent = now.duration_since(self.begun).as_millis();
+            self.sent_ms.borrow_mut().push(sent);
             match self.answers.borrow_mut().pop() {
                 Some(Some(true)) => Renewal::Until(now + TTL),
                 Some(Some(false)) => Renewal::Lost("ended".to_owned()),
@@ -121,34 +121,34 @@ mod tests {
         let script = Script {
             begun: Instant::now(),
             answers: RefCell::new(answers),
-            asked_ms: RefCell::default(),
+            sent_ms: RefCell::default(),
         };
         let held = script.acquire().await.unwrap();
         let why = renew(&script, &held, TTL).await;
-        (why, script.asked_ms.into_inner())
+        (why, script.sent_ms.into_inner())
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_lease_is_renewed_at_each_third_until_it_is_ended() {
-        let (why, asked) = play(vec![Some(true), Some(true), Some(false)]).await;
+        let (why, sent) = play(vec![Some(true), Some(true), Some(false)]).await;
         assert_eq!(
-            (why.as_str(), asked),
+            (why.as_str(), sent),
             ("ended", vec![10_000, 20_000, 30_000])
         );
     }
 
     #[tokio::test(start_paused = true)]
     async fn while_nobody_answers_it_is_lost_only_when_it_has_expired() {
-        let (why, asked) = play(vec![Some(true)]).await;
+        let (why, sent) = play(vec![Some(true)]).await;
         assert_eq!(why, "away");
-        assert_eq!(asked[..3], [10_000, 20_000, 21_000]);
-        assert_eq!(asked.last(), Some(&40_000));
-        assert!(asked.len() < 12, "{asked:?}");
+        assert_eq!(sent[..3], [10_000, 20_000, 21_000]);
+        assert_eq!(sent.last(), Some(&40_000));
+        assert!(sent.len() < 12, "{sent:?}");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_server_that_comes_back_in_time_keeps_the_lease() {
-        let (_, asked) = play(vec![None, None, Some(true), Some(false)]).await;
-        assert_eq!(asked, [10_000, 11_000, 13_000, 23_000]);
+        let (_, sent) = play(vec![None, None, Some(true), Some(false)]).await;
+        assert_eq!(sent, [10_000, 11_000, 13_000, 23_000]);
     }
 }

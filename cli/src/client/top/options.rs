@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 
 use super::frame::{Frame, Order};
 use super::sample::Sample;
-use crate::client::ask::duration;
+use crate::client::arguments::duration;
 use crate::client::exit::{Outcome, TABLE};
 use crate::client::options::Options;
 use crate::client::server::Client;

@@ -1,5 +1,5 @@
 -- What `wrk` sends, and how many of which answers it gets: each thread stops at
--- its share of the asks, so that the load is bounded by number, not by time.
+-- its share of the requests, so that the load is bounded by number, not by time.
 local threads, most = {}, 2000
 
 function setup(thread)

@@ -83,8 +83,8 @@ impl FromRequestParts<App> for Style {
 }
 
 /// The style that is asked for, or else the server's own.
-pub(crate) fn style(app: &App, asked: Option<&str>) -> Result<Style, Problem> {
-    match asked {
+pub(crate) fn style(app: &App, requested: Option<&str>) -> Result<Style, Problem> {
+    match requested {
         None if app.settings().legacy_headers => Ok(Style::Legacy),
         None | Some("standard") => Ok(Style::Standard),
         Some("legacy") => Ok(Style::Legacy),

@@ -1,4 +1,4 @@
-//! For proxies that ask before they pass a request on: nginx's `auth_request`,
+//! For proxies that request before they pass a request on: nginx's `auth_request`,
 //! Caddy's and Traefik's forward auth.
 //!
 //! What to ask stands in the query or in the headers `X-Tidegate-*`, and in one
@@ -158,16 +158,20 @@ fn token(headers: &HeaderMap) -> Option<&[u8]> {
     own.or_else(|| context::token(headers))
 }
 
-fn denied(asked: Option<&str>) -> Result<Option<StatusCode>, Problem> {
-    let Some(asked) = asked else {
+fn denied(requested: Option<&str>) -> Result<Option<StatusCode>, Problem> {
+    let Some(requested) = requested else {
         return Ok(None);
     };
-    let status = asked
+    let status = requested
         .parse()
         .ok()
         .and_then(|code| StatusCode::from_u16(code).ok());
     let status = status.filter(StatusCode::is_client_error);
-    let wrong = || Problem::invalid(format!("`denied={asked}` is not a status from 400 to 499"));
+    let wrong = || {
+        Problem::invalid(format!(
+            "`denied={requested}` is not a status from 400 to 499"
+        ))
+    };
     status.map(Some).ok_or_else(wrong)
 }
 

@@ -42,8 +42,8 @@ pub(crate) async fn keys(
     mut context: RequestContext,
     Query(query): Query<KeysQuery>,
 ) -> Result<Response, Problem> {
-    let asked = Asked::try_from(query)?;
-    let call = Call::Keys(&asked.policy, asked.listing());
+    let requested = PageRequest::try_from(query)?;
+    let call = Call::Keys(&requested.policy, requested.listing());
     Ok(render(context.call(call).await?, Style::Standard))
 }
 
@@ -51,13 +51,13 @@ pub(crate) async fn leases(
     mut context: RequestContext,
     Query(query): Query<KeysQuery>,
 ) -> Result<Response, Problem> {
-    let asked = Asked::try_from(query)?;
-    let call = Call::Leases(&asked.policy, asked.listing());
+    let requested = PageRequest::try_from(query)?;
+    let call = Call::Leases(&requested.policy, requested.listing());
     Ok(render(context.call(call).await?, Style::Standard))
 }
 
 /// What is asked, as bytes.
-struct Asked {
+struct PageRequest {
     policy: String,
     key: Option<Vec<u8>>,
     prefix: Option<String>,
@@ -65,7 +65,7 @@ struct Asked {
     most: Option<u64>,
 }
 
-impl TryFrom<KeysQuery> for Asked {
+impl TryFrom<KeysQuery> for PageRequest {
     type Error = Problem;
 
     fn try_from(query: KeysQuery) -> Result<Self, Problem> {
@@ -85,7 +85,7 @@ impl TryFrom<KeysQuery> for Asked {
     }
 }
 
-impl Asked {
+impl PageRequest {
     fn listing(&self) -> Listing<'_> {
         Listing {
             select: match (&self.key, &self.prefix) {

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `decide` | check, check-many, debit, peek, forecast, reset; acquire and what becomes of leases |
 //! | `listing` | keys, leases, denied: what a policy holds |
-//! | `forward` | auth, for proxies that ask before they pass a request on |
+//! | `forward` | auth, for proxies that request before they pass a request on |
 //! | `overrides` | overrides: limits in place of what the policies say |
 //! | `policies` | what the policies say |
 //! | `operate` | health, readiness, metrics, the OpenAPI document |

@@ -89,14 +89,14 @@ async fn one_too_many_is_told_to_come_again() {
         max_in_flight: 1,
         ..Settings::default()
     });
-    let ask = json!({"policy": "web", "key": "k"});
+    let request = json!({"policy": "web", "key": "k"});
     let slow = Chunks {
         left: 10,
         hangs: true,
     };
     let others = async {
         tokio::task::yield_now().await;
-        let reply = house.post("/v1/check", ask.clone()).await;
+        let reply = house.post("/v1/check", request.clone()).await;
         reply.problem(503, "busy");
         assert_eq!(reply.header("retry-after"), Some("1"));
         // Whether it lives can be asked all the same.
@@ -105,7 +105,7 @@ async fn one_too_many_is_told_to_come_again() {
     };
     let (reply, ()) = tokio::join!(send(&house, slow), others);
     reply.problem(408, "timeout");
-    assert_eq!(house.post("/v1/check", ask).await.status, 200);
+    assert_eq!(house.post("/v1/check", request).await.status, 200);
 }
 
 #[tokio::test]

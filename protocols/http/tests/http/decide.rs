@@ -29,12 +29,12 @@ async fn a_check_is_admitted_and_says_where_the_limits_stand() {
 #[tokio::test]
 async fn a_refusal_is_a_problem_that_says_when_to_come_back() {
     let house = House::new();
-    let ask = json!({"policy": "web", "key": "alice"});
+    let request = json!({"policy": "web", "key": "alice"});
     for _ in 0..3 {
-        assert_eq!(house.post("/v1/check", ask.clone()).await.status, 200);
+        assert_eq!(house.post("/v1/check", request.clone()).await.status, 200);
     }
     house.time.advance(Duration::from_micros(1));
-    let reply = house.post("/v1/check", ask.clone()).await;
+    let reply = house.post("/v1/check", request.clone()).await;
     let detail = reply.problem(429, "refused");
     assert_eq!(
         detail,
@@ -54,16 +54,17 @@ async fn a_refusal_is_a_problem_that_says_when_to_come_back() {
     assert_eq!(body["limits"]["rpm"]["remaining"], 0);
     // The instant is exact: not one microsecond earlier.
     house.time.advance(Duration::from_micros(19_999_998));
-    assert_eq!(house.post("/v1/check", ask.clone()).await.status, 429);
+    assert_eq!(house.post("/v1/check", request.clone()).await.status, 429);
     house.time.advance(Duration::from_micros(1));
-    assert_eq!(house.post("/v1/check", ask).await.status, 200);
+    assert_eq!(house.post("/v1/check", request).await.status, 200);
 }
 
 #[tokio::test]
 async fn cost_and_amounts_are_taken_of_the_limits_they_name() {
     let house = House::new();
-    let ask = json!({"policy": "chat", "key": "acme/alice", "cost": 10, "amounts": {"tpm": 4_000}});
-    let limits = house.post("/v1/check", ask).await.json()["limits"].clone();
+    let request =
+        json!({"policy": "chat", "key": "acme/alice", "cost": 10, "amounts": {"tpm": 4_000}});
+    let limits = house.post("/v1/check", request).await.json()["limits"].clone();
     assert_eq!(limits["tpm"]["remaining"], 5_000);
     assert_eq!(limits["daily"]["remaining"], 19_990);
     assert_eq!(limits["daily"]["full_at"], "2026-01-02T00:00:00Z");
@@ -72,8 +73,9 @@ async fn cost_and_amounts_are_taken_of_the_limits_they_name() {
 #[tokio::test]
 async fn a_key_in_base64_is_the_same_key() {
     let house = House::new();
-    let check =
-        async |ask| house.post("/v1/check", ask).await.json()["limits"]["rpm"]["remaining"].clone();
+    let check = async |request| {
+        house.post("/v1/check", request).await.json()["limits"]["rpm"]["remaining"].clone()
+    };
     assert_eq!(check(json!({"policy": "web", "key": "alice"})).await, 2);
     assert_eq!(
         check(json!({"policy": "web", "key_base64": "YWxpY2U="})).await,
@@ -88,9 +90,12 @@ async fn a_key_in_base64_is_the_same_key() {
 #[tokio::test]
 async fn more_than_a_limit_ever_grants_is_unprocessable() {
     let house = House::new();
-    let ask = json!({"policy": "chat", "key": "acme/alice", "cost": 9_001});
+    let request = json!({"policy": "chat", "key": "acme/alice", "cost": 9_001});
     for path in ["/v1/check", "/v1/acquire", "/v1/peek", "/v1/forecast"] {
-        let detail = house.post(path, ask.clone()).await.problem(422, "never");
+        let detail = house
+            .post(path, request.clone())
+            .await
+            .problem(422, "never");
         assert_eq!(
             detail,
             "limit `tpm` never grants as much at once; at most 9000; ask for less, or raise the limit"
@@ -200,16 +205,16 @@ async fn a_debit_charges_whatever_was_used_and_becomes_debt() {
 #[tokio::test]
 async fn a_peek_changes_nothing_and_is_never_a_refusal() {
     let house = House::new();
-    let ask = json!({"policy": "web", "key": "alice", "amounts": {"rpm": 3}});
+    let request = json!({"policy": "web", "key": "alice", "amounts": {"rpm": 3}});
     for _ in 0..3 {
-        let reply = house.post("/v1/peek", ask.clone()).await;
+        let reply = house.post("/v1/peek", request.clone()).await;
         assert_eq!(
             (reply.status, &reply.json()["admitted"]),
             (200, &json!(true))
         );
     }
-    house.post("/v1/check", ask.clone()).await;
-    let reply = house.post("/v1/peek", ask).await;
+    house.post("/v1/check", request.clone()).await;
+    let reply = house.post("/v1/peek", request).await;
     assert_eq!(
         (reply.status, &reply.json()["admitted"]),
         (200, &json!(false))
@@ -222,15 +227,15 @@ async fn a_peek_changes_nothing_and_is_never_a_refusal() {
 #[tokio::test]
 async fn a_forecast_says_how_many_fit_and_when() {
     let house = House::new();
-    let ask = json!({"policy": "chat", "key": "acme/alice", "amounts": {"tpm": 2_000}});
-    let limits = house.post("/v1/forecast", ask.clone()).await.json()["limits"].clone();
+    let request = json!({"policy": "chat", "key": "acme/alice", "amounts": {"tpm": 2_000}});
+    let limits = house.post("/v1/forecast", request.clone()).await.json()["limits"].clone();
     assert_eq!(limits["tpm"]["spendable"], 4);
     assert_eq!(limits["tpm"]["admitted"], true);
     assert!(limits["daily"].is_null());
     for _ in 0..4 {
-        house.post("/v1/check", ask.clone()).await;
+        house.post("/v1/check", request.clone()).await;
     }
-    let limits = house.post("/v1/forecast", ask).await.json()["limits"].clone();
+    let limits = house.post("/v1/forecast", request).await.json()["limits"].clone();
     assert_eq!(limits["tpm"]["spendable"], 0);
     assert_eq!(limits["tpm"]["not_until"], "2026-01-01T12:00:10Z");
     assert_eq!(limits["tpm"]["limit"], 9_000);
@@ -250,8 +255,9 @@ async fn a_reset_forgets_the_key() {
 #[tokio::test]
 async fn a_shadow_limit_says_so_and_refuses_nobody() {
     let house = House::new();
-    let ask = json!({"policy": "shady", "key": "alice"});
-    let shadowed = async || house.post("/v1/check", ask.clone()).await.json()["shadowed"].clone();
+    let request = json!({"policy": "shady", "key": "alice"});
+    let shadowed =
+        async || house.post("/v1/check", request.clone()).await.json()["shadowed"].clone();
     assert_eq!(shadowed().await, false);
     assert_eq!(shadowed().await, true);
 }
@@ -259,9 +265,9 @@ async fn a_shadow_limit_says_so_and_refuses_nobody() {
 #[tokio::test]
 async fn a_store_that_cannot_tell_is_answered_as_the_policy_says() {
     let house = House::away();
-    let ask = |policy| json!({"policy": policy, "key": "b"});
+    let request = |policy| json!({"policy": policy, "key": "b"});
     for path in ["/v1/check", "/v1/acquire"] {
-        let reply = house.post(path, ask("small")).await;
+        let reply = house.post(path, request("small")).await;
         let body = reply.json();
         assert_eq!((reply.status, &body["admitted"]), (200, &json!(true)));
         assert_eq!(
@@ -269,7 +275,7 @@ async fn a_store_that_cannot_tell_is_answered_as_the_policy_says() {
             (&json!(true), &json!({}))
         );
         assert!(body.get("lease").is_none());
-        let reply = house.post(path, ask("strict")).await;
+        let reply = house.post(path, request("strict")).await;
         reply.problem(503, "unavailable");
         assert_eq!(reply.header("retry-after"), Some("1"));
     }
@@ -281,10 +287,10 @@ async fn a_store_that_cannot_tell_is_answered_as_the_policy_says() {
 async fn a_full_policy_says_so_whatever_its_failure_mode() {
     let house = House::new();
     for policy in ["small", "strict"] {
-        let ask = |key| json!({"policy": policy, "key": key});
-        assert_eq!(house.post("/v1/check", ask("a")).await.status, 200);
+        let request = |key| json!({"policy": policy, "key": key});
+        assert_eq!(house.post("/v1/check", request("a")).await.status, 200);
         for path in ["/v1/check", "/v1/acquire"] {
-            let reply = house.post(path, ask("b")).await;
+            let reply = house.post(path, request("b")).await;
             reply.problem(503, "full");
             assert_eq!(reply.header("retry-after"), Some("1"));
         }

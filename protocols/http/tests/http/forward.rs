@@ -1,4 +1,4 @@
-//! For proxies that ask before they pass a request on.
+//! For proxies that request before they pass a request on.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -6,7 +6,7 @@ use tidegate_service::Scope;
 
 use crate::support::{House, Reply};
 
-async fn ask(house: &House, uri: &str, headers: &[(&str, &str)]) -> Reply {
+async fn request(house: &House, uri: &str, headers: &[(&str, &str)]) -> Reply {
     let mut request = Request::get(uri);
     for (name, value) in headers {
         request = request.header(*name, *value);
@@ -53,7 +53,7 @@ async fn what_to_ask_may_stand_in_headers() {
         ("x-tidegate-key", "acme/alice"),
         ("x-tidegate-cost", "4000"),
     ];
-    let reply = ask(&house, "/v1/auth?headers=legacy", &headers).await;
+    let reply = request(&house, "/v1/auth?headers=legacy", &headers).await;
     assert_eq!(
         (reply.status, reply.header("x-ratelimit-remaining")),
         (200, Some("5000"))
@@ -64,14 +64,14 @@ async fn what_to_ask_may_stand_in_headers() {
 async fn a_header_completes_nothing_that_stands_in_the_query() {
     let house = House::new();
     let uri = "/v1/auth?policy=web&key=k";
-    let reply = ask(
+    let reply = request(
         &house,
         uri,
         &[("x-tidegate-cost", "0"), ("x-tidegate-key", "other")],
     )
     .await;
     assert_eq!(reply.header("ratelimit"), Some(r#""rpm";r=2;t=20"#));
-    let reply = ask(&house, "/v1/auth?policy=web", &[("x-tidegate-key", "k")]).await;
+    let reply = request(&house, "/v1/auth?policy=web", &[("x-tidegate-key", "k")]).await;
     reply.problem(400, "invalid");
 }
 
@@ -118,11 +118,11 @@ async fn the_proxy_may_have_a_token_beside_the_clients_own() {
     house.lock(&[("proxy", &[Scope::Decide], &[])]);
     let uri = "/v1/auth?policy=web&key=k";
     let clients = ("authorization", "Basic YTpi");
-    ask(&house, uri, &[clients])
+    request(&house, uri, &[clients])
         .await
         .problem(401, "unauthenticated");
-    let reply = ask(&house, uri, &[clients, ("x-tidegate-token", "proxy")]).await;
+    let reply = request(&house, uri, &[clients, ("x-tidegate-token", "proxy")]).await;
     assert_eq!(reply.status, 200);
-    let reply = ask(&house, uri, &[("authorization", "bearer proxy")]).await;
+    let reply = request(&house, uri, &[("authorization", "bearer proxy")]).await;
     assert_eq!(reply.status, 200);
 }

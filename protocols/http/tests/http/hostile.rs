@@ -91,7 +91,7 @@ async fn an_amount_is_a_whole_number_that_fits() {
         ("null", "found null"),
     ];
     for (amount, expected) in cases {
-        let asks = [
+        let requests = [
             (
                 "cost",
                 format!(r#"{{"policy":"web","key":"k","cost":{amount}}}"#),
@@ -101,7 +101,7 @@ async fn an_amount_is_a_whole_number_that_fits() {
                 format!(r#"{{"policy":"web","key":"k","amounts":{{"rpm":{amount}}}}}"#),
             ),
         ];
-        for (place, body) in asks {
+        for (place, body) in requests {
             let detail = house
                 .post_text("/v1/check", &body)
                 .await
@@ -127,7 +127,7 @@ async fn an_amount_is_a_whole_number_that_fits() {
 #[tokio::test]
 async fn numbers_of_a_lease_are_checked_too() {
     let house = House::new();
-    let ask = |member: &str| format!(r#"{{"policy":"jobs","key":"k",{member}}}"#);
+    let request = |member: &str| format!(r#"{{"policy":"jobs","key":"k",{member}}}"#);
     let members = [
         r#""priority":256"#,
         r#""priority":-1"#,
@@ -140,7 +140,7 @@ async fn numbers_of_a_lease_are_checked_too() {
     ];
     for member in members {
         house
-            .post_text("/v1/acquire", &ask(member))
+            .post_text("/v1/acquire", &request(member))
             .await
             .problem(400, "invalid");
     }
@@ -199,7 +199,7 @@ async fn so_many_names_of_limits_are_read_and_no_more() {
 #[tokio::test]
 async fn only_json_is_read() {
     let house = House::new();
-    let ask = async |kind: Option<&str>| {
+    let request = async |kind: Option<&str>| {
         let body = json!({"policy": "shady", "key": "k"}).to_string();
         let mut request = Request::post("/v1/check");
         if let Some(kind) = kind {
@@ -212,7 +212,7 @@ async fn only_json_is_read() {
         "Application/JSON; charset=utf-8",
         "application/vnd.x+json",
     ] {
-        assert_eq!(ask(Some(kind)).await.status, 200, "{kind}");
+        assert_eq!(request(Some(kind)).await.status, 200, "{kind}");
     }
     for kind in [
         None,
@@ -220,7 +220,7 @@ async fn only_json_is_read() {
         Some("application/jsonp"),
         Some(""),
     ] {
-        ask(kind).await.problem(415, "unsupported_media_type");
+        request(kind).await.problem(415, "unsupported_media_type");
     }
 }
 
@@ -228,14 +228,14 @@ async fn only_json_is_read() {
 #[tokio::test]
 async fn a_body_that_is_packed_is_told_that_it_is() {
     let house = House::new();
-    let ask = async |coding: &str| {
+    let request = async |coding: &str| {
         let body = json!({"policy": "shady", "key": "k"}).to_string();
         let request = Request::post("/v1/check").header("content-type", "application/json");
         let request = request.header("content-encoding", coding);
         house.send(request.body(Body::from(body)).unwrap()).await
     };
-    assert_eq!(ask("identity").await.status, 200);
-    let why = ask("gzip").await.problem(415, "unsupported_media_type");
+    assert_eq!(request("identity").await.status, 200);
+    let why = request("gzip").await.problem(415, "unsupported_media_type");
     assert_eq!(
         why,
         "found `Content-Encoding: gzip`; send the body as it is"
@@ -276,7 +276,7 @@ async fn a_query_that_cannot_be_read_is_named() {
 #[tokio::test]
 async fn an_unknown_policy_is_not_found() {
     let house = House::new();
-    let ask = json!({"policy": "caht", "key": "k", "cost": 1});
+    let request = json!({"policy": "caht", "key": "k", "cost": 1});
     for path in [
         "/v1/check",
         "/v1/acquire",
@@ -285,7 +285,7 @@ async fn an_unknown_policy_is_not_found() {
         "/v1/forecast",
     ] {
         let detail = house
-            .post(path, ask.clone())
+            .post(path, request.clone())
             .await
             .problem(404, "not_found");
         assert!(detail.starts_with("there is no policy `caht`"), "{detail}");

@@ -28,8 +28,8 @@ async fn a_lease_is_granted_with_its_id_fence_and_expiry() {
 async fn what_is_held_is_refused_to_the_next_and_free_after_release() {
     let house = House::new();
     let id = house.hold("k").await;
-    let ask = json!({"policy": "jobs", "key": "k"});
-    let refused = house.post("/v1/acquire", ask.clone()).await;
+    let request = json!({"policy": "jobs", "key": "k"});
+    let refused = house.post("/v1/acquire", request.clone()).await;
     refused.problem(429, "refused");
     assert_eq!(refused.header("retry-after"), Some("30"));
     let release = json!({"policy": "jobs", "key": "k", "lease": id});
@@ -42,14 +42,14 @@ async fn what_is_held_is_refused_to_the_next_and_free_after_release() {
         house.post("/v1/release", release).await.json()["repeated"],
         true
     );
-    assert_eq!(house.post("/v1/acquire", ask).await.status, 200);
+    assert_eq!(house.post("/v1/acquire", request).await.status, 200);
 }
 
 #[tokio::test]
 async fn a_settlement_refunds_what_was_not_used() {
     let house = House::new();
-    let ask = json!({"policy": "chat", "key": "acme/alice", "amounts": {"tpm": 4_000}});
-    let id = house.post("/v1/acquire", ask).await.json()["lease"]["id"].clone();
+    let request = json!({"policy": "chat", "key": "acme/alice", "amounts": {"tpm": 4_000}});
+    let id = house.post("/v1/acquire", request).await.json()["lease"]["id"].clone();
     let settle =
         json!({"policy": "chat", "key": "acme/alice", "lease": id, "used": {"tpm": 3_000}});
     let reply = house.post("/v1/settle", settle).await;
@@ -72,8 +72,8 @@ async fn a_lease_is_adjusted_and_settled_by_a_cost() {
         }
         body
     };
-    let ask = about(&[("cost", json!(1_000))]);
-    let id = &house.post("/v1/acquire", ask).await.json()["lease"]["id"];
+    let request = about(&[("cost", json!(1_000))]);
+    let id = &house.post("/v1/acquire", request).await.json()["lease"]["id"];
     let adjust = about(&[("lease", id.clone()), ("cost", json!(4_000))]);
     let adjusted = house.post("/v1/adjust", adjust).await;
     assert_eq!(adjusted.json()["limits"]["tpm"]["remaining"], 5_000);
@@ -102,8 +102,8 @@ async fn a_lease_is_adjusted_and_settled_by_a_cost() {
 #[tokio::test]
 async fn a_cancelled_lease_used_nothing() {
     let house = House::new();
-    let ask = json!({"policy": "chat", "key": "acme/alice", "amounts": {"tpm": 4_000}});
-    let id = house.post("/v1/acquire", ask).await.json()["lease"]["id"].clone();
+    let request = json!({"policy": "chat", "key": "acme/alice", "amounts": {"tpm": 4_000}});
+    let id = house.post("/v1/acquire", request).await.json()["lease"]["id"].clone();
     let cancel = json!({"policy": "chat", "key": "acme/alice", "lease": id});
     let reply = house.post("/v1/cancel", cancel).await;
     assert_eq!(
@@ -140,8 +140,8 @@ async fn a_lease_is_adjusted_to_what_is_said_in_all() {
         body_of.extend(more.clone());
         body
     };
-    let ask = about(json!({"amounts": {"tpm": 1_000}}));
-    let id = house.post("/v1/acquire", ask).await.json()["lease"]["id"].clone();
+    let request = about(json!({"amounts": {"tpm": 1_000}}));
+    let id = house.post("/v1/acquire", request).await.json()["lease"]["id"].clone();
     let to = |tpm: u64| about(json!({"lease": id, "amounts": {"tpm": tpm}}));
     let first = house.post("/v1/adjust", to(4_000)).await;
     assert_eq!(
@@ -205,10 +205,11 @@ async fn a_lease_that_was_never_given_is_not_found() {
 #[tokio::test]
 async fn the_same_idempotency_key_gives_the_same_lease() {
     let house = House::new();
-    let ask = json!({"policy": "jobs", "key": "k", "idempotency_key": "job 7", "ttl_ms": 5_000});
-    let first = house.post("/v1/acquire", ask.clone()).await.json()["lease"].clone();
+    let request =
+        json!({"policy": "jobs", "key": "k", "idempotency_key": "job 7", "ttl_ms": 5_000});
+    let first = house.post("/v1/acquire", request.clone()).await.json()["lease"].clone();
     assert_eq!(first["expires_at"], "2026-01-01T12:00:05Z");
-    let again = house.post("/v1/acquire", ask).await.json()["lease"].clone();
+    let again = house.post("/v1/acquire", request).await.json()["lease"].clone();
     assert_eq!(again["id"], first["id"]);
     assert_eq!(again["granted_at"], first["granted_at"]);
     assert_eq!(again["repeated"], true);
@@ -236,8 +237,8 @@ async fn the_same_idempotency_key_gives_the_same_lease() {
 async fn who_waits_is_served_when_the_slot_comes_back() {
     let house = House::new();
     let id = house.hold("k").await;
-    let ask = json!({"policy": "jobs", "key": "k", "wait_ms": 10_000});
-    let waiting = house.post("/v1/acquire", ask);
+    let request = json!({"policy": "jobs", "key": "k", "wait_ms": 10_000});
+    let waiting = house.post("/v1/acquire", request);
     let release = async {
         tokio::task::yield_now().await;
         let release = json!({"policy": "jobs", "key": "k", "lease": id});
@@ -254,8 +255,8 @@ async fn who_waits_is_served_when_the_slot_comes_back() {
 async fn who_waits_in_vain_is_refused_at_the_deadline() {
     let house = House::new();
     house.hold("k").await;
-    let ask = json!({"policy": "jobs", "key": "k", "wait_ms": 10_000});
-    let waiting = house.post("/v1/acquire", ask);
+    let request = json!({"policy": "jobs", "key": "k", "wait_ms": 10_000});
+    let waiting = house.post("/v1/acquire", request);
     let time = async {
         tokio::task::yield_now().await;
         house.time.advance(Duration::from_secs(10));
@@ -269,8 +270,8 @@ async fn who_waits_in_vain_is_refused_at_the_deadline() {
 async fn the_urgent_go_first() {
     let house = House::new();
     let id = house.hold("k").await;
-    let ask = |priority: u8| json!({"policy": "jobs", "key": "k", "wait_ms": 10_000, "priority": priority});
-    let (calm, urgent) = (ask(0), ask(9));
+    let request = |priority: u8| json!({"policy": "jobs", "key": "k", "wait_ms": 10_000, "priority": priority});
+    let (calm, urgent) = (request(0), request(9));
     let ends = async {
         tokio::task::yield_now().await;
         let release = json!({"policy": "jobs", "key": "k", "lease": id});
@@ -289,8 +290,11 @@ async fn the_urgent_go_first() {
 #[tokio::test]
 async fn nobody_waits_longer_than_the_server_allows() {
     let house = House::new();
-    let ask = json!({"policy": "jobs", "key": "k", "wait_ms": 300_001});
-    let detail = house.post("/v1/acquire", ask).await.problem(400, "invalid");
+    let request = json!({"policy": "jobs", "key": "k", "wait_ms": 300_001});
+    let detail = house
+        .post("/v1/acquire", request)
+        .await
+        .problem(400, "invalid");
     assert_eq!(
         detail,
         "a request may wait 300s at most here, not 300.001s; wait 300s or less, or raise `longest_wait` in `[server]`"
@@ -302,19 +306,22 @@ async fn nobody_waits_longer_than_the_server_allows() {
 async fn a_service_that_closes_answers_who_waits() {
     let house = House::new();
     house.hold("k").await;
-    let ask = json!({"policy": "jobs", "key": "k", "wait_ms": 10_000});
+    let request = json!({"policy": "jobs", "key": "k", "wait_ms": 10_000});
     let close = async {
         tokio::task::yield_now().await;
         house.service.close();
     };
-    let (reply, ()) = tokio::join!(house.post("/v1/acquire", ask), close);
+    let (reply, ()) = tokio::join!(house.post("/v1/acquire", request), close);
     reply.problem(503, "unavailable");
 }
 
 #[tokio::test]
 async fn concurrency_without_a_lease_is_an_error_that_says_how() {
     let house = House::new();
-    let ask = json!({"policy": "jobs", "key": "k"});
-    let detail = house.post("/v1/check", ask).await.problem(400, "invalid");
+    let request = json!({"policy": "jobs", "key": "k"});
+    let detail = house
+        .post("/v1/check", request)
+        .await
+        .problem(400, "invalid");
     assert!(detail.contains("take it with acquire"), "{detail}");
 }

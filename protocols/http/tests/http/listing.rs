@@ -26,8 +26,8 @@ async fn all(house: &House, path: &str, items: &str) -> Vec<Value> {
 async fn keys_are_listed_with_where_they_stand() {
     let house = House::new();
     for key in ["acme/alice", "acme/bob", "zeta/carol"] {
-        let ask = json!({"policy": "chat", "key": key, "cost": 1_000});
-        assert_eq!(house.post("/v1/check", ask).await.status, 200);
+        let request = json!({"policy": "chat", "key": key, "cost": 1_000});
+        assert_eq!(house.post("/v1/check", request).await.status, 200);
     }
     let keys = all(&house, "/v1/keys?policy=chat&limit=2", "keys").await;
     let names: BTreeSet<_> = keys
@@ -47,8 +47,8 @@ async fn keys_are_listed_with_where_they_stand() {
 #[tokio::test]
 async fn a_key_that_is_no_text_is_listed_in_base64() {
     let house = House::new();
-    let ask = json!({"policy": "web", "key_base64": "/w=="});
-    house.post("/v1/check", ask).await;
+    let request = json!({"policy": "web", "key_base64": "/w=="});
+    house.post("/v1/check", request).await;
     let keys = all(&house, "/v1/keys?policy=web", "keys").await;
     assert_eq!(
         (&keys[0]["key_base64"], &keys[0]["key"]),
@@ -116,8 +116,8 @@ async fn a_listing_that_makes_no_sense_is_invalid() {
 #[tokio::test]
 async fn who_is_refused_most_comes_first_and_only_where_one_may_look() {
     let house = House::new();
-    for (key, asks) in [("often", 9), ("seldom", 5)] {
-        for _ in 0..asks {
+    for (key, requests) in [("often", 9), ("seldom", 5)] {
+        for _ in 0..requests {
             house
                 .post("/v1/check", json!({"policy": "web", "key": key}))
                 .await;

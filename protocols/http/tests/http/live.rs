@@ -112,8 +112,11 @@ async fn requests_follow_each_other_on_one_connection() {
     let house = House::new();
     let live = Live::start(&house).await;
     let mut client = live.connect().await;
-    let ask = post("/v1/check", r#"{"policy":"web","key":"k"}"#);
-    client.write_all(ask.repeat(4).as_bytes()).await.unwrap();
+    let request = post("/v1/check", r#"{"policy":"web","key":"k"}"#);
+    client
+        .write_all(request.repeat(4).as_bytes())
+        .await
+        .unwrap();
     let text = read_until(&mut client, r#""code":"refused""#).await;
     assert_eq!(text.matches("HTTP/1.1 200 OK").count(), 3);
     assert_eq!(text.matches("HTTP/1.1 429 Too Many Requests").count(), 1);

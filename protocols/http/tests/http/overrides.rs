@@ -81,12 +81,12 @@ async fn the_most_specific_override_holds_from_the_next_decision_on() {
 #[tokio::test]
 async fn a_decision_follows_the_override_and_nobody_is_reset() {
     let house = House::new();
-    let ask = || async {
-        let ask = json!({"policy": "web", "key": "acme"});
-        house.post("/v1/check", ask).await.status
+    let request = || async {
+        let request = json!({"policy": "web", "key": "acme"});
+        house.post("/v1/check", request).await.status
     };
     for expected in [200, 200, 200, 429] {
-        assert_eq!(ask().await, expected);
+        assert_eq!(request().await, expected);
     }
     set(
         &house,
@@ -94,10 +94,10 @@ async fn a_decision_follows_the_override_and_nobody_is_reset() {
     )
     .await;
     for expected in [200, 200, 429] {
-        assert_eq!(ask().await, expected);
+        assert_eq!(request().await, expected);
     }
     remove(&house, "?policy=web&key=acme").await;
-    assert_eq!(ask().await, 429);
+    assert_eq!(request().await, 429);
 }
 
 #[tokio::test]
@@ -276,8 +276,8 @@ async fn an_override_holds_at_every_member_of_a_pool_and_outlives_its_policy() {
     let house = House::of(pool, Settings::default());
     set(&house, json!({"policy": "chat", "limits": rpm(7)})).await;
     for member in ["eu", "us"] {
-        let ask = json!({"policy": "chat", "key": "k", "member": member});
-        let peek = house.post("/v1/peek", ask).await.json();
+        let request = json!({"policy": "chat", "key": "k", "member": member});
+        let peek = house.post("/v1/peek", request).await.json();
         assert_eq!(peek["limits"]["rpm"]["limit"], 7, "{member}");
         assert_eq!(peek["overrides"], json!({"rpm": "resource"}), "{member}");
     }

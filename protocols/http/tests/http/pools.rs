@@ -86,8 +86,8 @@ async fn a_forecast_names_the_member_that_alone_could_serve_the_ask() {
         [policy.chat.member.us]\nlimits.rpm = { calls = 2, per = '1h' }\n\
         limits.tpm = { rate = 9, per = '1h' }\n";
     let house = House::of(policy, Settings::default());
-    let ask = json!({"policy": "chat", "key": "k", "amounts": {"tpm": 3}});
-    let (_, foreseen) = said(&house, "forecast", ask).await;
+    let request = json!({"policy": "chat", "key": "k", "amounts": {"tpm": 3}});
+    let (_, foreseen) = said(&house, "forecast", request).await;
     assert_eq!(foreseen["limits"], json!({}));
     assert_eq!(foreseen["members"]["us"]["limits"]["tpm"]["spendable"], 3);
 }
@@ -122,22 +122,22 @@ async fn what_makes_no_sense_without_a_pool_is_told() {
 #[tokio::test]
 async fn a_shadow_refuses_nobody_and_says_so() {
     let house = house();
-    let ask = json!({"policy": "shady", "key": "k"});
-    let (_, first) = said(&house, "acquire", ask.clone()).await;
+    let request = json!({"policy": "shady", "key": "k"});
+    let (_, first) = said(&house, "acquire", request.clone()).await;
     assert_eq!(
         (&first["shadowed"], &first["lease"]["metadata"]),
         (&json!(false), &json!({"owner": "ops"}))
     );
-    let (status, second) = said(&house, "acquire", ask).await;
+    let (status, second) = said(&house, "acquire", request).await;
     assert_eq!((status, &second["shadowed"]), (200, &json!(true)));
 }
 
 #[tokio::test]
 async fn a_refusal_names_the_level() {
     let house = house();
-    let ask = |key: &str| json!({"policy": "deep", "key": key});
-    assert_eq!(said(&house, "check", ask("acme/a")).await.0, 200);
-    let (status, refused) = said(&house, "check", ask("acme/b")).await;
+    let request = |key: &str| json!({"policy": "deep", "key": key});
+    assert_eq!(said(&house, "check", request("acme/a")).await.0, 200);
+    let (status, refused) = said(&house, "check", request("acme/b")).await;
     assert_eq!((status, &refused["level"]), (429, &json!("org")));
     assert!(
         refused["detail"]

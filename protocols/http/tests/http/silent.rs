@@ -80,7 +80,7 @@ async fn one_connection_too_many_is_told_so_and_a_place_is_given_on() {
         accept.send(server).await.unwrap();
         client
     };
-    let ask = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let request = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
     let first = connect().await;
     let mut answer = String::new();
     connect().await.read_to_string(&mut answer).await.unwrap();
@@ -96,7 +96,7 @@ async fn one_connection_too_many_is_told_so_and_a_place_is_given_on() {
     loop {
         let mut next = connect().await;
         // Whoever comes before the place is free has not read it.
-        let _ = next.write_all(ask).await;
+        let _ = next.write_all(request).await;
         let mut answer = String::new();
         next.read_to_string(&mut answer).await.unwrap();
         if answer.starts_with("HTTP/1.1 200 OK") {

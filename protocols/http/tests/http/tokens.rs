@@ -9,22 +9,22 @@ const LEASE: &str = "0123456789abcdef0123456789abcdef";
 
 /// Each path with a body that is in order.
 fn posts() -> Vec<(&'static str, Scope, Value)> {
-    let ask = json!({"policy": "web", "key": "k"});
+    let request = json!({"policy": "web", "key": "k"});
     let end = json!({"policy": "web", "key": "k", "lease": LEASE});
     let renew = json!({"policy": "web", "key": "k", "lease": LEASE, "ttl_ms": 1_000});
     let revoke = json!({"policy": "web", "key": "k", "handle": "0123456789abcdef"});
     let debit = json!({"policy": "web", "key": "k", "amounts": {"rpm": 1}});
     vec![
-        ("/v1/check", Scope::Decide, ask.clone()),
-        ("/v1/acquire", Scope::Decide, ask.clone()),
+        ("/v1/check", Scope::Decide, request.clone()),
+        ("/v1/acquire", Scope::Decide, request.clone()),
         ("/v1/settle", Scope::Decide, end.clone()),
         ("/v1/release", Scope::Decide, end.clone()),
         ("/v1/cancel", Scope::Decide, end),
         ("/v1/renew", Scope::Decide, renew),
         ("/v1/debit", Scope::Decide, debit),
-        ("/v1/peek", Scope::Observe, ask.clone()),
-        ("/v1/forecast", Scope::Observe, ask.clone()),
-        ("/v1/reset", Scope::Administer, ask),
+        ("/v1/peek", Scope::Observe, request.clone()),
+        ("/v1/forecast", Scope::Observe, request.clone()),
+        ("/v1/reset", Scope::Administer, request),
         ("/v1/leases/revoke", Scope::Administer, revoke),
     ]
 }
@@ -122,9 +122,12 @@ async fn a_token_is_good_for_its_policies_alone() {
         .map(|p| p["name"].clone())
         .collect();
     assert_eq!(names, ["chat", "jobs"]);
-    let ask = json!({"policy": "jobs", "key": "k"});
+    let request = json!({"policy": "jobs", "key": "k"});
     assert_eq!(
-        house.post_as("stranger", "/v1/acquire", ask).await.status,
+        house
+            .post_as("stranger", "/v1/acquire", request)
+            .await
+            .status,
         200
     );
 }

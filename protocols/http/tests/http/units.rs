@@ -107,8 +107,8 @@ async fn what_is_no_amount_of_the_unit_is_told_and_takes_nothing() {
 #[tokio::test]
 async fn a_lease_is_settled_and_listed_in_its_unit() {
     let house = house();
-    let ask = json!({"policy": "spend", "key": "k", "amounts": {"usd": "1.20"}});
-    let lease = house.post("/v1/acquire", ask).await.json();
+    let request = json!({"policy": "spend", "key": "k", "amounts": {"usd": "1.20"}});
+    let lease = house.post("/v1/acquire", request).await.json();
     assert_eq!(lease["limits"]["usd"]["remaining"], "1.30");
     let listed = house.get("/v1/leases?policy=spend").await.json();
     assert_eq!(

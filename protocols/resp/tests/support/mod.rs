@@ -161,7 +161,7 @@ impl Client {
     }
 
     /// Asks by a line of words and shows the reply.
-    pub fn ask(&mut self, line: &str) -> String {
+    pub fn request(&mut self, line: &str) -> String {
         self.send(request(line));
         self.reply()
     }

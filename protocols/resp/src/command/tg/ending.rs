@@ -5,8 +5,8 @@ use std::time::Duration;
 use tidegate::Outcome;
 use tidegate_service::{Call, LeaseHandle, Report, Uses};
 
-use super::ask::once;
 use super::named::{amount, key, number, of_lease, policy};
+use super::request::once;
 use crate::command::number::{ANY, natural};
 use crate::error::{Fault, quoted};
 use crate::parse::Arguments;

@@ -3,21 +3,21 @@
 //! | room | holds |
 //! |---|---|
 //! | `named` | the policy, key, lease and amounts of a command |
-//! | `ask` | CHECK, DEBIT, PEEK, FORECAST, ACQUIRE |
+//! | `request` | CHECK, DEBIT, PEEK, FORECAST, ACQUIRE |
 //! | `ending` | SETTLE, RELEASE, CANCEL, RENEW, ADJUST, REVOKE |
 //! | `listing` | KEYS, LEASES |
 //! | `overrides` | OVERRIDE |
 //! | `administer` | RESET, POLICIES |
 
 mod administer;
-mod ask;
 mod ending;
 mod listing;
 mod named;
 mod overrides;
+mod request;
 
 pub(super) use administer::{policies, reset};
-pub(super) use ask::{acquire, check, debit, forecast, peek};
 pub(super) use ending::{adjust, cancel, release, renew, revoke, settle};
 pub(super) use listing::{keys, leases};
 pub(super) use overrides::override_;
+pub(super) use request::{acquire, check, debit, forecast, peek};

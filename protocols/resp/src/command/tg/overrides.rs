@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use tidegate::MAX_AMOUNT;
 use tidegate_service::{Call, GivenLimit, OverrideListing, OverrideOf, Setting};
 
-use super::ask::once;
 use super::listing::{cursor, most};
 use super::named::text;
+use super::request::once;
 use crate::command::number::natural;
 use crate::error::{Fault, quoted};
 use crate::parse::Arguments;
