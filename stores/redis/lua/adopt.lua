@@ -5,11 +5,11 @@
 -- key has for itself are in its row: it goes on by them until the last of these
 -- revisions, and then by those that came with the call.
 
-local function adopt_usage(limit, cell, old, now, calendar)
+local function adopt_usage(limit, state, old, now, calendar)
   if limit.kind == SLOTS or old.kind == SLOTS then return FRESH end
-  local remaining, debt, _, full_at = rule.standing(old, cell, now)
+  local remaining, debt, _, full_at = rule.standing(old, state, now)
   local used = old.capacity - remaining + debt
-  if old.kind == BUCKET then used = bucket.used(old, cell, now) end
+  if old.kind == BUCKET then used = bucket.used(old, state, now) end
   if used == 0 then return FRESH end
   if limit.kind == BUCKET then
     return bucket.take_over(limit, used, full_at or now, now)
@@ -17,14 +17,14 @@ local function adopt_usage(limit, cell, old, now, calendar)
   return (rule.charge(limit, FRESH, used, now, calendar))
 end
 
-local function adopt_cell(limit, cell, old, now, calendar)
-  if cell == FRESH then return FRESH end
-  -- A change from before the cell was written last is followed as of then.
-  now = max(now, kernels[old.kind].latest(old, cell))
+local function adopt_state(limit, state, old, now, calendar)
+  if state == FRESH then return FRESH end
+  -- A change from before the state was written last is followed as of then.
+  now = max(now, kernels[old.kind].latest(old, state))
   if limit.kind == old.kind then
-    return kernels[limit.kind].adopt(limit, cell, old, now, calendar)
+    return kernels[limit.kind].adopt(limit, state, old, now, calendar)
   end
-  return adopt_usage(limit, cell, old, now, calendar)
+  return adopt_usage(limit, state, old, now, calendar)
 end
 
 local function adopt_row(row, old, new, now, calendars)
@@ -35,20 +35,20 @@ local function adopt_row(row, old, new, now, calendars)
   end
   local before = limits_of_row(row, old)
   local after = is_last and row.limits or limits_of_level(new, row.level)
-  local cells = {}
-  for cell, limit in ipairs(after) do
-    local written, calendar = limit_of(before, limit.uid), calendars[new.starts[row.level] + cell]
+  local states = {}
+  for at, limit in ipairs(after) do
+    local written, calendar = limit_of(before, limit.uid), calendars[new.starts[row.level] + at]
     local known = take_retained(row, limit.uid)
     if written then
-      cells[cell] = adopt_cell(limit, row.cells[written.cell], written, now, calendar)
+      states[at] = adopt_state(limit, row.states[written.state_at], written, now, calendar)
     elseif known then
-      cells[cell] = adopt_cell(limit, known[2], known[1], now, calendar)
+      states[at] = adopt_state(limit, known[2], known[1], now, calendar)
     else
-      cells[cell] = FRESH
+      states[at] = FRESH
     end
   end
   retain(row, before, after, now)
-  row.cells, row.revision = cells, new.revision
+  row.states, row.revision = states, new.revision
   row.by = is_last and row.own or nil
 end
 

@@ -1,4 +1,4 @@
--- The bucket (`core/src/kernel/bucket.rs`). A cell is `{ 1, level, at, lows }`; where
+-- The bucket (`core/src/kernel/bucket.rs`). A state is `{ 1, level, at, lows }`; where
 -- some of the level is forgiven `{ 1, level, at, lows or false, forgiven, until }`.
 -- The rule: `drain`, `weight`, `capacity`; `brim` and `most` are the levels at
 -- which nothing is left, and above which no debt is counted.
@@ -11,41 +11,41 @@ function bucket.fresh(now)
   return { 1, 0, now }
 end
 
--- The level at `now`. A clock slightly behind the cell's instant sees what it
+-- The level at `now`. A clock slightly behind the state's instant sees what it
 -- would have seen had it never been ahead.
-local function level_at(rule, cell, now)
-  local level, at = cell[2], cell[3]
+local function level_at(rule, state, now)
+  local level, at = state[2], state[3]
   if now >= at then return beyond(level, times(now - at, rule.drain)) end
   if level == 0 then return 0 end
   return add(level, times(at - now, rule.drain))
 end
 
 -- What of the level counts: all that is not forgiven.
-local function counted_at(rule, cell, now)
-  return beyond(level_at(rule, cell, now), cell[5] or 0)
+local function counted_at(rule, state, now)
+  return beyond(level_at(rule, state, now), state[5] or 0)
 end
 
 -- Of the level so much is forgiven, until an instant.
-local function forgive(cell, level, until_at)
+local function forgive(state, level, until_at)
   if level == 0 then
-    cell[4], cell[5], cell[6] = cell[4] or nil, nil, nil
+    state[4], state[5], state[6] = state[4] or nil, nil, nil
   else
-    cell[4], cell[5], cell[6] = cell[4] or false, level, until_at
+    state[4], state[5], state[6] = state[4] or false, level, until_at
   end
 end
 
--- Drains up to `now`; the cell's instant never moves back here.
-local function settle_level(rule, cell, now)
-  if now > cell[3] or cell[2] == 0 then
-    cell[2], cell[3] = level_at(rule, cell, now), now
+-- Drains up to `now`; the state's instant never moves back here.
+local function settle_level(rule, state, now)
+  if now > state[3] or state[2] == 0 then
+    state[2], state[3] = level_at(rule, state, now), now
   end
-  if not cell[5] then return end
-  local forgiven, until_at = least(cell[5], cell[2]), cell[6]
-  if until_at > now then return forgive(cell, forgiven, until_at) end
-  cell[2] = beyond(cell[2], forgiven)
-  forgive(cell, 0)
+  if not state[5] then return end
+  local forgiven, until_at = least(state[5], state[2]), state[6]
+  if until_at > now then return forgive(state, forgiven, until_at) end
+  state[2] = beyond(state[2], forgiven)
+  forgive(state, 0)
   -- Of what was forgiven nothing may come back.
-  lows.note(cell, 0, now)
+  lows.note(state, 0, now)
 end
 
 -- The instant at which `level` has drained.
@@ -56,48 +56,48 @@ local function drained(rule, level, from)
 end
 
 -- Behind by more than the refill: the brim rounded up to whole microseconds.
-function bucket.observe(rule, cell, now)
-  local behind = cell[3] - now
-  if behind > 0 and cell[2] ~= 0
+function bucket.observe(rule, state, now)
+  local behind = state[3] - now
+  if behind > 0 and state[2] ~= 0
     and not less(times(behind - 1, rule.drain), rule.brim) then
-    cell[3] = now
+    state[3] = now
   end
 end
 
-function bucket.quote(rule, cell, amount, now)
+function bucket.quote(rule, state, amount, now)
   if amount > rule.capacity then return NOT_EVER end
-  local wanted = add(counted_at(rule, cell, now), times(amount, rule.weight))
+  local wanted = add(counted_at(rule, state, now), times(amount, rule.weight))
   if not less(rule.brim, wanted) then return ADMIT end
   return drained(rule, beyond(wanted, rule.brim), now)
 end
 
 -- With a tenure the place is the number of the lease, by which it gives back.
-function bucket.charge(rule, cell, amount, now, _, tenure)
-  settle_level(rule, cell, now)
-  lows.note(cell, cell[2], now)
-  local most, level = rule.most, add(cell[2], times(amount, rule.weight))
-  if cell[5] then most = add(most, cell[5]) end
-  cell[2] = least(level, most)
+function bucket.charge(rule, state, amount, now, _, tenure)
+  settle_level(rule, state, now)
+  lows.note(state, state[2], now)
+  local most, level = rule.most, add(state[2], times(amount, rule.weight))
+  if state[5] then most = add(most, state[5]) end
+  state[2] = least(level, most)
   if not tenure then return 0, 0 end
-  local number = lows.number(cell, now)
+  local number = lows.number(state, now)
   if not less(level, most) then return NOWHERE, 0 end
   return number, 0
 end
 
-function bucket.refund(rule, cell, amount, place, now)
-  settle_level(rule, cell, now)
-  local kept = cell[4]
+function bucket.refund(rule, state, amount, place, now)
+  settle_level(rule, state, now)
+  local kept = state[4]
   if not kept then return end
-  local back = lows.give_back(kept, place, times(amount, rule.weight), cell[2])
-  cell[2] = beyond(cell[2], back)
+  local back = lows.give_back(kept, place, times(amount, rule.weight), state[2])
+  state[2] = beyond(state[2], back)
   -- What was forgiven is the first to come back: it makes no room.
-  if cell[5] then forgive(cell, beyond(cell[5], back), cell[6]) end
-  if cell[2] == 0 then lows.note(cell, 0, now) end
+  if state[5] then forgive(state, beyond(state[5], back), state[6]) end
+  if state[2] == 0 then lows.note(state, 0, now) end
 end
 
 -- Limit, remaining, debt, when the next unit is there, when all are.
-function bucket.standing(rule, cell, now)
-  local level = counted_at(rule, cell, now)
+function bucket.standing(rule, state, now)
+  local level = counted_at(rule, state, now)
   if level == 0 then return rule.capacity, 0 end
   local weight, brim = rule.weight, rule.brim
   local remaining = divide(beyond(brim, level), weight)
@@ -107,14 +107,14 @@ function bucket.standing(rule, cell, now)
   return remaining, amount_of(debt), replenish_at, drained(rule, level, now)
 end
 
-function bucket.forget_at(rule, cell)
-  local empty_at = drained(rule, cell[2], cell[3])
-  if cell[5] then
-    local full_at = drained(rule, counted_at(rule, cell, cell[3]), cell[3])
-    empty_at = min(empty_at, max(full_at, cell[6]))
+function bucket.forget_at(rule, state)
+  local empty_at = drained(rule, state[2], state[3])
+  if state[5] then
+    local full_at = drained(rule, counted_at(rule, state, state[3]), state[3])
+    empty_at = min(empty_at, max(full_at, state[6]))
   end
-  if not cell[4] then return empty_at end
-  return max(empty_at, lows.forget_at(cell[4]))
+  if not state[4] then return empty_at end
+  return max(empty_at, lows.forget_at(state[4]))
 end
 
 -- A level of `old` in this rule's weights, rounded up or down.
@@ -127,50 +127,50 @@ end
 
 -- Forgives what of the level is above `counts`; the rule by which it was used is
 -- full again in so many microseconds.
-local function forgive_above(rule, cell, counts, full_in)
-  local level, until_at = beyond(cell[2], counts), NEVER
-  counts = beyond(cell[2], level)
+local function forgive_above(rule, state, counts, full_in)
+  local level, until_at = beyond(state[2], counts), NEVER
+  counts = beyond(state[2], level)
   if type(full_in) == 'number' and not less(divide(counts, rule.drain), full_in) then
-    until_at = later(cell[3], full_in)
+    until_at = later(state[3], full_in)
   end
-  forgive(cell, level, until_at)
+  forgive(state, level, until_at)
 end
 
--- The cell of who has used so much by a rule of another kind.
+-- The state of who has used so much by a rule of another kind.
 function bucket.take_over(rule, used, full_at, now)
-  local cell = { 1, times(used, rule.weight), now }
-  forgive_above(rule, cell, rule.brim, max(full_at - now, 0))
-  return cell
+  local state = { 1, times(used, rule.weight), now }
+  forgive_above(rule, state, rule.brim, max(full_at - now, 0))
+  return state
 end
 
 -- How many units are used and not drained; what is forgiven is among them.
-function bucket.used(rule, cell, now)
-  return amount_of(divide_up(level_at(rule, cell, now), rule.weight))
+function bucket.used(rule, state, now)
+  return amount_of(divide_up(level_at(rule, state, now), rule.weight))
 end
 
-function bucket.latest(_, cell)
-  return cell[3]
+function bucket.latest(_, state)
+  return state[3]
 end
 
-function bucket.adopt(rule, cell, old, now)
-  settle_level(old, cell, now)
-  local level, counted = cell[2], beyond(cell[2], cell[5] or 0)
+function bucket.adopt(rule, state, old, now)
+  settle_level(old, state, now)
+  local level, counted = state[2], beyond(state[2], state[5] or 0)
   local counts = convert(counted, rule, old, true)
-  cell[2] = least(convert(level, rule, old, true), HIGHEST)
+  state[2] = least(convert(level, rule, old, true), HIGHEST)
   if rule.capacity >= old.capacity then
     counts = add(counts, times(rule.capacity - old.capacity, rule.weight))
   else
     local debt = convert(beyond(counted, old.brim), rule, old, true)
     counts = least(counts, add(rule.brim, debt))
   end
-  forgive_above(rule, cell, least(counts, rule.most), divide_up(level, old.drain))
-  if cell[4] then
+  forgive_above(rule, state, least(counts, rule.most), divide_up(level, old.drain))
+  if state[4] then
     -- Of what may come back, rather too little.
-    lows.convert(cell[4], function(level)
+    lows.convert(state[4], function(level)
       return least(convert(level, rule, old, false), HIGHEST)
     end)
   end
-  return cell
+  return state
 end
 
 kernels[1] = bucket

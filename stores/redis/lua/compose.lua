@@ -8,7 +8,7 @@ local function parts_of(amounts, now)
     local row = path[limit.level]
     if not row then break end
     parts[i] = {
-      limit = limit, cells = row.cells, at = limit.cell, amount = amounts[i] or 0,
+      limit = limit, states = row.states, at = limit.state_at, amount = amounts[i] or 0,
       now = now, calendar = ask.calendars[i], verdict = ADMIT, place = 0, fence = 0,
     }
   end
@@ -16,12 +16,12 @@ local function parts_of(amounts, now)
 end
 
 local function ask_part(part)
-  local limit, cell = part.limit, part.cells[part.at]
-  rule.observe(limit, cell, part.now, part.calendar)
+  local limit, state = part.limit, part.states[part.at]
+  rule.observe(limit, state, part.now, part.calendar)
   if part.amount > 0 then
     -- Postpaid: admitted while one unit is left.
     local must_fit = limit.postpaid and 1 or part.amount
-    part.verdict = rule.quote(limit, cell, must_fit, part.now)
+    part.verdict = rule.quote(limit, state, must_fit, part.now)
   end
   return part.verdict
 end
@@ -42,8 +42,8 @@ end
 local function commit(parts, tenure)
   for _, part in ipairs(parts) do
     if part.amount > 0 and part.verdict == ADMIT then
-      part.cells[part.at], part.place, part.fence = rule.charge(
-        part.limit, part.cells[part.at], part.amount, part.now, part.calendar, tenure)
+      part.states[part.at], part.place, part.fence = rule.charge(
+        part.limit, part.states[part.at], part.amount, part.now, part.calendar, tenure)
     end
   end
 end
@@ -51,7 +51,7 @@ end
 local function push_standings(reply, parts)
   for _, part in ipairs(parts) do
     local remaining, debt, replenish_at, full_at =
-      rule.standing(part.limit, part.cells[part.at], part.now)
+      rule.standing(part.limit, part.states[part.at], part.now)
     local n = #reply
     reply[n + 1], reply[n + 2] = remaining, debt
     reply[n + 3] = replenish_at and 1 or 0

@@ -1,6 +1,6 @@
 -- A row of plain limits as the short ways write it, all numbers in their places: how many
 -- limits there are, the revision, the latest instant, until when the server keeps it (0 if
--- nobody said), and of each limit its kind, four numbers of its cell, and how many bytes of
+-- nobody said), and of each limit its kind, four numbers of its state, and how many bytes of
 -- it stand behind all numbers: the marks of a bucket, who holds slots. (What the whole
 -- script writes is MessagePack, in which nothing begins with this byte.)
 --
@@ -9,11 +9,11 @@
 -- instant. What was never seen is as the kernel has it that is asked first.
 local FLAT = 193
 
--- Whether a cell is as an earlier form of this store had it: its marks or its holders in
+-- Whether a state is as an earlier form of this store had it: its marks or its holders in
 -- tables.
-local function is_outdated(cell)
-  if cell[1] == 5 then return type(cell[5]) == 'table' end
-  return cell[1] == 1 and cell[4] and type(cell[4][3]) == 'table'
+local function is_outdated(state)
+  if state[1] == 5 then return type(state[5]) == 'table' end
+  return state[1] == 1 and state[4] and type(state[4][3]) == 'table'
 end
 
 -- How a row of so many limits is read and written, and how many numbers that are.

@@ -77,36 +77,36 @@ local function used_of(position, taken)
   return taken
 end
 
--- The cells of the command's path that hold `limit`, if the key reaches it.
-local function cells_of(limit)
+-- The states of the command's path that hold `limit`, if the key reaches it.
+local function states_of(limit)
   local row = path[limit.level]
-  return row and row.cells
+  return row and row.states
 end
 
 -- Gives `amount` of a limit back where it was charged.
-local function give_back(limit, cell, record, amount, now)
+local function give_back(limit, state, record, amount, now)
   latest_first(record, limit.uid, amount, function(share, part)
-    if share[4] == 0 then rule.refund(limit, cell, part, share[3], now) end
+    if share[4] == 0 then rule.refund(limit, state, part, share[3], now) end
   end)
 end
 
 local function end_charges(limit, position, taken, used, record, now)
-  local cells = cells_of(limit)
-  if not cells then return end
-  local calendar, at = ask.calendars[position], limit.cell
-  rule.observe(limit, cells[at], now, calendar)
+  local states = states_of(limit)
+  if not states then return end
+  local calendar, at = ask.calendars[position], limit.state_at
+  rule.observe(limit, states[at], now, calendar)
   if limit.kind == SLOTS then
-    if cells[at] ~= FRESH then
-      slots.release(cells[at], record.id, record.expires_at, now)
+    if states[at] ~= FRESH then
+      slots.release(states[at], record.id, record.expires_at, now)
     end
     return
   end
   local refunded = limit.refund and record.stage == EXPIRED
   local charged = refunded and 0 or taken
   if used > charged then
-    cells[at] = rule.charge(limit, cells[at], used - charged, now, calendar)
+    states[at] = rule.charge(limit, states[at], used - charged, now, calendar)
   else
-    give_back(limit, cells[at], record, charged - used, now)
+    give_back(limit, states[at], record, charged - used, now)
   end
 end
 
@@ -117,12 +117,12 @@ local function charge_untaken(record, uses, now)
   local taken = {}
   for _, share in ipairs(record.shares) do taken[share[1]] = true end
   for position, limit in ipairs(plan.limits) do
-    local used, cells = ask.used[position] or 0, cells_of(limit)
-    if used > 0 and cells and not taken[limit.uid] and not limit.shadow
+    local used, states = ask.used[position] or 0, states_of(limit)
+    if used > 0 and states and not taken[limit.uid] and not limit.shadow
       and limit.kind ~= SLOTS then
-      local calendar, at = ask.calendars[position], limit.cell
-      rule.observe(limit, cells[at], now, calendar)
-      cells[at] = rule.charge(limit, cells[at], used, now, calendar)
+      local calendar, at = ask.calendars[position], limit.state_at
+      rule.observe(limit, states[at], now, calendar)
+      states[at] = rule.charge(limit, states[at], used, now, calendar)
       table.insert(uses, { limit.uid, 0, used })
     end
   end
@@ -155,8 +155,8 @@ local function end_lease(now)
       if limit then end_charges(limit, position, taken, used, record, now) end
     end
   end
-  each_retained_slots(now, function(slots, cell)
-    slots.release(cell, record.id, record.expires_at, now)
+  each_retained_slots(now, function(slots, state)
+    slots.release(state, record.id, record.expires_at, now)
   end)
   local settlement = { record.expires_at <= now and 1 or 0, uses }
   if ask.remember or record.idempotency then
@@ -183,16 +183,16 @@ local function renew(now)
   remove_record(record)
   for _, share in ipairs(record.shares) do
     local limit = limit_of(plan.limits, share[1])
-    local cells = limit and cells_of(limit)
-    if cells then
-      rule.observe(limit, cells[limit.cell], now, false)
-      if limit.kind == SLOTS and cells[limit.cell] ~= FRESH then
-        slots.renew(cells[limit.cell], record.id, old, ask.expires_at, now)
+    local states = limit and states_of(limit)
+    if states then
+      rule.observe(limit, states[limit.state_at], now, false)
+      if limit.kind == SLOTS and states[limit.state_at] ~= FRESH then
+        slots.renew(states[limit.state_at], record.id, old, ask.expires_at, now)
       end
     end
   end
-  each_retained_slots(now, function(slots, cell)
-    slots.renew(cell, record.id, old, ask.expires_at, now)
+  each_retained_slots(now, function(slots, state)
+    slots.renew(state, record.id, old, ask.expires_at, now)
   end)
   record.expires_at = ask.expires_at
   put_record(record, ask.expires_at)
@@ -206,15 +206,15 @@ local function changes_of(record, now)
   for i, limit in ipairs(plan.limits) do
     local taken = taken_of(record, limit.uid)
     local change = { taken = taken, target = ask.to[i] or taken }
-    local cells = cells_of(limit)
+    local states = states_of(limit)
     local more = max(change.target - taken, 0)
     asked[i] = ask.overdraw and 0 or more
     if limit.kind == SLOTS then
       asked[i] = more > 0 and change.target or 0
-      if more > 0 and cells and cells[limit.cell] ~= FRESH then
-        rule.observe(limit, cells[limit.cell], now, ask.calendars[i])
+      if more > 0 and states and states[limit.state_at] ~= FRESH then
+        rule.observe(limit, states[limit.state_at], now, ask.calendars[i])
         change.weight, change.expires_at =
-          slots.let_go(cells[limit.cell], record.id, record.expires_at, now)
+          slots.let_go(states[limit.state_at], record.id, record.expires_at, now)
       end
     end
     changes[i] = change
@@ -227,23 +227,23 @@ local function carry_out(change, part, record, now)
   local uid, more = part.limit.uid, change.target - change.taken
   if part.limit.kind == SLOTS then
     if more == 0 then return end
-    local cell = part.cells[part.at]
-    if change.target == 0 and cell ~= FRESH then
-      slots.release(cell, record.id, record.expires_at, now)
-    elseif cell ~= FRESH then
-      slots.resize(cell, record.id, record.expires_at, change.target, now)
+    local state = part.states[part.at]
+    if change.target == 0 and state ~= FRESH then
+      slots.release(state, record.id, record.expires_at, now)
+    elseif state ~= FRESH then
+      slots.resize(state, record.id, record.expires_at, change.target, now)
     end
     take_less(record, uid, change.taken)
     if change.target > 0 then take_more(record, uid, change.target, part.place) end
     record.fence = max(record.fence, part.fence)
   elseif more > 0 then
     if more > part.amount then
-      part.cells[part.at], part.place = rule.charge(part.limit, part.cells[part.at], more,
+      part.states[part.at], part.place = rule.charge(part.limit, part.states[part.at], more,
         now, part.calendar, { record.id, record.expires_at })
     end
     take_more(record, uid, more, part.place)
   elseif more < 0 then
-    give_back(part.limit, part.cells[part.at], record, -more, now)
+    give_back(part.limit, part.states[part.at], record, -more, now)
     take_less(record, uid, -more)
   end
 end
@@ -258,7 +258,7 @@ local function adjust(now)
   for i, part in ipairs(parts) do
     local change = changes[i]
     if change.weight then
-      slots.restore(part.cells[part.at], record.id, change.expires_at, change.weight)
+      slots.restore(part.states[part.at], record.id, change.expires_at, change.weight)
       part.amount = 0
     end
   end

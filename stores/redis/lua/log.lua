@@ -1,4 +1,4 @@
--- The log (`core/src/kernel/log.rs`). A cell is `{ 4, total, instants, sums }`,
+-- The log (`core/src/kernel/log.rs`). A state is `{ 4, total, instants, sums }`,
 -- the oldest first. The rule: `capacity`, `window`, `entries` (how many at most).
 local log = {}
 
@@ -10,21 +10,21 @@ local function gone(rule, at, now)
   return later(at, rule.window) <= now
 end
 
-local function entered(rule, cell, now)
-  local used = cell[2]
-  for i, at in ipairs(cell[3]) do
+local function entered(rule, state, now)
+  local used = state[2]
+  for i, at in ipairs(state[3]) do
     if not gone(rule, at, now) then break end
-    used = used - cell[4][i]
+    used = used - state[4][i]
   end
   return used
 end
 
 -- When at least `amount` of what is entered now has left.
-local function freed_by_log(rule, cell, amount, now)
+local function freed_by_log(rule, state, amount, now)
   local freed = 0
-  for i, at in ipairs(cell[3]) do
+  for i, at in ipairs(state[3]) do
     if not gone(rule, at, now) then
-      freed = freed + cell[4][i]
+      freed = freed + state[4][i]
       if freed >= amount then return later(at, rule.window) end
     end
   end
@@ -42,38 +42,38 @@ local function halve(instants, sums)
   for i = kept + 1, n do instants[i], sums[i] = nil, nil end
 end
 
-local function prune_log(rule, cell, now)
-  for i, at in ipairs(cell[3]) do
+local function prune_log(rule, state, now)
+  for i, at in ipairs(state[3]) do
     if not gone(rule, at, now) then break end
-    cell[2] = cell[2] - cell[4][i]
+    state[2] = state[2] - state[4][i]
   end
-  drop_first(cell[3], cell[4], function(at) return gone(rule, at, now) end)
+  drop_first(state[3], state[4], function(at) return gone(rule, at, now) end)
 end
 
-function log.observe(rule, cell, now)
-  local instants = cell[3]
+function log.observe(rule, state, now)
+  local instants = state[3]
   local newest = instants[#instants]
   if not newest or newest - now <= rule.window then return end
   local behind = newest - now
   for i, at in ipairs(instants) do instants[i] = earlier(at, behind) end
 end
 
-function log.quote(rule, cell, amount, now)
+function log.quote(rule, state, amount, now)
   if amount > rule.capacity then return NOT_EVER end
-  local excess = entered(rule, cell, now) - (rule.capacity - amount)
+  local excess = entered(rule, state, now) - (rule.capacity - amount)
   if excess <= 0 then return ADMIT end
-  return freed_by_log(rule, cell, excess, now)
+  return freed_by_log(rule, state, excess, now)
 end
 
-function log.charge(rule, cell, amount, now)
-  prune_log(rule, cell, now)
-  local instants, sums = cell[3], cell[4]
+function log.charge(rule, state, amount, now)
+  prune_log(rule, state, now)
+  local instants, sums = state[3], state[4]
   -- A clock slightly behind enters at the newest instant: later is safe.
   local at = max(now, instants[#instants] or BEGINNING)
-  local room = MOST - entered(rule, cell, now)
+  local room = MOST - entered(rule, state, now)
   local place = amount >= room and NOWHERE or at
   amount = min(amount, room)
-  cell[2] = cell[2] + amount
+  state[2] = state[2] + amount
   if instants[#instants] == at then
     sums[#sums] = sums[#sums] + amount
   elseif amount > 0 then
@@ -83,46 +83,46 @@ function log.charge(rule, cell, amount, now)
   return place, 0
 end
 
-function log.refund(rule, cell, amount, place, now)
+function log.refund(rule, state, amount, place, now)
   if gone(rule, place, now) then return end
   -- Before the oldest entry everything is gone: the next one is another's.
-  if not cell[3][1] or place < cell[3][1] then return end
+  if not state[3][1] or place < state[3][1] then return end
   local i = 1
-  while cell[3][i] and cell[3][i] < place do i = i + 1 end
-  if not cell[3][i] then return end
-  local back = min(amount, cell[4][i])
-  cell[4][i], cell[2] = cell[4][i] - back, cell[2] - back
-  if cell[4][i] == 0 then
-    table.remove(cell[3], i)
-    table.remove(cell[4], i)
+  while state[3][i] and state[3][i] < place do i = i + 1 end
+  if not state[3][i] then return end
+  local back = min(amount, state[4][i])
+  state[4][i], state[2] = state[4][i] - back, state[2] - back
+  if state[4][i] == 0 then
+    table.remove(state[3], i)
+    table.remove(state[4], i)
   end
 end
 
-function log.forget_at(rule, cell)
-  local newest = cell[3][#cell[3]]
+function log.forget_at(rule, state)
+  local newest = state[3][#state[3]]
   if not newest then return BEGINNING end
   return later(newest, rule.window)
 end
 
-function log.standing(rule, cell, now)
-  local used = entered(rule, cell, now)
+function log.standing(rule, state, now)
+  local used = entered(rule, state, now)
   if used == 0 then return rule.capacity, 0 end
   local left = rule.capacity - used
   local debt = max(-left, 0)
-  local replenish_at = freed_by_log(rule, cell, debt + 1, now)
-  return max(left, 0), debt, replenish_at, log.forget_at(rule, cell)
+  local replenish_at = freed_by_log(rule, state, debt + 1, now)
+  return max(left, 0), debt, replenish_at, log.forget_at(rule, state)
 end
 
 -- The instant of the newest entry.
-function log.latest(_, cell)
-  return cell[3][#cell[3]] or BEGINNING
+function log.latest(_, state)
+  return state[3][#state[3]] or BEGINNING
 end
 
 -- Entries that `old` had let go of stay gone.
-function log.adopt(rule, cell, old, now)
-  prune_log(old, cell, now)
-  while #cell[3] > rule.entries do halve(cell[3], cell[4]) end
-  return cell
+function log.adopt(rule, state, old, now)
+  prune_log(old, state, now)
+  while #state[3] > rule.entries do halve(state[3], state[4]) end
+  return state
 end
 
 kernels[4] = log

@@ -17,18 +17,18 @@ end
 local level = 0
 local kept = redis.call('GET', KEYS[1])
 if kept then
-  local by, latest, at, cells, own, retained, last, _
+  local by, latest, at, states, own, retained, last, _
   if string.byte(kept) == 193 then
     if #kept ~= 63 then return false end
     _, _, by, latest, _, _, level, at, _, last = struct.unpack(ROW, kept)
     if last ~= BEGINNING then return false end
   else
-    by, latest, cells, own, retained = cmsgpack.unpack(kept)
+    by, latest, states, own, retained = cmsgpack.unpack(kept)
     if by ~= revision or own or retained then return false end
-    local cell = cells[1] or 0
-    if cell ~= 0 then
-      level, at = cell[2], cell[3]
-      if cell[4] or cell[5] or type(level) ~= 'number' then return false end
+    local state = states[1] or 0
+    if state ~= 0 then
+      level, at = state[2], state[3]
+      if state[4] or state[5] or type(level) ~= 'number' then return false end
     end
   end
   if by ~= revision or now < latest or at and now < at then return false end

@@ -54,16 +54,16 @@ function lows.noted(since, last, marks, level, now)
 end
 
 -- Notes the level: before each charge, and wherever it is 0.
-function lows.note(cell, level, now)
-  local kept = cell[4]
+function lows.note(state, level, now)
+  local kept = state[4]
   if not kept then return end
   local since, last, marks = lows.noted(kept[1], kept[2], kept[3], level, now)
   if since then
-    cell[4] = { since, last, marks }
-  elseif cell[5] then
-    cell[4] = false
+    state[4] = { since, last, marks }
+  elseif state[5] then
+    state[4] = false
   else
-    cell[4] = nil
+    state[4] = nil
   end
 end
 
@@ -72,10 +72,10 @@ function lows.next_number(last, now)
   return last and max(later(last, 1), now) or now
 end
 
-function lows.number(cell, now)
-  local kept = cell[4]
+function lows.number(state, now)
+  local kept = state[4]
   local number = lows.next_number(kept and kept[2], now)
-  cell[4] = { kept and kept[1] or now, number, kept and kept[3] or '' }
+  state[4] = { kept and kept[1] or now, number, kept and kept[3] or '' }
   return number
 end
 

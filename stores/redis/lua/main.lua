@@ -35,7 +35,7 @@ local function run_verb(now)
     local row = path[#path]
     for i, limit in ipairs(plan.limits) do
       if limit.level == row.level and limit.kind ~= SLOTS then
-        row.cells[limit.cell] = FRESH
+        row.states[limit.state_at] = FRESH
       end
     end
     forget_charges(ask.key, row)

@@ -1,6 +1,6 @@
 -- States of limits that the plan at hand does not know (`store/src/retained.rs`): a row
 -- that goes to and fro between servers of different plans has them behind everything else,
--- a limit with its cell each.
+-- a limit with its state each.
 local MOST_RETAINED = 16
 
 -- Whether this script lacks what such a state needs: it has no more than its plan does.
@@ -31,10 +31,10 @@ end
 local function retain(row, before, after, now)
   local retained = row.retained or {}
   for _, limit in ipairs(before) do
-    local cell = row.cells[limit.cell]
-    if cell ~= FRESH and not limit_of(after, limit.uid) then
+    local state = row.states[limit.state_at]
+    if state ~= FRESH and not limit_of(after, limit.uid) then
       take_retained(row, limit.uid)
-      table.insert(retained, { limit, cell })
+      table.insert(retained, { limit, state })
     end
   end
   local left = {}
@@ -53,7 +53,7 @@ local function retain(row, before, after, now)
   row.retained = left[1] and left
 end
 
--- Calls `act` with the cells of the slots that the command's path retains.
+-- Calls `act` with the states of the slots that the command's path retains.
 local function each_retained_slots(now, act)
   for _, row in ipairs(path) do
     for _, known in ipairs(row.retained or {}) do

@@ -12,11 +12,11 @@ local function row_of(owner, level, levels)
   return rows[key], key
 end
 
--- The limits that all keys have at `level`, in the order of the cells.
+-- The limits that all keys have at `level`, in the order of the states.
 local function limits_of_level(revision, level)
   local limits = {}
   for _, limit in ipairs(revision.common or revision.limits) do
-    if limit.level == level then limits[limit.cell] = limit end
+    if limit.level == level then limits[limit.state_at] = limit end
   end
   return limits
 end
@@ -47,7 +47,7 @@ local function expire(revision, record, now)
     if row.revision == revision.revision then
       local written = limit_of(limits_of_row(row, revision), limit.uid)
       if written then
-        rule.refund(written, row.cells[written.cell], share[2], share[3], now)
+        rule.refund(written, row.states[written.state_at], share[2], share[3], now)
       end
     end
   end)

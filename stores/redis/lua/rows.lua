@@ -1,6 +1,6 @@
--- Rows: the cells of one level's limits for one key or ancestor, in the plan's
+-- Rows: the states of one level's limits for one key or ancestor, in the plan's
 -- order. A row is kept as one string: the revision of the plan that wrote it,
--- the latest instant, the cells, and the limits that its key had for itself, if
+-- the latest instant, the states, and the limits that its key had for itself, if
 -- it had any: those of its level, in order, in MessagePack; and what it retains of
 -- limits that its plan does not know (retained.lua).
 local keys, arguments
@@ -16,17 +16,17 @@ local PATIENCE = 10000000
 -- Every row by its key, and those of the command's path by level.
 local rows, path
 
-local function fresh_cells(level)
-  local cells = {}
-  for i = 1, plan.widths[level] or 0 do cells[i] = FRESH end
-  return cells
+local function fresh_states(level)
+  local states = {}
+  for i = 1, plan.widths[level] or 0 do states[i] = FRESH end
+  return states
 end
 
 local OUTDATED = 'written by an earlier form of this store, which is read no more: '
   .. 'stop all servers, and delete the keys of this prefix'
 
--- A limit's cell of a flat row.
-local function cell_of_flat(kind, first, second, third, fourth, tail)
+-- A limit's state of a flat row.
+local function state_of_flat(kind, first, second, third, fourth, tail)
   local its_first, its_second, its_third = fresh_numbers(kind)
   local is_fresh = first == its_first and second == its_second and tail == ''
   if is_fresh and (kind == 1 and fourth == BEGINNING or kind ~= 1 and third == its_third) then
@@ -37,35 +37,35 @@ local function cell_of_flat(kind, first, second, third, fourth, tail)
   return { 1, first, second, fourth ~= BEGINNING and { third, fourth, tail } or nil }
 end
 
--- The revision of a flat row, its latest instant, and its cells.
+-- The revision of a flat row, its latest instant, and its states.
 local function read_flat(bytes)
   local count = string.byte(bytes, 2)
   local numbers = { struct.unpack(flat_format(count), bytes) }
-  local cells, tail_at = {}, numbers[#numbers]
+  local states, tail_at = {}, numbers[#numbers]
   for i = 1, count do
     local at = 6 * i
     local tail = string.sub(bytes, tail_at, tail_at + numbers[at + 5] - 1)
-    cells[i] = cell_of_flat(numbers[at], numbers[at + 1], numbers[at + 2], numbers[at + 3],
+    states[i] = state_of_flat(numbers[at], numbers[at + 1], numbers[at + 2], numbers[at + 3],
       numbers[at + 4], tail)
     tail_at = tail_at + #tail
   end
-  return numbers[3], numbers[4], cells
+  return numbers[3], numbers[4], states
 end
 
--- `own` is what the plan says of the key alone, `by` what its cells go by.
+-- `own` is what the plan says of the key alone, `by` what its states go by.
 local function load_row(key, level, kept, own)
   local row = { key = key, level = level, was = kept, latest = BEGINNING, own = own }
   if kept and string.byte(kept) == FLAT then
-    row.revision, row.latest, row.cells = read_flat(kept)
-    row.read = cmsgpack.pack(row.revision, row.cells)
+    row.revision, row.latest, row.states = read_flat(kept)
+    row.read = cmsgpack.pack(row.revision, row.states)
   elseif kept then
-    row.revision, row.latest, row.cells, row.by, row.retained = cmsgpack.unpack(kept)
+    row.revision, row.latest, row.states, row.by, row.retained = cmsgpack.unpack(kept)
     row.by = row.by or nil
-    for _, cell in ipairs(row.cells) do
-      if cell ~= FRESH and is_outdated(cell) then error(OUTDATED) end
+    for _, state in ipairs(row.states) do
+      if state ~= FRESH and is_outdated(state) then error(OUTDATED) end
     end
   else
-    row.cells, row.by = fresh_cells(level), own
+    row.states, row.by = fresh_states(level), own
   end
   if own then row.limits = cmsgpack.unpack(own) end
   rows[key] = row
@@ -83,7 +83,7 @@ local function combine()
   end
   for i, limit in ipairs(common.limits) do
     local row = path[limit.level]
-    combined[i] = moved[i] or row and row.limits and row.limits[limit.cell] or limit
+    combined[i] = moved[i] or row and row.limits and row.limits[limit.state_at] or limit
   end
 end
 
@@ -97,10 +97,10 @@ local function load_rows()
   if next(own_limits) or next(moved) then combine() end
 end
 
--- What the plan says of the limit at `cell` of a row.
-local function limit_at(row, cell)
-  if row.limits then return row.limits[cell] end
-  return (plan.common or plan.limits)[plan.starts[row.level] + cell]
+-- What the plan says of the limit at `at` of a row.
+local function limit_at(row, at)
+  if row.limits then return row.limits[at] end
+  return (plan.common or plan.limits)[plan.starts[row.level] + at]
 end
 
 -- The instant of the decision: the caller's, or the server's, which for one
@@ -114,12 +114,12 @@ local function instant()
   return now
 end
 
--- From when on all cells of a row equal "never seen".
+-- From when on all states of a row equal "never seen".
 local function row_forget_at(row)
   local at = BEGINNING
-  for i = 1, #row.cells do
-    if row.cells[i] ~= FRESH then
-      at = max(at, rule.forget_at(limit_at(row, i), row.cells[i]))
+  for i = 1, #row.states do
+    if row.states[i] ~= FRESH then
+      at = max(at, rule.forget_at(limit_at(row, i), row.states[i]))
     end
   end
   for _, known in ipairs(row.retained or {}) do
@@ -129,17 +129,17 @@ local function row_forget_at(row)
 end
 
 local function is_fresh(row)
-  for i = 1, #row.cells do
-    if row.cells[i] ~= FRESH then return false end
+  for i = 1, #row.states do
+    if row.states[i] ~= FRESH then return false end
   end
   return not row.retained
 end
 
 -- What a row has, but for its revision and its instant.
 local function packed(row)
-  if row.retained then return cmsgpack.pack(row.cells, row.by or false, row.retained) end
-  if row.by then return cmsgpack.pack(row.cells, row.by) end
-  return cmsgpack.pack(row.cells)
+  if row.retained then return cmsgpack.pack(row.states, row.by or false, row.retained) end
+  if row.by then return cmsgpack.pack(row.states, row.by) end
+  return cmsgpack.pack(row.states)
 end
 
 -- Writes a row if it has changed. What equals "never seen" is not kept: where
@@ -150,11 +150,11 @@ local function save_row(row, now)
     if row.was then redis.call('DEL', row.key) end
     return
   end
-  local cells = packed(row)
-  if row.was == cmsgpack.pack(row.revision, row.latest) .. cells then return end
-  if row.read and not row.by and row.read == cmsgpack.pack(row.revision, row.cells) then return end
+  local states = packed(row)
+  if row.was == cmsgpack.pack(row.revision, row.latest) .. states then return end
+  if row.read and not row.by and row.read == cmsgpack.pack(row.revision, row.states) then return end
   local revision = row.revision or plan.revision
-  local bytes = cmsgpack.pack(revision, now) .. cells
+  local bytes = cmsgpack.pack(revision, now) .. states
   -- Halfway through a change of limits it is soon written again.
   if ask.clock == 'caller' or revision ~= plan.revision or row.by ~= row.own then
     redis.call('SET', row.key, bytes)

@@ -1,37 +1,37 @@
--- One limit and its cell (`core/src/rule.rs`): the only dispatch over kernels.
+-- One limit and its state (`core/src/rule.rs`): the only dispatch over kernels.
 -- Nothing is noted of a key never seen before something is charged.
 local rule = {}
 
-function rule.observe(limit, cell, now, calendar)
-  if cell ~= FRESH then kernels[limit.kind].observe(limit, cell, now, calendar) end
+function rule.observe(limit, state, now, calendar)
+  if state ~= FRESH then kernels[limit.kind].observe(limit, state, now, calendar) end
 end
 
-function rule.quote(limit, cell, amount, now)
-  if cell ~= FRESH then return kernels[limit.kind].quote(limit, cell, amount, now) end
+function rule.quote(limit, state, amount, now)
+  if state ~= FRESH then return kernels[limit.kind].quote(limit, state, amount, now) end
   if amount <= limit.capacity then return ADMIT end
   return NOT_EVER
 end
 
--- Answers the cell, the place and the fence.
-function rule.charge(limit, cell, amount, now, calendar, tenure)
+-- Answers the state, the place and the fence.
+function rule.charge(limit, state, amount, now, calendar, tenure)
   local kernel = kernels[limit.kind]
-  if cell == FRESH then cell = kernel.fresh(now) end
-  return cell, kernel.charge(limit, cell, amount, now, calendar, tenure)
+  if state == FRESH then state = kernel.fresh(now) end
+  return state, kernel.charge(limit, state, amount, now, calendar, tenure)
 end
 
-function rule.refund(limit, cell, amount, place, now)
-  if cell ~= FRESH then kernels[limit.kind].refund(limit, cell, amount, place, now) end
+function rule.refund(limit, state, amount, place, now)
+  if state ~= FRESH then kernels[limit.kind].refund(limit, state, amount, place, now) end
 end
 
 -- Remaining, debt, and if anything is used, when the next is there and when all.
-function rule.standing(limit, cell, now)
-  if cell == FRESH then return limit.capacity, 0 end
-  return kernels[limit.kind].standing(limit, cell, now)
+function rule.standing(limit, state, now)
+  if state == FRESH then return limit.capacity, 0 end
+  return kernels[limit.kind].standing(limit, state, now)
 end
 
-function rule.forget_at(limit, cell)
-  if cell == FRESH then return BEGINNING end
-  return kernels[limit.kind].forget_at(limit, cell)
+function rule.forget_at(limit, state)
+  if state == FRESH then return BEGINNING end
+  return kernels[limit.kind].forget_at(limit, state)
 end
 
 local BUCKET, SLOTS = 1, 5

@@ -1,4 +1,4 @@
--- The slots (`core/src/kernel/slots.rs`). A cell is `{ 5, total, fence, at, holders }`.
+-- The slots (`core/src/kernel/slots.rs`). A state is `{ 5, total, fence, at, holders }`.
 -- The holders are in the order of their expiry, 32 bytes each: expiry, id, weight. As one
 -- string they are read and written at once, however many there are. The rule:
 -- `capacity`, `ttl`.
@@ -20,20 +20,20 @@ local function expired_at(holders, now)
   return at, weighed
 end
 
-local function prune_slots(cell, now)
-  local expired, weighed = expired_at(cell[5], now)
+local function prune_slots(state, now)
+  local expired, weighed = expired_at(state[5], now)
   if expired == 0 then return end
-  cell[2], cell[5] = cell[2] - weighed, string.sub(cell[5], expired + 1)
+  state[2], state[5] = state[2] - weighed, string.sub(state[5], expired + 1)
 end
 
-local function held_at(cell, now)
-  local _, weighed = expired_at(cell[5], now)
-  return cell[2] - weighed
+local function held_at(state, now)
+  local _, weighed = expired_at(state[5], now)
+  return state[2] - weighed
 end
 
 -- When at least `amount` of what is held now will have expired.
-local function freed_by_slots(cell, amount, now)
-  local holders, freed = cell[5], 0
+local function freed_by_slots(state, amount, now)
+  local holders, freed = state[5], 0
   for at = expired_at(holders, now), #holders - 1, HOLDER_BYTES do
     local expires_at, _, weight = struct.unpack(HOLDER, holders, at + 1)
     freed = freed + weight
@@ -42,18 +42,18 @@ local function freed_by_slots(cell, amount, now)
   return NEVER
 end
 
-local function insert_holder(cell, expires_at, id, weight)
-  local holders, holder = cell[5], struct.pack(HOLDER, expires_at, id, weight)
+local function insert_holder(state, expires_at, id, weight)
+  local holders, holder = state[5], struct.pack(HOLDER, expires_at, id, weight)
   local at = #holders
   while at > 0 and struct.unpack('>d', holders, at - 31) > expires_at do
     at = at - HOLDER_BYTES
   end
   if at == #holders then
-    cell[5] = holders .. holder
+    state[5] = holders .. holder
   else
-    cell[5] = string.sub(holders, 1, at) .. holder .. string.sub(holders, at + 1)
+    state[5] = string.sub(holders, 1, at) .. holder .. string.sub(holders, at + 1)
   end
-  cell[2] = cell[2] + weight
+  state[2] = state[2] + weight
 end
 
 -- Where what `id` holds stands: near `expires_at`, or anywhere if a step back of the
@@ -72,112 +72,112 @@ local function find_holder(holders, id, expires_at)
 end
 
 -- Takes out what `id` holds; answers its weight, and its expiry.
-local function remove_holder(cell, id, expires_at)
-  local holders = cell[5]
+local function remove_holder(state, id, expires_at)
+  local holders = state[5]
   local at = find_holder(holders, id, expires_at)
   if not at then return nil end
   local expires_now, _, weight = struct.unpack(HOLDER, holders, at)
-  cell[5] = string.sub(holders, 1, at - 1) .. string.sub(holders, at + HOLDER_BYTES)
-  cell[2] = cell[2] - weight
+  state[5] = string.sub(holders, 1, at - 1) .. string.sub(holders, at + HOLDER_BYTES)
+  state[2] = state[2] - weight
   return weight, expires_now
 end
 
 -- Notes the latest instant; answers how far `now` is behind it.
-local function catch_up(cell, now)
-  local behind = max(cell[4] - now, 0)
-  cell[4] = max(cell[4], now)
+local function catch_up(state, now)
+  local behind = max(state[4] - now, 0)
+  state[4] = max(state[4], now)
   return behind
 end
 
-function slots.observe(rule, cell, now)
-  local behind = cell[4] - now
+function slots.observe(rule, state, now)
+  local behind = state[4] - now
   if behind <= rule.ttl then return end
   local moved = {}
-  for at = 1, #cell[5], HOLDER_BYTES do
-    local expires_at, id, weight = struct.unpack(HOLDER, cell[5], at)
+  for at = 1, #state[5], HOLDER_BYTES do
+    local expires_at, id, weight = struct.unpack(HOLDER, state[5], at)
     moved[#moved + 1] = struct.pack(HOLDER, earlier(expires_at, behind), id, weight)
   end
-  cell[4], cell[5] = now, table.concat(moved)
+  state[4], state[5] = now, table.concat(moved)
 end
 
-function slots.quote(rule, cell, amount, now)
+function slots.quote(rule, state, amount, now)
   if amount > rule.capacity then return NOT_EVER end
-  local excess = held_at(cell, now) - (rule.capacity - amount)
+  local excess = held_at(state, now) - (rule.capacity - amount)
   if excess <= 0 then return ADMIT end
-  return freed_by_slots(cell, excess, now)
+  return freed_by_slots(state, excess, now)
 end
 
 -- Slots go to a tenure `{ id, expires_at }`; without one nobody could give them
 -- back, so none are taken. Answers the place, and the fence.
-function slots.charge(_, cell, amount, now, _, tenure)
+function slots.charge(_, state, amount, now, _, tenure)
   if not tenure then return 0, 0 end
-  prune_slots(cell, now)
-  local expires_at = later(tenure[2], catch_up(cell, now))
-  insert_holder(cell, expires_at, tenure[1], min(amount, MOST - cell[2]))
-  cell[3] = max(cell[3] + 1, now, 0)
-  return 0, cell[3]
+  prune_slots(state, now)
+  local expires_at = later(tenure[2], catch_up(state, now))
+  insert_holder(state, expires_at, tenure[1], min(amount, MOST - state[2]))
+  state[3] = max(state[3] + 1, now, 0)
+  return 0, state[3]
 end
 
 function slots.refund() end
 
-function slots.release(cell, id, expires_at, now)
-  prune_slots(cell, now)
-  remove_holder(cell, id, expires_at)
+function slots.release(state, id, expires_at, now)
+  prune_slots(state, now)
+  remove_holder(state, id, expires_at)
 end
 
 -- Takes out what `id` still holds, and leaves what has expired; answers its weight, and
 -- until when it was held.
-function slots.let_go(cell, id, expires_at, now)
-  local weight, until_now = remove_holder(cell, id, expires_at)
-  if weight and until_now <= now then return insert_holder(cell, until_now, id, weight) end
+function slots.let_go(state, id, expires_at, now)
+  local weight, until_now = remove_holder(state, id, expires_at)
+  if weight and until_now <= now then return insert_holder(state, until_now, id, weight) end
   return weight, until_now
 end
 
 -- What was let go of is held again.
-function slots.restore(cell, id, expires_at, weight)
-  insert_holder(cell, expires_at, id, weight)
+function slots.restore(state, id, expires_at, weight)
+  insert_holder(state, expires_at, id, weight)
 end
 
 -- Another weight for `id`, be it free or not.
-function slots.resize(cell, id, expires_at, weight, now)
-  prune_slots(cell, now)
-  local old, until_now = remove_holder(cell, id, expires_at)
-  if old then insert_holder(cell, until_now, id, min(weight, MOST - cell[2])) end
+function slots.resize(state, id, expires_at, weight, now)
+  prune_slots(state, now)
+  local old, until_now = remove_holder(state, id, expires_at)
+  if old then insert_holder(state, until_now, id, min(weight, MOST - state[2])) end
 end
 
-function slots.renew(cell, id, old, expires_at, now)
-  prune_slots(cell, now)
-  expires_at = later(expires_at, catch_up(cell, now))
-  local weight = remove_holder(cell, id, old)
-  if weight then insert_holder(cell, expires_at, id, weight) end
+function slots.renew(state, id, old, expires_at, now)
+  prune_slots(state, now)
+  expires_at = later(expires_at, catch_up(state, now))
+  local weight = remove_holder(state, id, old)
+  if weight then insert_holder(state, expires_at, id, weight) end
 end
 
 -- When the last of the holders lets go, if there is any.
-local function last_expiry(cell)
-  local bytes = #cell[5]
-  return bytes > 0 and (struct.unpack('>d', cell[5], bytes - 31)) or nil
+local function last_expiry(state)
+  local bytes = #state[5]
+  return bytes > 0 and (struct.unpack('>d', state[5], bytes - 31)) or nil
 end
 
-function slots.standing(rule, cell, now)
-  local held = held_at(cell, now)
+function slots.standing(rule, state, now)
+  local held = held_at(state, now)
   if held == 0 then return rule.capacity, 0 end
   local left = rule.capacity - held
   local debt = max(-left, 0)
-  return max(left, 0), debt, freed_by_slots(cell, debt + 1, now), last_expiry(cell)
+  return max(left, 0), debt, freed_by_slots(state, debt + 1, now), last_expiry(state)
 end
 
-function slots.forget_at(_, cell)
-  if cell[3] == 0 then return BEGINNING end
-  local fence_passed = later(cell[3], 1)
-  return max(last_expiry(cell) or fence_passed, fence_passed)
+function slots.forget_at(_, state)
+  if state[3] == 0 then return BEGINNING end
+  local fence_passed = later(state[3], 1)
+  return max(last_expiry(state) or fence_passed, fence_passed)
 end
 
 function slots.latest()
   return BEGINNING
 end
 
-function slots.adopt(_, cell)
-  return cell
+function slots.adopt(_, state)
+  return state
 end
 
 kernels[5] = slots

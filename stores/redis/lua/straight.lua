@@ -68,20 +68,20 @@ end
 -- limit; nothing if it is not plain.
 local function from_whole(was, limits)
   if string.byte(was) == FLAT then return nil end
-  local by, latest, cells, own, retained = cmsgpack.unpack(was)
+  local by, latest, states, own, retained = cmsgpack.unpack(was)
   if by ~= limits[1] or own or retained then return nil end
   local flat, tails = fresh_row(limits), {}
   flat[4] = latest
-  for i, cell in ipairs(cells) do
+  for i, state in ipairs(states) do
     local at = 6 * i
-    if cell ~= FRESH then
-      local lows_of = flat[at] == BUCKET and cell[4]
-      if type(cell[2]) ~= 'number' or flat[at] == BUCKET and cell[5] or is_outdated(cell) then
+    if state ~= FRESH then
+      local lows_of = flat[at] == BUCKET and state[4]
+      if type(state[2]) ~= 'number' or flat[at] == BUCKET and state[5] or is_outdated(state) then
         return nil
       end
-      flat[at + 1], flat[at + 2] = cell[2], cell[3]
+      flat[at + 1], flat[at + 2] = state[2], state[3]
       if flat[at] ~= BUCKET then
-        flat[at + 3], tails[i] = cell[4], cell[5]
+        flat[at + 3], tails[i] = state[4], state[5]
       elseif lows_of then
         flat[at + 3], flat[at + 4], tails[i] = unpack(lows_of)
       end
@@ -123,14 +123,14 @@ local function push_bucket(reply, level, capacity, drain, weight, brim, now)
 end
 
 -- How all limits stand, behind the answer.
-local function with_standings(reply, limits, levels, cells, now)
+local function with_standings(reply, limits, levels, states, now)
   for i = 1, limits.count do
     local at = 6 * i - 3
     if limits[at + 1] == BUCKET then
       push_bucket(reply, levels[i], limits[at + 2], limits[at + 3], limits[at + 4], limits[at + 5], now)
     else
       local remaining, debt, replenish_at, full_at =
-        kernels[limits[at + 1]].standing(limits[-i], cells[i], now)
+        kernels[limits[at + 1]].standing(limits[-i], states[i], now)
       local n = #reply
       reply[n + 1], reply[n + 2], reply[n + 3] = remaining, debt, replenish_at and 1 or 0
       reply[n + 4], reply[n + 5] = replenish_at or 0, full_at or 0
@@ -174,9 +174,9 @@ local function straight(KEYS, ARGV)
   if not flat or now < flat[4] then return false end
   if tails == NONE and (owner or limits.has_others) then tails = {} end
 
-  -- The levels by now, and the cells of what is no bucket.
+  -- The levels by now, and the states of what is no bucket.
   -- (A table that has its places does not grow.)
-  local levels, cells = { 0, 0, 0, 0 }, limits.has_others and { 0, 0, 0, 0 }
+  local levels, states = { 0, 0, 0, 0 }, limits.has_others and { 0, 0, 0, 0 }
   for at = 6, limits.numbers, 6 do
     local i = at / 6
     if flat[at] == BUCKET then
@@ -185,9 +185,9 @@ local function straight(KEYS, ARGV)
       local drained = (now - since) * limits[at]
       levels[i] = drained < level and level - drained or 0
     else
-      local cell = { flat[at], flat[at + 1], flat[at + 2], flat[at + 3], tails[i] or '' }
-      kernels[flat[at]].observe(limits[-i], cell, now)
-      cells[i] = cell
+      local state = { flat[at], flat[at + 1], flat[at + 2], flat[at + 3], tails[i] or '' }
+      kernels[flat[at]].observe(limits[-i], state, now)
+      states[i] = state
     end
   end
 
@@ -208,7 +208,7 @@ local function straight(KEYS, ARGV)
         if wanted >= EXACT then return false end
         if wanted > brim then fits = min(now + micros(wanted - brim, limits[at]), NEVER) end
       else
-        fits = kernels[flat[at]].quote(limits[-i], cells[i], amount, now)
+        fits = kernels[flat[at]].quote(limits[-i], states[i], amount, now)
       end
       if fits ~= ADMIT and verdict < 2 and (verdict == 0 or fits > fits_at) then
         verdict, fits_at, binding = 1, fits, i - 1
@@ -218,7 +218,7 @@ local function straight(KEYS, ARGV)
     if verdict > 0 then
       reply = { 8, now, verdict, fits_at, binding }
       if detail == 0 then return reply end
-      return with_standings(reply, limits, levels, cells, now)
+      return with_standings(reply, limits, levels, states, now)
     end
 
     -- What the ledger must say before a lease is noted there.
@@ -247,7 +247,7 @@ local function straight(KEYS, ARGV)
       if amount > 0 then
         local place, its_fence = 0, 0
         if flat[at] ~= BUCKET then
-          place, its_fence = kernels[flat[at]].charge(limits[-i], cells[i], amount, now, nil, tenure)
+          place, its_fence = kernels[flat[at]].charge(limits[-i], states[i], amount, now, nil, tenure)
           if its_fence > fence then fence = its_fence end
         else
           local level, last = levels[i], flat[at + 4]
@@ -284,7 +284,7 @@ local function straight(KEYS, ARGV)
       reply = { 8, now, 0, 0, -1 }
     end
     if detail == 2 then
-      with_standings(reply, limits, levels, cells, now)
+      with_standings(reply, limits, levels, states, now)
     elseif not owner then
       reply = now
     end
@@ -320,13 +320,13 @@ local function straight(KEYS, ARGV)
       local at, used = 6 * position, ask[5 + position]
       if used < 0 then used = taken end
       if flat[at] == SLOTS then
-        kernels[SLOTS].release(cells[position], id, expiry, now)
+        kernels[SLOTS].release(states[position], id, expiry, now)
       elseif flat[at] ~= BUCKET then
-        local kernel, cell = kernels[flat[at]], cells[position]
+        local kernel, state = kernels[flat[at]], states[position]
         if used > taken then
-          kernel.charge(limits[-position], cell, used - taken, now)
+          kernel.charge(limits[-position], state, used - taken, now)
         elseif used < taken then
-          kernel.refund(limits[-position], cell, taken - used, place, now)
+          kernel.refund(limits[-position], state, taken - used, place, now)
         end
       elseif used ~= taken then
         local level, last, more = levels[position], flat[at + 4], (used - taken) * limits[at + 1]
@@ -370,9 +370,9 @@ local function straight(KEYS, ARGV)
       until_at = flat[at + 2] + flat[at + 1] / limits[at]
       if flat[at + 4] >= until_at then until_at = flat[at + 4] + 1 end
     else
-      local cell = cells[i]
-      flat[at + 1], flat[at + 2], flat[at + 3], tails[i] = cell[2], cell[3], cell[4], cell[5]
-      until_at = kernels[flat[at]].forget_at(limits[-i], cell)
+      local state = states[i]
+      flat[at + 1], flat[at + 2], flat[at + 3], tails[i] = state[2], state[3], state[4], state[5]
+      until_at = kernels[flat[at]].forget_at(limits[-i], state)
     end
     if until_at > forget_at then forget_at = until_at end
     local its = tails[i]

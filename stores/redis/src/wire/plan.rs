@@ -39,8 +39,8 @@ pub(crate) fn moved(plan: &Plan, deciding: &Plan, path: &KeyPath<'_>) -> Vec<u8>
     let mut pack = Pack::default();
     pack.map(moved.len());
     for (position, limit) in moved {
-        let cell = position - plan.range(limit.level).start + 1;
-        put_limit(limit, cell, false, pack.int(position as i64 + 1));
+        let state_at = position - plan.range(limit.level).start + 1;
+        put_limit(limit, state_at, false, pack.int(position as i64 + 1));
     }
     pack.done()
 }
@@ -121,13 +121,13 @@ fn body(plan: &Plan, named: bool, pack: &mut Pack) {
     }
     pack.name("limits").array(plan.limits().len());
     for (position, limit) in plan.limits().iter().enumerate() {
-        let cell = position - plan.range(limit.level).start + 1;
-        put_limit(limit, cell, named, pack);
+        let state_at = position - plan.range(limit.level).start + 1;
+        put_limit(limit, state_at, named, pack);
     }
 }
 
-/// `cell` is where in its row the limit stands, counted from 1.
-fn put_limit(limit: &PlanLimit, cell: usize, named: bool, pack: &mut Pack) {
+/// `state_at` is where in its row the limit stands, counted from 1.
+fn put_limit(limit: &PlanLimit, state_at: usize, named: bool, pack: &mut Pack) {
     let (kind, numbers) = numbers(&limit.rule);
     pack.map(8 + usize::from(named) + numbers.len());
     if named {
@@ -135,7 +135,7 @@ fn put_limit(limit: &PlanLimit, cell: usize, named: bool, pack: &mut Pack) {
     }
     pack.name("uid").int(i64::from(limit.uid));
     pack.name("level").int(limit.level as i64 + 1);
-    pack.name("cell").int(cell as i64);
+    pack.name("state_at").int(state_at as i64);
     pack.name("postpaid")
         .bool(limit.payment == Payment::Postpaid);
     pack.name("shadow").bool(limit.shadow);
