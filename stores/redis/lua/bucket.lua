@@ -71,14 +71,14 @@ function bucket.quote(rule, state, amount, now)
   return drained(rule, beyond(wanted, rule.brim), now)
 end
 
--- With a tenure the place is the number of the lease, by which it gives back.
-function bucket.charge(rule, state, amount, now, _, tenure)
+-- With a term the place is the number of the lease, by which it gives back.
+function bucket.charge(rule, state, amount, now, _, term)
   settle_level(rule, state, now)
   lows.note(state, state[2], now)
   local most, level = rule.most, add(state[2], times(amount, rule.weight))
   if state[5] then most = add(most, state[5]) end
   state[2] = least(level, most)
-  if not tenure then return 0, 0 end
+  if not term then return 0, 0 end
   local number = lows.number(state, now)
   if not less(level, most) then return NOWHERE, 0 end
   return number, 0

@@ -39,11 +39,11 @@ local function compose(parts)
 end
 
 -- Charges what was admitted: a shadow that would have refused is left alone.
-local function commit(parts, tenure)
+local function commit(parts, term)
   for _, part in ipairs(parts) do
     if part.amount > 0 and part.verdict == ADMIT then
       part.states[part.at], part.place, part.fence = rule.charge(
-        part.limit, part.states[part.at], part.amount, part.now, part.calendar, tenure)
+        part.limit, part.states[part.at], part.amount, part.now, part.calendar, term)
     end
   end
 end

@@ -13,10 +13,10 @@ function rule.quote(limit, state, amount, now)
 end
 
 -- Answers the state, the place and the fence.
-function rule.charge(limit, state, amount, now, calendar, tenure)
+function rule.charge(limit, state, amount, now, calendar, term)
   local kernel = kernels[limit.kind]
   if state == FRESH then state = kernel.fresh(now) end
-  return state, kernel.charge(limit, state, amount, now, calendar, tenure)
+  return state, kernel.charge(limit, state, amount, now, calendar, term)
 end
 
 function rule.refund(limit, state, amount, place, now)

@@ -107,13 +107,13 @@ function slots.quote(rule, state, amount, now)
   return freed_by_slots(state, excess, now)
 end
 
--- Slots go to a tenure `{ id, expires_at }`; without one nobody could give them
+-- Slots go to a term `{ id, expires_at }`; without one nobody could give them
 -- back, so none are taken. Answers the place, and the fence.
-function slots.charge(_, state, amount, now, _, tenure)
-  if not tenure then return 0, 0 end
+function slots.charge(_, state, amount, now, _, term)
+  if not term then return 0, 0 end
   prune_slots(state, now)
-  local expires_at = later(tenure[2], catch_up(state, now))
-  insert_holder(state, expires_at, tenure[1], min(amount, MOST - state[2]))
+  local expires_at = later(term[2], catch_up(state, now))
+  insert_holder(state, expires_at, term[1], min(amount, MOST - state[2]))
   state[3] = max(state[3] + 1, now, 0)
   return 0, state[3]
 end

@@ -222,7 +222,7 @@ local function straight(KEYS, ARGV)
     end
 
     -- What the ledger must say before a lease is noted there.
-    local tenure = nil
+    local term = nil
     if owner then
       expires_at, id = min(ask[5 + count] + now - ask[3], NEVER), ask[6 + count]
       local found = call('HMGET', KEYS[3], 'l' .. id, 'h')
@@ -237,7 +237,7 @@ local function straight(KEYS, ARGV)
         ended, fields = ended_by(now, KEYS[3], KEYS[4])
         if ended == nil then return ONCE end
       end
-      tenure = { id, expires_at }
+      term = { id, expires_at }
     end
 
     -- Charges what was admitted.
@@ -247,7 +247,7 @@ local function straight(KEYS, ARGV)
       if amount > 0 then
         local place, its_fence = 0, 0
         if flat[at] ~= BUCKET then
-          place, its_fence = kernels[flat[at]].charge(limits[-i], states[i], amount, now, nil, tenure)
+          place, its_fence = kernels[flat[at]].charge(limits[-i], states[i], amount, now, nil, term)
           if its_fence > fence then fence = its_fence end
         else
           local level, last = levels[i], flat[at + 4]
@@ -262,7 +262,7 @@ local function straight(KEYS, ARGV)
           end
           level = level + amount * limits[at + 1]
           levels[i], flat[at + 1], flat[at + 2] = level, level, now
-          if tenure then
+          if term then
             last = flat[at + 4] ~= BEGINNING and flat[at + 4] or nil
             if not last then flat[at + 3] = now end
             place = lows.next_number(last, now)
