@@ -71,7 +71,7 @@ function bucket.quote(rule, state, amount, now)
   return drained(rule, beyond(wanted, rule.brim), now)
 end
 
--- With a term the place is the number of the lease, by which it gives back.
+-- With a term the reference is the number of the lease, by which it gives back.
 function bucket.charge(rule, state, amount, now, _, term)
   settle_level(rule, state, now)
   lows.note(state, state[2], now)
@@ -84,11 +84,11 @@ function bucket.charge(rule, state, amount, now, _, term)
   return number, 0
 end
 
-function bucket.refund(rule, state, amount, place, now)
+function bucket.refund(rule, state, amount, reference, now)
   settle_level(rule, state, now)
   local kept = state[4]
   if not kept then return end
-  local back = lows.give_back(kept, place, times(amount, rule.weight), state[2])
+  local back = lows.give_back(kept, reference, times(amount, rule.weight), state[2])
   state[2] = beyond(state[2], back)
   -- What was forgiven is the first to come back: it makes no room.
   if state[5] then forgive(state, beyond(state[5], back), state[6]) end

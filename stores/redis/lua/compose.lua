@@ -9,7 +9,7 @@ local function parts_of(amounts, now)
     if not row then break end
     parts[i] = {
       limit = limit, states = row.states, at = limit.state_at, amount = amounts[i] or 0,
-      now = now, calendar = ask.calendars[i], verdict = ADMIT, place = 0, fence = 0,
+      now = now, calendar = ask.calendars[i], verdict = ADMIT, reference = 0, fence = 0,
     }
   end
   return parts
@@ -42,7 +42,7 @@ end
 local function commit(parts, term)
   for _, part in ipairs(parts) do
     if part.amount > 0 and part.verdict == ADMIT then
-      part.states[part.at], part.place, part.fence = rule.charge(
+      part.states[part.at], part.reference, part.fence = rule.charge(
         part.limit, part.states[part.at], part.amount, part.now, part.calendar, term)
     end
   end

@@ -25,7 +25,7 @@ local EXACT = 9007199254740992 -- 2^53
 local MOST = EXACT - 1         -- the largest amount
 local NEVER, BEGINNING = EXACT, -EXACT
 
--- The place of a charge that was more than a state can say: nothing of it is given back.
+-- The reference of a charge that was more than a state can say: nothing of it is given back.
 local NOWHERE = BEGINNING
 
 -- A verdict is the instant from which the work may start.

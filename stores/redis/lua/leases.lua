@@ -58,7 +58,7 @@ local function lease(terms, now)
   for _, part in ipairs(parts) do
     record.fence = max(record.fence, part.fence)
     if part.amount > 0 and part.verdict == ADMIT then
-      table.insert(record.shares, { part.limit.uid, part.amount, part.place, 0 })
+      table.insert(record.shares, { part.limit.uid, part.amount, part.reference, 0 })
     end
   end
   put_record(record, record.expires_at)
@@ -234,14 +234,14 @@ local function carry_out(change, part, record, now)
       slots.resize(state, record.id, record.expires_at, change.target, now)
     end
     take_less(record, uid, change.taken)
-    if change.target > 0 then take_more(record, uid, change.target, part.place) end
+    if change.target > 0 then take_more(record, uid, change.target, part.reference) end
     record.fence = max(record.fence, part.fence)
   elseif more > 0 then
     if more > part.amount then
-      part.states[part.at], part.place = rule.charge(part.limit, part.states[part.at], more,
+      part.states[part.at], part.reference = rule.charge(part.limit, part.states[part.at], more,
         now, part.calendar, { record.id, record.expires_at })
     end
-    take_more(record, uid, more, part.place)
+    take_more(record, uid, more, part.reference)
   elseif more < 0 then
     give_back(part.limit, part.states[part.at], record, -more, now)
     take_less(record, uid, -more)

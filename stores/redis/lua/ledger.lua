@@ -91,7 +91,7 @@ local function unpack_all(format, size, bytes, from, to)
   return all
 end
 
--- Shares: uid, amount, place, forgotten. A settlement: expired, then uses: uid,
+-- Shares: uid, amount, reference, forgotten. A settlement: expired, then uses: uid,
 -- taken, used.
 local function read_record(id)
   local bytes = redis.call('HGET', LEDGER, 'l' .. id)
@@ -136,15 +136,15 @@ end
 
 -- It has taken more. Of many charges the last ones count as booked with the one before
 -- them.
-local function take_more(record, uid, amount, place)
+local function take_more(record, uid, amount, reference)
   local count, last = 0, nil
   for _, share in ipairs(record.shares) do
     if share[1] == uid then count, last = count + 1, share end
   end
-  if last and (count >= MOST_CHARGES or (last[3] == place and last[4] == 0)) then
+  if last and (count >= MOST_CHARGES or (last[3] == reference and last[4] == 0)) then
     last[2] = last[2] + amount
   else
-    table.insert(record.shares, { uid, amount, place, 0 })
+    table.insert(record.shares, { uid, amount, reference, 0 })
   end
 end
 

@@ -71,7 +71,7 @@ function log.charge(rule, state, amount, now)
   -- A clock slightly behind enters at the newest instant: later is safe.
   local at = max(now, instants[#instants] or BEGINNING)
   local room = MOST - entered(rule, state, now)
-  local place = amount >= room and NOWHERE or at
+  local reference = amount >= room and NOWHERE or at
   amount = min(amount, room)
   state[2] = state[2] + amount
   if instants[#instants] == at then
@@ -80,15 +80,15 @@ function log.charge(rule, state, amount, now)
     if #instants >= rule.entries then halve(instants, sums) end
     instants[#instants + 1], sums[#sums + 1] = at, amount
   end
-  return place, 0
+  return reference, 0
 end
 
-function log.refund(rule, state, amount, place, now)
-  if gone(rule, place, now) then return end
+function log.refund(rule, state, amount, reference, now)
+  if gone(rule, reference, now) then return end
   -- Before the oldest entry everything is gone: the next one is another's.
-  if not state[3][1] or place < state[3][1] then return end
+  if not state[3][1] or reference < state[3][1] then return end
   local i = 1
-  while state[3][i] and state[3][i] < place do i = i + 1 end
+  while state[3][i] and state[3][i] < reference do i = i + 1 end
   if not state[3][i] then return end
   local back = min(amount, state[4][i])
   state[4][i], state[2] = state[4][i] - back, state[2] - back

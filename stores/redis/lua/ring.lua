@@ -73,19 +73,19 @@ function ring.charge(rule, state, amount, now)
   -- A clock slightly behind counts into the newest sub-window: later is safe.
   local index = max(index_at(rule, now), indexes[n] or BEGINNING)
   local room = MOST - counted(rule, state, now)
-  local place = amount >= room and NOWHERE or index
+  local reference = amount >= room and NOWHERE or index
   amount = min(amount, room)
   if indexes[n] == index then
     counts[n] = counts[n] + amount
   elseif amount > 0 then
     indexes[n + 1], counts[n + 1] = index, amount
   end
-  return place, 0
+  return reference, 0
 end
 
-function ring.refund(_, state, amount, place)
+function ring.refund(_, state, amount, reference)
   for i, index in ipairs(state[2]) do
-    if index == place then
+    if index == reference then
       state[3][i] = max(state[3][i] - amount, 0)
       if state[3][i] == 0 then
         table.remove(state[2], i)

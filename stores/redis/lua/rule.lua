@@ -12,15 +12,15 @@ function rule.quote(limit, state, amount, now)
   return NOT_EVER
 end
 
--- Answers the state, the place and the fence.
+-- Answers the state, the reference and the fence.
 function rule.charge(limit, state, amount, now, calendar, term)
   local kernel = kernels[limit.kind]
   if state == FRESH then state = kernel.fresh(now) end
   return state, kernel.charge(limit, state, amount, now, calendar, term)
 end
 
-function rule.refund(limit, state, amount, place, now)
-  if state ~= FRESH then kernels[limit.kind].refund(limit, state, amount, place, now) end
+function rule.refund(limit, state, amount, reference, now)
+  if state ~= FRESH then kernels[limit.kind].refund(limit, state, amount, reference, now) end
 end
 
 -- Remaining, debt, and if anything is used, when the next is there and when all.

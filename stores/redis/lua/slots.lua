@@ -108,7 +108,7 @@ function slots.quote(rule, state, amount, now)
 end
 
 -- Slots go to a term `{ id, expires_at }`; without one nobody could give them
--- back, so none are taken. Answers the place, and the fence.
+-- back, so none are taken. Answers the reference, and the fence.
 function slots.charge(_, state, amount, now, _, term)
   if not term then return 0, 0 end
   prune_slots(state, now)

@@ -245,9 +245,9 @@ local function straight(KEYS, ARGV)
     for i = 1, count do
       local at, amount = 6 * i, ask[4 + i]
       if amount > 0 then
-        local place, its_fence = 0, 0
+        local reference, its_fence = 0, 0
         if flat[at] ~= BUCKET then
-          place, its_fence = kernels[flat[at]].charge(limits[-i], states[i], amount, now, nil, term)
+          reference, its_fence = kernels[flat[at]].charge(limits[-i], states[i], amount, now, nil, term)
           if its_fence > fence then fence = its_fence end
         else
           local level, last = levels[i], flat[at + 4]
@@ -265,12 +265,12 @@ local function straight(KEYS, ARGV)
           if term then
             last = flat[at + 4] ~= BEGINNING and flat[at + 4] or nil
             if not last then flat[at + 3] = now end
-            place = lows.next_number(last, now)
-            flat[at + 4] = place
+            reference = lows.next_number(last, now)
+            flat[at + 4] = reference
           end
         end
         if owner then
-          shares[n + 1], shares[n + 2], shares[n + 3], shares[n + 4] = limits[at - 3], amount, place, 0
+          shares[n + 1], shares[n + 2], shares[n + 3], shares[n + 4] = limits[at - 3], amount, reference, 0
           n = n + 4
         end
       end
@@ -309,7 +309,7 @@ local function straight(KEYS, ARGV)
     reply = { 1, now, 0, 0 }
     local position, uses, n = 0, { 0, 0, 0, 0, 0, 0, 0, 0, 0 }, 0
     for share = 1, #shares - 1, 4 do
-      local uid, taken, place = shares[share], shares[share + 1], shares[share + 2]
+      local uid, taken, reference = shares[share], shares[share + 1], shares[share + 2]
       position = position + 1
       -- What was not taken, and used, is for the whole script.
       while position <= count and limits[6 * position - 3] ~= uid do
@@ -326,7 +326,7 @@ local function straight(KEYS, ARGV)
         if used > taken then
           kernel.charge(limits[-position], state, used - taken, now)
         elseif used < taken then
-          kernel.refund(limits[-position], state, taken - used, place, now)
+          kernel.refund(limits[-position], state, taken - used, reference, now)
         end
       elseif used ~= taken then
         local level, last, more = levels[position], flat[at + 4], (used - taken) * limits[at + 1]
@@ -339,7 +339,7 @@ local function straight(KEYS, ARGV)
           if level >= EXACT or level > limits[at + 2] + limits[at] * 140737488355328 then return ONCE end
         elseif last ~= BEGINNING then
           local back
-          back, marks = lows.given_back(since, last, marks, place, -more, level)
+          back, marks = lows.given_back(since, last, marks, reference, -more, level)
           level = level - back
           if level == 0 then since, _, marks = lows.noted(since, last, marks, 0, now) end
         end

@@ -47,8 +47,8 @@ function window.charge(rule, state, amount, now, calendar)
   return state[2], 0
 end
 
-function window.refund(_, state, amount, place)
-  if state[2] == place then state[4] = max(state[4] - amount, 0) end
+function window.refund(_, state, amount, reference)
+  if state[2] == reference then state[4] = max(state[4] - amount, 0) end
 end
 
 function window.standing(rule, state, now)
