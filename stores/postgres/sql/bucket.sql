@@ -1,6 +1,6 @@
 -- The bucket (`core/src/kernel/bucket.rs`). A cell is level and instant; while a
 -- lease may give something back also since, last, and the marks (number and
--- level of each, both ascending): `core/src/kernel/bucket/lows.rs`. Where some of the
+-- level of each, both ascending): `core/src/kernel/bucket/low_water.rs`. Where some of the
 -- level does not count since a burst was lowered (two versions of one limit at once:
 -- `core/tests/versions.rs`), a null stands after level and instant, then what is
 -- forgiven, and until when; then the rest.
@@ -35,12 +35,12 @@ BEGIN
   IF v_until > p_now THEN RETURN tidegate.forgive(c, v_forgiven, v_until); END IF;
   c[1] := c[1] - v_forgiven;
   -- Of what was forgiven nothing may come back.
-  RETURN tidegate.lows_note(c, 0, p_now);
+  RETURN tidegate.low_water_note(c, 0, p_now);
 END $$;
 
 -- Makes one mark of the two whose levels are nearest: leases up to the larger
 -- number are said to have seen the smaller level.
-CREATE FUNCTION tidegate.lows_merged(c numeric[]) RETURNS numeric[]
+CREATE FUNCTION tidegate.low_water_merged(c numeric[]) RETURNS numeric[]
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
   v_nearest integer := 5;
@@ -57,7 +57,7 @@ BEGIN
 END $$;
 
 -- Notes the level: before each charge, and wherever it is 0.
-CREATE FUNCTION tidegate.lows_note(c numeric[], p_level numeric, p_now numeric)
+CREATE FUNCTION tidegate.low_water_note(c numeric[], p_level numeric, p_now numeric)
 RETURNS numeric[] LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
   n integer := cardinality(c);
@@ -70,14 +70,14 @@ BEGIN
   c := c[1 : n];
   IF n = 4 OR c[n - 1] < v_last THEN
     c := c || v_last || p_level;
-    IF cardinality(c) > 4 + 2 * 32 THEN RETURN tidegate.lows_merged(c); END IF;
+    IF cardinality(c) > 4 + 2 * 32 THEN RETURN tidegate.low_water_merged(c); END IF;
   END IF;
   RETURN c;
 END $$;
 
 -- Takes back what of a weight comes back to the lease of a number, now that the
 -- level is settled.
-CREATE FUNCTION tidegate.lows_give_back(c numeric[], p_number numeric, p_weight numeric)
+CREATE FUNCTION tidegate.low_water_give_back(c numeric[], p_number numeric, p_weight numeric)
 RETURNS numeric[] LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
   n integer := cardinality(c);
@@ -131,7 +131,7 @@ BEGIN
   v_forgiven := tidegate.forgiven(c);
   v_until := c[5];
   c := tidegate.unforgiven(c);
-  IF cardinality(c) > 2 THEN c := tidegate.lows_note(c, c[1], p_now); END IF;
+  IF cardinality(c) > 2 THEN c := tidegate.low_water_note(c, c[1], p_now); END IF;
   c[1] := least(c[1] + p_amount * r.weight, r.most + v_forgiven);
   IF p_leased AND cardinality(c) = 2 THEN
     c := c || p_now || p_now;
@@ -155,10 +155,10 @@ BEGIN
   c := tidegate.unforgiven(c);
   v_level := c[1];
   IF cardinality(c) > 2 THEN
-    c := tidegate.lows_give_back(c, p_place, p_amount * r.weight);
+    c := tidegate.low_water_give_back(c, p_place, p_amount * r.weight);
     -- What was forgiven is the first to come back: it makes no room.
     v_forgiven := greatest(v_forgiven - (v_level - c[1]), 0);
-    IF c[1] = 0 THEN c := tidegate.lows_note(c, 0, p_now); END IF;
+    IF c[1] = 0 THEN c := tidegate.low_water_note(c, 0, p_now); END IF;
   END IF;
   RETURN tidegate.forgive(c, v_forgiven, v_until);
 END $$;

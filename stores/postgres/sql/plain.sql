@@ -226,13 +226,13 @@ BEGIN
 END $$;
 
 -- A bucket's cell after a take, where leases may still give some of it back.
-CREATE FUNCTION tidegate.lows_charge(
+CREATE FUNCTION tidegate.low_water_charge(
   c numeric[], p_level numeric, p_weight bigint, p_now bigint, p_leased boolean)
 RETURNS numeric[] LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
   c[1] := p_level;
   c[2] := p_now;
-  c := tidegate.lows_note(c, p_level, p_now);
+  c := tidegate.low_water_note(c, p_level, p_now);
   c[1] := p_level + p_weight;
   IF p_leased THEN c[4] := greatest(tidegate.later(c[4], 1), p_now); END IF;
   RETURN c;
@@ -312,7 +312,7 @@ BEGIN
         p_detail, p_id, p_until, p_ask, p_turn, p_channel, p_ahead, p_alive, v_now, v_is_kept);
     ELSIF p_limits[n - 5] = 1 AND v_weight > 0 THEN
       c := CASE WHEN c[4] >= v_now OR (v_used > 0 AND cardinality(c) > 2)
-          THEN tidegate.lows_charge(c, v_used, v_weight, v_now, p_id IS NOT NULL)
+          THEN tidegate.low_water_charge(c, v_used, v_weight, v_now, p_id IS NOT NULL)
         WHEN p_id IS NULL THEN ARRAY[v_used + v_weight, v_now]
         ELSE ARRAY[v_used + v_weight, v_now, v_now, v_now] END;
       v_forget_at := greatest(v_forget_at, c[4] + 1,

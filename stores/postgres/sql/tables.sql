@@ -65,7 +65,7 @@ CREATE TYPE tidegate.retained AS (rule tidegate.rule, n numeric[]);
 -- The cells of one level, and what it retains.
 CREATE TYPE tidegate.carried AS (cells tidegate.cell[], retained tidegate.retained[]);
 
--- A plain row, of one bucket without lows, is one number: `tat`, the instant at
+-- A plain row, of one bucket without low_water, is one number: `tat`, the instant at
 -- which the bucket will be empty, in parts of a microsecond, of which one has
 -- `drain` (GCRA's theoretical arrival time: ITU-T I.371, annex A). Its level at
 -- `latest`, by which it was written, is `tat - latest * drain`, not below 0. Less is

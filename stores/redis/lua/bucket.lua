@@ -1,5 +1,5 @@
--- The bucket (`core/src/kernel/bucket.rs`). A state is `{ 1, level, at, lows }`; where
--- some of the level is forgiven `{ 1, level, at, lows or false, forgiven, until }`.
+-- The bucket (`core/src/kernel/bucket.rs`). A state is `{ 1, level, at, low_water }`; where
+-- some of the level is forgiven `{ 1, level, at, low_water or false, forgiven, until }`.
 -- The rule: `drain`, `weight`, `capacity`; `brim` and `most` are the levels at
 -- which nothing is left, and above which no debt is counted.
 local bucket = {}
@@ -45,7 +45,7 @@ local function settle_level(rule, state, now)
   state[2] = beyond(state[2], forgiven)
   forgive(state, 0)
   -- Of what was forgiven nothing may come back.
-  lows.note(state, 0, now)
+  low_water.note(state, 0, now)
 end
 
 -- The instant at which `level` has drained.
@@ -74,12 +74,12 @@ end
 -- With a term the reference is the number of the lease, by which it gives back.
 function bucket.charge(rule, state, amount, now, _, term)
   settle_level(rule, state, now)
-  lows.note(state, state[2], now)
+  low_water.note(state, state[2], now)
   local most, level = rule.most, add(state[2], times(amount, rule.weight))
   if state[5] then most = add(most, state[5]) end
   state[2] = least(level, most)
   if not term then return 0, 0 end
-  local number = lows.number(state, now)
+  local number = low_water.number(state, now)
   if not less(level, most) then return NOWHERE, 0 end
   return number, 0
 end
@@ -88,11 +88,11 @@ function bucket.refund(rule, state, amount, reference, now)
   settle_level(rule, state, now)
   local kept = state[4]
   if not kept then return end
-  local back = lows.give_back(kept, reference, times(amount, rule.weight), state[2])
+  local back = low_water.give_back(kept, reference, times(amount, rule.weight), state[2])
   state[2] = beyond(state[2], back)
   -- What was forgiven is the first to come back: it makes no room.
   if state[5] then forgive(state, beyond(state[5], back), state[6]) end
-  if state[2] == 0 then lows.note(state, 0, now) end
+  if state[2] == 0 then low_water.note(state, 0, now) end
 end
 
 -- Limit, remaining, debt, when the next unit is there, when all are.
@@ -114,7 +114,7 @@ function bucket.forget_at(rule, state)
     empty_at = min(empty_at, max(full_at, state[6]))
   end
   if not state[4] then return empty_at end
-  return max(empty_at, lows.forget_at(state[4]))
+  return max(empty_at, low_water.forget_at(state[4]))
 end
 
 -- A level of `old` in this rule's weights, rounded up or down.
@@ -166,7 +166,7 @@ function bucket.adopt(rule, state, old, now)
   forgive_above(rule, state, least(counts, rule.most), divide_up(level, old.drain))
   if state[4] then
     -- Of what may come back, rather too little.
-    lows.convert(state[4], function(level)
+    low_water.convert(state[4], function(level)
       return least(convert(level, rule, old, false), HIGHEST)
     end)
   end

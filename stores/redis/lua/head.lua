@@ -66,4 +66,4 @@ local lines, line = nil, nil
 
 -- The kernels by number, each a file: what a limit of the plan is. How low a bucket has
 -- stood is of its kernel, and of the straight way.
-local kernels, lows = {}, nil
+local kernels, low_water = {}, nil

@@ -75,15 +75,15 @@ local function from_whole(was, limits)
   for i, state in ipairs(states) do
     local at = 6 * i
     if state ~= FRESH then
-      local lows_of = flat[at] == BUCKET and state[4]
+      local low_water_of = flat[at] == BUCKET and state[4]
       if type(state[2]) ~= 'number' or flat[at] == BUCKET and state[5] or is_outdated(state) then
         return nil
       end
       flat[at + 1], flat[at + 2] = state[2], state[3]
       if flat[at] ~= BUCKET then
         flat[at + 3], tails[i] = state[4], state[5]
-      elseif lows_of then
-        flat[at + 3], flat[at + 4], tails[i] = unpack(lows_of)
+      elseif low_water_of then
+        flat[at + 3], flat[at + 4], tails[i] = unpack(low_water_of)
       end
       flat[at + 5] = #(tails[i] or '')
     end
@@ -181,7 +181,7 @@ local function straight(KEYS, ARGV)
     local i = at / 6
     if flat[at] == BUCKET then
       local level, since = flat[at + 1], flat[at + 2]
-      if now < since or flat[at + 4] ~= BEGINNING and not lows then return false end
+      if now < since or flat[at + 4] ~= BEGINNING and not low_water then return false end
       local drained = (now - since) * limits[at]
       levels[i] = drained < level and level - drained or 0
     else
@@ -252,7 +252,7 @@ local function straight(KEYS, ARGV)
         else
           local level, last = levels[i], flat[at + 4]
           if last ~= BEGINNING then
-            local since, _, marks = lows.noted(flat[at + 3], last, tails[i] or '', level, now)
+            local since, _, marks = low_water.noted(flat[at + 3], last, tails[i] or '', level, now)
             if since then
               if tails == NONE then tails = {} end
               tails[i] = marks
@@ -265,7 +265,7 @@ local function straight(KEYS, ARGV)
           if term then
             last = flat[at + 4] ~= BEGINNING and flat[at + 4] or nil
             if not last then flat[at + 3] = now end
-            reference = lows.next_number(last, now)
+            reference = low_water.next_number(last, now)
             flat[at + 4] = reference
           end
         end
@@ -333,15 +333,15 @@ local function straight(KEYS, ARGV)
         local since, marks, _ = flat[at + 3], tails[position] or '', nil
         flat[at + 2] = now
         if used > taken then
-          if last ~= BEGINNING then since, _, marks = lows.noted(since, last, marks, level, now) end
+          if last ~= BEGINNING then since, _, marks = low_water.noted(since, last, marks, level, now) end
           level = level + more
           -- Above this nobody counts a debt.
           if level >= EXACT or level > limits[at + 2] + limits[at] * 140737488355328 then return ONCE end
         elseif last ~= BEGINNING then
           local back
-          back, marks = lows.given_back(since, last, marks, reference, -more, level)
+          back, marks = low_water.given_back(since, last, marks, reference, -more, level)
           level = level - back
-          if level == 0 then since, _, marks = lows.noted(since, last, marks, 0, now) end
+          if level == 0 then since, _, marks = low_water.noted(since, last, marks, 0, now) end
         end
         if last ~= BEGINNING and not since then flat[at + 4], marks = BEGINNING, nil end
         flat[at + 1], tails[position] = level, marks

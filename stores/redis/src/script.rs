@@ -27,7 +27,7 @@ macro_rules! block {
 /// The kernels, in the order of their numbers, each with what it needs. The others find
 /// them in `kernels`.
 const KERNELS: [&str; 5] = [
-    block!("wide", "lows", "bucket"),
+    block!("wide", "low_water", "bucket"),
     block!("window"),
     block!("ring"),
     block!("log"),
@@ -46,7 +46,7 @@ const RECORD: &str = lua!("record");
 const STRAIGHT: &str = lua!("straight");
 
 /// What a late refund of a bucket gives back, without the bucket.
-const LOWS: &str = block!("wide", "lows");
+const LOW_WATER: &str = block!("wide", "low_water");
 
 /// What else it needs of leases.
 const STRAIGHT_LEASES: &str = concat!(lua!("record"), lua!("straight_leases"));
@@ -130,11 +130,11 @@ impl Needs {
 
     /// The straight way of takes, or of leases, too: of buckets it has what it needs itself.
     fn straight(self, has_leases: bool) -> String {
-        let (lows, leases) = match has_leases {
-            true => (LOWS, STRAIGHT_LEASES),
+        let (low_water, leases) = match has_leases {
+            true => (LOW_WATER, STRAIGHT_LEASES),
             false => ("", ""),
         };
-        let before = [HEAD, FLAT, lows].into_iter().chain(self.kernels_from(1));
+        let before = [HEAD, FLAT, low_water].into_iter().chain(self.kernels_from(1));
         before.chain([leases, STRAIGHT, CALL_STRAIGHT]).collect()
     }
 

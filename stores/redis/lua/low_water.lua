@@ -2,7 +2,7 @@
 -- `core/src/kernel/bucket/low_water.rs` explains. `{ since, last, marks }`; a mark is 24
 -- bytes: its number, and its level in two parts, of which the first is 0 below 2^53. As
 -- one string they are read and written at once, however many there are.
-lows = {}
+low_water = {}
 local MOST_MARKS = 32
 local MARK, MARK_BYTES = '>ddd', 24
 
@@ -39,7 +39,7 @@ local function merge_marks(marks)
 end
 
 -- What is kept once the level was noted; nothing if no lease may give back any more.
-function lows.noted(since, last, marks, level, now)
+function low_water.noted(since, last, marks, level, now)
   if level == 0 and now > last then return nil end
   local at, number, noted = #marks, nil, nil
   while at > 0 do
@@ -54,10 +54,10 @@ function lows.noted(since, last, marks, level, now)
 end
 
 -- Notes the level: before each charge, and wherever it is 0.
-function lows.note(state, level, now)
+function low_water.note(state, level, now)
   local kept = state[4]
   if not kept then return end
-  local since, last, marks = lows.noted(kept[1], kept[2], kept[3], level, now)
+  local since, last, marks = low_water.noted(kept[1], kept[2], kept[3], level, now)
   if since then
     state[4] = { since, last, marks }
   elseif state[5] then
@@ -68,13 +68,13 @@ function lows.note(state, level, now)
 end
 
 -- The number of a lease that charges now, after the last one, if there is any.
-function lows.next_number(last, now)
+function low_water.next_number(last, now)
   return last and max(later(last, 1), now) or now
 end
 
-function lows.number(state, now)
+function low_water.number(state, now)
   local kept = state[4]
-  local number = lows.next_number(kept and kept[2], now)
+  local number = low_water.next_number(kept and kept[2], now)
   state[4] = { kept and kept[1] or now, number, kept and kept[3] or '' }
   return number
 end
@@ -114,7 +114,7 @@ local function lower_marks(marks, first, back)
 end
 
 -- What comes back of a `weight` that lease `number` did not use, and the marks after it.
-function lows.given_back(since, last, marks, number, weight, level)
+function low_water.given_back(since, last, marks, number, weight, level)
   if number < since or number > last then return 0, marks end
   local first, lowest = seen_since(marks, number), level
   if first < #marks then
@@ -125,19 +125,19 @@ function lows.given_back(since, last, marks, number, weight, level)
   return back, lower_marks(marks, first, back)
 end
 
-function lows.give_back(kept, number, weight, level)
+function low_water.give_back(kept, number, weight, level)
   local back
-  back, kept[3] = lows.given_back(kept[1], kept[2], kept[3], number, weight, level)
+  back, kept[3] = low_water.given_back(kept[1], kept[2], kept[3], number, weight, level)
   return back
 end
 
-function lows.forget_at(kept)
+function low_water.forget_at(kept)
   return later(kept[2], 1)
 end
 
 -- Carries the levels over to other weights. What rounding makes equal, the
 -- later mark says for both.
-function lows.convert(kept, convert)
+function low_water.convert(kept, convert)
   local converted, before = {}, nil
   for at = MARK_BYTES, #kept[3], MARK_BYTES do
     local number, level = mark_to(kept[3], at)
