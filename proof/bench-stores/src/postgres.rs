@@ -30,7 +30,7 @@ const SESSION: &str = "-c plan_cache_mode=force_generic_plan -c jit=off -c searc
 /// A row that is counted up: `{key}` is its number.
 const UPDATE: &str = "UPDATE public.counts SET n = n + 1 WHERE id = {key} RETURNING n;";
 
-/// A take from a lone bucket of a thousand million a second.
+/// A take from a single bucket of a thousand million a second.
 const BUCKET: &str = "SELECT tidegate.take_plain({tab}, 1, tidegate.clock(), false, int4send({key}), 1, 0, \
     1000, 1000000000, 1, 10000000);";
 

@@ -25,10 +25,10 @@ pub struct Clocks<'s> {
 pub fn a_caller_whose_clock_is_off_waits_as_long_as_one_whose_clock_is_right(clocks: &Clocks<'_>) {
     for (name, rule) in [("window", hourly(5)), ("bucket", rate(1, 3_600))] {
         let all = [rule.capacity()];
-        let right = Fixture::at(clocks.server, name, lone(rule), machine_time());
+        let right = Fixture::at(clocks.server, name, single(rule), machine_time());
         assert!(right.admits(b"k", &all));
         for now in [machine_time(), machine_time() - HOUR, machine_time() + HOUR] {
-            let off = Fixture::at(clocks.server, name, lone(rule), now);
+            let off = Fixture::at(clocks.server, name, single(rule), now);
             let wait = refused_for(&off, b"k", &all);
             assert!(wait <= HOUR, "{wait:?}");
             assert!(wait >= Span::from_secs(3_400), "{wait:?}");
@@ -39,7 +39,7 @@ pub fn a_caller_whose_clock_is_off_waits_as_long_as_one_whose_clock_is_right(clo
 /// Also of one whose holder's clock is an hour behind.
 pub fn a_lease_lasts_as_long_whatever_its_holders_clock_says(clocks: &Clocks<'_>) {
     let behind = machine_time() - HOUR;
-    let fixture = Fixture::at(clocks.server, "t", lone(slots(1)), behind);
+    let fixture = Fixture::at(clocks.server, "t", single(slots(1)), behind);
     let granted = fixture
         .lease(b"k", &[1], 600 * SECOND)
         .lease
@@ -60,10 +60,15 @@ pub fn a_lease_lasts_as_long_whatever_its_holders_clock_says(clocks: &Clocks<'_>
 /// a hundred seconds from then, or from now, it is there again.
 pub fn time_does_not_go_back_a_little_and_limits_follow_if_it_goes_back_far(clocks: &Clocks<'_>) {
     for by in [Span::from_secs(8), HOUR] {
-        let writer = Fixture::at(clocks.caller, "t", lone(rate(1, 100)), machine_time() + by);
+        let writer = Fixture::at(
+            clocks.caller,
+            "t",
+            single(rate(1, 100)),
+            machine_time() + by,
+        );
         let key = by.as_micros().to_string();
         assert!(writer.admits(key.as_bytes(), &[100]));
-        let fixture = Fixture::at(clocks.server, "t", lone(rate(1, 100)), machine_time());
+        let fixture = Fixture::at(clocks.server, "t", single(rate(1, 100)), machine_time());
         let wait = refused_for(&fixture, key.as_bytes(), &[100]);
         assert!(wait <= Span::from_secs(100), "{wait:?}");
         assert!(wait >= Span::from_secs(50), "{wait:?}");
@@ -72,13 +77,13 @@ pub fn time_does_not_go_back_a_little_and_limits_follow_if_it_goes_back_far(cloc
 
 /// And nothing is done about it.
 pub fn a_lease_that_was_never_given_is_unknown(clocks: &Clocks<'_>) {
-    let fixture = Fixture::at(clocks.server, "t", lone(slots(1)), machine_time());
+    let fixture = Fixture::at(clocks.server, "t", single(slots(1)), machine_time());
     let unknown = fixture.end(b"k", 7, Ending::Release);
     assert_eq!(unknown, Err(StoreError::UnknownLease));
     assert!(fixture.now() > Timestamp::from_micros(0) && fixture.admits(b"k", &[1]));
 }
 
-fn lone(rule: Rule) -> Arc<Plan> {
+fn single(rule: Rule) -> Arc<Plan> {
     plan(0, 1, &[(0, rule)])
 }
 

@@ -9,7 +9,7 @@
 //! | [`differential()`] | random commands on a store and on a plain reference |
 //! | [`model`] | limits as lists of grants, with no cleverness |
 //! | [`walk`] | random asks to a set on a store and to the model |
-//! | [`lone`] | the same for a set of one bucket: by key, by handles, by leases |
+//! | [`single_bucket`] | the same for a set of one bucket: by key, by handles, by leases |
 //! | [`wide()`] | numbers of every size on a table and on the contract's loop |
 //! | [`fixture`] | limits, a table and commands in few words, for a store's own tests |
 //! | [`apart()`] | one store for many walks |
@@ -35,7 +35,6 @@ pub mod fixture;
 mod hole;
 mod later;
 pub mod laws;
-pub mod lone;
 pub mod mariadb_server;
 mod missing;
 pub mod model;
@@ -46,6 +45,7 @@ mod proxy;
 pub mod redis_server;
 mod register;
 mod rng;
+pub mod single_bucket;
 mod subject;
 pub mod vectors;
 pub mod walk;

@@ -26,7 +26,7 @@ fn main() {
     if std::env::args().nth(2).is_none() {
         rates(&path);
     }
-    a_million(&path, "one bucket", lone, admit);
+    a_million(&path, "one bucket", single_bucket, admit);
     a_million(&path, "three limits", three, take);
 }
 
@@ -34,7 +34,7 @@ fn rates(path: &Path) {
     let interval = SyncMode::Interval(Duration::from_millis(100));
     for sync in [SyncMode::Always, interval, SyncMode::Never] {
         for threads in [1, 8, 64] {
-            let rate = decisions(path, sync, threads, lone, admit);
+            let rate = decisions(path, sync, threads, single_bucket, admit);
             let leases = decisions(path, sync, threads, three, lease);
             println!(
                 "{sync:<15} {threads:>2} threads  {rate:>10.0} admits/s  {leases:>10.0} leases/s"
@@ -46,7 +46,7 @@ fn rates(path: &Path) {
 type Limits = fn() -> Vec<Limit>;
 type Act = fn(&LimitSet, &str);
 
-fn lone() -> Vec<Limit> {
+fn single_bucket() -> Vec<Limit> {
     let day = Duration::from_secs(86_400);
     vec![Limit::calls("rps", 1_000, day).burst(BURST)]
 }

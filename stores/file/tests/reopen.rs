@@ -110,15 +110,15 @@ fn every_algorithm_goes_on_where_it_stood() {
 #[test]
 fn a_key_of_a_single_bucket_goes_on_where_it_stood() {
     let (place, clock) = (Place::new(), ManualClock::default());
-    let lone = || vec![Limit::calls("rps", 5, Duration::from_secs(5))];
+    let single_bucket = || vec![Limit::calls("rps", 5, Duration::from_secs(5))];
     for left in [4, 3, 2] {
-        let set = set(place.open(), &clock, lone());
+        let set = set(place.open(), &clock, single_bucket());
         let handle = set.handle("k").expect("a key");
         assert!(handle.admit(1).wait().expect("no error").admitted());
         assert_eq!(remaining(&set, "k", "rps"), left);
     }
     clock.advance(Duration::from_secs(1));
-    let set = set(place.open(), &clock, lone());
+    let set = set(place.open(), &clock, single_bucket());
     assert_eq!(remaining(&set, "k", "rps"), 3);
 }
 
@@ -467,10 +467,10 @@ fn a_table_that_is_forgotten_is_deleted() {
 #[test]
 fn ten_thousand_keys_of_a_single_bucket_go_on_where_they_stood() {
     let place = Place::new();
-    let lone = || vec![Limit::calls("rps", 1_000, Duration::from_secs(86_400))];
+    let single_bucket = || vec![Limit::calls("rps", 1_000, Duration::from_secs(86_400))];
     let open = || {
         let store = support::open(&place.path(), SyncMode::Never).expect("a file that opens");
-        let set = LimitSet::builder().limits(lone()).store(store);
+        let set = LimitSet::builder().limits(single_bucket()).store(store);
         set.build().expect("sensible limits")
     };
     {

@@ -80,7 +80,7 @@ pub(crate) mod tests {
 
     const PATIENT: Duration = Duration::from_secs(60);
 
-    /// One of a lone bucket.
+    /// One of a single bucket.
     pub(crate) fn plan() -> Arc<Plan> {
         let bucket = Bucket::new(5, Span::from_secs(1), 5).expect("a bucket");
         let limit = PlanLimit {

@@ -10,7 +10,7 @@
 //! | [`Notifier`] | how requests that wait are told that their turn may have come |
 //! | [`Shares`] | how many connections the commands of one root, and of one table, may have |
 //! | [`following`] | how a process follows what is defined at its store |
-//! | [`Lone`] | what a server says of a lone bucket, as the core means it |
+//! | [`SingleBucket`] | what a server says of a single bucket, as the core means it |
 //! | [`waiting`] | an ask that waits in a line that the store keeps |
 //! | [`breaker`] | a circuit breaker, before a store that may be away |
 //!
@@ -23,18 +23,18 @@ mod changes;
 mod commands;
 mod driver;
 pub mod following;
-mod lone;
 mod notifier;
 mod once;
 mod shares;
+mod single_bucket;
 mod underway;
 pub mod waiting;
 
 pub use changes::{Changes, MOST_TOUCHED, Writer};
 pub use commands::{Commands, begin};
 pub use driver::{Driver, closed, too_late, within};
-pub use lone::Lone;
 pub use notifier::{Notifier, Subscription, Wakeup};
 pub use once::Once;
 pub use shares::{Share, Shares};
+pub use single_bucket::SingleBucket;
 pub use underway::{Finish, Tasks};

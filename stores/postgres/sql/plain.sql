@@ -1,7 +1,7 @@
 -- The fast paths: sets of plain limits without levels, decided with as few statements as
 -- there can be. Whatever is out of the ordinary is `tidegate.decide`'s (verbs.sql).
 
--- A take from a lone bucket with little to make ready: an UPDATE's expressions cost more
+-- A take from a single bucket with little to make ready: an UPDATE's expressions cost more
 -- to be made ready, function by function, than to be executed, and twice where the row
 -- is everybody's.
 

@@ -11,7 +11,7 @@
 //! | `revision` | how the server is told of a change of limits |
 //! | `plan`, `reply` | plans and answers as numbers |
 //! | `compiled` | a plan as the server knows it, and whether it is plain |
-//! | `plain` | takes of a lone bucket, and their answers |
+//! | `plain` | takes of a single bucket, and their answers |
 //! | `plain_set` | takes, leases and their ends of plain buckets and slots |
 //! | `registry` | the sets by name, and the newest plan of each |
 //! | `listing` | keys and leases, a page at a time |
@@ -28,7 +28,7 @@
 //! transaction, whatever the number of its limits and ancestors, also after a
 //! change of limits. The functions (`sql/`) are a translation of the core
 //! and of the contract's decision loop, exact to the last unit: they count in
-//! `numeric`. A take from a lone plain bucket is one `UPDATE` in `bigint`, its
+//! `numeric`. A take from a single plain bucket is one `UPDATE` in `bigint`, its
 //! refusal one `SELECT`. A second trip is made where five hundred expired leases
 //! of one root are to be dealt with first.
 //!

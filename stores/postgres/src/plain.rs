@@ -10,7 +10,7 @@
 
 use std::ops::RangeInclusive;
 
-use tidegate_net::Lone;
+use tidegate_net::SingleBucket;
 use tidegate_store::core::Verdict;
 use tidegate_store::{Decision, Detail, StoreError};
 
@@ -44,7 +44,7 @@ const DRAIN: u64 = 1 << 10;
 /// See the [module](self).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plain {
-    lone: Lone,
+    single_bucket: SingleBucket,
     amount: i64,
     drain: i64,
     brim: i64,
@@ -65,9 +65,9 @@ impl Plain {
             return None;
         }
         let asked = u64::try_from(*amount).ok()?;
-        let lone = Lone::new(bucket, asked, request.wanted, request.now);
+        let single_bucket = SingleBucket::new(bucket, asked, request.wanted, request.now);
         Some(Self {
-            lone: lone.filter(|_| in_time && bucket.drain() <= DRAIN)?,
+            single_bucket: single_bucket.filter(|_| in_time && bucket.drain() <= DRAIN)?,
             amount: *amount,
             drain: bucket.drain() as i64,
             brim: bucket.brim() as i64,
@@ -82,8 +82,8 @@ impl Plain {
             None => Decision::bare(Verdict::Admit, None),
             Some(text) if text.starts_with('{') => return Ok(Taken::Otherwise(text)),
             Some(text) => match text.strip_prefix('-') {
-                Some(before) => self.lone.refused(level(before)?)?,
-                None => self.lone.admitted(level(&text)?),
+                Some(before) => self.single_bucket.refused(level(before)?)?,
+                None => self.single_bucket.admitted(level(&text)?),
             },
         };
         Ok(Taken::Decision(decision))

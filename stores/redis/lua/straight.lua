@@ -1,5 +1,5 @@
 -- The straight way of what most policies do: takes, with and without a lease, and the ends
--- of leases, of limits without levels (`lone.lua` is about one bucket). The arithmetic of
+-- of leases, of limits without levels (`single_bucket.lua` is about one bucket). The arithmetic of
 -- buckets that fits a double stands here once more; that of other limits, and of what a
 -- late refund gives back, is the kernels' own. For the server an operation of Lua costs
 -- much, and a table more: so this is one long function, with numbers in one list that is

@@ -34,8 +34,8 @@ impl Inner {
         let plain = plain.filter(|_| !self.not_plain.spend());
         let call = plain.and_then(|plain| Some((plain, PlainCall::of(command, &self.names)?)));
         match call {
-            Some((plain, call)) if call.is_lone() && self.not_lone.spend() => {
-                Asked::Plain(plain, call.not_lone())
+            Some((plain, call)) if call.is_single_bucket() && self.not_single_bucket.spend() => {
+                Asked::Plain(plain, call.not_single_bucket())
             }
             Some((plain, call)) => Asked::Plain(plain, call),
             None => Asked::Whole(Request::of(command, self.shared.clock, &self.names)),
@@ -89,7 +89,7 @@ impl Inner {
         let answer = shared.link.call(script, call.keys(), &arguments).await?;
         match call.read(answer)? {
             Plainly::Reply(reply) => return Ok(Some(reply)),
-            Plainly::Seldom if call.is_lone() => self.not_lone.fill(),
+            Plainly::Seldom if call.is_single_bucket() => self.not_single_bucket.fill(),
             Plainly::Seldom => self.not_plain.fill(),
             Plainly::Once => {}
         }

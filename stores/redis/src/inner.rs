@@ -30,8 +30,8 @@ pub(crate) struct Inner {
     pub(crate) lines: Likely,
     /// So many more are asked by the whole script.
     pub(crate) not_plain: Likely,
-    /// So many more takes of a lone bucket are asked as if it was not.
-    pub(crate) not_lone: Likely,
+    /// So many more takes of a single bucket are asked as if it was not.
+    pub(crate) not_single_bucket: Likely,
 }
 
 /// What was met once is likely to be met by the next commands, too.

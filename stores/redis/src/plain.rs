@@ -1,12 +1,12 @@
 //! What most policies do: takes, with and without a lease, and the ends of leases, of plain
-//! limits without levels. A take of one bucket has a script of its own (`lua/lone.lua`), all
+//! limits without levels. A take of one bucket has a script of its own (`lua/single_bucket.lua`), all
 //! else one that goes straight (`lua/straight.lua`): a server defines anew for every call
 //! what a script has, and the whole is made for anything.
 
 use std::sync::Arc;
 
 use redis::Value;
-use tidegate_net::Lone;
+use tidegate_net::SingleBucket;
 use tidegate_store::core::{Align, Amount, MAX_AMOUNT, Rule, Timestamp};
 use tidegate_store::{
     Detail, Ending, Granted, KeyCommand, OwnedPath, OwnedVerb, Plan, PlanLimit, Reply, StoreError,
@@ -31,7 +31,7 @@ const MOST_LIMITS: usize = 15;
 pub(crate) struct Plain {
     revision: i64,
     /// Drain, weight, brim and capacity, if it is one bucket.
-    lone: Option<[i64; 4]>,
+    single_bucket: Option<[i64; 4]>,
     /// As `lua/straight.lua` reads it.
     bytes: Arc<[u8]>,
     takes: Script,
@@ -45,8 +45,8 @@ pub(crate) struct PlainCall {
     path: OwnedPath,
     now: Timestamp,
     verb: OwnedVerb,
-    /// What it is, if it is a take of a lone bucket.
-    lone: Option<(Lone, Amount)>,
+    /// What it is, if it is a take of a single bucket.
+    single_bucket: Option<(SingleBucket, Amount)>,
     /// Whether a lease is given or ended.
     is_of_lease: bool,
     /// The row, the order of those who wait; of a lease the ledger, its order of time.
@@ -62,7 +62,7 @@ impl Plain {
         let numbers = [revision, keep].into_iter();
         let numbers = numbers.chain(limits.iter().flatten().copied());
         let needs = Needs::of(plan);
-        let lone = match (&limits[..], plan.limits()) {
+        let single_bucket = match (&limits[..], plan.limits()) {
             ([[_, _, capacity, drain, weight, brim]], [limit]) => {
                 let bucket = limit.simple_bucket();
                 bucket.map(|_| [*drain, *weight, *brim, *capacity])
@@ -71,7 +71,7 @@ impl Plain {
         };
         Some(Self {
             revision,
-            lone,
+            single_bucket,
             bytes: doubles(numbers).collect(),
             takes: scripts.straight(needs, false),
             leases: scripts.straight(needs, true),
@@ -86,9 +86,9 @@ impl Plain {
         clock: Clock,
         scripts: &'s Scripts,
     ) -> (&'s Script, Vec<Arc<[u8]>>) {
-        match (&self.lone, &call.lone) {
+        match (&self.single_bucket, &call.single_bucket) {
             (Some(bucket), Some((_, amount))) => (
-                &scripts.lone,
+                &scripts.single_bucket,
                 vec![self.alone(bucket, call, *amount, clock)],
             ),
             _ => {
@@ -106,7 +106,7 @@ impl Plain {
         }
     }
 
-    /// Eight doubles, as `lua/lone.lua` says. All are whole, and below 2^53.
+    /// Eight doubles, as `lua/single_bucket.lua` says. All are whole, and below 2^53.
     fn alone(
         &self,
         bucket: &[i64; 4],
@@ -177,7 +177,7 @@ impl PlainCall {
             path: OwnedPath::of(path),
             now: command.now,
             verb: OwnedVerb::of(command.verb),
-            lone: lone(command),
+            single_bucket: single_bucket(command),
             is_of_lease,
             keys: names.plain(path, is_of_lease),
         })
@@ -193,14 +193,14 @@ impl PlainCall {
         &self.keys
     }
 
-    /// Whether it is one of a lone bucket.
-    pub(crate) const fn is_lone(&self) -> bool {
-        self.lone.is_some()
+    /// Whether it is one of a single bucket.
+    pub(crate) const fn is_single_bucket(&self) -> bool {
+        self.single_bucket.is_some()
     }
 
     /// The same as any limits.
-    pub(crate) const fn not_lone(mut self) -> Self {
-        self.lone = None;
+    pub(crate) const fn not_single_bucket(mut self) -> Self {
+        self.single_bucket = None;
         self
     }
 
@@ -264,10 +264,10 @@ impl PlainCall {
         if answer == Value::Nil {
             return Ok(Plainly::Seldom);
         }
-        if let (Some((lone, _)), Value::Int(level)) = (&self.lone, &answer) {
+        if let (Some((single_bucket, _)), Value::Int(level)) = (&self.single_bucket, &answer) {
             let decision = match *level {
-                level @ 1.. => lone.admitted(level.unsigned_abs()),
-                level => lone.refused(level.unsigned_abs())?,
+                level @ 1.. => single_bucket.admitted(level.unsigned_abs()),
+                level => single_bucket.refused(level.unsigned_abs())?,
             };
             return Ok(Plainly::Reply(Reply::Decision(decision)));
         }
@@ -317,8 +317,8 @@ fn used(ending: Ending<'_>, position: usize) -> i64 {
     of_limit.map_or(-1, |used| used.min(MAX_AMOUNT) as i64)
 }
 
-/// The take of a lone bucket that a command is, if it is one.
-fn lone(command: &KeyCommand<'_>) -> Option<(Lone, Amount)> {
+/// The take of a single bucket that a command is, if it is one.
+fn single_bucket(command: &KeyCommand<'_>) -> Option<(SingleBucket, Amount)> {
     let Verb::Take {
         amounts: [amount],
         lease: None,
@@ -330,6 +330,6 @@ fn lone(command: &KeyCommand<'_>) -> Option<(Lone, Amount)> {
     let [limit] = command.plan.limits() else {
         return None;
     };
-    let lone = Lone::new(limit.simple_bucket()?, *amount, detail, command.now)?;
-    Some((lone, *amount))
+    let single_bucket = SingleBucket::new(limit.simple_bucket()?, *amount, detail, command.now)?;
+    Some((single_bucket, *amount))
 }

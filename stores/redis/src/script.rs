@@ -134,7 +134,9 @@ impl Needs {
             true => (LOW_WATER, STRAIGHT_LEASES),
             false => ("", ""),
         };
-        let before = [HEAD, FLAT, low_water].into_iter().chain(self.kernels_from(1));
+        let before = [HEAD, FLAT, low_water]
+            .into_iter()
+            .chain(self.kernels_from(1));
         before.chain([leases, STRAIGHT, CALL_STRAIGHT]).collect()
     }
 
@@ -194,7 +196,7 @@ impl Script {
 const WHOLE: [(&str, &str); 6] = [
     ("register", lua!("register")),
     ("restore", lua!("restore")),
-    ("lone", lua!("lone")),
+    ("single_bucket", lua!("single_bucket")),
     ("held", concat!(lua!("record"), lua!("held"))),
     ("define", lua!("define")),
     ("defined", lua!("defined")),
@@ -226,7 +228,7 @@ pub(crate) struct Scripts {
     /// Gives one back that was lost.
     pub(crate) restore: Script,
     /// Decides about one plain bucket.
-    pub(crate) lone: Script,
+    pub(crate) single_bucket: Script,
     /// Lists some of a root's leases.
     pub(crate) held: Script,
     /// Keeps a definition.
@@ -239,14 +241,14 @@ impl Scripts {
     /// `functions`: whether the server may be asked to define them once.
     pub(crate) fn new(functions: bool) -> Self {
         let library = Arc::new(library(functions));
-        let [register, restore, lone, held, define, defined] =
+        let [register, restore, single_bucket, held, define, defined] =
             WHOLE.map(|(name, text)| Script::new(&library, name, text.to_owned()));
         Self {
             library,
             made: Mutex::default(),
             register,
             restore,
-            lone,
+            single_bucket,
             held,
             define,
             defined,

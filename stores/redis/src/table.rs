@@ -33,7 +33,7 @@ impl RedisTable {
             changes: Changes::default(),
             lines: Likely::default(),
             not_plain: Likely::default(),
-            not_lone: Likely::default(),
+            not_single_bucket: Likely::default(),
         });
         Self {
             inner,

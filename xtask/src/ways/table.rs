@@ -129,7 +129,10 @@ const WAYS: &[Way] = &[
     way(
         REDIS,
         "one plain bucket, by itself",
-        ("stores/redis/src/script.rs", "(\"lone\", lua!(\"lone\"))"),
+        (
+            "stores/redis/src/script.rs",
+            "(\"single_bucket\", lua!(\"single_bucket\"))",
+        ),
         true,
     ),
     way(

@@ -103,14 +103,14 @@ pub(super) fn a_bounded_store_answers_as_an_unbounded_one_or_says_that_it_is_ful
     subject: &Subject,
 ) -> Result<(), Skipped> {
     subject.needs_the_callers_clock()?;
-    let lone = (1, vec![(0, rate(1, 4))]);
+    let single_bucket = (1, vec![(0, rate(1, 4))]);
     let many = vec![
         (0, rate(2, 9)),
         (0, budget(8)),
         (1, rate(1, 4)),
         (1, slots(3)),
     ];
-    for (levels, rules) in [lone, (2, many)] {
+    for (levels, rules) in [single_bucket, (2, many)] {
         let mut twins = Twins {
             bounded: bounded(subject, MAX_KEYS, levels, &rules)?,
             unbounded: Fixture::new(subject, levels, &rules),

@@ -117,7 +117,7 @@ pub fn run_all(subject: &Subject) {
 }
 
 /// A test for each check, one for the [`laws`](crate::laws), one for each walk
-/// ([`walk`](crate::walk), [`lone`](crate::lone)) and one for the
+/// ([`walk`](crate::walk), [`single_bucket`](crate::single_bucket)) and one for the
 /// [`differential`](crate::differential()), on the subject that the expression
 /// gives.
 #[macro_export]
@@ -231,7 +231,7 @@ macro_rules! suite {
 
         #[test]
         fn every_store_gives_the_cores_answer_to_a_lone_bucket() {
-            $crate::lone::agrees_with_the_model(&$subject);
+            $crate::single_bucket::agrees_with_the_model(&$subject);
         }
 
         #[test]

@@ -360,7 +360,7 @@ impl PlanData {
     }
 
     /// Whether the lean way may be gone: one limit on one level, nothing held.
-    pub(crate) fn is_lone(&self) -> bool {
+    pub(crate) fn is_single_bucket(&self) -> bool {
         let held = |limit: &LimitData| matches!(limit.kind, Kind::Slots { .. });
         self.levels == 1 && self.limits.len() == 1 && !self.limits.iter().any(held)
     }
@@ -371,7 +371,7 @@ impl PlanData {
     }
 
     /// How long the bucket takes to fill, if a store may keep nothing else.
-    pub(crate) fn lone_refill(&self) -> Option<Span> {
+    pub(crate) fn single_bucket_refill(&self) -> Option<Span> {
         let [limit] = &self.limits[..] else {
             return None;
         };

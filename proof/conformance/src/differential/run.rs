@@ -122,12 +122,12 @@ impl Run {
 
     /// How far the clock may step back without the answer being anybody's
     /// guess. State that equalled "never seen" may have been dropped. And a
-    /// lone bucket may be kept as the instant at which it is full, which does
+    /// single bucket may be kept as the instant at which it is full, which does
     /// not tell a step back by more than its refill from a debt, nor what was
     /// given back from what had drained; and the largest debt grows no further.
     fn floor(&self) -> Timestamp {
         let forgotten = self.reference.last_forgotten(self.latest);
-        match self.data.lone_refill() {
+        match self.data.single_bucket_refill() {
             Some(_) if self.reference.forgets_after(self.latest + LONG_DEBT) => self.latest,
             Some(refill) => forgotten.max(self.latest - refill),
             None if self.drops => forgotten,
@@ -135,16 +135,16 @@ impl Run {
         }
     }
 
-    /// The clock of a lone bucket, back where it was.
+    /// The clock of a single bucket, back where it was.
     fn catch_up(&mut self) {
-        if self.data.lone_refill().is_some() {
+        if self.data.single_bucket_refill().is_some() {
             self.now = self.now.max(self.latest);
         }
     }
 
     fn change(&mut self, data: &PlanData) -> Result<(), Difference> {
         self.catch_up();
-        if data.lone_refill().is_some() {
+        if data.single_bucket_refill().is_some() {
             self.now = self.now.max(self.latest);
         }
         let goes_on = data.goes_on_from(&self.data);
@@ -282,7 +282,7 @@ impl Run {
     }
 
     fn admit_one(&mut self, key: &[u8], amount: Amount) -> Result<(), Difference> {
-        if !self.data.is_lone() || self.data.has_calendar() || amount == 0 {
+        if !self.data.is_single_bucket() || self.data.has_calendar() || amount == 0 {
             return Ok(());
         }
         let theirs = self.table.admit_one(&self.plan, key, amount, self.now);
@@ -293,13 +293,13 @@ impl Run {
         let (key, amount) = (keys(self.data.levels)[number], amount.max(1));
         let answer = self.pins.get(&number).map(|c| c.admit(amount, self.now));
         match answer {
-            Some(Ok(_)) if !self.data.is_lone() => {
+            Some(Ok(_)) if !self.data.is_single_bucket() => {
                 Err("a cell decides for limits that are no longer".to_owned())
             }
             Some(Ok(verdict)) => self.same_verdict(key, &[amount], Ok(verdict)),
             _ => {
                 let retired = self.pins.get(&number).is_some_and(|c| c.is_retired());
-                if retired && self.data.is_lone() {
+                if retired && self.data.is_single_bucket() {
                     self.pin(number);
                 }
                 self.admit_one(key, amount)
@@ -310,7 +310,7 @@ impl Run {
     fn pin(&mut self, number: usize) {
         self.unpin(number);
         let key = keys(self.data.levels)[number];
-        if self.data.is_lone() && !self.data.has_calendar() {
+        if self.data.is_single_bucket() && !self.data.has_calendar() {
             let bucket = self.table.pin(&self.plan, key, self.now);
             self.pins.extend(bucket.map(|bucket| (number, bucket)));
         }

@@ -71,7 +71,7 @@ impl Key {
         Self::under(store, &[Limit::plain(kind)])
     }
 
-    /// The same beside a bucket of plenty. (A lone one may be kept as one instant, which
+    /// The same beside a bucket of plenty. (A single one may be kept as one instant, which
     /// does not tell a step back of the clock by more than its refill from a debt.)
     pub(super) fn beside_plenty(store: &Arc<dyn Store>, kind: Kind) -> Self {
         let plenty = Bucket::new(1_000_000, Span::MILLISECOND, 1_000_000);

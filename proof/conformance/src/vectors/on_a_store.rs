@@ -114,7 +114,7 @@ impl Player {
         self.decide(now, verb)
     }
 
-    /// As a set admits: by the cell, by the lean verb of a lone limit, or by that of many.
+    /// As a set admits: by the cell, by the lean verb of a single limit, or by that of many.
     fn admit(&self, now: Timestamp, amounts: &[Amount]) -> Verdict {
         let by_bucket = self
             .bucket

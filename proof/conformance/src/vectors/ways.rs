@@ -1,5 +1,5 @@
-//! By how many ways a store decides: it may have its own for a lone bucket, for several,
-//! for lone slots and for all else, and decides for a lease otherwise than for good. A
+//! By how many ways a store decides: it may have its own for a single bucket, for several,
+//! for single slots and for all else, and decides for a lease otherwise than for good. A
 //! table is played in each that can tell it.
 
 use std::sync::Arc;
@@ -67,14 +67,14 @@ impl Way {
             .sum()
     }
 
-    /// What is taken for good is never given back. And a lone bucket may be kept as the
+    /// What is taken for good is never given back. And a single bucket may be kept as the
     /// instant at which it is full, which does not tell a step back by more than its
     /// refill from a debt.
     fn can_tell(self, booking: Booking, table: &Table) -> bool {
-        let is_lone = matches!(self.company, Company::Alone);
+        let is_single_bucket = matches!(self.company, Company::Alone);
         match (&table.rule, booking) {
             (_, Booking::Leased) => true,
-            (Rule::Bucket(bucket), _) if is_lone => {
+            (Rule::Bucket(bucket), _) if is_single_bucket => {
                 !table.needs_leases() && !table.steps_back_by_more_than(bucket.refill())
             }
             _ => !table.needs_leases(),

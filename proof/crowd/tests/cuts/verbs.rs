@@ -40,7 +40,7 @@ pub const VERBS: &[Verb] = &[
     each_time("take", |sets, key, _, _| {
         sets.both.check(key, Request::named(TEN)).wait().map(drop)
     }),
-    each_time("take of a lone rate", |sets, key, _, _| {
+    each_time("take of a single rate", |sets, key, _, _| {
         sets.rate.check(key, 10).wait().map(drop)
     }),
     each_time("take of plain limits", |sets, key, _, _| {
@@ -85,7 +85,7 @@ pub const VERBS: &[Verb] = &[
     once("release", |sets, key, leases, _| {
         sets.both.release(key, leases.both).wait().map(drop)
     }),
-    once("release of a lone slot", |sets, key, leases, _| {
+    once("release of a single slot", |sets, key, leases, _| {
         sets.slots.release(key, leases.slot).wait().map(drop)
     }),
 ];

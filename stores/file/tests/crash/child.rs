@@ -43,9 +43,12 @@ pub fn leases(store: Arc<FileStore>, extra: u64) -> LimitSet {
 }
 
 /// The set of a single bucket, which is decided on the lean path.
-pub fn lone(store: Arc<FileStore>) -> LimitSet {
+pub fn single_bucket(store: Arc<FileStore>) -> LimitSet {
     let limit = Limit::calls("calls", 1, Duration::from_secs(86_400)).burst(BURST);
-    let set = LimitSet::builder().name("lone").store(store).limit(limit);
+    let set = LimitSet::builder()
+        .name("single_bucket")
+        .store(store)
+        .limit(limit);
     set.build().expect("sensible limits")
 }
 
@@ -80,13 +83,13 @@ fn runs_when_it_is_started_by_another_test() {
         .expect("a way to sync");
     let round: usize = variable("TIDEGATE_CHILD_ROUND").parse().expect("a number");
     let store = support::open(path.as_ref(), sync).expect("a file that opens");
-    let (leases, lone) = (leases(store.clone(), round as u64), lone(store));
+    let (leases, single_bucket) = (leases(store.clone(), round as u64), single_bucket(store));
     let start = Instant::now();
     thread::scope(|scope| {
         for thread in 0..THREADS {
             let worker = Worker {
                 leases: &leases,
-                lone: &lone,
+                single_bucket: &single_bucket,
                 name: format!("{round}-{thread}"),
                 start,
             };
@@ -97,7 +100,7 @@ fn runs_when_it_is_started_by_another_test() {
 
 struct Worker<'a> {
     leases: &'a LimitSet,
-    lone: &'a LimitSet,
+    single_bucket: &'a LimitSet,
     name: String,
     start: Instant,
 }
@@ -105,7 +108,10 @@ struct Worker<'a> {
 impl Worker<'_> {
     fn run(&self, thread: usize) {
         let key = (thread % KEYS).to_string();
-        let handle = self.lone.handle(self.name.as_str()).expect("a key");
+        let handle = self
+            .single_bucket
+            .handle(self.name.as_str())
+            .expect("a key");
         for number in 0..MOST {
             let begun = self.now();
             if handle.admit(1).wait().expect("no error").admitted() {

@@ -37,7 +37,7 @@ pub struct Lease {
 #[derive(Debug, Default)]
 pub struct Heard {
     pub leases: BTreeMap<Name, Lease>,
-    /// The instants at which each thread was admitted by the lone bucket.
+    /// The instants at which each thread was admitted by the single bucket.
     pub admitted: BTreeMap<String, Vec<u64>>,
     /// When the last command was begun that was acknowledged: not after it was
     /// decided.

@@ -96,14 +96,14 @@ impl After {
         let sync = SyncMode::Interval(Duration::from_secs(1));
         let store = support::open(&place.path(), sync).expect("a file that opens");
         let leases = child::leases(store.clone(), round as u64);
-        let lone = child::lone(store);
+        let single_bucket = child::single_bucket(store);
         self.fences_grow(&leases, all);
         for (name, lease) in &self.heard.leases {
             self.resolve(&leases, name, lease, all);
         }
         self.nothing_is_lost_or_doubled(&leases, all);
         for thread in 0..THREADS {
-            self.admitted(&lone, &format!("{round}-{thread}"), all);
+            self.admitted(&single_bucket, &format!("{round}-{thread}"), all);
         }
     }
 
@@ -190,7 +190,7 @@ impl After {
         }
     }
 
-    /// What the lone bucket admitted is counted, and at most the one more that
+    /// What the single bucket admitted is counted, and at most the one more that
     /// was admitted and not said.
     fn admitted(&self, set: &LimitSet, thread: &str, all: &mut Accounts) {
         let said = self

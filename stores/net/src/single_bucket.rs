@@ -1,4 +1,4 @@
-//! What a server says of a lone bucket.
+//! What a server says of a single bucket.
 
 use tidegate_store::core::{Amount, Bucket, PackedBucket, Timestamp, Verdict};
 use tidegate_store::{Decision, Detail, StoreError};
@@ -6,7 +6,7 @@ use tidegate_store::{Decision, Detail, StoreError};
 /// A take from a set of one plain bucket, of which a server says no more than how full
 /// the bucket is: the core's own arithmetic ([`PackedBucket`]) says what that means.
 #[derive(Clone, Copy, Debug)]
-pub struct Lone {
+pub struct SingleBucket {
     /// Counts from the caller's instant, which is the decision's: its ticks are a
     /// level's.
     rule: PackedBucket,
@@ -15,7 +15,7 @@ pub struct Lone {
     detail: Detail,
 }
 
-impl Lone {
+impl SingleBucket {
     /// A take of `amount` at `now`; `None` if the bucket's numbers do not fit a word, or
     /// if that is nothing, or more than there ever is.
     #[must_use]

@@ -61,7 +61,7 @@ struct Walk {
 /// With the shortest walk found on which the two differ.
 pub fn agrees_with_the_model(subject: &Subject) {
     if let Err(reason) = subject.needs_the_callers_clock() {
-        println!("skipped the walk of a lone bucket: {reason}");
+        println!("skipped the walk of a single bucket: {reason}");
         return;
     }
     let config = Config::default();
