@@ -54,15 +54,15 @@ end
 
 -- When a change is followed: as recorded by the caller's clock. The server's
 -- may have gone on by the older limits since then.
-local function moment_of(revision, latest, now)
-  if ask.clock == 'caller' then return revision.at end
+local function followed_at(revision, latest, now)
+  if request.clock == 'caller' then return revision.at end
   return min(max(revision.at, latest), now)
 end
 
 -- Follows a change. What it removes is forgotten, unless the row was written since: then
 -- another server goes on by it.
 local function follow_change(row, old, new, now)
-  adopt_row(row, old, new, moment_of(new, row.latest, now), new.calendars)
+  adopt_row(row, old, new, followed_at(new, row.latest, now), new.calendars)
   if new.at >= row.latest then row.retained = nil end
 end
 
@@ -72,7 +72,7 @@ local function follow(revisions, followed, now)
   for i = 2, #revisions do
     local old, new = revisions[i - 1], revisions[i]
     if followed and followed <= old.revision then
-      local missing = retire(old, moment_of(new, BEGINNING, now))
+      local missing = retire(old, followed_at(new, BEGINNING, now))
       if missing then return missing end
       follow_book(new.revision)
     end

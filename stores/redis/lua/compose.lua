@@ -9,7 +9,7 @@ local function parts_of(amounts, now)
     if not row then break end
     parts[i] = {
       limit = limit, states = row.states, at = limit.state_at, amount = amounts[i] or 0,
-      now = now, calendar = ask.calendars[i], verdict = ADMIT, reference = 0, fence = 0,
+      now = now, calendar = request.calendars[i], verdict = ADMIT, reference = 0, fence = 0,
     }
   end
   return parts
@@ -80,7 +80,7 @@ local function decision(parts, verdict, binding, detail, now, refund_at, lease)
   end
   local kind = verdict == ADMIT and 0 or (verdict == NOT_EVER and 2 or 1)
   -- Not because of its limits, but because others were first.
-  if ask.kept and kind == 1 then kind = 3 end
+  if request.kept and kind == 1 then kind = 3 end
   local detailed = detail == 2 or (detail == 1 and verdict ~= ADMIT)
   local reply = {
     DECISION, now, kind, verdict ~= ADMIT and verdict ~= NOT_EVER and verdict or 0, binding, refused, shadowed,

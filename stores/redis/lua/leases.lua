@@ -15,10 +15,10 @@ local function in_turn(parts, now)
   local verdict, binding = compose(parts)
   if not line then return verdict, binding end
   if kept and verdict == ADMIT then verdict, binding = later(now, 1), -1 end
-  if kept then ask.kept = true end
-  if ask.turn and verdict == NOT_EVER then
+  if kept then request.kept = true end
+  if request.turn and verdict == NOT_EVER then
     line.leave(now)
-  elseif ask.turn and verdict ~= ADMIT then
+  elseif request.turn and verdict ~= ADMIT then
     local names = line.refused_at(parts)
     for _, name in ipairs(kept or {}) do table.insert(names, name) end
     line.stay(now, names)
@@ -27,33 +27,33 @@ local function in_turn(parts, now)
 end
 
 local function lease(terms, now)
-  if terms.ask then
-    local id = redis.call('HGET', LEDGER, ask_field(ask.key, terms.ask))
+  if terms.idempotency then
+    local id = redis.call('HGET', LEDGER, idempotency_field(request.key, terms.idempotency))
     local known = id and read_record(id)
-    -- One that has ended is nobody's: the retry is an ask like any other.
+    -- One that has ended is nobody's: the retry is a request like any other.
     if known and (known.stage ~= LIVE or known.expires_at <= now) then known = nil end
-    if known and line and ask.turn then line.leave(now) end
+    if known and line and request.turn then line.leave(now) end
     if known then return decision({}, ADMIT, -1, 0, now, nil, granted(known, 1)) end
   end
   -- An answer was lost on its way.
-  local mine = line and ask.turn and find_record(terms.id)
+  local mine = line and request.turn and find_record(terms.id)
   if mine and mine.stage == LIVE then
     return decision({}, ADMIT, -1, 0, now, nil, granted(mine, 0))
   end
-  if line and ask.turn then line.stand(now) end
-  local parts = parts_of(ask.amounts, now)
+  if line and request.turn then line.stand(now) end
+  local parts = parts_of(request.amounts, now)
   local verdict, binding = in_turn(parts, now)
   if verdict ~= ADMIT then
     local refund_at = plan.refunds and next_due() or nil
-    return decision(parts, verdict, binding, ask.detail, now, refund_at)
+    return decision(parts, verdict, binding, request.detail, now, refund_at)
   end
   if redis.call('HEXISTS', LEDGER, 'l' .. terms.id) == 1 then
     return failed(DUPLICATE_LEASE, now)
   end
   commit(parts, { terms.id, terms.expires_at })
   local record = {
-    id = terms.id, owner = ask.key, expires_at = terms.expires_at, fence = 0,
-    granted_at = now, stage = LIVE, idempotency = terms.ask, shares = {}, settlement = false,
+    id = terms.id, owner = request.key, expires_at = terms.expires_at, fence = 0,
+    granted_at = now, stage = LIVE, idempotency = terms.idempotency, shares = {}, settlement = false,
   }
   for _, part in ipairs(parts) do
     record.fence = max(record.fence, part.fence)
@@ -62,18 +62,18 @@ local function lease(terms, now)
     end
   end
   put_record(record, record.expires_at)
-  if line and ask.turn then line.leave(now) end
-  return decision(parts, verdict, binding, ask.detail, now, nil, granted(record, 0))
+  if line and request.turn then line.leave(now) end
+  return decision(parts, verdict, binding, request.detail, now, nil, granted(record, 0))
 end
 
 -- What an ending says was used of the plan's limit at `position`.
 local function used_of(position, taken)
-  if ask.ending == 'settle' then
-    local used = ask.used[position]
+  if request.ending == 'settle' then
+    local used = request.used[position]
     return used or taken
   end
-  if ask.ending == 'cancel' then return 0 end
-  if ask.ending == 'fail' and ask.back[position] then return 0 end
+  if request.ending == 'cancel' then return 0 end
+  if request.ending == 'fail' and request.back[position] then return 0 end
   return taken
 end
 
@@ -93,7 +93,7 @@ end
 local function end_charges(limit, position, taken, used, record, now)
   local states = states_of(limit)
   if not states then return end
-  local calendar, at = ask.calendars[position], limit.state_at
+  local calendar, at = request.calendars[position], limit.state_at
   rule.observe(limit, states[at], now, calendar)
   if limit.kind == SLOTS then
     if states[at] ~= FRESH then
@@ -110,17 +110,17 @@ local function end_charges(limit, position, taken, used, record, now)
   end
 end
 
--- Charges what was used of limits that were not taken: left out by the ask, or
+-- Charges what was used of limits that were not taken: left out by the request, or
 -- added since. (A shadow that would have refused goes on as if it had.)
 local function charge_untaken(record, uses, now)
-  if ask.ending ~= 'settle' then return end
+  if request.ending ~= 'settle' then return end
   local taken = {}
   for _, share in ipairs(record.shares) do taken[share[1]] = true end
   for position, limit in ipairs(plan.limits) do
-    local used, states = ask.used[position] or 0, states_of(limit)
+    local used, states = request.used[position] or 0, states_of(limit)
     if used > 0 and states and not taken[limit.uid] and not limit.shadow
       and limit.kind ~= SLOTS then
-      local calendar, at = ask.calendars[position], limit.state_at
+      local calendar, at = request.calendars[position], limit.state_at
       rule.observe(limit, states[at], now, calendar)
       states[at] = rule.charge(limit, states[at], used, now, calendar)
       table.insert(uses, { limit.uid, 0, used })
@@ -137,7 +137,7 @@ local function settled(settlement, repeated, now)
 end
 
 local function end_lease(now)
-  local record = find_record(ask.id)
+  local record = find_record(request.id)
   if not record then return failed(UNKNOWN_LEASE, now) end
   if record.stage == ENDED then return settled(record.settlement, 1, now) end
   remove_record(record)
@@ -159,7 +159,7 @@ local function end_lease(now)
     slots.release(state, record.id, record.expires_at, now)
   end)
   local settlement = { record.expires_at <= now and 1 or 0, uses }
-  if ask.remember or record.idempotency then
+  if request.remember or record.idempotency then
     record.stage, record.settlement = ENDED, settlement
     put_record(record, later(now, plan.keep))
   end
@@ -168,7 +168,7 @@ end
 
 -- The lease that is asked about, if it is held; else why not.
 local function held_record(now)
-  local record = find_record(ask.id)
+  local record = find_record(request.id)
   if not record then return nil, failed(UNKNOWN_LEASE, now) end
   if record.stage ~= LIVE or record.expires_at <= now then
     return nil, failed(LEASE_ENDED, now, min(record.expires_at, now))
@@ -187,39 +187,39 @@ local function renew(now)
     if states then
       rule.observe(limit, states[limit.state_at], now, false)
       if limit.kind == SLOTS and states[limit.state_at] ~= FRESH then
-        slots.renew(states[limit.state_at], record.id, old, ask.expires_at, now)
+        slots.renew(states[limit.state_at], record.id, old, request.expires_at, now)
       end
     end
   end
   each_retained_slots(now, function(slots, state)
-    slots.renew(state, record.id, old, ask.expires_at, now)
+    slots.renew(state, record.id, old, request.expires_at, now)
   end)
-  record.expires_at = ask.expires_at
-  put_record(record, ask.expires_at)
+  record.expires_at = request.expires_at
+  put_record(record, request.expires_at)
   return { DONE, now }
 end
 
 -- What an adjustment does to each limit's share: taken, target; and of more slots, what
 -- was let go of to ask for all of it: weight, expiry.
 local function changes_of(record, now)
-  local changes, asked = {}, {}
+  local changes, requested = {}, {}
   for i, limit in ipairs(plan.limits) do
     local taken = taken_of(record, limit.uid)
-    local change = { taken = taken, target = ask.to[i] or taken }
+    local change = { taken = taken, target = request.to[i] or taken }
     local states = states_of(limit)
     local more = max(change.target - taken, 0)
-    asked[i] = ask.overdraw and 0 or more
+    requested[i] = request.overdraw and 0 or more
     if limit.kind == SLOTS then
-      asked[i] = more > 0 and change.target or 0
+      requested[i] = more > 0 and change.target or 0
       if more > 0 and states and states[limit.state_at] ~= FRESH then
-        rule.observe(limit, states[limit.state_at], now, ask.calendars[i])
+        rule.observe(limit, states[limit.state_at], now, request.calendars[i])
         change.weight, change.expires_at =
           slots.let_go(states[limit.state_at], record.id, record.expires_at, now)
       end
     end
     changes[i] = change
   end
-  return changes, asked
+  return changes, requested
 end
 
 -- Brings a limit and the record up to the target, after what must fit was charged.
@@ -251,8 +251,8 @@ end
 local function adjust(now)
   local record, failure = held_record(now)
   if not record then return failure end
-  local changes, asked = changes_of(record, now)
-  local parts = parts_of(asked, now)
+  local changes, requested = changes_of(record, now)
+  local parts = parts_of(requested, now)
   local verdict, binding = compose(parts)
   -- What was held stays held as it was, and becomes more.
   for i, part in ipairs(parts) do
@@ -270,9 +270,9 @@ local function adjust(now)
   end
   if verdict ~= ADMIT then
     local refund_at = plan.refunds and next_due() or nil
-    return decision(parts, verdict, binding, ask.detail, now, refund_at)
+    return decision(parts, verdict, binding, request.detail, now, refund_at)
   end
   remove_record(record)
   put_record(record, record.expires_at)
-  return decision(parts, verdict, binding, ask.detail, now, nil, granted(record, 1))
+  return decision(parts, verdict, binding, request.detail, now, nil, granted(record, 1))
 end

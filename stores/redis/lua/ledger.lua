@@ -16,7 +16,7 @@ local function whole(number)
 end
 
 -- An idempotency key belongs to its key: the two, told apart by a length.
-local function ask_field(owner, idempotency)
+local function idempotency_field(owner, idempotency)
   return 'a' .. struct.pack('<I4', #owner) .. owner .. idempotency
 end
 
@@ -190,7 +190,7 @@ local function put_record(record, due)
   redis.call('ZADD', DUE, whole(due), due_member(record))
   redis.call('HSET', LEDGER, 'l' .. record.id, pack_record(record))
   if record.idempotency and record.stage == LIVE then
-    redis.call('HSET', LEDGER, ask_field(record.owner, record.idempotency), record.id)
+    redis.call('HSET', LEDGER, idempotency_field(record.owner, record.idempotency), record.id)
   end
   book_changed = true
 end
@@ -199,7 +199,7 @@ local function remove_record(record)
   redis.call('ZREM', DUE, due_member(record))
   redis.call('HDEL', LEDGER, 'l' .. record.id)
   if record.idempotency then
-    local field = ask_field(record.owner, record.idempotency)
+    local field = idempotency_field(record.owner, record.idempotency)
     if redis.call('HGET', LEDGER, field) == record.id then redis.call('HDEL', LEDGER, field) end
   end
   book_changed = true
@@ -276,7 +276,7 @@ end
 -- The lease `id` of the command's key; nil if there is none, or it is another's.
 local function find_record(id)
   local record = read_record(id)
-  if record and record.owner == ask.key then return record end
+  if record and record.owner == request.key then return record end
   return nil
 end
 
@@ -311,7 +311,7 @@ local function save_book(followed)
     return
   end
   if followed then read_head().followed = max(read_head().followed, plan.revision) end
-  if ask.clock == 'caller' then return write_head() end
+  if request.clock == 'caller' then return write_head() end
   local forget_at = later(tonumber(last[2]), plan.keep)
   read_head().kept_until = forget_at
   write_head()

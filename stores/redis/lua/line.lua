@@ -56,9 +56,9 @@ lines = {}
 -- Whether somebody ahead waits for a row of the path: then which.
 function lines.kept_at(now)
   local mine, kept = {}, nil
-  for _, name in ipairs(rows_of(ask.key)) do mine[name] = true end
+  for _, name in ipairs(rows_of(request.key)) do mine[name] = true end
   each_waiter(now, function(waiter)
-    if ask.turn and waiter.id == ask.turn.id then return true end
+    if request.turn and waiter.id == request.turn.id then return true end
     for _, name in ipairs(waiter.rows) do
       if mine[name] then
         kept = kept or {}
@@ -70,22 +70,22 @@ function lines.kept_at(now)
   return kept
 end
 
--- The ask stays in line, and waits for these rows.
+-- The request stays in line, and waits for these rows.
 function lines.stay(now, names)
-  local turn = ask.turn
-  local record = cmsgpack.pack(later(now, turn.alive), turn.channel, ask.key, names, turn.entry)
+  local turn = request.turn
+  local record = cmsgpack.pack(later(now, turn.alive), turn.channel, request.key, names, turn.entry)
   redis.call('HSET', WAITERS, turn.id, record)
-  if ask.clock == 'server' then
+  if request.clock == 'server' then
     local twice_ms = whole(math.ceil(turn.alive / 500))
     redis.call('PEXPIRE', QUEUE, twice_ms)
     redis.call('PEXPIRE', WAITERS, twice_ms)
   end
 end
 
--- Gives the ask a place, if it has none yet, or its own again if the order was
+-- Gives the request a place, if it has none yet, or its own again if the order was
 -- evicted.
 function lines.stand(now)
-  local turn = ask.turn
+  local turn = request.turn
   local known = read_waiter(turn.id)
   turn.entry = known and known.entry
   if known and redis.call('ZSCORE', QUEUE, turn.entry) then return end
@@ -102,7 +102,7 @@ function lines.refused_at(parts)
   local names = {}
   for _, part in ipairs(parts) do
     if part.verdict ~= ADMIT and not part.limit.shadow then
-      table.insert(names, prefix_of(ask.key, part.limit.level, plan.levels))
+      table.insert(names, prefix_of(request.key, part.limit.level, plan.levels))
     end
   end
   return names
@@ -110,7 +110,7 @@ end
 
 -- Tells everyone who is kept back by nobody to ask again.
 function lines.wake(now)
-  local blocked, root, looked = {}, prefix_of(ask.key, 1, plan.levels), 0
+  local blocked, root, looked = {}, prefix_of(request.key, 1, plan.levels), 0
   each_waiter(now, function(waiter)
     local is_kept = false
     for _, name in ipairs(rows_of(waiter.key)) do is_kept = is_kept or blocked[name] end
@@ -122,10 +122,10 @@ function lines.wake(now)
   if redis.call('ZCARD', QUEUE) == 0 then redis.call('DEL', WAITERS) end
 end
 
--- The ask has no place any more; whoever it kept back may go.
+-- The request has no place any more; whoever it kept back may go.
 function lines.leave(now)
-  local known = read_waiter(ask.turn.id)
-  local entry = ask.turn.entry or known and known.entry
-  if entry then remove_waiter(entry, ask.turn.id) end
+  local known = read_waiter(request.turn.id)
+  local entry = request.turn.entry or known and known.entry
+  if entry then remove_waiter(entry, request.turn.id) end
   lines.wake(now)
 end

@@ -18,7 +18,7 @@ end
 local GIVES_BACK = { ['end'] = true, renew = true, adjust = true, reset = true }
 
 local function run_verb(now)
-  local verb = ask.verb
+  local verb = request.verb
   if verb == 'leave' then
     if line then line.leave(now) end
     return { DONE, now }
@@ -30,7 +30,7 @@ local function run_verb(now)
   if verb == 'end' then return end_lease(now) end
   if verb == 'renew' then return renew(now) end
   if verb == 'adjust' then return adjust(now) end
-  if verb == 'lease' then return lease(ask.lease, now) end
+  if verb == 'lease' then return lease(request.lease, now) end
   if verb == 'reset' then
     local row = path[#path]
     for i, limit in ipairs(plan.limits) do
@@ -38,15 +38,15 @@ local function run_verb(now)
         row.states[limit.state_at] = FRESH
       end
     end
-    forget_charges(ask.key, row)
+    forget_charges(request.key, row)
     reset_retained(row)
     return { DONE, now }
   end
-  local parts = parts_of(ask.amounts, now)
+  local parts = parts_of(request.amounts, now)
   if verb == 'take' then
     local verdict, binding = in_turn(parts, now)
     if verdict == ADMIT then commit(parts) end
-    return decision(parts, verdict, binding, ask.detail, now)
+    return decision(parts, verdict, binding, request.detail, now)
   end
   local verdict, binding = compose(parts)
   if verb == 'debit' then
@@ -63,10 +63,10 @@ end
 
 -- Instants that the command names are by its caller's clock, as its `now` is.
 local function translate_instants(now)
-  if ask.clock == 'caller' then return end
-  local ahead = now - ask.now
-  if ask.lease then ask.lease.expires_at = later(ask.lease.expires_at, ahead) end
-  if ask.expires_at then ask.expires_at = later(ask.expires_at, ahead) end
+  if request.clock == 'caller' then return end
+  local ahead = now - request.now
+  if request.lease then request.lease.expires_at = later(request.lease.expires_at, ahead) end
+  if request.expires_at then request.expires_at = later(request.expires_at, ahead) end
 end
 
 -- The revision of a row that was written after its revision was found to be lost: whoever
@@ -117,12 +117,12 @@ local function catch_up_with_time(now)
   local missing = follow(revisions, followed, now)
   for _, row in pairs(rows) do
     local revision = row.revision and newer[row.revision]
-    if revision then adopt_row(row, revision, plan, now, ask.calendars) end
+    if revision then adopt_row(row, revision, plan, now, request.calendars) end
   end
   if not missing and due and due <= now then missing = retire(plan, now) end
   if missing then return { MORE, now, unpack(missing) } end
   for _, row in pairs(rows) do
-    if row.by ~= row.own then adopt_row(row, plan, plan, now, ask.calendars) end
+    if row.by ~= row.own then adopt_row(row, plan, plan, now, request.calendars) end
   end
   return nil
 end
@@ -139,7 +139,7 @@ local function begin(call_keys, call_arguments)
   if arguments[1] ~= last_bytes then
     last_plan, last_bytes = cmsgpack.unpack(arguments[1]), arguments[1]
   end
-  plan, ask = last_plan, cmsgpack.unpack(arguments[2])
+  plan, request = last_plan, cmsgpack.unpack(arguments[2])
   other_levels, own_limits, moved = cmsgpack.unpack(arguments[3])
   rows, path, book_changed, head, line = {}, {}, false, nil, nil
 end
@@ -147,8 +147,8 @@ end
 -- Whether those who wait matter: who stands in line or is about to, and who may
 -- take or give back where somebody does.
 local function is_in_line()
-  if ask.turn then return true end
-  if ask.verb == 'peek' or ask.verb == 'look' then return false end
+  if request.turn then return true end
+  if request.verb == 'peek' or request.verb == 'look' then return false end
   return redis.call('EXISTS', QUEUE) == 1
 end
 
@@ -168,7 +168,7 @@ local function run(call_keys, call_arguments)
   if reply[1] ~= REVISIONS and reply[1] ~= UNKNOWN then
     for _, row in pairs(rows) do save_row(row, now) end
     save_book(reply[1] ~= MORE)
-    if line and GIVES_BACK[ask.verb] and reply[1] ~= MORE then line.wake(now) end
+    if line and GIVES_BACK[request.verb] and reply[1] ~= MORE then line.wake(now) end
   end
   return reply
 end

@@ -8,7 +8,7 @@ local MOST_AT_ONCE = 200
 local function row_of(owner, level, levels)
   local prefix = prefix_of(owner, level, levels)
   if not prefix then return nil, nil end
-  local key = keys[FIRST_ROW] .. string.sub(prefix, ask.root + 1)
+  local key = keys[FIRST_ROW] .. string.sub(prefix, request.root + 1)
   return rows[key], key
 end
 

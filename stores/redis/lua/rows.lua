@@ -4,7 +4,7 @@
 -- it had any: those of its level, in order, in MessagePack; and what it retains of
 -- limits that its plan does not know (retained.lua).
 local keys, arguments
-local plan, ask, other_levels, own_limits, moved
+local plan, request, other_levels, own_limits, moved
 local LEDGER, DUE, QUEUE, WAITERS
 local FIRST_ROW = 5
 
@@ -90,9 +90,9 @@ end
 local function load_rows()
   local kept = redis.call('MGET', unpack(keys, FIRST_ROW))
   for i, value in ipairs(kept) do
-    local level = i <= ask.depth and i or other_levels[i - ask.depth]
+    local level = i <= request.depth and i or other_levels[i - request.depth]
     local row = load_row(keys[FIRST_ROW + i - 1], level, value, own_limits[i] or nil)
-    if i <= ask.depth then path[i] = row end
+    if i <= request.depth then path[i] = row end
   end
   if next(own_limits) or next(moved) then combine() end
 end
@@ -106,7 +106,7 @@ end
 -- The instant of the decision: the caller's, or the server's, which for one
 -- key only goes forward.
 local function instant()
-  if ask.clock == 'caller' then return ask.now end
+  if request.clock == 'caller' then return request.now end
   local time = redis.call('TIME')
   local now, latest = tonumber(time[1]) * 1000000 + tonumber(time[2]), BEGINNING
   for _, row in pairs(rows) do latest = max(latest, row.latest) end
@@ -156,7 +156,7 @@ local function save_row(row, now)
   local revision = row.revision or plan.revision
   local bytes = cmsgpack.pack(revision, now) .. states
   -- Halfway through a change of limits it is soon written again.
-  if ask.clock == 'caller' or revision ~= plan.revision or row.by ~= row.own then
+  if request.clock == 'caller' or revision ~= plan.revision or row.by ~= row.own then
     redis.call('SET', row.key, bytes)
     return
   end

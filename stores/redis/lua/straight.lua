@@ -142,9 +142,9 @@ end
 local function straight(KEYS, ARGV)
   local call, read, write = redis.call, struct.unpack, struct.pack
   fmod, min, max = math.fmod, math.min, math.max
-  local limits, ask, owner = limits_of_last, ARGV[2], ARGV[3]
+  local limits, request, owner = limits_of_last, ARGV[2], ARGV[3]
   if not limits or limits.bytes ~= ARGV[1] then limits = read_limits(ARGV[1], read, write) end
-  local count, is_end, has_order = limits.count, string.byte(ask) == 1, false
+  local count, is_end, has_order = limits.count, string.byte(request) == 1, false
   if owner then
     if not limits.lease then read_leases(limits) end
     -- Whoever waits counts twice.
@@ -154,8 +154,8 @@ local function straight(KEYS, ARGV)
   elseif call('EXISTS', KEYS[2]) == 1 then
     return false
   end
-  ask = { read(is_end and limits.finish or owner and limits.lease or limits.take, ask) }
-  local is_callers, now = ask[2] == 1, ask[3]
+  request = { read(is_end and limits.finish or owner and limits.lease or limits.take, request) }
+  local is_callers, now = request[2] == 1, request[3]
   if not is_callers then
     local time = call('TIME')
     now = time[1] * 1000000 + time[2]
@@ -196,9 +196,9 @@ local function straight(KEYS, ARGV)
   if not is_end then
     -- The verdict (0 admit, 1 not until, 2 never), its instant and the limit that binds,
     -- counted from 0.
-    local verdict, fits_at, binding, detail = 0, 0, -1, ask[4]
+    local verdict, fits_at, binding, detail = 0, 0, -1, request[4]
     for i = 1, count do
-      local at, amount, fits = 6 * i, ask[4 + i], ADMIT
+      local at, amount, fits = 6 * i, request[4 + i], ADMIT
       if amount > limits[at - 1] then
         fits = NOT_EVER
       elseif amount == 0 then
@@ -224,7 +224,7 @@ local function straight(KEYS, ARGV)
     -- What the ledger must say before a lease is noted there.
     local term = nil
     if owner then
-      expires_at, id = min(ask[5 + count] + now - ask[3], NEVER), ask[6 + count]
+      expires_at, id = min(request[5 + count] + now - request[3], NEVER), request[6 + count]
       local found = call('HMGET', KEYS[3], 'l' .. id, 'h')
       if found[1] or (found[2] and true or false) ~= has_order
         or expires_at + 2 * limits[2] >= NEVER then
@@ -243,7 +243,7 @@ local function straight(KEYS, ARGV)
     -- Charges what was admitted.
     local fence, shares, n = 0, owner and { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }, 0
     for i = 1, count do
-      local at, amount = 6 * i, ask[4 + i]
+      local at, amount = 6 * i, request[4 + i]
       if amount > 0 then
         local reference, its_fence = 0, 0
         if flat[at] ~= BUCKET then
@@ -290,7 +290,7 @@ local function straight(KEYS, ARGV)
     end
   else
     -- The lease that ends.
-    id = ask[5]
+    id = request[5]
     local found = call('HMGET', KEYS[3], 'l' .. id, 'h')
     record, head = found[1], found[2]
     if not (record and head and has_order) then return ONCE end
@@ -313,11 +313,11 @@ local function straight(KEYS, ARGV)
       position = position + 1
       -- What was not taken, and used, is for the whole script.
       while position <= count and limits[6 * position - 3] ~= uid do
-        if ask[5 + position] > 0 and flat[6 * position] ~= SLOTS then return ONCE end
+        if request[5 + position] > 0 and flat[6 * position] ~= SLOTS then return ONCE end
         position = position + 1
       end
       if position > count or shares[share + 3] == 1 then return ONCE end
-      local at, used = 6 * position, ask[5 + position]
+      local at, used = 6 * position, request[5 + position]
       if used < 0 then used = taken end
       if flat[at] == SLOTS then
         kernels[SLOTS].release(states[position], id, expiry, now)
@@ -351,9 +351,9 @@ local function straight(KEYS, ARGV)
       n = n + 3
     end
     for i = position + 1, count do
-      if ask[5 + i] > 0 and flat[6 * i] ~= SLOTS then return ONCE end
+      if request[5 + i] > 0 and flat[6 * i] ~= SLOTS then return ONCE end
     end
-    if ask[4] == 1 then
+    if request[4] == 1 then
       record = pack_lease(ENDED, expiry, fence, due, number, granted_at, owner, false, '')
         .. write(limits.uses[n / 3], 0, unpack(uses, 1, n))
     else

@@ -195,9 +195,9 @@ fn put_terms(terms: &Terms<'_>, pack: &mut Pack) {
     pack.name("lease").map(3);
     pack.name("id").bytes(&terms.id.to_be_bytes());
     pack.name("expires_at").int(instant(terms.expires_at));
-    pack.name("ask");
+    pack.name("idempotency");
     match terms.idempotency {
-        Some(ask) => pack.bytes(ask),
+        Some(idempotency) => pack.bytes(idempotency),
         None => pack.bool(false),
     };
 }
