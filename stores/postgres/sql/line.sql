@@ -130,7 +130,7 @@ BEGIN
     tidegate.later(p_now, p_alive), p_channel, p_path, p_waits_for)
   ON CONFLICT (tab, root, turn) DO UPDATE SET alive_until = excluded.alive_until,
     channel = excluded.channel, waits_for = excluded.waits_for;
-  -- Not with every ask: it is the row that everyone writes.
+  -- Not with every request: it is the row that everyone writes.
   IF p_until < tidegate.later(p_now, p_alive) THEN
     UPDATE tidegate.rows SET line_until = tidegate.later(p_now, 2 * p_alive)
     WHERE tab = p_tab AND key = p_root;

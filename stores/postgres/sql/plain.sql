@@ -14,7 +14,7 @@
 -- 2^52; p_caller says whether it is the caller's own.
 --
 -- The clock was read before anybody else's lock is waited for: if `latest` is ahead
--- of it by then, an ask that it admits is one that `latest` does. A key that no index
+-- of it by then, a request that it admits is one that `latest` does. A key that no index
 -- holds as it is, any row that is not plain, one with something due, and what an older
 -- clock cannot say, is `tidegate.decide`'s.
 DO $make$
@@ -148,20 +148,20 @@ END $$;
 -- As `tidegate.decide` does it.
 CREATE FUNCTION tidegate.take_generally(
   p_tab integer, p_revision bigint, p_now bigint, p_caller boolean, p_key bytea,
-  p_amounts bigint[], p_detail integer, p_id numeric, p_until bigint, p_ask bytea,
+  p_amounts bigint[], p_detail integer, p_id numeric, p_until bigint, p_idempotency bytea,
   p_turn numeric, p_channel text, p_ahead bigint, p_alive bigint)
 RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
   RETURN tidegate.decide(p_tab, p_revision, p_now, p_caller, p_key, ARRAY[length(p_key)], NULL,
     '{}', '{}', CASE WHEN p_id IS NULL THEN 0 ELSE 1 END, p_amounts, p_detail, p_id, p_until,
-    p_ask, 0, '{}', false, NULL, p_turn, p_channel, p_ahead, p_alive);
+    p_idempotency, 0, '{}', false, NULL, p_turn, p_channel, p_ahead, p_alive);
 END $$;
 
 -- A take that the row does not admit, or that somebody else is before: the row is ordinary.
 CREATE FUNCTION tidegate.refuse_set(
   p_tab integer, p_revision bigint, p_now bigint, p_caller boolean, p_key bytea,
   p_limits bigint[], p_amounts bigint[], p_detail integer, p_id numeric, p_until bigint,
-  p_ask bytea, p_turn numeric, p_channel text, p_ahead bigint, p_alive bigint, p_at bigint,
+  p_idempotency bytea, p_turn numeric, p_channel text, p_ahead bigint, p_alive bigint, p_at bigint,
   p_is_kept boolean)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -196,7 +196,7 @@ BEGIN
     EXISTS (SELECT FROM tidegate.leases WHERE tab = p_tab AND root = p_key AND id = p_id)
     OR tidegate.free_ended(p_tab, p_key, p_at))) THEN
     RETURN tidegate.take_generally(p_tab, p_revision, p_now, p_caller, p_key, p_amounts,
-      p_detail, p_id, p_until, p_ask, p_turn, p_channel, p_ahead, p_alive);
+      p_detail, p_id, p_until, p_idempotency, p_turn, p_channel, p_ahead, p_alive);
   END IF;
   IF p_turn IS NOT NULL THEN
     PERFORM tidegate.stay(p_tab, p_key, p_turn, p_channel, p_ahead, p_alive, p_at,
@@ -242,7 +242,7 @@ END $$;
 CREATE FUNCTION tidegate.take_set(
   p_tab integer, p_revision bigint, p_now bigint, p_caller boolean, p_key bytea,
   p_limits bigint[], p_amounts bigint[], p_detail integer, p_id numeric, p_until bigint,
-  p_ask bytea, p_turn numeric DEFAULT NULL, p_channel text DEFAULT NULL,
+  p_idempotency bytea, p_turn numeric DEFAULT NULL, p_channel text DEFAULT NULL,
   p_ahead bigint DEFAULT 0, p_alive bigint DEFAULT 0)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -268,7 +268,7 @@ BEGIN
   INTO v_place, v_now, v_latest, v_due, v_line_until, v_forget_at, v_cells, v_is_known
   FROM tidegate.rows r WHERE r.tab = p_tab AND r.key = p_key FOR UPDATE;
   IF (v_is_known AND v_cells IS NOT NULL AND v_latest <= v_now AND v_due > v_now - 100000
-    AND v_line_until <= v_now AND p_ask IS NULL) IS NOT TRUE THEN
+    AND v_line_until <= v_now AND p_idempotency IS NULL) IS NOT TRUE THEN
     IF v_place IS NULL THEN
       -- A key never seen.
       v_now := CASE WHEN p_caller THEN p_now ELSE tidegate.clock() END;
@@ -281,11 +281,12 @@ BEGIN
     IF v_latest > v_now AND v_latest <= v_now + 10000000 AND NOT p_caller THEN
       v_now := v_latest;
     END IF;
-    IF NOT v_is_known OR v_latest > v_now OR v_due <= v_now - 100000 OR (p_ask IS NOT NULL
+    IF NOT v_is_known OR v_latest > v_now OR v_due <= v_now - 100000 OR (p_idempotency IS NOT NULL
       AND EXISTS (SELECT FROM tidegate.leases
-        WHERE tab = p_tab AND ask = tidegate.ask_of(p_key, p_ask) AND stage = 0)) THEN
+        WHERE tab = p_tab AND idempotency = tidegate.idempotency_of(p_key, p_idempotency)
+          AND stage = 0)) THEN
       RETURN tidegate.take_generally(p_tab, p_revision, p_now, p_caller, p_key, p_amounts,
-        p_detail, p_id, p_until, p_ask, p_turn, p_channel, p_ahead, p_alive);
+        p_detail, p_id, p_until, p_idempotency, p_turn, p_channel, p_ahead, p_alive);
     END IF;
     IF v_line_until > v_now THEN
       -- The clock was looked at before the row was locked: others may have come since.
@@ -309,7 +310,7 @@ BEGIN
     v_used := tidegate.plain_used(c, p_limits[n - 5], p_limits[n - 2], v_now);
     IF v_used IS NULL OR v_is_kept OR (v_weight > 0 AND v_used + v_weight > p_limits[n]) THEN
       RETURN tidegate.refuse_set(p_tab, p_revision, p_now, p_caller, p_key, p_limits, p_amounts,
-        p_detail, p_id, p_until, p_ask, p_turn, p_channel, p_ahead, p_alive, v_now, v_is_kept);
+        p_detail, p_id, p_until, p_idempotency, p_turn, p_channel, p_ahead, p_alive, v_now, v_is_kept);
     ELSIF p_limits[n - 5] = 1 AND v_weight > 0 THEN
       c := CASE WHEN c[4] >= v_now OR (v_used > 0 AND cardinality(c) > 2)
           THEN tidegate.low_water_charge(c, v_used, v_weight, v_now, p_id IS NOT NULL)
@@ -344,16 +345,17 @@ BEGIN
   END IF;
   IF p_id IS NOT NULL AND v_due IS NOT NULL THEN
     INSERT INTO tidegate.leases
-      (tab, stage, expires_at, due, root, id, fence, owner, ends, ask, shares, granted_at)
+      (tab, stage, expires_at, due, root, id, fence, owner, ends, idempotency, shares, granted_at)
     VALUES (p_tab, 0, v_until, v_until, p_key, p_id, v_fence, p_key, ARRAY[length(p_key)],
-      CASE WHEN p_ask IS NOT NULL THEN tidegate.ask_of(p_key, p_ask) END, v_shares, v_now)
+      CASE WHEN p_idempotency IS NOT NULL
+        THEN tidegate.idempotency_of(p_key, p_idempotency) END, v_shares, v_now)
     ON CONFLICT (tab, root, id) DO NOTHING;
     v_due := CASE WHEN FOUND THEN least(v_due, v_until) END;
   END IF;
   -- Somebody else has made the row meanwhile, or there is a lease of that id.
   IF v_due IS NULL THEN
     RETURN tidegate.take_generally(p_tab, p_revision, p_now, p_caller, p_key, p_amounts,
-      p_detail, p_id, p_until, p_ask, p_turn, p_channel, p_ahead, p_alive);
+      p_detail, p_id, p_until, p_idempotency, p_turn, p_channel, p_ahead, p_alive);
   END IF;
   IF v_place IS NOT NULL THEN
     UPDATE tidegate.rows SET latest = v_now, forget_at = v_forget_at, due = v_due,
@@ -407,7 +409,7 @@ BEGIN
   -- Somebody else may have had the row's lock meanwhile: a lease that was read as it was
   -- before that is not found where it was when it is written.
   SELECT r.ctid, l.ctid, CASE WHEN p_caller THEN p_now ELSE tidegate.clock() END, r.latest,
-    r.due, r.line_until, r.cells, l.expires_at, l.shares, p_remember OR l.ask IS NOT NULL,
+    r.due, r.line_until, r.cells, l.expires_at, l.shares, p_remember OR l.idempotency IS NOT NULL,
     r.revision = p_revision AND r.followed >= p_revision AND r.own IS NULL
       AND r.retained IS NULL AND l.stage = 0
   INTO v_place, v_lease_place, v_now, v_latest, v_due, v_line_until, v_cells, v_until, v_shares,

@@ -120,7 +120,7 @@ CREATE TABLE tidegate.leases (
   owner bytea NOT NULL,
   -- Where each of its ancestors ends.
   ends integer[] NOT NULL,
-  ask bytea,
+  idempotency bytea,
   -- The session with which it ends, if it does.
   session bigint,
   shares numeric[] NOT NULL,
@@ -131,7 +131,8 @@ CREATE TABLE tidegate.leases (
 CREATE INDEX leases_due ON tidegate.leases ((tab::bigint), root, due, number);
 CREATE INDEX leases_session ON tidegate.leases (tab, root, session)
   WHERE session IS NOT NULL AND stage = 0;
-CREATE INDEX leases_ask ON tidegate.leases (tab, ask) WHERE ask IS NOT NULL AND stage = 0;
+CREATE INDEX leases_idempotency ON tidegate.leases (tab, idempotency)
+  WHERE idempotency IS NOT NULL AND stage = 0;
 
 -- Numbers of sessions: each holds the advisory lock that `tidegate.session_lock`
 -- says for as long as it lasts.

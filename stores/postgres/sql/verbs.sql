@@ -20,7 +20,7 @@ CREATE TYPE tidegate.command AS (
   detail integer,
   id numeric,
   until numeric,
-  ask bytea,
+  idempotency bytea,
   ending integer,
   used numeric[],
   remember boolean,
@@ -69,11 +69,11 @@ BEGIN
 END $$;
 
 -- An idempotency key belongs to its key: the two, told apart by a length.
-CREATE FUNCTION tidegate.ask_of(p_key bytea, p_ask bytea) RETURNS bytea
+CREATE FUNCTION tidegate.idempotency_of(p_key bytea, p_idempotency bytea) RETURNS bytea
 LANGUAGE sql IMMUTABLE AS
-$$ SELECT sha256(int4send(length(p_key)) || p_key || p_ask) $$;
+$$ SELECT sha256(int4send(length(p_key)) || p_key || p_idempotency) $$;
 
--- A take that is held as a lease, or the lease that the ask was given before.
+-- A take that is held as a lease, or the lease that the request was given before.
 CREATE FUNCTION tidegate.lease(a tidegate.command, e tidegate.revisions, p_cells tidegate.cell[])
 RETURNS tidegate.outcome LANGUAGE plpgsql AS $$
 DECLARE
@@ -85,7 +85,7 @@ DECLARE
   r tidegate.rule;
 BEGIN
   v_out.cells := p_cells;
-  IF a.ask IS NOT NULL THEN
+  IF a.idempotency IS NOT NULL THEN
     v_known := tidegate.known(a);
     IF v_known.id IS NOT NULL THEN
       v_out.reply := ARRAY[0, a.now, 0, 0, 0, 0, 0, NULL,
@@ -116,10 +116,11 @@ BEGIN
     END IF;
   END LOOP;
   INSERT INTO tidegate.leases
-    (tab, stage, expires_at, due, root, id, fence, owner, ends, session, ask, shares,
+    (tab, stage, expires_at, due, root, id, fence, owner, ends, session, idempotency, shares,
       granted_at)
   VALUES (a.tab, 0, a.until, a.until, a.root, a.id, v_fence, a.key, a.ends, a.session,
-    CASE WHEN a.ask IS NOT NULL THEN tidegate.ask_of(a.key, a.ask) END, v_shares, a.now);
+    CASE WHEN a.idempotency IS NOT NULL THEN tidegate.idempotency_of(a.key, a.idempotency) END,
+    v_shares, a.now);
   v_out.cells := v_step.cells;
   v_out.leases_changed := true;
   v_out.reply := tidegate.decision(e.rules, v_step, a.detail, a.now, NULL,
@@ -143,7 +144,7 @@ $$ SELECT tidegate.used_of(a.ending, a.used[p_position], p_taken) $$;
 
 -- Ends the shares of a lease, all charges of a limit together; the reply is what was
 -- used: uid, taken, used of each. Limits that were not taken are charged first: left out
--- by the ask, or added since. (A shadow that would have refused goes on as if it had.)
+-- by the request, or added since. (A shadow that would have refused goes on as if it had.)
 CREATE FUNCTION tidegate.end_shares(
   a tidegate.command, e tidegate.revisions, p_lease tidegate.leases, p_cells tidegate.cell[])
 RETURNS tidegate.outcome LANGUAGE plpgsql IMMUTABLE AS $$
@@ -219,7 +220,7 @@ BEGIN
       a.tab, a.key, a.ends, a.id, v_lease.expires_at, NULL, a.now);
   END IF;
   v_settlement := (v_lease.expires_at <= a.now)::integer::numeric || v_out.reply;
-  IF a.remember OR v_lease.ask IS NOT NULL THEN
+  IF a.remember OR v_lease.idempotency IS NOT NULL THEN
     UPDATE tidegate.leases SET stage = 2, settlement = v_settlement, number = DEFAULT,
       due = tidegate.later(a.now, e.keep)
     WHERE tab = a.tab AND root = a.root AND id = a.id;
@@ -319,16 +320,16 @@ BEGIN
   RETURN v_out;
 END $$;
 
--- The lease that an ask was given before, if it is held.
+-- The lease that a request was given before, if it is held.
 CREATE FUNCTION tidegate.known(a tidegate.command) RETURNS tidegate.leases
 LANGUAGE plpgsql AS $$
 DECLARE
   v_known tidegate.leases;
 BEGIN
-  IF a.ask IS NULL THEN RETURN NULL; END IF;
-  -- One whose session has ended has ended with it; the ask may have another since.
+  IF a.idempotency IS NULL THEN RETURN NULL; END IF;
+  -- One whose session has ended has ended with it; the request may have another since.
   SELECT * INTO v_known FROM tidegate.leases
-  WHERE tab = a.tab AND ask = tidegate.ask_of(a.key, a.ask) AND stage = 0
+  WHERE tab = a.tab AND idempotency = tidegate.idempotency_of(a.key, a.idempotency) AND stage = 0
     AND expires_at > a.now AND tidegate.is_over(session) IS NOT TRUE;
   RETURN v_known;
 END $$;
@@ -553,13 +554,13 @@ END $$;
 -- first whether one has ended.
 -- Verbs: as `tidegate.do_verb` has them, and 7: bring the rows up to the plan, and say
 -- whether the last matters.
--- p_turn is the place of an ask that may wait, and null for any other; p_channel is
+-- p_turn is the place of a request that may wait, and null for any other; p_channel is
 -- where it listens, p_ahead how much earlier than it did it counts as having come,
 -- p_alive for how long it is taken for alive. All are microseconds.
 CREATE FUNCTION tidegate.decide(
   p_tab integer, p_revision bigint, p_now bigint, p_caller boolean, p_key bytea,
   p_ends integer[], p_rules numeric[], p_own boolean[], p_calendars bigint[], p_verb integer, p_amounts bigint[],
-  p_detail integer, p_id numeric, p_until bigint, p_ask bytea, p_ending integer,
+  p_detail integer, p_id numeric, p_until bigint, p_idempotency bytea, p_ending integer,
   p_used bigint[], p_remember boolean, p_session bigint, p_turn numeric DEFAULT NULL,
   p_channel text DEFAULT NULL, p_ahead bigint DEFAULT 0, p_alive bigint DEFAULT 0)
 RETURNS text LANGUAGE plpgsql AS $$
@@ -635,7 +636,7 @@ BEGIN
   v_due := (v_rows[1]).due;
   a := ROW(p_tab, v_root, p_key, p_ends, v_now, p_calendars, p_amounts, p_detail, p_id,
     CASE WHEN p_caller THEN p_until ELSE tidegate.later(p_until, v_now::numeric - p_now) END,
-    p_ask, p_ending, p_used, p_remember, p_session, v_due)::tidegate.command;
+    p_idempotency, p_ending, p_used, p_remember, p_session, v_due)::tidegate.command;
   v_in_line := p_turn IS NOT NULL OR coalesce((v_rows[1]).line_until > v_now, false);
   IF v_in_line AND p_verb < 2 THEN
     v_path := tidegate.path_of(p_key, p_ends);
@@ -647,7 +648,7 @@ BEGIN
   IF p_verb IN (1, 8) AND v_out.reply[3] <> 0
     AND tidegate.free_ended(p_tab, v_root, v_now) THEN
     RETURN tidegate.decide(p_tab, p_revision, p_now, p_caller, p_key, p_ends, p_rules, p_own,
-      p_calendars, p_verb, p_amounts, p_detail, p_id, p_until, p_ask, p_ending, p_used,
+      p_calendars, p_verb, p_amounts, p_detail, p_id, p_until, p_idempotency, p_ending, p_used,
       p_remember, p_session, p_turn, p_channel, p_ahead, p_alive);
   END IF;
   IF p_turn IS NOT NULL THEN

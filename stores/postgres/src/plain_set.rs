@@ -54,7 +54,7 @@ impl Calls {
             &request.detail,
             &request.id,
             &request.until,
-            &request.ask,
+            &request.idempotency,
         ];
         match turn {
             None => self.answer(TAKE_SET, &arguments).await,

@@ -43,7 +43,7 @@ pub(crate) struct Request {
     pub(crate) detail: i32,
     pub(crate) id: Option<String>,
     pub(crate) until: i64,
-    pub(crate) ask: Option<Vec<u8>>,
+    pub(crate) idempotency: Option<Vec<u8>>,
     pub(crate) ending: i32,
     /// What was used of each limit, or for a failure whether it comes back.
     pub(crate) used: Vec<Option<i64>>,
@@ -105,7 +105,7 @@ impl Request {
             detail: 0,
             id: None,
             until: 0,
-            ask: None,
+            idempotency: None,
             ending: 0,
             used: Vec::new(),
             remember: false,
@@ -125,7 +125,7 @@ impl Request {
                     self.verb = LEASE;
                     self.id = Some(terms.id.to_string());
                     self.until = terms.expires_at.as_micros();
-                    self.ask = terms.idempotency.map(<[u8]>::to_vec);
+                    self.idempotency = terms.idempotency.map(<[u8]>::to_vec);
                 }
             }
             Verb::Debit { amounts } => (self.verb, self.amounts) = (2, whole(amounts)),

@@ -177,7 +177,7 @@ impl Calls {
             &request.detail,
             &request.id,
             &request.until,
-            &request.ask,
+            &request.idempotency,
             &request.ending,
             &request.used,
             &request.remember,
