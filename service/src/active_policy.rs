@@ -22,8 +22,8 @@ use super::meters::{Meters, Observed};
 use super::share::Share;
 use super::spans;
 use tidegate::{
-    Admission, Decision, Error, Key, Lease, LeaseId, Limit, LimitSet, Member, Metadata, Pending,
-    Request, Settlement, Unit,
+    Admission, Decision, DecisionError, Error, Key, Lease, LeaseError, LeaseId, Limit, LimitSet,
+    Member, Metadata, Pending, Request, Settlement, Unit,
 };
 use tidegate_policy::{FailureMode, Policy};
 
@@ -295,7 +295,7 @@ impl ActivePolicy {
         &self,
         key: Key<'_>,
         request: Request<'_>,
-        mut decision: Result<Decision, Error>,
+        mut decision: Result<Decision, DecisionError>,
     ) -> Result<Charge, ServiceError> {
         if let Some(share) = self.share_for_error(&decision)
             && let Some(by_share) = share.check(key, request).await
@@ -310,7 +310,8 @@ impl ActivePolicy {
     ///
     /// # Errors
     /// As [`LimitSet::debit`], but for what the failure mode answers;
-    /// [`Error::MemberNeeded`], [`Error::UnknownMember`], [`Error::NoPool`].
+    /// [`ServiceError::MemberNeeded`], [`UnknownMember`](tidegate::UnknownMember),
+    /// [`ServiceError::NoPool`].
     pub fn debit_at<'k, 'a>(
         &self,
         member: Option<&str>,
@@ -364,7 +365,7 @@ impl ActivePolicy {
     /// The same, of one member of a pool if it is named.
     ///
     /// # Errors
-    /// As [`LimitSet::peek`]; [`Error::UnknownMember`], [`Error::NoPool`].
+    /// As [`LimitSet::peek`]; [`UnknownMember`](tidegate::UnknownMember), [`ServiceError::NoPool`].
     pub fn peek_at<'k, 'a>(
         &self,
         member: Option<&str>,
@@ -374,7 +375,6 @@ impl ActivePolicy {
         let (key, request) = (key.into(), request.into());
         Pending::new(async move {
             let decision = self.limiter.peek(member, key, request).await;
-            let decision = decision.map_err(ServiceError::from);
             spans::done(key.bytes(), decision.and_then(or_never))
         })
     }
@@ -383,7 +383,8 @@ impl ActivePolicy {
     /// the request, or for the one that is named.
     ///
     /// # Errors
-    /// As [`LimitSet::forecast`]; [`Error::UnknownMember`], [`Error::NoPool`].
+    /// As [`LimitSet::forecast`]; [`UnknownMember`](tidegate::UnknownMember),
+    /// [`ServiceError::NoPool`].
     pub fn forecast<'k, 'a>(
         &self,
         member: Option<&str>,
@@ -393,7 +394,6 @@ impl ActivePolicy {
         let (key, request) = (key.into(), request.into());
         Pending::new(async move {
             let forecasts = self.limiter.forecast(member, key, request).await;
-            let forecasts = forecasts.map_err(ServiceError::from);
             let forecasts = forecasts.and_then(|forecasts| self.within_limits(forecasts));
             spans::done(key.bytes(), forecasts)
         })
@@ -475,7 +475,7 @@ impl ActivePolicy {
         share: &Share,
         key: Key<'_>,
         request: Request<'_>,
-        error: Error,
+        error: DecisionError,
     ) -> Result<Acquired, ServiceError> {
         let Some(admission) = share.acquire(key, request).await else {
             return self.by_failure_mode(key, error).map(Acquired::Degraded);
@@ -552,7 +552,7 @@ impl ActivePolicy {
     /// cool down by it. A retry gets the first answer, and changes nothing.
     ///
     /// # Errors
-    /// As [`LimitSet::settle`]; [`Error::NoPool`] for a cool-down without one;
+    /// As [`LimitSet::settle`]; [`ServiceError::NoPool`] for a cool-down without one;
     /// [`ServiceError::Bound`] for one of no time, or of more than 400 days.
     pub fn finish(
         &self,
@@ -563,6 +563,9 @@ impl ActivePolicy {
     ) -> Pending<impl Future<Output = Result<Finished, ServiceError>> + Send> {
         Pending::new(async move {
             let ended = match bounds::cool_down(report.cool_down) {
+                Ok(()) if report.cool_down.is_some() && self.limiter.pool().is_none() => {
+                    Err(ServiceError::NoPool)
+                }
                 Ok(()) => {
                     let ended = self.by_holder(|limiter| limiter.finish(key, id, how, report));
                     ended.await.map_err(ServiceError::from)
@@ -623,19 +626,19 @@ impl ActivePolicy {
     /// What is answered where a lease is held: by the share, if that gave it. One that knows
     /// nothing of a lease may say anything else of the request (another member's limits
     /// are unknown to it): then the store is asked.
-    async fn by_holder<'s, T, F: Future<Output = Result<T, Error>> + Send>(
+    async fn by_holder<'s, T, F: Future<Output = Result<T, LeaseError>> + Send>(
         &'s self,
         request: impl Fn(&'s Limiter) -> F + Send,
-    ) -> Result<T, Error> {
+    ) -> Result<T, LeaseError> {
         let Some(share) = &self.share else {
             return request(&self.limiter).await;
         };
         let by_share = match request(share.limiter()).await {
-            Err(error) if !matches!(error, Error::Store(StoreError::LeaseEnded(_))) => error,
+            Err(error) if !matches!(error, LeaseError::Ended(_)) => error,
             ours => return ours,
         };
         match request(&self.limiter).await {
-            Err(Error::Store(StoreError::UnknownLease)) => Err(by_share),
+            Err(LeaseError::Unknown) => Err(by_share),
             answer => answer,
         }
     }
@@ -736,7 +739,7 @@ impl ActivePolicy {
     fn answered(
         &self,
         key: Key<'_>,
-        decision: Result<Decision, Error>,
+        decision: Result<Decision, DecisionError>,
     ) -> Result<Charge, ServiceError> {
         match decision {
             Ok(decision) => {
@@ -756,18 +759,21 @@ impl ActivePolicy {
 
     /// The share that decides in place of a store that cannot tell, if the policy says
     /// so.
-    fn share_for_error<T>(&self, answer: &Result<T, Error>) -> Option<&Share> {
+    fn share_for_error<T>(&self, answer: &Result<T, impl CannotTell>) -> Option<&Share> {
         self.share_for(answer.as_ref().err()?)
     }
 
-    fn share_for(&self, error: &Error) -> Option<&Share> {
-        self.share.as_ref().filter(|_| is_away(error))
+    fn share_for(&self, error: &impl CannotTell) -> Option<&Share> {
+        self.share.as_ref().filter(|_| error.is_away())
     }
 
     /// What is answered when the store cannot tell.
-    fn by_failure_mode(&self, key: Key<'_>, error: Error) -> Result<StoreError, ServiceError> {
-        let error = ServiceError::from(error);
-        match error {
+    fn by_failure_mode(
+        &self,
+        key: Key<'_>,
+        error: impl Into<ServiceError>,
+    ) -> Result<StoreError, ServiceError> {
+        match error.into() {
             ServiceError::Limits(Error::Store(store))
                 if self.policy.failure_mode == FailureMode::Admit && store.outage().is_some() =>
             {
@@ -799,10 +805,23 @@ fn has_units(policy: &Policy) -> bool {
     limits.any(|limit| limit.amounts() != Unit::ONE)
 }
 
-/// Whether the store cannot tell. What it answers of itself (a table that is full, a root
-/// that is busy) is no reason to let anything through.
-fn is_away(error: &Error) -> bool {
-    matches!(error, Error::Store(store) if store.outage().is_some())
+/// Why there is no answer.
+trait CannotTell {
+    /// Whether the store cannot tell. What it answers of itself (a table that is full, a
+    /// root that is busy) is no reason to let anything through.
+    fn is_away(&self) -> bool;
+}
+
+impl CannotTell for DecisionError {
+    fn is_away(&self) -> bool {
+        matches!(self, Self::Store(store) if store.outage().is_some())
+    }
+}
+
+impl CannotTell for ServiceError {
+    fn is_away(&self) -> bool {
+        matches!(self, Self::Limits(Error::Store(store)) if store.outage().is_some())
+    }
 }
 
 impl fmt::Debug for ActivePolicy {

@@ -2,7 +2,7 @@
 
 use super::active_policy::ActivePolicy;
 use super::error::ServiceError;
-use tidegate::{Error, Limit, Unit};
+use tidegate::{Limit, RequestError, Unit};
 
 /// An amount as a request says it: of whole ones, whatever a limit's unit is, or of whole
 /// units.
@@ -23,7 +23,7 @@ impl Number<'_> {
             Self::Decimal(text) => unit.parse(text),
             Self::Units(number) => Ok(number),
         };
-        let wrong = |source| Error::Amount {
+        let wrong = |source| RequestError::Amount {
             limit: limit.to_owned(),
             source,
         };
@@ -47,7 +47,7 @@ impl ActivePolicy {
     /// `number` of the limit of that name, in its unit.
     ///
     /// # Errors
-    /// [`Error::Amount`]: finer than the unit, more than 2^53 - 1 of it, or no decimal.
+    /// [`RequestError::Amount`]: finer than the unit, more than 2^53 - 1 of it, or no decimal.
     #[inline]
     pub fn amount(&self, limit: &str, number: Number<'_>) -> Result<u64, ServiceError> {
         number.of(limit, self.unit(limit))
@@ -57,7 +57,7 @@ impl ActivePolicy {
     /// `member`, or of all if none is named.
     ///
     /// # Errors
-    /// [`Error::CostOfUnits`] where they have several; as [`amount`](Self::amount).
+    /// [`ServiceError::CostOfUnits`] where they have several; as [`amount`](Self::amount).
     pub fn cost(
         &self,
         number: Number<'_>,
@@ -77,10 +77,10 @@ impl ActivePolicy {
             return number.of("cost", Unit::ONE);
         };
         if let Some(other) = rates.find(|other| other.amounts() != first.amounts()) {
-            return Err(ServiceError::from(Error::CostOfUnits {
+            return Err(ServiceError::CostOfUnits {
                 one: first.name().to_owned(),
                 other: other.name().to_owned(),
-            }));
+            });
         }
         number.of(first.name(), first.amounts())
     }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::field::Field;
 use super::overrides::LimitFault;
-use tidegate::{Decision, Error, ErrorKind, Limit, NoLeaseId, StoreError};
+use tidegate::{BuildError, Decision, DecisionError, Error, ErrorKind, LeaseError, Limit};
+use tidegate::{NoLeaseId, RequestError, StoreError, UnknownMember};
 use tidegate_policy::Scope;
 
 /// What a protocol may have to say instead of an answer. Nothing was changed.
@@ -72,10 +73,26 @@ pub enum ServiceError {
     TooManyRates(usize),
     /// Everything that is wrong with an override.
     #[error("{}", all(.0))]
-    Override(Vec<Error>),
+    Override(Vec<BuildError>),
     /// Everything that is wrong with an override that was given field by field.
     #[error("{}", all(.0))]
     FaultyOverride(Vec<LimitFault>),
+    /// A pool was told what was used, and not where.
+    #[error("say which member is meant: there is {0}")]
+    MemberNeeded(String),
+    /// A member was named where there is no pool.
+    #[error("this policy is no pool: it has no members to name or to cool down")]
+    NoPool,
+    /// A cost for rates that count different units.
+    #[error(
+        "limits `{one}` and `{other}` have different units, so that one cost cannot be of both; name their amounts instead"
+    )]
+    CostOfUnits {
+        /// A rate that the cost would be of.
+        one: String,
+        /// Another one, whose unit is another.
+        other: String,
+    },
     /// More than a limit ever grants at once.
     #[error(
         "limit `{limit}` never grants as much at once; at most {most}; ask for less, or raise the limit"
@@ -106,10 +123,12 @@ pub(super) fn cut(name: &str) -> Cow<'_, str> {
 impl From<Error> for ServiceError {
     fn from(mut error: Error) -> Self {
         match &mut error {
-            Error::UnknownLimit { name, .. }
-            | Error::UnknownMember { name, .. }
-            | Error::NamedTwice(name)
-            | Error::Amount { limit: name, .. }
+            Error::Request(
+                RequestError::UnknownLimit { name, .. }
+                | RequestError::NamedTwice(name)
+                | RequestError::Amount { limit: name, .. },
+            )
+            | Error::UnknownMember(UnknownMember { name, .. })
                 if name.len() > LONGEST_NAME =>
             {
                 *name = cut(name).into_owned();
@@ -119,6 +138,26 @@ impl From<Error> for ServiceError {
         Self::Limits(error)
     }
 }
+
+/// Each of the library's errors is one of the limits.
+macro_rules! of_the_limits {
+    ($($error:ty),*) => {
+        $(impl From<$error> for ServiceError {
+            fn from(error: $error) -> Self {
+                Error::from(error).into()
+            }
+        })*
+    };
+}
+
+of_the_limits!(
+    BuildError,
+    DecisionError,
+    LeaseError,
+    RequestError,
+    StoreError,
+    UnknownMember
+);
 
 /// The kinds of [`ServiceError`], for a protocol's own codes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -213,11 +252,13 @@ impl ServiceError {
                 Some(*field)
             }
             Self::WaitTooLong { .. } => Some(Field::Wait),
-            Self::Limits(Error::Key(_)) => Some(Field::Key),
-            Self::Limits(Error::LeaseLength(_)) => Some(Field::Ttl),
-            Self::Limits(Error::IdempotencyKey(_)) => Some(Field::Idempotency),
+            Self::Limits(Error::Request(RequestError::Key(_))) => Some(Field::Key),
+            Self::Limits(Error::Request(RequestError::LeaseLength(_))) => Some(Field::Ttl),
+            Self::Limits(Error::Request(RequestError::IdempotencyKey(_))) => {
+                Some(Field::Idempotency)
+            }
             Self::Limits(Error::Store(StoreError::UnknownPage)) => Some(Field::Cursor),
-            Self::Limits(Error::Store(StoreError::UnknownLease)) => Some(Field::Lease),
+            Self::Limits(Error::UnknownLease) => Some(Field::Lease),
             Self::UnknownPolicy { .. } => Some(Field::Policy),
             _ => None,
         }
@@ -235,6 +276,9 @@ impl ServiceError {
             | Self::Bound { .. }
             | Self::Form { .. }
             | Self::Missing(_)
+            | Self::MemberNeeded(_)
+            | Self::NoPool
+            | Self::CostOfUnits { .. }
             | Self::Override(_)
             | Self::FaultyOverride(_) => Kind::Invalid,
             Self::Never { .. } => Kind::Never,

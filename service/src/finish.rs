@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate_core::Timestamp;
 
-use tidegate::{Decision, Error, Key, LeaseId, LimitSet, Outcome, Request, Settlement};
+use tidegate::{Decision, Key, LeaseError, LeaseId, LimitSet, Outcome, Request, Settlement};
 
 /// How a lease is to end.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +47,7 @@ pub(super) async fn adjust(
     id: LeaseId,
     to: Request<'_>,
     overdraw: bool,
-) -> Result<Decision, Error> {
+) -> Result<Decision, LeaseError> {
     match overdraw {
         true => set.overdraw(key, id, to).await,
         false => set.adjust(key, id, to).await,
@@ -60,7 +60,7 @@ pub(super) async fn finish(
     key: Key<'_>,
     id: LeaseId,
     how: Finish<'_>,
-) -> Result<Settlement, Error> {
+) -> Result<Settlement, LeaseError> {
     match how {
         Finish::Settle(used) => set.settle(key, id, used).await,
         Finish::Release => set.release(key, id).await,

@@ -5,10 +5,11 @@ use std::time::Duration;
 use tidegate_core::Timestamp;
 use tidegate_store::StoreError;
 
+use super::error::ServiceError;
 use super::finish::{Finish, Finished, Report, adjust, finish};
 use super::member_forecast::MemberForecast;
 use super::pooled::Pooled;
-use tidegate::{Admission, Decision, Error, Key, LeaseId, LimitSet, Request};
+use tidegate::{Admission, Decision, DecisionError, Key, LeaseError, LeaseId, LimitSet, Request};
 
 /// A policy's limits, or its pool.
 pub(super) enum Limiter {
@@ -21,7 +22,7 @@ impl Limiter {
         &self,
         key: Key<'_>,
         request: Request<'_>,
-    ) -> Result<Decision, Error> {
+    ) -> Result<Decision, DecisionError> {
         match self {
             Self::Set(set) => set.check(key, request).await,
             Self::Pool(pooled) => pooled.pool().check(key, request).await,
@@ -33,7 +34,7 @@ impl Limiter {
     pub(super) async fn check_each(
         &self,
         items: &[(Key<'_>, Request<'_>)],
-    ) -> Vec<Result<Decision, Error>> {
+    ) -> Vec<Result<Decision, DecisionError>> {
         match self {
             Self::Set(set) => match set.check_many(items.iter().copied()).await {
                 Ok(answers) => answers,
@@ -45,10 +46,10 @@ impl Limiter {
                 for &(key, request) in items {
                     let answer = match &away {
                         None => pooled.pool().check(key, request).await,
-                        Some(error) => Err(Error::clone(error)),
+                        Some(error) => Err(DecisionError::clone(error)),
                     };
                     // It is waited for once, and not for each.
-                    if let Err(error @ Error::Store(StoreError::Unavailable(_))) = &answer {
+                    if let Err(error @ DecisionError::Store(StoreError::Unavailable(_))) = &answer {
                         away = Some(error.clone());
                     }
                     answers.push(answer);
@@ -64,9 +65,9 @@ impl Limiter {
         member: Option<&str>,
         key: Key<'_>,
         request: Request<'_>,
-    ) -> Result<Decision, Error> {
+    ) -> Result<Decision, ServiceError> {
         match self.one(member)? {
-            Some(set) => set.debit(key, request).await,
+            Some(set) => Ok(set.debit(key, request).await?),
             None => Err(self.unsaid()),
         }
     }
@@ -76,10 +77,10 @@ impl Limiter {
         member: Option<&str>,
         key: Key<'_>,
         request: Request<'_>,
-    ) -> Result<Decision, Error> {
+    ) -> Result<Decision, ServiceError> {
         match (self.one(member)?, self) {
-            (Some(set), _) | (None, Self::Set(set)) => set.peek(key, request).await,
-            (None, Self::Pool(pooled)) => pooled.pool().peek(key, request).await,
+            (Some(set), _) | (None, Self::Set(set)) => Ok(set.peek(key, request).await?),
+            (None, Self::Pool(pooled)) => Ok(pooled.pool().peek(key, request).await?),
         }
     }
 
@@ -88,13 +89,13 @@ impl Limiter {
         member: Option<&str>,
         key: Key<'_>,
         request: Request<'_>,
-    ) -> Result<Vec<MemberForecast>, Error> {
+    ) -> Result<Vec<MemberForecast>, ServiceError> {
         match (self.one(member)?, self) {
             (Some(set), _) | (None, Self::Set(set)) => Ok(vec![MemberForecast {
                 member: member.map(str::to_owned),
                 limits: set.forecast(key, request).await?,
             }]),
-            (None, Self::Pool(pooled)) => pooled.forecasts(key, request).await,
+            (None, Self::Pool(pooled)) => Ok(pooled.forecasts(key, request).await?),
         }
     }
 
@@ -102,7 +103,7 @@ impl Limiter {
         &self,
         key: Key<'_>,
         request: Request<'_>,
-    ) -> Result<Admission, Error> {
+    ) -> Result<Admission, DecisionError> {
         match self {
             Self::Set(set) => set.acquire(key, request).await,
             Self::Pool(pooled) => pooled.pool().acquire(key, request).await,
@@ -115,9 +116,8 @@ impl Limiter {
         id: LeaseId,
         how: Finish<'_>,
         report: &Report,
-    ) -> Result<Finished, Error> {
+    ) -> Result<Finished, LeaseError> {
         match self {
-            Self::Set(_) if report.cool_down.is_some() => Err(Error::NoPool),
             Self::Set(set) => Ok(Finished {
                 settlement: finish(set, key, id, how).await?,
                 member: None,
@@ -132,7 +132,7 @@ impl Limiter {
         key: Key<'_>,
         id: LeaseId,
         ttl: Duration,
-    ) -> Result<Timestamp, Error> {
+    ) -> Result<Timestamp, LeaseError> {
         match self {
             Self::Set(set) => set.renew(key, id, ttl).await,
             Self::Pool(pooled) => pooled.renew(key, id, ttl).await,
@@ -145,14 +145,14 @@ impl Limiter {
         id: LeaseId,
         to: Request<'_>,
         overdraw: bool,
-    ) -> Result<Decision, Error> {
+    ) -> Result<Decision, LeaseError> {
         match self {
             Self::Set(set) => adjust(set, key, id, to, overdraw).await,
             Self::Pool(pooled) => pooled.adjust(key, id, to, overdraw).await,
         }
     }
 
-    pub(super) async fn reset(&self, key: Key<'_>) -> Result<(), Error> {
+    pub(super) async fn reset(&self, key: Key<'_>) -> Result<(), DecisionError> {
         for set in self.sets() {
             set.reset(key).await?;
         }
@@ -206,21 +206,21 @@ impl Limiter {
     }
 
     /// The one set that is meant; nothing if a pool is, as a whole.
-    fn one(&self, member: Option<&str>) -> Result<Option<&LimitSet>, Error> {
+    fn one(&self, member: Option<&str>) -> Result<Option<&LimitSet>, ServiceError> {
         match (self, member) {
             (Self::Set(set), None) => Ok(Some(set)),
-            (Self::Set(_), Some(_)) => Err(Error::NoPool),
+            (Self::Set(_), Some(_)) => Err(ServiceError::NoPool),
             (Self::Pool(pooled), Some(name)) => Ok(Some(pooled.pool().try_member(name)?.set())),
             (Self::Pool(_), None) => Ok(None),
         }
     }
 
-    fn unsaid(&self) -> Error {
+    fn unsaid(&self) -> ServiceError {
         let names = self
             .pool()
             .into_iter()
             .flat_map(|pooled| pooled.pool().members());
         let names = names.map(|member| format!("`{}`", member.name()));
-        Error::MemberNeeded(names.collect::<Vec<_>>().join(", "))
+        ServiceError::MemberNeeded(names.collect::<Vec<_>>().join(", "))
     }
 }

@@ -19,7 +19,8 @@ use super::error::ServiceError;
 use super::field::Field;
 use super::finish::{Finish, Finished, Report};
 use tidegate::{
-    Error, Key, LONGEST_PAGE, LeaseId, LimitSet, ListedKey, ListedLease, Member, PageOf, Pending,
+    Key, LONGEST_PAGE, LeaseError, LeaseId, LimitSet, ListedKey, ListedLease, Member, PageOf,
+    Pending,
 };
 
 /// What a lease is called by those who do not hold it.
@@ -186,7 +187,7 @@ impl ActivePolicy {
             let member = members.get(usize::from(place))?;
             Some((place, member, after))
         });
-        let (place, member, after) = found.ok_or(Error::Store(StoreError::UnknownPage))?;
+        let (place, member, after) = found.ok_or(StoreError::UnknownPage)?;
         Ok(Listed {
             set: member.set(),
             member: Some(member),
@@ -200,7 +201,7 @@ impl ActivePolicy {
     /// `caller` is noted. The holder is told so when renewing it.
     ///
     /// # Errors
-    /// [`StoreError::UnknownLease`] if the key holds none of that handle; as
+    /// [`LeaseError::Unknown`] if the key holds none of that handle; as
     /// [`LimitSet::release`](tidegate::LimitSet::release).
     pub fn revoke(
         &self,
@@ -235,7 +236,7 @@ impl ActivePolicy {
             }
             after = match page.next {
                 Some(next) => Some(next),
-                None => return Err(Error::Store(StoreError::UnknownLease).into()),
+                None => return Err(LeaseError::Unknown.into()),
             };
         }
     }

@@ -180,10 +180,14 @@ mod tests {
         let runtime = Builder::new_current_thread().build().unwrap();
         let making = Making::default();
         let handle = runtime.handle().clone();
-        let failing = || making.make(&handle, "rate", || Err::<u8, _>(Error::NothingAsked));
+        let failing = || {
+            making.make(&handle, "rate", || {
+                Err::<u8, _>(Error::NoWorker(String::new()))
+            })
+        };
         runtime.block_on(async {
             let both = tokio::join!(failing(), failing());
-            let told = Err(ServiceError::Limits(Error::NothingAsked));
+            let told = Err(ServiceError::Limits(Error::NoWorker(String::new())));
             assert_eq!(both, (told.clone(), told));
             assert_eq!(making.make(&handle, "rate", || Ok(7)).await, Ok(7));
         });

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
-use tidegate_store::StoreError;
 
 use super::finish::{Finish, Finished, Report, adjust, finish};
 use super::held::Held;
 use super::member_forecast::MemberForecast;
 use tidegate::{
-    Decision, Error, Key, Lease, LeaseId, LimitPool, LimitSet, Member, Metadata, Outcome, Request,
+    BuildError, Decision, DecisionError, Key, Lease, LeaseError, LeaseId, LimitPool, LimitSet,
+    Member, Metadata, Outcome, Request,
 };
 use tidegate_policy::Policy;
 
@@ -39,7 +39,7 @@ impl Pooled {
         policy: &Policy,
         sets: Vec<LimitSet>,
         before: Option<&Self>,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, BuildError> {
         let mut builder = LimitPool::builder().balance(policy.balance);
         for (member, set) in policy.members.iter().zip(sets) {
             builder = builder.weighted(&member.name, set, member.weight);
@@ -84,7 +84,7 @@ impl Pooled {
         &self,
         key: Key<'_>,
         request: Request<'_>,
-    ) -> Result<Vec<MemberForecast>, Error> {
+    ) -> Result<Vec<MemberForecast>, DecisionError> {
         let mut forecasts = Vec::new();
         let mut failed = None;
         for member in self.pool.members() {
@@ -108,7 +108,7 @@ impl Pooled {
         id: LeaseId,
         how: Finish<'_>,
         report: &Report,
-    ) -> Result<Finished, Error> {
+    ) -> Result<Finished, LeaseError> {
         let finish = |member: Member| async move { finish(member.set(), key, id, how).await };
         let (member, settlement) = self.by_owner(id, finish).await?;
         self.held.end(id, report.outcome);
@@ -131,7 +131,7 @@ impl Pooled {
         key: Key<'_>,
         id: LeaseId,
         ttl: Duration,
-    ) -> Result<Timestamp, Error> {
+    ) -> Result<Timestamp, LeaseError> {
         let renew = |member: Member| async move { member.set().renew(key, id, ttl).await };
         let (_, until) = self.by_owner(id, renew).await?;
         self.held.renew(id, until);
@@ -144,7 +144,7 @@ impl Pooled {
         id: LeaseId,
         to: Request<'_>,
         overdraw: bool,
-    ) -> Result<Decision, Error> {
+    ) -> Result<Decision, LeaseError> {
         let adjust =
             |member: Member| async move { adjust(member.set(), key, id, to, overdraw).await };
         let (member, decision) = self.by_owner(id, adjust).await?;
@@ -153,20 +153,20 @@ impl Pooled {
 
     /// What the member that gave a lease answers, and which it is. Of several that may
     /// have given it, those that did not need not know its limits, or may be away.
-    async fn by_owner<T, F: Future<Output = Result<T, Error>> + Send>(
+    async fn by_owner<T, F: Future<Output = Result<T, LeaseError>> + Send>(
         &self,
         id: LeaseId,
         request: impl Fn(Member) -> F + Send,
-    ) -> Result<(Member, T), Error> {
+    ) -> Result<(Member, T), LeaseError> {
         let mut failed = None;
         for member in self.owners(id) {
             match request(member.clone()).await {
                 Ok(answer) => return Ok((member, answer)),
-                Err(Error::Store(StoreError::UnknownLease)) => {}
+                Err(LeaseError::Unknown) => {}
                 Err(error) => failed = failed.or(Some(error)),
             }
         }
-        Err(failed.unwrap_or_else(|| StoreError::UnknownLease.into()))
+        Err(failed.unwrap_or(LeaseError::Unknown))
     }
 
     fn cool_down(&self, member: &Member, report: &Report) -> Option<Duration> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate_core::{Amount, Bucket, Span};
 
-use tidegate::{Algorithm, Error, Limit, LimitError};
+use tidegate::{Algorithm, BuildError, Limit, LimitError};
 use tidegate_policy::Policy;
 
 /// The policy whose name stands for all rates that come with the call: in
@@ -32,9 +32,9 @@ impl Rate {
     }
 
     /// The arithmetic, where the numbers are possible.
-    pub(super) fn bucket(&self) -> Result<Bucket, Error> {
+    pub(super) fn bucket(&self) -> Result<Bucket, BuildError> {
         let bucket = Bucket::new(self.count, Span::from(self.period()), self.capacity);
-        bucket.map_err(|wrong| Error::Limit {
+        bucket.map_err(|wrong| BuildError::Limit {
             limit: LIMIT.into(),
             source: LimitError::Rule(wrong),
         })

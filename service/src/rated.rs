@@ -1,6 +1,6 @@
 //! What is decided by a rate that comes with the call.
 
-use tidegate::{Error, Key, Standing, Timestamp, Verdict};
+use tidegate::{Key, Standing, Timestamp, Verdict};
 
 use super::access::Caller;
 use super::active_policy::{ActivePolicy, Charge};
@@ -39,7 +39,7 @@ impl Service {
         }
         let decision = match active.check(key, quantity).await? {
             Charge::Decided(decision) => decision,
-            Charge::Degraded(store) => return Err(Error::from(store).into()),
+            Charge::Degraded(store) => return Err(store.into()),
         };
         let standing = decision.standing(LIMIT);
         Ok(Rated::of(&active, rate, decision.verdict(), standing))

@@ -510,7 +510,7 @@ impl Service {
         if let Some(store) = store {
             builder = builder.store(Arc::clone(store));
         }
-        builder.build()
+        Ok(builder.build()?)
     }
 }
 

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::limiter::Limiter;
-use tidegate::{Admission, Decision, Error, Key, Limit, Overrides, Request};
+use tidegate::{Admission, BuildError, Decision, Key, Limit, Overrides, Request};
 
 /// A share of a policy's limits, beside its store.
 pub(super) struct Share {
@@ -32,7 +32,7 @@ impl Share {
         nth: usize,
         limits: &[Limit],
         given: &Overrides,
-    ) -> Result<(), Error> {
+    ) -> Result<(), BuildError> {
         let Some(set) = self.limiter.sets().nth(nth) else {
             return Ok(());
         };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tidegate::{Error, Limit, ManualClock, Store};
+use tidegate::{BuildError, Limit, ManualClock, Store};
 use tidegate_memory::MemoryStore;
 use tidegate_policy::{PolicyFile, parse};
 use tidegate_service::{
@@ -191,7 +191,7 @@ fn everything_wrong_with_an_override_is_told_at_once() {
     let chat = service.policy(&caller, Scope::Decide, "chat").unwrap();
     assert_eq!(
         chat.set().set_override("k", &[rpm(1)]).wait(),
-        Err(Error::Governed)
+        Err(BuildError::Governed)
     );
 }
 

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use tidegate_core::{Amount, BucketLevel, Span, Standing, Timestamp, Verdict};
 use tidegate_store::{Reply, StoreError};
 
-use crate::error::Error;
+use crate::error::DecisionError;
 use crate::limit::Limit;
 use crate::set::View;
 
@@ -56,7 +56,7 @@ impl Decision {
         reply: &mut Reply,
         view: Arc<View>,
         at: Timestamp,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, DecisionError> {
         match reply {
             Reply::Decision(answer) => Ok(Self {
                 verdict: answer.verdict,

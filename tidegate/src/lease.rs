@@ -9,7 +9,7 @@ use tidegate_core::{Amount, Timestamp};
 use tidegate_store::{self as store, Granted, OwnedKey};
 
 use crate::decision::Decision;
-use crate::error::Error;
+use crate::error::LeaseError;
 use crate::keep_alive::Kept;
 use crate::key::Key;
 use crate::lease_id::LeaseId;
@@ -224,7 +224,7 @@ impl Lease {
     pub fn settle<'u>(
         &mut self,
         used: impl Into<Request<'u>>,
-    ) -> Pending<impl Future<Output = Result<Settlement, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Settlement, LeaseError>> + Send> {
         Pending::new(self.end(How::Settle(used.into())))
     }
 
@@ -232,7 +232,9 @@ impl Lease {
     ///
     /// # Errors
     /// A lease that has ended; the store.
-    pub fn release(&mut self) -> Pending<impl Future<Output = Result<Settlement, Error>> + Send> {
+    pub fn release(
+        &mut self,
+    ) -> Pending<impl Future<Output = Result<Settlement, LeaseError>> + Send> {
         Pending::new(self.end(How::Release))
     }
 
@@ -240,7 +242,9 @@ impl Lease {
     ///
     /// # Errors
     /// A lease that has ended; the store.
-    pub fn cancel(&mut self) -> Pending<impl Future<Output = Result<Settlement, Error>> + Send> {
+    pub fn cancel(
+        &mut self,
+    ) -> Pending<impl Future<Output = Result<Settlement, LeaseError>> + Send> {
         Pending::new(self.end(How::Cancel))
     }
 
@@ -264,11 +268,12 @@ impl Lease {
     ///
     /// # Errors
     /// An unknown or repeated name, too large an amount,
-    /// [`Error::KeyTooShort`]; a lease that has ended or expired; the store.
+    /// [`RequestError::KeyTooShort`](crate::RequestError::KeyTooShort); a lease that has ended
+    /// or expired; the store.
     pub fn adjust<'u>(
         &mut self,
         to: impl Into<Request<'u>>,
-    ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Decision, LeaseError>> + Send> {
         Pending::new(self.change(to.into(), false))
     }
 
@@ -280,11 +285,11 @@ impl Lease {
     pub fn overdraw<'u>(
         &mut self,
         to: impl Into<Request<'u>>,
-    ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Decision, LeaseError>> + Send> {
         Pending::new(self.change(to.into(), true))
     }
 
-    async fn change(&mut self, to: Request<'_>, overdraw: bool) -> Result<Decision, Error> {
+    async fn change(&mut self, to: Request<'_>, overdraw: bool) -> Result<Decision, LeaseError> {
         self.check_live()?;
         let (key, id) = (self.key.bytes(), self.id);
         let (decision, fence) = self.set.adjust(key, id, &to, overdraw).await?;
@@ -320,7 +325,7 @@ impl Lease {
         !self.ended && !self.repeated
     }
 
-    async fn end(&mut self, how: How<'_>) -> Result<Settlement, Error> {
+    async fn end(&mut self, how: How<'_>) -> Result<Settlement, LeaseError> {
         self.check_live()?;
         // No renewal follows on an end.
         self.pause();
@@ -357,9 +362,9 @@ impl Lease {
         }
     }
 
-    fn check_live(&self) -> Result<(), Error> {
+    fn check_live(&self) -> Result<(), LeaseError> {
         if self.ended {
-            return Err(store::StoreError::LeaseEnded(self.expires_at()).into());
+            return Err(LeaseError::Ended(self.expires_at()));
         }
         Ok(())
     }
@@ -467,25 +472,25 @@ impl LimitSet {
     /// Settles a lease by its id, from wherever. A retry gets the first answer.
     ///
     /// # Errors
-    /// As [`Lease::settle`]; [`store::StoreError::UnknownLease`].
+    /// As [`Lease::settle`]; [`LeaseError::Unknown`].
     pub fn settle<'k, 'u>(
         &self,
         key: impl Into<Key<'k>>,
         id: LeaseId,
         used: impl Into<Request<'u>>,
-    ) -> Pending<impl Future<Output = Result<Settlement, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Settlement, LeaseError>> + Send> {
         self.end_by_id(key.into(), id, How::Settle(used.into()))
     }
 
     /// Releases a lease by its id. A retry gets the first answer.
     ///
     /// # Errors
-    /// [`store::StoreError::UnknownLease`]; the store.
+    /// [`LeaseError::Unknown`]; the store.
     pub fn release<'k>(
         &self,
         key: impl Into<Key<'k>>,
         id: LeaseId,
-    ) -> Pending<impl Future<Output = Result<Settlement, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Settlement, LeaseError>> + Send> {
         self.end_by_id(key.into(), id, How::Release)
     }
 
@@ -493,12 +498,12 @@ impl LimitSet {
     /// gets the first answer.
     ///
     /// # Errors
-    /// [`store::StoreError::UnknownLease`]; the store.
+    /// [`LeaseError::Unknown`]; the store.
     pub fn cancel<'k>(
         &self,
         key: impl Into<Key<'k>>,
         id: LeaseId,
-    ) -> Pending<impl Future<Output = Result<Settlement, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Settlement, LeaseError>> + Send> {
         self.end_by_id(key.into(), id, How::Cancel)
     }
 
@@ -507,7 +512,7 @@ impl LimitSet {
         key: Key<'_>,
         id: LeaseId,
         how: How<'_>,
-    ) -> Pending<impl Future<Output = Result<Settlement, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Settlement, LeaseError>> + Send> {
         Pending::new(self.inner().end(key.bytes().into(), id.0, how, true))
     }
 
@@ -521,13 +526,13 @@ impl LimitSet {
     /// Moves the expiry of a lease to `ttl` from now; answers the new one.
     ///
     /// # Errors
-    /// [`store::StoreError::UnknownLease`], `LeaseEnded`; the store.
+    /// [`LeaseError::Unknown`], [`LeaseError::Ended`]; the store.
     pub fn renew<'k>(
         &self,
         key: impl Into<Key<'k>>,
         id: LeaseId,
         ttl: Duration,
-    ) -> Pending<impl Future<Output = Result<Timestamp, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Timestamp, LeaseError>> + Send> {
         let key = key.into().bytes();
         Pending::new(self.inner().renew(key, id.0, ttl))
     }
@@ -535,13 +540,13 @@ impl LimitSet {
     /// Changes how much a lease has taken, by its id; see [`Lease::adjust`].
     ///
     /// # Errors
-    /// As [`Lease::adjust`]; [`store::StoreError::UnknownLease`], `LeaseEnded`.
+    /// As [`Lease::adjust`]; [`LeaseError::Unknown`], [`LeaseError::Ended`].
     pub fn adjust<'k, 'u>(
         &self,
         key: impl Into<Key<'k>>,
         id: LeaseId,
         to: impl Into<Request<'u>>,
-    ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Decision, LeaseError>> + Send> {
         let (key, to) = (key.into().bytes(), to.into());
         Pending::new(async move { Ok(self.inner().adjust(key, id.0, &to, false).await?.0) })
     }
@@ -555,7 +560,7 @@ impl LimitSet {
         key: impl Into<Key<'k>>,
         id: LeaseId,
         to: impl Into<Request<'u>>,
-    ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Decision, LeaseError>> + Send> {
         let (key, to) = (key.into().bytes(), to.into());
         Pending::new(async move { Ok(self.inner().adjust(key, id.0, &to, true).await?.0) })
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidegate_core::Amount;
 
-use crate::error::Error;
+use crate::error::RequestError;
 use crate::key::MAX_IDEMPOTENCY_KEY;
 
 /// How long `acquire` waits for a request that says nothing else, of a set, a pool or a
@@ -64,8 +64,9 @@ impl<'a> Request<'a> {
     }
 
     /// Wait at most this long: [`DEFAULT_WAIT`] if not said, for ever with
-    /// [`Duration::MAX`]. (`try_acquire` and `check` never wait.) A request that its rates and budgets cannot admit in that
-    /// time is refused at once, unless it [waits for refunds](Self::wait_for_refunds).
+    /// [`Duration::MAX`]. (`try_acquire` and `check` never wait.) A request that its rates and
+    /// budgets cannot admit in that time is refused at once, unless it [waits for
+    /// refunds](Self::wait_for_refunds).
     #[must_use]
     pub fn within(mut self, longest_wait: Duration) -> Self {
         self.within = Some(longest_wait);
@@ -93,7 +94,7 @@ impl<'a> Request<'a> {
     /// repeated. Once the lease was settled, released or cancelled, or has expired,
     /// they ask anew. 1 to [`MAX_IDEMPOTENCY_KEY`] bytes; of what is longer, take a
     /// hash. Whoever is asked answers
-    /// [`Error::IdempotencyKey`] to any other.
+    /// [`RequestError::IdempotencyKey`] to any other.
     ///
     /// A lease whose caller goes away before it is told of it stays held until it
     /// expires, for the retry to find.
@@ -114,11 +115,11 @@ impl<'a> Request<'a> {
     /// That what is remembered of it is bounded.
     ///
     /// # Errors
-    /// [`Error::IdempotencyKey`].
-    pub(crate) fn check_idempotency(&self) -> Result<(), Error> {
+    /// [`RequestError::IdempotencyKey`].
+    pub(crate) fn check_idempotency(&self) -> Result<(), RequestError> {
         match self.idempotency.map(<[u8]>::len) {
             None | Some(1..=MAX_IDEMPOTENCY_KEY) => Ok(()),
-            Some(length) => Err(Error::IdempotencyKey(length)),
+            Some(length) => Err(RequestError::IdempotencyKey(length)),
         }
     }
 

@@ -41,7 +41,7 @@ use tower_service::Service;
 
 use crate::admission::Admission;
 use crate::decision::Decision;
-use crate::error::Error;
+use crate::error::DecisionError;
 use crate::request::Request;
 use crate::set::LimitSet;
 
@@ -105,7 +105,7 @@ pub enum LayerError<E> {
     },
     /// What was asked makes no sense, or the store cannot tell.
     #[error(transparent)]
-    Limits(Error),
+    Limits(DecisionError),
     /// The service's own.
     #[error(transparent)]
     Service(E),

@@ -6,8 +6,10 @@ use std::future::IntoFuture;
 use std::time::Duration;
 
 use support::Polled;
-use tidegate::StoreError;
-use tidegate::{Error, Key, Limit, LimitPool, LimitSet, ManualClock, Request, Timestamp, Usage};
+use tidegate::{
+    Key, LeaseError, Limit, LimitPool, LimitSet, ManualClock, Request, RequestError, Timestamp,
+    Usage,
+};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -88,19 +90,25 @@ fn bad_input_is_an_error_and_changes_nothing() {
     let mut adjust = |to: &[(&str, u64)]| lease.adjust(to).wait().map(|d| d.admitted());
     assert!(matches!(
         adjust(&[("pages", 1)]),
-        Err(Error::UnknownLimit { .. })
+        Err(LeaseError::Request(RequestError::UnknownLimit { .. }))
     ));
     let twice = adjust(&[("tokens", 1), ("tokens", 2)]);
-    assert!(matches!(twice, Err(Error::NamedTwice(_))), "{twice:?}");
+    assert!(
+        matches!(twice, Err(LeaseError::Request(RequestError::NamedTwice(_)))),
+        "{twice:?}"
+    );
     let much = adjust(&[("tokens", u64::MAX)]);
-    assert!(matches!(much, Err(Error::Amount { .. })), "{much:?}");
+    assert!(
+        matches!(much, Err(LeaseError::Request(RequestError::Amount { .. }))),
+        "{much:?}"
+    );
     let never = adjust(&[("tokens", 1_101)]).expect("a refusal is an answer");
     assert!(!never);
     assert!(adjust(&[]).expect("nothing is asked"));
     assert_eq!((left(&set, "tokens"), left(&set, "slots")), (900, 3));
     let id = lease.id();
     let other = set.adjust("other", id, &[("tokens", 1)]).wait();
-    let unknown = Err(Error::Store(StoreError::UnknownLease));
+    let unknown = Err(LeaseError::Unknown);
     assert_eq!(other.map(drop), unknown);
     lease.release().wait().expect("held");
     let over = set.adjust("k", id, &[("tokens", 1)]).wait().map(drop);

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
+use tidegate::KeyError;
 use tidegate::{
-    Algorithm, Error, Limit, LimitError, LimitPool, LimitSet, MAX_IDEMPOTENCY_KEY, ManualClock,
-    OnFailure, Period, Request, Unit,
+    Algorithm, BuildError, DecisionError, LeaseError, Limit, LimitError, LimitPool, LimitSet,
+    MAX_IDEMPOTENCY_KEY, ManualClock, OnFailure, Period, Request, RequestError, Unit,
 };
-use tidegate::{KeyError, StoreError};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -18,7 +18,7 @@ fn set() -> LimitSet {
     builder.build().expect("sensible limits")
 }
 
-fn build_error(limit: Limit) -> Error {
+fn build_error(limit: Limit) -> BuildError {
     LimitSet::new([limit]).expect_err("no sensible limit")
 }
 
@@ -94,7 +94,7 @@ fn a_setting_that_means_nothing_to_a_limit_of_its_kind_is_an_error() {
     ];
     for (named, limit) in wrong {
         let error = build_error(limit);
-        let Error::Limit {
+        let BuildError::Limit {
             source: LimitError::NoSetting { setting, .. },
             ..
         } = &error
@@ -129,7 +129,7 @@ fn an_idempotency_key_that_is_too_long_is_refused_on_every_road() {
         let key = vec![b'x'; length];
         let wrong = || Request::named(&[("r", 1)]).idempotency(&key);
         let soon = || wrong().within(SECOND);
-        let error = || Error::IdempotencyKey(length);
+        let error = || DecisionError::Request(RequestError::IdempotencyKey(length));
         assert_eq!(set.try_acquire("k", wrong()).wait().unwrap_err(), error());
         assert_eq!(set.acquire("k", soon()).wait().unwrap_err(), error());
         assert_eq!(
@@ -165,16 +165,16 @@ fn an_idempotency_key_that_is_too_long_is_refused_on_every_road() {
 
 #[test]
 fn sets_need_limits_with_names_of_their_own_and_few_levels() {
-    assert!(matches!(LimitSet::new([]), Err(Error::Nothing(_))));
+    assert!(matches!(LimitSet::new([]), Err(BuildError::Nothing(_))));
     let twins = [Limit::rate("x", 1, SECOND), Limit::rate("x", 2, SECOND)];
     assert!(matches!(
         LimitSet::new(twins),
-        Err(Error::DuplicateLimit(_))
+        Err(BuildError::DuplicateLimit(_))
     ));
     let deep = LimitSet::builder()
         .limit(Limit::rate("x", 1, SECOND))
         .levels(["l"; 9]);
-    assert!(matches!(deep.build(), Err(Error::TooManyLevels(9))));
+    assert!(matches!(deep.build(), Err(BuildError::TooManyLevels(9))));
     assert!(set().remove_limit("nothing").is_err());
     let last = LimitSet::new([Limit::rate("x", 1, SECOND)]).unwrap();
     assert!(last.remove_limit("x").is_err());
@@ -187,15 +187,17 @@ fn empty_and_huge_keys_are_errors() {
     let huge = "k".repeat(4_097);
     assert!(matches!(
         set.try_acquire("", 1).wait(),
-        Err(Error::Key(KeyError::Empty))
+        Err(DecisionError::Request(RequestError::Key(KeyError::Empty)))
     ));
     assert!(matches!(
         set.admit("", 1).wait(),
-        Err(Error::Key(KeyError::Empty))
+        Err(DecisionError::Request(RequestError::Key(KeyError::Empty)))
     ));
     assert!(matches!(
         set.peek(&huge, 1).wait(),
-        Err(Error::Key(KeyError::TooLong(4_097)))
+        Err(DecisionError::Request(RequestError::Key(
+            KeyError::TooLong(4_097)
+        )))
     ));
     assert!(set.handle(&huge).is_err());
     assert_eq!(set.keys().wait().unwrap(), 0);
@@ -206,23 +208,26 @@ fn asks_that_make_no_sense_change_nothing() {
     let set = set();
     assert!(matches!(
         set.try_acquire("k", ()).wait(),
-        Err(Error::NoAmount(_))
+        Err(DecisionError::Request(RequestError::NoAmount(_)))
     ));
     assert!(matches!(
         set.try_acquire("k", &[("r", 0), ("slots", 0)]).wait(),
-        Err(Error::NothingAsked)
+        Err(DecisionError::Request(RequestError::NothingAsked))
     ));
     let never = set.try_acquire("k", &[("slots", 3)]).wait().unwrap();
     assert!(never.refused().is_some_and(|refusal| refusal.is_never()));
     assert!(matches!(
         set.check("k", 1).wait(),
-        Err(Error::NeedsLease(_))
+        Err(DecisionError::Request(RequestError::NeedsLease(_)))
     ));
     assert!(matches!(
         set.debit("k", &[("slots", 1)]).wait(),
-        Err(Error::NeedsLease(_))
+        Err(DecisionError::Request(RequestError::NeedsLease(_)))
     ));
-    assert!(matches!(set.debit("k", 0).wait(), Err(Error::NothingAsked)));
+    assert!(matches!(
+        set.debit("k", 0).wait(),
+        Err(DecisionError::Request(RequestError::NothingAsked))
+    ));
     assert_eq!(set.keys().wait().unwrap(), 0);
 }
 
@@ -232,22 +237,19 @@ fn a_lease_that_has_ended_cannot_be_used() {
     let mut lease = set.try_acquire("k", 4).wait().unwrap().granted().unwrap();
     assert!(matches!(
         lease.settle(&[("q", 1)]).wait(),
-        Err(Error::UnknownLimit { .. })
+        Err(LeaseError::Request(RequestError::UnknownLimit { .. }))
     ));
     assert!(matches!(
         lease.settle(&[("r", u64::MAX)]).wait(),
-        Err(Error::Amount { .. })
+        Err(LeaseError::Request(RequestError::Amount { .. }))
     ));
     lease.settle(&[("r", 1)]).wait().unwrap();
-    let ended = |error: Error| matches!(error, Error::Store(StoreError::LeaseEnded(_)));
+    let ended = |error: LeaseError| matches!(error, LeaseError::Ended(_));
     assert!(ended(lease.settle(&[]).wait().expect_err("ended")));
     assert!(ended(lease.renew(SECOND).wait().expect_err("ended")));
     assert!(ended(lease.cancel().wait().expect_err("ended")));
     let another = set.settle("k", "abcd".repeat(8).parse().unwrap(), &[]);
-    assert!(matches!(
-        another.wait(),
-        Err(Error::Store(StoreError::UnknownLease))
-    ));
+    assert!(matches!(another.wait(), Err(LeaseError::Unknown)));
 }
 
 #[test]
@@ -260,10 +262,7 @@ fn a_lease_is_nobody_elses_to_end() {
         .granted()
         .unwrap();
     let theirs = set.release("mallory", lease.id());
-    assert!(matches!(
-        theirs.wait(),
-        Err(Error::Store(StoreError::UnknownLease))
-    ));
+    assert!(matches!(theirs.wait(), Err(LeaseError::Unknown)));
     assert!(!format!("{:?}", lease.id()).contains(&lease.id().to_string()));
 }
 
@@ -303,10 +302,19 @@ fn a_debit_that_would_not_be_charged_in_full_is_refused() {
     let set = set.expect("sensible limits");
     let twice = [("tokens", 600), ("tokens", 1)];
     let twice = set.debit("acme/alice", Request::named(&twice)).wait();
-    assert_eq!(twice.unwrap_err(), Error::NamedTwice("tokens".into()));
+    assert_eq!(
+        twice.unwrap_err(),
+        DecisionError::Request(RequestError::NamedTwice("tokens".into()))
+    );
     let short = set.debit("acme", &[("tokens", 600)]).wait();
     let short = short.expect_err("no limit is about an org");
-    assert!(matches!(short, Error::KeyTooShort { .. }), "{short:?}");
+    assert!(
+        matches!(
+            short,
+            DecisionError::Request(RequestError::KeyTooShort { .. })
+        ),
+        "{short:?}"
+    );
     set.debit("acme/alice", &[("tokens", 600)]).wait().unwrap();
     let left = set.peek("acme/alice", 1).wait().unwrap();
     assert_eq!(left.standing("tokens").unwrap().remaining, 400);
@@ -320,7 +328,13 @@ fn a_look_at_a_key_that_reaches_no_limit_is_refused_as_its_check_is() {
     let set = LimitSet::builder().levels(["org", "user"]).limits(limits);
     let set = set.partial_keys().build().expect("sensible limits");
     let checked = set.check("acme", ()).wait().unwrap_err();
-    assert!(matches!(checked, Error::KeyTooShort { .. }), "{checked:?}");
+    assert!(
+        matches!(
+            checked,
+            DecisionError::Request(RequestError::KeyTooShort { .. })
+        ),
+        "{checked:?}"
+    );
     assert_eq!(set.peek("acme", ()).wait().unwrap_err(), checked);
     assert_eq!(set.forecast("acme", ()).wait().unwrap_err(), checked);
     let pool = LimitPool::builder().member("a", set).build().unwrap();
@@ -343,7 +357,7 @@ fn a_key_of_other_levels_than_its_sets_is_refused_by_every_verb() {
     let pool = LimitPool::builder().member("a", set.clone()).build();
     let pool = pool.expect("a sensible pool");
     for (key, levels) in [("acme", 1), ("acme/alice/1", 3), ("acme/alice/1/2", 4)] {
-        let wrong = Error::KeyDepth { levels, needed: 2 };
+        let wrong = DecisionError::Request(RequestError::KeyDepth { levels, needed: 2 });
         assert_eq!(set.check(key, 1).wait().unwrap_err(), wrong);
         assert_eq!(set.admit(key, 1).wait().unwrap_err(), wrong);
         assert_eq!(set.peek(key, 1).wait().unwrap_err(), wrong);
@@ -356,7 +370,7 @@ fn a_key_of_other_levels_than_its_sets_is_refused_by_every_verb() {
             .wait()
             .expect("an answer to each");
         assert_eq!(*many[0].as_ref().unwrap_err(), wrong);
-        assert_eq!(set.handle(key).unwrap_err(), wrong);
+        assert_eq!(DecisionError::from(set.handle(key).unwrap_err()), wrong);
         assert_eq!(pool.check(key, 1).wait().unwrap_err(), wrong);
         assert_eq!(pool.try_acquire(key, 1).wait().unwrap_err(), wrong);
     }
@@ -374,7 +388,10 @@ fn a_key_of_other_levels_than_its_sets_is_refused_by_every_verb() {
     assert_eq!(refused.binding(), Some("org"));
     let deep = set.check("acme/alice/1", 1).wait().unwrap_err();
     let levels = 3;
-    assert_eq!(deep, Error::KeyDepth { levels, needed: 2 });
+    assert_eq!(
+        deep,
+        DecisionError::Request(RequestError::KeyDepth { levels, needed: 2 })
+    );
 }
 
 #[test]

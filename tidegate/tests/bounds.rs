@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use tidegate::StoreError;
-use tidegate::{Error, LeaseId, Limit, LimitSet, LimitSetBuilder, ManualClock, Request};
+use tidegate::{
+    DecisionError, LeaseError, LeaseId, Limit, LimitSet, LimitSetBuilder, ManualClock, Request,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -13,7 +15,7 @@ fn rate(time: &ManualClock) -> LimitSetBuilder {
 }
 
 /// A lease that nobody watches over.
-fn detached(set: &LimitSet, key: &str) -> Result<LeaseId, Error> {
+fn detached(set: &LimitSet, key: &str) -> Result<LeaseId, DecisionError> {
     let lease = set
         .try_acquire(key, 10)
         .wait()?
@@ -65,7 +67,7 @@ fn where_too_many_leases_are_remembered_the_oldest_are_forgotten_first() {
     let again = |id: &LeaseId| set.release("k", *id);
     let (forgotten, known) = ids.split_at(ids.len() - remembered);
     assert!(known.iter().all(|id| again(id).wait().unwrap().repeated()));
-    let unknown = Error::Store(StoreError::UnknownLease);
+    let unknown = LeaseError::Unknown;
     assert!(
         forgotten
             .iter()
@@ -112,7 +114,7 @@ fn a_lease_is_remembered_for_as_long_as_its_set_says() {
     time.advance(5 * SECOND - Duration::from_micros(1));
     assert!(set.release("k", id).wait().unwrap().repeated());
     time.advance(Duration::from_micros(1));
-    let unknown = Error::Store(StoreError::UnknownLease);
+    let unknown = LeaseError::Unknown;
     assert_eq!(set.release("k", id).wait().unwrap_err(), unknown);
     assert_eq!(set.leases_remembered().wait(), Ok(Some(0)));
     assert!(rate(&time).remember(Duration::ZERO).build().is_err());
@@ -139,7 +141,7 @@ fn what_is_to_be_forgotten_is_found_no_more_however_much_it_is() {
     let again = set.try_acquire("k", Request::from(10).idempotency(&last));
     let again = again.wait().unwrap().granted().unwrap();
     assert!(!again.is_repeated());
-    let unknown = Error::Store(StoreError::UnknownLease);
+    let unknown = LeaseError::Unknown;
     assert_eq!(set.release("k", ids[2_998]).wait().unwrap_err(), unknown);
     drop(again);
     for _ in 0..20 {
@@ -178,7 +180,7 @@ fn one_key_cannot_use_up_the_leases_of_all() {
     let full = StoreError::RootLeasesFull {
         max_leases_per_root,
     };
-    assert_eq!(told, Some(Error::Store(full)));
+    assert_eq!(told, Some(DecisionError::Store(full)));
     assert_eq!(set.leases_held().wait(), Ok(Some(500)));
     assert!(set.try_acquire("victim", ()).wait().is_ok());
 }
@@ -192,7 +194,7 @@ fn keys_of_one_root_share_what_it_may_hold() {
     let held: Vec<_> = ["acme/a", "acme/b", "acme/a"]
         .map(|key| (key, detached(&set, key).unwrap()))
         .into();
-    let full = Error::Store(StoreError::RootLeasesFull {
+    let full = DecisionError::Store(StoreError::RootLeasesFull {
         max_leases_per_root: 3,
     });
     assert_eq!(detached(&set, "acme/c").unwrap_err(), full);
@@ -214,7 +216,7 @@ fn leases_that_have_expired_make_room_wherever_they_are() {
     for number in 0..100 {
         detached(&set, &format!("once {number}")).unwrap();
     }
-    let full = Error::Store(StoreError::LeasesFull { max_leases: 100 });
+    let full = DecisionError::Store(StoreError::LeasesFull { max_leases: 100 });
     assert_eq!(detached(&set, "another").unwrap_err(), full);
     time.advance(600 * SECOND);
     detached(&set, "another").unwrap();
@@ -230,7 +232,7 @@ fn the_last_lease_that_there_is_room_for_is_given_whoever_asks() {
     let mut ids: Vec<_> = (0..most)
         .map(|number| detached(&set, &key(number)).unwrap())
         .collect();
-    let full = Error::Store(StoreError::LeasesFull { max_leases: most });
+    let full = DecisionError::Store(StoreError::LeasesFull { max_leases: most });
     assert_eq!(detached(&set, "another").unwrap_err(), full);
     for (number, id) in ids.drain(..300).enumerate() {
         set.release(&key(number), id).wait().unwrap();
@@ -248,7 +250,7 @@ fn what_a_root_may_hold_is_exact_however_the_leases_come_and_go() {
     let (time, most) = (ManualClock::default(), 8);
     let builder = rate(&time).levels(["org", "user"]);
     let set = builder.max_leases_per_root(most).build().unwrap();
-    let full = Error::Store(StoreError::RootLeasesFull {
+    let full = DecisionError::Store(StoreError::RootLeasesFull {
         max_leases_per_root: most,
     });
     for round in 0..5 {
@@ -376,7 +378,7 @@ fn what_a_lease_gives_back_makes_room_in_a_full_table() {
             .map(|asked| asked.granted().unwrap())
     };
     let mut held: Vec<_> = (0..100).map(|n| lease(&format!("{n}")).unwrap()).collect();
-    let full = Error::Store(StoreError::KeysFull { max_keys: 100 });
+    let full = DecisionError::Store(StoreError::KeysFull { max_keys: 100 });
     for number in 0..200 {
         let key = format!("later {number}");
         assert_eq!(lease(&key).unwrap_err(), full);
@@ -397,7 +399,7 @@ fn keys_of_one_root_cannot_use_up_those_of_all() {
     let builder = LimitSet::builder().levels(["org", "user"]);
     let builder = builder.limits([all, each]).clock(time.clock());
     let set = builder.max_keys(100).build().unwrap();
-    let full = Error::Store(StoreError::RootKeysFull {
+    let full = DecisionError::Store(StoreError::RootKeysFull {
         max_keys_per_root: 50,
     });
     let mut admitted = 0;

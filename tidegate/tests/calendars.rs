@@ -5,7 +5,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tidegate::{
-    Admission, Error, Limit, LimitError, LimitSet, ManualClock, Period, Request, Timestamp,
+    Admission, BuildError, DecisionError, Limit, LimitError, LimitSet, ManualClock, Period,
+    Request, Timestamp,
 };
 
 fn at(text: &str) -> Timestamp {
@@ -97,7 +98,7 @@ fn weeks_begin_on_monday_and_months_on_the_first() {
 #[test]
 fn an_unknown_zone_is_named() {
     let error = LimitSet::new([Limit::budget("b", 5, Period::day("Europe/Nowhere"))]);
-    let Err(Error::Limit { limit, source }) = error else {
+    let Err(BuildError::Limit { limit, source }) = error else {
         panic!("an error");
     };
     assert_eq!(limit, "b");
@@ -133,7 +134,7 @@ fn requests_that_wait_for_days_are_admitted_as_many_as_each_day_has() {
 
 fn poll<F>(waiting: &mut Pin<Box<F>>) -> Option<Admission>
 where
-    F: Future<Output = Result<Admission, Error>>,
+    F: Future<Output = Result<Admission, DecisionError>>,
 {
     let mut context = Context::from_waker(Waker::noop());
     match waiting.as_mut().poll(&mut context) {

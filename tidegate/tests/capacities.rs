@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tidegate::{Admission, Error, Limit, LimitSet, ManualClock};
+use tidegate::{Admission, BuildError, DecisionError, Limit, LimitSet, ManualClock};
 
 fn upstream(time: &ManualClock) -> LimitSet {
     let limits = [
@@ -66,12 +66,15 @@ fn a_capacity_is_refused_where_it_makes_no_sense() {
     ]);
     let set = set.expect("a sensible set");
     let refused = set.set_capacity("slots", 3);
-    assert!(matches!(refused, Err(Error::NotAdaptive(name)) if name == "slots"));
+    assert!(matches!(refused, Err(BuildError::NotAdaptive(name)) if name == "slots"));
     let unknown = set.set_capacity("slot", 3);
-    assert!(matches!(unknown, Err(Error::UnknownLimit { .. })));
+    assert!(matches!(unknown, Err(BuildError::UnknownLimit { .. })));
     for capacity in [0, 1 << 53, u64::MAX] {
         let refused = set.set_capacity("adaptive", capacity);
-        assert!(matches!(refused, Err(Error::Limit { .. })), "{capacity}");
+        assert!(
+            matches!(refused, Err(BuildError::Limit { .. })),
+            "{capacity}"
+        );
     }
     assert_eq!(set.capacity("adaptive").expect("it is known"), 4);
     // More than there is just now can never be granted just now, and says how much is.
@@ -81,7 +84,7 @@ fn a_capacity_is_refused_where_it_makes_no_sense() {
     assert_eq!((never.is_never(), never.most_at_once()), (true, Some(2)));
 }
 
-fn poll<F: Future<Output = Result<Admission, Error>>>(
+fn poll<F: Future<Output = Result<Admission, DecisionError>>>(
     waiting: std::pin::Pin<&mut F>,
 ) -> Option<Admission> {
     match waiting.poll(&mut Context::from_waker(Waker::noop())) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::{
-    Algorithm, Error, Limit, LimitSet, LimitSetBuilder, ManualClock, Period, Timestamp,
+    Algorithm, BuildError, Limit, LimitSet, LimitSetBuilder, ManualClock, Period, Timestamp,
 };
 use tidegate::{Store, StoreError};
 use tidegate_memory::MemoryStore;
@@ -16,7 +16,7 @@ fn builder(time: &ManualClock, limit: Limit) -> LimitSetBuilder {
     LimitSet::builder().limit(limit).clock(time.clock())
 }
 
-fn on(store: &Arc<MemoryStore>, time: &ManualClock, limit: Limit) -> Result<LimitSet, Error> {
+fn on(store: &Arc<MemoryStore>, time: &ManualClock, limit: Limit) -> Result<LimitSet, BuildError> {
     let store: Arc<dyn Store> = Arc::<MemoryStore>::clone(store);
     builder(time, limit).store(store).build()
 }
@@ -167,7 +167,10 @@ fn a_table_serves_one_set_at_a_time() {
     let (time, store) = (ManualClock::default(), Arc::default());
     let first = on(&store, &time, Limit::rate("r", 10, HOUR)).unwrap();
     let second = on(&store, &time, Limit::concurrency("s", 1)).unwrap_err();
-    assert_eq!(second, Error::Store(StoreError::InUse("default".into())));
+    assert_eq!(
+        second,
+        BuildError::Store(StoreError::InUse("default".into()))
+    );
     drop(first);
     assert!(on(&store, &time, Limit::concurrency("s", 1)).is_ok());
 }
@@ -192,9 +195,15 @@ fn a_table_used_again_goes_on_by_the_names_of_its_limits() {
 #[test]
 fn a_burst_where_there_can_be_none_is_an_error() {
     let monthly = Limit::budget("b", 10, Period::month("UTC")).burst(20);
-    assert!(matches!(LimitSet::new([monthly]), Err(Error::Limit { .. })));
+    assert!(matches!(
+        LimitSet::new([monthly]),
+        Err(BuildError::Limit { .. })
+    ));
     let held = Limit::concurrency("s", 10).burst(20);
-    assert!(matches!(LimitSet::new([held]), Err(Error::Limit { .. })));
+    assert!(matches!(
+        LimitSet::new([held]),
+        Err(BuildError::Limit { .. })
+    ));
 }
 
 /// What is kept by the old levels would not be found by the new ones: every
@@ -213,7 +222,7 @@ fn a_table_used_again_with_other_levels_is_an_error() {
         asked: 2,
     };
     let refused = deeper.store(store_too).build().unwrap_err();
-    assert_eq!(refused, Error::Store(other));
+    assert_eq!(refused, BuildError::Store(other));
     let again = on(&store, &time, Limit::rate("r", 10, HOUR)).unwrap();
     assert!(!again.check("acme/alice", 1).wait().unwrap().admitted());
 }

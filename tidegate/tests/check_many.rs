@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tidegate::{Decision, Error, Limit, LimitSet, ManualClock};
+use tidegate::{Decision, DecisionError, Limit, LimitSet, ManualClock};
 use tidegate_memory::MemoryStore;
 use tidegate_store::{
     Abilities, Command, Execution, Op, Out, Plan, Reply, Store, StoreError, Table,
@@ -75,7 +75,7 @@ fn each_is_decided_by_itself_and_in_order() {
         .check_many([("a", 1), ("", 1), ("b", 3), ("b", 2)])
         .wait();
     let answers = answers.expect("an answer to each");
-    let told = |one: &Result<Decision, Error>| one.as_ref().map(Decision::admitted).ok();
+    let told = |one: &Result<Decision, DecisionError>| one.as_ref().map(Decision::admitted).ok();
     let told: Vec<_> = answers.iter().map(told).collect();
     assert_eq!(told, [Some(true), None, Some(true), Some(false)]);
     assert_eq!((remaining(&set, "a"), remaining(&set, "b")), (3, 1));

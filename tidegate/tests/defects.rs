@@ -7,8 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use tidegate::{
-    Admission, Algorithm, Decision, Error, Key, Limit, LimitSet, LimitSetBuilder, ManualClock,
-    OnFailure, Timestamp, Verdict,
+    Admission, Algorithm, Decision, DecisionError, Key, Limit, LimitSet, LimitSetBuilder,
+    ManualClock, OnFailure, RequestError, Timestamp, Verdict,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -195,7 +195,7 @@ fn a_full_store_refuses_to_forget_a_spent_budget() {
     }
     assert!(matches!(
         set.check("one more", 5).wait(),
-        Err(Error::Store(_))
+        Err(DecisionError::Store(_))
     ));
     for key in 0..100 {
         assert!(!set.check(&format!("k{key}"), 1).wait().unwrap().admitted());
@@ -224,7 +224,10 @@ fn a_full_store_makes_room_for_a_key_and_its_ancestors() {
     for org in ["b", "c"] {
         assert!(set.check(org, 5).wait().unwrap().admitted());
     }
-    assert!(matches!(set.check("a/x", 1).wait(), Err(Error::Store(_))));
+    assert!(matches!(
+        set.check("a/x", 1).wait(),
+        Err(DecisionError::Store(_))
+    ));
     time.advance(SECOND);
     assert!(set.check("a/x", 1).wait().unwrap().admitted());
 }
@@ -240,13 +243,16 @@ fn a_handle_keeps_no_place_in_a_full_store_but_for_what_was_used() {
     assert!(handle.admit(5).wait().unwrap().admitted());
     assert!(matches!(
         set.check("one more", 1).wait(),
-        Err(Error::Store(_))
+        Err(DecisionError::Store(_))
     ));
     drop(handle);
     time.advance(HOUR);
     let handle = set.handle("k").unwrap();
     assert!(set.check("one more", 5).wait().unwrap().admitted());
-    assert!(matches!(handle.admit(1).wait(), Err(Error::Store(_))));
+    assert!(matches!(
+        handle.admit(1).wait(),
+        Err(DecisionError::Store(_))
+    ));
 }
 
 /// 2: "a cost of 2^53 or more admitted free".
@@ -259,11 +265,11 @@ fn an_amount_beyond_what_is_counted_is_an_error() {
     for amount in [1 << 53, u64::MAX] {
         assert!(matches!(
             set.check("k", amount).wait(),
-            Err(Error::Amount { .. })
+            Err(DecisionError::Request(RequestError::Amount { .. }))
         ));
         assert!(matches!(
             set.debit("k", amount).wait(),
-            Err(Error::Amount { .. })
+            Err(DecisionError::Request(RequestError::Amount { .. }))
         ));
     }
 }
@@ -356,9 +362,15 @@ fn a_slow_limit_beside_a_busy_fast_one_refills_at_its_own_pace() {
 fn unknown_and_repeated_names_and_unfit_numbers_are_errors() {
     let set = set(&ManualClock::default(), [Limit::rate("r", 10, SECOND)]);
     let unknown = set.check("k", &[("q", 1)]);
-    assert!(matches!(unknown.wait(), Err(Error::UnknownLimit { .. })));
+    assert!(matches!(
+        unknown.wait(),
+        Err(DecisionError::Request(RequestError::UnknownLimit { .. }))
+    ));
     let twice = set.check("k", &[("r", 1), ("r", 1)]);
-    assert!(matches!(twice.wait(), Err(Error::NamedTwice(_))));
+    assert!(matches!(
+        twice.wait(),
+        Err(DecisionError::Request(RequestError::NamedTwice(_)))
+    ));
     let unit = tidegate::Unit::decimal(3);
     for number in [-1.0, f64::NAN, f64::INFINITY, 0.0001, 1e300] {
         assert!(unit.exact(number).is_err(), "{number}");
@@ -424,11 +436,11 @@ fn more_than_a_limit_ever_grants_is_refused_for_ever_at_once() {
     let no_amount = u64::MAX;
     assert!(matches!(
         handle.admit(no_amount).wait(),
-        Err(Error::Amount { .. })
+        Err(DecisionError::Request(RequestError::Amount { .. }))
     ));
     assert!(matches!(
         handle.check(no_amount).wait(),
-        Err(Error::Amount { .. })
+        Err(DecisionError::Request(RequestError::Amount { .. }))
     ));
     assert_eq!(
         set.peek("k", 1)

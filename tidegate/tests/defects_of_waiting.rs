@@ -12,14 +12,14 @@ use std::time::Duration;
 
 use tidegate::StoreError;
 use tidegate::{
-    Admission, Algorithm, Clock, Error, Lease, Limit, LimitSet, ManualClock, Request, Semaphore,
-    Span, Timestamp,
+    Admission, Algorithm, Clock, DecisionError, Lease, Limit, LimitSet, ManualClock, Request,
+    Semaphore, Span, Timestamp,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3_600);
 
-type Waiting<'a> = Pin<Box<dyn Future<Output = Result<Admission, Error>> + 'a>>;
+type Waiting<'a> = Pin<Box<dyn Future<Output = Result<Admission, DecisionError>> + 'a>>;
 
 fn set(time: &ManualClock, limits: impl IntoIterator<Item = Limit>) -> LimitSet {
     let builder = LimitSet::builder().limits(limits).clock(time.clock());
@@ -38,7 +38,7 @@ fn left(set: &LimitSet, limit: &str) -> u64 {
     peeked.standing(limit).expect("it is there").remaining
 }
 
-fn poll(waiting: &mut Waiting<'_>) -> Option<Result<Admission, Error>> {
+fn poll(waiting: &mut Waiting<'_>) -> Option<Result<Admission, DecisionError>> {
     match waiting
         .as_mut()
         .poll(&mut Context::from_waker(Waker::noop()))
@@ -241,7 +241,7 @@ fn a_retry_that_waits_beside_its_first_delivery_is_given_the_same_lease() {
     let mut retry: Waiting<'_> = Box::pin(set.acquire("k", request()));
     assert!(poll(&mut first).is_none() && poll(&mut retry).is_none());
     drop(held);
-    let granted = |answer: Option<Result<Admission, Error>>| {
+    let granted = |answer: Option<Result<Admission, DecisionError>>| {
         let admission = answer.expect("their turn").expect("no error");
         admission.granted().expect("it fits")
     };
@@ -312,7 +312,7 @@ fn a_full_tracker_is_an_error_to_its_caller_alone() {
     let mut held: Vec<_> = (0..2)
         .map(|n| set.acquire(&key(n), 1).wait().unwrap().granted())
         .collect();
-    let full = Error::Store(StoreError::LeasesFull { max_leases: 2 });
+    let full = DecisionError::Store(StoreError::LeasesFull { max_leases: 2 });
     assert_eq!(set.acquire(&key(2), 1).wait().unwrap_err(), full);
     let zero = key(0);
     let mut waiting: Waiting<'_> = Box::pin(set.acquire(&zero, 1));

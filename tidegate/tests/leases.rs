@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use tidegate::StoreError;
-use tidegate::{Error, Lease, Limit, LimitSet, LimitSetBuilder, ManualClock, Request, Usage};
+use tidegate::{
+    DecisionError, Lease, LeaseError, Limit, LimitSet, LimitSetBuilder, ManualClock, Request,
+    RequestError, Usage,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -81,7 +84,10 @@ fn a_lease_is_settled_and_adjusted_by_cost_as_it_was_asked_for() {
     let id = lease.id();
     let too_much = lease.settle(u64::MAX).wait();
     assert!(
-        matches!(too_much, Err(Error::Amount { .. })),
+        matches!(
+            too_much,
+            Err(LeaseError::Request(RequestError::Amount { .. }))
+        ),
         "{too_much:?}"
     );
     set.settle("k", id, 10).wait().unwrap();
@@ -191,17 +197,25 @@ fn a_lease_lasts_from_a_millisecond_to_400_days() {
             .try_acquire("k", Request::from(1).ttl(length))
             .wait()
             .unwrap_err();
-        assert_eq!(error, Error::LeaseLength(length));
+        assert_eq!(
+            error,
+            DecisionError::Request(RequestError::LeaseLength(length))
+        );
         let error = set
             .acquire("k", Request::from(1).ttl(length))
             .wait()
             .unwrap_err();
-        assert_eq!(error, Error::LeaseLength(length));
+        assert_eq!(
+            error,
+            DecisionError::Request(RequestError::LeaseLength(length))
+        );
     }
     let mut lease = take(&set, Request::from(1).ttl(400 * day));
     assert_eq!(
         lease.renew(Duration::ZERO).wait(),
-        Err(Error::LeaseLength(Duration::ZERO))
+        Err(LeaseError::Request(RequestError::LeaseLength(
+            Duration::ZERO
+        )))
     );
     assert_eq!(left(&set, "calls"), 9);
 }
@@ -224,7 +238,7 @@ fn no_more_leases_are_held_than_there_is_room_for() {
     let full = set.try_acquire(&key(11), 1).wait().unwrap_err();
     assert_eq!(
         full,
-        Error::Store(StoreError::LeasesFull { max_leases: 10 })
+        DecisionError::Store(StoreError::LeasesFull { max_leases: 10 })
     );
     assert_eq!(set.keys().wait(), Ok(10));
     drop(held);
@@ -273,10 +287,10 @@ fn a_key_that_is_too_short_for_every_limit_asked_is_an_error() {
     let short = set.check("acme", &[("each", 1)]).wait().unwrap_err();
     assert_eq!(
         short,
-        Error::KeyTooShort {
+        DecisionError::Request(RequestError::KeyTooShort {
             depth: 1,
             levels: 2
-        }
+        })
     );
     assert!(set.check("acme", &[("all", 1)]).wait().unwrap().admitted());
     assert!(

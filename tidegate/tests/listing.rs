@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use tidegate::{Error, LONGEST_PAGE, LeaseId, Limit, LimitSet, ListedLease, ManualClock, PageOf};
+use tidegate::{
+    DecisionError, LONGEST_PAGE, LeaseId, Limit, LimitSet, ListedLease, ManualClock, PageOf,
+};
 use tidegate::{Select, StoreError};
 
 const ALL: PageOf<'_> = PageOf {
@@ -105,5 +107,5 @@ fn a_page_holds_no_more_than_is_asked_and_the_next_goes_on() {
         ..ALL
     };
     let odd = set.list_keys(odd).wait().unwrap_err();
-    assert_eq!(odd, Error::Store(StoreError::UnknownPage));
+    assert_eq!(odd, DecisionError::Store(StoreError::UnknownPage));
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use support::Polled;
 use tidegate::Store;
-use tidegate::{Error, Limit, LimitError, LimitSet, ManualClock, Period, Request, Verdict};
+use tidegate::{BuildError, Limit, LimitError, LimitSet, ManualClock, Period, Request, Verdict};
 use tidegate_memory::MemoryStore;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -161,7 +161,7 @@ fn ancestors_have_overrides_of_their_own() {
         .wait();
     assert!(matches!(
         refused,
-        Err(Error::OtherLevel {
+        Err(BuildError::OtherLevel {
             about: 0,
             level: 1,
             ..
@@ -272,17 +272,17 @@ fn an_override_that_makes_no_sense_is_an_error_and_changes_nothing() {
     let daily = |zone: &str| Limit::budget("daily", 5, Period::day(zone));
     let set = set(&ManualClock::default(), [rpm(10), daily("UTC")]);
     let refuse = |limits: &[Limit]| set.set_override("acme", limits).wait().unwrap_err();
-    assert_eq!(refuse(&[]), Error::Nothing("limit"));
+    assert_eq!(refuse(&[]), BuildError::Nothing("limit"));
     assert!(matches!(
         refuse(&[Limit::calls("rpn", 1, MINUTE)]),
-        Error::UnknownLimit { .. }
+        BuildError::UnknownLimit { .. }
     ));
     assert!(matches!(
         refuse(&[rpm(1), rpm(2)]),
-        Error::DuplicateLimit(_)
+        BuildError::DuplicateLimit(_)
     ));
-    assert!(matches!(refuse(&[rpm(0)]), Error::Limit { .. }));
-    assert!(matches!(refuse(&[rpm(1 << 60)]), Error::Limit { .. }));
+    assert!(matches!(refuse(&[rpm(0)]), BuildError::Limit { .. }));
+    assert!(matches!(refuse(&[rpm(1 << 60)]), BuildError::Limit { .. }));
     let unlike = [
         Limit::calls("rpm", 1, MINUTE),
         Limit::concurrency("rpm", 1),
@@ -294,7 +294,7 @@ fn an_override_that_makes_no_sense_is_an_error_and_changes_nothing() {
     ];
     for limit in unlike {
         let source = match refuse(&[limit]) {
-            Error::Limit { source, .. } => source,
+            BuildError::Limit { source, .. } => source,
             error => panic!("{error}"),
         };
         assert!(matches!(source, LimitError::Unlike(_)), "{source}");

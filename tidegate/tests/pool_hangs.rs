@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use fleet::Fleet;
 use support::Polled;
-use tidegate::{Error, Lease, Limit, LimitPool, LimitSet, ManualClock, Request};
+use tidegate::{DecisionError, Lease, Limit, LimitPool, LimitSet, ManualClock, Request};
 use tidegate_store::{
     Abilities, Command, Definitions, Execution, Out, Plan, Reply, Store, StoreError, StoreFuture,
     Table,
@@ -211,7 +211,7 @@ fn a_member_that_hangs_is_waited_for_where_no_other_can_decide() {
     drop(polled);
     fleets.stores[0].becomes(Health::Away);
     let told = server.try_acquire("k", request()).wait();
-    assert!(matches!(told, Err(Error::Store(_))), "{told:?}");
+    assert!(matches!(told, Err(DecisionError::Store(_))), "{told:?}");
 }
 
 /// Each member was asked when the one before had answered: before two stores that hang an
@@ -356,7 +356,7 @@ fn a_retry_asks_the_member_that_granted_no_further_once_that_cannot_tell() {
     assert_eq!(first.member(), Some("a"));
     fleets.stores[0].becomes(Health::Away);
     let told = server.try_acquire("k", request()).wait();
-    assert!(matches!(told, Err(Error::Store(_))), "{told:?}");
+    assert!(matches!(told, Err(DecisionError::Store(_))), "{told:?}");
     assert_eq!(fleets.stores[0].asked(), 1);
     fleets.stores[0].becomes(Health::Well);
     let retry = at_once(&server);
@@ -400,7 +400,7 @@ fn a_store_that_cannot_tell_is_asked_for_one_of_its_members_alone() {
             .map(drop),
         server.peek("k", ()).wait().map(drop),
     ] {
-        assert!(matches!(told, Err(Error::Store(_))), "{told:?}");
+        assert!(matches!(told, Err(DecisionError::Store(_))), "{told:?}");
     }
     assert_eq!(fleets.stores[0].asked(), 3);
 }

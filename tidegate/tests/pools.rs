@@ -12,8 +12,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use support::Polled;
 use tidegate::{
-    Balance, Balancer, Error, Lease, Limit, LimitPool, LimitPoolBuilder, LimitSet, ManualClock,
-    Member, Request,
+    Balance, Balancer, BuildError, DecisionError, Lease, Limit, LimitPool, LimitPoolBuilder,
+    LimitSet, ManualClock, Member, Request, RequestError,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -265,14 +265,17 @@ fn a_balancer_that_loses_members_loses_nothing_but_their_turn() {
 fn a_pool_without_members_with_two_of_one_name_or_a_weight_of_zero_is_an_error() {
     let time = ManualClock::default();
     let none = LimitPool::builder().build();
-    assert!(matches!(none, Err(Error::Nothing("member"))));
+    assert!(matches!(none, Err(BuildError::Nothing("member"))));
     let twice = pool_of(&time, &[1]).member("a", slots(&time, 1)).build();
-    assert_eq!(twice.unwrap_err(), Error::DuplicateMember("a".into()));
+    assert_eq!(twice.unwrap_err(), BuildError::DuplicateMember("a".into()));
     let zero = LimitPool::builder().weighted("z", slots(&time, 1), 0);
-    assert_eq!(zero.build().unwrap_err(), Error::ZeroWeight("z".into()));
+    assert_eq!(
+        zero.build().unwrap_err(),
+        BuildError::ZeroWeight("z".into())
+    );
     let pool = pool_of(&time, &[1]).build().unwrap();
     let unknown = pool.cool_down("x", SECOND).unwrap_err();
-    assert!(matches!(&unknown, Error::UnknownMember { known, .. } if known == "`a`"));
+    assert!(unknown.known == "`a`");
     assert!(pool.cooling("x").is_err());
 }
 
@@ -385,14 +388,17 @@ fn a_member_that_an_ask_never_fits_or_that_does_not_know_it_is_skipped() {
     assert_eq!((never.is_never(), never.most_at_once()), (true, Some(4)));
     assert_eq!(never.member(), Some("large"));
     let unknown = pool.acquire("k", &[("tpm", 1)]).wait().unwrap_err();
-    assert!(matches!(unknown, Error::UnknownLimit { .. }));
+    assert!(matches!(
+        unknown,
+        DecisionError::Request(RequestError::UnknownLimit { .. })
+    ));
     assert!(matches!(
         pool.check("k", &[("slots", 1)]).wait(),
-        Err(Error::NeedsLease(_))
+        Err(DecisionError::Request(RequestError::NeedsLease(_)))
     ));
     assert!(matches!(
         pool.peek("k", &[("slots", 0)]).wait(),
-        Err(Error::NothingAsked)
+        Err(DecisionError::Request(RequestError::NothingAsked))
     ));
 }
 
@@ -541,7 +547,7 @@ fn a_line_that_is_full_is_passed_over_and_if_all_are_it_is_an_error() {
     let mut waiters = [(); 2].map(|()| Polled::waiting(pool.acquire("k", ())));
     assert_eq!(waiting(&pool), 3);
     let full = pool.acquire("k", ()).wait().unwrap_err();
-    assert!(matches!(full, Error::QueueFull(_)));
+    assert!(matches!(full, DecisionError::QueueFull(_)));
     assert_eq!(pool.statistics().waiting, 2);
     drop(held);
     let members = waiters.each_mut().map(|waiter| waiter.granted());

@@ -11,10 +11,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tidegate::{
-    Admission, Algorithm, Error, Limit, LimitPool, LimitSet, ManualClock, Request, Timestamp,
+    Admission, Algorithm, DecisionError, Limit, LimitPool, LimitSet, ManualClock, Request,
+    Timestamp,
 };
 
-type Waiting<'a> = Pin<Box<dyn Future<Output = Result<Admission, Error>> + 'a>>;
+type Waiting<'a> = Pin<Box<dyn Future<Output = Result<Admission, DecisionError>> + 'a>>;
 
 struct Flag(AtomicBool);
 
@@ -31,14 +32,14 @@ struct Polled<'a> {
 }
 
 impl<'a> Polled<'a> {
-    fn new(future: impl Future<Output = Result<Admission, Error>> + 'a) -> Self {
+    fn new(future: impl Future<Output = Result<Admission, DecisionError>> + 'a) -> Self {
         Self {
             future: Box::pin(future),
             flag: Arc::new(Flag(AtomicBool::new(false))),
         }
     }
 
-    fn poll(&mut self) -> Option<Result<Admission, Error>> {
+    fn poll(&mut self) -> Option<Result<Admission, DecisionError>> {
         let waker = Waker::from(Arc::clone(&self.flag));
         match self.future.as_mut().poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(answer) => Some(answer),
@@ -353,7 +354,10 @@ fn the_queue_is_bounded() {
     let mut waits = Polled::new(set.acquire("k", ()));
     assert!(waits.poll().is_none());
     let mut too_many = Polled::new(set.acquire("k", ()));
-    assert!(matches!(too_many.poll(), Some(Err(Error::QueueFull(1)))));
+    assert!(matches!(
+        too_many.poll(),
+        Some(Err(DecisionError::QueueFull(1)))
+    ));
 }
 
 #[test]

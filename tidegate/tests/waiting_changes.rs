@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-use tidegate::{Admission, Error, Lease, Limit, LimitSet, ManualClock};
+use tidegate::{Admission, DecisionError, Lease, Limit, LimitSet, ManualClock};
 use tidegate_memory::MemoryStore;
 use tidegate_store::{
     Abilities, Command, Execution, Op, Out, Plan, Store, StoreError, Table, TableBounds, Verb,
@@ -22,9 +22,9 @@ fn taken(set: &LimitSet, key: &str) -> Option<Lease> {
     admission.expect("an answer").granted()
 }
 
-fn poll<F>(waiting: Pin<&mut F>) -> Option<Result<Admission, Error>>
+fn poll<F>(waiting: Pin<&mut F>) -> Option<Result<Admission, DecisionError>>
 where
-    F: Future<Output = Result<Admission, Error>>,
+    F: Future<Output = Result<Admission, DecisionError>>,
 {
     match waiting.poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(told) => Some(told),
@@ -172,7 +172,7 @@ fn a_request_that_waits_is_not_turned_away_because_the_capacity_changes() {
         || told = poll(second.as_mut()),
     );
     assert!(first_told.is_none(), "it waits on: {first_told:?}");
-    assert!(matches!(told, Some(Err(Error::QueueFull(1)))));
+    assert!(matches!(told, Some(Err(DecisionError::QueueFull(1)))));
     drop(held);
     let granted = poll(first.as_mut()).expect("its turn").expect("an answer");
     assert!(granted.granted().is_some());
@@ -186,5 +186,5 @@ fn a_request_that_begins_to_wait_while_all_are_stopped_is_stopped_too() {
     let _held = taken(set, "k").expect("it is free");
     let request = || set.acquire("k", ()).wait_within(5 * SECOND);
     let told = setting.meanwhile(request, || set.stop_waiting());
-    assert!(matches!(told, Some(Err(Error::Stopped))));
+    assert!(matches!(told, Some(Err(DecisionError::Stopped))));
 }

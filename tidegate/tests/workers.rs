@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use tidegate::workers::{IntoPool, JobError, Retry, Workers};
-use tidegate::{Balance, Error, Limit, LimitPool, LimitSet, ManualClock, Request};
+use tidegate::{Balance, BuildError, Error, Limit, LimitPool, LimitSet, ManualClock, Request};
 
 const SECOND: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(20);
@@ -68,20 +68,23 @@ fn with_nothing_said_everything_is_admitted() {
 fn what_makes_no_sense_is_an_error_of_the_run() {
     let nothing = |_: &_, _: &u8| Ok::<(), Error>(());
     let run = |workers: tidegate::workers::Threads| workers.run([1], nothing).unwrap_err();
-    assert_eq!(run(Workers::threads(0)), Error::Nothing("worker"));
+    assert_eq!(
+        run(Workers::threads(0)),
+        Error::Build(BuildError::Nothing("worker"))
+    );
     let no_limits: [Limit; 0] = [];
     assert_eq!(
         run(Workers::threads(1).limits(no_limits)),
-        Error::Nothing("limit")
+        Error::Build(BuildError::Nothing("limit"))
     );
     let no_sets: Vec<LimitSet> = Vec::new();
     assert_eq!(
         run(Workers::threads(1).limits(no_sets)),
-        Error::Nothing("member")
+        Error::Build(BuildError::Nothing("member"))
     );
     let twice = [Limit::concurrency("x", 1), Limit::concurrency("x", 1)];
     let error = run(Workers::threads(1).limits(twice));
-    assert_eq!(error, Error::DuplicateLimit("x".into()));
+    assert_eq!(error, Error::Build(BuildError::DuplicateLimit("x".into())));
 }
 
 #[test]
@@ -306,7 +309,10 @@ mod tasks {
         let sets = Workers::tasks(4).limits([set(), set()]);
         assert_eq!(sets.run(0..200, job).await.unwrap(), expected);
         let none = Workers::tasks(0).run([0], job).await;
-        assert_eq!(none.unwrap_err(), Error::Nothing("worker"));
+        assert_eq!(
+            none.unwrap_err(),
+            Error::Build(BuildError::Nothing("worker"))
+        );
     }
 
     #[tokio::test]
@@ -438,7 +444,7 @@ fn a_set_without_limits_admits_everything_and_its_leases_are_leases() {
     assert!(late.settle(&[]).wait().unwrap().expired());
     assert!(matches!(
         set.remove_limit("any"),
-        Err(Error::UnknownLimit { .. })
+        Err(BuildError::UnknownLimit { .. })
     ));
     set.put_limit(Limit::concurrency("slots", 1)).unwrap();
     let held = set.try_acquire("k", ()).wait().unwrap().granted();

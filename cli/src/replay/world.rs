@@ -12,7 +12,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tidegate::{Admission, Error, Lease, LimitSet, ManualClock, Request, Timestamp};
+use tidegate::{
+    Admission, BuildError, DecisionError, Error, Lease, LimitSet, ManualClock, Request, Timestamp,
+};
 use tidegate_policy::Policy;
 
 use super::decision::{Charges, Decision, Outcome, Run};
@@ -25,7 +27,7 @@ use crate::trouble::{self, Trouble};
 /// The engine's own bound on keys, if the policy has none and the trace few.
 const KEYS: usize = 1 << 20;
 
-type Turn = Pin<Box<dyn Future<Output = Result<Admission, Error>>>>;
+type Turn = Pin<Box<dyn Future<Output = Result<Admission, DecisionError>>>>;
 
 /// Plays a trace through a policy.
 pub fn play(
@@ -57,7 +59,7 @@ pub fn play(
     })
 }
 
-fn build(policy: &Policy, trace: &Trace, time: &ManualClock) -> Result<LimitSet, Error> {
+fn build(policy: &Policy, trace: &Trace, time: &ManualClock) -> Result<LimitSet, BuildError> {
     let keys = KEYS.max(trace.keys.len().saturating_mul(policy.levels.len().max(1)));
     let builder = match policy.partial_keys {
         true => LimitSet::builder().partial_keys(),
@@ -201,7 +203,7 @@ impl<'a> World<'a> {
                 self.refuse(number, binding);
                 Ok(())
             }
-            Err(error) => Err(error),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -219,12 +221,12 @@ impl<'a> World<'a> {
                 self.refuse(number, binding);
                 Ok(())
             }
-            Poll::Ready(Ok(Admission::Refused(_)) | Err(Error::QueueFull(_))) => {
+            Poll::Ready(Ok(Admission::Refused(_)) | Err(DecisionError::QueueFull(_))) => {
                 let binding = self.binding(number)?;
                 self.refuse(number, binding);
                 Ok(())
             }
-            Poll::Ready(Err(error)) => Err(error),
+            Poll::Ready(Err(error)) => Err(error.into()),
             Poll::Pending => {
                 let binding = self.binding(number)?;
                 self.waiting.insert(

@@ -35,7 +35,9 @@ pub fn handle_with_counted_clock(quota: Quota, reads: Arc<AtomicU64>) -> Handle 
         Timestamp::from_micros(i64::try_from(micros).expect("a short run"))
     });
     let set = LimitSet::builder().limit(limit(quota)).clock(clock).build();
-    set.and_then(|set| set.handle(KEY)).expect("a sound limit")
+    set.expect("a sound limit")
+        .handle(KEY)
+        .expect("a sound key")
 }
 
 /// The lean check.
@@ -52,7 +54,7 @@ pub fn admit_key(set: &LimitSet, key: &str) -> bool {
 
 /// As a caller would: goes on if admitted, and otherwise looks when to return.
 #[inline]
-fn admitted(answer: Result<Verdict, tidegate::Error>) -> bool {
+fn admitted(answer: Result<Verdict, tidegate::DecisionError>) -> bool {
     match answer.expect("a sound ask") {
         Verdict::Admit => true,
         refusal => {
@@ -106,7 +108,7 @@ pub fn take_and_settle_key(set: &LimitSet, key: &str) -> bool {
 }
 
 #[inline]
-fn settled(admission: Result<Admission, tidegate::Error>) -> bool {
+fn settled(admission: Result<Admission, tidegate::DecisionError>) -> bool {
     match admission.expect("a sound ask") {
         Admission::Granted(mut lease) => lease.settle(&[("tpm", 7)]).wait().is_ok(),
         Admission::Refused(decision) => {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use tidegate::Store;
-use tidegate::{Admission, Error, Handle, Lease, Limit, LimitSet, ManualClock, Verdict};
+use tidegate::{Admission, DecisionError, Handle, Lease, Limit, LimitSet, ManualClock, Verdict};
 
 use crate::model::{Model, Shape};
 
@@ -159,7 +159,7 @@ impl Walk {
         self.leases
     }
 
-    fn take(&mut self, key: &mut Key, amount: u64, verdict: Result<Verdict, Error>) {
+    fn take(&mut self, key: &mut Key, amount: u64, verdict: Result<Verdict, DecisionError>) {
         let fits = |at: i64| key.model.fits(amount, at);
         match verdict {
             Ok(Verdict::Never) => assert!(amount > self.burst),

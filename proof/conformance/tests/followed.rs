@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use tidegate::{Error, Limit, LimitPool, LimitSet};
+use tidegate::{BuildError, Limit, LimitPool, LimitSet};
 use tidegate_conformance::{Beyond, Paused, Witness, wait_for};
 use tidegate_mysql::MysqlStore;
 use tidegate_policy::parse;
@@ -303,7 +303,7 @@ fn an_override_that_cannot_be_read_leaves_what_is_in_force(server: &Beyond, open
     while set.check_overrides().is_ok() {
         thread::park_timeout(Duration::from_millis(2));
     }
-    assert!(matches!(set.check_overrides(), Err(Error::Store(_))));
+    assert!(matches!(set.check_overrides(), Err(BuildError::Store(_))));
     let own = set.override_of("acme").expect("it stays");
     assert_eq!(own.limits, calls(4));
     // What comes after it holds again.

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use tidegate::{Clock, Error, Limit, LimitSet, Request};
+use tidegate::{Clock, Error, LeaseError, Limit, LimitSet, Request};
 use tidegate_conformance::{Beyond, Paused};
 
 const DEADLINE: Duration = Duration::from_secs(2);
@@ -24,10 +24,14 @@ fn set(store: &Beyond) -> LimitSet {
 }
 
 /// An error, and no later than that.
-fn ends_in_time<T>(what: &str, patience: Duration, act: impl FnOnce() -> Result<T, Error>) {
+fn ends_in_time<T, E: Into<Error>>(
+    what: &str,
+    patience: Duration,
+    act: impl FnOnce() -> Result<T, E>,
+) {
     let clock = Clock::system();
     let begun = clock.now();
-    let told = act().err();
+    let told = act().err().map(Into::into);
     let took = clock.now().since(begun).as_duration();
     println!("{what}: {took:?}");
     assert!(matches!(told, Some(Error::Store(_))), "{what}: {told:?}");
@@ -60,7 +64,7 @@ fn is_told_in_time(store: &Beyond) {
     });
     // What was said while it hung may be done by now, or not.
     let again = (0..30).find_map(|_| match set.release("k", held).wait() {
-        Err(Error::Store(tidegate::StoreError::Unavailable(_))) => None,
+        Err(LeaseError::Store(tidegate::StoreError::Unavailable(_))) => None,
         answer => Some(answer),
     });
     println!("{}: {:?}", store.url, again.expect("it answers again"));

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use tidegate::StoreError;
 use tidegate::{
-    Admission, Error, Handle, Lease, LimitSet, ManualClock, Request, Span, Standing, Timestamp,
-    Verdict,
+    Admission, DecisionError, Handle, Lease, LimitSet, ManualClock, Request, Span, Standing,
+    Timestamp, Verdict,
 };
 
 use crate::Feed;
@@ -28,10 +28,10 @@ static HUGE: LazyLock<Vec<u8>> = LazyLock::new(|| vec![b'k'; 70_000]);
 const MOST: usize = 6;
 
 /// All that can be told of a key from the outside.
-type Face = Result<(Verdict, Vec<(String, Standing)>), Error>;
+type Face = Result<(Verdict, Vec<(String, Standing)>), DecisionError>;
 
 /// Someone who waits.
-type Waiting<'a> = Pin<Box<dyn Future<Output = Result<Admission, Error>> + 'a>>;
+type Waiting<'a> = Pin<Box<dyn Future<Output = Result<Admission, DecisionError>> + 'a>>;
 
 /// Whether a verb may have changed something.
 type Changed = bool;
@@ -431,7 +431,8 @@ impl<'a> Play<'a> {
 /// that it does not hold is no state of that key: it depends on which others
 /// have followed a change of limits by now, which looking at them makes them do.
 fn unchanged(before: &Face, after: &Face, verb: u8) {
-    let no_room = |face: &Face| matches!(face, Err(Error::Store(StoreError::KeysFull { .. })));
+    let no_room =
+        |face: &Face| matches!(face, Err(DecisionError::Store(StoreError::KeysFull { .. })));
     if !no_room(before) && !no_room(after) {
         assert_eq!(before, after, "verb {verb} was to change nothing");
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use tidegate::Select;
-use tidegate::{Admission, Decision, Error, Lease, LimitSet, PageOf, Request};
+use tidegate::{Admission, Decision, Lease, LimitSet, PageOf, Request};
 use tokio::time::Instant;
 
 use crate::books::{Books, Entries};
@@ -177,17 +177,17 @@ impl Lane {
     }
 
     /// What was answered, unless that is an error: none is expected of anybody.
-    pub async fn answered<T>(
+    pub async fn answered<T, E: std::fmt::Display>(
         &self,
         verb: &str,
         key: &str,
         patience: Duration,
-        asked: impl Future<Output = Result<T, Error>>,
+        asked: impl Future<Output = Result<T, E>>,
     ) -> Option<T> {
         let begun = Instant::now();
         let answer = asked.await;
         self.tally.took(begun.elapsed(), patience);
-        let fault = |error: &Error| self.fault(verb, key, error);
+        let fault = |error: &E| self.fault(verb, key, error);
         answer.inspect_err(fault).ok()
     }
 

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate::StoreError;
-use tidegate::{Error, LeaseId, Settlement};
+use tidegate::{LeaseError, LeaseId, Settlement};
 
 use crate::lane::{Held, Lane, micros};
 use crate::tally::{add, read};
@@ -113,7 +112,7 @@ async fn abandon(lane: &Lane, key: &str, held: Held, nth: u64) {
             lane.expect_eq("settle, late", key, settled.expired(), asked >= expires);
         }
         // The machine itself was late.
-        Err(Error::Store(StoreError::UnknownLease)) if lane.now() >= known_until => {}
+        Err(LeaseError::Unknown) if lane.now() >= known_until => {}
         Err(error) => lane.expect("settle, late", key, Err(error.to_string())),
     }
 }
@@ -134,8 +133,8 @@ async fn by_id(lane: &Lane, key: &str, id: LeaseId) {
             lane.expect_eq("settle, again", key, told(&again), told(&first));
         }
         // So many others may have ended meanwhile, where answers take their time.
-        Err(Error::Store(StoreError::UnknownLease))
-            if read(&lane.tally.asked) - ended >= lane.remembered_for_sure => {}
+        Err(LeaseError::Unknown) if read(&lane.tally.asked) - ended >= lane.remembered_for_sure => {
+        }
         Err(error) => lane.expect("settle, again", key, Err(error.to_string())),
     }
 }

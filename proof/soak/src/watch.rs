@@ -39,7 +39,7 @@ impl Sample {
             file: file.map_or(0, length),
             ..Self::default()
         };
-        let told = |error: tidegate::Error| error.to_string();
+        let told = |error: tidegate::StoreError| error.to_string();
         for lane in lanes {
             sample.asked += read(&lane.tally.asked);
             sample.keys += lane.set.keys().await.map_err(told)? as u64;

@@ -7,7 +7,6 @@ use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Serialize;
 use tidegate::Error;
-use tidegate::StoreError;
 use tidegate_policy::PolicyErrors;
 use tidegate_protocol::Late;
 use tidegate_service::{Field, Kind, ServiceError};
@@ -264,7 +263,7 @@ impl From<ServiceError> for Problem {
     fn from(error: ServiceError) -> Self {
         let kind = error.kind();
         let detail = match &error {
-            ServiceError::Limits(Error::Store(StoreError::LeaseEnded(at))) => {
+            ServiceError::Limits(Error::LeaseEnded(at)) => {
                 format!("the lease ended at {}; acquire again", Instant(*at))
             }
             ServiceError::Bound {

@@ -8,7 +8,7 @@ use tidegate_store::StoreError;
 use super::place::Place;
 use super::stored::Stored;
 use crate::active_policy::ActivePolicy;
-use tidegate::Error;
+use tidegate::BuildError;
 
 /// Of more keys that change at once a policy's limits are made anew in one step.
 const ONE_BY_ONE: usize = 16;
@@ -58,7 +58,7 @@ pub(crate) fn tell_of_loss() {
     );
 }
 
-fn tell_of_policy(name: &str, error: &Error) {
+fn tell_of_policy(name: &str, error: &BuildError) {
     tracing::error!(
         target: "tidegate::overrides",
         policy = name,

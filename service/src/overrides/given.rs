@@ -18,7 +18,7 @@ use crate::active_policy::ActivePolicy;
 use crate::bounds::MOST_LIMITS;
 use crate::error::{ServiceError, cut};
 use crate::service::Service;
-use tidegate::{Error, Key, Limit, LimitError, Unit};
+use tidegate::{BuildError, Key, Limit, LimitError, Unit};
 use tidegate_policy::Scope;
 
 impl Service {
@@ -162,14 +162,14 @@ fn names_of(concerned: &[Arc<ActivePolicy>]) -> String {
 }
 
 /// What is wrong, and what to say instead; `names` are the limits there are.
-fn fault(error: &Error, names: &str) -> LimitFault {
+fn fault(error: &BuildError, names: &str) -> LimitFault {
     let (limit, message, help) = match error {
-        Error::UnknownLimit { name, .. } => (
+        BuildError::UnknownLimit { name, .. } => (
             name.as_str(),
             "no policy that this is for has such a limit".to_owned(),
             format!("there is {names}"),
         ),
-        Error::Limit {
+        BuildError::Limit {
             limit,
             source: LimitError::Unlike(what),
         } => (
@@ -177,12 +177,12 @@ fn fault(error: &Error, names: &str) -> LimitFault {
             "an override changes how much, not how it is counted".to_owned(),
             (*what).to_owned(),
         ),
-        Error::Limit { limit, source } => (
+        BuildError::Limit { limit, source } => (
             limit.as_str(),
             source.to_string(),
             "give it another number".to_owned(),
         ),
-        Error::OtherLevel {
+        BuildError::OtherLevel {
             limit,
             about,
             level,
@@ -191,12 +191,12 @@ fn fault(error: &Error, names: &str) -> LimitFault {
             format!("it is about level {about} of a key (counted from 0), not level {level}"),
             "set the override for a key of that level".to_owned(),
         ),
-        Error::DuplicateLimit(limit) => (
+        BuildError::DuplicateLimit(limit) => (
             limit.as_str(),
             "it is given twice".to_owned(),
             "give it once".to_owned(),
         ),
-        Error::Nothing(_) => (
+        BuildError::Nothing(_) => (
             "",
             "no limit is given".to_owned(),
             "give at least one, by its name in the policy".to_owned(),

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::error::ServiceError;
 use crate::field::Field;
-use tidegate::{Error, Key};
+use tidegate::{BuildError, Key};
 
 /// How much an override is about, the most specific first: of those that say
 /// something of a limit, the first holds.
@@ -48,7 +48,7 @@ impl Place {
             place = place.of_resource(policy);
         }
         if let Some(key) = key {
-            Key::from(key).check().map_err(Error::from)?;
+            Key::from(key).check().map_err(BuildError::from)?;
             place = place.of_entity(key);
         }
         Ok(place)

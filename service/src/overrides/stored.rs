@@ -8,7 +8,7 @@ use tidegate_core::DecodeError;
 use tidegate_store::{Definition, Definitions, StoreError};
 
 use super::place::Place;
-use tidegate::{Error, Limit};
+use tidegate::{BuildError, Limit};
 
 /// As whom the store knows a service: no set is called so.
 pub(crate) const OWNER: &str = "service";
@@ -102,10 +102,10 @@ impl Stored {
     /// That there is room for something at `place`.
     ///
     /// # Errors
-    /// [`Error::TooManyOverrides`].
-    pub(super) fn check_room(&self, place: &Place) -> Result<(), Error> {
+    /// [`BuildError::TooManyOverrides`].
+    pub(super) fn check_room(&self, place: &Place) -> Result<(), BuildError> {
         match self.by_place.len() >= MOST && !self.by_place.contains_key(place) {
-            true => Err(Error::TooManyOverrides(MOST)),
+            true => Err(BuildError::TooManyOverrides(MOST)),
             false => Ok(()),
         }
     }

@@ -13,7 +13,7 @@ use crate::active_policy::ActivePolicy;
 use crate::audit;
 use crate::error::ServiceError;
 use crate::service::Service;
-use tidegate::{Error, Limit, Overrides};
+use tidegate::{BuildError, Limit, Overrides};
 use tidegate_policy::Scope;
 
 impl Service {
@@ -48,7 +48,7 @@ impl Service {
         let kept = self.tell(definition(place, Some(limits)));
         let (by, place, limits) = (caller.clone(), place.clone(), limits.to_vec());
         Pending::new(async move {
-            kept.await.map_err(Error::from)?;
+            kept.await.map_err(BuildError::from)?;
             let names: Vec<_> = limits.iter().map(Limit::name).collect();
             let subject = format!("{place}: {}", names.join(", "));
             audit::note(by.name(), "set override", &subject);
@@ -69,7 +69,7 @@ impl Service {
         let kept = self.tell(definition(place, None));
         let (by, place) = (caller.clone(), place.clone());
         Pending::new(async move {
-            let was_any = kept.await.map_err(Error::from)?;
+            let was_any = kept.await.map_err(BuildError::from)?;
             if was_any {
                 audit::note(by.name(), "remove override", &place.to_string());
             }
@@ -165,7 +165,7 @@ impl Service {
 
 impl ActivePolicy {
     /// Goes over to the policy's limits with what is stored over them.
-    pub(crate) fn govern(&self, stored: &Stored) -> Result<(), Error> {
+    pub(crate) fn govern(&self, stored: &Stored) -> Result<(), BuildError> {
         let name = &self.policy().name;
         let entities = stored.entities(name).into_iter();
         let given =
@@ -185,7 +185,7 @@ impl ActivePolicy {
     }
 
     /// Goes over to what is stored for one key.
-    pub(super) fn govern_key(&self, stored: &Stored, entity: &[u8]) -> Result<(), Error> {
+    pub(super) fn govern_key(&self, stored: &Stored, entity: &[u8]) -> Result<(), BuildError> {
         let given = given(stored, entity, &self.policy().name);
         if let Some(share) = self.share() {
             share.govern_key(entity, given.as_deref());
@@ -193,7 +193,7 @@ impl ActivePolicy {
         self.sets().try_for_each(|set| {
             match set.give(entity, given.clone()) {
                 // What is a key in one policy may be none in another.
-                Err(Error::Key(_)) => Ok(()),
+                Err(BuildError::Key(_)) => Ok(()),
                 given => given,
             }
         })
@@ -209,7 +209,7 @@ fn concerning(active: &[Arc<ActivePolicy>], place: &Place) -> Vec<Arc<ActivePoli
 
 /// Whether `own` can take the place of a limit of this policy, or of one of its
 /// members, for the keys that `place` is about.
-fn fits(active: &ActivePolicy, place: &Place, own: &Limit) -> Result<(), Error> {
+fn fits(active: &ActivePolicy, place: &Place, own: &Limit) -> Result<(), BuildError> {
     let levels = &active.policy().levels;
     let fit = active.parts().map(|(set, limits)| match &place.entity {
         Some(entity) => set.check_override(entity, own),
@@ -218,11 +218,11 @@ fn fits(active: &ActivePolicy, place: &Place, own: &Limit) -> Result<(), Error> 
     first_fit(fit)
 }
 
-fn fits_one_of(limits: &[Limit], levels: &[String], own: &Limit) -> Result<(), Error> {
+fn fits_one_of(limits: &[Limit], levels: &[String], own: &Limit) -> Result<(), BuildError> {
     let limit = limits.iter().find(|limit| limit.name() == own.name());
     let limit = limit.ok_or_else(|| unknown(own, limits))?;
     let taken = own.in_place_of(limit, levels);
-    taken.map(drop).map_err(|source| Error::Limit {
+    taken.map(drop).map_err(|source| BuildError::Limit {
         limit: own.name().into(),
         source,
     })
@@ -230,13 +230,13 @@ fn fits_one_of(limits: &[Limit], levels: &[String], own: &Limit) -> Result<(), E
 
 /// Whether it fits anywhere. If not, what is wrong with one of that name says
 /// more than that others have none.
-fn first_fit(fits: impl Iterator<Item = Result<(), Error>>) -> Result<(), Error> {
-    let mut wrong: Option<Error> = None;
+fn first_fit(fits: impl Iterator<Item = Result<(), BuildError>>) -> Result<(), BuildError> {
+    let mut wrong: Option<BuildError> = None;
     for fit in fits {
         let Err(error) = fit else {
             return Ok(());
         };
-        let silent = |error: &Error| matches!(error, Error::UnknownLimit { .. });
+        let silent = |error: &BuildError| matches!(error, BuildError::UnknownLimit { .. });
         if wrong.as_ref().is_none_or(silent) {
             wrong = Some(error);
         }
@@ -244,9 +244,9 @@ fn first_fit(fits: impl Iterator<Item = Result<(), Error>>) -> Result<(), Error>
     wrong.map_or(Ok(()), Err)
 }
 
-fn unknown(own: &Limit, limits: &[Limit]) -> Error {
+fn unknown(own: &Limit, limits: &[Limit]) -> BuildError {
     let names: Vec<_> = limits.iter().map(|l| format!("`{}`", l.name())).collect();
-    Error::UnknownLimit {
+    BuildError::UnknownLimit {
         name: own.name().into(),
         known: names.join(", "),
     }
@@ -261,7 +261,7 @@ pub(super) fn check(
 ) -> Result<(), ServiceError> {
     let mut wrong = Vec::new();
     if limits.is_empty() {
-        wrong.push(Error::Nothing("limit"));
+        wrong.push(BuildError::Nothing("limit"));
     }
     if let Some(entity) = &place.entity
         && let Err(error) = KeyPath::new(entity, 1)
@@ -270,7 +270,7 @@ pub(super) fn check(
     }
     for (nth, own) in limits.iter().enumerate() {
         if limits[..nth].iter().any(|other| other.name() == own.name()) {
-            wrong.push(Error::DuplicateLimit(own.name().into()));
+            wrong.push(BuildError::DuplicateLimit(own.name().into()));
         }
         let fit = concerned.iter().map(|active| fits(active, place, own));
         wrong.extend(first_fit(fit).err());

@@ -16,7 +16,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use tempfile::TempDir;
 use tidegate::StoreError;
-use tidegate::{Error, Limit, LimitSet};
+use tidegate::{DecisionError, Limit, LimitSet};
 
 use crate::birth::{self, LockedFile};
 use crate::medium::Medium;
@@ -136,7 +136,7 @@ fn after_a_sync_that_failed_nothing_is_granted_until_the_file_is_opened_again() 
         for _ in 0..7 {
             thread::sleep(Duration::from_millis(100));
             match house.set.check("k", 1).wait() {
-                Err(Error::Store(StoreError::Unavailable(words))) => {
+                Err(DecisionError::Store(StoreError::Unavailable(words))) => {
                     assert!(words.contains("restart the server"), "{words}");
                 }
                 answer => panic!("{answer:?}"),

@@ -5,7 +5,7 @@ mod support;
 use std::time::Duration;
 
 use support::{Place, remaining, set};
-use tidegate::{Error, Limit, LimitSet, ManualClock};
+use tidegate::{BuildError, Limit, LimitSet, ManualClock};
 use tidegate::{Store, StoreError};
 use tidegate_file::FileError;
 
@@ -109,7 +109,7 @@ fn an_override_that_cannot_be_read_keeps_its_set_from_opening() {
             .limit(rate(10))
             .clock(clock.clock());
         let refused = builder.store(store).build();
-        let unreadable = matches!(refused, Err(Error::Store(StoreError::Unreadable(_))));
+        let unreadable = matches!(refused, Err(BuildError::Store(StoreError::Unreadable(_))));
         assert!(unreadable, "{refused:?}");
     }
 }

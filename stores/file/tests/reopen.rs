@@ -5,7 +5,7 @@ mod support;
 use std::time::Duration;
 
 use support::{Place, limits, remaining, set};
-use tidegate::{Algorithm, Error, Lease, Limit, LimitSet, ManualClock, Request};
+use tidegate::{Algorithm, BuildError, Lease, Limit, LimitSet, ManualClock, Request};
 use tidegate::{Store, StoreError};
 use tidegate_core::{Span, Timestamp};
 use tidegate_file::SyncMode;
@@ -394,7 +394,7 @@ fn a_table_is_used_by_one_set_at_a_time() {
         .build();
     assert!(matches!(
         second.err(),
-        Some(Error::Store(StoreError::InUse(_)))
+        Some(BuildError::Store(StoreError::InUse(_)))
     ));
     drop(first);
     set(store, &clock, limits());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use support::{Fixture, SECOND, hourly, machine_time, open, options, plan, rate, slots, sql};
-use tidegate::{Algorithm, Error, Lease, Limit, LimitSet, Request};
+use tidegate::{Algorithm, DecisionError, Lease, Limit, LimitSet, Request};
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_conformance::{Asked as _, Witness, wait_for};
 use tidegate_postgres::{Clock, Options, PostgresError, PostgresStore, Tables};
@@ -193,7 +193,7 @@ fn a_set_that_was_opened_before_the_schema_was_made_anew_is_no_other_set() {
     for set in &others {
         assert_eq!(takes(set), Ok(true));
     }
-    let made_anew = |answer: Result<(), Error>| {
+    let made_anew = |answer: Result<(), DecisionError>| {
         let told = answer.err().map(|error| error.to_string());
         let told = told.expect("it has no set there");
         assert!(told.contains("was made anew since"), "{told}");

@@ -7,13 +7,13 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tidegate_core::{Span, Timestamp};
-use tidegate_store::{OwnedKey, StoreError};
+use tidegate_store::OwnedKey;
 
 use super::ending::Ending;
 use super::pace::Pace;
 use super::term::{End, Loss, Term, sure_until};
 use crate::clock::Sleep;
-use crate::error::Error;
+use crate::error::LeaseError;
 use crate::lease_id::LeaseId;
 use crate::pool::Member;
 use crate::set::Inner;
@@ -91,7 +91,7 @@ impl Renewal {
     ///
     /// # Errors
     /// It is lost: the term has ended then. *Cannot tell*.
-    pub(crate) async fn renew(&self) -> Result<Renewed, Error> {
+    pub(crate) async fn renew(&self) -> Result<Renewed, LeaseError> {
         // Read once: by the time of the answer less may be left, which has not been
         // asked for yet.
         let length = self.length();
@@ -119,8 +119,8 @@ impl Renewal {
             Err(error) => error,
         };
         let loss = match error {
-            Error::Store(StoreError::LeaseEnded(_)) => Loss::Ended,
-            Error::Store(StoreError::UnknownLease) => Loss::Forgotten,
+            LeaseError::Ended(_) => Loss::Ended,
+            LeaseError::Unknown => Loss::Forgotten,
             error => return Err(error),
         };
         self.term.finish(End::Lost(loss));

@@ -11,8 +11,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Wake, Waker};
 use std::thread;
 
-use crate::error::Error;
-
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// See the [module](self). Dropped, it lets its thread end when the last lease
@@ -43,13 +41,13 @@ struct Task {
 
 impl RenewalThread {
     /// # Errors
-    /// [`Error::NoWorker`].
-    pub(crate) fn start() -> Result<Self, Error> {
+    /// Why it could not be started.
+    pub(crate) fn start() -> Result<Self, String> {
         let queue = Arc::<Queue>::default();
         let runs = Arc::clone(&queue);
         let thread = thread::Builder::new().name("tidegate-renewal".into());
         let spawned = thread.spawn(move || runs.run());
-        spawned.map_err(|error| Error::NoWorker(error.to_string()))?;
+        spawned.map_err(|error| error.to_string())?;
         Ok(Self(queue))
     }
 

@@ -9,7 +9,7 @@ use tidegate_core::Timestamp;
 use tidegate_store::OwnedKey;
 
 use super::Lease;
-use crate::error::Error;
+use crate::error::LeaseError;
 use crate::keep_alive::{End, Ending, Kept, Loss, Renewal, Term, Way, sure_until};
 use crate::pending::Pending;
 use crate::set::lease_length;
@@ -50,12 +50,13 @@ impl Lease {
     /// ```
     ///
     /// # Errors
-    /// [`Error::LeaseLength`]; a lease that has ended or expired; the store; no thread
-    /// ([`Error::NoWorker`]). One that was not kept alive is not then, either.
+    /// [`RequestError::LeaseLength`](crate::RequestError::LeaseLength); a lease that has ended
+    /// or expired; the store; no thread ([`LeaseError::NoWorker`]). One that was not kept alive
+    /// is not then, either.
     pub fn keep_alive(
         &mut self,
         ttl: Duration,
-    ) -> Pending<impl Future<Output = Result<(), Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<(), LeaseError>> + Send> {
         Pending::new(async move {
             let was_kept = self.way().is_some();
             self.check_live()?;
@@ -80,7 +81,7 @@ impl Lease {
     pub fn renew(
         &mut self,
         ttl: Duration,
-    ) -> Pending<impl Future<Output = Result<Timestamp, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Timestamp, LeaseError>> + Send> {
         Pending::new(async move {
             if self.way().is_some() {
                 self.keep_alive(ttl).await?;
@@ -137,7 +138,7 @@ impl Lease {
     ///
     /// # Errors
     /// *Cannot tell*: it is held for as long as it says so.
-    pub(crate) async fn confirm(&self) -> Result<bool, Error> {
+    pub(crate) async fn confirm(&self) -> Result<bool, LeaseError> {
         let Some(way) = self.way().filter(|_| self.is_held()) else {
             return Ok(false);
         };
@@ -150,9 +151,13 @@ impl Lease {
     /// Keeps it alive from here on, without a renewal now; not beyond `longest`.
     ///
     /// # Errors
-    /// [`Error::NoWorker`].
-    pub(crate) fn keep(&mut self, ttl: Duration, longest: Option<Timestamp>) -> Result<(), Error> {
-        self.set.renewals()?;
+    /// [`LeaseError::NoWorker`].
+    pub(crate) fn keep(
+        &mut self,
+        ttl: Duration,
+        longest: Option<Timestamp>,
+    ) -> Result<(), LeaseError> {
+        self.set.renewals().map_err(LeaseError::NoWorker)?;
         self.pause();
         self.term();
         if let Some(kept) = self.kept.get_mut() {
@@ -187,7 +192,7 @@ impl Lease {
     }
 
     /// A renewal for `ttl` begins: it may leave less than there is.
-    fn shorten(&self, ttl: Duration) -> Result<(), Error> {
+    fn shorten(&self, ttl: Duration) -> Result<(), LeaseError> {
         let ttl = lease_length(ttl)?;
         let expires_at = self.set.clock.now() + ttl;
         let sure = sure_until(expires_at, ttl, self.set.has_own_clock);

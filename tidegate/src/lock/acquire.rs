@@ -18,7 +18,7 @@ use super::semaphore::{LeasedSemaphore, Shared};
 use crate::admission::Admission;
 use crate::clock::Sleep;
 use crate::decision::Decision;
-use crate::error::Error;
+use crate::error::{DecisionError, LeaseError, LockError};
 use crate::lease::Lease;
 use crate::limit::Limit;
 use crate::pending::Pending;
@@ -48,11 +48,11 @@ impl LeasedSemaphore {
     /// A permit, if it need not be waited for. `None`: not now.
     ///
     /// # Errors
-    /// [`Error::NeverFits`]: more slots than there are. *Cannot tell*: if the
+    /// [`LockError::NeverFits`]: more slots than there are. *Cannot tell*: if the
     /// store granted it all the same, the slot is back within its ttl.
     pub fn try_acquire(
         &self,
-    ) -> Pending<impl Future<Output = Result<Option<LeasedPermit>, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Option<LeasedPermit>, LockError>> + Send> {
         self.acquire_within(Duration::ZERO)
     }
 
@@ -64,13 +64,13 @@ impl LeasedSemaphore {
     /// a way that a lost answer never takes a second slot.
     ///
     /// # Errors
-    /// [`Error::WaitedTooLong`]. [`Error::NeverFits`]: more slots than there are.
-    /// [`Error::QueueFull`]. *Cannot tell*: if the store granted it all the same, the slot
+    /// [`LockError::WaitedTooLong`]. [`LockError::NeverFits`]: more slots than there are.
+    /// [`LockError::QueueFull`]. *Cannot tell*: if the store granted it all the same, the slot
     /// is back within its ttl.
-    pub fn acquire(&self) -> Pending<impl Future<Output = Result<LeasedPermit, Error>> + Send> {
+    pub fn acquire(&self) -> Pending<impl Future<Output = Result<LeasedPermit, LockError>> + Send> {
         Pending::new(async move {
             let permit = acquire(self, DEFAULT_WAIT).await?;
-            permit.ok_or(Error::WaitedTooLong(DEFAULT_WAIT))
+            permit.ok_or(LockError::WaitedTooLong(DEFAULT_WAIT))
         })
     }
 
@@ -82,7 +82,7 @@ impl LeasedSemaphore {
     pub fn acquire_within(
         &self,
         longest_wait: Duration,
-    ) -> Pending<impl Future<Output = Result<Option<LeasedPermit>, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Option<LeasedPermit>, LockError>> + Send> {
         Pending::new(acquire(self, longest_wait))
     }
 }
@@ -91,7 +91,7 @@ impl LeasedSemaphore {
 async fn acquire(
     semaphore: &LeasedSemaphore,
     longest_wait: Duration,
-) -> Result<Option<LeasedPermit>, Error> {
+) -> Result<Option<LeasedPermit>, LockError> {
     let now = semaphore.shared.clock.now();
     let mut attempt = Attempt {
         of: semaphore,
@@ -110,7 +110,7 @@ async fn acquire(
 }
 
 impl Attempt<'_> {
-    async fn ask(&mut self) -> Result<Answer, Error> {
+    async fn ask(&mut self) -> Result<Answer, LockError> {
         let shared = &self.of.shared;
         let came = shared.clock.now();
         self.came = came;
@@ -129,7 +129,7 @@ impl Attempt<'_> {
         }
     }
 
-    async fn admission(&self, now: Timestamp) -> Result<Admission, Error> {
+    async fn admission(&self, now: Timestamp) -> Result<Admission, DecisionError> {
         let LeasedSemaphore {
             shared,
             key,
@@ -145,9 +145,9 @@ impl Attempt<'_> {
     }
 
     /// There are fewer slots than are asked for.
-    fn too_many(&self, decision: &Decision) -> Error {
+    fn too_many(&self, decision: &Decision) -> LockError {
         let limit = &self.of.shared.limit;
-        Error::NeverFits {
+        LockError::NeverFits {
             limit: limit.clone(),
             asked: self.of.slots,
             capacity: decision.most_at_once().unwrap_or(0),
@@ -159,11 +159,11 @@ impl Attempt<'_> {
     }
 
     /// What an earlier request was granted, and nobody was told.
-    async fn give_up(&mut self, lease: Lease) -> Result<(), Error> {
+    async fn give_up(&mut self, lease: Lease) -> Result<(), LeaseError> {
         let id = lease.detach();
         let set = &self.of.shared.set;
         match set.cancel(&*self.of.key, id).await {
-            Ok(_) | Err(Error::Store(StoreError::LeaseEnded(_) | StoreError::UnknownLease)) => {
+            Ok(_) | Err(LeaseError::Ended(_) | LeaseError::Unknown) => {
                 self.word = rand::rng().random();
                 Ok(())
             }
@@ -176,10 +176,10 @@ impl Attempt<'_> {
     /// # Errors
     /// `error`, if it is not about an answer that did not come, or if there is no
     /// time left.
-    async fn pause_after(&mut self, error: Error) -> Result<(), Error> {
+    async fn pause_after(&mut self, error: LockError) -> Result<(), LockError> {
         let may_pass =
             |store: &StoreError| store.outage().is_some() || matches!(store, StoreError::Busy(_));
-        if !matches!(&error, Error::Store(store) if may_pass(store)) {
+        if !matches!(&error, LockError::Store(store) if may_pass(store)) {
             return Err(error);
         }
         let clock = &self.of.shared.clock;
@@ -205,15 +205,13 @@ impl Attempt<'_> {
 
 /// Makes sure of a lease that was just granted. One of which little is left (it was long
 /// under way, or its holder was busy when its turn came) is renewed first.
-async fn told(shared: &Shared, lease: &mut Lease) -> Result<(), Error> {
+async fn told(shared: &Shared, lease: &mut Lease) -> Result<(), LockError> {
     let left = lease.sure_until().since(shared.clock.now());
     if left.as_duration() >= shared.ttl / 2 {
         return Ok(());
     }
     match lease.renew(shared.ttl).await {
-        Err(Error::Store(StoreError::LeaseEnded(_) | StoreError::UnknownLease)) => {
-            return Err(too_slow());
-        }
+        Err(LeaseError::Ended(_) | LeaseError::Unknown) => return Err(too_slow()),
         renewed => renewed?,
     };
     match lease.is_held() {
@@ -222,7 +220,7 @@ async fn told(shared: &Shared, lease: &mut Lease) -> Result<(), Error> {
     }
 }
 
-fn too_slow() -> Error {
+fn too_slow() -> LockError {
     let why = "the answer came when the permit had expired; give it a longer ttl";
     StoreError::Unavailable(why.to_owned()).into()
 }

@@ -11,9 +11,9 @@ use tidegate_store::Store;
 use super::mutex::LeasedMutex;
 use super::semaphore::{LeasedSemaphore, Shared};
 use crate::clock::Clock;
-use crate::error::Error;
+use crate::error::BuildError;
 use crate::limit::Limit;
-use crate::set::{LimitSet, LimitSetBuilder, lease_length};
+use crate::set::{LimitSet, LimitSetBuilder, lease_span};
 
 /// How long a permit outlives its holder, unless said otherwise.
 const TTL: Duration = Duration::from_secs(30);
@@ -81,13 +81,13 @@ impl<L> LeasedBuilder<L> {
         self
     }
 
-    fn semaphore(self) -> Result<LeasedSemaphore, Error> {
+    fn semaphore(self) -> Result<LeasedSemaphore, BuildError> {
         let ttl = self.longest_hold.map_or(self.ttl, |l| l.min(self.ttl));
-        lease_length(ttl)?;
+        lease_span(ttl).ok_or(BuildError::LeaseLength(ttl))?;
         let limit = Limit::concurrency(self.name.as_str(), self.slots);
         let set = self.set.limit(limit).build()?;
         // Now, and not with the first permit: so a permit that is granted is kept.
-        set.inner().renewals()?;
+        set.inner().renewals().map_err(BuildError::NoWorker)?;
         Ok(LeasedSemaphore::new(Shared {
             clock: set.inner().clock.clone(),
             limit: self.name,
@@ -118,7 +118,7 @@ impl LeasedBuilder<LeasedSemaphore> {
     /// # Errors
     /// No slots, or no name; a ttl out of range; a store that cannot be reached,
     /// or where this process has a semaphore (or a set) of that name: clone that.
-    pub fn build(self) -> Result<LeasedSemaphore, Error> {
+    pub fn build(self) -> Result<LeasedSemaphore, BuildError> {
         self.semaphore()
     }
 }
@@ -128,7 +128,7 @@ impl LeasedBuilder<LeasedMutex> {
     ///
     /// # Errors
     /// As that of a semaphore.
-    pub fn build(self) -> Result<LeasedMutex, Error> {
+    pub fn build(self) -> Result<LeasedMutex, BuildError> {
         self.semaphore().map(LeasedMutex)
     }
 }

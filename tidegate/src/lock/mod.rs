@@ -52,6 +52,7 @@ mod mutex;
 mod permit;
 mod semaphore;
 
+pub use crate::error::LockError;
 pub use builder::LeasedBuilder;
 pub use mutex::LeasedMutex;
 pub use permit::LeasedPermit;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::permit::LeasedPermit;
 use super::semaphore::LeasedSemaphore;
-use crate::error::Error;
+use crate::error::LockError;
 use crate::key::Key;
 use crate::pending::Pending;
 
@@ -44,7 +44,7 @@ impl LeasedMutex {
     /// As [`LeasedSemaphore::try_acquire`].
     pub fn try_lock(
         &self,
-    ) -> Pending<impl Future<Output = Result<Option<LeasedPermit>, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Option<LeasedPermit>, LockError>> + Send> {
         self.0.try_acquire()
     }
 
@@ -54,7 +54,7 @@ impl LeasedMutex {
     ///
     /// # Errors
     /// As [`LeasedSemaphore::acquire`].
-    pub fn lock(&self) -> Pending<impl Future<Output = Result<LeasedPermit, Error>> + Send> {
+    pub fn lock(&self) -> Pending<impl Future<Output = Result<LeasedPermit, LockError>> + Send> {
         self.0.acquire()
     }
 
@@ -66,7 +66,7 @@ impl LeasedMutex {
     pub fn lock_within(
         &self,
         longest_wait: Duration,
-    ) -> Pending<impl Future<Output = Result<Option<LeasedPermit>, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Option<LeasedPermit>, LockError>> + Send> {
         self.0.acquire_within(longest_wait)
     }
 }

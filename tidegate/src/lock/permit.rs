@@ -4,10 +4,9 @@ use std::fmt;
 use std::future::Future;
 
 use tidegate_core::{Span, Timestamp};
-use tidegate_store::StoreError;
 
 use super::semaphore::Shared;
-use crate::error::Error;
+use crate::error::LeaseError;
 use crate::keep_alive::Loss;
 use crate::lease::Lease;
 use crate::lease_id::LeaseId;
@@ -28,8 +27,8 @@ impl LeasedPermit {
     /// The permit that `lease` is; its renewal begins.
     ///
     /// # Errors
-    /// [`Error::NoWorker`].
-    pub(super) fn begin(shared: &Shared, mut lease: Lease) -> Result<Self, Error> {
+    /// [`LeaseError::NoWorker`].
+    pub(super) fn begin(shared: &Shared, mut lease: Lease) -> Result<Self, LeaseError> {
         let longest = shared.longest_hold.map(Span::from);
         let longest = longest.map(|longest| shared.clock.now() + longest);
         lease.keep(shared.ttl, longest)?;
@@ -89,24 +88,23 @@ impl LeasedPermit {
     ///
     /// # Errors
     /// *Cannot tell*: it is held for as long as [`is_held`](Self::is_held) says so.
-    pub fn confirm(&self) -> Pending<impl Future<Output = Result<bool, Error>> + Send> {
+    pub fn confirm(&self) -> Pending<impl Future<Output = Result<bool, LeaseError>> + Send> {
         Pending::new(self.lease.confirm())
     }
 
     /// Gives it back, and says whether it was held until now.
     ///
     /// # Errors
-    /// It had ended at the store ([`StoreError::LeaseEnded`],
-    /// [`StoreError::UnknownLease`]). *Cannot tell*: the slots are back within
-    /// the ttl at the latest.
-    pub fn release(self) -> Pending<impl Future<Output = Result<(), Error>> + Send> {
+    /// It had ended at the store ([`LeaseError::Ended`], [`LeaseError::Unknown`]). *Cannot
+    /// tell*: the slots are back within the ttl at the latest.
+    pub fn release(self) -> Pending<impl Future<Output = Result<(), LeaseError>> + Send> {
         Pending::new(async move {
             let Self { mut lease } = self;
             let expired_at = lease.sure_until();
             let settlement = lease.release().await?;
             // A repeated answer is that to another, who released it by its id.
             match settlement.expired() || settlement.repeated() {
-                true => Err(StoreError::LeaseEnded(expired_at).into()),
+                true => Err(LeaseError::Ended(expired_at)),
                 false => Ok(()),
             }
         })

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tidegate_core::Amount;
 
 use crate::clock::Clock;
-use crate::error::Error;
+use crate::error::{DecisionError, LeaseError};
 use crate::key::Key;
 use crate::lease_id::LeaseId;
 use crate::pending::Pending;
@@ -79,7 +79,7 @@ impl LeasedSemaphore {
     ///
     /// # Errors
     /// The store.
-    pub fn available(&self) -> Pending<impl Future<Output = Result<Amount, Error>> + Send> {
+    pub fn available(&self) -> Pending<impl Future<Output = Result<Amount, DecisionError>> + Send> {
         Pending::new(async move {
             let limit = &self.shared.limit;
             let one = [(limit.as_str(), 1)];
@@ -94,7 +94,10 @@ impl LeasedSemaphore {
     ///
     /// # Errors
     /// No such permit of this key (any more); the store.
-    pub fn release(&self, id: LeaseId) -> Pending<impl Future<Output = Result<(), Error>> + Send> {
+    pub fn release(
+        &self,
+        id: LeaseId,
+    ) -> Pending<impl Future<Output = Result<(), LeaseError>> + Send> {
         Pending::new(async move { self.set().release(&*self.key, id).await.map(drop) })
     }
 

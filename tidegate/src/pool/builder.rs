@@ -6,7 +6,7 @@ use super::balance::{Balance, Balancer};
 use super::ledger::Ledger;
 use super::member::Member;
 use super::verbs::LimitPool;
-use crate::error::Error;
+use crate::error::BuildError;
 use crate::set::LimitSet;
 
 /// Makes a [`LimitPool`]; [`LimitPool::builder`] begins one.
@@ -72,9 +72,9 @@ impl LimitPoolBuilder {
     /// The pool.
     ///
     /// # Errors
-    /// [`Error::Nothing`] without members, [`Error::DuplicateMember`],
-    /// [`Error::ZeroWeight`].
-    pub fn build(self) -> Result<LimitPool, Error> {
+    /// [`BuildError::Nothing`] without members, [`BuildError::DuplicateMember`],
+    /// [`BuildError::ZeroWeight`].
+    pub fn build(self) -> Result<LimitPool, BuildError> {
         check(&self.members)?;
         let before = self.before;
         let known = before.as_ref().map(|pool| Arc::clone(pool.ledger()));
@@ -93,16 +93,16 @@ impl LimitPoolBuilder {
     }
 }
 
-fn check(members: &[(String, LimitSet, u32)]) -> Result<(), Error> {
+fn check(members: &[(String, LimitSet, u32)]) -> Result<(), BuildError> {
     if members.is_empty() {
-        return Err(Error::Nothing("member"));
+        return Err(BuildError::Nothing("member"));
     }
     for (index, (name, _, weight)) in members.iter().enumerate() {
         if *weight == 0 {
-            return Err(Error::ZeroWeight(name.clone()));
+            return Err(BuildError::ZeroWeight(name.clone()));
         }
         if members[..index].iter().any(|(earlier, ..)| earlier == name) {
-            return Err(Error::DuplicateMember(name.clone()));
+            return Err(BuildError::DuplicateMember(name.clone()));
         }
     }
     Ok(())

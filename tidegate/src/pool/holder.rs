@@ -13,7 +13,7 @@ use super::member::Member;
 use super::round::{Asked, late, no_answer};
 use super::walk::LeftOut;
 use crate::clock::{Clock, Sleep};
-use crate::error::Error;
+use crate::error::DecisionError;
 use crate::request::Request;
 
 /// What the members have said.
@@ -26,7 +26,7 @@ pub(super) struct Found<'a> {
 }
 
 /// Whether one member holds it; `None`: nobody can tell.
-type Look<'a> = dyn Future<Output = Result<Option<bool>, Error>> + Send + 'a;
+type Look<'a> = dyn Future<Output = Result<Option<bool>, DecisionError>> + Send + 'a;
 
 /// Asks all `members` at once which of them granted `request` before; none of them takes
 /// anything. It answers as soon as one says so, or all have answered, or those that have

@@ -11,7 +11,7 @@ use tidegate_store::StoreError;
 
 use super::member::Member;
 use crate::clock::{Clock, Sleep};
-use crate::error::Error;
+use crate::error::DecisionError;
 
 /// After so long without an answer a member is late. Longer than a breaker is patient, so
 /// that one before a store that hangs counts it as a failure.
@@ -23,7 +23,7 @@ pub(super) fn late(clock: &Clock) -> Sleep {
 }
 
 /// What is said of a member that is late and not waited for.
-pub(super) fn no_answer() -> Error {
+pub(super) fn no_answer() -> DecisionError {
     let words = format!("no answer within {} ms", LATE.as_millis());
     StoreError::Unavailable(words).into()
 }
@@ -95,31 +95,32 @@ type Members<'a> = SmallVec<[One<'a>; 8]>;
 ///
 /// Of members on one store none is asked beside another, which would be as late, and charged
 /// as well; and none after one at which the store could not be reached.
-pub(super) async fn in_turn<'a, T, R, F: Future<Output = Result<T, Error>>>(
+pub(super) async fn in_turn<'a, T, R, F: Future<Output = Result<T, DecisionError>>>(
     members: impl Iterator<Item = One<'a>>,
     latecomers: Latecomers,
     clock: &Clock,
     question: impl Fn(One<'a>) -> F,
-    mut read: impl FnMut(One<'a>, Result<T, Error>) -> Option<R>,
+    mut read: impl FnMut(One<'a>, Result<T, DecisionError>) -> Option<R>,
 ) -> Result<R, Asked<One<'a>, F>> {
     let mut members: Members<'a> = members.collect();
     let mut behind: Asked<One<'a>, F> = Asked::of([]);
     let mut asked = None;
     let mut waits: Option<Sleep> = None;
     let found = poll_fn(|context| {
-        let mut heard = |one: One<'a>, answer: Result<T, Error>, members: &mut Members<'a>| {
-            if let Err(error) = &answer
-                && is_outage(error)
-            {
-                let is_lost = |(other, _): &One<'a>| other.is_beside(one.0);
-                let (lost, left): (Members<'a>, _) = members.drain(..).partition(is_lost);
-                *members = left;
-                for other in lost {
-                    read(other, Err(Error::clone(error)));
+        let mut heard =
+            |one: One<'a>, answer: Result<T, DecisionError>, members: &mut Members<'a>| {
+                if let Err(error) = &answer
+                    && is_outage(error)
+                {
+                    let is_lost = |(other, _): &One<'a>| other.is_beside(one.0);
+                    let (lost, left): (Members<'a>, _) = members.drain(..).partition(is_lost);
+                    *members = left;
+                    for other in lost {
+                        read(other, Err(DecisionError::clone(error)));
+                    }
                 }
-            }
-            read(one, answer)
-        };
+                read(one, answer)
+            };
         loop {
             while let Some((one, answer)) = behind.poll_one(context) {
                 if let Some(read) = heard(one, answer, &mut members) {
@@ -160,6 +161,6 @@ pub(super) async fn in_turn<'a, T, R, F: Future<Output = Result<T, Error>>>(
 }
 
 /// Whether a store could not be reached.
-fn is_outage(error: &Error) -> bool {
-    matches!(error, Error::Store(error) if error.outage().is_some())
+fn is_outage(error: &DecisionError) -> bool {
+    matches!(error, DecisionError::Store(error) if error.outage().is_some())
 }

@@ -20,7 +20,7 @@ use super::walk::{Candidates, LeftOut, Tally, sign};
 use crate::admission::Admission;
 use crate::clock::Clock;
 use crate::decision::Decision;
-use crate::error::Error;
+use crate::error::{DecisionError, UnknownMember};
 use crate::key::Key;
 use crate::lease::Lease;
 use crate::pending::Pending;
@@ -111,12 +111,12 @@ impl LimitPool {
     /// cool-down included.
     ///
     /// # Errors
-    /// [`Error`], if no member could decide; nothing was changed.
+    /// [`DecisionError`], if no member could decide; nothing was changed.
     pub fn try_acquire<'k, 'a>(
         &self,
         key: impl Into<Key<'k>>,
         request: impl Into<Request<'a>>,
-    ) -> Pending<impl Future<Output = Result<Admission, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Admission, DecisionError>> + Send> {
         self.acquire(key, request.into().within(Duration::ZERO))
     }
 
@@ -139,13 +139,13 @@ impl LimitPool {
     /// lease, too.)
     ///
     /// # Errors
-    /// [`Error`], if no member could decide; nothing was changed.
-    /// [`Error::QueueFull`], if that is so of all members.
+    /// [`DecisionError`], if no member could decide; nothing was changed.
+    /// [`DecisionError::QueueFull`], if that is so of all members.
     pub fn acquire<'k, 'a>(
         &self,
         key: impl Into<Key<'k>>,
         request: impl Into<Request<'a>>,
-    ) -> Pending<impl Future<Output = Result<Admission, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Admission, DecisionError>> + Send> {
         let (key, request) = (key.into().bytes(), request.into());
         Pending::new(async move {
             loop {
@@ -161,13 +161,13 @@ impl LimitPool {
     /// admits it now; the decision tells which.
     ///
     /// # Errors
-    /// [`Error`], if no member could decide; nothing was changed.
-    /// [`Error::NeedsLease`] for concurrency.
+    /// [`DecisionError`], if no member could decide; nothing was changed.
+    /// [`RequestError::NeedsLease`](crate::RequestError::NeedsLease) for concurrency.
     pub fn check<'k, 'a>(
         &self,
         key: impl Into<Key<'k>>,
         request: impl Into<Request<'a>>,
-    ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Decision, DecisionError>> + Send> {
         let (key, request) = (key.into().bytes(), request.into());
         Pending::new(async move {
             let candidates = self.candidates_in_order();
@@ -183,12 +183,12 @@ impl LimitPool {
     /// will. Changes nothing, and is nobody's turn.
     ///
     /// # Errors
-    /// [`Error`], if no member could decide.
+    /// [`DecisionError`], if no member could decide.
     pub fn peek<'k, 'a>(
         &self,
         key: impl Into<Key<'k>>,
         request: impl Into<Request<'a>>,
-    ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Decision, DecisionError>> + Send> {
         let (key, request) = (key.into().bytes(), request.into());
         Pending::new(async move {
             let candidates = self.who_cools();
@@ -214,16 +214,16 @@ impl LimitPool {
     /// by its set's clock.
     ///
     /// # Errors
-    /// [`Error::UnknownMember`].
-    pub fn cool_down(&self, member: &str, duration: Duration) -> Result<Timestamp, Error> {
+    /// [`UnknownMember`].
+    pub fn cool_down(&self, member: &str, duration: Duration) -> Result<Timestamp, UnknownMember> {
         Ok(self.try_member(member)?.cool_down(duration))
     }
 
     /// Ends a member's cool-down now; who waits for it is served.
     ///
     /// # Errors
-    /// [`Error::UnknownMember`].
-    pub fn end_cool_down(&self, member: &str) -> Result<(), Error> {
+    /// [`UnknownMember`].
+    pub fn end_cool_down(&self, member: &str) -> Result<(), UnknownMember> {
         self.try_member(member)?.end_cool_down();
         Ok(())
     }
@@ -232,8 +232,8 @@ impl LimitPool {
     /// is not.
     ///
     /// # Errors
-    /// [`Error::UnknownMember`].
-    pub fn cooling(&self, member: &str) -> Result<Option<Timestamp>, Error> {
+    /// [`UnknownMember`].
+    pub fn cooling(&self, member: &str) -> Result<Option<Timestamp>, UnknownMember> {
         Ok(self.try_member(member)?.cooling())
     }
 
@@ -268,19 +268,16 @@ impl LimitPool {
     /// The member called `name`.
     ///
     /// # Errors
-    /// [`Error::UnknownMember`], with the names of those that there are.
-    pub fn try_member(&self, name: &str) -> Result<&Member, Error> {
+    /// [`UnknownMember`], with the names of those that there are.
+    pub fn try_member(&self, name: &str) -> Result<&Member, UnknownMember> {
         self.member(name).ok_or_else(|| {
             let names = self.members().iter().map(|m| format!("`{}`", m.name()));
-            Error::UnknownMember {
-                name: name.into(),
-                known: names.collect::<Vec<_>>().join(", "),
-            }
+            UnknownMember::new(name.into(), names.collect::<Vec<_>>().join(", "))
         })
     }
 
     /// Tries now, and waits where that is worth while.
-    async fn take(&self, key: &[u8], request: &Request<'_>) -> Result<Admission, Error> {
+    async fn take(&self, key: &[u8], request: &Request<'_>) -> Result<Admission, DecisionError> {
         let (clock, ledger) = (self.clock(), &*self.shared.ledger);
         let since = clock.now();
         let candidates = self.candidates(key, request).await?;
@@ -353,7 +350,7 @@ impl LimitPool {
                         tally.refused(member, decision);
                     }
                     Err(error) => {
-                        left_out.push((member, Err(Error::clone(&error))));
+                        left_out.push((member, Err(DecisionError::clone(&error))));
                         tally.failed(error);
                     }
                 }
@@ -382,7 +379,7 @@ impl LimitPool {
         candidates: &Candidates<'c>,
         (key, request): (&[u8], &Request<'_>),
         without: Without,
-    ) -> Result<Decision, Error> {
+    ) -> Result<Decision, DecisionError> {
         let mut tally = Tally::default();
         let decide = |(member, cooling): One<'c>| {
             let set = member.inner();
@@ -418,12 +415,12 @@ impl LimitPool {
     /// member that holds its lease.
     ///
     /// # Errors
-    /// [`Error`], if the member that is known to have granted it cannot tell.
+    /// [`DecisionError`], if the member that is known to have granted it cannot tell.
     async fn candidates<'c>(
         &'c self,
         key: &'c [u8],
         request: &'c Request<'c>,
-    ) -> Result<Candidates<'c>, Error> {
+    ) -> Result<Candidates<'c>, DecisionError> {
         if let Some((member, lease)) = self.repeated(key, request) {
             // It may have ended without a word to this pool: by its id, or with its key.
             match member.inner().has_granted(key, request).await? {

@@ -19,7 +19,7 @@ use super::round::{Asked, LATE, no_answer};
 use super::walk::{Candidates, Tally, sign};
 use crate::admission::Admission;
 use crate::clock::{Clock, Sleep};
-use crate::error::Error;
+use crate::error::DecisionError;
 use crate::request::Request;
 use crate::set::Manner;
 
@@ -40,7 +40,7 @@ pub(super) struct PoolWait<'a> {
 }
 
 /// What one member comes to.
-pub(super) type Turn<'a> = dyn Future<Output = Result<Admission, Error>> + Send + 'a;
+pub(super) type Turn<'a> = dyn Future<Output = Result<Admission, DecisionError>> + Send + 'a;
 
 impl<'a> PoolWait<'a> {
     /// For a request that came at `since` and has tried all `candidates`. Those of `late`
@@ -90,7 +90,7 @@ impl<'a> PoolWait<'a> {
 
     /// The lease of the first member that grants one; else the refusal that ends
     /// soonest.
-    pub(super) async fn answer(mut self) -> Result<Admission, Error> {
+    pub(super) async fn answer(mut self) -> Result<Admission, DecisionError> {
         let granted = poll_fn(|context| self.poll(context)).await;
         self.told = true;
         let admission = match granted {

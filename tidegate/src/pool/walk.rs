@@ -6,14 +6,14 @@ use tidegate_core::{Span, Timestamp};
 use super::member::Member;
 use crate::admission::Admission;
 use crate::decision::Decision;
-use crate::error::Error;
+use crate::error::{DecisionError, RequestError};
 
 /// Some of a pool's members.
 pub(super) type Members<'a> = SmallVec<[&'a Member; 8]>;
 
 /// Members that are not asked again for this request, each with its error, or with its
 /// decision that it never grants as much.
-pub(super) type LeftOut<'a> = SmallVec<[(&'a Member, Result<Decision, Error>); 1]>;
+pub(super) type LeftOut<'a> = SmallVec<[(&'a Member, Result<Decision, DecisionError>); 1]>;
 
 /// Who is tried, in order, and who is passed over for now.
 #[derive(Default)]
@@ -36,7 +36,7 @@ impl<'a> Candidates<'a> {
     /// These but for `left_out`, each with why.
     pub(super) fn without(
         mut self,
-        left_out: impl IntoIterator<Item = (&'a Member, Result<Decision, Error>)>,
+        left_out: impl IntoIterator<Item = (&'a Member, Result<Decision, DecisionError>)>,
     ) -> Self {
         for (member, answer) in left_out {
             self.ready.retain(|ready| ready.id() != member.id());
@@ -71,7 +71,7 @@ pub(super) struct Tally {
     /// Clocks of several sets may differ; waits can be compared.
     soonest: Option<(Span, Decision)>,
     never: Option<Decision>,
-    error: Option<Error>,
+    error: Option<DecisionError>,
 }
 
 impl Tally {
@@ -98,7 +98,7 @@ impl Tally {
         self.soonest.is_some()
     }
 
-    pub(super) fn failed(&mut self, error: Error) {
+    pub(super) fn failed(&mut self, error: DecisionError) {
         if self.error.as_ref().is_none_or(|e| rank(e) < rank(&error)) {
             self.error = Some(error);
         }
@@ -106,12 +106,12 @@ impl Tally {
 
     /// The refusal that ends soonest. If there is none: *cannot tell* says more than
     /// *never*, for it may pass; that more than any other error.
-    pub(super) fn decision(self) -> Result<Decision, Error> {
+    pub(super) fn decision(self) -> Result<Decision, DecisionError> {
         match (self.soonest, self.never, self.error) {
             (Some((_, decision)), ..) => Ok(decision),
             (None, _, Some(error)) if rank(&error) == CANNOT_TELL => Err(error),
             (None, Some(never), _) => Ok(never),
-            (None, None, error) => Err(error.unwrap_or(Error::Nothing("member"))),
+            (None, None, error) => Err(error.unwrap_or(RequestError::NothingAsked.into())),
         }
     }
 }
@@ -120,10 +120,12 @@ const CANNOT_TELL: u8 = 2;
 
 /// *Cannot tell* says more than a request that makes no sense; and that more than a name
 /// that one member does not know.
-fn rank(error: &Error) -> u8 {
+fn rank(error: &DecisionError) -> u8 {
     match error {
-        Error::Store(_) | Error::QueueFull(_) | Error::Stopped => CANNOT_TELL,
-        Error::UnknownLimit { .. } => 0,
+        DecisionError::Store(_) | DecisionError::QueueFull(_) | DecisionError::Stopped => {
+            CANNOT_TELL
+        }
+        DecisionError::Request(RequestError::UnknownLimit { .. }) => 0,
         _ => 1,
     }
 }

@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use tidegate_core::Span;
 use tidegate_store::sync::atomic::AtomicU64;
 use tidegate_store::{Plan, Store, TableBounds, key::MAX_LEVELS};
 
@@ -12,10 +13,10 @@ use super::inner::{Inner, LimitSet, Metadata};
 use super::override_store::OverrideStore;
 use super::uid::{numbered, uid_in};
 use super::versions::Versions;
-use super::view::{View, lease_length};
+use super::view::{View, lease_span};
 use super::waiters::Waiters;
 use crate::clock::Clock;
-use crate::error::Error;
+use crate::error::BuildError;
 use crate::limit::Limit;
 use crate::statistics::Counters;
 
@@ -80,7 +81,8 @@ impl LimitSetBuilder {
     /// Names the levels of its keys, outermost first; at most 8. Keys are then
     /// paths such as `acme/search/alice`, with a segment for each level; a `/` within one
     /// is written `%2F` ([`Key::path`](crate::Key::path) does so). Any other key is
-    /// [`Error::KeyDepth`]: one that is too short would skip limits.
+    /// [`RequestError::KeyDepth`](crate::RequestError::KeyDepth): one that is too short would
+    /// skip limits.
     #[must_use]
     pub fn levels<S: Into<String>>(mut self, levels: impl IntoIterator<Item = S>) -> Self {
         self.levels = levels.into_iter().map(Into::into).collect();
@@ -182,9 +184,9 @@ impl LimitSetBuilder {
     /// A limit that makes no sense, named; two of one name; none at all, unless
     /// it is to be [`unlimited`](Self::unlimited); too many levels; a length of
     /// time that is none; a store that cannot do it.
-    pub fn build(self) -> Result<LimitSet, Error> {
+    pub fn build(self) -> Result<LimitSet, BuildError> {
         if self.levels.len() > MAX_LEVELS {
-            return Err(Error::TooManyLevels(self.levels.len()));
+            return Err(BuildError::TooManyLevels(self.levels.len()));
         }
         Ok(LimitSet::of(Inner::open(self)?))
     }
@@ -194,13 +196,13 @@ impl LimitSetBuilder {
     }
 
     #[cfg(feature = "memory")]
-    pub(super) fn take_store(&mut self) -> Result<Arc<dyn Store>, Error> {
+    pub(super) fn take_store(&mut self) -> Result<Arc<dyn Store>, BuildError> {
         Ok(self.store.take().unwrap_or_else(crate::embedded::store))
     }
 
     #[cfg(not(feature = "memory"))]
-    pub(super) fn take_store(&mut self) -> Result<Arc<dyn Store>, Error> {
-        let none = Error::Nothing("store (or enable the feature `memory`)");
+    pub(super) fn take_store(&mut self) -> Result<Arc<dyn Store>, BuildError> {
+        let none = BuildError::Nothing("store (or enable the feature `memory`)");
         self.store.take().ok_or(none)
     }
 }
@@ -211,7 +213,7 @@ impl LimitSet {
     /// # Errors
     /// As [`LimitSetBuilder::build`].
     #[cfg(feature = "memory")]
-    pub fn new(limits: impl IntoIterator<Item = Limit>) -> Result<Self, Error> {
+    pub fn new(limits: impl IntoIterator<Item = Limit>) -> Result<Self, BuildError> {
         Self::builder().limits(limits).build()
     }
 
@@ -230,7 +232,7 @@ impl LimitSet {
     /// # Errors
     /// As [`LimitSetBuilder::build`].
     #[cfg(feature = "memory")]
-    pub fn unlimited() -> Result<Self, Error> {
+    pub fn unlimited() -> Result<Self, BuildError> {
         Self::builder().unlimited().build()
     }
 
@@ -241,18 +243,23 @@ impl LimitSet {
     }
 }
 
+/// How long ended leases are remembered.
+fn remembered(length: Duration) -> Result<Span, BuildError> {
+    lease_span(length).ok_or(BuildError::LeaseLength(length))
+}
+
 impl Inner {
-    fn open(mut builder: LimitSetBuilder) -> Result<Arc<Self>, Error> {
+    fn open(mut builder: LimitSetBuilder) -> Result<Arc<Self>, BuildError> {
         let limits = std::mem::take(&mut builder.limits);
         if limits.is_empty() && !builder.unlimited {
-            return Err(Error::Nothing("limit"));
+            return Err(BuildError::Nothing("limit"));
         }
         let name = builder.name.as_deref().unwrap_or("default").to_owned();
         let store = builder.take_store()?;
         let last = store.last_plan(&name)?;
         let known = last.as_deref().map_or(&[][..], Plan::limits);
         let numbered = numbered(limits, |name| uid_in(known, name));
-        let remember = builder.remember.map(lease_length).transpose()?;
+        let remember = builder.remember.map(remembered).transpose()?;
         let versions = Versions::new(builder.levels.clone(), builder.partial_keys, remember);
         let version = last.map_or(0, |plan| plan.version() + 1);
         let view = View::new(version, &builder.levels, numbered, remember)?;

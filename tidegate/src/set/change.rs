@@ -15,7 +15,7 @@ use super::uid::{numbered, uid_in};
 use super::variants::Overrides;
 use super::variants::Variants;
 use super::view::View;
-use crate::error::Error;
+use crate::error::BuildError;
 use crate::limit::Limit;
 
 impl LimitSet {
@@ -30,7 +30,7 @@ impl LimitSet {
     ///
     /// # Errors
     /// A limit that makes no sense; then nothing changes.
-    pub fn put_limit(&self, limit: Limit) -> Result<(), Error> {
+    pub fn put_limit(&self, limit: Limit) -> Result<(), BuildError> {
         self.inner().change(|limits| {
             let found = limits.iter_mut().find(|old| old.name() == limit.name());
             match found {
@@ -45,9 +45,9 @@ impl LimitSet {
     ///
     /// # Errors
     /// Limits that make no sense, or none; then nothing changes.
-    pub fn replace_limits(&self, limits: &[Limit]) -> Result<(), Error> {
+    pub fn replace_limits(&self, limits: &[Limit]) -> Result<(), BuildError> {
         if limits.is_empty() {
-            return Err(Error::Nothing("limit"));
+            return Err(BuildError::Nothing("limit"));
         }
         if self.has_limits(limits) {
             return Ok(());
@@ -64,7 +64,7 @@ impl LimitSet {
     ///
     /// # Errors
     /// Limits that make no sense, or none; then nothing changes.
-    pub fn replace_all(&self, limits: &[Limit], given: Overrides) -> Result<(), Error> {
+    pub fn replace_all(&self, limits: &[Limit], given: Overrides) -> Result<(), BuildError> {
         let ledger = self.inner().versions.ledger.lock();
         let same = *ledger.variants.given() == given;
         drop(ledger);
@@ -98,8 +98,8 @@ impl LimitSet {
     /// ```
     ///
     /// # Errors
-    /// An unknown name; [`Error::NotAdaptive`]; a capacity out of range. Nothing changes.
-    pub fn set_capacity(&self, name: &str, capacity: Amount) -> Result<(), Error> {
+    /// An unknown name; [`BuildError::NotAdaptive`]; a capacity out of range. Nothing changes.
+    pub fn set_capacity(&self, name: &str, capacity: Amount) -> Result<(), BuildError> {
         self.inner().set_capacity(name, capacity)
     }
 
@@ -108,17 +108,17 @@ impl LimitSet {
     ///
     /// # Errors
     /// An unknown name.
-    pub fn capacity(&self, name: &str) -> Result<Amount, Error> {
+    pub fn capacity(&self, name: &str) -> Result<Amount, BuildError> {
         let view = self.inner().view.load();
-        Ok(view.capacity(view.position(name)?))
+        Ok(view.capacity(view.to_change(name)?))
     }
 
     /// Removes the limit called `name`; from the next decision on, for every key.
     ///
     /// # Errors
     /// An unknown name, or the last limit; then nothing changes.
-    pub fn remove_limit(&self, name: &str) -> Result<(), Error> {
-        self.inner().view.load().position(name)?;
+    pub fn remove_limit(&self, name: &str) -> Result<(), BuildError> {
+        self.inner().view.load().to_change(name)?;
         self.inner()
             .change(|limits| limits.retain(|limit| limit.name() != name))
     }
@@ -145,18 +145,18 @@ impl Inner {
         self.table.execute(&command, Out::new(&mut Ok(Reply::Done)))
     }
 
-    fn set_capacity(&self, name: &str, capacity: Amount) -> Result<(), Error> {
+    fn set_capacity(&self, name: &str, capacity: Amount) -> Result<(), BuildError> {
         // A change of the limits that is under way takes it along, or has it before.
         let ledger = self.versions.ledger.lock();
         let view = self.view.load();
-        let limit = &view.plan.limits()[view.position(name)?];
+        let limit = &view.plan.limits()[view.to_change(name)?];
         let Some(adaptive) = &limit.adaptive else {
-            return Err(Error::NotAdaptive(name.into()));
+            return Err(BuildError::NotAdaptive(name.into()));
         };
         limit
             .rule
             .with_capacity(capacity)
-            .map_err(|source| Error::Limit {
+            .map_err(|source| BuildError::Limit {
                 limit: name.into(),
                 source: source.into(),
             })?;
@@ -177,7 +177,7 @@ impl Inner {
         drop(self.begin_adoption());
     }
 
-    fn change(&self, edit: impl FnOnce(&mut Vec<Limit>)) -> Result<(), Error> {
+    fn change(&self, edit: impl FnOnce(&mut Vec<Limit>)) -> Result<(), BuildError> {
         self.change_with(edit, |_| {})
     }
 
@@ -186,13 +186,13 @@ impl Inner {
         &self,
         edit: impl FnOnce(&mut Vec<Limit>),
         give: impl FnOnce(&mut Variants),
-    ) -> Result<(), Error> {
+    ) -> Result<(), BuildError> {
         let mut ledger = self.versions.ledger.lock();
         let old = self.view.load_full();
         let mut limits = old.limits.to_vec();
         edit(&mut limits);
         if limits.is_empty() {
-            return Err(Error::Nothing("limit"));
+            return Err(BuildError::Nothing("limit"));
         }
         let limits = numbered(limits, |name| uid_in(old.plan.limits(), name));
         let version = old.plan.version() + 1;

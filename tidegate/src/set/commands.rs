@@ -23,7 +23,7 @@ use super::view::{View, lease_length};
 use super::waiters::Waiter;
 use crate::admission::Admission;
 use crate::decision::Decision;
-use crate::error::Error;
+use crate::error::{DecisionError as Error, LeaseError, RequestError};
 use crate::lease::{Lease, Settlement};
 use crate::request::Request;
 use crate::statistics::Counters;
@@ -124,9 +124,9 @@ impl Asking<'_> {
     /// something at one of them.
     ///
     /// # Errors
-    /// [`Error::KeyDepth`], [`Error::KeyTooShort`].
+    /// [`RequestError::KeyDepth`], [`RequestError::KeyTooShort`].
     #[inline]
-    pub(super) fn check_reach(&self, amounts: &[Amount]) -> Result<(), Error> {
+    pub(super) fn check_reach(&self, amounts: &[Amount]) -> Result<(), RequestError> {
         self.inner.versions.check_depth(&self.path, self.view)?;
         self.view.check_reach(&self.path, amounts)
     }
@@ -160,27 +160,30 @@ impl Asking<'_> {
 /// the time, whose two halves are then part of the one function that asks.
 pub(super) trait VerbCall {
     type Told;
+    /// What it fails with.
+    type Failed: From<Error>;
 
     /// Begins the verb, by a view of the newest limits.
     fn begin(&self, view: &View, asking: Asking<'_>) -> Result<Execution, Error>;
 
     /// Reads what was answered, where it was written.
-    fn read(&self, answered: Answered<'_>) -> Result<Self::Told, Error>;
+    fn read(&self, answered: Answered<'_>) -> Result<Self::Told, Self::Failed>;
 }
 
 /// Any other verb: how it begins, and how its answer is read.
-impl<T, B, R> VerbCall for (B, R)
+impl<T, E: From<Error>, B, R> VerbCall for (B, R)
 where
     B: Fn(&View, Asking<'_>) -> Result<Execution, Error>,
-    R: Fn(Answered<'_>) -> Result<T, Error>,
+    R: Fn(Answered<'_>) -> Result<T, E>,
 {
     type Told = T;
+    type Failed = E;
 
     fn begin(&self, view: &View, asking: Asking<'_>) -> Result<Execution, Error> {
         self.0(view, asking)
     }
 
-    fn read(&self, answered: Answered<'_>) -> Result<T, Error> {
+    fn read(&self, answered: Answered<'_>) -> Result<T, E> {
         self.1(answered)
     }
 }
@@ -190,6 +193,7 @@ struct Admit<'a>(&'a Request<'a>);
 
 impl VerbCall for Admit<'_> {
     type Told = Verdict;
+    type Failed = Error;
 
     #[inline(always)]
     fn begin(&self, view: &View, asking: Asking<'_>) -> Result<Execution, Error> {
@@ -207,6 +211,7 @@ struct Check<'a>(&'a Request<'a>);
 
 impl VerbCall for Check<'_> {
     type Told = Decision;
+    type Failed = Error;
 
     #[inline(always)]
     fn begin(&self, view: &View, asking: Asking<'_>) -> Result<Execution, Error> {
@@ -230,6 +235,7 @@ struct Grant<'a> {
 
 impl VerbCall for Grant<'_> {
     type Told = Admission;
+    type Failed = Error;
 
     #[inline(always)]
     fn begin(&self, view: &View, asking: Asking<'_>) -> Result<Execution, Error> {
@@ -293,6 +299,7 @@ struct End<'a> {
 
 impl VerbCall for End<'_> {
     type Told = Settlement;
+    type Failed = LeaseError;
 
     #[inline(always)]
     fn begin(&self, view: &View, asking: Asking<'_>) -> Result<Execution, Error> {
@@ -300,7 +307,7 @@ impl VerbCall for End<'_> {
     }
 
     #[inline(always)]
-    fn read(&self, answered: Answered<'_>) -> Result<Settlement, Error> {
+    fn read(&self, answered: Answered<'_>) -> Result<Settlement, LeaseError> {
         match answered.reply {
             Reply::Settled(settled) => Ok(Settlement::new(settled, answered.view.keep())),
             _ => Err(StoreError::Mismatch.into()),
@@ -353,7 +360,7 @@ impl Inner {
         subject: Subject<'_>,
         patient: Option<&Patient<'_>>,
         verb: A,
-    ) -> Result<A::Told, Error> {
+    ) -> Result<A::Told, A::Failed> {
         let key = subject.key;
         // What is answered at once is carried through no future.
         let begun = {
@@ -404,7 +411,7 @@ impl Inner {
         key: &[u8],
         patient: Option<&Patient<'_>>,
         verb: A,
-    ) -> Result<A::Told, Error> {
+    ) -> Result<A::Told, A::Failed> {
         let mut answer = Err(StoreError::StalePlan);
         loop {
             let is_later = begun.later.is_some();
@@ -424,7 +431,10 @@ impl Inner {
                     });
                 }
                 Err(StoreError::StalePlan) => std::hint::spin_loop(),
-                Err(error) => return Err(std::mem::replace(error, StoreError::Mismatch).into()),
+                Err(error) => {
+                    let error = std::mem::replace(error, StoreError::Mismatch);
+                    return Err(Error::from(error).into());
+                }
             }
             begun = self.begin(key.into(), patient, &verb, &mut answer)?;
         }
@@ -575,7 +585,9 @@ impl Inner {
         request.check_idempotency()?;
         let id = rand::rng().random();
         let begin = |view: &View, asking: Asking<'_>| {
-            let amounts = view.too_much(&asking.path).ok_or(Error::NothingAsked)?;
+            let amounts = view
+                .too_much(&asking.path)
+                .ok_or(RequestError::NothingAsked)?;
             lease(view, asking, request, (id, &amounts), Detail::Verdict)
         };
         let has_lease = |answered: Answered<'_>| match &*answered.reply {
@@ -583,7 +595,7 @@ impl Inner {
             _ => Ok(false),
         };
         match self.ask(key.into(), None, (begin, has_lease)).await {
-            Err(Error::NothingAsked) => Ok(None),
+            Err(Error::Request(RequestError::NothingAsked)) => Ok(None),
             told => told.map(Some),
         }
     }
@@ -651,7 +663,7 @@ impl Inner {
         id: u128,
         how: How<'_>,
         remember: bool,
-    ) -> impl Future<Output = Result<Settlement, Error>> {
+    ) -> impl Future<Output = Result<Settlement, LeaseError>> {
         self.ask(subject, None, End { id, how, remember })
     }
 
@@ -686,7 +698,7 @@ impl Inner {
         key: &[u8],
         id: u128,
         ttl: Duration,
-    ) -> Result<Timestamp, Error> {
+    ) -> Result<Timestamp, LeaseError> {
         let ttl = lease_length(ttl)?;
         let begin = |_: &View, asking: Asking<'_>| {
             let until = asking.now + ttl;
@@ -703,7 +715,7 @@ impl Inner {
         id: u128,
         to: &Request<'_>,
         overdraw: bool,
-    ) -> Result<(Decision, Option<u64>), Error> {
+    ) -> Result<(Decision, Option<u64>), LeaseError> {
         let begin = |view: &View, asking: Asking<'_>| {
             let to = view.uses(to, asking.path.depth())?;
             view.check_targets(&asking.path, &to)?;
@@ -725,7 +737,7 @@ impl Inner {
     }
 
     /// A command about the whole table.
-    pub(super) async fn about(&self, op: Op<'_>) -> Result<Reply, Error> {
+    pub(super) async fn about(&self, op: Op<'_>) -> Result<Reply, StoreError> {
         let mut answer = Ok(Reply::Done);
         let later = {
             let view = self.view.load();

@@ -5,21 +5,21 @@
 
 use tidegate_store::KeyPath;
 
-use crate::error::Error;
+use crate::error::RequestError;
 
 /// Checks that `path` has `needed` levels; fewer, too, where keys may be `partial`.
 ///
 /// # Errors
-/// [`Error::KeyDepth`].
+/// [`RequestError::KeyDepth`].
 #[inline]
-pub(super) fn check(path: &KeyPath<'_>, needed: usize, partial: bool) -> Result<(), Error> {
+pub(super) fn check(path: &KeyPath<'_>, needed: usize, partial: bool) -> Result<(), RequestError> {
     match needed < 2 {
         true => Ok(()),
         false => check_levels(path, needed, partial),
     }
 }
 
-fn check_levels(path: &KeyPath<'_>, needed: usize, partial: bool) -> Result<(), Error> {
+fn check_levels(path: &KeyPath<'_>, needed: usize, partial: bool) -> Result<(), RequestError> {
     let depth = path.depth();
     // The last level has what is left, separators included.
     let last = match depth {
@@ -29,6 +29,6 @@ fn check_levels(path: &KeyPath<'_>, needed: usize, partial: bool) -> Result<(), 
     let levels = depth + last.iter().filter(|&&byte| byte == b'/').count();
     match levels == needed || (partial && levels < needed) {
         true => Ok(()),
-        false => Err(Error::KeyDepth { levels, needed }),
+        false => Err(RequestError::KeyDepth { levels, needed }),
     }
 }

@@ -7,7 +7,7 @@ use tidegate_store::{Definition, Definitions, Follower, StoreError};
 
 use super::inner::{Inner, LimitSet};
 use super::variants::Overrides;
-use crate::error::Error;
+use crate::error::BuildError;
 use crate::limit::Limit;
 
 /// Of more keys that change at once the limits are made anew in one step.
@@ -45,12 +45,12 @@ impl Follower for Inner {
 }
 
 impl Inner {
-    fn give_one(&self, definition: &Definition) -> Result<(), Error> {
+    fn give_one(&self, definition: &Definition) -> Result<(), BuildError> {
         self.give(&definition.key, read(definition)?)
     }
 
     /// What cannot be read stays as it was.
-    fn give_all(&self, definitions: &Definitions) -> Result<(), Error> {
+    fn give_all(&self, definitions: &Definitions) -> Result<(), BuildError> {
         let before = self.versions.given();
         let mut given = match definitions.whole {
             true => Overrides::new(),
@@ -74,7 +74,7 @@ impl Inner {
     }
 }
 
-fn read(definition: &Definition) -> Result<Option<Arc<[Limit]>>, Error> {
+fn read(definition: &Definition) -> Result<Option<Arc<[Limit]>>, BuildError> {
     let limits = definition
         .value
         .as_deref()
@@ -91,7 +91,7 @@ impl LimitSet {
     /// # Errors
     /// What of it cannot be read, such as what a newer version wrote, or cannot be given
     /// to a key here: then the key has what it had.
-    pub fn check_overrides(&self) -> Result<(), Error> {
+    pub fn check_overrides(&self) -> Result<(), BuildError> {
         let override_store = self.inner().override_store.as_ref();
         let fault = override_store.and_then(|override_store| override_store.fault.lock().clone());
         fault.map_or(Ok(()), Err)

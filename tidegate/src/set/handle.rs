@@ -13,7 +13,7 @@ use super::subject::Subject;
 use super::view::View;
 use crate::admission::Admission;
 use crate::decision::Decision;
-use crate::error::Error;
+use crate::error::{DecisionError, RequestError};
 use crate::key::Key;
 use crate::pending::Pending;
 use crate::request::Request;
@@ -65,13 +65,13 @@ impl LimitSet {
     ///
     /// # Errors
     /// A key that cannot be one.
-    pub fn handle<'k>(&self, key: impl Into<Key<'k>>) -> Result<Handle, Error> {
+    pub fn handle<'k>(&self, key: impl Into<Key<'k>>) -> Result<Handle, RequestError> {
         Handle::new(self.clone(), key.into().bytes())
     }
 }
 
 impl Handle {
-    pub(super) fn new(set: LimitSet, key: &[u8]) -> Result<Self, Error> {
+    pub(super) fn new(set: LimitSet, key: &[u8]) -> Result<Self, RequestError> {
         let view = set.inner().view.load_full();
         let path = KeyPath::new(key, view.plan.levels())?;
         set.inner().versions.check_depth(&path, &view)?;
@@ -105,7 +105,7 @@ impl Handle {
     pub fn admit(
         &self,
         cost: Amount,
-    ) -> Pending<impl Future<Output = Result<Verdict, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Verdict, DecisionError>> + Send> {
         Pending::new(async move {
             if let Some(pinned) = &self.pinned
                 && let Some(verdict) = pinned.admit(cost, self.set.inner())
@@ -117,7 +117,7 @@ impl Handle {
     }
 
     #[cold]
-    async fn admit_slowly(&self, cost: Amount) -> Result<Verdict, Error> {
+    async fn admit_slowly(&self, cost: Amount) -> Result<Verdict, DecisionError> {
         if let Some(verdict) = self.by_renewed(|pinned, inner| pinned.admit(cost, inner)) {
             return Ok(verdict);
         }
@@ -151,7 +151,7 @@ impl Handle {
     pub fn check<'a>(
         &self,
         request: impl Into<Request<'a>>,
-    ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Decision, DecisionError>> + Send> {
         let request = request.into();
         Pending::new(async move {
             if let Some(pinned) = &self.pinned
@@ -164,7 +164,7 @@ impl Handle {
     }
 
     #[cold]
-    async fn check_slowly(&self, request: Request<'_>) -> Result<Decision, Error> {
+    async fn check_slowly(&self, request: Request<'_>) -> Result<Decision, DecisionError> {
         if let Some(decision) = self.by_renewed(|pinned, inner| pinned.check(&request, inner)) {
             return Ok(decision);
         }
@@ -178,7 +178,7 @@ impl Handle {
     pub fn peek<'a>(
         &self,
         request: impl Into<Request<'a>>,
-    ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Decision, DecisionError>> + Send> {
         self.set.peek(self.key.bytes(), request)
     }
 
@@ -189,7 +189,7 @@ impl Handle {
     pub fn debit<'a>(
         &self,
         request: impl Into<Request<'a>>,
-    ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Decision, DecisionError>> + Send> {
         self.set.debit(self.key.bytes(), request)
     }
 
@@ -201,7 +201,7 @@ impl Handle {
     pub fn try_acquire<'a>(
         &self,
         request: impl Into<Request<'a>>,
-    ) -> Pending<impl Future<Output = Result<Admission, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Admission, DecisionError>> + Send> {
         self.acquire(request.into().within(Duration::ZERO))
     }
 
@@ -213,7 +213,7 @@ impl Handle {
     pub fn acquire<'a>(
         &self,
         request: impl Into<Request<'a>>,
-    ) -> Pending<impl Future<Output = Result<Admission, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Admission, DecisionError>> + Send> {
         let (key, view) = (self.key.bytes(), Some(Arc::clone(&self.view)));
         let inner = self.set.inner();
         Pending::new(inner.acquire(Subject { key, view }, request.into()))
@@ -223,7 +223,7 @@ impl Handle {
     ///
     /// # Errors
     /// As [`LimitSet::reset`].
-    pub fn reset(&self) -> Pending<impl Future<Output = Result<(), Error>> + Send> {
+    pub fn reset(&self) -> Pending<impl Future<Output = Result<(), DecisionError>> + Send> {
         self.set.reset(self.key.bytes())
     }
 }

@@ -13,7 +13,6 @@ use super::versions::Versions;
 use super::view::View;
 use super::waiters::Waiters;
 use crate::clock::Clock;
-use crate::error::Error;
 use crate::keep_alive::RenewalThread;
 use crate::statistics::Counters;
 
@@ -69,8 +68,8 @@ impl Inner {
     /// The thread that renews the leases that are kept alive.
     ///
     /// # Errors
-    /// [`Error::NoWorker`].
-    pub(crate) fn renewals(&self) -> Result<&RenewalThread, Error> {
+    /// Why it could not be started.
+    pub(crate) fn renewals(&self) -> Result<&RenewalThread, String> {
         if let Some(running) = self.renewals.get() {
             return Ok(running);
         }

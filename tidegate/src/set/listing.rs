@@ -8,7 +8,7 @@ use tidegate_store::{HeldLease, Listing, Op, Page, Reply, Select, StoreError};
 use super::inner::LimitSet;
 use super::view::View;
 use crate::decision::Decision;
-use crate::error::Error;
+use crate::error::DecisionError;
 use crate::lease_id::LeaseId;
 use crate::pending::Pending;
 
@@ -72,7 +72,7 @@ impl LimitSet {
     pub fn list_keys<'a>(
         &'a self,
         page: PageOf<'a>,
-    ) -> Pending<impl Future<Output = Result<Page<ListedKey>, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Page<ListedKey>, DecisionError>> + Send> {
         Pending::new(async move {
             let read = |reply| match reply {
                 Reply::Keys(page) => Ok(page),
@@ -103,7 +103,7 @@ impl LimitSet {
     pub fn list_leases<'a>(
         &'a self,
         page: PageOf<'a>,
-    ) -> Pending<impl Future<Output = Result<Page<ListedLease>, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Page<ListedLease>, StoreError>> + Send> {
         Pending::new(async move {
             let read = |reply| match reply {
                 Reply::Leases(page) => Ok(page),
@@ -128,7 +128,7 @@ impl LimitSet {
     /// The store.
     pub fn leases_remembered(
         &self,
-    ) -> Pending<impl Future<Output = Result<Option<usize>, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Option<usize>, StoreError>> + Send> {
         Pending::new(async move { Ok(self.inner().count().await?.remembered) })
     }
 
@@ -138,7 +138,7 @@ impl LimitSet {
     /// The store.
     pub fn leases_held(
         &self,
-    ) -> Pending<impl Future<Output = Result<Option<usize>, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Option<usize>, StoreError>> + Send> {
         Pending::new(async move { Ok(self.inner().count().await?.leases) })
     }
 
@@ -148,7 +148,7 @@ impl LimitSet {
         page: PageOf<'_>,
         op: for<'l> fn(Listing<'l>) -> Op<'l>,
         read: fn(Reply) -> Result<Page<T>, StoreError>,
-    ) -> Result<Page<T>, Error> {
+    ) -> Result<Page<T>, StoreError> {
         let most = page.most.clamp(1, LONGEST_PAGE);
         let mut full = Page {
             items: Vec::new(),

@@ -56,4 +56,4 @@ pub use listing::{LONGEST_PAGE, ListedKey, ListedLease, PageOf};
 pub use overrides::Override;
 pub(crate) use subject::Subject;
 pub use variants::Overrides;
-pub(crate) use view::{Amounts, View, lease_length};
+pub(crate) use view::{Amounts, View, lease_length, lease_span};

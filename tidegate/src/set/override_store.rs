@@ -8,7 +8,7 @@ use tidegate_store::sync::atomic::{AtomicU64, Ordering};
 use tidegate_store::{Definition, Follower, Store, StoreError, StoreFuture};
 
 use super::variants::Overrides;
-use crate::error::Error;
+use crate::error::BuildError;
 use crate::limit::Limit;
 use tidegate_store::block_on;
 
@@ -22,7 +22,7 @@ pub(crate) struct OverrideStore {
     /// One change at a time.
     pub(super) turn: Mutex<()>,
     /// What of the last change could not be made use of.
-    pub(super) fault: Mutex<Option<Error>>,
+    pub(super) fault: Mutex<Option<BuildError>>,
 }
 
 impl OverrideStore {

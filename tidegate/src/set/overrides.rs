@@ -13,7 +13,7 @@ use tidegate_store::{KeyPath, StoreFuture};
 
 use super::inner::{Inner, LimitSet};
 use super::variants;
-use crate::error::Error;
+use crate::error::BuildError;
 use crate::key::Key;
 use crate::limit::Limit;
 use crate::pending::Pending;
@@ -54,15 +54,15 @@ impl LimitSet {
     ///
     /// # Errors
     /// A key that cannot be one; no limit at all, one twice, an unknown name,
-    /// one of another level ([`Error::OtherLevel`]) or kind
+    /// one of another level ([`BuildError::OtherLevel`]) or kind
     /// ([`LimitError::Unlike`](crate::LimitError::Unlike)), or one that makes no
-    /// sense; [`Error::TooManyOverrides`] beyond 131,072 keys. Then nothing
+    /// sense; [`BuildError::TooManyOverrides`] beyond 131,072 keys. Then nothing
     /// changes.
     pub fn set_override<'k>(
         &self,
         key: impl Into<Key<'k>>,
         limits: &[Limit],
-    ) -> Pending<impl Future<Output = Result<(), Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<(), BuildError>> + Send> {
         let key = key.into().bytes();
         Pending::new(async move {
             self.tell(key, limits)?.await?;
@@ -70,9 +70,9 @@ impl LimitSet {
         })
     }
 
-    fn tell(&self, key: &[u8], limits: &[Limit]) -> Result<StoreFuture<bool>, Error> {
+    fn tell(&self, key: &[u8], limits: &[Limit]) -> Result<StoreFuture<bool>, BuildError> {
         let inner = self.inner();
-        let override_store = inner.override_store.as_ref().ok_or(Error::Governed)?;
+        let override_store = inner.override_store.as_ref().ok_or(BuildError::Governed)?;
         let view = inner.view.load_full();
         let path = KeyPath::new(key, view.plan.levels())?;
         variants::check(&view, &inner.versions.levels, &path, limits)?;
@@ -89,8 +89,8 @@ impl LimitSet {
     /// keeps the overrides of a [governed](crate::LimitSetBuilder::governed) set.
     ///
     /// # Errors
-    /// A key that cannot be one; [`Error::TooManyOverrides`].
-    pub fn give(&self, key: &[u8], limits: Option<Arc<[Limit]>>) -> Result<(), Error> {
+    /// A key that cannot be one; [`BuildError::TooManyOverrides`].
+    pub fn give(&self, key: &[u8], limits: Option<Arc<[Limit]>>) -> Result<(), BuildError> {
         self.inner().give(key, limits)
     }
 
@@ -98,7 +98,7 @@ impl LimitSet {
     ///
     /// # Errors
     /// As [`set_override`](Self::set_override).
-    pub fn check_override(&self, key: &[u8], own: &Limit) -> Result<(), Error> {
+    pub fn check_override(&self, key: &[u8], own: &Limit) -> Result<(), BuildError> {
         let view = self.inner().view.load_full();
         let path = KeyPath::new(key, view.plan.levels())?;
         let levels = &self.inner().versions.levels;
@@ -113,17 +113,17 @@ impl LimitSet {
     pub fn remove_override<'k>(
         &self,
         key: impl Into<Key<'k>>,
-    ) -> Pending<impl Future<Output = Result<bool, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<bool, BuildError>> + Send> {
         let key = key.into().bytes();
         Pending::new(async move { Ok(self.untell(key)?.await?) })
     }
 
-    fn untell(&self, key: &[u8]) -> Result<StoreFuture<bool>, Error> {
+    fn untell(&self, key: &[u8]) -> Result<StoreFuture<bool>, BuildError> {
         let override_store = self
             .inner()
             .override_store
             .as_ref()
-            .ok_or(Error::Governed)?;
+            .ok_or(BuildError::Governed)?;
         Ok(override_store.keep(key, None))
     }
 
@@ -162,7 +162,7 @@ impl Inner {
     }
 
     /// Gives `key` these limits, or takes them, as far as they have an effect.
-    pub(crate) fn give(&self, key: &[u8], given: Option<Arc<[Limit]>>) -> Result<(), Error> {
+    pub(crate) fn give(&self, key: &[u8], given: Option<Arc<[Limit]>>) -> Result<(), BuildError> {
         let mut ledger = self.versions.ledger.lock();
         let view = self.view.load_full();
         let path = KeyPath::new(key, view.plan.levels())?;

@@ -7,7 +7,7 @@ use tidegate_store::{KeyMap, KeyPath, OwnedKey};
 
 use super::variant::Variant;
 use super::view::View;
-use crate::error::Error;
+use crate::error::BuildError;
 use crate::limit::Limit;
 
 /// The most keys of a set that may have limits of their own.
@@ -46,18 +46,18 @@ impl Variant {
 }
 
 /// Where the limit stands that `own` is an override of, and what it becomes.
-fn over(view: &View, level: usize, own: &Limit) -> Result<(usize, Limit), Error> {
-    let position = view.position(own.name())?;
+fn over(view: &View, level: usize, own: &Limit) -> Result<(usize, Limit), BuildError> {
+    let position = view.to_change(own.name())?;
     let about = view.plan.limits()[position].level;
     if about != level {
-        return Err(Error::OtherLevel {
+        return Err(BuildError::OtherLevel {
             limit: own.name().into(),
             about,
             level,
         });
     }
     let limit = own.over(&view.limits[position]);
-    let limit = limit.map_err(|source| Error::Limit {
+    let limit = limit.map_err(|source| BuildError::Limit {
         limit: own.name().into(),
         source,
     })?;
@@ -67,24 +67,24 @@ fn over(view: &View, level: usize, own: &Limit) -> Result<(usize, Limit), Error>
 /// Checks that every one of `given` is an override for `key`.
 ///
 /// # Errors
-/// [`Error`]: none at all, two of one name, an unknown name, one that is about
+/// [`BuildError`]: none at all, two of one name, an unknown name, one that is about
 /// another level, one of another kind, or numbers that make no limit.
 pub(super) fn check(
     view: &View,
     levels: &[String],
     key: &KeyPath<'_>,
     given: &[Limit],
-) -> Result<(), Error> {
+) -> Result<(), BuildError> {
     if given.is_empty() {
-        return Err(Error::Nothing("limit"));
+        return Err(BuildError::Nothing("limit"));
     }
     for (nth, own) in given.iter().enumerate() {
         if given[..nth].iter().any(|other| other.name() == own.name()) {
-            return Err(Error::DuplicateLimit(own.name().into()));
+            return Err(BuildError::DuplicateLimit(own.name().into()));
         }
         let (position, limit) = over(view, key.depth() - 1, own)?;
         let planned = limit.plan(view.plan.limits()[position].uid, levels);
-        planned.map_err(|source| Error::Limit {
+        planned.map_err(|source| BuildError::Limit {
             limit: own.name().into(),
             source,
         })?;
@@ -108,11 +108,11 @@ impl Variants {
     /// Whether `key` may be given something.
     ///
     /// # Errors
-    /// [`Error::TooManyOverrides`].
-    pub(super) fn check_room(&self, key: &[u8], gives: bool) -> Result<(), Error> {
+    /// [`BuildError::TooManyOverrides`].
+    pub(super) fn check_room(&self, key: &[u8], gives: bool) -> Result<(), BuildError> {
         let full = self.given.len() >= MOST && !self.given.contains_key(key);
         match gives && full {
-            true => Err(Error::TooManyOverrides(MOST)),
+            true => Err(BuildError::TooManyOverrides(MOST)),
             false => Ok(()),
         }
     }

@@ -16,7 +16,7 @@ use super::inner::{Inner, LimitSet};
 use super::view::View;
 use crate::admission::Admission;
 use crate::decision::Decision;
-use crate::error::Error;
+use crate::error::{DecisionError, RequestError};
 use crate::key::Key;
 use crate::limit::Limit;
 use crate::pending::Pending;
@@ -28,13 +28,14 @@ impl LimitSet {
     /// It is not counted.
     ///
     /// # Errors
-    /// [`Error`]; nothing was changed. [`Error::NeedsLease`] for concurrency.
+    /// [`DecisionError`]; nothing was changed.
+    /// [`RequestError::NeedsLease`](crate::RequestError::NeedsLease) for concurrency.
     #[inline]
     pub fn admit<'k>(
         &self,
         key: impl Into<Key<'k>>,
         cost: Amount,
-    ) -> Pending<impl Future<Output = Result<Verdict, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Verdict, DecisionError>> + Send> {
         let key = key.into().bytes();
         Pending::new(async move { self.0.admit(key, &Request::from(cost)).await })
     }
@@ -42,13 +43,14 @@ impl LimitSet {
     /// Takes what `request` says, if it fits, without a lease.
     ///
     /// # Errors
-    /// [`Error`]; nothing was changed. [`Error::NeedsLease`] for concurrency.
+    /// [`DecisionError`]; nothing was changed.
+    /// [`RequestError::NeedsLease`](crate::RequestError::NeedsLease) for concurrency.
     #[inline]
     pub fn check<'k, 'a>(
         &self,
         key: impl Into<Key<'k>>,
         request: impl Into<Request<'a>>,
-    ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Decision, DecisionError>> + Send> {
         let (key, request) = (key.into().bytes(), request.into());
         Pending::new(async move {
             let checked = self.0.check(key, &request).await;
@@ -78,7 +80,9 @@ impl LimitSet {
     pub fn check_many<'k, 'a, K: Into<Key<'k>>, A: Into<Request<'a>>>(
         &self,
         items: impl IntoIterator<Item = (K, A)>,
-    ) -> Pending<impl Future<Output = Result<Vec<Result<Decision, Error>>, Error>> + Send> {
+    ) -> Pending<
+        impl Future<Output = Result<Vec<Result<Decision, DecisionError>>, DecisionError>> + Send,
+    > {
         let items = items.into_iter();
         let items: Vec<_> = items
             .map(|(key, request)| (key.into(), request.into()))
@@ -90,7 +94,7 @@ impl LimitSet {
         })
     }
 
-    fn count_all(&self, answers: &[Result<Decision, Error>]) {
+    fn count_all(&self, answers: &[Result<Decision, DecisionError>]) {
         for decision in answers.iter().flatten() {
             self.0.counters.decided(decision);
         }
@@ -99,12 +103,12 @@ impl LimitSet {
     /// What [`check`](Self::check) would answer now; changes nothing.
     ///
     /// # Errors
-    /// [`Error`].
+    /// [`DecisionError`].
     pub fn peek<'k, 'a>(
         &self,
         key: impl Into<Key<'k>>,
         request: impl Into<Request<'a>>,
-    ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Decision, DecisionError>> + Send> {
         let (key, request) = (key.into().bytes(), request.into());
         Pending::new(async move { self.0.peek(key, &request).await })
     }
@@ -113,12 +117,12 @@ impl LimitSet {
     /// does, and the standing. Changes nothing.
     ///
     /// # Errors
-    /// [`Error`].
+    /// [`DecisionError`].
     pub fn forecast<'k, 'a>(
         &self,
         key: impl Into<Key<'k>>,
         request: impl Into<Request<'a>>,
-    ) -> Pending<impl Future<Output = Result<Vec<(String, Forecast)>, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Vec<(String, Forecast)>, DecisionError>> + Send> {
         let (key, request) = (key.into().bytes(), request.into());
         Pending::new(async move { self.0.forecast(key, &request).await })
     }
@@ -128,13 +132,15 @@ impl LimitSet {
     /// not charged.
     ///
     /// # Errors
-    /// [`Error`]; nothing was changed. [`Error::NeedsLease`] for concurrency that is named,
-    /// [`Error::NothingAsked`] where nothing is left to charge.
+    /// [`DecisionError`]; nothing was changed.
+    /// [`RequestError::NeedsLease`](crate::RequestError::NeedsLease) for concurrency that is
+    /// named, [`RequestError::NothingAsked`](crate::RequestError::NothingAsked) where nothing is
+    /// left to charge.
     pub fn debit<'k, 'a>(
         &self,
         key: impl Into<Key<'k>>,
         request: impl Into<Request<'a>>,
-    ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Decision, DecisionError>> + Send> {
         let (key, request) = (key.into().bytes(), request.into());
         Pending::new(async move { self.0.debit(key, &request).await })
     }
@@ -142,13 +148,13 @@ impl LimitSet {
     /// Takes what `request` says as a lease, if it fits now.
     ///
     /// # Errors
-    /// [`Error`]; nothing was changed.
+    /// [`DecisionError`]; nothing was changed.
     #[inline]
     pub fn try_acquire<'k, 'a>(
         &self,
         key: impl Into<Key<'k>>,
         request: impl Into<Request<'a>>,
-    ) -> Pending<impl Future<Output = Result<Admission, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Admission, DecisionError>> + Send> {
         self.acquire(key, request.into().within(Duration::ZERO))
     }
 
@@ -158,13 +164,13 @@ impl LimitSet {
     /// before its end, it gives back what it took and its place in the queue.
     ///
     /// # Errors
-    /// [`Error`]; nothing was changed. [`Error::QueueFull`].
+    /// [`DecisionError`]; nothing was changed. [`DecisionError::QueueFull`].
     #[inline]
     pub fn acquire<'k, 'a>(
         &self,
         key: impl Into<Key<'k>>,
         request: impl Into<Request<'a>>,
-    ) -> Pending<impl Future<Output = Result<Admission, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Admission, DecisionError>> + Send> {
         let (key, request) = (key.into().bytes(), request.into());
         Pending::new(self.0.acquire(key.into(), request))
     }
@@ -172,11 +178,11 @@ impl LimitSet {
     /// Forgets `key` (not its ancestors), as if never seen. Leases stay.
     ///
     /// # Errors
-    /// [`Error`].
+    /// [`DecisionError`].
     pub fn reset<'k>(
         &self,
         key: impl Into<Key<'k>>,
-    ) -> Pending<impl Future<Output = Result<(), Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<(), DecisionError>> + Send> {
         let key = key.into().bytes();
         Pending::new(async move { self.0.reset(key).await })
     }
@@ -195,7 +201,7 @@ impl LimitSet {
         self.0.counters.refusals()
     }
 
-    /// Answers everyone who waits with [`Error::Stopped`]: a server closes.
+    /// Answers everyone who waits with [`DecisionError::Stopped`]: a server closes.
     pub fn stop_waiting(&self) {
         self.0.waiters.stop_all();
     }
@@ -229,7 +235,7 @@ impl LimitSet {
     ///
     /// # Errors
     /// The store.
-    pub fn keys(&self) -> Pending<impl Future<Output = Result<usize, Error>> + Send> {
+    pub fn keys(&self) -> Pending<impl Future<Output = Result<usize, StoreError>> + Send> {
         Pending::new(async move { Ok(self.0.count().await?.keys) })
     }
 
@@ -237,7 +243,7 @@ impl LimitSet {
     ///
     /// # Errors
     /// The store.
-    pub fn count(&self) -> Pending<impl Future<Output = Result<Count, Error>> + Send> {
+    pub fn count(&self) -> Pending<impl Future<Output = Result<Count, StoreError>> + Send> {
         Pending::new(self.0.count())
     }
 
@@ -249,7 +255,11 @@ impl LimitSet {
 }
 
 impl Inner {
-    pub(crate) async fn peek(&self, key: &[u8], request: &Request<'_>) -> Result<Decision, Error> {
+    pub(crate) async fn peek(
+        &self,
+        key: &[u8],
+        request: &Request<'_>,
+    ) -> Result<Decision, DecisionError> {
         let begin = |view: &View, asking: Asking<'_>| {
             let amounts = view.amounts(request)?;
             asking.check_reach(&amounts)?;
@@ -258,7 +268,7 @@ impl Inner {
         self.decide(key, begin).await
     }
 
-    async fn debit(&self, key: &[u8], request: &Request<'_>) -> Result<Decision, Error> {
+    async fn debit(&self, key: &[u8], request: &Request<'_>) -> Result<Decision, DecisionError> {
         let begin = |view: &View, asking: Asking<'_>| {
             let amounts = view.debits(request)?;
             asking.check_reach(&amounts)?;
@@ -268,7 +278,7 @@ impl Inner {
     }
 
     /// Where `key` stands, whatever it is asked for.
-    pub(super) async fn standing(&self, key: &[u8]) -> Result<Decision, Error> {
+    pub(super) async fn standing(&self, key: &[u8]) -> Result<Decision, DecisionError> {
         let begin = |view: &View, asking: Asking<'_>| {
             let nothing: super::Amounts = view.limits.iter().map(|_| 0).collect();
             Ok(asking.verb(Verb::Peek { amounts: &nothing }))
@@ -280,7 +290,7 @@ impl Inner {
         &self,
         key: &[u8],
         request: &Request<'_>,
-    ) -> Result<Vec<(String, Forecast)>, Error> {
+    ) -> Result<Vec<(String, Forecast)>, DecisionError> {
         let view = self.view_at(key)?;
         let amounts = view.amounts(request)?;
         let path = KeyPath::new(key, view.plan.levels())?;
@@ -312,7 +322,7 @@ impl Inner {
     async fn check_many(
         &self,
         items: &[(Key<'_>, Request<'_>)],
-    ) -> Result<Vec<Result<Decision, Error>>, Error> {
+    ) -> Result<Vec<Result<Decision, DecisionError>>, DecisionError> {
         let mut decisions: Vec<_> = items.iter().map(|_| None).collect();
         let mut left: Vec<usize> = (0..items.len()).collect();
         while !left.is_empty() {
@@ -346,7 +356,7 @@ impl Inner {
     async fn ask_many(
         &self,
         items: &[(Key<'_>, Request<'_>)],
-    ) -> Result<Vec<Result<(store::Answer, Arc<View>), Error>>, Error> {
+    ) -> Result<Vec<Result<(store::Answer, Arc<View>), DecisionError>>, DecisionError> {
         let mut answer = Ok(Reply::Batch(Vec::new()));
         let (later, views) = self.begin_many(items, &mut answer)?;
         if let Some(later) = later {
@@ -372,7 +382,7 @@ impl Inner {
         &self,
         items: &[(Key<'_>, Request<'_>)],
         answer: &mut store::Answer,
-    ) -> Result<(Option<store::StoreFuture>, Views), Error> {
+    ) -> Result<(Option<store::StoreFuture>, Views), DecisionError> {
         let newest = self.view.load_full();
         let levels = newest.plan.levels();
         let mut takes = Vec::with_capacity(items.len());
@@ -409,18 +419,22 @@ impl Inner {
         Ok((later, views))
     }
 
-    pub(super) async fn count(&self) -> Result<Count, Error> {
+    pub(super) async fn count(&self) -> Result<Count, StoreError> {
         match self.about(Op::Count).await? {
             Reply::Count(count) => Ok(count),
-            _ => Err(StoreError::Mismatch.into()),
+            _ => Err(StoreError::Mismatch),
         }
     }
 }
 
 /// The limits of each of many, or why it makes no sense.
-type Views = Vec<Result<Arc<View>, Error>>;
+type Views = Vec<Result<Arc<View>, RequestError>>;
 
-fn decided(answer: store::Answer, view: Arc<View>, now: Timestamp) -> Result<Decision, Error> {
+fn decided(
+    answer: store::Answer,
+    view: Arc<View>,
+    now: Timestamp,
+) -> Result<Decision, DecisionError> {
     Decision::of_reply(&mut answer?, view, now)
 }
 

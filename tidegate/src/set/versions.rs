@@ -8,7 +8,7 @@ use tidegate_store::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::depth;
 use super::variants::{Overrides, Variants};
 use super::view::View;
-use crate::error::Error;
+use crate::error::RequestError;
 
 /// What successive versions share.
 #[derive(Debug)]
@@ -47,9 +47,9 @@ impl Versions {
     /// Checks that a key has as many levels as the limits of `view` are over.
     ///
     /// # Errors
-    /// [`Error::KeyDepth`].
+    /// [`RequestError::KeyDepth`].
     #[inline]
-    pub(super) fn check_depth(&self, path: &KeyPath<'_>, view: &View) -> Result<(), Error> {
+    pub(super) fn check_depth(&self, path: &KeyPath<'_>, view: &View) -> Result<(), RequestError> {
         let partial = self.partial_keys.load(Ordering::Relaxed);
         depth::check(path, view.plan.levels(), partial)
     }

@@ -9,7 +9,7 @@ use tidegate_store::sync::Mutex;
 use tidegate_store::{Adaptive, KeyMap, KeyPath, Overrides, Plan, PlanLimit};
 
 use super::variant::Variant;
-use crate::error::Error;
+use crate::error::{BuildError, RequestError};
 use crate::limit::AmountError;
 use crate::limit::{Calendar, Limit, OnFailure};
 use crate::request::Request;
@@ -83,17 +83,17 @@ impl View {
     /// are remembered for `remember`, or for as long as they last.
     ///
     /// # Errors
-    /// [`Error`]: a limit that makes no sense, or two of one name.
+    /// [`BuildError`]: a limit that makes no sense, or two of one name.
     pub(crate) fn new(
         version: u64,
         levels: &[String],
         limits: Vec<(u32, Limit)>,
         remember: Option<Span>,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, BuildError> {
         check_names(&limits)?;
         let mut planned: Vec<(PlanLimit, Limit)> = Vec::with_capacity(limits.len());
         for (uid, limit) in limits {
-            let wrong = |source| Error::Limit {
+            let wrong = |source| BuildError::Limit {
                 limit: limit.name().into(),
                 source,
             };
@@ -248,45 +248,49 @@ impl View {
     /// How long a request's lease lasts.
     ///
     /// # Errors
-    /// [`Error::LeaseLength`].
-    pub(crate) fn ttl(&self, request: &Request<'_>) -> Result<Span, Error> {
+    /// [`RequestError::LeaseLength`].
+    pub(crate) fn ttl(&self, request: &Request<'_>) -> Result<Span, RequestError> {
         request.ttl.map_or(Ok(self.lease_ttl), lease_length)
     }
 
     /// Checks that `amounts` take something where `key` has a level.
     ///
     /// # Errors
-    /// [`Error::KeyTooShort`].
+    /// [`RequestError::KeyTooShort`].
     #[inline]
-    pub(crate) fn check_reach(&self, key: &KeyPath<'_>, amounts: &[Amount]) -> Result<(), Error> {
+    pub(crate) fn check_reach(
+        &self,
+        key: &KeyPath<'_>,
+        amounts: &[Amount],
+    ) -> Result<(), RequestError> {
         match key.depth() == self.plan.levels() {
             true => Ok(()),
             false => self.check_short(key, amounts),
         }
     }
 
-    fn check_short(&self, key: &KeyPath<'_>, amounts: &[Amount]) -> Result<(), Error> {
+    fn check_short(&self, key: &KeyPath<'_>, amounts: &[Amount]) -> Result<(), RequestError> {
         let (depth, levels) = (key.depth(), self.plan.levels());
         let mut taken = self.plan.limits().iter().zip(amounts);
         match taken.any(|(limit, &amount)| limit.level < depth && amount > 0) {
             true => Ok(()),
-            false => Err(Error::KeyTooShort { depth, levels }),
+            false => Err(RequestError::KeyTooShort { depth, levels }),
         }
     }
 
     /// Checks that nothing is to be taken of what `key` does not reach.
     ///
     /// # Errors
-    /// [`Error::KeyTooShort`].
+    /// [`RequestError::KeyTooShort`].
     pub(crate) fn check_targets(
         &self,
         key: &KeyPath<'_>,
         to: &[Option<Amount>],
-    ) -> Result<(), Error> {
+    ) -> Result<(), RequestError> {
         let (depth, levels) = (key.depth(), self.plan.levels());
         let mut targets = self.plan.limits().iter().zip(to);
         match targets.any(|(limit, to)| limit.level >= depth && to.is_some_and(|to| to > 0)) {
-            true => Err(Error::KeyTooShort { depth, levels }),
+            true => Err(RequestError::KeyTooShort { depth, levels }),
             false => Ok(()),
         }
     }
@@ -304,20 +308,39 @@ impl View {
     /// Where the limit called `name` stands.
     ///
     /// # Errors
-    /// [`Error::UnknownLimit`].
-    pub(crate) fn position(&self, name: &str) -> Result<usize, Error> {
+    /// [`RequestError::UnknownLimit`].
+    pub(crate) fn position(&self, name: &str) -> Result<usize, RequestError> {
+        self.find(name).ok_or_else(|| self.unknown(name))
+    }
+
+    fn find(&self, name: &str) -> Option<usize> {
         let is_its = |limit: &Limit| is_same(limit.name(), name);
-        let position = self.limits.iter().position(is_its);
-        position.ok_or_else(|| self.unknown(name))
+        self.limits.iter().position(is_its)
+    }
+
+    /// Where the limit called `name` stands, which is to be changed.
+    ///
+    /// # Errors
+    /// [`BuildError::UnknownLimit`].
+    pub(super) fn to_change(&self, name: &str) -> Result<usize, BuildError> {
+        self.find(name).ok_or_else(|| BuildError::UnknownLimit {
+            name: name.into(),
+            known: self.known(),
+        })
     }
 
     #[cold]
-    fn unknown(&self, name: &str) -> Error {
-        let names = self.limits.iter().map(|l| format!("`{}`", l.name()));
-        Error::UnknownLimit {
+    fn unknown(&self, name: &str) -> RequestError {
+        RequestError::UnknownLimit {
             name: name.into(),
-            known: names.collect::<Vec<_>>().join(", "),
+            known: self.known(),
         }
+    }
+
+    /// The names there are, as a message tells them.
+    fn known(&self) -> String {
+        let names = self.limits.iter().map(|l| format!("`{}`", l.name()));
+        names.collect::<Vec<_>>().join(", ")
     }
 
     /// The most that the limit at `position` grants at once, as of now.
@@ -330,9 +353,9 @@ impl View {
     /// What `request` takes of each limit.
     ///
     /// # Errors
-    /// [`Error`]: unknown or repeated names, a rate without an amount, nothing
+    /// [`RequestError`]: unknown or repeated names, a rate without an amount, nothing
     /// at all, or too large an amount; an idempotency key of no length or too much of it.
-    pub(crate) fn amounts(&self, request: &Request<'_>) -> Result<Amounts, Error> {
+    pub(crate) fn amounts(&self, request: &Request<'_>) -> Result<Amounts, RequestError> {
         request.check_idempotency()?;
         if self.limits.is_empty() {
             return Ok(Amounts::new());
@@ -345,7 +368,7 @@ impl View {
             largest = largest.max(amount);
         }
         if !any {
-            return Err(Error::NothingAsked);
+            return Err(RequestError::NothingAsked);
         }
         self.check_sizes(&amounts, largest)?;
         Ok(amounts)
@@ -383,11 +406,11 @@ impl View {
 
     /// Puts in what a request names.
     #[inline]
-    fn put_named(&self, request: &Request<'_>, amounts: &mut [Amount]) -> Result<(), Error> {
+    fn put_named(&self, request: &Request<'_>, amounts: &mut [Amount]) -> Result<(), RequestError> {
         for (index, &(name, amount)) in request.named.iter().enumerate() {
             let mut earlier = request.named[..index].iter();
             if earlier.any(|(earlier, _)| *earlier == name) {
-                return Err(Error::NamedTwice(name.into()));
+                return Err(RequestError::NamedTwice(name.into()));
             }
             amounts[self.position(name)?] = amount;
         }
@@ -395,7 +418,7 @@ impl View {
     }
 
     /// What the limits that a request does not name are taken at.
-    fn unnamed(&self, request: &Request<'_>) -> Result<Amounts, Error> {
+    fn unnamed(&self, request: &Request<'_>) -> Result<Amounts, RequestError> {
         let rest = match request.cost {
             Some(cost) => cost,
             None if !request.named.is_empty() => 0,
@@ -414,13 +437,13 @@ impl View {
     }
 
     #[cold]
-    fn no_amount(&self, position: usize) -> Error {
-        Error::NoAmount(self.limits[position].name().into())
+    fn no_amount(&self, position: usize) -> RequestError {
+        RequestError::NoAmount(self.limits[position].name().into())
     }
 
     /// Checks that each of `amounts`, of which this is the largest, can be one.
     #[inline]
-    fn check_sizes(&self, amounts: &[Amount], largest: Amount) -> Result<(), Error> {
+    fn check_sizes(&self, amounts: &[Amount], largest: Amount) -> Result<(), RequestError> {
         if largest <= MAX_AMOUNT {
             return Ok(());
         }
@@ -428,8 +451,8 @@ impl View {
         Err(self.too_large(too_large.unwrap_or(0)))
     }
 
-    fn too_large(&self, position: usize) -> Error {
-        Error::Amount {
+    fn too_large(&self, position: usize) -> RequestError {
+        RequestError::Amount {
             limit: self.limits[position].name().into(),
             source: AmountError::TooLarge,
         }
@@ -437,7 +460,7 @@ impl View {
 
     /// What a debit takes of each limit: like a request, but no slots (they are
     /// held, not used) and of any size.
-    pub(crate) fn debits(&self, request: &Request<'_>) -> Result<Amounts, Error> {
+    pub(crate) fn debits(&self, request: &Request<'_>) -> Result<Amounts, RequestError> {
         if self.limits.is_empty() {
             return Ok(Amounts::new());
         }
@@ -453,7 +476,7 @@ impl View {
             return Err(self.too_large(position));
         }
         if amounts.iter().all(|&amount| amount == 0) {
-            return Err(Error::NothingAsked);
+            return Err(RequestError::NothingAsked);
         }
         Ok(amounts)
     }
@@ -464,7 +487,7 @@ impl View {
         &self,
         used: &Request<'_>,
         depth: usize,
-    ) -> Result<SmallVec<[Option<Amount>; 4]>, Error> {
+    ) -> Result<SmallVec<[Option<Amount>; 4]>, RequestError> {
         let mut uses = few(None, self.limits.len());
         if uses.is_empty() {
             return Ok(uses);
@@ -472,7 +495,7 @@ impl View {
         for &(name, amount) in used.named {
             let position = self.position(name)?;
             if uses[position].replace(amount).is_some() {
-                return Err(Error::NamedTwice(name.into()));
+                return Err(RequestError::NamedTwice(name.into()));
             }
             if amount > MAX_AMOUNT {
                 return Err(self.too_large(position));
@@ -500,10 +523,12 @@ impl View {
     }
 
     /// The limit that is held while in use and was asked without a lease.
-    pub(crate) fn check_unheld(&self, amounts: &[Amount]) -> Result<(), Error> {
+    pub(crate) fn check_unheld(&self, amounts: &[Amount]) -> Result<(), RequestError> {
         let mut held = self.measures.iter().zip(amounts);
         match held.position(|(one, amount)| one.is_concurrency && *amount > 0) {
-            Some(position) => Err(Error::NeedsLease(self.limits[position].name().into())),
+            Some(position) => Err(RequestError::NeedsLease(
+                self.limits[position].name().into(),
+            )),
             None => Ok(()),
         }
     }
@@ -537,20 +562,24 @@ fn ttl_of(limits: &[PlanLimit]) -> Span {
 /// A lease's length, if it can be one.
 ///
 /// # Errors
-/// [`Error::LeaseLength`].
-pub(crate) fn lease_length(length: Duration) -> Result<Span, Error> {
-    let span = Span::from(length);
-    if (Span::MILLISECOND..=Span::LONGEST_PERIOD).contains(&span) {
-        return Ok(span);
-    }
-    Err(Error::LeaseLength(length))
+/// [`RequestError::LeaseLength`].
+pub(crate) fn lease_length(length: Duration) -> Result<Span, RequestError> {
+    lease_span(length).ok_or(RequestError::LeaseLength(length))
 }
 
-fn check_names(limits: &[(u32, Limit)]) -> Result<(), Error> {
+/// A length that a lease can have.
+pub(crate) fn lease_span(length: Duration) -> Option<Span> {
+    let span = Span::from(length);
+    (Span::MILLISECOND..=Span::LONGEST_PERIOD)
+        .contains(&span)
+        .then_some(span)
+}
+
+fn check_names(limits: &[(u32, Limit)]) -> Result<(), BuildError> {
     for (index, (_, limit)) in limits.iter().enumerate() {
         let earlier = limits[..index].iter();
         if earlier.into_iter().any(|(_, l)| l.name() == limit.name()) {
-            return Err(Error::DuplicateLimit(limit.name().into()));
+            return Err(BuildError::DuplicateLimit(limit.name().into()));
         }
     }
     Ok(())

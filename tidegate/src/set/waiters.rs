@@ -9,7 +9,7 @@ use std::task::{Poll, Waker};
 use tidegate_store::sync::Mutex;
 use tidegate_store::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::error::Error;
+use crate::error::DecisionError;
 
 /// See the [module](self).
 pub(crate) struct Waiters {
@@ -74,14 +74,14 @@ impl Waiter<'_> {
     /// It is to wait: it is one of them from here on, if it was not before.
     ///
     /// # Errors
-    /// [`Error::QueueFull`].
-    pub(super) fn join(&self) -> Result<(), Error> {
+    /// [`DecisionError::QueueFull`].
+    pub(super) fn join(&self) -> Result<(), DecisionError> {
         if self.has_joined.load(Ordering::Relaxed) {
             return Ok(());
         }
         let (mut state, most) = (self.waiters.state.lock(), self.waiters.most);
         if state.waiters.len() >= most {
-            return Err(Error::QueueFull(most));
+            return Err(DecisionError::QueueFull(most));
         }
         state.waiters.insert(self.turn, None);
         self.has_joined.store(true, Ordering::Relaxed);
@@ -96,12 +96,12 @@ impl Waiter<'_> {
     /// What `turn` comes to, for one that has [joined](Self::join).
     ///
     /// # Errors
-    /// [`Error::Stopped`] if all were stopped since it came.
-    pub(super) async fn wait<T>(&self, turn: impl Future<Output = T>) -> Result<T, Error> {
+    /// [`DecisionError::Stopped`] if all were stopped since it came.
+    pub(super) async fn wait<T>(&self, turn: impl Future<Output = T>) -> Result<T, DecisionError> {
         let mut turn = pin!(turn);
         poll_fn(|context| {
             if self.is_stopped(context.waker()) {
-                return Poll::Ready(Err(Error::Stopped));
+                return Poll::Ready(Err(DecisionError::Stopped));
             }
             turn.as_mut().poll(context).map(Ok)
         })

@@ -8,7 +8,7 @@ use tidegate_store::sync::Mutex;
 use super::given::IntoPool;
 use super::retry::Retry;
 use crate::clock::Sleep;
-use crate::error::Error;
+use crate::error::BuildError;
 use crate::pool::LimitPool;
 
 /// Begins workers.
@@ -35,7 +35,7 @@ pub(super) struct Crew {
     pub(super) count: usize,
     pub(super) retry: Retry,
     /// Nothing if nothing was given.
-    given: Option<Result<LimitPool, Error>>,
+    given: Option<Result<LimitPool, BuildError>>,
 }
 
 impl Crew {
@@ -54,10 +54,10 @@ impl Crew {
     /// The pool that they work within.
     ///
     /// # Errors
-    /// [`Error`]: what was given makes no sense, or there are no workers.
-    pub(super) fn pool(&self) -> Result<LimitPool, Error> {
+    /// [`BuildError`]: what was given makes no sense, or there are no workers.
+    pub(super) fn pool(&self) -> Result<LimitPool, BuildError> {
         if self.count == 0 {
-            return Err(Error::Nothing("worker"));
+            return Err(BuildError::Nothing("worker"));
         }
         self.given.clone().unwrap_or_else(|| ().into_pool())
     }

@@ -1,6 +1,6 @@
 //! What workers may be given.
 
-use crate::error::Error;
+use crate::error::BuildError;
 use crate::limit::Limit;
 use crate::pool::LimitPool;
 use crate::set::LimitSet;
@@ -14,55 +14,55 @@ pub trait IntoPool {
     /// The pool.
     ///
     /// # Errors
-    /// [`Error`]: limits that make no sense, or no set at all.
-    fn into_pool(self) -> Result<LimitPool, Error>;
+    /// [`BuildError`]: limits that make no sense, or no set at all.
+    fn into_pool(self) -> Result<LimitPool, BuildError>;
 }
 
 /// Everything is admitted.
 impl IntoPool for () {
-    fn into_pool(self) -> Result<LimitPool, Error> {
+    fn into_pool(self) -> Result<LimitPool, BuildError> {
         LimitSet::builder().unlimited().build()?.into_pool()
     }
 }
 
 impl IntoPool for Limit {
-    fn into_pool(self) -> Result<LimitPool, Error> {
+    fn into_pool(self) -> Result<LimitPool, BuildError> {
         [self].into_pool()
     }
 }
 
 impl<const N: usize> IntoPool for [Limit; N] {
-    fn into_pool(self) -> Result<LimitPool, Error> {
+    fn into_pool(self) -> Result<LimitPool, BuildError> {
         Vec::from(self).into_pool()
     }
 }
 
 impl IntoPool for Vec<Limit> {
-    fn into_pool(self) -> Result<LimitPool, Error> {
+    fn into_pool(self) -> Result<LimitPool, BuildError> {
         LimitSet::builder().limits(self).build()?.into_pool()
     }
 }
 
 impl IntoPool for LimitSet {
-    fn into_pool(self) -> Result<LimitPool, Error> {
+    fn into_pool(self) -> Result<LimitPool, BuildError> {
         [self].into_pool()
     }
 }
 
 impl IntoPool for &LimitSet {
-    fn into_pool(self) -> Result<LimitPool, Error> {
+    fn into_pool(self) -> Result<LimitPool, BuildError> {
         self.clone().into_pool()
     }
 }
 
 impl<const N: usize> IntoPool for [LimitSet; N] {
-    fn into_pool(self) -> Result<LimitPool, Error> {
+    fn into_pool(self) -> Result<LimitPool, BuildError> {
         Vec::from(self).into_pool()
     }
 }
 
 impl IntoPool for Vec<LimitSet> {
-    fn into_pool(self) -> Result<LimitPool, Error> {
+    fn into_pool(self) -> Result<LimitPool, BuildError> {
         let mut builder = LimitPool::builder();
         for (number, set) in self.into_iter().enumerate() {
             builder = builder.member(number.to_string(), set);
@@ -72,13 +72,13 @@ impl IntoPool for Vec<LimitSet> {
 }
 
 impl IntoPool for LimitPool {
-    fn into_pool(self) -> Result<LimitPool, Error> {
+    fn into_pool(self) -> Result<LimitPool, BuildError> {
         Ok(self)
     }
 }
 
 impl IntoPool for &LimitPool {
-    fn into_pool(self) -> Result<LimitPool, Error> {
+    fn into_pool(self) -> Result<LimitPool, BuildError> {
         Ok(self.clone())
     }
 }

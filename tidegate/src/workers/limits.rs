@@ -8,7 +8,7 @@ use super::attempt::Attempt;
 use super::held::Held;
 use crate::admission::Admission;
 use crate::decision::Decision;
-use crate::error::Error;
+use crate::error::DecisionError;
 use crate::key::Key;
 use crate::pending::Pending;
 use crate::pool::LimitPool;
@@ -36,7 +36,7 @@ impl Limits {
         &self,
         key: impl Into<Key<'k>>,
         request: impl Into<Request<'a>>,
-    ) -> Pending<impl Future<Output = Result<Admission<Held>, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Admission<Held>, DecisionError>> + Send> {
         let (key, request) = (key.into(), request.into());
         Pending::new(async move {
             self.attempt.goes_on();
@@ -53,7 +53,7 @@ impl Limits {
         &self,
         key: impl Into<Key<'k>>,
         request: impl Into<Request<'a>>,
-    ) -> Pending<impl Future<Output = Result<Admission<Held>, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Admission<Held>, DecisionError>> + Send> {
         self.acquire(key, request.into().within(Duration::ZERO))
     }
 
@@ -65,7 +65,7 @@ impl Limits {
         &self,
         key: impl Into<Key<'k>>,
         request: impl Into<Request<'a>>,
-    ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Decision, DecisionError>> + Send> {
         self.pool.check(key, request)
     }
 

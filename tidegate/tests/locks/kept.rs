@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use super::flaky::{Flaky, Mood};
 use super::{TTL, clock, until};
-use tidegate::StoreError;
 use tidegate::{
-    Error, Lease, Limit, LimitPool, LimitSet, LimitSetBuilder, Loss, ManualClock, Request,
+    Lease, LeaseError, Limit, LimitPool, LimitSet, LimitSetBuilder, Loss, ManualClock, Request,
+    RequestError,
 };
 
 /// Jobs that run, and how many may start: general limits, not a semaphore's.
@@ -87,7 +87,7 @@ fn a_lease_that_nobody_keeps_is_not_renewed() {
     let why = Loss::NotRenewed("it is not kept alive".to_owned());
     assert_eq!((lost.wait(), lease.loss()), (Some(why.clone()), Some(why)));
     let kept = lease.keep_alive(TTL).wait();
-    assert!(matches!(kept, Err(Error::Store(StoreError::LeaseEnded(_)))));
+    assert!(matches!(kept, Err(LeaseError::Ended(_))));
 }
 
 #[test]
@@ -180,13 +180,18 @@ fn a_length_that_no_lease_has_and_a_lease_that_has_ended_are_errors() {
     let set = builder(&clock).build().expect("sound");
     let mut lease = take(&set);
     let kept = lease.keep_alive(Duration::ZERO).wait();
-    assert_eq!(kept, Err(Error::LeaseLength(Duration::ZERO)));
+    assert_eq!(
+        kept,
+        Err(LeaseError::Request(RequestError::LeaseLength(
+            Duration::ZERO
+        )))
+    );
     assert!(lease.is_held() && is_held(&set), "as before");
     lease.release().wait().expect("it is held");
     assert_eq!((lease.is_held(), lease.loss()), (false, None));
     assert_eq!(lease.lost().wait(), None);
     let kept = lease.keep_alive(TTL).wait();
-    assert!(matches!(kept, Err(Error::Store(StoreError::LeaseEnded(_)))));
+    assert!(matches!(kept, Err(LeaseError::Ended(_))));
 }
 
 #[test]
@@ -214,11 +219,14 @@ fn a_lease_that_could_not_be_settled_is_kept_alive_all_the_same() {
     let (set, store) = flaky(&clock);
     let mut job = keep(&set);
     let settled = job.settle(&[("no such limit", 1)]).wait();
-    assert!(matches!(settled, Err(Error::UnknownLimit { .. })));
+    assert!(matches!(
+        settled,
+        Err(LeaseError::Request(RequestError::UnknownLimit { .. }))
+    ));
     pass_a_third(&clock, &job);
     store.is(Mood::Away);
     let settled = job.settle(&[("tokens", 30)]).wait();
-    assert!(matches!(settled, Err(Error::Store(_))), "{settled:?}");
+    assert!(matches!(settled, Err(LeaseError::Store(_))), "{settled:?}");
     store.is(Mood::Well);
     pass_a_third(&clock, &job);
     assert!(job.is_held());
@@ -242,7 +250,7 @@ fn a_kept_lease_is_kept_with_another_ttl_from_there_on() {
     // Nobody knows whether a renewal arrived whose answer did not come.
     store.is(Mood::Away);
     let renewed = job.keep_alive(TTL / 30).wait();
-    assert!(matches!(renewed, Err(Error::Store(_))), "{renewed:?}");
+    assert!(matches!(renewed, Err(LeaseError::Store(_))), "{renewed:?}");
     clock.advance(TTL / 30);
     assert!(!job.is_held());
     assert!(matches!(lost.wait(), Some(Loss::NotRenewed(_))));

@@ -14,8 +14,9 @@ use std::time::Duration;
 use flaky::{Flaky, Mood};
 use tidegate::StoreError;
 use tidegate::internal::Pace;
+use tidegate::lock::LockError;
 use tidegate::lock::{LeasedMutex, LeasedPermit, LeasedSemaphore};
-use tidegate::{DEFAULT_WAIT, Error, LeaseId, Loss, ManualClock, Timestamp};
+use tidegate::{DEFAULT_WAIT, LeaseError, LeaseId, Loss, ManualClock, Timestamp};
 
 const TTL: Duration = Duration::from_secs(30);
 
@@ -121,7 +122,7 @@ fn a_permit_that_nobody_can_renew_is_lost_when_it_expires_and_not_before() {
     let next = take(&gpus);
     assert!(next.fence() > fence);
     let ended = permit.release().wait();
-    assert!(matches!(ended, Err(Error::Store(_))), "{ended:?}");
+    assert!(matches!(ended, Err(LeaseError::Ended(_))), "{ended:?}");
     assert!(is_full(&gpus), "the next one's slot is not given back");
 }
 
@@ -180,7 +181,7 @@ fn a_permit_that_is_revoked_is_lost_at_its_next_renewal() {
     );
     assert!(matches!(permit.loss(), Some(Loss::Ended | Loss::Forgotten)));
     let told = permit.release().wait();
-    assert!(matches!(told, Err(Error::Store(_))), "{told:?}");
+    assert!(matches!(told, Err(LeaseError::Ended(_))), "{told:?}");
     gpus.release(next.id()).wait().expect("it is held");
     clock.advance(TTL / 3);
     let loss = next.lost().wait();
@@ -193,7 +194,7 @@ fn nothing_is_given_back_by_another_id_nor_twice() {
     let gpus = semaphore(&clock, 1);
     let permit = take(&gpus);
     let other: LeaseId = "0123456789abcdef0123456789abcdef".parse().expect("an id");
-    let unknown = Err(Error::Store(StoreError::UnknownLease));
+    let unknown = Err(LeaseError::Unknown);
     assert_eq!(gpus.release(other).wait(), unknown);
     assert_eq!(gpus.of("elsewhere").release(other).wait(), unknown);
     assert!(is_full(&gpus));
@@ -228,7 +229,7 @@ fn each_key_has_slots_of_its_own_and_a_permit_may_take_several() {
     let elsewhere = take(&gpus.of("elsewhere").many(3));
     assert_eq!(elsewhere.key(), b"elsewhere");
     let never = gpus.many(4).acquire().wait();
-    assert!(matches!(never, Err(Error::NeverFits { .. })));
+    assert!(matches!(never, Err(LockError::NeverFits { .. })));
     drop((one, two));
     assert_eq!(gpus.available().wait(), Ok(3));
 }
@@ -293,7 +294,7 @@ fn a_lock_is_waited_for_half_a_minute_unless_told_for_how_long() {
     let std::task::Poll::Ready(Err(late)) = waits.as_mut().poll(&mut context) else {
         panic!("its time is up");
     };
-    assert_eq!(late, Error::WaitedTooLong(DEFAULT_WAIT));
+    assert_eq!(late, LockError::WaitedTooLong(DEFAULT_WAIT));
     assert!(late.to_string().contains("within 30s"), "{late}");
     until(|| held.sure_until() > clock.clock().now());
     (0..20).for_each(|_| pass_a_third(&clock, &held));
@@ -365,7 +366,7 @@ fn an_ask_that_gives_up_leaves_at_most_one_slot_for_one_ttl() {
     let told = gpus.try_acquire().wait();
     assert!(matches!(
         told,
-        Err(Error::Store(StoreError::Unavailable(_)))
+        Err(LockError::Store(StoreError::Unavailable(_)))
     ));
     store.is(Mood::Well);
     assert!(is_full(&gpus));

@@ -6,17 +6,17 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use proptest::prelude::*;
 use tidegate::StoreError;
 use tidegate::{
-    Admission, Algorithm, Clock, Error, Handle, Lease, Limit, LimitSet, ManualClock, Request,
-    Timestamp, Verdict,
+    Admission, Algorithm, Clock, DecisionError, Handle, Lease, Limit, LimitSet, ManualClock,
+    Request, Timestamp, Verdict,
 };
 
 use crate::history::{KEYS, builder, cases, faces, live, micros, past, rate, sets};
 
 /// Full of keys or of leases.
-fn is_full(error: &Error) -> bool {
+fn is_full(error: &DecisionError) -> bool {
     matches!(
         error,
-        Error::Store(StoreError::KeysFull { .. } | StoreError::LeasesFull { .. })
+        DecisionError::Store(StoreError::KeysFull { .. } | StoreError::LeasesFull { .. })
     )
 }
 
@@ -205,7 +205,7 @@ proptest! {
         let mut held = live(&set, &time, &past);
         let before = faces(&set);
         for wrong in wrongs(&set, KEYS[key], huge) {
-            prop_assert!(!matches!(wrong, Error::Store(_)), "{:?}", wrong);
+            prop_assert!(!matches!(wrong, DecisionError::Store(_)), "{:?}", wrong);
         }
         // What no limit ever grants is no mistake, but an answer; nobody waits for it.
         for request in [Request::from(large), Request::named(&[("few", 99)])] {
@@ -224,7 +224,7 @@ proptest! {
 }
 
 /// What is asked of a set by mistake, one after the other.
-fn wrongs(set: &LimitSet, key: &str, huge: u64) -> Vec<Error> {
+fn wrongs(set: &LimitSet, key: &str, huge: u64) -> Vec<DecisionError> {
     let handle = set.handle(key).unwrap();
     let asks = [
         Request::from(huge),
@@ -248,7 +248,7 @@ fn wrongs(set: &LimitSet, key: &str, huge: u64) -> Vec<Error> {
     wrongs.push(handle.admit(0).wait().expect_err("a mistake"));
     for bad in ["", "/", "acme/", "/alice"] {
         wrongs.push(set.try_acquire(bad, 1).wait().expect_err("no key"));
-        wrongs.push(set.handle(bad).map(|_| ()).expect_err("no key"));
+        wrongs.push(set.handle(bad).expect_err("no key").into());
     }
     wrongs
 }
@@ -307,7 +307,7 @@ fn all_or_nothing_across_limits_keys_and_ancestors() {
     ];
     let face = faces(&set);
     // Room for the organisation, and none for its member.
-    let full = Error::Store(StoreError::KeysFull { max_keys: 3 });
+    let full = DecisionError::Store(StoreError::KeysFull { max_keys: 3 });
     assert_eq!(set.try_acquire(KEYS[2], 1).wait().unwrap_err(), full);
     // Refused by the ancestor, by the key, and by neither but the leases' room.
     assert!(
@@ -326,7 +326,7 @@ fn all_or_nothing_across_limits_keys_and_ancestors() {
     );
     let free = [("all", 0), ("each", 0), ("few", 1)];
     held.extend(set.try_acquire(KEYS[0], &free).wait().unwrap().granted());
-    let full = Error::Store(StoreError::LeasesFull { max_leases: 2 });
+    let full = DecisionError::Store(StoreError::LeasesFull { max_leases: 2 });
     assert_eq!(set.try_acquire(KEYS[0], &free).wait().unwrap_err(), full);
     drop(held);
     let (after, left) = (faces(&set), |face: &[(String, tidegate::Standing)]| {

@@ -7,11 +7,11 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use proptest::prelude::*;
-use tidegate::{Admission, Error, Lease, Limit, LimitSet, ManualClock};
+use tidegate::{Admission, DecisionError, Lease, Limit, LimitSet, ManualClock};
 
 use crate::history::{cases, micros};
 
-type Waiting<'a> = Pin<Box<dyn Future<Output = Result<Admission, Error>> + 'a>>;
+type Waiting<'a> = Pin<Box<dyn Future<Output = Result<Admission, DecisionError>> + 'a>>;
 
 /// The lease, once its turn has come.
 fn poll(waiting: &mut Waiting<'_>) -> Option<Lease> {

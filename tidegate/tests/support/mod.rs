@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-use tidegate::{Admission, Error, Lease};
+use tidegate::{Admission, DecisionError, Lease};
 
 struct Flag(AtomicBool);
 
@@ -18,12 +18,12 @@ impl Wake for Flag {
 
 /// A future polled by hand, and whether it was woken since.
 pub struct Polled<'a> {
-    future: Pin<Box<dyn Future<Output = Result<Admission, Error>> + 'a>>,
+    future: Pin<Box<dyn Future<Output = Result<Admission, DecisionError>> + 'a>>,
     flag: Arc<Flag>,
 }
 
 impl<'a> Polled<'a> {
-    pub fn new(future: impl Future<Output = Result<Admission, Error>> + 'a) -> Self {
+    pub fn new(future: impl Future<Output = Result<Admission, DecisionError>> + 'a) -> Self {
         Self {
             future: Box::pin(future),
             flag: Arc::new(Flag(AtomicBool::new(false))),
@@ -31,13 +31,13 @@ impl<'a> Polled<'a> {
     }
 
     /// Polled once, and it waits.
-    pub fn waiting(future: impl Future<Output = Result<Admission, Error>> + 'a) -> Self {
+    pub fn waiting(future: impl Future<Output = Result<Admission, DecisionError>> + 'a) -> Self {
         let mut polled = Self::new(future);
         assert!(polled.poll().is_none(), "it was to wait");
         polled
     }
 
-    pub fn poll(&mut self) -> Option<Result<Admission, Error>> {
+    pub fn poll(&mut self) -> Option<Result<Admission, DecisionError>> {
         let waker = Waker::from(Arc::clone(&self.flag));
         match self.future.as_mut().poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(answer) => Some(answer),

@@ -38,17 +38,33 @@ const fn each_time(name: &'static str, act: Act) -> Verb {
 
 pub const VERBS: &[Verb] = &[
     each_time("take", |sets, key, _, _| {
-        sets.both.check(key, Request::named(TEN)).wait().map(drop)
+        sets.both
+            .check(key, Request::named(TEN))
+            .wait()
+            .map(drop)
+            .map_err(Error::from)
     }),
     each_time("take of a single rate", |sets, key, _, _| {
-        sets.rate.check(key, 10).wait().map(drop)
+        sets.rate
+            .check(key, 10)
+            .wait()
+            .map(drop)
+            .map_err(Error::from)
     }),
     each_time("take of plain limits", |sets, key, _, _| {
         let ten = &[("rate", 10), ("gpu", 0)];
-        sets.plain.check(key, Request::named(ten)).wait().map(drop)
+        sets.plain
+            .check(key, Request::named(ten))
+            .wait()
+            .map(drop)
+            .map_err(Error::from)
     }),
     each_time("debit", |sets, key, _, _| {
-        sets.both.debit(key, Request::named(TEN)).wait().map(drop)
+        sets.both
+            .debit(key, Request::named(TEN))
+            .wait()
+            .map(drop)
+            .map_err(Error::from)
     }),
     once("lease", |sets, key, _, _| {
         let ask = Request::named(TEN_AND_A_SLOT).idempotency(b"once");
@@ -70,7 +86,11 @@ pub const VERBS: &[Verb] = &[
         Ok(())
     }),
     once("renew", |sets, key, leases, _| {
-        sets.both.renew(key, leases.both, 2 * LONG).wait().map(drop)
+        sets.both
+            .renew(key, leases.both, 2 * LONG)
+            .wait()
+            .map(drop)
+            .map_err(Error::from)
     }),
     once("settle", |sets, key, leases, used| {
         let settled = sets
@@ -83,9 +103,17 @@ pub const VERBS: &[Verb] = &[
         Ok(())
     }),
     once("release", |sets, key, leases, _| {
-        sets.both.release(key, leases.both).wait().map(drop)
+        sets.both
+            .release(key, leases.both)
+            .wait()
+            .map(drop)
+            .map_err(Error::from)
     }),
     once("release of a single slot", |sets, key, leases, _| {
-        sets.slots.release(key, leases.slot).wait().map(drop)
+        sets.slots
+            .release(key, leases.slot)
+            .wait()
+            .map(drop)
+            .map_err(Error::from)
     }),
 ];

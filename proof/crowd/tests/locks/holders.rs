@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use tidegate::LeaseId;
-use tidegate::StoreError;
 use tidegate::lock::{LeasedPermit, LeasedSemaphore};
-use tidegate::{Clock, Error, Timestamp};
+use tidegate::{Clock, LeaseError, Timestamp};
 use tidegate_conformance::Register;
 use tidegate_conformance::postgres_server::PostgresServer;
 
@@ -130,7 +129,7 @@ fn nobody_gives_back_by_another_id() {
         let others = semaphore(&url, 1, LONG);
         let permit = acquire(&gpus);
         let wrong: LeaseId = "0123456789abcdef0123456789abcdef".parse().expect("an id");
-        let unknown = Err(Error::Store(StoreError::UnknownLease));
+        let unknown = Err(LeaseError::Unknown);
         assert_eq!(others.release(wrong).wait(), unknown);
         assert!(is_full(&others));
         let id = permit.id();

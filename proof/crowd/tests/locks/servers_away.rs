@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
+use tidegate::Clock;
 use tidegate::Loss;
 use tidegate::StoreError;
-use tidegate::{Clock, Error};
+use tidegate::lock::LockError;
 use tidegate_conformance::redis_server::{RedisServer, RedisService};
 
 use crate::holders::{LONG, acquire, is_full};
@@ -59,7 +60,7 @@ fn a_server_that_hangs_for_less_than_the_ttl_costs_nobody_a_permit() {
             let told = hasty.acquire_within(SECOND).wait().err();
             let took = clock.now().since(asked).as_duration();
             println!("{url}: hangs; told so after {took:?}");
-            let unknown = matches!(told, Some(Error::Store(StoreError::Unavailable(_))));
+            let unknown = matches!(told, Some(LockError::Store(StoreError::Unavailable(_))));
             assert!(unknown, "{url}: {told:?}");
             assert!(took < SECOND + SECOND + SLACK, "{url}: {took:?}");
             assert!(permit.is_held(), "{url}");

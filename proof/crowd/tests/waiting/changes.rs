@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use tidegate::{Clock, Error, Limit, Request};
+use tidegate::{Clock, DecisionError, Limit, Request, RequestError};
 use tidegate_conformance::fixture::{plan, slots};
 use tidegate_core::{Align, Bounds, Rule, Span, Window};
 use tidegate_store::{
@@ -80,7 +80,10 @@ pub(super) fn a_request_that_fits_no_newer_limit_leaves_the_line<L: Lines>() {
         let renamed = Limit::concurrency("tpu", 5).ttl(2 * LONG);
         one.replace_limits(&[renamed]).expect("a sound limit");
         let answer = waiting.await.expect("it ends");
-        assert!(matches!(answer, Err(Error::UnknownLimit { .. })));
+        assert!(matches!(
+            answer,
+            Err(DecisionError::Request(RequestError::UnknownLimit { .. }))
+        ));
         until(|| server.standing() == 0).await;
         drop(held);
     });

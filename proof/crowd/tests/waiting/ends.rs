@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::StoreError;
-use tidegate::{Admission, Algorithm, Clock, Error, Limit, Request, Timestamp};
+use tidegate::{Admission, Algorithm, Clock, DecisionError, LeaseError, Limit, Request, Timestamp};
 
 use super::{KEY, LONG, Lines, acquire, client, one_slot, process, run, until};
 
@@ -96,7 +96,7 @@ pub(super) fn who_waits_is_told_when_its_process_closes<L: Lines>() {
         assert_eq!(closes.statistics().waiting, 1);
         closes.stop_waiting();
         let told = waits.await.expect("it ends");
-        assert!(matches!(told, Err(Error::Stopped)));
+        assert!(matches!(told, Err(DecisionError::Stopped)));
         until(|| server.standing() == 0).await;
         assert_eq!(closes.statistics().waiting, 0);
     });
@@ -140,7 +140,7 @@ pub(super) fn who_waits_is_cut_off_and_waits_on<L: Lines>() {
         let id = held.detach();
         // On a connection that is gone a release is an error, whether it was done
         // or not.
-        while let Err(Error::Store(StoreError::Unavailable(_))) = one.release(KEY, id).await {}
+        while let Err(LeaseError::Store(StoreError::Unavailable(_))) = one.release(KEY, id).await {}
         assert!(waits.await.expect("it ends").is_some());
     });
 }

@@ -279,7 +279,7 @@ impl Client for Library {
 }
 
 fn unknown() -> ServiceError {
-    tidegate::Error::Store(tidegate::StoreError::UnknownLease).into()
+    tidegate::LeaseError::Unknown.into()
 }
 
 fn refusal(error: &ServiceError) -> Answer {

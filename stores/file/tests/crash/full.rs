@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use tidegate::StoreError;
-use tidegate::{Admission, Error, Limit, LimitSet, Request};
+use tidegate::{Admission, DecisionError, Limit, LimitSet, Request};
 use tidegate_file::{FileStore, SyncMode};
 
 use crate::support::{self, Place};
@@ -79,7 +79,7 @@ fn is_known(set: &LimitSet, number: usize) -> bool {
     lease.is_repeated()
 }
 
-fn ask(set: &LimitSet, number: usize) -> Result<Admission, Error> {
+fn ask(set: &LimitSet, number: usize) -> Result<Admission, DecisionError> {
     let (key, name) = (format!("{number:0>400}"), number.to_string());
     set.try_acquire(&key, Request::from(1).idempotency(name.as_bytes()))
         .wait()
@@ -136,7 +136,7 @@ fn runs_when_it_is_started_by_another_test() {
                 admission.granted().expect("room").detach();
                 "granted"
             }
-            Err(Error::Store(StoreError::Unavailable(_))) => {
+            Err(DecisionError::Store(StoreError::Unavailable(_))) => {
                 // However fast it is refused, it asks no more often than this.
                 std::thread::sleep(std::time::Duration::from_millis(1));
                 "unavailable"

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use rand::RngExt;
-use tidegate::StoreError;
-use tidegate::{Error, LimitSet, Request};
+use tidegate::{LeaseError, LimitSet, Request};
 use tidegate_file::SyncMode;
 
 use crate::child::{self, BUDGET, BURST, KEYS, SLOTS, THREADS, used};
@@ -147,7 +146,7 @@ impl After {
                     all.budget[key] += used(*number);
                 }
                 Err(error) => {
-                    assert_eq!(error, Error::Store(StoreError::UnknownLease));
+                    assert_eq!(error, LeaseError::Unknown);
                     self.lost(&name, lease, all);
                 }
             }

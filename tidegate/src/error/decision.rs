@@ -1,0 +1,43 @@
+//! Why there is no decision.
+
+use tidegate_store::{KeyError, StoreError};
+
+use super::kind::{ErrorKind, of_store};
+use super::request::RequestError;
+
+/// Why a request has no decision. (A refusal is one.) Nothing was changed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecisionError {
+    /// The request makes no sense.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// The queue of those who wait is full.
+    #[error("{0} requests wait already; raise max_waiting or shed load")]
+    QueueFull(usize),
+    /// Everyone who waited was [sent away](crate::LimitSet::stop_waiting).
+    #[error("the server is closing; request again elsewhere, or later")]
+    Stopped,
+    /// *Cannot tell*: the store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl DecisionError {
+    /// What it means for its caller.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Request(error) => error.kind(),
+            Self::QueueFull(_) => ErrorKind::Busy,
+            Self::Stopped => ErrorKind::Unavailable,
+            Self::Store(error) => of_store(error),
+        }
+    }
+}
+
+impl From<KeyError> for DecisionError {
+    fn from(error: KeyError) -> Self {
+        Self::Request(error.into())
+    }
+}
