@@ -9,7 +9,7 @@ use tidegate_core::{Amount, BucketLevel, Span, Standing, Timestamp, Verdict};
 use tidegate_store::{Reply, StoreError};
 
 use crate::error::DecisionError;
-use crate::limit::Limit;
+use crate::limit::{Limit, LimitName};
 use crate::set::View;
 
 /// May it start, why not, and where does everything stand?
@@ -203,34 +203,27 @@ impl Decision {
     /// Where the limit called `name` stands after this step.
     #[inline]
     #[must_use]
-    pub fn standing(&self, name: &str) -> Option<Standing> {
-        self.standings.at(self.position(name)?)
+    pub fn standing<'n>(&self, name: impl Into<LimitName<'n>>) -> Option<Standing> {
+        self.standings.at(self.view.find(name)?)
     }
 
     /// Whole units that the limit called `name` could grant after this step: what
     /// [`standing`](Self::standing) says of it, for less.
     #[must_use]
     #[inline]
-    pub fn remaining(&self, name: &str) -> Option<Amount> {
-        let position = self.position(name)?;
+    pub fn remaining<'n>(&self, name: impl Into<LimitName<'n>>) -> Option<Amount> {
+        let position = self.view.find(name)?;
         match &self.standings {
             Standings::Told(told) => Some((*told.get(position)?)?.remaining),
             Standings::OfBucket(level) => Some(level.remaining()),
         }
     }
 
-    #[inline]
-    fn position(&self, name: &str) -> Option<usize> {
-        let mut limits = self.view.limits.iter();
-        limits.position(|limit| limit.name() == name)
-    }
-
     /// The limit called `name`, as it was decided by: the key's own, if it was
     /// given one.
     #[must_use]
-    pub fn limit(&self, name: &str) -> Option<&Limit> {
-        let mut limits = self.view.limits.iter();
-        limits.find(|limit| limit.name() == name)
+    pub fn limit<'n>(&self, name: impl Into<LimitName<'n>>) -> Option<&Limit> {
+        Some(&self.view.limits[self.view.find(name)?])
     }
 
     /// Where every limit stands after this step, by name.

@@ -13,6 +13,7 @@ use crate::error::LeaseError;
 use crate::keep_alive::Kept;
 use crate::key::Key;
 use crate::lease_id::LeaseId;
+use crate::limit::LimitName;
 use crate::outcome::Outcome;
 use crate::pending::Pending;
 use crate::pool::Member;
@@ -440,9 +441,13 @@ impl Settlement {
 
     /// What the share of the limit called `name` came to, if it was taken.
     #[must_use]
-    pub fn usage(&self, name: &str) -> Option<Usage> {
-        let mut usages = self.usages();
-        usages.find(|(n, _)| *n == name).map(|(_, usage)| usage)
+    pub fn usage<'n>(&self, name: impl Into<LimitName<'n>>) -> Option<Usage> {
+        let uid = self.view.plan.limits()[self.view.find(name)?].uid;
+        let share = self.answer.uses.iter().find(|share| share.uid == uid)?;
+        Some(Usage {
+            taken: share.taken,
+            used: share.used,
+        })
     }
 
     /// What each limit's share came to, by name.

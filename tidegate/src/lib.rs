@@ -26,6 +26,7 @@
 //! | room | holds |
 //! |---|---|
 //! | [`Limit`], [`Period`], [`Unit`] | one constraint with a name |
+//! | [`LimitId`] | a limit of a set, found by its name once |
 //! | [`LimitSet`], [`Handle`] | limits taken together; one key without look-up |
 //! | [`Pending`] | a verb: awaited, or waited for on a thread |
 //! | [`Request`], [`Decision`], [`Admission`], [`Lease`], [`Loss`] | request, answer, what is held, why it is lost |
@@ -73,7 +74,8 @@ pub use keep_alive::Loss;
 pub use key::{Key, MAX_IDEMPOTENCY_KEY};
 pub use lease::{Lease, Settlement, Usage};
 pub use lease_id::{LeaseId, NoLeaseId};
-pub use limit::{Algorithm, AmountError, Limit, LimitError, OnFailure, Period, Unit};
+pub use limit::{Algorithm, AmountError, Limit, LimitError, LimitId, LimitName};
+pub use limit::{OnFailure, Period, Unit};
 pub use outcome::Outcome;
 pub use pending::Pending;
 pub use permit::{AcquireError, Mutex, MutexGuard, Permit, Semaphore};

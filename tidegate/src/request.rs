@@ -7,6 +7,7 @@ use tidegate_core::Amount;
 
 use crate::error::RequestError;
 use crate::key::MAX_IDEMPOTENCY_KEY;
+use crate::limit::{LimitId, NamedAmounts};
 
 /// How long `acquire` waits for a request that says nothing else, of a set, a pool or a
 /// leased lock.
@@ -31,7 +32,7 @@ pub const DEFAULT_WAIT: Duration = Duration::from_secs(30);
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Request<'a> {
     pub(crate) cost: Option<Amount>,
-    pub(crate) named: &'a [(&'a str, Amount)],
+    pub(crate) named: NamedAmounts<'a>,
     pub(crate) within: Option<Duration>,
     pub(crate) for_refunds: bool,
     pub(crate) priority: u8,
@@ -43,13 +44,20 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Named amounts.
+    /// NamedAmounts by limit: by its name, or by what [found it](crate::LimitSet::limit).
     ///
     /// **A rate or budget that is not named is not charged**: add [`cost`](Self::cost) to
     /// charge every one that is not named. Limits of calls and concurrency that are not
     /// named are taken at 1.
     #[must_use]
-    pub fn named(named: &'a [(&'a str, Amount)]) -> Self {
+    pub fn named<N>(named: &'a [(N, Amount)]) -> Self
+    where
+        &'a [(N, Amount)]: Into<Self>,
+    {
+        named.into()
+    }
+
+    fn of(named: NamedAmounts<'a>) -> Self {
         Self {
             named,
             ..Self::default()
@@ -192,19 +200,35 @@ impl From<Amount> for Request<'_> {
 }
 
 impl<'a> From<&'a [(&'a str, Amount)]> for Request<'a> {
+    #[inline]
     fn from(named: &'a [(&'a str, Amount)]) -> Self {
-        Self::named(named)
+        Self::of(NamedAmounts::Named(named))
     }
 }
 
-impl<'a, const N: usize> From<&'a [(&'a str, Amount); N]> for Request<'a> {
-    fn from(named: &'a [(&'a str, Amount); N]) -> Self {
-        Self::named(named)
+impl<'a> From<&'a [(LimitId, Amount)]> for Request<'a> {
+    #[inline]
+    fn from(found: &'a [(LimitId, Amount)]) -> Self {
+        Self::of(NamedAmounts::Found(found))
     }
 }
 
-impl<'a> From<&'a Vec<(&'a str, Amount)>> for Request<'a> {
-    fn from(named: &'a Vec<(&'a str, Amount)>) -> Self {
-        Self::named(named)
+impl<'a, N, const M: usize> From<&'a [(N, Amount); M]> for Request<'a>
+where
+    &'a [(N, Amount)]: Into<Self>,
+{
+    #[inline]
+    fn from(named: &'a [(N, Amount); M]) -> Self {
+        named.as_slice().into()
+    }
+}
+
+impl<'a, N> From<&'a Vec<(N, Amount)>> for Request<'a>
+where
+    &'a [(N, Amount)]: Into<Self>,
+{
+    #[inline]
+    fn from(named: &'a Vec<(N, Amount)>) -> Self {
+        named.as_slice().into()
     }
 }

@@ -128,7 +128,7 @@ impl Counters {
         };
         let others = before
             .iter()
-            .filter(|one| decision.limit(&one.limit).is_none());
+            .filter(|one| decision.limit(&*one.limit).is_none());
         let now = decision.limit_names().map(one).chain(others.cloned());
         let now: Vec<_> = now.take(MOST_LIMITS).collect();
         if let Some(one) = now.iter().find(|one| one.is_of(limit)) {

@@ -245,10 +245,10 @@ fn a_lease_that_has_ended_cannot_be_used() {
     ));
     lease.settle(&[("r", 1)]).wait().unwrap();
     let ended = |error: LeaseError| matches!(error, LeaseError::Ended(_));
-    assert!(ended(lease.settle(&[]).wait().expect_err("ended")));
+    assert!(ended(lease.settle(()).wait().expect_err("ended")));
     assert!(ended(lease.renew(SECOND).wait().expect_err("ended")));
     assert!(ended(lease.cancel().wait().expect_err("ended")));
-    let another = set.settle("k", "abcd".repeat(8).parse().unwrap(), &[]);
+    let another = set.settle("k", "abcd".repeat(8).parse().unwrap(), ());
     assert!(matches!(another.wait(), Err(LeaseError::Unknown)));
 }
 

@@ -786,7 +786,7 @@ fn outcomes_are_counted_by_the_pool() {
     let time = ManualClock::default();
     let pool = pool_of(&time, &[1, 1]).build().unwrap();
     let (mut good, mut bad) = (take(&pool), take(&pool));
-    good.settle(&[]).wait().unwrap();
+    good.settle(()).wait().unwrap();
     bad.fail();
     drop((good, bad));
     let counted = pool.statistics();

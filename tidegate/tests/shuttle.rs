@@ -351,7 +351,7 @@ fn shuttle_a_settlement_that_races_with_the_expiry_gives_slots_back_once() {
         let first = set.try_acquire("k", ()).wait().expect("no error");
         let first = std::mem::ManuallyDrop::new(first.granted().expect("free"));
         let (theirs, id) = (set.clone(), first.id());
-        let settling = thread::spawn(move || theirs.settle("k", id, &[]).wait().expect("known"));
+        let settling = thread::spawn(move || theirs.settle("k", id, ()).wait().expect("known"));
         time.advance(Duration::from_secs(1));
         let other = set
             .try_acquire("k", &[("slots", 2)])
@@ -360,7 +360,7 @@ fn shuttle_a_settlement_that_races_with_the_expiry_gives_slots_back_once() {
         assert!(other.granted().is_some(), "both are free by now");
         assert!(!settling.join().expect("no panic").repeated());
         assert!(
-            set.settle("k", id, &[])
+            set.settle("k", id, ())
                 .wait()
                 .expect("remembered")
                 .repeated()

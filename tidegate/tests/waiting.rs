@@ -371,7 +371,7 @@ fn an_expired_holder_is_passed_over_for_the_next_in_line() {
     time.advance(Duration::from_secs(120));
     let lease = waiter.granted().expect("the holder's ttl is over");
     assert!(lease.fence() > lost.fence());
-    assert!(lost.settle(&[]).wait().unwrap().expired());
+    assert!(lost.settle(()).wait().unwrap().expired());
     assert!(
         set.try_acquire("k", ()).wait().unwrap().granted().is_none(),
         "nothing came back twice"

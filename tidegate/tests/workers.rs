@@ -57,7 +57,7 @@ fn with_nothing_said_everything_is_admitted() {
         assert!(worker.limits.check(*key, 7).wait()?.admitted());
         if let tidegate::Admission::Granted(lease) = &mut lease {
             lease.settle(&[("any", 3)]).wait()?;
-            assert!(lease.settle(&[]).wait().is_err(), "once");
+            assert!(lease.settle(()).wait().is_err(), "once");
         }
         Ok::<_, Error>(lease.granted().map(|lease| lease.member().is_some()))
     });
@@ -259,7 +259,7 @@ fn what_a_job_lets_go_of_is_given_back_when_it_takes_the_next() {
             .wait()?
             .granted()
             .expect("free");
-        lease.settle(&[]).wait()?;
+        lease.settle(()).wait()?;
         Err::<(), Error>(Error::Stopped)
     });
     assert_eq!(results.unwrap(), [Err(JobError::Failed(Error::Stopped))]);
@@ -437,11 +437,11 @@ fn a_set_without_limits_admits_everything_and_its_leases_are_leases() {
             .unwrap()
             .repeated()
     );
-    assert!(set.settle("k", lease.id(), &[]).wait().unwrap().repeated());
+    assert!(set.settle("k", lease.id(), ()).wait().unwrap().repeated());
     let request = Request::from(7).idempotency(b"another").ttl(SECOND);
     let mut late = set.acquire("k", request).wait().unwrap().granted().unwrap();
     time.advance(LONG);
-    assert!(late.settle(&[]).wait().unwrap().expired());
+    assert!(late.settle(()).wait().unwrap().expired());
     assert!(matches!(
         set.remove_limit("any"),
         Err(BuildError::UnknownLimit { .. })

@@ -127,7 +127,7 @@ async fn by_id(lane: &Lane, key: &str, id: LeaseId) {
     let Some(first) = first else { return };
     add(&lane.tally.ended);
     lane.expect_eq("settle, by id", key, first.repeated(), false);
-    match lane.set.settle(key, id, &[]).await {
+    match lane.set.settle(key, id, ()).await {
         Ok(again) => {
             lane.expect_eq("settle, again", key, again.repeated(), true);
             lane.expect_eq("settle, again", key, told(&again), told(&first));

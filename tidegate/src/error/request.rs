@@ -42,6 +42,17 @@ pub enum RequestError {
         /// The names there are.
         known: String,
     },
+    /// A [limit](crate::LimitId) that another set has found.
+    #[error("the request has a limit of another set; find it in this one, by its name")]
+    OtherSet,
+    /// A [limit](crate::LimitId) that was removed since it was found, or has another name.
+    #[error(
+        "the request has a limit that was removed or renamed since it was found; there is {known}"
+    )]
+    LimitRemoved {
+        /// The names there are.
+        known: String,
+    },
     /// It names a limit twice.
     #[error("the request names limit `{0}` twice; add the amounts up")]
     NamedTwice(String),

@@ -3,6 +3,7 @@
 //! | room | holds |
 //! |---|---|
 //! | [`Limit`] | one constraint with a name |
+//! | [`LimitName`], [`LimitId`] | what it is called by: its name, or what was found by that once |
 //! | [`Period`] | how often it starts afresh: a duration or a calendar's unit |
 //! | [`Algorithm`] | how a rate is counted |
 //! | [`LimitError`] | what is wrong with one |
@@ -14,12 +15,15 @@
 mod algorithm;
 mod definition;
 mod error;
+mod name;
 mod period;
 mod unit;
 
 pub use algorithm::Algorithm;
 pub use definition::{Limit, OnFailure};
 pub use error::LimitError;
+pub(crate) use name::{Called, NamedAmounts};
+pub use name::{LimitId, LimitName};
 pub(crate) use period::Calendar;
 pub use period::Period;
 pub use unit::{AmountError, Unit};

@@ -15,14 +15,22 @@ use super::uid::{numbered, uid_in};
 use super::variants::Overrides;
 use super::variants::Variants;
 use super::view::View;
-use crate::error::BuildError;
-use crate::limit::Limit;
+use crate::error::{BuildError, RequestError};
+use crate::limit::{Limit, LimitId};
 
 impl LimitSet {
     /// The limits as they are now.
     #[must_use]
     pub fn limits(&self) -> Vec<Limit> {
         self.inner().view.load().limits.to_vec()
+    }
+
+    /// The limit called `name`, found once: it goes wherever a name goes.
+    ///
+    /// # Errors
+    /// [`RequestError::UnknownLimit`].
+    pub fn limit(&self, name: &str) -> Result<LimitId, RequestError> {
+        self.inner().view.load().id(name)
     }
 
     /// Adds a limit, or replaces the one of that name; from the next decision
@@ -197,7 +205,7 @@ impl Inner {
         let limits = numbered(limits, |name| uid_in(old.plan.limits(), name));
         let version = old.plan.version() + 1;
         let view = View::new(
-            version,
+            (self.versions.set, version),
             &self.versions.levels,
             limits,
             self.versions.remember,

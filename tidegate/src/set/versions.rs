@@ -13,6 +13,8 @@ use crate::error::RequestError;
 /// What successive versions share.
 #[derive(Debug)]
 pub(crate) struct Versions {
+    /// A number that no other set of this process ever has.
+    pub(super) set: u64,
     pub(super) levels: Vec<String>,
     /// Keys with fewer levels are let in.
     pub(super) partial_keys: AtomicBool,
@@ -23,6 +25,9 @@ pub(crate) struct Versions {
     /// How often a capacity was set.
     pub(super) capacities: AtomicU64,
 }
+
+/// How many sets there have been.
+static SETS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
 /// What a change goes on from.
 #[derive(Debug)]
@@ -36,6 +41,7 @@ impl Versions {
             variants: Variants::default(),
         };
         Self {
+            set: SETS.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
             levels,
             partial_keys: AtomicBool::new(partial_keys),
             remember,

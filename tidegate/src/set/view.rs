@@ -11,7 +11,7 @@ use tidegate_store::{Adaptive, KeyMap, KeyPath, Overrides, Plan, PlanLimit};
 use super::variant::Variant;
 use crate::error::{BuildError, RequestError};
 use crate::limit::AmountError;
-use crate::limit::{Calendar, Limit, OnFailure};
+use crate::limit::{Calendar, Called, Limit, LimitId, LimitName, NamedAmounts, OnFailure};
 use crate::request::Request;
 
 /// Amounts in the order of the plan's limits.
@@ -38,6 +38,8 @@ pub(crate) struct View {
     measures: Arc<[Measure]>,
     /// The keys that have limits of their own.
     pub(super) variants: KeyMap<Arc<Variant>>,
+    /// The set: a number that no other one of this process ever has.
+    set: u64,
     /// One limit without ancestors, calendar or lease: the lean path serves it.
     pub(crate) lone: bool,
     lease_ttl: Span,
@@ -85,7 +87,7 @@ impl View {
     /// # Errors
     /// [`BuildError`]: a limit that makes no sense, or two of one name.
     pub(crate) fn new(
-        version: u64,
+        (set, version): (u64, u64),
         levels: &[String],
         limits: Vec<(u32, Limit)>,
         remember: Option<Span>,
@@ -102,7 +104,7 @@ impl View {
         planned.sort_by_key(|(plan, _)| plan.level);
         let (plans, limits): (Vec<PlanLimit>, Vec<Limit>) = planned.into_iter().unzip();
         Ok(Self::of(
-            version,
+            (set, version),
             levels.len().max(1),
             plans,
             limits,
@@ -111,7 +113,7 @@ impl View {
     }
 
     fn of(
-        version: u64,
+        (set, version): (u64, u64),
         levels: usize,
         plans: Vec<PlanLimit>,
         limits: Vec<Limit>,
@@ -137,6 +139,7 @@ impl View {
         let plan = Arc::new(Plan::new(version, levels, plans, keep));
         Self {
             lone: lone && !limits[0].is_concurrency(),
+            set,
             whole: Arc::clone(&plan),
             plan,
             limits: limits.into(),
@@ -176,6 +179,7 @@ impl View {
     ) -> Self {
         let plan = Arc::new(self.plan.going_on(version, overrides));
         Self {
+            set: self.set,
             whole: Arc::clone(&plan),
             plan,
             limits: Arc::clone(&self.limits),
@@ -235,6 +239,7 @@ impl View {
         Some(Arc::new(Self {
             lease_ttl: ttl_of(plan.limits()),
             measures: limits.iter().map(Measure::of).collect(),
+            set: self.set,
             plan,
             whole: Arc::clone(&self.whole),
             limits,
@@ -305,17 +310,46 @@ impl View {
         self.calendars.iter().map(bounds).collect()
     }
 
-    /// Where the limit called `name` stands.
+    /// Where the limit stands that is called so.
     ///
     /// # Errors
-    /// [`RequestError::UnknownLimit`].
-    pub(crate) fn position(&self, name: &str) -> Result<usize, RequestError> {
+    /// [`RequestError::UnknownLimit`], [`RequestError::OtherSet`],
+    /// [`RequestError::LimitRemoved`].
+    #[inline]
+    pub(crate) fn position<'n>(
+        &self,
+        name: impl Into<LimitName<'n>>,
+    ) -> Result<usize, RequestError> {
+        let name = name.into();
         self.find(name).ok_or_else(|| self.unknown(name))
     }
 
-    fn find(&self, name: &str) -> Option<usize> {
-        let is_its = |limit: &Limit| is_same(limit.name(), name);
-        self.limits.iter().position(is_its)
+    /// The same, if there is one.
+    #[inline]
+    pub(crate) fn find<'n>(&self, name: impl Into<LimitName<'n>>) -> Option<usize> {
+        match name.into().0 {
+            Called::Name(name) => {
+                let is_its = |limit: &Limit| is_same(limit.name(), name);
+                self.limits.iter().position(is_its)
+            }
+            Called::Id(id) if id.set == self.set => {
+                self.plan.position_near(id.uid, usize::from(id.near))
+            }
+            Called::Id(_) => None,
+        }
+    }
+
+    /// The limit called `name`, to be found again without its name.
+    ///
+    /// # Errors
+    /// [`RequestError::UnknownLimit`].
+    pub(super) fn id(&self, name: &str) -> Result<LimitId, RequestError> {
+        let position = self.position(name)?;
+        Ok(LimitId {
+            set: self.set,
+            uid: self.plan.limits()[position].uid,
+            near: u16::try_from(position).unwrap_or(u16::MAX),
+        })
     }
 
     /// Where the limit called `name` stands, which is to be changed.
@@ -330,10 +364,15 @@ impl View {
     }
 
     #[cold]
-    fn unknown(&self, name: &str) -> RequestError {
-        RequestError::UnknownLimit {
-            name: name.into(),
-            known: self.known(),
+    fn unknown(&self, name: LimitName<'_>) -> RequestError {
+        let known = self.known();
+        match name.0 {
+            Called::Name(name) => RequestError::UnknownLimit {
+                name: name.into(),
+                known,
+            },
+            Called::Id(id) if id.set == self.set => RequestError::LimitRemoved { known },
+            Called::Id(_) => RequestError::OtherSet,
         }
     }
 
@@ -361,7 +400,7 @@ impl View {
             return Ok(Amounts::new());
         }
         let mut amounts = self.unnamed(request)?;
-        self.put_named(request, &mut amounts)?;
+        self.put_named(request.named, &mut amounts)?;
         let (mut any, mut largest) = (false, 0);
         for &amount in &amounts {
             any |= amount > 0;
@@ -406,13 +445,30 @@ impl View {
 
     /// Puts in what a request names.
     #[inline]
-    fn put_named(&self, request: &Request<'_>, amounts: &mut [Amount]) -> Result<(), RequestError> {
-        for (index, &(name, amount)) in request.named.iter().enumerate() {
-            let mut earlier = request.named[..index].iter();
+    fn put_named(
+        &self,
+        named: NamedAmounts<'_>,
+        amounts: &mut [Amount],
+    ) -> Result<(), RequestError> {
+        match named {
+            NamedAmounts::Named(all) => self.put_each(all, amounts),
+            NamedAmounts::Found(all) => self.put_each(all, amounts),
+        }
+    }
+
+    #[inline]
+    fn put_each<'n, N: Copy + PartialEq + Into<LimitName<'n>>>(
+        &self,
+        all: &[(N, Amount)],
+        amounts: &mut [Amount],
+    ) -> Result<(), RequestError> {
+        for (index, &(name, amount)) in all.iter().enumerate() {
+            let position = self.position(name)?;
+            let mut earlier = all[..index].iter();
             if earlier.any(|(earlier, _)| *earlier == name) {
-                return Err(RequestError::NamedTwice(name.into()));
+                return Err(self.named_twice(position));
             }
-            amounts[self.position(name)?] = amount;
+            amounts[position] = amount;
         }
         Ok(())
     }
@@ -434,6 +490,11 @@ impl View {
             }
         }
         Ok(amounts)
+    }
+
+    #[cold]
+    fn named_twice(&self, position: usize) -> RequestError {
+        RequestError::NamedTwice(self.limits[position].name().into())
     }
 
     #[cold]
@@ -470,7 +531,7 @@ impl View {
                 *amount = 0;
             }
         }
-        self.put_named(request, &mut amounts)?;
+        self.put_named(request.named, &mut amounts)?;
         self.check_unheld(&amounts)?;
         if let Some(position) = amounts.iter().position(|&amount| amount > MAX_AMOUNT) {
             return Err(self.too_large(position));
@@ -492,14 +553,9 @@ impl View {
         if uses.is_empty() {
             return Ok(uses);
         }
-        for &(name, amount) in used.named {
-            let position = self.position(name)?;
-            if uses[position].replace(amount).is_some() {
-                return Err(RequestError::NamedTwice(name.into()));
-            }
-            if amount > MAX_AMOUNT {
-                return Err(self.too_large(position));
-            }
+        match used.named {
+            NamedAmounts::Named(all) => self.use_each(all, &mut uses)?,
+            NamedAmounts::Found(all) => self.use_each(all, &mut uses)?,
         }
         let Some(cost) = used.cost else {
             return Ok(uses);
@@ -514,6 +570,24 @@ impl View {
             }
         }
         Ok(uses)
+    }
+
+    #[inline]
+    fn use_each<'n, N: Copy + Into<LimitName<'n>>>(
+        &self,
+        all: &[(N, Amount)],
+        uses: &mut [Option<Amount>],
+    ) -> Result<(), RequestError> {
+        for &(name, amount) in all {
+            let position = self.position(name)?;
+            if uses[position].replace(amount).is_some() {
+                return Err(self.named_twice(position));
+            }
+            if amount > MAX_AMOUNT {
+                return Err(self.too_large(position));
+            }
+        }
+        Ok(())
     }
 
     /// For each limit, whether its amount is given back when the work fails.

@@ -170,7 +170,7 @@ fn a_kept_lease_is_adjusted_and_handed_over() {
     let id = job.detach();
     assert_eq!(lost.wait(), None, "its holder has ended it");
     until(|| clock.next_alarm().is_none());
-    let settled = set.settle("nightly", id, &[]).wait().expect("it is held");
+    let settled = set.settle("nightly", id, ()).wait().expect("it is held");
     assert_eq!(settled.usage("tokens").map(|usage| usage.taken), Some(90));
 }
 

@@ -258,7 +258,7 @@ fn ends_all(time: &ManualClock, held: Vec<Lease>) -> Result<(), TestCaseError> {
     let now = time.clock().now();
     for mut lease in held {
         let expired = lease.expires_at() <= now;
-        let settlement = lease.settle(&[]).wait().expect("as it was held");
+        let settlement = lease.settle(()).wait().expect("as it was held");
         prop_assert_eq!(
             (settlement.expired(), settlement.repeated()),
             (expired, false)
