@@ -10,6 +10,7 @@ use super::fault::Faults;
 use super::fields::{Field, Fields};
 use super::suggest::{one_of, write_instead};
 use super::tree::Value;
+use tidegate::internal::LimitInternals;
 use tidegate::{Algorithm, AmountError, Limit, OnFailure, Period, Unit};
 
 /// What a limit may say, in the order in which it is usually said.

@@ -21,6 +21,9 @@ use super::member_forecast::MemberForecast;
 use super::meters::{Meters, Observed};
 use super::share::Share;
 use super::spans;
+use tidegate::internal::{
+    DecisionInternals, LeaseInternals, RequestInternals, SetInternals, pending,
+};
 use tidegate::{
     Admission, Decision, DecisionError, Error, Key, Lease, LeaseError, LeaseId, Limit, LimitSet,
     Member, Metadata, Pending, Request, Settlement, Unit,
@@ -270,7 +273,7 @@ impl ActivePolicy {
         request: impl Into<Request<'a>>,
     ) -> Pending<impl Future<Output = Result<Charge, ServiceError>> + Send> {
         let (key, request) = (key.into(), request.into());
-        Pending::new(async move {
+        pending(async move {
             let decision = self.decide(self.limiter.check(key, request)).await;
             self.checked(key, request, decision).await
         })
@@ -319,7 +322,7 @@ impl ActivePolicy {
         request: impl Into<Request<'a>>,
     ) -> Pending<impl Future<Output = Result<Charge, ServiceError>> + Send> {
         let (key, request) = (key.into(), request.into());
-        Pending::new(async move {
+        pending(async move {
             let mut decision = self.decide(self.limiter.debit(member, key, request)).await;
             if let Some(share) = self.share_for_error(&decision)
                 && let Some(by_share) = share.debit(member, key, request).await
@@ -373,7 +376,7 @@ impl ActivePolicy {
         request: impl Into<Request<'a>>,
     ) -> Pending<impl Future<Output = Result<Decision, ServiceError>> + Send> {
         let (key, request) = (key.into(), request.into());
-        Pending::new(async move {
+        pending(async move {
             let decision = self.limiter.peek(member, key, request).await;
             spans::done(key.bytes(), decision.and_then(or_never))
         })
@@ -392,7 +395,7 @@ impl ActivePolicy {
         request: impl Into<Request<'a>>,
     ) -> Pending<impl Future<Output = Result<Vec<MemberForecast>, ServiceError>> + Send> {
         let (key, request) = (key.into(), request.into());
-        Pending::new(async move {
+        pending(async move {
             let forecasts = self.limiter.forecast(member, key, request).await;
             let forecasts = forecasts.and_then(|forecasts| self.within_limits(forecasts));
             spans::done(key.bytes(), forecasts)
@@ -429,7 +432,7 @@ impl ActivePolicy {
         key: Key<'_>,
         mut request: Request<'_>,
     ) -> Pending<impl Future<Output = Result<Acquired, ServiceError>> + Send> {
-        Pending::new(async move {
+        pending(async move {
             self.check_wait(&request)?;
             let begun = self.now();
             request = request.ttl_or(self.policy.ttl);
@@ -511,7 +514,7 @@ impl ActivePolicy {
         id: LeaseId,
         used: impl Into<Request<'u>>,
     ) -> Pending<impl Future<Output = Result<Settlement, ServiceError>> + Send> {
-        Pending::new(self.end(key, id, Finish::Settle(used.into())))
+        pending(self.end(key, id, Finish::Settle(used.into())))
     }
 
     /// Releases a lease. A retry gets the first answer.
@@ -523,7 +526,7 @@ impl ActivePolicy {
         key: Key<'_>,
         id: LeaseId,
     ) -> Pending<impl Future<Output = Result<Settlement, ServiceError>> + Send> {
-        Pending::new(self.end(key, id, Finish::Release))
+        pending(self.end(key, id, Finish::Release))
     }
 
     /// Gives all of a lease back: the work did not start.
@@ -535,7 +538,7 @@ impl ActivePolicy {
         key: Key<'_>,
         id: LeaseId,
     ) -> Pending<impl Future<Output = Result<Settlement, ServiceError>> + Send> {
-        Pending::new(self.end(key, id, Finish::Cancel))
+        pending(self.end(key, id, Finish::Cancel))
     }
 
     async fn end(
@@ -561,7 +564,7 @@ impl ActivePolicy {
         how: Finish<'_>,
         report: &Report,
     ) -> Pending<impl Future<Output = Result<Finished, ServiceError>> + Send> {
-        Pending::new(async move {
+        pending(async move {
             let ended = match bounds::cool_down(report.cool_down) {
                 Ok(()) if report.cool_down.is_some() && self.limiter.pool().is_none() => {
                     Err(ServiceError::NoPool)
@@ -586,7 +589,7 @@ impl ActivePolicy {
         id: LeaseId,
         ttl: Duration,
     ) -> Pending<impl Future<Output = Result<Timestamp, ServiceError>> + Send> {
-        Pending::new(async move {
+        pending(async move {
             let renewed = self.by_holder(|limiter| limiter.renew(key, id, ttl)).await;
             spans::done(key.bytes(), renewed.map_err(ServiceError::from))
         })
@@ -604,7 +607,7 @@ impl ActivePolicy {
         overdraw: bool,
     ) -> Pending<impl Future<Output = Result<Decision, ServiceError>> + Send> {
         let to = to.into();
-        Pending::new(async move {
+        pending(async move {
             let adjusted = self.by_holder(|limiter| async move {
                 let decision = limiter.adjust(key, id, to, overdraw).await?;
                 Ok(match self.is_by_share(limiter) {
@@ -657,7 +660,7 @@ impl ActivePolicy {
         caller: &Caller,
         key: Key<'_>,
     ) -> Pending<impl Future<Output = Result<(), ServiceError>> + Send> {
-        Pending::new(async move {
+        pending(async move {
             let reset = self.limiter.reset(key).await;
             spans::done(key.bytes(), reset.map_err(ServiceError::from))?;
             let key = String::from_utf8_lossy(key.bytes());

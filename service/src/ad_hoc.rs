@@ -23,6 +23,7 @@ use super::limiter::Limiter;
 use super::making::Making;
 use super::rate::Rate;
 use super::tables;
+use tidegate::internal::SetInternals;
 use tidegate::{Clock, Error, LimitSet, PageOf};
 
 /// How many different rates there may be at once. A table is some tens of

@@ -10,6 +10,7 @@ use std::collections::{BTreeSet, HashMap};
 use tidegate_core::Timestamp;
 use tidegate_store::sync::Mutex;
 
+use tidegate::internal::MemberInternals;
 use tidegate::{LeaseId, Member, Outcome};
 
 /// How many are noted; a lease beyond is no load.

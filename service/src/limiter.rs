@@ -9,6 +9,7 @@ use super::error::ServiceError;
 use super::finish::{Finish, Finished, Report, adjust, finish};
 use super::member_forecast::MemberForecast;
 use super::pooled::Pooled;
+use tidegate::internal::SetInternals;
 use tidegate::{Admission, Decision, DecisionError, Key, LeaseError, LeaseId, LimitSet, Request};
 
 /// A policy's limits, or its pool.

@@ -18,6 +18,7 @@ use super::audit;
 use super::error::ServiceError;
 use super::field::Field;
 use super::finish::{Finish, Finished, Report};
+use tidegate::internal::{MemberInternals, pending};
 use tidegate::{
     Key, LONGEST_PAGE, LeaseError, LeaseId, LimitSet, ListedKey, ListedLease, Member, PageOf,
     Pending,
@@ -121,7 +122,7 @@ impl ActivePolicy {
         &self,
         page: PageOf<'_>,
     ) -> Pending<impl Future<Output = Result<Page<ListedKey>, ServiceError>> + Send> {
-        Pending::new(async move {
+        pending(async move {
             let place = self.place(page)?;
             let Page { items, next } = place.set.list_keys(place.page).await?;
             let items = items.into_iter().map(|mut key| {
@@ -145,7 +146,7 @@ impl ActivePolicy {
         &self,
         page: PageOf<'_>,
     ) -> Pending<impl Future<Output = Result<Page<PublicLease>, ServiceError>> + Send> {
-        Pending::new(async move {
+        pending(async move {
             let Page { items, next } = self.listed_leases(page).await?;
             let items = items.into_iter();
             let held = items.map(|(lease, member)| PublicLease::of(lease, member.as_ref()));
@@ -209,7 +210,7 @@ impl ActivePolicy {
         key: Key<'_>,
         handle: LeaseHandle,
     ) -> Pending<impl Future<Output = Result<Finished, ServiceError>> + Send> {
-        Pending::new(async move {
+        pending(async move {
             let id = self.find(key, handle).await?;
             let finished = self
                 .finish(key, id, Finish::Release, &Report::default())

@@ -7,6 +7,7 @@ use std::task::Poll;
 
 use super::active_policy::{ActivePolicy, Charge};
 use super::error::ServiceError;
+use tidegate::internal::pending;
 use tidegate::{Key, Pending, Request};
 
 /// A check: of a policy, for a key.
@@ -25,7 +26,7 @@ pub type Checked = (Arc<ActivePolicy>, Charge);
 pub fn check_many<E: From<ServiceError> + Send>(
     checks: Vec<Result<Check<'_>, E>>,
 ) -> Pending<impl Future<Output = Vec<Result<Checked, E>>> + Send> {
-    Pending::new(async move {
+    pending(async move {
         let mut batches: Vec<Batch<'_>> = Vec::new();
         let mut answers: Vec<Option<Result<Checked, E>>> = Vec::with_capacity(checks.len());
         for (at, check) in checks.into_iter().enumerate() {

@@ -10,6 +10,7 @@ use tidegate_core::Timestamp;
 use super::finish::{Finish, Finished, Report, adjust, finish};
 use super::held::Held;
 use super::member_forecast::MemberForecast;
+use tidegate::internal::{MemberInternals, PoolBuilderInternals, SetInternals};
 use tidegate::{
     BuildError, Decision, DecisionError, Key, Lease, LeaseError, LeaseId, LimitPool, LimitSet,
     Member, Metadata, Outcome, Request,

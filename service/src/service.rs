@@ -29,6 +29,7 @@ use super::rate::{self, Rate};
 use super::share::Share;
 use super::spans;
 use super::tables;
+use tidegate::internal::{SetBuilderInternals, SetInternals, pending};
 use tidegate::{Clock, Error, Key, LimitSet, Pending};
 use tidegate_policy::{Credential, FailureMode, Policy, PolicyFile, PolicyMember, Scope};
 use tidegate_store::block_on;
@@ -246,7 +247,7 @@ impl Service {
         caller: &'a Caller,
         rate: Rate,
     ) -> Pending<impl Future<Output = Result<Arc<ActivePolicy>, ServiceError>> + Send + 'a> {
-        Pending::new(async move {
+        pending(async move {
             spans::policy(rate::POLICY);
             let found = match caller.check(Scope::Decide, Some(rate::POLICY)) {
                 Ok(()) => self.0.ad_hoc.get(caller, rate).await,

@@ -8,7 +8,8 @@
 use std::sync::Arc;
 
 use super::limiter::Limiter;
-use tidegate::{Admission, BuildError, Decision, Key, Limit, Overrides, Request};
+use tidegate::internal::{DecisionInternals, LimitInternals, Overrides, SetInternals};
+use tidegate::{Admission, BuildError, Decision, Key, Limit, Request};
 
 /// A share of a policy's limits, beside its store.
 pub(super) struct Share {

@@ -94,8 +94,7 @@ impl Decision {
     }
 
     /// The same, decided while the store could not tell: it is [`degraded`](Self::degraded).
-    #[must_use]
-    pub fn mark_degraded(mut self) -> Self {
+    pub(crate) fn mark_degraded(mut self) -> Self {
         self.degraded = true;
         self
     }

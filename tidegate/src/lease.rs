@@ -314,8 +314,7 @@ impl Lease {
 
     /// As [`detach`](Self::detach), but it stays its member's load: whoever has
     /// it now tells the member when it ends.
-    #[must_use]
-    pub fn hand_over(mut self) -> LeaseId {
+    pub(crate) fn hand_over(mut self) -> LeaseId {
         self.is_over();
         self.id()
     }
@@ -519,13 +518,6 @@ impl LimitSet {
         how: How<'_>,
     ) -> Pending<impl Future<Output = Result<Settlement, LeaseError>> + Send> {
         Pending::new(self.inner().end(key.bytes().into(), id.0, how, true))
-    }
-
-    /// Gives all of a lease back that nobody will use. It goes on by itself: nobody
-    /// waits for the answer, and what fails comes back at the lease's expiry.
-    pub fn cancel_unseen<'k>(&self, key: impl Into<Key<'k>>, id: LeaseId) {
-        self.inner()
-            .end_unseen(key.into().bytes(), id.0, How::Cancel);
     }
 
     /// Moves the expiry of a lease to `ttl` from now; answers the new one.

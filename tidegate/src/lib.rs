@@ -47,6 +47,8 @@ mod decision;
 #[cfg(feature = "memory")]
 mod embedded;
 mod error;
+#[doc(hidden)]
+pub mod internal;
 mod keep_alive;
 mod key;
 mod lease;
@@ -81,17 +83,11 @@ pub use pending::Pending;
 pub use permit::{AcquireError, Mutex, MutexGuard, Permit, Semaphore};
 pub use pool::{Balance, Balancer, LimitPool, LimitPoolBuilder, Member};
 pub use request::{DEFAULT_WAIT, Request};
-pub use set::{Handle, LimitSet, LimitSetBuilder, Metadata, Override, Overrides};
+pub use set::{Handle, LimitSet, LimitSetBuilder, Metadata, Override};
 pub use set::{LONGEST_PAGE, ListedKey, ListedLease, PageOf};
 pub use statistics::Statistics;
 pub use tidegate_core::{Amount, Forecast, MAX_AMOUNT, Span, Standing, Timestamp, Verdict};
 pub use tidegate_store::{KeyError, Page, Select, Store, StoreError};
-
-/// What only the project's own crates use: nothing is promised of it.
-#[doc(hidden)]
-pub mod internal {
-    pub use crate::keep_alive::Pace;
-}
 
 /// The pages that show the library are compiled.
 #[cfg(doctest)]

@@ -34,7 +34,7 @@ pub struct Pending<F> {
 impl<F: Future> Pending<F> {
     #[inline]
     /// What begins when it is awaited or waited for.
-    pub const fn new(answer: F) -> Self {
+    pub(crate) const fn new(answer: F) -> Self {
         Self { answer }
     }
 

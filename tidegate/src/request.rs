@@ -131,15 +131,8 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The longest that it waits; `None` if it does not say ([`DEFAULT_WAIT`], then).
-    #[must_use]
-    pub const fn longest_wait(&self) -> Option<Duration> {
-        self.within
-    }
-
     /// `ttl`, unless it says one itself.
-    #[must_use]
-    pub fn ttl_or(mut self, ttl: Option<Duration>) -> Self {
+    pub(crate) fn ttl_or(mut self, ttl: Option<Duration>) -> Self {
         self.ttl = self.ttl.or(ttl);
         self
     }
@@ -151,8 +144,7 @@ impl<'a> Request<'a> {
     }
 
     /// Whether it waits at all.
-    #[must_use]
-    pub fn is_patient(&self) -> bool {
+    pub(crate) fn is_patient(&self) -> bool {
         self.within.is_none_or(|longest| !longest.is_zero())
     }
 

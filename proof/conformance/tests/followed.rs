@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use tidegate::internal::SetInternals;
 use tidegate::{BuildError, Limit, LimitPool, LimitSet};
 use tidegate_conformance::{Beyond, Paused, Witness, wait_for};
 use tidegate_mysql::MysqlStore;

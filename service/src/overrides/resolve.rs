@@ -13,6 +13,7 @@ use tidegate_store::KeyPath;
 use super::place::{Level, Place};
 use super::stored::Stored;
 use tidegate::Limit;
+use tidegate::internal::LimitInternals;
 use tidegate_policy::Policy;
 
 impl Level {

@@ -4,6 +4,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use tidegate::internal::LimitInternals;
 use tidegate::{Limit, Period, Unit};
 use tidegate_policy::{self, PolicyErrors};
 

@@ -8,6 +8,7 @@ use tidegate_core::DecodeError;
 use tidegate_store::{Definition, Definitions, StoreError};
 
 use super::place::Place;
+use tidegate::internal::LimitInternals;
 use tidegate::{BuildError, Limit};
 
 /// As whom the store knows a service: no set is called so.

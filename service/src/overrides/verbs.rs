@@ -13,7 +13,8 @@ use crate::active_policy::ActivePolicy;
 use crate::audit;
 use crate::error::ServiceError;
 use crate::service::Service;
-use tidegate::{BuildError, Limit, Overrides};
+use tidegate::internal::{LimitInternals, Overrides, SetInternals};
+use tidegate::{BuildError, Limit};
 use tidegate_policy::Scope;
 
 impl Service {

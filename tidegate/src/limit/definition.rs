@@ -255,14 +255,6 @@ impl Limit {
         self
     }
 
-    /// Whether it makes a limit of a set whose keys have these levels.
-    ///
-    /// # Errors
-    /// [`LimitError`]: what is wrong with it.
-    pub fn check(&self, levels: &[String]) -> Result<(), LimitError> {
-        self.plan(0, levels).map(drop)
-    }
-
     /// This limit as a store is given it.
     pub(crate) fn plan(&self, uid: u32, levels: &[String]) -> Result<PlanLimit, LimitError> {
         if self.name.is_empty() {
@@ -284,7 +276,7 @@ impl Limit {
     ///
     /// # Errors
     /// [`LimitError::UnknownLevel`].
-    pub fn level_in(&self, levels: &[String]) -> Result<usize, LimitError> {
+    pub(crate) fn level_in(&self, levels: &[String]) -> Result<usize, LimitError> {
         let last = levels.len().clamp(1, MAX_LEVELS) - 1;
         let Some(level) = &self.level else {
             return Ok(last);

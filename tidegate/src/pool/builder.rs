@@ -64,7 +64,7 @@ impl LimitPoolBuilder {
 
     /// Goes on where `pool` stands: members of the same name and set keep their
     /// load and their cool-down, and what the pool has counted stays.
-    pub fn after(mut self, pool: &LimitPool) -> Self {
+    pub(crate) fn after(mut self, pool: &LimitPool) -> Self {
         self.before = Some(pool.clone());
         self
     }

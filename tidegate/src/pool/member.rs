@@ -151,8 +151,7 @@ impl Member {
     }
 
     /// `decision`, as its own.
-    #[must_use]
-    pub fn decided(&self, decision: Decision) -> Decision {
+    pub(crate) fn decided(&self, decision: Decision) -> Decision {
         decision.of(self.shared_name())
     }
 
@@ -169,8 +168,8 @@ impl Member {
         self.0.state.load.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A lease that was given here and [handed over](crate::Lease::hand_over) has ended.
-    pub fn ended(&self, outcome: Outcome) {
+    /// A lease that was given here and handed over has ended.
+    pub(crate) fn ended(&self, outcome: Outcome) {
         self.left();
         self.0.ledger.counters.ended(outcome);
     }
@@ -181,12 +180,12 @@ impl Member {
     }
 
     /// A lease that was given here and handed over lasts until `until`.
-    pub fn renewed(&self, id: LeaseId, until: Timestamp) {
+    pub(crate) fn renewed(&self, id: LeaseId, until: Timestamp) {
         self.0.ledger.repeats.renew(id.to_u128(), until);
     }
 
     /// A lease that was given here is held no more: its request is a new one from now on.
-    pub fn forgets(&self, id: LeaseId) {
+    pub(crate) fn forgets(&self, id: LeaseId) {
         self.0.ledger.repeats.forget(id.to_u128());
     }
 }

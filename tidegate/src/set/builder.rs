@@ -71,9 +71,8 @@ impl LimitSetBuilder {
     }
 
     /// Leaves its overrides to the caller, who keeps them and gives them by
-    /// [`LimitSet::give`] and [`LimitSet::replace_all`]; the store keeps none for it.
-    #[must_use]
-    pub fn governed(mut self) -> Self {
+    /// [`Inner::give`] and [`Inner::replace_all`]; the store keeps none for it.
+    pub(crate) fn governed(mut self) -> Self {
         self.governed = true;
         self
     }

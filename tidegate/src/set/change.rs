@@ -22,7 +22,7 @@ impl LimitSet {
     /// The limits as they are now.
     #[must_use]
     pub fn limits(&self) -> Vec<Limit> {
-        self.inner().view.load().limits.to_vec()
+        self.inner().limits()
     }
 
     /// The limit called `name`, found once: it goes wherever a name goes.
@@ -57,32 +57,10 @@ impl LimitSet {
         if limits.is_empty() {
             return Err(BuildError::Nothing("limit"));
         }
-        if self.has_limits(limits) {
+        if self.inner().has_limits(limits) {
             return Ok(());
         }
         self.inner().change(|all| *all = limits.to_vec())
-    }
-
-    pub(super) fn has_limits(&self, limits: &[Limit]) -> bool {
-        let now = self.limits();
-        now.len() == limits.len() && limits.iter().all(|limit| now.contains(limit))
-    }
-
-    /// Goes over to these limits and overrides in one step.
-    ///
-    /// # Errors
-    /// Limits that make no sense, or none; then nothing changes.
-    pub fn replace_all(&self, limits: &[Limit], given: Overrides) -> Result<(), BuildError> {
-        let ledger = self.inner().versions.ledger.lock();
-        let same = *ledger.variants.given() == given;
-        drop(ledger);
-        if same && self.has_limits(limits) {
-            return Ok(());
-        }
-        self.inner().change_with(
-            |all| *all = limits.to_vec(),
-            |variants| variants.give_all(given),
-        )
     }
 
     /// Gives the [adaptive](Limit::adaptive) limit called `name` another capacity: 1 to
@@ -133,6 +111,32 @@ impl LimitSet {
 }
 
 impl Inner {
+    fn limits(&self) -> Vec<Limit> {
+        self.view.load().limits.to_vec()
+    }
+
+    fn has_limits(&self, limits: &[Limit]) -> bool {
+        let now = self.limits();
+        now.len() == limits.len() && limits.iter().all(|limit| now.contains(limit))
+    }
+
+    /// Goes over to these limits and overrides in one step.
+    ///
+    /// # Errors
+    /// Limits that make no sense, or none; then nothing changes.
+    pub(crate) fn replace_all(&self, limits: &[Limit], given: Overrides) -> Result<(), BuildError> {
+        let ledger = self.versions.ledger.lock();
+        let same = *ledger.variants.given() == given;
+        drop(ledger);
+        if same && self.has_limits(limits) {
+            return Ok(());
+        }
+        self.change_with(
+            |all| *all = limits.to_vec(),
+            |variants| variants.give_all(given),
+        )
+    }
+
     /// The table goes over to the newest view, as of now.
     pub(super) fn adopt(&self) {
         let adopted = self.begin_adoption();

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use tidegate_store::{Definition, Definitions, Follower, StoreError};
 
-use super::inner::{Inner, LimitSet};
+use super::inner::Inner;
 use super::variants::Overrides;
 use crate::error::BuildError;
 use crate::limit::Limit;
@@ -72,6 +72,16 @@ impl Inner {
         }
         fault.map_or(Ok(()), Err)
     }
+
+    /// Whether what its keys were last given elsewhere holds here, too.
+    ///
+    /// # Errors
+    /// What of it cannot be read, or cannot be given to a key here.
+    pub(crate) fn check_overrides(&self) -> Result<(), BuildError> {
+        let override_store = self.override_store.as_ref();
+        let fault = override_store.and_then(|override_store| override_store.fault.lock().clone());
+        fault.map_or(Ok(()), Err)
+    }
 }
 
 fn read(definition: &Definition) -> Result<Option<Arc<[Limit]>>, BuildError> {
@@ -83,26 +93,12 @@ fn read(definition: &Definition) -> Result<Option<Arc<[Limit]>>, BuildError> {
     Ok(limits.map_err(StoreError::from)?.map(Arc::from))
 }
 
-impl LimitSet {
-    /// Whether what its keys were last given elsewhere holds here, too. (What is given
-    /// on one server of the store holds on every one, within the time that the store
-    /// says.)
-    ///
-    /// # Errors
-    /// What of it cannot be read, such as what a newer version wrote, or cannot be given
-    /// to a key here: then the key has what it had.
-    pub fn check_overrides(&self) -> Result<(), BuildError> {
-        let override_store = self.inner().override_store.as_ref();
-        let fault = override_store.and_then(|override_store| override_store.fault.lock().clone());
-        fault.map_or(Ok(()), Err)
-    }
-}
-
 #[cfg(all(test, feature = "memory"))]
 mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::set::LimitSet;
 
     /// A server of a newer version gave one key what is unknown here. What another key was
     /// given at the same time was passed over then, and never looked at again.
@@ -120,7 +116,7 @@ mod tests {
                 Definition::new(b"other", Limit::encode_all(&[hourly(9)])),
             ],
         });
-        assert!(set.check_overrides().is_err());
+        assert!(set.inner().check_overrides().is_err());
         let of = |key: &str| set.override_of(key).map(|given| given.limits);
         assert_eq!((of("newer"), of("other")), (None, Some(vec![hourly(9)])));
     }

@@ -85,26 +85,6 @@ impl LimitSet {
         Ok(override_store.keep(key, Some(limits)))
     }
 
-    /// Gives `key` these limits, or takes them, as far as they have an effect; for who
-    /// keeps the overrides of a [governed](crate::LimitSetBuilder::governed) set.
-    ///
-    /// # Errors
-    /// A key that cannot be one; [`BuildError::TooManyOverrides`].
-    pub fn give(&self, key: &[u8], limits: Option<Arc<[Limit]>>) -> Result<(), BuildError> {
-        self.inner().give(key, limits)
-    }
-
-    /// Whether `own` can be given to `key`.
-    ///
-    /// # Errors
-    /// As [`set_override`](Self::set_override).
-    pub fn check_override(&self, key: &[u8], own: &Limit) -> Result<(), BuildError> {
-        let view = self.inner().view.load_full();
-        let path = KeyPath::new(key, view.plan.levels())?;
-        let levels = &self.inner().versions.levels;
-        variants::check(&view, levels, &path, std::slice::from_ref(own))
-    }
-
     /// Takes from `key` what it was given: the set's limits hold again, from the
     /// next decision on. Whether it was given any.
     ///
@@ -159,6 +139,17 @@ impl Inner {
                 .map(str::to_owned)
                 .collect(),
         }
+    }
+
+    /// Whether `own` can be given to `key`.
+    ///
+    /// # Errors
+    /// As [`LimitSet::set_override`].
+    pub(crate) fn check_override(&self, key: &[u8], own: &Limit) -> Result<(), BuildError> {
+        let view = self.view.load_full();
+        let path = KeyPath::new(key, view.plan.levels())?;
+        let levels = &self.versions.levels;
+        variants::check(&view, levels, &path, std::slice::from_ref(own))
     }
 
     /// Gives `key` these limits, or takes them, as far as they have an effect.

@@ -206,25 +206,6 @@ impl LimitSet {
         self.0.waiters.stop_all();
     }
 
-    /// Whether keys with fewer levels are let in from here on: a policy has changed.
-    #[doc(hidden)]
-    pub fn let_partial_keys_in(&self, partial_keys: bool) {
-        let is_partial = &self.0.versions.partial_keys;
-        is_partial.store(partial_keys, Ordering::Relaxed);
-    }
-
-    /// Whether both are the same set.
-    #[must_use]
-    pub fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-
-    /// Whether other processes use its store, too.
-    #[must_use]
-    pub fn is_shared(&self) -> bool {
-        self.0.shared
-    }
-
     /// The time by its clock.
     #[must_use]
     pub fn now(&self) -> Timestamp {
@@ -255,6 +236,12 @@ impl LimitSet {
 }
 
 impl Inner {
+    /// Whether keys with fewer levels are let in from here on: a policy has changed.
+    pub(crate) fn let_partial_keys_in(&self, partial_keys: bool) {
+        let is_partial = &self.versions.partial_keys;
+        is_partial.store(partial_keys, Ordering::Relaxed);
+    }
+
     pub(crate) async fn peek(
         &self,
         key: &[u8],

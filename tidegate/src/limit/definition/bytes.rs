@@ -34,8 +34,7 @@ const ALGORITHMS: [Algorithm; 7] = [
 
 impl Limit {
     /// `limits` as bytes, for a store to keep.
-    #[must_use]
-    pub fn encode_all(limits: &[Self]) -> Vec<u8> {
+    pub(crate) fn encode_all(limits: &[Self]) -> Vec<u8> {
         let mut out = vec![VERSION];
         out.extend((limits.len() as u32).to_le_bytes());
         limits.iter().for_each(|limit| put(limit, &mut out));
@@ -46,7 +45,7 @@ impl Limit {
     ///
     /// # Errors
     /// [`DecodeError`]: cut off, damaged, or written by a newer version.
-    pub fn decode_all(bytes: &[u8]) -> Result<Vec<Self>, DecodeError> {
+    pub(crate) fn decode_all(bytes: &[u8]) -> Result<Vec<Self>, DecodeError> {
         let mut reader = Reader(bytes);
         match reader.u8()? {
             VERSION => {}

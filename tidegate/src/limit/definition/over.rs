@@ -16,8 +16,7 @@ use tidegate_core::Payment;
 impl Limit {
     /// So many percent of it: of the amount and the burst, rounded down but at
     /// least one unit.
-    #[must_use]
-    pub fn percent(&self, percent: u8) -> Self {
+    pub(crate) fn percent(&self, percent: u8) -> Self {
         let whole = Amount::from(percent.min(100));
         let of = |amount: Amount| (amount / 100 * whole + amount % 100 * whole / 100).max(1);
         Self {
@@ -43,17 +42,6 @@ impl Limit {
             max_entries: self.max_entries.or(base.max_entries),
             ..base.clone()
         })
-    }
-
-    /// What `base`, a limit of a set whose keys have these levels, becomes with this
-    /// limit's numbers: an override.
-    ///
-    /// # Errors
-    /// [`LimitError::Unlike`]: what an override cannot change; numbers out of range.
-    pub fn in_place_of(&self, base: &Self, levels: &[String]) -> Result<Self, LimitError> {
-        let limit = self.over(base)?;
-        limit.plan(0, levels)?;
-        Ok(limit)
     }
 
     fn check_like(&self, base: &Self) -> Result<(), LimitError> {

@@ -18,8 +18,7 @@ impl Limit {
     }
 
     /// Its algorithm, where its word does not say it.
-    #[must_use]
-    pub fn algorithm_word(&self) -> Option<&'static str> {
+    pub(crate) fn algorithm_word(&self) -> Option<&'static str> {
         let by_calendar = self
             .period
             .as_ref()
@@ -43,7 +42,7 @@ impl Limit {
     }
 
     /// How finely it counts, if it says so.
-    pub fn precision(&self) -> impl Iterator<Item = (&'static str, u64)> {
+    pub(crate) fn precision(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let counts = [
             ("sub_windows", self.sub_windows),
             ("max_entries", self.max_entries),
