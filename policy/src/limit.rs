@@ -220,7 +220,8 @@ impl<'a> Reader<'a, '_, '_> {
         }
         let read = match &field.node().value {
             Value::Integer { number, .. } => {
-                let number = u64::try_from(*number).map_err(|_| AmountError::Negative);
+                let number =
+                    u64::try_from(*number).map_err(|_| AmountError::Negative(number.to_string()));
                 number.and_then(|number| unit.ones(number))
             }
             Value::Float => {

@@ -188,8 +188,8 @@ fn fault(error: &BuildError, names: &str) -> LimitFault {
             level,
         } => (
             limit.as_str(),
-            format!("it is about level {about} of a key (counted from 0), not level {level}"),
-            "set the override for a key of that level".to_owned(),
+            format!("it is about level `{about}` of a key, and this key ends at level `{level}`"),
+            format!("set the override for a key that ends at `{about}`"),
         ),
         BuildError::DuplicateLimit(limit) => (
             limit.as_str(),

@@ -50,15 +50,15 @@ pub enum BuildError {
     Key(#[from] KeyError),
     /// An override for a key of another level than the limit is about.
     #[error(
-        "limit `{limit}` is about level {about} of a key (counted from 0), and this key has level {level}; set the override for a key of that level"
+        "limit `{limit}` is about level `{about}` of a key, and this key ends at level `{level}`; set the override for a key that ends at `{about}`"
     )]
     OtherLevel {
         /// The limit's name.
         limit: String,
-        /// The level that it is about, the outermost 0.
-        about: usize,
-        /// The key's level.
-        level: usize,
+        /// The level that it is about.
+        about: String,
+        /// The last level of the key.
+        level: String,
     },
     /// Overrides are bounded.
     #[error("{0} overrides are set already; remove some, or give those keys a policy of their own")]

@@ -44,11 +44,16 @@ impl Unit {
     ///
     /// # Errors
     /// [`AmountError::TooLarge`].
-    pub const fn ones(self, number: u64) -> Result<Amount, AmountError> {
-        match number.checked_mul(10_u64.pow(self.places as u32)) {
+    pub fn ones(self, number: u64) -> Result<Amount, AmountError> {
+        match number.checked_mul(10_u64.pow(u32::from(self.places))) {
             Some(amount) if amount <= MAX_AMOUNT => Ok(amount),
-            _ => Err(AmountError::TooLarge),
+            _ => Err(self.too_large(number.to_string())),
         }
+    }
+
+    /// More of it than there can be.
+    pub(crate) const fn too_large(self, number: String) -> AmountError {
+        AmountError::TooLarge { number, unit: self }
     }
 
     /// `amount` of this unit, as a decimal with every digit of it: `1205` of 0.01 are
@@ -71,12 +76,6 @@ impl Unit {
     /// [`AmountError`]: NaN, infinite, negative, more than 2^53 - 1 units, or
     /// not an exact multiple of the unit (as its shortest decimal form reads).
     pub fn exact(self, number: f64) -> Result<Amount, AmountError> {
-        if !number.is_finite() {
-            return Err(AmountError::NotFinite);
-        }
-        if number < 0.0 {
-            return Err(AmountError::Negative);
-        }
         self.parse(&format!("{number}"))
     }
 
@@ -85,15 +84,18 @@ impl Unit {
     /// # Errors
     /// [`AmountError`]: as [`exact`](Self::exact), or not a number.
     pub fn parse(self, text: &str) -> Result<Amount, AmountError> {
-        if text.starts_with('-') {
-            return Err(AmountError::Negative);
-        }
         let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
         let fraction = fraction.trim_end_matches('0');
         let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
         let is_cut = whole.is_empty() || text.ends_with('.');
         if is_cut || !digits(whole) || !digits(fraction) {
-            return Err(AmountError::NotANumber(text.into()));
+            let rest = text.strip_prefix('-').map(|rest| self.parse(rest));
+            return Err(match rest {
+                None | Some(Err(AmountError::NotANumber(_) | AmountError::Negative(_))) => {
+                    AmountError::NotANumber(text.into())
+                }
+                Some(_) => AmountError::Negative(text.into()),
+            });
         }
         if fraction.len() > usize::from(self.places) {
             return Err(AmountError::NotAMultiple {
@@ -107,7 +109,7 @@ impl Unit {
         );
         let amount = scaled.parse().unwrap_or(u64::MAX);
         if amount > MAX_AMOUNT {
-            return Err(AmountError::TooLarge);
+            return Err(self.too_large(text.to_owned()));
         }
         Ok(amount)
     }
@@ -124,16 +126,18 @@ impl fmt::Display for Unit {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AmountError {
-    /// NaN or infinite.
-    #[error("the amount is not finite")]
-    NotFinite,
     /// Below zero.
-    #[error("the amount is negative")]
-    Negative,
+    #[error("{0} is negative; an amount is 0 or more")]
+    Negative(String),
     /// More than 2^53 - 1 units.
-    #[error("the amount is more than 2^53 - 1 units")]
-    TooLarge,
-    /// Not a number.
+    #[error("{number} is more than the largest amount, {}", unit.show(MAX_AMOUNT))]
+    TooLarge {
+        /// The number.
+        number: String,
+        /// The unit.
+        unit: Unit,
+    },
+    /// Not a number, or not a finite one.
     #[error("`{0}` is not a number")]
     NotANumber(String),
     /// Finer than the limit's unit.
@@ -188,5 +192,26 @@ mod tests {
         assert_eq!(Unit::decimal(2).ones(3).unwrap(), 300);
         assert!(Unit::decimal(9).ones(9_007_200).is_err());
         assert!(Unit::decimal(1).ones(u64::MAX).is_err());
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_amount_is_told_with_the_number_as_it_was_written() {
+        let cents = Unit::decimal(2);
+        let wrong = |text: &str| cents.parse(text).unwrap_err().to_string();
+        assert_eq!(wrong("-3.50"), "-3.50 is negative; an amount is 0 or more");
+        assert_eq!(wrong("-x"), "`-x` is not a number");
+        assert_eq!(wrong("--1"), "`--1` is not a number");
+        assert_eq!(wrong("0.005"), "0.005 is finer than the limit's unit, 0.01");
+        let large = " is more than the largest amount, 90071992547409.91";
+        assert_eq!(
+            wrong("90071992547409.92"),
+            format!("90071992547409.92{large}")
+        );
+        let ones = cents.ones(u64::MAX).unwrap_err().to_string();
+        assert_eq!(ones, format!("{}{large}", u64::MAX));
+        let exact = |number| cents.exact(number).unwrap_err().to_string();
+        assert_eq!(exact(f64::NAN), "`NaN` is not a number");
+        assert_eq!(exact(f64::INFINITY), "`inf` is not a number");
+        assert_eq!(exact(-0.5), "-0.5 is negative; an amount is 0 or more");
     }
 }

@@ -135,7 +135,7 @@ impl Inner {
         Override {
             key: key.to_vec(),
             limits: limits.to_vec(),
-            inert: variants::inert(&view, key, limits)
+            inert: variants::inert(&view, &self.versions.levels, key, limits)
                 .map(str::to_owned)
                 .collect(),
         }

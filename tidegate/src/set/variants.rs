@@ -25,7 +25,7 @@ impl Variant {
         let mut limits = Arc::clone(&view.limits);
         let mut rules = HashMap::new();
         for own in given.iter() {
-            let Ok((position, limit)) = over(view, level, own) else {
+            let Ok((position, limit)) = over(view, levels, level, own) else {
                 continue;
             };
             let uid = view.plan.limits()[position].uid;
@@ -46,14 +46,20 @@ impl Variant {
 }
 
 /// Where the limit stands that `own` is an override of, and what it becomes.
-fn over(view: &View, level: usize, own: &Limit) -> Result<(usize, Limit), BuildError> {
+fn over(
+    view: &View,
+    levels: &[String],
+    level: usize,
+    own: &Limit,
+) -> Result<(usize, Limit), BuildError> {
     let position = view.to_change(own.name())?;
     let about = view.plan.limits()[position].level;
     if about != level {
+        let word = |level: usize| levels.get(level).cloned().unwrap_or_default();
         return Err(BuildError::OtherLevel {
             limit: own.name().into(),
-            about,
-            level,
+            about: word(about),
+            level: word(level),
         });
     }
     let limit = own.over(&view.limits[position]);
@@ -82,7 +88,7 @@ pub(super) fn check(
         if given[..nth].iter().any(|other| other.name() == own.name()) {
             return Err(BuildError::DuplicateLimit(own.name().into()));
         }
-        let (position, limit) = over(view, key.depth() - 1, own)?;
+        let (position, limit) = over(view, levels, key.depth() - 1, own)?;
         let planned = limit.plan(view.plan.limits()[position].uid, levels);
         planned.map_err(|source| BuildError::Limit {
             limit: own.name().into(),
@@ -170,11 +176,13 @@ impl Variants {
 /// The names among `given` that are without effect on `key` as the limits are.
 pub(super) fn inert<'g>(
     view: &View,
+    levels: &[String],
     key: &[u8],
     given: &'g [Limit],
 ) -> impl Iterator<Item = &'g str> {
     let level = KeyPath::new(key, view.plan.levels()).map(|path| path.depth() - 1);
-    let has_effect = move |own: &&Limit| level.is_ok_and(|level| over(view, level, own).is_ok());
+    let has_effect =
+        move |own: &&Limit| level.is_ok_and(|level| over(view, levels, level, own).is_ok());
     let inert: Vec<_> = given.iter().filter(|own| !has_effect(own)).collect();
     inert.into_iter().map(Limit::name)
 }

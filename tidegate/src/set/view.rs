@@ -10,7 +10,6 @@ use tidegate_store::{Adaptive, KeyMap, KeyPath, Overrides, Plan, PlanLimit};
 
 use super::variant::Variant;
 use crate::error::{BuildError, RequestError};
-use crate::limit::AmountError;
 use crate::limit::{Calendar, Called, Limit, LimitId, LimitName, NamedAmounts, OnFailure};
 use crate::request::Request;
 
@@ -508,14 +507,16 @@ impl View {
         if largest <= MAX_AMOUNT {
             return Ok(());
         }
-        let too_large = amounts.iter().position(|&amount| amount > MAX_AMOUNT);
-        Err(self.too_large(too_large.unwrap_or(0)))
+        let too_large = amounts.iter().position(|&amount| amount == largest);
+        Err(self.too_large(too_large.unwrap_or(0), largest))
     }
 
-    fn too_large(&self, position: usize) -> RequestError {
+    fn too_large(&self, position: usize, amount: Amount) -> RequestError {
+        let limit = &self.limits[position];
+        let unit = limit.amounts();
         RequestError::Amount {
-            limit: self.limits[position].name().into(),
-            source: AmountError::TooLarge,
+            limit: limit.name().into(),
+            source: unit.too_large(unit.show(amount).to_string()),
         }
     }
 
@@ -533,9 +534,7 @@ impl View {
         }
         self.put_named(request.named, &mut amounts)?;
         self.check_unheld(&amounts)?;
-        if let Some(position) = amounts.iter().position(|&amount| amount > MAX_AMOUNT) {
-            return Err(self.too_large(position));
-        }
+        self.check_sizes(&amounts, amounts.iter().copied().max().unwrap_or(0))?;
         if amounts.iter().all(|&amount| amount == 0) {
             return Err(RequestError::NothingAsked);
         }
@@ -564,7 +563,7 @@ impl View {
             let is_reached = self.plan.limits()[position].level < depth;
             if is_reached && uses[position].is_none() && !limit.is_counted() {
                 if cost > MAX_AMOUNT {
-                    return Err(self.too_large(position));
+                    return Err(self.too_large(position, cost));
                 }
                 uses[position] = Some(cost);
             }
@@ -584,7 +583,7 @@ impl View {
                 return Err(self.named_twice(position));
             }
             if amount > MAX_AMOUNT {
-                return Err(self.too_large(position));
+                return Err(self.too_large(position, amount));
             }
         }
         Ok(())

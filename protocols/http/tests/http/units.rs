@@ -70,12 +70,12 @@ async fn what_is_no_amount_of_the_unit_is_told_and_takes_nothing() {
         (
             json!("90071992547409.92"),
             400,
-            "limit `usd`: the amount is more than 2^53 - 1 units",
+            "limit `usd`: 90071992547409.92 is more than the largest amount, 90071992547409.91",
         ),
         (
             json!(9_007_199_254_740_991_u64),
             400,
-            "limit `usd`: the amount is more than 2^53 - 1 units",
+            "limit `usd`: 9007199254740991 is more than the largest amount, 90071992547409.91",
         ),
         (
             json!(0.25),
