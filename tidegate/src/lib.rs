@@ -87,7 +87,7 @@ pub use set::{Handle, LimitSet, LimitSetBuilder, Metadata, Override};
 pub use set::{LONGEST_PAGE, ListedKey, ListedLease, PageOf};
 pub use statistics::Statistics;
 pub use tidegate_core::{Amount, Forecast, MAX_AMOUNT, Span, Standing, Timestamp, Verdict};
-pub use tidegate_store::{KeyError, Page, Select, Store, StoreError};
+pub use tidegate_store::{Count, KeyError, Page, Select, Store, StoreError};
 
 /// The pages that show the library are compiled.
 #[cfg(doctest)]

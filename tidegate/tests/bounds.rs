@@ -62,7 +62,7 @@ fn where_too_many_leases_are_remembered_the_oldest_are_forgotten_first() {
             id
         })
         .collect();
-    let remembered = set.leases_remembered().wait().unwrap().unwrap();
+    let remembered = set.count().wait().unwrap().remembered.unwrap();
     assert!((500..=1_000).contains(&remembered), "{remembered}");
     let again = |id: &LeaseId| set.release("k", *id);
     let (forgotten, known) = ids.split_at(ids.len() - remembered);
@@ -100,7 +100,7 @@ fn a_busy_key_makes_nobody_else_forget() {
         set.release("busy", id).wait().unwrap();
         time.advance(Duration::from_micros(20));
     }
-    assert!(set.leases_remembered().wait().unwrap().unwrap() <= 12_800);
+    assert!(set.count().wait().unwrap().remembered.unwrap() <= 12_800);
     assert!(remembered(&quiet) >= 15);
     assert!(remembered(&end("late")) >= 15);
 }
@@ -116,7 +116,7 @@ fn a_lease_is_remembered_for_as_long_as_its_set_says() {
     time.advance(Duration::from_micros(1));
     let unknown = LeaseError::Unknown;
     assert_eq!(set.release("k", id).wait().unwrap_err(), unknown);
-    assert_eq!(set.leases_remembered().wait(), Ok(Some(0)));
+    assert_eq!(set.count().wait().map(|all| all.remembered), Ok(Some(0)));
     assert!(rate(&time).remember(Duration::ZERO).build().is_err());
 }
 
@@ -149,7 +149,7 @@ fn what_is_to_be_forgotten_is_found_no_more_however_much_it_is() {
         drop(set.try_acquire("k", 1).wait().unwrap());
     }
     assert!(
-        set.leases_remembered().wait().unwrap().unwrap() <= 1,
+        set.count().wait().unwrap().remembered.unwrap() <= 1,
         "of the dropped one"
     );
 }
@@ -181,7 +181,7 @@ fn one_key_cannot_use_up_the_leases_of_all() {
         max_leases_per_root,
     };
     assert_eq!(told, Some(DecisionError::Store(full)));
-    assert_eq!(set.leases_held().wait(), Ok(Some(500)));
+    assert_eq!(set.count().wait().map(|all| all.leases), Ok(Some(500)));
     assert!(set.try_acquire("victim", ()).wait().is_ok());
 }
 
@@ -220,7 +220,7 @@ fn leases_that_have_expired_make_room_wherever_they_are() {
     assert_eq!(detached(&set, "another").unwrap_err(), full);
     time.advance(600 * SECOND);
     detached(&set, "another").unwrap();
-    assert_eq!(set.leases_held().wait(), Ok(Some(1)));
+    assert_eq!(set.count().wait().map(|all| all.leases), Ok(Some(1)));
 }
 
 /// A shard sets room aside for more leases than it holds: nobody is refused for that.
@@ -241,7 +241,7 @@ fn the_last_lease_that_there_is_room_for_is_given_whoever_asks() {
         detached(&set, &format!("another {number}")).unwrap();
     }
     assert_eq!(detached(&set, "one too many").unwrap_err(), full);
-    assert_eq!(set.leases_held().wait(), Ok(Some(most)));
+    assert_eq!(set.count().wait().map(|all| all.leases), Ok(Some(most)));
 }
 
 /// Who has how many leases is counted only while one may have as many as it may.
@@ -279,7 +279,7 @@ fn rows_of_visitors(limits: Vec<Limit>, key: impl Fn(u32) -> String) -> usize {
         assert!(set.check(&key(number), 1).wait().unwrap().admitted());
         time.advance(Duration::from_millis(1));
     }
-    set.keys().wait().unwrap()
+    set.count().wait().unwrap().keys
 }
 
 /// That held for tables of one plain bucket alone: every other kept all its rows
@@ -305,7 +305,7 @@ fn a_table_shrinks_by_leases_as_well() {
         drop(lease.granted().unwrap());
         time.advance(Duration::from_millis(1));
     }
-    let rows = set.keys().wait().unwrap();
+    let rows = set.count().wait().unwrap().keys;
     assert!(rows < 1_000, "{rows} rows");
 }
 
@@ -387,7 +387,7 @@ fn what_a_lease_gives_back_makes_room_in_a_full_table() {
         first.cancel().wait().unwrap();
         held.push(lease(&key).unwrap());
     }
-    assert_eq!(set.keys().wait(), Ok(100));
+    assert_eq!(set.count().wait().map(|all| all.keys), Ok(100));
 }
 
 /// One customer made up users until there was room for nobody else's.
@@ -410,7 +410,7 @@ fn keys_of_one_root_cannot_use_up_those_of_all() {
         }
     }
     assert_eq!(
-        (admitted, set.keys().wait()),
+        (admitted, set.count().wait().map(|all| all.keys)),
         (49, Ok(50)),
         "with the root's own"
     );
@@ -429,7 +429,7 @@ fn keys_of_one_root_cannot_use_up_those_of_all() {
                 .admitted()
         );
     }
-    assert!(set.keys().wait().unwrap() <= 52);
+    assert!(set.count().wait().unwrap().keys <= 52);
 }
 
 /// With a ttl of less than ended leases are remembered for, each new lease of a

@@ -240,7 +240,7 @@ fn no_more_leases_are_held_than_there_is_room_for() {
         full,
         DecisionError::Store(StoreError::LeasesFull { max_leases: 10 })
     );
-    assert_eq!(set.keys().wait(), Ok(10));
+    assert_eq!(set.count().wait().map(|all| all.keys), Ok(10));
     drop(held);
     assert!(
         set.try_acquire(&key(11), 1)

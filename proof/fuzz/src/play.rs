@@ -276,7 +276,7 @@ impl<'a> Play<'a> {
             .wait()
             .is_ok();
         assert!(peeked || !foreseen, "a forecast for what cannot be asked");
-        let _ = (self.set.statistics(), self.set.keys(), self.set.limits());
+        let _ = (self.set.statistics(), self.set.count(), self.set.limits());
         false
     }
 

@@ -113,7 +113,13 @@ pub async fn run(
     let samples = watching.await.map_err(|error| error.to_string())??;
     let mut keys = Vec::new();
     for lane in lanes.iter() {
-        keys.push(lane.set.keys().await.map_err(|error| error.to_string())?);
+        keys.push(
+            lane.set
+                .count()
+                .await
+                .map_err(|error| error.to_string())?
+                .keys,
+        );
     }
     drain(&traffic, &faults).await;
     for lane in lanes.iter() {

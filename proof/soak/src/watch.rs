@@ -42,11 +42,10 @@ impl Sample {
         let told = |error: tidegate::StoreError| error.to_string();
         for lane in lanes {
             sample.asked += read(&lane.tally.asked);
-            sample.keys += lane.set.keys().await.map_err(told)? as u64;
-            let held = lane.set.leases_held().await.map_err(told)?;
-            sample.held += held.unwrap_or(0) as u64;
-            let remembered = lane.set.leases_remembered().await.map_err(told)?;
-            sample.remembered += remembered.unwrap_or(0) as u64;
+            let count = lane.set.count().await.map_err(told)?;
+            sample.keys += count.keys as u64;
+            sample.held += count.leases.unwrap_or(0) as u64;
+            sample.remembered += count.remembered.unwrap_or(0) as u64;
             sample.waiting += lane.set.statistics().waiting;
         }
         Ok(sample)

@@ -130,7 +130,7 @@ fn again(path: &Path, what: &str, limits: Limits) {
     let start = Instant::now();
     let (store, set) = open(path, SyncMode::Never, limits);
     let took = start.elapsed();
-    assert_eq!(set.keys().wait().expect("an answer") as u64, KEYS);
+    assert_eq!(set.count().wait().expect("an answer").keys as u64, KEYS);
     println!(
         "{what}: opened in {took:.1?}, memory of the process {} MiB",
         resident()

@@ -121,27 +121,6 @@ impl LimitSet {
         })
     }
 
-    /// How many leases are remembered after their end; `None` if the store does
-    /// not say.
-    ///
-    /// # Errors
-    /// The store.
-    pub fn leases_remembered(
-        &self,
-    ) -> Pending<impl Future<Output = Result<Option<usize>, StoreError>> + Send> {
-        Pending::new(async move { Ok(self.inner().count().await?.remembered) })
-    }
-
-    /// How many leases are held; `None` if the store does not say.
-    ///
-    /// # Errors
-    /// The store.
-    pub fn leases_held(
-        &self,
-    ) -> Pending<impl Future<Output = Result<Option<usize>, StoreError>> + Send> {
-        Pending::new(async move { Ok(self.inner().count().await?.leases) })
-    }
-
     /// A page that is full, or the last, or as far as it was looked.
     async fn pages<T>(
         &self,

@@ -216,15 +216,7 @@ impl LimitSet {
         self.0.clock.now()
     }
 
-    /// How many keys its table holds.
-    ///
-    /// # Errors
-    /// The store.
-    pub fn keys(&self) -> Pending<impl Future<Output = Result<usize, StoreError>> + Send> {
-        Pending::new(async move { Ok(self.0.count().await?.keys) })
-    }
-
-    /// How much its table holds.
+    /// How much its table holds: keys, and leases that are held or remembered.
     ///
     /// # Errors
     /// The store.
