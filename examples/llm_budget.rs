@@ -27,6 +27,9 @@ fn main() -> Result<(), Error> {
         .limit(Limit::concurrency("running", 4).at_level("user"))
         .build()?;
 
+    // Found once: a name that is misspelt is an error here, and not with each request.
+    let (tpm, usd) = (set.limit("tpm")?, set.limit("usd")?);
+
     // (the input's tokens, the most that the answer may have, what it came to)
     let requests = [
         (1_500, 1_000, 420),
@@ -36,12 +39,12 @@ fn main() -> Result<(), Error> {
     for (input, most, output) in requests {
         // Reserve the most that it can cost. 3 dollars a million tokens in, 15 out.
         let cost = |output: u64| input * 3 + output * 15;
-        let estimate = [("tpm", input + most), ("usd", cost(most))];
+        let estimate = [(tpm, input + most), (usd, cost(most))];
         let ask = Request::named(&estimate);
         match set.try_acquire("acme/alice", ask).wait()? {
             Admission::Granted(mut lease) => {
                 // ... the call to the provider, whose answer says what was used ...
-                let used = [("tpm", input + output), ("usd", cost(output))];
+                let used = [(tpm, input + output), (usd, cost(output))];
                 lease.settle(&used).wait()?;
                 println!(
                     "{input} + {output} tokens: {} USD",
@@ -57,11 +60,9 @@ fn main() -> Result<(), Error> {
             }
         }
     }
-    let left = set
-        .peek("acme/alice", Request::named(&[("usd", 1)]))
-        .wait()?;
-    if let Some(usd) = left.standing("usd") {
-        println!("left today: {} USD", micro_dollars.show(usd.remaining));
+    let left = set.peek("acme/alice", &[(usd, 1)]).wait()?;
+    if let Some(left) = left.remaining(usd) {
+        println!("left today: {} USD", micro_dollars.show(left));
     }
     Ok(())
 }

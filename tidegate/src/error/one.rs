@@ -57,14 +57,15 @@ pub enum Error {
     /// No slot of a leased lock was free in the time that it was waited for.
     #[error("{}", LockError::WaitedTooLong(*.0))]
     WaitedTooLong(Duration),
-    /// Everyone who waited was sent away, or the runtime of the workers has ended.
-    #[error(
-        "the server is closing (or the runtime that the workers need has ended); request again elsewhere, or later"
-    )]
+    /// Everyone who waited was [sent away](crate::LimitSet::stop_waiting).
+    #[error("{}", DecisionError::Stopped)]
     Stopped,
     /// A thread or a worker could not be started.
-    #[error("no worker could be started: {0}")]
+    #[error("no thread could be started: {0}")]
     NoWorker(String),
+    /// The runtime of [workers](crate::workers) ended before their work.
+    #[error("the runtime that the workers need has ended; keep it until `run` has answered")]
+    RuntimeEnded,
     /// *Cannot tell*: the store.
     #[error(transparent)]
     Store(StoreError),
@@ -82,7 +83,7 @@ impl Error {
             Self::LeaseEnded(_) => ErrorKind::Ended,
             Self::NeverFits { .. } => ErrorKind::Never,
             Self::QueueFull(_) | Self::WaitedTooLong(_) => ErrorKind::Busy,
-            Self::Stopped | Self::NoWorker(_) => ErrorKind::Unavailable,
+            Self::Stopped | Self::NoWorker(_) | Self::RuntimeEnded => ErrorKind::Unavailable,
             Self::Store(error) => of_store(error),
         }
     }

@@ -16,7 +16,7 @@ use super::variants::Overrides;
 use super::variants::Variants;
 use super::view::View;
 use crate::error::{BuildError, RequestError};
-use crate::limit::{Limit, LimitId};
+use crate::limit::{Limit, LimitId, LimitName};
 
 impl LimitSet {
     /// The limits as they are now.
@@ -90,13 +90,11 @@ impl LimitSet {
     }
 
     /// The most that the limit called `name` grants at once, as of now: what was
-    /// [set](Self::set_capacity) last, or its own.
-    ///
-    /// # Errors
-    /// An unknown name.
-    pub fn capacity(&self, name: &str) -> Result<Amount, BuildError> {
+    /// [set](Self::set_capacity) last, or its own. Nothing if there is no such limit.
+    #[must_use]
+    pub fn capacity<'n>(&self, name: impl Into<LimitName<'n>>) -> Option<Amount> {
         let view = self.inner().view.load();
-        Ok(view.capacity(view.to_change(name)?))
+        Some(view.capacity(view.find(name)?))
     }
 
     /// Removes the limit called `name`; from the next decision on, for every key.

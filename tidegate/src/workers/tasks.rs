@@ -71,7 +71,7 @@ impl Tasks {
     ///
     /// # Errors
     /// What was given makes no sense; no workers; [`Error::NoWorker`] outside a
-    /// tokio runtime: then no item was taken. [`Error::Stopped`] if the runtime
+    /// tokio runtime: then no item was taken. [`Error::RuntimeEnded`] if the runtime
     /// stops.
     pub async fn run<I, S, T, E, F>(
         &self,
@@ -163,7 +163,7 @@ async fn finish<I: Clone, T, E, F: Future<Output = Result<T, E>>>(
 fn stopped(error: JoinError) -> Result<(), Error> {
     match error.try_into_panic() {
         Ok(panic) => resume_unwind(panic),
-        Err(_) => Err(Error::Stopped),
+        Err(_) => Err(Error::RuntimeEnded),
     }
 }
 
