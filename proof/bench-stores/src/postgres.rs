@@ -97,8 +97,8 @@ fn prepare(server: &PostgresServer) -> (i32, i32) {
         "CREATE TABLE public.counts (id int PRIMARY KEY, n bigint NOT NULL) WITH (fillfactor = 60);
          INSERT INTO public.counts SELECT id, 0 FROM generate_series(1, {KEYS}) AS id;
          INSERT INTO tidegate.rows (tab, revision, latest, forget_at, due, followed, tat, drain, key,
-            cells) SELECT tab, revision, latest, forget_at, due, followed, tat, drain, int4send(id),
-            cells FROM tidegate.rows, generate_series(2, {KEYS}) AS id;
+            states) SELECT tab, revision, latest, forget_at, due, followed, tat, drain, int4send(id),
+            states FROM tidegate.rows, generate_series(2, {KEYS}) AS id;
          VACUUM ANALYZE"
     );
     for statement in table.split(';') {

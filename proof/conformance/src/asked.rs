@@ -64,10 +64,10 @@ pub trait Asked {
     /// Those of the table.
     fn count(&self, now: Timestamp) -> Result<Count, StoreError>;
 
-    /// The cell of a key, if it has one.
+    /// The atomic bucket of a key, if it has one.
     fn pin(&self, plan: &Arc<Plan>, key: &[u8], now: Timestamp) -> Option<Arc<AtomicBucket>>;
 
-    /// Gives a cell back.
+    /// Gives an atomic bucket back.
     fn unpin(&self, key: &[u8], bucket: Arc<AtomicBucket>);
 }
 

@@ -63,14 +63,14 @@ BEGIN
   RETURN v_rules;
 END $$;
 
--- The cells of one level, carried over from some rules to others, whose calendars
+-- The states of one level, carried over from some rules to others, whose calendars
 -- stand behind those of so many limits of outer levels.
-CREATE FUNCTION tidegate.adopt_cells(
-  p_new tidegate.rule[], p_old tidegate.rule[], p_cells tidegate.cell[], p_now numeric,
+CREATE FUNCTION tidegate.adopt_states(
+  p_new tidegate.rule[], p_old tidegate.rule[], p_states tidegate.state[], p_now numeric,
   p_calendars numeric[], p_before integer)
-RETURNS tidegate.cell[] LANGUAGE plpgsql IMMUTABLE AS $$
+RETURNS tidegate.state[] LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
-  v_cells tidegate.cell[] := '{}';
+  v_states tidegate.state[] := '{}';
   v_written integer;
   v_at integer;
 BEGIN
@@ -78,13 +78,13 @@ BEGIN
     v_written := tidegate.position_of(p_old, (p_new[i]).uid);
     v_at := 3 * (p_before + i);
     IF v_written IS NULL THEN
-      v_cells := v_cells || ROW(NULL)::tidegate.cell;
+      v_states := v_states || ROW(NULL)::tidegate.state;
     ELSE
-      v_cells := v_cells || ROW(tidegate.adopt(p_new[i], (p_cells[v_written]).n,
-        p_old[v_written], p_now, p_calendars[v_at - 2 : v_at]))::tidegate.cell;
+      v_states := v_states || ROW(tidegate.adopt(p_new[i], (p_states[v_written]).n,
+        p_old[v_written], p_now, p_calendars[v_at - 2 : v_at]))::tidegate.state;
     END IF;
   END LOOP;
-  RETURN v_cells;
+  RETURN v_states;
 END $$;
 
 -- How many of the limits are of outer levels.
@@ -122,7 +122,7 @@ BEGIN
   END IF;
   v_old := coalesce(v_row.own,
     tidegate.rules_at((tidegate.revision(p_tab, v_row.revision)).rules, p_level));
-  v_carried.cells := tidegate.cells_of(v_row, cardinality(v_old));
+  v_carried.states := tidegate.states_of(v_row, cardinality(v_old));
   v_carried.retained := v_row.retained;
   IF v_row.revision >= p_revision THEN
     v_new := tidegate.revision(p_tab, p_revision);
@@ -152,7 +152,7 @@ BEGIN
     WHERE tab = p_tab AND key = tidegate.short(p_key);
   END IF;
   PERFORM tidegate.save_row(p_tab, p_key, p_revision, v_row.latest, v_rules, p_own IS NOT NULL,
-    v_carried.cells, v_row.due, v_row.followed);
+    v_carried.states, v_row.due, v_row.followed);
 END $$;
 
 -- States of limits that the plan at hand does not know (`store/src/retained.rs`): a row
@@ -184,7 +184,7 @@ DECLARE
   v_position integer;
   v_at integer;
 BEGIN
-  v_out.cells := tidegate.adopt_cells(p_new, p_old, p_row.cells, p_now, p_calendars, p_before);
+  v_out.states := tidegate.adopt_states(p_new, p_old, p_row.states, p_now, p_calendars, p_before);
   FOR i IN 1 .. coalesce(cardinality(p_row.retained), 0) LOOP
     v_known := p_row.retained[i];
     CONTINUE WHEN tidegate.position_of(p_old, (v_known.rule).uid) IS NOT NULL;
@@ -193,14 +193,14 @@ BEGIN
       v_all := v_all || v_known;
     ELSE
       v_at := 3 * (p_before + v_position);
-      v_out.cells[v_position] := ROW(tidegate.adopt(p_new[v_position], v_known.n, v_known.rule,
-        p_now, p_calendars[v_at - 2 : v_at]))::tidegate.cell;
+      v_out.states[v_position] := ROW(tidegate.adopt(p_new[v_position], v_known.n, v_known.rule,
+        p_now, p_calendars[v_at - 2 : v_at]))::tidegate.state;
     END IF;
   END LOOP;
   FOR i IN 1 .. cardinality(p_old) LOOP
-    IF (p_row.cells[i]).n IS NOT NULL
+    IF (p_row.states[i]).n IS NOT NULL
       AND tidegate.position_of(p_new, (p_old[i]).uid) IS NULL THEN
-      v_all := v_all || ROW(p_old[i], (p_row.cells[i]).n)::tidegate.retained;
+      v_all := v_all || ROW(p_old[i], (p_row.states[i]).n)::tidegate.retained;
     END IF;
   END LOOP;
   IF cardinality(v_all) > 0 THEN

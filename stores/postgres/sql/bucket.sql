@@ -1,11 +1,11 @@
--- The bucket (`core/src/kernel/bucket.rs`). A cell is level and instant; while a
+-- The bucket (`core/src/kernel/bucket.rs`). A state is level and instant; while a
 -- lease may give something back also since, last, and the marks (number and
 -- level of each, both ascending): `core/src/kernel/bucket/low_water.rs`. Where some of the
 -- level does not count since a burst was lowered (two versions of one limit at once:
 -- `core/tests/versions.rs`), a null stands after level and instant, then what is
 -- forgiven, and until when; then the rest.
 
--- The level at an instant. A clock slightly behind the cell's sees what it would
+-- The level at an instant. A clock slightly behind the state's sees what it would
 -- have seen had it never been ahead.
 CREATE FUNCTION tidegate.bucket_level(r tidegate.rule, c numeric[], p_now numeric)
 RETURNS numeric LANGUAGE plpgsql IMMUTABLE AS $$
@@ -17,7 +17,7 @@ BEGIN
   RETURN c[1] + (c[2] - p_now) * r.drain;
 END $$;
 
--- Drained up to an instant; the cell's own never moves back here.
+-- Drained up to an instant; the state's own never moves back here.
 CREATE FUNCTION tidegate.bucket_settled(r tidegate.rule, c numeric[], p_now numeric)
 RETURNS numeric[] LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
@@ -280,21 +280,21 @@ BEGIN
   RETURN tidegate.forgive(c, v_level, tidegate.never());
 END $$;
 
--- What is forgiven of a cell's level.
+-- What is forgiven of a state's level.
 CREATE FUNCTION tidegate.forgiven(c numeric[]) RETURNS numeric LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
   IF cardinality(c) > 2 AND c[3] IS NULL THEN RETURN c[4]; END IF;
   RETURN 0;
 END $$;
 
--- The cell without it.
+-- The state without it.
 CREATE FUNCTION tidegate.unforgiven(c numeric[]) RETURNS numeric[] LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
   IF cardinality(c) > 2 AND c[3] IS NULL THEN RETURN c[1 : 2] || c[6 : cardinality(c)]; END IF;
   RETURN c;
 END $$;
 
--- A cell of which nothing is forgiven, with so much forgiven until an instant.
+-- A state of which nothing is forgiven, with so much forgiven until an instant.
 CREATE FUNCTION tidegate.forgive(c numeric[], p_level numeric, p_until numeric)
 RETURNS numeric[] LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN

@@ -1,5 +1,5 @@
 -- Several limits, of a key and its ancestors, as one step: all or nothing
--- (`core/src/compose.rs`). Rules and cells stand in the plan's order; calendars
+-- (`core/src/compose.rs`). Rules and states stand in the plan's order; calendars
 -- are three numbers for each, or none at all.
 
 CREATE TYPE tidegate.step AS (
@@ -7,12 +7,12 @@ CREATE TYPE tidegate.step AS (
   -- The limit that binds, counted from 1; 0 if none does.
   binding integer,
   verdicts numeric[],
-  cells tidegate.cell[]
+  states tidegate.state[]
 );
 
 -- Asks every limit that the key reaches, and charges none.
 CREATE FUNCTION tidegate.compose(
-  p_rules tidegate.rule[], p_cells tidegate.cell[], p_amounts numeric[], p_now numeric,
+  p_rules tidegate.rule[], p_states tidegate.state[], p_amounts numeric[], p_now numeric,
   p_calendars numeric[])
 RETURNS tidegate.step LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
@@ -25,12 +25,12 @@ DECLARE
   r tidegate.rule;
   c numeric[];
 BEGIN
-  FOR i IN 1 .. cardinality(p_cells) LOOP
+  FOR i IN 1 .. cardinality(p_states) LOOP
     r := p_rules[i];
-    c := (p_cells[i]).n;
+    c := (p_states[i]).n;
     IF c IS NOT NULL THEN
       c := tidegate.observe(r, c, p_now, p_calendars[3 * i - 2 : 3 * i]);
-      p_cells[i] := ROW(c)::tidegate.cell;
+      p_states[i] := ROW(c)::tidegate.state;
     END IF;
     v_verdict := tidegate.admit();
     v_amount := coalesce(p_amounts[i], 0);
@@ -48,7 +48,7 @@ BEGIN
   v_step.verdict := v_highest;
   v_step.binding := v_binding;
   v_step.verdicts := v_verdicts;
-  v_step.cells := p_cells;
+  v_step.states := p_states;
   RETURN v_step;
 END $$;
 
@@ -56,19 +56,19 @@ END $$;
 CREATE FUNCTION tidegate.commit_step(
   p_rules tidegate.rule[], p_step tidegate.step, p_amounts numeric[], p_now numeric,
   p_calendars numeric[], p_id numeric, p_until numeric)
-RETURNS tidegate.cell[] LANGUAGE plpgsql IMMUTABLE AS $$
+RETURNS tidegate.state[] LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
-  v_cells tidegate.cell[] := p_step.cells;
+  v_states tidegate.state[] := p_step.states;
   v_verdicts numeric[] := p_step.verdicts;
 BEGIN
-  FOR i IN 1 .. cardinality(v_cells) LOOP
+  FOR i IN 1 .. cardinality(v_states) LOOP
     IF p_amounts[i] > 0 AND v_verdicts[i] = tidegate.admit() THEN
-      v_cells[i] := ROW(tidegate.charge(
-        p_rules[i], (v_cells[i]).n, p_amounts[i], p_now, p_calendars[3 * i - 2 : 3 * i],
-        p_id, p_until))::tidegate.cell;
+      v_states[i] := ROW(tidegate.charge(
+        p_rules[i], (v_states[i]).n, p_amounts[i], p_now, p_calendars[3 * i - 2 : 3 * i],
+        p_id, p_until))::tidegate.state;
     END IF;
   END LOOP;
-  RETURN v_cells;
+  RETURN v_states;
 END $$;
 
 -- A decision in numbers: what `src/reply.rs` reads. A lease is id, expiry, fence, and
@@ -82,7 +82,7 @@ DECLARE
   v_refused integer := 0;
   v_shadowed integer := 0;
   v_kind integer := 1;
-  v_cells tidegate.cell[] := p_step.cells;
+  v_states tidegate.state[] := p_step.states;
   v_reply numeric[];
   v_detailed boolean;
 BEGIN
@@ -102,8 +102,8 @@ BEGIN
     p_step.binding, v_refused, v_shadowed, p_refund_at,
     p_lease[1], p_lease[2], p_lease[3], p_lease[4], CASE WHEN v_detailed THEN 1 ELSE 0 END];
   IF v_detailed THEN
-    FOR i IN 1 .. cardinality(v_cells) LOOP
-      v_reply := v_reply || tidegate.standing(p_rules[i], (v_cells[i]).n, p_now);
+    FOR i IN 1 .. cardinality(v_states) LOOP
+      v_reply := v_reply || tidegate.standing(p_rules[i], (v_states[i]).n, p_now);
     END LOOP;
   END IF;
   IF p_lease IS NOT NULL THEN v_reply := v_reply || p_lease[5]; END IF;

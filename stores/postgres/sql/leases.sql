@@ -21,7 +21,7 @@ RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   v_row tidegate.rows;
   v_rules tidegate.rule[];
-  v_cells tidegate.cell[];
+  v_states tidegate.state[];
   v_key bytea;
   v_position integer;
   r tidegate.rule;
@@ -41,17 +41,17 @@ BEGIN
       AND (revision = e.revision OR (own IS NOT NULL AND revision < e.revision));
     CONTINUE WHEN NOT FOUND;
     v_rules := coalesce(v_row.own, tidegate.rules_at(e.rules, r.level));
-    v_cells := tidegate.cells_of(v_row, cardinality(v_rules));
+    v_states := tidegate.states_of(v_row, cardinality(v_rules));
     v_position := tidegate.position_of(v_rules, r.uid);
     CONTINUE WHEN v_position IS NULL;
-    v_cells[v_position] := ROW(tidegate.refund(v_rules[v_position], (v_cells[v_position]).n,
-      p_lease.shares[i + 1], p_lease.shares[i + 2], p_now))::tidegate.cell;
+    v_states[v_position] := ROW(tidegate.refund(v_rules[v_position], (v_states[v_position]).n,
+      p_lease.shares[i + 1], p_lease.shares[i + 2], p_now))::tidegate.state;
     PERFORM tidegate.save_row(p_lease.tab, v_key, v_row.revision, v_row.latest, v_rules,
-      v_row.own IS NOT NULL, v_cells, v_row.due, v_row.followed);
+      v_row.own IS NOT NULL, v_states, v_row.due, v_row.followed);
   END LOOP;
 END $$;
 
--- A cell after so much was given back where it was charged, the latest first.
+-- A state after so much was given back where it was charged, the latest first.
 CREATE FUNCTION tidegate.give_back(
   r tidegate.rule, c numeric[], p_shares numeric[], p_amount numeric, p_now numeric)
 RETURNS numeric[] LANGUAGE plpgsql IMMUTABLE AS $$
@@ -175,7 +175,7 @@ RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   v_row tidegate.rows;
   v_rules tidegate.rule[];
-  v_cells tidegate.cell[];
+  v_states tidegate.state[];
   v_key bytea;
 BEGIN
   PERFORM tidegate.move_retained_slots(p_lease.tab, p_lease.owner, p_lease.ends, p_lease.id,
@@ -183,18 +183,18 @@ BEGIN
   FOR v_level IN 1 .. cardinality(p_lease.ends) LOOP
     v_key := substring(p_lease.owner FROM 1 FOR p_lease.ends[v_level]);
     SELECT * INTO v_row FROM tidegate.rows
-    WHERE tab = p_lease.tab AND key = tidegate.short(v_key) AND cells IS NOT NULL;
+    WHERE tab = p_lease.tab AND key = tidegate.short(v_key) AND states IS NOT NULL;
     CONTINUE WHEN NOT FOUND;
     v_rules := coalesce(v_row.own,
       tidegate.rules_at((tidegate.revision(p_lease.tab, v_row.revision)).rules, v_level));
-    v_cells := v_row.cells;
+    v_states := v_row.states;
     FOR i IN 1 .. cardinality(v_rules) LOOP
-      CONTINUE WHEN (v_rules[i]).kind <> 5 OR (v_cells[i]).n IS NULL;
-      v_cells[i] := ROW(tidegate.slots_release(
-        (v_cells[i]).n, p_lease.id, p_lease.expires_at, p_now))::tidegate.cell;
+      CONTINUE WHEN (v_rules[i]).kind <> 5 OR (v_states[i]).n IS NULL;
+      v_states[i] := ROW(tidegate.slots_release(
+        (v_states[i]).n, p_lease.id, p_lease.expires_at, p_now))::tidegate.state;
     END LOOP;
     PERFORM tidegate.save_row(p_lease.tab, v_key, v_row.revision, v_row.latest, v_rules,
-      v_row.own IS NOT NULL, v_cells, v_row.due, v_row.followed);
+      v_row.own IS NOT NULL, v_states, v_row.due, v_row.followed);
   END LOOP;
 END $$;
 

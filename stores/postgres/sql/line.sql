@@ -51,7 +51,7 @@ BEGIN
   IF NOT FOUND THEN RETURN NULL; END IF;
   e := tidegate.revision(a.tab, v_row.revision);
   IF e.levels <> 1 OR cardinality(e.rules) <> 1 OR (e.rules[1]).kind <> 5 THEN RETURN NULL; END IF;
-  c := (v_row.cells[1]).n;
+  c := (v_row.states[1]).n;
   v_free := (tidegate.standing(e.rules[1], c, a.now))[1];
   -- The row is as it was before this take, of which the lease tells.
   IF tidegate.slots_position(coalesce(c, '{}'), a.id, a.now) IS NULL AND EXISTS (
@@ -213,7 +213,7 @@ END $$;
 -- A take, as a lease or not, where somebody stands in line or the request may wait
 -- (p_turn is not null then). p_kept_at are the rows at which others are first.
 CREATE FUNCTION tidegate.in_turn(
-  a tidegate.command, e tidegate.revisions, p_cells tidegate.cell[], p_verb integer,
+  a tidegate.command, e tidegate.revisions, p_states tidegate.state[], p_verb integer,
   p_turn numeric, p_kept_at bytea[])
 RETURNS tidegate.outcome LANGUAGE plpgsql AS $$
 DECLARE
@@ -226,7 +226,7 @@ BEGIN
     SELECT * INTO v_mine FROM tidegate.leases
     WHERE tab = a.tab AND root = a.root AND id = a.id AND stage = 0;
     IF FOUND THEN
-      v_out.cells := p_cells;
+      v_out.states := p_states;
       v_out.reply := ARRAY[0, a.now, 0, 0, 0, 0, 0, NULL,
         v_mine.id, v_mine.expires_at, v_mine.fence, 0, 0, v_mine.granted_at];
       RETURN v_out;
@@ -234,16 +234,16 @@ BEGIN
   END IF;
   -- It has its lease already.
   IF p_verb = 1 AND (tidegate.known(a)).id IS NOT NULL THEN
-    RETURN tidegate.lease(a, e, p_cells);
+    RETURN tidegate.lease(a, e, p_states);
   END IF;
-  IF p_kept_at IS NULL AND p_verb = 1 THEN RETURN tidegate.lease(a, e, p_cells); END IF;
-  IF p_kept_at IS NULL THEN RETURN tidegate.take(a, e, p_cells); END IF;
-  v_step := tidegate.compose(e.rules, p_cells, a.amounts, a.now, a.calendars);
+  IF p_kept_at IS NULL AND p_verb = 1 THEN RETURN tidegate.lease(a, e, p_states); END IF;
+  IF p_kept_at IS NULL THEN RETURN tidegate.take(a, e, p_states); END IF;
+  v_step := tidegate.compose(e.rules, p_states, a.amounts, a.now, a.calendars);
   IF v_step.verdict = tidegate.admit() THEN
     v_step.verdict := tidegate.later(a.now, 1);
     v_step.binding := 0;
   END IF;
-  v_out.cells := v_step.cells;
+  v_out.states := v_step.states;
   v_out.reply := tidegate.decision(e.rules, v_step, a.detail, a.now,
     CASE WHEN p_verb = 1 AND e.refunds THEN nullif(a.due, 9223372036854775807) END, NULL);
   RETURN v_out;

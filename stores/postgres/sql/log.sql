@@ -1,4 +1,4 @@
--- The log (`core/src/kernel/log.rs`). A cell is the total, then instant and sum
+-- The log (`core/src/kernel/log.rs`). A state is the total, then instant and sum
 -- of each entry, the oldest first.
 
 -- Where the first entry stands that has not left the window.

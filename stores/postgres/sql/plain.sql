@@ -88,7 +88,7 @@ END $$;
 -- it comes by, for each is made ready anew in each transaction: so a row and a lease are
 -- read by one statement and written by the place where that found them, and what seldom
 -- happens is in a function of its own. What a lease gives back, and what slots are, is
--- the cells' own (bucket.sql, slots.sql). Whatever is out of the ordinary is
+-- the states' own (bucket.sql, slots.sql). Whatever is out of the ordinary is
 -- `tidegate.decide`'s, and nothing is written before that is known.
 --
 -- Limits are six numbers each: kind (1 or 5), uid, capacity; drain, weight and brim, which
@@ -120,7 +120,7 @@ BEGIN
 END $$;
 
 -- How much of a limit is used, a bucket's level or the slots that are held; null if its
--- cell is out of the ordinary: some of it is forgiven, or the clock stands behind it.
+-- state is out of the ordinary: some of it is forgiven, or the clock stands behind it.
 CREATE FUNCTION tidegate.plain_used(c numeric[], p_kind bigint, p_drain bigint, p_now bigint)
 RETURNS numeric LANGUAGE sql IMMUTABLE AS
 $$ SELECT CASE WHEN c IS NULL THEN 0
@@ -166,7 +166,7 @@ CREATE FUNCTION tidegate.refuse_set(
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   v_row tidegate.rows;
-  v_cells tidegate.cell[];
+  v_states tidegate.state[];
   v_step tidegate.step;
   v_rules tidegate.rule[] := '{}';
   v_verdicts numeric[] := '{}';
@@ -176,17 +176,17 @@ DECLARE
   n integer;
 BEGIN
   SELECT * INTO v_row FROM tidegate.rows WHERE tab = p_tab AND key = p_key;
-  v_cells := tidegate.cells_of(v_row, cardinality(p_amounts));
+  v_states := tidegate.states_of(v_row, cardinality(p_amounts));
   FOR i IN 1 .. cardinality(p_amounts) LOOP
     n := 6 * i;
     v_rules[i] := tidegate.plain_rule(p_limits, i);
     v_verdicts[i] := tidegate.admit();
-    v_excess := tidegate.plain_used((v_cells[i]).n, p_limits[n - 5], p_limits[n - 2], p_at)
+    v_excess := tidegate.plain_used((v_states[i]).n, p_limits[n - 5], p_limits[n - 2], p_at)
       + p_amounts[i] * p_limits[n - 1] - p_limits[n];
     EXIT WHEN v_excess IS NULL;
     CONTINUE WHEN v_excess <= 0 OR p_amounts[i] = 0;
     v_verdicts[i] := CASE WHEN p_limits[n - 5] = 5
-      THEN tidegate.slots_freed((v_cells[i]).n, v_excess, p_at)
+      THEN tidegate.slots_freed((v_states[i]).n, v_excess, p_at)
       ELSE tidegate.later(p_at, tidegate.div_up(v_excess, p_limits[n - 2])) END;
     IF v_binding = 0 OR v_verdicts[i] > v_verdicts[v_binding] THEN v_binding := i; END IF;
   END LOOP;
@@ -205,7 +205,7 @@ BEGIN
   -- Nothing that a crash may not take back.
   PERFORM set_config('synchronous_commit', 'off', true);
   v_step := ROW(CASE v_binding WHEN 0 THEN tidegate.later(p_at, 1) ELSE v_verdicts[v_binding] END,
-    v_binding, v_verdicts, v_cells)::tidegate.step;
+    v_binding, v_verdicts, v_states)::tidegate.step;
   v_reply := tidegate.decision(v_rules, v_step, p_detail, p_at, NULL, NULL);
   IF p_is_kept AND p_turn IS NOT NULL THEN v_reply[1] := 7; END IF;
   RETURN v_reply::text;
@@ -213,19 +213,19 @@ END $$;
 
 -- What is told of a take that was admitted, with the standings.
 CREATE FUNCTION tidegate.tell_set(
-  p_limits bigint[], p_cells tidegate.cell[], p_now bigint, p_lease numeric[])
+  p_limits bigint[], p_states tidegate.state[], p_now bigint, p_lease numeric[])
 RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
   v_rules tidegate.rule[] := '{}';
 BEGIN
-  FOR i IN 1 .. cardinality(p_cells) LOOP
+  FOR i IN 1 .. cardinality(p_states) LOOP
     v_rules[i] := tidegate.plain_rule(p_limits, i);
   END LOOP;
-  RETURN tidegate.decision(v_rules, ROW(tidegate.admit(), 0, '{}', p_cells)::tidegate.step, 2,
+  RETURN tidegate.decision(v_rules, ROW(tidegate.admit(), 0, '{}', p_states)::tidegate.step, 2,
     p_now, NULL, p_lease)::text;
 END $$;
 
--- A bucket's cell after a take, where leases may still give some of it back.
+-- A bucket's state after a take, where leases may still give some of it back.
 CREATE FUNCTION tidegate.low_water_charge(
   c numeric[], p_level numeric, p_weight bigint, p_now bigint, p_leased boolean)
 RETURNS numeric[] LANGUAGE plpgsql IMMUTABLE AS $$
@@ -255,7 +255,7 @@ DECLARE
   v_forget_at numeric;
   v_is_known boolean;
   v_is_kept boolean;
-  v_cells tidegate.cell[];
+  v_states tidegate.state[];
   c numeric[];
   v_used numeric;
   v_weight bigint;
@@ -263,11 +263,11 @@ DECLARE
   v_shares numeric[] := '{}';
 BEGIN
   SELECT r.ctid, CASE WHEN p_caller THEN p_now ELSE tidegate.clock() END, r.latest, r.due,
-    r.line_until, r.forget_at, r.cells,
+    r.line_until, r.forget_at, r.states,
     r.revision = p_revision AND r.followed >= p_revision AND r.own IS NULL AND r.retained IS NULL
-  INTO v_place, v_now, v_latest, v_due, v_line_until, v_forget_at, v_cells, v_is_known
+  INTO v_place, v_now, v_latest, v_due, v_line_until, v_forget_at, v_states, v_is_known
   FROM tidegate.rows r WHERE r.tab = p_tab AND r.key = p_key FOR UPDATE;
-  IF (v_is_known AND v_cells IS NOT NULL AND v_latest <= v_now AND v_due > v_now - 100000
+  IF (v_is_known AND v_states IS NOT NULL AND v_latest <= v_now AND v_due > v_now - 100000
     AND v_line_until <= v_now AND p_idempotency IS NULL) IS NOT TRUE THEN
     IF v_place IS NULL THEN
       -- A key never seen.
@@ -294,10 +294,10 @@ BEGIN
       v_is_kept := tidegate.is_kept(p_tab, p_key, p_turn, p_ahead, v_now);
     END IF;
     IF v_place IS NULL THEN
-      v_cells := array_fill(ROW(NULL)::tidegate.cell, ARRAY[cardinality(p_amounts)]);
-    ELSIF v_cells IS NULL THEN
-      SELECT tidegate.cells_of(r, cardinality(p_amounts)), tidegate.forget_at(r)
-      INTO v_cells, v_forget_at
+      v_states := array_fill(ROW(NULL)::tidegate.state, ARRAY[cardinality(p_amounts)]);
+    ELSIF v_states IS NULL THEN
+      SELECT tidegate.states_of(r, cardinality(p_amounts)), tidegate.forget_at(r)
+      INTO v_states, v_forget_at
       FROM tidegate.rows r WHERE r.tab = p_tab AND r.key = p_key;
     END IF;
   END IF;
@@ -305,7 +305,7 @@ BEGIN
   v_until := CASE WHEN p_caller THEN p_until
     ELSE tidegate.later(p_until, v_now::numeric - p_now) END;
   FOR n IN 6 .. cardinality(p_limits) BY 6 LOOP
-    c := (v_cells[n / 6]).n;
+    c := (v_states[n / 6]).n;
     v_weight := p_amounts[n / 6] * p_limits[n - 1];
     v_used := tidegate.plain_used(c, p_limits[n - 5], p_limits[n - 2], v_now);
     IF v_used IS NULL OR v_is_kept OR (v_weight > 0 AND v_used + v_weight > p_limits[n]) THEN
@@ -319,7 +319,7 @@ BEGIN
       v_forget_at := greatest(v_forget_at, c[4] + 1,
         tidegate.later(v_now, tidegate.div_up(c[1], p_limits[n - 2])));
       v_shares := v_shares || ARRAY[p_limits[n - 4], p_amounts[n / 6], c[4], 0];
-      v_cells[n / 6] := ROW(c)::tidegate.cell;
+      v_states[n / 6] := ROW(c)::tidegate.state;
     ELSIF p_id IS NOT NULL AND v_weight > 0 THEN
       -- Mostly it is the last to expire, and none has.
       c := CASE WHEN c[4] <= v_now OR c[greatest(cardinality(c) - 2, 4)] > v_until OR c IS NULL
@@ -329,15 +329,15 @@ BEGIN
       v_fence := greatest(v_fence, c[2]);
       v_forget_at := greatest(v_forget_at, c[cardinality(c) - 2], tidegate.later(c[2], 1));
       v_shares := v_shares || ARRAY[p_limits[n - 4], v_weight, 0, 0];
-      v_cells[n / 6] := ROW(c)::tidegate.cell;
+      v_states[n / 6] := ROW(c)::tidegate.state;
     END IF;
   END LOOP;
 
   IF v_place IS NULL THEN
     -- Of a set that is there. (A root that has leases has a row.)
-    INSERT INTO tidegate.rows (tab, revision, latest, forget_at, due, followed, key, cells)
+    INSERT INTO tidegate.rows (tab, revision, latest, forget_at, due, followed, key, states)
     SELECT tab, p_revision, v_now, coalesce(v_forget_at, -9223372036854775808),
-      CASE WHEN p_id IS NULL THEN v_due ELSE least(v_due, v_until) END, p_revision, p_key, v_cells
+      CASE WHEN p_id IS NULL THEN v_due ELSE least(v_due, v_until) END, p_revision, p_key, v_states
     FROM tidegate.sets WHERE tab = p_tab AND NOT EXISTS (
       SELECT FROM tidegate.leases WHERE tab = p_tab AND root = p_key AND id = p_id)
     ON CONFLICT DO NOTHING;
@@ -359,7 +359,7 @@ BEGIN
   END IF;
   IF v_place IS NOT NULL THEN
     UPDATE tidegate.rows SET latest = v_now, forget_at = v_forget_at, due = v_due,
-      cells = v_cells, tat = NULL, drain = NULL
+      states = v_states, tat = NULL, drain = NULL
     WHERE ctid = v_place;
   END IF;
   IF p_detail = 2 OR p_turn IS NOT NULL THEN
@@ -370,7 +370,7 @@ BEGIN
           THEN c[4] END::bigint);
     END IF;
     IF p_detail = 2 THEN
-      RETURN tidegate.tell_set(p_limits, v_cells, v_now,
+      RETURN tidegate.tell_set(p_limits, v_states, v_now,
         CASE WHEN p_id IS NOT NULL THEN ARRAY[p_id, v_until, v_fence, 0, v_now] END);
     END IF;
   END IF;
@@ -396,7 +396,7 @@ DECLARE
   v_until bigint;
   v_is_known boolean;
   v_remember boolean;
-  v_cells tidegate.cell[];
+  v_states tidegate.state[];
   v_shares numeric[];
   v_forget_at numeric;
   v_uses numeric[] := '{0}';
@@ -409,10 +409,10 @@ BEGIN
   -- Somebody else may have had the row's lock meanwhile: a lease that was read as it was
   -- before that is not found where it was when it is written.
   SELECT r.ctid, l.ctid, CASE WHEN p_caller THEN p_now ELSE tidegate.clock() END, r.latest,
-    r.due, r.line_until, r.cells, l.expires_at, l.shares, p_remember OR l.idempotency IS NOT NULL,
+    r.due, r.line_until, r.states, l.expires_at, l.shares, p_remember OR l.idempotency IS NOT NULL,
     r.revision = p_revision AND r.followed >= p_revision AND r.own IS NULL
       AND r.retained IS NULL AND l.stage = 0
-  INTO v_place, v_lease_place, v_now, v_latest, v_due, v_line_until, v_cells, v_until, v_shares,
+  INTO v_place, v_lease_place, v_now, v_latest, v_due, v_line_until, v_states, v_until, v_shares,
     v_remember, v_is_known
   FROM tidegate.rows r, tidegate.leases l
   WHERE r.tab = p_tab AND r.key = p_key
@@ -424,7 +424,7 @@ BEGIN
   v_is_known := v_is_known AND v_latest <= v_now AND v_due > v_now - 100000 AND v_until > v_now;
   FOR n IN 6 .. cardinality(p_limits) BY 6 LOOP
     EXIT WHEN v_is_known IS NOT TRUE;
-    c := (v_cells[n / 6]).n;
+    c := (v_states[n / 6]).n;
     IF v_shares[s] = p_limits[n - 4] THEN
       v_used := tidegate.used_of(p_ending, p_used[n / 6], v_shares[s + 1]);
       v_uses := v_uses || ARRAY[v_shares[s], v_shares[s + 1], v_used];
@@ -437,7 +437,7 @@ BEGIN
           EXIT WHEN v_is_known IS NOT TRUE;
           c := tidegate.slots_release(c, p_id, v_until, v_now);
         END IF;
-        v_cells[n / 6] := ROW(c)::tidegate.cell;
+        v_states[n / 6] := ROW(c)::tidegate.state;
       ELSE
         v_waits := true;
         v_is_known := v_shares[s + 3] = 0 AND c[2] <= v_now
@@ -448,7 +448,7 @@ BEGIN
               v_shares[s + 1] - v_used, v_shares[s + 2], v_now)
             ELSE tidegate.bucket_charge(tidegate.plain_rule(p_limits, n / 6), c,
               v_used - v_shares[s + 1], v_now, false) END;
-          v_cells[n / 6] := ROW(c)::tidegate.cell;
+          v_states[n / 6] := ROW(c)::tidegate.state;
         END IF;
       END IF;
       s := s + 4;
@@ -481,7 +481,7 @@ BEGIN
     RETURN tidegate.decide(p_tab, p_revision, p_now, p_caller, p_key, ARRAY[length(p_key)], NULL,
       '{}', '{}', 4, '{}', 0, p_id, 0, NULL, p_ending, p_used, p_remember, NULL);
   END IF;
-  UPDATE tidegate.rows SET latest = v_now, forget_at = v_forget_at, due = v_due, cells = v_cells
+  UPDATE tidegate.rows SET latest = v_now, forget_at = v_forget_at, due = v_due, states = v_states
   WHERE ctid = v_place;
   IF v_line_until > v_now THEN PERFORM tidegate.wake(p_tab, p_key, v_now); END IF;
   -- A crash may take back that slots were given back: then they are free at the lease's

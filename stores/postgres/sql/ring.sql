@@ -1,4 +1,4 @@
--- The ring (`core/src/kernel/ring.rs`). A cell is index and count of each
+-- The ring (`core/src/kernel/ring.rs`). A state is index and count of each
 -- sub-window that has any, the oldest first.
 
 -- When a sub-window is out of every window.

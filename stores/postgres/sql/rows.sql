@@ -5,68 +5,68 @@ CREATE FUNCTION tidegate.forget_at(p_row tidegate.rows) RETURNS numeric
 LANGUAGE sql IMMUTABLE AS
 $$ SELECT coalesce(p_row.forget_at, tidegate.div_up(p_row.tat, p_row.drain)) $$;
 
--- The cells of a row whose plan has so many limits at its level.
-CREATE FUNCTION tidegate.cells_of(p_row tidegate.rows, p_width integer)
-RETURNS tidegate.cell[] LANGUAGE plpgsql IMMUTABLE AS $$
+-- The states of a row whose plan has so many limits at its level.
+CREATE FUNCTION tidegate.states_of(p_row tidegate.rows, p_width integer)
+RETURNS tidegate.state[] LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
   IF p_row.tat IS NOT NULL THEN
     RETURN ARRAY[ROW(ARRAY[
-      greatest(p_row.tat - p_row.latest * p_row.drain, 0), p_row.latest]::numeric[])::tidegate.cell];
+      greatest(p_row.tat - p_row.latest * p_row.drain, 0), p_row.latest]::numeric[])::tidegate.state];
   END IF;
-  IF p_row.cells IS NOT NULL THEN RETURN p_row.cells; END IF;
-  RETURN array_fill(ROW(NULL)::tidegate.cell, ARRAY[p_width]);
+  IF p_row.states IS NOT NULL THEN RETURN p_row.states; END IF;
+  RETURN array_fill(ROW(NULL)::tidegate.state, ARRAY[p_width]);
 END $$;
 
--- From when on all cells of a row equal "never seen"; null if they are.
-CREATE FUNCTION tidegate.row_forget_at(p_rules tidegate.rule[], p_cells tidegate.cell[])
+-- From when on all states of a row equal "never seen"; null if they are.
+CREATE FUNCTION tidegate.row_forget_at(p_rules tidegate.rule[], p_states tidegate.state[])
 RETURNS numeric LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
   v_at numeric;
 BEGIN
-  FOR i IN 1 .. cardinality(p_cells) LOOP
-    IF (p_cells[i]).n IS NOT NULL THEN
-      v_at := greatest(v_at, tidegate.forget_at(p_rules[i], (p_cells[i]).n));
+  FOR i IN 1 .. cardinality(p_states) LOOP
+    IF (p_states[i]).n IS NOT NULL THEN
+      v_at := greatest(v_at, tidegate.forget_at(p_rules[i], (p_states[i]).n));
     END IF;
   END LOOP;
   RETURN v_at;
 END $$;
 
--- Writes a row: its cells, by the rules of its level, which are its own or not. A row
+-- Writes a row: its states, by the rules of its level, which are its own or not. A row
 -- that retains something is none that is plain, and is kept for as long as that matters.
 CREATE FUNCTION tidegate.save_row(
   p_tab integer, p_key bytea, p_revision bigint, p_latest numeric, p_rules tidegate.rule[],
-  p_is_own boolean, p_cells tidegate.cell[], p_due bigint, p_followed bigint)
+  p_is_own boolean, p_states tidegate.state[], p_due bigint, p_followed bigint)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   v_short bytea := tidegate.short(p_key);
-  v_forget_at numeric := tidegate.row_forget_at(p_rules, p_cells);
-  c numeric[] := (p_cells[1]).n;
+  v_forget_at numeric := tidegate.row_forget_at(p_rules, p_states);
+  c numeric[] := (p_states[1]).n;
   v_own tidegate.rule[] := CASE WHEN p_is_own THEN p_rules END;
   v_tat bigint;
   v_drain bigint;
 BEGIN
   IF v_forget_at IS NULL THEN
-    p_cells := NULL;
+    p_states := NULL;
     v_forget_at := tidegate.beginning();
-  ELSIF NOT p_is_own AND cardinality(p_cells) = 1
+  ELSIF NOT p_is_own AND cardinality(p_states) = 1
     AND tidegate.is_plain(p_rules[1], c, p_latest)
     AND NOT EXISTS (SELECT FROM tidegate.rows WHERE tab = p_tab AND key = v_short
       AND (line_until > p_latest OR retained IS NOT NULL)) THEN
     v_drain := (p_rules[1]).drain;
     v_tat := p_latest * v_drain + c[1];
-    p_cells := NULL;
+    p_states := NULL;
     v_forget_at := NULL;
   END IF;
   UPDATE tidegate.rows SET revision = p_revision, latest = p_latest, due = p_due,
     forget_at = CASE WHEN retained IS NULL THEN v_forget_at
       ELSE greatest(v_forget_at, tidegate.retained_forget_at(retained)) END,
-    followed = p_followed, tat = v_tat, drain = v_drain, cells = p_cells, own = v_own
+    followed = p_followed, tat = v_tat, drain = v_drain, states = p_states, own = v_own
   WHERE tab = p_tab AND key = v_short;
   IF FOUND THEN RETURN; END IF;
   INSERT INTO tidegate.rows
-    (tab, revision, latest, forget_at, due, followed, tat, drain, key, long_key, cells, own)
+    (tab, revision, latest, forget_at, due, followed, tat, drain, key, long_key, states, own)
   VALUES (p_tab, p_revision, p_latest, v_forget_at, p_due, p_followed, v_tat, v_drain, v_short,
-    CASE WHEN length(p_key) > 255 THEN p_key END, p_cells, v_own);
+    CASE WHEN length(p_key) > 255 THEN p_key END, p_states, v_own);
 END $$;
 
 -- Locks the row of a root, made if it is not there.
@@ -99,7 +99,7 @@ BEGIN
   RETURN CASE WHEN p_latest BETWEEN v_now AND v_now + 10000000 THEN p_latest ELSE v_now END;
 END $$;
 
--- Whether a bucket by this rule, with this cell, can be a plain row written at an
+-- Whether a bucket by this rule, with this state, can be a plain row written at an
 -- instant: the numbers of `tidegate.take_plain` stay within 63 bits until 2112.
 CREATE FUNCTION tidegate.is_plain(r tidegate.rule, c numeric[], p_latest numeric)
 RETURNS boolean LANGUAGE sql IMMUTABLE AS
@@ -112,11 +112,11 @@ $$ SELECT r.kind = 1 AND cardinality(c) = 2 AND c[2] = p_latest
 CREATE FUNCTION tidegate.make_general(p_tab integer, p_root bytea) RETURNS void
 LANGUAGE sql AS $$
   UPDATE tidegate.rows r SET tat = NULL, drain = NULL, forget_at = tidegate.forget_at(r),
-    cells = tidegate.cells_of(r, 1)
+    states = tidegate.states_of(r, 1)
   WHERE tab = p_tab AND key = p_root AND tat IS NOT NULL
 $$;
 
--- The latest instant that a cell which a rule wrote tells of.
+-- The latest instant that a state which a rule wrote tells of.
 CREATE FUNCTION tidegate.latest(r tidegate.rule, c numeric[]) RETURNS numeric
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN

@@ -1,4 +1,4 @@
--- One limit and its cell (`core/src/rule.rs`): the only dispatch over kernels.
+-- One limit and its state (`core/src/rule.rs`): the only dispatch over kernels.
 -- Nothing is noted of a key never seen before something is charged.
 
 CREATE FUNCTION tidegate.observe(
@@ -44,8 +44,8 @@ BEGIN
       ELSE tidegate.slots_grant(c, p_id, p_amount, p_expires_at, p_now) END END;
 END $$;
 
--- Where what a lease was charged at an instant was booked, by the cell as it is
--- after that. Of a charge that was more than a cell can say, nothing is given back:
+-- Where what a lease was charged at an instant was booked, by the state as it is
+-- after that. Of a charge that was more than a state can say, nothing is given back:
 -- nobody could tell it from what others had used (`core/src/rule.rs`, `Place::NOWHERE`).
 CREATE FUNCTION tidegate.place(r tidegate.rule, c numeric[], p_now numeric)
 RETURNS numeric LANGUAGE plpgsql IMMUTABLE AS $$
@@ -104,7 +104,7 @@ BEGIN
     ELSE tidegate.slots_forget_at(c) END;
 END $$;
 
--- Carries a cell over from the rule that wrote it. Between kinds what is in use stays
+-- Carries a state over from the rule that wrote it. Between kinds what is in use stays
 -- in use, as if it was taken now; holders of slots do not carry over into a rate, nor
 -- the reverse.
 CREATE FUNCTION tidegate.adopt(
@@ -115,7 +115,7 @@ DECLARE
   v_used numeric;
 BEGIN
   IF c IS NULL THEN RETURN NULL; END IF;
-  -- A change from before the cell was written last is followed as of then.
+  -- A change from before the state was written last is followed as of then.
   p_now := greatest(p_now, tidegate.latest(p_old, c));
   IF r.kind = p_old.kind THEN
     RETURN CASE r.kind

@@ -1,4 +1,4 @@
--- The slots (`core/src/kernel/slots.rs`). A cell is the total, the fence and the
+-- The slots (`core/src/kernel/slots.rs`). A state is the total, the fence and the
 -- latest instant, then expiry, id and weight of each holder, by expiry.
 
 -- Where the first holder stands that has not expired.

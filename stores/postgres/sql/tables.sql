@@ -57,13 +57,13 @@ CREATE TABLE tidegate.revisions (
 
 -- The state of one limit: whole numbers, as each kernel's file says; null if
 -- never seen.
-CREATE TYPE tidegate.cell AS (n numeric[]);
+CREATE TYPE tidegate.state AS (n numeric[]);
 
 -- The state of a limit that the plan at hand does not know, and the rule that wrote it.
 CREATE TYPE tidegate.retained AS (rule tidegate.rule, n numeric[]);
 
--- The cells of one level, and what it retains.
-CREATE TYPE tidegate.carried AS (cells tidegate.cell[], retained tidegate.retained[]);
+-- The states of one level, and what it retains.
+CREATE TYPE tidegate.carried AS (states tidegate.state[], retained tidegate.retained[]);
 
 -- A plain row, of one bucket without low_water, is one number: `tat`, the instant at
 -- which the bucket will be empty, in parts of a microsecond, of which one has
@@ -71,7 +71,7 @@ CREATE TYPE tidegate.carried AS (cells tidegate.cell[], retained tidegate.retain
 -- `latest`, by which it was written, is `tat - latest * drain`, not below 0. Less is
 -- computed and written for a take than of a level and its instant: an UPDATE's
 -- expressions are made ready each time it is executed, and that costs more than
--- executing them. Any other row has `cells`.
+-- executing them. Any other row has `states`.
 --
 -- `due` and `followed` are a root's: when something is to be done about its leases
 -- next, and up to which revision changes of limits were followed by them. No index
@@ -90,8 +90,8 @@ CREATE TABLE tidegate.rows (
   line_until bigint NOT NULL DEFAULT -9223372036854775808,
   key bytea NOT NULL,
   long_key bytea,
-  cells tidegate.cell[],
-  -- The rules that its cells go by, if its key has some of its own.
+  states tidegate.state[],
+  -- The rules that its states go by, if its key has some of its own.
   own tidegate.rule[],
   -- Null where nothing is retained, as in every plain row.
   retained tidegate.retained[],

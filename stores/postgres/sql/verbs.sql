@@ -1,8 +1,8 @@
--- What can be asked (`store/src/decide.rs`). Each verb is given the cells of
+-- What can be asked (`store/src/decide.rs`). Each verb is given the states of
 -- all limits that the key reaches, and answers them as they are after it.
 
 CREATE TYPE tidegate.outcome AS (
-  cells tidegate.cell[],
+  states tidegate.state[],
   -- What `src/reply.rs` reads.
   reply numeric[],
   leases_changed boolean
@@ -28,44 +28,44 @@ CREATE TYPE tidegate.command AS (
   due bigint
 );
 
-CREATE FUNCTION tidegate.take(a tidegate.command, e tidegate.revisions, p_cells tidegate.cell[])
+CREATE FUNCTION tidegate.take(a tidegate.command, e tidegate.revisions, p_states tidegate.state[])
 RETURNS tidegate.outcome LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
-  v_step tidegate.step := tidegate.compose(e.rules, p_cells, a.amounts, a.now, a.calendars);
+  v_step tidegate.step := tidegate.compose(e.rules, p_states, a.amounts, a.now, a.calendars);
   v_out tidegate.outcome;
 BEGIN
   IF v_step.verdict = tidegate.admit() THEN
-    v_step.cells := tidegate.commit_step(
+    v_step.states := tidegate.commit_step(
       e.rules, v_step, a.amounts, a.now, a.calendars, NULL, NULL);
   END IF;
-  v_out.cells := v_step.cells;
+  v_out.states := v_step.states;
   v_out.reply := tidegate.decision(e.rules, v_step, a.detail, a.now, NULL, NULL);
   RETURN v_out;
 END $$;
 
-CREATE FUNCTION tidegate.peek(a tidegate.command, e tidegate.revisions, p_cells tidegate.cell[])
+CREATE FUNCTION tidegate.peek(a tidegate.command, e tidegate.revisions, p_states tidegate.state[])
 RETURNS tidegate.outcome LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
-  v_step tidegate.step := tidegate.compose(e.rules, p_cells, a.amounts, a.now, a.calendars);
+  v_step tidegate.step := tidegate.compose(e.rules, p_states, a.amounts, a.now, a.calendars);
   v_out tidegate.outcome;
 BEGIN
-  v_out.cells := v_step.cells;
+  v_out.states := v_step.states;
   v_out.reply := tidegate.decision(e.rules, v_step, 2, a.now, NULL, NULL);
   RETURN v_out;
 END $$;
 
 -- The work is done; the answer is whether any more may start.
-CREATE FUNCTION tidegate.debit(a tidegate.command, e tidegate.revisions, p_cells tidegate.cell[])
+CREATE FUNCTION tidegate.debit(a tidegate.command, e tidegate.revisions, p_states tidegate.state[])
 RETURNS tidegate.outcome LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
-  v_step tidegate.step := tidegate.compose(e.rules, p_cells, a.amounts, a.now, a.calendars);
+  v_step tidegate.step := tidegate.compose(e.rules, p_states, a.amounts, a.now, a.calendars);
 BEGIN
-  v_step.verdicts := array_fill(tidegate.admit(), ARRAY[cardinality(p_cells)]);
-  p_cells := tidegate.commit_step(e.rules, v_step, a.amounts, a.now, a.calendars, NULL, NULL);
+  v_step.verdicts := array_fill(tidegate.admit(), ARRAY[cardinality(p_states)]);
+  p_states := tidegate.commit_step(e.rules, v_step, a.amounts, a.now, a.calendars, NULL, NULL);
   FOR i IN 1 .. cardinality(a.amounts) LOOP
     a.amounts[i] := least(a.amounts[i], 1);
   END LOOP;
-  RETURN tidegate.peek(a, e, p_cells);
+  RETURN tidegate.peek(a, e, p_states);
 END $$;
 
 -- An idempotency key belongs to its key: the two, told apart by a length.
@@ -74,7 +74,7 @@ LANGUAGE sql IMMUTABLE AS
 $$ SELECT sha256(int4send(length(p_key)) || p_key || p_idempotency) $$;
 
 -- A take that is held as a lease, or the lease that the request was given before.
-CREATE FUNCTION tidegate.lease(a tidegate.command, e tidegate.revisions, p_cells tidegate.cell[])
+CREATE FUNCTION tidegate.lease(a tidegate.command, e tidegate.revisions, p_states tidegate.state[])
 RETURNS tidegate.outcome LANGUAGE plpgsql AS $$
 DECLARE
   v_step tidegate.step;
@@ -84,7 +84,7 @@ DECLARE
   v_fence numeric := 0;
   r tidegate.rule;
 BEGIN
-  v_out.cells := p_cells;
+  v_out.states := p_states;
   IF a.idempotency IS NOT NULL THEN
     v_known := tidegate.known(a);
     IF v_known.id IS NOT NULL THEN
@@ -93,8 +93,8 @@ BEGIN
       RETURN v_out;
     END IF;
   END IF;
-  v_step := tidegate.compose(e.rules, p_cells, a.amounts, a.now, a.calendars);
-  v_out.cells := v_step.cells;
+  v_step := tidegate.compose(e.rules, p_states, a.amounts, a.now, a.calendars);
+  v_out.states := v_step.states;
   IF v_step.verdict <> tidegate.admit() THEN
     v_out.reply := tidegate.decision(e.rules, v_step, a.detail, a.now,
       CASE WHEN e.refunds THEN nullif(a.due, 9223372036854775807) END, NULL);
@@ -105,14 +105,14 @@ BEGIN
     v_out.reply := ARRAY[5, a.now, 2, 0];
     RETURN v_out;
   END IF;
-  v_step.cells := tidegate.commit_step(
+  v_step.states := tidegate.commit_step(
     e.rules, v_step, a.amounts, a.now, a.calendars, a.id, a.until);
-  FOR i IN 1 .. cardinality(p_cells) LOOP
+  FOR i IN 1 .. cardinality(p_states) LOOP
     IF a.amounts[i] > 0 AND v_step.verdicts[i] = tidegate.admit() THEN
       r := e.rules[i];
       v_shares := v_shares || ARRAY[
-        r.uid, a.amounts[i], tidegate.place(r, (v_step.cells[i]).n, a.now), 0];
-      IF r.kind = 5 THEN v_fence := greatest(v_fence, (v_step.cells[i]).n[2]); END IF;
+        r.uid, a.amounts[i], tidegate.place(r, (v_step.states[i]).n, a.now), 0];
+      IF r.kind = 5 THEN v_fence := greatest(v_fence, (v_step.states[i]).n[2]); END IF;
     END IF;
   END LOOP;
   INSERT INTO tidegate.leases
@@ -121,7 +121,7 @@ BEGIN
   VALUES (a.tab, 0, a.until, a.until, a.root, a.id, v_fence, a.key, a.ends, a.session,
     CASE WHEN a.idempotency IS NOT NULL THEN tidegate.idempotency_of(a.key, a.idempotency) END,
     v_shares, a.now);
-  v_out.cells := v_step.cells;
+  v_out.states := v_step.states;
   v_out.leases_changed := true;
   v_out.reply := tidegate.decision(e.rules, v_step, a.detail, a.now, NULL,
     ARRAY[a.id, a.until, v_fence, 0, a.now]);
@@ -146,7 +146,7 @@ $$ SELECT tidegate.used_of(a.ending, a.used[p_position], p_taken) $$;
 -- used: uid, taken, used of each. Limits that were not taken are charged first: left out
 -- by the request, or added since. (A shadow that would have refused goes on as if it had.)
 CREATE FUNCTION tidegate.end_shares(
-  a tidegate.command, e tidegate.revisions, p_lease tidegate.leases, p_cells tidegate.cell[])
+  a tidegate.command, e tidegate.revisions, p_lease tidegate.leases, p_states tidegate.state[])
 RETURNS tidegate.outcome LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
   v_out tidegate.outcome;
@@ -160,14 +160,14 @@ DECLARE
   r tidegate.rule;
 BEGIN
   IF a.ending = 0 THEN
-    FOR i IN 1 .. cardinality(p_cells) LOOP
+    FOR i IN 1 .. cardinality(p_states) LOOP
       r := e.rules[i];
       CONTINUE WHEN coalesce(a.used[i], 0) = 0 OR r.shadow OR r.kind = 5
         OR tidegate.taken_of(p_lease.shares, r.uid) > 0;
       v_calendar := a.calendars[3 * i - 2 : 3 * i];
-      p_cells[i] := ROW(tidegate.charge(r,
-        tidegate.observe(r, (p_cells[i]).n, a.now, v_calendar),
-        a.used[i], a.now, v_calendar, NULL, NULL))::tidegate.cell;
+      p_states[i] := ROW(tidegate.charge(r,
+        tidegate.observe(r, (p_states[i]).n, a.now, v_calendar),
+        a.used[i], a.now, v_calendar, NULL, NULL))::tidegate.state;
       v_uses := v_uses || ARRAY[r.uid, 0, a.used[i]];
     END LOOP;
   END IF;
@@ -180,28 +180,28 @@ BEGIN
     v_used := v_taken;
     IF v_position IS NOT NULL THEN
       v_used := tidegate.used_of(a, v_position, v_taken);
-      IF v_position <= cardinality(p_cells) THEN
-        p_cells[v_position] := ROW(tidegate.end_charges(a, p_lease, e.rules[v_position],
-          a.calendars[3 * v_position - 2 : 3 * v_position], (p_cells[v_position]).n,
-          v_taken, v_used))::tidegate.cell;
+      IF v_position <= cardinality(p_states) THEN
+        p_states[v_position] := ROW(tidegate.end_charges(a, p_lease, e.rules[v_position],
+          a.calendars[3 * v_position - 2 : 3 * v_position], (p_states[v_position]).n,
+          v_taken, v_used))::tidegate.state;
       END IF;
     END IF;
     v_uses := v_uses || ARRAY[v_uid, v_taken, v_used];
   END LOOP;
-  v_out.cells := p_cells;
+  v_out.states := p_states;
   v_out.reply := v_uses;
   RETURN v_out;
 END $$;
 
 CREATE FUNCTION tidegate.end_lease(
-  a tidegate.command, e tidegate.revisions, p_cells tidegate.cell[])
+  a tidegate.command, e tidegate.revisions, p_states tidegate.state[])
 RETURNS tidegate.outcome LANGUAGE plpgsql AS $$
 DECLARE
   v_out tidegate.outcome;
   v_lease tidegate.leases;
   v_settlement numeric[];
 BEGIN
-  v_out.cells := p_cells;
+  v_out.states := p_states;
   SELECT * INTO v_lease FROM tidegate.leases
   WHERE tab = a.tab AND root = a.root AND id = a.id AND owner = a.key;
   IF NOT FOUND THEN
@@ -214,7 +214,7 @@ BEGIN
       || v_settlement[2 : cardinality(v_settlement)];
     RETURN v_out;
   END IF;
-  v_out := tidegate.end_shares(a, e, v_lease, p_cells);
+  v_out := tidegate.end_shares(a, e, v_lease, p_states);
   IF tidegate.took_of_others(e.rules, v_lease.shares) THEN
     PERFORM tidegate.move_retained_slots(
       a.tab, a.key, a.ends, a.id, v_lease.expires_at, NULL, a.now);
@@ -233,7 +233,7 @@ BEGIN
 END $$;
 
 CREATE FUNCTION tidegate.renew(
-  a tidegate.command, e tidegate.revisions, p_cells tidegate.cell[])
+  a tidegate.command, e tidegate.revisions, p_states tidegate.state[])
 RETURNS tidegate.outcome LANGUAGE plpgsql AS $$
 DECLARE
   v_out tidegate.outcome;
@@ -242,7 +242,7 @@ DECLARE
   c numeric[];
   r tidegate.rule;
 BEGIN
-  v_out.cells := p_cells;
+  v_out.states := p_states;
   SELECT * INTO v_lease FROM tidegate.leases
   WHERE tab = a.tab AND root = a.root AND id = a.id AND owner = a.key;
   IF NOT FOUND THEN
@@ -255,13 +255,13 @@ BEGIN
   END IF;
   FOR s IN 1 .. cardinality(v_lease.shares) - 3 BY 4 LOOP
     v_position := tidegate.position_of(e.rules, v_lease.shares[s]);
-    CONTINUE WHEN v_position IS NULL OR v_position > cardinality(p_cells);
+    CONTINUE WHEN v_position IS NULL OR v_position > cardinality(p_states);
     r := e.rules[v_position];
-    c := tidegate.observe(r, (p_cells[v_position]).n, a.now, '{}');
+    c := tidegate.observe(r, (p_states[v_position]).n, a.now, '{}');
     IF r.kind = 5 AND c IS NOT NULL THEN
       c := tidegate.slots_renew(c, a.id, v_lease.expires_at, a.until, a.now);
     END IF;
-    p_cells[v_position] := ROW(c)::tidegate.cell;
+    p_states[v_position] := ROW(c)::tidegate.state;
   END LOOP;
   IF tidegate.took_of_others(e.rules, v_lease.shares) THEN
     PERFORM tidegate.move_retained_slots(
@@ -269,7 +269,7 @@ BEGIN
   END IF;
   UPDATE tidegate.leases SET expires_at = a.until, due = a.until, number = DEFAULT
   WHERE tab = a.tab AND root = a.root AND id = a.id;
-  v_out.cells := p_cells;
+  v_out.states := p_states;
   v_out.leases_changed := true;
   v_out.reply := ARRAY[2, a.now];
   RETURN v_out;
@@ -278,7 +278,7 @@ END $$;
 -- Forgets what was used of the key's own limits, with those that its row retains. Slots
 -- stay with their holders, and what a lease took before is not given back after.
 CREATE FUNCTION tidegate.reset(
-  a tidegate.command, e tidegate.revisions, p_cells tidegate.cell[])
+  a tidegate.command, e tidegate.revisions, p_states tidegate.state[])
 RETURNS tidegate.outcome LANGUAGE plpgsql AS $$
 DECLARE
   v_out tidegate.outcome;
@@ -288,11 +288,11 @@ DECLARE
   v_left tidegate.retained[];
   v_lease tidegate.leases;
 BEGIN
-  FOR i IN 1 .. cardinality(p_cells) LOOP
+  FOR i IN 1 .. cardinality(p_states) LOOP
     CONTINUE WHEN (e.rules[i]).level <> v_level;
     v_own := v_own || (e.rules[i]).uid;
-    IF (e.rules[i]).kind <> 5 OR ((p_cells[i]).n)[2] IS NULL THEN
-      p_cells[i] := ROW(NULL)::tidegate.cell;
+    IF (e.rules[i]).kind <> 5 OR ((p_states[i]).n)[2] IS NULL THEN
+      p_states[i] := ROW(NULL)::tidegate.state;
     END IF;
   END LOOP;
   SELECT retained INTO v_retained FROM tidegate.rows
@@ -315,7 +315,7 @@ BEGIN
     UPDATE tidegate.leases SET shares = v_lease.shares
     WHERE tab = a.tab AND root = a.root AND id = v_lease.id;
   END LOOP;
-  v_out.cells := p_cells;
+  v_out.states := p_states;
   v_out.reply := ARRAY[2, a.now];
   RETURN v_out;
 END $$;
@@ -389,7 +389,7 @@ BEGIN
   RETURN v_left;
 END $$;
 
--- A cell after the end of what a lease took of its limit.
+-- A state after the end of what a lease took of its limit.
 CREATE FUNCTION tidegate.end_charges(
   a tidegate.command, p_lease tidegate.leases, r tidegate.rule, p_calendar numeric[],
   c numeric[], p_taken numeric, p_used numeric)
@@ -412,7 +412,7 @@ END $$;
 -- Changes what a lease has taken, all or nothing: `used` says how much in all, null as
 -- it has; `ending` is 1 if more is charged even where it does not fit. Where it is to hold
 -- more slots than it does, all of them are asked for, as if what it holds was free.
-CREATE FUNCTION tidegate.adjust(a tidegate.command, e tidegate.revisions, p_cells tidegate.cell[])
+CREATE FUNCTION tidegate.adjust(a tidegate.command, e tidegate.revisions, p_states tidegate.state[])
 RETURNS tidegate.outcome LANGUAGE plpgsql AS $$
 DECLARE
   v_out tidegate.outcome;
@@ -428,7 +428,7 @@ DECLARE
   c numeric[];
   r tidegate.rule;
 BEGIN
-  v_out.cells := p_cells;
+  v_out.states := p_states;
   SELECT * INTO v_lease FROM tidegate.leases
   WHERE tab = a.tab AND root = a.root AND id = a.id AND owner = a.key;
   IF NOT FOUND THEN
@@ -439,10 +439,10 @@ BEGIN
     v_out.reply := ARRAY[5, a.now, 1, least(v_lease.expires_at, a.now)];
     RETURN v_out;
   END IF;
-  a.amounts := array_fill(0::numeric, ARRAY[cardinality(p_cells)]);
-  v_out.cells := p_cells;
-  v_held := array_fill(false, ARRAY[cardinality(p_cells)]);
-  FOR i IN 1 .. cardinality(p_cells) LOOP
+  a.amounts := array_fill(0::numeric, ARRAY[cardinality(p_states)]);
+  v_out.states := p_states;
+  v_held := array_fill(false, ARRAY[cardinality(p_states)]);
+  FOR i IN 1 .. cardinality(p_states) LOOP
     r := e.rules[i];
     v_taken[i] := tidegate.taken_of(v_lease.shares, r.uid);
     v_target[i] := coalesce(a.used[i], v_taken[i]);
@@ -450,44 +450,44 @@ BEGIN
     IF r.kind = 5 THEN
       CONTINUE WHEN v_target[i] < v_taken[i];
       a.amounts[i] := v_target[i];
-      c := (p_cells[i]).n;
+      c := (p_states[i]).n;
       CONTINUE WHEN c IS NULL;
       c := tidegate.observe(r, c, a.now, a.calendars[3 * i - 2 : 3 * i]);
       CONTINUE WHEN tidegate.slots_position(
         tidegate.slots_pruned(c, a.now), a.id, v_lease.expires_at) IS NULL;
       v_held[i] := true;
-      v_out.cells[i] := ROW(c)::tidegate.cell;
-      p_cells[i] := ROW(
-        tidegate.slots_release(c, a.id, v_lease.expires_at, a.now))::tidegate.cell;
+      v_out.states[i] := ROW(c)::tidegate.state;
+      p_states[i] := ROW(
+        tidegate.slots_release(c, a.id, v_lease.expires_at, a.now))::tidegate.state;
     ELSIF a.ending = 0 THEN
       a.amounts[i] := greatest(v_target[i] - v_taken[i], 0);
     END IF;
   END LOOP;
-  v_step := tidegate.compose(e.rules, p_cells, a.amounts, a.now, a.calendars);
+  v_step := tidegate.compose(e.rules, p_states, a.amounts, a.now, a.calendars);
   v_is_admitted := v_step.verdict = tidegate.admit();
   -- What was held stays held as it was, and becomes more.
-  FOR i IN 1 .. cardinality(p_cells) LOOP
+  FOR i IN 1 .. cardinality(p_states) LOOP
     CONTINUE WHEN NOT v_held[i];
-    v_step.cells[i] := v_out.cells[i];
+    v_step.states[i] := v_out.states[i];
     a.amounts[i] := 0;
   END LOOP;
   IF v_is_admitted THEN
-    v_step.cells := tidegate.commit_step(
+    v_step.states := tidegate.commit_step(
       e.rules, v_step, a.amounts, a.now, a.calendars, a.id, v_lease.expires_at);
   END IF;
-  FOR i IN 1 .. cardinality(p_cells) LOOP
+  FOR i IN 1 .. cardinality(p_states) LOOP
     CONTINUE WHEN v_target[i] = v_taken[i];
     CONTINUE WHEN NOT v_is_admitted OR v_step.verdicts[i] <> tidegate.admit();
     r := e.rules[i];
     v_more := v_target[i] - v_taken[i];
-    c := (v_step.cells[i]).n;
+    c := (v_step.states[i]).n;
     IF r.kind = 5 THEN
       IF c IS NOT NULL AND v_target[i] = 0 THEN
         c := tidegate.slots_release(c, a.id, v_lease.expires_at, a.now);
       ELSIF c IS NOT NULL THEN
         c := tidegate.slots_resize(c, a.id, v_lease.expires_at, v_target[i], a.now);
       END IF;
-      v_step.cells[i] := ROW(c)::tidegate.cell;
+      v_step.states[i] := ROW(c)::tidegate.state;
       v_lease.shares := tidegate.take_less(v_lease.shares, r.uid, v_taken[i]);
       IF v_target[i] > 0 THEN
         v_lease.shares := tidegate.take_more(v_lease.shares, r.uid, v_target[i], 0);
@@ -498,17 +498,17 @@ BEGIN
       IF v_more > a.amounts[i] THEN
         v_calendar := a.calendars[3 * i - 2 : 3 * i];
         c := tidegate.charge(r, c, v_more, a.now, v_calendar, a.id, v_lease.expires_at);
-        v_step.cells[i] := ROW(c)::tidegate.cell;
+        v_step.states[i] := ROW(c)::tidegate.state;
       END IF;
       v_place := tidegate.place(r, c, a.now);
       v_lease.shares := tidegate.take_more(v_lease.shares, r.uid, v_more, v_place);
     ELSE
-      v_step.cells[i] := ROW(
-        tidegate.give_back(r, c, v_lease.shares, -v_more, a.now))::tidegate.cell;
+      v_step.states[i] := ROW(
+        tidegate.give_back(r, c, v_lease.shares, -v_more, a.now))::tidegate.state;
       v_lease.shares := tidegate.take_less(v_lease.shares, r.uid, -v_more);
     END IF;
   END LOOP;
-  v_out.cells := v_step.cells;
+  v_out.states := v_step.states;
   IF NOT v_is_admitted THEN
     v_out.reply := tidegate.decision(e.rules, v_step, a.detail, a.now,
       CASE WHEN e.refunds THEN nullif(a.due, 9223372036854775807) END, NULL);
@@ -524,21 +524,21 @@ END $$;
 
 -- How a command is decided.
 
--- What a verb makes of the cells: 0 take, 1 take as a lease, 2 debit, 3 peek, 4 end,
+-- What a verb makes of the states: 0 take, 1 take as a lease, 2 debit, 3 peek, 4 end,
 -- 5 renew, 6 reset, 8 adjust.
 CREATE FUNCTION tidegate.do_verb(
-  p_verb integer, a tidegate.command, e tidegate.revisions, p_cells tidegate.cell[])
+  p_verb integer, a tidegate.command, e tidegate.revisions, p_states tidegate.state[])
 RETURNS tidegate.outcome LANGUAGE plpgsql AS $$
 BEGIN
   CASE p_verb
-    WHEN 0 THEN RETURN tidegate.take(a, e, p_cells);
-    WHEN 1 THEN RETURN tidegate.lease(a, e, p_cells);
-    WHEN 2 THEN RETURN tidegate.debit(a, e, p_cells);
-    WHEN 3 THEN RETURN tidegate.peek(a, e, p_cells);
-    WHEN 4 THEN RETURN tidegate.end_lease(a, e, p_cells);
-    WHEN 5 THEN RETURN tidegate.renew(a, e, p_cells);
-    WHEN 6 THEN RETURN tidegate.reset(a, e, p_cells);
-    WHEN 8 THEN RETURN tidegate.adjust(a, e, p_cells);
+    WHEN 0 THEN RETURN tidegate.take(a, e, p_states);
+    WHEN 1 THEN RETURN tidegate.lease(a, e, p_states);
+    WHEN 2 THEN RETURN tidegate.debit(a, e, p_states);
+    WHEN 3 THEN RETURN tidegate.peek(a, e, p_states);
+    WHEN 4 THEN RETURN tidegate.end_lease(a, e, p_states);
+    WHEN 5 THEN RETURN tidegate.renew(a, e, p_states);
+    WHEN 6 THEN RETURN tidegate.reset(a, e, p_states);
+    WHEN 8 THEN RETURN tidegate.adjust(a, e, p_states);
   END CASE;
 END $$;
 
@@ -577,8 +577,8 @@ DECLARE
   v_foreign boolean := false;
   v_own tidegate.rule[];
   v_locked boolean := true;
-  v_kept tidegate.cell[] := '{}';
-  v_cells tidegate.cell[];
+  v_kept tidegate.state[] := '{}';
+  v_states tidegate.state[];
   v_from integer := 1;
   v_to integer;
   v_out tidegate.outcome;
@@ -630,7 +630,7 @@ BEGIN
     RETURN ARRAY[6, v_now, CASE WHEN v_row.forget_at > v_now THEN 1 ELSE 0 END]::text;
   END IF;
   FOR v_level IN 1 .. v_depth LOOP
-    v_kept := v_kept || tidegate.cells_of(
+    v_kept := v_kept || tidegate.states_of(
       v_rows[v_level], e.ends[v_level] - coalesce(e.ends[v_level - 1], 0));
   END LOOP;
   v_due := (v_rows[1]).due;
@@ -657,7 +657,7 @@ BEGIN
   ELSIF v_in_line AND p_verb IN (4, 5, 6, 8) THEN
     PERFORM tidegate.wake(p_tab, v_root, v_now);
   END IF;
-  IF NOT v_locked OR (v_out.cells = v_kept AND v_out.leases_changed IS NULL) THEN
+  IF NOT v_locked OR (v_out.states = v_kept AND v_out.leases_changed IS NULL) THEN
     -- Nothing that a crash may not take back: no disk is waited for, with the root's
     -- row locked.
     PERFORM set_config('synchronous_commit', 'off', true);
@@ -665,14 +665,14 @@ BEGIN
   END IF;
 
   IF v_out.leases_changed THEN v_due := tidegate.next_due(p_tab, v_root); END IF;
-  v_cells := v_out.cells;
+  v_states := v_out.states;
   FOR v_level IN 1 .. v_depth LOOP
     v_row := v_rows[v_level];
     v_to := e.ends[v_level];
     IF (v_level = 1 AND v_due <> v_row.due)
-      OR v_cells[v_from : v_to] IS DISTINCT FROM v_kept[v_from : v_to] THEN
+      OR v_states[v_from : v_to] IS DISTINCT FROM v_kept[v_from : v_to] THEN
       PERFORM tidegate.save_row(p_tab, substring(p_key FROM 1 FOR p_ends[v_level]), p_revision,
-        v_now, e.rules[v_from : v_to], coalesce(p_own[v_level], false), v_cells[v_from : v_to],
+        v_now, e.rules[v_from : v_to], coalesce(p_own[v_level], false), v_states[v_from : v_to],
         CASE v_level WHEN 1 THEN v_due ELSE 9223372036854775807 END,
         CASE v_level WHEN 1 THEN v_row.followed ELSE p_revision END);
     END IF;

@@ -1,4 +1,4 @@
--- The window (`core/src/kernel/window.rs`). A cell is start, end and used. A
+-- The window (`core/src/kernel/window.rs`). A state is start, end and used. A
 -- calendar is the start of a window, its end, and the end of the next one.
 
 -- The window that holds an instant: its beginning and its end.

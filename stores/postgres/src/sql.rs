@@ -225,7 +225,7 @@ impl Calls {
     /// How many rows there are.
     pub(crate) async fn count(&self) -> Result<usize, StoreError> {
         let statement = "SELECT count(*) FROM tidegate.rows
-            WHERE tab = $1 AND (tat IS NOT NULL OR cells IS NOT NULL)";
+            WHERE tab = $1 AND (tat IS NOT NULL OR states IS NOT NULL)";
         let rows = self.link.ask(statement, &[&self.tab]).await?;
         let row = rows.first().ok_or_else(|| garbled("no count"))?;
         Ok(usize::try_from(row.get::<_, i64>(0)).unwrap_or(0))

@@ -83,7 +83,7 @@ impl Reference {
         self.forgets_at().any(|forget_at| forget_at > at)
     }
 
-    /// From when on each cell equals "never seen".
+    /// From when on each state equals "never seen".
     fn forgets_at(&self) -> impl Iterator<Item = Timestamp> {
         self.rows.iter().flat_map(|(key, row)| {
             let range = self.plan.range(level_of(key, &self.plan));

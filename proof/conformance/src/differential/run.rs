@@ -294,7 +294,7 @@ impl Run {
         let answer = self.pins.get(&number).map(|c| c.admit(amount, self.now));
         match answer {
             Some(Ok(_)) if !self.data.is_single_bucket() => {
-                Err("a cell decides for limits that are no longer".to_owned())
+                Err("an atomic bucket decides for limits that are no longer".to_owned())
             }
             Some(Ok(verdict)) => self.same_verdict(key, &[amount], Ok(verdict)),
             _ => {

@@ -79,7 +79,7 @@ pub(crate) enum Deed {
     Admit(Amounts),
     /// The leanest, on a plan of one limit.
     AdmitOne(Amount),
-    /// As a handle does: by the key's cell, or by the table if that says so.
+    /// As a handle does: by the key's atomic bucket, or by the table if that says so.
     ByBucket(Amount),
     Pin,
     Unpin,
@@ -178,7 +178,7 @@ impl fmt::Display for Deed {
             Self::Reset => write!(f, "reset"),
             Self::Admit(amounts) => write!(f, "admit {amounts:?}"),
             Self::AdmitOne(amount) => write!(f, "admit one {amount}"),
-            Self::ByBucket(amount) => write!(f, "admit by cell {amount}"),
+            Self::ByBucket(amount) => write!(f, "admit by atomic bucket {amount}"),
             Self::Pin => write!(f, "pin"),
             Self::Unpin => write!(f, "unpin"),
             Self::Outdated => write!(f, "peek by the last plan but one"),

@@ -17,6 +17,6 @@ pub(super) enum Booking {
     ForGood,
     /// For good, by the lean verb; standings come of peeks.
     Lean,
-    /// The same by a cell, where the store hands one out.
+    /// The same by an atomic bucket, where the store hands one out.
     Pinned,
 }

@@ -26,7 +26,7 @@ pub(super) struct Player {
 }
 
 impl Player {
-    /// `None` if it is to ask by a cell and there is none.
+    /// `None` if it is to ask by an atomic bucket and there is none.
     pub(super) fn new(
         booking: Booking,
         kept: &Arc<dyn StoreTable>,
@@ -114,7 +114,7 @@ impl Player {
         self.decide(now, verb)
     }
 
-    /// As a set admits: by the cell, by the lean verb of a single limit, or by that of many.
+    /// As a set admits: by the atomic bucket, by the short verb of a single limit, or by that of many.
     fn admit(&self, now: Timestamp, amounts: &[Amount]) -> Verdict {
         let by_bucket = self
             .bucket

@@ -21,15 +21,15 @@ pub struct Snapshot {
 }
 
 /// How many the row counts, and behind it fence and slots of each lease. (Stage 0 is of
-/// leases that are held; a row without holders may be gone, a cell without any be 0. A row
+/// leases that are held; a row without holders may be gone, a state without any be 0. A row
 /// of so few limits that begins with 193 has its numbers in their places.)
 const OF_REDIS: &str = "
 local row, total = redis.call('GET', '{tidegate:slots:hot}:r'), 0
 if row and string.byte(row) == 193 then
   total = struct.unpack('<d', row, 28)
 elseif row then
-  local cell = select(3, cmsgpack.unpack(row))[1]
-  total = type(cell) == 'table' and cell[2] or 0
+  local state = select(3, cmsgpack.unpack(row))[1]
+  total = type(state) == 'table' and state[2] or 0
 end
 local told = { total }
 for _, field in ipairs(redis.call('HKEYS', '{tidegate:slots:hot}:b')) do
@@ -58,7 +58,7 @@ pub fn of_redis(connection: &mut Connection) -> Snapshot {
 /// The same in one statement, which sees the tables at one instant.
 const OF_POSTGRES: &str = "
 WITH of AS (SELECT tab FROM tidegate.sets WHERE name = 'slots')
-SELECT coalesce((SELECT (cells[1]).n[1] FROM tidegate.rows JOIN of USING (tab)
+SELECT coalesce((SELECT (states[1]).n[1] FROM tidegate.rows JOIN of USING (tab)
     WHERE key = 'hot'), 0)
   || (SELECT coalesce(string_agg(' ' || fence || ' ' || shares[2], ''), '')
     FROM tidegate.leases JOIN of USING (tab) WHERE root = 'hot' AND stage = 0)";
