@@ -43,7 +43,7 @@ END $$;
 
 -- When a change is followed: as recorded by the caller's clock. The machine's
 -- may have gone on by the older limits since then.
-CREATE FUNCTION tidegate.moment_of(p_at bigint, p_latest bigint, p_now bigint, p_caller boolean)
+CREATE FUNCTION tidegate.followed_at(p_at bigint, p_latest bigint, p_now bigint, p_caller boolean)
 RETURNS bigint LANGUAGE sql IMMUTABLE AS
 $$ SELECT CASE WHEN p_caller THEN p_at ELSE least(greatest(p_at, p_latest), p_now) END $$;
 
@@ -141,7 +141,7 @@ BEGIN
       v_rules := tidegate.rules_at(v_new.rules, p_level);
       IF v_new.revision = p_revision THEN v_rules := coalesce(p_own, v_rules); END IF;
       v_carried := tidegate.carry(v_rules, v_old, v_carried,
-        tidegate.moment_of(v_new.at, v_row.latest, p_now, p_caller), v_new.calendars::numeric[],
+        tidegate.followed_at(v_new.at, v_row.latest, p_now, p_caller), v_new.calendars::numeric[],
         tidegate.limits_before(v_new.rules, p_level));
       IF v_new.at >= v_row.latest THEN v_carried.retained := NULL; END IF;
       v_old := v_rules;

@@ -142,7 +142,7 @@ BEGIN
 END $$;
 
 CREATE FUNCTION tidegate.bucket_refund(
-  r tidegate.rule, c numeric[], p_amount numeric, p_place numeric, p_now numeric)
+  r tidegate.rule, c numeric[], p_amount numeric, p_reference numeric, p_now numeric)
 RETURNS numeric[] LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
   v_forgiven numeric;
@@ -155,7 +155,7 @@ BEGIN
   c := tidegate.unforgiven(c);
   v_level := c[1];
   IF cardinality(c) > 2 THEN
-    c := tidegate.low_water_give_back(c, p_place, p_amount * r.weight);
+    c := tidegate.low_water_give_back(c, p_reference, p_amount * r.weight);
     -- What was forgiven is the first to come back: it makes no room.
     v_forgiven := greatest(v_forgiven - (v_level - c[1]), 0);
     IF c[1] = 0 THEN c := tidegate.low_water_note(c, 0, p_now); END IF;

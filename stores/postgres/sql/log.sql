@@ -109,15 +109,15 @@ END $$;
 -- A charge that has left the window, or had left a shorter one, is nobody's to give
 -- back: before the oldest entry everything is gone, and the next one is another's.
 CREATE FUNCTION tidegate.log_refund(
-  r tidegate.rule, c numeric[], p_amount numeric, p_place numeric, p_now numeric)
+  r tidegate.rule, c numeric[], p_amount numeric, p_reference numeric, p_now numeric)
 RETURNS numeric[] LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
   n integer := cardinality(c);
   i integer := 2;
   v_back numeric;
 BEGIN
-  IF n = 1 OR p_place < c[2] OR tidegate.later(p_place, r.period) <= p_now THEN RETURN c; END IF;
-  WHILE i < n AND c[i] < p_place LOOP i := i + 2; END LOOP;
+  IF n = 1 OR p_reference < c[2] OR tidegate.later(p_reference, r.period) <= p_now THEN RETURN c; END IF;
+  WHILE i < n AND c[i] < p_reference LOOP i := i + 2; END LOOP;
   IF i > n THEN RETURN c; END IF;
   v_back := least(p_amount, c[i + 1]);
   c[i + 1] := c[i + 1] - v_back;

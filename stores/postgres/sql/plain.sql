@@ -246,7 +246,7 @@ CREATE FUNCTION tidegate.take_set(
   p_ahead bigint DEFAULT 0, p_alive bigint DEFAULT 0)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
-  v_place tid;
+  v_row_at tid;
   v_now bigint;
   v_until bigint;
   v_latest bigint;
@@ -265,11 +265,11 @@ BEGIN
   SELECT r.ctid, CASE WHEN p_caller THEN p_now ELSE tidegate.clock() END, r.latest, r.due,
     r.line_until, r.forget_at, r.states,
     r.revision = p_revision AND r.followed >= p_revision AND r.own IS NULL AND r.retained IS NULL
-  INTO v_place, v_now, v_latest, v_due, v_line_until, v_forget_at, v_states, v_is_known
+  INTO v_row_at, v_now, v_latest, v_due, v_line_until, v_forget_at, v_states, v_is_known
   FROM tidegate.rows r WHERE r.tab = p_tab AND r.key = p_key FOR UPDATE;
   IF (v_is_known AND v_states IS NOT NULL AND v_latest <= v_now AND v_due > v_now - 100000
     AND v_line_until <= v_now AND p_idempotency IS NULL) IS NOT TRUE THEN
-    IF v_place IS NULL THEN
+    IF v_row_at IS NULL THEN
       -- A key never seen.
       v_now := CASE WHEN p_caller THEN p_now ELSE tidegate.clock() END;
       v_latest := v_now;
@@ -293,7 +293,7 @@ BEGIN
       v_now := CASE WHEN p_caller THEN v_now ELSE greatest(v_now, tidegate.clock()) END;
       v_is_kept := tidegate.is_kept(p_tab, p_key, p_turn, p_ahead, v_now);
     END IF;
-    IF v_place IS NULL THEN
+    IF v_row_at IS NULL THEN
       v_states := array_fill(ROW(NULL)::tidegate.state, ARRAY[cardinality(p_amounts)]);
     ELSIF v_states IS NULL THEN
       SELECT tidegate.states_of(r, cardinality(p_amounts)), tidegate.forget_at(r)
@@ -333,7 +333,7 @@ BEGIN
     END IF;
   END LOOP;
 
-  IF v_place IS NULL THEN
+  IF v_row_at IS NULL THEN
     -- Of a set that is there. (A root that has leases has a row.)
     INSERT INTO tidegate.rows (tab, revision, latest, forget_at, due, followed, key, states)
     SELECT tab, p_revision, v_now, coalesce(v_forget_at, -9223372036854775808),
@@ -357,10 +357,10 @@ BEGIN
     RETURN tidegate.take_generally(p_tab, p_revision, p_now, p_caller, p_key, p_amounts,
       p_detail, p_id, p_until, p_idempotency, p_turn, p_channel, p_ahead, p_alive);
   END IF;
-  IF v_place IS NOT NULL THEN
+  IF v_row_at IS NOT NULL THEN
     UPDATE tidegate.rows SET latest = v_now, forget_at = v_forget_at, due = v_due,
       states = v_states, tat = NULL, drain = NULL
-    WHERE ctid = v_place;
+    WHERE ctid = v_row_at;
   END IF;
   IF p_detail = 2 OR p_turn IS NOT NULL THEN
     IF p_turn IS NOT NULL AND v_line_until > v_now THEN
@@ -387,8 +387,8 @@ CREATE FUNCTION tidegate.end_set(
   p_remember boolean)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
-  v_place tid;
-  v_lease_place tid;
+  v_row_at tid;
+  v_lease_at tid;
   v_now bigint;
   v_latest bigint;
   v_due bigint;
@@ -412,7 +412,7 @@ BEGIN
     r.due, r.line_until, r.states, l.expires_at, l.shares, p_remember OR l.idempotency IS NOT NULL,
     r.revision = p_revision AND r.followed >= p_revision AND r.own IS NULL
       AND r.retained IS NULL AND l.stage = 0
-  INTO v_place, v_lease_place, v_now, v_latest, v_due, v_line_until, v_states, v_until, v_shares,
+  INTO v_row_at, v_lease_at, v_now, v_latest, v_due, v_line_until, v_states, v_until, v_shares,
     v_remember, v_is_known
   FROM tidegate.rows r, tidegate.leases l
   WHERE r.tab = p_tab AND r.key = p_key
@@ -471,10 +471,10 @@ BEGIN
     v_due := least(v_due, tidegate.later(v_now, p_keep));
     UPDATE tidegate.leases SET stage = 2, settlement = v_uses,
       due = tidegate.later(v_now, p_keep)
-    WHERE ctid = v_lease_place;
+    WHERE ctid = v_lease_at;
     v_is_known := FOUND;
   ELSIF v_is_known THEN
-    DELETE FROM tidegate.leases WHERE ctid = v_lease_place;
+    DELETE FROM tidegate.leases WHERE ctid = v_lease_at;
     v_is_known := FOUND;
   END IF;
   IF v_is_known IS NOT TRUE THEN
@@ -482,7 +482,7 @@ BEGIN
       '{}', '{}', 4, '{}', 0, p_id, 0, NULL, p_ending, p_used, p_remember, NULL);
   END IF;
   UPDATE tidegate.rows SET latest = v_now, forget_at = v_forget_at, due = v_due, states = v_states
-  WHERE ctid = v_place;
+  WHERE ctid = v_row_at;
   IF v_line_until > v_now THEN PERFORM tidegate.wake(p_tab, p_key, v_now); END IF;
   -- A crash may take back that slots were given back: then they are free at the lease's
   -- expiry. Whoever has them before that waits for the disk himself, and for this with it.

@@ -73,7 +73,7 @@ END $$;
 
 -- Where a charge at an instant is booked: a clock slightly behind counts into
 -- the newest sub-window, for later is safe.
-CREATE FUNCTION tidegate.ring_place(r tidegate.rule, c numeric[], p_now numeric)
+CREATE FUNCTION tidegate.ring_reference(r tidegate.rule, c numeric[], p_now numeric)
 RETURNS numeric LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
   RETURN greatest(tidegate.floor_div(p_now, r.step), c[cardinality(c) - 1]);
@@ -95,7 +95,7 @@ BEGIN
     c := c[v_from : n];
     n := cardinality(c);
   END IF;
-  v_index := tidegate.ring_place(r, c, p_now);
+  v_index := tidegate.ring_reference(r, c, p_now);
   p_amount := least(p_amount, greatest(tidegate.most_amount() - tidegate.ring_used(r, c, p_now), 0));
   IF c[n - 1] = v_index THEN
     c[n] := c[n] + p_amount;
@@ -105,11 +105,11 @@ BEGIN
   RETURN c;
 END $$;
 
-CREATE FUNCTION tidegate.ring_refund(c numeric[], p_amount numeric, p_place numeric)
+CREATE FUNCTION tidegate.ring_refund(c numeric[], p_amount numeric, p_reference numeric)
 RETURNS numeric[] LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
   FOR i IN 1 .. cardinality(c) - 1 BY 2 LOOP
-    IF c[i] = p_place THEN
+    IF c[i] = p_reference THEN
       c[i + 1] := greatest(c[i + 1] - p_amount, 0);
       IF c[i + 1] = 0 THEN RETURN c[1 : i - 1] || c[i + 2 : cardinality(c)]; END IF;
       RETURN c;

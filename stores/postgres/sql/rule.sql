@@ -47,7 +47,7 @@ END $$;
 -- Where what a lease was charged at an instant was booked, by the state as it is
 -- after that. Of a charge that was more than a state can say, nothing is given back:
 -- nobody could tell it from what others had used (`core/src/rule.rs`, `Place::NOWHERE`).
-CREATE FUNCTION tidegate.place(r tidegate.rule, c numeric[], p_now numeric)
+CREATE FUNCTION tidegate.reference(r tidegate.rule, c numeric[], p_now numeric)
 RETURNS numeric LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
   v_is_cut boolean := CASE r.kind
@@ -61,21 +61,21 @@ BEGIN
   RETURN CASE r.kind
     WHEN 1 THEN CASE WHEN c[3] IS NULL THEN c[7] ELSE c[4] END
     WHEN 2 THEN c[1]
-    WHEN 3 THEN tidegate.ring_place(r, c, p_now)
+    WHEN 3 THEN tidegate.ring_reference(r, c, p_now)
     WHEN 4 THEN greatest(p_now, CASE WHEN cardinality(c) > 1 THEN c[cardinality(c) - 1] END)
     ELSE 0 END;
 END $$;
 
 CREATE FUNCTION tidegate.refund(
-  r tidegate.rule, c numeric[], p_amount numeric, p_place numeric, p_now numeric)
+  r tidegate.rule, c numeric[], p_amount numeric, p_reference numeric, p_now numeric)
 RETURNS numeric[] LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
   IF c IS NULL THEN RETURN NULL; END IF;
   RETURN CASE r.kind
-    WHEN 1 THEN tidegate.bucket_refund(r, c, p_amount, p_place, p_now)
-    WHEN 2 THEN tidegate.window_refund(c, p_amount, p_place)
-    WHEN 3 THEN tidegate.ring_refund(c, p_amount, p_place)
-    WHEN 4 THEN tidegate.log_refund(r, c, p_amount, p_place, p_now)
+    WHEN 1 THEN tidegate.bucket_refund(r, c, p_amount, p_reference, p_now)
+    WHEN 2 THEN tidegate.window_refund(c, p_amount, p_reference)
+    WHEN 3 THEN tidegate.ring_refund(c, p_amount, p_reference)
+    WHEN 4 THEN tidegate.log_refund(r, c, p_amount, p_reference, p_now)
     ELSE c END;
 END $$;
 

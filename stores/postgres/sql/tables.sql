@@ -99,7 +99,7 @@ CREATE TABLE tidegate.rows (
 ) WITH (fillfactor = 60);
 
 -- Leases, until they are forgotten. Stages: 0 live, 1 expired, 2 ended. Shares
--- are uid, amount, place, forgotten; a settlement is expired, then uid, taken
+-- are uid, amount, reference, forgotten; a settlement is expired, then uid, taken
 -- and used of each limit. When a lease was granted, neither a renewal nor an
 -- adjustment changes; for one that waited it is the end of its wait.
 --

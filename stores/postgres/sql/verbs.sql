@@ -111,7 +111,7 @@ BEGIN
     IF a.amounts[i] > 0 AND v_step.verdicts[i] = tidegate.admit() THEN
       r := e.rules[i];
       v_shares := v_shares || ARRAY[
-        r.uid, a.amounts[i], tidegate.place(r, (v_step.states[i]).n, a.now), 0];
+        r.uid, a.amounts[i], tidegate.reference(r, (v_step.states[i]).n, a.now), 0];
       IF r.kind = 5 THEN v_fence := greatest(v_fence, (v_step.states[i]).n[2]); END IF;
     END IF;
   END LOOP;
@@ -335,7 +335,7 @@ BEGIN
 END $$;
 
 -- A lease is adjusted (`adjust` of `store/src/decide.rs`). It may then have several
--- charges of one limit: each is in its shares with its own place, the latest last.
+-- charges of one limit: each is in its shares with its own reference, the latest last.
 
 -- How much of a limit a lease has taken.
 CREATE FUNCTION tidegate.taken_of(p_shares numeric[], p_uid numeric)
@@ -352,7 +352,7 @@ END $$;
 -- The shares of a lease that has taken more. It remembers eight charges of one limit
 -- apart; the last ones count as booked with the one before them.
 CREATE FUNCTION tidegate.take_more(
-  p_shares numeric[], p_uid numeric, p_amount numeric, p_place numeric)
+  p_shares numeric[], p_uid numeric, p_amount numeric, p_reference numeric)
 RETURNS numeric[] LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
   v_count integer := 0;
@@ -364,11 +364,11 @@ BEGIN
       v_last := s;
     END IF;
   END LOOP;
-  IF v_count >= 8 OR (p_shares[v_last + 2] = p_place AND p_shares[v_last + 3] = 0) THEN
+  IF v_count >= 8 OR (p_shares[v_last + 2] = p_reference AND p_shares[v_last + 3] = 0) THEN
     p_shares[v_last + 1] := p_shares[v_last + 1] + p_amount;
     RETURN p_shares;
   END IF;
-  RETURN p_shares || ARRAY[p_uid, p_amount, p_place, 0];
+  RETURN p_shares || ARRAY[p_uid, p_amount, p_reference, 0];
 END $$;
 
 -- The shares of a lease of which that much was given back, the latest first.
@@ -424,7 +424,7 @@ DECLARE
   v_calendar numeric[];
   v_is_admitted boolean;
   v_more numeric;
-  v_place numeric;
+  v_reference numeric;
   c numeric[];
   r tidegate.rule;
 BEGIN
@@ -500,8 +500,8 @@ BEGIN
         c := tidegate.charge(r, c, v_more, a.now, v_calendar, a.id, v_lease.expires_at);
         v_step.states[i] := ROW(c)::tidegate.state;
       END IF;
-      v_place := tidegate.place(r, c, a.now);
-      v_lease.shares := tidegate.take_more(v_lease.shares, r.uid, v_more, v_place);
+      v_reference := tidegate.reference(r, c, a.now);
+      v_lease.shares := tidegate.take_more(v_lease.shares, r.uid, v_more, v_reference);
     ELSE
       v_step.states[i] := ROW(
         tidegate.give_back(r, c, v_lease.shares, -v_more, a.now))::tidegate.state;

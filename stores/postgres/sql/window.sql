@@ -52,10 +52,10 @@ BEGIN
   RETURN c;
 END $$;
 
-CREATE FUNCTION tidegate.window_refund(c numeric[], p_amount numeric, p_place numeric)
+CREATE FUNCTION tidegate.window_refund(c numeric[], p_amount numeric, p_reference numeric)
 RETURNS numeric[] LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-  IF c[1] = p_place THEN c[3] := greatest(c[3] - p_amount, 0); END IF;
+  IF c[1] = p_reference THEN c[3] := greatest(c[3] - p_amount, 0); END IF;
   RETURN c;
 END $$;
 
