@@ -39,7 +39,7 @@
 //! the group that failed have changed memory without being acknowledged: there
 //! they stay, counted as taken, and are written with the next group that
 //! succeeds. So nothing is granted that is not counted. A lease that nobody was
-//! told of comes back at its expiry; an ask that is repeated under its
+//! told of comes back at its expiry; a request that is repeated under its
 //! idempotency key gets it.
 //!
 //! A *sync* that failed is another matter: what was to be synced may be gone, and

@@ -52,8 +52,8 @@ impl Defined {
 
     async fn read_rows(&self, owner: &str, newer_than: u64) -> Result<Definitions, Trouble> {
         let (p, owner) = (&self.shared.prefix, names::name(owner.as_bytes()));
-        let ask = format!("SELECT version, floor FROM {p}_definition_versions WHERE owner = ?");
-        let found: Vec<(u64, u64)> = self.shared.ask(&ask, (&owner,)).await?;
+        let sql = format!("SELECT version, floor FROM {p}_definition_versions WHERE owner = ?");
+        let found: Vec<(u64, u64)> = self.shared.query(&sql, (&owner,)).await?;
         let (version, floor) = found.first().copied().unwrap_or_default();
         let whole = newer_than == 0 || newer_than < floor || newer_than > version;
         let rows: Vec<Row> = match whole {
@@ -62,7 +62,7 @@ impl Defined {
                     "SELECT COALESCE(whole, name), body, CAST(ends_at - {AT_START} AS SIGNED) \
                      FROM {p}_definitions WHERE owner = ?"
                 );
-                self.shared.ask(&all, (&owner,)).await?
+                self.shared.query(&all, (&owner,)).await?
             }
             false => {
                 let some = format!(
@@ -72,7 +72,7 @@ impl Defined {
                      ON d.owner = c.owner AND d.name = c.name \
                      WHERE c.owner = ? AND c.version > ?"
                 );
-                self.shared.ask(&some, (&owner, newer_than)).await?
+                self.shared.query(&some, (&owner, newer_than)).await?
             }
         };
         let changed = rows.into_iter().map(definition);
@@ -104,7 +104,7 @@ impl Source for Defined {
     }
 
     async fn versions(&self, owners: &[String]) -> Result<Vec<u64>, StoreError> {
-        let ask = format!(
+        let sql = format!(
             "SELECT owner, version FROM {}_definition_versions WHERE owner IN ({})",
             self.shared.prefix,
             marks(owners.len())
@@ -115,7 +115,7 @@ impl Source for Defined {
             .collect();
         let found: Vec<(Vec<u8>, u64)> = self
             .shared
-            .ask(&ask, names.clone())
+            .query(&sql, names.clone())
             .await
             .map_err(Trouble::told)?;
         let version = |name: &Vec<u8>| {

@@ -12,7 +12,7 @@
 //! | `attempt` | its tries |
 //! | `kept` | what a decision means for the line, and the line for a decision |
 //! | `turns` | those who wait, in whatever process, in order |
-//! | `waiting` | an ask that waits for its turn |
+//! | `waiting` | a request that waits for its turn |
 //! | `trips` | a load and a swap on a connection |
 //! | `sql` | their statements |
 //! | `registry` | the revisions of a table's plan, kept beside the rows |
@@ -67,7 +67,7 @@
 //! change raises in its own transaction. Others look every two seconds, by one statement
 //! for all owners: they know within five.
 //!
-//! **Waiting.** Asks of all processes that wait for one key stand in a line that the
+//! **Waiting.** Requests of all processes that wait for one key stand in a line that the
 //! database keeps, in order of arrival; nobody overtakes them. MariaDB wakes nobody:
 //! a request that waits polls, with pauses of 2 to 512 ms (`docs/stores/mariadb.md` says which), holds no
 //! connection meanwhile, and says every second that it is there; a place that was not

@@ -88,11 +88,11 @@ impl Inner {
         from: Vec<u8>,
     ) -> Result<Vec<(Vec<u8>, Vec<u8>, i64)>, Trouble> {
         let Place { prefix, table } = self.place();
-        let ask = format!(
+        let sql = format!(
             "SELECT name, COALESCE(whole, name), forget_at FROM {prefix}_rows \
              WHERE table_id = ? AND name {sign} ? ORDER BY name LIMIT {LOOKED_AT}"
         );
-        self.shared.ask(&ask, (table, from)).await
+        self.shared.query(&sql, (table, from)).await
     }
 
     /// The instant that rows are compared with: what the server's clock says, or
@@ -101,7 +101,7 @@ impl Inner {
         if self.shared.clock == Clock::Caller {
             return Ok(now.as_micros());
         }
-        let now: Vec<i64> = self.shared.ask(&format!("SELECT {AT_START}"), ()).await?;
+        let now: Vec<i64> = self.shared.query(&format!("SELECT {AT_START}"), ()).await?;
         now.first().copied().ok_or_else(|| garbled("no clock"))
     }
 
@@ -189,7 +189,7 @@ impl Inner {
     async fn leases(&self, spot: &Spot, rest: Rest, most: usize) -> Result<Vec<Told>, Trouble> {
         let Place { prefix, table } = self.place();
         let Spot { root, due, turn } = spot;
-        let ask = |which: &str| {
+        let sql = |which: &str| {
             format!(
                 "SELECT root, due, turn, body FROM {prefix}_leases WHERE table_id = ? \
                  AND root {which} ORDER BY root, due, turn LIMIT {most}"
@@ -198,11 +198,11 @@ impl Inner {
         let shared = &self.shared;
         match rest {
             Rest::Within => {
-                let ask = ask("= ? AND due >= ? AND (due > ? OR turn > ?)");
-                shared.ask(&ask, (table, root, due, due, turn)).await
+                let sql = sql("= ? AND due >= ? AND (due > ? OR turn > ?)");
+                shared.query(&sql, (table, root, due, due, turn)).await
             }
-            Rest::Beyond => shared.ask(&ask("> ?"), (table, root)).await,
-            Rest::Of => shared.ask(&ask("= ?"), (table, root)).await,
+            Rest::Beyond => shared.query(&sql("> ?"), (table, root)).await,
+            Rest::Of => shared.query(&sql("= ?"), (table, root)).await,
         }
     }
 }

@@ -70,19 +70,19 @@ impl NativeLock {
     pub async fn is_held(&mut self) -> Result<bool, StoreError> {
         let (held, name) = (Arc::clone(&self.conn), self.name.clone());
         // It goes on, and keeps the lock, also when nobody waits for the answer.
-        let ask = async move {
+        let holds = async move {
             let mut held = held.lock().await;
             let Some(mut conn) = held.take() else {
                 return Ok(false);
             };
-            let ask = "SELECT IS_USED_LOCK(?) = CONNECTION_ID()";
-            let answer = conn.exec_first(ask, (name,)).await;
+            let sql = "SELECT IS_USED_LOCK(?) = CONNECTION_ID()";
+            let answer = conn.exec_first(sql, (name,)).await;
             let is_held: Option<Option<bool>> =
                 answer.map_err(|error| Trouble::from(error).told())?;
             *held = Some(conn);
             Ok(is_held.flatten() == Some(true))
         };
-        self.shared.driver.start(ask).await
+        self.shared.driver.start(holds).await
     }
 
     /// Releases it, and waits until that is done.

@@ -32,8 +32,8 @@ pub(crate) fn whole(key: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// What an idempotency key is found by.
-pub(crate) fn ask(ask: &[u8]) -> Vec<u8> {
-    Sha256::digest(ask).to_vec()
+pub(crate) fn idempotency(key: &[u8]) -> Vec<u8> {
+    Sha256::digest(key).to_vec()
 }
 
 #[cfg(test)]

@@ -34,11 +34,11 @@ impl Inner {
 
     async fn owners_of_due_leases(&self) -> Result<Vec<Vec<u8>>, Trouble> {
         let Place { prefix, table } = self.place();
-        let ask = format!(
+        let sql = format!(
             "SELECT owner FROM {prefix}_leases WHERE table_id = ? AND due <= {AT_START} \
              ORDER BY due LIMIT {MOST_LEASES}"
         );
-        let mut owners: Vec<Vec<u8>> = self.shared.ask(&ask, (table,)).await?;
+        let mut owners: Vec<Vec<u8>> = self.shared.query(&sql, (table,)).await?;
         owners.sort_unstable();
         owners.dedup();
         Ok(owners)

@@ -36,19 +36,19 @@ pub(crate) async fn number(shared: &Shared, name: &str) -> Result<u32, Trouble> 
 
 /// The number of the table called `name`, if it is there.
 pub(crate) async fn find(shared: &Shared, name: &str) -> Result<Option<u32>, Trouble> {
-    let ask = format!("SELECT id FROM {}_tables WHERE name = ?", shared.prefix);
-    let found: Vec<u32> = shared.ask(&ask, (name.as_bytes(),)).await?;
+    let sql = format!("SELECT id FROM {}_tables WHERE name = ?", shared.prefix);
+    let found: Vec<u32> = shared.query(&sql, (name.as_bytes(),)).await?;
     Ok(found.first().copied())
 }
 
 /// The plan of the newest revision, if there is any.
 pub(crate) async fn newest(shared: &Shared, table: u32) -> Result<Option<Plan>, Trouble> {
-    let ask = format!(
+    let sql = format!(
         "SELECT body FROM {0}_plans JOIN {0}_tables ON id = table_id AND newest = revision \
          WHERE table_id = ?",
         shared.prefix
     );
-    let found: Vec<Vec<u8>> = shared.ask(&ask, (table,)).await?;
+    let found: Vec<Vec<u8>> = shared.query(&sql, (table,)).await?;
     let plan = found
         .first()
         .map(|body| bytes::decode_plan(body))
@@ -65,8 +65,8 @@ pub(crate) async fn add(
 ) -> Result<PlanRevision, Trouble> {
     conn.query_drop("START TRANSACTION").await?;
     let prefix = place.prefix;
-    let ask = format!("SELECT newest, {NOW} FROM {prefix}_tables WHERE id = ? FOR UPDATE");
-    let found: Option<(u32, i64)> = conn.exec_first(ask, (place.table,)).await?;
+    let sql = format!("SELECT newest, {NOW} FROM {prefix}_tables WHERE id = ? FOR UPDATE");
+    let found: Option<(u32, i64)> = conn.exec_first(sql, (place.table,)).await?;
     let (newest, now) = found.ok_or_else(made_anew)?;
     let last = last(conn, place).await?;
     let goes_on = |kept: &PlanRevision| kept.plan.has_limits_of(&change.plan);
@@ -101,11 +101,11 @@ pub(crate) async fn add(
         let forget = format!("DELETE FROM {prefix}_plans WHERE table_id = ? AND revision = ?");
         conn.exec_drop(forget, (place.table, newest)).await?;
     }
-    let ask = format!(
+    let sql = format!(
         "SELECT revision FROM {prefix}_plans WHERE table_id = ? \
          ORDER BY revision DESC LIMIT 1 OFFSET {MOST_REVISIONS}"
     );
-    if let Some(oldest) = conn.exec_first::<u32, _, _>(ask, (place.table,)).await? {
+    if let Some(oldest) = conn.exec_first::<u32, _, _>(sql, (place.table,)).await? {
         let forget = format!("DELETE FROM {prefix}_plans WHERE table_id = ? AND revision <= ?");
         conn.exec_drop(forget, (place.table, oldest)).await?;
     }
@@ -120,11 +120,11 @@ pub(crate) async fn add(
 
 /// The two newest revisions, the newest first.
 async fn last(conn: &mut Conn, place: Place<'_>) -> Result<Vec<PlanRevision>, Trouble> {
-    let ask = format!(
+    let sql = format!(
         "SELECT revision, body FROM {}_plans WHERE table_id = ? ORDER BY revision DESC LIMIT 2",
         place.prefix
     );
-    read(conn.exec(ask, (place.table,)).await?)
+    read(conn.exec(sql, (place.table,)).await?)
 }
 
 fn read(found: Vec<(u32, Vec<u8>)>) -> Result<Vec<PlanRevision>, Trouble> {
@@ -147,13 +147,13 @@ pub(crate) async fn fetch(
     numbers: &[u32],
 ) -> Result<Vec<PlanRevision>, Trouble> {
     let marks = vec!["?"; numbers.len()].join(", ");
-    let ask = format!(
+    let sql = format!(
         "SELECT revision, body FROM {}_plans WHERE table_id = ? AND revision IN ({marks})",
         place.prefix
     );
     let mut parameters: Vec<Value> = vec![place.table.into()];
     parameters.extend(numbers.iter().map(|&number| Value::from(number)));
-    let mut revisions = read(conn.exec(ask, Params::Positional(parameters)).await?)?;
+    let mut revisions = read(conn.exec(sql, Params::Positional(parameters)).await?)?;
     for &number in numbers {
         if !revisions.iter().any(|revision| revision.number == number) {
             let like = before(conn, place, number).await?;
@@ -171,12 +171,12 @@ async fn before(
     place: Place<'_>,
     number: u32,
 ) -> Result<Option<PlanRevision>, Trouble> {
-    let ask = format!(
+    let sql = format!(
         "SELECT revision, body FROM {}_plans WHERE table_id = ? AND revision < ? \
          ORDER BY revision DESC LIMIT 1",
         place.prefix
     );
-    Ok(read(conn.exec(ask, (place.table, number)).await?)?.pop())
+    Ok(read(conn.exec(sql, (place.table, number)).await?)?.pop())
 }
 
 fn lost(number: u32) -> StoreError {

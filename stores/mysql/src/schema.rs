@@ -157,8 +157,8 @@ async fn migrate(conn: &mut Conn, prefix: &str, newest: u32) -> Result<(), Troub
 async fn version(conn: &mut Conn, prefix: &str) -> Result<Option<u32>, Trouble> {
     /// There is no such table.
     const NO_TABLE: u16 = 1146;
-    let ask = format!("SELECT version FROM {prefix}_schema WHERE one = 1");
-    match conn.query_first(ask).await {
+    let sql = format!("SELECT version FROM {prefix}_schema WHERE one = 1");
+    match conn.query_first(sql).await {
         Ok(version) => Ok(version),
         Err(mysql_async::Error::Server(error)) if error.code == NO_TABLE => Ok(None),
         Err(error) => Err(error.into()),

@@ -21,7 +21,7 @@ pub(crate) struct Shared {
 impl Shared {
     /// Asks one statement, and once more where it was lost to others, or its
     /// connection was gone: what it does may be done twice.
-    pub(crate) async fn ask<T: FromRow + Send + 'static>(
+    pub(crate) async fn query<T: FromRow + Send + 'static>(
         &self,
         statement: &str,
         parameters: impl Into<Params>,
@@ -36,7 +36,7 @@ impl Shared {
         }
     }
 
-    /// As [`ask`](Self::ask), but nothing is done twice. What was lost to others
+    /// As [`query`](Self::query), but nothing is done twice. What was lost to others
     /// was not done.
     pub(crate) async fn ask_once<T: FromRow + Send + 'static>(
         &self,
@@ -60,12 +60,12 @@ impl Shared {
         }
     }
 
-    /// As [`ask`](Self::ask), for a statement that answers nothing.
+    /// As [`query`](Self::query), for a statement that answers nothing.
     pub(crate) async fn tell(
         &self,
         statement: &str,
         parameters: impl Into<Params>,
     ) -> Result<(), Trouble> {
-        self.ask::<Row>(statement, parameters).await.map(drop)
+        self.query::<Row>(statement, parameters).await.map(drop)
     }
 }

@@ -33,7 +33,7 @@ pub(crate) struct LoadShape {
     pub(crate) first: bool,
     pub(crate) rows: usize,
     pub(crate) ids: usize,
-    pub(crate) ask: bool,
+    pub(crate) idempotency: bool,
     /// Those due first; whether from the beginning.
     pub(crate) due: Option<bool>,
     pub(crate) all: bool,
@@ -47,7 +47,7 @@ impl LoadShape {
             first,
             rows: wanted.rows.len(),
             ids: wanted.ids.len(),
-            ask: wanted.idempotency_key.is_some(),
+            idempotency: wanted.idempotency_key.is_some(),
             due: wanted.due.map(|due| due.after.is_none()),
             all: wanted.all_leases,
             line,
@@ -57,15 +57,15 @@ impl LoadShape {
     /// The statement. Its parameters, in order: for the root table and name; for
     /// other rows the table and their names; for leases table and root, then ids,
     /// the idempotency key, the place to go on from (due, due, turn) and how many;
-    /// for those in line the table, the ask's own place, the table, the names of all
-    /// rows, how much earlier the ask counts, and its own place; last, in a first load,
+    /// for those in line the table, the request's own place, the table, the names of all
+    /// rows, how much earlier the request counts, and its own place; last, in a first load,
     /// the root's table and name again, and the table once more.
     ///
     /// Result sets: names and bodies of other rows, if any; turns and bodies of
     /// leases for each kind of question, unless the root's row says that it has
     /// none; names of rows for which others wait; and in a first load the root's body,
     /// whether it may have leases, the clock, whether a row that was not there is by now,
-    /// since when the ask stands in line itself, and whether the table is there (looked for
+    /// since when the request stands in line itself, and whether the table is there (looked for
     /// where the row is not).
     ///
     /// (A variable hides a column of its name: none of these is one.)
@@ -130,7 +130,7 @@ impl LoadShape {
         if self.ids > 0 {
             text += &format!("{lease} AND id IN ({}); ", marks(self.ids));
         }
-        if self.ask {
+        if self.idempotency {
             text += &format!("{lease} AND ask = ?; ");
         }
         if self.all {

@@ -112,13 +112,13 @@ async fn find(
 }
 
 fn is_provided(shared: &Arc<Shared>) -> Result<bool, StoreError> {
-    let asked = Arc::clone(shared);
+    let lender = Arc::clone(shared);
     shared.driver.block_on(async move {
-        let mut lent = asked.pool.lend().await.map_err(Trouble::told)?;
+        let mut lent = lender.pool.lend().await.map_err(Trouble::told)?;
         schema::check_server(&mut lent.conn)
             .await
             .map_err(Trouble::told)?;
-        let is_provided = schema::is_provided(&mut lent.conn, &asked.prefix).await;
+        let is_provided = schema::is_provided(&mut lent.conn, &lender.prefix).await;
         let is_provided = is_provided.map_err(Trouble::told)?;
         lent.put_back();
         Ok(is_provided)
@@ -127,10 +127,10 @@ fn is_provided(shared: &Arc<Shared>) -> Result<bool, StoreError> {
 
 /// Makes the SQL tables.
 fn provide(shared: &Arc<Shared>) -> Result<(), StoreError> {
-    let asked = Arc::clone(shared);
+    let lender = Arc::clone(shared);
     shared.driver.block_on_within(MAKING, async move {
-        let mut lent = asked.pool.lend().await.map_err(Trouble::told)?;
-        let provided = schema::provide(&mut lent.conn, &asked.prefix).await;
+        let mut lent = lender.pool.lend().await.map_err(Trouble::told)?;
+        let provided = schema::provide(&mut lent.conn, &lender.prefix).await;
         provided.map_err(Trouble::told)?;
         lent.put_back();
         Ok(())

@@ -100,10 +100,10 @@ impl Inner {
             Clock::Caller => i64::MIN.to_string(),
         };
         let Place { prefix, table } = self.place();
-        let ask = format!(
+        let sql = format!(
             "SELECT COUNT(*) FROM {prefix}_rows WHERE table_id = ? AND forget_at > {least}"
         );
-        let counts: Vec<usize> = self.shared.ask(&ask, (table,)).await?;
+        let counts: Vec<usize> = self.shared.query(&sql, (table,)).await?;
         Ok(counts.first().copied().unwrap_or(0))
     }
 

@@ -27,7 +27,7 @@ pub(crate) struct Loaded {
     pub(crate) found: LoadReply,
     /// The names of rows for which others wait, who came before.
     pub(crate) kept_at: Vec<Vec<u8>>,
-    /// Since when the ask stands in line itself.
+    /// Since when the request stands in line itself.
     pub(crate) stands_since: Option<i64>,
 }
 
@@ -45,11 +45,11 @@ pub(crate) async fn load(
     let statement = conn.prep(shape.text(place.prefix, patience)).await?;
     let parameters = load_parameters(place, root, wanted, (first, ahead));
     let parameters = Params::Positional(parameters);
-    let sets = ask(conn, statement, parameters).await;
+    let sets = query(conn, statement, parameters).await;
     read(sets.map_err(Trouble::of_a_lock)?, shape, wanted)
 }
 
-async fn ask(
+async fn query(
     conn: &mut Conn,
     statement: Statement,
     parameters: Params,
@@ -86,9 +86,9 @@ fn load_parameters(
         let ids = wanted.ids.iter();
         all.extend(ids.map(|id| Value::from(id.to_be_bytes().to_vec())));
     }
-    if let Some(ask) = &wanted.idempotency_key {
+    if let Some(key) = &wanted.idempotency_key {
         all.extend(lease.clone());
-        all.push(Value::from(names::ask(ask)));
+        all.push(Value::from(names::idempotency(key)));
     }
     if wanted.all_leases {
         all.extend(lease.clone());
@@ -163,8 +163,8 @@ fn read(
             stands_since,
         });
     }
-    for asked in [shape.ids > 0, shape.ask, shape.all] {
-        if asked {
+    for wanted in [shape.ids > 0, shape.idempotency, shape.all] {
+        if wanted {
             leases(next()?, &mut found.leases)?;
         }
     }
@@ -277,7 +277,9 @@ impl<'a> Batch<'a> {
             kept.owner.into_vec().into(),
             kept.due.as_micros().into(),
             kept.sequence.into(),
-            kept.idempotency_key.map(|ask| names::ask(&ask)).into(),
+            kept.idempotency_key
+                .map(|key| names::idempotency(&key))
+                .into(),
             kept.bytes.into(),
         ]);
     }

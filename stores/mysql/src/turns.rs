@@ -218,7 +218,7 @@ impl Turn {
         parameters.extend([stands.came.into(), stands.came.into(), bytes(id)]);
         let counts: Vec<(u32, bool)> = table
             .shared
-            .ask(&count, Params::Positional(parameters))
+            .query(&count, Params::Positional(parameters))
             .await?;
         match counts.first() {
             Some((before_it, true)) => Ok(*before_it),

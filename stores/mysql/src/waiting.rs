@@ -1,4 +1,4 @@
-//! An ask that waits for its turn.
+//! A request that waits for its turn.
 //!
 //! **Polling, stated.** MariaDB wakes nobody, so who waits asks. Who is first tries
 //! after 2 milliseconds, then after twice as long each time, up to 16; from when it
@@ -107,7 +107,7 @@ impl Line for InLine {
         self.table.shared.driver.deadline()
     }
 
-    async fn ask(&mut self, waiting: &Waiting) -> Result<Try, StoreError> {
+    async fn attempt(&mut self, waiting: &Waiting) -> Result<Try, StoreError> {
         let request = OwnedKeyCommand::of(&waiting.take());
         let deadline = self.deadline();
         let answer = Arc::clone(&self.table).execute(request, self.turn.as_mut());

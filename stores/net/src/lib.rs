@@ -11,7 +11,7 @@
 //! | [`Shares`] | how many connections the commands of one root, and of one table, may have |
 //! | [`following`] | how a process follows what is defined at its store |
 //! | [`SingleBucket`] | what a server says of a single bucket, as the core means it |
-//! | [`waiting`] | an ask that waits in a line that the store keeps |
+//! | [`waiting`] | a request that waits in a line that the store keeps |
 //! | [`breaker`] | a circuit breaker, before a store that may be away |
 //!
 //! Deliberately absent: any server, any wire.

@@ -40,7 +40,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// A link to the server at `address`, which is not asked for anything yet.
+    /// A link to the server at `address`, which is not requested anything yet.
     pub(crate) fn new(address: &str, options: &Options) -> Result<Self, PostgresError> {
         let mut config: Config = address.parse().map_err(|_| PostgresError::Address)?;
         if config.get_hosts().is_empty() {
@@ -138,7 +138,7 @@ impl Link {
     /// Asks one statement, which is prepared once for each connection. Where a name leads
     /// to another server after a failover, a standby did nothing: whoever the name leads
     /// to now is asked.
-    pub(crate) async fn ask(
+    pub(crate) async fn query(
         &self,
         statement: &str,
         arguments: &[Argument<'_>],

@@ -54,20 +54,24 @@ impl Source for Defined {
         let Definition { key, value, lasts } = definition;
         let lasts = lasts.map(|lasts| i64::try_from(lasts.as_micros()).unwrap_or(i64::MAX >> 8));
         let changed = match value {
-            Some(value) => self.link.ask(keep, &[&owner, &key, &value, &lasts]).await?,
-            None => self.link.ask(remove, &[&owner, &key]).await?,
+            Some(value) => {
+                self.link
+                    .query(keep, &[&owner, &key, &value, &lasts])
+                    .await?
+            }
+            None => self.link.query(remove, &[&owner, &key]).await?,
         };
         if lasts.is_some() {
-            self.link.ask(sweep, &[&owner]).await?;
+            self.link.query(sweep, &[&owner]).await?;
         }
         Ok(!changed.is_empty())
     }
 
     async fn versions(&self, owners: &[String]) -> Result<Vec<u64>, StoreError> {
-        let ask = "SELECT coalesce(v.version, 0) FROM unnest($1::text[]) WITH ORDINALITY AS o
+        let sql = "SELECT coalesce(v.version, 0) FROM unnest($1::text[]) WITH ORDINALITY AS o
             (owner, place) LEFT JOIN tidegate.definition_versions v ON v.owner = o.owner
             ORDER BY o.place";
-        let rows = self.link.ask(ask, &[&owners]).await?;
+        let rows = self.link.query(sql, &[&owners]).await?;
         Ok(rows.iter().map(|row| number(row, 0)).collect())
     }
 
@@ -79,15 +83,15 @@ impl Source for Defined {
             FROM tidegate.definition_changes c
             LEFT JOIN tidegate.definitions d ON d.owner = c.owner AND d.key = c.key
             WHERE c.owner = $1 AND c.version > $2";
-        let marks = self.link.ask(marks, &[&owner]).await?;
+        let marks = self.link.query(marks, &[&owner]).await?;
         let marks = marks.first().map(|row| (number(row, 0), number(row, 1)));
         let (version, floor) = marks.unwrap_or_default();
         let whole = newer_than == 0 || newer_than < floor || newer_than > version;
         let rows = match whole {
-            true => self.link.ask(all, &[&owner]).await?,
+            true => self.link.query(all, &[&owner]).await?,
             false => {
                 self.link
-                    .ask(some, &[&owner, &(newer_than.cast_signed())])
+                    .query(some, &[&owner, &(newer_than.cast_signed())])
                     .await?
             }
         };

@@ -20,7 +20,7 @@
 //! | [`AdvisoryLock`] | the server's own locks, by name |
 //! | `prune` | the removal of what nobody asks for any more |
 //! | `schema` | the schema, made and brought up to date |
-//! | `waiting` | an ask that waits for its turn |
+//! | `waiting` | a request that waits for its turn |
 //! | `wakes` | where those who wait are told, on one connection |
 //! | `connection` | a pool of connections, deadlines |
 //!
@@ -50,7 +50,7 @@
 //! the deadline. When no answer came, the command may have been executed. Nothing
 //! is asked again by the store itself. Passwords are in no message.
 //!
-//! **Waiting.** Asks of all processes that wait for one key stand in a line that the
+//! **Waiting.** Requests of all processes that wait for one key stand in a line that the
 //! database keeps, in order of arrival; nobody overtakes them. Whose turn may have
 //! come is notified (`LISTEN`, one connection for each store, from the first that
 //! waits on). Who waits holds no connection. He asks every two seconds in any case,

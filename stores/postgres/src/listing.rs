@@ -69,7 +69,7 @@ impl Calls {
         let caller = self.is_callers();
         let arguments: [Argument<'_>; 7] =
             [&self.tab, &beginning, &end, &place, &now, &caller, &most];
-        let rows = self.link.ask(statement, &arguments).await?;
+        let rows = self.link.query(statement, &arguments).await?;
         let found = rows.iter().filter(|row| row.get(2));
         let keys = found.map(|row| OwnedKey::new(row.get(0)));
         let next = rows.last().filter(|_| rows.len() as i64 >= most);
@@ -102,7 +102,7 @@ impl Calls {
         let arguments: [Argument<'_>; 8] = [
             &self.tab, &beginning, &end, &root, &id, &now, &caller, &most,
         ];
-        let rows = self.link.ask(statement, &arguments).await?;
+        let rows = self.link.query(statement, &arguments).await?;
         let held = rows.iter().filter(|row| row.get(7));
         let held: Result<Vec<_>, _> = held.map(|row| lease(row, wanted.now)).collect();
         let mut items = held?;

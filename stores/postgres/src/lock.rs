@@ -55,12 +55,12 @@ pub(crate) async fn take(
     set.map_err(|error| unavailable(&error))?;
     let lock = "SELECT pg_advisory_lock(tidegate.lock_key($1))";
     let parameters: [crate::connection::Argument<'_>; 1] = [&name];
-    let asked = timeout(
+    let answer = timeout(
         within.saturating_add(shared.driver.deadline()),
         client.query_one(lock, &parameters),
     );
     let silent = || StoreError::Unavailable("the PostgreSQL server does not answer".to_owned());
-    match asked.await.map_err(|_| silent())? {
+    match answer.await.map_err(|_| silent())? {
         Ok(_) => Ok(Some(AdvisoryLock {
             client,
             _shared: shared,

@@ -64,8 +64,8 @@ impl Plain {
         if request.verb != TAKE || !is_common || !request.is_indexed() {
             return None;
         }
-        let asked = u64::try_from(*amount).ok()?;
-        let single_bucket = SingleBucket::new(bucket, asked, request.wanted, request.now);
+        let requested = u64::try_from(*amount).ok()?;
+        let single_bucket = SingleBucket::new(bucket, requested, request.wanted, request.now);
         Some(Self {
             single_bucket: single_bucket.filter(|_| in_time && bucket.drain() <= DRAIN)?,
             amount: *amount,

@@ -78,7 +78,7 @@ impl Walk {
             tokio::time::sleep(began.elapsed()).await;
         }
         let forget = "SELECT tidegate.prune_waiters($1)";
-        within(self.deadline, self.link.ask(forget, &[&AT_ONCE])).await?;
+        within(self.deadline, self.link.query(forget, &[&AT_ONCE])).await?;
         Ok(pruned)
     }
 
@@ -89,7 +89,7 @@ impl Walk {
         let (table, key) = &self.place;
         let prune = "SELECT pruned, next_tab, next_key FROM tidegate.prune($1, $2, $3, $4)";
         let arguments: [Argument<'_>; 4] = [table, key, &self.most, &micros];
-        let rows = self.link.ask(prune, &arguments).await?;
+        let rows = self.link.query(prune, &arguments).await?;
         let row = rows.first().ok_or_else(|| garbled("no count"))?;
         let pruned = usize::try_from(row.get::<_, i32>(0)).unwrap_or(0);
         let next = row.get::<_, Option<i32>>(1).zip(row.get(2));

@@ -12,7 +12,7 @@ pub(crate) async fn number(link: &Link, name: &str) -> Result<i32, StoreError> {
     let made = "INSERT INTO tidegate.sets (name) VALUES ($1)
         ON CONFLICT (name) DO UPDATE SET name = excluded.name RETURNING tab";
     for statement in [known, made] {
-        if let Some(row) = link.ask(statement, &[&name]).await?.first() {
+        if let Some(row) = link.query(statement, &[&name]).await?.first() {
             return Ok(row.get(0));
         }
     }
@@ -29,7 +29,7 @@ pub(crate) async fn newest(link: &Link, name: &str) -> Result<Option<Plan>, Stor
             capacity, drain, weight, brim, most, align, period, step, steps, entries, number))
         FROM tidegate.sets s JOIN tidegate.revisions e ON e.tab = s.tab AND e.revision = s.newest
         WHERE s.name = $1";
-    let rows = link.ask(statement, &[&name]).await?;
+    let rows = link.query(statement, &[&name]).await?;
     let Some(row) = rows.first() else {
         return Ok(None);
     };

@@ -57,7 +57,7 @@ impl Writer<Compiled> for Calls {
             &names,
             &calendars,
         ];
-        let rows = self.link.ask(REGISTER, &arguments).await?;
+        let rows = self.link.query(REGISTER, &arguments).await?;
         let row = rows.first().ok_or_else(|| garbled("no revision"))?;
         Ok(Compiled::new(row.get(0), plan))
     }
@@ -76,7 +76,7 @@ impl Writer<Compiled> for Calls {
             tasks.spawn(async move {
                 for (plan, look) in looks {
                     // What fails is carried over when it is asked for.
-                    if calls.ask(&plan, &look).await.is_err() {
+                    if calls.query(&plan, &look).await.is_err() {
                         break;
                     }
                 }

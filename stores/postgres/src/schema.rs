@@ -212,7 +212,7 @@ mod tests {
     ];
 
     async fn said(link: &Link, statement: &str) -> Vec<String> {
-        let rows = link.ask(statement, &[]).await.expect("an answer");
+        let rows = link.query(statement, &[]).await.expect("an answer");
         rows.iter().map(|row| row.get(0)).collect()
     }
 

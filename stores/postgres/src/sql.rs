@@ -53,7 +53,7 @@ const GIVE_PLACE_UP: &str = "SELECT tidegate.give_place_up($1, $2, $3::text::num
 
 impl Calls {
     /// Executes a request, by its plan as the server knows it.
-    pub(crate) async fn ask(
+    pub(crate) async fn query(
         &self,
         plan: &Compiled,
         request: &Request,
@@ -80,7 +80,7 @@ impl Calls {
         }
     }
 
-    /// As [`ask`](Self::ask), by one who may stand in line.
+    /// As [`query`](Self::query), by one who may stand in line.
     pub(crate) async fn ask_in_turn(
         &self,
         plan: &Compiled,
@@ -109,7 +109,7 @@ impl Calls {
     ) -> Result<(), StoreError> {
         let (turn, now) = (turn.to_string(), now.as_micros());
         let arguments: [Argument<'_>; 5] = [&self.tab, &root, &turn, &now, &self.is_callers()];
-        self.link.ask(GIVE_PLACE_UP, &arguments).await.map(drop)
+        self.link.query(GIVE_PLACE_UP, &arguments).await.map(drop)
     }
 
     async fn call(
@@ -212,7 +212,7 @@ impl Calls {
         statement: &str,
         arguments: &[Argument<'_>],
     ) -> Result<Option<String>, StoreError> {
-        let rows = self.link.ask(statement, arguments).await?;
+        let rows = self.link.query(statement, arguments).await?;
         let row = rows.first().ok_or_else(|| garbled("no row"))?;
         row.try_get(0).map_err(|_| garbled("no text"))
     }
@@ -226,7 +226,7 @@ impl Calls {
     pub(crate) async fn count(&self) -> Result<usize, StoreError> {
         let statement = "SELECT count(*) FROM tidegate.rows
             WHERE tab = $1 AND (tat IS NOT NULL OR states IS NOT NULL)";
-        let rows = self.link.ask(statement, &[&self.tab]).await?;
+        let rows = self.link.query(statement, &[&self.tab]).await?;
         let row = rows.first().ok_or_else(|| garbled("no count"))?;
         Ok(usize::try_from(row.get::<_, i64>(0)).unwrap_or(0))
     }

@@ -98,7 +98,7 @@ impl Commands for Inner {
 impl Inner {
     pub(crate) async fn execute(&self, request: Request) -> Result<Reply, StoreError> {
         let plan = self.plan_of(&request).await?;
-        match self.calls.ask(&plan, &request).await? {
+        match self.calls.query(&plan, &request).await? {
             Answer::Reply(reply) => Ok(reply),
             _ => Err(garbled("no reply")),
         }

@@ -1,4 +1,4 @@
-//! An ask that waits for its turn.
+//! A request that waits for its turn.
 //!
 //! It tries. Refused, it has a place in the root's line (`sql/line.sql`),
 //! and asks again when it is notified that its turn may have come, when its limits
@@ -84,7 +84,7 @@ impl Line for InLine {
         self.deadline
     }
 
-    async fn ask(&mut self, waiting: &Waiting) -> Result<Try, StoreError> {
+    async fn attempt(&mut self, waiting: &Waiting) -> Result<Try, StoreError> {
         let request = Request::new(&waiting.take());
         let patience = waiting.patience();
         let turn = self.subscription.as_ref().map(|subscription| Turn {

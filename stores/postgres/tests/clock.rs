@@ -72,7 +72,7 @@ fn a_table_that_no_deadline_suffices_for_is_pruned_in_steps() {
 }
 
 /// The end of a lease was the first that a clock which had stepped back was told by; from
-/// then on a limit that was not asked for noted nothing of it, and seemed to be in debt for
+/// then on a limit that was not requested noted nothing of it, and seemed to be in debt for
 /// as long as the clock was behind.
 #[test]
 fn a_limit_that_is_not_asked_for_notes_a_clock_that_stepped_back() {

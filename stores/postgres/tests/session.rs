@@ -211,7 +211,7 @@ fn who_is_refused_after_a_holder_is_gone_is_told_so_at_once() {
     assert!(asking.lease(b"k", &[1], 600 * SECOND).lease.is_some());
 }
 
-/// Of two leases of one idempotency key the older was looked at, whose holder was gone: an ask
+/// Of two leases of one idempotency key the older was looked at, whose holder was gone: a request
 /// that was made again, since its answer was lost, was given a lease more each time.
 #[test]
 fn an_ask_that_is_repeated_has_one_lease_beside_that_of_a_holder_who_is_gone() {

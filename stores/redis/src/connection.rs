@@ -188,7 +188,7 @@ impl Connection {
     }
 
     async fn send_once(&self, command: &Cmd) -> RedisResult<Value> {
-        let asked = self.ask();
+        let outstanding = self.query();
         let answer = match &self.way {
             Way::Server(server) => server.connection.get().send_packed_command(command).await,
             Way::Cluster(cluster, _) => {
@@ -203,11 +203,11 @@ impl Connection {
                 sent.await
             }
         };
-        asked.told(answer).and_then(Value::extract_error)
+        outstanding.told(answer).and_then(Value::extract_error)
     }
 
     /// A command is about to be sent: by another connection, if this one was silent.
-    fn ask(&self) -> Asked<'_> {
+    fn query(&self) -> Outstanding<'_> {
         if self.is_silent.load(Ordering::Relaxed) && self.is_silent.swap(false, Ordering::Relaxed) {
             let chance = self.deadline * CHANCE;
             match &self.way {
@@ -216,7 +216,7 @@ impl Connection {
                 Way::Master(master) => *master.known.write() = None,
             }
         }
-        Asked {
+        Outstanding {
             connection: self,
             since: Instant::now(),
             is_answered: false,
@@ -241,11 +241,11 @@ impl Connection {
         let Way::Cluster(cluster, _) = &self.way else {
             return self.send(command).await;
         };
-        let asked = self.ask();
+        let outstanding = self.query();
         let mut connection = cluster.get();
         let routing = RoutingInfo::SingleNode(there);
         let answer = connection.route_command(command.clone(), routing).await;
-        asked.told(answer).and_then(Value::extract_error)
+        outstanding.told(answer).and_then(Value::extract_error)
     }
 
     /// The masters of a cluster, in order; none where there is one server.
@@ -277,20 +277,20 @@ impl Connection {
 }
 
 /// A command on its way, until it is answered or given up.
-struct Asked<'c> {
+struct Outstanding<'c> {
     connection: &'c Connection,
     since: Instant,
     is_answered: bool,
 }
 
-impl Asked<'_> {
+impl Outstanding<'_> {
     fn told(mut self, answer: RedisResult<Value>) -> RedisResult<Value> {
         self.is_answered = !answer.as_ref().is_err_and(redis::RedisError::is_timeout);
         answer
     }
 }
 
-impl Drop for Asked<'_> {
+impl Drop for Outstanding<'_> {
     fn drop(&mut self) {
         if !self.is_answered && self.since.elapsed() >= self.connection.deadline / SILENCE {
             self.connection.is_silent.store(true, Ordering::Relaxed);

@@ -77,10 +77,12 @@ impl Source for Defined {
 
     async fn versions(&self, owners: &[String]) -> Result<Vec<u64>, StoreError> {
         let version = |owner: &String| {
-            let mut ask = redis::cmd("HGET");
+            let mut request = redis::cmd("HGET");
             let [_, known, ..] = self.keys(owner);
-            ask.arg(known).arg("version");
-            async move { number(self.link().ask(&ask).await?).ok_or_else(|| garbled("no version")) }
+            request.arg(known).arg("version");
+            async move {
+                number(self.link().query(&request).await?).ok_or_else(|| garbled("no version"))
+            }
         };
         try_join_all(owners.iter().map(version)).await
     }
@@ -156,7 +158,7 @@ async fn walk(
     loop {
         let mut scan = redis::cmd("HSCAN");
         scan.arg(name).arg(&cursor).arg("COUNT").arg(AT_ONCE);
-        let (next, values) = scanned(link.ask(&scan).await?)?;
+        let (next, values) = scanned(link.query(&scan).await?)?;
         let mut values = values.into_iter();
         while let (Some(key), Some(value)) = (values.next(), values.next()) {
             found.insert(key, value);

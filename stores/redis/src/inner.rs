@@ -53,7 +53,7 @@ impl Likely {
 
 impl Inner {
     /// Calls the script until nothing is missing to it.
-    pub(crate) async fn ask(
+    pub(crate) async fn query(
         &self,
         known: &Known,
         request: &mut Request,

@@ -5,14 +5,14 @@
 //! | [`store`](RedisStore) | the store: one connection, tables by name |
 //! | [`Options`] | prefix, clock, deadline, functions or scripts |
 //! | `table` | one set's table |
-//! | `asked` | a command's way |
+//! | `encoded` | a command's way |
 //! | `inner` | what the commands of a table share, and how the script is called |
 //! | `shared` | what the tables of a store share |
 //! | `request` | a command with all that it needs on its way |
 //! | `revision`, `known` | what the server knows a plan by |
 //! | `listing` | keys and leases, a page at a time |
 //! | `definitions` | what is defined for an owner |
-//! | `waiting` | an ask that waits for its turn |
+//! | `waiting` | a request that waits for its turn |
 //! | `wakes` | the connection on which it hears that it has come |
 //! | `plain` | what most policies do, by a function that goes straight |
 //! | `registry` | the revisions of a table's plan, kept beside the rows |
@@ -128,10 +128,10 @@
 #![forbid(unsafe_code)]
 
 mod address;
-mod asked;
 mod connection;
 mod definitions;
 mod driven;
+mod encoded;
 mod error;
 mod functions;
 mod inner;

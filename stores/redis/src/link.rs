@@ -26,7 +26,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// A link to the server at `address`, which is not asked for anything yet.
+    /// A link to the server at `address`, which is not requested anything yet.
     pub(crate) fn new(address: &str, deadline: Duration) -> Result<Self, RedisError> {
         let no_thread = |error| RedisError::Server(format!("no thread for the store: {error}"));
         let driver = Driver::new("tidegate-redis", deadline).map_err(no_thread)?;
@@ -79,7 +79,7 @@ impl Link {
     }
 
     /// Sends one command.
-    pub(crate) async fn ask(&self, command: &Cmd) -> Result<Value, StoreError> {
+    pub(crate) async fn query(&self, command: &Cmd) -> Result<Value, StoreError> {
         let answer = self.connection.send(command).await;
         answer.map_err(|error| self.unavailable(&error))
     }

@@ -87,7 +87,7 @@ impl Inner {
         }
         let look = wire::command::look(&path, now, &[], self.shared.clock);
         let mut request = Request::new(&revision.plan, &path, now, look, &self.names);
-        match self.ask(&revision.known, &mut request).await? {
+        match self.query(&revision.known, &mut request).await? {
             Answer::Looked(matters) => Ok(matters),
             _ => Err(garbled("no look")),
         }
@@ -150,7 +150,7 @@ impl Inner {
             Clock::Server => None,
             Clock::Caller => Some(now),
         };
-        let arguments = held::ask(after, most.min(AT_ONCE), at);
+        let arguments = held::query(after, most.min(AT_ONCE), at);
         let (link, script) = (&self.shared.link, &self.shared.scripts.held);
         let answer = link
             .call(script, &[ledger, due.to_vec()], &arguments)

@@ -136,13 +136,13 @@ impl Registry {
 
     /// The plan of the newest revision, if there is any.
     pub(crate) async fn newest(&self, link: &Link) -> Result<Option<Plan>, StoreError> {
-        let mut ask = redis::cmd("HGET");
-        let newest = link.ask(ask.arg(&self.key).arg("newest")).await?;
+        let mut command = redis::cmd("HGET");
+        let newest = link.query(command.arg(&self.key).arg("newest")).await?;
         let Value::BulkString(number) = newest else {
             return Ok(None);
         };
-        let mut ask = redis::cmd("HGET");
-        let Value::BulkString(bytes) = link.ask(ask.arg(&self.key).arg(number)).await? else {
+        let mut command = redis::cmd("HGET");
+        let Value::BulkString(bytes) = link.query(command.arg(&self.key).arg(number)).await? else {
             // Lost between the two.
             return Ok(None);
         };
@@ -200,8 +200,8 @@ impl Registry {
         if missing.is_empty() {
             return Ok(entries);
         }
-        let mut ask = redis::cmd("HMGET");
-        let Value::Array(found) = link.ask(ask.arg(&self.key).arg(&missing)).await? else {
+        let mut command = redis::cmd("HMGET");
+        let Value::Array(found) = link.query(command.arg(&self.key).arg(&missing)).await? else {
             return Err(garbled("no revisions"));
         };
         let mut known = self.known.lock();
@@ -237,8 +237,8 @@ impl Registry {
     /// Gives `own` back if the plans have lost it: whoever finds its rows shall know of
     /// it. What fails is tried again the next time.
     pub(crate) async fn look_after(&self, link: &Link, scripts: &Scripts, own: &Registered) {
-        let mut ask = redis::cmd("HEXISTS");
-        let is_there = link.ask(ask.arg(&self.key).arg(own.number)).await;
+        let mut command = redis::cmd("HEXISTS");
+        let is_there = link.query(command.arg(&self.key).arg(own.number)).await;
         if is_there != Ok(Value::Int(0)) {
             return;
         }

@@ -36,7 +36,7 @@ impl Inner {
         let known = changes
             .revision_of(&request.plan, &Registering(Arc::clone(self)))
             .await?;
-        self.ask(&known, request).await
+        self.query(&known, request).await
     }
 
     /// A look at the row of `key` by `plan`, as of the change.
@@ -51,7 +51,7 @@ impl Inner {
     async fn ask_all(self: Arc<Self>, calls: Vec<(Arc<Known>, Request)>) {
         for (known, mut request) in calls {
             // What fails is carried over when it is asked for.
-            if self.ask(&known, &mut request).await.is_err() {
+            if self.query(&known, &mut request).await.is_err() {
                 return;
             }
         }

@@ -55,8 +55,8 @@ impl RedisStore {
             clock: options.clock,
             notifier: Arc::new(Notifier::new(wakes::PREFIX)),
         });
-        let asked = Arc::clone(&shared);
-        let greeting = async move { asked.link.greet().await };
+        let greeter = Arc::clone(&shared);
+        let greeting = async move { greeter.link.greet().await };
         let answer = shared.link.driver().block_on(greeting);
         answer.map_err(|error| RedisError::Server(error.to_string()))?;
         let finish = shared.link.driver().finish();

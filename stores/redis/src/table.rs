@@ -57,8 +57,8 @@ impl Commands for Inner {
         let settled = self.changes.settled_on(command.plan);
         let link = &self.shared.link;
         let keeps_nobody = link.connection().is_shared() && settled.is_some();
-        let (inner, asked) = (Arc::clone(self), self.asked(command, settled));
-        let work = async move { inner.execute(asked).await };
+        let (inner, encoded) = (Arc::clone(self), self.encoded(command, settled));
+        let work = async move { inner.execute(encoded).await };
         if !keeps_nobody {
             return link.driver().later(work);
         }

@@ -1,4 +1,4 @@
-//! An ask that waits for its turn.
+//! A request that waits for its turn.
 //!
 //! It tries once. Refused, it takes a place in the root's line on the server
 //! (`lua/line.lua`), and asks again when it is told that its turn may have come,
@@ -49,9 +49,9 @@ impl InLine {
     /// As it is asked by who does not wait.
     async fn first_answer(&self, command: &KeyCommand<'_>) -> Result<Answer, StoreError> {
         let settled = self.table.changes.settled_on(command.plan);
-        let asked = self.table.asked(command, settled);
+        let encoded = self.table.encoded(command, settled);
         let deadline = self.table.shared.link.deadline();
-        within(deadline, self.table.answer_to(asked)).await
+        within(deadline, self.table.answer_to(encoded)).await
     }
 
     async fn answer(&self, mut request: Request) -> Result<Answer, StoreError> {
@@ -65,7 +65,7 @@ impl Line for InLine {
         self.table.shared.link.deadline()
     }
 
-    async fn ask(&mut self, waiting: &Waiting) -> Result<Try, StoreError> {
+    async fn attempt(&mut self, waiting: &Waiting) -> Result<Try, StoreError> {
         let command = waiting.take();
         let (clock, names) = (self.table.shared.clock, &self.table.names);
         let answer = match &self.subscription {

@@ -94,7 +94,7 @@ fn a_row_by_limits_that_nobody_knows_counts_as_never_seen() {
     assert!(!later.admits(b"k", &[1]));
 }
 
-/// How many of some asks are admitted; who cannot be told is not.
+/// How many of some requests are admitted; who cannot be told is not.
 fn admitted(desks: &[&Fixture], key: &[u8]) -> u64 {
     let verdicts = desks.iter().map(|fixture| fixture.take(key, &[1]));
     verdicts.flatten().map(|v| u64::from(v.admitted())).sum()

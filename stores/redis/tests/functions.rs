@@ -101,7 +101,7 @@ fn a_user_who_may_not_use_functions_goes_on_by_scripts() {
                 counted(&mut connection, "fcall", "failed_calls"),
                 counted(&mut connection, "fcall", "rejected_calls"),
             );
-            // It is not asked for again and again.
+            // It is not requested again and again.
             assert_eq!(failed + rejected, 1, "{user}");
         }
         assert_eq!(libraries(&mut connection), []);

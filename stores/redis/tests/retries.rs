@@ -1,4 +1,4 @@
-//! An ask whose caller goes away, and its retry.
+//! A request whose caller goes away, and its retry.
 
 mod support;
 
@@ -11,7 +11,7 @@ use tidegate_conformance::Paused;
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_redis::Clock;
 
-/// A client gives up while its ask is under way, and asks again by its idempotency key:
+/// A client gives up while its request is under way, and asks again by its idempotency key:
 /// the lease that it is told of then is not cancelled behind its back.
 #[test]
 fn what_was_granted_to_nobody_stays_for_its_retry() {

@@ -18,17 +18,17 @@ pub enum Position {
 /// What those who ask a store learn of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// An ask got no answer, the first after the last answer. Told once in the longest
+    /// A request got no answer, the first after the last answer. Told once in the longest
     /// pause at most.
     Failed,
-    /// Several in a row got none: it is away, and not asked for a while. Told once until it
+    /// Several in a row got none: it is away, and not requested a while. Told once until it
     /// answers.
     Away,
-    /// An ask got an answer, so long after the first that got none.
+    /// A request got an answer, so long after the first that got none.
     Answers(Duration),
 }
 
-/// A place that an ask has taken. Its outcome counts only for as long as the
+/// A place that a request has taken. Its outcome counts only for as long as the
 /// circuit is as it was then: of a thousand asks that fail together, one turns it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Place(u64);
@@ -40,13 +40,13 @@ pub(crate) struct Circuit {
     turn: u64,
     /// How often it was opened without an answer since it was last closed.
     round: u32,
-    /// The asks since the last answer that got none.
+    /// The requests since the last answer that got none.
     trouble: Option<Trouble>,
     /// When a failure was told last.
     told: Option<Duration>,
 }
 
-/// Asks that got no answer, and none did since.
+/// Requests that got no answer, and none did since.
 #[derive(Debug)]
 struct Trouble {
     since: Duration,
@@ -94,7 +94,7 @@ impl Circuit {
         }
     }
 
-    /// A place for one ask, or how long there is none for sure.
+    /// A place for one request, or how long there is none for sure.
     pub(crate) fn enter(&mut self, now: Duration, settings: &Settings) -> Result<Place, Duration> {
         if let State::Open { until } = self.state {
             if now < until {
@@ -121,7 +121,7 @@ impl Circuit {
         Ok(Place(self.turn))
     }
 
-    /// The ask got its answer.
+    /// The request got its answer.
     pub(crate) fn answered(
         &mut self,
         place: Place,
@@ -161,7 +161,7 @@ impl Circuit {
         }
     }
 
-    /// The ask got none. `jitter` is from 0 to 1.
+    /// The request got none. `jitter` is from 0 to 1.
     pub(crate) fn failed(
         &mut self,
         place: Place,
@@ -216,7 +216,7 @@ impl Circuit {
         });
     }
 
-    /// The ask was given up before it was known what became of it.
+    /// The request was given up before it was known what became of it.
     pub(crate) fn given_up(&mut self, place: Place) {
         if let State::HalfOpen { asking, .. } = &mut self.state
             && place.0 == self.turn

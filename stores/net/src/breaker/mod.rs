@@ -1,10 +1,10 @@
 //! A circuit breaker, between a store that may be away and those who ask it.
 //!
 //! A store beyond a network may be gone, or answer nothing until its deadline.
-//! Were everyone to wait for that, each ask would take as long as the deadline,
+//! Were everyone to wait for that, each request would take as long as the deadline,
 //! and when the store comes back all would fall upon it at once. [`BreakerStore`] is a
 //! store around another that, once several answers in a row did not come, answers
-//! *cannot tell* at once for a while; then one ask tries, and as its answers come
+//! *cannot tell* at once for a while; then one request tries, and as its answers come
 //! the others are let through, twice as many each time.
 //!
 //! | room | holds |

@@ -6,19 +6,19 @@ use std::time::Duration;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Settings {
-    /// After so many commands in a row that got no answer it is not asked for a
+    /// After so many commands in a row that got no answer it is not requested a
     /// while: 5 unless said. At least 1.
     pub failures: u32,
-    /// An ask that its caller gives up after so long got no answer; sooner, nothing
+    /// A request that its caller gives up after so long got no answer; sooner, nothing
     /// is known: 250 ms unless said.
     pub patience: Duration,
     /// For how long it is not asked, the first time: 200 ms unless said. Twice as long each time
-    /// that the ask which tries gets no answer; a random quarter more or less, so
+    /// that the request which tries gets no answer; a random quarter more or less, so
     /// that processes do not try together.
     pub pause: Duration,
     /// For how long at most: 5 s unless said.
     pub longest_pause: Duration,
-    /// When it answers again, one ask at once is let through, then two, and so on
+    /// When it answers again, one request at once is let through, then two, and so on
     /// up to this many; then all are: 64 unless said. At least 1.
     pub ramp: u32,
 }

@@ -47,7 +47,7 @@ impl CircuitBreaker {
         self.circuit.lock().position()
     }
 
-    /// A place for one ask of the store.
+    /// A place for one request of the store.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`], at once: it is not asked now.
@@ -112,7 +112,7 @@ impl fmt::Debug for CircuitBreaker {
     }
 }
 
-/// An ask that is under way.
+/// A request that is under way.
 pub(crate) struct Entry {
     breaker: Arc<CircuitBreaker>,
     /// Until it is known what became of it.
@@ -121,7 +121,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// The ask waits for its turn: however long that takes, its giving up says
+    /// The request waits for its turn: however long that takes, its giving up says
     /// nothing about the store.
     pub(crate) fn for_a_turn(mut self) -> Self {
         self.since = Duration::MAX;

@@ -32,11 +32,11 @@ impl BreakerStore {
 
     fn later<T: Send + 'static>(
         &self,
-        ask: impl FnOnce(&dyn Store) -> StoreFuture<T>,
+        request: impl FnOnce(&dyn Store) -> StoreFuture<T>,
     ) -> StoreFuture<T> {
         match self.breaker.enter() {
             Ok(entry) => {
-                let answer = ask(&*self.store);
+                let answer = request(&*self.store);
                 StoreFuture::new(async move { entry.around(answer.await) })
             }
             Err(away) => StoreFuture::new(ready(Err(away))),

@@ -1,13 +1,13 @@
-//! An ask that waits for its turn in a line that the store keeps, of all processes.
+//! A request that waits for its turn in a line that the store keeps, of all processes.
 //!
 //! | room | holds |
 //! |---|---|
-//! | [`Waiting`] | the ask, whole, and how long it waits |
+//! | [`Waiting`] | the request, whole, and how long it waits |
 //! | [`stay()`] | its way: ask, pause, ask again, until it is told or nobody is there |
 //! | [`Line`] | what a store does for it |
 
-mod ask;
+mod request;
 mod stay;
 
-pub use ask::Waiting;
+pub use request::Waiting;
 pub use stay::{Line, Try, next_try, stay};

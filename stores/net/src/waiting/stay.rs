@@ -1,4 +1,4 @@
-//! The way of an ask that waits.
+//! The way of a request that waits.
 
 use std::future::{Future, poll_fn};
 use std::sync::{Arc, Weak};
@@ -13,7 +13,7 @@ use tidegate_store::{
 use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
-use super::ask::Waiting;
+use super::request::Waiting;
 use crate::driver::too_late;
 use crate::underway::Tasks;
 
@@ -61,7 +61,10 @@ pub trait Line: Send + 'static {
 
     /// Asks once. Who is refused, and waits on, has a place afterwards, or gets one
     /// by the next try.
-    fn ask(&mut self, waiting: &Waiting) -> impl Future<Output = Result<Try, StoreError>> + Send;
+    fn attempt(
+        &mut self,
+        waiting: &Waiting,
+    ) -> impl Future<Output = Result<Try, StoreError>> + Send;
 
     /// Whether a try whose answer was lost may be made again: what it has done, the
     /// next one finds.
@@ -232,7 +235,7 @@ async fn until_answered(
             return Some(Err(StoreError::StalePlan));
         }
         let budget = waiting.budget(line.deadline());
-        let asked = timeout(budget, line.ask(waiting)).await;
+        let asked = timeout(budget, line.attempt(waiting)).await;
         let paused = match asked.unwrap_or_else(|_| Err(too_late(line.deadline()))) {
             Ok(Try::Told(reply)) => {
                 if reply.new_lease().is_some() && trip.is_some_and(|trip| !trip.won()) {
@@ -343,7 +346,7 @@ mod tests {
             Duration::from_secs(60)
         }
 
-        async fn ask(&mut self, _: &Waiting) -> Result<Try, StoreError> {
+        async fn attempt(&mut self, _: &Waiting) -> Result<Try, StoreError> {
             self.0.fetch_add(1, Ordering::SeqCst);
             Err(StoreError::Busy("others have them".to_owned()))
         }

@@ -49,7 +49,7 @@ pub(crate) fn look(
     pack.done()
 }
 
-/// The place in line that an ask has, or had.
+/// The place in line that a request has, or had.
 #[derive(Clone, Debug)]
 pub(crate) struct Turn {
     pub(crate) id: u128,
@@ -61,7 +61,7 @@ pub(crate) struct Turn {
     pub(crate) alive: Span,
 }
 
-/// As [`encode`], for an ask that stands in line.
+/// As [`encode`], for a request that stands in line.
 pub(crate) fn encode_in_line(command: &KeyCommand<'_>, clock: Clock, turn: &Turn) -> Vec<u8> {
     let mut pack = Pack::default();
     pack.map(8 + pairs(&command.verb));
@@ -73,7 +73,7 @@ pub(crate) fn encode_in_line(command: &KeyCommand<'_>, clock: Clock, turn: &Turn
     pack.done()
 }
 
-/// The ask leaves the line.
+/// The request leaves the line.
 pub(crate) fn leave(key: &KeyPath<'_>, now: Timestamp, clock: Clock, turn: &Turn) -> Vec<u8> {
     let mut pack = Pack::default();
     pack.map(8);

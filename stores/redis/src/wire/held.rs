@@ -19,7 +19,7 @@ pub(crate) struct Held {
 }
 
 /// Some `most` of them after a place; as of `now`, or the server's now.
-pub(crate) fn ask(
+pub(crate) fn query(
     after: Option<(i64, i64)>,
     most: usize,
     now: Option<Timestamp>,

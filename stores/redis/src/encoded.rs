@@ -13,7 +13,7 @@ use crate::shared::Shared;
 use crate::wire::reply::Answer;
 
 /// A command on its way.
-pub(crate) enum Asked {
+pub(crate) enum Encoded {
     /// By a short script.
     Plain(Arc<Plain>, PlainCall),
     /// By the whole one.
@@ -22,11 +22,11 @@ pub(crate) enum Asked {
 
 impl Inner {
     /// A command on its shortest way, by the revision of its plan, if that is settled.
-    pub(crate) fn asked(
+    pub(crate) fn encoded(
         self: &Arc<Self>,
         command: &KeyCommand<'_>,
         settled: Option<Arc<Known>>,
-    ) -> Asked {
+    ) -> Encoded {
         if let Some(known) = settled.as_ref().filter(|_| self.registry.is_time_to_look()) {
             self.look_after(known);
         }
@@ -35,10 +35,10 @@ impl Inner {
         let call = plain.and_then(|plain| Some((plain, PlainCall::of(command, &self.names)?)));
         match call {
             Some((plain, call)) if call.is_single_bucket() && self.not_single_bucket.spend() => {
-                Asked::Plain(plain, call.not_single_bucket())
+                Encoded::Plain(plain, call.not_single_bucket())
             }
-            Some((plain, call)) => Asked::Plain(plain, call),
-            None => Asked::Whole(Request::of(command, self.shared.clock, &self.names)),
+            Some((plain, call)) => Encoded::Plain(plain, call),
+            None => Encoded::Whole(Request::of(command, self.shared.clock, &self.names)),
         }
     }
 
@@ -55,28 +55,31 @@ impl Inner {
     }
 
     /// What it comes to.
-    pub(crate) async fn answer_to(self: &Arc<Self>, asked: Asked) -> Result<Answer, StoreError> {
-        let mut request = match asked {
-            Asked::Plain(plain, call) => match self.ask_plain(&plain, &call).await? {
+    pub(crate) async fn answer_to(
+        self: &Arc<Self>,
+        encoded: Encoded,
+    ) -> Result<Answer, StoreError> {
+        let mut request = match encoded {
+            Encoded::Plain(plain, call) => match self.query_plain(&plain, &call).await? {
                 Some(reply) => return Ok(Answer::Reply(reply)),
                 None => Request::of(&call.command(), self.shared.clock, &self.names),
             },
-            Asked::Whole(request) => request,
+            Encoded::Whole(request) => request,
         };
         // The shortest way is not moved with all that this needs.
         Box::pin(self.answer(&mut request)).await
     }
 
     /// The same, as a reply.
-    pub(crate) async fn execute(self: Arc<Self>, asked: Asked) -> Result<Reply, StoreError> {
-        match self.answer_to(asked).await? {
+    pub(crate) async fn execute(self: Arc<Self>, encoded: Encoded) -> Result<Reply, StoreError> {
+        match self.answer_to(encoded).await? {
             Answer::Reply(reply) | Answer::Kept(reply) => Ok(reply),
             _ => Err(garbled("no reply")),
         }
     }
 
     /// The answer to a plain call, if all about it is plain.
-    async fn ask_plain(
+    async fn query_plain(
         &self,
         plain: &Plain,
         call: &PlainCall,
