@@ -40,7 +40,7 @@ pub enum Command {
 /// Make a token, and what to write into the server's file for it
 #[derive(Debug, Args)]
 pub struct Token {
-    /// What logs call it
+    /// The token's name, which logs and the audit log show
     pub name: String,
 
     /// What it is good for
@@ -193,7 +193,7 @@ pub struct Replay {
     #[arg(long, value_name = "TIMES", default_value_t = 1, requires = "server", help_heading = "Through a server", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub speed: u32,
 
-    /// The token that lets us in
+    /// The token to authenticate with
     #[arg(
         long,
         value_name = "TOKEN",

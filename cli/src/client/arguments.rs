@@ -26,7 +26,7 @@ pub struct Subject {
     #[arg(long, short, value_name = "KEY", env = "TIDEGATE_KEY")]
     pub key: Option<String>,
 
-    /// The key in Base64, for one that is no text; goes before --key
+    /// The key in Base64, for one that is no text; takes precedence over --key
     #[arg(long, value_name = "BASE64")]
     pub key_base64: Option<String>,
 }

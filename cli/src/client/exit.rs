@@ -32,7 +32,7 @@ Exit codes:
   2  the command line or the request makes no sense
   3  never: more than the limit could grant
   4  not allowed: no token, a wrong one, or one that is not for this
-  5  failed: no server there, or it cannot tell
+  5  failed: the server cannot be reached, or its store cannot tell
   6  gone: no such policy; no such lease, or it has ended";
 
 impl From<Exit> for ExitCode {

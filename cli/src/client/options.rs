@@ -19,7 +19,7 @@ pub struct Options {
     #[arg(long, value_name = "URL", env = "TIDEGATE_SERVER", default_value = USUAL)]
     pub server: String,
 
-    /// The token that lets us in
+    /// The token to authenticate with
     #[arg(
         long,
         value_name = "TOKEN",
@@ -28,8 +28,8 @@ pub struct Options {
     )]
     pub token: Option<String>,
 
-    /// A file whose first line is the token; goes before --token, and before
-    /// what the environment says
+    /// A file whose first line is the token; takes precedence over --token
+    /// and over the environment
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
 

@@ -82,9 +82,9 @@ pub struct Plan {
     pub showing: Showing,
 }
 
-/// Let a running server go over to the policies of a file
+/// Switch a running server to the policies of a file
 ///
-/// Wholly or not at all, from the next decision on, and nobody is reset: a
+/// Wholly or not at all, from the next decision on, and no key is reset: a
 /// policy that the file does not have is gone. Needs the scope `administer` for
 /// all policies; the server notes it in its audit log.
 ///

@@ -32,8 +32,8 @@ Signals:
 /// Serve policies over HTTP, gRPC and RESP
 ///
 /// Without arguments it listens on loopback, keeps its state in the file
-/// `tidegate.redb` here, and has an example policy. A flag goes before its
-/// environment variable, and that before the file.
+/// `tidegate.redb` here, and has an example policy. A flag takes precedence
+/// over its environment variable, and that over the file.
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = BOUNDS)]
 pub struct Serve {
@@ -88,8 +88,8 @@ pub struct Serve {
 
     /// Let policies be applied over HTTP (`tidegate policy apply`), and keep
     /// them in this file, or with `store` in the store, where every server that
-    /// has this flag switches to them: they go before those of the server's
-    /// own file until that has other policies
+    /// has this flag switches to them: they take precedence over those of
+    /// the server's own file until that file has other policies
     #[arg(long, value_name = "FILE|store", env = "TIDEGATE_APPLIED")]
     pub applied: Option<PathBuf>,
 

@@ -304,7 +304,7 @@ fn of_policies() -> [Operation; 3] {
             .answers::<Policies<'_>>("The policies."),
         put("/v1/policies", policies::apply)
             .named("apply", "administer")
-            .summary("Go over to other policies")
+            .summary("Switch to other policies")
             .about(
                 "Wholly or not at all, from the next decision on; no key is reset. They stay \
                  over restarts until the policies of the server's own file change. Only where \

@@ -20,8 +20,8 @@ Exit codes:
   121  refused: not now
   123  never: more than the limit could grant
   124  not allowed: no token, a wrong one, or one that is not for this
-  125  failed: no server there, or it cannot tell; or the lease was lost
-       (--on-lost kill)
+  125  failed: the server cannot be reached, or its store cannot tell; or the
+       lease was lost (--on-lost kill)
   126  the command cannot be executed
   127  there is no such command
 
@@ -68,7 +68,7 @@ pub struct Run {
     #[arg(long, short, value_name = "KEY", env = "TIDEGATE_KEY")]
     pub key: Option<String>,
 
-    /// The key in Base64, for one that is no text; goes before --key
+    /// The key in Base64, for one that is no text; takes precedence over --key
     #[arg(long, value_name = "BASE64")]
     pub key_base64: Option<String>,
 
