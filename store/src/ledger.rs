@@ -266,6 +266,8 @@ pub struct Ledger<O> {
     live: DueOrder,
     /// The others, in the order in which they are forgotten.
     remembered: DueOrder,
+    /// About no record is anything to be done before.
+    due_from: Timestamp,
     /// How many live leases each root has, while one may have as many as it may.
     of_root: Option<HashTable<(u64, usize)>>,
     next_sequence: u64,
@@ -288,6 +290,7 @@ impl<O: PartialEq + AsRef<[u8]>> Ledger<O> {
             by_idempotency_key: HashMap::default(),
             live: DueOrder::default(),
             remembered: DueOrder::default(),
+            due_from: Timestamp::MAX,
             of_root: None,
             next_sequence: 0,
             counts,
@@ -351,21 +354,14 @@ impl<O: PartialEq + AsRef<[u8]>> Ledger<O> {
         idempotency_key: Option<Box<[u8]>>,
     ) -> Result<&mut Record<O>, StoreError> {
         let (id, due_at) = (granted.id, granted.expires_at);
-        let hash = hash_of(id);
         self.ensure_room(root)?;
-        if let Some(index) = self.index_of(id, hash) {
-            let there = self.record(index);
-            if there.is_none_or(|record| !record.is_forgotten(now)) {
-                return Err(StoreError::DuplicateLease);
-            }
-            self.forget_at(index);
-        }
+        let index = self.index_for(id, now)?;
         if let Some(of_root) = &mut self.of_root {
             count_up(of_root, root_hash(&self.hasher, root));
         }
-        let (index, sequence) = self.enter((id, hash, due_at), true, idempotency_key.as_deref());
+        let sequence = self.enter((id, due_at), index, true, idempotency_key.as_deref());
         // Made where it stays: what was just written piece by piece is slow to copy.
-        Ok(self.records[index].insert(Record {
+        Ok(self.records[index as usize].insert(Record {
             owner: owner(),
             shares: Shares::new(),
             granted,
@@ -383,7 +379,7 @@ impl<O: PartialEq + AsRef<[u8]>> Ledger<O> {
     pub fn restore(&mut self, mut record: Record<O>, root: &[u8]) {
         let id = record.granted.id;
         record.root = root.len() as u16;
-        self.keep(record, hash_of(id));
+        self.keep(record);
         if self.index(id).is_some()
             && let Some(changed) = &mut self.changed
         {
@@ -464,8 +460,7 @@ impl<O: PartialEq + AsRef<[u8]>> Ledger<O> {
     /// Puts a record back that was taken out, to be looked at again `due_at`.
     pub fn put_back(&mut self, mut record: Record<O>, due_at: Timestamp) {
         record.due_at = due_at;
-        let hash = hash_of(record.granted.id);
-        self.keep(record, hash);
+        self.keep(record);
     }
 
     /// The record at `index` has come as far as `stage`, and is looked at again
@@ -560,9 +555,20 @@ impl<O: PartialEq + AsRef<[u8]>> Ledger<O> {
         (found, None)
     }
 
+    /// Whether something is to be done about a record at `now`.
+    #[inline]
+    pub fn is_due(&mut self, now: Timestamp) -> bool {
+        now >= self.due_from && self.is_next_due(now)
+    }
+
+    #[cold]
+    fn is_next_due(&mut self, now: Timestamp) -> bool {
+        self.due_from = self.next_due().unwrap_or(Timestamp::MAX);
+        now >= self.due_from
+    }
+
     /// When something is to be done about a record next.
     #[must_use]
-    #[inline]
     pub fn next_due(&self) -> Option<Timestamp> {
         let due = |order: &DueOrder| order.first().map(|((at, _), _)| at);
         match (due(&self.live), due(&self.remembered)) {
@@ -590,56 +596,90 @@ impl<O: PartialEq + AsRef<[u8]>> Ledger<O> {
         }
     }
 
-    /// Keeps a record whose id has this hash.
-    fn keep(&mut self, mut record: Record<O>, hash: u64) {
-        let entry = (record.granted.id, hash, record.due_at);
+    /// Keeps a record.
+    fn keep(&mut self, mut record: Record<O>) {
+        let (id, due_at) = (record.granted.id, record.due_at);
         if record.is_live()
             && let Some(of_root) = &mut self.of_root
         {
             count_up(of_root, root_hash(&self.hasher, record.root()));
         }
-        let (index, sequence) = self.enter(entry, record.is_live(), record.held_under());
-        record.sequence = sequence;
-        self.records[index] = Some(record);
+        let index = self.vacant_index();
+        let rehash = |&other: &u32| hash_at(&self.records, other);
+        self.ids.insert_unique(hash_of(id), index, rehash);
+        let (is_live, held_under) = (record.is_live(), record.held_under());
+        record.sequence = self.enter((id, due_at), index, is_live, held_under);
+        self.records[index as usize] = Some(record);
     }
 
-    /// Enters a record that is due at an instant: its index and its sequence number. A
-    /// live one has an idempotency key if its request had one.
+    /// An index for a new lease that it is found at by its id.
+    ///
+    /// # Errors
+    /// [`StoreError::DuplicateLease`].
+    #[inline]
+    fn index_for(&mut self, id: u128, now: Timestamp) -> Result<u32, StoreError> {
+        let index = self.vacant_index();
+        let is_its = |&other: &u32| is_at(&self.records, other, id);
+        let rehash = |&other: &u32| hash_at(&self.records, other);
+        let there = match self.ids.entry(hash_of(id), is_its, rehash) {
+            Entry::Vacant(entry) => {
+                entry.insert(index);
+                return Ok(index);
+            }
+            Entry::Occupied(entry) => *entry.get() as usize,
+        };
+        self.vacant.push(index);
+        let is_forgotten = |record: &Record<O>| record.is_forgotten(now);
+        if !self.record(there).is_some_and(is_forgotten) {
+            return Err(StoreError::DuplicateLease);
+        }
+        self.forget_at(there);
+        self.index_for(id, now)
+    }
+
+    /// An index at which no record is.
+    #[inline]
+    fn vacant_index(&mut self) -> u32 {
+        self.vacant.pop().unwrap_or_else(|| {
+            self.records.push(None);
+            (self.records.len() - 1) as u32
+        })
+    }
+
+    /// Enters a record that is due at an instant: its sequence number. A live one has an
+    /// idempotency key if its request had one.
+    #[inline]
     fn enter(
         &mut self,
-        (id, hash, due_at): (u128, u64, Timestamp),
+        (id, due_at): (u128, Timestamp),
+        index: u32,
         is_live: bool,
         idempotency_key: Option<&[u8]>,
-    ) -> (usize, u64) {
+    ) -> u64 {
         self.note(id);
         let sequence = self.next_sequence;
         self.next_sequence += 1;
-        if is_live {
-            self.hold();
-        } else {
-            if !self.counts.may_remember_beside(self.remembered.len()) {
-                self.forget_first();
-            }
-            self.counts.remember();
-        }
+        self.due_from = self.due_from.min(due_at);
         if let Some(idempotency_key) = idempotency_key {
             self.by_idempotency_key.insert(idempotency_key.into(), id);
         }
-        let index = self.vacant.pop().unwrap_or_else(|| {
-            self.records.push(None);
-            (self.records.len() - 1) as u32
-        });
         match is_live {
-            true => self.live.insert((due_at, sequence), index),
-            false => self.remembered.insert((due_at, sequence), index),
+            true => {
+                self.hold();
+                self.live.insert((due_at, sequence), index);
+            }
+            false => self.remember((due_at, sequence), index),
         }
-        let records = &self.records;
-        let rehash = |&index: &u32| {
-            let record = records[index as usize].as_ref();
-            record.map_or(hash, |record| hash_of(record.granted.id))
-        };
-        self.ids.insert_unique(hash, index, rehash);
-        (index as usize, sequence)
+        sequence
+    }
+
+    #[inline(never)]
+    fn remember(&mut self, due_key: DueKey, index: u32) {
+        if !self.counts.may_remember_beside(self.remembered.len()) {
+            self.forget_first();
+        }
+        self.counts.remember();
+        self.remembered.insert(due_key, index);
     }
 
     /// Forgets one for the next that is to be remembered, in this ledger.
@@ -685,8 +725,8 @@ impl<O: PartialEq + AsRef<[u8]>> Ledger<O> {
             self.counts.forget();
             self.remembered.remove(due_key);
         }
-        let hash = hash_of(id);
-        if let Ok(entry) = self.ids.find_entry(hash, |&at| at as usize == index) {
+        let is_its = |&at: &u32| at as usize == index;
+        if let Ok(entry) = self.ids.find_entry(hash_of(id), is_its) {
             entry.remove();
         }
         self.vacant.push(index as u32);
@@ -758,17 +798,19 @@ impl<O: PartialEq + AsRef<[u8]>> Ledger<O> {
     }
 
     /// The index of the record of the lease `id`.
+    #[inline]
     fn index(&self, id: u128) -> Option<usize> {
-        self.index_of(id, hash_of(id))
+        let is_its = |&index: &u32| is_at(&self.records, index, id);
+        let found = self.ids.find(hash_of(id), is_its);
+        found.map(|&index| index as usize)
     }
+}
 
-    fn index_of(&self, id: u128, hash: u64) -> Option<usize> {
-        let is_its = |&index: &u32| {
-            let record = self.records[index as usize].as_ref();
-            record.is_some_and(|record| record.granted.id == id)
-        };
-        self.ids.find(hash, is_its).map(|&index| index as usize)
-    }
+/// Whether the record at `index` is of the lease `id`.
+#[inline]
+fn is_at<O>(records: &[Option<Record<O>>], index: u32, id: u128) -> bool {
+    let record = records.get(index as usize).and_then(Option::as_ref);
+    record.is_some_and(|record| record.granted.id == id)
 }
 
 /// What stands for a root in the count of its leases.
@@ -793,6 +835,12 @@ fn count_down(of_root: &mut HashTable<(u64, usize)>, root: u64) {
             entry.remove();
         }
     }
+}
+
+/// What stands for the id of the record at `index`.
+fn hash_at<O>(records: &[Option<Record<O>>], index: u32) -> u64 {
+    let record = records.get(index as usize).and_then(Option::as_ref);
+    record.map_or(0, |record| hash_of(record.granted.id))
 }
 
 /// What stands for an id in the index: ids are random as they are.

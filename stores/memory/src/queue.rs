@@ -139,7 +139,7 @@ impl<T: Immediate> Table for Queued<T> {
         }
         let execution = shared.table.execute(command, out);
         // Whoever joined before this was executed was refused before it: it is served.
-        if gives_back(command) && shared.waiting.load(Ordering::SeqCst) > 0 {
+        if shared.waiting.load(Ordering::SeqCst) > 0 && gives_back(command) {
             shared.serve_after(command);
         }
         execution

@@ -93,20 +93,19 @@ impl Shard {
     }
 
     /// One command, wholly or not at all; its root has this hash. It is answered in
-    /// `answer`.
-    ///
-    /// # Errors
-    /// Those that come before anything is decided.
+    /// `answer`, as of the instant that it has then.
     #[inline]
     pub(crate) fn execute(
         &mut self,
-        mut command: KeyCommand<'_>,
+        command: &mut KeyCommand<'_>,
         root: u64,
         capacity: &Capacity,
         answer: &mut Answer,
-    ) -> Result<(), StoreError> {
+    ) {
         command.now = self.instant(command.now, command.calendars, capacity);
-        self.execute_now(&command, root, capacity, answer)
+        if let Err(error) = self.execute_now(command, root, capacity, answer) {
+            *answer = Err(error);
+        }
     }
 
     /// The instant that a command is decided as of. Its caller may have been held up
@@ -474,7 +473,7 @@ impl Shard {
         if let Some(watch) = &mut self.watch {
             watch.follow_clock(now);
         }
-        if self.ledger.next_due().is_some_and(|due| due <= now) {
+        if self.ledger.is_due(now) {
             self.retire(now, capacity);
         }
         Ok(())

@@ -7,8 +7,8 @@ use tidegate_store::core::Timestamp;
 use tidegate_store::sync::Mutex;
 use tidegate_store::sync::atomic::Ordering;
 use tidegate_store::{
-    Answer, AtomicBucket, AtomicBuckets, Command, Count, Detail, Execution, Granted, KeyPath,
-    LeaseCounts, Op, Out, Plan, Reply, StoreError, Table, Verb, decide,
+    AtomicBucket, AtomicBuckets, Command, Count, Detail, Execution, Granted, KeyPath, LeaseCounts,
+    Op, Out, Plan, Reply, StoreError, Table, Verb, decide,
 };
 
 use crate::bounds::Bounds;
@@ -91,10 +91,19 @@ impl MemoryTable {
     ) -> Result<T, StoreError> {
         loop {
             match act() {
-                Err(StoreError::KeysFull { .. }) if self.ensure_capacity(now) => {}
-                Err(StoreError::LeasesFull { .. }) if self.expire_leases(now) => {}
+                Err(error) if self.makes_room(&error, now) => {}
                 answer => return answer,
             }
+        }
+    }
+
+    /// Whether there is room now where `error` said that there was none.
+    #[cold]
+    fn makes_room(&self, error: &StoreError, now: Timestamp) -> bool {
+        match error {
+            StoreError::KeysFull { .. } => self.ensure_capacity(now),
+            StoreError::LeasesFull { .. } => self.expire_leases(now),
+            _ => false,
         }
     }
 
@@ -200,16 +209,18 @@ impl MemoryTable {
     ) -> Execution {
         let root = hash_of(&self.hasher, path.root());
         let shard = self.shard(root);
+        let mut command = command.one(*path, *verb);
+        let asked_at = command.now;
         out.write(|answer| {
-            let executed = self.with_room(command.now, || {
-                let command = command.one(*path, *verb);
+            loop {
+                command.now = asked_at;
                 shard
                     .lock()
-                    .execute(command, root, &self.capacity, answer)?;
-                full(answer)
-            });
-            if let Err(error) = executed {
-                *answer = Err(error);
+                    .execute(&mut command, root, &self.capacity, answer);
+                match answer {
+                    Err(error) if self.makes_room(error, asked_at) => {}
+                    _ => return,
+                }
             }
         })
     }
@@ -255,19 +266,6 @@ impl MemoryTable {
             leases: Some(shards.map(|shard| shard.0.lock().ledger.held(now)).sum()),
             remembered: Some(self.leases.remembered()),
         }
-    }
-}
-
-/// An error in an answer that says that something is full.
-///
-/// # Errors
-/// That one.
-fn full(answer: &Answer) -> Result<(), StoreError> {
-    match answer {
-        Err(error @ (StoreError::KeysFull { .. } | StoreError::LeasesFull { .. })) => {
-            Err(error.clone())
-        }
-        _ => Ok(()),
     }
 }
 
