@@ -75,3 +75,14 @@ pub struct Receipt {
     /// The fence of a grant of slots; 0 for everything else.
     pub fence: u64,
 }
+
+impl Receipt {
+    /// Of a charge that was booked there.
+    #[inline]
+    pub(crate) const fn of(reference: ChargeReference) -> Self {
+        Self {
+            reference,
+            fence: 0,
+        }
+    }
+}

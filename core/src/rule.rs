@@ -58,38 +58,6 @@ impl State {
     }
 }
 
-/// Runs `$run` with the kernel as `$kernel` and its state (`&mut`) as `$state`;
-/// a fresh state, or another kind's, becomes this kernel's own first.
-macro_rules! with_state {
-    ($rule:expr, $any_state:expr, |$kernel:ident, $state:ident| {
-        Bucket: $bucket:expr, Window: $window:expr, Ring: $ring:expr,
-        Log: $log:expr, Slots: $slots:expr $(,)?
-    }) => {
-        match $rule {
-            Rule::Bucket($kernel) => {
-                let $state = own!($any_state, Bucket);
-                $bucket
-            }
-            Rule::Window($kernel) => {
-                let $state = own!($any_state, Window);
-                $window
-            }
-            Rule::Ring($kernel) => {
-                let $state = own!($any_state, Ring);
-                $ring
-            }
-            Rule::Log($kernel) => {
-                let $state = own!($any_state, Log);
-                $log
-            }
-            Rule::Slots($kernel) => {
-                let $state = own!($any_state, Slots);
-                $slots
-            }
-        }
-    };
-}
-
 /// The kernel's own state in `$any_state`, put there if it is not.
 macro_rules! own {
     ($any_state:expr, $kind:ident) => {{
@@ -157,12 +125,19 @@ impl Rule {
     /// refill; changes nothing otherwise. Goes before every other verb.
     #[inline(always)]
     pub fn observe(&self, state: &mut State, time: &DecisionTime) {
-        match (self, state) {
+        match (self, &mut *state) {
             (Self::Bucket(kernel), State::Bucket(state)) => kernel.observe(state, time.now),
+            (Self::Slots(kernel), State::Slots(state)) => kernel.observe(state, time.now),
+            _ => self.observe_else(state, time),
+        }
+    }
+
+    #[inline(never)]
+    fn observe_else(&self, state: &mut State, time: &DecisionTime) {
+        match (self, state) {
             (Self::Window(kernel), State::Window(state)) => kernel.observe(state, time),
             (Self::Ring(kernel), State::Ring(state)) => kernel.observe(state, time.now),
             (Self::Log(kernel), State::Log(state)) => kernel.observe(state, time.now),
-            (Self::Slots(kernel), State::Slots(state)) => kernel.observe(state, time.now),
             _ => {}
         }
     }
@@ -182,15 +157,28 @@ impl Rule {
         }
     }
 
-    /// Whether `amount` fits now: what [`quote`](Self::quote) says, without when.
+    /// Whether `amount` fits now: what [`quote`](Self::quote) says after
+    /// [`observe`](Self::observe), without when.
     #[inline(always)]
     #[must_use]
-    pub fn admits(&self, state: &State, amount: Amount, time: &DecisionTime) -> bool {
-        match (self, state) {
-            (Self::Bucket(kernel), State::Bucket(state)) => kernel.admits(state, amount, time.now),
-            (Self::Slots(kernel), State::Slots(state)) => kernel.admits(state, amount, time.now),
-            _ => self.quote(state, amount, time).admitted(),
+    pub fn admits(&self, state: &mut State, amount: Amount, time: &DecisionTime) -> bool {
+        match (self, &mut *state) {
+            (Self::Bucket(kernel), State::Bucket(state)) => {
+                kernel.observe(state, time.now);
+                kernel.admits(state, amount, time.now)
+            }
+            (Self::Slots(kernel), State::Slots(state)) => {
+                kernel.observe(state, time.now);
+                kernel.admits(state, amount, time.now)
+            }
+            _ => self.admits_else(state, amount, time),
         }
+    }
+
+    #[inline(never)]
+    fn admits_else(&self, state: &mut State, amount: Amount, time: &DecisionTime) -> bool {
+        self.observe(state, time);
+        self.quote(state, amount, time).admitted()
     }
 
     /// Takes `amount`, whatever the quote said. Slots go to `term`; without
@@ -204,22 +192,44 @@ impl Rule {
         time: &DecisionTime,
         term: Option<LeaseTerm>,
     ) -> Receipt {
-        let reference = with_state!(self, state, |kernel, state| {
-            Bucket: match term {
+        match (self, &mut *state) {
+            (Self::Bucket(kernel), State::Bucket(state)) => Receipt::of(match term {
                 Some(_) => kernel.charge_lease(state, amount, time),
                 None => kernel.charge(state, amount, time),
-            },
-            Window: kernel.charge(state, amount, time),
-            Ring: kernel.charge(state, amount, time),
-            Log: kernel.charge(state, amount, time),
-            Slots: {
-                let grant = |t: LeaseTerm| kernel.grant(state, t.id, amount, t.expires_at, time.now);
-                return Receipt { reference: Slots::REFERENCE, fence: term.map_or(0, grant) };
-            },
-        });
-        Receipt {
-            reference,
-            fence: 0,
+            }),
+            (Self::Slots(kernel), State::Slots(state)) => {
+                let grant =
+                    |t: LeaseTerm| kernel.grant(state, t.id, amount, t.expires_at, time.now);
+                Receipt {
+                    reference: Slots::REFERENCE,
+                    fence: term.map_or(0, grant),
+                }
+            }
+            _ => self.charge_else(state, amount, time, term),
+        }
+    }
+
+    /// Charges a rule of another kind, or a state that is not of the rule's yet.
+    #[inline(never)]
+    fn charge_else(
+        &self,
+        state: &mut State,
+        amount: Amount,
+        time: &DecisionTime,
+        term: Option<LeaseTerm>,
+    ) -> Receipt {
+        match self {
+            Self::Window(kernel) => Receipt::of(kernel.charge(own!(state, Window), amount, time)),
+            Self::Ring(kernel) => Receipt::of(kernel.charge(own!(state, Ring), amount, time)),
+            Self::Log(kernel) => Receipt::of(kernel.charge(own!(state, Log), amount, time)),
+            Self::Bucket(_) => {
+                own!(state, Bucket);
+                self.charge(state, amount, time, term)
+            }
+            Self::Slots(_) => {
+                own!(state, Slots);
+                self.charge(state, amount, time, term)
+            }
         }
     }
 

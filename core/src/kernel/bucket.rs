@@ -245,15 +245,25 @@ impl Bucket {
     ) -> ChargeReference {
         self.settle_level(state, time.now);
         state.low_water.note(state.level, time.now);
-        state.level += self.weigh(amount);
-        if state.level > self.brim() {
-            let most = self.most() + forgiven::of(&state.forgiven);
-            if state.level >= most {
-                state.level = most;
-                return ChargeReference::NONE;
-            }
+        match self.add(state, amount) {
+            true => ChargeReference::default(),
+            false => ChargeReference::NONE,
         }
-        ChargeReference::default()
+    }
+
+    /// Adds `amount` to the level; `false` if the cap on debt cuts it short.
+    #[inline]
+    fn add(&self, state: &mut State, amount: Amount) -> bool {
+        state.level += self.weigh(amount);
+        state.level <= self.brim() || self.is_below_cap(state)
+    }
+
+    #[cold]
+    fn is_below_cap(&self, state: &mut State) -> bool {
+        let most = self.most() + forgiven::of(&state.forgiven);
+        let is_below = state.level < most;
+        state.level = state.level.min(most);
+        is_below
     }
 
     /// Takes `amount` for a lease, which may give it back later: its reference is
@@ -265,11 +275,11 @@ impl Bucket {
         amount: Amount,
         time: &DecisionTime,
     ) -> ChargeReference {
-        let reference = self.charge(state, amount, time);
-        let number = ChargeReference(state.low_water.number(time.now));
-        match reference {
-            ChargeReference::NONE => reference,
-            _ => number,
+        self.settle_level(state, time.now);
+        let number = state.low_water.number(state.level, time.now);
+        match self.add(state, amount) {
+            true => ChargeReference(number),
+            false => ChargeReference::NONE,
         }
     }
 
@@ -391,22 +401,29 @@ impl Bucket {
     /// what it would have seen had it never been ahead.
     #[inline]
     pub(crate) fn level(&self, state: &State, now: Timestamp) -> u128 {
-        let drain = u128::from(self.drain);
         if now >= state.at {
-            let drained = u128::from(now.since(state.at).as_micros()) * drain;
-            return state.level.saturating_sub(drained);
+            return state.level.saturating_sub(self.drains(state.at, now));
         }
         if state.level == 0 {
             return 0;
         }
-        state.level + u128::from(state.at.since(now).as_micros()) * drain
+        state.level + self.drains(now, state.at)
+    }
+
+    /// What drains from one instant to another that is not before it.
+    #[inline]
+    fn drains(&self, from: Timestamp, to: Timestamp) -> u128 {
+        let elapsed = to.as_micros().wrapping_sub(from.as_micros()) as u64;
+        u128::from(elapsed) * u128::from(self.drain)
     }
 
     /// Drains up to `now`. The state's instant never moves back here.
     #[inline]
     fn settle_level(&self, state: &mut State, now: Timestamp) {
-        if now > state.at || state.level == 0 {
-            state.level = self.level(state, now);
+        if now > state.at {
+            state.level = state.level.saturating_sub(self.drains(state.at, now));
+            state.at = now;
+        } else if state.level == 0 {
             state.at = now;
         }
         if forgiven::is_over(&mut state.forgiven, &mut state.level, now) {

@@ -8,7 +8,7 @@ use super::take::lease_term;
 use crate::command::{Ending, KeyCommand};
 use crate::error::StoreError;
 use crate::ledger::{LeaseStage, Ledger, Record, Share};
-use crate::plan::PlanLimit;
+use crate::plan::{Plan, PlanLimit};
 use crate::reply::{Answer, Reply, Settlement, Use};
 
 pub(super) fn end<O: PartialEq + AsRef<[u8]>>(
@@ -81,6 +81,14 @@ fn end_shares<O>(
     }
 }
 
+/// Whether it has taken of every limit of the plan.
+#[inline]
+fn has_taken_all<O>(plan: &Plan, record: &Record<O>) -> bool {
+    let (limits, shares) = (plan.limits(), &record.shares);
+    let mut both = limits.iter().zip(shares);
+    limits.len() <= shares.len() && both.all(|(limit, share)| limit.uid == share.uid)
+}
+
 /// Charges what was used of limits that were not taken: left out by the request,
 /// or added since. (A shadow that would have refused goes on as if it had.)
 fn charge_untaken<O>(
@@ -91,6 +99,9 @@ fn charge_untaken<O>(
     uses: &mut SmallVec<[Use; 3]>,
 ) {
     let Ending::Settle(used) = ending else { return };
+    if has_taken_all(command.plan, record) {
+        return;
+    }
     for (position, limit) in command.plan.limits().iter().enumerate() {
         let used = used.get(position).copied().flatten().unwrap_or(0);
         if used == 0 || limit.shadow || limit.rule.is_held() {
@@ -113,14 +124,25 @@ fn charge_untaken<O>(
 }
 
 /// What an ending says was used of the plan's limit at `position`.
+#[inline(always)]
 fn used(ending: Ending<'_>, position: usize, taken: Amount) -> Amount {
-    let given_back = |back: bool| if back { 0 } else { taken };
-    match ending {
-        Ending::Settle(used) => used.get(position).copied().flatten().unwrap_or(taken),
-        Ending::Release => taken,
-        Ending::Fail(back) => given_back(back.get(position).copied().unwrap_or(false)),
-        Ending::Cancel => 0,
+    if let Ending::Settle(used) = ending {
+        return match used.get(position) {
+            Some(&Some(used)) => used,
+            _ => taken,
+        };
     }
+    used_unsaid(ending, position, taken)
+}
+
+/// The same, where it is not said how much.
+fn used_unsaid(ending: Ending<'_>, position: usize, taken: Amount) -> Amount {
+    let is_given_back = match ending {
+        Ending::Settle(_) | Ending::Release => false,
+        Ending::Fail(back) => back.get(position).copied().unwrap_or(false),
+        Ending::Cancel => true,
+    };
+    if is_given_back { 0 } else { taken }
 }
 
 #[inline]

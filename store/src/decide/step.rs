@@ -77,24 +77,24 @@ pub(super) fn decision(
 }
 
 /// Runs `act` on every limit that the rows reach, in the plan's order, with its state and
-/// its time.
+/// its time: `at`, unless limits follow a calendar.
 #[inline(always)]
 pub(super) fn each_limit(
     command: &KeyCommand<'_>,
     rows: &mut [Row],
+    at: &DecisionTime,
     mut act: impl FnMut(usize, &PlanLimit, &mut State, &DecisionTime),
 ) {
-    let mut time = DecisionTime::at(command.now);
-    let (mut limits, mut position) = (command.plan.limits(), 0);
-    for row in rows {
-        for (limit, state) in limits.iter().zip(row.iter_mut()) {
-            if !command.calendars.is_empty() {
-                time = decision_time(command, position);
-            }
-            act(position, limit, state, &time);
-            position += 1;
+    let limits = command.plan.limits();
+    if let ([row], []) = (&mut *rows, command.calendars) {
+        for (position, (limit, state)) in limits.iter().zip(row.iter_mut()).enumerate() {
+            act(position, limit, state, at);
         }
-        limits = limits.get(row.len()..).unwrap_or_default();
+        return;
+    }
+    let states = rows.iter_mut().flat_map(|row| row.iter_mut());
+    for (position, (limit, state)) in limits.iter().zip(states).enumerate() {
+        act(position, limit, state, &decision_time(command, position));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Takes, with and without a lease; debits and peeks.
 
-use tidegate_core::{Amount, LeaseTerm, Timestamp, Verdict, commit, compose};
+use tidegate_core::{Amount, DecisionTime, LeaseTerm, Timestamp, Verdict, commit, compose};
 
 use super::step::{Row, decision, each_limit, parts, refunds_on_expiry};
 use crate::command::{Detail, KeyCommand, Terms};
@@ -72,15 +72,17 @@ pub(super) fn lease<O: PartialEq + AsRef<[u8]>>(
 }
 
 /// Whether every amount fits, of shadows too: then each is charged as asked.
-#[inline]
 fn all_fit(command: &KeyCommand<'_>, rows: &mut [Row], amounts: &[Amount]) -> bool {
-    let mut all = true;
-    each_limit(command, rows, |position, limit, state, time| {
+    let (mut all, at) = (true, DecisionTime::at(command.now));
+    each_limit(command, rows, &at, |position, limit, state, time| {
         let amount = amounts.get(position).copied().unwrap_or(0);
-        limit.rule.observe(state, time);
-        if amount > 0 {
-            let must_fit = limit.payment.must_fit(amount);
-            all &= limit.rule.admits(state, must_fit, time);
+        match amount {
+            0 => limit.rule.observe(state, time),
+            _ => {
+                all &= limit
+                    .rule
+                    .admits(state, limit.payment.must_fit(amount), time)
+            }
         }
     });
     all
@@ -93,11 +95,11 @@ fn charge_all<O>(
     amounts: &[Amount],
     record: &mut Record<O>,
 ) {
-    let term = Some(lease_term(&record.granted));
-    each_limit(command, rows, |position, limit, state, time| {
+    let (term, at) = (lease_term(&record.granted), DecisionTime::at(command.now));
+    each_limit(command, rows, &at, |position, limit, state, time| {
         let amount = amounts.get(position).copied().unwrap_or(0);
         if amount > 0 {
-            let receipt = limit.rule.charge(state, amount, time, term);
+            let receipt = limit.rule.charge(state, amount, time, Some(term));
             record.charged(limit.uid, amount, receipt);
         }
     });

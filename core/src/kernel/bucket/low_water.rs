@@ -76,10 +76,11 @@ impl LowWaterMarks {
         }
     }
 
-    /// The number of a lease that charges now: from the clock, so that numbers go
-    /// on growing after all was forgotten.
+    /// [Notes](Self::note) the level; answers the number of a lease that charges now: from
+    /// the clock, so that numbers go on growing after all was forgotten.
     #[inline]
-    pub(super) fn number(&mut self, now: Timestamp) -> i64 {
+    pub(super) fn number(&mut self, level: u128, now: Timestamp) -> i64 {
+        self.note(level, now);
         let now = now.as_micros();
         match &mut self.0 {
             Some(kept) if kept.is_over() => (kept.since, kept.last) = (now, now),
@@ -87,13 +88,17 @@ impl LowWaterMarks {
                 kept.last = kept.last.saturating_add(1).max(now);
                 return kept.last;
             }
-            None => {
-                let marks = Vec::new();
-                let (since, last) = (now, now);
-                *self = Self::of(Marks { since, last, marks });
-            }
+            None => *self = Self::first(now),
         }
         now
+    }
+
+    /// Those of a key's first lease.
+    #[cold]
+    fn first(now: i64) -> Self {
+        let marks = Vec::new();
+        let (since, last) = (now, now);
+        Self::of(Marks { since, last, marks })
     }
 }
 
@@ -144,10 +149,15 @@ impl Marks {
     #[inline]
     fn end(&mut self) {
         (self.since, self.last) = (i64::MAX, i64::MIN);
-        match self.marks.capacity() <= FEW_MARKS {
-            true => self.marks.clear(),
-            false => self.marks = Vec::new(),
+        self.marks.clear();
+        if self.marks.capacity() > FEW_MARKS {
+            self.give_memory_back();
         }
+    }
+
+    #[cold]
+    fn give_memory_back(&mut self) {
+        self.marks = Vec::new();
     }
 
     fn note(&mut self, level: u128) {
