@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tidegate_core::{Amount, Timestamp};
-use tidegate_store::{self as store, Granted, OwnedKey};
+use tidegate_store::{self as store, Granted, OwnedKey, Reply, StoreError};
 
 use crate::decision::Decision;
 use crate::error::LeaseError;
@@ -18,7 +18,7 @@ use crate::outcome::Outcome;
 use crate::pending::Pending;
 use crate::pool::Member;
 use crate::request::Request;
-use crate::set::{How, Inner, LimitSet, Metadata, Subject, View};
+use crate::set::{End, How, Inner, LimitSet, Metadata, Subject, View};
 
 mod held;
 
@@ -325,18 +325,49 @@ impl Lease {
         !self.ended && !self.repeated
     }
 
-    async fn end(&mut self, how: How<'_>) -> Result<Settlement, LeaseError> {
-        self.check_live()?;
-        // No renewal follows on an end.
-        self.pause();
-        let (key, view) = (self.key.bytes(), self.view.take());
-        let ended = self.set.end(Subject { key, view }, self.id, how, false);
-        let ended = ended.await;
-        match ended.is_ok() {
-            true => self.over(),
-            false => self.resume(),
+    // No `async fn`: that moves what it is given once more.
+    #[expect(clippy::manual_async_fn, reason = "see above")]
+    fn end(&mut self, how: How<'_>) -> impl Future<Output = Result<Settlement, LeaseError>> {
+        async move {
+            self.check_live()?;
+            // No renewal follows on an end.
+            self.pause();
+            let end = End {
+                id: self.id,
+                how: &how,
+                remember: false,
+            };
+            // As `Inner::ask` does: what is answered at once is carried through no future. And
+            // counted before it is made.
+            let begun = {
+                let mut answer = Ok(Reply::Done);
+                let (key, view) = (self.key.bytes(), self.view.take());
+                match self
+                    .set
+                    .begin(Subject { key, view }, None, &end, &mut answer)
+                {
+                    Ok(begun) => match begun.told(&mut answer) {
+                        Ok(Some(Reply::Settled(settled))) => {
+                            self.over();
+                            return Ok(Settlement::new(settled, begun.view.keep()));
+                        }
+                        Ok(Some(_)) => Err(StoreError::Mismatch.into()),
+                        Ok(None) => Ok(begun),
+                        Err(error) => Err(error),
+                    },
+                    Err(error) => Err(error),
+                }
+            };
+            let ended = match begun {
+                Ok(begun) => Box::pin(self.set.go_on(begun, self.key.bytes(), None, end)).await,
+                Err(error) => Err(error.into()),
+            };
+            match ended.is_ok() {
+                true => self.over(),
+                false => self.resume(),
+            }
+            ended
         }
-        ended
     }
 
     fn over(&mut self) {
@@ -417,6 +448,7 @@ pub struct Usage {
 
 impl Settlement {
     /// What was answered, taken from where it was written.
+    #[inline(always)]
     pub(crate) fn new(answer: &mut store::Settlement, view: Arc<View>) -> Self {
         let answer = store::Settlement {
             expired: answer.expired,
@@ -517,7 +549,7 @@ impl LimitSet {
         id: LeaseId,
         how: How<'_>,
     ) -> Pending<impl Future<Output = Result<Settlement, LeaseError>> + Send> {
-        Pending::new(self.inner().end(key.bytes().into(), id.0, how, true))
+        Pending::new(self.inner().end_by_id(key.bytes(), id.0, how))
     }
 
     /// Moves the expiry of a lease to `ttl` from now; answers the new one.

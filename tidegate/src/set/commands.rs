@@ -32,7 +32,7 @@ use crate::statistics::Counters;
 const PRIORITY_STEP: u64 = 1_000_000;
 
 /// A command on its way: what is left is the verb.
-pub(super) struct Asking<'a> {
+pub(crate) struct Asking<'a> {
     inner: &'a Inner,
     view: &'a View,
     pub(super) path: KeyPath<'a>,
@@ -42,7 +42,7 @@ pub(super) struct Asking<'a> {
 }
 
 /// What was answered, where it was written, and by what limits.
-pub(super) struct Answered<'a> {
+pub(crate) struct Answered<'a> {
     pub(super) reply: &'a mut Reply,
     pub(super) view: Seen,
     /// When it was asked.
@@ -98,7 +98,7 @@ impl Begun {
     /// # Errors
     /// What was answered.
     #[inline(always)]
-    fn told<'r>(&self, answer: &'r mut Answer) -> Result<Option<&'r mut Reply>, Error> {
+    pub(crate) fn told<'r>(&self, answer: &'r mut Answer) -> Result<Option<&'r mut Reply>, Error> {
         match answer {
             _ if self.later.is_some() => Ok(None),
             Ok(reply) => Ok(Some(reply)),
@@ -109,7 +109,7 @@ impl Begun {
 
     /// What was answered at once.
     #[inline]
-    fn at_once(self, reply: &mut Reply) -> Answered<'_> {
+    pub(crate) fn at_once(self, reply: &mut Reply) -> Answered<'_> {
         Answered {
             reply,
             view: self.view,
@@ -158,7 +158,7 @@ impl Asking<'_> {
 
 /// A verb on its way to the table and back. A type for each of those that are asked all
 /// the time, whose two halves are then part of the one function that asks.
-pub(super) trait VerbCall {
+pub(crate) trait VerbCall {
     type Told;
     /// What it fails with.
     type Failed: From<Error>;
@@ -291,10 +291,10 @@ impl Grant<'_> {
 }
 
 /// Ends a lease.
-struct End<'a> {
-    id: u128,
-    how: How<'a>,
-    remember: bool,
+pub(crate) struct End<'a> {
+    pub(crate) id: u128,
+    pub(crate) how: &'a How<'a>,
+    pub(crate) remember: bool,
 }
 
 impl VerbCall for End<'_> {
@@ -316,8 +316,8 @@ impl VerbCall for End<'_> {
 }
 
 /// A command that was given to the table.
-struct Begun {
-    view: Seen,
+pub(crate) struct Begun {
+    pub(crate) view: Seen,
     now: Timestamp,
     /// The answer, if it was not there at once.
     later: Option<StoreFuture>,
@@ -326,7 +326,7 @@ struct Begun {
 }
 
 /// A request that waits, if it must, from before its first ask to its answer.
-pub(super) struct Patient<'c> {
+pub(crate) struct Patient<'c> {
     patience: Patience,
     visit: Waiter<'c>,
 }
@@ -354,29 +354,32 @@ impl Manner {
 
 impl Inner {
     /// Asks the table by the newest limits, again if they change meanwhile.
+    // No `async fn`: that moves what it is given once more.
     #[inline(always)]
-    pub(super) async fn ask<A: VerbCall>(
+    pub(super) fn ask<A: VerbCall>(
         &self,
         subject: Subject<'_>,
         patient: Option<&Patient<'_>>,
         verb: A,
-    ) -> Result<A::Told, A::Failed> {
+    ) -> impl Future<Output = Result<A::Told, A::Failed>> {
         let key = subject.key;
-        // What is answered at once is carried through no future.
-        let begun = {
-            let mut answer = Ok(Reply::Done);
-            let begun = self.begin(subject, patient, &verb, &mut answer)?;
-            match begun.told(&mut answer)? {
-                Some(reply) => return verb.read(begun.at_once(reply)),
-                None => begun,
-            }
-        };
-        Box::pin(self.go_on(begun, key, patient, verb)).await
+        async move {
+            // What is answered at once is carried through no future.
+            let begun = {
+                let mut answer = Ok(Reply::Done);
+                let begun = self.begin(subject, patient, &verb, &mut answer)?;
+                match begun.told(&mut answer)? {
+                    Some(reply) => return verb.read(begun.at_once(reply)),
+                    None => begun,
+                }
+            };
+            Box::pin(self.go_on(begun, key, patient, verb)).await
+        }
     }
 
     /// Gives a command to the table, by the newest limits.
     #[inline(always)]
-    fn begin(
+    pub(crate) fn begin(
         &self,
         subject: Subject<'_>,
         patient: Option<&Patient<'_>>,
@@ -405,7 +408,7 @@ impl Inner {
 
     /// What comes of an answer that was not there at once, or is to be asked for again.
     #[cold]
-    async fn go_on<A: VerbCall>(
+    pub(crate) async fn go_on<A: VerbCall>(
         &self,
         mut begun: Begun,
         key: &[u8],
@@ -601,27 +604,30 @@ impl Inner {
     }
 
     /// As [`take`](Self::take), counted.
-    pub(crate) async fn acquire(
+    // No `async fn`, as `ask`.
+    pub(crate) fn acquire(
         self: &Arc<Self>,
         subject: Subject<'_>,
         request: Request<'_>,
-    ) -> Result<Admission, Error> {
-        let (key, request) = (subject.key, &request);
-        if request.is_patient() {
-            // Apart, so that what waiting takes is not carried along by who does not.
-            return Box::pin(self.acquire_patiently(key, request)).await;
-        }
-        let grant = self.grant(key, request, Some(&self.counters));
-        // As `ask` does, here: each future that a lease comes through moves it.
-        let begun = {
-            let mut answer = Ok(Reply::Done);
-            let begun = self.begin(subject, None, &grant, &mut answer)?;
-            match begun.told(&mut answer)? {
-                Some(reply) => return grant.read(begun.at_once(reply)),
-                None => begun,
+    ) -> impl Future<Output = Result<Admission, Error>> {
+        let key = subject.key;
+        async move {
+            if request.is_patient() {
+                // Apart, so that what waiting takes is not carried along by who does not.
+                return Box::pin(self.acquire_patiently(key, &request)).await;
             }
-        };
-        Box::pin(self.go_on(begun, key, None, grant)).await
+            let grant = self.grant(key, &request, Some(&self.counters));
+            // As `ask` does, here: each future that a lease comes through moves it.
+            let begun = {
+                let mut answer = Ok(Reply::Done);
+                let begun = self.begin(subject, None, &grant, &mut answer)?;
+                match begun.told(&mut answer)? {
+                    Some(reply) => return grant.read(begun.at_once(reply)),
+                    None => begun,
+                }
+            };
+            Box::pin(self.go_on(begun, key, None, grant)).await
+        }
     }
 
     async fn acquire_patiently(
@@ -655,16 +661,19 @@ impl Inner {
             .await
     }
 
-    /// Ends a lease.
-    #[inline]
-    pub(crate) fn end(
+    /// Ends a lease that its holder need not have at hand. A retry gets the first answer.
+    pub(crate) async fn end_by_id(
         &self,
-        subject: Subject<'_>,
+        key: &[u8],
         id: u128,
         how: How<'_>,
-        remember: bool,
-    ) -> impl Future<Output = Result<Settlement, LeaseError>> {
-        self.ask(subject, None, End { id, how, remember })
+    ) -> Result<Settlement, LeaseError> {
+        let end = End {
+            id,
+            how: &how,
+            remember: true,
+        };
+        self.ask(key.into(), None, end).await
     }
 
     /// Ends a lease that nobody holds any more: it is under way when this returns, and
@@ -717,7 +726,9 @@ impl Inner {
         overdraw: bool,
     ) -> Result<(Decision, Option<u64>), LeaseError> {
         let begin = |view: &View, asking: Asking<'_>| {
-            let to = view.uses(to, asking.path.depth())?;
+            let mut uses = view.no_uses();
+            view.put_uses(to, asking.path.depth(), &mut uses)?;
+            let to = uses;
             view.check_targets(&asking.path, &to)?;
             Ok(asking.verb(Verb::Adjust {
                 id,
@@ -780,7 +791,11 @@ impl How<'_> {
             })
         };
         Ok(match self {
-            Self::Settle(used) => end(Ending::Settle(&view.uses(used, depth)?)),
+            Self::Settle(used) => {
+                let mut uses = view.no_uses();
+                view.put_uses(used, depth, &mut uses)?;
+                end(Ending::Settle(&uses))
+            }
             Self::Release => end(Ending::Release),
             Self::Cancel => end(Ending::Cancel),
             Self::Fail => end(Ending::Fail(&view.refunds_on_failure())),

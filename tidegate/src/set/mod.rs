@@ -47,7 +47,7 @@ mod view;
 mod waiters;
 
 pub use builder::LimitSetBuilder;
-pub(crate) use commands::Manner;
+pub(crate) use commands::{End, Manner};
 pub(crate) use ending::How;
 pub use handle::Handle;
 pub(crate) use inner::Inner;

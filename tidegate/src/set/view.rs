@@ -253,8 +253,12 @@ impl View {
     ///
     /// # Errors
     /// [`RequestError::LeaseLength`].
+    #[inline]
     pub(crate) fn ttl(&self, request: &Request<'_>) -> Result<Span, RequestError> {
-        request.ttl.map_or(Ok(self.lease_ttl), lease_length)
+        match request.ttl {
+            None => Ok(self.lease_ttl),
+            Some(ttl) => lease_length(ttl),
+        }
     }
 
     /// Checks that `amounts` take something where `key` has a level.
@@ -300,11 +304,16 @@ impl View {
     }
 
     /// The calendars' boundaries around `now`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn calendars(&self, now: Timestamp) -> Calendars {
-        if self.calendars.is_empty() {
-            return Calendars::new();
+        match self.calendars.is_empty() {
+            true => Calendars::new(),
+            false => self.calendars_at(now),
         }
+    }
+
+    #[inline(never)]
+    fn calendars_at(&self, now: Timestamp) -> Calendars {
         let bounds = |calendar: &Option<CachedCalendar>| calendar.as_ref()?.bounds(now);
         self.calendars.iter().map(bounds).collect()
     }
@@ -393,23 +402,46 @@ impl View {
     /// # Errors
     /// [`RequestError`]: unknown or repeated names, a rate without an amount, nothing
     /// at all, or too large an amount; an idempotency key of no length or too much of it.
+    #[inline(always)]
     pub(crate) fn amounts(&self, request: &Request<'_>) -> Result<Amounts, RequestError> {
-        request.check_idempotency()?;
-        if self.limits.is_empty() {
-            return Ok(Amounts::new());
+        if request.idempotency.is_some() {
+            request.check_idempotency()?;
         }
-        let mut amounts = self.unnamed(request)?;
-        self.put_named(request.named, &mut amounts)?;
-        let (mut any, mut largest) = (false, 0);
-        for &amount in &amounts {
-            any |= amount > 0;
-            largest = largest.max(amount);
-        }
-        if !any {
-            return Err(RequestError::NothingAsked);
-        }
-        self.check_sizes(&amounts, largest)?;
+        let mut amounts = few(self.rest(request)?, self.measures.len());
+        self.put(request, &mut amounts)?;
         Ok(amounts)
+    }
+
+    /// Puts in what calls are counted at and what `request` names, and checks it all.
+    fn put(&self, request: &Request<'_>, amounts: &mut [Amount]) -> Result<(), RequestError> {
+        if amounts.is_empty() {
+            return Ok(());
+        }
+        self.put_counted(1, amounts);
+        self.put_named(request.named, amounts)?;
+        // Below the largest amount every bit may be set, above it none.
+        let bits = amounts.iter().fold(0, |bits, amount| bits | amount);
+        match bits {
+            1..=MAX_AMOUNT => Ok(()),
+            _ => Err(self.wrong(amounts)),
+        }
+    }
+
+    /// What is wrong with amounts that are all 0, or one of them too large.
+    #[cold]
+    fn wrong(&self, amounts: &[Amount]) -> RequestError {
+        match self.check_sizes(amounts) {
+            Ok(()) => RequestError::NothingAsked,
+            Err(error) => error,
+        }
+    }
+
+    /// Checks that each of `amounts` can be one.
+    fn check_sizes(&self, amounts: &[Amount]) -> Result<(), RequestError> {
+        match amounts.iter().position(|&amount| amount > MAX_AMOUNT) {
+            Some(position) => Err(self.too_large(position, amounts[position])),
+            None => Ok(()),
+        }
     }
 
     /// What `request` takes of a [lone](Self::lone) limit that it does not name; `None` where
@@ -472,23 +504,32 @@ impl View {
         Ok(())
     }
 
-    /// What the limits that a request does not name are taken at.
-    fn unnamed(&self, request: &Request<'_>) -> Result<Amounts, RequestError> {
-        let rest = match request.cost {
-            Some(cost) => cost,
-            None if !request.named.is_empty() => 0,
-            None => match self.measures.iter().position(|one| !one.is_counted) {
-                Some(position) => return Err(self.no_amount(position)),
-                None => 0,
-            },
-        };
-        let mut amounts = few(rest, self.measures.len());
+    /// Puts in what the limits that are counted are taken at.
+    #[inline]
+    fn put_counted(&self, counted: Amount, amounts: &mut [Amount]) {
         for (amount, one) in amounts.iter_mut().zip(self.measures.iter()) {
             if one.is_counted {
-                *amount = 1;
+                *amount = counted;
             }
         }
-        Ok(amounts)
+    }
+
+    /// What a limit is taken at that is neither named nor counted.
+    #[inline]
+    fn rest(&self, request: &Request<'_>) -> Result<Amount, RequestError> {
+        match request.cost {
+            Some(cost) => Ok(cost),
+            None if !request.named.is_empty() => Ok(0),
+            None => self.no_rest(),
+        }
+    }
+
+    /// A request that says nothing may be of limits that are counted.
+    fn no_rest(&self) -> Result<Amount, RequestError> {
+        match self.measures.iter().position(|one| !one.is_counted) {
+            Some(position) => Err(self.no_amount(position)),
+            None => Ok(0),
+        }
     }
 
     #[cold]
@@ -501,16 +542,7 @@ impl View {
         RequestError::NoAmount(self.limits[position].name().into())
     }
 
-    /// Checks that each of `amounts`, of which this is the largest, can be one.
-    #[inline]
-    fn check_sizes(&self, amounts: &[Amount], largest: Amount) -> Result<(), RequestError> {
-        if largest <= MAX_AMOUNT {
-            return Ok(());
-        }
-        let too_large = amounts.iter().position(|&amount| amount == largest);
-        Err(self.too_large(too_large.unwrap_or(0), largest))
-    }
-
+    #[cold]
     fn too_large(&self, position: usize, amount: Amount) -> RequestError {
         let limit = &self.limits[position];
         let unit = limit.amounts();
@@ -526,39 +558,51 @@ impl View {
         if self.limits.is_empty() {
             return Ok(Amounts::new());
         }
-        let mut amounts = self.unnamed(request)?;
-        for (amount, one) in amounts.iter_mut().zip(self.measures.iter()) {
-            if one.is_counted {
-                *amount = 0;
-            }
-        }
+        let mut amounts = few(self.rest(request)?, self.measures.len());
+        self.put_counted(0, &mut amounts);
         self.put_named(request.named, &mut amounts)?;
         self.check_unheld(&amounts)?;
-        self.check_sizes(&amounts, amounts.iter().copied().max().unwrap_or(0))?;
+        self.check_sizes(&amounts)?;
         if amounts.iter().all(|&amount| amount == 0) {
             return Err(RequestError::NothingAsked);
         }
         Ok(amounts)
     }
 
-    /// What was used of each limit: as it is named, else a rate or budget that a key of so
-    /// many levels reaches as much as the cost says.
-    pub(crate) fn uses(
+    /// Nothing said of any limit.
+    #[inline]
+    pub(crate) fn no_uses(&self) -> SmallVec<[Option<Amount>; 4]> {
+        few(None, self.limits.len())
+    }
+
+    /// Puts in what was used of each limit: as it is named, else a rate or budget that a
+    /// key of so many levels reaches as much as the cost says.
+    pub(crate) fn put_uses(
         &self,
         used: &Request<'_>,
         depth: usize,
-    ) -> Result<SmallVec<[Option<Amount>; 4]>, RequestError> {
-        let mut uses = few(None, self.limits.len());
+        uses: &mut [Option<Amount>],
+    ) -> Result<(), RequestError> {
         if uses.is_empty() {
-            return Ok(uses);
+            return Ok(());
         }
         match used.named {
-            NamedAmounts::Named(all) => self.use_each(all, &mut uses)?,
-            NamedAmounts::Found(all) => self.use_each(all, &mut uses)?,
+            NamedAmounts::Named(all) => self.use_each(all, uses)?,
+            NamedAmounts::Found(all) => self.use_each(all, uses)?,
         }
-        let Some(cost) = used.cost else {
-            return Ok(uses);
-        };
+        match used.cost {
+            Some(cost) => self.put_cost(cost, depth, uses),
+            None => Ok(()),
+        }
+    }
+
+    /// Puts in what was used of each limit that is reached and not named.
+    fn put_cost(
+        &self,
+        cost: Amount,
+        depth: usize,
+        uses: &mut [Option<Amount>],
+    ) -> Result<(), RequestError> {
         for (position, limit) in self.limits.iter().enumerate() {
             let is_reached = self.plan.limits()[position].level < depth;
             if is_reached && uses[position].is_none() && !limit.is_counted() {
@@ -568,7 +612,7 @@ impl View {
                 uses[position] = Some(cost);
             }
         }
-        Ok(uses)
+        Ok(())
     }
 
     #[inline]
