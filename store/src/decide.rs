@@ -54,7 +54,7 @@ pub fn apply<O: PartialEq + AsRef<[u8]>>(
 /// As [`apply`], the answer written where the caller says: it is large, and to hand it
 /// up from function to function costs more than what it answers. `owner` makes of the
 /// command's key one that is kept.
-#[inline]
+#[inline(always)]
 pub fn execute<O: PartialEq + AsRef<[u8]>>(
     command: &KeyCommand<'_>,
     rows: &mut [Row],

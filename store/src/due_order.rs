@@ -40,7 +40,7 @@ impl DueOrder {
     }
 
     /// Removes what stands at `key`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn remove(&mut self, key: DueKey) {
         if self
             .ascending

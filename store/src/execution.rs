@@ -1,7 +1,75 @@
 //! How a command is answered: at once, where the caller says, or later.
 
+use std::mem::ManuallyDrop;
+use std::ops::{Deref, DerefMut};
+
 use crate::reply::{Answer, Reply};
 use crate::store_future::StoreFuture;
+
+/// Room for an answer. Most answers own nothing, and go without being taken apart.
+#[derive(Debug)]
+pub struct AnswerRoom(ManuallyDrop<Answer>);
+
+impl AnswerRoom {
+    /// With nothing in it yet.
+    #[inline]
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(ManuallyDrop::new(Ok(Reply::Done)))
+    }
+
+    /// What is in it.
+    pub fn take(&mut self) -> Answer {
+        std::mem::replace(&mut self.0, Ok(Reply::Done))
+    }
+}
+
+impl Default for AnswerRoom {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Deref for AnswerRoom {
+    type Target = Answer;
+
+    #[inline]
+    fn deref(&self) -> &Answer {
+        &self.0
+    }
+}
+
+impl DerefMut for AnswerRoom {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Answer {
+        &mut self.0
+    }
+}
+
+impl Drop for AnswerRoom {
+    #[inline]
+    fn drop(&mut self) {
+        if !owns_nothing(&self.0) {
+            drop(self.take());
+        }
+    }
+}
+
+#[inline]
+fn owns_nothing(answer: &Answer) -> bool {
+    answer.as_ref().is_ok_and(Reply::owns_nothing)
+}
+
+/// Writes an answer over another, in place.
+#[inline(always)]
+pub(crate) fn overwrite(there: &mut Answer, answer: Answer) {
+    if owns_nothing(there) {
+        // To drop it would give nothing back.
+        let _ = ManuallyDrop::new(std::mem::replace(there, answer));
+    } else {
+        *there = answer;
+    }
+}
 
 /// Where an answer that is ready is written: in place, through however many wrappers.
 /// Answering uses it up.
@@ -19,7 +87,7 @@ impl<'r> Out<'r> {
     /// Answers at once.
     #[inline]
     pub fn ready(self, answer: Answer) -> Execution {
-        *self.0 = answer;
+        overwrite(self.0, answer);
         Execution(None)
     }
 

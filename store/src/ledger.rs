@@ -703,6 +703,7 @@ impl<O: PartialEq + AsRef<[u8]>> Ledger<O> {
 
     /// What is known of the record at `index`, which is to be taken out next, is so no
     /// more.
+    #[inline]
     fn unlink(&mut self, index: usize) {
         let Some(record) = &self.records[index] else {
             return;

@@ -72,7 +72,7 @@ pub use command::{
 };
 pub use definitions::{Definition, Definitions, Follower, Followers, LocalDefinitions};
 pub use error::StoreError;
-pub use execution::{Execution, Out};
+pub use execution::{AnswerRoom, Execution, Out};
 pub use key::{KeyError, KeyPath};
 pub use keymap::KeyMap;
 pub use lease_counts::{LeaseBounds, LeaseCounts};

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tidegate_core::{Amount, Timestamp};
-use tidegate_store::{self as store, Granted, OwnedKey, Reply, StoreError};
+use tidegate_store::{self as store, AnswerRoom, Granted, OwnedKey, Reply, StoreError};
 
 use crate::decision::Decision;
 use crate::error::LeaseError;
@@ -340,7 +340,7 @@ impl Lease {
             // As `Inner::ask` does: what is answered at once is carried through no future. And
             // counted before it is made.
             let begun = {
-                let mut answer = Ok(Reply::Done);
+                let mut answer = AnswerRoom::new();
                 let (key, view) = (self.key.bytes(), self.view.take());
                 match self
                     .set

@@ -3,10 +3,11 @@
 use smallvec::SmallVec;
 use tidegate_core::{Amount, DecisionTime, LeaseTerm, State, Timestamp};
 
-use super::step::{Row, decision_time, with_state, with_state_at};
+use super::step::{Row, decision_time, plain_limits, with_state, with_state_at};
 use super::take::lease_term;
 use crate::command::{Ending, KeyCommand};
 use crate::error::StoreError;
+use crate::execution::overwrite;
 use crate::ledger::{LeaseStage, Ledger, Record, Share};
 use crate::plan::{Plan, PlanLimit};
 use crate::reply::{Answer, Reply, Settlement, Use};
@@ -32,11 +33,12 @@ pub(super) fn end<O: PartialEq + AsRef<[u8]>>(
         }));
         return;
     }
-    *answer = Ok(Reply::Settled(Settlement {
+    let settlement = Settlement {
         expired: record.granted.expires_at <= command.now,
         repeated: false,
         uses: SmallVec::new(),
-    }));
+    };
+    overwrite(answer, Ok(Reply::Settled(settlement)));
     let Ok(Reply::Settled(settlement)) = answer else {
         return;
     };
@@ -50,6 +52,7 @@ pub(super) fn end<O: PartialEq + AsRef<[u8]>>(
 }
 
 /// Ends what was taken of each limit, in the order in which it was taken first.
+#[inline]
 fn end_shares<O>(
     command: &KeyCommand<'_>,
     rows: &mut [Row],
@@ -57,8 +60,41 @@ fn end_shares<O>(
     ending: Ending<'_>,
     uses: &mut SmallVec<[Use; 3]>,
 ) {
+    if !is_of_all(command.plan, record) {
+        return end_some(command, rows, record, ending, uses);
+    }
+    let Some(limits) = plain_limits(command, rows, record.shares.len()) else {
+        return end_some(command, rows, record, ending, uses);
+    };
+    let at = DecisionTime::at(command.now);
+    for (position, ((limit, state), share)) in limits.zip(&record.shares).enumerate() {
+        let of = Use {
+            uid: share.uid,
+            taken: share.amount,
+            used: used(ending, position, share.amount),
+        };
+        uses.push(of);
+        end_charges(limit, state, of, (record, share), &at);
+    }
+}
+
+/// Whether it has taken of every limit of the plan once, in the plan's order.
+#[inline]
+fn is_of_all<O>(plan: &Plan, record: &Record<O>) -> bool {
+    let mut both = plan.limits().iter().zip(&record.shares);
+    both.all(|(limit, share)| limit.uid == share.uid)
+}
+
+/// The same, where limits were left out, or have changed since, or the lease was adjusted.
+#[inline(never)]
+fn end_some<O>(
+    command: &KeyCommand<'_>,
+    rows: &mut [Row],
+    record: &Record<O>,
+    ending: Ending<'_>,
+    uses: &mut SmallVec<[Use; 3]>,
+) {
     charge_untaken(command, rows, record, ending, uses);
-    let without_calendar = DecisionTime::at(command.now);
     for (at, share) in record.shares.iter().enumerate() {
         let Some(taken) = record.taken_first(at) else {
             continue;
@@ -71,22 +107,11 @@ fn end_shares<O>(
         };
         uses.push(of);
         let Some(position) = position else { continue };
-        let time = match command.calendars.is_empty() {
-            true => &without_calendar,
-            false => &decision_time(command, position),
-        };
-        with_state_at(command.plan, rows, position, time, |limit, state, time| {
+        let time = decision_time(command, position);
+        with_state_at(command.plan, rows, position, &time, |limit, state, time| {
             end_charges(limit, state, of, (record, share), time);
         });
     }
-}
-
-/// Whether it has taken of every limit of the plan.
-#[inline]
-fn has_taken_all<O>(plan: &Plan, record: &Record<O>) -> bool {
-    let (limits, shares) = (plan.limits(), &record.shares);
-    let mut both = limits.iter().zip(shares);
-    limits.len() <= shares.len() && both.all(|(limit, share)| limit.uid == share.uid)
 }
 
 /// Charges what was used of limits that were not taken: left out by the request,
@@ -99,9 +124,6 @@ fn charge_untaken<O>(
     uses: &mut SmallVec<[Use; 3]>,
 ) {
     let Ending::Settle(used) = ending else { return };
-    if has_taken_all(command.plan, record) {
-        return;
-    }
     for (position, limit) in command.plan.limits().iter().enumerate() {
         let used = used.get(position).copied().flatten().unwrap_or(0);
         if used == 0 || limit.shadow || limit.rule.is_held() {

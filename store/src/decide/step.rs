@@ -1,6 +1,9 @@
 //! One step on rows: a part, a time, a state for each of the plan's limits that the key
 //! reaches, and what they come to.
 
+use std::iter::Zip;
+use std::slice::{Iter, IterMut};
+
 use smallvec::SmallVec;
 use tidegate_core::{Amount, Composite, DecisionTime, Part, State};
 
@@ -76,24 +79,32 @@ pub(super) fn decision(
     decision
 }
 
-/// Runs `act` on every limit that the rows reach, in the plan's order, with its state and
-/// its time: `at`, unless limits follow a calendar.
+/// The plan's limits, each with its state, if it has so many, all of one level, and none
+/// follows a calendar: then all are decided as of the command's instant, and nothing is to
+/// be looked up for any of them.
 #[inline(always)]
+pub(super) fn plain_limits<'a>(
+    command: &KeyCommand<'a>,
+    rows: &'a mut [Row],
+    count: usize,
+) -> Option<Zip<Iter<'a, PlanLimit>, IterMut<'a, State>>> {
+    let limits = command.plan.limits();
+    match (rows, command.calendars) {
+        ([row], []) if count == limits.len() => Some(limits.iter().zip(row.iter_mut())),
+        _ => None,
+    }
+}
+
+/// Runs `act` on every limit that the rows reach, in the plan's order, with its state and
+/// its time.
+#[inline(never)]
 pub(super) fn each_limit(
     command: &KeyCommand<'_>,
     rows: &mut [Row],
-    at: &DecisionTime,
     mut act: impl FnMut(usize, &PlanLimit, &mut State, &DecisionTime),
 ) {
-    let limits = command.plan.limits();
-    if let ([row], []) = (&mut *rows, command.calendars) {
-        for (position, (limit, state)) in limits.iter().zip(row.iter_mut()).enumerate() {
-            act(position, limit, state, at);
-        }
-        return;
-    }
     let states = rows.iter_mut().flat_map(|row| row.iter_mut());
-    for (position, (limit, state)) in limits.iter().zip(states).enumerate() {
+    for (position, (limit, state)) in command.plan.limits().iter().zip(states).enumerate() {
         act(position, limit, state, &decision_time(command, position));
     }
 }

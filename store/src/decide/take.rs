@@ -1,11 +1,13 @@
 //! Takes, with and without a lease; debits and peeks.
 
-use tidegate_core::{Amount, DecisionTime, LeaseTerm, Timestamp, Verdict, commit, compose};
+use tidegate_core::{Amount, DecisionTime, LeaseTerm, State, Timestamp, Verdict, commit, compose};
 
-use super::step::{Row, decision, each_limit, parts, refunds_on_expiry};
+use super::step::{Row, decision, each_limit, parts, plain_limits, refunds_on_expiry};
 use crate::command::{Detail, KeyCommand, Terms};
+use crate::execution::overwrite;
 use crate::key::KeyPath;
 use crate::ledger::{Ledger, Record};
+use crate::plan::PlanLimit;
 use crate::reply::{Answer, Decision, Granted, Reply};
 
 pub(super) fn take(
@@ -58,37 +60,50 @@ pub(super) fn lease<O: PartialEq + AsRef<[u8]>>(
         Ok(record) => record,
         Err(error) => return *answer = Err(error),
     };
-    let decision = match all_fit && detail != Detail::Always {
-        true => {
-            charge_all(command, rows, amounts, record);
-            Decision::bare(Verdict::Admit, None)
-        }
-        false => charge_some(command, rows, amounts, record, detail),
+    // Made where it stays, as the record is.
+    overwrite(
+        answer,
+        Ok(Reply::Decision(Decision::bare(Verdict::Admit, None))),
+    );
+    let Ok(Reply::Decision(decision)) = answer else {
+        return;
     };
-    *answer = Ok(Reply::Decision(Decision {
-        lease: Some(record.granted),
-        ..decision
-    }));
+    match all_fit && detail != Detail::Always {
+        true => charge_all(command, rows, amounts, record),
+        false => *decision = charge_some(command, rows, amounts, record, detail),
+    }
+    decision.lease = Some(record.granted);
 }
 
 /// Whether every amount fits, of shadows too: then each is charged as asked.
+#[inline]
 fn all_fit(command: &KeyCommand<'_>, rows: &mut [Row], amounts: &[Amount]) -> bool {
     let (mut all, at) = (true, DecisionTime::at(command.now));
-    each_limit(command, rows, &at, |position, limit, state, time| {
-        let amount = amounts.get(position).copied().unwrap_or(0);
-        match amount {
-            0 => limit.rule.observe(state, time),
-            _ => {
-                all &= limit
-                    .rule
-                    .admits(state, limit.payment.must_fit(amount), time)
-            }
+    if let Some(limits) = plain_limits(command, rows, amounts.len()) {
+        for ((limit, state), &amount) in limits.zip(amounts) {
+            all &= fits(limit, state, amount, &at);
         }
+        return all;
+    }
+    each_limit(command, rows, |position, limit, state, time| {
+        let amount = amounts.get(position).copied().unwrap_or(0);
+        all &= fits(limit, state, amount, time);
     });
     all
 }
 
+#[inline(always)]
+fn fits(limit: &PlanLimit, state: &mut State, amount: Amount, time: &DecisionTime) -> bool {
+    if amount == 0 {
+        limit.rule.observe(state, time);
+        return true;
+    }
+    let must_fit = limit.payment.must_fit(amount);
+    limit.rule.admits(state, must_fit, time)
+}
+
 /// Charges amounts that [all fit](all_fit).
+#[inline]
 fn charge_all<O>(
     command: &KeyCommand<'_>,
     rows: &mut [Row],
@@ -96,13 +111,30 @@ fn charge_all<O>(
     record: &mut Record<O>,
 ) {
     let (term, at) = (lease_term(&record.granted), DecisionTime::at(command.now));
-    each_limit(command, rows, &at, |position, limit, state, time| {
-        let amount = amounts.get(position).copied().unwrap_or(0);
-        if amount > 0 {
-            let receipt = limit.rule.charge(state, amount, time, Some(term));
-            record.charged(limit.uid, amount, receipt);
+    if let Some(limits) = plain_limits(command, rows, amounts.len()) {
+        for ((limit, state), &amount) in limits.zip(amounts) {
+            charge(limit, state, amount, &at, (term, record));
         }
+        return;
+    }
+    each_limit(command, rows, |position, limit, state, time| {
+        let amount = amounts.get(position).copied().unwrap_or(0);
+        charge(limit, state, amount, time, (term, record));
     });
+}
+
+#[inline(always)]
+fn charge<O>(
+    limit: &PlanLimit,
+    state: &mut State,
+    amount: Amount,
+    time: &DecisionTime,
+    (term, record): (LeaseTerm, &mut Record<O>),
+) {
+    if amount > 0 {
+        let receipt = limit.rule.charge(state, amount, time, Some(term));
+        record.charged(limit.uid, amount, receipt);
+    }
 }
 
 /// The refusal of amounts that do not [all fit](all_fit); none if only shadows refuse.

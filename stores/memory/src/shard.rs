@@ -94,7 +94,7 @@ impl Shard {
 
     /// One command, wholly or not at all; its root has this hash. It is answered in
     /// `answer`, as of the instant that it has then.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn execute(
         &mut self,
         command: &mut KeyCommand<'_>,

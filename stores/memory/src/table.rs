@@ -7,8 +7,8 @@ use tidegate_store::core::Timestamp;
 use tidegate_store::sync::Mutex;
 use tidegate_store::sync::atomic::Ordering;
 use tidegate_store::{
-    AtomicBucket, AtomicBuckets, Command, Count, Detail, Execution, Granted, KeyPath, LeaseCounts,
-    Op, Out, Plan, Reply, StoreError, Table, Verb, decide,
+    Answer, AtomicBucket, AtomicBuckets, Command, Count, Detail, Execution, Granted, KeyPath,
+    LeaseCounts, Op, Out, Plan, Reply, StoreError, Table, Verb, decide,
 };
 
 use crate::bounds::Bounds;
@@ -209,20 +209,30 @@ impl MemoryTable {
     ) -> Execution {
         let root = hash_of(&self.hasher, path.root());
         let shard = self.shard(root);
-        let mut command = command.one(*path, *verb);
-        let asked_at = command.now;
+        let mut one = command.one(*path, *verb);
         out.write(|answer| {
-            loop {
-                command.now = asked_at;
-                shard
-                    .lock()
-                    .execute(&mut command, root, &self.capacity, answer);
-                match answer {
-                    Err(error) if self.makes_room(error, asked_at) => {}
-                    _ => return,
-                }
+            shard.lock().execute(&mut one, root, &self.capacity, answer);
+            if let Err(StoreError::KeysFull { .. } | StoreError::LeasesFull { .. }) = answer {
+                self.again(command, (path, verb), (shard, root), answer);
             }
         })
+    }
+
+    /// Executes it again for as long as there was no room, and is now.
+    #[cold]
+    fn again(
+        &self,
+        command: &Command<'_>,
+        (path, verb): (&KeyPath<'_>, &Verb<'_>),
+        (shard, root): (&Mutex<Shard>, u64),
+        answer: &mut Answer,
+    ) {
+        while let Err(error) = answer
+            && self.makes_room(error, command.now)
+        {
+            let mut one = command.one(*path, *verb);
+            shard.lock().execute(&mut one, root, &self.capacity, answer);
+        }
     }
 
     #[cold]

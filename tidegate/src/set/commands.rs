@@ -12,8 +12,8 @@ use rand::RngExt;
 use tidegate_core::{Amount, Span, Timestamp, Verdict};
 use tidegate_store::sync::atomic::Ordering;
 use tidegate_store::{
-    self as store, Answer, Command, Detail, Ending, Execution, Hold, KeyPath, Op, Out, OwnedKey,
-    Patience, Race, Reply, Seat, StoreError, StoreFuture, Terms, Verb,
+    self as store, Answer, AnswerRoom, Command, Detail, Ending, Execution, Hold, KeyPath, Op, Out,
+    OwnedKey, Patience, Race, Reply, Seat, StoreError, StoreFuture, Terms, Verb,
 };
 
 use super::ending::How;
@@ -366,7 +366,7 @@ impl Inner {
         async move {
             // What is answered at once is carried through no future.
             let begun = {
-                let mut answer = Ok(Reply::Done);
+                let mut answer = AnswerRoom::new();
                 let begun = self.begin(subject, patient, &verb, &mut answer)?;
                 match begun.told(&mut answer)? {
                     Some(reply) => return verb.read(begun.at_once(reply)),
@@ -619,7 +619,7 @@ impl Inner {
             let grant = self.grant(key, &request, Some(&self.counters));
             // As `ask` does, here: each future that a lease comes through moves it.
             let begun = {
-                let mut answer = Ok(Reply::Done);
+                let mut answer = AnswerRoom::new();
                 let begun = self.begin(subject, None, &grant, &mut answer)?;
                 match begun.told(&mut answer)? {
                     Some(reply) => return grant.read(begun.at_once(reply)),

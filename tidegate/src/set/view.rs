@@ -475,7 +475,7 @@ impl View {
     }
 
     /// Puts in what a request names.
-    #[inline]
+    #[inline(always)]
     fn put_named(
         &self,
         named: NamedAmounts<'_>,
@@ -487,7 +487,7 @@ impl View {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn put_each<'n, N: Copy + PartialEq + Into<LimitName<'n>>>(
         &self,
         all: &[(N, Amount)],
