@@ -18,6 +18,7 @@ pub enum OwnedKey {
 }
 
 impl AsRef<[u8]> for OwnedKey {
+    #[inline]
     fn as_ref(&self) -> &[u8] {
         self.bytes()
     }

@@ -370,6 +370,7 @@ impl Lease {
         }
     }
 
+    #[inline]
     fn over(&mut self) {
         if let Some(member) = &self.member {
             member.forgets(self.id());
@@ -386,6 +387,7 @@ impl Lease {
     }
 
     /// Its holder has ended it: it is not renewed any more.
+    #[inline]
     fn is_over(&mut self) {
         self.ended = true;
         if let Some(kept) = self.kept.get_mut() {
@@ -393,11 +395,17 @@ impl Lease {
         }
     }
 
+    #[inline]
     fn check_live(&self) -> Result<(), LeaseError> {
-        if self.ended {
-            return Err(LeaseError::Ended(self.expires_at()));
+        match self.ended {
+            true => Err(self.has_ended()),
+            false => Ok(()),
         }
-        Ok(())
+    }
+
+    #[cold]
+    fn has_ended(&self) -> LeaseError {
+        LeaseError::Ended(self.expires_at())
     }
 }
 

@@ -94,6 +94,7 @@ impl Counters {
         }
     }
 
+    #[inline]
     pub(crate) fn admitted(&self) {
         self.admitted.fetch_add(1, Ordering::Relaxed);
     }

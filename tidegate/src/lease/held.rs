@@ -168,6 +168,7 @@ impl Lease {
     }
 
     /// No renewal begins from here on.
+    #[inline]
     pub(super) fn pause(&mut self) {
         if let Some(kept) = self.kept.get_mut() {
             kept.task = None;

@@ -386,7 +386,7 @@ impl LimitPool {
             async move {
                 match (cooling, without) {
                     (Some(until), _) => Ok(set.peek(key, request).await?.not_before(until)),
-                    (None, Without::Lease) => set.check(key, request).await,
+                    (None, Without::Lease) => set.check(key, request, None).await,
                     (None, Without::Change) => set.peek(key, request).await,
                 }
             }

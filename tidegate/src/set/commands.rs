@@ -206,8 +206,11 @@ impl VerbCall for Admit<'_> {
     }
 }
 
-/// Takes without a lease.
-struct Check<'a>(&'a Request<'a>);
+/// Takes without a lease; counted, if it says where.
+struct Check<'a> {
+    request: &'a Request<'a>,
+    counters: Option<&'a Counters>,
+}
 
 impl VerbCall for Check<'_> {
     type Told = Decision;
@@ -215,12 +218,26 @@ impl VerbCall for Check<'_> {
 
     #[inline(always)]
     fn begin(&self, view: &View, asking: Asking<'_>) -> Result<Execution, Error> {
-        charge(view, asking, self.0, Detail::Always)
+        charge(view, asking, self.request, Detail::Always)
     }
 
     #[inline(always)]
     fn read(&self, answered: Answered<'_>) -> Result<Decision, Error> {
+        if answered.reply.verdict() != Some(Verdict::Admit) {
+            return self.refused(answered);
+        }
+        // Before it is made, so that it is not looked at where it was just written.
+        self.counters.inspect(|counters| counters.admitted());
         answered.decision()
+    }
+}
+
+impl Check<'_> {
+    #[cold]
+    fn refused(&self, answered: Answered<'_>) -> Result<Decision, Error> {
+        let refusal = answered.decision()?;
+        self.counters.inspect(|counters| counters.refused(&refusal));
+        Ok(refusal)
     }
 }
 
@@ -508,14 +525,15 @@ impl Inner {
         self.ask(key.into(), None, (begin, read))
     }
 
-    /// Takes what `request` says without a lease; not counted.
+    /// Takes what `request` says without a lease; counted, if it says where.
     #[inline]
-    pub(crate) fn check(
-        &self,
-        key: &[u8],
-        request: &Request<'_>,
+    pub(crate) fn check<'a>(
+        &'a self,
+        key: &'a [u8],
+        request: &'a Request<'a>,
+        counters: Option<&'a Counters>,
     ) -> impl Future<Output = Result<Decision, Error>> {
-        self.ask(key.into(), None, Check(request))
+        self.ask(key.into(), None, Check { request, counters })
     }
 
     /// The same, for the verdict alone.

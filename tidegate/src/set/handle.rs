@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use tidegate_core::{Amount, MAX_AMOUNT, Verdict};
+use tidegate_core::{Amount, BucketLevel, MAX_AMOUNT, Timestamp, Verdict};
 use tidegate_store::{AtomicBucket, KeyPath, OwnedKey};
 
 use super::inner::{Inner, LimitSet};
@@ -48,15 +48,34 @@ impl Pinned {
         self.bucket.admit(cost, inner.clock.now()).ok()
     }
 
-    /// The decision, if the cell gives one; counted.
-    #[inline]
-    fn check(&self, request: &Request<'_>, inner: &Inner) -> Option<Decision> {
+    /// The verdict with what is used after it, and when, if the cell gives one.
+    #[inline(always)]
+    fn ask(
+        &self,
+        request: &Request<'_>,
+        inner: &Inner,
+    ) -> Option<(Verdict, BucketLevel, Timestamp)> {
         let amount = self.view.lone_amount(request)?;
         let now = inner.clock.now();
         let (verdict, level) = self.bucket.check(amount, now).ok()?;
+        Some((verdict, level, now))
+    }
+
+    /// The decision, if the cell gives one; counted.
+    fn check(&self, request: &Request<'_>, inner: &Inner) -> Option<Decision> {
+        Some(self.counted(self.ask(request, inner)?, inner))
+    }
+
+    /// The decision that was given; counted.
+    #[cold]
+    fn counted(
+        &self,
+        (verdict, level, now): (Verdict, BucketLevel, Timestamp),
+        inner: &Inner,
+    ) -> Decision {
         let decision = Decision::of_one(verdict, level, Arc::clone(&self.view), now);
         inner.counters.decided(&decision);
-        Some(decision)
+        decision
     }
 }
 
@@ -155,9 +174,15 @@ impl Handle {
         let request = request.into();
         Pending::new(async move {
             if let Some(pinned) = &self.pinned
-                && let Some(decision) = pinned.check(&request, self.set.inner())
+                && let Some((verdict, level, now)) = pinned.ask(&request, self.set.inner())
             {
-                return Ok(decision);
+                if !verdict.admitted() {
+                    return Ok(pinned.counted((verdict, level, now), self.set.inner()));
+                }
+                // Before it is made, so that it is not looked at where it was just written.
+                self.set.inner().counters.admitted();
+                let view = Arc::clone(&pinned.view);
+                return Ok(Decision::of_one(verdict, level, view, now));
             }
             Box::pin(self.check_slowly(request)).await
         })

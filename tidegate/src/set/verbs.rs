@@ -57,11 +57,8 @@ impl LimitSet {
     ) -> Pending<impl Future<Output = Result<Decision, DecisionError>> + Send> {
         let (key, request) = (key.into().bytes(), request.into());
         Pending::new(async move {
-            let checked = self.0.check(key, &request).await;
-            if let Ok(decision) = &checked {
-                self.0.counters.decided(decision);
-            }
-            checked
+            let counters = Some(&self.0.counters);
+            self.0.check(key, &request, counters).await
         })
     }
 
