@@ -12,7 +12,7 @@ use super::error::ServiceError;
 use super::finish::Finished;
 use super::listing::PublicLease;
 use super::member_forecast::MemberForecast;
-use super::overrides::{Level, Place, Placed};
+use super::overrides::{Level, OverrideTarget, StoredOverride};
 use super::rated::Rated;
 use super::told::Told;
 use super::undelivered::Undelivered;
@@ -48,13 +48,13 @@ pub enum Answer {
     /// The refusals that are watched from now on.
     Denials(DenialWatch),
     /// An override that is set now.
-    Placed(Placed),
+    OverrideSet(StoredOverride),
     /// Whether any was set there, and is no more.
-    Removed(Place, bool),
+    Removed(OverrideTarget, bool),
     /// What is set at exactly one place.
-    Override(Option<Placed>),
+    Override(Option<StoredOverride>),
     /// Overrides, and where the next page begins.
-    Overrides(Page<Placed>),
+    Overrides(Page<StoredOverride>),
     /// Policies in use, by name.
     Policies(Vec<Arc<ActivePolicy>>),
     /// One of them.

@@ -17,7 +17,7 @@ use super::field::Field;
 use super::finish::{Finish, Report};
 use super::listing::LeaseHandle;
 use super::many::check_many;
-use super::overrides::{GivenLimit, Place};
+use super::overrides::{GivenLimit, OverrideTarget};
 use super::rate::Rate;
 use super::service::Service;
 use super::spans;
@@ -282,14 +282,14 @@ impl Service {
             Call::Denied(policy, most) => Ok(Answer::Denied(self.denied(caller, policy, most)?)),
             Call::WatchDenials(policy) => Ok(Answer::Denials(self.denial_watch(caller, policy)?)),
             Call::SetOverride(of, limits) => {
-                let place = spans::entered(of.place())?;
-                let placed = self.write_override(caller, &place, &limits).await;
-                Ok(Answer::Placed(spans::entered(placed)?))
+                let target = spans::entered(of.target())?;
+                let stored_override = self.write_override(caller, &target, &limits).await;
+                Ok(Answer::OverrideSet(spans::entered(stored_override)?))
             }
             Call::RemoveOverride(of) => {
-                let place = spans::entered(of.place())?;
-                let removed = spans::entered(self.remove_override(caller, &place).await)?;
-                Ok(Answer::Removed(place, removed))
+                let target = spans::entered(of.target())?;
+                let removed = spans::entered(self.remove_override(caller, &target).await)?;
+                Ok(Answer::Removed(target, removed))
             }
             Call::Overrides(listing) => spans::entered(self.list(caller, &listing)),
             Call::Policies => Ok(Answer::Policies(self.policies(caller))),
@@ -359,11 +359,11 @@ impl Service {
 
     fn list(&self, caller: &Caller, listing: &OverrideListing<'_>) -> Result<Answer, ServiceError> {
         let most = bounds::page(listing.most)?;
-        let place = listing.of.place()?;
+        let target = listing.of.target()?;
         if listing.exact {
-            return Ok(Answer::Override(self.override_at(caller, &place)?));
+            return Ok(Answer::Override(self.override_at(caller, &target)?));
         }
-        let page = self.list_overrides(caller, &place, listing.after.as_deref(), most)?;
+        let page = self.list_overrides(caller, &target, listing.after.as_deref(), most)?;
         Ok(Answer::Overrides(page))
     }
 
@@ -427,8 +427,8 @@ impl Uses<'_> {
 }
 
 impl OverrideOf<'_> {
-    fn place(&self) -> Result<Place, ServiceError> {
-        Place::read(self.policy, self.key)
+    fn target(&self) -> Result<OverrideTarget, ServiceError> {
+        OverrideTarget::read(self.policy, self.key)
     }
 }
 

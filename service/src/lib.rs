@@ -18,7 +18,7 @@
 //! | [`Denial`], [`Frequent`], [`DenialWatch`] | who is refused, as it happens and most often, and who is told |
 //! | [`PublicLease`], [`LeaseHandle`] | what is held, for those who do not hold it |
 //! | [`audit`] | who changed what |
-//! | [`Place`], [`Placed`], [`Pending`] | overrides stored at four levels |
+//! | [`OverrideTarget`], [`StoredOverride`], [`Pending`] | overrides stored at four levels |
 //! | [`Undelivered`] | a lease that nobody was told of, given back |
 //! | [`RequestSpan`] | what a request tells of itself, for whoever traces |
 //! | [`Change`], [`compare()`] | what an exchange of policies changes, and what it means |
@@ -79,7 +79,8 @@ pub use many::{Check, Checked, check_many};
 pub use member_forecast::MemberForecast;
 pub use meters::count_timeout;
 pub use overrides::{
-    GivenLimit, Level, LimitFault, Pending, Place, Placed, Setting, read_limits, settings_of,
+    GivenLimit, Level, LimitFault, OverrideTarget, Pending, Setting, StoredOverride, read_limits,
+    settings_of,
 };
 pub use rate::{LIMIT as AD_HOC_LIMIT, POLICY as AD_HOC_POLICY, Rate};
 pub use rated::Rated;

@@ -23,7 +23,7 @@ use super::denials::{Denials, Frequent, Watcher};
 use super::error::{ServiceError, cut};
 use super::limiter::Limiter;
 use super::meters;
-use super::overrides::{self, OWNER, Place, Stored};
+use super::overrides::{self, OWNER, OverrideTarget, Stored};
 use super::pooled::Pooled;
 use super::rate::{self, Rate};
 use super::share::Share;
@@ -173,7 +173,8 @@ impl Follower for Shared {
         if definitions.newer_than != self.version() {
             return;
         }
-        let unread = |place: &Place, error: StoreError| overrides::tell_of(place, &error);
+        let unread =
+            |target: &OverrideTarget, error: StoreError| overrides::tell_of(target, &error);
         let stored = self.overrides.write();
         let mut stored = stored.unwrap_or_else(PoisonError::into_inner);
         let had_any = !stored.is_empty();

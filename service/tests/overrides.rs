@@ -9,7 +9,8 @@ use tidegate::{BuildError, Limit, ManualClock, Store};
 use tidegate_memory::MemoryStore;
 use tidegate_policy::{PolicyFile, parse};
 use tidegate_service::{
-    Credential, Level, Place, Scope, Service, ServiceError, Setting, read_limits, settings_of,
+    Credential, Level, OverrideTarget, Scope, Service, ServiceError, Setting, read_limits,
+    settings_of,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -37,10 +38,10 @@ fn rpm(count: u64) -> Limit {
     Limit::calls("rpm", count, MINUTE)
 }
 
-fn set(service: &Service, place: &Place, limit: Limit) {
+fn set(service: &Service, target: &OverrideTarget, limit: Limit) {
     let caller = service.enter(None).unwrap();
     service
-        .set_override(&caller, place, &[limit])
+        .set_override(&caller, target, &[limit])
         .wait()
         .unwrap();
 }
@@ -64,14 +65,14 @@ const POLICIES: [(&str, u64); 2] = [("chat", 10), ("web", 30)];
 const KEYS: [&str; 3] = ["acme", "else", "none"];
 
 /// The places that a number stands for: every policy or one, every key or one.
-fn place(resource: usize, entity: usize) -> Place {
-    let mut place = Place::system();
+fn target(resource: usize, entity: usize) -> OverrideTarget {
+    let mut target = OverrideTarget::system();
     if let Some((policy, _)) = POLICIES.get(resource) {
-        place = place.of_resource(*policy);
+        target = target.of_resource(*policy);
     }
     match KEYS.get(entity) {
-        Some(key) if entity < 2 => place.of_entity(*key),
-        _ => place,
+        Some(key) if entity < 2 => target.of_entity(*key),
+        _ => target,
     }
 }
 
@@ -90,32 +91,32 @@ proptest! {
     ) {
         let service = service(TWO);
         let caller = service.enter(None).unwrap();
-        let mut naive: HashMap<Place, u64> = HashMap::new();
+        let mut naive: HashMap<OverrideTarget, u64> = HashMap::new();
         for (resource, entity, count) in steps {
-            let place = place(resource, entity);
+            let target = target(resource, entity);
             match count {
                 Some(count) => {
-                    set(&service, &place, rpm(count));
-                    naive.insert(place, count);
+                    set(&service, &target, rpm(count));
+                    naive.insert(target, count);
                 }
                 None => {
-                    let removed = service.remove_override(&caller, &place).wait().unwrap();
-                    prop_assert_eq!(removed, naive.remove(&place).is_some());
+                    let removed = service.remove_override(&caller, &target).wait().unwrap();
+                    prop_assert_eq!(removed, naive.remove(&target).is_some());
                 }
             }
             for (policy, written) in POLICIES {
                 for key in KEYS {
-                    let system = Place::system;
+                    let system = OverrideTarget::system;
                     let order = [
                         system().of_resource(policy).of_entity(key),
                         system().of_entity(key),
                         system().of_resource(policy),
                         system(),
                     ];
-                    let holds = order.iter().find(|place| naive.contains_key(place));
-                    let expected = holds.map_or(written, |place| naive[place]);
+                    let holds = order.iter().find(|target| naive.contains_key(target));
+                    let expected = holds.map_or(written, |target| naive[target]);
                     prop_assert_eq!(limit(&service, policy, key, "rpm"), expected);
-                    let levels: Vec<_> = holds.map(|place| place.level()).into_iter().collect();
+                    let levels: Vec<_> = holds.map(|target| target.level()).into_iter().collect();
                     prop_assert_eq!(levels_of(&service, policy, key), levels);
                 }
             }
@@ -127,10 +128,14 @@ proptest! {
 fn an_exchange_of_policies_puts_overrides_over_the_new_limits() {
     let service = service(TWO);
     let caller = service.enter(None).unwrap();
-    set(&service, &Place::system().of_entity("acme"), rpm(100));
     set(
         &service,
-        &Place::system().of_resource("chat"),
+        &OverrideTarget::system().of_entity("acme"),
+        rpm(100),
+    );
+    set(
+        &service,
+        &OverrideTarget::system().of_resource("chat"),
         Limit::rate("tpm", 50, MINUTE),
     );
     let added = TWO.replace("calls = 10", "calls = 12")
@@ -141,8 +146,11 @@ fn an_exchange_of_policies_puts_overrides_over_the_new_limits() {
     assert_eq!(limit(&service, "chat", "acme", "tpm"), 50);
     let without = "[policy.web.limits]\nother = { calls = 1, per = '1m' }\n";
     service.exchange("test", &file(without)).unwrap();
-    let all = service.overrides(&caller, &Place::system(), None, 9);
-    let inert: Vec<_> = all.iter().map(|placed| placed.inert.join(",")).collect();
+    let all = service.overrides(&caller, &OverrideTarget::system(), None, 9);
+    let inert: Vec<_> = all
+        .iter()
+        .map(|stored_override| stored_override.inert.join(","))
+        .collect();
     assert_eq!(inert, ["rpm", "tpm"]);
     service.exchange("test", &file(TWO)).unwrap();
     assert_eq!(limit(&service, "web", "acme", "rpm"), 100);
@@ -155,10 +163,12 @@ fn overrides_are_kept_by_the_store() {
     let first = service_on(&store, TWO);
     set(
         &first,
-        &Place::system().of_entity("acme").of_resource("chat"),
+        &OverrideTarget::system()
+            .of_entity("acme")
+            .of_resource("chat"),
         rpm(100),
     );
-    set(&first, &Place::system(), rpm(40));
+    set(&first, &OverrideTarget::system(), rpm(40));
     drop(first);
     let again = service_on(&store, TWO);
     assert_eq!(limit(&again, "chat", "acme", "rpm"), 100);
@@ -174,18 +184,22 @@ fn everything_wrong_with_an_override_is_told_at_once() {
         Limit::calls("tpm", 1, MINUTE),
         rpm(0),
     ];
-    for place in [
-        Place::system(),
-        Place::system().of_entity("k").of_resource("chat"),
+    for target in [
+        OverrideTarget::system(),
+        OverrideTarget::system().of_entity("k").of_resource("chat"),
     ] {
-        match service.set_override(&caller, &place, &limits).wait() {
+        match service.set_override(&caller, &target, &limits).wait() {
             Err(ServiceError::Override(errors)) => assert_eq!(errors.len(), 3),
             answer => panic!("{answer:?}"),
         }
-        assert!(service.override_at(&caller, &place).unwrap().is_none());
+        assert!(service.override_at(&caller, &target).unwrap().is_none());
     }
     let unknown = service
-        .set_override(&caller, &Place::system().of_resource("no"), &[rpm(1)])
+        .set_override(
+            &caller,
+            &OverrideTarget::system().of_resource("no"),
+            &[rpm(1)],
+        )
         .wait();
     assert!(matches!(unknown, Err(ServiceError::UnknownPolicy { .. })));
     let chat = service.policy(&caller, Scope::Decide, "chat").unwrap();
@@ -204,28 +218,32 @@ fn only_who_administers_the_policy_sets_its_overrides() {
         scopes: vec![scope],
         policies: policies.iter().map(|&p| p.to_owned()).collect(),
     };
-    let chat = Place::system().of_resource("chat").of_entity("k");
-    let web = Place::system().of_resource("web");
-    let may = |scope, policies: &[&str], place: &Place| {
+    let chat = OverrideTarget::system().of_resource("chat").of_entity("k");
+    let web = OverrideTarget::system().of_resource("web");
+    let may = |scope, policies: &[&str], target: &OverrideTarget| {
         service.replace_credentials([credential(scope, policies)]);
         let caller = service.enter(Some("secret")).unwrap();
         let set = service
-            .set_override(&caller, place, &[rpm(5)])
+            .set_override(&caller, target, &[rpm(5)])
             .wait()
             .is_ok();
-        assert_eq!(service.remove_override(&caller, place).wait().is_ok(), set);
+        assert_eq!(service.remove_override(&caller, target).wait().is_ok(), set);
         set
     };
     assert!(may(Scope::Administer, &["chat"], &chat));
     assert!(!may(Scope::Administer, &["chat"], &web));
-    assert!(!may(Scope::Administer, &["chat"], &Place::system()));
     assert!(!may(
         Scope::Administer,
         &["chat"],
-        &Place::system().of_entity("k")
+        &OverrideTarget::system()
+    ));
+    assert!(!may(
+        Scope::Administer,
+        &["chat"],
+        &OverrideTarget::system().of_entity("k")
     ));
     assert!(!may(Scope::Decide, &[], &chat));
-    assert!(may(Scope::Administer, &[], &Place::system()));
+    assert!(may(Scope::Administer, &[], &OverrideTarget::system()));
 }
 
 #[test]
@@ -285,11 +303,11 @@ fn an_override_holds_at_every_member_of_a_pool_that_has_such_a_limit() {
             .unwrap();
         peek.standing(name).unwrap().limit
     };
-    let chat = Place::system().of_resource("chat");
+    let chat = OverrideTarget::system().of_resource("chat");
     set(&service, &chat, rpm(7));
     set(&service, &chat.clone().of_entity("acme"), rpm(9));
     let tpm = Limit::rate("tpm", 5, MINUTE);
-    set(&service, &Place::system().of_entity("acme"), tpm);
+    set(&service, &OverrideTarget::system().of_entity("acme"), tpm);
     for member in ["eu", "us"] {
         assert_eq!(at(member, "else", "rpm"), 7, "{member}");
         assert_eq!(at(member, "acme", "rpm"), 9, "{member}");
@@ -315,9 +333,15 @@ fn the_level_of_an_override_is_told_where_it_holds() {
     let service = service(text);
     assert!(levels_of(&service, "chat", "acme/alice").is_empty());
     let daily = Limit::budget("daily", 500, tidegate::Period::day("UTC"));
-    set(&service, &Place::system().of_entity("acme"), daily);
-    set(&service, &Place::system().of_resource("chat"), rpm(20));
-    let alice = Place::system().of_resource("chat").of_entity("acme/alice");
+    set(&service, &OverrideTarget::system().of_entity("acme"), daily);
+    set(
+        &service,
+        &OverrideTarget::system().of_resource("chat"),
+        rpm(20),
+    );
+    let alice = OverrideTarget::system()
+        .of_resource("chat")
+        .of_entity("acme/alice");
     set(&service, &alice, rpm(30));
     assert_eq!(
         levels_of(&service, "chat", "acme/alice"),
@@ -342,7 +366,7 @@ fn what_is_wrong_with_fields_and_with_names_is_told_at_once() {
         ];
         (name.to_owned(), fields)
     };
-    let chat = Place::system().of_resource("chat").of_entity("k");
+    let chat = OverrideTarget::system().of_resource("chat").of_entity("k");
     let wrong = [
         given("rpm", "calls", 5, "soon"),
         given("rpn", "calls", 5, "1m"),
@@ -367,12 +391,12 @@ fn what_is_wrong_with_fields_and_with_names_is_told_at_once() {
     );
     assert!(service.override_at(&caller, &chat).unwrap().is_none());
     let right = [given("rpm", "calls", 5, "1m")];
-    let placed = service
+    let stored_override = service
         .write_override(&caller, &chat, &right)
         .wait()
         .unwrap();
     assert_eq!(
-        (placed.place.level(), placed.limits),
+        (stored_override.target.level(), stored_override.limits),
         (Level::EntityAndResource, vec![rpm(5)])
     );
     assert_eq!(limit(&service, "chat", "k", "rpm"), 5);
@@ -393,17 +417,19 @@ fn what_is_wrong_with_fields_and_with_names_is_told_at_once() {
 
 #[test]
 fn a_place_is_read_from_the_bytes_that_it_is_written_as() {
-    for place in [
-        Place::system(),
-        Place::system().of_resource("chat"),
-        Place::system().of_entity([0_u8, 255]),
-        Place::system().of_entity("acme/alice").of_resource("chat"),
+    for target in [
+        OverrideTarget::system(),
+        OverrideTarget::system().of_resource("chat"),
+        OverrideTarget::system().of_entity([0_u8, 255]),
+        OverrideTarget::system()
+            .of_entity("acme/alice")
+            .of_resource("chat"),
     ] {
-        let bytes = place.encode();
-        assert_eq!(Place::decode(&bytes), Some(place));
-        assert_eq!(Place::decode(&bytes[..bytes.len().min(5)]), None);
+        let bytes = target.encode();
+        assert_eq!(OverrideTarget::decode(&bytes), Some(target));
+        assert_eq!(OverrideTarget::decode(&bytes[..bytes.len().min(5)]), None);
     }
-    assert_eq!(Place::decode(b""), None);
+    assert_eq!(OverrideTarget::decode(b""), None);
 }
 
 /// It was taken, and its ten were ten hundredths.
@@ -412,7 +438,7 @@ fn an_override_of_another_unit_is_refused() {
     let service =
         service("[policy.p.limits]\nusd = { budget = '2.50', per = '1h', unit = '0.01' }\n");
     let caller = service.enter(None).unwrap();
-    let place = Place::system().of_entity("k").of_resource("p");
+    let target = OverrideTarget::system().of_entity("k").of_resource("p");
     let write = |unit: Option<&str>| {
         let mut fields = vec![
             ("budget".to_owned(), Setting::Integer(10)),
@@ -420,7 +446,7 @@ fn an_override_of_another_unit_is_refused() {
         ];
         fields.extend(unit.map(|unit| ("unit".to_owned(), Setting::Text(unit.into()))));
         let given = [("usd".to_owned(), fields)];
-        service.write_override(&caller, &place, &given).wait()
+        service.write_override(&caller, &target, &given).wait()
     };
     for other in ["1", "0.001"] {
         let Err(ServiceError::FaultyOverride(faults)) = write(Some(other)) else {

@@ -10,7 +10,9 @@ use std::time::Duration;
 use tidegate::{Key, Limit, ManualClock, Request};
 use tidegate_memory::MemoryStore;
 use tidegate_policy::parse;
-use tidegate_service::{Acquired, ActivePolicy, Charge, GrantedLease, Kind, Place, Scope, Service};
+use tidegate_service::{
+    Acquired, ActivePolicy, Charge, GrantedLease, Kind, OverrideTarget, Scope, Service,
+};
 use tidegate_store::{
     Abilities, Command, Definition, Definitions, Execution, Follower, Out, Plan, Store, StoreError,
     StoreFuture, Table,
@@ -177,12 +179,12 @@ fn a_lease_ends_where_it_was_given() {
 fn a_share_follows_the_limits_that_hold() {
     let house = house(CHAT);
     let caller = house.service.enter(None).unwrap();
-    let of_chat = Place::system().of_resource("chat");
+    let of_chat = OverrideTarget::system().of_resource("chat");
     let calls = |count| [Limit::calls("rpm", count, Duration::from_secs(3_600))];
-    let set = |place: &Place, count| {
+    let set = |target: &OverrideTarget, count| {
         house
             .service
-            .set_override(&caller, place, &calls(count))
+            .set_override(&caller, target, &calls(count))
             .wait()
     };
     set(&of_chat, 40).unwrap();

@@ -12,7 +12,7 @@ use tidegate_mysql::MysqlStore;
 use tidegate_policy::parse;
 use tidegate_postgres::PostgresStore;
 use tidegate_redis::RedisStore;
-use tidegate_service::{Charge, Place, Scope, Service};
+use tidegate_service::{Charge, OverrideTarget, Scope, Service};
 use tidegate_store::{Definition, Store};
 
 /// No window ends while a test runs.
@@ -91,19 +91,19 @@ impl Server {
         Self { service, told }
     }
 
-    fn set(&self, place: &Place, most: u64) {
+    fn set(&self, place: &OverrideTarget, most: u64) {
         let caller = self.service.enter(None).expect("it is open");
         let set = self.service.set_override(&caller, place, &calls(most));
         wait_for(set).expect("the store keeps it");
     }
 
-    fn remove(&self, place: &Place) -> bool {
+    fn remove(&self, place: &OverrideTarget) -> bool {
         let caller = self.service.enter(None).expect("it is open");
         wait_for(self.service.remove_override(&caller, place)).expect("the store answers")
     }
 
     /// Waits until this server has gone over to the same as `other`.
-    fn follows(&self, other: &Self, place: &Place) {
+    fn follows(&self, other: &Self, place: &OverrideTarget) {
         self.told.awaits(
             &place.encode(),
             other.told.knows(&place.encode()).as_deref(),
@@ -157,7 +157,9 @@ fn an_override_holds_on_every_server_and_either_may_change_and_remove_it(
     open: Open,
 ) {
     let (a, b) = (Server::on(open(&server.url)), Server::on(open(&server.url)));
-    let mallory = Place::system().of_resource("chat").of_entity("mallory");
+    let mallory = OverrideTarget::system()
+        .of_resource("chat")
+        .of_entity("mallory");
     a.set(&mallory, 2);
     assert_eq!(
         a.limit("chat", "mallory"),
@@ -196,8 +198,11 @@ fn an_override_holds_on_every_server_and_either_may_change_and_remove_it(
 
 fn overrides_of_policies_and_of_all_hold_on_every_server(server: &Beyond, open: Open) {
     let (a, b) = (Server::on(open(&server.url)), Server::on(open(&server.url)));
-    let (all, chat) = (Place::system(), Place::system().of_resource("chat"));
-    let ann = Place::system().of_entity("ann");
+    let (all, chat) = (
+        OverrideTarget::system(),
+        OverrideTarget::system().of_resource("chat"),
+    );
+    let ann = OverrideTarget::system().of_entity("ann");
     let limits = |server: &Server| {
         let asked = [
             ("chat", "ann"),
@@ -286,7 +291,7 @@ fn an_override_that_cannot_be_read_leaves_what_is_in_force(server: &Beyond, open
         Server::on(Arc::clone(&here)),
         Server::on(Arc::clone(&there)),
     );
-    let ann = Place::system().of_entity("ann");
+    let ann = OverrideTarget::system().of_entity("ann");
     a.set(&ann, 5);
     b.follows(&a, &ann);
     let set = set_on(&here, "jobs");
@@ -369,8 +374,8 @@ fn a_member_cools_down_on_every_server_until_either_ends_it(server: &Beyond, ope
 fn what_was_told_while_a_server_was_paused_holds_afterwards(server: &Beyond, open: Open) {
     let (a, b) = (Server::on(open(&server.url)), Server::on(open(&server.url)));
     let (ann, bob) = (
-        Place::system().of_entity("ann"),
-        Place::system().of_entity("bob"),
+        OverrideTarget::system().of_entity("ann"),
+        OverrideTarget::system().of_entity("bob"),
     );
     a.set(&ann, 5);
     b.follows(&a, &ann);

@@ -587,7 +587,7 @@ impl House {
             let leases = served.list_leases(all()).wait().expect("a page");
             keys.items.is_empty() && leases.items.is_empty()
         });
-        let everywhere = tidegate_service::Place::system();
+        let everywhere = tidegate_service::OverrideTarget::system();
         let overrides = self.service.overrides(&self.caller, &everywhere, None, 10);
         holds_nothing && overrides.is_empty()
     }

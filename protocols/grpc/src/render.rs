@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use tidegate::{Limit, ListedKey, Metadata, Span, Unit, Verdict};
 use tidegate_service::{
-    Acquired, ActivePolicy, Answer, Finished, GrantedLease, Level, MemberForecast, Placed,
-    PublicLease, Setting, Told, settings_of,
+    Acquired, ActivePolicy, Answer, Finished, GrantedLease, Level, MemberForecast, PublicLease,
+    Setting, StoredOverride, Told, settings_of,
 };
 
 use crate::error::problem;
@@ -123,7 +123,7 @@ pub fn policies(answer: Answer) -> Option<proto::ListPoliciesResponse> {
 
 pub fn placed(answer: Answer) -> Option<proto::Override> {
     match answer {
-        Answer::Placed(placed) => Some(shown(&placed)),
+        Answer::OverrideSet(placed) => Some(shown(&placed)),
         _ => None,
     }
 }
@@ -274,14 +274,14 @@ fn foreseen(forecast: &tidegate::Forecast) -> proto::Forecast {
     }
 }
 
-fn shown(placed: &Placed) -> proto::Override {
+fn shown(placed: &StoredOverride) -> proto::Override {
     let limits = placed.limits.iter();
     proto::Override {
         place: Some(proto::Place {
-            policy: placed.place.resource.clone(),
-            key: placed.place.entity.clone().map(Into::into),
+            policy: placed.target.resource.clone(),
+            key: placed.target.entity.clone().map(Into::into),
         }),
-        level: level(placed.place.level()).into(),
+        level: level(placed.target.level()).into(),
         limits: limits
             .map(|limit| (limit.name().to_owned(), numbers(limit)))
             .collect(),

@@ -12,7 +12,7 @@ use prost_types::FileDescriptorSet;
 use tidegate::ManualClock;
 use tidegate_grpc::{Listener, Server, Settings, proto};
 use tidegate_policy::parse;
-use tidegate_service::{Credential, LeaseHandle, Place, Scope, Service};
+use tidegate_service::{Credential, LeaseHandle, OverrideTarget, Scope, Service};
 use tokio::net::TcpListener;
 use tonic::Code;
 use tonic::body::Body;
@@ -162,7 +162,7 @@ async fn locked() -> House {
     // One to be seen and removed; it says what the policy says.
     let limit = tidegate::Limit::calls("rpm", 10, Duration::from_secs(3_600));
     let all = service.enter(Some("all")).unwrap();
-    let chat = Place::system().of_resource("chat");
+    let chat = OverrideTarget::system().of_resource("chat");
     service.set_override(&all, &chat, &[limit]).wait().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
@@ -261,7 +261,9 @@ impl House {
     fn seen(&self) -> String {
         let all = self.service.enter(Some("all")).unwrap();
         let chat = self.service.policy(&all, Observe, "chat").unwrap();
-        let overrides = self.service.overrides(&all, &Place::system(), None, 9);
+        let overrides = self
+            .service
+            .overrides(&all, &OverrideTarget::system(), None, 9);
         format!("{:?} {overrides:?}", chat.peek("k", ()).wait().unwrap())
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use support::{Client, TestServer, tokens};
 use tidegate::Limit;
-use tidegate_service::{LeaseHandle, Place, Scope};
+use tidegate_service::{LeaseHandle, OverrideTarget, Scope};
 
 use Access::{Anyone, Known, Parts, Policy};
 use Scope::{Administer, Decide, Observe};
@@ -89,7 +89,7 @@ fn locked() -> TestServer {
     // One to be seen and removed; it says what the policy says.
     let all = server.service.enter(None).unwrap();
     let limit = Limit::calls("rpm", 10, Duration::from_secs(3_600));
-    let chat = Place::system().of_resource("chat");
+    let chat = OverrideTarget::system().of_resource("chat");
     server
         .service
         .set_override(&all, &chat, &[limit])

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tidegate_store::StoreError;
 
-use super::place::Place;
 use super::stored::Stored;
+use super::target::OverrideTarget;
 use crate::active_policy::ActivePolicy;
 use tidegate::BuildError;
 
@@ -14,17 +14,21 @@ use tidegate::BuildError;
 const ONE_BY_ONE: usize = 16;
 
 /// Goes over to what is stored now at these places.
-pub(crate) fn go_over(active: &[Arc<ActivePolicy>], stored: &Stored, touched: &BTreeSet<Place>) {
+pub(crate) fn go_over(
+    active: &[Arc<ActivePolicy>],
+    stored: &Stored,
+    touched: &BTreeSet<OverrideTarget>,
+) {
     for active in active {
         let name = &active.policy().name;
-        let places: Vec<_> = touched
+        let targets: Vec<_> = touched
             .iter()
-            .filter(|place| place.concerns(name))
+            .filter(|target| target.concerns(name))
             .collect();
-        let keys = places.iter().filter_map(|place| place.entity.as_deref());
-        let is_few = places.len() <= ONE_BY_ONE && keys.clone().count() == places.len();
+        let keys = targets.iter().filter_map(|target| target.entity.as_deref());
+        let is_few = targets.len() <= ONE_BY_ONE && keys.clone().count() == targets.len();
         let done = match is_few {
-            _ if places.is_empty() => Ok(()),
+            _ if targets.is_empty() => Ok(()),
             // One that fails keeps nothing from the others.
             true => {
                 let each = keys.map(|key| active.govern_key(stored, key));
@@ -39,10 +43,10 @@ pub(crate) fn go_over(active: &[Arc<ActivePolicy>], stored: &Stored, touched: &B
 }
 
 /// Logs what cannot be read, with what to do.
-pub(crate) fn tell_of(place: &Place, error: &StoreError) {
+pub(crate) fn tell_of(target: &OverrideTarget, error: &StoreError) {
     tracing::error!(
         target: "tidegate::overrides",
-        place = %place,
+        target = %target,
         error = %error,
         "an override that another server has stored cannot be read; what was in force stays in \
          force here. Upgrade this server, or set the override again",

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use tidegate_store::KeyPath;
 
 use super::pending::Pending;
-use super::place::{Level, Place};
 use super::resolve::source;
 use super::settings::{GivenLimit, LimitFault, Setting, read_limits};
-use super::stored::Placed;
+use super::stored::StoredOverride;
+use super::target::{Level, OverrideTarget};
 use super::verbs::check;
 use crate::access::Caller;
 use crate::active_policy::ActivePolicy;
@@ -31,11 +31,11 @@ impl Service {
     pub fn write_override(
         &self,
         caller: &Caller,
-        place: &Place,
+        target: &OverrideTarget,
         given: &[GivenLimit],
-    ) -> Pending<Placed> {
-        match self.read_override(caller, place, given) {
-            Ok(limits) => self.set_override(caller, place, &limits),
+    ) -> Pending<StoredOverride> {
+        match self.read_override(caller, target, given) {
+            Ok(limits) => self.set_override(caller, target, &limits),
             Err(error) => Pending::done(Err(error)),
         }
     }
@@ -43,11 +43,11 @@ impl Service {
     fn read_override(
         &self,
         caller: &Caller,
-        place: &Place,
+        target: &OverrideTarget,
         given: &[GivenLimit],
     ) -> Result<Vec<Limit>, ServiceError> {
         // Whoever may not set it is told nothing else.
-        let concerned = self.concerned(caller, Scope::Administer, place)?;
+        let concerned = self.concerned(caller, Scope::Administer, target)?;
         if given.len() > MOST_LIMITS {
             return Err(ServiceError::FaultyOverride(vec![too_many(given.len())]));
         }
@@ -67,7 +67,7 @@ impl Service {
         }
         // What can be read is held against the policies all the same.
         if (faults.is_empty() || !limits.is_empty())
-            && let Err(ServiceError::Override(errors)) = check(place, &limits, &concerned)
+            && let Err(ServiceError::Override(errors)) = check(target, &limits, &concerned)
         {
             let names = names_of(&concerned);
             faults.extend(errors.iter().map(|error| fault(error, &names)));

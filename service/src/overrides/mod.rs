@@ -3,7 +3,7 @@
 //!
 //! | room | holds |
 //! |---|---|
-//! | [`Place`], [`Level`] | what an override is for: four levels |
+//! | [`OverrideTarget`], [`Level`] | what an override is for: four levels |
 //! | `resolve` | which of several holds: the one place that says so |
 //! | `stored` | all that are set, and how they are kept |
 //! | `verbs` | set, removed and listed at the service |
@@ -15,16 +15,16 @@
 mod followed;
 mod given;
 mod pending;
-mod place;
 mod resolve;
 mod settings;
 mod stored;
+mod target;
 mod verbs;
 
 pub(super) use followed::{go_over, tell_of, tell_of_loss};
 pub use pending::Pending;
-pub use place::{Level, Place};
 pub(super) use resolve::{given, limits};
 pub use settings::{GivenLimit, LimitFault, Setting, read_limits, settings_of};
-pub use stored::Placed;
+pub use stored::StoredOverride;
 pub(super) use stored::{OWNER, Stored};
+pub use target::{Level, OverrideTarget};

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use tidegate_store::KeyPath;
 
-use super::place::{Level, Place};
 use super::stored::Stored;
+use super::target::{Level, OverrideTarget};
 use tidegate::Limit;
 use tidegate::internal::LimitInternals;
 use tidegate_policy::Policy;
@@ -27,13 +27,13 @@ impl Level {
 }
 
 /// The place of `level` that is about `entity` and `resource`.
-fn place(level: Level, entity: Option<&[u8]>, resource: &str) -> Option<Place> {
-    let place = Place::system();
+fn target(level: Level, entity: Option<&[u8]>, resource: &str) -> Option<OverrideTarget> {
+    let target = OverrideTarget::system();
     Some(match level {
-        Level::EntityAndResource => place.of_resource(resource).of_entity(entity?),
-        Level::Entity => place.of_entity(entity?),
-        Level::Resource => place.of_resource(resource),
-        Level::System => place,
+        Level::EntityAndResource => target.of_resource(resource).of_entity(entity?),
+        Level::Entity => target.of_entity(entity?),
+        Level::Resource => target.of_resource(resource),
+        Level::System => target,
     })
 }
 
@@ -46,7 +46,7 @@ fn stored_for<'s>(
 ) -> impl Iterator<Item = &'s Limit> {
     let levels = Level::ALL.into_iter();
     let levels = levels.filter(|level| (*level < Level::Resource) == entity.is_some());
-    let found = levels.filter_map(move |level| stored.at(&place(level, entity, resource)?));
+    let found = levels.filter_map(move |level| stored.at(&target(level, entity, resource)?));
     found
         .flat_map(|limits| limits.iter())
         .collect::<Vec<_>>()
@@ -95,7 +95,7 @@ pub(super) fn source(
             Level::EntityAndResource | Level::Entity => &for_all[0],
             Level::Resource | Level::System => limit,
         };
-        let own = place(*level, Some(entity), &policy.name).and_then(|place| stored.at(&place));
+        let own = target(*level, Some(entity), &policy.name).and_then(|target| stored.at(&target));
         let fits = |own: &Limit| {
             own.name() == limit.name() && own.in_place_of(base, &policy.levels).is_ok()
         };

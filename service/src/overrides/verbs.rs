@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tidegate_store::{KeyPath, Page};
 
 use super::pending::Pending;
-use super::place::Place;
-use super::stored::{Placed, Stored, definition};
+use super::stored::{Stored, StoredOverride, definition};
+use super::target::OverrideTarget;
 use super::{given, limits};
 use crate::access::Caller;
 use crate::active_policy::ActivePolicy;
@@ -18,7 +18,7 @@ use tidegate::{BuildError, Limit};
 use tidegate_policy::Scope;
 
 impl Service {
-    /// Has `limits` hold at `place` in place of those of the same names, and of
+    /// Has `limits` hold at `target` in place of those of the same names, and of
     /// any that were set there before; kept by the store, and in force from the
     /// next decision on: here once this is done, on every other server of the store
     /// within the time that the store says. Nobody is delayed who would have been admitted under
@@ -33,64 +33,64 @@ impl Service {
     pub fn set_override(
         &self,
         caller: &Caller,
-        place: &Place,
+        target: &OverrideTarget,
         limits: &[Limit],
-    ) -> Pending<Placed> {
-        let told = self.concerned(caller, Scope::Administer, place);
+    ) -> Pending<StoredOverride> {
+        let told = self.concerned(caller, Scope::Administer, target);
         let told = told.and_then(|concerned| {
-            check(place, limits, &concerned)?;
-            self.seen().check_room(place)?;
+            check(target, limits, &concerned)?;
+            self.seen().check_room(target)?;
             Ok(concerned)
         });
         let concerned = match told {
             Ok(concerned) => concerned,
             Err(error) => return Pending::done(Err(error)),
         };
-        let kept = self.tell(definition(place, Some(limits)));
-        let (by, place, limits) = (caller.clone(), place.clone(), limits.to_vec());
+        let kept = self.tell(definition(target, Some(limits)));
+        let (by, target, limits) = (caller.clone(), target.clone(), limits.to_vec());
         Pending::new(async move {
             kept.await.map_err(BuildError::from)?;
             let names: Vec<_> = limits.iter().map(Limit::name).collect();
-            let subject = format!("{place}: {}", names.join(", "));
+            let subject = format!("{target}: {}", names.join(", "));
             audit::note(by.name(), "set override", &subject);
-            Ok(placed(&place, &limits, &concerned))
+            Ok(stored_override(&target, &limits, &concerned))
         })
     }
 
-    /// Removes what was set at `place`, on whatever server of the store; whether
+    /// Removes what was set at `target`, on whatever server of the store; whether
     /// anything was.
     ///
     /// # Errors
     /// As [`set_override`](Self::set_override). A policy that is gone is no
     /// error: what was set for it can still be removed.
-    pub fn remove_override(&self, caller: &Caller, place: &Place) -> Pending<bool> {
-        if let Err(error) = caller.check(Scope::Administer, place.resource.as_deref()) {
+    pub fn remove_override(&self, caller: &Caller, target: &OverrideTarget) -> Pending<bool> {
+        if let Err(error) = caller.check(Scope::Administer, target.resource.as_deref()) {
             return Pending::done(Err(error));
         }
-        let kept = self.tell(definition(place, None));
-        let (by, place) = (caller.clone(), place.clone());
+        let kept = self.tell(definition(target, None));
+        let (by, target) = (caller.clone(), target.clone());
         Pending::new(async move {
             let was_any = kept.await.map_err(BuildError::from)?;
             if was_any {
-                audit::note(by.name(), "remove override", &place.to_string());
+                audit::note(by.name(), "remove override", &target.to_string());
             }
             Ok(was_any)
         })
     }
 
-    /// What is set at `place`.
+    /// What is set at `target`.
     ///
     /// # Errors
     /// [`ServiceError::Forbidden`].
     pub fn override_at(
         &self,
         caller: &Caller,
-        place: &Place,
-    ) -> Result<Option<Placed>, ServiceError> {
-        caller.check(Scope::Observe, place.resource.as_deref())?;
+        target: &OverrideTarget,
+    ) -> Result<Option<StoredOverride>, ServiceError> {
+        caller.check(Scope::Observe, target.resource.as_deref())?;
         let active = self.all_active();
-        let found = self.seen().at(place).map(Arc::clone);
-        Ok(found.map(|limits| placed(place, &limits, &concerning(&active, place))))
+        let found = self.seen().at(target).map(Arc::clone);
+        Ok(found.map(|limits| stored_override(target, &limits, &concerning(&active, target))))
     }
 
     /// At most `most` overrides that `caller` may observe, in order, from the
@@ -100,27 +100,27 @@ impl Service {
     pub fn overrides(
         &self,
         caller: &Caller,
-        of: &Place,
-        after: Option<&Place>,
+        of: &OverrideTarget,
+        after: Option<&OverrideTarget>,
         most: usize,
-    ) -> Vec<Placed> {
+    ) -> Vec<StoredOverride> {
         let active = self.all_active();
-        let wanted = |place: &Place| {
-            let resource = of.resource.is_none() || of.resource == place.resource;
-            let entity = of.entity.is_none() || of.entity == place.entity;
-            let may = caller.check(Scope::Observe, place.resource.as_deref());
+        let wanted = |target: &OverrideTarget| {
+            let resource = of.resource.is_none() || of.resource == target.resource;
+            let entity = of.entity.is_none() || of.entity == target.entity;
+            let may = caller.check(Scope::Observe, target.resource.as_deref());
             resource && entity && may.is_ok()
         };
         // What is found is looked at without keeping others from it.
         let page: Vec<_> = {
             let stored = self.seen();
-            let page = stored.beyond(after).filter(|(place, _)| wanted(place));
+            let page = stored.beyond(after).filter(|(target, _)| wanted(target));
             let page = page.take(most);
-            page.map(|(place, limits)| (place.clone(), Arc::clone(limits)))
+            page.map(|(target, limits)| (target.clone(), Arc::clone(limits)))
                 .collect()
         };
-        let shown = |(place, limits): &(Place, Arc<[Limit]>)| {
-            placed(place, limits, &concerning(&active, place))
+        let shown = |(target, limits): &(OverrideTarget, Arc<[Limit]>)| {
+            stored_override(target, limits, &concerning(&active, target))
         };
         page.iter().map(shown).collect()
     }
@@ -133,28 +133,28 @@ impl Service {
     pub fn list_overrides(
         &self,
         caller: &Caller,
-        of: &Place,
+        of: &OverrideTarget,
         after: Option<&[u8]>,
         most: usize,
-    ) -> Result<Page<Placed>, ServiceError> {
-        let after = after.map(Place::after).transpose()?;
+    ) -> Result<Page<StoredOverride>, ServiceError> {
+        let after = after.map(OverrideTarget::after).transpose()?;
         // One more tells whether there are more.
         let mut items = self.overrides(caller, of, after.as_ref(), most.saturating_add(1));
         let is_last = items.len() <= most;
         items.truncate(most);
         let last = items.last().filter(|_| !is_last);
-        let next = last.map(|last| last.place.encode());
+        let next = last.map(|last| last.target.encode());
         Ok(Page { items, next })
     }
 
-    /// The policies that an override at `place` is about.
+    /// The policies that an override at `target` is about.
     pub(super) fn concerned(
         &self,
         caller: &Caller,
         scope: Scope,
-        place: &Place,
+        target: &OverrideTarget,
     ) -> Result<Vec<Arc<ActivePolicy>>, ServiceError> {
-        match &place.resource {
+        match &target.resource {
             Some(name) => Ok(vec![self.policy(caller, scope, name)?]),
             None => {
                 caller.check(scope, None)?;
@@ -201,18 +201,18 @@ impl ActivePolicy {
     }
 }
 
-fn concerning(active: &[Arc<ActivePolicy>], place: &Place) -> Vec<Arc<ActivePolicy>> {
+fn concerning(active: &[Arc<ActivePolicy>], target: &OverrideTarget) -> Vec<Arc<ActivePolicy>> {
     let concerned = active
         .iter()
-        .filter(|active| place.concerns(&active.policy().name));
+        .filter(|active| target.concerns(&active.policy().name));
     concerned.cloned().collect()
 }
 
 /// Whether `own` can take the place of a limit of this policy, or of one of its
-/// members, for the keys that `place` is about.
-fn fits(active: &ActivePolicy, place: &Place, own: &Limit) -> Result<(), BuildError> {
+/// members, for the keys that `target` is about.
+fn fits(active: &ActivePolicy, target: &OverrideTarget, own: &Limit) -> Result<(), BuildError> {
     let levels = &active.policy().levels;
-    let fit = active.parts().map(|(set, limits)| match &place.entity {
+    let fit = active.parts().map(|(set, limits)| match &target.entity {
         Some(entity) => set.check_override(entity, own),
         None => fits_one_of(limits, levels, own),
     });
@@ -253,10 +253,10 @@ fn unknown(own: &Limit, limits: &[Limit]) -> BuildError {
     }
 }
 
-/// Everything that is wrong with `limits` at `place`: each must fit some policy
+/// Everything that is wrong with `limits` at `target`: each must fit some policy
 /// that it is about.
 pub(super) fn check(
-    place: &Place,
+    target: &OverrideTarget,
     limits: &[Limit],
     concerned: &[Arc<ActivePolicy>],
 ) -> Result<(), ServiceError> {
@@ -264,7 +264,7 @@ pub(super) fn check(
     if limits.is_empty() {
         wrong.push(BuildError::Nothing("limit"));
     }
-    if let Some(entity) = &place.entity
+    if let Some(entity) = &target.entity
         && let Err(error) = KeyPath::new(entity, 1)
     {
         wrong.push(error.into());
@@ -273,7 +273,7 @@ pub(super) fn check(
         if limits[..nth].iter().any(|other| other.name() == own.name()) {
             wrong.push(BuildError::DuplicateLimit(own.name().into()));
         }
-        let fit = concerned.iter().map(|active| fits(active, place, own));
+        let fit = concerned.iter().map(|active| fits(active, target, own));
         wrong.extend(first_fit(fit).err());
     }
     match wrong.is_empty() {
@@ -282,15 +282,19 @@ pub(super) fn check(
     }
 }
 
-fn placed(place: &Place, limits: &[Limit], concerned: &[Arc<ActivePolicy>]) -> Placed {
+fn stored_override(
+    target: &OverrideTarget,
+    limits: &[Limit],
+    concerned: &[Arc<ActivePolicy>],
+) -> StoredOverride {
     let mut fitted = |own: &&Limit| {
         !concerned
             .iter()
-            .any(|active| fits(active, place, own).is_ok())
+            .any(|active| fits(active, target, own).is_ok())
     };
     let inert = limits.iter().filter(&mut fitted);
-    Placed {
-        place: place.clone(),
+    StoredOverride {
+        target: target.clone(),
         limits: limits.to_vec(),
         inert: inert.map(|own| own.name().to_owned()).collect(),
     }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tidegate::Select;
 use tidegate::{Decision, Key, LONGEST_PAGE, LeaseId, PageOf, Request};
 use tidegate_service::{
-    Acquired, ActivePolicy, Caller, Charge as Told, Finish, Finished, Kind, Place, Placed, Rate,
-    Report, Scope, Service, ServiceError, Setting, settings_of,
+    Acquired, ActivePolicy, Caller, Charge as Told, Finish, Finished, Kind, OverrideTarget, Rate,
+    Report, Scope, Service, ServiceError, Setting, StoredOverride, settings_of,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -357,8 +357,8 @@ fn page(call: &Call) -> PageOf<'_> {
     }
 }
 
-fn place(call: &Call) -> Place {
-    Place::system()
+fn place(call: &Call) -> OverrideTarget {
+    OverrideTarget::system()
         .of_resource(&call.policy)
         .of_entity(call.key.as_bytes())
 }
@@ -378,11 +378,11 @@ fn limits(call: &Call) -> Vec<tidegate::Limit> {
         .unwrap_or_default()
 }
 
-fn over(overrides: &[Placed], is_listing: bool) -> Answer {
+fn over(overrides: &[StoredOverride], is_listing: bool) -> Answer {
     let mut answer = Answer::default();
     for placed in overrides {
-        let policy = placed.place.resource.as_deref().unwrap_or("*");
-        let key = placed.place.entity.as_deref().unwrap_or(b"*");
+        let policy = placed.target.resource.as_deref().unwrap_or("*");
+        let key = placed.target.entity.as_deref().unwrap_or(b"*");
         let key = String::from_utf8_lossy(key).into_owned();
         let before = match is_listing {
             true => format!("{policy} {key} "),

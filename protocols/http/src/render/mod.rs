@@ -69,13 +69,13 @@ pub(crate) fn render(answer: Answer, style: Style) -> Response {
         Answer::Keys(_, page) => json(ok, &Keys::from(page)),
         Answer::Leases(active, page) => json(ok, &Leases::of(active, page)),
         Answer::Denied(denied) => json(ok, &Denied::from(&denied[..])),
-        Answer::Placed(placed) => json(ok, &overrides::Shown::from(placed)),
+        Answer::OverrideSet(set) => json(ok, &overrides::Shown::from(set)),
         Answer::Removed(_, true) => StatusCode::NO_CONTENT.into_response(),
-        Answer::Removed(place, false) => Problem::not_found(format!(
-            "no override is set for {place}; GET /v1/overrides lists those that are"
+        Answer::Removed(target, false) => Problem::not_found(format!(
+            "no override is set for {target}; GET /v1/overrides lists those that are"
         ))
         .into_response(),
-        Answer::Override(placed) => json(ok, &Overrides::from(placed)),
+        Answer::Override(set) => json(ok, &Overrides::from(set)),
         Answer::Overrides(page) => json(ok, &Overrides::from(page)),
         Answer::Policies(policies) => json(ok, &Policies::from(&policies[..])),
         Answer::Policy(active) => json(ok, &policies::Shown::from(&**active)),

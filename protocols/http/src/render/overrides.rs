@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use serde_json::json;
 use tidegate::{Limit, Page, Unit};
-use tidegate_service::{Level, Placed, Setting, settings_of};
+use tidegate_service::{Level, Setting, StoredOverride, settings_of};
 
 use super::listing::{Name, cursor};
 use crate::parse::amount::InUnit;
@@ -20,8 +20,8 @@ pub(crate) struct Overrides<'a> {
     cursor: Option<String>,
 }
 
-impl<'a> From<&'a Page<Placed>> for Overrides<'a> {
-    fn from(page: &'a Page<Placed>) -> Self {
+impl<'a> From<&'a Page<StoredOverride>> for Overrides<'a> {
+    fn from(page: &'a Page<StoredOverride>) -> Self {
         Self {
             overrides: page.items.iter().map(Shown::from).collect(),
             cursor: cursor(page),
@@ -30,10 +30,10 @@ impl<'a> From<&'a Page<Placed>> for Overrides<'a> {
 }
 
 /// The one of exactly one place, as a page.
-impl<'a> From<&'a Option<Placed>> for Overrides<'a> {
-    fn from(placed: &'a Option<Placed>) -> Self {
+impl<'a> From<&'a Option<StoredOverride>> for Overrides<'a> {
+    fn from(stored_override: &'a Option<StoredOverride>) -> Self {
         Self {
-            overrides: placed.iter().map(Shown::from).collect(),
+            overrides: stored_override.iter().map(Shown::from).collect(),
             cursor: None,
         }
     }
@@ -68,19 +68,19 @@ pub(crate) struct Shown<'a> {
     inert: &'a [String],
 }
 
-impl<'a> From<&'a Placed> for Shown<'a> {
-    fn from(placed: &'a Placed) -> Self {
+impl<'a> From<&'a StoredOverride> for Shown<'a> {
+    fn from(stored_override: &'a StoredOverride) -> Self {
         Self {
-            policy: placed.place.resource.as_deref(),
-            key: placed
-                .place
+            policy: stored_override.target.resource.as_deref(),
+            key: stored_override
+                .target
                 .entity
                 .as_deref()
                 .map(Name::from)
                 .unwrap_or_default(),
-            level: placed.place.level().name(),
-            limits: Limits(&placed.limits),
-            inert: &placed.inert,
+            level: stored_override.target.level().name(),
+            limits: Limits(&stored_override.limits),
+            inert: &stored_override.inert,
         }
     }
 }

@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::http::Request;
 use serde_json::Value;
 use tidegate::Limit;
-use tidegate_service::{Place, Scope};
+use tidegate_service::{OverrideTarget, Scope};
 
 use crate::support::{House, Reply};
 
@@ -124,7 +124,7 @@ fn locked() -> House {
     let house = House::new();
     // One to be seen and removed; it says what the policy says.
     let limit = Limit::calls("rpm", 3, Duration::from_secs(60));
-    let web = Place::system().of_resource("web");
+    let web = OverrideTarget::system().of_resource("web");
     let all = house.service.enter(None).unwrap();
     house
         .service

@@ -240,7 +240,7 @@ async fn who_administers_one_policy_sets_overrides_there_alone() {
     let house = House::new();
     let all = house.service.enter(None).unwrap();
     let limit = tidegate::Limit::calls("rpm", 9, std::time::Duration::from_secs(60));
-    let everywhere = tidegate_service::Place::system();
+    let everywhere = tidegate_service::OverrideTarget::system();
     let everyone = house
         .service
         .set_override(&all, &everywhere, &[limit])

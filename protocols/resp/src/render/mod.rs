@@ -63,7 +63,7 @@ pub(crate) fn render(replies: &mut Replies, answer: &Answer) {
                 held(replies, active, item)
             });
         }
-        Answer::Placed(placed) => overrides::shown(replies, placed),
+        Answer::OverrideSet(placed) => overrides::shown(replies, placed),
         // How many were removed.
         Answer::Removed(_, removed) => replies.integer((*removed).into()),
         Answer::Override(Some(placed)) => overrides::shown(replies, placed),

@@ -1,29 +1,35 @@
 //! Limits in place of what the policies say.
 
 use tidegate::Limit;
-use tidegate_service::{Placed, Setting, settings_of};
+use tidegate_service::{Setting, StoredOverride, settings_of};
 
 use super::facts;
 use super::reply::Replies;
 
 /// Whose it is, how specific, what the limits become, and which have no effect.
-pub(super) fn shown(replies: &mut Replies, placed: &Placed) {
+pub(super) fn shown(replies: &mut Replies, stored_override: &StoredOverride) {
     replies.map(5);
     replies.text("policy");
-    facts::optional_text(replies, placed.place.resource.as_deref());
+    facts::optional_text(replies, stored_override.target.resource.as_deref());
     replies.text("key");
-    match &placed.place.entity {
+    match &stored_override.target.entity {
         Some(key) => replies.bulk(key),
         None => replies.null(),
     }
     replies.text("level");
-    replies.text(placed.place.level().name());
+    replies.text(stored_override.target.level().name());
     replies.text("limits");
-    replies.map(placed.limits.len());
-    placed.limits.iter().for_each(|each| limit(replies, each));
+    replies.map(stored_override.limits.len());
+    stored_override
+        .limits
+        .iter()
+        .for_each(|each| limit(replies, each));
     replies.text("inert");
-    replies.array(placed.inert.len());
-    placed.inert.iter().for_each(|name| replies.text(name));
+    replies.array(stored_override.inert.len());
+    stored_override
+        .inert
+        .iter()
+        .for_each(|name| replies.text(name));
 }
 
 /// Its fields, as SET takes them.

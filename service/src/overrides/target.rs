@@ -24,20 +24,20 @@ pub enum Level {
 /// policy or in every one.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[non_exhaustive]
-pub struct Place {
+pub struct OverrideTarget {
     /// The policy; `None`: every policy.
     pub resource: Option<String>,
     /// The key; `None`: every key.
     pub entity: Option<Vec<u8>>,
 }
 
-impl Place {
+impl OverrideTarget {
     /// The place that a request names; what is left out means every one.
     ///
     /// # Errors
     /// What is named and empty, or can be no key.
     pub fn read(policy: Option<&str>, key: Option<&[u8]>) -> Result<Self, ServiceError> {
-        let mut place = Self::system();
+        let mut target = Self::system();
         if let Some(policy) = policy {
             if policy.is_empty() {
                 return Err(ServiceError::Form {
@@ -45,13 +45,13 @@ impl Place {
                     wrong: "it is empty; leave it out to mean every policy",
                 });
             }
-            place = place.of_resource(policy);
+            target = target.of_resource(policy);
         }
         if let Some(key) = key {
             Key::from(key).check().map_err(BuildError::from)?;
-            place = place.of_entity(key);
+            target = target.of_entity(key);
         }
-        Ok(place)
+        Ok(target)
     }
 
     /// The place that a listing's page ended at, as [`encode`](Self::encode) wrote it.
@@ -144,7 +144,7 @@ impl Level {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for OverrideTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.resource {
             Some(resource) => write!(f, "{resource}")?,
