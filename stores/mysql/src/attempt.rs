@@ -8,11 +8,11 @@ use tidegate_store::optimistic::{Attempt, LoadRequest, OwnedKeyCommand, Step, Wr
 use tidegate_store::{Reply, StoreError};
 use tokio::time::Instant;
 
+use crate::backoff::Backoff;
 use crate::connection::Lent;
 use crate::error::Trouble;
 use crate::inner::Inner;
 use crate::kept::{self, Decided, Outcome};
-use crate::pace::Pace;
 use crate::registry;
 use crate::trips::{self, Loaded};
 use crate::turns::{Ahead, Turn};
@@ -27,7 +27,7 @@ impl Inner {
     ) -> Result<(Reply, bool), StoreError> {
         self.changes
             .follow(&request.plan, request.now, &request.calendars)?;
-        let (mut pace, begun) = (Pace::default(), Instant::now());
+        let (mut backoff, begun) = (Backoff::default(), Instant::now());
         let _share = self.share(request.root()?).await?;
         loop {
             let trouble = match self.attempt(&request, turn.as_deref_mut()).await {
@@ -49,7 +49,7 @@ impl Inner {
             if matches!(trouble, Trouble::Locked(_)) && !self.may_wait_again(begun) {
                 return Err(trouble.told());
             }
-            pace.after(trouble).await?;
+            backoff.after(trouble).await?;
         }
     }
 
@@ -207,13 +207,13 @@ impl Inner {
         let Some((peek, detail)) = request.peek() else {
             return Err(StoreError::Unavailable("only a take waits".to_owned()));
         };
-        let mut pace = Pace::default();
+        let mut backoff = Backoff::default();
         loop {
             match self.attempt(&peek, None).await {
                 Ok(Outcome::Reply(Ok(reply))) => return Ok(kept::back(reply, request.now, detail)),
                 Ok(Outcome::Reply(Err(error))) => return Err(error),
                 Ok(Outcome::Kept(_) | Outcome::Again) => {}
-                Err(trouble) => pace.after(trouble).await?,
+                Err(trouble) => backoff.after(trouble).await?,
             }
         }
     }

@@ -10,9 +10,9 @@ use tidegate_net::following::{Following, Hearing, Source};
 use tidegate_store::{Definition, Definitions, StoreError};
 use tokio::sync::Notify;
 
+use crate::backoff::Backoff;
 use crate::error::Trouble;
 use crate::names;
-use crate::pace::Pace;
 use crate::shared::Shared;
 use crate::sql::{AT_START, NOW, marks};
 
@@ -94,11 +94,11 @@ impl Source for Defined {
 
     /// Tries again what was lost to others, and what was cut off: it may be done twice.
     async fn write(&self, owner: &str, definition: &Definition) -> Result<bool, StoreError> {
-        let mut pace = Pace::default();
+        let mut backoff = Backoff::default();
         loop {
             match self.write_once(owner, definition).await {
                 Ok(is_changed) => return Ok(is_changed),
-                Err(trouble) => pace.after(trouble).await?,
+                Err(trouble) => backoff.after(trouble).await?,
             }
         }
     }

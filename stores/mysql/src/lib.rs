@@ -21,7 +21,7 @@
 //! | `definitions` | what is defined for an owner |
 //! | `names` | what a row is called |
 //! | `connection` | a bounded number of connections |
-//! | `pace` | how often, and when, a lost transaction is tried again |
+//! | `backoff` | how often, and when, a lost transaction is tried again |
 //! | `prune`, `pruner` | what is spent is deleted, and when it is time |
 //!
 //! **The core decides**, here and not in the server: the loop of [`tidegate_store::optimistic`].
@@ -77,6 +77,7 @@
 #![forbid(unsafe_code)]
 
 mod attempt;
+mod backoff;
 mod connection;
 mod definitions;
 mod error;
@@ -86,7 +87,6 @@ mod listing;
 mod lock;
 mod names;
 mod options;
-mod pace;
 mod prune;
 mod pruner;
 mod registry;

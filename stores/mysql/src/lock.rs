@@ -16,8 +16,8 @@ use sha2::{Digest, Sha256};
 use tidegate_store::StoreError;
 use tokio::sync::Mutex;
 
+use crate::backoff::Backoff;
 use crate::error::{Trouble, garbled};
-use crate::pace::Pace;
 use crate::shared::Shared;
 
 /// A lock that is held, on a connection of its own. Dropped, it is released.
@@ -43,7 +43,7 @@ impl NativeLock {
         let name = native_name(&shared.prefix, name);
         let (pool, lock) = (Arc::clone(&shared), name.clone());
         let take = async move {
-            let mut pace = Pace::default();
+            let mut backoff = Backoff::default();
             loop {
                 let trouble = match get(&pool, &lock, patience).await {
                     Ok(conn) => return Ok(conn),
@@ -51,7 +51,7 @@ impl NativeLock {
                 };
                 // Whoever loses the connection loses the lock with it.
                 pool.pool.forget_if_gone(&trouble);
-                pace.after(trouble).await?;
+                backoff.after(trouble).await?;
             }
         };
         let conn = shared.driver.start_within(patience, take).await?;

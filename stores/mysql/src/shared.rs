@@ -5,9 +5,9 @@ use mysql_async::{Params, Row};
 use tidegate_net::Driver;
 use tidegate_store::optimistic::Clock;
 
+use crate::backoff::Backoff;
 use crate::connection::Pool;
 use crate::error::Trouble;
-use crate::pace::Pace;
 
 /// What the tables of a store share.
 #[derive(Debug)]
@@ -27,11 +27,11 @@ impl Shared {
         parameters: impl Into<Params>,
     ) -> Result<Vec<T>, Trouble> {
         let parameters = parameters.into();
-        let mut pace = Pace::default();
+        let mut backoff = Backoff::default();
         loop {
             match self.ask_once(statement, parameters.clone()).await {
                 Ok(rows) => return Ok(rows),
-                Err(trouble) => pace.after(trouble).await?,
+                Err(trouble) => backoff.after(trouble).await?,
             }
         }
     }

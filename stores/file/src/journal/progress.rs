@@ -127,9 +127,9 @@ impl Progress {
 
     /// A change was made: whether it may be acknowledged; else the group that it is in.
     pub(super) fn keep(&self) -> Result<Option<u64>, StoreError> {
-        let (_, most) = match self.pace() {
+        let (_, most) = match self.interval() {
             None => return Ok(Some(self.next_group())),
-            Some(pace) => pace,
+            Some(interval) => interval,
         };
         let now = self.micros();
         if self.waiting_since.load(Ordering::Relaxed) == NONE {
@@ -143,7 +143,7 @@ impl Progress {
 
     /// When a change is to be written, and when it must have been; `None`:
     /// before it is acknowledged.
-    fn pace(&self) -> Option<(Duration, Duration)> {
+    fn interval(&self) -> Option<(Duration, Duration)> {
         match self.sync {
             SyncMode::Always => None,
             SyncMode::Interval(span) => Some((span / 2, span)),
@@ -236,8 +236,8 @@ impl Progress {
             return Some(Duration::ZERO);
         }
         let since = self.waiting_since.load(Ordering::Relaxed);
-        let (pace, _) = self.pace().filter(|_| since != NONE)?;
-        let due = Duration::from_micros(since) + pace;
+        let (interval, _) = self.interval().filter(|_| since != NONE)?;
+        let due = Duration::from_micros(since) + interval;
         Some(due.saturating_sub(Duration::from_micros(self.micros())))
     }
 

@@ -21,12 +21,12 @@ const MOST_BROKEN: u32 = 2;
 
 /// The tries of one command.
 #[derive(Debug, Default)]
-pub(crate) struct Pace {
+pub(crate) struct Backoff {
     lost: u32,
     broken: u32,
 }
 
-impl Pace {
+impl Backoff {
     /// Waits before the next try, or says why there is none. Pauses are drawn at
     /// random, so that those who met once do not meet again.
     pub(crate) async fn after(&mut self, trouble: Trouble) -> Result<(), StoreError> {
