@@ -29,33 +29,36 @@ struct Book {
 impl Held {
     /// `member` has given `lease`, which lasts until `until`.
     pub(super) fn begin(&self, lease: LeaseId, member: &Member, until: Timestamp, now: Timestamp) {
-        let mut book = self.0.lock();
-        book.expire(now);
-        if book.by_lease.len() >= MOST {
-            drop(book);
+        let mut ledger = self.0.lock();
+        ledger.expire(now);
+        if ledger.by_lease.len() >= MOST {
+            drop(ledger);
             member.ended(Outcome::Ignored);
             return;
         }
-        book.by_lease.insert(lease, (member.clone(), until));
-        book.by_end.insert((until, lease));
+        ledger.by_lease.insert(lease, (member.clone(), until));
+        ledger.by_end.insert((until, lease));
     }
 
     /// Who gave `lease`.
     pub(super) fn member(&self, lease: LeaseId) -> Option<Member> {
-        let book = self.0.lock();
-        book.by_lease.get(&lease).map(|(member, _)| member.clone())
+        let ledger = self.0.lock();
+        ledger
+            .by_lease
+            .get(&lease)
+            .map(|(member, _)| member.clone())
     }
 
     /// `lease` lasts until `until`.
     pub(super) fn renew(&self, lease: LeaseId, until: Timestamp) {
-        let mut book = self.0.lock();
-        let Some((member, end)) = book.by_lease.get_mut(&lease) else {
+        let mut ledger = self.0.lock();
+        let Some((member, end)) = ledger.by_lease.get_mut(&lease) else {
             return;
         };
         member.renewed(lease, until);
         let before = std::mem::replace(end, until);
-        book.by_end.remove(&(before, lease));
-        book.by_end.insert((until, lease));
+        ledger.by_end.remove(&(before, lease));
+        ledger.by_end.insert((until, lease));
     }
 
     /// `lease` has ended.

@@ -8,24 +8,24 @@ struct FastClock {
     begun: Instant,
     /// Wall time at the start, in microseconds since 1970.
     start: i64,
-    pace: u32,
+    speed: u32,
 }
 
 impl TimeSource for FastClock {
     fn now(&self) -> Timestamp {
         #[expect(clippy::disallowed_methods, reason = "this is a clock")]
-        let micros = self.begun.elapsed().as_micros() * u128::from(self.pace);
+        let micros = self.begun.elapsed().as_micros() * u128::from(self.speed);
         Timestamp::from_micros(self.start + i64::try_from(micros).unwrap_or(i64::MAX / 2))
     }
 
     fn pace(&self) -> u32 {
-        self.pace
+        self.speed
     }
 }
 
-/// The machine's clock, or one that runs `pace` times as fast from now on.
-pub fn clock(pace: u32) -> Clock {
-    if pace == 1 {
+/// The machine's clock, or one that runs `speed` times as fast from now on.
+pub fn clock(speed: u32) -> Clock {
+    if speed == 1 {
         return Clock::system();
     }
     #[expect(clippy::disallowed_methods, reason = "this is a clock")]
@@ -34,6 +34,6 @@ pub fn clock(pace: u32) -> Clock {
     Clock::custom(FastClock {
         begun,
         start: i64::try_from(micros).unwrap_or(0),
-        pace,
+        speed,
     })
 }
