@@ -47,7 +47,7 @@ pub(crate) struct Connection<S> {
     deadline: Option<Instant>,
     idle: Interval,
     /// Whether anything came since `idle` rang.
-    heard: bool,
+    received: bool,
 }
 
 /// Answers that are yet to go out, and the leases that they tell of.
@@ -60,7 +60,7 @@ struct Outgoing {
 /// Why no more is answered for now.
 enum Pause {
     /// Nothing more is there in full.
-    Heard,
+    Received,
     /// Enough for one write.
     Enough,
     /// The conversation is over.
@@ -68,7 +68,7 @@ enum Pause {
 }
 
 /// What became of a read.
-enum Heard {
+enum Received {
     Bytes,
     Nothing,
     /// Nothing that makes a command whole, for too long.
@@ -80,7 +80,7 @@ enum Heard {
 enum Answered {
     Next,
     /// It is not there in full.
-    Heard,
+    Received,
     /// The conversation is over, after what was answered.
     Close,
     /// The client is gone.
@@ -123,7 +123,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             out: Outgoing::default(),
             deadline: Some(now + settings.request_timeout),
             idle,
-            heard: true,
+            received: true,
             settings,
         }
     }
@@ -138,9 +138,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         while self.answer_all(&mut closing).await? && !closing.came {
             self.make_room();
             match self.listen(&mut closing).await? {
-                Heard::Bytes | Heard::Closing => {}
-                Heard::Nothing => break,
-                Heard::Late => {
+                Received::Bytes | Received::Closing => {}
+                Received::Nothing => break,
+                Received::Late => {
                     count_timeout("resp");
                     let fault = Fault::Late(self.settings.request_timeout);
                     self.session.replies.error(fault.code(), &fault);
@@ -163,7 +163,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let pause = self.answer_some(closing).await?;
             self.write().await?;
             match pause {
-                Pause::Heard => return Ok(true),
+                Pause::Received => return Ok(true),
                 Pause::Enough => {}
                 Pause::Over => return Ok(false),
             }
@@ -179,7 +179,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             match self.answer_one(closing).await? {
                 Answered::Next if self.out.bytes.len() >= MANY_BYTES => break,
                 Answered::Next => {}
-                Answered::Heard => return Ok(Pause::Heard),
+                Answered::Received => return Ok(Pause::Received),
                 Answered::Close => return Ok(Pause::Over),
                 Answered::Gone => return Ok(Pause::Over),
             }
@@ -196,7 +196,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let bytes = &mut self.input[self.start..];
         let length = match self.parser.advance(bytes) {
             Ok(Some(length)) => length,
-            Ok(None) => return Ok(Answered::Heard),
+            Ok(None) => return Ok(Answered::Received),
             Err(nonsense) => return Ok(self.refuse(&nonsense)),
         };
         let arguments = self.parser.arguments(bytes);
@@ -224,7 +224,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.start += length;
         self.deadline = None;
         if !read_on.is_empty() {
-            self.heard = true;
+            self.received = true;
             self.read_on(&read_on);
         }
         let flow = match answered {
@@ -271,7 +271,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     async fn listen<F: Future<Output = ()>>(
         &mut self,
         closing: &mut Closing<'_, F>,
-    ) -> io::Result<Heard> {
+    ) -> io::Result<Received> {
         let begun = !self.input.is_empty();
         if begun && self.deadline.is_none() {
             self.deadline = Some(Instant::now() + self.settings.request_timeout);
@@ -279,19 +279,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         loop {
             tokio::select! {
                 biased;
-                () = closing.come() => return Ok(Heard::Closing),
+                () = closing.come() => return Ok(Received::Closing),
                 read = self.stream.read_buf(&mut self.input) => {
-                    self.heard = true;
+                    self.received = true;
                     if !begun {
                         self.deadline = None;
                     }
                     let gone = read? == 0;
-                    return Ok(if gone { Heard::Nothing } else { Heard::Bytes });
+                    return Ok(if gone { Received::Nothing } else { Received::Bytes });
                 }
-                () = at(self.deadline) => return Ok(Heard::Late),
+                () = at(self.deadline) => return Ok(Received::Late),
                 _ = self.idle.tick() => {
-                    if !std::mem::take(&mut self.heard) {
-                        return Ok(Heard::Nothing);
+                    if !std::mem::take(&mut self.received) {
+                        return Ok(Received::Nothing);
                     }
                 }
             }
@@ -442,7 +442,7 @@ mod tests {
         };
         // The first is granted at once, and each of the others refused a millisecond later.
         for _ in 0..COUNT {
-            while let Answered::Heard = {
+            while let Answered::Received = {
                 let mut answering = pin!(connection.answer_one(&mut closing));
                 loop {
                     match poll_once(answering.as_mut()).await {

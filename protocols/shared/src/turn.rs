@@ -25,10 +25,10 @@ pub(crate) struct Turns(Arc<Counts>);
 /// Hints, that decide about nothing but who goes first.
 #[derive(Debug, Default)]
 struct Counts {
-    /// How many connections were heard and have not said anything since.
+    /// How many connections were read from and not answered since.
     owing: AtomicUsize,
-    /// How often anyone was heard.
-    heard: AtomicUsize,
+    /// How often anyone was read from.
+    received: AtomicUsize,
     /// How many more answers wait for nobody.
     alone: AtomicUsize,
 }
@@ -43,27 +43,27 @@ impl Turns {
         }
     }
 
-    fn hear(&self) -> Heard {
-        Heard {
+    fn receive(&self) -> Received {
+        Received {
             among: self.0.owing.fetch_add(1, Ordering::Relaxed) > 0,
-            number: self.0.heard.fetch_add(1, Ordering::Relaxed),
+            number: self.0.received.fetch_add(1, Ordering::Relaxed),
         }
     }
 
     /// Whether an answer has others to wait for, as far as one can tell before.
-    fn waits(&self, heard: Heard) -> bool {
+    fn waits(&self, received: Received) -> bool {
         let alone = &self.0.alone;
         let left = alone.load(Ordering::Relaxed);
-        if !heard.among && left > 0 {
+        if !received.among && left > 0 {
             alone.store(left - 1, Ordering::Relaxed);
         }
-        heard.among || left == 0
+        received.among || left == 0
     }
 
     /// An answer has waited, for others or in vain.
-    fn waited(&self, heard: Heard) {
-        let last = self.0.heard.load(Ordering::Relaxed);
-        if !heard.among && last == heard.number.wrapping_add(1) {
+    fn waited(&self, received: Received) {
+        let last = self.0.received.load(Ordering::Relaxed);
+        if !received.among && last == received.number.wrapping_add(1) {
             self.0.alone.store(ALONE, Ordering::Relaxed);
         }
     }
@@ -81,37 +81,37 @@ pub struct InTurn<S> {
 #[derive(Clone, Copy, Debug)]
 enum Owes {
     Nothing,
-    /// It has heard something.
-    Answer(Heard),
+    /// It has received something.
+    Answer(Received),
     /// And has waited for the others with what it has to say.
-    AnswerNow(Heard),
+    AnswerNow(Received),
 }
 
-/// What was so when a connection heard something.
+/// What was so when a connection received something.
 #[derive(Clone, Copy, Debug)]
-struct Heard {
-    /// Others were heard and not answered yet.
+struct Received {
+    /// Others were read from and not answered yet.
     among: bool,
-    /// How many had been heard before, ever.
+    /// How many had been read from before, ever.
     number: usize,
 }
 
 impl<S> InTurn<S> {
-    fn hear(&mut self) {
+    fn receive(&mut self) {
         if matches!(self.owes, Owes::Nothing) {
-            self.owes = Owes::Answer(self.turns.hear());
+            self.owes = Owes::Answer(self.turns.receive());
         }
     }
 
     /// Whether it may say something; if not, it is called again soon.
     fn poll_turn(&mut self, context: &Context<'_>) -> Poll<()> {
         match self.owes {
-            Owes::Answer(heard) if self.turns.waits(heard) => {
-                self.owes = Owes::AnswerNow(heard);
+            Owes::Answer(received) if self.turns.waits(received) => {
+                self.owes = Owes::AnswerNow(received);
                 context.waker().wake_by_ref();
                 return Poll::Pending;
             }
-            Owes::AnswerNow(heard) => self.turns.waited(heard),
+            Owes::AnswerNow(received) => self.turns.waited(received),
             Owes::Answer(_) | Owes::Nothing => {}
         }
         self.settle();
@@ -142,7 +142,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for InTurn<S> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         if buffer.filled().len() > before {
-            self.hear();
+            self.receive();
         }
         read
     }
