@@ -23,7 +23,7 @@ pub fn open(url: &str) -> Outcome<Opened> {
         }
         error => Trouble::usage(error),
     })?;
-    if opened.is_far() {
+    if opened.is_remote() {
         opened.store = behind_breaker(opened.store, shown(url));
     }
     Ok(opened)

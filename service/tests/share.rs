@@ -22,15 +22,15 @@ use support::{file, now};
 
 /// The memory store, for as long as nobody pulls its cable.
 #[derive(Default)]
-struct Far {
+struct Remote {
     memory: MemoryStore,
     pulled: Arc<AtomicBool>,
     busy: Arc<AtomicBool>,
 }
 
-struct FarTable(Arc<dyn Table>, Arc<AtomicBool>, Arc<AtomicBool>);
+struct RemoteTable(Arc<dyn Table>, Arc<AtomicBool>, Arc<AtomicBool>);
 
-impl Store for Far {
+impl Store for Remote {
     fn abilities(&self) -> Abilities {
         self.memory.abilities()
     }
@@ -49,7 +49,7 @@ impl Store for Far {
 
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
         let table = self.memory.open(name, plan)?;
-        Ok(Arc::new(FarTable(
+        Ok(Arc::new(RemoteTable(
             table,
             Arc::clone(&self.pulled),
             Arc::clone(&self.busy),
@@ -57,7 +57,7 @@ impl Store for Far {
     }
 }
 
-impl Table for FarTable {
+impl Table for RemoteTable {
     fn execute(&self, command: &Command<'_>, out: Out<'_>) -> Execution {
         if self.2.load(Ordering::SeqCst) {
             return out.ready(Err(StoreError::Busy("others hold the row".into())));
@@ -80,7 +80,7 @@ struct House {
 }
 
 fn house(text: &str) -> House {
-    let (store, time) = (Far::default(), ManualClock::default());
+    let (store, time) = (Remote::default(), ManualClock::default());
     let (pulled, busy) = (Arc::clone(&store.pulled), Arc::clone(&store.busy));
     let service = Service::builder()
         .clock(time.clock())

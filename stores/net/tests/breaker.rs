@@ -45,21 +45,21 @@ impl Cable {
     }
 }
 
-struct Far(MemoryStore, Cable);
-struct FarTable(Arc<dyn Table>, Cable);
+struct Remote(MemoryStore, Cable);
+struct RemoteTable(Arc<dyn Table>, Cable);
 
-impl Store for Far {
+impl Store for Remote {
     fn abilities(&self) -> Abilities {
         self.0.abilities()
     }
 
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
         let table = self.0.open(name, plan)?;
-        Ok(Arc::new(FarTable(table, self.1.clone())))
+        Ok(Arc::new(RemoteTable(table, self.1.clone())))
     }
 }
 
-impl Table for FarTable {
+impl Table for RemoteTable {
     fn execute(&self, command: &Command<'_>, out: Out<'_>) -> Execution {
         self.1.asked.fetch_add(1, Ordering::SeqCst);
         if self.1.busy.load(Ordering::SeqCst) {
@@ -111,7 +111,7 @@ fn house(change: impl FnOnce(&mut Settings)) -> House {
     let breaker = Arc::new(CircuitBreaker::new(settings, Some(watcher)));
     let (plan, cable) = (plan(), Cable::default());
     let store = BreakerStore::new(
-        Arc::new(Far(MemoryStore::default(), cable.clone())),
+        Arc::new(Remote(MemoryStore::default(), cable.clone())),
         Arc::clone(&breaker),
     );
     let table = store.open("t", &plan).unwrap();

@@ -84,7 +84,7 @@ pub fn redis(address: &str, said: &mut Options) -> Result<Opener, UrlError> {
     let address = address.to_owned();
     Ok(Box::new(move || {
         let store = RedisStore::open(&address, options).map_err(UrlError::store)?;
-        Ok(Opened::far(Arc::new(store)))
+        Ok(Opened::remote(Arc::new(store)))
     }))
 }
 
@@ -112,7 +112,7 @@ pub fn postgres(address: &str, said: &mut Options) -> Result<Opener, UrlError> {
     let address = address.to_owned();
     Ok(Box::new(move || {
         let store = PostgresStore::open(&address, options).map_err(UrlError::store)?;
-        Ok(Opened::far(Arc::new(store)))
+        Ok(Opened::remote(Arc::new(store)))
     }))
 }
 
@@ -131,7 +131,7 @@ pub fn mysql(address: &str, said: &mut Options) -> Result<Opener, UrlError> {
     let address = address.to_owned();
     Ok(Box::new(move || {
         let store = MysqlStore::open(&address, options).map_err(UrlError::store)?;
-        Ok(Opened::far(Arc::new(store)))
+        Ok(Opened::remote(Arc::new(store)))
     }))
 }
 

@@ -12,7 +12,7 @@ use crate::error::UrlError;
 pub struct Opened {
     /// The store.
     pub store: Arc<dyn Store>,
-    pub(crate) far: bool,
+    pub(crate) remote: bool,
     #[cfg(feature = "file")]
     pub(crate) file: Option<Arc<tidegate_file::FileStore>>,
 }
@@ -20,8 +20,8 @@ pub struct Opened {
 impl Opened {
     /// Whether it lies beyond a network, and so may be away.
     #[must_use]
-    pub const fn is_far(&self) -> bool {
-        self.far
+    pub const fn is_remote(&self) -> bool {
+        self.remote
     }
 
     /// Waits until everything decided so far is in the store's file, if it has one.
@@ -40,7 +40,7 @@ impl Opened {
     pub(crate) fn near(store: Arc<dyn Store>) -> Self {
         Self {
             store,
-            far: false,
+            remote: false,
             #[cfg(feature = "file")]
             file: None,
         }
@@ -48,9 +48,9 @@ impl Opened {
 
     /// Beyond a network.
     #[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
-    pub(crate) fn far(store: Arc<dyn Store>) -> Self {
+    pub(crate) fn remote(store: Arc<dyn Store>) -> Self {
         Self {
-            far: true,
+            remote: true,
             ..Self::near(store)
         }
     }
@@ -59,7 +59,7 @@ impl Opened {
 impl fmt::Debug for Opened {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Opened")
-            .field("far", &self.far)
+            .field("remote", &self.remote)
             .finish_non_exhaustive()
     }
 }

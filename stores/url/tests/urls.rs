@@ -16,7 +16,7 @@ fn a_store_is_named_by_its_url() {
     for mode in ["", "?sync=always", "?sync=never", "?sync=interval=100ms"] {
         let url = format!("file:{}{mode}", path.display());
         let opened = open(&url).expect(&url);
-        assert!(!opened.is_far());
+        assert!(!opened.is_remote());
         opened.flush().unwrap();
     }
     for url in ["memory", "memory:x", "file:", "disk:/x", ""] {
