@@ -47,8 +47,8 @@
 //! until the file is opened again.
 //!
 //! Deliberately absent: several processes at once (one holds the lock), a clock
-//! for decisions, cells that handles share (a swap of a word beside the lock
-//! would be neither noted nor refused when the disk is full).
+//! for decisions, atomic buckets that handles share (a compare-and-swap beside
+//! the lock would be neither noted nor refused when the disk is full).
 #![forbid(unsafe_code)]
 
 mod birth;

@@ -34,7 +34,7 @@ impl FileTable {
     }
 }
 
-/// It shares no cells: whoever swaps a word beside the lock neither notes the change,
+/// It shares no atomic buckets: a compare-and-swap beside the lock neither notes the change,
 /// nor waits for the disk, nor is refused when it is full.
 impl Table for InMemory {
     fn execute(&self, command: &Command<'_>, mut out: Out<'_>) -> Execution {
