@@ -42,6 +42,7 @@ mod plan;
 mod postgres;
 mod progress;
 mod proofs;
+mod python;
 mod server;
 mod soak;
 mod steps;

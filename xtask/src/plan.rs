@@ -150,4 +150,4 @@ const PROTOCOL: &[&str] = &[
 ];
 
 /// Crates outside the workspace, which have lock files of their own.
-pub const OUTSIDE: &[&str] = &["proof/bench", "proof/fuzz"];
+pub const OUTSIDE: &[&str] = &["proof/bench", "proof/fuzz", "python"];

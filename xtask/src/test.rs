@@ -6,7 +6,7 @@ use crate::plan::{
     SHUTTLE_PACKAGES,
 };
 use crate::steps::{self, Choice, Step, Tier};
-use crate::{bench, features, fuzz, layers, needs, versions};
+use crate::{bench, features, fuzz, layers, needs, python, versions};
 use std::path::Path;
 use std::process::Command;
 
@@ -70,6 +70,12 @@ const STEPS: &[Step] = &[
         purpose: "requests as traces, which are built only when asked for",
         tier: Tier::Whole,
         run: traces,
+    },
+    Step {
+        name: "python",
+        purpose: "the Python package, built, tested and type-checked",
+        tier: Tier::Whole,
+        run: python::tests,
     },
     Step {
         name: "shuttle",

@@ -12,6 +12,9 @@ const NAMED_IN: &[&str] = &[
     "README.md",
     ".github/workflows/ci.yml",
     "proof/fuzz/Cargo.toml",
+    "python/Cargo.toml",
+    "python/README.md",
+    "docs/python.md",
 ];
 
 /// What stands before the number in such a file.

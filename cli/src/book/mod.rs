@@ -43,7 +43,7 @@ fn fault(page: &Page, fence: &Fence) -> Option<String> {
         "toml" | "yaml" => policies(fence).err(),
         "json" => json(&fence.text).err(),
         "rust" | "rust,no_run" => is_compiled(page).err(),
-        "sql" | "lua" => is_executed(page).err(),
+        "sql" | "lua" | "python" => is_executed(page).err(),
         // Answers and pictures.
         "text" | "mermaid" => None,
         other => Some(format!("nothing reads fences of `{other}`")),
@@ -80,7 +80,9 @@ fn is_compiled(page: &Page) -> Result<(), String> {
 }
 
 /// The tests that execute what pages show in other languages.
-const EXECUTED: [(&str, &str); 3] = [
+const EXECUTED: [(&str, &str); 5] = [
+    ("README.md", "python/tests/test_pages.py"),
+    ("docs/python.md", "python/tests/test_pages.py"),
     ("docs/reference/locks.md", "proof/crowd/tests/locks/page.rs"),
     ("docs/stores/postgres.md", "stores/postgres/tests/schema.rs"),
     ("docs/stores/mariadb.md", "stores/mysql/tests/grants.rs"),

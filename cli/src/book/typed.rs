@@ -8,7 +8,7 @@ use super::shell::commands;
 use crate::args::Cli;
 
 /// Programs of others, whose words nobody here can judge.
-const OTHERS: [&str; 17] = [
+const OTHERS: [&str; 18] = [
     "./.ci/run",
     "apt-get",
     "cd",
@@ -20,6 +20,7 @@ const OTHERS: [&str; 17] = [
     "grep",
     "kill",
     "mdbook",
+    "pip",
     "psql",
     "redis-server",
     "seq",

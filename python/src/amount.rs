@@ -1,0 +1,45 @@
+//! Numbers of Python as amounts of a limit, and back.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyFloat};
+use tidegate::{Amount, Unit};
+
+use crate::error::invalid;
+
+/// `number` of `unit`: a whole number, a float, or what is written as one (`Decimal`).
+///
+/// # Errors
+/// `InvalidRequest`: negative, not a number, more than 2^53 - 1 units, no multiple of the
+/// unit.
+pub(crate) fn amount(limit: &str, unit: Unit, number: &Bound<'_, PyAny>) -> PyResult<Amount> {
+    let py = number.py();
+    let explained =
+        |words: &dyn std::fmt::Display| invalid(py, format!("the amount of {limit:?}: {words}"));
+    if number.is_instance_of::<PyBool>() {
+        return Err(explained(&"a number is needed, not a bool"));
+    }
+    if number.is_instance_of::<PyFloat>() {
+        let number = number.extract()?;
+        return unit.exact(number).map_err(|error| explained(&error));
+    }
+    if let Ok(whole) = number.extract::<i128>() {
+        let amount = u64::try_from(whole)
+            .map_or_else(|_| unit.parse(&whole.to_string()), |whole| unit.ones(whole));
+        return amount.map_err(|error| explained(&error));
+    }
+    let text = number.str()?;
+    unit.parse(&text.to_cow()?)
+        .map_err(|error| explained(&error))
+}
+
+/// An amount as Python shows it: an `int` where the unit is 1, else a `float`.
+pub(crate) fn number(py: Python<'_>, unit: Unit, amount: Amount) -> PyResult<Py<PyAny>> {
+    Ok(match unit == Unit::ONE {
+        true => amount.into_pyobject(py)?.into_any().unbind(),
+        false => {
+            let places = i32::from(unit.places());
+            let number = amount as f64 / 10_f64.powi(places);
+            number.into_pyobject(py)?.into_any().unbind()
+        }
+    })
+}

@@ -1,0 +1,257 @@
+//! A pool of limit sets.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use tidegate::{Admission, Balance, Balancer, DecisionError, Limit, LimitPool, Member};
+
+use crate::acquisition::{Acquisition, Terms};
+use crate::awaiting::Awaitable;
+use crate::error::{invalid, raised};
+use crate::fork;
+use crate::limit::duration;
+use crate::request::Names;
+use crate::set::{KEY, Set, Target, asked, statistics};
+
+/// A pool of limit sets.
+#[pyclass(frozen, subclass, module = "tidegate._core")]
+pub(crate) struct Pool {
+    opened: ArcSwap<(LimitPool, u64)>,
+    plan: Plan,
+    terms: Arc<Terms>,
+}
+
+/// What is opened.
+struct Plan {
+    members: Vec<(String, Py<Set>)>,
+    weights: Vec<u32>,
+    balance: String,
+    balancer: Option<Py<PyAny>>,
+    offset: u64,
+}
+
+impl Plan {
+    fn open(&self, py: Python<'_>) -> PyResult<LimitPool> {
+        let mut builder = LimitPool::builder();
+        for ((name, member), weight) in self.members.iter().zip(&self.weights) {
+            builder = builder.weighted(name, member.get().set(py)?, *weight);
+        }
+        let builder = match (&self.balancer, self.balance.as_str()) {
+            (Some(called), _) => builder.balancer(Called(called.clone_ref(py))),
+            (None, "round_robin") => builder.balance(Balance::RoundRobin),
+            (None, "random") => builder.balance(Balance::Random),
+            (None, "least_loaded") => builder.balance(Balance::LeastLoaded),
+            (None, "first_available") => builder.balance(Balance::FirstAvailable),
+            (None, "weighted") => builder.balance(Balance::Weighted),
+            (None, word) => return Err(invalid(py, format!("no load balancing {word:?}"))),
+        };
+        let pool = builder.build().map_err(|error| raised(py, &error.into()))?;
+        Ok(pool.with_offset(self.offset))
+    }
+}
+
+impl Pool {
+    /// The pool; in a forked child, made anew of its sets, which may have been.
+    fn pool(&self, py: Python<'_>) -> PyResult<LimitPool> {
+        let opened = self.opened.load();
+        if opened.1 == fork::generation() {
+            return Ok(opened.0.clone());
+        }
+        drop(opened);
+        let pool = self.plan.open(py)?;
+        let opened = Arc::new((pool.clone(), fork::generation()));
+        // The parent's sets have threads that are not here: to end them would wait for those.
+        fork::leave(self.opened.swap(opened));
+        Ok(pool)
+    }
+}
+
+impl Target for LimitPool {
+    async fn acquire(
+        &self,
+        key: &str,
+        request: tidegate::Request<'_>,
+    ) -> Result<Admission, DecisionError> {
+        self.acquire(key.as_bytes(), request).await
+    }
+
+    async fn try_acquire(
+        &self,
+        key: &str,
+        request: tidegate::Request<'_>,
+    ) -> Result<Admission, DecisionError> {
+        self.try_acquire(key.as_bytes(), request).await
+    }
+}
+
+/// A balancer written in Python: called with the positions of the members and the turn,
+/// answers positions in the order in which they are tried.
+struct Called(Py<PyAny>);
+
+impl Balancer for Called {
+    fn order(&self, members: &mut [&Member], turn: u64) {
+        let before: Vec<&Member> = members.to_vec();
+        let order = Python::attach(|py| {
+            let loads: Vec<u64> = before.iter().map(|member| member.load()).collect();
+            let order = self
+                .0
+                .call1(py, (loads, turn))
+                .and_then(|order| order.extract::<Vec<usize>>(py));
+            order.map_err(|error| error.write_unraisable(py, Some(self.0.bind(py))))
+        });
+        let Ok(order) = order else {
+            return;
+        };
+        let mut next = 0;
+        let mut is_placed = vec![false; before.len()];
+        let rest = 0..before.len();
+        for position in order.into_iter().chain(rest) {
+            if is_placed.get(position) == Some(&false) {
+                is_placed[position] = true;
+                members[next] = before[position];
+                next += 1;
+            }
+        }
+    }
+}
+
+#[pymethods]
+impl Pool {
+    #[new]
+    #[pyo3(signature = (members, *, weights, balance, balancer=None, offset=0))]
+    fn new(
+        py: Python<'_>,
+        members: Vec<(String, Py<Set>)>,
+        weights: Vec<u32>,
+        balance: String,
+        balancer: Option<Py<PyAny>>,
+        offset: u64,
+    ) -> PyResult<Self> {
+        let mut limits: Vec<Limit> = Vec::new();
+        let (mut infinite, mut configs, mut reported) = (Vec::new(), Vec::new(), Vec::new());
+        for (name, member) in &members {
+            let terms = &member.get().terms;
+            for (position, limit) in member.get().set(py)?.limits().into_iter().enumerate() {
+                if !limits.iter().any(|known| known.name() == limit.name()) {
+                    reported.extend(terms.reported.contains(&position).then_some(limits.len()));
+                    limits.push(limit);
+                }
+            }
+            infinite.extend(terms.names.infinite().iter().cloned());
+            let config = terms.configs.first();
+            configs.extend(config.map(|(_, config)| (Some(name.clone()), config.clone_ref(py))));
+        }
+        let plan = Plan {
+            members,
+            weights,
+            balance,
+            balancer,
+            offset,
+        };
+        Ok(Self {
+            opened: ArcSwap::from_pointee((plan.open(py)?, fork::generation())),
+            plan,
+            terms: Arc::new(Terms {
+                names: Names::new(&limits, infinite),
+                reported,
+                configs,
+            }),
+        })
+    }
+
+    #[pyo3(signature = (requested=None, timeout=None, priority=0, *, key=KEY, ttl=None))]
+    fn acquire(
+        &self,
+        py: Python<'_>,
+        requested: Option<&Bound<'_, PyDict>>,
+        timeout: Option<f64>,
+        priority: u8,
+        key: &str,
+        ttl: Option<f64>,
+    ) -> PyResult<Acquisition> {
+        let asked = asked(
+            py,
+            &self.terms,
+            (requested, key),
+            (timeout, priority, ttl),
+            true,
+        )?;
+        asked.wait(py, &self.pool(py)?, &self.terms)
+    }
+
+    #[pyo3(signature = (requested=None, priority=0, *, key=KEY, ttl=None))]
+    fn try_acquire(
+        &self,
+        py: Python<'_>,
+        requested: Option<&Bound<'_, PyDict>>,
+        priority: u8,
+        key: &str,
+        ttl: Option<f64>,
+    ) -> PyResult<Acquisition> {
+        let asked = asked(
+            py,
+            &self.terms,
+            (requested, key),
+            (None, priority, ttl),
+            false,
+        )?;
+        asked.wait(py, &self.pool(py)?, &self.terms)
+    }
+
+    #[pyo3(signature = (requested=None, timeout=None, priority=0, *, key=KEY, ttl=None))]
+    fn async_acquire(
+        &self,
+        py: Python<'_>,
+        requested: Option<&Bound<'_, PyDict>>,
+        timeout: Option<f64>,
+        priority: u8,
+        key: &str,
+        ttl: Option<f64>,
+    ) -> PyResult<Awaitable> {
+        let asked = asked(
+            py,
+            &self.terms,
+            (requested, key),
+            (timeout, priority, ttl),
+            true,
+        )?;
+        Ok(asked.later(&self.pool(py)?, &self.terms))
+    }
+
+    #[pyo3(signature = (requested=None, priority=0, *, key=KEY, ttl=None))]
+    fn async_try_acquire(
+        &self,
+        py: Python<'_>,
+        requested: Option<&Bound<'_, PyDict>>,
+        priority: u8,
+        key: &str,
+        ttl: Option<f64>,
+    ) -> PyResult<Awaitable> {
+        let asked = asked(
+            py,
+            &self.terms,
+            (requested, key),
+            (None, priority, ttl),
+            false,
+        )?;
+        Ok(asked.later(&self.pool(py)?, &self.terms))
+    }
+
+    /// Passes over a member for so many seconds: its provider refused it.
+    fn cool_down(&self, py: Python<'_>, member: &str, seconds: f64) -> PyResult<()> {
+        let cooled = self.pool(py)?.cool_down(member, duration(py, seconds)?);
+        cooled.map(drop).map_err(|error| raised(py, &error.into()))
+    }
+
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let pool = self.pool(py)?;
+        let counted = pool.statistics();
+        let refusals = PyDict::new(py);
+        for (limit, number) in pool.refusals() {
+            refusals.set_item(limit, number)?;
+        }
+        statistics(py, &counted, &refusals)
+    }
+}

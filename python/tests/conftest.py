@@ -1,0 +1,46 @@
+"""A Redis server for the tests of processes."""
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+
+import pytest
+
+
+def _free_port():
+    # Below the ports that the system gives to those who connect.
+    for port in range(21_000, 32_000):
+        with socket.socket() as tried:
+            try:
+                tried.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise RuntimeError("no port is free")
+
+
+@pytest.fixture(scope="session")
+def redis_url(tmp_path_factory):
+    program = shutil.which("redis-server")
+    if program is None:
+        if "TIDEGATE_REQUIRE_REDIS" in os.environ:
+            pytest.fail("redis-server is not installed, and TIDEGATE_REQUIRE_REDIS is set")
+        pytest.skip("redis-server is not installed")
+    port, folder = _free_port(), tmp_path_factory.mktemp("redis")
+    server = subprocess.Popen(
+        [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)],
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        for _ in range(500):
+            try:
+                socket.create_connection(("127.0.0.1", port)).close()
+                break
+            except OSError:
+                time.sleep(0.02)
+        yield f"redis://127.0.0.1:{port}?deadline=10s"
+    finally:
+        server.kill()
+        server.wait()

@@ -1,0 +1,138 @@
+"""Semaphores, mutexes and decorators in one process."""
+
+import asyncio
+import threading
+
+import pytest
+
+from tidegate import (
+    AcquireTimeout,
+    CallLimit,
+    ImpossibleRequest,
+    InvalidRequest,
+    LimitSet,
+    Mutex,
+    ResourceLimit,
+    Semaphore,
+    limited,
+)
+
+
+def test_a_semaphore_has_so_many_slots_and_its_fences_grow():
+    gpus = Semaphore("gpu", 2)
+    first, second = gpus.acquire(), gpus.acquire()
+    assert first.fence < second.fence and first.is_held
+    assert gpus.available() == 0
+    assert gpus.try_acquire() is None
+    with pytest.raises(AcquireTimeout):
+        gpus.acquire(timeout=0.01)
+    with pytest.raises(ImpossibleRequest):
+        gpus.acquire(slots=3)
+    first.release()
+    first.release()
+    assert not first.is_held and gpus.available() == 1
+    second.release()
+    with gpus.acquire(slots=2):
+        assert gpus.available() == 0
+
+
+def test_no_slots_are_an_error():
+    with pytest.raises(InvalidRequest):
+        Semaphore("gpu", 0)
+
+
+def test_a_mutex_lets_in_one_thread_at_a_time():
+    mutex, counted = Mutex("accounts"), [0]
+
+    def work():
+        for _ in range(200):
+            with mutex:
+                before = counted[0]
+                counted[0] = before + 1
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert counted == [800]
+
+
+def test_an_exception_passes_through_and_gives_the_slot_back():
+    mutex = Mutex("accounts")
+    with pytest.raises(KeyError), mutex:
+        raise KeyError
+    assert mutex.available() == 1
+
+
+def test_a_mutex_is_awaited():
+    async def main():
+        mutex, counted = Mutex("accounts"), [0]
+
+        async def work():
+            async with mutex:
+                before = counted[0]
+                await asyncio.sleep(0)
+                counted[0] = before + 1
+
+        await asyncio.gather(*(work() for _ in range(100)))
+        assert counted == [100]
+
+    asyncio.run(main())
+
+
+def test_decorated_functions_hold_their_limits_while_they_run():
+    limits = LimitSet([ResourceLimit("slots", 1), CallLimit(3, "per_hour")])
+
+    @limited(limits, timeout=0, key=lambda user: user)
+    def name(user):
+        """Its words stay."""
+        assert not limits.try_acquire(key=user)
+        return user
+
+    assert name("alice") == "alice" and name.__doc__ == "Its words stay."
+    name("alice"), name("alice"), name("bob")
+    with pytest.raises(AcquireTimeout):
+        name("alice")
+
+
+def test_decorated_generators_hold_theirs_to_their_end():
+    limits = LimitSet([ResourceLimit("slots", 1)])
+
+    @limited(limits, timeout=0)
+    def count(most):
+        got = yield from range(most)
+        return got
+
+    running = count(2)
+    assert limits.try_acquire()
+    assert next(running) == 0
+    assert not limits.try_acquire()
+    running.close()
+    assert list(count(2)) == [0, 1]
+    assert limits.try_acquire()
+
+
+def test_decorated_coroutines_and_async_generators():
+    limits = LimitSet([ResourceLimit("slots", 1)])
+
+    @limited(limits, {"slots": 1})
+    async def double(number):
+        assert not limits.try_acquire()
+        await asyncio.sleep(0)
+        return 2 * number
+
+    @limited(limits, lambda most: {"slots": 1})
+    async def count(most):
+        for number in range(most):
+            yield number
+
+    async def main():
+        assert await asyncio.gather(*(double(number) for number in range(5))) == [0, 2, 4, 6, 8]
+        async for number in count(3):
+            assert not limits.try_acquire()
+            break
+        assert [number async for number in count(3)] == [0, 1, 2]
+
+    asyncio.run(main())
+    assert limits.try_acquire()

@@ -1,0 +1,111 @@
+"""The same limits from several processes."""
+
+import concurrent.futures
+import multiprocessing
+import os
+import pickle
+import signal
+import time
+
+import pytest
+
+from tidegate import CallLimit, LimitPool, LimitSet, Mutex, ResourceLimit, Semaphore
+
+
+def calls(store, name):
+    return LimitSet([CallLimit(20, "per_day"), ResourceLimit("slots", 2)], name=name, store=store)
+
+
+def admitted(limits):
+    count = 0
+    for _ in range(15):
+        with limits.try_acquire() as acquired:
+            count += bool(acquired)
+    return count
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn", "forkserver"])
+def test_processes_share_a_limit_that_was_pickled(redis_url, start):
+    limits = calls(redis_url, f"pickled-{start}")
+    context = multiprocessing.get_context(start)
+    with concurrent.futures.ProcessPoolExecutor(3, mp_context=context) as pool:
+        counts = list(pool.map(admitted, [limits] * 3))
+    counts.append(admitted(limits))
+    # Two slots for three processes: a call may have met none, and was not counted.
+    assert sum(counts) <= 20 and not all(count == 15 for count in counts)
+    assert sum(counts) + admitted(limits) == 20
+
+
+def in_child(work):
+    """What `work` answers in a forked child."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(write, str(work()).encode())
+        except BaseException as error:
+            os.write(write, repr(error).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as answer:
+        told = answer.read()
+    os.waitpid(child, 0)
+    return told
+
+
+def test_a_forked_child_uses_the_sets_of_its_parent(redis_url):
+    limits = calls(redis_url, "forked")
+    pool = LimitPool([limits])
+    semaphore = Semaphore("forked-semaphore", 1, store=redis_url)
+    assert admitted(limits) == 15
+    assert in_child(lambda: admitted(limits)) == "5"
+    assert in_child(lambda: pool.try_acquire().limit) == "calls"
+    with semaphore:
+        assert in_child(lambda: semaphore.try_acquire()) == "None"
+    assert in_child(lambda: bool(semaphore.try_acquire())) == "True"
+
+
+def test_children_have_lease_ids_of_their_own(redis_url):
+    limits = LimitSet([ResourceLimit("slots", 100)], name="ids", store=redis_url)
+    memory = LimitSet([ResourceLimit("slots", 100)])
+    held = [limits.acquire(), memory.acquire()]
+    assert [in_child(lambda: bool(limits.try_acquire())) for _ in range(4)] == ["True"] * 4
+    assert in_child(lambda: memory.try_acquire().remaining["slots"]) == "98"
+    assert all(held)
+
+
+def test_a_killed_holder_gives_its_slot_back_within_its_ttl(redis_url):
+    mutex = Mutex("killed", store=redis_url, ttl=1)
+    ready, held = os.pipe()
+    child = os.fork()
+    if child == 0:
+        _permit = mutex.acquire()
+        os.write(held, b"x")
+        time.sleep(60)
+        os._exit(0)
+    os.read(ready, 1)
+    assert mutex.try_acquire() is None
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    with mutex.acquire(timeout=60) as permit:
+        assert permit.fence > 1
+
+
+def test_sets_of_a_shared_store_are_pickled(redis_url):
+    limits = calls(redis_url, "pickling")
+    again = pickle.loads(pickle.dumps(limits))
+    assert again.limits == limits.limits and again.name == limits.name
+    assert admitted(limits) + admitted(again) == 20
+    mutex = Mutex("pickled", store=redis_url)
+    with mutex:
+        assert pickle.loads(pickle.dumps(mutex)).try_acquire() is None
+
+
+def test_a_store_that_is_away_is_told_as_that():
+    from tidegate import StoreUnavailable
+
+    with pytest.raises(StoreUnavailable):
+        LimitSet([CallLimit(1)], name="away", store="redis://127.0.0.1:1")
+    with pytest.raises(ValueError):
+        LimitSet([CallLimit(1)], name="odd", store="gopher://x")

@@ -1,0 +1,356 @@
+"""Sets in memory: threads, asyncio, partial acquisition, ends."""
+
+import asyncio
+import math
+import pickle
+import threading
+import time
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from tidegate import (
+    AcquireTimeout,
+    Budget,
+    CallLimit,
+    ImpossibleRequest,
+    InvalidRequest,
+    LeaseEnded,
+    LimitPool,
+    LimitSet,
+    QueueFull,
+    RateLimit,
+    RateLimitAlgorithm,
+    ResourceLimit,
+    UnreportedUsage,
+)
+
+
+def tokens_and_slots(tokens=1_000, slots=2, **more):
+    return LimitSet([RateLimit("tokens", tokens, "per_minute"), ResourceLimit("slots", slots)], **more)
+
+
+def remaining(limits, name="tokens"):
+    with limits.try_acquire({name: 0} if name != "tokens" else {}) as looked:
+        return looked.remaining[name]
+
+
+def test_an_unreported_rate_was_used_as_taken_and_a_reported_one_comes_back():
+    limits = tokens_and_slots()
+    with limits.acquire({"tokens": 400}):
+        pass
+    with limits.acquire({"tokens": 400}) as acquired:
+        acquired.update(usage={"tokens": 100})
+    assert acquired.reclaimed == {"tokens": 300}
+    assert limits.try_acquire({"tokens": 500})
+    assert not limits.try_acquire({"tokens": 5})
+
+
+def test_more_than_was_taken_is_debt():
+    limits = tokens_and_slots(tokens=100)
+    with limits.acquire({"tokens": 50}) as acquired:
+        acquired.update(usage={"tokens": 150})
+    refused = limits.try_acquire({"tokens": 1})
+    assert not refused and refused.limit == "tokens"
+    assert 30 < refused.retry_after < 31
+
+
+def test_partial_acquisition():
+    limits = LimitSet([RateLimit("in", 10, 60), RateLimit("out", 10, 60), CallLimit(5, 60), ResourceLimit("slots", 1)])
+    with pytest.raises(InvalidRequest):
+        limits.acquire()
+    with limits.acquire({"in": 4}) as acquired:
+        assert acquired.remaining == {"in": 6, "out": 10, "calls": 4, "slots": 0}
+    with limits.acquire({"in": 1, "slots": 0}) as acquired:
+        assert acquired.remaining["slots"] == 1
+        # Nested: it holds no slot.
+        with limits.acquire({"out": 1}) as inner:
+            assert inner.remaining["slots"] == 0
+
+
+def test_what_no_limit_could_grant_is_an_error_at_once():
+    limits = tokens_and_slots()
+    with pytest.raises(ImpossibleRequest) as raised:
+        limits.acquire({"tokens": 1_001}, timeout=None)
+    assert raised.value.limit == "tokens" and raised.value.capacity == 1_000
+    assert isinstance(raised.value, ValueError)
+
+
+@pytest.mark.parametrize("number", [-1, -0.5, math.nan, math.inf, 2**60, 1.5, True, "x", None])
+def test_an_amount_that_is_none_is_refused(number):
+    limits = tokens_and_slots()
+    with pytest.raises(InvalidRequest):
+        limits.acquire({"tokens": number})
+    assert limits.try_acquire({"tokens": 1_000})
+
+
+def test_unknown_names_are_refused_with_those_that_there_are():
+    with pytest.raises(InvalidRequest, match="tokens, slots"):
+        tokens_and_slots().try_acquire({"token": 1})
+
+
+def test_the_bodys_own_exception_passes_through_and_slots_come_back():
+    limits = tokens_and_slots(slots=1, strict_updates=True)
+    for _ in range(3):
+        with pytest.raises(KeyError, match="mine"):
+            with limits.acquire({"tokens": 10}):
+                raise KeyError("mine")
+    assert limits.stats()["dropped"] == 3
+    assert limits.try_acquire({"tokens": 970})
+
+
+def test_a_strict_set_asks_for_every_rate():
+    limits = tokens_and_slots(slots=1, strict_updates=True)
+    with pytest.raises(UnreportedUsage, match="tokens"):
+        with limits.acquire({"tokens": 10}):
+            pass
+    with limits.acquire({"tokens": 10}, timeout=0) as acquired:
+        acquired.update(usage={"tokens": 10})
+
+
+def test_a_refusal_holds_nothing():
+    limits = LimitSet([ResourceLimit("slots", 1)])
+    held = limits.acquire()
+    for _ in range(3):
+        with limits.try_acquire() as refused:
+            assert not refused.successful
+    assert not limits.try_acquire()
+    with pytest.raises(LeaseEnded):
+        refused.update(usage={})
+    held.release()
+    assert limits.try_acquire()
+
+
+def test_a_timeout_is_a_timeout_error_with_the_limit():
+    limits = LimitSet([ResourceLimit("slots", 1)])
+    with limits.acquire():
+        before = time.monotonic()
+        with pytest.raises(TimeoutError) as raised:
+            limits.acquire(timeout=0.05)
+        assert time.monotonic() - before >= 0.05
+    assert raised.value.limit == "slots"
+
+
+def test_a_rate_that_cannot_come_in_time_is_told_at_once():
+    limits = LimitSet("1/minute")
+    assert limits.try_acquire()
+    with pytest.raises(AcquireTimeout) as raised:
+        limits.acquire(timeout=30)
+    assert 59 < raised.value.retry_after <= 60
+
+
+def test_threads_are_served_in_order_of_arrival():
+    limits = LimitSet([ResourceLimit("slots", 1)])
+    held = limits.acquire()
+    order, threads = [], []
+
+    def work(number):
+        with limits.acquire():
+            order.append(number)
+
+    for number in range(8):
+        thread = threading.Thread(target=work, args=(number,))
+        thread.start()
+        threads.append(thread)
+        while limits.stats()["waiting"] <= number:
+            time.sleep(0.001)
+    held.release()
+    for thread in threads:
+        thread.join()
+    assert order == list(range(8))
+
+
+def test_the_queue_has_a_bound():
+    limits = LimitSet([ResourceLimit("slots", 1)], max_waiting=1)
+    held = limits.acquire()
+    thread = threading.Thread(target=lambda: limits.acquire().release())
+    thread.start()
+    while limits.stats()["waiting"] < 1:
+        time.sleep(0.001)
+    with pytest.raises(QueueFull):
+        limits.acquire(timeout=5)
+    held.release()
+    thread.join()
+
+
+def test_tasks_are_served_in_order_of_arrival():
+    async def main():
+        limits = LimitSet([ResourceLimit("slots", 1)])
+        order = []
+
+        async def work(number):
+            async with await limits.async_acquire():
+                order.append(number)
+                await asyncio.sleep(0)
+
+        async with await limits.async_acquire():
+            tasks = [asyncio.create_task(work(number)) for number in range(1_000)]
+            await asyncio.sleep(0)
+        await asyncio.gather(*tasks)
+        assert order == list(range(1_000))
+        assert limits.stats()["waiting"] == 0
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_task_leaves_its_place():
+    async def main():
+        limits = LimitSet([ResourceLimit("slots", 1)])
+        held = await limits.async_acquire()
+        first = asyncio.ensure_future(limits.async_acquire())
+        second = asyncio.ensure_future(limits.async_acquire())
+        await asyncio.sleep(0.01)
+        assert limits.stats()["waiting"] == 2
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        await held.async_release()
+        acquired = await asyncio.wait_for(second, 5)
+        assert acquired.successful
+        await acquired.async_release()
+        assert limits.try_acquire()
+
+    asyncio.run(main())
+
+
+def test_a_wait_that_is_cut_off_by_asyncio_takes_nothing():
+    async def main():
+        limits = LimitSet([ResourceLimit("slots", 1)])
+        async with await limits.async_acquire():
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(limits.async_acquire(), 0.02)
+        assert limits.try_acquire()
+
+    asyncio.run(main())
+
+
+def test_two_event_loops_share_a_limit():
+    limits = LimitSet([ResourceLimit("slots", 1)])
+    most, now, lock = [0], [0], threading.Lock()
+
+    async def work():
+        for _ in range(50):
+            async with await limits.async_acquire():
+                with lock:
+                    now[0] += 1
+                    most[0] = max(most[0], now[0])
+                await asyncio.sleep(0)
+                with lock:
+                    now[0] -= 1
+
+    async def crowd():
+        await asyncio.gather(work(), work())
+
+    threads = [threading.Thread(target=asyncio.run, args=(crowd(),)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1] and limits.try_acquire()
+
+
+def test_an_exception_in_an_async_body_passes_through():
+    async def main():
+        limits = LimitSet([ResourceLimit("slots", 1)])
+        with pytest.raises(KeyError):
+            async with await limits.async_acquire():
+                raise KeyError("mine")
+        assert limits.try_acquire()
+
+    asyncio.run(main())
+
+
+def test_adjusting_takes_more_or_nothing():
+    limits = tokens_and_slots(tokens=100)
+    with limits.acquire({"tokens": 50}) as acquired:
+        assert acquired.adjust({"tokens": 90})
+        assert not acquired.adjust({"tokens": 101})
+        assert acquired.adjust({"tokens": 120}, overdraw=True)
+        assert acquired.adjust({"tokens": 10})
+        acquired.update(usage={"tokens": 10})
+    assert limits.try_acquire({"tokens": 90})
+
+
+def test_cancelling_gives_everything_back():
+    limits = tokens_and_slots(tokens=100)
+    acquired = limits.acquire({"tokens": 100})
+    acquired.cancel()
+    assert limits.try_acquire({"tokens": 100})
+    acquired.release()
+
+
+def test_fractions_and_infinity():
+    limits = LimitSet([Budget("usd", 0.5, "per_hour"), RateLimit("tokens", math.inf, 1)])
+    with limits.acquire({"usd": 0.2, "tokens": 10**12}) as acquired:
+        assert acquired.remaining == {"usd": 0.3, "tokens": math.inf}
+        acquired.update(usage={"usd": Decimal("0.1"), "tokens": 5})
+    assert acquired.reclaimed == {"usd": 0.1}
+
+
+@pytest.mark.parametrize("window", [60, 60.0, timedelta(minutes=1), "per_minute", "minute", "1 minute", "60 seconds"])
+def test_windows_are_written_in_many_ways(window):
+    limits = LimitSet([CallLimit(1, window, RateLimitAlgorithm.SLIDING_LOG)])
+    assert limits.try_acquire()
+    assert 59 < limits.try_acquire().retry_after <= 60
+
+
+@pytest.mark.parametrize("window", [0, -1, math.nan, math.inf, "fortnight", "", "0 minutes", "x minutes", True])
+def test_no_other_window_is_one(window):
+    with pytest.raises(ValueError):
+        CallLimit(1, window)
+
+
+def test_calendars():
+    limits = LimitSet([Budget("usd", 5, "calendar month Europe/Berlin")])
+    assert limits.try_acquire({"usd": 5})
+    with pytest.raises(InvalidRequest):
+        LimitSet([Budget("usd", 5, "calendar month Europe/Nowhere")])
+
+
+def test_keys_have_limits_of_their_own():
+    limits = LimitSet("1/minute")
+    assert limits.try_acquire(key="alice") and limits.try_acquire(key="bob")
+    assert not limits.try_acquire(key="alice")
+
+
+def test_pools_pass_over_a_full_set():
+    pool = LimitPool(
+        {region: LimitSet([ResourceLimit("slots", 1)], config={"region": region}) for region in ("eu", "us")}
+    )
+    first, second = pool.acquire(), pool.acquire()
+    assert {first.config["region"], second.config["region"]} == {"eu", "us"}
+    assert not pool.try_acquire()
+    second.release()
+    assert pool.try_acquire().member == second.member
+    assert pool[0].config == {"region": "eu"} and len(pool) == 2
+    with pytest.raises(TypeError):
+        pool["eu"]
+
+
+def test_a_balancer_in_python():
+    sets = [LimitSet([ResourceLimit("slots", 1)], config=number) for number in range(3)]
+    pool = LimitPool(sets, balancer=lambda loads, turn: [2, 0])
+    assert [pool.acquire().config, pool.acquire().config] == [2, 2]
+    held = [pool.acquire() for _ in range(3)]
+    assert [acquired.config for acquired in held] == [2, 0, 1]
+
+
+def test_sets_of_one_process_are_not_pickled():
+    with pytest.raises(TypeError, match="redis"):
+        pickle.dumps(LimitSet("1/minute"))
+
+
+def test_ctrl_c_interrupts_a_wait():
+    import os
+    import signal
+
+    limits = LimitSet([ResourceLimit("slots", 1)])
+    held = limits.acquire()
+    timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        limits.acquire()
+    timer.join()
+    held.release()
+    assert limits.try_acquire()

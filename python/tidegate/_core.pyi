@@ -1,0 +1,226 @@
+from collections.abc import Awaitable as _Awaitable
+from collections.abc import Callable, Generator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Generic, Optional, TypeVar, Union
+
+_T = TypeVar("_T", covariant=True)
+_Set = TypeVar("_Set", bound=Set)
+_Pool = TypeVar("_Pool", bound=Pool)
+_Slots = TypeVar("_Slots", bound=Slots)
+_Number = Union[int, float]
+
+class Awaitable(Generic[_T]):
+    """A verb that is awaited, once. Nothing happens before that."""
+
+    def __await__(self) -> Generator[Any, None, _T]: ...
+    def close(self) -> None: ...
+
+class Wakeups:
+    def __new__(cls) -> Wakeups: ...
+    def fileno(self) -> int: ...
+    def take(self) -> list[int]: ...
+
+class Acquisition:
+    """What was granted, until it ends; or what was refused, which holds nothing and is false."""
+
+    @property
+    def successful(self) -> bool:
+        """Whether it was granted."""
+    @property
+    def config(self) -> Any:
+        """What the set (of a pool: the set that granted it) was given as ``config``."""
+    @property
+    def member(self) -> Optional[str]:
+        """Of a pool: the name of the set that granted it."""
+    @property
+    def fence(self) -> int:
+        """A number that grows with each grant of the same slots."""
+    @property
+    def limit(self) -> Optional[str]:
+        """The limit that refused it."""
+    @property
+    def retry_after(self) -> Optional[float]:
+        """Of a refusal: in how many seconds it would be granted if nobody else asked."""
+    @property
+    def degraded(self) -> bool:
+        """Whether it was decided without the store."""
+    @property
+    def remaining(self) -> dict[str, _Number]:
+        """What each limit could still grant when this was decided."""
+    @property
+    def reclaimed(self) -> dict[str, _Number]:
+        """Once it has ended: what came back of what was taken."""
+    def update(self, usage: Mapping[str, _Number]) -> None:
+        """Reports what was really used: charged at the end in place of what was taken.
+
+        :raises LeaseEnded: it has ended, or was refused.
+        :raises InvalidRequest: an unknown limit, an amount that is none.
+        """
+    def adjust(self, requested: Mapping[str, _Number], *, overdraw: bool = False) -> bool:
+        """Changes how much is taken to ``requested`` in all; what is not named stays.
+
+        ``False`` if more does not fit: then nothing has changed. With ``overdraw`` it is
+        charged all the same, and is debt.
+        """
+    def renew(self, ttl: float) -> None:
+        """Holds it for ``ttl`` seconds from now on."""
+    def release(self) -> None:
+        """Ends it: what is held comes back, and what was reported is charged."""
+    def cancel(self) -> None:
+        """Ends it and gives everything back: the work did not start."""
+    def async_release(self) -> _Awaitable[None]: ...
+    def async_cancel(self) -> _Awaitable[None]: ...
+    def __bool__(self) -> bool: ...
+    def __enter__(self) -> Acquisition: ...
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> bool: ...
+    async def __aenter__(self) -> Acquisition: ...
+    async def __aexit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> bool: ...
+
+class _Verbs:
+    def acquire(
+        self,
+        requested: Optional[Mapping[str, _Number]] = None,
+        timeout: Optional[float] = None,
+        priority: int = 0,
+        *,
+        key: str = "default",
+        ttl: Optional[float] = None,
+    ) -> Acquisition:
+        """Takes what is requested, in order of arrival; waits for it if need be.
+
+        ``requested``: amounts by limit. Calls and resources that are not named are taken at 1;
+        a rate that is not named is not taken, and one must be if nothing else is. 0 leaves a
+        limit out.
+
+        ``timeout``: seconds; ``None`` for as long as it takes, 0 for not at all. Larger
+        ``priority`` (0 to 255) first. ``ttl``: seconds after which a holder that was never
+        heard of again loses what it holds.
+
+        :raises AcquireTimeout: not granted in time (a ``TimeoutError``); at once if its rates
+            cannot grant it in time.
+        :raises ImpossibleRequest: more than a limit ever grants.
+        :raises InvalidRequest: an unknown limit, a rate without an amount, an amount that is
+            none.
+        :raises QueueFull: as many wait as may.
+        :raises StoreUnavailable: the store could not tell.
+        """
+    def try_acquire(
+        self,
+        requested: Optional[Mapping[str, _Number]] = None,
+        priority: int = 0,
+        *,
+        key: str = "default",
+        ttl: Optional[float] = None,
+    ) -> Acquisition:
+        """As ``acquire``, but never waits: a refusal is an acquisition that is false."""
+    def async_acquire(
+        self,
+        requested: Optional[Mapping[str, _Number]] = None,
+        timeout: Optional[float] = None,
+        priority: int = 0,
+        *,
+        key: str = "default",
+        ttl: Optional[float] = None,
+    ) -> Awaitable[Acquisition]:
+        """As ``acquire``, awaited. A task that is cancelled leaves its place."""
+    def async_try_acquire(
+        self,
+        requested: Optional[Mapping[str, _Number]] = None,
+        priority: int = 0,
+        *,
+        key: str = "default",
+        ttl: Optional[float] = None,
+    ) -> Awaitable[Acquisition]: ...
+    def stats(self) -> dict[str, Any]:
+        """What was counted in this process since it was made; ``refusals`` are by limit."""
+
+class Set(_Verbs):
+    def __new__(
+        cls: type[_Set],
+        limits: Sequence[Any],
+        *,
+        infinite: Sequence[str],
+        rates: Sequence[str],
+        name: Optional[str] = None,
+        store: Optional[str] = None,
+        config: Any,
+        strict_updates: bool,
+        max_waiting: Optional[int] = None,
+    ) -> _Set: ...
+
+class Pool(_Verbs):
+    def __new__(
+        cls: type[_Pool],
+        members: Sequence[tuple[str, Set]],
+        *,
+        weights: Sequence[int],
+        balance: str,
+        balancer: Optional[Callable[[Sequence[int], int], Sequence[int]]] = None,
+        offset: int = 0,
+    ) -> _Pool: ...
+    def cool_down(self, member: str, seconds: float) -> None:
+        """Passes over a set for so many seconds: its provider refused it."""
+
+class Permit:
+    """A slot that is held, and renewed until it is released."""
+
+    @property
+    def fence(self) -> int:
+        """A number that grows with each grant: what the slot guards refuses smaller ones."""
+    @property
+    def is_held(self) -> bool:
+        """Whether it may still be believed to be held."""
+    def release(self) -> None: ...
+    def async_release(self) -> _Awaitable[None]: ...
+    def __enter__(self) -> Permit: ...
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> bool: ...
+    async def __aenter__(self) -> Permit: ...
+    async def __aexit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> bool: ...
+
+class Slots:
+    def __new__(
+        cls: type[_Slots],
+        name: str,
+        slots: int,
+        *,
+        key: str,
+        store: Optional[str] = None,
+        ttl: Optional[float] = None,
+        max_waiting: Optional[int] = None,
+    ) -> _Slots: ...
+    def acquire(self, timeout: Optional[float] = None, *, slots: int = 1, priority: int = 0) -> Permit:
+        """A permit of ``slots`` slots, in order of arrival; waits for it if need be.
+
+        :raises AcquireTimeout: not granted within ``timeout`` seconds (a ``TimeoutError``).
+        :raises ImpossibleRequest: more slots than there are.
+        """
+    def try_acquire(self, *, slots: int = 1) -> Optional[Permit]:
+        """A permit, if it need not be waited for."""
+    def async_acquire(
+        self, timeout: Optional[float] = None, *, slots: int = 1, priority: int = 0
+    ) -> Awaitable[Permit]: ...
+    def async_try_acquire(self, *, slots: int = 1) -> Awaitable[Optional[Permit]]: ...
+    def available(self) -> int:
+        """How many slots are free."""
+
+def _after_fork() -> None: ...

@@ -1,0 +1,36 @@
+"""How tasks of an event loop are woken: one descriptor for each loop."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from . import _core
+
+_Here = tuple[asyncio.AbstractEventLoop, _core.Wakeups, dict[int, "asyncio.Future[None]"]]
+
+
+class _Watched:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.wakeups = _core.Wakeups()
+        self.waiting: dict[int, asyncio.Future[None]] = {}
+        loop.add_reader(self.wakeups.fileno(), self._wake)
+
+    def _wake(self) -> None:
+        for token in self.wakeups.take():
+            future = self.waiting.pop(token, None)
+            if future is not None and not future.done():
+                future.set_result(None)
+
+
+_watched: WeakKeyDictionary[Any, _Watched] = WeakKeyDictionary()
+
+
+def here() -> _Here:
+    """The loop that runs, what wakes its tasks, and those that wait."""
+    loop = asyncio.get_running_loop()
+    watched = _watched.get(loop)
+    if watched is None:
+        watched = _watched[loop] = _Watched(loop)
+    return loop, watched.wakeups, watched.waiting

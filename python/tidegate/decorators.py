@@ -1,0 +1,85 @@
+"""Functions that run within limits."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import AsyncIterator, Callable, Generator, Mapping
+from typing import Any, Optional, TypeVar, Union
+
+from .limits import Number
+from .sets import LimitPool, LimitSet
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+#: Amounts by limit, or a function of the call's arguments that says them.
+Requested = Union[Mapping[str, Number], Callable[..., Mapping[str, Number]], None]
+
+
+def limited(
+    limits: Union[LimitSet, LimitPool],
+    requested: Requested = None,
+    *,
+    timeout: Optional[float] = None,
+    priority: int = 0,
+    key: Union[str, Callable[..., str]] = "default",
+) -> Callable[[_F], _F]:
+    """Runs each call of a function, generator, coroutine or async generator within ``limits``.
+
+    >>> from tidegate import LimitSet, limited
+    >>> @limited(LimitSet("100/minute"), key=lambda user: user)
+    ... def greet(user):
+    ...     return f"hello {user}"
+    >>> greet("alice")
+    'hello alice'
+
+    A generator holds them from its first step to its end. ``requested`` and ``key`` may be
+    functions of the call's arguments.
+
+    :raises AcquireTimeout: from the call, as ``limits.acquire`` raises it.
+    """
+
+    def words(arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+        asked = requested(*arguments, **named) if callable(requested) else requested
+        whose = key(*arguments, **named) if callable(key) else key
+        return dict(requested=asked, timeout=timeout, priority=priority, key=whose)
+
+    def decorate(function: Any) -> Any:
+        if inspect.isasyncgenfunction(function):
+
+            @functools.wraps(function)
+            async def async_generator(*arguments: Any, **named: Any) -> AsyncIterator[Any]:
+                async with await limits.async_acquire(**words(arguments, named)):
+                    inner = function(*arguments, **named)
+                    try:
+                        async for item in inner:
+                            yield item
+                    finally:
+                        await inner.aclose()
+
+            return async_generator
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def coroutine(*arguments: Any, **named: Any) -> Any:
+                async with await limits.async_acquire(**words(arguments, named)):
+                    return await function(*arguments, **named)
+
+            return coroutine
+        if inspect.isgeneratorfunction(function):
+
+            @functools.wraps(function)
+            def generator(*arguments: Any, **named: Any) -> Generator[Any, Any, Any]:
+                with limits.acquire(**words(arguments, named)):
+                    return (yield from function(*arguments, **named))
+
+            return generator
+
+        @functools.wraps(function)
+        def call(*arguments: Any, **named: Any) -> Any:
+            with limits.acquire(**words(arguments, named)):
+                return function(*arguments, **named)
+
+        return call
+
+    return decorate

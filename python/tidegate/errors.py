@@ -1,0 +1,55 @@
+"""What can go wrong. A refusal by ``try_acquire`` is no error: it is a falsy value."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+
+class TidegateError(Exception):
+    """The base of all errors of this package."""
+
+
+class InvalidRequest(TidegateError, ValueError):
+    """The request makes no sense: an unknown limit, no amount for a rate, a negative amount."""
+
+
+class ImpossibleRequest(InvalidRequest):
+    """The request is for more than a limit ever grants; waiting is of no use."""
+
+    def __init__(self, message: str, limit: Optional[str] = None, capacity: Optional[float] = None) -> None:
+        super().__init__(message)
+        #: The limit that could never grant it.
+        self.limit = limit
+        #: The most that it grants at once.
+        self.capacity = capacity
+
+
+class AcquireTimeout(TidegateError, TimeoutError):
+    """What was asked for was not granted in time."""
+
+    def __init__(self, message: str, limit: Optional[str] = None, retry_after: Optional[float] = None) -> None:
+        super().__init__(message)
+        #: The limit that refused it.
+        self.limit = limit
+        #: In how many seconds it would be granted if nobody else asked.
+        self.retry_after = retry_after
+
+
+class QueueFull(TidegateError):
+    """As many requests wait as may."""
+
+
+class CapacityFull(TidegateError):
+    """As many keys or leases are kept as may be."""
+
+
+class LeaseEnded(TidegateError):
+    """The acquisition has ended or expired; acquire again."""
+
+
+class UnreportedUsage(TidegateError):
+    """A set with ``strict_updates`` was not told how much of a rate was used."""
+
+
+class StoreUnavailable(TidegateError, ConnectionError):
+    """The store could not tell: it is away, busy, or full of errors."""

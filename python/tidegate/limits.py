@@ -1,0 +1,250 @@
+"""Limits, and how they are written."""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Optional, Union
+
+#: A whole or fractional number; infinity is no limit at all.
+Number = Union[int, float]
+
+#: Seconds, a ``timedelta``, or words: ``"per_minute"``, ``"minute"``, ``"15 minutes"``, or a
+#: calendar's ``"calendar day"``, ``"calendar week"``, ``"calendar month Europe/Berlin"``.
+Window = Union[int, float, timedelta, str]
+
+_SECONDS = {
+    "second": 1,
+    "minute": 60,
+    "hour": 3_600,
+    "day": 86_400,
+    "week": 604_800,
+}
+
+#: What a fractional number is counted in unless the limit says it: millionths.
+_PLACES = 6
+
+
+class RateLimitAlgorithm(str, enum.Enum):
+    """How a rate counts."""
+
+    #: Refills all the time, up to the burst.
+    TOKEN_BUCKET = "token_bucket"
+    #: The same arithmetic under its other name.
+    GCRA = "gcra"
+    #: The same arithmetic once more.
+    LEAKY_BUCKET = "leaky_bucket"
+    #: So much in each window of the clock.
+    FIXED_WINDOW = "fixed_window"
+    #: So much in each window that opens with the first use.
+    FIRST_USE_WINDOW = "first_use_window"
+    #: So much in every rolling window, told apart by sub-windows.
+    SLIDING_WINDOW = "sliding_window"
+    #: So much in every rolling window, to the microsecond.
+    SLIDING_LOG = "sliding_log"
+
+
+class LoadBalancing(str, enum.Enum):
+    """Which set of a pool is tried first."""
+
+    ROUND_ROBIN = "round_robin"
+    RANDOM = "random"
+    LEAST_LOADED = "least_loaded"
+    FIRST_AVAILABLE = "first_available"
+    WEIGHTED = "weighted"
+
+
+def _window(window: Window) -> Union[int, tuple[str, str]]:
+    """Microseconds, or a calendar's word and its time zone."""
+    if isinstance(window, timedelta):
+        window = window.total_seconds()
+    if isinstance(window, str):
+        return _words(window)
+    if isinstance(window, bool) or not math.isfinite(window) or window <= 0:
+        raise ValueError(f"a window is a positive number of seconds, not {window!r}")
+    return round(window * 1_000_000)
+
+
+def _words(text: str) -> Union[int, tuple[str, str]]:
+    words = text.strip().lower().replace("_", " ").split()
+    if words[:1] == ["calendar"] and 2 <= len(words) <= 3:
+        # Time zones have capital letters.
+        zone = text.replace("_", " ").split()[2] if len(words) == 3 else "UTC"
+        zone = text.split()[-1] if len(words) == 3 else zone
+        if words[1] in ("day", "week", "month"):
+            return words[1], zone
+    if words[:1] == ["per"]:
+        words = words[1:]
+    count = 1.0
+    if len(words) == 2:
+        try:
+            count = float(words[0])
+        except ValueError:
+            words = []
+        words = words[1:]
+    seconds = _SECONDS.get(words[0].rstrip("s")) if len(words) == 1 else None
+    if seconds is None or not count > 0:
+        raise ValueError(
+            f"{text!r} is no window; write seconds, a timedelta, 'per_minute', '15 minutes' "
+            "or 'calendar day Europe/Berlin'"
+        )
+    return round(count * seconds * 1_000_000)
+
+
+def _algorithm(algorithm: Union[RateLimitAlgorithm, str, None]) -> Optional[str]:
+    return None if algorithm is None else RateLimitAlgorithm(algorithm).value
+
+
+@dataclass(frozen=True)
+class _Limit:
+    """What all limits have."""
+
+    name: str
+    capacity: Number
+
+    def _spec(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    @property
+    def is_infinite(self) -> bool:
+        """Whether it limits nothing."""
+        return self.capacity == math.inf
+
+    def _described(self, kind: str, **more: Any) -> dict[str, Any]:
+        whole = float(self.capacity).is_integer()
+        burst = more.get("burst")
+        if burst is not None:
+            whole = whole and float(burst).is_integer()
+        places = more.pop("places", None)
+        spec: dict[str, Any] = {
+            "kind": kind,
+            "name": self.name,
+            "capacity": self.capacity,
+            "window": None,
+            "algorithm": None,
+            "burst": None,
+            "places": (0 if whole else _PLACES) if places is None else places,
+            "postpaid": False,
+            "shadow": False,
+            "refund_on_failure": False,
+            "ttl": None,
+        }
+        spec.update(more)
+        return spec
+
+
+@dataclass(frozen=True)
+class RateLimit(_Limit):
+    """``capacity`` units per ``window``: an acquisition says how many it takes.
+
+    ``RateLimit("tokens", 90_000, "per_minute")``. A capacity with a fraction counts in
+    millionths; ``places`` says the decimal places of others (money: 2 to 9).
+
+    :raises ValueError: a window or capacity that makes no sense.
+    """
+
+    window: Window = 1
+    algorithm: Union[RateLimitAlgorithm, str, None] = field(default=None, kw_only=False)
+    burst: Optional[Number] = None
+    places: Optional[int] = None
+    postpaid: bool = False
+    shadow: bool = False
+    refund_on_failure: bool = False
+
+    def __post_init__(self) -> None:
+        _window(self.window)
+        _algorithm(self.algorithm)
+
+    def _spec(self) -> dict[str, Any]:
+        return self._described(
+            "rate",
+            window=_window(self.window),
+            algorithm=_algorithm(self.algorithm),
+            burst=self.burst,
+            places=self.places,
+            postpaid=self.postpaid,
+            shadow=self.shadow,
+            refund_on_failure=self.refund_on_failure,
+        )
+
+
+@dataclass(frozen=True)
+class Budget(RateLimit):
+    """``capacity`` units in each window of the clock or the calendar.
+
+    ``Budget("usd", 50.0, "calendar month Europe/Berlin", places=4)``.
+    """
+
+    def _spec(self) -> dict[str, Any]:
+        return {**super()._spec(), "kind": "budget"}
+
+
+@dataclass(frozen=True)
+class CallLimit(_Limit):
+    """``capacity`` acquisitions per ``window``: each takes one, and reports nothing.
+
+    ``CallLimit(100, "per_minute")``.
+    """
+
+    window: Window = 1
+    algorithm: Union[RateLimitAlgorithm, str, None] = None
+    burst: Optional[Number] = None
+    shadow: bool = False
+
+    def __init__(
+        self,
+        capacity: Number,
+        window: Window = 1,
+        algorithm: Union[RateLimitAlgorithm, str, None] = None,
+        *,
+        name: str = "calls",
+        burst: Optional[Number] = None,
+        shadow: bool = False,
+    ) -> None:
+        values = dict(name=name, capacity=capacity, window=window, algorithm=algorithm, burst=burst, shadow=shadow)
+        for attribute, value in values.items():
+            object.__setattr__(self, attribute, value)
+        _window(window)
+        _algorithm(algorithm)
+
+    def _spec(self) -> dict[str, Any]:
+        return self._described(
+            "calls",
+            window=_window(self.window),
+            algorithm=_algorithm(self.algorithm),
+            burst=self.burst,
+            shadow=self.shadow,
+        )
+
+
+@dataclass(frozen=True)
+class ResourceLimit(_Limit):
+    """``capacity`` things held at once: an acquisition holds one unless it says otherwise.
+
+    ``ttl``: seconds after which a holder that was never heard of again loses what it held.
+    """
+
+    ttl: Optional[float] = None
+    shadow: bool = False
+
+    def _spec(self) -> dict[str, Any]:
+        return self._described("concurrency", ttl=self.ttl, shadow=self.shadow)
+
+
+Limit = Union[RateLimit, Budget, CallLimit, ResourceLimit]
+
+
+def parse(text: str) -> CallLimit:
+    """A limit as it is written in one line: ``"10/minute"``, ``"5 per 15 minutes"``.
+
+    :raises ValueError: the text says no limit.
+    """
+    count, separator, window = text.partition("/")
+    if not separator:
+        count, separator, window = text.partition(" per ")
+    try:
+        return CallLimit(int(count.strip().replace(",", "").replace("_", "")), window.strip())
+    except ValueError:
+        raise ValueError(f"{text!r} is no limit; write '10/minute' or '5 per 15 minutes'") from None

@@ -1,0 +1,48 @@
+//! The Python package: built, tested and type-checked in a virtual environment of its own.
+
+use crate::command::{self, program, root, target_directory};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What its tests need from PyPI.
+const TOOLS: &[&str] = &["maturin==1.16.0", "pytest==9.2.0", "mypy==2.4.1"];
+
+/// Builds it without optimisation, and tests it beside a real Redis server.
+pub fn tests() -> Result<(), String> {
+    let venv = venv()?;
+    let tool = |name: &str| program(path(&venv.join("bin").join(name)));
+    let mut build = tool("maturin");
+    build.args(["develop", "--quiet", "--manifest-path", "python/Cargo.toml"]);
+    build.env("VIRTUAL_ENV", &venv);
+    build.env("CARGO_TARGET_DIR", target_directory().join("python/build"));
+    command::run(&mut build)?;
+    let mut tests = tool("pytest");
+    tests.args(["--quiet", "--doctest-modules", "tests", "tidegate"]);
+    command::run(here(&mut tests).env("TIDEGATE_REQUIRE_REDIS", "1"))?;
+    let mut types = tool("mypy");
+    types
+        .arg("--strict")
+        .arg("--cache-dir")
+        .arg(venv.join("mypy"));
+    command::run(here(&mut types).arg("tidegate"))
+}
+
+/// The environment, made if it is not there.
+fn venv() -> Result<PathBuf, String> {
+    let venv = target_directory().join("python/venv");
+    if !venv.join("bin/python").exists() {
+        command::run(program("python3").args(["-m", "venv"]).arg(&venv))?;
+    }
+    let mut pip = program(path(&venv.join("bin/pip")));
+    pip.args(["install", "--quiet", "--disable-pip-version-check"]);
+    command::run(pip.args(TOOLS))?;
+    Ok(venv)
+}
+
+fn here(command: &mut Command) -> &mut Command {
+    command.current_dir(root().join("python"))
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().expect("target folders are text")
+}
