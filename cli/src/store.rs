@@ -29,6 +29,16 @@ pub fn open(url: &str) -> Outcome<Opened> {
     Ok(opened)
 }
 
+/// As [`open`], for a server: the leases that it makes are its clients', and last beyond it
+/// where the URL says nothing else.
+pub fn open_for_clients(url: &str) -> Outcome<Opened> {
+    if !url.starts_with("shm:") || url.contains("leases=") {
+        return open(url);
+    }
+    let sign = if url.contains('?') { '&' } else { '?' };
+    open(&format!("{url}{sign}leases=ttl"))
+}
+
 /// What is wrong with a store's URL, without opening it.
 pub fn fault(url: &str) -> Option<String> {
     let wrong = tidegate_url::check(url).err()?;

@@ -15,6 +15,7 @@ pub const SERVERLESS: &[&str] = &[
     "tidegate-store",
     "tidegate-memory",
     "tidegate-file",
+    "tidegate-shm",
     "tidegate-net",
     "tidegate-url",
     "tidegate",
@@ -40,6 +41,8 @@ pub const SERVERLESS_TESTS: &[(&str, &[&str])] = &[
             "vectors",
             "--test",
             "optimistic",
+            "--test",
+            "shm",
         ],
     ),
     ("tidegate-cli", &["--bin", "tidegate", "--test", "policy"]),
@@ -91,6 +94,10 @@ pub const LAYERS: &[(&str, &[&str])] = &[
         &["tidegate-store", "tidegate-core", "tidegate-memory"],
     ),
     (
+        "tidegate-shm",
+        &["tidegate-store", "tidegate-core", "tidegate-net"],
+    ),
+    (
         // Opens the stores, and asks them nothing.
         "tidegate-url",
         &[
@@ -100,6 +107,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
             "tidegate-mysql",
             "tidegate-postgres",
             "tidegate-redis",
+            "tidegate-shm",
         ],
     ),
     (

@@ -78,6 +78,12 @@ const STEPS: &[Step] = &[
         run: python::tests,
     },
     Step {
+        name: "kills",
+        purpose: "processes killed at each point of what they do in shared memory",
+        tier: Tier::Whole,
+        run: kills,
+    },
+    Step {
         name: "shuttle",
         purpose: "interleavings of threads, explored",
         tier: Tier::Whole,
@@ -209,6 +215,15 @@ fn traces() -> Result<(), String> {
     let mut clippy = cargo(["clippy", "--all-targets"]);
     command::run(clippy.args(with).args(["--", "-D", "warnings"]))?;
     command::run(cargo(["test", "--test", "otlp"]).args(with))
+}
+
+/// Processes killed at every point of what they do in shared memory: built apart, since no
+/// other build has such points.
+fn kills() -> Result<(), String> {
+    let with = ["--package", "tidegate-shm", "--features", "kill-points"];
+    let mut clippy = cargo(["clippy", "--all-targets"]);
+    command::run(clippy.args(with).args(["--", "-D", "warnings"]))?;
+    command::run(cargo(["test", "--test", "kills"]).args(with))
 }
 
 /// Built apart, since everything below these crates changes with the flag.

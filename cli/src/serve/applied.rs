@@ -67,8 +67,8 @@ impl Applied {
         }
         if !store.abilities().shared {
             return Err(Trouble::failure(
-                "--applied store keeps policies in a store that servers share (redis, postgres, \
-                 mysql): name a file in its place",
+                "--applied store keeps policies in a store that servers share (shm, redis, \
+                 postgres, mysql): name a file in its place",
             ));
         }
         let told = block_on(store.definitions(OWNER, 0)).map_err(Trouble::failure)?;

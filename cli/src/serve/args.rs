@@ -43,8 +43,8 @@ pub struct Serve {
     pub config: Option<PathBuf>,
 
     /// Where state is kept: memory:, file:PATH[?sync=always|never|interval=100ms],
-    /// redis://, redis+cluster://, redis+sentinel:// (rediss with TLS), postgres://
-    /// or mysql://HOST/DATABASE
+    /// shm:NAME, redis://, redis+cluster://, redis+sentinel:// (rediss with TLS),
+    /// postgres:// or mysql://HOST/DATABASE
     #[arg(
         long,
         value_name = "URL",

@@ -68,7 +68,7 @@ pub fn serve(args: &Serve) -> Outcome<()> {
     let listeners = runtime.block_on(open)?;
     let url = args.store.as_deref().or(config.server.store.as_deref());
     let url = url.unwrap_or(store::USUAL);
-    let opened = store::open(url)?;
+    let opened = store::open_for_clients(url)?;
     let builder = Service::builder()
         .store(Arc::clone(&opened.store))
         .clock(fast_clock::clock(args.speed))

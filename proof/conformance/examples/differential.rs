@@ -1,5 +1,8 @@
 //! The differential test for as long as one likes, on the memory store or on
 //! another: `cargo xtask differential --commands 1000000 --seed 1 --store redis`.
+//!
+//! Several processes ask one segment of shared memory at once where `TIDEGATE_SHM_DIR` names
+//! a directory for it.
 
 #[path = "../tests/support/open.rs"]
 mod open;
@@ -32,7 +35,7 @@ fn main() -> ExitCode {
         Ok(wish) => run(&wish),
         Err(wrong) => {
             eprintln!(
-                "{wrong}; --commands N, --seed N and --store memory, mariadb, postgres, redis or redis-by-scripts are understood"
+                "{wrong}; --commands N, --seed N and --store memory, shm, mariadb, postgres, redis or redis-by-scripts are understood"
             );
             return ExitCode::FAILURE;
         }
@@ -74,6 +77,12 @@ fn subject(store: &str) -> Result<Subject, String> {
         "memory" => {
             let subject = Subject::new(|| Arc::new(MemoryStore::default()) as _);
             Ok(subject.drops_spent_state_early())
+        }
+        "shm" => {
+            let own = tempfile::tempdir_in("/dev/shm").map_err(|error| error.to_string())?;
+            let dir = std::env::var("TIDEGATE_SHM_DIR");
+            let dir = dir.unwrap_or_else(|_| own.path().display().to_string());
+            Ok(served(open::shm, &dir, own))
         }
         "mariadb" => {
             let server = MariadbServer::start().ok_or("a MariaDB server is needed")?;

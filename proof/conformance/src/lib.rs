@@ -77,6 +77,9 @@ mod pages {
     struct Redis;
     #[doc = include_str!("../../../docs/stores/postgres.md")]
     struct Postgres;
+    #[cfg(target_os = "linux")]
+    #[doc = include_str!("../../../docs/stores/shm.md")]
+    struct Shm;
     #[doc = include_str!("../../../docs/stores/mariadb.md")]
     struct Mariadb;
 }

@@ -29,6 +29,7 @@ type Lock = fn(&str, &str) -> Result<Locked, String>;
 pub const STORES: &[Store] = &[
     row("memory", 1, 5, || Some(Opened::Memory)),
     row("file", 1, 5, || tempfile::tempdir().ok().map(Opened::File)),
+    row("shm", 2, 1, || segment().map(Opened::Segment)),
     row("redis", 2, 1, || Beyond::redis().map(Opened::Beyond)),
     Store {
         lock: Some(lock_in_postgres),
@@ -127,8 +128,8 @@ impl Store {
 
     /// Whether it is a process of its own, which can be paused.
     #[must_use]
-    pub const fn is_apart(&self) -> bool {
-        self.servers > 1
+    pub fn is_apart(&self) -> bool {
+        self.servers > 1 && self.name != "shm"
     }
 }
 
@@ -139,6 +140,8 @@ pub enum Opened {
     Memory,
     /// A file in this folder, for each pair of servers another.
     File(TempDir),
+    /// A segment in this folder, in memory, for each pair of servers another.
+    Segment(TempDir),
     /// A server beyond a network.
     Beyond(Beyond),
 }
@@ -150,6 +153,12 @@ impl Opened {
         match self {
             Self::Memory => "memory:".to_owned(),
             Self::File(folder) => format!("file:{}", file(folder.path(), pair)),
+            Self::Segment(folder) => {
+                let name = pair.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
+                let separator = if options.is_empty() { "" } else { "&" };
+                let dir = folder.path().display();
+                format!("shm:{name}?dir={dir}{separator}{options}")
+            }
             Self::Beyond(store) if options.is_empty() => store.url.clone(),
             Self::Beyond(store) => format!("{}?{options}", store.url),
         }
@@ -160,9 +169,14 @@ impl Opened {
     pub fn process(&self) -> Option<u32> {
         match self {
             Self::Beyond(store) => Some(store.pid),
-            Self::Memory | Self::File(_) => None,
+            Self::Memory | Self::File(_) | Self::Segment(_) => None,
         }
     }
+}
+
+/// A folder in memory, where there is one.
+fn segment() -> Option<TempDir> {
+    tempfile::tempdir_in("/dev/shm").ok()
 }
 
 fn file(folder: &Path, pair: &str) -> String {

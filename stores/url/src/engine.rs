@@ -1,7 +1,9 @@
 //! The engines, each opened by its own crate.
 
 #[cfg(feature = "file")]
-use std::path::{Path, PathBuf};
+use std::path::Path;
+#[cfg(any(feature = "file", all(feature = "shm", target_os = "linux")))]
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tidegate_memory::MemoryStore;
@@ -67,6 +69,37 @@ fn has_folder(path: &Path) -> Result<(), UrlError> {
         }
         _ => Ok(()),
     }
+}
+
+#[cfg(all(feature = "shm", target_os = "linux"))]
+pub fn shm(address: &str, said: &mut Options) -> Result<Opener, UrlError> {
+    use tidegate_shm::{Options as ShmOptions, ShmStore};
+
+    no_others(
+        address,
+        "a store in shared memory knows `deadline`, `dir`, `leases` and `size` alone",
+    )?;
+    let name = address.trim_start_matches("shm:").to_owned();
+    let usual = ShmOptions::default();
+    let mebibytes = |said: usize| {
+        let size = said.checked_mul(1 << 20);
+        size.ok_or_else(|| UrlError::option("size", "write so many MiB, as 64"))
+    };
+    let size = said.parse("size")?.map(mebibytes).transpose()?;
+    let options = ShmOptions {
+        dir: said.take("dir").map_or(usual.dir, PathBuf::from),
+        size: size.unwrap_or(usual.size),
+        deadline: said.span("deadline")?.unwrap_or(usual.deadline),
+        leases_end_with_process: said
+            .word("leases", &[("ttl", false), ("process", true)])?
+            .unwrap_or(usual.leases_end_with_process),
+        clock: usual.clock,
+    };
+    said.done("shared-memory")?;
+    Ok(Box::new(move || {
+        let store = ShmStore::open(&name, options).map_err(UrlError::store)?;
+        Ok(Opened::near(Arc::new(store)))
+    }))
 }
 
 #[cfg(feature = "redis")]
@@ -138,7 +171,10 @@ pub fn mysql(address: &str, said: &mut Options) -> Result<Opener, UrlError> {
 /// What this build was made without.
 macro_rules! not_built {
     ($opened:ident, $feature:literal, $engine:literal) => {
-        #[cfg(not(feature = $feature))]
+        not_built!($opened, $feature, $engine, feature = $feature);
+    };
+    ($opened:ident, $feature:literal, $engine:literal, $($built:tt)*) => {
+        #[cfg(not($($built)*))]
         pub fn $opened(_: &str, _: &mut Options) -> Result<Opener, UrlError> {
             Err(UrlError::NotBuilt {
                 engine: $engine,
@@ -149,6 +185,12 @@ macro_rules! not_built {
 }
 
 not_built!(file, "file", "store in a file");
+not_built!(
+    shm,
+    "shm",
+    "store in shared memory",
+    all(feature = "shm", target_os = "linux")
+);
 not_built!(redis, "redis", "Redis");
 not_built!(postgres, "postgres", "PostgreSQL");
 not_built!(mysql, "mysql", "MariaDB");

@@ -43,7 +43,7 @@ fn hint(url: &str) -> String {
     if is_path {
         return format!("for a file, write file:{url}");
     }
-    "write memory:, file:PATH, redis://HOST, redis+cluster://HOST, redis+sentinel://HOST/SERVICE, postgres://HOST/DATABASE or mysql://HOST/DATABASE".to_owned()
+    "write memory:, file:PATH, shm:NAME, redis://HOST, redis+cluster://HOST, redis+sentinel://HOST/SERVICE, postgres://HOST/DATABASE or mysql://HOST/DATABASE".to_owned()
 }
 
 impl UrlError {
@@ -58,7 +58,8 @@ impl UrlError {
         feature = "file",
         feature = "redis",
         feature = "postgres",
-        feature = "mysql"
+        feature = "mysql",
+        all(feature = "shm", target_os = "linux")
     ))]
     pub(crate) fn store(why: impl Display) -> Self {
         Self::Store(why.to_string())

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `memory:` | this process's memory | |
 //! | `file:PATH[?sync=always\|never\|interval=100ms]` | a file of this process | `file` |
+//! | `shm:NAME` | memory that processes of this machine share | `shm` (Linux) |
 //! | `redis://[user:password@]host[:port][/database]` | a Redis or Valkey server | `redis` |
 //! | `redis+cluster://[user:password@]host[:port],...` | a cluster; any of its nodes | `redis` |
 //! | `redis+sentinel://[user:password@]host[:port],.../service[/database]` | the master of a service | `redis` |
@@ -20,13 +21,16 @@
 //!
 //! | option | of | unless said |
 //! |---|---|---|
-//! | `deadline=200ms`: the longest that a command may take, with everything | beyond a network | a second |
+//! | `deadline=200ms`: the longest that a command may take, with everything | beyond a network, `shm` | a second |
 //! | `connections=16`: so many at most | `postgres`, `mysql` | 8 |
 //! | `prefix=name`: what all names there begin with | `redis`, `mysql` | `tidegate` |
 //! | `tables=logged\|unlogged`: what survives a crash of the server | `postgres` | as they are; else logged |
 //! | `synchronous_commit=off`: an answer does not wait for the server's disk | `postgres` | on |
 //! | `migrate=off`: the schema is made and upgraded by somebody else | `postgres` | on |
 //! | `leases=session`: leases end with the process that made them | `postgres` | `ttl` |
+//! | `leases=ttl`: leases do not end with the process that made them | `shm` | `process` |
+//! | `size=64`: how many MiB it has, if this makes it | `shm` | 64 |
+//! | `dir=PATH`: where its file is | `shm` | `/dev/shm` |
 //!
 //! ```
 //! let opened = tidegate_url::open("memory:")?;
@@ -76,6 +80,7 @@ fn opener(url: &str) -> Result<engine::Opener, UrlError> {
             engine::memory(&address, &options)?
         }
         "file" if address.len() > "file:".len() => engine::file(&address, &mut options)?,
+        "shm" => engine::shm(&address, &mut options)?,
         "postgres" | "postgresql" => engine::postgres(&address, &mut options)?,
         "mysql" | "mariadb" => engine::mysql(&address, &mut options)?,
         "redis" | "rediss" | "redis+cluster" | "rediss+cluster" | "redis+sentinel"
@@ -89,7 +94,7 @@ fn opener(url: &str) -> Result<engine::Opener, UrlError> {
 /// behind the `?`, where PostgreSQL takes them, too.
 #[must_use]
 pub fn shown(url: &str) -> String {
-    if url.starts_with("file:") {
+    if url.starts_with("file:") || url.starts_with("shm:") {
         return url.to_owned();
     }
     let (begin, rest) = match url.split_once("://") {

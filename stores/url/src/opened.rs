@@ -36,7 +36,7 @@ impl Opened {
         Ok(())
     }
 
-    /// Of this process, with nothing to write.
+    /// Of this machine, with nothing to write.
     pub(crate) fn near(store: Arc<dyn Store>) -> Self {
         Self {
             store,

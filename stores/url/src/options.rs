@@ -9,12 +9,14 @@ use jiff::SignedDuration;
 use crate::error::UrlError;
 
 /// The options that are ours; others are the engine's own.
-const OURS: [&str; 8] = [
+const OURS: [&str; 10] = [
     "connections",
     "deadline",
+    "dir",
     "leases",
     "migrate",
     "prefix",
+    "size",
     "sync",
     "synchronous_commit",
     "tables",

@@ -3,7 +3,9 @@
     feature = "file",
     feature = "redis",
     feature = "postgres",
-    feature = "mysql"
+    feature = "mysql",
+    feature = "shm",
+    target_os = "linux"
 ))]
 
 use tidegate_url::{UrlError, check, open, shown};
@@ -19,6 +21,14 @@ fn a_store_is_named_by_its_url() {
         assert!(!opened.is_remote());
         opened.flush().unwrap();
     }
+    let dir = folder.path().display();
+    for options in ["", "&size=8", "&leases=ttl", "&leases=process&deadline=2s"] {
+        let opened = open(&format!("shm:name?dir={dir}{options}")).expect(options);
+        assert!(!opened.is_remote() && opened.store.abilities().shared);
+        assert!(opened.store.abilities().own_clock);
+    }
+    let wrong = open(&format!("shm:a/b?dir={dir}"));
+    assert!(matches!(wrong, Err(UrlError::Store(_))), "{wrong:?}");
     for url in ["memory", "memory:x", "file:", "disk:/x", ""] {
         assert!(matches!(open(url), Err(UrlError::Unknown(_))), "{url}");
     }
@@ -32,6 +42,11 @@ fn an_option_that_makes_no_sense_is_named() {
         ("file:/x?mode=always", "mode"),
         ("memory:?deadline=1s", "deadline"),
         ("memory:?size=3", "size"),
+        ("shm:x?connections=3", "connections"),
+        ("shm:x?leases=session", "leases"),
+        ("shm:x?size=large", "size"),
+        ("shm:x?size=99999999999999999", "size"),
+        ("shm:x?mode=0600", "mode"),
         // These were passed over, so that a slip of the pen did nothing.
         ("redis://127.0.0.1:1?dedline=1s", "dedline"),
         ("redis+cluster://u:p@127.0.0.1:1?sync=always&x", "x"),

@@ -7,6 +7,7 @@ use tidegate::Store;
 use tidegate_mysql::MysqlStore;
 use tidegate_postgres::PostgresStore;
 use tidegate_redis::RedisStore;
+use tidegate_shm::ShmStore;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -46,4 +47,16 @@ pub fn mariadb(url: &str) -> Arc<dyn Store> {
         ..tidegate_mysql::Options::default()
     };
     Arc::new(MysqlStore::open(url, options).expect("a server"))
+}
+
+/// The segment in a directory.
+pub fn shm(dir: &str) -> Arc<dyn Store> {
+    let options = tidegate_shm::Options {
+        dir: dir.into(),
+        size: 1 << 30,
+        clock: tidegate_shm::Clock::Caller,
+        deadline: DEADLINE,
+        ..tidegate_shm::Options::default()
+    };
+    Arc::new(ShmStore::open("suite", options).expect("a segment"))
 }

@@ -1,0 +1,165 @@
+//! How long a lease takes, alone and beside another process, and how long it takes to wake
+//! one that waits.
+//!
+//! ```sh
+//! cargo run --profile explore -p tidegate-shm --example speed
+//! ```
+#![expect(
+    clippy::disallowed_methods,
+    reason = "it measures how long things take"
+)]
+
+use std::error::Error;
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tidegate::{Limit, LimitSet, Request};
+use tidegate_shm::{Options, ShmStore};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+const HOUR: Duration = Duration::from_secs(3_600);
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// So many leases of a run, and the best of so many runs.
+const LEASES: u32 = 20_000;
+const RUNS: usize = 5;
+
+/// So often one that waits is woken.
+const WAKES: usize = 1_000;
+
+fn set(dir: &Path, name: &str, limits: Vec<Limit>) -> Outcome<LimitSet> {
+    let options = Options {
+        dir: dir.to_owned(),
+        ..Options::default()
+    };
+    let store = Arc::new(ShmStore::open("speed", options)?);
+    let set = LimitSet::builder().name(name).limits(limits).store(store);
+    Ok(set.build()?)
+}
+
+fn one(slots: u64) -> Vec<Limit> {
+    vec![Limit::concurrency("slots", slots).ttl(HOUR)]
+}
+
+fn three() -> Vec<Limit> {
+    vec![
+        Limit::calls("calls", 1_000_000_000, HOUR),
+        Limit::budget("budget", 1_000_000_000_000, HOUR),
+        Limit::concurrency("slots", 8).ttl(HOUR),
+    ]
+}
+
+fn leases(set: &LimitSet, key: &str, amount: &[(&str, u64)]) -> Outcome<Duration> {
+    let begun = Instant::now();
+    for _ in 0..LEASES {
+        let granted = set.acquire(key, Request::named(amount).within(PATIENCE));
+        let mut lease = granted.wait()?.granted().ok_or("refused")?;
+        lease.release().wait()?;
+    }
+    Ok(begun.elapsed() / LEASES)
+}
+
+fn best(set: &LimitSet, key: &str, amount: &[(&str, u64)]) -> Outcome<Duration> {
+    let runs: Outcome<Vec<Duration>> = (0..RUNS).map(|_| leases(set, key, amount)).collect();
+    Ok(runs?.into_iter().min().unwrap_or_default())
+}
+
+fn other(dir: &Path, deed: &str) -> Outcome<(Child, Lines<BufReader<ChildStdout>>)> {
+    let mut child = Command::new(std::env::current_exe()?)
+        .arg(deed)
+        .arg(dir)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let said = child.stdout.take().ok_or("no pipe")?;
+    Ok((child, BufReader::new(said).lines()))
+}
+
+fn since_1970() -> Duration {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+}
+
+/// Waits for the one slot again and again, and says when it had it.
+fn wait(dir: &Path) -> Outcome<()> {
+    let set = set(dir, "woken", one(1))?;
+    for _ in 0..WAKES {
+        // It is held again.
+        std::io::stdin().lock().read_line(&mut String::new())?;
+        let granted = set.acquire("k", Request::default().within(PATIENCE));
+        println!("waits");
+        let mut lease = granted.wait()?.granted().ok_or("refused")?;
+        println!("{}", since_1970().as_nanos());
+        lease.release().wait()?;
+    }
+    Ok(())
+}
+
+fn woken(dir: &Path) -> Outcome<Vec<Duration>> {
+    let set = set(dir, "woken", one(1))?;
+    let hold = || -> Outcome<_> {
+        let granted = set.acquire("k", Request::default().within(PATIENCE));
+        Ok(granted.wait()?.granted().ok_or("refused")?)
+    };
+    let mut held = hold()?;
+    let (mut child, mut said) = other(dir, "wait")?;
+    let mut tells = child.stdin.take().ok_or("no pipe")?;
+    let mut took = Vec::new();
+    for _ in 0..WAKES {
+        writeln!(tells)?;
+        said.next().ok_or("it has ended")??;
+        // Until it is asleep.
+        std::thread::sleep(Duration::from_millis(1));
+        let released = since_1970();
+        held.release().wait()?;
+        let at: u128 = said.next().ok_or("it has ended")??.parse()?;
+        let nanos = at.saturating_sub(released.as_nanos());
+        took.push(Duration::from_nanos(u64::try_from(nanos)?));
+        held = hold()?;
+    }
+    drop(held);
+    child.wait()?;
+    took.sort_unstable();
+    Ok(took)
+}
+
+fn main() -> Outcome<()> {
+    let mut asked = std::env::args_os().skip(1);
+    if let (Some(deed), Some(dir)) = (asked.next(), asked.next()) {
+        let dir = Path::new(&dir);
+        if deed == "wait" {
+            return wait(dir);
+        }
+        let set = set(dir, "one", one(8))?;
+        println!("begins");
+        loop {
+            leases(&set, "beside", &[("slots", 1)])?;
+        }
+    }
+    let dir = tempfile::tempdir_in("/dev/shm")?;
+    let dir = dir.path();
+    let alone = best(&set(dir, "one", one(8))?, "k", &[("slots", 1)])?;
+    println!("acquire + release, one limit: {alone:?}");
+    let amounts = [("calls", 1), ("budget", 1), ("slots", 1)];
+    let alone = best(&set(dir, "three", three())?, "k", &amounts)?;
+    println!("acquire + release, three limits: {alone:?}");
+    let (mut child, mut said) = other(dir, "lease")?;
+    said.next().ok_or("it has ended")??;
+    let beside = best(&set(dir, "one", one(8))?, "beside", &[("slots", 1)])?;
+    child.kill()?;
+    child.wait()?;
+    println!("the same, one limit, two processes on one key: {beside:?}");
+    let took = woken(dir)?;
+    let part = |part: usize| took[took.len() * part / 1_000];
+    println!(
+        "release to granted in another process: median {:?}, p99 {:?}",
+        part(500),
+        part(990)
+    );
+    Ok(())
+}

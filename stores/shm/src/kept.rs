@@ -1,0 +1,141 @@
+//! The bytes of what is kept of a root beside its rows.
+//!
+//! ```text
+//! process    namespace u64, pid u32, start u64
+//! overview   waiting u32, next number u64
+//! lease      due i64, sequence u64, process, idempotent u8 [, its key], its record
+//! waiter     turn u128, process, bell u32, number u32, levels u8, its key's path
+//! ```
+//! Little-endian; byte strings have their length (u32) before them.
+
+use tidegate_store::bytes::Reader;
+use tidegate_store::core::{DecodeError, Timestamp};
+
+use crate::process::Process;
+
+/// Nobody: a lease that ends with no process.
+pub(crate) const NOBODY: Process = Process {
+    namespace: 0,
+    pid: 0,
+    start: 0,
+};
+
+/// What is to be known of a root at every look.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Overview {
+    /// How many requests wait.
+    pub(crate) waiting: u32,
+    /// The number of the next that waits.
+    pub(crate) next: u64,
+}
+
+/// A lease as it is kept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Lease {
+    pub(crate) due: Timestamp,
+    pub(crate) sequence: u64,
+    /// With which it ends.
+    pub(crate) process: Process,
+    pub(crate) idempotency_key: Option<Box<[u8]>>,
+    pub(crate) record: Vec<u8>,
+}
+
+/// One that waits.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Waiter {
+    pub(crate) turn: u128,
+    pub(crate) process: Process,
+    /// Which bell is rung, for which of its requests.
+    pub(crate) bell: u32,
+    pub(crate) number: u32,
+    /// The levels of its path for whose rows it waits.
+    pub(crate) levels: u8,
+    pub(crate) key: Vec<u8>,
+}
+
+fn put_process(process: Process, out: &mut Vec<u8>) {
+    out.extend(process.namespace.to_le_bytes());
+    out.extend(process.pid.to_le_bytes());
+    out.extend(process.start.to_le_bytes());
+}
+
+fn process(reader: &mut Reader<'_>) -> Result<Process, DecodeError> {
+    Ok(Process {
+        namespace: reader.u64()?,
+        pid: reader.u32()?,
+        start: reader.u64()?,
+    })
+}
+
+fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
+    out.extend((bytes.len() as u32).to_le_bytes());
+    out.extend(bytes);
+}
+
+impl Overview {
+    pub(crate) fn encode(self) -> Vec<u8> {
+        let mut out = self.waiting.to_le_bytes().to_vec();
+        out.extend(self.next.to_le_bytes());
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes);
+        Ok(Self {
+            waiting: reader.u32()?,
+            next: reader.u64()?,
+        })
+    }
+}
+
+impl Lease {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = self.due.as_micros().to_le_bytes().to_vec();
+        out.extend(self.sequence.to_le_bytes());
+        put_process(self.process, &mut out);
+        out.push(u8::from(self.idempotency_key.is_some()));
+        if let Some(key) = &self.idempotency_key {
+            put_bytes(key, &mut out);
+        }
+        out.extend(&self.record);
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes);
+        Ok(Self {
+            due: reader.instant()?,
+            sequence: reader.u64()?,
+            process: process(&mut reader)?,
+            idempotency_key: match reader.flag("idempotency")? {
+                true => Some(reader.bytes()?.into()),
+                false => None,
+            },
+            record: reader.rest().to_vec(),
+        })
+    }
+}
+
+impl Waiter {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = self.turn.to_le_bytes().to_vec();
+        put_process(self.process, &mut out);
+        out.extend(self.bell.to_le_bytes());
+        out.extend(self.number.to_le_bytes());
+        out.push(self.levels);
+        out.extend(&self.key);
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes);
+        Ok(Self {
+            turn: reader.u128()?,
+            process: process(&mut reader)?,
+            bell: reader.u32()?,
+            number: reader.u32()?,
+            levels: reader.u8()?,
+            key: reader.rest().to_vec(),
+        })
+    }
+}

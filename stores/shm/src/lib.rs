@@ -1,0 +1,137 @@
+//! Remembers limits in shared memory (Linux): one mapped file, which any number of
+//! processes of one user open by name, and any of which may be killed at any instruction.
+//!
+//! | room | holds |
+//! |---|---|
+//! | [`store`](ShmStore) | the store: a segment, and tables by name |
+//! | [`Options`], [`ShmError`] | how a segment is opened, and why not |
+//! | `layout` | where everything stands in the segment |
+//! | `segment`, `mapping` | the file: made, found, checked; its words in memory |
+//! | `lock` | a robust mutex that processes share |
+//! | `txn`, `kill` | a step on a shard, all or nothing; where tests kill it |
+//! | `tree` | records in order of their keys |
+//! | `keys`, `kept`, `root` | what is kept of a root, as the optimistic loop loads and writes it |
+//! | `sweep`, `steps` | what is spent is deleted where there is no room; how steps are taken |
+//! | `registry` | tables by name, and the revisions of their plans |
+//! | `definitions`, `following` | what is defined for an owner, and who follows it |
+//! | `clock`, `process` | the machine's clock; who is there |
+//! | `queue` | those who wait, of all processes, in order |
+//! | `bells`, `hall`, `waiting` | how processes wake each other; where their requests wait |
+//! | `shared`, `decide`, `table` | what the tables of a store share; a command's way |
+//! | `listing` | keys and leases, a page at a time |
+//!
+//! **The core decides**, in the process that asks: the loop of
+//! [`tidegate_store::optimistic`], on bytes. A command locks the one shard of its root,
+//! decides, and writes what has changed, before it returns.
+//!
+//! **The segment** is `DIR/tidegate-UID-NAME`, of a fixed size and sparse. Its words are of
+//! eight bytes in the machine's order; places are offsets, never addresses.
+//!
+//! | at (bytes) | what |
+//! |---|---|
+//! | 0 | header |
+//! | 4096 | bells |
+//! | 69632 | shards |
+//! | 751872 | chunk table |
+//!
+//! Behind the table (a word for each chunk: nobody's, a shard's, or a shard's for this step)
+//! come the chunks of 16 KiB, cut into blocks of 128 bytes. The header has:
+//!
+//! | at (bytes) | word |
+//! |---|---|
+//! | +0 | magic | `TIDEGATE`
+//! | +8 | version | of this layout
+//! | +16 | size | of the file, in bytes
+//! | +24 | state | 2: ready
+//! | +32 | created | in microseconds since 1970
+//! | +40 | boot | which boot of the machine, two words
+//! | +56 | shape | numbers of shards and buckets, lengths of journals and chunks
+//! | +64 | chunks | how many
+//! | +72 | seed | of hashes
+//! | +80 | defined | a futex that moves when something is defined
+//! | +88 | next chunk | where to look for a free one first
+//!
+//! There are 64 shards of roots, chosen by a hash of the table's number and the root, and
+//! one for tables and definitions. Each has:
+//!
+//! | at (bytes) | words |
+//! |---|---|
+//! | +0 | shard's mutex | robust, of C
+//! | +64 | shard's entries | how many of the journal count; 0: the last step is done
+//! | +72 | shard's more | the chunk in which a long journal goes on
+//! | +80 | shard's free | the first free block
+//! | +88 | shard's bump, end | the rest of its newest chunk
+//! | +104 | shard's rows | how many are kept
+//! | +112 | shard's latest | its clock
+//! | +256 | shard's buckets | 256 heads of trees
+//! | +2304 | shard's journal | 512 entries: where, and what was there
+//!
+//! **Killed at any instruction.** A step notes what each word was before it changes it, and
+//! is done when the number of entries is zero. Whoever gets the lock of one that was killed
+//! (`EOWNERDEAD`) puts back what the entries say. It is a journal to undo by, and not to redo
+//! by: so reads need no overlay, and a step that finds no room half-way is taken back by the
+//! same code. Who waits is woken before the step is done that gives him his turn: killed in
+//! between, the step never was.
+//!
+//! **Bounds.** What is spent makes room for what is not; when nothing is, the answer is
+//! [`KeysFull`](tidegate_store::StoreError::KeysFull): make the segment anew with a larger
+//! [`size`](Options::size). What gives something back needs no room. Memory is taken from
+//! the system chunk by chunk, and where it has none, that is the same answer.
+//!
+//! **Clock.** The machine's, read after the lock was given: all processes have the same. Up
+//! to ten seconds behind the last command it stands still; further, limits follow it back.
+//! [`Clock::Caller`] is for tests.
+//!
+//! **Waiting.** Requests of all processes that wait for one root stand in a line in the
+//! segment, in order of arrival; nobody overtakes them, and nobody polls: who gives
+//! something back wakes who is first, by a futex. A process that waits has two threads (one
+//! drives its requests, one sleeps on its bell), begun with its first request that waits. It
+//! watches those who hold what it waits for, and those before it, by pidfd.
+//!
+//! **Leases end with their process**, if that is before their expiry: with the one that made
+//! them, or renewed or adjusted them last. Whoever is refused, or looks, sees first whether a
+//! holder was killed; then what it held expires, as at its expiry. A process in another pid
+//! namespace cannot be told from one that is there: its leases last until they expire.
+//!
+//! **After a fork** the child is a process of its own, with threads of its own.
+//!
+//! Deliberately absent: a fast path (every command is decided on bytes), growth, chunks that
+//! a shard gives back, a place in line that is lost by standing still (a process that is
+//! stopped keeps those behind it), protection from another program of the same user that
+//! writes to the file or cuts it short.
+#![cfg(target_os = "linux")]
+
+mod bells;
+mod clock;
+mod decide;
+mod definitions;
+mod error;
+mod following;
+mod hall;
+mod kept;
+mod keys;
+mod kill;
+mod layout;
+mod listing;
+mod lock;
+mod mapping;
+mod options;
+mod process;
+mod queue;
+mod registry;
+mod root;
+mod segment;
+mod shared;
+mod steps;
+mod store;
+mod sweep;
+mod table;
+mod tree;
+mod txn;
+mod waiting;
+
+pub use error::ShmError;
+#[cfg(feature = "kill-points")]
+pub use kill::{arm, passed};
+pub use options::{Clock, Options};
+pub use store::ShmStore;

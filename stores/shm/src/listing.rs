@@ -1,0 +1,306 @@
+//! Keys and leases, a page at a time.
+//!
+//! A page goes through the buckets in their order, and in each through its records in
+//! theirs: rows by key, leases by when they are due. It looks at a bounded number of them.
+//! Where it ends are the table, the bucket and the key of the last.
+
+use std::collections::HashMap;
+
+use tidegate_store::bytes::decode_record;
+use tidegate_store::core::Timestamp;
+use tidegate_store::ledger::LeaseStage;
+use tidegate_store::optimistic::{Clock, moved};
+use tidegate_store::{HeldLease, KeyPath, Listing, OwnedKey, Page, Select, StoreError};
+
+use crate::decide::Inner;
+use crate::error::Fault;
+use crate::kept::{Lease, NOBODY};
+use crate::keys::{RootKeys, kind, parse};
+use crate::layout::shard;
+use crate::process::Process;
+use crate::root::{id_of, row_instants};
+use crate::txn::Txn;
+
+/// So many records are looked at for one page.
+const LOOKED_AT: usize = 1_024;
+
+/// Where a listing goes on.
+struct Cursor {
+    bucket: usize,
+    /// Behind this key of it; from its beginning on if there is none.
+    key: Option<Vec<u8>>,
+}
+
+/// All buckets of roots.
+const BUCKETS: usize = shard::ROOTS * shard::BUCKETS;
+
+/// What a listing says of one record.
+enum Look<T> {
+    Listed(T),
+    Passed,
+}
+
+impl Inner {
+    pub(crate) fn keys(&self, wanted: &Listing<'_>) -> Result<Page<OwnedKey>, StoreError> {
+        self.page(wanted, kind::ROW, |txn, record, rest, now| {
+            let least = match self.shared.clock {
+                Clock::Server => now,
+                Clock::Caller => wanted.now,
+            };
+            let (forget_at, _) = row_instants(&txn.value(record)?)?;
+            match forget_at > least && wanted.select.takes(rest) {
+                true => Ok(Look::Listed(OwnedKey::new(rest))),
+                false => Ok(Look::Passed),
+            }
+        })
+    }
+
+    pub(crate) fn leases(&self, wanted: &Listing<'_>) -> Result<Page<HeldLease>, StoreError> {
+        let mut there: HashMap<Process, bool> = HashMap::new();
+        self.page(wanted, kind::DUE, |txn, record, _, now| {
+            let (mut key, id) = (txn.key(record)?, id_of(&txn.value(record)?)?);
+            // The lease stands in the same bucket, under the same root.
+            let root = parse(&key).map_or(0, |parsed| parsed.root.len());
+            key.truncate(8 + root);
+            key.push(kind::LEASE);
+            key.extend(id.to_be_bytes());
+            let bucket = record_bucket(&key, txn.seed());
+            let Some(lease) = txn.look_up(bucket, &key)? else {
+                return Ok(Look::Passed);
+            };
+            let lease = Lease::decode(&lease)?;
+            let mut is_there =
+                |process: Process| *there.entry(process).or_insert_with(|| process.is_there());
+            let now = match self.shared.clock {
+                Clock::Server => now,
+                Clock::Caller => wanted.now,
+            };
+            let held = held(&lease, now, wanted.now)?;
+            let held = held.filter(|held| wanted.select.takes(held.key.bytes()));
+            match held.filter(|_| lease.process == NOBODY || is_there(lease.process)) {
+                Some(held) => Ok(Look::Listed(held)),
+                None => Ok(Look::Passed),
+            }
+        })
+    }
+
+    /// How many keys matter now.
+    pub(crate) fn count(&self) -> Result<usize, StoreError> {
+        let mut count = 0;
+        let mut cursor = Cursor {
+            bucket: 0,
+            key: None,
+        };
+        let all = Listing {
+            select: Select::All,
+            after: None,
+            most: usize::MAX,
+            now: Timestamp::MIN,
+        };
+        loop {
+            let mut looked = 0;
+            let end = self.look(
+                &mut cursor,
+                &all,
+                kind::ROW,
+                &mut looked,
+                |txn, record, _, now| {
+                    let least = match self.shared.clock {
+                        Clock::Server => now,
+                        Clock::Caller => Timestamp::MIN,
+                    };
+                    count += usize::from(row_instants(&txn.value(record)?)?.0 > least);
+                    Ok(true)
+                },
+            )?;
+            if end {
+                return Ok(count);
+            }
+        }
+    }
+
+    fn page<T>(
+        &self,
+        wanted: &Listing<'_>,
+        kind: u8,
+        mut see: impl FnMut(&Txn<'_>, crate::tree::Record, &[u8], Timestamp) -> Result<Look<T>, Fault>,
+    ) -> Result<Page<T>, StoreError> {
+        let mut cursor = match wanted.after {
+            Some(after) => self.cursor(after)?,
+            None => Cursor {
+                bucket: self.first_bucket(&wanted.select),
+                key: None,
+            },
+        };
+        let (mut page, mut looked) = (Page::empty(), 0);
+        let is_end = self.look(
+            &mut cursor,
+            wanted,
+            kind,
+            &mut looked,
+            |txn, record, rest, now| {
+                if let Look::Listed(item) = see(txn, record, rest, now)? {
+                    page.items.push(item);
+                }
+                Ok(page.items.len() < wanted.most.max(1))
+            },
+        )?;
+        if !is_end {
+            page.next = Some(self.after(&cursor));
+        }
+        Ok(page)
+    }
+
+    /// Looks at records of a kind from a place on, until `see` has seen enough or it was
+    /// many; `true`: there are no more.
+    fn look(
+        &self,
+        cursor: &mut Cursor,
+        wanted: &Listing<'_>,
+        kind: u8,
+        looked: &mut usize,
+        mut see: impl FnMut(&Txn<'_>, crate::tree::Record, &[u8], Timestamp) -> Result<bool, Fault>,
+    ) -> Result<bool, StoreError> {
+        let last = match self.only_root(&wanted.select) {
+            Some(keys) => number_of(&keys),
+            None => BUCKETS - 1,
+        };
+        let told = |fault: Fault| fault.told(self.shared.steps.rows());
+        while cursor.bucket <= last {
+            // Buckets of one shard stand together.
+            let of = cursor.bucket / shard::BUCKETS;
+            let txn = self.shared.steps.begin(of)?;
+            let now = txn.now();
+            while cursor.bucket <= last && cursor.bucket / shard::BUCKETS == of {
+                let goes_on = self.look_at_bucket(&txn, cursor, kind, looked, |record, rest| {
+                    see(&txn, record, rest, now)
+                });
+                if !goes_on.map_err(told)? {
+                    return Ok(false);
+                }
+                cursor.bucket += 1;
+                cursor.key = None;
+            }
+        }
+        Ok(true)
+    }
+
+    /// As [`look`](Self::look), in one bucket; `false`: it has seen enough.
+    fn look_at_bucket(
+        &self,
+        txn: &Txn<'_>,
+        cursor: &mut Cursor,
+        wanted: u8,
+        looked: &mut usize,
+        mut see: impl FnMut(crate::tree::Record, &[u8]) -> Result<bool, Fault>,
+    ) -> Result<bool, Fault> {
+        let (bucket, table) = (cursor.bucket % shard::BUCKETS, self.number.to_be_bytes());
+        let mut is_behind = cursor.key.is_some();
+        let mut from = cursor.key.take().unwrap_or_else(|| table.to_vec());
+        while let Some(record) = txn.seek(bucket, &from, is_behind)? {
+            from = txn.key(record)?;
+            is_behind = true;
+            if !from.starts_with(&table) {
+                break;
+            }
+            let Some(parsed) = parse(&from) else {
+                return Err(Fault::Corrupt("a key is too short"));
+            };
+            let root = 8 + parsed.root.len();
+            if parsed.kind < wanted {
+                from.truncate(root);
+                from.push(wanted - 1);
+                from.push(kind::LAST);
+                continue;
+            }
+            if parsed.kind > wanted {
+                from.truncate(root);
+                from.push(kind::LAST);
+                continue;
+            }
+            *looked += 1;
+            let goes_on = see(record, parsed.rest)?;
+            if !goes_on || *looked >= LOOKED_AT {
+                cursor.key = Some(from);
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The only root whose records are wanted, if there is only one.
+    fn only_root(&self, select: &Select<'_>) -> Option<RootKeys> {
+        let levels = self.revisions.newest_plan()?.levels();
+        let root = match *select {
+            Select::Key(key) => KeyPath::new(key, levels).ok()?.root(),
+            Select::Prefix(prefix) if levels > 1 => {
+                let end = prefix.iter().position(|&byte| byte == b'/')?;
+                &prefix[..end]
+            }
+            Select::All | Select::Prefix(_) => return None,
+        };
+        Some(RootKeys::new(
+            self.shared.steps.segment.seed(),
+            self.number,
+            root,
+        ))
+    }
+
+    fn first_bucket(&self, select: &Select<'_>) -> usize {
+        self.only_root(select).map_or(0, |keys| number_of(&keys))
+    }
+
+    /// The end of a page.
+    fn after(&self, cursor: &Cursor) -> Vec<u8> {
+        let mut after = self.number.to_be_bytes().to_vec();
+        after.extend((cursor.bucket as u32).to_be_bytes());
+        after.extend(cursor.key.as_deref().unwrap_or_default());
+        after
+    }
+
+    fn cursor(&self, after: &[u8]) -> Result<Cursor, StoreError> {
+        let rest = after.strip_prefix(&self.number.to_be_bytes());
+        let parted = rest.and_then(|rest| rest.split_first_chunk::<4>());
+        let (bucket, key) = parted.ok_or(StoreError::UnknownPage)?;
+        let bucket = u32::from_be_bytes(*bucket) as usize;
+        if bucket >= BUCKETS {
+            return Err(StoreError::UnknownPage);
+        }
+        Ok(Cursor {
+            bucket,
+            key: (!key.is_empty()).then(|| key.to_vec()),
+        })
+    }
+}
+
+/// The number of a root's bucket among those of all shards.
+const fn number_of(keys: &RootKeys) -> usize {
+    keys.shard * shard::BUCKETS + keys.bucket
+}
+
+/// In which bucket of its shard a record of a root is.
+fn record_bucket(key: &[u8], seed: u64) -> usize {
+    let parsed = parse(key);
+    let table = key
+        .first_chunk::<4>()
+        .map_or(0, |table| u32::from_be_bytes(*table));
+    RootKeys::new(seed, table, parsed.map_or(&[][..], |parsed| parsed.root)).bucket
+}
+
+/// The lease, if it is held at `now`, for a caller whose clock stands at `asked`.
+fn held(lease: &Lease, now: Timestamp, asked: Timestamp) -> Result<Option<HeldLease>, Fault> {
+    let record = decode_record(&lease.record)?;
+    let granted = record.granted;
+    if !matches!(record.stage, LeaseStage::Live) || granted.expires_at <= now {
+        return Ok(None);
+    }
+    let taken = record.shares.iter();
+    Ok(Some(HeldLease {
+        id: granted.id,
+        granted_at: granted.granted_at,
+        expires_at: moved(granted.expires_at, now, asked),
+        fence: granted.fence,
+        taken: taken.map(|share| (share.uid, share.amount)).collect(),
+        key: record.owner,
+    }))
+}

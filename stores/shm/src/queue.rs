@@ -1,0 +1,251 @@
+//! Those who wait for something of a root, of all processes, in order of arrival. Nobody
+//! overtakes who waits for a row of his path; others under the same root may pass.
+//!
+//! A place is taken and given back in the step that decides: so the order of arrival is
+//! that of the decisions. One whose process was killed is nobody's any more.
+
+use std::collections::{HashMap, HashSet};
+
+use tidegate_store::KeyPath;
+use tidegate_store::core::{Span, Timestamp};
+
+use crate::bells;
+use crate::error::Fault;
+use crate::kept::Waiter;
+use crate::keys::{kind, parse};
+use crate::process::{self, Process};
+use crate::root::{Root, place_bytes, place_of};
+use crate::segment::Segment;
+use crate::txn::Txn;
+
+/// A place in line, or the wish for one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    /// What it is known by.
+    pub(crate) id: u128,
+    /// How much earlier than it did it counts as having come.
+    pub(crate) ahead: Span,
+    /// Which bell is rung when its turn may have come, for which request.
+    pub(crate) bell: u32,
+    pub(crate) number: u32,
+}
+
+/// When one counts as having come, then the order of coming.
+type Place = (Timestamp, u64);
+
+/// Who is before a take.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ahead {
+    /// The levels of its path for whose rows others wait, who are first.
+    pub(crate) levels: u8,
+    /// Whose they are.
+    pub(crate) processes: Vec<Process>,
+    /// Its own place, if it has one, and what is kept of it.
+    own: Option<(Place, Waiter)>,
+}
+
+/// Whether processes are there, each looked at once.
+#[derive(Default)]
+struct There(HashMap<Process, bool>);
+
+impl There {
+    fn is(&mut self, process: Process) -> bool {
+        *self.0.entry(process).or_insert_with(|| process.is_there())
+    }
+}
+
+impl Root<'_> {
+    /// Who is before a take of `path`, which stands in line by `turn` or does not. Places
+    /// of processes that were killed are given up on the way.
+    pub(crate) fn ahead(
+        &mut self,
+        txn: &mut Txn<'_>,
+        (path, levels): (&KeyPath<'_>, usize),
+        turn: Option<&Turn>,
+        now: Timestamp,
+    ) -> Result<Ahead, Fault> {
+        let mut ahead = Ahead::default();
+        if self.overview.waiting == 0 {
+            return Ok(ahead);
+        }
+        if let Some(turn) = turn {
+            ahead.own = self.place(txn, turn.id)?;
+        }
+        let until = match (&ahead.own, turn) {
+            (Some((place, _)), _) => *place,
+            (None, Some(turn)) => (now - turn.ahead, u64::MAX),
+            (None, None) => (Timestamp::MAX, u64::MAX),
+        };
+        let (mut there, mut gone) = (There::default(), Vec::new());
+        let every: u8 = u8::MAX >> (8 - path.depth());
+        self.each(txn, |place, waiter| {
+            if place >= until || ahead.levels == every {
+                return Ok(false);
+            }
+            if !there.is(waiter.process) {
+                gone.push((place, waiter.turn));
+                return Ok(true);
+            }
+            ahead.levels |= meeting(&waiter, path, levels)?;
+            if !ahead.processes.contains(&waiter.process) {
+                ahead.processes.push(waiter.process);
+            }
+            Ok(true)
+        })?;
+        for (place, turn) in gone {
+            self.remove(txn, place, turn)?;
+        }
+        Ok(ahead)
+    }
+
+    /// The place of a turn.
+    fn place(&self, txn: &Txn<'_>, turn: u128) -> Result<Option<(Place, Waiter)>, Fault> {
+        let turn = self.keys.of(kind::TURN, &turn.to_be_bytes());
+        let Some(place) = txn.look_up(self.keys.bucket, &turn)? else {
+            return Ok(None);
+        };
+        let kept = txn.look_up(self.keys.bucket, &self.keys.of(kind::PLACE, &place))?;
+        let kept = kept.ok_or(Fault::Corrupt("a turn has no place"))?;
+        Ok(Some((place_of(&place)?, Waiter::decode(&kept)?)))
+    }
+
+    /// Shows everyone who waits, in order, until `see` has seen enough.
+    fn each(
+        &self,
+        txn: &Txn<'_>,
+        mut see: impl FnMut(Place, Waiter) -> Result<bool, Fault>,
+    ) -> Result<(), Fault> {
+        let beginning = self.keys.of(kind::PLACE, &[]);
+        let mut from = beginning.clone();
+        while let Some(record) = txn.seek(self.keys.bucket, &from, true)? {
+            from = txn.key(record)?;
+            if !from.starts_with(&beginning) {
+                break;
+            }
+            let rest = parse(&from).map(|parsed| parsed.rest);
+            let place = place_of(rest.unwrap_or_default())?;
+            if !see(place, Waiter::decode(&txn.value(record)?)?)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Stands in line for the rows of these levels of `path`.
+    pub(crate) fn stand(
+        &mut self,
+        txn: &mut Txn<'_>,
+        (path, turn): (&KeyPath<'_>, &Turn),
+        (ahead, levels): (&Ahead, u8),
+        now: Timestamp,
+    ) -> Result<(), Fault> {
+        let waiter = Waiter {
+            turn: turn.id,
+            process: process::me(),
+            bell: turn.bell,
+            number: turn.number,
+            levels,
+            key: path.bytes().to_vec(),
+        };
+        let place = match &ahead.own {
+            Some((_, kept)) if *kept == waiter => return Ok(()),
+            Some((place, _)) => *place,
+            None => {
+                self.overview.next += 1;
+                self.overview.waiting += 1;
+                (now - turn.ahead, self.overview.next)
+            }
+        };
+        let (place, bucket) = (place_bytes(place), self.keys.bucket);
+        let turn = self.keys.of(kind::TURN, &turn.id.to_be_bytes());
+        txn.put(bucket, &turn, &place)?;
+        txn.put(bucket, &self.keys.of(kind::PLACE, &place), &waiter.encode())?;
+        Ok(())
+    }
+
+    /// Leaves the line; whether it stood there.
+    pub(crate) fn leave(&mut self, txn: &mut Txn<'_>, ahead: &Ahead) -> Result<bool, Fault> {
+        match &ahead.own {
+            Some((place, waiter)) => {
+                self.remove(txn, *place, waiter.turn)?;
+                Ok(true)
+            }
+            None => Ok(false),
+        }
+    }
+
+    /// Gives the place of a turn up; whether it had one.
+    pub(crate) fn give_up(&mut self, txn: &mut Txn<'_>, turn: u128) -> Result<bool, Fault> {
+        match self.place(txn, turn)? {
+            Some((place, _)) => {
+                self.remove(txn, place, turn)?;
+                Ok(true)
+            }
+            None => Ok(false),
+        }
+    }
+
+    fn remove(&mut self, txn: &mut Txn<'_>, place: Place, turn: u128) -> Result<(), Fault> {
+        let place = self.keys.of(kind::PLACE, &place_bytes(place));
+        let was_there = txn.remove(self.keys.bucket, &place)?;
+        let turn = self.keys.of(kind::TURN, &turn.to_be_bytes());
+        txn.remove(self.keys.bucket, &turn)?;
+        self.overview.waiting = self.overview.waiting.saturating_sub(u32::from(was_there));
+        Ok(())
+    }
+
+    /// Wakes everyone before whom nobody waits for a row of his path. Called before the step
+    /// is done: whoever is woken waits for the lock, and so finds the step done, or whoever
+    /// did it killed.
+    pub(crate) fn wake_first(
+        &mut self,
+        txn: &mut Txn<'_>,
+        segment: &Segment,
+        levels: usize,
+    ) -> Result<(), Fault> {
+        if self.overview.waiting == 0 {
+            return Ok(());
+        }
+        let mut blocked: HashSet<Vec<u8>> = HashSet::new();
+        let (mut there, mut gone, mut first) = (There::default(), Vec::new(), Vec::new());
+        let root = self.keys.root().to_vec();
+        self.each(txn, |place, waiter| {
+            if blocked.contains(&root) {
+                return Ok(false);
+            }
+            let Ok(path) = KeyPath::new(&waiter.key, levels) else {
+                return Err(Fault::Corrupt("one that waits has no path"));
+            };
+            let rows = || (0..path.depth()).map(|level| (level, path.prefix(level)));
+            if rows().any(|(_, row)| blocked.contains(row)) {
+                return Ok(true);
+            }
+            if !there.is(waiter.process) {
+                gone.push((place, waiter.turn));
+                return Ok(true);
+            }
+            first.push((waiter.bell, waiter.number));
+            let waited_for = rows().filter(|(level, _)| waiter.levels >> level & 1 == 1);
+            blocked.extend(waited_for.map(|(_, row)| row.to_vec()));
+            Ok(true)
+        })?;
+        for (place, turn) in gone {
+            self.remove(txn, place, turn)?;
+        }
+        for (bell, number) in first {
+            bells::ring(segment, bell, number);
+        }
+        Ok(())
+    }
+}
+
+/// The levels of `path` for whose rows one waits.
+fn meeting(waiter: &Waiter, path: &KeyPath<'_>, levels: usize) -> Result<u8, Fault> {
+    let theirs = KeyPath::new(&waiter.key, levels);
+    let theirs = theirs.map_err(|_| Fault::Corrupt("one that waits has no path"))?;
+    let both = 0..path.depth().min(theirs.depth());
+    let is_met = |level: &usize| {
+        waiter.levels >> level & 1 == 1 && theirs.prefix(*level) == path.prefix(*level)
+    };
+    Ok(both.filter(is_met).fold(0, |met, level| met | 1 << level))
+}

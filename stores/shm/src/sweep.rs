@@ -1,0 +1,152 @@
+//! What is spent is deleted where there is no room: rows from the instant on that the loop
+//! said, a root's row with all that hangs on it.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use tidegate_store::core::{Span, Timestamp};
+
+use crate::clock;
+use crate::error::Fault;
+use crate::kept::Overview;
+use crate::keys::{kind, parse};
+use crate::layout::shard;
+use crate::root::row_instants;
+use crate::segment::Segment;
+use crate::txn::Txn;
+
+/// So many records are deleted in one step.
+const MOST_AT_ONCE: usize = 32;
+
+/// For so long a shard is not looked at again in which nothing was spent.
+const PAUSE: Span = Span::from_millis(100);
+
+/// When each shard was looked at in vain.
+#[derive(Debug)]
+pub(crate) struct Sweeps([AtomicI64; shard::ROOTS]);
+
+impl Default for Sweeps {
+    fn default() -> Self {
+        Self([const { AtomicI64::new(i64::MIN) }; shard::ROOTS])
+    }
+}
+
+impl Sweeps {
+    /// Deletes what is spent in a shard; whether there was anything.
+    pub(crate) fn sweep(&self, segment: &Segment, shard: usize, deadline: Duration) -> bool {
+        let Some(last) = self.0.get(shard) else {
+            return false;
+        };
+        let now = clock::now();
+        let looked = Timestamp::from_micros(last.load(Ordering::Relaxed));
+        if now.since(looked) < PAUSE {
+            return false;
+        }
+        let mut is_any = false;
+        for bucket in 0..shard::BUCKETS {
+            is_any |= sweep_bucket((segment, shard, deadline), bucket).unwrap_or(false);
+        }
+        if !is_any {
+            last.store(now.as_micros(), Ordering::Relaxed);
+        }
+        is_any
+    }
+}
+
+fn sweep_bucket(
+    (segment, shard, deadline): (&Segment, usize, Duration),
+    bucket: usize,
+) -> Result<bool, Fault> {
+    let (mut from, mut is_any) = (Vec::new(), false);
+    loop {
+        let mut txn = Txn::begin(segment, shard, deadline)?;
+        let now = txn.now();
+        let spent = next_spent(&txn, bucket, &mut from, now)?;
+        let Some(spent) = spent else {
+            return Ok(is_any);
+        };
+        if delete(&mut txn, bucket, &spent)? {
+            txn.commit()?;
+            is_any = true;
+        } else {
+            from = spent;
+        }
+    }
+}
+
+/// A row that is spent, from `from` on.
+fn next_spent(
+    txn: &Txn<'_>,
+    bucket: usize,
+    from: &mut Vec<u8>,
+    now: Timestamp,
+) -> Result<Option<Vec<u8>>, Fault> {
+    while let Some(record) = txn.seek(bucket, from, true)? {
+        *from = txn.key(record)?;
+        let is_row = parse(from).is_some_and(|parsed| parsed.kind == kind::ROW);
+        if is_row && row_instants(&txn.value(record)?)?.1 <= now {
+            let spent = from.clone();
+            // A root that has more than is deleted at once is looked at again.
+            let again = parse(&spent).filter(|parsed| parsed.rest == parsed.root);
+            if again.is_some() {
+                from.pop();
+            }
+            return Ok(Some(spent));
+        }
+    }
+    Ok(None)
+}
+
+/// Deletes a spent row, or some of what hangs on it: it goes last. `false`: it stays.
+fn delete(txn: &mut Txn<'_>, bucket: usize, spent: &[u8]) -> Result<bool, Fault> {
+    let Some(parsed) = parse(spent) else {
+        return Ok(false);
+    };
+    if parsed.rest != parsed.root {
+        txn.remove(bucket, spent)?;
+        txn.count_rows(0, 1);
+        return Ok(true);
+    }
+    let prefix = &spent[..8 + parsed.root.len()];
+    let of = |kind: u8| [prefix, &[kind]].concat();
+    let overview = txn.look_up(bucket, &of(kind::OVERVIEW))?;
+    let overview = overview.as_deref().map(Overview::decode).transpose()?;
+    if overview.is_some_and(|overview| overview.waiting > 0) {
+        return Ok(false);
+    }
+    let mut some = records(txn, bucket, prefix, of(kind::DUE))?;
+    if some.is_empty() {
+        some = records(txn, bucket, prefix, of(kind::ROW))?;
+        some.retain(|key| key != spent);
+        if some.is_empty() {
+            some = vec![of(kind::OVERVIEW), spent.to_vec()];
+        }
+    }
+    for key in some {
+        let was_there = txn.remove(bucket, &key)?;
+        let is_row = key.get(prefix.len()) == Some(&kind::ROW);
+        txn.count_rows(0, u64::from(was_there && is_row));
+    }
+    Ok(true)
+}
+
+/// Some of the records of a root, from a key on.
+fn records(
+    txn: &Txn<'_>,
+    bucket: usize,
+    prefix: &[u8],
+    mut from: Vec<u8>,
+) -> Result<Vec<Vec<u8>>, Fault> {
+    let (mut found, mut is_behind) = (Vec::new(), false);
+    while found.len() < MOST_AT_ONCE
+        && let Some(record) = txn.seek(bucket, &from, is_behind)?
+    {
+        from = txn.key(record)?;
+        if !from.starts_with(prefix) {
+            break;
+        }
+        found.push(from.clone());
+        is_behind = true;
+    }
+    Ok(found)
+}

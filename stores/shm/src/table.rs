@@ -1,0 +1,134 @@
+//! One set's table: a command's way.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tidegate_net::Finish;
+use tidegate_net::waiting::{Waiting, stay};
+use tidegate_store::core::Verdict;
+use tidegate_store::{
+    Answer, Command, Count, Execution, Op, Out, Patience, Reply, StoreError, Table,
+};
+
+use crate::decide::Inner;
+use crate::shared::Shared;
+use crate::waiting::InLine;
+
+/// Whoever has the store or one of its tables. With the last of them it ends: what is under
+/// way is waited for, for a while.
+#[derive(Debug)]
+pub(crate) struct Users {
+    pub(crate) shared: Arc<Shared>,
+    finish: Mutex<Option<Finish>>,
+}
+
+impl Users {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            shared,
+            finish: Mutex::new(None),
+        }
+    }
+}
+
+impl Drop for Users {
+    fn drop(&mut self) {
+        drop(self.finish.lock().take());
+        self.shared.halls.close();
+        self.shared.following.end();
+    }
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct ShmTable {
+    users: Arc<Users>,
+    inner: Arc<Inner>,
+}
+
+impl ShmTable {
+    pub(crate) const fn new(users: Arc<Users>, inner: Arc<Inner>) -> Self {
+        Self { users, inner }
+    }
+
+    /// A take that may wait: it is asked at once, and has its place when this returns.
+    fn take_in_turn(
+        &self,
+        command: &Command<'_>,
+        patience: &Patience,
+        out: Out<'_>,
+    ) -> Result<Execution, StoreError> {
+        let Op::One(path, verb) = command.op else {
+            return Err(StoreError::Mismatch);
+        };
+        // Another table may be asked for the same, or something hold it: then it is asked in
+        // its turn, and nothing else says that it may be.
+        let is_asked = patience.race.is_none() && patience.hold.is_none();
+        let take = command.one(path, verb);
+        if is_asked
+            && let Ok(told) = self.inner.decide(&take, None)
+            && !is_refusal(&told.reply)
+        {
+            return Ok(out.ready(Ok(told.reply)));
+        }
+        let hall = self.inner.shared.halls.hall()?;
+        let waiting = Waiting::of(command).ok_or(StoreError::Mismatch)?;
+        let finish = || hall.finish();
+        self.users.finish.lock().get_or_insert_with(finish);
+        let line = InLine::new(&self.inner, &waiting, hall.join());
+        if is_asked
+            && let Ok(told) = self.inner.decide(&take, Some(line.turn()))
+            && !is_refusal(&told.reply)
+        {
+            return Ok(out.ready(Ok(told.reply)));
+        }
+        Ok(stay(hall.driver().tasks(), waiting, line).into())
+    }
+
+    fn adopt(&self, command: &Command<'_>) -> Answer {
+        let revisions = &self.inner.revisions;
+        // An error says that a newer plan is here already.
+        let followed = revisions.follow(command.plan, command.now, command.calendars);
+        if followed.is_ok() {
+            self.inner.revision()?;
+            self.inner.shared.halls.wake_all();
+        }
+        Ok(Reply::Done)
+    }
+}
+
+fn is_refusal(reply: &Reply) -> bool {
+    match reply {
+        Reply::Decision(decision) => matches!(decision.verdict, Verdict::NotUntil(_)),
+        _ => false,
+    }
+}
+
+impl Table for ShmTable {
+    fn execute(&self, command: &Command<'_>, mut out: Out<'_>) -> Execution {
+        self.inner.shared.following.listen_again();
+        let one = |&(path, verb): &_| self.inner.execute(&command.one(path, verb));
+        match command.op {
+            Op::One(path, verb) => match (command.patience, verb.terms()) {
+                (Some(patience), Some(_)) => {
+                    match self.take_in_turn(command, patience, out.lend()) {
+                        Ok(execution) => execution,
+                        Err(error) => out.ready(Err(error)),
+                    }
+                }
+                _ => out.ready(one(&(path, verb))),
+            },
+            Op::Batch(items) => out.ready(Ok(Reply::Batch(items.iter().map(one).collect()))),
+            Op::Adopt => out.ready(self.adopt(command)),
+            Op::ListKeys(listing) => out.ready(self.inner.keys(&listing).map(Reply::Keys)),
+            Op::ListLeases(listing) => out.ready(self.inner.leases(&listing).map(Reply::Leases)),
+            Op::Count => out.ready(self.inner.count().map(|keys| {
+                Reply::Count(Count {
+                    keys,
+                    leases: None,
+                    remembered: None,
+                })
+            })),
+        }
+    }
+}

@@ -1,0 +1,481 @@
+//! Records in order of their keys: a treap of blocks for each bucket of a shard. A record's
+//! place in the tree is told by its key and by a priority that a hash of it gives.
+//!
+//! A record is never changed: another takes its place, and the links to it are all that a
+//! journal has to note.
+
+use crate::error::Fault;
+use crate::layout::{WORD, block};
+use crate::txn::Txn;
+
+/// No tree is so deep, unless its links are broken.
+const DEEPEST: usize = 1 << 16;
+
+/// The longest key and the longest value.
+const LONGEST: usize = 1 << 28;
+
+/// A key as it is compared: words of its bytes, the first the highest.
+pub(crate) struct Key {
+    words: Vec<u64>,
+    bytes: u32,
+}
+
+impl Key {
+    pub(crate) fn new(bytes: &[u8]) -> Self {
+        Self {
+            words: to_words(bytes),
+            bytes: bytes.len() as u32,
+        }
+    }
+}
+
+/// A record that was found: its first block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Record(usize);
+
+fn to_words(bytes: &[u8]) -> Vec<u64> {
+    let words = bytes.chunks(WORD).map(|part| {
+        let mut word = [0; WORD];
+        word[..part.len()].copy_from_slice(part);
+        u64::from_be_bytes(word)
+    });
+    words.collect()
+}
+
+/// Spreads `bytes`, by a seed.
+pub(crate) fn hash(seed: u64, words: &[u64], length: u64) -> u64 {
+    let mut hash = seed ^ length;
+    for word in words {
+        hash = mix(hash ^ word);
+    }
+    mix(hash)
+}
+
+/// As [`hash`], of bytes.
+pub(crate) fn hash_of(seed: u64, bytes: &[u8]) -> u64 {
+    hash(seed, &to_words(bytes), bytes.len() as u64)
+}
+
+const fn mix(word: u64) -> u64 {
+    let product = (word ^ 0x9E37_79B9_7F4A_7C15) as u128 * 0xF39C_C060_5CED_C835;
+    let folded = (product >> 64) as u64 ^ product as u64;
+    folded ^ folded >> 29
+}
+
+/// Reads the data words of a record, one after the other.
+struct Words<'t, 's> {
+    txn: &'t Txn<'s>,
+    block: usize,
+    at: usize,
+}
+
+impl Words<'_, '_> {
+    fn next(&mut self) -> Result<u64, Fault> {
+        if self.at == block::WORDS {
+            self.block = self.txn.get(self.block + block::NEXT)? as usize;
+            self.at = block::REST;
+        }
+        let word = self.txn.get(self.block + self.at);
+        self.at += 1;
+        word
+    }
+}
+
+impl<'s> Txn<'s> {
+    fn words_of(&self, record: usize) -> Words<'_, 's> {
+        Words {
+            txn: self,
+            block: record,
+            at: block::FIRST,
+        }
+    }
+
+    /// Bytes of a record's key, and of its value.
+    fn lengths(&self, record: usize) -> Result<(usize, usize), Fault> {
+        let lengths = self.get(record + block::LENGTHS)?;
+        let (key, value) = (lengths as u32 as usize, (lengths >> 32) as usize);
+        match key.max(value) <= LONGEST {
+            true => Ok((key, value)),
+            false => Err(Fault::Corrupt("a record is too long")),
+        }
+    }
+
+    fn compare(&self, key: &Key, record: usize) -> Result<std::cmp::Ordering, Fault> {
+        let (length, _) = self.lengths(record)?;
+        let mut words = self.words_of(record);
+        let kept = length.div_ceil(WORD);
+        for word in key.words.iter().take(kept) {
+            let order = word.cmp(&words.next()?);
+            if order.is_ne() {
+                return Ok(order);
+            }
+        }
+        let both = key.words.len().cmp(&kept);
+        Ok(both.then(key.bytes.cmp(&(length as u32))))
+    }
+
+    /// The key of a record.
+    pub(crate) fn key(&self, record: Record) -> Result<Vec<u8>, Fault> {
+        let (length, _) = self.lengths(record.0)?;
+        read(&mut self.words_of(record.0), length)
+    }
+
+    /// The value of a record.
+    pub(crate) fn value(&self, record: Record) -> Result<Vec<u8>, Fault> {
+        let (key, length) = self.lengths(record.0)?;
+        let mut words = self.words_of(record.0);
+        for _ in 0..key.div_ceil(WORD) {
+            words.next()?;
+        }
+        read(&mut words, length)
+    }
+
+    /// The record of this key in a bucket.
+    pub(crate) fn find(&self, bucket: usize, key: &Key) -> Result<Option<Record>, Fault> {
+        let mut at = self.get(self.bucket(bucket))? as usize;
+        for _ in 0..DEEPEST {
+            if at == 0 {
+                return Ok(None);
+            }
+            at = match self.compare(key, at)? {
+                std::cmp::Ordering::Equal => return Ok(Some(Record(at))),
+                std::cmp::Ordering::Less => self.get(at + block::LEFT)?,
+                std::cmp::Ordering::Greater => self.get(at + block::RIGHT)?,
+            } as usize;
+        }
+        Err(endless())
+    }
+
+    /// The value under this key in a bucket.
+    pub(crate) fn look_up(&self, bucket: usize, key: &[u8]) -> Result<Option<Vec<u8>>, Fault> {
+        match self.find(bucket, &Key::new(key))? {
+            Some(record) => self.value(record).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The first record whose key is not before `from` (or is behind it).
+    pub(crate) fn seek(
+        &self,
+        bucket: usize,
+        from: &[u8],
+        is_behind: bool,
+    ) -> Result<Option<Record>, Fault> {
+        let (key, mut best) = (Key::new(from), None);
+        let mut at = self.get(self.bucket(bucket))? as usize;
+        for _ in 0..DEEPEST {
+            if at == 0 {
+                return Ok(best);
+            }
+            let order = self.compare(&key, at)?;
+            let is_after = order.is_lt() || (order.is_eq() && !is_behind);
+            let side = match is_after {
+                true => {
+                    best = Some(Record(at));
+                    block::LEFT
+                }
+                false => block::RIGHT,
+            };
+            at = self.get(at + side)? as usize;
+        }
+        Err(endless())
+    }
+
+    /// Keeps `value` under `key`; whether that is new.
+    pub(crate) fn put(&mut self, bucket: usize, key: &[u8], value: &[u8]) -> Result<bool, Fault> {
+        let search = Key::new(key);
+        let priority = hash(self.seed(), &search.words, u64::from(search.bytes));
+        let mut link = self.bucket(bucket);
+        let mut at = self.get(link)? as usize;
+        for _ in 0..DEEPEST {
+            if at == 0 || self.get(at + block::PRIORITY)? < priority {
+                let new = self.fresh(&search, value, priority)?;
+                self.split(at, &search, new)?;
+                self.write(link, new as u64)?;
+                return Ok(true);
+            }
+            let side = match self.compare(&search, at)? {
+                std::cmp::Ordering::Equal => {
+                    let new = match self.fresh(&search, value, priority) {
+                        Ok(new) => new,
+                        Err(Fault::Full) => {
+                            self.overwrite(at, &search, value)?;
+                            return Ok(false);
+                        }
+                        Err(fault) => return Err(fault),
+                    };
+                    for side in [block::LEFT, block::RIGHT] {
+                        let child = self.get(at + side)?;
+                        self.fill(new + side, child);
+                    }
+                    self.write(link, new as u64)?;
+                    self.discard(at)?;
+                    return Ok(false);
+                }
+                std::cmp::Ordering::Less => block::LEFT,
+                std::cmp::Ordering::Greater => block::RIGHT,
+            };
+            link = at + side;
+            at = self.get(link)? as usize;
+        }
+        Err(endless())
+    }
+
+    /// What hangs at `at` hangs at the new record from now on, on either side of it.
+    fn split(&mut self, mut at: usize, key: &Key, new: usize) -> Result<(), Fault> {
+        let (mut before, mut behind) = (new + block::LEFT, new + block::RIGHT);
+        for _ in 0..DEEPEST {
+            if at == 0 {
+                self.write(before, 0)?;
+                return self.write(behind, 0);
+            }
+            match self.compare(key, at)? {
+                std::cmp::Ordering::Greater => {
+                    self.write(before, at as u64)?;
+                    before = at + block::RIGHT;
+                    at = self.get(before)? as usize;
+                }
+                _ => {
+                    self.write(behind, at as u64)?;
+                    behind = at + block::LEFT;
+                    at = self.get(behind)? as usize;
+                }
+            }
+        }
+        Err(endless())
+    }
+
+    /// Removes the record of this key; whether it was there.
+    pub(crate) fn remove(&mut self, bucket: usize, key: &[u8]) -> Result<bool, Fault> {
+        let search = Key::new(key);
+        let mut link = self.bucket(bucket);
+        for _ in 0..DEEPEST {
+            let at = self.get(link)? as usize;
+            if at == 0 {
+                return Ok(false);
+            }
+            link = match self.compare(&search, at)? {
+                std::cmp::Ordering::Less => at + block::LEFT,
+                std::cmp::Ordering::Greater => at + block::RIGHT,
+                std::cmp::Ordering::Equal => {
+                    self.join(link, at)?;
+                    self.discard(at)?;
+                    return Ok(true);
+                }
+            };
+        }
+        Err(endless())
+    }
+
+    /// What hangs at the record `at` hangs at `link` from now on.
+    fn join(&mut self, mut link: usize, at: usize) -> Result<(), Fault> {
+        let mut before = self.get(at + block::LEFT)? as usize;
+        let mut behind = self.get(at + block::RIGHT)? as usize;
+        for _ in 0..DEEPEST {
+            if before == 0 || behind == 0 {
+                return self.write(link, (before | behind) as u64);
+            }
+            let first = self.get(before + block::PRIORITY)?;
+            if first >= self.get(behind + block::PRIORITY)? {
+                self.write(link, before as u64)?;
+                link = before + block::RIGHT;
+                before = self.get(link)? as usize;
+            } else {
+                self.write(link, behind as u64)?;
+                link = behind + block::LEFT;
+                behind = self.get(link)? as usize;
+            }
+        }
+        Err(endless())
+    }
+
+    /// A new record, which hangs nowhere yet.
+    fn fresh(&mut self, key: &Key, value: &[u8], priority: u64) -> Result<usize, Fault> {
+        if value.len().max(key.bytes as usize) > LONGEST {
+            return Err(Fault::Full);
+        }
+        let first = self.block()?;
+        let lengths = u64::from(key.bytes) | (value.len() as u64) << 32;
+        let head = [0, 0, 0, lengths, priority];
+        for (at, word) in head.into_iter().enumerate() {
+            self.fill(first + at, word);
+        }
+        let (mut block, mut at) = (first, block::FIRST);
+        for word in key.words.iter().copied().chain(to_words(value)) {
+            if at == block::WORDS {
+                let next = match self.block() {
+                    Ok(next) => next,
+                    Err(fault) => {
+                        self.free(first, block);
+                        return Err(fault);
+                    }
+                };
+                self.fill(block + block::NEXT, next as u64);
+                self.fill(next + block::NEXT, 0);
+                (block, at) = (next, block::REST);
+            }
+            self.fill(block + at, word);
+            at += 1;
+        }
+        Ok(first)
+    }
+
+    /// Writes a value over that of a record, where there is no room for a new one: what gives
+    /// something back needs none.
+    fn overwrite(&mut self, first: usize, key: &Key, value: &[u8]) -> Result<(), Fault> {
+        let words: Vec<u64> = key.words.iter().copied().chain(to_words(value)).collect();
+        let (mut block, mut at) = (first, block::FIRST);
+        for word in words {
+            if at == block::WORDS {
+                block = match self.get(block + block::NEXT)? as usize {
+                    0 => return Err(Fault::Full),
+                    next => next,
+                };
+                at = block::REST;
+            }
+            self.write(block + at, word)?;
+            at += 1;
+        }
+        let lengths = u64::from(key.bytes) | (value.len() as u64) << 32;
+        self.write(first + block::LENGTHS, lengths)
+    }
+
+    /// Frees the blocks of a record.
+    fn discard(&mut self, first: usize) -> Result<(), Fault> {
+        let mut last = first;
+        for _ in 0..LONGEST {
+            match self.get(last + block::NEXT)? as usize {
+                0 => {
+                    self.free(first, last);
+                    return Ok(());
+                }
+                next => last = next,
+            }
+        }
+        Err(endless())
+    }
+}
+
+fn read(words: &mut Words<'_, '_>, length: usize) -> Result<Vec<u8>, Fault> {
+    let mut bytes = Vec::with_capacity(length + WORD);
+    for _ in 0..length.div_ceil(WORD) {
+        bytes.extend(words.next()?.to_be_bytes());
+    }
+    bytes.truncate(length);
+    Ok(bytes)
+}
+
+fn endless() -> Fault {
+    Fault::Corrupt("links lead round and round")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::layout::SMALLEST;
+    use crate::options::Options;
+    use crate::segment::{self, Segment};
+
+    fn segment(dir: &tempfile::TempDir) -> Segment {
+        let options = Options {
+            dir: dir.path().to_owned(),
+            size: SMALLEST,
+            ..Options::default()
+        };
+        let path = segment::path("t", &options).expect("a name");
+        Segment::open(&path, &options).expect("it opens")
+    }
+
+    fn begin(segment: &Segment) -> Txn<'_> {
+        Txn::begin(segment, 3, Duration::from_secs(9)).expect("nobody has it")
+    }
+
+    fn all(txn: &Txn<'_>, bucket: usize) -> BTreeMap<Vec<u8>, Vec<u8>> {
+        let mut kept = BTreeMap::new();
+        let mut from = Vec::new();
+        let mut is_behind = false;
+        while let Some(record) = txn.seek(bucket, &from, is_behind).expect("whole") {
+            from = txn.key(record).expect("whole");
+            let value = txn.value(record).expect("whole");
+            assert!(kept.insert(from.clone(), value).is_none());
+            is_behind = true;
+        }
+        kept
+    }
+
+    /// A step that is not committed, and one that is.
+    #[test]
+    fn a_tree_is_a_map_whatever_is_put_removed_and_taken_back() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let segment = segment(&dir);
+        let (mut kept, mut seed) = (BTreeMap::new(), 1_u64);
+        let mut draw = move |below: u64| {
+            seed = mix(seed + 1);
+            seed % below
+        };
+        for step in 0..600 {
+            let (mut txn, mut model) = (begin(&segment), kept.clone());
+            for _ in 0..draw(20) {
+                let length = draw(40) as usize;
+                let mut key = vec![b'k'; length];
+                key.extend(draw(40).to_be_bytes());
+                if draw(3) == 0 {
+                    let was_there = txn.remove(7, &key).expect("room");
+                    assert_eq!(was_there, model.remove(&key).is_some());
+                } else {
+                    let value = vec![draw(256) as u8; draw(700) as usize];
+                    let is_new = txn.put(7, &key, &value).expect("room");
+                    assert_eq!(is_new, model.insert(key, value).is_none());
+                }
+            }
+            if step % 3 == 0 {
+                drop(txn);
+            } else {
+                txn.commit().expect("room");
+                kept = model;
+            }
+            assert_eq!(all(&begin(&segment), 7), kept);
+        }
+        assert!(kept.len() > 100);
+    }
+
+    /// Until there is no room; then all is removed, and there is as much room as before.
+    #[test]
+    fn a_full_segment_refuses_and_what_is_removed_makes_room() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let segment = segment(&dir);
+        let fill = || {
+            for number in 0_u32.. {
+                let mut txn = begin(&segment);
+                let put = txn.put(1, &number.to_be_bytes(), &[7; 500]);
+                match put.and_then(|_| txn.commit()) {
+                    Ok(()) => {}
+                    Err(Fault::Full) => return number,
+                    Err(other) => panic!("{other:?}"),
+                }
+            }
+            0
+        };
+        let first = fill();
+        assert!(first > 1_000, "{first}");
+        let mut txn = begin(&segment);
+        let is_new = txn
+            .put(1, &0_u32.to_be_bytes(), &[8; 500])
+            .expect("it fits");
+        assert!(!is_new);
+        txn.commit().expect("it is as long");
+        // In steps whose journals are longer than their place.
+        for numbers in (0..first).collect::<Vec<_>>().chunks(400) {
+            let mut txn = begin(&segment);
+            for number in numbers {
+                assert!(txn.remove(1, &number.to_be_bytes()).expect("it is there"));
+            }
+            txn.commit().expect("it makes room");
+        }
+        assert_eq!(all(&begin(&segment), 1).len(), 0);
+        assert_eq!(fill(), first);
+    }
+}

@@ -1,0 +1,94 @@
+//! A take that waits for its turn.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_net::waiting::{Line, Try, Waiting, next_try};
+use tidegate_store::core::Timestamp;
+use tidegate_store::{KeyCommand, Plan, StoreError};
+use tokio::time::sleep;
+
+use crate::decide::Inner;
+use crate::hall::Wakes;
+use crate::queue::Turn;
+
+/// See the [module](self).
+pub(crate) struct InLine {
+    table: Arc<Inner>,
+    root: Box<[u8]>,
+    turn: Turn,
+    wakes: Wakes,
+    /// The instant at which its limits may admit it, by its caller's clock, if nobody keeps
+    /// it back.
+    again: Option<Timestamp>,
+}
+
+impl InLine {
+    pub(crate) fn new(table: &Arc<Inner>, waiting: &Waiting, wakes: Wakes) -> Self {
+        let patience = waiting.patience();
+        Self {
+            table: Arc::clone(table),
+            root: waiting.take().key.root().into(),
+            turn: Turn {
+                id: patience.turn,
+                ahead: patience.ahead,
+                bell: wakes.bell(),
+                number: wakes.number,
+            },
+            wakes,
+            again: None,
+        }
+    }
+
+    pub(crate) const fn turn(&self) -> &Turn {
+        &self.turn
+    }
+}
+
+impl Line for InLine {
+    fn deadline(&self) -> Duration {
+        self.table.shared.steps.deadline
+    }
+
+    async fn attempt(&mut self, waiting: &Waiting) -> Result<Try, StoreError> {
+        let told = self.table.decide(&waiting.take(), Some(&self.turn))?;
+        self.again = next_try(&told.reply).filter(|_| !told.is_kept);
+        let tried = Try::of(told.reply);
+        if matches!(tried, Try::Refused(_)) {
+            self.wakes.watch(&told.others);
+        }
+        Ok(tried)
+    }
+
+    /// Nothing is lost on the way.
+    fn may_ask_again(&self) -> bool {
+        false
+    }
+
+    /// Until it is woken, or its own instant comes. Nobody polls.
+    async fn pause(&mut self, waiting: &Waiting) -> Result<(), StoreError> {
+        let again = self.again.map(|at| at.since(waiting.now()).as_duration());
+        match again {
+            None => self.wakes.rung().await,
+            Some(again) => tokio::select! {
+                () = self.wakes.rung() => {}
+                () = sleep(again) => {}
+            },
+        }
+        Ok(())
+    }
+
+    async fn leave(&mut self, waiting: &Waiting) {
+        let levels = waiting.plan().levels();
+        // What cannot be given up now is nobody's once this process has ended.
+        let _ = self.table.give_up(&self.root, levels, self.turn.id);
+    }
+
+    async fn cancel(&mut self, cancel: &KeyCommand<'_>) -> Result<(), StoreError> {
+        self.table.execute(cancel).map(drop)
+    }
+
+    fn newest_plan(&self) -> Option<Arc<Plan>> {
+        self.table.revisions.newest_plan()
+    }
+}

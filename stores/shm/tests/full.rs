@@ -1,0 +1,86 @@
+//! A segment that is full: what is spent makes room, and what is not stays.
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use support::Dir;
+use tidegate::{DecisionError, Limit, LimitSet, Request, StoreError};
+use tidegate_shm::{Options, ShmStore};
+
+const FOREVER: Duration = Duration::from_secs(400 * 86_400);
+
+/// The smallest.
+const SIZE: usize = 4 << 20;
+
+fn store(dir: &Dir) -> Arc<ShmStore> {
+    let options = Options {
+        size: SIZE,
+        ..support::options(dir.path())
+    };
+    Arc::new(ShmStore::open("test", options).expect("a segment"))
+}
+
+fn set(store: &Arc<ShmStore>, name: &str, limit: Limit) -> LimitSet {
+    let set = LimitSet::builder().name(name).limit(limit);
+    set.store(Arc::clone(store) as _).build().expect("sound")
+}
+
+#[test]
+fn no_count_is_lost_for_want_of_room() {
+    let dir = Dir::default();
+    let store = store(&dir);
+    let budget = set(&store, "budget", Limit::budget("calls", 2, FOREVER));
+    let slots = set(&store, "slots", Limit::concurrency("slot", 1).ttl(FOREVER));
+    let key = |number: usize| format!("key {number}");
+    let held = slots.try_acquire("k", Request::default()).wait();
+    let mut held = held.expect("an answer").granted().expect("it is free");
+    let mut kept = Vec::new();
+    for number in 0..100_000 {
+        match budget.check(key(number).as_str(), 1).wait() {
+            Ok(decision) => {
+                assert!(decision.admitted());
+                kept.push(number);
+            }
+            Err(DecisionError::Store(StoreError::KeysFull { .. })) => {}
+            Err(other) => panic!("{other:?}"),
+        }
+        if number > 2 * kept.len() + 1_000 {
+            break;
+        }
+    }
+    assert!(kept.len() > 2_000, "{}", kept.len());
+    for number in kept {
+        let left = budget.peek(key(number).as_str(), 1).wait();
+        let left = left.expect("an answer");
+        assert_eq!(left.standing("calls").expect("its own").remaining, 1);
+    }
+    // What gives something back needs no room.
+    held.release().wait().expect("held");
+}
+
+#[test]
+fn keys_that_are_spent_make_room() {
+    let dir = Dir::default();
+    let store = store(&dir);
+    let calls = Limit::calls("calls", 1, Duration::from_millis(1)).burst(1);
+    let (spent, budget) = (
+        set(&store, "spent", calls),
+        set(&store, "budget", Limit::budget("calls", 2, FOREVER)),
+    );
+    assert!(budget.check("stays", 1).wait().expect("room").admitted());
+    let mut full = 0;
+    for number in 0..40_000 {
+        let key = format!("key {number}");
+        match spent.check(key.as_str(), 1).wait() {
+            Ok(decision) => assert!(decision.admitted()),
+            // All of the last moment's are in use.
+            Err(DecisionError::Store(StoreError::KeysFull { .. })) => full += 1,
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    assert!(full < 20_000, "{full}");
+    let left = budget.peek("stays", 1).wait().expect("an answer");
+    assert_eq!(left.standing("calls").expect("its own").remaining, 1);
+}

@@ -1,0 +1,203 @@
+//! A process is killed, as by `kill -9`, at one point after the other of what it does: the
+//! segment is sound afterwards, nothing is lost, and nobody hangs.
+//!
+//! 300 kills, or as many as `TIDEGATE_KILLS` says.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use support::Dir;
+use support::child::{Other, asked, say};
+use tidegate::{Limit, LimitSet, Request, Store as _};
+use tidegate_shm::ShmStore;
+use tidegate_store::Definition;
+
+/// Long enough for any machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Longer than the test.
+const HOUR: Duration = Duration::from_secs(3_600);
+const FOREVER: Duration = Duration::from_secs(400 * 86_400);
+const BUDGET: u64 = 1_000_000_000_000;
+
+/// So many slots there are of each key.
+const SLOTS: u64 = 2;
+
+/// So often a process asks, if it is not killed before.
+const ASKS: usize = 12;
+
+fn set(store: Arc<ShmStore>) -> LimitSet {
+    let set = LimitSet::builder()
+        .name("t")
+        .levels(["tenant", "user"])
+        .limits([
+            Limit::budget("budget", BUDGET, FOREVER),
+            Limit::concurrency("slots", SLOTS).ttl(HOUR),
+        ]);
+    set.store(store).build().expect("sound")
+}
+
+/// A unit and a slot.
+const ONE: &[(&str, u64)] = &[("budget", 1), ("slots", 1)];
+
+/// A slot alone.
+const SLOT: &[(&str, u64)] = &[("slots", 1)];
+
+fn used(set: &LimitSet, key: &str) -> u64 {
+    let left = set.peek(key, Request::named(SLOT)).wait();
+    let left = left.expect("an answer");
+    BUDGET - left.standing("budget").expect("it is of the set").remaining
+}
+
+/// What the other process does: takes, waits, holds, gives back, defines, in every way.
+#[test]
+fn deeds_of_another_process() {
+    let Some((dir, deed)) = asked() else { return };
+    let (key, last) = deed.split_once(' ').expect("two words");
+    if let Ok(last) = last.parse() {
+        tidegate_shm::arm(last);
+    }
+    let store = ShmStore::open("test", support::options(dir)).expect("a segment");
+    let store = Arc::new(store);
+    let set = set(Arc::clone(&store));
+    let mut held = Vec::new();
+    let asks = if last == ENDLESS { usize::MAX } else { ASKS };
+    for round in 0..asks {
+        say("asks");
+        let granted = set
+            .acquire(key, Request::named(ONE).within(PATIENCE))
+            .wait()
+            .expect("an answer");
+        say("has");
+        held.push(granted.granted().expect("its turn"));
+        match round % 4 {
+            0 => held[0].renew(HOUR).wait().map(drop).expect("held"),
+            1 => held.remove(0).release().wait().map(drop).expect("held"),
+            2 => {
+                let definition = Definition::new(key, round.to_string());
+                let defined = store.define("kills", definition).wait();
+                assert!(defined.expect("an answer"));
+                held.remove(0).release().wait().map(drop).expect("held");
+            }
+            _ => {
+                while let Some(mut one) = held.pop() {
+                    one.release().wait().expect("held");
+                }
+            }
+        }
+    }
+    drop(held);
+    drop(set);
+    drop(store);
+    say(&format!("passed {}", tidegate_shm::passed()));
+}
+
+/// In place of a point: it goes on until it is killed from without.
+const ENDLESS: &str = "endless";
+
+/// How many points there are in all that a process does.
+fn points(dir: &Dir) -> u64 {
+    let mut whole = Other::start(dir.path(), "whole/one -");
+    loop {
+        let said = whole.says().expect("it ends");
+        if let Some(passed) = said.strip_prefix("passed ") {
+            return passed.parse().expect("a number");
+        }
+    }
+}
+
+fn kills() -> u64 {
+    let said = std::env::var("TIDEGATE_KILLS").ok();
+    said.map_or(300, |said| said.parse().expect("how many kills"))
+}
+
+#[test]
+fn a_process_killed_at_any_point_leaves_a_segment_that_goes_on() {
+    let dir = Dir::default();
+    let store = Arc::new(dir.store());
+    let set = set(store);
+    let (points, kills) = (points(&dir), kills());
+    println!("{points} points, {kills} kills");
+    for round in 0..kills {
+        // Every part of it is met, and each time another point of it.
+        let last = 1 + (round * points / kills.min(points) + round / points) % points;
+        let key = format!("tenant/{}", round % 16);
+        one_kill(&dir, &set, (&key, &last.to_string()), None);
+    }
+}
+
+/// Wherever the kill meets it, between any two instructions.
+#[test]
+fn a_process_killed_at_any_moment_leaves_a_segment_that_goes_on() {
+    let dir = Dir::default();
+    let set = set(Arc::new(dir.store()));
+    for round in 0..kills() / 5 {
+        let after = Duration::from_micros(round * 7_919 % 20_000);
+        let key = format!("tenant/{}", round % 16);
+        one_kill(&dir, &set, (&key, ENDLESS), Some(after));
+    }
+}
+
+/// A process is killed at a point while another waits, takes and gives back beside it.
+fn one_kill(dir: &Dir, set: &LimitSet, (key, last): (&str, &str), after: Option<Duration>) {
+    let before = used(set, key);
+    let is_over = AtomicBool::new(false);
+    let (own, (asked, had)) = thread::scope(|scope| {
+        let beside = scope.spawn(|| {
+            let mut own = 0;
+            while !is_over.load(Ordering::SeqCst) {
+                let granted = set
+                    .acquire(key, Request::named(ONE).within(PATIENCE))
+                    .wait()
+                    .expect("an answer");
+                let mut lease = granted.granted().expect("its turn");
+                own += 1;
+                lease.release().wait().expect("held");
+            }
+            own
+        });
+        let mut other = Other::start(dir.path(), &format!("{key} {last}"));
+        let (mut asked, mut had) = (0, 0);
+        let (_goes_on, ends) = std::sync::mpsc::sync_channel::<()>(0);
+        while let Some(said) = other.says() {
+            // From when it has asked first.
+            if let Some(after) = after.filter(|_| asked == 0) {
+                let pid = other.id();
+                let ends = &ends;
+                let _ = ends.recv_timeout(after);
+                support::child::kill(pid);
+            }
+            match &*said {
+                "asks" => asked += 1,
+                "has" => had += 1,
+                _ => {}
+            }
+        }
+        is_over.store(true, Ordering::SeqCst);
+        (beside.join().expect("nobody hangs"), (asked, had))
+    });
+    // All slots are free, and no more.
+    let all: Vec<_> = (0..SLOTS)
+        .map(|_| {
+            let granted = set
+                .acquire(key, Request::named(SLOT).within(PATIENCE))
+                .wait()
+                .expect("an answer");
+            granted.granted().expect("its slot is back")
+        })
+        .collect();
+    let more = set.try_acquire(key, Request::named(SLOT));
+    assert!(more.wait().expect("an answer").granted().is_none());
+    for mut lease in all {
+        lease.release().wait().expect("held");
+    }
+    let used = used(set, key) - before - own;
+    assert!(
+        (had..=asked).contains(&used),
+        "killed at {last}: asked {asked}, had {had}, and {used} are used"
+    );
+}

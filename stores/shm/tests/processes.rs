@@ -1,0 +1,280 @@
+//! Several processes on one segment, some of which are killed.
+
+mod support;
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use support::child::{Other, asked, say, until_let_go};
+use support::{Dir, waits};
+use tidegate::{Limit, LimitSet, Request};
+use tidegate_conformance::fixture::{Fixture, SECOND, machine_time, plan, slots};
+use tidegate_shm::{Clock, Options, ShmStore};
+use tidegate_store::core::Span;
+use tidegate_store::{Ending, Verb, block_on};
+
+/// Long enough for any machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// One slot, for an hour.
+fn set(store: ShmStore) -> LimitSet {
+    let slot = Limit::concurrency("slot", 1).ttl(HOUR);
+    let set = LimitSet::builder().name("t").limit(slot);
+    set.store(Arc::new(store)).build().expect("sound")
+}
+
+fn is_free(set: &LimitSet, key: &str) -> bool {
+    let lease = set.try_acquire(key, Request::default()).wait();
+    let granted = lease.expect("an answer").granted();
+    match granted {
+        Some(mut lease) => {
+            lease.release().wait().expect("held");
+            true
+        }
+        None => false,
+    }
+}
+
+/// Where those who have the slot note it, one after the other.
+const ORDER: &str = "order";
+
+fn note(dir: &Path) {
+    let mut how = OpenOptions::new();
+    let file = how.append(true).create(true).open(dir.join(ORDER));
+    let mut file = file.expect("room");
+    let line = format!("{}\n", std::process::id());
+    file.write_all(line.as_bytes()).expect("room");
+}
+
+fn noted(dir: &Path) -> Vec<u32> {
+    let lines = std::fs::read_to_string(dir.join(ORDER)).expect("it is there");
+    let noted = lines.lines().map(|line| line.parse().expect("a number"));
+    noted.collect()
+}
+
+/// What the other processes do.
+#[test]
+fn deeds_of_another_process() {
+    let Some((dir, deed)) = asked() else { return };
+    let options = support::options(&dir);
+    let store = ShmStore::open("test", options).expect("a segment");
+    match &*deed {
+        "hold" => {
+            let set = set(store);
+            let lease = set.acquire("k", Request::default().within(PATIENCE));
+            let _lease = lease
+                .wait()
+                .expect("an answer")
+                .granted()
+                .expect("its turn");
+            say("held");
+            until_let_go();
+        }
+        "wait" => {
+            let set = set(store);
+            let lease = waits(set.acquire("k", Request::default().within(PATIENCE)));
+            say("waits");
+            let lease = block_on(lease).expect("an answer").granted();
+            let mut lease = lease.expect("its turn");
+            note(&dir);
+            say("granted");
+            lease.release().wait().expect("held");
+        }
+        "make" => {
+            let fixture = fixture(&store);
+            assert!(fixture.lease(b"k", &[1], 3_600 * SECOND).lease.is_some());
+            say("made");
+            until_let_go();
+        }
+        "fork" => fork(&set(store)),
+        other => panic!("nobody does {other}"),
+    }
+}
+
+#[test]
+fn a_killed_holders_slot_is_back_at_the_next_look() {
+    let dir = Dir::default();
+    let mut holder = Other::start(dir.path(), "hold");
+    holder.has_said("held");
+    let set = set(dir.store());
+    assert!(!is_free(&set, "k"));
+    holder.kill();
+    assert!(is_free(&set, "k"));
+}
+
+#[test]
+fn who_waits_is_served_when_the_holder_is_killed() {
+    let dir = Dir::default();
+    let mut holder = Other::start(dir.path(), "hold");
+    holder.has_said("held");
+    let mut waiter = Other::start(dir.path(), "wait");
+    waiter.has_said("waits");
+    holder.kill();
+    waiter.has_said("granted");
+    waiter.ends();
+}
+
+#[test]
+fn a_killed_process_loses_its_place_at_once() {
+    let dir = Dir::default();
+    let set = set(dir.store());
+    let held = set.try_acquire("k", Request::default()).wait();
+    let mut held = held.expect("an answer").granted().expect("it is free");
+    let mut first = Other::start(dir.path(), "wait");
+    first.has_said("waits");
+    let mut second = Other::start(dir.path(), "wait");
+    second.has_said("waits");
+    first.kill();
+    held.release().wait().expect("held");
+    second.has_said("granted");
+    second.ends();
+    assert!(is_free(&set, "k"), "nobody is before it");
+}
+
+#[test]
+fn processes_are_served_in_order_of_arrival() {
+    let dir = Dir::default();
+    let set = set(dir.store());
+    for _ in 0..3 {
+        let held = set.try_acquire("k", Request::default()).wait();
+        let mut held = held.expect("an answer").granted().expect("it is free");
+        let come = || {
+            let mut one = Other::start(dir.path(), "wait");
+            one.has_said("waits");
+            one
+        };
+        let waiting = [(); 4].map(|()| come());
+        assert!(!is_free(&set, "k"), "nobody overtakes");
+        held.release().wait().expect("held");
+        let came: Vec<u32> = waiting.iter().map(Other::id).collect();
+        for mut one in waiting {
+            one.has_said("granted");
+            one.ends();
+        }
+        assert_eq!(noted(dir.path()), came);
+        std::fs::remove_file(dir.path().join(ORDER)).expect("it is there");
+        assert!(is_free(&set, "k"));
+    }
+}
+
+/// A slot for an hour, in the words of a table.
+fn fixture(store: &ShmStore) -> Fixture {
+    Fixture::at(store, "u", plan(0, 1, &[(0, slots(1))]), machine_time())
+}
+
+/// Who renews a lease holds it from then on.
+#[test]
+fn a_lease_outlives_its_maker_if_another_process_renews_it() {
+    let dir = Dir::default();
+    let mut maker = Other::start(dir.path(), "make");
+    maker.has_said("made");
+    let store = dir.store();
+    let fixture = fixture(&store);
+    let until = fixture.now() + Span::from(HOUR);
+    fixture
+        .ask(b"k", Verb::Renew { id: 1, until })
+        .expect("held");
+    maker.kill();
+    assert!(!fixture.admits(b"k", &[1]), "it is this process's now");
+    fixture.end(b"k", 1, Ending::Release).expect("held");
+    assert!(fixture.admits(b"k", &[1]));
+}
+
+/// Without the option its slot is held until it expires.
+#[test]
+fn leases_last_until_they_expire_where_they_do_not_end_with_their_process() {
+    let dir = Dir::default();
+    let options = || Options {
+        leases_end_with_process: false,
+        ..support::options(dir.path())
+    };
+    let set = set(ShmStore::open("test", options()).expect("a segment"));
+    let held = set.try_acquire("k", Request::default()).wait();
+    let held = held.expect("an answer").granted().expect("it is free");
+    assert!(!is_free(&set, "k"));
+    drop(held);
+    assert!(is_free(&set, "k"));
+}
+
+#[test]
+fn a_child_of_a_fork_is_a_process_of_its_own() {
+    let dir = Dir::default();
+    let mut forking = Other::start(dir.path(), "fork");
+    forking.has_said("the child has it");
+    forking.has_said("it is back");
+    forking.has_said("the child has waited");
+    forking.ends();
+}
+
+/// The child of a fork takes the slot and ends without a word; then one waits.
+#[expect(unsafe_code, reason = "a fork is C's")]
+fn fork(set: &LimitSet) {
+    let child = |deed: &dyn Fn()| {
+        // SAFETY: no other thread of this process holds a lock that the child needs: the
+        // harness's own waits for this one.
+        match unsafe { libc::fork() } {
+            0 => {
+                deed();
+                // SAFETY: nothing of the parent's is torn down.
+                unsafe { libc::_exit(0) }
+            }
+            pid => {
+                let mut status = 0;
+                // SAFETY: the child is this process's own.
+                unsafe { libc::waitpid(pid, &raw mut status, 0) };
+                assert_eq!(status, 0);
+            }
+        }
+    };
+    // The parent has asked, and waited, before.
+    let held = set.try_acquire("k", Request::default()).wait();
+    let held = held.expect("an answer").granted().expect("it is free");
+    let late = set.acquire("k", Request::default().within(Duration::from_millis(1)));
+    assert!(late.wait().expect("an answer").granted().is_none());
+    drop(held);
+    child(&|| {
+        let held = set.try_acquire("k", Request::default()).wait();
+        let held = held.expect("an answer").granted();
+        assert!(held.is_some());
+        // It ends with the child.
+        let _kept = std::mem::ManuallyDrop::new(held);
+    });
+    say("the child has it");
+    // A fork copies the generator from which the library draws ids: the parent spends here
+    // those that the child has drawn.
+    assert!(is_free(set, "elsewhere"));
+    assert!(is_free(set, "k"));
+    say("it is back");
+    let held = set.try_acquire("k", Request::default()).wait();
+    let held = held.expect("an answer").granted().expect("it is free");
+    child(&|| {
+        let late = set.acquire("k", Request::default().within(Duration::from_millis(20)));
+        assert!(late.wait().expect("an answer").granted().is_none());
+    });
+    say("the child has waited");
+    drop(held);
+}
+
+#[test]
+fn two_stores_of_one_process_on_one_segment_share_everything() {
+    let dir = Dir::default();
+    let (one, other) = (set(dir.open(Clock::Server)), set(dir.open(Clock::Server)));
+    let held = one.try_acquire("k", Request::default()).wait();
+    let mut held = held.expect("an answer").granted().expect("it is free");
+    assert!(!is_free(&other, "k"));
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            let lease = other.acquire("k", Request::default().within(PATIENCE));
+            lease.wait().expect("an answer").granted().is_some()
+        });
+        held.release().wait().expect("held");
+        assert!(waits.join().expect("an answer"));
+    });
+    assert!(is_free(&one, "k"));
+}
