@@ -16,14 +16,14 @@ use tidegate_store::{
     OwnedKey, Patience, Race, Reply, Seat, StoreError, StoreFuture, Terms, Verb,
 };
 
-use super::ending::How;
+use super::ending::{End, How};
 use super::inner::Inner;
 use super::subject::Subject;
 use super::view::{View, lease_length};
 use super::waiters::Waiter;
 use crate::admission::Admission;
 use crate::decision::Decision;
-use crate::error::{DecisionError as Error, LeaseError, RequestError};
+use crate::error::{DecisionError, LeaseError, RequestError};
 use crate::lease::{Lease, Settlement};
 use crate::request::Request;
 use crate::statistics::Counters;
@@ -56,7 +56,7 @@ impl Answered<'_> {
     ///
     /// # Errors
     /// It was none.
-    fn decision(self) -> Result<Decision, Error> {
+    fn decision(self) -> Result<Decision, DecisionError> {
         Decision::of_reply(self.reply, self.view.keep(), self.answered_at)
     }
 }
@@ -98,7 +98,10 @@ impl Begun {
     /// # Errors
     /// What was answered.
     #[inline(always)]
-    pub(crate) fn told<'r>(&self, answer: &'r mut Answer) -> Result<Option<&'r mut Reply>, Error> {
+    pub(crate) fn told<'r>(
+        &self,
+        answer: &'r mut Answer,
+    ) -> Result<Option<&'r mut Reply>, DecisionError> {
         match answer {
             _ if self.later.is_some() => Ok(None),
             Ok(reply) => Ok(Some(reply)),
@@ -161,25 +164,25 @@ impl Asking<'_> {
 pub(crate) trait VerbCall {
     type Told;
     /// What it fails with.
-    type Failed: From<Error>;
+    type Failed: From<DecisionError>;
 
     /// Begins the verb, by a view of the newest limits.
-    fn begin(&self, view: &View, asking: Asking<'_>) -> Result<Execution, Error>;
+    fn begin(&self, view: &View, asking: Asking<'_>) -> Result<Execution, DecisionError>;
 
     /// Reads what was answered, where it was written.
     fn read(&self, answered: Answered<'_>) -> Result<Self::Told, Self::Failed>;
 }
 
 /// Any other verb: how it begins, and how its answer is read.
-impl<T, E: From<Error>, B, R> VerbCall for (B, R)
+impl<T, E: From<DecisionError>, B, R> VerbCall for (B, R)
 where
-    B: Fn(&View, Asking<'_>) -> Result<Execution, Error>,
+    B: Fn(&View, Asking<'_>) -> Result<Execution, DecisionError>,
     R: Fn(Answered<'_>) -> Result<T, E>,
 {
     type Told = T;
     type Failed = E;
 
-    fn begin(&self, view: &View, asking: Asking<'_>) -> Result<Execution, Error> {
+    fn begin(&self, view: &View, asking: Asking<'_>) -> Result<Execution, DecisionError> {
         self.0(view, asking)
     }
 
@@ -193,15 +196,15 @@ struct Admit<'a>(&'a Request<'a>);
 
 impl VerbCall for Admit<'_> {
     type Told = Verdict;
-    type Failed = Error;
+    type Failed = DecisionError;
 
     #[inline(always)]
-    fn begin(&self, view: &View, asking: Asking<'_>) -> Result<Execution, Error> {
+    fn begin(&self, view: &View, asking: Asking<'_>) -> Result<Execution, DecisionError> {
         charge(view, asking, self.0, Detail::Verdict)
     }
 
     #[inline(always)]
-    fn read(&self, answered: Answered<'_>) -> Result<Verdict, Error> {
+    fn read(&self, answered: Answered<'_>) -> Result<Verdict, DecisionError> {
         Ok(answered.reply.verdict().ok_or(StoreError::Mismatch)?)
     }
 }
@@ -214,15 +217,15 @@ struct Check<'a> {
 
 impl VerbCall for Check<'_> {
     type Told = Decision;
-    type Failed = Error;
+    type Failed = DecisionError;
 
     #[inline(always)]
-    fn begin(&self, view: &View, asking: Asking<'_>) -> Result<Execution, Error> {
+    fn begin(&self, view: &View, asking: Asking<'_>) -> Result<Execution, DecisionError> {
         charge(view, asking, self.request, Detail::Always)
     }
 
     #[inline(always)]
-    fn read(&self, answered: Answered<'_>) -> Result<Decision, Error> {
+    fn read(&self, answered: Answered<'_>) -> Result<Decision, DecisionError> {
         if answered.reply.verdict() != Some(Verdict::Admit) {
             return self.refused(answered);
         }
@@ -234,7 +237,7 @@ impl VerbCall for Check<'_> {
 
 impl Check<'_> {
     #[cold]
-    fn refused(&self, answered: Answered<'_>) -> Result<Decision, Error> {
+    fn refused(&self, answered: Answered<'_>) -> Result<Decision, DecisionError> {
         let refusal = answered.decision()?;
         self.counters.inspect(|counters| counters.refused(&refusal));
         Ok(refusal)
@@ -252,10 +255,10 @@ struct Grant<'a> {
 
 impl VerbCall for Grant<'_> {
     type Told = Admission;
-    type Failed = Error;
+    type Failed = DecisionError;
 
     #[inline(always)]
-    fn begin(&self, view: &View, asking: Asking<'_>) -> Result<Execution, Error> {
+    fn begin(&self, view: &View, asking: Asking<'_>) -> Result<Execution, DecisionError> {
         let amounts = view.amounts(self.request)?;
         asking.check_reach(&amounts)?;
         let detail = match self.request.standings {
@@ -266,7 +269,7 @@ impl VerbCall for Grant<'_> {
     }
 
     #[inline(always)]
-    fn read(&self, answered: Answered<'_>) -> Result<Admission, Error> {
+    fn read(&self, answered: Answered<'_>) -> Result<Admission, DecisionError> {
         match &*answered.reply {
             Reply::Decision(decision) if let Some(granted) = decision.lease => {
                 let (shadowed, is_told) = (decision.shadowed, !decision.standings.is_empty());
@@ -286,7 +289,7 @@ impl Grant<'_> {
         answered: Answered<'_>,
         granted: store::Granted,
         (shadowed, is_told): (bool, bool),
-    ) -> Result<Admission, Error> {
+    ) -> Result<Admission, DecisionError> {
         self.counters.inspect(|counters| counters.admitted());
         let of = (Arc::clone(self.set), OwnedKey::new(self.key));
         let asked_at = answered.now;
@@ -300,18 +303,11 @@ impl Grant<'_> {
     }
 
     #[cold]
-    fn refused(&self, answered: Answered<'_>) -> Result<Admission, Error> {
+    fn refused(&self, answered: Answered<'_>) -> Result<Admission, DecisionError> {
         let refusal = answered.decision()?;
         self.counters.inspect(|counters| counters.refused(&refusal));
         Ok(Admission::Refused(refusal))
     }
-}
-
-/// Ends a lease.
-pub(crate) struct End<'a> {
-    pub(crate) id: u128,
-    pub(crate) how: &'a How<'a>,
-    pub(crate) remember: bool,
 }
 
 impl VerbCall for End<'_> {
@@ -319,7 +315,7 @@ impl VerbCall for End<'_> {
     type Failed = LeaseError;
 
     #[inline(always)]
-    fn begin(&self, view: &View, asking: Asking<'_>) -> Result<Execution, Error> {
+    fn begin(&self, view: &View, asking: Asking<'_>) -> Result<Execution, DecisionError> {
         self.how.begin(view, asking, self.id, self.remember)
     }
 
@@ -402,7 +398,7 @@ impl Inner {
         patient: Option<&Patient<'_>>,
         verb: &impl VerbCall,
         answer: &mut Answer,
-    ) -> Result<Begun, Error> {
+    ) -> Result<Begun, DecisionError> {
         let capacities = patient.map_or(0, |_| self.versions.capacities());
         let key = subject.key;
         let (view, now) = (self.view_of(subject)?, self.clock.now());
@@ -453,7 +449,7 @@ impl Inner {
                 Err(StoreError::StalePlan) => std::hint::spin_loop(),
                 Err(error) => {
                     let error = std::mem::replace(error, StoreError::Mismatch);
-                    return Err(Error::from(error).into());
+                    return Err(DecisionError::from(error).into());
                 }
             }
             begun = self.begin(key.into(), patient, &verb, &mut answer)?;
@@ -463,13 +459,13 @@ impl Inner {
     /// Waits for an answer, as one of the crowd if it is patient.
     ///
     /// # Errors
-    /// [`Error::QueueFull`], [`Error::Stopped`].
+    /// [`DecisionError::QueueFull`], [`DecisionError::Stopped`].
     async fn wait_for(
         &self,
         mut answer: StoreFuture,
         capacities: u64,
         patient: Option<&Patient<'_>>,
-    ) -> Result<Answer, Error> {
+    ) -> Result<Answer, DecisionError> {
         let Some(patient) = patient else {
             return Ok(answer.await);
         };
@@ -488,7 +484,7 @@ impl Inner {
 
     /// The newest limits of `subject`: what was kept of them, if it is the newest still.
     #[inline(always)]
-    fn view_of(&self, subject: Subject<'_>) -> Result<Seen, Error> {
+    fn view_of(&self, subject: Subject<'_>) -> Result<Seen, DecisionError> {
         match subject.view {
             Some(view) if self.is_newest(&view) => Ok(Seen::Own(view)),
             _ => self.view_at(subject.key),
@@ -503,7 +499,7 @@ impl Inner {
 
     /// The newest limits of `key`.
     #[inline(always)]
-    pub(super) fn view_at(&self, key: &[u8]) -> Result<Seen, Error> {
+    pub(super) fn view_at(&self, key: &[u8]) -> Result<Seen, DecisionError> {
         let view = self.view.load();
         if view.has_own_limits() {
             let path = KeyPath::new(key, view.plan.levels())?;
@@ -519,8 +515,8 @@ impl Inner {
     pub(super) fn decide(
         &self,
         key: &[u8],
-        begin: impl Fn(&View, Asking<'_>) -> Result<Execution, Error>,
-    ) -> impl Future<Output = Result<Decision, Error>> {
+        begin: impl Fn(&View, Asking<'_>) -> Result<Execution, DecisionError>,
+    ) -> impl Future<Output = Result<Decision, DecisionError>> {
         let read = |answered: Answered<'_>| answered.decision();
         self.ask(key.into(), None, (begin, read))
     }
@@ -532,7 +528,7 @@ impl Inner {
         key: &'a [u8],
         request: &'a Request<'a>,
         counters: Option<&'a Counters>,
-    ) -> impl Future<Output = Result<Decision, Error>> {
+    ) -> impl Future<Output = Result<Decision, DecisionError>> {
         self.ask(key.into(), None, Check { request, counters })
     }
 
@@ -542,7 +538,7 @@ impl Inner {
         &self,
         key: &[u8],
         request: &Request<'_>,
-    ) -> impl Future<Output = Result<Verdict, Error>> {
+    ) -> impl Future<Output = Result<Verdict, DecisionError>> {
         self.ask(key.into(), None, Admit(request))
     }
 
@@ -553,7 +549,7 @@ impl Inner {
         key: &[u8],
         request: &Request<'_>,
         manner: Manner,
-    ) -> Result<(Admission, bool), Error> {
+    ) -> Result<(Admission, bool), DecisionError> {
         let patient = request.is_patient().then(|| {
             let turn = rand::rng().random();
             let patience = Patience {
@@ -602,7 +598,7 @@ impl Inner {
         &self,
         key: &[u8],
         request: &Request<'_>,
-    ) -> Result<Option<bool>, Error> {
+    ) -> Result<Option<bool>, DecisionError> {
         request.check_idempotency()?;
         let id = rand::rng().random();
         let begin = |view: &View, asking: Asking<'_>| {
@@ -616,7 +612,7 @@ impl Inner {
             _ => Ok(false),
         };
         match self.ask(key.into(), None, (begin, has_lease)).await {
-            Err(Error::Request(RequestError::NothingAsked)) => Ok(None),
+            Err(DecisionError::Request(RequestError::NothingAsked)) => Ok(None),
             told => told.map(Some),
         }
     }
@@ -627,7 +623,7 @@ impl Inner {
         self: &Arc<Self>,
         subject: Subject<'_>,
         request: Request<'_>,
-    ) -> impl Future<Output = Result<Admission, Error>> {
+    ) -> impl Future<Output = Result<Admission, DecisionError>> {
         let key = subject.key;
         async move {
             if request.is_patient() {
@@ -652,7 +648,7 @@ impl Inner {
         self: &Arc<Self>,
         key: &[u8],
         request: &Request<'_>,
-    ) -> Result<Admission, Error> {
+    ) -> Result<Admission, DecisionError> {
         let since = self.clock.now();
         let mut left = Left(Some(self));
         let taken = self.take(key, request, Manner::alone(since)).await;
@@ -673,7 +669,7 @@ impl Inner {
     }
 
     /// Forgets a key.
-    pub(super) async fn reset(&self, key: &[u8]) -> Result<(), Error> {
+    pub(super) async fn reset(&self, key: &[u8]) -> Result<(), DecisionError> {
         let begin = |_: &View, asking: Asking<'_>| Ok(asking.verb(Verb::Reset));
         self.ask(key.into(), None, (begin, |_: Answered<'_>| Ok(())))
             .await
@@ -799,7 +795,7 @@ impl How<'_> {
         asking: Asking<'_>,
         id: u128,
         remember: bool,
-    ) -> Result<Execution, Error> {
+    ) -> Result<Execution, DecisionError> {
         let depth = asking.path.depth();
         let end = |ending: Ending<'_>| {
             asking.verb(Verb::End {
@@ -840,7 +836,7 @@ fn lease(
     request: &Request<'_>,
     (id, amounts): (u128, &[Amount]),
     detail: Detail,
-) -> Result<Execution, Error> {
+) -> Result<Execution, DecisionError> {
     let terms = Terms {
         id,
         expires_at: asking.now + view.ttl(request)?,
@@ -860,7 +856,7 @@ fn charge(
     asking: Asking<'_>,
     request: &Request<'_>,
     detail: Detail,
-) -> Result<Execution, Error> {
+) -> Result<Execution, DecisionError> {
     if let Some(amount) = view.lone_amount(request) {
         return Ok(asking.take(&[amount], detail));
     }

@@ -14,3 +14,10 @@ pub(crate) enum How<'a> {
     /// The work failed: each limit says what that means.
     Fail,
 }
+
+/// Ends the lease of this id so.
+pub(crate) struct End<'a> {
+    pub(crate) id: u128,
+    pub(crate) how: &'a How<'a>,
+    pub(crate) remember: bool,
+}

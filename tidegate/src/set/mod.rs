@@ -47,8 +47,8 @@ mod view;
 mod waiters;
 
 pub use builder::LimitSetBuilder;
-pub(crate) use commands::{End, Manner};
-pub(crate) use ending::How;
+pub(crate) use commands::Manner;
+pub(crate) use ending::{End, How};
 pub use handle::Handle;
 pub(crate) use inner::Inner;
 pub use inner::{LimitSet, Metadata};
