@@ -183,6 +183,9 @@ impl Inner {
             Clock::Server => txn.now(),
             Clock::Caller => request.now,
         };
+        if asked.gives_back {
+            txn.may_use_up();
+        }
         let mut root = Root::load(txn, &asked.keys)?;
         let mut seen = Seen::default();
         if asked.looks {
@@ -286,6 +289,7 @@ impl Inner {
             }
             // One of which the core knows nothing is there until it expires.
             steps.step(asked.keys.shard, |txn| {
+                txn.may_use_up();
                 let root = Root::load(txn, &asked.keys)?;
                 root.let_go(txn, gone, &held)
             })?;
@@ -343,6 +347,7 @@ impl Inner {
     pub(crate) fn give_up(&self, root: &[u8], levels: usize, turn: u128) -> Result<(), StoreError> {
         let keys = RootKeys::new(self.shared.steps.segment.seed(), self.number, root);
         self.shared.steps.step(keys.shard, |txn| {
+            txn.may_use_up();
             let mut root = Root::load(txn, &keys)?;
             if root.give_up(txn, turn)? {
                 root.wake_first(txn, &self.shared.steps.segment, levels)?;

@@ -58,6 +58,8 @@ pub(crate) mod shard {
     pub(crate) const END: usize = 12;
     pub(crate) const ROWS: usize = 13;
     pub(crate) const LATEST: usize = 14;
+    /// How many free blocks there are.
+    pub(crate) const LEFT: usize = 15;
     pub(crate) const BUCKETS_AT: usize = 32;
     pub(crate) const BUCKETS: usize = 256;
     pub(crate) const JOURNAL_AT: usize = BUCKETS_AT + BUCKETS;
@@ -173,6 +175,7 @@ mod tests {
             (shard::BUMP, "bump, end"),
             (shard::ROWS, "rows"),
             (shard::LATEST, "latest"),
+            (shard::LEFT, "left"),
             (shard::BUCKETS_AT, "buckets"),
             (shard::JOURNAL_AT, "journal"),
         ];

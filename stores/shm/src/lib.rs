@@ -37,34 +37,35 @@
 //! Behind the table (a word for each chunk: nobody's, a shard's, or a shard's for this step)
 //! come the chunks of 16 KiB, cut into blocks of 128 bytes. The header has:
 //!
-//! | at (bytes) | word |
-//! |---|---|
-//! | +0 | magic | `TIDEGATE`
-//! | +8 | version | of this layout
-//! | +16 | size | of the file, in bytes
-//! | +24 | state | 2: ready
-//! | +32 | created | in microseconds since 1970
-//! | +40 | boot | which boot of the machine, two words
-//! | +56 | shape | numbers of shards and buckets, lengths of journals and chunks
-//! | +64 | chunks | how many
-//! | +72 | seed | of hashes
-//! | +80 | defined | a futex that moves when something is defined
-//! | +88 | next chunk | where to look for a free one first
+//! | at (bytes) | word | |
+//! |---|---|---|
+//! | +0 | magic | `TIDEGATE` |
+//! | +8 | version | of this layout |
+//! | +16 | size | of the file, in bytes |
+//! | +24 | state | 2: ready |
+//! | +32 | created | in microseconds since 1970 |
+//! | +40 | boot | which boot of the machine, two words |
+//! | +56 | shape | numbers of shards and buckets, lengths of journals and chunks |
+//! | +64 | chunks | how many |
+//! | +72 | seed | of hashes |
+//! | +80 | defined | a futex that moves when something is defined |
+//! | +88 | next chunk | where to look for a free one first |
 //!
 //! There are 64 shards of roots, chosen by a hash of the table's number and the root, and
 //! one for tables and definitions. Each has:
 //!
-//! | at (bytes) | words |
-//! |---|---|
-//! | +0 | shard's mutex | robust, of C
-//! | +64 | shard's entries | how many of the journal count; 0: the last step is done
-//! | +72 | shard's more | the chunk in which a long journal goes on
-//! | +80 | shard's free | the first free block
-//! | +88 | shard's bump, end | the rest of its newest chunk
-//! | +104 | shard's rows | how many are kept
-//! | +112 | shard's latest | its clock
-//! | +256 | shard's buckets | 256 heads of trees
-//! | +2304 | shard's journal | 512 entries: where, and what was there
+//! | at (bytes) | words | |
+//! |---|---|---|
+//! | +0 | shard's mutex | robust, of C |
+//! | +64 | shard's entries | how many of the journal count; 0: the last step is done |
+//! | +72 | shard's more | the chunk in which a long journal goes on |
+//! | +80 | shard's free | the first free block |
+//! | +88 | shard's bump, end | the rest of its newest chunk |
+//! | +104 | shard's rows | how many are kept |
+//! | +112 | shard's latest | its clock |
+//! | +120 | shard's left | how many blocks are free |
+//! | +256 | shard's buckets | 256 heads of trees |
+//! | +2304 | shard's journal | 512 entries: where, and what was there |
 //!
 //! **Killed at any instruction.** A step notes what each word was before it changes it, and
 //! is done when the number of entries is zero. Whoever gets the lock of one that was killed
@@ -75,7 +76,8 @@
 //!
 //! **Bounds.** What is spent makes room for what is not; when nothing is, the answer is
 //! [`KeysFull`](tidegate_store::StoreError::KeysFull): make the segment anew with a larger
-//! [`size`](Options::size). What gives something back needs no room. Memory is taken from
+//! [`size`](Options::size). A shard has a few blocks that
+//! only what gives something back may use up. Memory is taken from
 //! the system chunk by chunk, and where it has none, that is the same answer.
 //!
 //! **Clock.** The machine's, read after the lock was given: all processes have the same. Up

@@ -300,16 +300,17 @@ impl<'s> Txn<'s> {
         for (at, word) in head.into_iter().enumerate() {
             self.fill(first + at, word);
         }
-        let (mut block, mut at) = (first, block::FIRST);
+        let (mut block, mut at, mut count) = (first, block::FIRST, 1);
         for word in key.words.iter().copied().chain(to_words(value)) {
             if at == block::WORDS {
                 let next = match self.block() {
                     Ok(next) => next,
                     Err(fault) => {
-                        self.free(first, block);
+                        self.free(first, block, count);
                         return Err(fault);
                     }
                 };
+                count += 1;
                 self.fill(block + block::NEXT, next as u64);
                 self.fill(next + block::NEXT, 0);
                 (block, at) = (next, block::REST);
@@ -343,10 +344,10 @@ impl<'s> Txn<'s> {
     /// Frees the blocks of a record.
     fn discard(&mut self, first: usize) -> Result<(), Fault> {
         let mut last = first;
-        for _ in 0..LONGEST {
+        for count in 1..LONGEST as u64 {
             match self.get(last + block::NEXT)? as usize {
                 0 => {
-                    self.free(first, last);
+                    self.free(first, last, count);
                     return Ok(());
                 }
                 next => last = next,

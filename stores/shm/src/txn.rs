@@ -38,7 +38,13 @@ struct Heap {
     end: u64,
     /// How many rows are kept.
     rows: u64,
+    /// How many blocks are free.
+    left: u64,
 }
+
+/// So many blocks stay free in a shard for what gives something back, where there is no
+/// chunk to be had.
+const SPARE: u64 = 32;
 
 /// A step on one shard, which this thread has locked. Dropped, nothing was done.
 pub(crate) struct Txn<'s> {
@@ -50,8 +56,12 @@ pub(crate) struct Txn<'s> {
     more: Vec<usize>,
     heap: Heap,
     kept: Heap,
-    /// First and last block of what was freed.
-    freed: Vec<(usize, usize)>,
+    /// First and last block of what was freed, and how many they are.
+    freed: Vec<(usize, usize, u64)>,
+    /// How many blocks were taken.
+    used: u64,
+    /// Whether it may use up what is spared.
+    gives_back: bool,
     /// Chunks that were taken.
     taken: Vec<usize>,
     locked: Locked<'s>,
@@ -92,6 +102,7 @@ impl<'s> Txn<'s> {
             bump: mapping.get(base + shard::BUMP),
             end: mapping.get(base + shard::END),
             rows: mapping.get(base + shard::ROWS),
+            left: mapping.get(base + shard::LEFT),
         };
         kill::point();
         Ok(Self {
@@ -103,6 +114,8 @@ impl<'s> Txn<'s> {
             heap,
             kept: heap,
             freed: Vec::new(),
+            used: 0,
+            gives_back: false,
             taken: Vec::new(),
             locked,
         })
@@ -218,29 +231,61 @@ impl<'s> Txn<'s> {
         Err(Fault::Full)
     }
 
+    /// It gives something back: it may use up what is spared for that.
+    pub(crate) const fn may_use_up(&mut self) {
+        self.gives_back = true;
+    }
+
     /// A block for this step to [fill](Self::fill).
     pub(crate) fn block(&mut self) -> Result<usize, Fault> {
+        self.used += 1;
         if self.heap.free != 0 {
             let at = self.heap.free as usize;
             let next = self.get(at)?;
             self.note(at, next)?;
             self.heap.free = next;
+            self.heap.left = self.heap.left.saturating_sub(1);
             return Ok(at);
         }
         if self.heap.bump == self.heap.end {
-            let number = self.claim(chunk::JOURNALS)?;
-            self.write(chunk::TABLE + number, owner(self.number))?;
-            let at = chunk_at(self.segment.chunks(), number) as u64;
-            (self.heap.bump, self.heap.end) = (at, at + chunk::WORDS as u64);
+            self.grow()?;
         }
         let at = self.heap.bump as usize;
         self.heap.bump += block::WORDS as u64;
         Ok(at)
     }
 
-    /// The blocks from `first` to `last`, which hang together, are free after this step.
-    pub(crate) fn free(&mut self, first: usize, last: usize) {
-        self.freed.push((first, last));
+    /// The heap has another chunk.
+    fn grow(&mut self) -> Result<(), Fault> {
+        let number = self.claim(chunk::JOURNALS)?;
+        self.write(chunk::TABLE + number, owner(self.number))?;
+        let at = chunk_at(self.segment.chunks(), number) as u64;
+        while self.heap.bump < self.heap.end {
+            // The rest of the last one.
+            let rest = self.heap.bump as usize;
+            self.fill(rest + block::NEXT, self.heap.free);
+            self.heap.free = rest as u64;
+            self.heap.left += 1;
+            self.heap.bump += block::WORDS as u64;
+        }
+        (self.heap.bump, self.heap.end) = (at, at + chunk::WORDS as u64);
+        Ok(())
+    }
+
+    /// What makes the heap smaller leaves something to those who give back.
+    fn spare(&mut self) -> Result<(), Fault> {
+        let freed: u64 = self.freed.iter().map(|(_, _, count)| count).sum();
+        let rest = (self.heap.end - self.heap.bump) / block::WORDS as u64;
+        if self.gives_back || self.used <= freed || self.heap.left + freed + rest >= SPARE {
+            return Ok(());
+        }
+        self.grow()
+    }
+
+    /// The blocks from `first` to `last`, so many, which hang together, are free after this
+    /// step.
+    pub(crate) fn free(&mut self, first: usize, last: usize, count: u64) {
+        self.freed.push((first, last, count));
     }
 
     /// So many rows more or less are kept.
@@ -266,21 +311,25 @@ impl<'s> Txn<'s> {
 
     /// All of it is done, and the lock given back.
     pub(crate) fn commit(mut self) -> Result<(), Fault> {
-        for (first, last) in std::mem::take(&mut self.freed) {
+        self.spare()?;
+        for (first, last, count) in std::mem::take(&mut self.freed) {
             self.write(last + block::NEXT, self.heap.free)?;
             self.heap.free = first as u64;
+            self.heap.left += count;
         }
         let Heap {
             free,
             bump,
             end,
             rows,
+            left,
         } = self.heap;
         let words = [
             (shard::FREE, free),
             (shard::BUMP, bump),
             (shard::END, end),
             (shard::ROWS, rows),
+            (shard::LEFT, left),
         ];
         for (at, word) in words {
             self.write(self.base + at, word)?;

@@ -84,3 +84,31 @@ fn keys_that_are_spent_make_room() {
     let left = budget.peek("stays", 1).wait().expect("an answer");
     assert_eq!(left.standing("calls").expect("its own").remaining, 1);
 }
+
+/// Leases are held in all shards when nothing more fits; each is given back all the same, and
+/// is remembered.
+#[test]
+fn what_gives_back_finds_room() {
+    let dir = Dir::default();
+    let store = store(&dir);
+    let slots = set(&store, "slots", Limit::concurrency("slot", 99).ttl(FOREVER));
+    let mut held = Vec::new();
+    let mut full = 0;
+    for number in 0.. {
+        let key = format!("key {}", number % 700);
+        match slots.try_acquire(key.as_str(), Request::default()).wait() {
+            Ok(granted) => held.extend(granted.granted()),
+            Err(DecisionError::Store(StoreError::KeysFull { .. })) => full += 1,
+            Err(other) => panic!("{other:?}"),
+        }
+        if full > 2_000 {
+            break;
+        }
+    }
+    assert!(held.len() > 2_000, "{}", held.len());
+    for mut lease in held {
+        lease.release().wait().expect("it needs no room");
+    }
+    let lease = slots.try_acquire("key 1", Request::default()).wait();
+    assert!(lease.expect("there is room").granted().is_some());
+}
