@@ -34,7 +34,8 @@ const ENOUGH: usize = 10;
 
 /// Whatever else the machine does.
 fn patient(url: &str) -> String {
-    format!("{url}?deadline=60s")
+    let separator = if url.contains('?') { '&' } else { '?' };
+    format!("{url}{separator}deadline=60s")
 }
 
 fn process(url: &str) -> Child {
@@ -160,4 +161,18 @@ fn eight_processes_get_what_a_mariadb_has_and_no_more() {
         return;
     };
     is_exact(&server.url(), || snapshot::of_mariadb(&server));
+}
+
+/// Nobody but its processes sees into a segment: what is held is what one of them lists, and
+/// the rest is free.
+#[cfg(target_os = "linux")]
+#[test]
+fn eight_processes_get_what_shared_memory_has_and_no_more() {
+    let dir = tempfile::tempdir_in("/dev/shm").expect("a directory in memory");
+    let url = format!("shm:crowd?dir={}", dir.path().display());
+    let own = tidegate_url::open(&url).expect("the store").store;
+    let limit = Limit::concurrency("slots", SLOTS);
+    let slots = LimitSet::builder().name("slots").limit(limit).store(own);
+    let slots = slots.build().expect("sound limits");
+    is_exact(&url, || snapshot::of_a_list(&slots));
 }

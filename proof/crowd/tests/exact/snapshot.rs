@@ -3,7 +3,7 @@
 //! two a lease may come and go, so this looks where the store keeps them.
 
 use redis::Connection;
-use tidegate::Timestamp;
+use tidegate::{LONGEST_PAGE, LimitSet, PageOf, Select, Timestamp};
 use tidegate_conformance::mariadb_server::MariadbServer;
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_core::{DecisionTime, DecodeError, Rule, Slots, Span};
@@ -53,6 +53,26 @@ pub fn of_redis(connection: &mut Connection) -> Snapshot {
         .query(connection)
         .expect("an answer");
     Snapshot::told(&told)
+}
+
+/// Of what one page lists.
+pub fn of_a_list(slots: &LimitSet) -> Snapshot {
+    let page = slots.list_leases(PageOf {
+        select: Select::Key(b"hot"),
+        after: None,
+        most: LONGEST_PAGE,
+    });
+    let listed = page.wait().expect("a list").items;
+    let held = listed.iter().map(|lease| {
+        let taken = lease.taken.iter().map(|(_, amount)| *amount);
+        (lease.fence, taken.sum())
+    });
+    let held: Vec<(u64, u64)> = held.collect();
+    let all: u64 = held.iter().map(|(_, slots)| *slots).sum();
+    Snapshot {
+        held,
+        free: SLOTS.checked_sub(all).expect("no more than there are"),
+    }
 }
 
 /// The same in one statement, which sees the tables at one instant.
