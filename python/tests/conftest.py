@@ -1,10 +1,12 @@
-"""A Redis server for the tests of processes."""
+"""Stores for the tests of processes."""
 
 import os
+import pathlib
 import shutil
 import socket
 import subprocess
 import time
+import uuid
 
 import pytest
 
@@ -44,3 +46,14 @@ def redis_url(tmp_path_factory):
     finally:
         server.kill()
         server.wait()
+
+
+@pytest.fixture(params=["redis", "shm"])
+def store_url(request):
+    """A store that processes share."""
+    if request.param == "redis":
+        yield request.getfixturevalue("redis_url")
+        return
+    name = f"test-{uuid.uuid4()}"
+    yield f"shm:{name}?size=8"
+    pathlib.Path(f"/dev/shm/tidegate-{os.getuid()}-{name}").unlink(missing_ok=True)

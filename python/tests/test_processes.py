@@ -25,8 +25,8 @@ def admitted(limits):
 
 
 @pytest.mark.parametrize("start", ["fork", "spawn", "forkserver"])
-def test_processes_share_a_limit_that_was_pickled(redis_url, start):
-    limits = calls(redis_url, f"pickled-{start}")
+def test_processes_share_a_limit_that_was_pickled(store_url, start):
+    limits = calls(store_url, f"pickled-{start}")
     context = multiprocessing.get_context(start)
     with concurrent.futures.ProcessPoolExecutor(3, mp_context=context) as pool:
         counts = list(pool.map(admitted, [limits] * 3))
@@ -54,10 +54,10 @@ def in_child(work):
     return told
 
 
-def test_a_forked_child_uses_the_sets_of_its_parent(redis_url):
-    limits = calls(redis_url, "forked")
+def test_a_forked_child_uses_the_sets_of_its_parent(store_url):
+    limits = calls(store_url, "forked")
     pool = LimitPool([limits])
-    semaphore = Semaphore("forked-semaphore", 1, store=redis_url)
+    semaphore = Semaphore("forked-semaphore", 1, store=store_url)
     assert admitted(limits) == 15
     assert in_child(lambda: admitted(limits)) == "5"
     assert in_child(lambda: pool.try_acquire().limit) == "calls"
@@ -66,8 +66,8 @@ def test_a_forked_child_uses_the_sets_of_its_parent(redis_url):
     assert in_child(lambda: bool(semaphore.try_acquire())) == "True"
 
 
-def test_children_have_lease_ids_of_their_own(redis_url):
-    limits = LimitSet([ResourceLimit("slots", 100)], name="ids", store=redis_url)
+def test_children_have_lease_ids_of_their_own(store_url):
+    limits = LimitSet([ResourceLimit("slots", 100)], name="ids", store=store_url)
     memory = LimitSet([ResourceLimit("slots", 100)])
     held = [limits.acquire(), memory.acquire()]
     assert [in_child(lambda: bool(limits.try_acquire())) for _ in range(4)] == ["True"] * 4
@@ -75,8 +75,10 @@ def test_children_have_lease_ids_of_their_own(redis_url):
     assert all(held)
 
 
-def test_a_killed_holder_gives_its_slot_back_within_its_ttl(redis_url):
-    mutex = Mutex("killed", store=redis_url, ttl=1)
+def test_a_killed_holder_gives_its_slot_back_within_its_ttl(store_url):
+    # In shared memory at once.
+    is_shm = store_url.startswith("shm:")
+    mutex = Mutex("killed", store=store_url, ttl=3_600 if is_shm else 1)
     ready, held = os.pipe()
     child = os.fork()
     if child == 0:
@@ -92,12 +94,12 @@ def test_a_killed_holder_gives_its_slot_back_within_its_ttl(redis_url):
         assert permit.fence > 1
 
 
-def test_sets_of_a_shared_store_are_pickled(redis_url):
-    limits = calls(redis_url, "pickling")
+def test_sets_of_a_shared_store_are_pickled(store_url):
+    limits = calls(store_url, "pickling")
     again = pickle.loads(pickle.dumps(limits))
     assert again.limits == limits.limits and again.name == limits.name
     assert admitted(limits) + admitted(again) == 20
-    mutex = Mutex("pickled", store=redis_url)
+    mutex = Mutex("pickled", store=store_url)
     with mutex:
         assert pickle.loads(pickle.dumps(mutex)).try_acquire() is None
 
@@ -109,3 +111,39 @@ def test_a_store_that_is_away_is_told_as_that():
         LimitSet([CallLimit(1)], name="away", store="redis://127.0.0.1:1")
     with pytest.raises(ValueError):
         LimitSet([CallLimit(1)], name="odd", store="gopher://x")
+
+
+def test_modes_are_short_names_of_stores():
+    assert LimitSet("1/minute", mode="thread").store is None
+    limits = LimitSet("1/minute", name=f"mode-{os.getpid()}", mode="process")
+    assert limits.store == "shm:python" and pickle.loads(pickle.dumps(limits)).try_acquire()
+    assert not limits.try_acquire()
+    for mode in ("ray", "odd"):
+        with pytest.raises(ValueError):
+            LimitSet("1/minute", name="x", mode=mode)
+    with pytest.raises(ValueError):
+        LimitSet("1/minute", name="x", mode="process", store="shm:x")
+
+
+def test_processes_wait_in_order_and_are_woken(store_url):
+    mutex = Mutex("queue", store=store_url)
+    held = mutex.acquire()
+    read, write = os.pipe()
+    children = []
+    for number in range(3):
+        child = os.fork()
+        if child == 0:
+            try:
+                os.write(write, b"waits")
+                with mutex.acquire(timeout=60):
+                    os.write(write, f"got{number} ".encode())
+            finally:
+                os._exit(0)
+        os.read(read, 5)
+        # It stands in line before the next one comes.
+        time.sleep(0.3)
+        children.append(child)
+    held.release()
+    for child in children:
+        os.waitpid(child, 0)
+    assert os.read(read, 100) == b"got0 got1 got2 "

@@ -8,6 +8,7 @@ from typing import Any, Optional, Union
 from . import _core
 from .limits import Budget, CallLimit, Limit, LoadBalancing, RateLimit, ResourceLimit, parse
 
+_MODES = {"thread": None, "asyncio": None, "process": "shm:python"}
 _LIMITS = (RateLimit, Budget, CallLimit, ResourceLimit)
 
 
@@ -24,8 +25,10 @@ class LimitSet(_core.Set):
     :param limits: limits, or lines such as ``"10/minute"``.
     :param name: what the set is called in its store; sets of one name in one store share what
         they have used. Needed for every store but the set's own memory.
-    :param store: ``"memory:"``, ``"file:PATH"``, ``"redis://..."``, ``"postgres://..."``,
+    :param store: ``"shm:NAME"``, ``"file:PATH"``, ``"redis://..."``, ``"postgres://..."``,
         ``"mysql://..."``; ``None`` for memory of its own.
+    :param mode: in place of ``store``: ``"thread"`` and ``"asyncio"`` are memory of its own,
+        ``"process"`` is ``"shm:python"``, shared memory of this user's processes.
     :param config: anything (a region, an account): every acquisition has it.
     :param strict_updates: a rate of which an acquisition reports no use raises
         ``UnreportedUsage`` at its end; else it was used as taken.
@@ -46,10 +49,12 @@ class LimitSet(_core.Set):
         *,
         name: Optional[str] = None,
         store: Optional[str] = None,
+        mode: Optional[str] = None,
         config: Optional[Mapping[str, Any]] = None,
         strict_updates: bool = False,
         max_waiting: Optional[int] = None,
     ) -> "LimitSet":
+        store = _store(store, mode)
         given = [limits] if isinstance(limits, (str, *_LIMITS)) else limits
         described = tuple(parse(limit) if isinstance(limit, str) else limit for limit in given)
         made = super().__new__(
@@ -73,13 +78,25 @@ class LimitSet(_core.Set):
         if self.store is None or self.store.startswith("memory:"):
             raise TypeError(
                 "a set in memory is of one process; give it a name and a store that processes "
-                "share, such as 'redis://...'"
+                "share, such as 'shm:NAME' or 'redis://...'"
             )
         return _again, (type(self), self.limits, self._again)
 
     def __repr__(self) -> str:
         names = ", ".join(limit.name for limit in self.limits)
         return f"<{type(self).__name__} {self.name or '(unnamed)'}: {names}>"
+
+
+def _store(store: Optional[str], mode: Optional[str]) -> Optional[str]:
+    if mode is None:
+        return store
+    if store is not None:
+        raise ValueError("a store or a mode, not both")
+    if mode == "ray":
+        raise ValueError("Ray's nodes share a server: store='redis://...' (or postgres, mysql)")
+    if mode not in _MODES:
+        raise ValueError(f"no mode {mode!r}; there are {', '.join(_MODES)}")
+    return _MODES[mode]
 
 
 def _again(cls: type[LimitSet], limits: tuple[Limit, ...], words: dict[str, Any]) -> LimitSet:

@@ -76,7 +76,8 @@ BEGIN
 END $$;
 
 -- The window's beginning stays, so that it ends however often it is carried to and
--- fro; and no later than by the old rule, if this one's windows are no longer.
+-- fro; and no later than by the old rule, if this one's windows are no longer, or it
+-- did not begin in the one that this rule sees now.
 CREATE FUNCTION tidegate.window_adopt(
   r tidegate.rule, c numeric[], p_old tidegate.rule, p_now numeric, p_calendar numeric[])
 RETURNS numeric[] LANGUAGE plpgsql IMMUTABLE AS $$

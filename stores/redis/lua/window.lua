@@ -74,7 +74,8 @@ function window.latest(_, state)
 end
 
 -- The window's beginning stays, so that it ends however often it is carried to and
--- fro; and no later than by the old rule, if this one's windows are no longer.
+-- fro; and no later than by the old rule, if this one's windows are no longer, or it
+-- did not begin in the one that this rule sees now.
 function window.adopt(rule, state, old, now, calendar)
   if now >= state[3] then return FRESH end
   local alike = rule.align == old.align and rule.period == old.period
