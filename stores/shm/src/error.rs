@@ -40,6 +40,14 @@ pub enum ShmError {
         /// Its permissions.
         mode: u32,
     },
+    /// Its processes have their numbers from another namespace.
+    #[error(
+        "{path} is used by processes of another pid namespace, whose ends nobody here could tell; run all of them in one (shareProcessNamespace, --pid), or choose another name"
+    )]
+    OtherNamespace {
+        /// The file.
+        path: PathBuf,
+    },
     /// It is something else: a link, a directory, another program's file.
     #[error(
         "{path} is no segment of Tidegate ({what}); choose another name, or remove it if it is not needed"

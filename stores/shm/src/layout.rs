@@ -25,6 +25,8 @@ pub(crate) mod header {
     pub(crate) const DEFINED: usize = 10;
     /// Where to look for a free chunk first.
     pub(crate) const NEXT_CHUNK: usize = 11;
+    /// In which namespace its processes have their numbers.
+    pub(crate) const NAMESPACE: usize = 12;
     pub(crate) const WORDS: usize = 512;
 }
 
@@ -162,6 +164,7 @@ mod tests {
             (header::SEED, "seed"),
             (header::DEFINED, "defined"),
             (header::NEXT_CHUNK, "next chunk"),
+            (header::NAMESPACE, "namespace"),
         ];
         for (at, name) in fields {
             let row = format!("//! | +{} | {name} |", bytes(at));

@@ -50,6 +50,7 @@
 //! | +72 | seed | of hashes |
 //! | +80 | defined | a futex that moves when something is defined |
 //! | +88 | next chunk | where to look for a free one first |
+//! | +96 | namespace | in which its processes have their numbers |
 //!
 //! There are 64 shards of roots, chosen by a hash of the table's number and the root, and
 //! one for tables and definitions. Each has:
@@ -92,8 +93,11 @@
 //!
 //! **Leases end with their process**, if that is before their expiry: with the one that made
 //! them, or renewed or adjusted them last. Whoever is refused, or looks, sees first whether a
-//! holder was killed; then what it held expires, as at its expiry. A process in another pid
-//! namespace cannot be told from one that is there: its leases last until they expire.
+//! holder was killed; then what it held expires, as at its expiry.
+//!
+//! **One pid namespace.** Locks know their owners by numbers of threads, and leases and places
+//! theirs by numbers of processes: whoever has them from another namespace is refused when he
+//! opens the segment.
 //!
 //! **After a fork** the child is a process of its own, with threads of its own.
 //!

@@ -2,7 +2,7 @@
 //!
 //! A process is known by its number, by when it was started (so that a number that is used
 //! again is no other's), and by the namespace in which that number counts. Of another
-//! namespace nothing can be told: it is taken to be there.
+//! namespace (this process may have moved) nothing can be told: it is taken to be there.
 
 use std::collections::HashMap;
 use std::fs;

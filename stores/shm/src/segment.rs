@@ -25,6 +25,7 @@ use crate::layout::{
 use crate::lock;
 use crate::mapping::Mapping;
 use crate::options::Options;
+use crate::process;
 
 /// The longest name.
 const LONGEST_NAME: usize = 64;
@@ -180,6 +181,11 @@ fn find(path: &Path, boot: [u64; 2]) -> Result<There, ShmError> {
     if [head.get(header::BOOT), head.get(header::BOOT + 1)] != boot {
         return Ok(There::Left(file));
     }
+    if head.get(header::NAMESPACE) != process::me().namespace {
+        return Err(ShmError::OtherNamespace {
+            path: path.to_owned(),
+        });
+    }
     if head.get(header::STATE) != READY {
         return torn("it was never finished");
     }
@@ -263,6 +269,7 @@ fn make(path: &Path, size: usize, boot: [u64; 2]) -> Result<(File, Segment), Shm
         (header::SHAPE, SHAPE),
         (header::CHUNKS, chunks as u64),
         (header::SEED, seed),
+        (header::NAMESPACE, process::me().namespace),
         (header::STATE, READY),
     ];
     for (at, word) in said {
@@ -356,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_a_newer_and_an_unfinished_segment_are_refused() {
+    fn a_torn_a_newer_a_distant_and_an_unfinished_segment_are_refused() {
         let dir = tempfile::tempdir().expect("a directory");
         let spoil = |name: &str, word: usize, value: u64| {
             let segment = opened(dir.path(), name).expect("it opens");
@@ -366,6 +373,8 @@ mod tests {
         };
         let newer = spoil("newer", header::VERSION, VERSION + 1);
         assert!(matches!(newer, ShmError::OtherLayout { found: 2, .. }));
+        let elsewhere = spoil("elsewhere", header::NAMESPACE, 7);
+        assert!(matches!(elsewhere, ShmError::OtherNamespace { .. }));
         let torn = spoil("unfinished", header::STATE, 1);
         assert!(matches!(torn, ShmError::Torn { .. }));
         let name = "cut";
