@@ -72,9 +72,15 @@ fn deeds_of_another_process() {
             .acquire(key, Request::named(ONE).within(PATIENCE))
             .wait()
             .expect("an answer");
-        say("has");
         held.push(granted.granted().expect("its turn"));
-        match round % 4 {
+        say("has");
+        // Of several that hold one and ask for another, each may wait for the other.
+        let way = if key.starts_with(ONE_AT_ONCE) {
+            3
+        } else {
+            round % 4
+        };
+        match way {
             0 => held[0].renew(HOUR).wait().map(drop).expect("held"),
             1 => held.remove(0).release().wait().map(drop).expect("held"),
             2 => {
@@ -95,6 +101,9 @@ fn deeds_of_another_process() {
     drop(store);
     say(&format!("passed {}", tidegate_shm::passed()));
 }
+
+/// With what keys begin of which a process holds one slot at once.
+const ONE_AT_ONCE: &str = "one";
 
 /// In place of a point: it goes on until it is killed from without.
 const ENDLESS: &str = "endless";
@@ -142,6 +151,59 @@ fn a_process_killed_at_any_moment_leaves_a_segment_that_goes_on() {
     }
 }
 
+/// Some of them while they take back what another had begun.
+#[test]
+fn several_processes_killed_at_once_leave_a_segment_that_goes_on() {
+    let dir = Dir::default();
+    let set = set(Arc::new(dir.store()));
+    for round in 0..kills() / 6 {
+        let key = format!("{ONE_AT_ONCE}/{}", round % 4);
+        let before = used(&set, &key);
+        let others = [0, 1, 2, 3].map(|other| {
+            let last = 1 + (round * 4 + other) * 7_919 % 400;
+            Other::start(dir.path(), &format!("{key} {last}"))
+        });
+        let said = others.map(until_killed);
+        let (asked, had) = said
+            .iter()
+            .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        all_slots_are_free(&set, &key);
+        let used = used(&set, &key) - before;
+        assert!(
+            (had..=asked).contains(&used),
+            "asked {asked}, had {had}, and {used} are used"
+        );
+    }
+}
+
+/// How often it has asked, and how often it had what it asked for.
+fn until_killed(mut other: Other) -> (u64, u64) {
+    let (mut asked, mut had) = (0, 0);
+    while let Some(said) = other.says() {
+        match &*said {
+            "asks" => asked += 1,
+            "has" => had += 1,
+            _ => {}
+        }
+    }
+    (asked, had)
+}
+
+/// All slots are free, and no more.
+fn all_slots_are_free(set: &LimitSet, key: &str) {
+    let take = |_| {
+        let patient = Request::named(SLOT).within(PATIENCE);
+        let granted = set.acquire(key, patient).wait().expect("an answer");
+        granted.granted().expect("its slot is back")
+    };
+    let all: Vec<_> = (0..SLOTS).map(take).collect();
+    let more = set.try_acquire(key, Request::named(SLOT));
+    assert!(more.wait().expect("an answer").granted().is_none());
+    for mut lease in all {
+        lease.release().wait().expect("held");
+    }
+}
+
 /// A process is killed at a point while another waits, takes and gives back beside it.
 fn one_kill(dir: &Dir, set: &LimitSet, (key, last): (&str, &str), after: Option<Duration>) {
     let before = used(set, key);
@@ -180,21 +242,7 @@ fn one_kill(dir: &Dir, set: &LimitSet, (key, last): (&str, &str), after: Option<
         is_over.store(true, Ordering::SeqCst);
         (beside.join().expect("nobody hangs"), (asked, had))
     });
-    // All slots are free, and no more.
-    let all: Vec<_> = (0..SLOTS)
-        .map(|_| {
-            let granted = set
-                .acquire(key, Request::named(SLOT).within(PATIENCE))
-                .wait()
-                .expect("an answer");
-            granted.granted().expect("its slot is back")
-        })
-        .collect();
-    let more = set.try_acquire(key, Request::named(SLOT));
-    assert!(more.wait().expect("an answer").granted().is_none());
-    for mut lease in all {
-        lease.release().wait().expect("held");
-    }
+    all_slots_are_free(set, key);
     let used = used(set, key) - before - own;
     assert!(
         (had..=asked).contains(&used),
