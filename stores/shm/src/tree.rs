@@ -34,12 +34,15 @@ impl Key {
 pub(crate) struct Record(usize);
 
 fn to_words(bytes: &[u8]) -> Vec<u64> {
-    let words = bytes.chunks(WORD).map(|part| {
+    let mut words = Vec::with_capacity(bytes.len().div_ceil(WORD));
+    let (whole, rest) = bytes.as_chunks::<WORD>();
+    words.extend(whole.iter().map(|word| u64::from_be_bytes(*word)));
+    if !rest.is_empty() {
         let mut word = [0; WORD];
-        word[..part.len()].copy_from_slice(part);
-        u64::from_be_bytes(word)
-    });
-    words.collect()
+        word[..rest.len()].copy_from_slice(rest);
+        words.push(u64::from_be_bytes(word));
+    }
+    words
 }
 
 /// Spreads `bytes`, by a seed.
