@@ -33,7 +33,7 @@ impl LimitSet {
     ///
     /// # Errors
     /// [`DecisionError`]; nothing was changed.
-    /// [`RequestError::NeedsLease`](crate::RequestError::NeedsLease) for concurrency.
+    /// [`RequestError::NeedsLease`] for concurrency.
     #[inline]
     pub fn admit<'k>(
         &self,
@@ -48,7 +48,7 @@ impl LimitSet {
     ///
     /// # Errors
     /// [`DecisionError`]; nothing was changed.
-    /// [`RequestError::NeedsLease`](crate::RequestError::NeedsLease) for concurrency.
+    /// [`RequestError::NeedsLease`] for concurrency.
     #[inline]
     pub fn check<'k, 'a>(
         &self,
@@ -134,8 +134,8 @@ impl LimitSet {
     ///
     /// # Errors
     /// [`DecisionError`]; nothing was changed.
-    /// [`RequestError::NeedsLease`](crate::RequestError::NeedsLease) for concurrency that is
-    /// named, [`RequestError::NothingAsked`](crate::RequestError::NothingAsked) where nothing is
+    /// [`RequestError::NeedsLease`] for concurrency that is
+    /// named, [`RequestError::NothingAsked`] where nothing is
     /// left to charge.
     pub fn debit<'k, 'a>(
         &self,
