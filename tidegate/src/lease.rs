@@ -358,13 +358,20 @@ impl Lease {
                     Err(error) => Err(error),
                 }
             };
+            let mut unended = Unended {
+                lease: self,
+                is_over: false,
+            };
             let ended = match begun {
-                Ok(begun) => Box::pin(self.set.go_on(begun, self.key.bytes(), None, end)).await,
+                Ok(begun) => {
+                    let (set, key) = (&unended.lease.set, unended.lease.key.bytes());
+                    Box::pin(set.go_on(begun, key, None, end)).await
+                }
                 Err(error) => Err(error.into()),
             };
-            match ended.is_ok() {
-                true => self.over(),
-                false => self.resume(),
+            if ended.is_ok() {
+                unended.is_over = true;
+                unended.lease.over();
             }
             ended
         }
@@ -406,6 +413,20 @@ impl Lease {
     #[cold]
     fn has_ended(&self) -> LeaseError {
         LeaseError::Ended(self.expires_at())
+    }
+}
+
+/// A lease whose end is under way: given up, or failed, it is kept alive as before.
+struct Unended<'l> {
+    lease: &'l mut Lease,
+    is_over: bool,
+}
+
+impl Drop for Unended<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.lease.resume();
+        }
     }
 }
 
