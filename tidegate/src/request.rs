@@ -44,7 +44,7 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// NamedAmounts by limit: by its name, or by what [found it](crate::LimitSet::limit).
+    /// Amounts by limit: by its name, or by what [found it](crate::LimitSet::limit).
     ///
     /// **A rate or budget that is not named is not charged**: add [`cost`](Self::cost) to
     /// charge every one that is not named. Limits of calls and concurrency that are not

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidegate::lock::{LeasedMutex, LockError};
 use tidegate::{
-    BuildError, DecisionError, Error, ErrorKind, LeaseError, Limit, LimitPool, LimitSet,
+    BuildError, DecisionError, Error, ErrorKind, KeyError, LeaseError, Limit, LimitPool, LimitSet,
     ManualClock, RequestError, StoreError, Timestamp,
 };
 
@@ -28,6 +28,9 @@ fn what_happened_has_one_place_in_the_one_error_whoever_says_it() {
     widens(DecisionError::from(away()), ErrorKind::Unavailable, &store);
     widens(LeaseError::from(away()), ErrorKind::Unavailable, &store);
     widens(LockError::from(away()), ErrorKind::Unavailable, &store);
+
+    let key = Error::Request(RequestError::Key(KeyError::Empty));
+    widens(BuildError::from(KeyError::Empty), ErrorKind::Invalid, &key);
 
     let nothing = || RequestError::NothingAsked;
     let request = Error::Request(nothing());

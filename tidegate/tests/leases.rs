@@ -300,3 +300,21 @@ fn a_key_that_is_too_short_for_every_limit_asked_is_an_error() {
             .admitted()
     );
 }
+
+/// Its key does not reach there: nothing more is charged, and it is told all the same.
+#[test]
+fn what_was_taken_of_a_limit_that_moved_to_another_level_is_told() {
+    let limit = |name: &str, level: &str| Limit::rate(name, 100, HOUR).at_level(level);
+    let set = builder(&ManualClock::default())
+        .levels(["org", "user"])
+        .partial_keys()
+        .limits([limit("a", "org"), limit("b", "org")])
+        .build()
+        .unwrap();
+    let lease = set.try_acquire("acme", 5).wait().unwrap().granted();
+    set.put_limit(limit("b", "user")).unwrap();
+    let settled = lease.unwrap().settle(3).wait().unwrap();
+    let usage = |taken, used| Some(Usage { taken, used });
+    assert_eq!(settled.usage("a"), usage(5, 3));
+    assert_eq!(settled.usage("b"), usage(5, 5));
+}

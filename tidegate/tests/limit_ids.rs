@@ -112,3 +112,19 @@ fn a_limit_of_another_set_is_refused_whatever_its_name() {
     let (ours, clone) = (set.limit("tpm").expect("it is there"), set.clone());
     assert!(clone.try_acquire("k", &[(ours, 1)]).wait().is_ok());
 }
+
+/// Where it stood when it was found is no part of which limit it is.
+#[test]
+fn one_limit_found_before_and_after_a_change_is_one_limit() {
+    let set = set();
+    let before = set.limit("tpm").expect("there");
+    set.remove_limit("rpm").expect("there");
+    let after = set.limit("tpm").expect("there");
+    assert_eq!(before, after);
+    let twice = set.try_acquire("k", &[(before, 40), (after, 10)]).wait();
+    let named = RequestError::NamedTwice("tpm".to_owned());
+    assert_eq!(
+        twice.map(|_| ()).unwrap_err(),
+        DecisionError::Request(named)
+    );
+}

@@ -90,7 +90,9 @@ pub(super) fn plain_limits<'a>(
 ) -> Option<Zip<Iter<'a, PlanLimit>, IterMut<'a, State>>> {
     let limits = command.plan.limits();
     match (rows, command.calendars) {
-        ([row], []) if count == limits.len() => Some(limits.iter().zip(row.iter_mut())),
+        ([row], []) if count == limits.len() && row.len() == count => {
+            Some(limits.iter().zip(row.iter_mut()))
+        }
         _ => None,
     }
 }

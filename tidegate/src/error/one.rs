@@ -109,6 +109,8 @@ impl From<BuildError> for Error {
     fn from(error: BuildError) -> Self {
         match error {
             BuildError::NoWorker(why) => Self::NoWorker(why),
+            BuildError::Key(error) => error.into(),
+            BuildError::LeaseLength(length) => RequestError::LeaseLength(length).into(),
             BuildError::Store(error) => error.into(),
             error => Self::Build(error),
         }

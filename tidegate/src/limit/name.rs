@@ -1,5 +1,7 @@
 //! What a limit is called by: its name, or what was found by that once.
 
+use std::hash::{Hash, Hasher};
+
 use tidegate_core::Amount;
 
 /// A limit of one set, found by its name once: [`LimitSet::limit`](crate::LimitSet::limit).
@@ -27,13 +29,29 @@ use tidegate_core::Amount;
 /// then it is refused ([`RequestError::LimitRemoved`](crate::RequestError::LimitRemoved)),
 /// as it is by every other set ([`RequestError::OtherSet`](crate::RequestError::OtherSet)),
 /// and so by the other members of a pool: there, use names.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct LimitId {
     /// The set that found it.
     pub(crate) set: u64,
     pub(crate) uid: u32,
     /// Where it stood then.
     pub(crate) near: u16,
+}
+
+/// Where it stood is a hint, and no part of which limit it is.
+impl PartialEq for LimitId {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        (self.set, self.uid) == (other.set, other.uid)
+    }
+}
+
+impl Eq for LimitId {}
+
+impl Hash for LimitId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.set, self.uid).hash(state);
+    }
 }
 
 /// What a limit is called by: its name, or a [`LimitId`].
@@ -74,7 +92,7 @@ impl From<LimitId> for LimitName<'_> {
     }
 }
 
-/// NamedAmounts, each of the limit that it is called by.
+/// Amounts, each of the limit that it is called by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NamedAmounts<'a> {
     Named(&'a [(&'a str, Amount)]),

@@ -125,7 +125,11 @@ fn rank(error: &DecisionError) -> u8 {
         DecisionError::Store(_) | DecisionError::QueueFull(_) | DecisionError::Stopped => {
             CANNOT_TELL
         }
-        DecisionError::Request(RequestError::UnknownLimit { .. }) => 0,
+        DecisionError::Request(
+            RequestError::UnknownLimit { .. }
+            | RequestError::OtherSet
+            | RequestError::LimitRemoved { .. },
+        ) => 0,
         _ => 1,
     }
 }
