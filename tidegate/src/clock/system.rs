@@ -1,11 +1,13 @@
 //! The process's clock: one for all sets, and one thread for its alarms,
-//! started when the first ask waits.
+//! started when the first request waits; in a forked child, which has no thread of its
+//! parent's but the one that forked, once more.
 
-use std::sync::{Once, OnceLock};
-use std::thread;
+use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
+use std::{process, thread};
 
 use tidegate_core::Timestamp;
+use tidegate_store::sync::Mutex;
 
 use super::timer::Timer;
 
@@ -16,7 +18,8 @@ pub(crate) struct System {
     /// Wall time at the start, in microseconds since the Unix epoch.
     start: i64,
     timer: Timer,
-    ringing: Once,
+    /// The process whose thread rings them.
+    ringing: Mutex<Option<u32>>,
 }
 
 impl System {
@@ -38,7 +41,7 @@ impl System {
             counter,
             start: i64::try_from(micros).unwrap_or(i64::MAX),
             timer: Timer::default(),
-            ringing: Once::new(),
+            ringing: Mutex::new(None),
         }
     }
 
@@ -52,7 +55,9 @@ impl System {
 
     /// The alarms; whoever sets one needs the thread that rings it.
     pub(crate) fn timer(&'static self) -> &'static Timer {
-        self.ringing.call_once(|| {
+        let mut ringing = self.ringing.lock();
+        let this = Some(process::id());
+        if *ringing != this {
             let ringer = thread::Builder::new().name("tidegate-timer".into());
             let spawned = ringer.spawn(move || {
                 loop {
@@ -61,7 +66,8 @@ impl System {
                 }
             });
             spawned.expect("a process that can start no thread cannot wait");
-        });
+            *ringing = this;
+        }
         &self.timer
     }
 }
