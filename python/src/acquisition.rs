@@ -1,6 +1,8 @@
 //! What was granted, until it ends; or what was refused, which holds nothing.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -10,6 +12,7 @@ use crate::amount::number;
 use crate::awaiting::{Answer, Awaitable};
 use crate::blocking;
 use crate::error::{exception, raised};
+use crate::fork;
 use crate::limit::duration;
 use crate::request::{Amounts, Names};
 
@@ -21,6 +24,10 @@ pub(crate) struct Terms {
     pub(crate) reported: Vec<usize>,
     /// By member of a pool, or one for a set.
     pub(crate) configs: Vec<(Option<String>, Py<PyAny>)>,
+    /// A forked child has a copy of its own.
+    pub(crate) is_of_its_process: bool,
+    /// How long what is acquired is held at most, unless an acquisition says it.
+    pub(crate) ttl: Option<f64>,
 }
 
 impl Terms {
@@ -33,9 +40,20 @@ impl Terms {
 
 #[derive(Default)]
 struct State {
-    lease: Option<Lease>,
     usage: Amounts,
     reclaimed: Vec<(String, u64)>,
+}
+
+/// The lease. Verbs on it come one after the other; whoever ends it takes it out.
+type Held = Arc<tidegate::Mutex<Option<Lease>>>;
+
+/// In how many seconds a request would be granted. Of what is held nobody can tell.
+pub(crate) fn retry_after(decision: &Decision, names: &Names) -> Option<f64> {
+    let is_held = decision.binding().is_some_and(|limit| names.is_held(limit));
+    match is_held {
+        true => None,
+        false => Some(decision.retry_after()?.as_secs_f64()),
+    }
 }
 
 /// How it ends.
@@ -56,33 +74,34 @@ pub(crate) struct Acquisition {
     successful: bool,
     member: Option<String>,
     fence: u64,
+    /// Of which fork's process it is.
+    generation: u64,
+    lease: Held,
+    is_held: AtomicBool,
     state: Mutex<State>,
 }
 
 impl Acquisition {
     pub(crate) fn new(terms: Arc<Terms>, requested: Amounts, admission: Admission) -> Self {
-        match admission {
-            Admission::Granted(lease) => Self {
-                terms,
-                requested,
-                decision: lease.decision().cloned(),
-                successful: true,
-                member: lease.member().map(str::to_owned),
-                fence: lease.fence(),
-                state: Mutex::new(State {
-                    lease: Some(lease),
-                    ..State::default()
-                }),
-            },
-            Admission::Refused(decision) => Self {
-                terms,
-                requested,
-                member: decision.member().map(str::to_owned),
-                decision: Some(decision),
-                successful: false,
-                fence: 0,
-                state: Mutex::default(),
-            },
+        let (decision, lease) = match admission {
+            Admission::Granted(lease) => (lease.decision().cloned(), Some(lease)),
+            Admission::Refused(decision) => (Some(decision), None),
+        };
+        let member = match &lease {
+            Some(lease) => lease.member(),
+            None => decision.as_ref().and_then(Decision::member),
+        };
+        Self {
+            member: member.map(str::to_owned),
+            successful: lease.is_some(),
+            fence: lease.as_ref().map_or(0, Lease::fence),
+            generation: fork::generation(),
+            is_held: AtomicBool::new(lease.is_some()),
+            lease: Arc::new(tidegate::Mutex::new(lease)),
+            state: Mutex::default(),
+            terms,
+            requested,
+            decision,
         }
     }
 
@@ -98,14 +117,17 @@ impl Acquisition {
         exception(py, "LeaseEnded", (why,))
     }
 
-    /// Takes the lease out, to be ended with what was reported.
-    fn ending(&self, py: Python<'_>, how: Ending) -> PyResult<Option<End>> {
-        let mut state = self.state();
-        let Some(mut lease) = state.lease.take() else {
-            return Ok(None);
-        };
-        let usage = std::mem::take(&mut state.usage);
-        drop(state);
+    /// Who ends it does so with what was reported; `None`: it has ended, or is another
+    /// process's.
+    fn ending(&self, py: Python<'_>, how: Ending) -> Option<End> {
+        if !self.is_held.swap(false, Ordering::SeqCst) {
+            return None;
+        }
+        if self.generation != fork::generation() && !self.terms.is_of_its_process {
+            fork::leave(Arc::clone(&self.lease));
+            return None;
+        }
+        let usage = std::mem::take(&mut self.state().usage);
         let is_reported = |position: &usize| {
             let mut taken = self.requested.0.iter();
             let is_taken = taken.any(|(taken, amount)| taken == position && *amount > 0);
@@ -115,13 +137,8 @@ impl Acquisition {
         let mut reported = self.terms.reported.iter();
         let missing = reported.find(|position| !is_reported(position));
         let missing = missing.filter(|_| how == Ending::Done);
-        if how == Ending::Failed {
-            lease.fail();
-        } else {
-            lease.set_outcome(Outcome::Succeeded);
-        }
-        Ok(Some(End {
-            lease,
+        Some(End {
+            lease: Arc::clone(&self.lease),
             how,
             usage: names
                 .named(&usage)
@@ -133,11 +150,14 @@ impl Acquisition {
                 let words = format!("how much of {name:?} was used? call update(usage={{...}})");
                 exception(py, "UnreportedUsage", (words,))
             }),
-        }))
+        })
     }
 
     /// Notes how it ended.
-    fn note(&self, py: Python<'_>, ended: Result<Settlement, LeaseError>) -> PyResult<()> {
+    fn note(&self, py: Python<'_>, ended: Option<Result<Settlement, LeaseError>>) -> PyResult<()> {
+        let Some(ended) = ended else {
+            return Ok(());
+        };
         let settlement = ended.map_err(|error| raised(py, &error.into()))?;
         let back = settlement
             .usages()
@@ -148,7 +168,7 @@ impl Acquisition {
     }
 
     fn end(&self, py: Python<'_>, how: Ending) -> PyResult<()> {
-        let Some(mut end) = self.ending(py, how)? else {
+        let Some(mut end) = self.ending(py, how) else {
             return Ok(());
         };
         let unreported = end.unreported.take();
@@ -161,7 +181,7 @@ impl Acquisition {
 
     fn end_async(slf: &Bound<'_, Self>, how: Ending, answer: Py<PyAny>) -> PyResult<Awaitable> {
         let py = slf.py();
-        let Some(mut end) = slf.get().ending(py, how)? else {
+        let Some(mut end) = slf.get().ending(py, how) else {
             let answer: Answer = Box::new(move |_| Ok(answer));
             return Ok(Awaitable::new(std::future::ready(answer)));
         };
@@ -184,25 +204,97 @@ impl Acquisition {
 
 /// A lease on its way to its end.
 struct End {
-    lease: Lease,
+    lease: Held,
     how: Ending,
     usage: Vec<(String, u64)>,
     unreported: Option<PyErr>,
 }
 
 impl End {
-    async fn run(mut self) -> Result<Settlement, LeaseError> {
-        let named: Vec<(&str, u64)> = self
-            .usage
-            .iter()
-            .map(|(name, amount)| (name.as_str(), *amount))
-            .collect();
+    async fn run(self) -> Option<Result<Settlement, LeaseError>> {
+        let mut lease = self.lease.lock().await.take()?;
         match self.how {
-            Ending::Cancelled => self.lease.cancel().await,
-            Ending::Failed if named.is_empty() => self.lease.release().await,
-            _ if named.is_empty() => self.lease.release().await,
-            _ => self.lease.settle(Request::named(&named)).await,
+            Ending::Failed => lease.fail(),
+            Ending::Done | Ending::Cancelled => lease.set_outcome(Outcome::Succeeded),
         }
+        let usage = self.usage.iter();
+        let named: Vec<(&str, u64)> = usage.map(|(name, used)| (name.as_str(), *used)).collect();
+        Some(match self.how {
+            Ending::Cancelled => lease.cancel().await,
+            _ if named.is_empty() => lease.release().await,
+            _ => lease.settle(Request::named(&named)).await,
+        })
+    }
+}
+
+/// A change of a lease that goes on.
+enum Change {
+    Adjust {
+        to: Vec<(String, u64)>,
+        overdraw: bool,
+    },
+    Renew(Duration),
+}
+
+impl Change {
+    /// Whether it was admitted; `None`: the lease has ended.
+    async fn run(&self, lease: &Held) -> Option<Result<bool, LeaseError>> {
+        let mut lease = lease.lock().await;
+        let lease = lease.as_mut()?;
+        Some(match self {
+            Self::Adjust { to, overdraw } => {
+                let named: Vec<(&str, u64)> =
+                    to.iter().map(|(name, to)| (name.as_str(), *to)).collect();
+                let request = Request::named(&named);
+                let changed = match overdraw {
+                    true => lease.overdraw(request).await,
+                    false => lease.adjust(request).await,
+                };
+                changed.map(|decision| decision.admitted())
+            }
+            Self::Renew(ttl) => lease.renew(*ttl).await.map(|_| true),
+        })
+    }
+}
+
+impl Acquisition {
+    fn adjustment(&self, requested: &Bound<'_, PyAny>, overdraw: bool) -> PyResult<Change> {
+        let to = self.terms.names.amounts(Some(requested))?;
+        let named = self.terms.names.named(&to).into_iter();
+        Ok(Change::Adjust {
+            to: named.map(|(name, to)| (name.to_owned(), to)).collect(),
+            overdraw,
+        })
+    }
+
+    fn told(&self, py: Python<'_>, changed: Option<Result<bool, LeaseError>>) -> PyResult<bool> {
+        let changed = changed.ok_or_else(|| self.ended(py))?;
+        changed.map_err(|error| raised(py, &error.into()))
+    }
+
+    fn change(&self, py: Python<'_>, change: &Change) -> PyResult<bool> {
+        let changed = blocking::wait(py, change.run(&self.lease))?;
+        self.told(py, changed)
+    }
+
+    fn change_async(slf: &Bound<'_, Self>, change: Change) -> Awaitable {
+        let (own, lease) = (slf.clone().unbind(), Arc::clone(&slf.get().lease));
+        let is_adjustment = matches!(change, Change::Adjust { .. });
+        Awaitable::new(async move {
+            let changed = change.run(&lease).await;
+            let answer: Answer = Box::new(move |py| {
+                let is_admitted = own.get().told(py, changed)?;
+                match is_adjustment {
+                    true => Ok(is_admitted
+                        .into_pyobject(py)?
+                        .to_owned()
+                        .into_any()
+                        .unbind()),
+                    false => Ok(py.None()),
+                }
+            });
+            answer
+        })
     }
 }
 
@@ -244,7 +336,8 @@ impl Acquisition {
 
     #[getter]
     fn retry_after(&self) -> Option<f64> {
-        Some(self.decision.as_ref()?.retry_after()?.as_secs_f64())
+        let decision = self.decision.as_ref()?;
+        retry_after(decision, &self.terms.names)
     }
 
     #[getter]
@@ -272,13 +365,12 @@ impl Acquisition {
     }
 
     /// Reports what was really used: charged at the end in place of what was taken.
-    fn update(&self, py: Python<'_>, usage: &Bound<'_, PyDict>) -> PyResult<()> {
+    fn update(&self, py: Python<'_>, usage: &Bound<'_, PyAny>) -> PyResult<()> {
         let usage = self.terms.names.amounts(Some(usage))?;
-        let mut state = self.state();
-        if state.lease.is_none() {
+        if !self.is_held.load(Ordering::SeqCst) {
             return Err(self.ended(py));
         }
-        state.usage.update(usage);
+        self.state().usage.update(usage);
         Ok(())
     }
 
@@ -287,35 +379,32 @@ impl Acquisition {
     fn adjust(
         &self,
         py: Python<'_>,
-        requested: &Bound<'_, PyDict>,
+        requested: &Bound<'_, PyAny>,
         overdraw: bool,
     ) -> PyResult<bool> {
-        let to = self.terms.names.amounts(Some(requested))?;
-        let lease = self.state().lease.take();
-        let mut lease = lease.ok_or_else(|| self.ended(py))?;
-        let named = self.terms.names.named(&to);
-        let changed = blocking::wait(py, async {
-            let request = Request::named(&named);
-            match overdraw {
-                true => lease.overdraw(request).await,
-                false => lease.adjust(request).await,
-            }
-        });
-        self.state().lease = Some(lease);
-        let decision = changed?.map_err(|error| raised(py, &error.into()))?;
-        Ok(decision.admitted())
+        let change = self.adjustment(requested, overdraw)?;
+        self.change(py, &change)
+    }
+
+    #[pyo3(signature = (requested, *, overdraw=false))]
+    fn async_adjust(
+        slf: &Bound<'_, Self>,
+        requested: &Bound<'_, PyAny>,
+        overdraw: bool,
+    ) -> PyResult<Awaitable> {
+        let change = slf.get().adjustment(requested, overdraw)?;
+        Ok(Self::change_async(slf, change))
     }
 
     /// Holds it for `ttl` seconds from now on.
     fn renew(&self, py: Python<'_>, ttl: f64) -> PyResult<()> {
-        let ttl = duration(py, ttl)?;
-        let lease = self.state().lease.take();
-        let mut lease = lease.ok_or_else(|| self.ended(py))?;
-        let renewed = blocking::wait(py, async { lease.renew(ttl).await });
-        self.state().lease = Some(lease);
-        renewed?
+        self.change(py, &Change::Renew(duration(py, ttl)?))
             .map(drop)
-            .map_err(|error| raised(py, &error.into()))
+    }
+
+    fn async_renew(slf: &Bound<'_, Self>, ttl: f64) -> PyResult<Awaitable> {
+        let change = Change::Renew(duration(slf.py(), ttl)?);
+        Ok(Self::change_async(slf, change))
     }
 
     /// Ends it: what is held comes back, and what was reported is charged.
@@ -385,7 +474,7 @@ impl Acquisition {
             .unwrap_or_default();
         match (
             self.successful,
-            self.state().lease.is_some(),
+            self.is_held.load(Ordering::SeqCst),
             self.retry_after(),
         ) {
             (true, true, _) => "<Acquisition: held>".to_owned(),

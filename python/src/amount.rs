@@ -20,6 +20,7 @@ pub(crate) fn amount(limit: &str, unit: Unit, number: &Bound<'_, PyAny>) -> PyRe
     }
     if number.is_instance_of::<PyFloat>() {
         let number = number.extract()?;
+        let number = whole_units(unit, number).unwrap_or(number);
         return unit.exact(number).map_err(|error| explained(&error));
     }
     if let Ok(whole) = number.extract::<i128>() {
@@ -42,4 +43,15 @@ pub(crate) fn number(py: Python<'_>, unit: Unit, amount: Amount) -> PyResult<Py<
             number.into_pyobject(py)?.into_any().unbind()
         }
     })
+}
+
+/// `number`, as so many whole units as it is but for what floats leave behind: `0.1 + 0.2`
+/// is 0.3. `None`: it is finer, or no number.
+fn whole_units(unit: Unit, number: f64) -> Option<f64> {
+    let one = 10_f64.powi(unit.places().into());
+    let units = number * one;
+    let whole = units.round();
+    let is_whole = (units - whole).abs() <= 1e-9 * units.abs().max(1.0);
+    // Also what is 0, and has a sign.
+    is_whole.then_some(whole / one + 0.0)
 }

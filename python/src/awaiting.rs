@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use pyo3::exceptions::{PyRuntimeError, PyStopIteration};
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
@@ -97,6 +98,8 @@ struct InLoop {
     waiting: Py<PyDict>,
     token: u64,
     waker: Waker,
+    /// What the task waits for, until it is done.
+    asleep: Option<Py<PyAny>>,
 }
 
 impl InLoop {
@@ -113,16 +116,26 @@ impl InLoop {
             waiting,
             token,
             waker: Waker::from(Arc::new(WakeTask { woken, token })),
+            asleep: None,
         })
     }
 
     /// A future of the loop that is done when the task is woken.
-    fn sleep<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn sleep<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let future = self.event_loop.bind(py).call_method0("create_future")?;
         self.waiting.bind(py).set_item(self.token, &future)?;
         // What `await future` would set before it yields the future to its task.
         future.setattr("_asyncio_future_blocking", true)?;
+        self.asleep = Some(future.clone().unbind());
         Ok(future)
+    }
+
+    /// Whether the task that waits was not woken yet: then another one asks.
+    fn is_asleep(&self, py: Python<'_>) -> PyResult<bool> {
+        match &self.asleep {
+            Some(future) => Ok(!future.call_method0(py, "done")?.extract::<bool>(py)?),
+            None => Ok(false),
+        }
     }
 
     fn leave(&self, py: Python<'_>) {
@@ -137,25 +150,71 @@ struct State {
 }
 
 /// A verb that is awaited, once.
+///
+/// Its state is taken out while it is polled: no lock is held while Python runs.
 #[pyclass(frozen, module = "tidegate._core")]
-pub(crate) struct Awaitable(Mutex<State>);
+pub(crate) struct Awaitable(Mutex<Option<State>>);
 
 impl Awaitable {
     pub(crate) fn new(future: impl Future<Output = Answer> + Send + 'static) -> Self {
         let future: Option<Pending> = Some(Box::pin(future));
-        Self(Mutex::new(State {
+        Self(Mutex::new(Some(State {
             future,
             in_loop: None,
-        }))
+        })))
+    }
+
+    fn take(&self) -> Option<State> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.take()
+    }
+
+    fn put_back(&self, state: State) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
     }
 
     /// Nobody waits any more: what was taken is given back.
     fn drop_future(&self, py: Python<'_>) {
-        let state = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let Some(state) = self.take() else {
+            return;
+        };
+        self.put_back(State::default());
         if let Some(in_loop) = &state.in_loop {
             in_loop.leave(py);
         }
-        py.detach(|| drop(state.future));
+        let future = state.future;
+        py.detach(|| drop(future));
+    }
+}
+
+/// One poll: the answer, or what the task waits for.
+fn step<'py>(py: Python<'py>, state: &mut State) -> PyResult<Result<Answer, Bound<'py, PyAny>>> {
+    let State { future, in_loop } = state;
+    let Some(pending) = future else {
+        return Err(PyRuntimeError::new_err("it was awaited already"));
+    };
+    if in_loop.is_none() {
+        let mut context = Context::from_waker(Waker::noop());
+        if let Poll::Ready(answer) = pending.as_mut().poll(&mut context) {
+            *future = None;
+            return Ok(Ok(answer));
+        }
+        *in_loop = Some(InLoop::new(py)?);
+    }
+    let waits = in_loop.as_mut().expect("it was put there");
+    if waits.is_asleep(py)? {
+        return Err(PyRuntimeError::new_err("another task awaits it already"));
+    }
+    match pending
+        .as_mut()
+        .poll(&mut Context::from_waker(&waits.waker))
+    {
+        Poll::Pending => Ok(Err(waits.sleep(py)?)),
+        Poll::Ready(answer) => {
+            waits.leave(py);
+            *state = State::default();
+            Ok(Ok(answer))
+        }
     }
 }
 
@@ -170,32 +229,14 @@ impl Awaitable {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let State { future, in_loop } = &mut *state;
-        let Some(pending) = future else {
-            return Err(PyRuntimeError::new_err("it was awaited already"));
+        let Some(mut state) = self.take() else {
+            return Err(PyRuntimeError::new_err("another thread awaits it already"));
         };
-        if in_loop.is_none() {
-            let mut context = Context::from_waker(Waker::noop());
-            if let Poll::Ready(answer) = pending.as_mut().poll(&mut context) {
-                *future = None;
-                drop(state);
-                return Err(PyStopIteration::new_err((answer(py)?,)));
-            }
-            *in_loop = Some(InLoop::new(py)?);
-        }
-        let waits = in_loop.as_ref().expect("it was put there");
-        match pending
-            .as_mut()
-            .poll(&mut Context::from_waker(&waits.waker))
-        {
-            Poll::Pending => waits.sleep(py),
-            Poll::Ready(answer) => {
-                waits.leave(py);
-                *state = State::default();
-                drop(state);
-                Err(PyStopIteration::new_err((answer(py)?,)))
-            }
+        let stepped = step(py, &mut state);
+        self.put_back(state);
+        match stepped? {
+            Ok(answer) => Err(PyStopIteration::new_err((answer(py)?,))),
+            Err(waits_for) => Ok(waits_for),
         }
     }
 
@@ -224,5 +265,21 @@ impl Awaitable {
 
     fn close(&self, py: Python<'_>) {
         self.drop_future(py);
+    }
+
+    /// A loop that was closed is collected with the tasks that waited in it.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        if let Ok(state) = self.0.try_lock()
+            && let Some(in_loop) = state.as_ref().and_then(|state| state.in_loop.as_ref())
+        {
+            visit.call(&in_loop.event_loop)?;
+            visit.call(&in_loop.waiting)?;
+            visit.call(&in_loop.asleep)?;
+        }
+        Ok(())
+    }
+
+    fn __clear__(&self) {
+        drop(self.take());
     }
 }

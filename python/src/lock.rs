@@ -1,5 +1,6 @@
 //! Semaphores and mutexes over any store.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,10 +11,20 @@ use tidegate::{Amount, Error, LeaseError};
 
 use crate::awaiting::{Answer, Awaitable};
 use crate::blocking;
-use crate::error::{exception, raised};
+use crate::error::{exception, invalid, raised};
 use crate::fork;
 use crate::limit::duration;
+use crate::request;
 use crate::store;
+
+/// So many names at most: they stay for as long as the process.
+const MOST_NAMES: usize = 10_000;
+
+type Opened = HashMap<(u64, String, String), (LeasedSemaphore, Amount)>;
+
+static OPENED: Mutex<Option<Opened>> = Mutex::new(None);
+
+static OPENING: tidegate::Mutex<()> = tidegate::Mutex::new(());
 
 /// Slots that are held by permits, for each of many keys.
 #[pyclass(frozen, subclass, module = "tidegate._core")]
@@ -33,11 +44,35 @@ struct Plan {
 }
 
 impl Plan {
+    /// One name in one store is one semaphore, however often it is opened in a process.
     fn open(&self, py: Python<'_>) -> PyResult<LeasedSemaphore> {
-        let mut builder = LeasedSemaphore::builder(&self.name, self.slots);
-        if let Some(url) = &self.store {
-            builder = builder.store(store::open(py, url)?.store);
+        let url = self.store.as_deref().unwrap_or("memory:");
+        let id = (fork::generation(), url.to_owned(), self.name.clone());
+        let known = || {
+            let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+            opened.get_or_insert_default().get(&id).cloned()
+        };
+        // One thread makes it; whoever waits for that does so without the interpreter's lock.
+        let _opening = blocking::wait(py, OPENING.lock())?;
+        let open = known().map_or_else(|| self.make(py, url), Ok)?;
+        if open.1 != self.slots {
+            let words = format!("{:?} has {} slots in this process", self.name, open.1);
+            return Err(invalid(py, words));
         }
+        let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+        let opened = opened.get_or_insert_default();
+        if opened.len() >= MOST_NAMES && !opened.contains_key(&id) {
+            let words =
+                format!("{MOST_NAMES} names are open; use one name, and key= for each thing");
+            return Err(invalid(py, words));
+        }
+        let (semaphore, _) = opened.entry(id).or_insert(open);
+        Ok(semaphore.of(self.key.as_str()))
+    }
+
+    fn make(&self, py: Python<'_>, url: &str) -> PyResult<(LeasedSemaphore, Amount)> {
+        let mut builder = LeasedSemaphore::builder(&self.name, self.slots);
+        builder = builder.store(store::open(py, url)?.store);
         if let Some(seconds) = self.ttl {
             builder = builder.ttl(duration(py, seconds)?);
         }
@@ -46,7 +81,7 @@ impl Plan {
         }
         let built = py.detach(|| builder.build());
         let built = built.map_err(|error| raised(py, &error.into()))?;
-        Ok(built.of(self.key.as_str()))
+        Ok((built, self.slots))
     }
 }
 
@@ -70,6 +105,7 @@ fn granted(
 ) -> PyResult<Option<Permit>> {
     match permit.map_err(|error| raised(py, &error.into()))? {
         Some(permit) => Ok(Some(Permit {
+            generation: fork::generation(),
             fence: permit.fence(),
             permit: Mutex::new(Some(permit)),
         })),
@@ -101,9 +137,10 @@ impl Slots {
         py: Python<'_>,
         slots: Amount,
         timeout: Option<f64>,
-        priority: u8,
+        priority: i64,
     ) -> PyResult<Asked> {
-        let within = timeout.map_or(Ok(Duration::MAX), |seconds| duration(py, seconds))?;
+        let within = request::within(py, timeout)?;
+        let priority = request::one_of_256(py, priority)?;
         let mut semaphore = self.semaphore(py)?.priority(priority);
         if slots != 1 {
             semaphore = semaphore.many(slots);
@@ -156,7 +193,7 @@ impl Slots {
         py: Python<'_>,
         timeout: Option<f64>,
         slots: Amount,
-        priority: u8,
+        priority: i64,
     ) -> PyResult<Option<Permit>> {
         let asked = self.asked(py, slots, timeout, priority)?;
         granted(py, blocking::wait(py, asked.run())?, true)
@@ -174,7 +211,7 @@ impl Slots {
         py: Python<'_>,
         timeout: Option<f64>,
         slots: Amount,
-        priority: u8,
+        priority: i64,
     ) -> PyResult<Awaitable> {
         Ok(Self::later(self.asked(py, slots, timeout, priority)?, true))
     }
@@ -195,6 +232,7 @@ impl Slots {
 /// A slot that is held, and renewed until it is released.
 #[pyclass(frozen, module = "tidegate._core")]
 pub(crate) struct Permit {
+    generation: u64,
     fence: u64,
     permit: Mutex<Option<LeasedPermit>>,
 }
@@ -202,6 +240,16 @@ pub(crate) struct Permit {
 impl Permit {
     fn held(&self) -> MutexGuard<'_, Option<LeasedPermit>> {
         self.permit.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is to be released. A forked child has none of its parent's.
+    fn taken(&self) -> Option<LeasedPermit> {
+        let permit = self.held().take();
+        if self.generation == fork::generation() {
+            return permit;
+        }
+        fork::leave(permit);
+        None
     }
 
     /// One that was released already stays so.
@@ -214,7 +262,7 @@ impl Permit {
 
     /// The body's own exception comes first.
     fn end_async(&self, has_failed: bool, answer: Py<PyAny>) -> Awaitable {
-        let permit = self.held().take();
+        let permit = self.taken();
         Awaitable::new(async move {
             let ended = Self::end(permit).await;
             let result: Answer = Box::new(move |py| match ended {
@@ -239,7 +287,7 @@ impl Permit {
     }
 
     fn release(&self, py: Python<'_>) -> PyResult<()> {
-        let permit = self.held().take();
+        let permit = self.taken();
         let ended = blocking::wait(py, Self::end(permit))?;
         ended.map_err(|error| raised(py, &error.into()))
     }

@@ -117,6 +117,20 @@ impl Balancer for Called {
     }
 }
 
+/// An amount of a limit is one of every set that has the limit.
+fn check_units(py: Python<'_>, one: &Limit, other: &Limit) -> PyResult<()> {
+    match one.amounts() == other.amounts() {
+        true => Ok(()),
+        false => Err(invalid(
+            py,
+            format!(
+                "limit {:?} counts in other decimal places in another set; give both the same `places`",
+                one.name()
+            ),
+        )),
+    }
+}
+
 #[pymethods]
 impl Pool {
     #[new]
@@ -134,7 +148,9 @@ impl Pool {
         for (name, member) in &members {
             let terms = &member.get().terms;
             for (position, limit) in member.get().set(py)?.limits().into_iter().enumerate() {
-                if !limits.iter().any(|known| known.name() == limit.name()) {
+                if let Some(known) = limits.iter().find(|known| known.name() == limit.name()) {
+                    check_units(py, known, &limit)?;
+                } else {
                     reported.extend(terms.reported.contains(&position).then_some(limits.len()));
                     limits.push(limit);
                 }
@@ -143,6 +159,20 @@ impl Pool {
             let config = terms.configs.first();
             configs.extend(config.map(|(_, config)| (Some(name.clone()), config.clone_ref(py))));
         }
+        if let Some(both) = limits
+            .iter()
+            .find(|limit| infinite.iter().any(|name| name == limit.name()))
+        {
+            let words = format!(
+                "limit {:?} is infinite in one set and not in another",
+                both.name()
+            );
+            return Err(invalid(py, words));
+        }
+        let ttls = members.iter().map(|(_, member)| member.get().terms.ttl);
+        let ttl = ttls.reduce(|one, other| one.and(other)).flatten();
+        let mut processes = members.iter().map(|(_, member)| &member.get().terms);
+        let is_of_its_process = processes.all(|terms| terms.is_of_its_process);
         let plan = Plan {
             members,
             weights,
@@ -157,6 +187,8 @@ impl Pool {
                 names: Names::new(&limits, infinite),
                 reported,
                 configs,
+                is_of_its_process,
+                ttl,
             }),
         })
     }
@@ -165,9 +197,9 @@ impl Pool {
     fn acquire(
         &self,
         py: Python<'_>,
-        requested: Option<&Bound<'_, PyDict>>,
+        requested: Option<&Bound<'_, PyAny>>,
         timeout: Option<f64>,
-        priority: u8,
+        priority: i64,
         key: &str,
         ttl: Option<f64>,
     ) -> PyResult<Acquisition> {
@@ -185,8 +217,8 @@ impl Pool {
     fn try_acquire(
         &self,
         py: Python<'_>,
-        requested: Option<&Bound<'_, PyDict>>,
-        priority: u8,
+        requested: Option<&Bound<'_, PyAny>>,
+        priority: i64,
         key: &str,
         ttl: Option<f64>,
     ) -> PyResult<Acquisition> {
@@ -204,9 +236,9 @@ impl Pool {
     fn async_acquire(
         &self,
         py: Python<'_>,
-        requested: Option<&Bound<'_, PyDict>>,
+        requested: Option<&Bound<'_, PyAny>>,
         timeout: Option<f64>,
-        priority: u8,
+        priority: i64,
         key: &str,
         ttl: Option<f64>,
     ) -> PyResult<Awaitable> {
@@ -224,8 +256,8 @@ impl Pool {
     fn async_try_acquire(
         &self,
         py: Python<'_>,
-        requested: Option<&Bound<'_, PyDict>>,
-        priority: u8,
+        requested: Option<&Bound<'_, PyAny>>,
+        priority: i64,
         key: &str,
         ttl: Option<f64>,
     ) -> PyResult<Awaitable> {

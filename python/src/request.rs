@@ -15,19 +15,30 @@ use crate::limit::duration;
 pub(crate) struct Names {
     limits: Vec<(String, Unit)>,
     infinite: Vec<String>,
+    /// Those that are held, and so come back when nobody can tell.
+    held: Vec<String>,
 }
 
 impl Names {
     pub(crate) fn new(limits: &[Limit], infinite: Vec<String>) -> Self {
-        let limits = limits
-            .iter()
-            .map(|limit| (limit.name().to_owned(), limit.amounts()))
-            .collect();
-        Self { limits, infinite }
+        let held = limits.iter().filter(|limit| limit.is_concurrency());
+        Self {
+            held: held.map(|limit| limit.name().to_owned()).collect(),
+            limits: limits
+                .iter()
+                .map(|limit| (limit.name().to_owned(), limit.amounts()))
+                .collect(),
+            infinite,
+        }
     }
 
     pub(crate) fn infinite(&self) -> &[String] {
         &self.infinite
+    }
+
+    /// Whether a limit is of what is held.
+    pub(crate) fn is_held(&self, name: &str) -> bool {
+        self.held.iter().any(|held| held == name)
     }
 
     /// The name of the limit at `position`.
@@ -45,8 +56,9 @@ impl Names {
     ///
     /// # Errors
     /// `InvalidRequest`: an unknown name, no amount.
-    pub(crate) fn amounts(&self, given: Option<&Bound<'_, PyDict>>) -> PyResult<Amounts> {
+    pub(crate) fn amounts(&self, given: Option<&Bound<'_, PyAny>>) -> PyResult<Amounts> {
         let mut amounts = Amounts::default();
+        let given = given.map(dictionary).transpose()?;
         for (name, number) in given.into_iter().flatten() {
             let name = name.cast::<PyString>()?.to_cow()?;
             let name = name.as_ref();
@@ -79,6 +91,20 @@ impl Names {
     }
 }
 
+/// Any mapping, as a dictionary.
+fn dictionary<'py>(given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
+    if let Ok(dictionary) = given.cast::<PyDict>() {
+        return Ok(dictionary.clone());
+    }
+    let py = given.py();
+    if given.hasattr("keys")? {
+        let made = py.get_type::<PyDict>().call1((given,))?;
+        return Ok(made.cast_into()?);
+    }
+    let words = "amounts are written by limit, as {\"tokens\": 4000}";
+    Err(invalid(py, words))
+}
+
 /// Amounts by the positions of their limits.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Amounts(pub(crate) Vec<(usize, Amount)>);
@@ -93,6 +119,22 @@ impl Amounts {
             }
         }
     }
+}
+
+/// How long a request waits; `None` for as long as it takes. A deadline that has passed is no
+/// time left.
+pub(crate) fn within(py: Python<'_>, timeout: Option<f64>) -> PyResult<Duration> {
+    match timeout {
+        None => Ok(Duration::MAX),
+        Some(seconds) if seconds < 0.0 => Ok(Duration::ZERO),
+        Some(seconds) => duration(py, seconds),
+    }
+}
+
+/// A priority.
+pub(crate) fn one_of_256(py: Python<'_>, priority: i64) -> PyResult<u8> {
+    let told = |_| invalid(py, format!("a priority is 0 to 255, not {priority}"));
+    u8::try_from(priority).map_err(told)
 }
 
 /// What is asked for, apart from the amounts.
@@ -111,10 +153,10 @@ impl Terms {
     pub(crate) fn new(
         py: Python<'_>,
         timeout: Option<f64>,
-        priority: u8,
+        priority: i64,
         ttl: Option<f64>,
     ) -> PyResult<Self> {
-        let within = timeout.map_or(Ok(Duration::MAX), |seconds| duration(py, seconds))?;
+        let (within, priority) = (within(py, timeout)?, one_of_256(py, priority)?);
         let ttl = ttl.map(|seconds| duration(py, seconds)).transpose()?;
         Ok(Self {
             within,

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tidegate::{Admission, DecisionError, Limit, LimitSet};
 
-use crate::acquisition::{Acquisition, Terms};
+use crate::acquisition::{Acquisition, Terms, retry_after};
 use crate::amount::number;
 use crate::awaiting::{Answer, Awaitable};
 use crate::blocking;
@@ -64,12 +64,21 @@ impl Plan {
         })
     }
 
+    /// Whether what a process holds comes back when it ends.
+    fn ends_with_its_process(&self) -> bool {
+        let is_tied = |url: &str| url.starts_with("shm:") && !url.contains("leases=ttl");
+        self.is_of_its_process() || self.store.as_deref().is_some_and(is_tied)
+    }
+
     /// Whether a forked child has what its parent opened: a copy of its memory.
     fn is_of_its_process(&self) -> bool {
         let store = self.store.as_deref();
         store.is_none_or(|url| url.starts_with("memory:"))
     }
 }
+
+/// 400 days, in seconds.
+const LONGEST_TTL: f64 = 34_560_000.0;
 
 impl Set {
     /// The set; in a forked child, opened anew if its state is not in this process.
@@ -161,7 +170,7 @@ impl Asked {
                 return Err(exception(py, "ImpossibleRequest", (words, limit, shown)));
             }
             if self.waits {
-                let retry_after = decision.retry_after().map(|wait| wait.as_secs_f64());
+                let retry_after = retry_after(decision, &terms.names);
                 let by = limit
                     .as_ref()
                     .map(|limit| format!(" by limit {limit:?}"))
@@ -234,14 +243,20 @@ impl Set {
             max_waiting,
         };
         let configs = vec![(None, config)];
+        // What ends with its process needs no end of its own, unless a limit says one.
+        let is_said = plan.limits.iter().any(|limit| limit.held_for().is_some());
+        let ends_with_its_process = plan.ends_with_its_process() && !is_said;
+        let terms = Terms {
+            names,
+            reported,
+            configs,
+            is_of_its_process: plan.is_of_its_process(),
+            ttl: ends_with_its_process.then_some(LONGEST_TTL),
+        };
         Ok(Self {
             opened: ArcSwap::from_pointee(plan.open(py)?),
             plan,
-            terms: Arc::new(Terms {
-                names,
-                reported,
-                configs,
-            }),
+            terms: Arc::new(terms),
         })
     }
 
@@ -249,9 +264,9 @@ impl Set {
     fn acquire(
         &self,
         py: Python<'_>,
-        requested: Option<&Bound<'_, PyDict>>,
+        requested: Option<&Bound<'_, PyAny>>,
         timeout: Option<f64>,
-        priority: u8,
+        priority: i64,
         key: &str,
         ttl: Option<f64>,
     ) -> PyResult<Acquisition> {
@@ -269,8 +284,8 @@ impl Set {
     fn try_acquire(
         &self,
         py: Python<'_>,
-        requested: Option<&Bound<'_, PyDict>>,
-        priority: u8,
+        requested: Option<&Bound<'_, PyAny>>,
+        priority: i64,
         key: &str,
         ttl: Option<f64>,
     ) -> PyResult<Acquisition> {
@@ -288,9 +303,9 @@ impl Set {
     fn async_acquire(
         &self,
         py: Python<'_>,
-        requested: Option<&Bound<'_, PyDict>>,
+        requested: Option<&Bound<'_, PyAny>>,
         timeout: Option<f64>,
-        priority: u8,
+        priority: i64,
         key: &str,
         ttl: Option<f64>,
     ) -> PyResult<Awaitable> {
@@ -308,8 +323,8 @@ impl Set {
     fn async_try_acquire(
         &self,
         py: Python<'_>,
-        requested: Option<&Bound<'_, PyDict>>,
-        priority: u8,
+        requested: Option<&Bound<'_, PyAny>>,
+        priority: i64,
         key: &str,
         ttl: Option<f64>,
     ) -> PyResult<Awaitable> {
@@ -364,14 +379,14 @@ pub(crate) fn statistics<'py>(
 pub(crate) fn asked(
     py: Python<'_>,
     terms: &Terms,
-    (requested, key): (Option<&Bound<'_, PyDict>>, &str),
-    (timeout, priority, ttl): (Option<f64>, u8, Option<f64>),
+    (requested, key): (Option<&Bound<'_, PyAny>>, &str),
+    (timeout, priority, ttl): (Option<f64>, i64, Option<f64>),
     waits: bool,
 ) -> PyResult<Asked> {
     Ok(Asked {
         key: key.to_owned(),
         amounts: terms.names.amounts(requested)?,
-        terms: request::Terms::new(py, timeout, priority, ttl)?,
+        terms: request::Terms::new(py, timeout, priority, ttl.or(terms.ttl))?,
         waits,
     })
 }

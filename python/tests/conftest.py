@@ -55,5 +55,5 @@ def store_url(request):
         yield request.getfixturevalue("redis_url")
         return
     name = f"test-{uuid.uuid4()}"
-    yield f"shm:{name}?size=8"
+    yield f"shm:{name}?size=8&deadline=10s"
     pathlib.Path(f"/dev/shm/tidegate-{os.getuid()}-{name}").unlink(missing_ok=True)

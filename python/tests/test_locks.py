@@ -19,7 +19,7 @@ from tidegate import (
 
 
 def test_a_semaphore_has_so_many_slots_and_its_fences_grow():
-    gpus = Semaphore("gpu", 2)
+    gpus = Semaphore("two gpus", 2)
     first, second = gpus.acquire(), gpus.acquire()
     assert first.fence < second.fence and first.is_held
     assert gpus.available() == 0
@@ -136,3 +136,57 @@ def test_decorated_coroutines_and_async_generators():
 
     asyncio.run(main())
     assert limits.try_acquire()
+
+
+def test_one_name_in_a_process_is_one_mutex():
+    inside, most, lock = [0], [0], threading.Lock()
+
+    def work():
+        for _ in range(50):
+            with Mutex("one name"):
+                with lock:
+                    inside[0] += 1
+                    most[0] = max(most[0], inside[0])
+                with lock:
+                    inside[0] -= 1
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1]
+    with pytest.raises(InvalidRequest):
+        Semaphore("one name", 2)
+
+
+def test_decorated_async_generators_are_sent_to_and_thrown_into():
+    @limited(LimitSet([ResourceLimit("slots", 1)]))
+    async def echo():
+        sent = yield "first"
+        try:
+            sent = yield sent
+        except KeyError:
+            sent = "caught"
+        yield sent
+
+    async def main():
+        running = echo()
+        assert await running.asend(None) == "first"
+        assert await running.asend("second") == "second"
+        assert await running.athrow(KeyError()) == "caught"
+        with pytest.raises(StopAsyncIteration):
+            await running.asend(None)
+
+    asyncio.run(main())
+
+
+def test_what_cannot_be_limited_is_said_at_once():
+    for wrong in ("10/minute", lambda: None, None):
+        with pytest.raises(TypeError):
+            limited(wrong)
+    with pytest.raises(TypeError):
+        limited(LimitSet("1/minute"))(property(lambda self: 1))
+    calls_async = limited(LimitSet("1/minute"))(lambda: asyncio.sleep(0))
+    with pytest.raises(TypeError, match="async def"):
+        calls_async()

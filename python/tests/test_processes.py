@@ -125,7 +125,7 @@ def test_modes_are_short_names_of_stores():
         LimitSet("1/minute", name="x", mode="process", store="shm:x")
 
 
-def test_processes_wait_in_order_and_are_woken(store_url):
+def test_processes_that_wait_are_woken(store_url):
     mutex = Mutex("queue", store=store_url)
     held = mutex.acquire()
     read, write = os.pipe()
@@ -139,11 +139,36 @@ def test_processes_wait_in_order_and_are_woken(store_url):
                     os.write(write, f"got{number} ".encode())
             finally:
                 os._exit(0)
-        os.read(read, 5)
-        # It stands in line before the next one comes.
-        time.sleep(0.3)
+        assert os.read(read, 5) == b"waits"
         children.append(child)
     held.release()
     for child in children:
         os.waitpid(child, 0)
-    assert os.read(read, 100) == b"got0 got1 got2 "
+    assert sorted(os.read(read, 100).split()) == [b"got0", b"got1", b"got2"]
+
+
+def test_a_forked_child_waits_although_its_parent_has_waited():
+    limits = LimitSet("20/second")
+    for _ in range(22):
+        limits.acquire()
+
+    def waits():
+        for _ in range(22):
+            limits.acquire(timeout=30)
+        return "served"
+
+    assert in_child(waits) == "served"
+
+
+def test_a_forked_child_leaves_what_its_parent_holds(store_url):
+    limits = LimitSet([ResourceLimit("slots", 1)], name="held", store=store_url)
+    mutex = Mutex("held by the parent", store=store_url)
+
+    def leaves():
+        held.__exit__(None, None, None)
+        permit.__exit__(None, None, None)
+        return bool(limits.try_acquire()), mutex.try_acquire()
+
+    with limits.acquire() as held, mutex.acquire() as permit:
+        assert in_child(leaves) == "(False, None)"
+    assert limits.try_acquire()

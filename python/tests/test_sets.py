@@ -347,10 +347,135 @@ def test_ctrl_c_interrupts_a_wait():
 
     limits = LimitSet([ResourceLimit("slots", 1)])
     held = limits.acquire()
+    # Whoever starts the tests in the background has them ignore it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        limits.acquire()
-    timer.join()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            limits.acquire(timeout=60)
+    finally:
+        timer.join()
+        signal.signal(signal.SIGINT, before)
     held.release()
     assert limits.try_acquire()
+
+
+def test_money_that_was_added_up_is_what_it_means():
+    limits = LimitSet([Budget("usd", 50, "calendar month America/New_York")])
+    for number in range(1, 201):
+        with limits.acquire({"usd": 0.1 + 0.2}) as acquired:
+            acquired.update(usage={"usd": number * 0.000003})
+    with limits.acquire({"usd": 1e-6}) as acquired:
+        assert acquired.remaining["usd"] == pytest.approx(50 - 0.000003 * 20_100 - 1e-6)
+
+
+def test_a_pool_is_of_limits_in_the_same_units():
+    whole = LimitSet([RateLimit("credits", 100, "per_hour")])
+    part = LimitSet([RateLimit("credits", 2.5, "per_hour")])
+    none = LimitSet([RateLimit("credits", math.inf, "per_hour"), ResourceLimit("slots", 1)])
+    for other in (part, none):
+        with pytest.raises(InvalidRequest, match="credits"):
+            LimitPool([whole, other])
+
+
+def test_a_holder_in_memory_holds_for_as_long_as_it_lives():
+    limits = LimitSet([ResourceLimit("slots", 1)])
+    with limits.acquire():
+        refused = limits.try_acquire()
+        assert refused.limit == "slots" and refused.retry_after is None
+    short = LimitSet([ResourceLimit("slots", 1, ttl=0.05)])
+    held = short.acquire()
+    with short.acquire(timeout=30):
+        with pytest.raises(LeaseEnded):
+            held.adjust({"slots": 1})
+
+
+def test_verbs_of_one_acquisition_come_one_after_the_other():
+    limits = tokens_and_slots(tokens=10_000)
+    acquired = limits.acquire({"tokens": 10})
+    done = threading.Event()
+
+    def renews():
+        while not done.is_set():
+            acquired.renew(60)
+
+    thread = threading.Thread(target=renews)
+    thread.start()
+    for number in range(200):
+        acquired.update({"tokens": number})
+        acquired.adjust({"tokens": 10 + number})
+    done.set()
+    thread.join()
+    acquired.release()
+    with pytest.raises(LeaseEnded):
+        acquired.renew(60)
+    assert limits.try_acquire({"tokens": 9_000})
+
+
+def test_an_awaitable_is_awaited_once():
+    async def main():
+        limits = LimitSet([ResourceLimit("slots", 1)])
+        held = await limits.async_acquire()
+        waits = limits.async_acquire()
+
+        async def awaits():
+            return await waits
+
+        first = asyncio.create_task(awaits())
+        await asyncio.sleep(0)
+        with pytest.raises(RuntimeError):
+            await awaits()
+        await held.async_release()
+        acquired = await asyncio.wait_for(first, 30)
+        assert await acquired.async_adjust({"slots": 1})
+        await acquired.async_renew(60)
+        await acquired.async_release()
+
+    asyncio.run(main())
+
+
+def test_a_loop_that_was_closed_leaves_its_places():
+    import gc
+
+    limits = LimitSet([ResourceLimit("slots", 1)])
+    held = limits.acquire()
+
+    async def begin():
+        asyncio.get_running_loop().kept = asyncio.create_task(wait())
+        await asyncio.sleep(0.01)
+
+    async def wait():
+        async with await limits.async_acquire():
+            pass
+
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(begin())
+    assert limits.stats()["waiting"] == 1
+    loop.close()
+    del loop
+    gc.collect()
+    held.release()
+    with limits.acquire(timeout=30):
+        pass
+
+
+def test_any_mapping_is_one_and_nothing_else():
+    from types import MappingProxyType
+
+    limits = tokens_and_slots()
+    assert limits.try_acquire(MappingProxyType({"tokens": 5}))
+    with pytest.raises(InvalidRequest, match="tokens"):
+        limits.try_acquire(4_000)
+    with pytest.raises(InvalidRequest):
+        limits.try_acquire({"tokens": 1}, priority=256)
+    with LimitSet([ResourceLimit("slots", 1)]).acquire():
+        pass
+    full = LimitSet([ResourceLimit("slots", 1)])
+    with full.acquire(), pytest.raises(AcquireTimeout):
+        full.acquire(timeout=-1)
+
+
+def test_a_set_in_a_store_has_a_name():
+    with pytest.raises(InvalidRequest, match="name"):
+        LimitSet("1/minute", store="redis://127.0.0.1:1")

@@ -40,7 +40,10 @@ class Acquisition:
         """The limit that refused it."""
     @property
     def retry_after(self) -> Optional[float]:
-        """Of a refusal: in how many seconds it would be granted if nobody else asked."""
+        """Of a refusal: in how many seconds it would be granted if nobody else asked.
+
+        ``None`` where a resource refused it: that comes back when its holder ends.
+        """
     @property
     def degraded(self) -> bool:
         """Whether it was decided without the store."""
@@ -62,6 +65,10 @@ class Acquisition:
         ``False`` if more does not fit: then nothing has changed. With ``overdraw`` it is
         charged all the same, and is debt.
         """
+    def async_adjust(
+        self, requested: Mapping[str, _Number], *, overdraw: bool = False
+    ) -> _Awaitable[bool]: ...
+    def async_renew(self, ttl: float) -> _Awaitable[None]: ...
     def renew(self, ttl: float) -> None:
         """Holds it for ``ttl`` seconds from now on."""
     def release(self) -> None:
@@ -103,8 +110,9 @@ class _Verbs:
         limit out.
 
         ``timeout``: seconds; ``None`` for as long as it takes, 0 for not at all. Larger
-        ``priority`` (0 to 255) first. ``ttl``: seconds after which a holder that was never
-        heard of again loses what it holds.
+        ``priority`` (0 to 255) first. ``ttl``: seconds after which what is held comes back,
+        unless it is renewed: 2 minutes at a server's store; as long as the process in memory
+        and in shared memory.
 
         :raises AcquireTimeout: not granted in time (a ``TimeoutError``); at once if its rates
             cannot grant it in time.

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
-from weakref import WeakKeyDictionary
+import weakref
 
 from . import _core
 
@@ -13,8 +12,10 @@ _Here = tuple[asyncio.AbstractEventLoop, _core.Wakeups, dict[int, "asyncio.Futur
 
 class _Watched:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = weakref.ref(loop)
         self.wakeups = _core.Wakeups()
         self.waiting: dict[int, asyncio.Future[None]] = {}
+        # The loop has it, and nobody else: it goes with the loop.
         loop.add_reader(self.wakeups.fileno(), self._wake)
 
     def _wake(self) -> None:
@@ -24,13 +25,13 @@ class _Watched:
                 future.set_result(None)
 
 
-_watched: WeakKeyDictionary[Any, _Watched] = WeakKeyDictionary()
+_watched: weakref.WeakValueDictionary[int, _Watched] = weakref.WeakValueDictionary()
 
 
 def here() -> _Here:
     """The loop that runs, what wakes its tasks, and those that wait."""
     loop = asyncio.get_running_loop()
-    watched = _watched.get(loop)
-    if watched is None:
-        watched = _watched[loop] = _Watched(loop)
+    watched = _watched.get(id(loop))
+    if watched is None or watched.loop() is not loop:
+        watched = _watched[id(loop)] = _Watched(loop)
     return loop, watched.wakeups, watched.waiting

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import AsyncIterator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from typing import Any, Optional, TypeVar, Union
 
 from .limits import Number
@@ -44,16 +44,31 @@ def limited(
         whose = key(*arguments, **named) if callable(key) else key
         return dict(requested=asked, timeout=timeout, priority=priority, key=whose)
 
+    if not isinstance(limits, (LimitSet, LimitPool)):
+        raise TypeError(f"@limited(limits): a LimitSet or a LimitPool is needed, not {limits!r}")
+
     def decorate(function: Any) -> Any:
+        if not callable(function):
+            raise TypeError(f"{function!r} is no function; write @classmethod or @property above @limited")
         if inspect.isasyncgenfunction(function):
 
             @functools.wraps(function)
-            async def async_generator(*arguments: Any, **named: Any) -> AsyncIterator[Any]:
+            async def async_generator(*arguments: Any, **named: Any) -> AsyncGenerator[Any, Any]:
                 async with await limits.async_acquire(**words(arguments, named)):
                     inner = function(*arguments, **named)
                     try:
-                        async for item in inner:
-                            yield item
+                        item = await inner.asend(None)
+                        while True:
+                            try:
+                                sent = yield item
+                            except GeneratorExit:
+                                raise
+                            except BaseException as error:
+                                item = await inner.athrow(error)
+                            else:
+                                item = await inner.asend(sent)
+                    except StopAsyncIteration:
+                        return
                     finally:
                         await inner.aclose()
 
@@ -78,7 +93,11 @@ def limited(
         @functools.wraps(function)
         def call(*arguments: Any, **named: Any) -> Any:
             with limits.acquire(**words(arguments, named)):
-                return function(*arguments, **named)
+                answer = function(*arguments, **named)
+                if inspect.iscoroutine(answer):
+                    answer.close()
+                    raise TypeError(f"{function!r} returns a coroutine: decorate an async def")
+                return answer
 
         return call
 

@@ -68,24 +68,21 @@ def _window(window: Window) -> Union[int, tuple[str, str]]:
 
 
 def _words(text: str) -> Union[int, tuple[str, str]]:
-    words = text.strip().lower().replace("_", " ").split()
-    if words[:1] == ["calendar"] and 2 <= len(words) <= 3:
-        # Time zones have capital letters.
-        zone = text.replace("_", " ").split()[2] if len(words) == 3 else "UTC"
-        zone = text.split()[-1] if len(words) == 3 else zone
-        if words[1] in ("day", "week", "month"):
-            return words[1], zone
-    if words[:1] == ["per"]:
-        words = words[1:]
-    count = 1.0
-    if len(words) == 2:
-        try:
-            count = float(words[0])
-        except ValueError:
-            words = []
-        words = words[1:]
-    seconds = _SECONDS.get(words[0].rstrip("s")) if len(words) == 1 else None
-    if seconds is None or not count > 0:
+    first, *rest = text.split() or [""]
+    words = first.lower().replace("_", " ").split()
+    if words[:1] == ["calendar"]:
+        # The zone stays as it is written: it has capital letters, and underscores.
+        words += rest
+        if len(words) in (2, 3) and words[1].lower() in ("day", "week", "month"):
+            return words[1].lower(), words[2] if len(words) == 3 else "UTC"
+    words = [word for word in words + [word.lower() for word in rest] if word != "per"]
+    number, unit = words if len(words) == 2 else ["1", *words] if len(words) == 1 else ["", ""]
+    seconds = _SECONDS.get(unit.removesuffix("s") if unit.endswith("s") else unit)
+    try:
+        count = float(number)
+    except ValueError:
+        seconds = None
+    if seconds is None or not 0 < count < math.inf:
         raise ValueError(
             f"{text!r} is no window; write seconds, a timedelta, 'per_minute', '15 minutes' "
             "or 'calendar day Europe/Berlin'"
@@ -140,7 +137,7 @@ class RateLimit(_Limit):
     """``capacity`` units per ``window``: an acquisition says how many it takes.
 
     ``RateLimit("tokens", 90_000, "per_minute")``. A capacity with a fraction counts in
-    millionths; ``places`` says the decimal places of others (money: 2 to 9).
+    millionths; ``places`` says the decimal places where it has none.
 
     :raises ValueError: a window or capacity that makes no sense.
     """
@@ -172,13 +169,14 @@ class RateLimit(_Limit):
 
 @dataclass(frozen=True)
 class Budget(RateLimit):
-    """``capacity`` units in each window of the clock or the calendar.
+    """``capacity`` units in each window of the clock or the calendar, counted in millionths.
 
-    ``Budget("usd", 50.0, "calendar month Europe/Berlin", places=4)``.
+    ``Budget("usd", 50, "calendar month Europe/Berlin")``; ``places`` says other decimal places.
     """
 
     def _spec(self) -> dict[str, Any]:
-        return {**super()._spec(), "kind": "budget"}
+        places = _PLACES if self.places is None else self.places
+        return {**super()._spec(), "kind": "budget", "places": places}
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Optional
 
 from . import _core
 from ._core import Permit
+
+
+#: What this task or thread has entered by ``with``, the last at the end.
+_entered: ContextVar[tuple[tuple["Semaphore", Permit], ...]] = ContextVar("_entered", default=())
 
 
 class Semaphore(_core.Slots):
@@ -23,7 +28,8 @@ class Semaphore(_core.Slots):
 
     :param name: what it is called in its store: the same name at the same store is the same
         semaphore.
-    :param store: as of a ``LimitSet``; ``None`` for this process's memory.
+    :param store: as of a ``LimitSet``; ``None`` for this process's memory, where the same name
+        is the same semaphore, too.
     :param key: which of many semaphores of this name.
     """
 
@@ -42,15 +48,21 @@ class Semaphore(_core.Slots):
     ) -> "Semaphore":
         made = super().__new__(cls, name, slots, key=key, store=store, ttl=ttl, max_waiting=max_waiting)
         made._described = (name, slots, store, key, ttl, max_waiting)
-        made._permits = []
         return made
-
-    _permits: list[Permit]
 
     def __enter__(self) -> Permit:
         permit = self.acquire()
-        self._permits.append(permit)
+        _entered.set((*_entered.get(), (self, permit)))
         return permit
+
+    def _left(self) -> Permit:
+        """The permit that this task or thread entered last."""
+        entered = _entered.get()
+        for position in range(len(entered) - 1, -1, -1):
+            if entered[position][0] is self:
+                _entered.set(entered[:position] + entered[position + 1 :])
+                return entered[position][1]
+        raise RuntimeError("it was entered by another thread or task")
 
     def __exit__(
         self,
@@ -58,12 +70,11 @@ class Semaphore(_core.Slots):
         error: Optional[BaseException],
         traceback: Optional[TracebackType],
     ) -> None:
-        # Permits of one semaphore are alike: whichever came last ends first.
-        self._permits.pop().__exit__(kind, error, traceback)
+        self._left().__exit__(kind, error, traceback)
 
     async def __aenter__(self) -> Permit:
         permit = await self.async_acquire()
-        self._permits.append(permit)
+        _entered.set((*_entered.get(), (self, permit)))
         return permit
 
     async def __aexit__(
@@ -72,7 +83,7 @@ class Semaphore(_core.Slots):
         error: Optional[BaseException],
         traceback: Optional[TracebackType],
     ) -> None:
-        await self._permits.pop().__aexit__(kind, error, traceback)
+        await self._left().__aexit__(kind, error, traceback)
 
     def __reduce__(self) -> Any:
         name, slots, store, key, ttl, max_waiting = self._described

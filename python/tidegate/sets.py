@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Optional, Union
 
 from . import _core
+from .errors import InvalidRequest
 from .limits import Budget, CallLimit, Limit, LoadBalancing, RateLimit, ResourceLimit, parse
 
 _MODES = {"thread": None, "asyncio": None, "process": "shm:python"}
@@ -55,6 +56,8 @@ class LimitSet(_core.Set):
         max_waiting: Optional[int] = None,
     ) -> "LimitSet":
         store = _store(store, mode)
+        if store is not None and not name:
+            raise InvalidRequest(f"a set in {store.split(':')[0]}: needs a name; who says the same shares it")
         given = [limits] if isinstance(limits, (str, *_LIMITS)) else limits
         described = tuple(parse(limit) if isinstance(limit, str) else limit for limit in given)
         made = super().__new__(
@@ -109,8 +112,9 @@ class LimitPool(_core.Pool):
     :param sets: the sets, or sets by name.
     :param load_balancing: which set is tried first; the next if that one has no room.
     :param weights: how much each can take, beside the others.
-    :param balancer: in place of ``load_balancing``: called with the load of each set and the
-        number of the turn, it answers positions in the order in which they are tried.
+    :param balancer: in place of ``load_balancing``: called with the load of each set that does
+        not cool down and the number of the turn, it answers positions in that list in the
+        order in which they are tried.
     :param offset: where round-robin begins, so that workers do not all begin at the first.
     """
 
@@ -149,3 +153,6 @@ class LimitPool(_core.Pool):
 
     def __len__(self) -> int:
         return len(self._sets)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {len(self)} sets>"
