@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Optional, Union
 
@@ -143,7 +143,7 @@ class RateLimit(_Limit):
     """
 
     window: Window = 1
-    algorithm: Union[RateLimitAlgorithm, str, None] = field(default=None, kw_only=False)
+    algorithm: Union[RateLimitAlgorithm, str, None] = None
     burst: Optional[Number] = None
     places: Optional[int] = None
     postpaid: bool = False
