@@ -1,10 +1,9 @@
 //! Semaphores and mutexes over any store.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use pyo3::prelude::*;
 use tidegate::lock::{LeasedPermit, LeasedSemaphore, LockError};
 use tidegate::{Amount, Error, LeaseError};
@@ -29,7 +28,7 @@ static OPENING: tidegate::Mutex<()> = tidegate::Mutex::new(());
 /// Slots that are held by permits, for each of many keys.
 #[pyclass(frozen, subclass, module = "tidegate._core")]
 pub(crate) struct Slots {
-    opened: ArcSwap<(LeasedSemaphore, u64)>,
+    opened: fork::Opened<LeasedSemaphore>,
     plan: Plan,
 }
 
@@ -121,15 +120,7 @@ fn granted(
 impl Slots {
     /// In a forked child, opened anew: threads that renew permits stay with the parent.
     fn semaphore(&self, py: Python<'_>) -> PyResult<LeasedSemaphore> {
-        let opened = self.opened.load();
-        if opened.1 == fork::generation() {
-            return Ok(opened.0.clone());
-        }
-        drop(opened);
-        let semaphore = self.plan.open(py)?;
-        let opened = Arc::new((semaphore.clone(), fork::generation()));
-        fork::leave(self.opened.swap(opened));
-        Ok(semaphore)
+        self.opened.get(false, || self.plan.open(py))
     }
 
     fn asked(
@@ -182,7 +173,7 @@ impl Slots {
             max_waiting,
         };
         Ok(Self {
-            opened: ArcSwap::from_pointee((plan.open(py)?, fork::generation())),
+            opened: fork::Opened::new(plan.open(py)?),
             plan,
         })
     }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tidegate::{Admission, Balance, Balancer, DecisionError, Limit, LimitPool, Member};
@@ -18,7 +17,7 @@ use crate::set::{KEY, Set, Target, asked, statistics};
 /// A pool of limit sets.
 #[pyclass(frozen, subclass, module = "tidegate._core")]
 pub(crate) struct Pool {
-    opened: ArcSwap<(LimitPool, u64)>,
+    opened: fork::Opened<LimitPool>,
     plan: Plan,
     terms: Arc<Terms>,
 }
@@ -55,16 +54,7 @@ impl Plan {
 impl Pool {
     /// The pool; in a forked child, made anew of its sets, which may have been.
     fn pool(&self, py: Python<'_>) -> PyResult<LimitPool> {
-        let opened = self.opened.load();
-        if opened.1 == fork::generation() {
-            return Ok(opened.0.clone());
-        }
-        drop(opened);
-        let pool = self.plan.open(py)?;
-        let opened = Arc::new((pool.clone(), fork::generation()));
-        // The parent's sets have threads that are not here: to end them would wait for those.
-        fork::leave(self.opened.swap(opened));
-        Ok(pool)
+        self.opened.get(false, || self.plan.open(py))
     }
 }
 
@@ -181,7 +171,7 @@ impl Pool {
             offset,
         };
         Ok(Self {
-            opened: ArcSwap::from_pointee((plan.open(py)?, fork::generation())),
+            opened: fork::Opened::new(plan.open(py)?),
             plan,
             terms: Arc::new(Terms {
                 names: Names::new(&limits, infinite),

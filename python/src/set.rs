@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tidegate::{Admission, DecisionError, Limit, LimitSet};
@@ -23,15 +22,9 @@ pub(crate) const KEY: &str = "default";
 /// A limit set.
 #[pyclass(frozen, subclass, module = "tidegate._core")]
 pub(crate) struct Set {
-    opened: ArcSwap<Opened>,
+    opened: fork::Opened<LimitSet>,
     plan: Plan,
     pub(crate) terms: Arc<Terms>,
-}
-
-/// The set, as this process or one that it was forked from has opened it.
-struct Opened {
-    set: LimitSet,
-    generation: u64,
 }
 
 /// What is opened.
@@ -43,7 +36,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn open(&self, py: Python<'_>) -> PyResult<Opened> {
+    fn open(&self, py: Python<'_>) -> PyResult<LimitSet> {
         let mut builder = LimitSet::builder().limits(self.limits.iter().cloned());
         if self.limits.is_empty() {
             builder = builder.unlimited();
@@ -58,10 +51,7 @@ impl Plan {
             builder = builder.max_waiting(most);
         }
         let set = py.detach(|| builder.build());
-        Ok(Opened {
-            set: set.map_err(|error| raised(py, &error.into()))?,
-            generation: fork::generation(),
-        })
+        set.map_err(|error| raised(py, &error.into()))
     }
 
     /// Whether what a process holds comes back when it ends.
@@ -83,16 +73,8 @@ const LONGEST_TTL: f64 = 34_560_000.0;
 impl Set {
     /// The set; in a forked child, opened anew if its state is not in this process.
     pub(crate) fn set(&self, py: Python<'_>) -> PyResult<LimitSet> {
-        let opened = self.opened.load();
-        if opened.generation == fork::generation() || self.plan.is_of_its_process() {
-            return Ok(opened.set.clone());
-        }
-        drop(opened);
-        let opened = Arc::new(self.plan.open(py)?);
-        let set = opened.set.clone();
-        // The parent's has threads that are not here: to end it would wait for them.
-        fork::leave(self.opened.swap(opened));
-        Ok(set)
+        let is_of_its_process = self.plan.is_of_its_process();
+        self.opened.get(is_of_its_process, || self.plan.open(py))
     }
 }
 
@@ -254,7 +236,7 @@ impl Set {
             ttl: ends_with_its_process.then_some(LONGEST_TTL),
         };
         Ok(Self {
-            opened: ArcSwap::from_pointee(plan.open(py)?),
+            opened: fork::Opened::new(plan.open(py)?),
             plan,
             terms: Arc::new(terms),
         })
