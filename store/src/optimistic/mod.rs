@@ -7,6 +7,7 @@
 //! | [`Attempt`] | one try: what it needs, what it found, what it wants written |
 //! | [`exchange`] | what a backend loads and writes |
 //! | `stored_row` | the bytes of a row |
+//! | [`held_lease()`] | a kept record as a lease that is listed |
 //! | [`revision`] | a plan as the backend knows it |
 //! | [`known_revisions`] | the revisions that were met lately |
 //! | [`clock`] | whose clock decides |
@@ -32,6 +33,7 @@
 mod attempt;
 pub mod clock;
 pub mod exchange;
+mod held_lease;
 pub mod known_revisions;
 mod owned_key_command;
 pub mod revision;
@@ -40,6 +42,7 @@ mod stored_row;
 pub use attempt::{Attempt, Step};
 pub use clock::Clock;
 pub use exchange::{DueRange, LeaseWrite, LoadReply, LoadRequest, RowWrite, StoredLease, WriteSet};
+pub use held_lease::held_lease;
 pub use known_revisions::KnownRevisions;
 pub use owned_key_command::{OwnedKeyCommand, moved};
 pub use revision::PlanRevision;

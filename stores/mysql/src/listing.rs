@@ -7,10 +7,9 @@
 
 use std::sync::Arc;
 
-use tidegate_store::bytes::{Reader, decode_record};
+use tidegate_store::bytes::Reader;
 use tidegate_store::core::Timestamp;
-use tidegate_store::ledger::LeaseStage;
-use tidegate_store::optimistic::{Clock, moved};
+use tidegate_store::optimistic::{Clock, held_lease};
 use tidegate_store::{HeldLease, KeyPath, Listing, OwnedKey, Page, Select, StoreError};
 
 use crate::error::{Trouble, garbled};
@@ -149,7 +148,7 @@ impl Inner {
                 return Ok(page);
             }
             page.next = Some(self.place_at(&Spot { root, due, turn }.write()));
-            let lease = held(&body, now, wanted.now).map_err(StoreError::from)?;
+            let lease = held_lease(&body, now, wanted.now).map_err(StoreError::from)?;
             let lease = lease.filter(|lease| wanted.select.takes(lease.key.bytes()));
             page.items.extend(lease);
         }
@@ -240,27 +239,4 @@ fn only_root(select: Select<'_>, levels: usize) -> Option<Vec<u8>> {
             Some(names::name(&prefix[..end]))
         }
     }
-}
-
-/// The lease of a record, if it is held at `now`, for a caller whose clock stands
-/// at `asked`.
-fn held(
-    body: &[u8],
-    now: Timestamp,
-    asked: Timestamp,
-) -> Result<Option<HeldLease>, tidegate_store::core::DecodeError> {
-    let record = decode_record(body)?;
-    let granted = record.granted;
-    if !matches!(record.stage, LeaseStage::Live) || granted.expires_at <= now {
-        return Ok(None);
-    }
-    let taken = record.shares.iter();
-    Ok(Some(HeldLease {
-        id: granted.id,
-        granted_at: granted.granted_at,
-        expires_at: moved(granted.expires_at, now, asked),
-        fence: granted.fence,
-        taken: taken.map(|share| (share.uid, share.amount)).collect(),
-        key: record.owner,
-    }))
 }

@@ -6,10 +6,8 @@
 
 use std::collections::HashMap;
 
-use tidegate_store::bytes::decode_record;
 use tidegate_store::core::Timestamp;
-use tidegate_store::ledger::LeaseStage;
-use tidegate_store::optimistic::{Clock, moved};
+use tidegate_store::optimistic::{Clock, held_lease};
 use tidegate_store::{HeldLease, KeyPath, Listing, OwnedKey, Page, Select, StoreError};
 
 use crate::decide::Inner;
@@ -75,7 +73,7 @@ impl Inner {
                 Clock::Server => now,
                 Clock::Caller => wanted.now,
             };
-            let held = held(&lease, now, wanted.now)?;
+            let held = held_lease(&lease.record, now, wanted.now)?;
             let held = held.filter(|held| wanted.select.takes(held.key.bytes()));
             match held.filter(|_| lease.process == NOBODY || is_there(lease.process)) {
                 Some(held) => Ok(Look::Listed(held)),
@@ -285,22 +283,4 @@ fn record_bucket(key: &[u8], seed: u64) -> usize {
         .first_chunk::<4>()
         .map_or(0, |table| u32::from_be_bytes(*table));
     RootKeys::new(seed, table, parsed.map_or(&[][..], |parsed| parsed.root)).bucket
-}
-
-/// The lease, if it is held at `now`, for a caller whose clock stands at `asked`.
-fn held(lease: &Lease, now: Timestamp, asked: Timestamp) -> Result<Option<HeldLease>, Fault> {
-    let record = decode_record(&lease.record)?;
-    let granted = record.granted;
-    if !matches!(record.stage, LeaseStage::Live) || granted.expires_at <= now {
-        return Ok(None);
-    }
-    let taken = record.shares.iter();
-    Ok(Some(HeldLease {
-        id: granted.id,
-        granted_at: granted.granted_at,
-        expires_at: moved(granted.expires_at, now, asked),
-        fence: granted.fence,
-        taken: taken.map(|share| (share.uid, share.amount)).collect(),
-        key: record.owner,
-    }))
 }
