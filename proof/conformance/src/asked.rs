@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tidegate_core::{Amount, Bounds, Span, Timestamp, Verdict};
 use tidegate_store::{
-    AtomicBucket, Command, Count, Detail, HeldLease, KeyCommand, KeyPath, Listing, Op, OwnedKey,
-    Page, Plan, Reply, StoreError, Table, Verb,
+    Answer, AtomicBucket, Command, Count, Detail, HeldLease, KeyCommand, KeyPath, Listing, Op,
+    OwnedKey, Page, Plan, Reply, StoreError, Table, Verb,
 };
 
 /// What the suite asks of a table. Decisions come in full, however lean they were told.
@@ -86,12 +86,41 @@ fn about(table: &dyn Table, now: Timestamp, op: Op<'_>) -> Result<Reply, StoreEr
     })
 }
 
+/// The same answer, a decision in full.
+pub(crate) fn in_full(answer: Answer) -> Answer {
+    Ok(match answer? {
+        short @ (Reply::Verdict(_) | Reply::One(..)) => Reply::Decision(short.decision()?),
+        reply => reply,
+    })
+}
+
+/// Every item of a listing in pages of `most`, with something done between two.
+///
+/// # Errors
+/// Those of a page.
+pub(crate) fn every_item<T>(
+    most: usize,
+    mut list: impl FnMut(Option<&[u8]>) -> Result<Page<T>, StoreError>,
+    mut between: impl FnMut(usize),
+) -> Result<Vec<T>, StoreError> {
+    let (mut items, mut after, mut number) = (Vec::new(), None::<Vec<u8>>, 0);
+    loop {
+        let page = list(after.as_deref())?;
+        assert!(page.items.len() <= most, "no more than was asked for");
+        items.extend(page.items);
+        match page.next {
+            None => return Ok(items),
+            next => after = next,
+        }
+        between(number);
+        number += 1;
+        assert!(number < 100_000, "it ends");
+    }
+}
+
 impl Asked for dyn Table {
     fn one(&self, command: &KeyCommand<'_>) -> Result<Reply, StoreError> {
-        Ok(match self.ask(&(*command).into())? {
-            lean @ (Reply::Verdict(_) | Reply::One(..)) => Reply::Decision(lean.decision()?),
-            reply => reply,
-        })
+        in_full(self.ask(&(*command).into()))
     }
 
     fn adopt(&self, plan: &Arc<Plan>, now: Timestamp, calendars: &[Option<Bounds>]) {

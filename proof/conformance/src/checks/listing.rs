@@ -6,7 +6,7 @@ use tidegate_core::{Rule, Span};
 use tidegate_store::{Ending, HeldLease, Listing, OwnedKey, Page, Select, StoreError, Verb};
 
 use super::fixture::{Fixture, budget, rate, slots};
-use crate::asked::Asked;
+use crate::asked::{Asked, every_item};
 use crate::subject::{Skipped, Subject};
 
 const SECOND: u64 = 1_000_000;
@@ -17,23 +17,11 @@ type Listed<T> = Result<Page<T>, StoreError>;
 fn pages<T>(
     most: usize,
     mut list: impl FnMut(usize, Option<&[u8]>) -> Listed<T>,
-    mut between: impl FnMut(usize),
+    between: impl FnMut(usize),
 ) -> Result<Vec<T>, Skipped> {
-    let (mut items, mut after, mut number) = (Vec::new(), None::<Vec<u8>>, 0);
-    loop {
-        let page = match list(most, after.as_deref()) {
-            Err(StoreError::CannotList) => return Err("it does not list what it holds"),
-            page => page.expect("a page"),
-        };
-        assert!(page.items.len() <= most, "no more than was asked for");
-        items.extend(page.items);
-        match page.next {
-            None => return Ok(items),
-            next => after = next,
-        }
-        between(number);
-        number += 1;
-        assert!(number < 100_000, "it ends");
+    match every_item(most, |after| list(most, after), between) {
+        Err(StoreError::CannotList) => Err("it does not list what it holds"),
+        items => Ok(items.expect("a page")),
     }
 }
 

@@ -51,6 +51,8 @@ impl Author {
             27..30 if self.changes => self.change(),
             30..34 if self.changes => self.change_own(),
             34..39 if self.changes => self.adapt(),
+            39..42 => self.batch(),
+            42 if self.rng.percent(50) => Step::List,
             _ => {
                 let key = self.rng.below(self.keys as u64) as usize;
                 let (key, deed) = self.deed(key);
@@ -97,8 +99,30 @@ impl Author {
         Step::Adapt(self.rng.below(MAX_LIMITS as u64) as usize, capacity)
     }
 
+    fn batch(&mut self) -> Step {
+        let items = (0..self.rng.between(1, 8)).map(|_| {
+            let key = self.rng.below(self.keys as u64) as usize;
+            self.verb(key)
+        });
+        Step::Batch(items.collect())
+    }
+
     fn deed(&mut self, key: usize) -> (usize, Deed) {
         let deed = match self.rng.below(100) {
+            0..73 => return self.verb(key),
+            73..79 => Deed::Admit(self.amounts()),
+            79..85 => Deed::AdmitOne(self.amount()),
+            85..93 => Deed::ByBucket(self.amount()),
+            93..96 => Deed::Pin,
+            96..98 => Deed::Unpin,
+            _ => Deed::Outdated,
+        };
+        (key, deed)
+    }
+
+    /// What a batch may have, too.
+    fn verb(&mut self, key: usize) -> (usize, Deed) {
+        let deed = match self.rng.below(73) {
             0..16 => self.take(None),
             16..40 => {
                 let lease = self.lease(key);
@@ -109,13 +133,7 @@ impl Author {
             50..64 => return self.end(),
             64..67 => return self.renew(),
             67..71 => return self.adjust(),
-            71..73 => Deed::Reset,
-            73..79 => Deed::Admit(self.amounts()),
-            79..85 => Deed::AdmitOne(self.amount()),
-            85..93 => Deed::ByBucket(self.amount()),
-            93..96 => Deed::Pin,
-            96..98 => Deed::Unpin,
-            _ => Deed::Outdated,
+            _ => Deed::Reset,
         };
         (key, deed)
     }
@@ -140,7 +158,7 @@ impl Author {
         LeaseData {
             id,
             ttl: self.ttl(),
-            idempotency: repeats.then(|| self.rng.below(3) as u8),
+            idempotency: repeats.then(|| [self.rng.below(3) as u8]),
         }
     }
 

@@ -4,20 +4,24 @@
 //! |---|---|
 //! | `plans` | limits as data: all kernels, levels, payments, calendars, changes |
 //! | `script` | what is done, as data that can be printed |
+//! | `verbs` | the verb of a table that a step is |
 //! | `generate` | scripts at random |
 //! | `reference` | what a table must answer: ordered maps and the reference |
 //! | `run` | a script played to both |
+//! | `lists` | what is listed and counted, compared |
 //! | `shrink` | a script that fails, made short |
 //!
 //! The reference runs the contract's own decision loop; what that loop must
 //! answer is the business of the [walk](crate::walk) and of the core's laws.
 
 mod generate;
+mod lists;
 mod plans;
 mod reference;
 mod run;
 mod script;
 mod shrink;
+mod verbs;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

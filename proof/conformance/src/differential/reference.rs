@@ -2,12 +2,14 @@
 //! ordered map, a ledger for each root, and the contract's decision loop. No
 //! shards, no words, no eviction, no bounds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tidegate_core::{Bounds, Timestamp};
 use tidegate_store::decide::{self, Row};
-use tidegate_store::{KeyCommand, KeyPath, LeaseCounts, Ledger, Plan, Reply, StoreError};
+use tidegate_store::{
+    HeldLease, KeyCommand, KeyPath, LeaseCounts, Ledger, OwnedKey, Plan, Reply, StoreError,
+};
 
 /// The most leases: as good as no bound.
 const MANY: usize = usize::MAX;
@@ -16,6 +18,9 @@ const MANY: usize = usize::MAX;
 pub(crate) struct Reference {
     plan: Arc<Plan>,
     rows: BTreeMap<Vec<u8>, Row>,
+    /// Until when rows were in use by limits that are no longer. A store may carry a row
+    /// over when it is used next, and have it until then.
+    used_before: BTreeMap<Vec<u8>, Timestamp>,
     /// By root: a lease is looked at when something is asked of its root.
     ledgers: BTreeMap<Vec<u8>, Ledger<Vec<u8>>>,
     room: Arc<LeaseCounts>,
@@ -26,6 +31,7 @@ impl Reference {
         Self {
             plan: Arc::clone(plan),
             rows: BTreeMap::new(),
+            used_before: BTreeMap::new(),
             ledgers: BTreeMap::new(),
             room: Arc::new(LeaseCounts::new(MANY)),
         }
@@ -53,6 +59,12 @@ impl Reference {
     pub(crate) fn adopt(&mut self, plan: &Arc<Plan>, now: Timestamp, calendars: &[Option<Bounds>]) {
         let roots: Vec<_> = self.ledgers.keys().cloned().collect();
         roots.iter().for_each(|root| self.retire(root, now));
+        for (key, row) in &self.rows {
+            let until = self.row_forgets_at(key, row).max();
+            let before = self.used_before.get(key).copied();
+            self.used_before
+                .extend(until.max(before).map(|until| (key.clone(), until)));
+        }
         for (key, row) in &mut self.rows {
             let (level, by) = (
                 level_of(key, plan),
@@ -83,14 +95,52 @@ impl Reference {
         self.forgets_at().any(|forget_at| forget_at > at)
     }
 
+    /// The keys and ancestors that do not equal "never seen" at `at`.
+    pub(crate) fn keys_in_use(&self, at: Timestamp) -> BTreeSet<Vec<u8>> {
+        let rows = self.rows.iter();
+        let used = rows.filter(|(key, row)| self.row_forgets_at(key, row).any(|when| when > at));
+        used.map(|(key, _)| key.clone()).collect()
+    }
+
+    /// Whether `key` was in use at `at` by limits of before.
+    pub(crate) fn was_in_use(&self, key: &[u8], at: Timestamp) -> bool {
+        self.used_before.get(key).is_some_and(|until| *until > at)
+    }
+
+    /// How many rows there ever were.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The leases that are held at `at`.
+    pub(crate) fn leases(&self, at: Timestamp) -> Vec<HeldLease> {
+        let mut held = Vec::new();
+        for ledger in self.ledgers.values() {
+            let (records, rest) = ledger.held_after((at, u64::MAX), usize::MAX, |id| id as u64);
+            assert!(rest.is_none(), "a script has few leases");
+            held.extend(records.into_iter().map(|record| HeldLease {
+                key: OwnedKey::new(&record.owner),
+                id: record.granted.id,
+                granted_at: record.granted.granted_at,
+                expires_at: record.granted.expires_at,
+                fence: record.granted.fence,
+                taken: record.shares.iter().map(|s| (s.uid, s.amount)).collect(),
+            }));
+        }
+        held
+    }
+
     /// From when on each state equals "never seen".
     fn forgets_at(&self) -> impl Iterator<Item = Timestamp> {
-        self.rows.iter().flat_map(|(key, row)| {
-            let range = self.plan.range(level_of(key, &self.plan));
-            let limits = &self.plan.of_row(key).limits()[range];
-            let states = limits.iter().zip(row);
-            states.map(|(limit, state)| limit.rule.forget_at(state))
-        })
+        let rows = self.rows.iter();
+        rows.flat_map(|(key, row)| self.row_forgets_at(key, row))
+    }
+
+    fn row_forgets_at(&self, key: &[u8], row: &Row) -> impl Iterator<Item = Timestamp> {
+        let range = self.plan.range(level_of(key, &self.plan));
+        let limits = &self.plan.of_row(key).limits()[range];
+        let states = limits.iter().zip(row);
+        states.map(|(limit, state)| limit.rule.forget_at(state))
     }
 
     fn retire(&mut self, root: &[u8], now: Timestamp) {

@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidegate_core::{Amount, MAX_AMOUNT, Span, Timestamp, Verdict};
+use tidegate_core::{Amount, Span, Timestamp, Verdict};
 use tidegate_store::{
-    AtomicBucket, Detail, Ending, KeyCommand, KeyPath, Plan, Reply, StoreError, Table, Terms, Verb,
+    Answer, AtomicBucket, Command, Detail, Item, KeyCommand, KeyPath, Op, Plan, Reply, StoreError,
+    Table, Verb,
 };
 
+use super::lists::{self, AsOf};
 use super::plans::PlanData;
 use super::reference::Reference;
-use super::script::{Deed, EndingData, LeaseData, Script, Step, keys};
+use super::script::{Deed, Script, Step, keys};
 use crate::Subject;
-use crate::asked::Asked;
+use crate::asked::{Asked, in_full};
 
 /// When every script begins: in November 2023.
 const START: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
@@ -26,8 +28,6 @@ static TABLES: AtomicU64 = AtomicU64::new(0);
 
 /// Where the two differ, in words.
 pub(crate) type Difference = String;
-
-type Answer = Result<Reply, StoreError>;
 
 /// Plays `script` to a new table of the subject's.
 ///
@@ -99,6 +99,8 @@ impl Run {
                 Ok(())
             }
             Step::Do(key, deed) => self.deed(*key, deed),
+            Step::Batch(items) => self.batch(items),
+            Step::List => self.list(),
         }
     }
 
@@ -175,42 +177,13 @@ impl Run {
 
     fn deed(&mut self, number: usize, deed: &Deed) -> Result<(), Difference> {
         let key = keys(self.data.levels)[number];
+        if deed.needs_the_latest_instant() {
+            self.catch_up();
+        }
+        if let Some(verb) = deed.verb(self.plan.limits().len(), self.now) {
+            return self.both(key, verb);
+        }
         match deed {
-            Deed::Take {
-                amounts,
-                lease,
-                detail,
-            } => self.take(key, amounts, lease.as_ref(), *detail),
-            Deed::Debit(amounts) => {
-                if amounts.contains(&MAX_AMOUNT) {
-                    self.catch_up();
-                }
-                self.both(key, Verb::Debit { amounts })
-            }
-            Deed::Peek(amounts) => self.both(key, Verb::Peek { amounts }),
-            Deed::End {
-                id,
-                ending,
-                remember,
-            } => self.end(key, *id, ending, *remember),
-            Deed::Renew { id, ttl } => self.both(
-                key,
-                Verb::Renew {
-                    id: u128::from(*id),
-                    until: self.now + Span::from_micros(*ttl),
-                },
-            ),
-            Deed::Adjust { id, to, overdraw } => {
-                self.catch_up();
-                let verb = Verb::Adjust {
-                    id: u128::from(*id),
-                    to,
-                    overdraw: *overdraw,
-                    detail: Detail::Always,
-                };
-                self.both(key, verb)
-            }
-            Deed::Reset => self.both(key, Verb::Reset),
             Deed::Admit(amounts) => self.admit(key, amounts),
             Deed::AdmitOne(amount) => self.admit_one(key, *amount),
             Deed::ByBucket(amount) => self.by_bucket(number, *amount),
@@ -223,51 +196,57 @@ impl Run {
                 Ok(())
             }
             Deed::Outdated => self.outdated(key),
+            verb => unreachable!("{verb} is a verb"),
         }
     }
 
-    fn take(
-        &mut self,
-        key: &'static [u8],
-        amounts: &[Amount],
-        lease: Option<&LeaseData>,
-        detail: Detail,
-    ) -> Result<(), Difference> {
-        let ask = lease.and_then(|lease| lease.idempotency).map(|ask| [ask]);
-        let terms = lease.map(|lease| Terms {
-            id: u128::from(lease.id),
-            expires_at: self.now + Span::from_micros(lease.ttl),
-            idempotency: ask.as_ref().map(<[u8; 1]>::as_slice),
-        });
-        // As many as there are limits, as a set asks: stores have faster ways for just that.
-        let verb = Verb::Take {
-            amounts: &amounts[..self.plan.limits().len()],
-            lease: terms,
-            detail,
+    /// Several verbs in one command: its answers are those of one after the other.
+    fn batch(&mut self, items: &[(usize, Deed)]) -> Result<(), Difference> {
+        if items
+            .iter()
+            .any(|(_, deed)| deed.needs_the_latest_instant())
+        {
+            self.catch_up();
+        }
+        let (plan, calendars) = (Arc::clone(&self.plan), self.data.calendars(self.now));
+        let keys = keys(self.data.levels);
+        let items: Vec<Item<'_>> = items
+            .iter()
+            .filter_map(|(number, deed)| {
+                let verb = deed.verb(plan.limits().len(), self.now)?;
+                Some((path(keys[*number], &plan), verb))
+            })
+            .collect();
+        let batch = Command {
+            plan: &plan,
+            now: self.now,
+            calendars: &calendars,
+            op: Op::Batch(&items),
+            patience: None,
         };
-        self.both(key, verb)
+        let theirs = match self.table.ask(&batch) {
+            Ok(Reply::Batch(answers)) if answers.len() == items.len() => answers,
+            answer => return Err(format!("{answer:?} to a batch of {}", items.len())),
+        };
+        for (at, (theirs, &(path, verb))) in theirs.into_iter().zip(&items).enumerate() {
+            let theirs = in_full(theirs);
+            let ours = self.reference.execute(&batch.one(path, verb));
+            differs(!alike(&theirs, &ours), &theirs, &ours)
+                .map_err(|difference| format!("item {at} of a batch: {difference}"))?;
+        }
+        Ok(())
     }
 
-    fn end(
-        &mut self,
-        key: &'static [u8],
-        id: u64,
-        ending: &EndingData,
-        remember: bool,
-    ) -> Result<(), Difference> {
-        self.catch_up();
-        let ending = match ending {
-            EndingData::Settle(used) => Ending::Settle(used),
-            EndingData::Release => Ending::Release,
-            EndingData::Fail(back) => Ending::Fail(back),
-            EndingData::Cancel => Ending::Cancel,
+    /// What is held is listed and counted, with what is due looked at by both.
+    fn list(&mut self) -> Result<(), Difference> {
+        if self.reference.has_due(self.now) {
+            self.peek_all()?;
+        }
+        let at = AsOf {
+            now: self.now,
+            latest: self.latest,
         };
-        let verb = Verb::End {
-            id: u128::from(id),
-            ending,
-            remember,
-        };
-        self.both(key, verb)
+        lists::compare(&*self.table, &self.reference, at)
     }
 
     /// The lean take; who follows a calendar has no use for it.

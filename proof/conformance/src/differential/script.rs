@@ -38,7 +38,7 @@ pub(crate) type Amounts = Vec<Amount>;
 pub(crate) struct LeaseData {
     pub(crate) id: u64,
     pub(crate) ttl: u64,
-    pub(crate) idempotency: Option<u8>,
+    pub(crate) idempotency: Option<[u8; 1]>,
 }
 
 /// How a lease is ended.
@@ -100,6 +100,10 @@ pub(crate) enum Step {
     Adapt(usize, Amount),
     /// Something is asked of the key of that number.
     Do(usize, Deed),
+    /// Verbs for keys of those numbers, in one command.
+    Batch(Vec<(usize, Deed)>),
+    /// Keys and leases are listed, and counted.
+    List,
 }
 
 /// A first plan and what happens then.
@@ -110,10 +114,14 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    /// Whether it asks anything: steps of the clock are no commands.
+    /// How much it asks: steps of the clock are no commands, each of a batch is one.
     pub(crate) fn commands(&self) -> usize {
-        let asks = |step: &&Step| matches!(step, Step::Do(..) | Step::Change(_));
-        self.steps.iter().filter(asks).count()
+        let commands = |step: &Step| match step {
+            Step::Pass(_) | Step::Back(_) | Step::Adapt(..) => 0,
+            Step::Change(_) | Step::Do(..) | Step::List => 1,
+            Step::Batch(items) => items.len(),
+        };
+        self.steps.iter().map(commands).sum()
     }
 
     /// Whether its clock steps back at times.
@@ -137,6 +145,13 @@ impl fmt::Display for Script {
                     writeln!(f, "limit {at}, if it is adaptive, has capacity {capacity}")?;
                 }
                 Step::Do(key, deed) => writeln!(f, "{:<10}  {deed}", keys[*key].escape_ascii())?,
+                Step::Batch(items) => {
+                    writeln!(f, "a batch")?;
+                    for (key, deed) in items {
+                        writeln!(f, "        {:<10}  {deed}", keys[*key].escape_ascii())?;
+                    }
+                }
+                Step::List => writeln!(f, "list and count")?,
             }
         }
         Ok(())
@@ -190,7 +205,7 @@ impl fmt::Display for LeaseData {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "lease {} for {}us", self.id, self.ttl)?;
         match self.idempotency {
-            Some(ask) => write!(f, ", idempotency key {ask}"),
+            Some([number]) => write!(f, ", idempotency key {number}"),
             None => Ok(()),
         }
     }

@@ -1,0 +1,110 @@
+//! What a table lists and counts, held against what the reference has.
+
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+
+use tidegate_core::Timestamp;
+use tidegate_store::{HeldLease, Listing, Page, Select, StoreError, Table};
+
+use super::reference::Reference;
+use super::run::Difference;
+use crate::asked::{Asked, every_item};
+
+/// So many items has a page at most: most listings have several.
+const MOST: usize = 3;
+
+/// When the lists are as of, and the latest instant that the table has seen: what had
+/// passed by then may be gone, though the clock stepped back.
+#[derive(Clone, Copy)]
+pub(crate) struct AsOf {
+    pub(crate) now: Timestamp,
+    pub(crate) latest: Timestamp,
+}
+
+/// Lists and counts what `table` holds.
+///
+/// # Errors
+/// What is missing, and what should not be there.
+pub(crate) fn compare(
+    table: &dyn Table,
+    reference: &Reference,
+    at: AsOf,
+) -> Result<(), Difference> {
+    let keys = all(at.now, |listing| table.list_keys(listing))?;
+    if let Some(listed) = keys {
+        let listed = listed.iter().map(|key| key.bytes().to_vec());
+        let (in_use, was) = (reference.keys_in_use(at.now), |key: &Vec<u8>| {
+            reference.was_in_use(key, at.now)
+        });
+        let listed = listed
+            .filter(|key| in_use.contains(key) || !was(key))
+            .collect();
+        within("keys", &listed, |at| reference.keys_in_use(at), at)?;
+    }
+    let leases = all(at.now, |listing| table.list_leases(listing))?;
+    if let Some(listed) = leases {
+        let listed = listed.iter().map(as_text).collect();
+        let held = |at| reference.leases(at).iter().map(as_text).collect();
+        within("leases", &listed, held, at)?;
+    }
+    count(table, reference, at)
+}
+
+fn as_text(lease: &HeldLease) -> String {
+    format!("{lease:?}")
+}
+
+fn count(table: &dyn Table, reference: &Reference, at: AsOf) -> Result<(), Difference> {
+    let count = table.count(at.now).map_err(|error| error.to_string())?;
+    let least = reference.keys_in_use(at.latest).len();
+    if !(least..=reference.rows()).contains(&count.keys) {
+        return Err(format!("{count:?}, where {least} keys are in use"));
+    }
+    let held = reference.leases(at.latest).len()..=reference.leases(at.now).len();
+    match count.leases {
+        Some(leases) if !held.contains(&leases) => {
+            Err(format!("{count:?}, where {held:?} leases are held"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Every item; `None` if the store cannot list.
+fn all<T>(
+    now: Timestamp,
+    list: impl Fn(&Listing<'_>) -> Result<Page<T>, StoreError>,
+) -> Result<Option<Vec<T>>, Difference> {
+    let page = |after: Option<&[u8]>| {
+        list(&Listing {
+            select: Select::All,
+            after,
+            most: MOST,
+            now,
+        })
+    };
+    match every_item(MOST, page, |_| ()) {
+        Ok(items) => Ok(Some(items)),
+        Err(StoreError::CannotList) => Ok(None),
+        Err(error) => Err(format!("no listing: {error}")),
+    }
+}
+
+/// Whether each is listed once that is there at the latest instant, and none that is not
+/// there now.
+fn within<T: Ord + Debug>(
+    what: &str,
+    listed: &Vec<T>,
+    there: impl Fn(Timestamp) -> BTreeSet<T>,
+    at: AsOf,
+) -> Result<(), Difference> {
+    let once: BTreeSet<&T> = listed.iter().collect();
+    let (must, may) = (there(at.latest), there(at.now));
+    let missing: Vec<_> = must.iter().filter(|item| !once.contains(item)).collect();
+    let others: Vec<_> = listed.iter().filter(|item| !may.contains(item)).collect();
+    if missing.is_empty() && others.is_empty() && once.len() == listed.len() {
+        return Ok(());
+    }
+    Err(format!(
+        "{what} are listed that are not there: {others:?}; missing: {missing:?}; listed: {listed:?}"
+    ))
+}
