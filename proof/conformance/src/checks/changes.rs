@@ -1,13 +1,15 @@
 //! Limits changed while in use: at the next decision, for every key.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::{Limit, LimitSet};
 use tidegate_core::{Bucket, Log, Ring, Rule, Span, Verdict};
-use tidegate_store::{KeyCommand, KeyPath, StoreError, Verb};
+use tidegate_store::{KeyCommand, KeyPath, Plan, PlanLimit, StoreError, Verb};
 
 use super::fixture::{Fixture, budget, plan, rate, slots, table_name};
 use crate::asked::Asked;
+use crate::fixture::KEEP;
 use crate::subject::{Skipped, Subject};
 
 /// Used and idle keys alike, at every instant from the change on.
@@ -157,5 +159,60 @@ pub(super) fn a_limit_that_is_added_is_one_limit_to_sets_of_different_age(
     let asked = (0..40).map(|ask| [&old, &young][ask % 2].check("k", ()).wait());
     let admitted = asked.filter(|answer| answer.as_ref().expect("an answer").admitted());
     assert_eq!(admitted.count(), 5);
+    Ok(())
+}
+
+/// One slot or rate that gives back at expiry what it took, or does not.
+fn refunding(version: u64, rule: Rule, refund_on_expiry: bool) -> Arc<Plan> {
+    let limits = plan(version, 1, &[(0, rule)]).limits().to_vec();
+    let limits = limits.into_iter().map(|limit| PlanLimit {
+        refund_on_expiry,
+        ..limit
+    });
+    Arc::new(Plan::new(version, 1, limits.collect(), KEEP))
+}
+
+/// Nobody looked at a lease that had expired before the limits changed: it is as if
+/// somebody had. What it took comes back if it did by the limits of then, and not by those
+/// of now.
+pub(super) fn what_expired_before_a_change_comes_back_by_the_limits_of_then(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    let kept = raises().map(|(rule, _)| (rule, rule));
+    let others = raises().into_iter().zip(raises().into_iter().rev());
+    let others = others.map(|((rule, _), (other, _))| (rule, other));
+    for (old, new) in raises().into_iter().chain(kept).chain(others) {
+        for (before, after) in [(false, true), (true, false), (true, true)] {
+            let how = format!("{old:?} ({before}) became {new:?} ({after})");
+            let [looked, unlooked] = [true, false].map(|looks| {
+                let plan = refunding(0, old, before);
+                let mut fixture = Fixture::remembering(&*subject.fresh(), &table_name(), plan);
+                fixture.hold(b"k", &[5], 1_000);
+                fixture.pass(1_500);
+                if looks {
+                    fixture.left(b"k");
+                }
+                fixture.plan = refunding(1, new, after);
+                fixture.table.adopt(&fixture.plan, fixture.now(), &[]);
+                fixture
+            });
+            if old == new {
+                let left = if before || matches!(old, Rule::Slots(_)) {
+                    8
+                } else {
+                    3
+                };
+                let drained = u64::from(matches!(old, Rule::Bucket(_)) && !before);
+                assert_eq!(unlooked.left(b"k"), [left + drained], "{how}");
+            }
+            for _ in 0..12 {
+                let (ours, theirs) = (unlooked.standings(b"k"), looked.standings(b"k"));
+                assert_eq!(ours, theirs, "{how}");
+                unlooked.pass(900);
+                looked.pass(900);
+            }
+        }
+    }
     Ok(())
 }

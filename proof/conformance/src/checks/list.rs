@@ -1,8 +1,8 @@
 //! Every check by its name.
 
 use super::{
-    adjust, behind, bounds, capacities, changes, definitions, granted, keys, leases, listing,
-    opening, overrides, pools, takes, vectors,
+    adjust, batches, behind, bounds, capacities, changes, counts, definitions, granted, keys,
+    leases, listing, opening, overrides, pools, takes, vectors,
 };
 use crate::subject::{Skipped, Subject};
 
@@ -22,6 +22,11 @@ pub const CHECKS: &[(&str, Check)] = table![
     takes::the_reported_instant_is_exact_across_limits_and_ancestors,
     takes::a_debit_is_charged_whether_it_fits_or_not,
     takes::a_clock_that_steps_back_admits_nothing_more,
+    batches::a_batch_is_answered_in_its_order,
+    batches::those_of_one_root_are_decided_one_after_the_other,
+    batches::what_one_of_a_batch_is_refused_is_no_concern_of_the_others,
+    batches::a_batch_is_decided_at_one_instant,
+    batches::a_batch_made_for_older_limits_is_told_so_and_charges_nothing,
     leases::a_lease_is_settled_once_and_a_retry_gets_the_first_answer,
     leases::slots_come_back_at_expiry_and_not_before,
     leases::a_lease_that_expired_is_charged_its_real_use,
@@ -59,6 +64,9 @@ pub const CHECKS: &[(&str, Check)] = table![
     listing::a_page_that_another_table_began_is_an_error,
     listing::a_cursor_that_was_tampered_with_is_the_callers_error,
     listing::leases_are_listed_whatever_bytes_the_keys_have,
+    counts::a_table_counts_its_keys_and_the_ancestors_that_have_state,
+    counts::a_table_of_one_bucket_counts_its_keys,
+    counts::leases_are_counted_while_they_are_held_and_then_remembered,
     bounds::a_bounded_store_answers_as_an_unbounded_one_or_says_that_it_is_full,
     bounds::a_store_that_is_full_halfway_up_a_hierarchy_changes_nothing,
     bounds::no_more_leases_are_held_than_there_is_room_for,
@@ -67,6 +75,7 @@ pub const CHECKS: &[(&str, Check)] = table![
     changes::a_command_made_for_older_limits_is_told_so,
     changes::two_versions_asked_in_turn_admit_no_more_than_the_larger_alone,
     changes::a_limit_that_is_added_is_one_limit_to_sets_of_different_age,
+    changes::what_expired_before_a_change_comes_back_by_the_limits_of_then,
     behind::a_limit_that_one_server_does_not_know_is_counted_through_it,
     behind::a_key_keeps_its_own_limit_through_a_server_that_does_not_know_it,
     behind::a_server_two_versions_behind_makes_no_limit_begin_anew,
@@ -130,6 +139,11 @@ macro_rules! suite {
             the_reported_instant_is_exact_across_limits_and_ancestors
             a_debit_is_charged_whether_it_fits_or_not
             a_clock_that_steps_back_admits_nothing_more
+            a_batch_is_answered_in_its_order
+            those_of_one_root_are_decided_one_after_the_other
+            what_one_of_a_batch_is_refused_is_no_concern_of_the_others
+            a_batch_is_decided_at_one_instant
+            a_batch_made_for_older_limits_is_told_so_and_charges_nothing
             a_lease_is_settled_once_and_a_retry_gets_the_first_answer
             slots_come_back_at_expiry_and_not_before
             a_lease_that_expired_is_charged_its_real_use
@@ -167,6 +181,9 @@ macro_rules! suite {
             a_page_that_another_table_began_is_an_error
             a_cursor_that_was_tampered_with_is_the_callers_error
             leases_are_listed_whatever_bytes_the_keys_have
+            a_table_counts_its_keys_and_the_ancestors_that_have_state
+            a_table_of_one_bucket_counts_its_keys
+            leases_are_counted_while_they_are_held_and_then_remembered
             a_bounded_store_answers_as_an_unbounded_one_or_says_that_it_is_full
             a_store_that_is_full_halfway_up_a_hierarchy_changes_nothing
             no_more_leases_are_held_than_there_is_room_for
@@ -175,6 +192,7 @@ macro_rules! suite {
             a_command_made_for_older_limits_is_told_so
             two_versions_asked_in_turn_admit_no_more_than_the_larger_alone
             a_limit_that_is_added_is_one_limit_to_sets_of_different_age
+            what_expired_before_a_change_comes_back_by_the_limits_of_then
             a_limit_that_one_server_does_not_know_is_counted_through_it
             a_key_keeps_its_own_limit_through_a_server_that_does_not_know_it
             a_server_two_versions_behind_makes_no_limit_begin_anew

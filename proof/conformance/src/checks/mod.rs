@@ -4,11 +4,14 @@
 //! |---|---|
 //! | `fixture` | a table with its plan and a clock, asked in few words |
 //! | `takes` | all or nothing, refusals, instants, debits, a clock that steps back |
+//! | `batches` | several verbs in one command |
 //! | `leases` | settled once, back at expiry, fences, idempotency |
 //! | `granted` | when a lease was granted |
 //! | `adjust` | more, all or nothing; less; into debt |
 //! | `capacities` | capacities that travel with commands |
 //! | `keys` | keys of any bytes |
+//! | `listing` | keys and leases, a page at a time |
+//! | `counts` | how much a table holds |
 //! | `bounds` | a store that is full |
 //! | `changes` | limits changed while in use |
 //! | `behind` | a server that does not know a limit which another counts |
@@ -22,10 +25,12 @@
 //! skipped.
 
 mod adjust;
+mod batches;
 mod behind;
 mod bounds;
 mod capacities;
 mod changes;
+mod counts;
 mod definitions;
 mod fixture;
 mod granted;
