@@ -78,7 +78,7 @@ fn a_limit_found_once_stays_good_while_the_limits_around_it_change() {
 }
 
 #[test]
-fn a_limit_that_was_removed_or_renamed_is_refused_until_it_is_back() {
+fn a_limit_that_was_removed_or_renamed_is_refused_until_it_is_found_again() {
     let set = set();
     let tpm = set.limit("tpm").expect("it is there");
     let mut lease = set.try_acquire("k", 1).wait().unwrap().granted().unwrap();
@@ -94,8 +94,32 @@ fn a_limit_that_was_removed_or_renamed_is_refused_until_it_is_back() {
     assert_eq!(decision.remaining(tpm), None);
     set.put_limit(Limit::rate("tpm", 100, MINUTE))
         .expect("a sound limit");
+    assert!(set.check("k", &[(tpm, 1)]).wait().is_err());
+    let tpm = set.limit("tpm").expect("it is back");
     assert!(set.check("k", &[(tpm, 1)]).wait().unwrap().admitted());
     lease.settle(&[(tpm, 1)]).wait().expect("it is held still");
+}
+
+/// What a store knows a limit by is a hash of its name. These two have the same (FNV-1a of
+/// 32 bits): whoever had found the first charged the second, once that was in its place.
+#[test]
+fn a_limit_that_was_found_is_no_other_whose_name_has_the_same_hash() {
+    let (one, other) = ("costarring", "liquid");
+    let set = LimitSet::new([Limit::rate(one, 100, MINUTE)]).expect("a sound limit");
+    let found = set.limit(one).expect("it is there");
+    let taken = set.check("k", &[(found, 1)]).wait().expect("it is there");
+    assert!(taken.admitted());
+    set.replace_limits(&[Limit::rate(other, 100, MINUTE)])
+        .expect("a sound limit");
+    let before = set.peek("k", 1).wait().expect("a rate").remaining(other);
+    let known = format!("`{other}`");
+    let charged = set.check("k", &[(found, 1)]).wait().unwrap_err();
+    let gone = RequestError::LimitRemoved { known };
+    assert_eq!(charged, DecisionError::Request(gone));
+    let after = set.peek("k", 1).wait().expect("a rate");
+    assert_eq!(after.remaining(other), before);
+    assert_eq!(after.remaining(found), None);
+    assert_ne!(set.limit(other).expect("it is there"), found);
 }
 
 #[test]

@@ -26,14 +26,16 @@ use tidegate_core::Amount;
 /// ```
 ///
 /// It stays good while the limits change, until its limit is removed or has another name:
-/// then it is refused ([`RequestError::LimitRemoved`](crate::RequestError::LimitRemoved)),
-/// as it is by every other set ([`RequestError::OtherSet`](crate::RequestError::OtherSet)),
-/// and so by the other members of a pool: there, use names.
+/// from then on it is refused ([`RequestError::LimitRemoved`](crate::RequestError::LimitRemoved)),
+/// also once there is a limit of that name again, which is to be found anew. Every other set
+/// refuses it ([`RequestError::OtherSet`](crate::RequestError::OtherSet)), and so do the
+/// other members of a pool: there, use names.
 #[derive(Clone, Copy, Debug)]
 pub struct LimitId {
     /// The set that found it.
     pub(crate) set: u64,
-    pub(crate) uid: u32,
+    /// Which one it is of all limits that the set ever had.
+    pub(crate) number: u64,
     /// Where it stood then.
     pub(crate) near: u16,
 }
@@ -42,7 +44,7 @@ pub struct LimitId {
 impl PartialEq for LimitId {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
-        (self.set, self.uid) == (other.set, other.uid)
+        (self.set, self.number) == (other.set, other.number)
     }
 }
 
@@ -50,7 +52,7 @@ impl Eq for LimitId {}
 
 impl Hash for LimitId {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.set, self.uid).hash(state);
+        (self.set, self.number).hash(state);
     }
 }
 

@@ -261,7 +261,13 @@ impl Inner {
         let remember = builder.remember.map(remembered).transpose()?;
         let versions = Versions::new(builder.levels.clone(), builder.partial_keys, remember);
         let version = last.map_or(0, |plan| plan.version() + 1);
-        let view = View::new((versions.set, version), &builder.levels, numbered, remember)?;
+        let view = View::new(
+            (versions.set, version),
+            &builder.levels,
+            numbered,
+            remember,
+            None,
+        )?;
         let override_store =
             (!builder.governed).then(|| OverrideStore::new(Arc::clone(&store), &name));
         let given = override_store

@@ -211,6 +211,7 @@ impl Inner {
             &self.versions.levels,
             limits,
             self.versions.remember,
+            Some(&old),
         )?;
         view.plan.keep_capacities(&old.plan);
         give(&mut ledger.variants);

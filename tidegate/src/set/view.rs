@@ -1,6 +1,7 @@
 //! A set's limits at one version: what names mean, what a request amounts to.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use smallvec::SmallVec;
@@ -44,17 +45,24 @@ pub(crate) struct View {
     lease_ttl: Span,
 }
 
+/// How many limits there have been in all sets of this process.
+static LIMITS: AtomicU64 = AtomicU64::new(0);
+
 /// How a limit is asked.
 #[derive(Clone, Copy, Debug)]
 struct Measure {
+    /// Which limit it is, whatever its uid: that is made of its name, and two names may
+    /// have had the same.
+    number: u64,
     /// It counts calls, or what is held.
     is_counted: bool,
     is_concurrency: bool,
 }
 
 impl Measure {
-    fn of(limit: &Limit) -> Self {
+    fn of(limit: &Limit, number: u64) -> Self {
         Self {
+            number,
             is_counted: limit.is_counted(),
             is_concurrency: limit.is_concurrency(),
         }
@@ -81,7 +89,8 @@ impl CachedCalendar {
 
 impl View {
     /// `limits` with their uids, over `levels`, as version `version`; ended leases
-    /// are remembered for `remember`, or for as long as they last.
+    /// are remembered for `remember`, or for as long as they last. Those that have the names
+    /// of limits of `before` are these.
     ///
     /// # Errors
     /// [`BuildError`]: a limit that makes no sense, or two of one name.
@@ -90,6 +99,7 @@ impl View {
         levels: &[String],
         limits: Vec<(u32, Limit)>,
         remember: Option<Span>,
+        before: Option<&Self>,
     ) -> Result<Self, BuildError> {
         check_names(&limits)?;
         let mut planned: Vec<(PlanLimit, Limit)> = Vec::with_capacity(limits.len());
@@ -102,11 +112,17 @@ impl View {
         }
         planned.sort_by_key(|(plan, _)| plan.level);
         let (plans, limits): (Vec<PlanLimit>, Vec<Limit>) = planned.into_iter().unzip();
+        let measure = |limit: &Limit| {
+            let known = before.and_then(|before| before.number(limit.name()));
+            let number = known.unwrap_or_else(|| LIMITS.fetch_add(1, Ordering::Relaxed));
+            Measure::of(limit, number)
+        };
+        let measures = limits.iter().map(measure).collect();
         Ok(Self::of(
             (set, version),
             levels.len().max(1),
             plans,
-            limits,
+            (limits, measures),
             remember,
         ))
     }
@@ -115,7 +131,7 @@ impl View {
         (set, version): (u64, u64),
         levels: usize,
         plans: Vec<PlanLimit>,
-        limits: Vec<Limit>,
+        (limits, measures): (Vec<Limit>, Arc<[Measure]>),
         remember: Option<Span>,
     ) -> Self {
         let calendar = |limit: &Limit| {
@@ -132,7 +148,6 @@ impl View {
             calendars.clear();
         }
         let lease_ttl = ttl_of(&plans);
-        let measures = limits.iter().map(Measure::of).collect();
         let lone = levels == 1 && limits.len() == 1 && calendars.is_empty();
         let keep = remember.unwrap_or(lease_ttl.max(KEEP));
         let plan = Arc::new(Plan::new(version, levels, plans, keep));
@@ -235,9 +250,11 @@ impl View {
             }
         }
         let limits = limits.unwrap_or_else(|| Arc::clone(&self.limits));
+        let own = limits.iter().zip(self.measures.iter());
+        let measures = own.map(|(limit, base)| Measure::of(limit, base.number));
         Some(Arc::new(Self {
             lease_ttl: ttl_of(plan.limits()),
-            measures: limits.iter().map(Measure::of).collect(),
+            measures: measures.collect(),
             set: self.set,
             plan,
             whole: Arc::clone(&self.whole),
@@ -340,11 +357,24 @@ impl View {
                 let is_its = |limit: &Limit| is_same(limit.name(), name);
                 self.limits.iter().position(is_its)
             }
-            Called::Id(id) if id.set == self.set => {
-                self.plan.position_near(id.uid, usize::from(id.near))
-            }
+            Called::Id(id) if id.set == self.set => self.numbered(id.number, usize::from(id.near)),
             Called::Id(_) => None,
         }
+    }
+
+    /// Where the limit of this number stands, which stood at `near`.
+    #[inline]
+    fn numbered(&self, number: u64, near: usize) -> Option<usize> {
+        let is_it = |measure: &Measure| measure.number == number;
+        match self.measures.get(near) {
+            Some(measure) if is_it(measure) => Some(near),
+            _ => self.measures.iter().position(is_it),
+        }
+    }
+
+    /// The number of the limit called `name`, if there is one.
+    fn number(&self, name: &str) -> Option<u64> {
+        Some(self.measures[self.find(name)?].number)
     }
 
     /// The limit called `name`, to be found again without its name.
@@ -355,7 +385,7 @@ impl View {
         let position = self.position(name)?;
         Ok(LimitId {
             set: self.set,
-            uid: self.plan.limits()[position].uid,
+            number: self.measures[position].number,
             near: u16::try_from(position).unwrap_or(u16::MAX),
         })
     }
