@@ -55,8 +55,8 @@ pub enum StoreError {
     /// No lease of that id: never given, or finished and forgotten.
     #[error("no such lease: never given, or ended so long ago that it was forgotten")]
     UnknownLease,
-    /// The lease ended before it was renewed.
-    #[error("the lease ended at {0}; acquire again")]
+    /// The lease was over at this instant: it expired then, or had ended before.
+    #[error("the lease had ended by {0}; acquire again")]
     LeaseEnded(Timestamp),
     /// The command was made for an older plan; make it again for the newer one.
     #[error("the limits have changed since the command was made")]

@@ -9,7 +9,7 @@ use tidegate_core::{Amount, Timestamp};
 use tidegate_store::{self as store, AnswerRoom, Granted, OwnedKey, Reply, StoreError};
 
 use crate::decision::Decision;
-use crate::error::LeaseError;
+use crate::error::{LeaseEnd, LeaseError};
 use crate::keep_alive::Kept;
 use crate::key::Key;
 use crate::lease_id::LeaseId;
@@ -43,7 +43,8 @@ pub struct Lease {
     expires_at: Timestamp,
     fence: u64,
     repeated: bool,
-    ended: bool,
+    /// How its holder has ended it.
+    ended: Option<Ended>,
     failed: bool,
     outcome: Outcome,
     shadowed: bool,
@@ -73,7 +74,7 @@ impl Lease {
             expires_at: granted.expires_at,
             fence: granted.fence,
             repeated: granted.repeated,
-            ended: false,
+            ended: None,
             failed: false,
             outcome: Outcome::Succeeded,
             shadowed,
@@ -293,7 +294,8 @@ impl Lease {
     async fn change(&mut self, to: Request<'_>, overdraw: bool) -> Result<Decision, LeaseError> {
         self.check_live()?;
         let (key, id) = (self.key.bytes(), self.id);
-        let (decision, fence) = self.set.adjust(key, id, &to, overdraw).await?;
+        let adjusted = self.set.adjust(key, id, &to, overdraw).await;
+        let (decision, fence) = adjusted.map_err(|error| self.known(error))?;
         self.fence = fence.unwrap_or(self.fence);
         Ok(match &self.member {
             Some(member) => member.decided(decision),
@@ -315,14 +317,14 @@ impl Lease {
     /// As [`detach`](Self::detach), but it stays its member's load: whoever has
     /// it now tells the member when it ends.
     pub(crate) fn hand_over(mut self) -> LeaseId {
-        self.is_over();
+        self.is_over(Ended::HandedOver);
         self.id()
     }
 
     /// Whether its end is still to be counted. A repeated lease is counted where
     /// it was given first.
     const fn is_counted(&self) -> bool {
-        !self.ended && !self.repeated
+        self.ended.is_none() && !self.repeated
     }
 
     // No `async fn`: that moves what it is given once more.
@@ -348,7 +350,7 @@ impl Lease {
                 {
                     Ok(begun) => match begun.told(&mut answer) {
                         Ok(Some(Reply::Settled(settled))) => {
-                            self.over();
+                            self.over(Ended::by(&how));
                             return Ok(Settlement::new(settled, begun.view.keep()));
                         }
                         Ok(Some(_)) => Err(StoreError::Mismatch.into()),
@@ -371,19 +373,19 @@ impl Lease {
             };
             if ended.is_ok() {
                 unended.is_over = true;
-                unended.lease.over();
+                unended.lease.over(Ended::by(&how));
             }
             ended
         }
     }
 
     #[inline]
-    fn over(&mut self) {
+    fn over(&mut self, ended: Ended) {
         if let Some(member) = &self.member {
             member.forgets(self.id());
         }
         let counted = self.is_counted();
-        self.is_over();
+        self.is_over(ended);
         if !counted {
             return;
         }
@@ -395,8 +397,8 @@ impl Lease {
 
     /// Its holder has ended it: it is not renewed any more.
     #[inline]
-    fn is_over(&mut self) {
-        self.ended = true;
+    fn is_over(&mut self, ended: Ended) {
+        self.ended = Some(ended);
         if let Some(kept) = self.kept.get_mut() {
             kept.end();
         }
@@ -405,14 +407,49 @@ impl Lease {
     #[inline]
     fn check_live(&self) -> Result<(), LeaseError> {
         match self.ended {
-            true => Err(self.has_ended()),
-            false => Ok(()),
+            Some(ended) => Err(self.has_ended(ended)),
+            None => Ok(()),
         }
     }
 
     #[cold]
-    fn has_ended(&self) -> LeaseError {
-        LeaseError::Ended(self.expires_at())
+    fn has_ended(&self, ended: Ended) -> LeaseError {
+        LeaseError::Ended(match ended {
+            Ended::Settled => LeaseEnd::Settled,
+            Ended::Released => LeaseEnd::Released,
+            Ended::Cancelled => LeaseEnd::Cancelled,
+            // Nobody has it any more who could ask.
+            Ended::HandedOver => LeaseEnd::By(self.expires_at()),
+        })
+    }
+
+    /// `error` with what its holder knows and the store did not say: that its time was up.
+    fn known(&self, error: LeaseError) -> LeaseError {
+        match error {
+            LeaseError::Ended(LeaseEnd::By(at)) if at == self.expires_at() => {
+                LeaseError::Ended(LeaseEnd::Expired(at))
+            }
+            error => error,
+        }
+    }
+}
+
+/// How its holder has ended a lease.
+#[derive(Clone, Copy)]
+enum Ended {
+    Settled,
+    Released,
+    Cancelled,
+    HandedOver,
+}
+
+impl Ended {
+    const fn by(how: &How<'_>) -> Self {
+        match how {
+            How::Settle(_) => Self::Settled,
+            How::Release | How::Fail => Self::Released,
+            How::Cancel => Self::Cancelled,
+        }
     }
 }
 
@@ -438,7 +475,7 @@ impl Drop for Lease {
         if std::thread::panicking() {
             self.fail();
         }
-        self.over();
+        self.over(Ended::Released);
         let how = match self.failed {
             true => How::Fail,
             false => How::Release,

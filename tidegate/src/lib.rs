@@ -71,7 +71,7 @@ pub use admission::Admission;
 pub use clock::{Clock, ManualClock, TimeSource};
 pub use decision::Decision;
 pub use error::UnknownMember;
-pub use error::{BuildError, DecisionError, Error, ErrorKind, LeaseError, RequestError};
+pub use error::{BuildError, DecisionError, Error, ErrorKind, LeaseEnd, LeaseError, RequestError};
 pub use keep_alive::Loss;
 pub use key::{Key, MAX_IDEMPOTENCY_KEY};
 pub use lease::{Lease, Settlement, Usage};

@@ -4,10 +4,10 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use tidegate::lock::{LeasedMutex, LockError};
+use tidegate::lock::{LeasedMutex, LeasedSemaphore, LockError};
 use tidegate::{
-    BuildError, DecisionError, Error, ErrorKind, KeyError, LeaseError, Limit, LimitPool, LimitSet,
-    ManualClock, RequestError, StoreError, Timestamp,
+    BuildError, DecisionError, Error, ErrorKind, KeyError, LeaseEnd, LeaseError, Limit, LimitPool,
+    LimitSet, ManualClock, RequestError, Span, StoreError, Timestamp,
 };
 
 /// Checks that `error` means `kind`, and is `wide` in the one error, in the same words.
@@ -40,16 +40,21 @@ fn what_happened_has_one_place_in_the_one_error_whoever_says_it() {
     widens(LockError::from(nothing()), ErrorKind::Invalid, &request);
 
     let at = Timestamp::from_micros(1);
+    let by = LeaseEnd::By(at);
     let unknown = StoreError::UnknownLease;
     let ended = StoreError::LeaseEnded(at);
     assert_eq!(LeaseError::from(unknown.clone()), LeaseError::Unknown);
-    assert_eq!(LeaseError::from(ended.clone()), LeaseError::Ended(at));
+    assert_eq!(LeaseError::from(ended.clone()), LeaseError::Ended(by));
     for error in [unknown.into(), LeaseError::Unknown.into()] {
         widens::<Error>(error, ErrorKind::NotFound, &Error::UnknownLease);
     }
-    for error in [ended.into(), LeaseError::Ended(at).into()] {
-        widens::<Error>(error, ErrorKind::Ended, &Error::LeaseEnded(at));
+    for error in [ended.into(), LeaseError::Ended(by).into()] {
+        widens::<Error>(error, ErrorKind::Ended, &Error::LeaseEnded(by));
     }
+    let settled = || LeaseError::Ended(LeaseEnd::Settled);
+    let wide = Error::LeaseEnded(LeaseEnd::Settled);
+    widens(settled(), ErrorKind::Ended, &wide);
+    widens(LockError::from(settled()), ErrorKind::Ended, &wide);
 
     let full = Error::QueueFull(7);
     widens(DecisionError::QueueFull(7), ErrorKind::Busy, &full);
@@ -107,6 +112,85 @@ fn who_settles_is_told_that_the_lease_has_ended_is_unknown_or_was_misnamed() {
     assert_eq!(
         (&unknown, unknown.kind()),
         (&LeaseError::Unknown, ErrorKind::NotFound)
+    );
+}
+
+/// A lease's holder is told what happened to it, and not when it would have expired.
+#[test]
+fn a_lease_that_has_ended_says_how_as_far_as_is_known() {
+    let time = ManualClock::default();
+    let limits = [
+        Limit::concurrency("running", 4).ttl(Duration::from_secs(9)),
+        Limit::rate("tokens", 9_000, Duration::from_secs(60)),
+    ];
+    let set = LimitSet::builder().limits(limits).clock(time.clock());
+    let set = set.build().expect("sound limits");
+    let hold = || set.try_acquire("k", 1).wait().unwrap().granted().unwrap();
+    let told = |error: LeaseError| match &error {
+        LeaseError::Ended(end) => (*end, error.to_string()),
+        other => panic!("{other}"),
+    };
+    let ends = [
+        (LeaseEnd::Settled, "settled"),
+        (LeaseEnd::Released, "released"),
+        (LeaseEnd::Cancelled, "cancelled"),
+    ];
+    for (end, word) in ends {
+        let mut lease = hold();
+        match end {
+            LeaseEnd::Settled => lease.settle(1).wait(),
+            LeaseEnd::Released => lease.release().wait(),
+            _ => lease.cancel().wait(),
+        }
+        .expect("it is held");
+        let words = format!("the lease is {word} already; acquire again");
+        let expected = (end, words);
+        assert_eq!(told(lease.settle(1).wait().unwrap_err()), expected);
+        assert_eq!(told(lease.adjust(2).wait().unwrap_err()), expected);
+        let renewed = lease.renew(Duration::from_secs(1)).wait();
+        assert_eq!(told(renewed.unwrap_err()), expected);
+    }
+
+    let mut late = hold();
+    let expiry = late.expires_at();
+    time.advance(Duration::from_secs(20));
+    let expired = LeaseEnd::Expired(expiry);
+    assert_eq!(told(late.adjust(2).wait().unwrap_err()).0, expired);
+    let renewed = late.renew(Duration::from_secs(1)).wait();
+    let words = format!("the lease expired at {expiry}; acquire again");
+    assert_eq!(told(renewed.unwrap_err()), (expired, words));
+    let by_id = set.renew("k", late.id(), Duration::from_secs(1)).wait();
+    let words = format!("the lease had ended by {expiry}; acquire again");
+    let by = (LeaseEnd::By(expiry), words);
+    assert_eq!(told(by_id.unwrap_err()), by);
+
+    let mut revoked = hold();
+    let at = revoked.granted_at();
+    set.release("k", revoked.id()).wait().expect("it is held");
+    let renewed = revoked.renew(Duration::from_secs(1)).wait();
+    assert_eq!(told(renewed.unwrap_err()).0, LeaseEnd::By(at));
+}
+
+/// A permit of a leased lock that is given back too late says since when.
+#[test]
+fn a_permit_that_has_ended_says_how() {
+    let start = Timestamp::from_micros(1_000_000);
+    let time = ManualClock::starting_at(start);
+    let lock = LeasedSemaphore::builder("m", 1).ttl(Duration::from_secs(9));
+    let lock = lock.clock(time.clock()).build().expect("it has no store");
+    let permit = lock.try_acquire().wait().unwrap().expect("it is free");
+    time.advance(Duration::from_secs(60));
+    // Its thread may have renewed it on the way.
+    match permit.release().wait().unwrap_err() {
+        LeaseError::Ended(LeaseEnd::Expired(at)) => assert!(at < start + Span::from_secs(60)),
+        other => panic!("{other:?}"),
+    }
+    let permit = lock.try_acquire().wait().unwrap().expect("it is free");
+    lock.release(permit.id()).wait().expect("it is held");
+    let ended = permit.release().wait().unwrap_err();
+    assert_eq!(
+        ended,
+        LeaseError::Ended(LeaseEnd::By(start + Span::from_secs(60)))
     );
 }
 

@@ -6,12 +6,9 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Serialize;
-use tidegate::Error;
 use tidegate_policy::PolicyErrors;
 use tidegate_protocol::Late;
 use tidegate_service::{Field, Kind, ServiceError};
-
-use crate::render::instant::Instant;
 
 /// The registered types of the IETF's RateLimit fields.
 pub(crate) const QUOTA_EXCEEDED: &str =
@@ -263,9 +260,6 @@ impl From<ServiceError> for Problem {
     fn from(error: ServiceError) -> Self {
         let kind = error.kind();
         let detail = match &error {
-            ServiceError::Limits(Error::LeaseEnded(at)) => {
-                format!("the lease ended at {}; acquire again", Instant(*at))
-            }
             ServiceError::Bound {
                 field: Field::Checks,
                 least,

@@ -200,7 +200,7 @@ fn every_verb_has_its_answer() {
         ),
         (
             format!("TG.RENEW slots k {lease} 9000"),
-            "-NOLEASE the lease ended at 2026-01-01T12:00:00Z; acquire again",
+            "-NOLEASE the lease had ended by 2026-01-01T12:00:00Z; acquire again",
         ),
         (
             "TG.RELEASE slots k abc".into(),

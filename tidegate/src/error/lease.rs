@@ -18,15 +18,37 @@ pub enum LeaseError {
     /// No lease of that id: never given, or finished and forgotten.
     #[error("no such lease: never given, or ended so long ago that it was forgotten")]
     Unknown,
-    /// It has ended, or has expired.
-    #[error("the lease ended at {0}; acquire again")]
-    Ended(Timestamp),
+    /// It has ended; how, as far as is known.
+    #[error("the lease {0}; acquire again")]
+    Ended(LeaseEnd),
     /// No thread could be started that keeps it alive.
     #[error("no thread could be started: {0}")]
     NoWorker(String),
     /// *Cannot tell*: the store.
     #[error(transparent)]
     Store(StoreError),
+}
+
+/// How a lease ended that nothing can be done to any more, as far as is known.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LeaseEnd {
+    /// This handle has settled it.
+    #[error("is settled already")]
+    Settled,
+    /// This handle has released it.
+    #[error("is released already")]
+    Released,
+    /// This handle has cancelled it.
+    #[error("is cancelled already")]
+    Cancelled,
+    /// It expired at this instant, by the store's clock.
+    #[error("expired at {0}")]
+    Expired(Timestamp),
+    /// The store says that it was over at this instant, and not how or since when: it
+    /// expired then, or was ended before by its id or by an administrator.
+    #[error("had ended by {0}")]
+    By(Timestamp),
 }
 
 impl LeaseError {
@@ -53,7 +75,7 @@ impl From<StoreError> for LeaseError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::UnknownLease => Self::Unknown,
-            StoreError::LeaseEnded(at) => Self::Ended(at),
+            StoreError::LeaseEnded(at) => Self::Ended(LeaseEnd::By(at)),
             error => Self::Store(error),
         }
     }

@@ -7,7 +7,7 @@ use tidegate_store::StoreError;
 
 use super::decision::DecisionError;
 use super::kind::{ErrorKind, of_store};
-use super::lease::LeaseError;
+use super::lease::{LeaseEnd, LeaseError};
 use super::request::RequestError;
 use crate::limit::Unit;
 
@@ -46,6 +46,9 @@ pub enum LockError {
     /// No thread could be started that keeps the permit alive.
     #[error("no thread could be started: {0}")]
     NoWorker(String),
+    /// The permit's lease has ended; how, as far as is known.
+    #[error("{}", LeaseError::Ended(*.0))]
+    Ended(LeaseEnd),
     /// A key that cannot be one, or no slots at all.
     #[error(transparent)]
     Request(#[from] RequestError),
@@ -62,6 +65,7 @@ impl LockError {
             Self::NeverFits { .. } => ErrorKind::Never,
             Self::WaitedTooLong(_) | Self::QueueFull(_) => ErrorKind::Busy,
             Self::Stopped | Self::NoWorker(_) => ErrorKind::Unavailable,
+            Self::Ended(_) => ErrorKind::Ended,
             Self::Request(error) => error.kind(),
             Self::Store(error) => of_store(error),
         }
@@ -85,7 +89,7 @@ impl From<LeaseError> for LockError {
         match error {
             LeaseError::Request(error) => Self::Request(error),
             LeaseError::Unknown => Self::Store(StoreError::UnknownLease),
-            LeaseError::Ended(at) => Self::Store(StoreError::LeaseEnded(at)),
+            LeaseError::Ended(end) => Self::Ended(end),
             LeaseError::NoWorker(why) => Self::NoWorker(why),
             LeaseError::Store(error) => Self::Store(error),
         }

@@ -6,6 +6,7 @@
 //! | [`RequestError`] | a request that makes no sense |
 //! | [`DecisionError`] | why there is no decision: the request, the queue, the store |
 //! | [`LeaseError`] | why nothing was done to a lease: the request, the lease, the store |
+//! | [`LeaseEnd`] | how a lease ended, as far as is known |
 //! | [`LockError`] | why there is no permit of a leased lock |
 //! | [`UnknownMember`] | a name that no member of a pool has |
 //! | [`Error`] | all of these in one |
@@ -23,7 +24,7 @@ mod request;
 pub use build::BuildError;
 pub use decision::DecisionError;
 pub use kind::ErrorKind;
-pub use lease::LeaseError;
+pub use lease::{LeaseEnd, LeaseError};
 pub use lock::LockError;
 pub use member::UnknownMember;
 pub use one::Error;

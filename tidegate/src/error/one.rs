@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use tidegate_core::{Amount, Timestamp};
+use tidegate_core::Amount;
 use tidegate_store::{KeyError, StoreError};
 
 use super::build::BuildError;
 use super::decision::DecisionError;
 use super::kind::{ErrorKind, of_store};
-use super::lease::LeaseError;
+use super::lease::{LeaseEnd, LeaseError};
 use super::lock::LockError;
 use super::member::UnknownMember;
 use super::request::RequestError;
@@ -32,9 +32,9 @@ pub enum Error {
     /// No lease of that id: never given, or finished and forgotten.
     #[error("{}", LeaseError::Unknown)]
     UnknownLease,
-    /// The lease has ended, or has expired.
+    /// The lease has ended; how, as far as is known.
     #[error("{}", LeaseError::Ended(*.0))]
-    LeaseEnded(Timestamp),
+    LeaseEnded(LeaseEnd),
     /// The queue of those who wait is full.
     #[error("{}", DecisionError::QueueFull(*.0))]
     QueueFull(usize),
@@ -93,7 +93,7 @@ impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::UnknownLease => Self::UnknownLease,
-            StoreError::LeaseEnded(at) => Self::LeaseEnded(at),
+            StoreError::LeaseEnded(at) => Self::LeaseEnded(LeaseEnd::By(at)),
             error => Self::Store(error),
         }
     }
@@ -133,7 +133,7 @@ impl From<LeaseError> for Error {
         match error {
             LeaseError::Request(error) => Self::Request(error),
             LeaseError::Unknown => Self::UnknownLease,
-            LeaseError::Ended(at) => Self::LeaseEnded(at),
+            LeaseError::Ended(end) => Self::LeaseEnded(end),
             LeaseError::NoWorker(why) => Self::NoWorker(why),
             LeaseError::Store(error) => error.into(),
         }
@@ -158,6 +158,7 @@ impl From<LockError> for Error {
             LockError::QueueFull(most) => Self::QueueFull(most),
             LockError::Stopped => Self::Stopped,
             LockError::NoWorker(why) => Self::NoWorker(why),
+            LockError::Ended(end) => Self::LeaseEnded(end),
             LockError::Request(error) => Self::Request(error),
             LockError::Store(error) => error.into(),
         }

@@ -9,7 +9,7 @@ use tidegate_core::Timestamp;
 use tidegate_store::OwnedKey;
 
 use super::Lease;
-use crate::error::LeaseError;
+use crate::error::{LeaseEnd, LeaseError};
 use crate::keep_alive::{End, Ending, Kept, Loss, Renewal, Term, Way, sure_until};
 use crate::pending::Pending;
 use crate::set::lease_length;
@@ -65,7 +65,7 @@ impl Lease {
                 self.keep(ttl, None)?;
             }
             let way = Way { ttl, longest: None };
-            self.renewal(way).renew().await?;
+            self.renewed(way).await?;
             match was_kept {
                 true => Ok(()),
                 false => self.keep(ttl, None),
@@ -90,7 +90,7 @@ impl Lease {
             self.check_live()?;
             self.shorten(ttl)?;
             let way = Way { ttl, longest: None };
-            self.renewal(way).renew().await?;
+            self.renewed(way).await?;
             self.term().is_not_kept();
             Ok(self.expires_at())
         })
@@ -103,7 +103,7 @@ impl Lease {
     pub fn is_held(&self) -> bool {
         match self.kept.get() {
             Some(kept) => kept.term.end().is_none(),
-            None => !self.ended && self.set.clock.now() < self.sure_until(),
+            None => self.ended.is_none() && self.set.clock.now() < self.sure_until(),
         }
     }
 
@@ -132,6 +132,20 @@ impl Lease {
     pub fn lost(&self) -> Pending<impl Future<Output = Option<Loss>> + Send + use<>> {
         let ending = Ending::of(self.term());
         Pending::new(async move { ending.await.loss() })
+    }
+
+    /// Renews it now, in this way.
+    async fn renewed(&self, way: Way) -> Result<(), LeaseError> {
+        let renewed = self.renewal(way).renew().await;
+        renewed.map(drop).map_err(|error| self.known(error))
+    }
+
+    /// How it ended, as it had expired, or was ended by another.
+    pub(crate) fn ended_elsewhere(&self, has_expired: bool) -> LeaseEnd {
+        match has_expired {
+            true => LeaseEnd::Expired(self.expires_at()),
+            false => LeaseEnd::By(self.set.clock.now()),
+        }
     }
 
     /// Renews it now, as it is kept alive; `false` if it is lost.
@@ -217,7 +231,7 @@ impl Lease {
         let begin = || {
             let clock = self.set.clock.clone();
             let term = Term::new(clock, self.expires_at, self.sure_until());
-            if self.ended {
+            if self.ended.is_some() {
                 term.finish(End::ByHolder);
             }
             Box::new(Kept {

@@ -100,11 +100,12 @@ impl LeasedPermit {
     pub fn release(self) -> Pending<impl Future<Output = Result<(), LeaseError>> + Send> {
         Pending::new(async move {
             let Self { mut lease } = self;
-            let expired_at = lease.sure_until();
             let settlement = lease.release().await?;
             // A repeated answer is that to another, who released it by its id.
             match settlement.expired() || settlement.repeated() {
-                true => Err(LeaseError::Ended(expired_at)),
+                true => Err(LeaseError::Ended(
+                    lease.ended_elsewhere(settlement.expired()),
+                )),
                 false => Ok(()),
             }
         })

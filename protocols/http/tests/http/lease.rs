@@ -127,7 +127,7 @@ async fn a_renewed_lease_lasts_from_now_on() {
         .problem(409, "lease_ended");
     assert_eq!(
         detail,
-        "the lease ended at 2026-01-01T12:01:20Z; acquire again"
+        "the lease had ended by 2026-01-01T12:01:20Z; acquire again"
     );
 }
 
