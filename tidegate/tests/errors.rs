@@ -65,6 +65,17 @@ fn what_happened_has_one_place_in_the_one_error_whoever_says_it() {
         &Error::Stopped,
     );
     widens(LockError::Stopped, ErrorKind::Unavailable, &Error::Stopped);
+    // A function that ends leases may ask for one, too: it is busy all the same.
+    let busy = LeaseError::from(DecisionError::QueueFull(7));
+    widens(LockError::from(busy.clone()), ErrorKind::Busy, &full);
+    widens(busy, ErrorKind::Busy, &full);
+    let stopped = LeaseError::from(DecisionError::Stopped);
+    widens(
+        LockError::from(stopped.clone()),
+        ErrorKind::Unavailable,
+        &Error::Stopped,
+    );
+    widens(stopped, ErrorKind::Unavailable, &Error::Stopped);
     let none = || "no memory".to_owned();
     let no_worker = Error::NoWorker(none());
     widens(

@@ -21,6 +21,13 @@ pub enum LeaseError {
     /// It has ended; how, as far as is known.
     #[error("the lease {0}; acquire again")]
     Ended(LeaseEnd),
+    /// The queue of requests that wait is full. (Nothing that is done to a lease waits: this
+    /// comes from a request for one.)
+    #[error("{}", DecisionError::QueueFull(*.0))]
+    QueueFull(usize),
+    /// Every request that waited was [sent away](crate::LimitSet::stop_waiting), as above.
+    #[error("{}", DecisionError::Stopped)]
+    Stopped,
     /// No thread could be started that keeps it alive.
     #[error("no thread could be started: {0}")]
     NoWorker(String),
@@ -59,7 +66,8 @@ impl LeaseError {
             Self::Request(error) => error.kind(),
             Self::Unknown => ErrorKind::NotFound,
             Self::Ended(_) => ErrorKind::Ended,
-            Self::NoWorker(_) => ErrorKind::Unavailable,
+            Self::QueueFull(_) => ErrorKind::Busy,
+            Self::Stopped | Self::NoWorker(_) => ErrorKind::Unavailable,
             Self::Store(error) => of_store(error),
         }
     }
@@ -87,10 +95,8 @@ impl From<DecisionError> for LeaseError {
         match error {
             DecisionError::Request(error) => Self::Request(error),
             DecisionError::Store(error) => error.into(),
-            // Nobody waits for his turn to end a lease.
-            error @ (DecisionError::QueueFull(_) | DecisionError::Stopped) => {
-                Self::Store(StoreError::Busy(error.to_string()))
-            }
+            DecisionError::QueueFull(most) => Self::QueueFull(most),
+            DecisionError::Stopped => Self::Stopped,
         }
     }
 }

@@ -90,6 +90,8 @@ impl From<LeaseError> for LockError {
             LeaseError::Request(error) => Self::Request(error),
             LeaseError::Unknown => Self::Store(StoreError::UnknownLease),
             LeaseError::Ended(end) => Self::Ended(end),
+            LeaseError::QueueFull(most) => Self::QueueFull(most),
+            LeaseError::Stopped => Self::Stopped,
             LeaseError::NoWorker(why) => Self::NoWorker(why),
             LeaseError::Store(error) => Self::Store(error),
         }

@@ -134,6 +134,8 @@ impl From<LeaseError> for Error {
             LeaseError::Request(error) => Self::Request(error),
             LeaseError::Unknown => Self::UnknownLease,
             LeaseError::Ended(end) => Self::LeaseEnded(end),
+            LeaseError::QueueFull(most) => Self::QueueFull(most),
+            LeaseError::Stopped => Self::Stopped,
             LeaseError::NoWorker(why) => Self::NoWorker(why),
             LeaseError::Store(error) => error.into(),
         }
