@@ -39,7 +39,7 @@ pub(crate) struct Inner {
 /// What a step came to.
 enum Outcome {
     Reply(Answer),
-    /// Somebody ahead in line waits for the same: its limits refused it with this, or would
+    /// Somebody ahead in the queue waits for the same: its limits refused it with this, or would
     /// have admitted it.
     Kept(Option<Reply>),
     /// There was more to do than is done at once.
@@ -58,7 +58,7 @@ struct Seen {
 /// The answer to a take that may wait.
 pub(crate) struct Told {
     pub(crate) reply: Reply,
-    /// Whether others in line are first.
+    /// Whether others in the queue are first.
     pub(crate) is_kept: bool,
     /// Whose end may change the answer.
     pub(crate) others: Vec<Process>,
@@ -215,7 +215,7 @@ impl Inner {
         if let Some(Ok(reply)) = &reply
             && is_overtaking(reply, &ahead)
         {
-            self.stand(txn, &mut root, (asked, turn), (&ahead, ahead.levels), now)?;
+            self.enqueue(txn, &mut root, (asked, turn), (&ahead, ahead.levels), now)?;
             root.save(txn)?;
             seen.others = others(&root, txn, ahead)?;
             return Ok((Outcome::Kept(None), seen));
@@ -228,7 +228,7 @@ impl Inner {
         match (refused, &reply) {
             (Some(levels), _) => {
                 let levels = levels | ahead.levels;
-                self.stand(txn, &mut root, (asked, turn), (&ahead, levels), now)?;
+                self.enqueue(txn, &mut root, (asked, turn), (&ahead, levels), now)?;
             }
             (None, Some(Ok(_))) if turn.is_some() => has_left = root.leave(txn, &ahead)?,
             (None, _) => {}
@@ -250,8 +250,8 @@ impl Inner {
         Ok((outcome, seen))
     }
 
-    /// Stands in line for these levels, if it may wait, and there is anything to wait for.
-    fn stand(
+    /// Takes its place in the queue for these levels, if it may wait, and there is anything to wait for.
+    fn enqueue(
         &self,
         txn: &mut Txn<'_>,
         root: &mut Root<'_>,
@@ -261,7 +261,7 @@ impl Inner {
     ) -> Result<(), Fault> {
         match turn {
             Some(turn) if levels != 0 => {
-                asked.on_path(|path| root.stand(txn, (path, turn), (ahead, levels), now))
+                asked.on_path(|path| root.enqueue(txn, (path, turn), (ahead, levels), now))
             }
             _ => Ok(()),
         }

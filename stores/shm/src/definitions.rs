@@ -15,11 +15,11 @@ use tidegate_store::core::{DecodeError, Span, Timestamp};
 use tidegate_store::definitions::MOST_CHANGES;
 use tidegate_store::{Definition, Definitions, StoreError};
 
-use crate::bells;
 use crate::error::Fault;
 use crate::registry::{bucket_of, instant};
 use crate::steps::Steps;
 use crate::txn::Txn;
+use crate::wakeup;
 
 /// A key and a value.
 type Pair = (Vec<u8>, Vec<u8>);
@@ -203,7 +203,7 @@ impl Steps {
             let now = txn.now();
             let is_changed = owner.put(txn, definition, now)?;
             if is_changed {
-                bells::tell_followers(&self.segment);
+                wakeup::wake_followers(&self.segment);
             }
             Ok(is_changed)
         })

@@ -9,10 +9,10 @@ use parking_lot::Mutex;
 use rustix::thread::futex;
 use tidegate_store::{Follower, Followers, StoreError};
 
-use crate::bells;
 use crate::layout::header;
 use crate::process;
 use crate::steps::Steps;
+use crate::wakeup;
 
 /// Who follows what is defined, in this process.
 #[derive(Debug)]
@@ -85,7 +85,7 @@ impl Following {
     pub(crate) fn end(&self) {
         self.is_over.store(true, Ordering::SeqCst);
         if self.since.load(Ordering::SeqCst) != 0 {
-            bells::tell_followers(&self.steps.segment);
+            wakeup::wake_followers(&self.steps.segment);
         }
     }
 }

@@ -4,7 +4,7 @@
 //! process    namespace u64, pid u32, start u64
 //! overview   waiting u32, next number u64
 //! lease      due i64, sequence u64, process, idempotent u8 [, its key], its record
-//! waiter     turn u128, process, bell u32, number u32, levels u8, its key's path
+//! waiter     turn u128, process, wakeup slot u32, number u32, levels u8, its key's path
 //! ```
 //! Little-endian; byte strings have their length (u32) before them.
 
@@ -45,8 +45,8 @@ pub(crate) struct Lease {
 pub(crate) struct Waiter {
     pub(crate) turn: u128,
     pub(crate) process: Process,
-    /// Which bell is rung, for which of its requests.
-    pub(crate) bell: u32,
+    /// The wakeup slot of its process, and which of its requests is woken.
+    pub(crate) wakeup_slot: u32,
     pub(crate) number: u32,
     /// The levels of its path for whose rows it waits.
     pub(crate) levels: u8,
@@ -120,7 +120,7 @@ impl Waiter {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = self.turn.to_le_bytes().to_vec();
         put_process(self.process, &mut out);
-        out.extend(self.bell.to_le_bytes());
+        out.extend(self.wakeup_slot.to_le_bytes());
         out.extend(self.number.to_le_bytes());
         out.push(self.levels);
         out.extend(&self.key);
@@ -132,7 +132,7 @@ impl Waiter {
         Ok(Self {
             turn: reader.u128()?,
             process: process(&mut reader)?,
-            bell: reader.u32()?,
+            wakeup_slot: reader.u32()?,
             number: reader.u32()?,
             levels: reader.u8()?,
             key: reader.rest().to_vec(),

@@ -33,14 +33,14 @@ pub(crate) mod header {
 /// The header's word `STATE`.
 pub(crate) const READY: u64 = 2;
 
-/// The bell of one process whose requests wait.
-pub(crate) mod bell {
-    /// A futex: it moves when the bell is rung.
-    pub(crate) const RUNG: usize = 0;
+/// What one process whose requests wait is woken by.
+pub(crate) mod wakeup_slot {
+    /// A futex: it moves when one of its requests is woken.
+    pub(crate) const FUTEX: usize = 0;
     pub(crate) const PID: usize = 1;
     pub(crate) const START: usize = 2;
     pub(crate) const NAMESPACE: usize = 3;
-    /// For which of its requests.
+    /// Which of its requests are woken.
     pub(crate) const BITS: usize = 4;
     pub(crate) const BIT_WORDS: usize = 32;
     pub(crate) const WORDS: usize = 64;
@@ -71,7 +71,8 @@ pub(crate) mod shard {
     pub(crate) const ROOTS: usize = 64;
     pub(crate) const REGISTRY: usize = ROOTS;
     pub(crate) const COUNT: usize = ROOTS + 1;
-    pub(crate) const AT: usize = super::bell::AT + super::bell::COUNT * super::bell::WORDS;
+    pub(crate) const AT: usize =
+        super::wakeup_slot::AT + super::wakeup_slot::COUNT * super::wakeup_slot::WORDS;
 }
 
 /// Chunks, which shards take as they need them, for blocks or for a long journal.
@@ -127,9 +128,9 @@ pub(crate) const fn shard_at(number: usize) -> usize {
     shard::AT + number * shard::WORDS
 }
 
-/// Where the bell of this number begins.
-pub(crate) const fn bell_at(number: usize) -> usize {
-    bell::AT + number * bell::WORDS
+/// Where the wakeup slot of this number begins.
+pub(crate) const fn wakeup_slot_at(number: usize) -> usize {
+    wakeup_slot::AT + number * wakeup_slot::WORDS
 }
 
 #[cfg(test)]
@@ -144,7 +145,7 @@ mod tests {
         let bytes = |words: usize| words * WORD;
         let rows = [
             (0, "header"),
-            (bytes(bell::AT), "bells"),
+            (bytes(wakeup_slot::AT), "wakeup slots"),
             (bytes(shard::AT), "shards"),
             (bytes(chunk::TABLE), "chunk table"),
         ];

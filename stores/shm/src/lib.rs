@@ -16,7 +16,7 @@
 //! | `definitions`, `following` | what is defined for an owner, and who follows it |
 //! | `clock`, `process` | the machine's clock; who is there |
 //! | `queue` | those who wait, of all processes, in order |
-//! | `bells`, `hall`, `waiting` | how processes wake each other; where their requests wait |
+//! | `wakeup`, `waiters`, `waiting` | how processes wake each other; where their requests wait |
 //! | `shared`, `decide`, `table` | what the tables of a store share; a command's way |
 //! | `listing` | keys and leases, a page at a time |
 //!
@@ -30,7 +30,7 @@
 //! | at (bytes) | what |
 //! |---|---|
 //! | 0 | header |
-//! | 4096 | bells |
+//! | 4096 | wakeup slots |
 //! | 69632 | shards |
 //! | 751872 | chunk table |
 //!
@@ -85,10 +85,10 @@
 //! to ten seconds behind the last command it stands still; further, limits follow it back.
 //! [`Clock::Caller`] is for tests.
 //!
-//! **Waiting.** Requests of all processes that wait for one root stand in a line in the
+//! **Waiting.** Requests of all processes that wait for one root stand in one queue in the
 //! segment, in order of arrival; nobody overtakes them, and nobody polls: who gives
 //! something back wakes who is first, by a futex. A process that waits has two threads (one
-//! drives its requests, one sleeps on its bell), begun with its first request that waits. It
+//! drives its requests, one sleeps on its futex), begun with its first request that waits. It
 //! watches those who hold what it waits for, and those before it, by pidfd.
 //!
 //! **Leases end with their process**, if that is before their expiry: with the one that made
@@ -102,18 +102,16 @@
 //! **After a fork** the child is a process of its own, with threads of its own.
 //!
 //! Deliberately absent: a fast path (every command is decided on bytes), growth, chunks that
-//! a shard gives back, a place in line that is lost by standing still (a process that is
+//! a shard gives back, a place in the queue that is lost by standing still (a process that is
 //! stopped keeps those behind it), protection from another program of the same user that
 //! writes to the file or cuts it short.
 #![cfg(target_os = "linux")]
 
-mod bells;
 mod clock;
 mod decide;
 mod definitions;
 mod error;
 mod following;
-mod hall;
 mod kept;
 mod keys;
 mod kill;
@@ -134,7 +132,9 @@ mod sweep;
 mod table;
 mod tree;
 mod txn;
+mod waiters;
 mod waiting;
+mod wakeup;
 
 pub use error::ShmError;
 #[cfg(feature = "kill-points")]

@@ -9,7 +9,6 @@ use std::collections::{HashMap, HashSet};
 use tidegate_store::KeyPath;
 use tidegate_store::core::{Span, Timestamp};
 
-use crate::bells;
 use crate::error::Fault;
 use crate::kept::Waiter;
 use crate::keys::{kind, parse};
@@ -17,16 +16,18 @@ use crate::process::{self, Process};
 use crate::root::{Root, place_bytes, place_of};
 use crate::segment::Segment;
 use crate::txn::Txn;
+use crate::wakeup;
 
-/// A place in line, or the wish for one.
+/// A place in the queue, or the wish for one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turn {
     /// What it is known by.
     pub(crate) id: u128,
     /// How much earlier than it did it counts as having come.
     pub(crate) ahead: Span,
-    /// Which bell is rung when its turn may have come, for which request.
-    pub(crate) bell: u32,
+    /// The wakeup slot of its process, and which of its requests is woken when its turn
+    /// may have come.
+    pub(crate) wakeup_slot: u32,
     pub(crate) number: u32,
 }
 
@@ -55,7 +56,7 @@ impl There {
 }
 
 impl Root<'_> {
-    /// Who is before a take of `path`, which stands in line by `turn` or does not. Places
+    /// Who is before a take of `path`, which waits by `turn` or does not. Places
     /// of processes that were killed are given up on the way.
     pub(crate) fn ahead(
         &mut self,
@@ -131,8 +132,8 @@ impl Root<'_> {
         Ok(())
     }
 
-    /// Stands in line for the rows of these levels of `path`.
-    pub(crate) fn stand(
+    /// Takes its place in the queue for the rows of these levels of `path`.
+    pub(crate) fn enqueue(
         &mut self,
         txn: &mut Txn<'_>,
         (path, turn): (&KeyPath<'_>, &Turn),
@@ -142,7 +143,7 @@ impl Root<'_> {
         let waiter = Waiter {
             turn: turn.id,
             process: process::me(),
-            bell: turn.bell,
+            wakeup_slot: turn.wakeup_slot,
             number: turn.number,
             levels,
             key: path.bytes().to_vec(),
@@ -163,7 +164,7 @@ impl Root<'_> {
         Ok(())
     }
 
-    /// Leaves the line; whether it stood there.
+    /// Leaves the queue; whether it stood there.
     pub(crate) fn leave(&mut self, txn: &mut Txn<'_>, ahead: &Ahead) -> Result<bool, Fault> {
         match &ahead.own {
             Some((place, waiter)) => {
@@ -224,7 +225,7 @@ impl Root<'_> {
                 gone.push((place, waiter.turn));
                 return Ok(true);
             }
-            first.push((waiter.bell, waiter.number));
+            first.push((waiter.wakeup_slot, waiter.number));
             let waited_for = rows().filter(|(level, _)| waiter.levels >> level & 1 == 1);
             blocked.extend(waited_for.map(|(_, row)| row.to_vec()));
             Ok(true)
@@ -232,8 +233,8 @@ impl Root<'_> {
         for (place, turn) in gone {
             self.remove(txn, place, turn)?;
         }
-        for (bell, number) in first {
-            bells::ring(segment, bell, number);
+        for (slot, number) in first {
+            wakeup::wake_request(segment, slot, number);
         }
         Ok(())
     }

@@ -338,13 +338,13 @@ fn stored(lease: Lease) -> StoredLease {
     }
 }
 
-/// A place in line, of its bytes.
+/// A place in the queue, of its bytes.
 pub(crate) fn place_of(bytes: &[u8]) -> Result<(Timestamp, u64), Fault> {
     let place = parted(bytes);
     place.ok_or_else(|| DecodeError::Corrupt("a place is none").into())
 }
 
-/// The bytes of a place in line.
+/// The bytes of a place in the queue.
 pub(crate) fn place_bytes((came, number): (Timestamp, u64)) -> [u8; 16] {
     place(came, number)
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tidegate_store::optimistic::Clock;
 
 use crate::following::Following;
-use crate::hall::Halls;
 use crate::steps::Steps;
+use crate::waiters::LazyWaiters;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -17,5 +17,5 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) leases_end_with_process: bool,
     pub(crate) following: Arc<Following>,
-    pub(crate) halls: Halls,
+    pub(crate) waiters: LazyWaiters,
 }

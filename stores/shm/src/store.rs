@@ -15,13 +15,13 @@ use tidegate_store::{
 use crate::decide::Inner;
 use crate::error::ShmError;
 use crate::following::Following;
-use crate::hall::Halls;
 use crate::options::Options;
 use crate::registry;
 use crate::segment::{self, Segment};
 use crate::shared::Shared;
 use crate::steps::Steps;
 use crate::table::{ShmTable, Users};
+use crate::waiters::LazyWaiters;
 
 /// State in shared memory, of all processes of one user that open it by the same name. See
 /// the [crate].
@@ -45,7 +45,7 @@ impl ShmStore {
             clock: options.clock,
             leases_end_with_process: options.leases_end_with_process,
             following: Arc::new(Following::new(&steps)),
-            halls: Halls::new(&steps),
+            waiters: LazyWaiters::new(&steps),
             steps,
         })))))
     }

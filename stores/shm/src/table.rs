@@ -12,7 +12,7 @@ use tidegate_store::{
 
 use crate::decide::Inner;
 use crate::shared::Shared;
-use crate::waiting::InLine;
+use crate::waiting::QueuedTake;
 
 /// Whoever has the store or one of its tables. With the last of them it ends: what is under
 /// way is waited for, for a while.
@@ -34,7 +34,7 @@ impl Users {
 impl Drop for Users {
     fn drop(&mut self) {
         drop(self.finish.lock().take());
-        self.shared.halls.close();
+        self.shared.waiters.close();
         self.shared.following.end();
     }
 }
@@ -71,18 +71,18 @@ impl ShmTable {
         {
             return Ok(out.ready(Ok(told.reply)));
         }
-        let hall = self.inner.shared.halls.hall()?;
+        let waiters = self.inner.shared.waiters.get()?;
         let waiting = Waiting::of(command).ok_or(StoreError::Mismatch)?;
-        let finish = || hall.finish();
+        let finish = || waiters.finish();
         self.users.finish.lock().get_or_insert_with(finish);
-        let line = InLine::new(&self.inner, &waiting, hall.join());
+        let line = QueuedTake::new(&self.inner, &waiting, waiters.join());
         if is_asked
             && let Ok(told) = self.inner.decide(&take, Some(line.turn()))
             && !is_refusal(&told.reply)
         {
             return Ok(out.ready(Ok(told.reply)));
         }
-        Ok(stay(hall.driver().tasks(), waiting, line).into())
+        Ok(stay(waiters.driver().tasks(), waiting, line).into())
     }
 
     fn adopt(&self, command: &Command<'_>) -> Answer {
@@ -91,7 +91,7 @@ impl ShmTable {
         let followed = revisions.follow(command.plan, command.now, command.calendars);
         if followed.is_ok() {
             self.inner.revision()?;
-            self.inner.shared.halls.wake_all();
+            self.inner.shared.waiters.wake_all();
         }
         Ok(Reply::Done)
     }

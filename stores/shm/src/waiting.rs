@@ -9,22 +9,22 @@ use tidegate_store::{KeyCommand, Plan, StoreError};
 use tokio::time::sleep;
 
 use crate::decide::Inner;
-use crate::hall::Wakes;
 use crate::queue::Turn;
+use crate::waiters::Registration;
 
 /// See the [module](self).
-pub(crate) struct InLine {
+pub(crate) struct QueuedTake {
     table: Arc<Inner>,
     root: Box<[u8]>,
     turn: Turn,
-    wakes: Wakes,
+    registration: Registration,
     /// The instant at which its limits may admit it, by its caller's clock, if nobody keeps
     /// it back.
     again: Option<Timestamp>,
 }
 
-impl InLine {
-    pub(crate) fn new(table: &Arc<Inner>, waiting: &Waiting, wakes: Wakes) -> Self {
+impl QueuedTake {
+    pub(crate) fn new(table: &Arc<Inner>, waiting: &Waiting, registration: Registration) -> Self {
         let patience = waiting.patience();
         Self {
             table: Arc::clone(table),
@@ -32,10 +32,10 @@ impl InLine {
             turn: Turn {
                 id: patience.turn,
                 ahead: patience.ahead,
-                bell: wakes.bell(),
-                number: wakes.number,
+                wakeup_slot: registration.wakeup_slot(),
+                number: registration.number,
             },
-            wakes,
+            registration,
             again: None,
         }
     }
@@ -45,7 +45,7 @@ impl InLine {
     }
 }
 
-impl Line for InLine {
+impl Line for QueuedTake {
     fn deadline(&self) -> Duration {
         self.table.shared.steps.deadline
     }
@@ -55,7 +55,7 @@ impl Line for InLine {
         self.again = next_try(&told.reply).filter(|_| !told.is_kept);
         let tried = Try::of(told.reply);
         if matches!(tried, Try::Refused(_)) {
-            self.wakes.watch(&told.others);
+            self.registration.watch(&told.others);
         }
         Ok(tried)
     }
@@ -69,9 +69,9 @@ impl Line for InLine {
     async fn pause(&mut self, waiting: &Waiting) -> Result<(), StoreError> {
         let again = self.again.map(|at| at.since(waiting.now()).as_duration());
         match again {
-            None => self.wakes.rung().await,
+            None => self.registration.woken().await,
             Some(again) => tokio::select! {
-                () = self.wakes.rung() => {}
+                () = self.registration.woken() => {}
                 () = sleep(again) => {}
             },
         }

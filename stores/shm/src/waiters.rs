@@ -1,5 +1,5 @@
 //! Where the requests of a process wait: the thread that drives them, one that sleeps on
-//! the process's bell in the segment, and those who watch other processes: when one is
+//! the process's futex in the segment, and those who watch other processes: when one is
 //! killed, whoever waits here looks whether its turn has come.
 
 use std::collections::{HashMap, HashSet};
@@ -18,63 +18,65 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 
-use crate::bells::{self, NUMBERS};
 use crate::error::Fault;
-use crate::layout::{bell, bell_at};
+use crate::layout::{wakeup_slot, wakeup_slot_at};
 use crate::process::{self, Process};
 use crate::steps::Steps;
+use crate::wakeup::{self, NUMBERS};
 
 /// Where a process may open no file more, those who wait look so often whether others are
 /// there.
 const WITHOUT_HANDLES: Duration = Duration::from_secs(1);
 
 /// See the [module](self).
-pub(crate) struct Hall {
+pub(crate) struct Waiters {
     driver: Driver,
     /// Of which fork's process it is.
     generation: u64,
-    bell: usize,
+    wakeup_slot: usize,
     next: AtomicU32,
     waiting: Mutex<HashMap<u32, Vec<Weak<Notify>>>>,
     watched: Mutex<HashSet<Process>>,
     is_over: AtomicBool,
 }
 
-impl fmt::Debug for Hall {
+impl fmt::Debug for Waiters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("Hall");
-        shown.field("bell", &self.bell).finish_non_exhaustive()
+        let mut shown = f.debug_struct("Waiters");
+        shown
+            .field("wakeup_slot", &self.wakeup_slot)
+            .finish_non_exhaustive()
     }
 }
 
 /// What wakes one request. Dropped, nothing does.
-pub(crate) struct Wakes {
-    hall: Arc<Hall>,
+pub(crate) struct Registration {
+    waiters: Arc<Waiters>,
     pub(crate) number: u32,
-    rung: Arc<Notify>,
+    woken: Arc<Notify>,
 }
 
-impl Wakes {
+impl Registration {
     /// Until its turn may have come.
-    pub(crate) async fn rung(&self) {
-        self.rung.notified().await;
+    pub(crate) async fn woken(&self) {
+        self.woken.notified().await;
     }
 
-    pub(crate) fn bell(&self) -> u32 {
-        self.hall.bell as u32
+    pub(crate) fn wakeup_slot(&self) -> u32 {
+        self.waiters.wakeup_slot as u32
     }
 
     /// When one of these is killed, it is woken.
     pub(crate) fn watch(&self, processes: &[Process]) {
-        self.hall.watch(processes);
+        self.waiters.watch(processes);
     }
 }
 
-impl Drop for Wakes {
+impl Drop for Registration {
     fn drop(&mut self) {
-        let mut waiting = self.hall.waiting.lock();
+        let mut waiting = self.waiters.waiting.lock();
         if let Some(of) = waiting.get_mut(&self.number) {
-            let own = Arc::downgrade(&self.rung);
+            let own = Arc::downgrade(&self.woken);
             of.retain(|one| !one.ptr_eq(&own));
             if of.is_empty() {
                 waiting.remove(&self.number);
@@ -83,81 +85,84 @@ impl Drop for Wakes {
     }
 }
 
-/// The hall of this process, once one of its requests has waited.
+/// The waiters of this process, once one of its requests has waited.
 #[derive(Debug)]
-pub(crate) struct Halls {
+pub(crate) struct LazyWaiters {
     steps: Arc<Steps>,
-    hall: Mutex<Option<Arc<Hall>>>,
+    waiters: Mutex<Option<Arc<Waiters>>>,
 }
 
-impl Halls {
+impl LazyWaiters {
     pub(crate) fn new(steps: &Arc<Steps>) -> Self {
         Self {
             steps: Arc::clone(steps),
-            hall: Mutex::new(None),
+            waiters: Mutex::new(None),
         }
     }
 
-    /// The hall of this process, which the first request that waits opens.
-    pub(crate) fn hall(&self) -> Result<Arc<Hall>, StoreError> {
-        let mut hall = self.hall.lock();
+    /// The waiters of this process, which its first request that waits begins.
+    pub(crate) fn get(&self) -> Result<Arc<Waiters>, StoreError> {
+        let mut waiters = self.waiters.lock();
         let generation = process::generation();
-        if let Some(open) = &*hall {
+        if let Some(open) = &*waiters {
             if open.generation == generation {
                 return Ok(Arc::clone(open));
             }
             // The parent's, whose threads this child of a fork has not: it stays as it is.
             let _parents = std::mem::ManuallyDrop::new(Arc::clone(open));
         }
-        let opened = Hall::open(&self.steps, generation)?;
-        *hall = Some(Arc::clone(&opened));
+        let opened = Waiters::open(&self.steps, generation)?;
+        *waiters = Some(Arc::clone(&opened));
         Ok(opened)
     }
 
     /// Wakes all requests that wait here: their limits have changed.
     pub(crate) fn wake_all(&self) {
-        let hall = self.hall.lock().clone();
-        if let Some(hall) = hall.filter(|hall| hall.generation == process::generation()) {
-            hall.wake_all();
+        let waiters = self.waiters.lock().clone();
+        if let Some(waiters) = waiters.filter(|waiters| waiters.generation == process::generation())
+        {
+            waiters.wake_all();
         }
     }
 
-    /// Closes the hall: nobody of this process waits any more.
+    /// Ends them: nobody of this process waits any more.
     pub(crate) fn close(&self) {
-        let Some(hall) = self.hall.lock().take() else {
+        let Some(waiters) = self.waiters.lock().take() else {
             return;
         };
-        if hall.generation != process::generation() {
-            let _parents = std::mem::ManuallyDrop::new(hall);
+        if waiters.generation != process::generation() {
+            let _parents = std::mem::ManuallyDrop::new(waiters);
             return;
         }
-        hall.is_over.store(true, Ordering::SeqCst);
-        let at = bell_at(hall.bell);
-        bells::wake(&self.steps.segment, at + bell::RUNG);
+        waiters.is_over.store(true, Ordering::SeqCst);
+        let at = wakeup_slot_at(waiters.wakeup_slot);
+        wakeup::wake(&self.steps.segment, at + wakeup_slot::FUTEX);
         // One that cannot be given back now is another's once this process has ended.
-        let _ = self.steps.register(|txn| txn.write(at + bell::PID, 0));
+        let _ = self
+            .steps
+            .register(|txn| txn.write(at + wakeup_slot::PID, 0));
     }
 }
 
-impl Hall {
+impl Waiters {
     fn open(steps: &Arc<Steps>, generation: u64) -> Result<Arc<Self>, StoreError> {
         let no_thread =
             |error| StoreError::Unavailable(format!("no thread for those who wait: {error}"));
         let driver = Driver::new("tidegate-shm", steps.deadline).map_err(no_thread)?;
-        let hall = Arc::new(Self {
+        let waiters = Arc::new(Self {
             driver,
             generation,
-            bell: claim(steps)?,
+            wakeup_slot: claim(steps)?,
             next: AtomicU32::new(0),
             waiting: Mutex::default(),
             watched: Mutex::default(),
             is_over: AtomicBool::new(false),
         });
-        let (weak, segment) = (Arc::downgrade(&hall), Arc::downgrade(steps));
-        let listening = thread::Builder::new().name("tidegate-shm-bell".to_owned());
+        let (weak, segment) = (Arc::downgrade(&waiters), Arc::downgrade(steps));
+        let listening = thread::Builder::new().name("tidegate-shm-woken".to_owned());
         let listening = listening.spawn(move || listen(&weak, &segment));
         listening.map_err(no_thread)?;
-        Ok(hall)
+        Ok(waiters)
     }
 
     pub(crate) const fn driver(&self) -> &Driver {
@@ -169,19 +174,19 @@ impl Hall {
     }
 
     /// For one request more.
-    pub(crate) fn join(self: &Arc<Self>) -> Wakes {
+    pub(crate) fn join(self: &Arc<Self>) -> Registration {
         let number = self.next.fetch_add(1, Ordering::Relaxed) % NUMBERS;
-        let rung = Arc::new(Notify::new());
+        let woken = Arc::new(Notify::new());
         let mut waiting = self.waiting.lock();
         waiting
             .entry(number)
             .or_default()
-            .push(Arc::downgrade(&rung));
+            .push(Arc::downgrade(&woken));
         drop(waiting);
-        Wakes {
-            hall: Arc::clone(self),
+        Registration {
+            waiters: Arc::clone(self),
             number,
-            rung,
+            woken,
         }
     }
 
@@ -211,7 +216,7 @@ impl Hall {
     }
 
     fn begin_watch(self: &Arc<Self>, process: Process) {
-        let (Some(handle), hall) = (self.driver.handle(), Arc::downgrade(self)) else {
+        let (Some(handle), waiters) = (self.driver.handle(), Arc::downgrade(self)) else {
             return;
         };
         handle.spawn(async move {
@@ -220,22 +225,22 @@ impl Hall {
                 Ok(None) => {}
                 Err(_) => tokio::time::sleep(WITHOUT_HANDLES).await,
             }
-            if let Some(hall) = hall.upgrade() {
-                hall.watched.lock().remove(&process);
-                hall.wake_all();
+            if let Some(waiters) = waiters.upgrade() {
+                waiters.watched.lock().remove(&process);
+                waiters.wake_all();
             }
         });
     }
 
-    /// Wakes those for whom the bell was rung.
-    fn hear(&self, steps: &Steps) {
+    /// Wakes those requests that are marked.
+    fn wake_marked(&self, steps: &Steps) {
         let words = steps.segment.mapping().words();
-        let bits = bell_at(self.bell) + bell::BITS;
-        for word in 0..bell::BIT_WORDS {
-            let mut rung = words[bits + word].swap(0, Ordering::SeqCst);
-            while rung != 0 {
-                let bit = rung.trailing_zeros();
-                rung &= rung - 1;
+        let bits = wakeup_slot_at(self.wakeup_slot) + wakeup_slot::BITS;
+        for word in 0..wakeup_slot::BIT_WORDS {
+            let mut marked = words[bits + word].swap(0, Ordering::SeqCst);
+            while marked != 0 {
+                let bit = marked.trailing_zeros();
+                marked &= marked - 1;
                 self.wake(word as u32 * u64::BITS + bit);
             }
         }
@@ -254,49 +259,49 @@ async fn ended(handle: OwnedFd) {
     }
 }
 
-/// Hears the bell until the hall is closed.
-fn listen(hall: &Weak<Hall>, steps: &Weak<Steps>) {
+/// Sleeps on the futex until the waiters are at an end.
+fn listen(waiters: &Weak<Waiters>, steps: &Weak<Steps>) {
     loop {
-        let (Some(hall), Some(steps)) = (hall.upgrade(), steps.upgrade()) else {
+        let (Some(waiters), Some(steps)) = (waiters.upgrade(), steps.upgrade()) else {
             return;
         };
         let word = steps
             .segment
             .mapping()
-            .futex(bell_at(hall.bell) + bell::RUNG);
+            .futex(wakeup_slot_at(waiters.wakeup_slot) + wakeup_slot::FUTEX);
         let seen = word.load(Ordering::SeqCst);
-        hall.hear(&steps);
-        if hall.is_over.load(Ordering::SeqCst) {
+        waiters.wake_marked(&steps);
+        if waiters.is_over.load(Ordering::SeqCst) {
             return;
         }
-        drop(hall);
+        drop(waiters);
         let _ = futex::wait(word, futex::Flags::empty(), seen, None);
     }
 }
 
-/// A bell that no process has, or one whose process has ended.
+/// A wakeup slot that no process has, or one whose process has ended.
 fn claim(steps: &Steps) -> Result<usize, StoreError> {
     let me = process::me();
     steps.register(|txn| {
-        for number in 0..bell::COUNT {
-            let at = bell_at(number);
-            let pid = txn.get(at + bell::PID)?;
+        for number in 0..wakeup_slot::COUNT {
+            let at = wakeup_slot_at(number);
+            let pid = txn.get(at + wakeup_slot::PID)?;
             let owner = Process {
-                namespace: txn.get(at + bell::NAMESPACE)?,
+                namespace: txn.get(at + wakeup_slot::NAMESPACE)?,
                 pid: u32::try_from(pid).unwrap_or(0),
-                start: txn.get(at + bell::START)?,
+                start: txn.get(at + wakeup_slot::START)?,
             };
-            // Two stores of one process on one segment have a bell each.
+            // Two stores of one process on one segment have a slot each.
             if pid == 0 || !owner.is_there() {
-                txn.write(at + bell::PID, u64::from(me.pid))?;
-                txn.write(at + bell::START, me.start)?;
-                txn.write(at + bell::NAMESPACE, me.namespace)?;
+                txn.write(at + wakeup_slot::PID, u64::from(me.pid))?;
+                txn.write(at + wakeup_slot::START, me.start)?;
+                txn.write(at + wakeup_slot::NAMESPACE, me.namespace)?;
                 return Ok(number);
             }
         }
         Err(Fault::Told(StoreError::Busy(format!(
             "requests of {} processes wait already, as many as a segment has room for",
-            bell::COUNT
+            wakeup_slot::COUNT
         ))))
     })
 }

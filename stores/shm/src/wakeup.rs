@@ -5,28 +5,31 @@ use std::sync::atomic::Ordering;
 use rustix::thread::futex;
 
 use crate::kill;
-use crate::layout::{bell, bell_at, header};
+use crate::layout::{header, wakeup_slot, wakeup_slot_at};
 use crate::segment::Segment;
 
 /// So many requests of a process can be told apart; more share a number.
-pub(crate) const NUMBERS: u32 = bell::BIT_WORDS as u32 * u64::BITS;
+pub(crate) const NUMBERS: u32 = wakeup_slot::BIT_WORDS as u32 * u64::BITS;
 
-/// Wakes the request of this number of the process that has this bell.
-pub(crate) fn ring(segment: &Segment, number: u32, request: u32) {
-    let (at, request) = (bell_at(number as usize % bell::COUNT), request % NUMBERS);
-    let word = at + bell::BITS + (request / u64::BITS) as usize;
+/// Wakes the request of this number of the process that has this wakeup slot.
+pub(crate) fn wake_request(segment: &Segment, slot: u32, request: u32) {
+    let (at, request) = (
+        wakeup_slot_at(slot as usize % wakeup_slot::COUNT),
+        request % NUMBERS,
+    );
+    let word = at + wakeup_slot::BITS + (request / u64::BITS) as usize;
     let bit = 1 << (request % u64::BITS);
     segment.mapping().words()[word].fetch_or(bit, Ordering::SeqCst);
     kill::point();
-    wake(segment, at + bell::RUNG);
+    wake(segment, at + wakeup_slot::FUTEX);
 }
 
-/// Those who follow what is defined are to look.
-pub(crate) fn tell_followers(segment: &Segment) {
+/// Wakes those who follow what is defined.
+pub(crate) fn wake_followers(segment: &Segment) {
     wake(segment, header::DEFINED);
 }
 
-/// Wakes who has the bell at `at`, whoever it is for.
+/// Wakes whoever sleeps on the futex at `at`.
 pub(crate) fn wake(segment: &Segment, at: usize) {
     let word = segment.mapping().futex(at);
     word.fetch_add(1, Ordering::SeqCst);
