@@ -36,6 +36,10 @@ pub enum StoreError {
         /// The bound.
         max_leases_per_root: usize,
     },
+    /// There is no room for more keys or leases, and all that are kept matter: what would
+    /// make room is said.
+    #[error("the store is full: {0}")]
+    Full(String),
     /// A table is used by one limit set at a time: two would not see each
     /// other's changes, nor wake each other's waiters.
     #[error("the table `{0}` is in use; clone its limit set, or give this one another name")]

@@ -168,7 +168,7 @@ impl Inner {
             Err(Fault::Full) if self.shared.steps.makes_room(asked.keys.shard) => once(),
             told => told,
         }
-        .map_err(|fault| fault.told(self.shared.steps.rows()))
+        .map_err(|fault| fault.told(|| self.shared.steps.full()))
     }
 
     fn attempt(

@@ -114,10 +114,10 @@ impl From<DecodeError> for Fault {
 }
 
 impl Fault {
-    /// What the caller is told. `rows`: how many there are in all.
-    pub(crate) fn told(self, rows: usize) -> StoreError {
+    /// What the caller is told; `full` says what would make room.
+    pub(crate) fn told(self, full: impl FnOnce() -> String) -> StoreError {
         match self {
-            Self::Full => StoreError::KeysFull { max_keys: rows },
+            Self::Full => StoreError::Full(full()),
             Self::Corrupt(what) => DecodeError::Corrupt(what).into(),
             Self::Told(error) => error,
         }

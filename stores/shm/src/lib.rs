@@ -76,8 +76,8 @@
 //! between, the step never was.
 //!
 //! **Bounds.** What is spent makes room for what is not; when nothing is, the answer is
-//! [`KeysFull`](tidegate_store::StoreError::KeysFull): make the segment anew with a larger
-//! [`size`](Options::size). A shard has a few blocks that
+//! [`Full`](tidegate_store::StoreError::Full), which says so: make the segment anew with a
+//! larger [`size`](Options::size); it does not grow. A shard has a few blocks that
 //! only what gives something back may use up. Memory is taken from
 //! the system chunk by chunk, and where it has none, that is the same answer.
 //!

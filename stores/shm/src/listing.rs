@@ -163,7 +163,7 @@ impl Inner {
             Some(keys) => number_of(&keys),
             None => BUCKETS - 1,
         };
-        let told = |fault: Fault| fault.told(self.shared.steps.rows());
+        let told = |fault: Fault| fault.told(|| self.shared.steps.full());
         while cursor.bucket <= last {
             // Buckets of one shard stand together.
             let of = cursor.bucket / shard::BUCKETS;

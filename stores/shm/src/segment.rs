@@ -9,6 +9,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 use rustix::fs::{
     AtFlags, CWD, FallocateFlags, FileType, FlockOperation, Mode, OFlags, Stat, fallocate, flock,
@@ -36,6 +37,7 @@ const OWNERS_ALONE: u32 = 0o600;
 /// A segment that this process has open.
 #[derive(Debug)]
 pub(crate) struct Segment {
+    path: PathBuf,
     mapping: Mapping,
     file: File,
     chunks: usize,
@@ -87,6 +89,23 @@ impl Segment {
 
     pub(crate) const fn mapping(&self) -> &Mapping {
         &self.mapping
+    }
+
+    /// Its file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// How many bytes it has.
+    pub(crate) fn size(&self) -> usize {
+        self.mapping.words().len() * WORD
+    }
+
+    /// Whether a heap could take another chunk, if the system had memory for it.
+    pub(crate) fn has_free_chunk(&self) -> bool {
+        let owners = &self.mapping.words()[chunk::TABLE..chunk::TABLE + self.chunks];
+        let mut owners = owners.iter().skip(chunk::JOURNALS);
+        owners.any(|owner| owner.load(Ordering::Relaxed) == 0)
     }
 
     /// How many chunks there are.
@@ -199,6 +218,7 @@ fn find(path: &Path, boot: [u64; 2]) -> Result<There, ShmError> {
     let seed = head.get(header::SEED);
     let mapping = Mapping::new(&file, size / WORD).map_err(|error| failed(path, error))?;
     Ok(There::Segment(Segment {
+        path: path.to_owned(),
         mapping,
         file,
         chunks,
@@ -277,6 +297,7 @@ fn make(path: &Path, size: usize, boot: [u64; 2]) -> Result<(File, Segment), Shm
     }
     let own = file.try_clone().map_err(|error| failed(path, error))?;
     let segment = Segment {
+        path: path.to_owned(),
         mapping,
         file: own,
         chunks,

@@ -52,7 +52,7 @@ impl Steps {
             Err(Fault::Full) if self.makes_room(shard) => once(),
             told => told,
         }
-        .map_err(|fault| fault.told(self.rows()))
+        .map_err(|fault| fault.told(|| self.full()))
     }
 
     /// Deletes what is spent in a shard; whether there was anything.
@@ -68,8 +68,24 @@ impl Steps {
         self.step(shard::REGISTRY, step)
     }
 
+    /// What is full, and what would make room.
+    pub(crate) fn full(&self) -> String {
+        let (segment, path) = (&self.segment, self.segment.path().display());
+        if segment.has_free_chunk() {
+            return format!(
+                "the machine has no memory left for {path}; see df -h of its directory, and make room there"
+            );
+        }
+        let mebibytes = segment.size() >> 20;
+        format!(
+            "{path} has {mebibytes} MiB and {} keys, which all matter; stop its processes, remove it, and start them with a larger size, as ?size={} (MiB)",
+            self.rows(),
+            2 * mebibytes
+        )
+    }
+
     /// How many rows there are in all, about.
-    pub(crate) fn rows(&self) -> usize {
+    fn rows(&self) -> usize {
         let mapping = self.segment.mapping();
         let rows = (0..shard::ROOTS).map(|number| mapping.get(shard_at(number) + shard::ROWS));
         rows.sum::<u64>() as usize

@@ -43,7 +43,9 @@ fn no_count_is_lost_for_want_of_room() {
                 assert!(decision.admitted());
                 kept.push(number);
             }
-            Err(DecisionError::Store(StoreError::KeysFull { .. })) => {}
+            Err(DecisionError::Store(StoreError::Full(why))) => {
+                assert!(why.contains("as ?size=8 (MiB)"), "{why}");
+            }
             Err(other) => panic!("{other:?}"),
         }
         if number > 2 * kept.len() + 1_000 {
@@ -76,7 +78,7 @@ fn keys_that_are_spent_make_room() {
         match spent.check(key.as_str(), 1).wait() {
             Ok(decision) => assert!(decision.admitted()),
             // All of the last moment's are in use.
-            Err(DecisionError::Store(StoreError::KeysFull { .. })) => full += 1,
+            Err(DecisionError::Store(StoreError::Full(_))) => full += 1,
             Err(other) => panic!("{other:?}"),
         }
     }
@@ -98,7 +100,7 @@ fn what_gives_back_finds_room() {
         let key = format!("key {}", number % 700);
         match slots.try_acquire(key.as_str(), Request::default()).wait() {
             Ok(granted) => held.extend(granted.granted()),
-            Err(DecisionError::Store(StoreError::KeysFull { .. })) => full += 1,
+            Err(DecisionError::Store(StoreError::Full(_))) => full += 1,
             Err(other) => panic!("{other:?}"),
         }
         if full > 2_000 {

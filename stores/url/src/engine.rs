@@ -81,14 +81,10 @@ pub fn shm(address: &str, said: &mut Options) -> Result<Opener, UrlError> {
     )?;
     let name = address.trim_start_matches("shm:").to_owned();
     let usual = ShmOptions::default();
-    let mebibytes = |said: usize| {
-        let size = said.checked_mul(1 << 20);
-        size.ok_or_else(|| UrlError::option("size", "write so many MiB, as 64"))
-    };
-    let size = said.parse("size")?.map(mebibytes).transpose()?;
+    let mebibytes = said.mebibytes("size", 4..=1 << 20)?;
     let options = ShmOptions {
-        dir: said.take("dir").map_or(usual.dir, PathBuf::from),
-        size: size.unwrap_or(usual.size),
+        dir: said.take("dir").map_or(Ok(usual.dir), directory)?,
+        size: mebibytes.map_or(usual.size, |said| said << 20),
         deadline: said.span("deadline")?.unwrap_or(usual.deadline),
         leases_end_with_process: said
             .word("leases", &[("ttl", false), ("process", true)])?
@@ -97,9 +93,30 @@ pub fn shm(address: &str, said: &mut Options) -> Result<Opener, UrlError> {
     };
     said.done("shared-memory")?;
     Ok(Box::new(move || {
+        if !options.dir.is_dir() {
+            let dir = options.dir.display();
+            return Err(UrlError::Store(format!(
+                "the directory {dir} of the store in shared memory is not there; make it (mkdir -p {dir}), or leave `dir` out for /dev/shm"
+            )));
+        }
         let store = ShmStore::open(&name, options).map_err(UrlError::store)?;
         Ok(Opened::near(Arc::new(store)))
     }))
+}
+
+/// A directory that is the same to every process, wherever it was started.
+#[cfg(all(feature = "shm", target_os = "linux"))]
+fn directory(said: String) -> Result<PathBuf, UrlError> {
+    match PathBuf::from(said) {
+        path if path.is_absolute() => Ok(path),
+        path => {
+            let why = format!(
+                "write a whole path, as dir=/dev/shm, or leave it out for that; `{}` is none",
+                path.display()
+            );
+            Err(UrlError::option("dir", why))
+        }
+    }
 }
 
 #[cfg(feature = "redis")]

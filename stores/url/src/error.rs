@@ -39,6 +39,12 @@ fn hint(url: &str) -> String {
     if url == "memory" {
         return "write memory:".to_owned();
     }
+    if let Some(name) = url.strip_prefix("shm:") {
+        return match name.trim_start_matches('/') {
+            name if name.is_empty() || name.starts_with('?') => format!("write shm:NAME{name}"),
+            name => format!("write shm:{name}"),
+        };
+    }
     let is_path = !url.contains(':') && (url.contains(['/', '.']) || url.ends_with("redb"));
     if is_path {
         return format!("for a file, write file:{url}");

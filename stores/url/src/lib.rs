@@ -29,8 +29,8 @@
 //! | `migrate=off`: the schema is made and upgraded by somebody else | `postgres` | on |
 //! | `leases=session`: leases end with the process that made them | `postgres` | `ttl` |
 //! | `leases=ttl`: leases do not end with the process that made them | `shm` | `process` |
-//! | `size=64`: how many MiB it has, if this makes it | `shm` | 64 |
-//! | `dir=PATH`: where its file is | `shm` | `/dev/shm` |
+//! | `size=64` (or `64MiB`, `1GiB`): how many MiB it has, if this makes it | `shm` | 64 |
+//! | `dir=PATH`: the directory of its file, a whole path | `shm` | `/dev/shm` |
 //!
 //! ```
 //! let opened = tidegate_url::open("memory:")?;
@@ -80,6 +80,10 @@ fn opener(url: &str) -> Result<engine::Opener, UrlError> {
             engine::memory(&address, &options)?
         }
         "file" if address.len() > "file:".len() => engine::file(&address, &mut options)?,
+        // A segment has a name, and no host.
+        "shm" if url.starts_with("shm:/") || address.split('?').next() == Some("shm:") => {
+            return Err(unknown());
+        }
         "shm" => engine::shm(&address, &mut options)?,
         "postgres" | "postgresql" => engine::postgres(&address, &mut options)?,
         "mysql" | "mariadb" => engine::mysql(&address, &mut options)?,

@@ -1,6 +1,8 @@
 //! What stands behind the `?` of a URL.
 
 use std::fmt::Display;
+#[cfg(all(feature = "shm", target_os = "linux"))]
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -96,6 +98,36 @@ impl Options {
             span.ok_or_else(|| UrlError::option(name, "write a length of time, as 200ms or 2s"))
         };
         self.take(name).map(read).transpose()
+    }
+
+    /// A size in MiB, as `64`, `64MiB` or `1GiB`.
+    #[cfg(all(feature = "shm", target_os = "linux"))]
+    pub fn mebibytes(
+        &mut self,
+        name: &'static str,
+        fits: RangeInclusive<usize>,
+    ) -> Result<Option<usize>, UrlError> {
+        let Some(said) = self.take(name) else {
+            return Ok(None);
+        };
+        let (number, unit) = match said.strip_suffix("GiB") {
+            Some(number) => (number, 1_024),
+            None => (said.strip_suffix("MiB").unwrap_or(&said), 1),
+        };
+        let number: Option<usize> = number.parse().ok();
+        match number.and_then(|number| number.checked_mul(unit)) {
+            Some(size) if fits.contains(&size) => Ok(Some(size)),
+            size => {
+                let bytes = size.filter(|size| size % (1 << 20) == 0 && unit == 1);
+                let meant = bytes.map(|bytes| bytes >> 20);
+                let meant = meant.filter(|size| fits.contains(size)).unwrap_or(64);
+                let (least, most) = (fits.start(), fits.end());
+                let why = format!(
+                    "write how many MiB, {least} to {most}, as {name}={meant} or {name}={meant}MiB; `{said}` is none of these"
+                );
+                Err(UrlError::option(name, why))
+            }
+        }
     }
 
     /// That nothing else was said.

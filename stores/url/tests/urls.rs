@@ -35,6 +35,30 @@ fn a_store_is_named_by_its_url() {
 }
 
 #[test]
+fn a_url_of_shared_memory_that_makes_no_sense_says_what_to_write() {
+    let size = "write how many MiB, 4 to 1048576, as size=64 or size=64MiB";
+    for (url, told) in [
+        ("shm://limits", "write shm:limits"),
+        ("shm:///limits?size=8", "write shm:limits?size=8"),
+        ("shm:", "write shm:NAME"),
+        ("shm:?size=8", "write shm:NAME?size=8"),
+        ("shm:x?size=64MB", size),
+        ("shm:x?size=3", size),
+        ("shm:x?size=", size),
+        // Bytes are too many MiB: what they are in MiB is what to write.
+        ("shm:x?size=33554432", "size=32 or size=32MiB"),
+        ("shm:x?dir=", "write a whole path, as dir=/dev/shm"),
+        ("shm:x?dir=/nowhere/at/all", "mkdir -p /nowhere/at/all"),
+    ] {
+        let error = open(url).map(|_| ()).expect_err(url).to_string();
+        assert!(error.contains(told), "{url}: {error}");
+    }
+    for size in ["8", "8MiB", "1GiB"] {
+        assert_eq!(check(&format!("shm:x?size={size}")), Ok(()), "{size}");
+    }
+}
+
+#[test]
 fn an_option_that_makes_no_sense_is_named() {
     for (url, name) in [
         ("file:/x?sync=perhaps", "sync"),
@@ -47,6 +71,8 @@ fn an_option_that_makes_no_sense_is_named() {
         ("shm:x?size=large", "size"),
         ("shm:x?size=99999999999999999", "size"),
         ("shm:x?mode=0600", "mode"),
+        ("shm:x?dir=", "dir"),
+        ("shm:x?dir=here", "dir"),
         // These were passed over, so that a slip of the pen did nothing.
         ("redis://127.0.0.1:1?dedline=1s", "dedline"),
         ("redis+cluster://u:p@127.0.0.1:1?sync=always&x", "x"),

@@ -30,7 +30,8 @@ pub(super) const fn of_store(error: &StoreError) -> ErrorKind {
         StoreError::KeysFull { .. }
         | StoreError::RootKeysFull { .. }
         | StoreError::LeasesFull { .. }
-        | StoreError::RootLeasesFull { .. } => ErrorKind::Full,
+        | StoreError::RootLeasesFull { .. }
+        | StoreError::Full(_) => ErrorKind::Full,
         StoreError::UnknownPage | StoreError::CannotList => ErrorKind::Invalid,
         _ => ErrorKind::Unavailable,
     }
