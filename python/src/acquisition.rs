@@ -1,54 +1,34 @@
 //! What was granted, until it ends; or what was refused, which holds nothing.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use pyo3::PyTraverseError;
+use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
-use tidegate::{Admission, Decision, Lease, LeaseError, Outcome, Request, Settlement};
+use pyo3::types::{PyBool, PyDict, PyTuple};
+use tidegate::{Admission, Decision, DecisionError, Lease, LeaseError, Request, Settlement};
 
 use crate::amount::number;
 use crate::awaiting::{Answer, Awaitable};
 use crate::blocking;
 use crate::error::{exception, raised};
 use crate::fork;
+use crate::holding::{self, Ending, Holding};
 use crate::limit::duration;
+use crate::limiter::Limiter;
 use crate::request::{Amounts, Names};
 
-/// What a set or a pool tells each of its acquisitions.
-#[derive(Debug)]
-pub(crate) struct Terms {
-    pub(crate) names: Names,
-    /// The positions of the rates whose use is to be reported before the end.
-    pub(crate) reported: Vec<usize>,
-    /// By member of a pool, or one for a set.
-    pub(crate) configs: Vec<(Option<String>, Py<PyAny>)>,
-    /// A forked child has a copy of its own.
-    pub(crate) is_of_its_process: bool,
-    /// How long what is acquired is held at most, unless an acquisition says it.
-    pub(crate) ttl: Option<f64>,
-}
-
-impl Terms {
-    fn config(&self, py: Python<'_>, member: Option<&str>) -> Py<PyAny> {
-        let mut configs = self.configs.iter();
-        let config = configs.find(|(name, _)| name.as_deref() == member);
-        config.map_or_else(|| py.None(), |(_, config)| config.clone_ref(py))
-    }
-}
-
+/// What was reported of an acquisition, and what came back at its end.
 #[derive(Default)]
 struct State {
     usage: Amounts,
     reclaimed: Vec<(String, u64)>,
 }
 
-/// The lease. Verbs on it come one after the other; whoever ends it takes it out.
-type Held = Arc<tidegate::Mutex<Option<Lease>>>;
-
 /// In how many seconds a request would be granted. Of what is held nobody can tell.
-pub(crate) fn retry_after(decision: &Decision, names: &Names) -> Option<f64> {
+fn retry_after(decision: &Decision, names: &Names) -> Option<f64> {
     let is_held = decision.binding().is_some_and(|limit| names.is_held(limit));
     match is_held {
         true => None,
@@ -56,53 +36,93 @@ pub(crate) fn retry_after(decision: &Decision, names: &Names) -> Option<f64> {
     }
 }
 
-/// How it ends.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Ending {
-    Done,
-    Failed,
-    Cancelled,
+/// More than a limit ever grants.
+fn impossible(py: Python<'_>, decision: &Decision, names: &Names) -> PyErr {
+    let limit = decision.binding();
+    let capacity = decision.most_at_once().zip(limit);
+    let capacity = capacity.and_then(|(most, name)| number(py, names.unit(name)?, most).ok());
+    let words = match (limit, &capacity) {
+        (Some(limit), Some(most)) => {
+            format!("limit {limit:?} never grants more than {most} at once")
+        }
+        _ => "it is more than a limit ever grants".to_owned(),
+    };
+    exception(py, "ImpossibleRequest", (words, limit, capacity))
+}
+
+fn timed_out(py: Python<'_>, decision: &Decision, names: &Names) -> PyErr {
+    let (limit, again) = (decision.binding(), retry_after(decision, names));
+    let by = limit.map(|limit| format!(" by limit {limit:?}"));
+    let then = again.map(|wait| format!("; retry after {wait} s"));
+    let words = [
+        "not granted in time",
+        &by.unwrap_or_default(),
+        &then.unwrap_or_default(),
+    ];
+    exception(py, "AcquireTimeout", (words.concat(), limit, again))
 }
 
 /// What was granted, until it ends; or what was refused, which holds nothing and is false.
 #[pyclass(frozen, module = "tidegate._core")]
 pub(crate) struct Acquisition {
-    terms: Arc<Terms>,
-    /// The rates that were taken, by position.
+    owner: Py<Limiter>,
+    /// What was taken, by position.
     requested: Amounts,
     decision: Option<Decision>,
-    successful: bool,
     member: Option<String>,
     fence: u64,
-    /// Of which fork's process it is.
-    generation: u64,
-    lease: Held,
+    successful: bool,
+    /// Verbs on it come one after the other; whoever ends it takes it out.
+    lease: fork::Own<tidegate::Mutex<Option<Lease>>>,
     is_held: AtomicBool,
     state: Mutex<State>,
 }
 
 impl Acquisition {
-    pub(crate) fn new(terms: Arc<Terms>, requested: Amounts, admission: Admission) -> Self {
+    /// What was answered, in Python's words.
+    ///
+    /// # Errors
+    /// What the library says; `ImpossibleRequest`; of one that `waits`, a refusal.
+    pub(crate) fn new(
+        owner: &Bound<'_, Limiter>,
+        requested: Amounts,
+        admission: Result<Admission, DecisionError>,
+        waits: bool,
+    ) -> PyResult<Self> {
+        let py = owner.py();
+        let admission = admission.map_err(|error| raised(py, &error.into()))?;
         let (decision, lease) = match admission {
             Admission::Granted(lease) => (lease.decision().cloned(), Some(lease)),
-            Admission::Refused(decision) => (Some(decision), None),
+            Admission::Refused(decision) => {
+                let names = owner.get().names()?;
+                if decision.is_never() {
+                    return Err(impossible(py, &decision, names));
+                }
+                if waits {
+                    return Err(timed_out(py, &decision, names));
+                }
+                (Some(decision), None)
+            }
         };
         let member = match &lease {
             Some(lease) => lease.member(),
             None => decision.as_ref().and_then(Decision::member),
         };
-        Self {
+        Ok(Self {
+            owner: owner.clone().unbind(),
             member: member.map(str::to_owned),
             successful: lease.is_some(),
             fence: lease.as_ref().map_or(0, Lease::fence),
-            generation: fork::generation(),
             is_held: AtomicBool::new(lease.is_some()),
-            lease: Arc::new(tidegate::Mutex::new(lease)),
+            lease: fork::Own::new(tidegate::Mutex::new(lease)),
             state: Mutex::default(),
-            terms,
             requested,
             decision,
-        }
+        })
+    }
+
+    fn names(&self) -> PyResult<&Names> {
+        self.owner.get().names()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -116,114 +136,69 @@ impl Acquisition {
         };
         exception(py, "LeaseEnded", (why,))
     }
+}
 
-    /// Who ends it does so with what was reported; `None`: it has ended, or is another
-    /// process's.
-    fn ending(&self, py: Python<'_>, how: Ending) -> Option<End> {
+/// How a lease has ended, and the rate of which nothing was reported though it is to be.
+pub(crate) struct Ended {
+    settlement: Option<Result<Settlement, LeaseError>>,
+    unreported: Option<String>,
+}
+
+impl Holding for Acquisition {
+    type Ended = Ended;
+
+    async fn end(&self, how: Ending) -> Option<Ended> {
+        let lease = self.lease.get()?;
         if !self.is_held.swap(false, Ordering::SeqCst) {
             return None;
         }
-        if self.generation != fork::generation() && !self.terms.is_of_its_process {
-            fork::leave(Arc::clone(&self.lease));
-            return None;
-        }
         let usage = std::mem::take(&mut self.state().usage);
-        let is_reported = |position: &usize| {
-            let mut taken = self.requested.0.iter();
-            let is_taken = taken.any(|(taken, amount)| taken == position && *amount > 0);
-            !is_taken || usage.0.iter().any(|(reported, _)| reported == position)
+        let names = self.names().ok()?;
+        let unreported = names.unreported(&self.requested, &usage);
+        let unreported = unreported
+            .filter(|_| how == Ending::Done)
+            .map(str::to_owned);
+        let lease = lease.lock().await.take();
+        let settlement = match lease {
+            Some(lease) => Some(settle(lease, how, &names.named(&usage)).await),
+            None => None,
         };
-        let names = &self.terms.names;
-        let mut reported = self.terms.reported.iter();
-        let missing = reported.find(|position| !is_reported(position));
-        let missing = missing.filter(|_| how == Ending::Done);
-        Some(End {
-            lease: Arc::clone(&self.lease),
-            how,
-            usage: names
-                .named(&usage)
-                .into_iter()
-                .map(|(name, amount)| (name.to_owned(), amount))
-                .collect(),
-            unreported: missing.map(|&position| {
-                let name = names.name(position);
-                let words = format!("how much of {name:?} was used? call update(usage={{...}})");
-                exception(py, "UnreportedUsage", (words,))
-            }),
+        Some(Ended {
+            settlement,
+            unreported,
         })
     }
 
     /// Notes how it ended.
-    fn note(&self, py: Python<'_>, ended: Option<Result<Settlement, LeaseError>>) -> PyResult<()> {
-        let Some(ended) = ended else {
+    fn told(&self, py: Python<'_>, ended: Ended) -> PyResult<()> {
+        if let Some(name) = ended.unreported {
+            let words = format!("how much of {name:?} was used? call update(usage={{...}})");
+            return Err(exception(py, "UnreportedUsage", (words,)));
+        }
+        let Some(settlement) = ended.settlement else {
             return Ok(());
         };
-        let settlement = ended.map_err(|error| raised(py, &error.into()))?;
-        let back = settlement
-            .usages()
-            .filter(|(_, usage)| usage.taken > usage.used);
+        let settlement = settlement.map_err(|error| raised(py, &error.into()))?;
+        let usages = settlement.usages();
+        let back = usages.filter(|(_, usage)| usage.taken > usage.used);
         let back = back.map(|(name, usage)| (name.to_owned(), usage.taken - usage.used));
         self.state().reclaimed = back.collect();
         Ok(())
     }
-
-    fn end(&self, py: Python<'_>, how: Ending) -> PyResult<()> {
-        let Some(mut end) = self.ending(py, how) else {
-            return Ok(());
-        };
-        let unreported = end.unreported.take();
-        let ended = blocking::wait(py, end.run())?;
-        match unreported {
-            Some(unreported) => Err(unreported),
-            None => self.note(py, ended),
-        }
-    }
-
-    fn end_async(slf: &Bound<'_, Self>, how: Ending, answer: Py<PyAny>) -> PyResult<Awaitable> {
-        let py = slf.py();
-        let Some(mut end) = slf.get().ending(py, how) else {
-            let answer: Answer = Box::new(move |_| Ok(answer));
-            return Ok(Awaitable::new(std::future::ready(answer)));
-        };
-        let unreported = end.unreported.take();
-        let own = slf.clone().unbind();
-        Ok(Awaitable::new(async move {
-            let ended = end.run().await;
-            let answer: Answer = Box::new(move |py| {
-                match unreported {
-                    Some(unreported) => return Err(unreported),
-                    None if how == Ending::Failed => drop(own.get().note(py, ended)),
-                    None => own.get().note(py, ended)?,
-                }
-                Ok(answer)
-            });
-            answer
-        }))
-    }
 }
 
-/// A lease on its way to its end.
-struct End {
-    lease: Held,
+async fn settle(
+    mut lease: Lease,
     how: Ending,
-    usage: Vec<(String, u64)>,
-    unreported: Option<PyErr>,
-}
-
-impl End {
-    async fn run(self) -> Option<Result<Settlement, LeaseError>> {
-        let mut lease = self.lease.lock().await.take()?;
-        match self.how {
-            Ending::Failed => lease.fail(),
-            Ending::Done | Ending::Cancelled => lease.set_outcome(Outcome::Succeeded),
-        }
-        let usage = self.usage.iter();
-        let named: Vec<(&str, u64)> = usage.map(|(name, used)| (name.as_str(), *used)).collect();
-        Some(match self.how {
-            Ending::Cancelled => lease.cancel().await,
-            _ if named.is_empty() => lease.release().await,
-            _ => lease.settle(Request::named(&named)).await,
-        })
+    usage: &[(&str, u64)],
+) -> Result<Settlement, LeaseError> {
+    if how == Ending::Failed {
+        lease.fail();
+    }
+    match how {
+        Ending::Cancelled => lease.cancel().await,
+        _ if usage.is_empty() => lease.release().await,
+        _ => lease.settle(Request::named(usage)).await,
     }
 }
 
@@ -238,14 +213,12 @@ enum Change {
 
 impl Change {
     /// Whether it was admitted; `None`: the lease has ended.
-    async fn run(&self, lease: &Held) -> Option<Result<bool, LeaseError>> {
-        let mut lease = lease.lock().await;
-        let lease = lease.as_mut()?;
-        Some(match self {
+    async fn run(&self, lease: &mut Lease) -> Result<bool, LeaseError> {
+        match self {
             Self::Adjust { to, overdraw } => {
-                let named: Vec<(&str, u64)> =
-                    to.iter().map(|(name, to)| (name.as_str(), *to)).collect();
-                let request = Request::named(&named);
+                let to = to.iter().map(|(name, to)| (name.as_str(), *to));
+                let to: Vec<(&str, u64)> = to.collect();
+                let request = Request::named(&to);
                 let changed = match overdraw {
                     true => lease.overdraw(request).await,
                     false => lease.adjust(request).await,
@@ -253,46 +226,54 @@ impl Change {
                 changed.map(|decision| decision.admitted())
             }
             Self::Renew(ttl) => lease.renew(*ttl).await.map(|_| true),
-        })
+        }
+    }
+
+    /// What Python is told of it.
+    fn answer(&self, py: Python<'_>, is_admitted: bool) -> Py<PyAny> {
+        match self {
+            Self::Adjust { .. } => PyBool::new(py, is_admitted).to_owned().into_any().unbind(),
+            Self::Renew(_) => py.None(),
+        }
     }
 }
 
 impl Acquisition {
     fn adjustment(&self, requested: &Bound<'_, PyAny>, overdraw: bool) -> PyResult<Change> {
-        let to = self.terms.names.amounts(Some(requested))?;
-        let named = self.terms.names.named(&to).into_iter();
-        Ok(Change::Adjust {
-            to: named.map(|(name, to)| (name.to_owned(), to)).collect(),
-            overdraw,
-        })
+        let names = self.names()?;
+        let to = names.amounts(Some(requested))?;
+        let to = names.named(&to).into_iter();
+        let to = to.map(|(name, to)| (name.to_owned(), to)).collect();
+        Ok(Change::Adjust { to, overdraw })
     }
 
-    fn told(&self, py: Python<'_>, changed: Option<Result<bool, LeaseError>>) -> PyResult<bool> {
+    /// `None`: it has ended, or is another process's.
+    async fn changed(&self, change: &Change) -> Option<Result<bool, LeaseError>> {
+        let mut lease = self.lease.get()?.lock().await;
+        Some(change.run(lease.as_mut()?).await)
+    }
+
+    fn changed_so(
+        &self,
+        py: Python<'_>,
+        change: &Change,
+        changed: Option<Result<bool, LeaseError>>,
+    ) -> PyResult<Py<PyAny>> {
         let changed = changed.ok_or_else(|| self.ended(py))?;
-        changed.map_err(|error| raised(py, &error.into()))
+        let is_admitted = changed.map_err(|error| raised(py, &error.into()))?;
+        Ok(change.answer(py, is_admitted))
     }
 
-    fn change(&self, py: Python<'_>, change: &Change) -> PyResult<bool> {
-        let changed = blocking::wait(py, change.run(&self.lease))?;
-        self.told(py, changed)
+    fn change(&self, py: Python<'_>, change: &Change) -> PyResult<Py<PyAny>> {
+        let changed = blocking::wait(py, self.changed(change))?;
+        self.changed_so(py, change, changed)
     }
 
-    fn change_async(slf: &Bound<'_, Self>, change: Change) -> Awaitable {
-        let (own, lease) = (slf.clone().unbind(), Arc::clone(&slf.get().lease));
-        let is_adjustment = matches!(change, Change::Adjust { .. });
+    fn change_later(slf: &Bound<'_, Self>, change: Change) -> Awaitable {
+        let own = slf.clone().unbind();
         Awaitable::new(async move {
-            let changed = change.run(&lease).await;
-            let answer: Answer = Box::new(move |py| {
-                let is_admitted = own.get().told(py, changed)?;
-                match is_adjustment {
-                    true => Ok(is_admitted
-                        .into_pyobject(py)?
-                        .to_owned()
-                        .into_any()
-                        .unbind()),
-                    false => Ok(py.None()),
-                }
-            });
+            let changed = own.get().changed(&change).await;
+            let answer: Answer = Box::new(move |py| own.get().changed_so(py, &change, changed));
             answer
         })
     }
@@ -311,7 +292,7 @@ impl Acquisition {
 
     #[getter]
     fn config(&self, py: Python<'_>) -> Py<PyAny> {
-        self.terms.config(py, self.member.as_deref())
+        self.owner.get().config(py, self.member.as_deref())
     }
 
     #[getter]
@@ -336,16 +317,14 @@ impl Acquisition {
 
     #[getter]
     fn retry_after(&self) -> Option<f64> {
-        let decision = self.decision.as_ref()?;
-        retry_after(decision, &self.terms.names)
+        retry_after(self.decision.as_ref()?, self.names().ok()?)
     }
 
     #[getter]
     fn remaining<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let remaining = PyDict::new(py);
-        let names = &self.terms.names;
+        let (remaining, names) = (PyDict::new(py), self.names()?);
         for (name, standing) in self.decision.iter().flat_map(Decision::standings) {
-            let unit = names.unit(name).unwrap_or(tidegate::Unit::ONE);
+            let unit = names.unit(name).unwrap_or_default();
             remaining.set_item(name, number(py, unit, standing.remaining)?)?;
         }
         for name in names.infinite() {
@@ -356,9 +335,9 @@ impl Acquisition {
 
     #[getter]
     fn reclaimed<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let reclaimed = PyDict::new(py);
+        let (reclaimed, names) = (PyDict::new(py), self.names()?);
         for (name, amount) in &self.state().reclaimed {
-            let unit = self.terms.names.unit(name).unwrap_or(tidegate::Unit::ONE);
+            let unit = names.unit(name).unwrap_or_default();
             reclaimed.set_item(name, number(py, unit, *amount)?)?;
         }
         Ok(reclaimed)
@@ -366,7 +345,7 @@ impl Acquisition {
 
     /// Reports what was really used: charged at the end in place of what was taken.
     fn update(&self, py: Python<'_>, usage: &Bound<'_, PyAny>) -> PyResult<()> {
-        let usage = self.terms.names.amounts(Some(usage))?;
+        let usage = self.names()?.amounts(Some(usage))?;
         if !self.is_held.load(Ordering::SeqCst) {
             return Err(self.ended(py));
         }
@@ -381,9 +360,8 @@ impl Acquisition {
         py: Python<'_>,
         requested: &Bound<'_, PyAny>,
         overdraw: bool,
-    ) -> PyResult<bool> {
-        let change = self.adjustment(requested, overdraw)?;
-        self.change(py, &change)
+    ) -> PyResult<Py<PyAny>> {
+        self.change(py, &self.adjustment(requested, overdraw)?)
     }
 
     #[pyo3(signature = (requested, *, overdraw=false))]
@@ -393,78 +371,58 @@ impl Acquisition {
         overdraw: bool,
     ) -> PyResult<Awaitable> {
         let change = slf.get().adjustment(requested, overdraw)?;
-        Ok(Self::change_async(slf, change))
+        Ok(Self::change_later(slf, change))
     }
 
     /// Holds it for `ttl` seconds from now on.
-    fn renew(&self, py: Python<'_>, ttl: f64) -> PyResult<()> {
+    fn renew(&self, py: Python<'_>, ttl: f64) -> PyResult<Py<PyAny>> {
         self.change(py, &Change::Renew(duration(py, ttl)?))
-            .map(drop)
     }
 
     fn async_renew(slf: &Bound<'_, Self>, ttl: f64) -> PyResult<Awaitable> {
         let change = Change::Renew(duration(slf.py(), ttl)?);
-        Ok(Self::change_async(slf, change))
+        Ok(Self::change_later(slf, change))
     }
 
     /// Ends it: what is held comes back, and what was reported is charged.
     fn release(&self, py: Python<'_>) -> PyResult<()> {
-        self.end(py, Ending::Done)
+        holding::end(py, self, Ending::Done)
     }
 
     /// Ends it and gives everything back: the work did not start.
     fn cancel(&self, py: Python<'_>) -> PyResult<()> {
-        self.end(py, Ending::Cancelled)
+        holding::end(py, self, Ending::Cancelled)
     }
 
-    fn async_release(slf: &Bound<'_, Self>) -> PyResult<Awaitable> {
-        Self::end_async(slf, Ending::Done, slf.py().None())
+    fn async_release(slf: Py<Self>) -> Awaitable {
+        holding::end_later(slf, Ending::Done)
     }
 
-    fn async_cancel(slf: &Bound<'_, Self>) -> PyResult<Awaitable> {
-        Self::end_async(slf, Ending::Cancelled, slf.py().None())
+    fn async_cancel(slf: Py<Self>) -> Awaitable {
+        holding::end_later(slf, Ending::Cancelled)
     }
 
     const fn __enter__(slf: Py<Self>) -> Py<Self> {
         slf
     }
 
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        kind: &Bound<'_, PyAny>,
-        _error: &Bound<'_, PyAny>,
-        _traceback: &Bound<'_, PyAny>,
-    ) -> PyResult<bool> {
-        match kind.is_none() {
-            true => self.end(py, Ending::Done)?,
-            // The body's own exception comes first.
-            false => drop(self.end(py, Ending::Failed)),
-        }
-        Ok(false)
+    #[pyo3(signature = (kind, *_error))]
+    fn __exit__(&self, kind: &Bound<'_, PyAny>, _error: &Bound<'_, PyTuple>) -> PyResult<()> {
+        holding::exit(self, kind)
     }
 
     fn __aenter__(slf: Py<Self>) -> Awaitable {
-        let answer: Answer = Box::new(move |_| Ok(slf.into_any()));
-        Awaitable::new(std::future::ready(answer))
+        holding::enter_later(slf)
     }
 
-    fn __aexit__(
-        slf: &Bound<'_, Self>,
-        kind: &Bound<'_, PyAny>,
-        _error: &Bound<'_, PyAny>,
-        _traceback: &Bound<'_, PyAny>,
-    ) -> PyResult<Awaitable> {
-        let how = match kind.is_none() {
-            true => Ending::Done,
-            false => Ending::Failed,
-        };
-        let no = false
-            .into_pyobject(slf.py())?
-            .to_owned()
-            .into_any()
-            .unbind();
-        Self::end_async(slf, how, no)
+    #[pyo3(signature = (kind, *_error))]
+    fn __aexit__(slf: Py<Self>, kind: &Bound<'_, PyAny>, _error: &Bound<'_, PyTuple>) -> Awaitable {
+        holding::exit_later(slf, kind)
+    }
+
+    /// A config may refer to what was acquired with it.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.owner)
     }
 
     fn __repr__(&self) -> String {

@@ -33,6 +33,26 @@ pub(crate) fn amount(limit: &str, unit: Unit, number: &Bound<'_, PyAny>) -> PyRe
         .map_err(|error| explained(&error))
 }
 
+/// Checks the amount of a limit that is infinite: any that is 0 or more.
+///
+/// # Errors
+/// `InvalidRequest`: negative, not a number, infinite.
+pub(crate) fn check(limit: &str, number: &Bound<'_, PyAny>) -> PyResult<()> {
+    let amount = match number.is_instance_of::<PyBool>() {
+        true => None,
+        false => number.extract::<f64>().ok(),
+    };
+    match amount {
+        Some(amount) if amount >= 0.0 && amount.is_finite() => Ok(()),
+        _ => {
+            let shown = number.repr()?;
+            let words =
+                format!("the amount of {limit:?}: a number of 0 or more is needed, not {shown}");
+            Err(invalid(number.py(), words))
+        }
+    }
+}
+
 /// An amount as Python shows it: an `int` where the unit is 1, else a `float`.
 pub(crate) fn number(py: Python<'_>, unit: Unit, amount: Amount) -> PyResult<Py<PyAny>> {
     Ok(match unit == Unit::ONE {

@@ -1,7 +1,7 @@
-//! Waiting on a thread: the interpreter's lock is released, and Ctrl-C interrupts.
+//! Waiting on a thread, without the interpreter's lock.
 
 use std::future::Future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
@@ -21,7 +21,8 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs `future` to its end. What is ready at once is answered with the lock held.
+/// Runs `future` to its end, unless Ctrl-C comes first. What is ready at once is answered with
+/// the lock held.
 ///
 /// # Errors
 /// What a signal handler raised; the future is then dropped, and what it took given back.
@@ -31,32 +32,58 @@ where
     F::Output: Send,
 {
     let mut future = pin!(future);
-    if let Poll::Ready(answer) = future
-        .as_mut()
-        .poll(&mut Context::from_waker(Waker::noop()))
-    {
+    if let Poll::Ready(answer) = first_poll(future.as_mut()) {
         return Ok(answer);
     }
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let is_main = is_main_thread(py)?;
+    let looks_after = is_main_thread(py)?.then_some(SIGNALS);
     loop {
-        let polled = py.detach(|| {
-            let mut context = Context::from_waker(&waker);
-            loop {
-                if let Poll::Ready(answer) = future.as_mut().poll(&mut context) {
-                    return Some(answer);
-                }
-                if is_main {
-                    thread::park_timeout(SIGNALS);
-                    return None;
-                }
-                thread::park();
-            }
-        });
-        if let Some(answer) = polled {
+        if let Some(answer) = py.detach(|| poll_for(future.as_mut(), looks_after)) {
             return Ok(answer);
         }
         py.check_signals()?;
+    }
+}
+
+/// Runs `future` to its end, whatever signals come: what it ends is not to be lost. Then says
+/// what a signal handler has raised meanwhile.
+pub(crate) fn finish<F>(py: Python<'_>, future: F) -> (F::Output, PyResult<()>)
+where
+    F: Future + Send,
+    F::Output: Send,
+{
+    let mut future = pin!(future);
+    if let Poll::Ready(answer) = first_poll(future.as_mut()) {
+        return (answer, Ok(()));
+    }
+    let answer = py.detach(|| {
+        loop {
+            if let Some(answer) = poll_for(future.as_mut(), None) {
+                return answer;
+            }
+        }
+    });
+    (answer, py.check_signals())
+}
+
+fn first_poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// What `future` comes to, within `longest` if there is one.
+fn poll_for<F: Future>(mut future: Pin<&mut F>, longest: Option<Duration>) -> Option<F::Output> {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        if let Poll::Ready(answer) = future.as_mut().poll(&mut context) {
+            return Some(answer);
+        }
+        match longest {
+            Some(longest) => {
+                thread::park_timeout(longest);
+                return None;
+            }
+            None => thread::park(),
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! What a forked child does afresh.
 //!
 //! It has the memory of its parent, and of its threads only the one that forked. So the
-//! random numbers of its lease ids would be its parent's, and the threads that drive
-//! connections are not there: sets in a store that processes share are opened anew.
+//! random numbers of its lease ids would be its parent's, the threads that drive connections
+//! and those that wait or hold something are not there: whatever its parent has opened is
+//! opened anew, and what its parent holds stays its parent's.
 
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
@@ -26,34 +27,52 @@ pub(crate) fn _after_fork() {
     let _ = rand::rng().reseed();
 }
 
-/// Leaves what a parent opened where it is: to end it would wait for threads that are not in
-/// this process.
-pub(crate) fn leave<T>(opened: T) {
-    let _ = ManuallyDrop::new(opened);
+/// What belongs to the process that made it. A forked child has none of it, and leaves it
+/// where it is: to end it would wait for threads that are not there, or give back what its
+/// parent holds.
+pub(crate) struct Own<T> {
+    value: Option<T>,
+    generation: u64,
+}
+
+impl<T> Own<T> {
+    pub(crate) fn new(value: T) -> Self {
+        let (value, generation) = (Some(value), generation());
+        Self { value, generation }
+    }
+
+    /// `None` in a forked child.
+    pub(crate) fn get(&self) -> Option<&T> {
+        match self.generation == generation() {
+            true => self.value.as_ref(),
+            false => None,
+        }
+    }
+}
+
+impl<T> Drop for Own<T> {
+    fn drop(&mut self) {
+        if self.get().is_none() {
+            let _ = ManuallyDrop::new(self.value.take());
+        }
+    }
 }
 
 /// What a process has opened; in a forked child, opened anew when it is asked for.
-pub(crate) struct Opened<T>(ArcSwap<(T, u64)>);
+pub(crate) struct Opened<T>(ArcSwap<Own<T>>);
 
 impl<T: Clone> Opened<T> {
     pub(crate) fn new(value: T) -> Self {
-        Self(ArcSwap::from_pointee((value, generation())))
+        Self(ArcSwap::from_pointee(Own::new(value)))
     }
 
-    /// As this process has it, opened by `open` if its parent did; a copy of the parent's,
-    /// where that `is_of_its_process`.
-    pub(crate) fn get(
-        &self,
-        is_of_its_process: bool,
-        open: impl FnOnce() -> PyResult<T>,
-    ) -> PyResult<T> {
-        let opened = self.0.load();
-        if opened.1 == generation() || is_of_its_process {
-            return Ok(opened.0.clone());
+    /// As this process has it, opened by `open` if its parent did.
+    pub(crate) fn get(&self, open: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+        if let Some(value) = self.0.load().get() {
+            return Ok(value.clone());
         }
-        drop(opened);
         let value = open()?;
-        leave(self.0.swap(Arc::new((value.clone(), generation()))));
+        self.0.store(Arc::new(Own::new(value.clone())));
         Ok(value)
     }
 }

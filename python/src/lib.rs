@@ -5,12 +5,15 @@
 //! | `amount` | numbers of Python as amounts of a limit |
 //! | `limit` | a limit as Python describes it |
 //! | `request` | what an acquisition asks for |
-//! | `set` | a limit set: its verbs, on a thread and awaited |
-//! | `pool` | the same for a pool of sets |
-//! | `lock` | semaphores and mutexes over any store |
+//! | `limiter` | the verbs of sets and pools, on a thread and awaited |
+//! | `set`, `pool` | how each is opened |
 //! | `acquisition` | what was granted or refused, until it ends |
-//! | `store` | stores by their URL, one for each process |
-//! | `blocking` | waiting on a thread, without the interpreter's lock, until Ctrl-C |
+//! | `lock` | semaphores and mutexes over any store |
+//! | `holding` | how what a `with` block holds is ended |
+//! | `store` | stores by their URL |
+//! | `named` | what is opened once in a process, by its name |
+//! | `kept` | an object of Python's that the collector is to see |
+//! | `blocking` | waiting on a thread, without the interpreter's lock |
 //! | `awaiting` | waiting in an event loop |
 //! | `fork` | what a forked child does afresh |
 //! | `error` | exceptions |
@@ -23,8 +26,12 @@ mod awaiting;
 mod blocking;
 mod error;
 mod fork;
+mod holding;
+mod kept;
 mod limit;
+mod limiter;
 mod lock;
+mod named;
 mod pool;
 mod request;
 mod set;
@@ -40,6 +47,8 @@ mod _core {
     use crate::awaiting::{Awaitable, Wakeups};
     #[pymodule_export]
     use crate::fork::_after_fork;
+    #[pymodule_export]
+    use crate::limiter::Limiter;
     #[pymodule_export]
     use crate::lock::{Permit, Slots};
     #[pymodule_export]

@@ -1,33 +1,33 @@
 //! Semaphores and mutexes over any store.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
 use tidegate::lock::{LeasedPermit, LeasedSemaphore, LockError};
-use tidegate::{Amount, Error, LeaseError};
+use tidegate::{Amount, LeaseError};
 
 use crate::awaiting::{Answer, Awaitable};
 use crate::blocking;
 use crate::error::{exception, invalid, raised};
 use crate::fork;
+use crate::holding::{self, Ending, Holding};
 use crate::limit::duration;
+use crate::named::Named;
 use crate::request;
 use crate::store;
 
-/// So many names at most: they stay for as long as the process.
-const MOST_NAMES: usize = 10_000;
-
-type Opened = HashMap<(u64, String, String), (LeasedSemaphore, Amount)>;
-
-static OPENED: Mutex<Option<Opened>> = Mutex::new(None);
-
-static OPENING: tidegate::Mutex<()> = tidegate::Mutex::new(());
+/// By name, with how many slots it has.
+static OPENED: Named<(LeasedSemaphore, Amount)> = Named::new();
 
 /// Slots that are held by permits, for each of many keys.
 #[pyclass(frozen, subclass, module = "tidegate._core")]
-pub(crate) struct Slots {
+#[derive(Default)]
+pub(crate) struct Slots(OnceLock<Open>);
+
+struct Open {
     opened: fork::Opened<LeasedSemaphore>,
     plan: Plan,
 }
@@ -46,26 +46,11 @@ impl Plan {
     /// One name in one store is one semaphore, however often it is opened in a process.
     fn open(&self, py: Python<'_>) -> PyResult<LeasedSemaphore> {
         let url = self.store.as_deref().unwrap_or("memory:");
-        let id = (fork::generation(), url.to_owned(), self.name.clone());
-        let known = || {
-            let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
-            opened.get_or_insert_default().get(&id).cloned()
-        };
-        // One thread makes it; whoever waits for that does so without the interpreter's lock.
-        let _opening = blocking::wait(py, OPENING.lock())?;
-        let open = known().map_or_else(|| self.make(py, url), Ok)?;
-        if open.1 != self.slots {
-            let words = format!("{:?} has {} slots in this process", self.name, open.1);
+        let (semaphore, slots) = OPENED.get(py, (url, &self.name), || self.make(py, url))?;
+        if slots != self.slots {
+            let words = format!("{:?} has {slots} slots in this process", self.name);
             return Err(invalid(py, words));
         }
-        let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
-        let opened = opened.get_or_insert_default();
-        if opened.len() >= MOST_NAMES && !opened.contains_key(&id) {
-            let words =
-                format!("{MOST_NAMES} names are open; use one name, and key= for each thing");
-            return Err(invalid(py, words));
-        }
-        let (semaphore, _) = opened.entry(id).or_insert(open);
         Ok(semaphore.of(self.key.as_str()))
     }
 
@@ -104,9 +89,8 @@ fn granted(
 ) -> PyResult<Option<Permit>> {
     match permit.map_err(|error| raised(py, &error.into()))? {
         Some(permit) => Ok(Some(Permit {
-            generation: fork::generation(),
             fence: permit.fence(),
-            permit: Mutex::new(Some(permit)),
+            permit: fork::Own::new(Mutex::new(Some(permit))),
         })),
         None if waits => Err(exception(
             py,
@@ -120,7 +104,9 @@ fn granted(
 impl Slots {
     /// In a forked child, opened anew: threads that renew permits stay with the parent.
     fn semaphore(&self, py: Python<'_>) -> PyResult<LeasedSemaphore> {
-        self.opened.get(false, || self.plan.open(py))
+        let unopened = || PyRuntimeError::new_err("call super().__init__(...) first");
+        let open = self.0.get().ok_or_else(unopened)?;
+        open.opened.get(|| open.plan.open(py))
     }
 
     fn asked(
@@ -153,9 +139,20 @@ impl Slots {
 
 #[pymethods]
 impl Slots {
+    /// Whatever its subclass is given, `__init__` opens it.
     #[new]
+    #[pyo3(signature = (*_arguments, **_named))]
+    fn new(_arguments: &Bound<'_, PyTuple>, _named: Option<&Bound<'_, PyDict>>) -> Self {
+        Self::default()
+    }
+
     #[pyo3(signature = (name, slots, *, key, store=None, ttl=None, max_waiting=None))]
-    fn new(
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "those of the Python class above it"
+    )]
+    fn __init__(
+        &self,
         py: Python<'_>,
         name: String,
         slots: Amount,
@@ -163,7 +160,7 @@ impl Slots {
         store: Option<String>,
         ttl: Option<f64>,
         max_waiting: Option<usize>,
-    ) -> PyResult<Self> {
+    ) -> PyResult<()> {
         let plan = Plan {
             name,
             slots,
@@ -172,10 +169,9 @@ impl Slots {
             ttl,
             max_waiting,
         };
-        Ok(Self {
-            opened: fork::Opened::new(plan.open(py)?),
-            plan,
-        })
+        let opened = fork::Opened::new(plan.open(py)?);
+        let again = |_| PyRuntimeError::new_err("__init__ was called before");
+        self.0.set(Open { opened, plan }).map_err(again)
     }
 
     #[pyo3(signature = (timeout=None, *, slots=1, priority=0))]
@@ -223,45 +219,27 @@ impl Slots {
 /// A slot that is held, and renewed until it is released.
 #[pyclass(frozen, module = "tidegate._core")]
 pub(crate) struct Permit {
-    generation: u64,
     fence: u64,
-    permit: Mutex<Option<LeasedPermit>>,
+    permit: fork::Own<Mutex<Option<LeasedPermit>>>,
 }
 
 impl Permit {
-    fn held(&self) -> MutexGuard<'_, Option<LeasedPermit>> {
-        self.permit.lock().unwrap_or_else(PoisonError::into_inner)
+    fn held(&self) -> Option<MutexGuard<'_, Option<LeasedPermit>>> {
+        let permit = self.permit.get()?;
+        Some(permit.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Holding for Permit {
+    type Ended = Result<(), LeaseError>;
+
+    async fn end(&self, _how: Ending) -> Option<Self::Ended> {
+        let permit = self.held()?.take()?;
+        Some(permit.release().await)
     }
 
-    /// What is to be released. A forked child has none of its parent's.
-    fn taken(&self) -> Option<LeasedPermit> {
-        let permit = self.held().take();
-        if self.generation == fork::generation() {
-            return permit;
-        }
-        fork::leave(permit);
-        None
-    }
-
-    /// One that was released already stays so.
-    async fn end(permit: Option<LeasedPermit>) -> Result<(), LeaseError> {
-        match permit {
-            Some(permit) => permit.release().await,
-            None => Ok(()),
-        }
-    }
-
-    /// The body's own exception comes first.
-    fn end_async(&self, has_failed: bool, answer: Py<PyAny>) -> Awaitable {
-        let permit = self.taken();
-        Awaitable::new(async move {
-            let ended = Self::end(permit).await;
-            let result: Answer = Box::new(move |py| match ended {
-                Err(error) if !has_failed => Err(raised(py, &Error::from(error))),
-                _ => Ok(answer),
-            });
-            result
-        })
+    fn told(&self, py: Python<'_>, ended: Self::Ended) -> PyResult<()> {
+        ended.map_err(|error| raised(py, &error.into()))
     }
 }
 
@@ -274,52 +252,34 @@ impl Permit {
 
     #[getter]
     fn is_held(&self) -> bool {
-        self.held().as_ref().is_some_and(LeasedPermit::is_held)
+        let held = self.held();
+        held.is_some_and(|permit| permit.as_ref().is_some_and(LeasedPermit::is_held))
     }
 
     fn release(&self, py: Python<'_>) -> PyResult<()> {
-        let permit = self.taken();
-        let ended = blocking::wait(py, Self::end(permit))?;
-        ended.map_err(|error| raised(py, &error.into()))
+        holding::end(py, self, Ending::Done)
     }
 
-    fn async_release(&self, py: Python<'_>) -> Awaitable {
-        self.end_async(false, py.None())
+    fn async_release(slf: Py<Self>) -> Awaitable {
+        holding::end_later(slf, Ending::Done)
     }
 
     const fn __enter__(slf: Py<Self>) -> Py<Self> {
         slf
     }
 
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        kind: &Bound<'_, PyAny>,
-        _error: &Bound<'_, PyAny>,
-        _traceback: &Bound<'_, PyAny>,
-    ) -> PyResult<bool> {
-        let released = self.release(py);
-        match kind.is_none() {
-            true => released?,
-            false => drop(released),
-        }
-        Ok(false)
+    #[pyo3(signature = (kind, *_error))]
+    fn __exit__(&self, kind: &Bound<'_, PyAny>, _error: &Bound<'_, PyTuple>) -> PyResult<()> {
+        holding::exit(self, kind)
     }
 
     fn __aenter__(slf: Py<Self>) -> Awaitable {
-        let answer: Answer = Box::new(move |_| Ok(slf.into_any()));
-        Awaitable::new(std::future::ready(answer))
+        holding::enter_later(slf)
     }
 
-    fn __aexit__(
-        &self,
-        py: Python<'_>,
-        kind: &Bound<'_, PyAny>,
-        _error: &Bound<'_, PyAny>,
-        _traceback: &Bound<'_, PyAny>,
-    ) -> PyResult<Awaitable> {
-        let no = false.into_pyobject(py)?.to_owned().into_any().unbind();
-        Ok(self.end_async(!kind.is_none(), no))
+    #[pyo3(signature = (kind, *_error))]
+    fn __aexit__(slf: Py<Self>, kind: &Bound<'_, PyAny>, _error: &Bound<'_, PyTuple>) -> Awaitable {
+        holding::exit_later(slf, kind)
     }
 
     fn __repr__(&self) -> String {

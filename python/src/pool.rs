@@ -1,44 +1,43 @@
-//! A pool of limit sets.
+//! How a pool of limit sets is opened.
 
 use std::sync::Arc;
 
+use pyo3::PyTraverseError;
+use pyo3::exceptions::PyTypeError;
+use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
-use tidegate::{Admission, Balance, Balancer, DecisionError, Limit, LimitPool, Member};
+use pyo3::types::{PyDict, PyTuple};
+use tidegate::{Balance, Balancer, LimitPool, Member};
 
-use crate::acquisition::{Acquisition, Terms};
-use crate::awaiting::Awaitable;
 use crate::error::{invalid, raised};
-use crate::fork;
+use crate::kept::Kept;
 use crate::limit::duration;
+use crate::limiter::{self, Limiter, Target};
 use crate::request::Names;
-use crate::set::{KEY, Set, Target, asked, statistics};
+use crate::set::Set;
 
 /// A pool of limit sets.
-#[pyclass(frozen, subclass, module = "tidegate._core")]
-pub(crate) struct Pool {
-    opened: fork::Opened<LimitPool>,
-    plan: Plan,
-    terms: Arc<Terms>,
-}
+#[pyclass(frozen, subclass, extends = Limiter, module = "tidegate._core")]
+pub(crate) struct Pool;
 
 /// What is opened.
-struct Plan {
+pub(crate) struct Plan {
     members: Vec<(String, Py<Set>)>,
     weights: Vec<u32>,
     balance: String,
-    balancer: Option<Py<PyAny>>,
+    balancer: Option<Arc<Kept>>,
     offset: u64,
 }
 
 impl Plan {
-    fn open(&self, py: Python<'_>) -> PyResult<LimitPool> {
+    /// In a forked child, made anew of its sets, which may have been.
+    pub(crate) fn open(&self, py: Python<'_>) -> PyResult<LimitPool> {
         let mut builder = LimitPool::builder();
         for ((name, member), weight) in self.members.iter().zip(&self.weights) {
-            builder = builder.weighted(name, member.get().set(py)?, *weight);
+            builder = builder.weighted(name, Set::member(member.bind(py))?, *weight);
         }
         let builder = match (&self.balancer, self.balance.as_str()) {
-            (Some(called), _) => builder.balancer(Called(called.clone_ref(py))),
+            (Some(called), _) => builder.balancer(Called(Arc::clone(called))),
             (None, "round_robin") => builder.balance(Balance::RoundRobin),
             (None, "random") => builder.balance(Balance::Random),
             (None, "least_loaded") => builder.balance(Balance::LeastLoaded),
@@ -49,49 +48,58 @@ impl Plan {
         let pool = builder.build().map_err(|error| raised(py, &error.into()))?;
         Ok(pool.with_offset(self.offset))
     }
-}
 
-impl Pool {
-    /// The pool; in a forked child, made anew of its sets, which may have been.
-    fn pool(&self, py: Python<'_>) -> PyResult<LimitPool> {
-        self.opened.get(false, || self.plan.open(py))
+    /// That of its sets, if all have one.
+    pub(crate) fn ttl(&self, py: Python<'_>) -> Option<f64> {
+        let members = self.members.iter();
+        let ttls = members.map(|(_, set)| Set::limiter(set.bind(py)).ttl());
+        ttls.reduce(|one, other| one.and(other)).flatten()
+    }
+
+    pub(crate) fn config(&self, py: Python<'_>, member: Option<&str>) -> Py<PyAny> {
+        let mut members = self.members.iter();
+        let found = members.find(|(name, _)| Some(name.as_str()) == member);
+        found.map_or_else(
+            || py.None(),
+            |(_, set)| Set::limiter(set.bind(py)).config(py, None),
+        )
+    }
+
+    pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        for (_, member) in &self.members {
+            visit.call(member)?;
+        }
+        self.balancer
+            .iter()
+            .try_for_each(|kept| kept.traverse(visit))
+    }
+
+    pub(crate) fn clear(&self) {
+        self.balancer.iter().for_each(|kept| kept.clear());
     }
 }
 
-impl Target for LimitPool {
-    async fn acquire(
-        &self,
-        key: &str,
-        request: tidegate::Request<'_>,
-    ) -> Result<Admission, DecisionError> {
-        self.acquire(key.as_bytes(), request).await
-    }
+/// A balancer written in Python: called with the loads of the members and the turn, answers
+/// positions in the order in which they are tried.
+struct Called(Arc<Kept>);
 
-    async fn try_acquire(
-        &self,
-        key: &str,
-        request: tidegate::Request<'_>,
-    ) -> Result<Admission, DecisionError> {
-        self.try_acquire(key.as_bytes(), request).await
+impl Called {
+    fn answer(&self, loads: Vec<u64>, turn: u64) -> Option<Vec<usize>> {
+        Python::attach(|py| {
+            let called = self.0.get(py)?;
+            let order = called.call1(py, (loads, turn));
+            let order = order.and_then(|order| order.extract::<Vec<usize>>(py));
+            let order = order.map_err(|error| error.write_unraisable(py, Some(called.bind(py))));
+            order.ok()
+        })
     }
 }
-
-/// A balancer written in Python: called with the positions of the members and the turn,
-/// answers positions in the order in which they are tried.
-struct Called(Py<PyAny>);
 
 impl Balancer for Called {
     fn order(&self, members: &mut [&Member], turn: u64) {
         let before: Vec<&Member> = members.to_vec();
-        let order = Python::attach(|py| {
-            let loads: Vec<u64> = before.iter().map(|member| member.load()).collect();
-            let order = self
-                .0
-                .call1(py, (loads, turn))
-                .and_then(|order| order.extract::<Vec<usize>>(py));
-            order.map_err(|error| error.write_unraisable(py, Some(self.0.bind(py))))
-        });
-        let Ok(order) = order else {
+        let loads = before.iter().map(|member| member.load()).collect();
+        let Some(order) = self.answer(loads, turn) else {
             return;
         };
         let mut next = 0;
@@ -107,173 +115,53 @@ impl Balancer for Called {
     }
 }
 
-/// An amount of a limit is one of every set that has the limit.
-fn check_units(py: Python<'_>, one: &Limit, other: &Limit) -> PyResult<()> {
-    match one.amounts() == other.amounts() {
-        true => Ok(()),
-        false => Err(invalid(
-            py,
-            format!(
-                "limit {:?} counts in other decimal places in another set; give both the same `places`",
-                one.name()
-            ),
-        )),
-    }
-}
-
 #[pymethods]
 impl Pool {
+    /// Whatever its subclass is given, `__init__` opens it.
     #[new]
-    #[pyo3(signature = (members, *, weights, balance, balancer=None, offset=0))]
+    #[pyo3(signature = (*_arguments, **_named))]
     fn new(
-        py: Python<'_>,
+        _arguments: &Bound<'_, PyTuple>,
+        _named: Option<&Bound<'_, PyDict>>,
+    ) -> PyClassInitializer<Self> {
+        PyClassInitializer::from(Limiter::default()).add_subclass(Self)
+    }
+
+    #[pyo3(signature = (members, *, weights, balance, balancer=None, offset=0))]
+    fn __init__(
+        slf: &Bound<'_, Self>,
         members: Vec<(String, Py<Set>)>,
         weights: Vec<u32>,
         balance: String,
         balancer: Option<Py<PyAny>>,
         offset: u64,
-    ) -> PyResult<Self> {
-        let mut limits: Vec<Limit> = Vec::new();
-        let (mut infinite, mut configs, mut reported) = (Vec::new(), Vec::new(), Vec::new());
-        for (name, member) in &members {
-            let terms = &member.get().terms;
-            for (position, limit) in member.get().set(py)?.limits().into_iter().enumerate() {
-                if let Some(known) = limits.iter().find(|known| known.name() == limit.name()) {
-                    check_units(py, known, &limit)?;
-                } else {
-                    reported.extend(terms.reported.contains(&position).then_some(limits.len()));
-                    limits.push(limit);
-                }
-            }
-            infinite.extend(terms.names.infinite().iter().cloned());
-            let config = terms.configs.first();
-            configs.extend(config.map(|(_, config)| (Some(name.clone()), config.clone_ref(py))));
-        }
-        if let Some(both) = limits
-            .iter()
-            .find(|limit| infinite.iter().any(|name| name == limit.name()))
-        {
-            let words = format!(
-                "limit {:?} is infinite in one set and not in another",
-                both.name()
-            );
-            return Err(invalid(py, words));
-        }
-        let ttls = members.iter().map(|(_, member)| member.get().terms.ttl);
-        let ttl = ttls.reduce(|one, other| one.and(other)).flatten();
-        let mut processes = members.iter().map(|(_, member)| &member.get().terms);
-        let is_of_its_process = processes.all(|terms| terms.is_of_its_process);
+    ) -> PyResult<()> {
+        let py = slf.py();
+        let sets = members.iter().map(|(_, set)| Set::limiter(set.bind(py)));
+        let sets: Vec<&Limiter> = sets.collect();
+        let names = sets.iter().map(|set| set.names());
+        let names = names.collect::<PyResult<Vec<_>>>()?;
+        let names = Names::of_all(py, names.into_iter())?;
         let plan = Plan {
             members,
             weights,
             balance,
-            balancer,
+            balancer: balancer.map(|called| Arc::new(Kept::new(called))),
             offset,
         };
-        Ok(Self {
-            opened: fork::Opened::new(plan.open(py)?),
-            plan,
-            terms: Arc::new(Terms {
-                names: Names::new(&limits, infinite),
-                reported,
-                configs,
-                is_of_its_process,
-                ttl,
-            }),
-        })
-    }
-
-    #[pyo3(signature = (requested=None, timeout=None, priority=0, *, key=KEY, ttl=None))]
-    fn acquire(
-        &self,
-        py: Python<'_>,
-        requested: Option<&Bound<'_, PyAny>>,
-        timeout: Option<f64>,
-        priority: i64,
-        key: &str,
-        ttl: Option<f64>,
-    ) -> PyResult<Acquisition> {
-        let asked = asked(
-            py,
-            &self.terms,
-            (requested, key),
-            (timeout, priority, ttl),
-            true,
-        )?;
-        asked.wait(py, &self.pool(py)?, &self.terms)
-    }
-
-    #[pyo3(signature = (requested=None, priority=0, *, key=KEY, ttl=None))]
-    fn try_acquire(
-        &self,
-        py: Python<'_>,
-        requested: Option<&Bound<'_, PyAny>>,
-        priority: i64,
-        key: &str,
-        ttl: Option<f64>,
-    ) -> PyResult<Acquisition> {
-        let asked = asked(
-            py,
-            &self.terms,
-            (requested, key),
-            (None, priority, ttl),
-            false,
-        )?;
-        asked.wait(py, &self.pool(py)?, &self.terms)
-    }
-
-    #[pyo3(signature = (requested=None, timeout=None, priority=0, *, key=KEY, ttl=None))]
-    fn async_acquire(
-        &self,
-        py: Python<'_>,
-        requested: Option<&Bound<'_, PyAny>>,
-        timeout: Option<f64>,
-        priority: i64,
-        key: &str,
-        ttl: Option<f64>,
-    ) -> PyResult<Awaitable> {
-        let asked = asked(
-            py,
-            &self.terms,
-            (requested, key),
-            (timeout, priority, ttl),
-            true,
-        )?;
-        Ok(asked.later(&self.pool(py)?, &self.terms))
-    }
-
-    #[pyo3(signature = (requested=None, priority=0, *, key=KEY, ttl=None))]
-    fn async_try_acquire(
-        &self,
-        py: Python<'_>,
-        requested: Option<&Bound<'_, PyAny>>,
-        priority: i64,
-        key: &str,
-        ttl: Option<f64>,
-    ) -> PyResult<Awaitable> {
-        let asked = asked(
-            py,
-            &self.terms,
-            (requested, key),
-            (None, priority, ttl),
-            false,
-        )?;
-        Ok(asked.later(&self.pool(py)?, &self.terms))
+        slf.as_super()
+            .get()
+            .begin(py, limiter::Plan::Pool(plan), names)
     }
 
     /// Passes over a member for so many seconds: its provider refused it.
-    fn cool_down(&self, py: Python<'_>, member: &str, seconds: f64) -> PyResult<()> {
-        let cooled = self.pool(py)?.cool_down(member, duration(py, seconds)?);
+    fn cool_down(slf: &Bound<'_, Self>, member: &str, seconds: f64) -> PyResult<()> {
+        let py = slf.py();
+        let seconds = duration(py, seconds)?;
+        let Target::Pool(pool) = slf.as_super().get().target(py)? else {
+            return Err(PyTypeError::new_err("it is no pool"));
+        };
+        let cooled = pool.cool_down(member, seconds);
         cooled.map(drop).map_err(|error| raised(py, &error.into()))
-    }
-
-    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let pool = self.pool(py)?;
-        let counted = pool.statistics();
-        let refusals = PyDict::new(py);
-        for (limit, number) in pool.refusals() {
-            refusals.set_item(limit, number)?;
-        }
-        statistics(py, &counted, &refusals)
     }
 }

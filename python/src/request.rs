@@ -4,31 +4,86 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
+use smallvec::SmallVec;
 use tidegate::{Amount, Limit, Request, Unit};
 
-use crate::amount::amount;
+use crate::amount::{amount, check};
 use crate::error::invalid;
 use crate::limit::duration;
+
+/// A limit that is not infinite, as requests name it.
+#[derive(Debug)]
+struct Named {
+    name: String,
+    /// The name as Python has it: most dictionaries have this very object.
+    text: Py<PyString>,
+    unit: Unit,
+    /// It comes back when its holder ends, and nobody can tell when that is.
+    is_held: bool,
+    /// Its use is to be reported before the end.
+    is_reported: bool,
+}
 
 /// The names and units of a set's limits; an infinite one takes anything.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    limits: Vec<(String, Unit)>,
+    limits: Vec<Named>,
     infinite: Vec<String>,
-    /// Those that are held, and so come back when nobody can tell.
-    held: Vec<String>,
 }
 
 impl Names {
-    pub(crate) fn new(limits: &[Limit], infinite: Vec<String>) -> Self {
-        let held = limits.iter().filter(|limit| limit.is_concurrency());
-        Self {
-            held: held.map(|limit| limit.name().to_owned()).collect(),
-            limits: limits
+    /// Of those that `is_reported`, an acquisition reports the use.
+    pub(crate) fn new(
+        py: Python<'_>,
+        limits: &[Limit],
+        infinite: Vec<String>,
+        is_reported: impl Fn(&str) -> bool,
+    ) -> Self {
+        let limits = limits.iter().map(|limit| Named {
+            name: limit.name().to_owned(),
+            text: PyString::intern(py, limit.name()).unbind(),
+            unit: limit.amounts(),
+            is_held: limit.is_concurrency(),
+            is_reported: is_reported(limit.name()),
+        });
+        let limits = limits.collect();
+        Self { limits, infinite }
+    }
+
+    /// Those of several sets in one.
+    ///
+    /// # Errors
+    /// `InvalidRequest`: an amount of a limit means one thing in one set and another in another.
+    pub(crate) fn of_all<'a>(
+        py: Python<'_>,
+        sets: impl Iterator<Item = &'a Self>,
+    ) -> PyResult<Self> {
+        let mut all = Self::default();
+        for set in sets {
+            for limit in &set.limits {
+                match all.limits.iter().find(|known| known.name == limit.name) {
+                    None => all.limits.push(limit.copy(py)),
+                    Some(known) if known.unit == limit.unit => {}
+                    Some(_) => {
+                        let words = "counts in other decimal places in another set; give both the same `places`";
+                        return Err(invalid(py, format!("limit {:?} {words}", limit.name)));
+                    }
+                }
+            }
+            let new = set
+                .infinite
                 .iter()
-                .map(|limit| (limit.name().to_owned(), limit.amounts()))
-                .collect(),
-            infinite,
+                .filter(|name| !all.infinite.contains(name));
+            let new: Vec<String> = new.cloned().collect();
+            all.infinite.extend(new);
+        }
+        let mut limits = all.limits.iter();
+        match limits.find(|limit| all.infinite.contains(&limit.name)) {
+            None => Ok(all),
+            Some(both) => {
+                let words = "is infinite in one set and not in another";
+                Err(invalid(py, format!("limit {:?} {words}", both.name)))
+            }
         }
     }
 
@@ -36,20 +91,33 @@ impl Names {
         &self.infinite
     }
 
-    /// Whether a limit is of what is held.
-    pub(crate) fn is_held(&self, name: &str) -> bool {
-        self.held.iter().any(|held| held == name)
+    /// The names and units of those that are not infinite.
+    pub(crate) fn finite(&self) -> impl Iterator<Item = (&str, Unit)> {
+        let limits = self.limits.iter();
+        limits.map(|limit| (limit.name.as_str(), limit.unit))
     }
 
-    /// The name of the limit at `position`.
-    pub(crate) fn name(&self, position: usize) -> &str {
-        &self.limits[position].0
+    fn limit(&self, name: &str) -> Option<&Named> {
+        self.limits.iter().find(|limit| limit.name == name)
+    }
+
+    /// Whether a limit is of what is held.
+    pub(crate) fn is_held(&self, name: &str) -> bool {
+        self.limit(name).is_some_and(|limit| limit.is_held)
     }
 
     /// The unit of a limit that is not infinite.
     pub(crate) fn unit(&self, name: &str) -> Option<Unit> {
-        let mut limits = self.limits.iter();
-        Some(limits.find(|(known, _)| known == name)?.1)
+        Some(self.limit(name)?.unit)
+    }
+
+    /// A rate that was taken and of which no use was reported, though it is to be.
+    pub(crate) fn unreported(&self, taken: &Amounts, used: &Amounts) -> Option<&str> {
+        let mut taken = taken.0.iter().filter(|(_, amount)| *amount > 0);
+        let missing = taken.find(|(position, _)| {
+            self.limits[*position].is_reported && !used.0.iter().any(|(used, _)| used == position)
+        });
+        missing.map(|(position, _)| self.limits[*position].name.as_str())
     }
 
     /// The amounts of a dictionary, by the positions of their limits.
@@ -60,34 +128,55 @@ impl Names {
         let mut amounts = Amounts::default();
         let given = given.map(dictionary).transpose()?;
         for (name, number) in given.into_iter().flatten() {
-            let name = name.cast::<PyString>()?.to_cow()?;
-            let name = name.as_ref();
-            match self.limits.iter().position(|(known, _)| known == name) {
+            match self.position(&name)? {
                 Some(position) => {
-                    let unit = self.limits[position].1;
-                    amounts.0.push((position, amount(name, unit, &number)?));
+                    let Named { name, unit, .. } = &self.limits[position];
+                    amounts.0.push((position, amount(name, *unit, &number)?));
                 }
-                None if self.infinite.iter().any(|known| known == name) => {}
-                None => return Err(self.unknown(number.py(), name)),
+                None => {
+                    let name = name.cast::<PyString>()?.to_cow()?;
+                    if !self.infinite.iter().any(|known| *known == name) {
+                        return Err(self.unknown(number.py(), &name));
+                    }
+                    check(&name, &number)?;
+                }
             }
         }
         Ok(amounts)
     }
 
+    fn position(&self, name: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
+        let is_same = |limit: &Named| limit.text.is(name);
+        if let Some(position) = self.limits.iter().position(is_same) {
+            return Ok(Some(position));
+        }
+        let name = name.cast::<PyString>()?.to_cow()?;
+        Ok(self.limits.iter().position(|limit| limit.name == name))
+    }
+
     fn unknown(&self, py: Python<'_>, name: &str) -> PyErr {
-        let known = self.limits.iter().map(|(name, _)| name);
+        let known = self.limits.iter().map(|limit| &limit.name);
         let known: Vec<&str> = known.chain(&self.infinite).map(String::as_str).collect();
-        invalid(
-            py,
-            format!("no limit {name:?}; there are {}", known.join(", ")),
-        )
+        let words = format!("no limit {name:?}; there are {}", known.join(", "));
+        invalid(py, words)
     }
 
     /// The amounts with their names.
-    pub(crate) fn named<'a>(&'a self, amounts: &Amounts) -> Vec<(&'a str, Amount)> {
-        let name =
-            |&(position, amount): &(usize, Amount)| (self.limits[position].0.as_str(), amount);
-        amounts.0.iter().map(name).collect()
+    pub(crate) fn named<'a>(&'a self, amounts: &Amounts) -> SmallVec<[(&'a str, Amount); 4]> {
+        let amounts = amounts.0.iter();
+        amounts
+            .map(|&(position, amount)| (self.limits[position].name.as_str(), amount))
+            .collect()
+    }
+}
+
+impl Named {
+    fn copy(&self, py: Python<'_>) -> Self {
+        Self {
+            name: self.name.clone(),
+            text: self.text.clone_ref(py),
+            ..*self
+        }
     }
 }
 
@@ -107,7 +196,7 @@ fn dictionary<'py>(given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
 
 /// Amounts by the positions of their limits.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Amounts(pub(crate) Vec<(usize, Amount)>);
+pub(crate) struct Amounts(SmallVec<[(usize, Amount); 4]>);
 
 impl Amounts {
     /// Those of `later` in place of these.
@@ -137,15 +226,15 @@ pub(crate) fn one_of_256(py: Python<'_>, priority: i64) -> PyResult<u8> {
     u8::try_from(priority).map_err(told)
 }
 
-/// What is asked for, apart from the amounts.
+/// How it is asked for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms {
-    pub(crate) within: Duration,
-    pub(crate) priority: u8,
-    pub(crate) ttl: Option<Duration>,
+pub(crate) struct Manner {
+    within: Duration,
+    priority: u8,
+    ttl: Option<Duration>,
 }
 
-impl Terms {
+impl Manner {
     /// `timeout`: seconds; `None` for as long as it takes.
     ///
     /// # Errors

@@ -48,12 +48,17 @@ def redis_url(tmp_path_factory):
         server.wait()
 
 
+@pytest.fixture
+def shm_name():
+    """A name in shared memory that nobody else has."""
+    name = f"test-{uuid.uuid4()}"
+    yield name
+    pathlib.Path(f"/dev/shm/tidegate-{os.getuid()}-{name}").unlink(missing_ok=True)
+
+
 @pytest.fixture(params=["redis", "shm"])
 def store_url(request):
     """A store that processes share."""
     if request.param == "redis":
-        yield request.getfixturevalue("redis_url")
-        return
-    name = f"test-{uuid.uuid4()}"
-    yield f"shm:{name}?size=8&deadline=10s"
-    pathlib.Path(f"/dev/shm/tidegate-{os.getuid()}-{name}").unlink(missing_ok=True)
+        return request.getfixturevalue("redis_url")
+    return f"shm:{request.getfixturevalue('shm_name')}?size=8&deadline=10s"

@@ -4,9 +4,6 @@ from types import TracebackType
 from typing import Any, Generic, Optional, TypeVar, Union
 
 _T = TypeVar("_T", covariant=True)
-_Set = TypeVar("_Set", bound=Set)
-_Pool = TypeVar("_Pool", bound=Pool)
-_Slots = TypeVar("_Slots", bound=Slots)
 _Number = Union[int, float]
 
 class Awaitable(Generic[_T]):
@@ -84,16 +81,16 @@ class Acquisition:
         kind: Optional[type[BaseException]],
         error: Optional[BaseException],
         traceback: Optional[TracebackType],
-    ) -> bool: ...
+    ) -> None: ...
     async def __aenter__(self) -> Acquisition: ...
     async def __aexit__(
         self,
         kind: Optional[type[BaseException]],
         error: Optional[BaseException],
         traceback: Optional[TracebackType],
-    ) -> bool: ...
+    ) -> None: ...
 
-class _Verbs:
+class Limiter:
     def acquire(
         self,
         requested: Optional[Mapping[str, _Number]] = None,
@@ -152,9 +149,9 @@ class _Verbs:
     def stats(self) -> dict[str, Any]:
         """What was counted in this process since it was made; ``refusals`` are by limit."""
 
-class Set(_Verbs):
-    def __new__(
-        cls: type[_Set],
+class Set(Limiter):
+    def __init__(
+        self,
         limits: Sequence[Any],
         *,
         infinite: Sequence[str],
@@ -164,18 +161,18 @@ class Set(_Verbs):
         config: Any,
         strict_updates: bool,
         max_waiting: Optional[int] = None,
-    ) -> _Set: ...
+    ) -> None: ...
 
-class Pool(_Verbs):
-    def __new__(
-        cls: type[_Pool],
+class Pool(Limiter):
+    def __init__(
+        self,
         members: Sequence[tuple[str, Set]],
         *,
         weights: Sequence[int],
         balance: str,
         balancer: Optional[Callable[[Sequence[int], int], Sequence[int]]] = None,
         offset: int = 0,
-    ) -> _Pool: ...
+    ) -> None: ...
     def cool_down(self, member: str, seconds: float) -> None:
         """Passes over a set for so many seconds: its provider refused it."""
 
@@ -196,18 +193,18 @@ class Permit:
         kind: Optional[type[BaseException]],
         error: Optional[BaseException],
         traceback: Optional[TracebackType],
-    ) -> bool: ...
+    ) -> None: ...
     async def __aenter__(self) -> Permit: ...
     async def __aexit__(
         self,
         kind: Optional[type[BaseException]],
         error: Optional[BaseException],
         traceback: Optional[TracebackType],
-    ) -> bool: ...
+    ) -> None: ...
 
 class Slots:
-    def __new__(
-        cls: type[_Slots],
+    def __init__(
+        self,
         name: str,
         slots: int,
         *,
@@ -215,7 +212,7 @@ class Slots:
         store: Optional[str] = None,
         ttl: Optional[float] = None,
         max_waiting: Optional[int] = None,
-    ) -> _Slots: ...
+    ) -> None: ...
     def acquire(self, timeout: Optional[float] = None, *, slots: int = 1, priority: int = 0) -> Permit:
         """A permit of ``slots`` slots, in order of arrival; waits for it if need be.
 

@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Optional
 
-from . import _core
+from . import _core, _opened
 from ._core import Permit
 
 
@@ -33,11 +33,14 @@ class Semaphore(_core.Slots):
     :param key: which of many semaphores of this name.
     """
 
-    _slots: int
-    _described: tuple[Any, ...]
+    name: str
+    slots: int
+    key: str
+    store: Optional[str]
+    _words: dict[str, Any]
 
-    def __new__(
-        cls,
+    def __init__(
+        self,
         name: str,
         slots: int,
         *,
@@ -45,10 +48,10 @@ class Semaphore(_core.Slots):
         key: str = "default",
         ttl: Optional[float] = None,
         max_waiting: Optional[int] = None,
-    ) -> "Semaphore":
-        made = super().__new__(cls, name, slots, key=key, store=store, ttl=ttl, max_waiting=max_waiting)
-        made._described = (name, slots, store, key, ttl, max_waiting)
-        return made
+    ) -> None:
+        super().__init__(name, slots, key=key, store=store, ttl=ttl, max_waiting=max_waiting)
+        self.name, self.slots, self.key, self.store = name, slots, key, store
+        self._words = dict(store=store, key=key, ttl=ttl, max_waiting=max_waiting)
 
     def __enter__(self) -> Permit:
         permit = self.acquire()
@@ -86,34 +89,32 @@ class Semaphore(_core.Slots):
         await self._left().__aexit__(kind, error, traceback)
 
     def __reduce__(self) -> Any:
-        name, slots, store, key, ttl, max_waiting = self._described
-        if store is None or store.startswith("memory:"):
+        if _opened.is_of_one_process(self.store):
             raise TypeError("a semaphore in memory is of one process; give it a store that processes share")
-        return _again, (type(self), self._described)
+        return _opened.unopened, (type(self),), self.__dict__
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        Semaphore.__init__(self, self.name, self.slots, **self._words)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._described[0]}: {self._described[1]} slots>"
+        key = "" if self.key == "default" else f" of {self.key}"
+        return f"<{type(self).__name__} {self.name}{key}: {self.slots} slots in {_opened.scheme(self.store)}>"
 
 
 class Mutex(Semaphore):
-    """One holder at a time. As a ``Semaphore`` of one slot."""
+    """One holder at a time: a ``Semaphore`` of one slot.
 
-    def __new__(
-        cls,
+    :param name: as of a ``Semaphore``, and so are the others.
+    """
+
+    def __init__(
+        self,
         name: str,
         *,
         store: Optional[str] = None,
         key: str = "default",
         ttl: Optional[float] = None,
         max_waiting: Optional[int] = None,
-    ) -> "Mutex":
-        made = super().__new__(cls, name, 1, store=store, key=key, ttl=ttl, max_waiting=max_waiting)
-        assert isinstance(made, Mutex)
-        return made
-
-
-def _again(cls: type[Semaphore], described: tuple[Any, ...]) -> Semaphore:
-    name, slots, store, key, ttl, max_waiting = described
-    if issubclass(cls, Mutex):
-        return cls(name, store=store, key=key, ttl=ttl, max_waiting=max_waiting)
-    return cls(name, slots, store=store, key=key, ttl=ttl, max_waiting=max_waiting)
+    ) -> None:
+        super().__init__(name, 1, store=store, key=key, ttl=ttl, max_waiting=max_waiting)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Optional, Union
 
-from . import _core
+from . import _core, _opened
 from .errors import InvalidRequest
 from .limits import Budget, CallLimit, Limit, LoadBalancing, RateLimit, ResourceLimit, parse
 
@@ -25,7 +25,8 @@ class LimitSet(_core.Set):
 
     :param limits: limits, or lines such as ``"10/minute"``.
     :param name: what the set is called in its store; sets of one name in one store share what
-        they have used. Needed for every store but the set's own memory.
+        they have used. Needed for every store but the set's own memory. In ``memory:`` and
+        ``file:`` they share their limits, too: those that were said last.
     :param store: ``"shm:NAME"``, ``"file:PATH"``, ``"redis://..."``, ``"postgres://..."``,
         ``"mysql://..."``; ``None`` for memory of its own.
     :param mode: in place of ``store``: ``"thread"`` and ``"asyncio"`` are memory of its own,
@@ -42,10 +43,10 @@ class LimitSet(_core.Set):
     name: Optional[str]
     store: Optional[str]
     config: Optional[Mapping[str, Any]]
-    _again: dict[str, Any]
+    _words: dict[str, Any]
 
-    def __new__(
-        cls,
+    def __init__(
+        self,
         limits: Union[Limit, str, Iterable[Union[Limit, str]]],
         *,
         name: Optional[str] = None,
@@ -54,14 +55,13 @@ class LimitSet(_core.Set):
         config: Optional[Mapping[str, Any]] = None,
         strict_updates: bool = False,
         max_waiting: Optional[int] = None,
-    ) -> "LimitSet":
+    ) -> None:
         store = _store(store, mode)
         if store is not None and not name:
-            raise InvalidRequest(f"a set in {store.split(':')[0]}: needs a name; who says the same shares it")
+            raise InvalidRequest(f"a set in {_opened.scheme(store)}: needs a name; who says the same shares it")
         given = [limits] if isinstance(limits, (str, *_LIMITS)) else limits
         described = tuple(parse(limit) if isinstance(limit, str) else limit for limit in given)
-        made = super().__new__(
-            cls,
+        super().__init__(
             [limit for limit in described if not limit.is_infinite],
             infinite=[limit.name for limit in described if limit.is_infinite],
             rates=[limit.name for limit in described if isinstance(limit, RateLimit)],
@@ -71,23 +71,27 @@ class LimitSet(_core.Set):
             strict_updates=strict_updates,
             max_waiting=max_waiting,
         )
-        made.limits, made.name, made.store, made.config = described, name, store, config
-        made._again = dict(
+        self.limits, self.name, self.store, self.config = described, name, store, config
+        self._words = dict(
             name=name, store=store, config=config, strict_updates=strict_updates, max_waiting=max_waiting
         )
-        return made
 
     def __reduce__(self) -> Any:
-        if self.store is None or self.store.startswith("memory:"):
+        if _opened.is_of_one_process(self.store):
             raise TypeError(
                 "a set in memory is of one process; give it a name and a store that processes "
                 "share, such as 'shm:NAME' or 'redis://...'"
             )
-        return _again, (type(self), self.limits, self._again)
+        return _opened.unopened, (type(self),), self.__dict__
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        LimitSet.__init__(self, self.limits, **self._words)
 
     def __repr__(self) -> str:
         names = ", ".join(limit.name for limit in self.limits)
-        return f"<{type(self).__name__} {self.name or '(unnamed)'}: {names}>"
+        place = _opened.scheme(self.store)
+        return f"<{type(self).__name__} {self.name or '(unnamed)'} in {place}: {names or 'no limits'}>"
 
 
 def _store(store: Optional[str], mode: Optional[str]) -> Optional[str]:
@@ -102,10 +106,6 @@ def _store(store: Optional[str], mode: Optional[str]) -> Optional[str]:
     return _MODES[mode]
 
 
-def _again(cls: type[LimitSet], limits: tuple[Limit, ...], words: dict[str, Any]) -> LimitSet:
-    return cls(limits, **words)
-
-
 class LimitPool(_core.Pool):
     """Limit sets that can serve the same work: regions, accounts, endpoints.
 
@@ -118,41 +118,46 @@ class LimitPool(_core.Pool):
     :param offset: where round-robin begins, so that workers do not all begin at the first.
     """
 
-    _sets: tuple[LimitSet, ...]
+    _sets: dict[str, LimitSet]
+    _words: dict[str, Any]
 
-    def __new__(
-        cls,
+    def __init__(
+        self,
         sets: Union[Sequence[LimitSet], Mapping[str, LimitSet]],
         *,
         load_balancing: Union[LoadBalancing, str] = LoadBalancing.ROUND_ROBIN,
         weights: Optional[Sequence[int]] = None,
         balancer: Optional[Callable[[Sequence[int], int], Sequence[int]]] = None,
         offset: int = 0,
-    ) -> "LimitPool":
-        if isinstance(sets, Mapping):
-            members = list(sets.items())
-        else:
-            members = [(str(position), member) for position, member in enumerate(sets)]
-        if weights is not None and len(weights) != len(members):
-            raise ValueError(f"{len(weights)} weights for {len(members)} sets")
-        made = super().__new__(
-            cls,
-            members,
-            weights=[1] * len(members) if weights is None else list(weights),
+    ) -> None:
+        if not isinstance(sets, Mapping):
+            sets = {str(position): member for position, member in enumerate(sets)}
+        if weights is not None and len(weights) != len(sets):
+            raise ValueError(f"{len(weights)} weights for {len(sets)} sets")
+        super().__init__(
+            list(sets.items()),
+            weights=[1] * len(sets) if weights is None else list(weights),
             balance=LoadBalancing(load_balancing).value,
             balancer=balancer,
             offset=offset,
         )
-        made._sets = tuple(member for _, member in members)
-        return made
+        self._sets = dict(sets)
+        self._words = dict(load_balancing=load_balancing, weights=weights, balancer=balancer, offset=offset)
+
+    def __reduce__(self) -> Any:
+        return _opened.unopened, (type(self),), self.__dict__
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        LimitPool.__init__(self, self._sets, **self._words)
 
     def __getitem__(self, position: int) -> LimitSet:
         if isinstance(position, str):
             raise TypeError("a pool is indexed by position; its sets have no names here")
-        return self._sets[position]
+        return list(self._sets.values())[position]
 
     def __len__(self) -> int:
         return len(self._sets)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {len(self)} sets>"
+        return f"<{type(self).__name__} of {', '.join(self._sets)}>"

@@ -1,0 +1,236 @@
+"""What lives how long: garbage, subclasses, pickles, forks, ends that are interrupted."""
+
+import asyncio
+import contextlib
+import gc
+import os
+import pickle
+import re
+import signal
+import socket
+import threading
+import time
+import weakref
+
+import pytest
+from test_processes import in_child
+
+from tidegate import InvalidRequest, LimitPool, LimitSet, Mutex, RateLimit, ResourceLimit, Semaphore
+
+
+def one_slot(**more):
+    return LimitSet([ResourceLimit("slots", 1)], **more)
+
+
+def is_collected(make):
+    """Whether what `make` answers goes once nobody has it."""
+    seen = weakref.ref(make())
+    gc.collect()
+    return seen() is None
+
+
+def test_a_config_may_refer_back_to_its_set():
+    def make():
+        config = {}
+        limits = config["limits"] = one_slot(config=config)
+        config["held"] = limits.acquire()
+        return limits
+
+    assert is_collected(make)
+
+    class Holder:
+        pass
+
+    def make_by_a_tuple():
+        holder = Holder()
+        holder.limits = one_slot(config=(holder,))
+        return holder
+
+    assert is_collected(make_by_a_tuple)
+
+
+def test_a_balancer_may_refer_back_to_its_pool():
+    class Balancer:
+        def __call__(self, loads, turn):
+            return [0]
+
+    def make():
+        balancer = Balancer()
+        balancer.pool = LimitPool([one_slot(config=balancer)], balancer=balancer)
+        assert balancer.pool.acquire().config is balancer
+        return balancer
+
+    assert is_collected(make)
+
+
+def test_what_was_acquired_keeps_its_sets_config():
+    class Config(dict):
+        pass
+
+    config = Config(region="eu")
+    config["limits"] = one_slot(config=config)
+    acquired = config["limits"].acquire()
+    del config
+    gc.collect()
+    assert acquired.config["region"] == "eu"
+
+
+class Tokens(LimitSet):
+    def __init__(self, most, store=None):
+        self.most = most
+        super().__init__([RateLimit("tokens", most, "per_hour")], name="tokens", store=store)
+
+
+class Gpus(Semaphore):
+    def __init__(self, store=None):
+        super().__init__("gpus", 2, store=store)
+
+
+def test_subclasses_take_arguments_of_their_own():
+    assert Tokens(10).try_acquire({"tokens": 10})
+    assert Gpus().available() == 2
+
+    class Forgetful(LimitSet):
+        def __init__(self):
+            pass
+
+    with pytest.raises(RuntimeError, match="__init__"):
+        Forgetful().acquire()
+    with pytest.raises(RuntimeError, match="before"):
+        Tokens(10).__init__(20)
+
+
+def test_subclasses_and_pools_are_pickled(shm_name):
+    def again(made):
+        return pickle.loads(pickle.dumps(made))
+
+    tokens = Tokens(10, store=f"shm:{shm_name}?size=8")
+    assert tokens.try_acquire({"tokens": 6})
+    assert again(tokens).most == 10 and not again(tokens).try_acquire({"tokens": 6})
+    pool = LimitPool({"one": tokens}, weights=[2], load_balancing="weighted", offset=1)
+    assert not again(pool).try_acquire({"tokens": 6}) and again(pool).try_acquire({"tokens": 1}).member == "one"
+    gpus = Gpus(store=f"shm:{shm_name}?size=8")
+    with gpus:
+        assert again(gpus).available() == 1
+    with pytest.raises(TypeError, match="redis"):
+        pickle.dumps(LimitPool([one_slot()]))
+
+
+@pytest.mark.parametrize("store", ["memory:", "file:{}/tidegate.redb"])
+def test_sets_of_one_name_in_a_store_of_this_process_share_it(store, tmp_path):
+    store = store.format(tmp_path)
+    name = f"shared-{tmp_path.name}"
+    with one_slot(name=name, store=store).acquire():
+        assert not one_slot(name=name, store=store).try_acquire()
+        # The limits that were said last hold.
+        assert LimitSet([ResourceLimit("slots", 2)], name=name, store=store).try_acquire()
+
+
+def test_a_forked_child_has_no_place_of_those_who_wait_in_its_parent():
+    limits = one_slot()
+    held = limits.acquire()
+    thread = threading.Thread(target=lambda: limits.acquire().release())
+    thread.start()
+    while limits.stats()["waiting"] < 1:
+        time.sleep(0.001)
+
+    def works():
+        held.release()
+        for _ in range(3):
+            limits.acquire(timeout=0).release()
+        return limits.stats()["waiting"]
+
+    assert in_child(works) == "0"
+    held.release()
+    thread.join()
+
+
+def test_a_forked_child_drops_nothing_of_what_its_parent_holds(store_url):
+    limits, mutex = one_slot(name="dropped", store=store_url), Mutex("dropped-mutex", store=store_url)
+    held = [limits.acquire(), mutex.acquire()]
+
+    def drops():
+        held.clear()
+        gc.collect()
+        return bool(limits.try_acquire()), mutex.try_acquire()
+
+    assert in_child(drops) == "(False, None)"
+    held.clear()
+    assert limits.acquire(timeout=30) and mutex.acquire(timeout=30)
+
+
+class Proxy:
+    """Stands before a server, and calls `seen` with what is sent to it before it passes that on."""
+
+    def __init__(self, url, seen):
+        self.server = re.search(r":(\d+)\?", url)
+        self.seen = seen
+        self.listening = socket.create_server(("127.0.0.1", 0))
+        self.url = url.replace(self.server[1], str(self.listening.getsockname()[1]))
+        self.start(self.accept)
+
+    def start(self, work, *arguments):
+        threading.Thread(target=work, args=arguments, daemon=True).start()
+
+    def accept(self):
+        while True:
+            client = self.listening.accept()[0]
+            server = socket.create_connection(("127.0.0.1", int(self.server[1])))
+            self.start(self.passes_on, client, server, self.seen)
+            self.start(self.passes_on, server, client, lambda sent: None)
+
+    def passes_on(self, one, other, seen):
+        with contextlib.suppress(OSError):
+            while sent := one.recv(65_536):
+                seen(sent)
+                other.sendall(sent)
+        other.close()
+
+
+def test_ctrl_c_amid_the_end_of_a_failed_body_loses_neither_its_exception_nor_the_slot(redis_url):
+    ends = threading.Event()
+
+    def seen(sent):
+        if ends.is_set() and b"interrupted" in sent:
+            ends.clear()
+            os.kill(os.getpid(), signal.SIGINT)
+
+    proxy = Proxy(redis_url, seen)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        limits = one_slot(name="ctrl-c", store=proxy.url)
+        for body in (KeyError("mine"), None):
+            with pytest.raises(KeyboardInterrupt) as raised:
+                with limits.acquire(key="interrupted"):
+                    ends.set()
+                    if body is not None:
+                        raise body
+            assert raised.value.__context__ is body
+            assert limits.try_acquire(key="interrupted")
+        mutex = Mutex("ctrl-c-mutex", store=proxy.url, key="interrupted")
+        with pytest.raises(KeyboardInterrupt), mutex:
+            ends.set()
+        assert mutex.available() == 1
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_an_end_that_is_not_awaited_is_none():
+    async def main():
+        limits = one_slot()
+        held = await limits.async_acquire()
+        held.async_release().close()
+        assert not limits.try_acquire()
+        await held.async_release()
+        assert limits.try_acquire()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("number", [-1, -0.5, float("nan"), float("inf"), True, "x", None])
+def test_an_amount_of_an_infinite_limit_is_checked(number):
+    limits = LimitSet([RateLimit("tokens", float("inf")), ResourceLimit("slots", 1)])
+    with pytest.raises(InvalidRequest, match="tokens"):
+        limits.acquire({"tokens": number})
+    with limits.acquire({"tokens": 10**30}) as acquired:
+        acquired.update(usage={"tokens": 0.5})
