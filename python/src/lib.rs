@@ -10,6 +10,7 @@
 //! | `acquisition` | what was granted or refused, until it ends |
 //! | `lock` | semaphores and mutexes over any store |
 //! | `holding` | how what a `with` block holds is ended |
+//! | `clock` | time that a test moves |
 //! | `store` | stores by their URL |
 //! | `named` | what is opened once in a process, by its name |
 //! | `kept` | an object of Python's that the collector is to see |
@@ -24,6 +25,7 @@ mod acquisition;
 mod amount;
 mod awaiting;
 mod blocking;
+mod clock;
 mod error;
 mod fork;
 mod holding;
@@ -45,6 +47,8 @@ mod _core {
     use crate::acquisition::Acquisition;
     #[pymodule_export]
     use crate::awaiting::{Awaitable, Wakeups};
+    #[pymodule_export]
+    use crate::clock::ManualClock;
     #[pymodule_export]
     use crate::fork::_after_fork;
     #[pymodule_export]

@@ -8,6 +8,9 @@ use tidegate::{Algorithm, Limit, OnFailure, Period, Unit};
 use crate::amount::amount;
 use crate::error::invalid;
 
+/// 400 days, in seconds: how long what ends with its process may be held.
+pub(crate) const LONGEST_TTL: f64 = 34_560_000.0;
+
 /// What `Limit._spec()` gives.
 #[derive(FromPyObject)]
 struct Spec<'py> {

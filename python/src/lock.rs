@@ -11,10 +11,11 @@ use tidegate::{Amount, LeaseError};
 
 use crate::awaiting::{Answer, Awaitable};
 use crate::blocking;
+use crate::clock::ManualClock;
 use crate::error::{exception, invalid, raised};
 use crate::fork;
 use crate::holding::{self, Ending, Holding};
-use crate::limit::duration;
+use crate::limit::{LONGEST_TTL, duration};
 use crate::named::Named;
 use crate::request;
 use crate::store;
@@ -40,13 +41,19 @@ struct Plan {
     store: Option<String>,
     ttl: Option<f64>,
     max_waiting: Option<usize>,
+    clock: Option<Py<ManualClock>>,
 }
 
 impl Plan {
-    /// One name in one store is one semaphore, however often it is opened in a process.
+    /// One name in one store (or by one clock) is one semaphore, however often it is opened
+    /// in a process.
     fn open(&self, py: Python<'_>) -> PyResult<LeasedSemaphore> {
         let url = self.store.as_deref().unwrap_or("memory:");
-        let (semaphore, slots) = OPENED.get(py, (url, &self.name), || self.make(py, url))?;
+        let opened = match &self.clock {
+            Some(clock) => &clock.get().semaphores,
+            None => &OPENED,
+        };
+        let (semaphore, slots) = opened.get(py, (url, &self.name), || self.make(py, url))?;
         if slots != self.slots {
             let words = format!("{:?} has {slots} slots in this process", self.name);
             return Err(invalid(py, words));
@@ -56,8 +63,13 @@ impl Plan {
 
     fn make(&self, py: Python<'_>, url: &str) -> PyResult<(LeasedSemaphore, Amount)> {
         let mut builder = LeasedSemaphore::builder(&self.name, self.slots);
-        builder = builder.store(store::open(py, url)?.store);
-        if let Some(seconds) = self.ttl {
+        builder = match &self.clock {
+            Some(clock) => builder.clock(clock.get().clock()),
+            None => builder.store(store::open(py, url)?.store),
+        };
+        // In memory it ends with its process.
+        let longest = url.starts_with("memory:").then_some(LONGEST_TTL);
+        if let Some(seconds) = self.ttl.or(longest) {
             builder = builder.ttl(duration(py, seconds)?);
         }
         if let Some(most) = self.max_waiting {
@@ -146,7 +158,7 @@ impl Slots {
         Self::default()
     }
 
-    #[pyo3(signature = (name, slots, *, key, store=None, ttl=None, max_waiting=None))]
+    #[pyo3(signature = (name, slots, *, key, store=None, ttl=None, max_waiting=None, clock=None))]
     #[expect(
         clippy::too_many_arguments,
         reason = "those of the Python class above it"
@@ -160,6 +172,7 @@ impl Slots {
         store: Option<String>,
         ttl: Option<f64>,
         max_waiting: Option<usize>,
+        clock: Option<Py<ManualClock>>,
     ) -> PyResult<()> {
         let plan = Plan {
             name,
@@ -168,6 +181,7 @@ impl Slots {
             store,
             ttl,
             max_waiting,
+            clock,
         };
         let opened = fork::Opened::new(plan.open(py)?);
         let again = |_| PyRuntimeError::new_err("__init__ was called before");

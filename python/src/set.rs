@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use tidegate::{Limit, LimitSet, LimitSetBuilder};
 
+use crate::clock::ManualClock;
 use crate::error::raised;
 use crate::kept::Kept;
 use crate::limit;
@@ -13,9 +14,6 @@ use crate::limiter::{self, Limiter, Target};
 use crate::named::Named;
 use crate::request::Names;
 use crate::store;
-
-/// 400 days, in seconds.
-const LONGEST_TTL: f64 = 34_560_000.0;
 
 /// Sets in stores of one process, where a name is opened once.
 static OPENED: Named<LimitSet> = Named::new();
@@ -30,6 +28,7 @@ pub(crate) struct Plan {
     name: Option<String>,
     store: Option<String>,
     max_waiting: Option<usize>,
+    clock: Option<Py<ManualClock>>,
     config: Kept,
 }
 
@@ -58,8 +57,11 @@ impl Plan {
         if self.limits.is_empty() {
             builder = builder.unlimited();
         }
-        match self.max_waiting {
-            Some(most) => builder.max_waiting(most),
+        if let Some(most) = self.max_waiting {
+            builder = builder.max_waiting(most);
+        }
+        match &self.clock {
+            Some(clock) => builder.clock(clock.get().clock()),
             None => builder,
         }
     }
@@ -72,7 +74,7 @@ impl Plan {
         };
         let is_said = self.limits.iter().any(|limit| limit.held_for().is_some());
         let ends_with_its_process = self.store.as_deref().is_none_or(is_tied);
-        (ends_with_its_process && !is_said).then_some(LONGEST_TTL)
+        (ends_with_its_process && !is_said).then_some(limit::LONGEST_TTL)
     }
 
     pub(crate) fn config(&self, py: Python<'_>) -> Py<PyAny> {
@@ -120,7 +122,7 @@ impl Set {
         PyClassInitializer::from(Limiter::default()).add_subclass(Self)
     }
 
-    #[pyo3(signature = (limits, *, infinite, rates, name=None, store=None, config, strict_updates, max_waiting=None))]
+    #[pyo3(signature = (limits, *, infinite, rates, name=None, store=None, config, strict_updates, max_waiting=None, clock=None))]
     #[expect(
         clippy::too_many_arguments,
         reason = "those of the Python class above it"
@@ -135,6 +137,7 @@ impl Set {
         config: Py<PyAny>,
         strict_updates: bool,
         max_waiting: Option<usize>,
+        clock: Option<Py<ManualClock>>,
     ) -> PyResult<()> {
         let limits = limits.iter().map(limit::limit);
         let limits = limits.collect::<PyResult<Vec<_>>>()?;
@@ -145,6 +148,7 @@ impl Set {
             name,
             store,
             max_waiting,
+            clock,
             config: Kept::new(config),
         };
         Self::limiter(slf).begin(slf.py(), limiter::Plan::Set(plan), names)

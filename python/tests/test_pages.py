@@ -1,5 +1,6 @@
 """What the pages show runs as it stands there."""
 
+import inspect
 import pathlib
 import re
 
@@ -16,7 +17,12 @@ def test_an_example_runs(number, request):
     redis, example = EXAMPLES[number]
     if redis:
         example = example.replace("redis://localhost", request.getfixturevalue("redis_url"))
-    exec(compile(example, f"example {number}", "exec"), {"__name__": "example"})
+    names = {"__name__": "example"}
+    exec(compile(example, f"example {number}", "exec"), names)
+    for name, shown in list(names.items()):
+        if name.startswith("test_"):
+            fixtures = inspect.signature(shown).parameters
+            shown(**{fixture: request.getfixturevalue(fixture) for fixture in fixtures})
 
 
 def test_there_are_examples():

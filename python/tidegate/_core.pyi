@@ -17,6 +17,37 @@ class Wakeups:
     def fileno(self) -> int: ...
     def take(self) -> list[int]: ...
 
+class ManualClock:
+    """A clock that stands still until a test advances it.
+
+    >>> from tidegate import LimitSet
+    >>> from tidegate.testing import ManualClock
+    >>> clock = ManualClock()
+    >>> limits = LimitSet("1/minute", clock=clock)
+    >>> limits.acquire().release()
+    >>> limits.try_acquire().retry_after
+    60.0
+    >>> clock.advance(60)
+    >>> limits.try_acquire().successful
+    True
+
+    A request that waits, also for its ``timeout``, waits until another thread or task advances
+    the clock.
+
+    :param start: seconds since the Unix epoch; noon of 1 January 2026, UTC, unless said.
+    :raises InvalidRequest: negative, not a number, beyond the year 2970.
+    """
+
+    def __new__(cls, start: Optional[float] = None) -> ManualClock: ...
+    def now(self) -> float:
+        """Seconds since the Unix epoch."""
+    def advance(self, by: float) -> None:
+        """Moves it forward by so many seconds. Requests whose turn comes on the way are served
+        in order, each at its instant, before this returns.
+
+        :raises InvalidRequest: negative, not a number, more than 1,000 years.
+        """
+
 class Acquisition:
     """What was granted, until it ends; or what was refused, which holds nothing and is false."""
 
@@ -161,6 +192,7 @@ class Set(Limiter):
         config: Any,
         strict_updates: bool,
         max_waiting: Optional[int] = None,
+        clock: Optional[ManualClock] = None,
     ) -> None: ...
 
 class Pool(Limiter):
@@ -212,6 +244,7 @@ class Slots:
         store: Optional[str] = None,
         ttl: Optional[float] = None,
         max_waiting: Optional[int] = None,
+        clock: Optional[ManualClock] = None,
     ) -> None: ...
     def acquire(self, timeout: Optional[float] = None, *, slots: int = 1, priority: int = 0) -> Permit:
         """A permit of ``slots`` slots, in order of arrival; waits for it if need be.

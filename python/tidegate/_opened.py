@@ -1,8 +1,13 @@
-"""What is opened is pickled as how it was described, and opened anew where it arrives."""
+"""What sets and semaphores have in common: where they are, and how they are pickled.
+
+What is opened is pickled as how it was described, and opened anew where it arrives.
+"""
 
 from __future__ import annotations
 
 from typing import Optional, TypeVar
+
+from .errors import InvalidRequest
 
 _T = TypeVar("_T")
 
@@ -15,6 +20,12 @@ def scheme(store: Optional[str]) -> str:
 def is_of_one_process(store: Optional[str]) -> bool:
     """Whether its state is nowhere but in this process."""
     return scheme(store) == "memory"
+
+
+def check_clock(clock: object, store: Optional[str]) -> None:
+    """A store keeps its own time: only what is in memory takes another."""
+    if clock is not None and store is not None:
+        raise InvalidRequest("a clock is for limits in memory: leave out the store, or the clock")
 
 
 def unopened(cls: type[_T]) -> _T:

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Optional
 
 from . import _core, _opened
-from ._core import Permit
+from ._core import ManualClock, Permit
 
 
 #: What this task or thread has entered by ``with``, the last at the end.
@@ -17,8 +17,8 @@ _entered: ContextVar[tuple[tuple["Semaphore", Permit], ...]] = ContextVar("_ente
 class Semaphore(_core.Slots):
     """``slots`` things that may be held at once, by threads, tasks and processes.
 
-    Who waits is served in order of arrival. A permit is renewed in the background until it is
-    released; a holder whose process dies gives its slot back within ``ttl`` seconds.
+    Requests that wait are served in order of arrival. A permit is renewed in the background until
+    it is released; a holder whose process dies gives its slot back within ``ttl`` seconds.
 
     >>> from tidegate import Semaphore
     >>> gpus = Semaphore("gpu", 2)
@@ -31,6 +31,12 @@ class Semaphore(_core.Slots):
     :param store: as of a ``LimitSet``; ``None`` for this process's memory, where the same name
         is the same semaphore, too.
     :param key: which of many semaphores of this name.
+    :param ttl: seconds after which a holder that was not heard of has lost its slots: 30 unless
+        said, in memory never.
+    :param max_waiting: how many may wait at once in this process; 10,000 unless said.
+    :param clock: in memory: what it takes the time from, for tests.
+    :raises InvalidRequest: no slots; in this process the name has another number of them.
+    :raises StoreUnavailable: the store cannot be reached.
     """
 
     name: str
@@ -48,8 +54,10 @@ class Semaphore(_core.Slots):
         key: str = "default",
         ttl: Optional[float] = None,
         max_waiting: Optional[int] = None,
+        clock: Optional[ManualClock] = None,
     ) -> None:
-        super().__init__(name, slots, key=key, store=store, ttl=ttl, max_waiting=max_waiting)
+        _opened.check_clock(clock, store)
+        super().__init__(name, slots, key=key, store=store, ttl=ttl, max_waiting=max_waiting, clock=clock)
         self.name, self.slots, self.key, self.store = name, slots, key, store
         self._words = dict(store=store, key=key, ttl=ttl, max_waiting=max_waiting)
 
@@ -116,5 +124,6 @@ class Mutex(Semaphore):
         key: str = "default",
         ttl: Optional[float] = None,
         max_waiting: Optional[int] = None,
+        clock: Optional[ManualClock] = None,
     ) -> None:
-        super().__init__(name, 1, store=store, key=key, ttl=ttl, max_waiting=max_waiting)
+        super().__init__(name, 1, store=store, key=key, ttl=ttl, max_waiting=max_waiting, clock=clock)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Optional, Union
 
 from . import _core, _opened
+from ._core import ManualClock
 from .errors import InvalidRequest
 from .limits import Budget, CallLimit, Limit, LoadBalancing, RateLimit, ResourceLimit, parse
 
@@ -34,7 +35,9 @@ class LimitSet(_core.Set):
     :param config: anything (a region, an account): every acquisition has it.
     :param strict_updates: a rate of which an acquisition reports no use raises
         ``UnreportedUsage`` at its end; else it was used as taken.
-    :param max_waiting: how many acquisitions may wait at once.
+    :param max_waiting: how many acquisitions may wait at once; 10,000 unless said.
+    :param clock: in memory: what it takes the time from, for tests; a pool goes by the clock of
+        its sets.
     :raises InvalidRequest: limits that make no sense together.
     :raises StoreUnavailable: the store cannot be reached.
     """
@@ -55,8 +58,10 @@ class LimitSet(_core.Set):
         config: Optional[Mapping[str, Any]] = None,
         strict_updates: bool = False,
         max_waiting: Optional[int] = None,
+        clock: Optional[ManualClock] = None,
     ) -> None:
         store = _store(store, mode)
+        _opened.check_clock(clock, store)
         if store is not None and not name:
             raise InvalidRequest(f"a set in {_opened.scheme(store)}: needs a name; who says the same shares it")
         given = [limits] if isinstance(limits, (str, *_LIMITS)) else limits
@@ -70,6 +75,7 @@ class LimitSet(_core.Set):
             config=config,
             strict_updates=strict_updates,
             max_waiting=max_waiting,
+            clock=clock,
         )
         self.limits, self.name, self.store, self.config = described, name, store, config
         self._words = dict(
