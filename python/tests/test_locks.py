@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import uuid
 
 import pytest
 
@@ -190,3 +191,42 @@ def test_what_cannot_be_limited_is_said_at_once():
     calls_async = limited(LimitSet("1/minute"))(lambda: asyncio.sleep(0))
     with pytest.raises(TypeError, match="async def"):
         calls_async()
+
+
+@pytest.fixture(params=["memory", "file", "shm", "redis"])
+def any_store(request, tmp_path):
+    """A store of each kind that needs no more than Redis."""
+    if request.param == "memory":
+        return "memory:"
+    if request.param == "file":
+        return f"file:{tmp_path}/tidegate.redb"
+    if request.param == "shm":
+        return f"shm:{request.getfixturevalue('shm_name')}?size=8&deadline=10s"
+    return request.getfixturevalue("redis_url")
+
+
+def test_semaphores_and_mutexes_are_the_same_in_any_store(any_store):
+    name = f"any-{uuid.uuid4()}"
+    gpus = Semaphore(name, 2, store=any_store)
+    first, second = gpus.acquire(), gpus.acquire()
+    assert 0 < first.fence < second.fence and first.is_held
+    assert gpus.available() == 0 and gpus.try_acquire() is None
+    assert Semaphore(name, 2, store=any_store, key="other").available() == 2
+    with pytest.raises(ImpossibleRequest):
+        gpus.acquire(slots=3)
+    served = []
+    thread = threading.Thread(target=lambda: served.append(gpus.acquire(timeout=60, slots=2)))
+    thread.start()
+    first.release()
+    second.release()
+    thread.join()
+    assert served[0].fence > second.fence
+    served[0].release()
+
+    async def main():
+        async with Mutex(f"{name}-mutex", store=any_store) as permit:
+            assert permit.is_held
+            assert await Mutex(f"{name}-mutex", store=any_store).async_try_acquire() is None
+        assert not permit.is_held
+
+    asyncio.run(main())
