@@ -3,7 +3,11 @@
 Limits for calls, tokens, money and slots: in one process, or in a store that many share.
 """
 
+from __future__ import annotations
+
+import importlib
 import os
+from typing import TYPE_CHECKING, Any
 
 from ._core import Acquisition, Permit, _after_fork
 from .decorators import limited
@@ -17,6 +21,7 @@ from .errors import (
     StoreUnavailable,
     TidegateError,
     UnreportedUsage,
+    WorkerDied,
 )
 from .limits import (
     Budget,
@@ -28,6 +33,9 @@ from .limits import (
 )
 from .locks import Mutex, Semaphore
 from .sets import LimitPool, LimitSet
+
+if TYPE_CHECKING:
+    from . import workers
 
 os.register_at_fork(after_in_child=_after_fork)
 
@@ -53,5 +61,14 @@ __all__ = [
     "StoreUnavailable",
     "TidegateError",
     "UnreportedUsage",
+    "WorkerDied",
     "limited",
+    "workers",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Imported when it is asked for: it needs asyncio and multiprocessing.
+    if name == "workers":
+        return importlib.import_module(".workers", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

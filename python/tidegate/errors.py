@@ -53,3 +53,7 @@ class UnreportedUsage(TidegateError):
 
 class StoreUnavailable(TidegateError, ConnectionError):
     """The store could not tell: it is away, busy, or full of errors."""
+
+
+class WorkerDied(TidegateError):
+    """A worker's process or actor ended in the middle of a call. The next call has a new one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Optional, Union
 
-from . import _core, _opened
+from . import _core, _opened, _ray
 from ._core import ManualClock
 from .errors import InvalidRequest
 from .limits import Budget, CallLimit, Limit, LoadBalancing, RateLimit, ResourceLimit, parse
@@ -31,7 +31,8 @@ class LimitSet(_core.Set):
     :param store: ``"shm:NAME"``, ``"file:PATH"``, ``"redis://..."``, ``"postgres://..."``,
         ``"mysql://..."``; ``None`` for memory of its own.
     :param mode: in place of ``store``: ``"thread"`` and ``"asyncio"`` are memory of its own,
-        ``"process"`` is ``"shm:python"``, shared memory of this user's processes.
+        ``"process"`` is ``"shm:python"``, shared memory of this user's processes. ``"ray"`` is
+        that where Ray has one node; where it has more it needs a server's ``store`` beside it.
     :param config: anything (a region, an account): every acquisition has it.
     :param strict_updates: a rate of which an acquisition reports no use raises
         ``UnreportedUsage`` at its end; else it was used as taken.
@@ -47,6 +48,7 @@ class LimitSet(_core.Set):
     store: Optional[str]
     config: Optional[Mapping[str, Any]]
     _words: dict[str, Any]
+    _made_on: Optional[_ray.Machine]
 
     def __init__(
         self,
@@ -81,6 +83,7 @@ class LimitSet(_core.Set):
         self._words = dict(
             name=name, store=store, config=config, strict_updates=strict_updates, max_waiting=max_waiting
         )
+        self._made_on = _ray.machine() if mode == "ray" and store and store.startswith("shm:") else None
 
     def __reduce__(self) -> Any:
         if _opened.is_of_one_process(self.store):
@@ -91,8 +94,12 @@ class LimitSet(_core.Set):
         return _opened.unopened, (type(self),), self.__dict__
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        made_on = state["_made_on"]
+        if made_on is not None:
+            _ray.check(made_on)
         self.__dict__.update(state)
         LimitSet.__init__(self, self.limits, **self._words)
+        self._made_on = made_on
 
     def __repr__(self) -> str:
         names = ", ".join(limit.name for limit in self.limits)
@@ -103,12 +110,12 @@ class LimitSet(_core.Set):
 def _store(store: Optional[str], mode: Optional[str]) -> Optional[str]:
     if mode is None:
         return store
+    if mode == "ray":
+        return _ray.store(store)
     if store is not None:
         raise ValueError("a store or a mode, not both")
-    if mode == "ray":
-        raise ValueError("Ray's nodes share a server: store='redis://...' (or postgres, mysql)")
     if mode not in _MODES:
-        raise ValueError(f"no mode {mode!r}; there are {', '.join(_MODES)}")
+        raise ValueError(f"no mode {mode!r}; there are {', '.join(_MODES)}, ray")
     return _MODES[mode]
 
 
@@ -156,6 +163,10 @@ class LimitPool(_core.Pool):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         LimitPool.__init__(self, self._sets, **self._words)
+
+    def _turned(self, turns: int) -> "LimitPool":
+        """The same sets, where round-robin begins so many further."""
+        return LimitPool(self._sets, **{**self._words, "offset": self._words["offset"] + turns})
 
     def __getitem__(self, position: int) -> LimitSet:
         if isinstance(position, str):

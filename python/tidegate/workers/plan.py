@@ -1,0 +1,151 @@
+"""What ``map`` is to do with each item, and how it does it: once for all modes, in an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import itertools
+from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Optional, Union
+
+from ..limits import Number
+from ..sets import LimitPool
+from .outcome import ENDS, Outcome, portable
+from .retry import Retry
+
+
+@dataclass
+class Granted:
+    """What the call that runs was granted by its limits."""
+
+    #: What the set that granted it was given as ``config``.
+    config: Any = None
+    #: Of a pool: the name of that set.
+    member: Optional[str] = None
+    _usage: dict[str, Number] = field(default_factory=dict)
+
+    def update(self, usage: Mapping[str, Number]) -> None:
+        """Reports what was really used: charged when the call ends, in place of what was taken.
+
+        An unknown limit, or an amount that is none, is then the item's error.
+        """
+        self._usage.update(usage)
+
+
+_running: ContextVar[Optional[Granted]] = ContextVar("_running", default=None)
+
+
+def acquired() -> Granted:
+    """What the call of ``map``'s function that runs here was granted.
+
+    :raises RuntimeError: no such call runs here.
+    """
+    granted = _running.get()
+    if granted is None:
+        raise RuntimeError("no function runs here that tidegate.workers.map has called")
+    return granted
+
+
+#: An item's call: how it ended, and what it has reported.
+Called = tuple[Outcome, Mapping[str, Number]]
+
+
+class Caller:
+    """A worker that calls a function."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self._function = function
+
+    def run(self, item: Any, granted: Granted) -> Called:
+        before = _running.set(granted)
+        try:
+            return Outcome(self._answer(item)), granted._usage
+        except ENDS as error:
+            return portable(error), granted._usage
+        finally:
+            _running.reset(before)
+
+    def _answer(self, item: Any) -> Any:
+        answer = self._function(item)
+        if inspect.iscoroutine(answer):
+            answer.close()
+            raise TypeError(f"{self._function!r} is a coroutine function: write mode='asyncio'")
+        return answer
+
+    async def run_here(self, item: Any, granted: Granted) -> Called:
+        _running.set(granted)
+        try:
+            answer = self._function(item)
+            if not inspect.isawaitable(answer):
+                raise TypeError(f"{self._function!r} is no coroutine function: write another mode")
+            return Outcome(await answer), granted._usage
+        except Exception as error:
+            return Outcome(error=error), granted._usage
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Of all items."""
+
+    limits: LimitPool
+    requested: Union[Mapping[str, Number], Callable[[Any], Mapping[str, Number]], None]
+    key: Union[str, Callable[[Any], str]]
+    timeout: Optional[float]
+    priority: int
+    ttl: Optional[float]
+    retry: Retry
+    max_workers: int
+
+    def asked(self, item: Any) -> dict[str, Any]:
+        requested, key = self.requested, self.key
+        return dict(
+            requested=requested(item) if callable(requested) else requested,
+            key=key(item) if callable(key) else key,
+            timeout=self.timeout,
+            priority=self.priority,
+            ttl=self.ttl,
+        )
+
+
+class _Failed(Exception):
+    """Tells an acquisition that its call has failed."""
+
+
+class Attempts:
+    """Runs items: ``call`` does one of them, as what it was granted allows."""
+
+    def __init__(self, plan: Plan, call: Callable[[Any, Granted], Awaitable[Called]]) -> None:
+        self._plan, self._call = plan, call
+        self._workers = asyncio.Semaphore(plan.max_workers)
+
+    async def run(self, item: Any) -> Outcome:
+        """What the function answers for ``item`` at last, or how it failed in its last attempt."""
+        for attempt in itertools.count():
+            try:
+                async with self._workers:
+                    outcome = await self._attempt(item)
+            except Exception as error:  # Of the limits, or of what says what is asked of them.
+                return Outcome(error=error)
+            delay = None if outcome.error is None else self._plan.retry.delay(attempt, outcome.error)
+            if delay is None:
+                return outcome
+            # A worker and what the limits granted are others' meanwhile.
+            await asyncio.sleep(delay)
+        raise AssertionError("attempts are counted without end")
+
+    async def _attempt(self, item: Any) -> Outcome:
+        acquired = await self._plan.limits.async_acquire(**self._plan.asked(item))
+        outcome = Outcome()
+        try:
+            async with acquired:
+                granted = Granted(acquired.config, acquired.member)
+                outcome, usage = await self._call(item, granted)
+                if usage:
+                    acquired.update(usage)
+                if outcome.error is not None:
+                    raise _Failed
+        except _Failed:
+            pass
+        return outcome
