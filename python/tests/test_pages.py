@@ -1,28 +1,43 @@
 """What the pages show runs as it stands there."""
 
 import inspect
+import os
 import pathlib
 import re
+import subprocess
+import sys
 
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
-PAGES = [ROOT / page for page in ("README.md", "docs/python.md", "python/README.md")]
-FENCE = re.compile(r"(<!-- needs a Redis server -->\n)?```python\n(.*?)```", re.DOTALL)
+PAGES = [ROOT / page for page in ("README.md", "docs/python.md", "docs/python/workers.md", "python/README.md")]
+FENCE = re.compile(r"(?:<!-- needs (a Redis server|Ray) -->\n)?```python\n(.*?)```", re.DOTALL)
 EXAMPLES = [example for page in PAGES for example in FENCE.findall(page.read_text())]
 
 
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
-def test_an_example_runs(number, request):
-    redis, example = EXAMPLES[number]
-    if redis:
+def test_an_example_runs(number, request, tmp_path):
+    needed, example = EXAMPLES[number]
+    if needed == "a Redis server":
         example = example.replace("redis://localhost", request.getfixturevalue("redis_url"))
+    if needed == "Ray" and "TIDEGATE_REQUIRE_RAY" not in os.environ:
+        pytest.importorskip("ray", reason="Ray is not installed: pip install ray")
+    if needed == "Ray" or "__main__" in example:
+        runs_as_a_program(example, tmp_path / "example.py")
+        return
     names = {"__name__": "example"}
     exec(compile(example, f"example {number}", "exec"), names)
     for name, shown in list(names.items()):
         if name.startswith("test_"):
             fixtures = inspect.signature(shown).parameters
             shown(**{fixture: request.getfixturevalue(fixture) for fixture in fixtures})
+
+
+def runs_as_a_program(example, path):
+    path.write_text(example)
+    environment = {**os.environ, "RAY_AUTH_MODE": "disabled"}
+    done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=300, env=environment)
+    assert done.returncode == 0, done.stderr
 
 
 def test_there_are_examples():

@@ -5,7 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What its tests need from PyPI.
-const TOOLS: &[&str] = &["maturin==1.16.0", "pytest==9.2.0", "mypy==2.4.1"];
+const TOOLS: &[&str] = &[
+    "maturin==1.16.0",
+    "pytest==9.2.0",
+    "mypy==2.4.1",
+    "ray==2.60.0",
+    "tqdm==4.70.1",
+];
 
 /// Builds it without optimisation, and tests it beside a real Redis server.
 pub fn tests() -> Result<(), String> {
@@ -18,7 +24,9 @@ pub fn tests() -> Result<(), String> {
     command::run(&mut build)?;
     let mut tests = tool("pytest");
     tests.args(["--quiet", "--doctest-modules", "tests", "tidegate"]);
-    command::run(here(&mut tests).env("TIDEGATE_REQUIRE_REDIS", "1"))?;
+    tests.env("TIDEGATE_REQUIRE_REDIS", "1");
+    tests.env("TIDEGATE_REQUIRE_RAY", "1");
+    command::run(here(&mut tests))?;
     let mut types = tool("mypy");
     types
         .arg("--strict")

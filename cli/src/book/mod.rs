@@ -80,9 +80,10 @@ fn is_compiled(page: &Page) -> Result<(), String> {
 }
 
 /// The tests that execute what pages show in other languages.
-const EXECUTED: [(&str, &str); 5] = [
+const EXECUTED: [(&str, &str); 6] = [
     ("README.md", "python/tests/test_pages.py"),
     ("docs/python.md", "python/tests/test_pages.py"),
+    ("docs/python/workers.md", "python/tests/test_pages.py"),
     ("docs/reference/locks.md", "proof/crowd/tests/locks/page.rs"),
     ("docs/stores/postgres.md", "stores/postgres/tests/schema.rs"),
     ("docs/stores/mariadb.md", "stores/mysql/tests/grants.rs"),

@@ -75,7 +75,7 @@ def shared_pool(limits: Given, mode: str) -> LimitPool:
     if mode not in _INSTEAD:
         return _pool(limits, None)
     made = _pool(limits, mode)
-    for member in made._sets if not isinstance(made, Unlimited) else ():
+    for member in made._sets.values() if not isinstance(made, Unlimited) else ():
         _check(member, mode)
     return made
 
