@@ -1,5 +1,6 @@
 """Stores for the tests of processes."""
 
+import contextlib
 import os
 import pathlib
 import shutil
@@ -23,14 +24,15 @@ def _free_port():
     raise RuntimeError("no port is free")
 
 
-@pytest.fixture(scope="session")
-def redis_url(tmp_path_factory):
+@contextlib.contextmanager
+def _redis(folder):
+    """A server of its own: its URL and its process."""
     program = shutil.which("redis-server")
     if program is None:
         if "TIDEGATE_REQUIRE_REDIS" in os.environ:
             pytest.fail("redis-server is not installed, and TIDEGATE_REQUIRE_REDIS is set")
         pytest.skip("redis-server is not installed")
-    port, folder = _free_port(), tmp_path_factory.mktemp("redis")
+    port = _free_port()
     server = subprocess.Popen(
         [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)],
         stdout=subprocess.DEVNULL,
@@ -42,7 +44,7 @@ def redis_url(tmp_path_factory):
                 break
             except OSError:
                 time.sleep(0.02)
-        yield f"redis://127.0.0.1:{port}?deadline=10s"
+        yield f"redis://127.0.0.1:{port}", server
     finally:
         server.kill()
         server.wait()
@@ -54,6 +56,17 @@ def shm_name():
     name = f"test-{uuid.uuid4()}"
     yield name
     pathlib.Path(f"/dev/shm/tidegate-{os.getuid()}-{name}").unlink(missing_ok=True)
+@pytest.fixture(scope="session")
+def redis_url(tmp_path_factory):
+    with _redis(tmp_path_factory.mktemp("redis")) as (url, _):
+        yield f"{url}?deadline=10s"
+
+
+@pytest.fixture
+def mortal_redis(tmp_path):
+    """A server that a test may kill: its URL and its process."""
+    with _redis(tmp_path) as server:
+        yield server
 
 
 @pytest.fixture(params=["redis", "shm"])

@@ -11,6 +11,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
 PAGES = [ROOT / page for page in ("README.md", "docs/python.md", "docs/python/workers.md", "python/README.md")]
+PAGES += sorted(ROOT.glob("docs/python/frameworks/*.md"))
 FENCE = re.compile(r"(?:<!-- needs (a Redis server|Ray) -->\n)?```python\n(.*?)```", re.DOTALL)
 EXAMPLES = [example for page in PAGES for example in FENCE.findall(page.read_text())]
 

@@ -4,14 +4,8 @@ use crate::command::{self, program, root, target_directory};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What its tests need from PyPI.
-const TOOLS: &[&str] = &[
-    "maturin==1.16.0",
-    "pytest==9.2.0",
-    "mypy==2.4.1",
-    "ray==2.60.0",
-    "tqdm==4.70.1",
-];
+/// What its tests need from PyPI, beside `python/tests/requirements.txt`.
+const TOOLS: &[&str] = &["maturin==1.16.0", "pytest==9.2.0", "mypy==2.4.1"];
 
 /// Builds it without optimisation, and tests it beside a real Redis server.
 pub fn tests() -> Result<(), String> {
@@ -43,7 +37,8 @@ fn venv() -> Result<PathBuf, String> {
     }
     let mut pip = program(path(&venv.join("bin/pip")));
     pip.args(["install", "--quiet", "--disable-pip-version-check"]);
-    command::run(pip.args(TOOLS))?;
+    let frameworks = root().join("python/tests/requirements.txt");
+    command::run(pip.args(TOOLS).arg("-r").arg(frameworks))?;
     Ok(venv)
 }
 

@@ -1,0 +1,145 @@
+"""How requests of a framework enter within limits, and leave."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Generic, Optional, TypeVar, Union
+
+from ..errors import (
+    AcquireTimeout,
+    CapacityFull,
+    ImpossibleRequest,
+    LeaseEnded,
+    QueueFull,
+    StoreUnavailable,
+)
+from .._core import Acquisition
+from ..limits import Number, ResourceLimit
+from ..sets import LimitSet
+from .http import Refusal, refusal
+
+_Request = TypeVar("_Request")
+
+#: What is granted; what is answered instead; or nothing, where nothing is limited.
+Entry = Union[Acquisition, Refusal, None]
+
+_Amounts = Optional[Mapping[str, Number]]
+
+#: How long a server's store lets things be held that are not renewed, in seconds.
+_TTL = 120.0
+
+_REFUSED = (AcquireTimeout, CapacityFull, ImpossibleRequest, QueueFull, StoreUnavailable)
+
+
+class Gate(Generic[_Request]):
+    """Limits, and what is asked of them for each request."""
+
+    def __init__(
+        self,
+        limits: LimitSet,
+        *,
+        key: Callable[[_Request], Optional[str]],
+        requested: Union[Mapping[str, Number], Callable[[_Request], _Amounts], None] = None,
+        wait: float = 0,
+        failure_mode: str = "deny",
+    ) -> None:
+        if not isinstance(limits, LimitSet):
+            raise TypeError(f"a LimitSet is needed, not {limits!r}")
+        if failure_mode not in ("deny", "admit"):
+            raise ValueError(f"failure_mode is 'deny' or 'admit', not {failure_mode!r}")
+        self.limits = limits
+        self._key = key
+        self._requested = requested
+        self._wait = wait
+        self._admits = failure_mode == "admit"
+        self._ttl = _ttl(limits)
+
+    def enter(self, request: _Request) -> Entry:
+        """Asks for a request, on its thread."""
+        key = self._key(request)
+        if key is None:
+            return None
+        try:
+            acquired = self._acquire(request, key)
+        except _REFUSED as error:
+            return self._failed(error)
+        return acquired if acquired else refusal(self.limits, acquired)
+
+    async def async_enter(self, request: _Request) -> Entry:
+        """The same in an event loop."""
+        key = self._key(request)
+        if key is None:
+            return None
+        try:
+            asked = self._asked(request)
+            if self._wait:
+                acquired = await self.limits.async_acquire(asked, self._wait, key=key)
+            else:
+                acquired = await self.limits.async_try_acquire(asked, key=key)
+        except _REFUSED as error:
+            return self._failed(error)
+        return acquired if acquired else refusal(self.limits, acquired)
+
+    @contextlib.asynccontextmanager
+    async def held(self, acquired: Acquisition) -> AsyncIterator[None]:
+        """Holds it while the body runs, renewed where its store would end it."""
+        renewal = None if self._ttl is None else asyncio.ensure_future(_renewed(acquired, self._ttl))
+        try:
+            yield
+        except BaseException as error:
+            await async_leave(acquired, error)
+            raise
+        else:
+            await async_leave(acquired)
+        finally:
+            if renewal is not None:
+                renewal.cancel()
+
+    def _acquire(self, request: _Request, key: str) -> Acquisition:
+        asked = self._asked(request)
+        if self._wait:
+            return self.limits.acquire(asked, self._wait, key=key)
+        return self.limits.try_acquire(asked, key=key)
+
+    def _asked(self, request: _Request) -> _Amounts:
+        return self._requested(request) if callable(self._requested) else self._requested
+
+    def _failed(self, error: Any) -> Optional[Refusal]:
+        if self._admits and isinstance(error, StoreUnavailable):
+            return None
+        return refusal(self.limits, error)
+
+
+def leave(acquired: Acquisition, error: Optional[BaseException] = None) -> None:
+    """Ends it. What a store cannot be told it finds out by itself: at the end of the ttl."""
+    with contextlib.suppress(StoreUnavailable):
+        acquired.__exit__(None if error is None else type(error), error, None)
+
+
+async def async_leave(acquired: Acquisition, error: Optional[BaseException] = None) -> None:
+    """The same in an event loop."""
+    with contextlib.suppress(StoreUnavailable):
+        await acquired.__aexit__(None if error is None else type(error), error, None)
+
+
+def _ttl(limits: LimitSet) -> Optional[float]:
+    """How many seconds the store lets things be held: ``None`` for as long as this process."""
+    held = [limit.ttl for limit in limits.limits if isinstance(limit, ResourceLimit)]
+    if not held:
+        return None
+    is_near = limits.store is None or limits.store.startswith(("memory:", "shm:"))
+    said = [ttl for ttl in held if ttl is not None]
+    return min(said) if said else None if is_near else _TTL
+
+
+async def _renewed(acquired: Acquisition, ttl: float) -> None:
+    while True:
+        await asyncio.sleep(ttl / 3)
+        try:
+            await acquired.async_renew(ttl)
+        except StoreUnavailable:
+            continue
+        except LeaseEnded:
+            return
