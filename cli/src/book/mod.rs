@@ -91,10 +91,12 @@ const EXECUTED: [(&str, &str); 7] = [
 ];
 
 fn is_executed(page: &Page) -> Result<(), String> {
-    let mut tests = EXECUTED.iter().filter(|(path, _)| match path.strip_suffix("*.md") {
-        Some(folder) => page.path.starts_with(folder),
-        None => *path == page.path,
-    });
+    let mut tests = EXECUTED
+        .iter()
+        .filter(|(path, _)| match path.strip_suffix("*.md") {
+            Some(folder) => page.path.starts_with(folder),
+            None => *path == page.path,
+        });
     match tests.any(|(path, test)| repository(test).contains(path)) {
         true => Ok(()),
         false => Err("no test executes it".to_owned()),

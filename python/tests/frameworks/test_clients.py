@@ -1,0 +1,214 @@
+"""Requests that go out: httpx and Requests. The provider is a real server."""
+
+import asyncio
+import concurrent.futures
+import threading
+import time
+from email.utils import formatdate
+
+import httpx
+import pytest
+import requests
+
+from tidegate import AcquireTimeout, CallLimit, LimitPool, LimitSet, ResourceLimit
+from tidegate.frameworks._answers import pause
+from tidegate.frameworks.httpx import AsyncLimitTransport, LimitTransport
+from tidegate.frameworks.requests import LimitAdapter
+
+
+def by_httpx(limits, **more):
+    return httpx.Client(transport=LimitTransport(limits, **more), follow_redirects=True, trust_env=False)
+
+
+def by_requests(limits, **more):
+    session = requests.Session()
+    session.trust_env = False
+    session.mount("http://", LimitAdapter(limits, **more))
+    return session
+
+
+class ByAsyncHttpx:
+    """`AsyncLimitTransport`, asked as the others are."""
+
+    def __init__(self, limits, **more):
+        transport = AsyncLimitTransport(limits, **more)
+        self._client = httpx.AsyncClient(transport=transport, follow_redirects=True, trust_env=False)
+        self._loop = asyncio.new_event_loop()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self._loop.run_until_complete(self._client.aclose())
+        self._loop.close()
+
+    def get(self, url):
+        return self._loop.run_until_complete(self._client.get(url))
+
+    def head(self, url):
+        return self._loop.run_until_complete(self._client.head(url))
+
+
+@pytest.fixture(params=[by_httpx, ByAsyncHttpx, by_requests])
+def client_of(request):
+    return request.param
+
+
+def free(limits, **named):
+    with limits.try_acquire(**named) as looked:
+        return looked.remaining["slots"] + bool(looked)
+
+
+def test_a_request_waits_for_its_turn_and_one_that_cannot_have_it_is_not_sent(client_of, provider):
+    with client_of(LimitSet("2/day"), timeout=0) as client:
+        assert [client.get(f"{provider.url}/200").status_code for _ in range(2)] == [200, 200]
+        with pytest.raises(AcquireTimeout) as raised:
+            client.get(f"{provider.url}/200")
+    assert raised.value.retry_after > 40_000 and provider.served == 2
+
+
+@pytest.mark.parametrize("path", ["/200", "/204", "/404", "/500", "/200?X=1", "/200?Content-Type=text/plain"])
+def test_a_slot_comes_back_with_the_end_of_the_body(client_of, provider, path):
+    limits = LimitSet([ResourceLimit("slots", 1)])
+    with client_of(limits, timeout=60) as client:
+        for _ in range(3):
+            client.get(provider.url + path)
+            assert free(limits) == 1
+        client.head(provider.url + path)
+        assert free(limits) == 1
+
+
+def test_a_redirect_is_a_request_of_its_own(client_of, provider):
+    limits = LimitSet([CallLimit(10, "per_day"), ResourceLimit("slots", 1)])
+    with client_of(limits, timeout=60) as client:
+        assert client.get(f"{provider.url}/302?Location={provider.url}/200").status_code == 200
+    assert limits.try_acquire().remaining["calls"] == 7
+
+
+def test_a_request_that_fails_gives_its_slot_back(client_of, provider):
+    limits = LimitSet([ResourceLimit("slots", 1)])
+    with client_of(limits, timeout=60) as client:
+        with pytest.raises((httpx.ConnectError, requests.ConnectionError)):
+            # Nobody listens at that port.
+            client.get("http://127.0.0.1:1/")
+        assert free(limits) == 1
+
+
+def test_as_many_requests_run_at_once_as_may(provider):
+    for client in (by_httpx(LimitSet([ResourceLimit("slots", 2)])), by_requests(LimitSet([ResourceLimit("slots", 2)]))):
+        with client, concurrent.futures.ThreadPoolExecutor(8) as threads:
+            assert {answer.status_code for answer in threads.map(client.get, [f"{provider.url}/200"] * 40)} == {200}
+    assert 1 <= provider.most <= 2
+
+
+def test_as_many_tasks_send_at_once_as_may_and_no_thread_waits(provider):
+    async def main():
+        transport = AsyncLimitTransport(LimitSet([ResourceLimit("slots", 2)]))
+        async with httpx.AsyncClient(transport=transport, trust_env=False) as client:
+            before = threading.active_count()
+            answers = asyncio.gather(*(client.get(f"{provider.url}/200") for _ in range(40)))
+            await asyncio.sleep(0)
+            # Those of the provider come and go; none is made for each that waits.
+            assert threading.active_count() - before <= 3
+            return {answer.status_code for answer in await answers}
+
+    assert asyncio.run(main()) == {200}
+    assert 1 <= provider.most <= 2
+
+
+@pytest.mark.parametrize("headers", ["Retry-After=100", "retry-after-ms=100000"])
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_refusal_of_the_provider_stops_requests_until_then(client_of, provider, status, headers):
+    with client_of(LimitSet("1000/second"), timeout=0) as client:
+        assert client.get(f"{provider.url}/{status}?{headers}").status_code == status
+        with pytest.raises(AcquireTimeout) as raised:
+            client.get(f"{provider.url}/200")
+    assert 30 < raised.value.retry_after <= 100 and provider.served == 1
+
+
+def test_a_provider_that_has_nothing_left_is_not_asked_until_it_has(client_of, provider):
+    with client_of(LimitSet("1000/second"), timeout=0) as client:
+        assert client.get(f"{provider.url}/200?RateLimit='default';r~0;t~100").status_code == 200
+        with pytest.raises(AcquireTimeout):
+            client.get(f"{provider.url}/200")
+
+
+def test_a_pause_is_not_longer_than_it_may_be(client_of, provider):
+    with client_of(LimitSet("1000/second"), timeout=0, max_pause=50) as client:
+        client.get(f"{provider.url}/429?Retry-After=999999999999")
+        with pytest.raises(AcquireTimeout) as raised:
+            client.get(f"{provider.url}/200")
+    assert raised.value.retry_after <= 50
+
+
+def test_requests_go_on_after_the_pause(client_of, provider):
+    with client_of(LimitSet("1000/second"), timeout=60) as client:
+        client.get(f"{provider.url}/429?retry-after-ms=200")
+        before = time.monotonic()
+        assert client.get(f"{provider.url}/200").status_code == 200
+        assert time.monotonic() - before > 0.1
+
+
+def test_of_a_pool_the_set_that_was_refused_pauses(client_of, provider):
+    pool = LimitPool({"eu": LimitSet("100/second"), "us": LimitSet("100/second")})
+    with client_of(pool, timeout=0) as client:
+        client.get(f"{provider.url}/429?Retry-After=100")
+        assert client.get(f"{provider.url}/200").status_code == 200
+        client.get(f"{provider.url}/429?Retry-After=100")
+        with pytest.raises(AcquireTimeout):
+            client.get(f"{provider.url}/200")
+
+
+def test_each_host_has_limits_of_its_own(provider):
+    with by_httpx(LimitSet("1/day"), key=lambda request: request.url.host, timeout=0) as client:
+        client.get(f"{provider.url}/200")
+        client.get(f"{provider.url.replace('127.0.0.1', 'localhost')}/200")
+        with pytest.raises(AcquireTimeout):
+            client.get(f"{provider.url}/200")
+
+
+def test_a_body_that_streams_holds_its_slot(provider):
+    limits = LimitSet([ResourceLimit("slots", 1)])
+    with by_httpx(limits) as client, client.stream("GET", f"{provider.url}/200") as answer:
+        assert free(limits) == 0
+        assert answer.read()
+    assert free(limits) == 1
+    with by_requests(limits) as session:
+        answer = session.get(f"{provider.url}/200", stream=True)
+        assert free(limits) == 0
+        assert b"".join(answer.iter_content(100))
+        assert free(limits) == 1
+        with session.get(f"{provider.url}/200", stream=True):
+            assert free(limits) == 0
+        assert free(limits) == 1
+
+
+NOW = 1_700_000_000
+
+
+@pytest.mark.parametrize(
+    "status, headers, seconds",
+    [
+        (429, {"retry-after": "7"}, 7),
+        (429, {"retry-after": "1.5"}, 1.5),
+        (429, {"retry-after": "7", "retry-after-ms": "250"}, 0.25),
+        (503, {"retry-after": formatdate(NOW + 30, usegmt=True), "date": formatdate(NOW, usegmt=True)}, 30),
+        (429, {"retry-after": formatdate(NOW - 30, usegmt=True), "date": formatdate(NOW, usegmt=True)}, 0),
+        (200, {"retry-after": "7"}, None),
+        (301, {"retry-after": "7"}, None),
+        (429, {}, None),
+        (429, {"retry-after": "soon"}, None),
+        (429, {"retry-after": "-1"}, None),
+        (429, {"retry-after": "9" * 5_000}, None),
+        (429, {"retry-after": "\u0661"}, None),
+        (200, {"ratelimit": '"burst";r=3;t=9, "daily";r=0;t=60'}, 60),
+        (200, {"ratelimit": '"burst";t=9;r=0,"daily";r=0;pk=:dHJ=:;t=60'}, 60),
+        (200, {"ratelimit": '"a;r=0;t=5";r=1;t=60'}, None),
+        (200, {"ratelimit": '"a\\";r=0;t=5";r=10;t=60'}, None),
+        (200, {"ratelimit": "limit=100, remaining=0, reset=30"}, None),
+        (200, {"ratelimit": '"a";r=0'}, None),
+        (429, {"ratelimit": '"a";r=0;t=60', "retry-after": "61"}, 61),
+    ],
+)
+def test_what_an_answer_says_of_when_to_come_again(status, headers, seconds):
+    assert pause(status, headers) == seconds

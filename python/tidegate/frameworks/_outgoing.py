@@ -1,0 +1,49 @@
+"""Limits of requests that go out, and what their answers say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, Optional, TypeVar, Union
+
+from .._core import Acquisition
+from ..limits import Number
+from ..sets import LimitPool, LimitSet
+from ._answers import pause
+
+_Request = TypeVar("_Request")
+
+
+class Outgoing(Generic[_Request]):
+    """Limits, what is asked of them for each request, and how long an answer can stop all."""
+
+    def __init__(
+        self,
+        limits: Union[LimitSet, LimitPool],
+        *,
+        key: Union[str, Callable[[_Request], str]],
+        requested: Union[Mapping[str, Number], Callable[[_Request], Mapping[str, Number]], None],
+        timeout: Optional[float],
+        max_pause: float,
+    ) -> None:
+        if not isinstance(limits, (LimitSet, LimitPool)):
+            raise TypeError(f"a LimitSet or a LimitPool is needed, not {limits!r}")
+        # A set alone is a pool of one, since it is a pool's member that can cool down.
+        self.limits = LimitPool([limits]) if isinstance(limits, LimitSet) else limits
+        self._key = key
+        self._requested = requested
+        self._timeout = timeout
+        self._max_pause = max_pause
+
+    def asks(self, request: _Request) -> dict[str, Any]:
+        """What is acquired for a request."""
+        return dict(
+            requested=self._requested(request) if callable(self._requested) else self._requested,
+            timeout=self._timeout,
+            key=self._key(request) if callable(self._key) else self._key,
+        )
+
+    def hear(self, acquired: Acquisition, status: int, headers: Mapping[str, str]) -> None:
+        """Sends nothing more where the answer came from, for as long as it says."""
+        seconds = pause(status, headers)
+        if seconds and acquired.member is not None:
+            self.limits.cool_down(acquired.member, min(seconds, self._max_pause))
