@@ -30,7 +30,8 @@ _Amounts = Optional[Mapping[str, Number]]
 #: How long a server's store lets things be held that are not renewed, in seconds.
 _TTL = 120.0
 
-_REFUSED = (AcquireTimeout, CapacityFull, ImpossibleRequest, QueueFull, StoreUnavailable)
+#: What is answered by a refusal; other errors are the application's own.
+REFUSED = (AcquireTimeout, CapacityFull, ImpossibleRequest, QueueFull, StoreUnavailable)
 
 
 class Gate(Generic[_Request]):
@@ -63,7 +64,7 @@ class Gate(Generic[_Request]):
             return None
         try:
             acquired = self._acquire(request, key)
-        except _REFUSED as error:
+        except REFUSED as error:
             return self._failed(error)
         return acquired if acquired else refusal(self.limits, acquired)
 
@@ -78,7 +79,7 @@ class Gate(Generic[_Request]):
                 acquired = await self.limits.async_acquire(asked, self._wait, key=key)
             else:
                 acquired = await self.limits.async_try_acquire(asked, key=key)
-        except _REFUSED as error:
+        except REFUSED as error:
             return self._failed(error)
         return acquired if acquired else refusal(self.limits, acquired)
 
