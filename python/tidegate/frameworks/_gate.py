@@ -66,7 +66,7 @@ class Gate(Generic[_Request]):
             acquired = self._acquire(request, key)
         except REFUSED as error:
             return self._failed(error)
-        return acquired if acquired else refusal(self.limits, acquired)
+        return acquired if acquired else refusal(acquired, self.limits)
 
     async def async_enter(self, request: _Request) -> Entry:
         """The same in an event loop."""
@@ -81,7 +81,7 @@ class Gate(Generic[_Request]):
                 acquired = await self.limits.async_try_acquire(asked, key=key)
         except REFUSED as error:
             return self._failed(error)
-        return acquired if acquired else refusal(self.limits, acquired)
+        return acquired if acquired else refusal(acquired, self.limits)
 
     @contextlib.asynccontextmanager
     async def held(self, acquired: Acquisition) -> AsyncIterator[None]:
@@ -110,7 +110,7 @@ class Gate(Generic[_Request]):
     def _failed(self, error: Any) -> Optional[Refusal]:
         if self._admits and isinstance(error, StoreUnavailable):
             return None
-        return refusal(self.limits, error)
+        return refusal(error)
 
 
 def leave(acquired: Acquisition, error: Optional[BaseException] = None) -> None:

@@ -68,8 +68,10 @@ def fields(limits: LimitSet, acquired: _core.Acquisition) -> dict[str, str]:
     return {**named, **_retry_after(acquired.retry_after if not acquired else None)}
 
 
-def refusal(limits: LimitSet, refused: Union[_core.Acquisition, TidegateError]) -> Refusal:
-    """The answer to a request that ``limits`` have refused, or could not decide.
+def refusal(refused: Union[_core.Acquisition, TidegateError], limits: Optional[LimitSet] = None) -> Refusal:
+    """The answer to a request that was refused, or could not be decided.
+
+    Of an acquisition it has the fields of its ``limits``, if they are given.
 
     | ``refused``                             | status | ``code``        |
     |-----------------------------------------|--------|-----------------|
@@ -80,7 +82,8 @@ def refusal(limits: LimitSet, refused: Union[_core.Acquisition, TidegateError]) 
     | any other ``TidegateError``             | 503    | ``unavailable`` |
     """
     if isinstance(refused, _core.Acquisition):
-        return _refused(refused.limit, fields(limits, refused))
+        told = {} if limits is None else fields(limits, refused)
+        return _refused(refused.limit, {**told, **_retry_after(refused.retry_after)})
     if isinstance(refused, AcquireTimeout):
         return _refused(refused.limit, _retry_after(refused.retry_after))
     if isinstance(refused, ImpossibleRequest):

@@ -64,7 +64,7 @@ class LimitThrottle:
         except REFUSED as error:
             if self.failure_mode == "admit" and isinstance(error, StoreUnavailable):
                 return True
-            raise _refused(http.refusal(self.limits, error)) from error
+            raise _refused(http.refusal(error)) from error
         leave(acquired)
         self._retry_after = acquired.retry_after
         return acquired.successful
