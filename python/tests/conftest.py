@@ -56,6 +56,8 @@ def shm_name():
     name = f"test-{uuid.uuid4()}"
     yield name
     pathlib.Path(f"/dev/shm/tidegate-{os.getuid()}-{name}").unlink(missing_ok=True)
+
+
 @pytest.fixture(scope="session")
 def redis_url(tmp_path_factory):
     with _redis(tmp_path_factory.mktemp("redis")) as (url, _):

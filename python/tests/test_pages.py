@@ -6,6 +6,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import types
 
 import pytest
 
@@ -17,7 +18,7 @@ EXAMPLES = [example for page in PAGES for example in FENCE.findall(page.read_tex
 
 
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
-def test_an_example_runs(number, request, tmp_path):
+def test_an_example_runs(number, request, tmp_path, monkeypatch):
     needed, example = EXAMPLES[number]
     if needed == "a Redis server":
         example = example.replace("redis://localhost", request.getfixturevalue("redis_url"))
@@ -26,7 +27,10 @@ def test_an_example_runs(number, request, tmp_path):
     if needed == "Ray" or "__main__" in example:
         runs_as_a_program(example, tmp_path / "example.py")
         return
-    names = {"__name__": "example"}
+    module = types.ModuleType("example")
+    # Frameworks look for names of annotations there.
+    monkeypatch.setitem(sys.modules, "example", module)
+    names = vars(module)
     exec(compile(example, f"example {number}", "exec"), names)
     for name, shown in list(names.items()):
         if name.startswith("test_"):
