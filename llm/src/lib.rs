@@ -1,0 +1,37 @@
+//! What providers of language models say in headers, errors and bodies, and what a call of
+//! theirs will cost: everything that a limit set has to know before and after it.
+//!
+//! | file | knows |
+//! |---|---|
+//! | [`provider`] | which provider, and what it counts |
+//! | [`when`] | durations and instants, as each of them writes them |
+//! | [`headers`] | what an answer's headers tell of limits |
+//! | [`refusal`] | what a refusal means: wait, move on, or never again |
+//! | [`request`](mod@request) | what a call asks for, read from its body |
+//! | [`usage`] | what a call has used, read from an answer or a stream |
+//! | [`estimate`] | how many tokens an answer will have, learnt from those before |
+//! | [`price`] | what tokens cost |
+//!
+//! All of it is pure: bytes in, numbers out; no clock, no network, no state but what the caller
+//! holds. Values from outside are bounded: what cannot be is left out and counted, never believed.
+//!
+//! Not here: limits and leases (`tidegate`), and the proxy that brings the two together.
+#![forbid(unsafe_code)]
+
+pub mod estimate;
+pub mod headers;
+pub mod price;
+pub mod provider;
+pub mod refusal;
+pub mod request;
+pub mod usage;
+pub mod when;
+
+pub use estimate::{Estimator, Reserved};
+pub use headers::{Observation, Signals};
+pub use price::{Price, Prices};
+pub use provider::{Provider, Unit};
+pub use refusal::{Kind, Refusal};
+pub use request::Request;
+pub use usage::{StreamReader, Usage};
+pub use when::Received;

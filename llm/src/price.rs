@@ -1,0 +1,106 @@
+//! What tokens cost. Prices change every month: they are the operator's to write, none are here.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use tidegate_core::{Amount, MAX_AMOUNT};
+
+use crate::usage::Usage;
+
+/// Millionths of a currency's unit for a million tokens: for 2.50 dollars 2,500,000.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Price {
+    /// Of the prompt.
+    pub input: Amount,
+    /// Of what came out of a cache; `None`: as the prompt.
+    pub cache_read: Option<Amount>,
+    /// Of what was written into a cache; `None`: as the prompt.
+    pub cache_write: Option<Amount>,
+    /// Of the answer, reasoning included.
+    pub output: Amount,
+}
+
+impl Price {
+    /// What that use costs, in millionths of the unit, rounded up; what is not known costs nothing.
+    #[must_use]
+    pub fn of(&self, usage: &Usage) -> Amount {
+        let cost = |tokens: Option<Amount>, price: Amount| {
+            u128::from(tokens.unwrap_or(0)) * u128::from(price)
+        };
+        let sum = cost(usage.input, self.input)
+            + cost(usage.cache_read, self.cache_read.unwrap_or(self.input))
+            + cost(usage.cache_write, self.cache_write.unwrap_or(self.input))
+            + cost(usage.output, self.output);
+        let micros = Amount::try_from(sum.div_ceil(1_000_000)).unwrap_or(MAX_AMOUNT);
+        micros.min(MAX_AMOUNT)
+    }
+}
+
+/// Prices by model.
+#[derive(Clone, Default, Debug)]
+pub struct Prices(BTreeMap<String, Price>);
+
+impl Prices {
+    /// The price of a model: of that name, or of the longest beginning of it (`gpt-5` for
+    /// `gpt-5-2026-02-01`).
+    #[must_use]
+    pub fn of(&self, model: &str) -> Option<Price> {
+        let upto = (Bound::Unbounded, Bound::Included(model));
+        let upto = self.0.range::<str, _>(upto).rev();
+        let mut beginnings = upto.filter(|(name, _)| model.starts_with(name.as_str()));
+        beginnings.next().map(|(_, price)| *price)
+    }
+}
+
+impl FromIterator<(String, Price)> for Prices {
+    fn from_iter<I: IntoIterator<Item = (String, Price)>>(prices: I) -> Self {
+        Self(prices.into_iter().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_costs_what_its_tokens_cost_rounded_up_once() {
+        let price = Price {
+            input: 2_500_000,
+            cache_read: Some(1_250_000),
+            cache_write: None,
+            output: 10_000_000,
+        };
+        let mut usage = Usage {
+            input: Some(1_000),
+            cache_read: Some(2_000),
+            output: Some(300),
+            ..Usage::default()
+        };
+        assert_eq!(price.of(&usage), 2_500 + 2_500 + 3_000);
+        usage.input = Some(1_001);
+        assert_eq!(price.of(&usage), 8_003);
+        usage.output = Some(MAX_AMOUNT);
+        assert_eq!(price.of(&usage), MAX_AMOUNT);
+        assert_eq!(price.of(&Usage::default()), 0);
+    }
+
+    #[test]
+    fn a_model_has_the_price_of_the_longest_name_that_it_begins_with() {
+        let price = |input| Price {
+            input,
+            ..Price::default()
+        };
+        let names = ["gpt", "gpt-5", "gpt-5-mini", "gpt-6"];
+        let prices: Prices = names
+            .iter()
+            .map(|name| (*name).to_owned())
+            .zip((1..).map(price))
+            .collect();
+        let of = |model| prices.of(model).map(|price| price.input);
+        assert_eq!(of("gpt-5"), Some(2));
+        assert_eq!(of("gpt-5-2026-02-01"), Some(2));
+        assert_eq!(of("gpt-5-mini-2026"), Some(3));
+        assert_eq!(of("gpt-4"), Some(1));
+        assert_eq!(of("gp"), None);
+    }
+}

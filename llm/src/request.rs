@@ -1,0 +1,293 @@
+//! What a call asks for, read from its body in one pass that keeps nothing of the texts.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+use tidegate_core::{Amount, MAX_AMOUNT};
+
+/// Longer names of models are cut.
+const LONGEST_MODEL: usize = 256;
+
+/// A string of at least so many bytes without a space is a file, not a text.
+const ATTACHMENT: usize = 1_024;
+
+/// What a file (a picture, a page) counts as; a provider says what it was afterwards.
+const TOKENS_OF_ATTACHMENT: u64 = 1_500;
+
+/// What a call asks for.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Request {
+    /// The model, if the body names it (Gemini's path does).
+    pub model: Option<String>,
+    /// Whether the answer is to come as a stream.
+    pub stream: bool,
+    /// Whether the stream is to say its usage at the end (OpenAI's `stream_options`; the others
+    /// always do).
+    pub stream_usage: bool,
+    /// How many tokens each answer may have.
+    pub max_output: Option<Amount>,
+    /// How many answers are wanted: 1 unless it says otherwise.
+    pub answers: Amount,
+    /// How many tokens the prompt has, by its length: a quarter of its ASCII bytes, one for each
+    /// other character and for each number in a list, 1,500 for each file.
+    pub prompt: Amount,
+}
+
+/// A body that is no JSON object.
+#[derive(Debug)]
+pub struct NotJson(serde_json::Error);
+
+impl fmt::Display for NotJson {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the body is no JSON object: {}", self.0)
+    }
+}
+
+impl std::error::Error for NotJson {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.0)
+    }
+}
+
+impl Request {
+    /// Reads a body. Members that are not of their type are left out: the provider will say so.
+    ///
+    /// # Errors
+    /// [`NotJson`].
+    pub fn read(body: &[u8]) -> Result<Self, NotJson> {
+        let mut reader = serde_json::Deserializer::from_slice(body);
+        let request = reader.deserialize_map(Body).map_err(NotJson)?;
+        reader.end().map_err(NotJson)?;
+        Ok(request)
+    }
+
+    /// The most tokens that its answers can have, if it says so.
+    #[must_use]
+    pub fn output_bound(&self) -> Option<Amount> {
+        let bound = self.max_output?.saturating_mul(self.answers);
+        Some(bound.min(MAX_AMOUNT))
+    }
+}
+
+struct Body;
+
+impl<'de> Visitor<'de> for Body {
+    type Value = Request;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Request, A::Error> {
+        let mut request = Request {
+            answers: 1,
+            ..Request::default()
+        };
+        let mut length = Length::default();
+        while let Some(member) = members.next_key::<String>()? {
+            match member.as_str() {
+                "model" => request.model = text(&members.next_value()?),
+                "stream" => request.stream = is_true(&members.next_value()?),
+                "stream_options" => {
+                    let options: Value = members.next_value()?;
+                    request.stream_usage = options.get("include_usage").is_some_and(is_true);
+                }
+                "max_tokens" | "max_completion_tokens" | "max_output_tokens" => {
+                    request.bound(amount(&members.next_value()?));
+                }
+                "generationConfig" | "generation_config" | "inferenceConfig" => {
+                    let options: Value = members.next_value()?;
+                    let names = ["maxOutputTokens", "max_output_tokens", "maxTokens"];
+                    let bound = names.iter().find_map(|name| amount(options.get(name)?));
+                    request.bound(bound);
+                }
+                "n" => request.answers = amount(&members.next_value()?).unwrap_or(1).max(1),
+                "metadata" | "user" | "safety_identifier" | "prompt_cache_key" => {
+                    members.next_value::<IgnoredAny>()?;
+                }
+                _ => members.next_value_seed(Measure(&mut length))?,
+            }
+        }
+        request.prompt = length.tokens();
+        Ok(request)
+    }
+}
+
+impl Request {
+    /// Of two bounds the smaller counts.
+    fn bound(&mut self, bound: Option<Amount>) {
+        let smaller = |known: Amount| bound.map_or(known, |bound| bound.min(known));
+        self.max_output = self.max_output.map(smaller).or(bound);
+    }
+}
+
+fn text(value: &Value) -> Option<String> {
+    Some(value.as_str()?.chars().take(LONGEST_MODEL).collect())
+}
+
+fn is_true(value: &Value) -> bool {
+    value.as_bool() == Some(true)
+}
+
+fn amount(value: &Value) -> Option<Amount> {
+    value.as_u64().filter(|amount| *amount <= MAX_AMOUNT)
+}
+
+/// How long the texts of a body are.
+#[derive(Default)]
+struct Length {
+    ascii: u64,
+    other: u64,
+    attachments: u64,
+}
+
+impl Length {
+    fn add(&mut self, text: &str) {
+        let bytes = text.as_bytes();
+        if bytes.len() >= ATTACHMENT
+            && memchr::memchr2(b' ', b'\n', bytes).is_none()
+            && text.is_ascii()
+        {
+            self.attachments += 1;
+            return;
+        }
+        let ascii = bytes.iter().filter(|byte| byte.is_ascii()).count();
+        let all = text.chars().count();
+        self.ascii += ascii as u64;
+        self.other += (all - ascii) as u64;
+    }
+
+    fn tokens(&self) -> Amount {
+        let files = self.attachments.saturating_mul(TOKENS_OF_ATTACHMENT);
+        (self.ascii.div_ceil(4) + self.other)
+            .saturating_add(files)
+            .min(MAX_AMOUNT)
+    }
+}
+
+/// Measures whatever stands there.
+struct Measure<'l>(&'l mut Length);
+
+impl<'de> DeserializeSeed<'de> for Measure<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, value: D) -> Result<(), D::Error> {
+        value.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Measure<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<(), E> {
+        self.0.add(text);
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        self.0.other += 1;
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        self.0.other += 1;
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        self.0.other += 1;
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        while items.next_element_seed(Measure(self.0))?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
+        while members.next_key_seed(Measure(self.0))?.is_some() {
+            members.next_value_seed(Measure(self.0))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn read(body: &str) -> Request {
+        Request::read(body.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn the_bodies_of_every_dialect_say_what_they_ask_for() {
+        let chat = read(
+            r#"{"model":"gpt-5","messages":[{"role":"user","content":"Hello there"}],
+               "stream":true,"stream_options":{"include_usage":true},
+               "max_tokens":900,"max_completion_tokens":500,"n":2,"temperature":0.5}"#,
+        );
+        assert_eq!(chat.model.as_deref(), Some("gpt-5"));
+        assert!(chat.stream && chat.stream_usage);
+        assert_eq!(chat.output_bound(), Some(1_000));
+        // role, user, content and the text: 26 bytes; and a number.
+        assert_eq!(chat.prompt, 8);
+        let claude =
+            read(r#"{"model":"claude","max_tokens":1024,"system":"Be brief.","messages":[]}"#);
+        assert_eq!((claude.output_bound(), claude.prompt), (Some(1_024), 3));
+        let gemini = read(
+            r#"{"contents":[{"parts":[{"text":"Hi"}]}],"generationConfig":{"maxOutputTokens":64}}"#,
+        );
+        assert_eq!(
+            (gemini.model.as_deref(), gemini.output_bound()),
+            (None, Some(64))
+        );
+        let converse = read(r#"{"messages":[],"inferenceConfig":{"maxTokens":7}}"#);
+        assert_eq!((converse.output_bound(), converse.answers), (Some(7), 1));
+    }
+
+    #[test]
+    fn a_file_is_not_measured_by_its_bytes_and_other_scripts_are_by_their_characters() {
+        let file = "QUJD".repeat(100_000);
+        let picture = format!(r#"{{"input":[{{"image_url":"data:image/png;base64,{file}"}}]}}"#);
+        assert_eq!(read(&picture).prompt, 1_500 + 3);
+        assert_eq!(read(r#"{"input":"潮の門"}"#).prompt, 3);
+        assert_eq!(read(r#"{"input":[[1,2,3],[4]]}"#).prompt, 4);
+    }
+
+    #[test]
+    fn what_is_not_of_its_type_is_left_out() {
+        let odd = read(r#"{"model":7,"stream":"yes","max_tokens":-1,"n":0,"stream_options":[]}"#);
+        let nothing = Request {
+            answers: 1,
+            ..Request::default()
+        };
+        assert_eq!(odd, nothing);
+        for body in ["", "[]", "{", "{}x", "\"text\"", "{\"a\":1e999}"] {
+            assert!(Request::read(body.as_bytes()).is_err(), "{body}");
+        }
+        let deep = format!("{{\"a\":{}", "[".repeat(100_000));
+        assert!(Request::read(deep.as_bytes()).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(body in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Request::read(&body);
+        }
+    }
+}

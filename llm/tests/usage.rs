@@ -1,0 +1,164 @@
+//! What bodies and streams of each dialect say of usage.
+
+use http::HeaderMap;
+use proptest::prelude::*;
+use tidegate_llm::usage::LONGEST_LINE;
+use tidegate_llm::{StreamReader, Usage};
+
+/// Input, cache read, cache write, output, reasoning.
+fn parts(usage: Usage) -> [Option<u64>; 5] {
+    [
+        usage.input,
+        usage.cache_read,
+        usage.cache_write,
+        usage.output,
+        usage.reasoning,
+    ]
+}
+
+#[track_caller]
+fn says(body: &str, expected: [Option<u64>; 5], total: u64) {
+    let usage = Usage::of_body(body.as_bytes());
+    assert_eq!((parts(usage), usage.total()), (expected, total));
+}
+
+#[test]
+fn every_dialect_says_it_in_its_own_words() {
+    says(
+        r#"{"usage":{"prompt_tokens":100,"completion_tokens":30,"total_tokens":130,
+            "prompt_tokens_details":{"cached_tokens":64},
+            "completion_tokens_details":{"reasoning_tokens":20}}}"#,
+        [Some(36), Some(64), None, Some(30), Some(20)],
+        130,
+    );
+    says(
+        r#"{"usage":{"input_tokens":100,"input_tokens_details":{"cached_tokens":40},
+            "output_tokens":30,"output_tokens_details":{"reasoning_tokens":0}}}"#,
+        [Some(60), Some(40), None, Some(30), Some(0)],
+        130,
+    );
+    says(
+        r#"{"type":"message","usage":{"input_tokens":10,"cache_creation_input_tokens":5,
+            "cache_read_input_tokens":200,"output_tokens":7}}"#,
+        [Some(10), Some(200), Some(5), Some(7), None],
+        222,
+    );
+    says(
+        r#"{"usageMetadata":{"promptTokenCount":50,"cachedContentTokenCount":20,
+            "candidatesTokenCount":8,"thoughtsTokenCount":12,"toolUsePromptTokenCount":3,
+            "totalTokenCount":73}}"#,
+        [Some(33), Some(20), None, Some(20), Some(12)],
+        73,
+    );
+    says(
+        r#"{"usage":{"inputTokens":9,"outputTokens":4,"totalTokens":13}}"#,
+        [Some(9), None, None, Some(4), None],
+        13,
+    );
+    // Embeddings have no answer.
+    says(
+        r#"{"usage":{"prompt_tokens":8,"total_tokens":8}}"#,
+        [Some(8), None, None, None, None],
+        8,
+    );
+}
+
+#[test]
+fn bedrock_says_it_in_headers() {
+    let mut headers = HeaderMap::new();
+    headers.insert("x-amzn-bedrock-input-token-count", "12".parse().unwrap());
+    headers.insert("x-amzn-bedrock-output-token-count", "x".parse().unwrap());
+    assert_eq!(
+        parts(Usage::of_headers(&headers)),
+        [Some(12), None, None, None, None]
+    );
+}
+
+#[test]
+fn what_cannot_be_is_not_believed() {
+    for body in [
+        r#"{"usage":{"prompt_tokens":-5,"completion_tokens":1e30}}"#,
+        r#"{"usage":{"prompt_tokens":9007199254740992,"completion_tokens":"7"}}"#,
+        r#"{"usage":null}"#,
+        r#"{"usage":"#,
+        "",
+    ] {
+        assert!(!Usage::of_body(body.as_bytes()).is_known(), "{body}");
+    }
+}
+
+const OPENAI: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"}}],\"usage\":null}\n\n\
+    data: {\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":2}}\n\n\
+    data: [DONE]\n\n";
+
+const ANTHROPIC: &str = "event: message_start\r\n\
+    data: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":25,\
+    \"cache_read_input_tokens\":3,\"output_tokens\":1}}}\r\n\r\n\
+    event: content_block_delta\r\n\
+    data: {\"type\":\"content_block_delta\",\"delta\":{\"text\":\"say \\\"usage\\\":\"}}\r\n\r\n\
+    event: message_delta\r\n\
+    data: {\"type\":\"message_delta\",\"usage\":{\"output_tokens\":15}}\r\n\r\n\
+    event: message_stop\r\n\
+    data: {\"type\":\"message_stop\"}\r\n\r\n";
+
+const GEMINI: &str = "data: {\"usageMetadata\":{\"promptTokenCount\":4,\"candidatesTokenCount\":1}}\n\n\
+    data: {\"usageMetadata\":{\"promptTokenCount\":4,\"candidatesTokenCount\":9}}\n\n";
+
+const RESPONSES: &str = "event: response.completed\n\
+    data: {\"type\":\"response.completed\",\"response\":{\"usage\":{\"input_tokens\":7,\"output_tokens\":8}}}\n\n";
+
+/// A stream, what it says, and whether it says that it is complete.
+const STREAMS: [(&str, [Option<u64>; 5], bool); 4] = [
+    (OPENAI, [Some(5), None, None, Some(2), None], true),
+    (ANTHROPIC, [Some(25), Some(3), None, Some(15), None], true),
+    (GEMINI, [Some(4), None, None, Some(9), None], false),
+    (RESPONSES, [Some(7), None, None, Some(8), None], true),
+];
+
+#[test]
+fn a_stream_says_it_wherever_its_chunks_end() {
+    for (stream, expected, ended) in STREAMS {
+        for size in 1..stream.len() {
+            let mut reader = StreamReader::new();
+            for chunk in stream.as_bytes().chunks(size) {
+                reader.read(chunk);
+            }
+            assert_eq!(parts(reader.usage()), expected, "{size}: {stream}");
+            assert_eq!(reader.has_ended(), ended, "{size}: {stream}");
+        }
+    }
+}
+
+#[test]
+fn a_stream_that_breaks_off_has_said_what_came_before() {
+    let (before, _) = ANTHROPIC.split_once("event: message_delta").unwrap();
+    let mut reader = StreamReader::new();
+    reader.read(before.as_bytes());
+    assert_eq!(
+        parts(reader.usage()),
+        [Some(25), Some(3), None, Some(1), None]
+    );
+    assert!(!reader.has_ended());
+}
+
+#[test]
+fn a_line_without_end_takes_no_more_memory_than_the_bound_and_the_next_is_read() {
+    let mut reader = StreamReader::new();
+    reader.read(b"data: ");
+    for _ in 0..64 {
+        reader.read(&[b'x'; LONGEST_LINE / 16]);
+    }
+    reader.read(b"\n");
+    reader.read(GEMINI.as_bytes());
+    assert_eq!(reader.usage().output, Some(9));
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_a_stream(chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..50), 0..20)) {
+        let mut reader = StreamReader::new();
+        for chunk in chunks {
+            reader.read(&chunk);
+        }
+    }
+}
