@@ -1,0 +1,244 @@
+//! The answer on its way: read as it passes, and settled when it ends.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use tidegate::Outcome;
+use tidegate_llm::{Price, Provider, Request, Reserved, StreamReader, Usage};
+use tokio::time::{Instant, Sleep, sleep};
+
+use crate::events::WithoutUsage;
+use crate::held::Held;
+use crate::listen::Inner;
+
+/// Of an answer that is no stream, so much is kept to be read.
+const LONGEST_ANSWER: usize = 8 * 1024 * 1024;
+
+type Broken = Box<dyn std::error::Error + Send + Sync>;
+
+/// What a caller is answered.
+pub enum Answer {
+    /// What the gateway says itself.
+    Own(Option<Bytes>),
+    /// What a provider says.
+    Provider(Box<Passing>),
+}
+
+/// What a provider says, as it passes.
+pub struct Passing {
+    body: Incoming,
+    reading: Reading,
+    without_usage: Option<WithoutUsage>,
+    pause: Duration,
+    silence: Pin<Box<Sleep>>,
+    ended: bool,
+    settling: Option<Settling>,
+}
+
+/// Where usage is found.
+pub enum Reading {
+    /// In events.
+    Stream(StreamReader),
+    /// In one JSON object.
+    Object(BytesMut),
+    /// Nowhere.
+    Nothing,
+}
+
+/// What it takes to settle a call.
+pub struct Settling {
+    pub gateway: Arc<Inner>,
+    pub held: Held,
+    pub provider: Provider,
+    pub model: String,
+    pub key: Arc<[u8]>,
+    pub request: Request,
+    pub reserved: Reserved,
+    pub price: Price,
+    /// What the headers say of it.
+    pub usage: Usage,
+}
+
+impl Passing {
+    pub fn new(
+        body: Incoming,
+        reading: Reading,
+        filter: bool,
+        pause: Duration,
+        settling: Settling,
+    ) -> Self {
+        Self {
+            body,
+            reading,
+            without_usage: filter.then(WithoutUsage::default),
+            pause,
+            silence: Box::pin(sleep(pause)),
+            ended: false,
+            settling: Some(settling),
+        }
+    }
+
+    fn read(&mut self, data: Bytes) -> Bytes {
+        match &mut self.reading {
+            Reading::Stream(reader) => reader.read(&data),
+            Reading::Object(kept) if kept.len() + data.len() <= LONGEST_ANSWER => {
+                kept.extend_from_slice(&data);
+            }
+            Reading::Object(_) => self.reading = Reading::Nothing,
+            Reading::Nothing => {}
+        }
+        match &mut self.without_usage {
+            Some(events) => events.pass(&data),
+            None => data,
+        }
+    }
+
+    /// Settles, once.
+    fn settle(&mut self, complete: bool) {
+        if let Some(settling) = self.settling.take() {
+            settling.settle(&self.reading, complete);
+        }
+    }
+}
+
+impl Settling {
+    fn settle(self, reading: &Reading, complete: bool) {
+        let (said, events) = match reading {
+            Reading::Stream(stream) => (stream.usage(), stream.events()),
+            Reading::Object(kept) => (Usage::of_body(kept), 0),
+            Reading::Nothing => (Usage::default(), 0),
+        };
+        let said = self.usage.then(said);
+        let gateway = Arc::clone(&self.gateway);
+        if !complete {
+            gateway.meters.broken.increment(1);
+            return self.settle_broken(said, events);
+        }
+        if !said.is_known() {
+            gateway.meters.unknown.increment(1);
+            return self.held.release();
+        }
+        let key = String::from_utf8_lossy(&self.key);
+        gateway.learn(&self.model, &key, &self.request, &said);
+        self.settle_for(&said, Outcome::Succeeded);
+    }
+
+    /// A stream that broke off has used its prompt, and of the answer what came: an event is a
+    /// token, if it says no more.
+    fn settle_broken(self, said: Usage, events: u64) {
+        let usage = Usage {
+            input: said.input.or(Some(self.reserved.input)),
+            output: Some(said.output.unwrap_or(0).max(events)),
+            ..said
+        };
+        self.settle_for(&usage, Outcome::Ignored);
+    }
+
+    fn settle_for(self, usage: &Usage, outcome: Outcome) {
+        let meters = &self.gateway.meters;
+        meters.input.increment(usage.prompt());
+        meters.output.increment(usage.output.unwrap_or(0));
+        meters.money.increment(self.price.of(usage));
+        let active = Arc::clone(self.held.active());
+        let settings = &self.gateway.settings;
+        let used = settings.used(active.policy(), self.provider, usage, self.price);
+        self.held.settle(&used, outcome);
+    }
+}
+
+impl Body for Answer {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        match &mut *self {
+            Self::Own(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Self::Provider(passing) => passing.poll(context),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Own(bytes) => bytes.as_ref().is_none_or(Bytes::is_empty),
+            Self::Provider(passing) => passing.ended,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Own(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
+            Self::Provider(passing) if passing.without_usage.is_none() => passing.body.size_hint(),
+            Self::Provider(_) => SizeHint::default(),
+        }
+    }
+}
+
+impl Passing {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        loop {
+            if self.ended {
+                return Poll::Ready(None);
+            }
+            match Pin::new(&mut self.body).poll_frame(context) {
+                Poll::Pending => return self.poll_silence(context),
+                Poll::Ready(None) => {
+                    self.ended = true;
+                    self.settle(true);
+                    let rest = self.without_usage.as_mut().map(WithoutUsage::rest);
+                    if let Some(rest) = rest.filter(|rest| !rest.is_empty()) {
+                        return Poll::Ready(Some(Ok(Frame::data(rest))));
+                    }
+                }
+                Poll::Ready(Some(Err(error))) => {
+                    self.ended = true;
+                    self.settle(false);
+                    return Poll::Ready(Some(Err(error.into())));
+                }
+                Poll::Ready(Some(Ok(frame))) => {
+                    let deadline = Instant::now() + self.pause;
+                    self.silence.as_mut().reset(deadline);
+                    let Ok(data) = frame.into_data() else {
+                        continue;
+                    };
+                    let passed = self.read(data);
+                    // A client that counts bytes takes the last one for the end, and may be gone
+                    // before it is asked for more.
+                    if self.body.is_end_stream() {
+                        self.settle(true);
+                    }
+                    if !passed.is_empty() {
+                        return Poll::Ready(Some(Ok(Frame::data(passed))));
+                    }
+                }
+            }
+        }
+    }
+
+    fn poll_silence(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        if self.silence.as_mut().poll(context).is_pending() {
+            return Poll::Pending;
+        }
+        self.ended = true;
+        self.settle(false);
+        let why = format!("the provider has said nothing for {:?}", self.pause);
+        Poll::Ready(Some(Err(why.into())))
+    }
+}
+
+/// The caller is gone.
+impl Drop for Passing {
+    fn drop(&mut self) {
+        self.settle(false);
+    }
+}

@@ -1,0 +1,174 @@
+//! Amounts by limit, of an estimate and of what was used.
+
+use smallvec::SmallVec;
+use tidegate::{Limit, MAX_AMOUNT};
+use tidegate_llm::{Price, Provider, Reserved, Usage};
+use tidegate_policy::Policy;
+use tidegate_service::{Amounts, Number};
+
+use crate::settings::{BadSettings, Settings};
+
+/// What a limit of a gateway counts. Calls and slots count themselves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Counts {
+    /// Tokens of prompt and answer.
+    Tokens,
+    /// Tokens of the prompt (at Anthropic without those out of a cache, as it counts them).
+    Input,
+    /// Tokens of the answer.
+    Output,
+    /// Money, by the prices of [`Settings`].
+    Money,
+}
+
+impl Counts {
+    /// What a name tells: `tokens`, `tpm`, `tpd`; `input-tokens`, `itpm`; `output-tokens`, `otpm`;
+    /// `usd`, `eur`, `money`, `spend`, `budget`.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "tokens" | "tpm" | "tpd" | "tph" => Self::Tokens,
+            "input-tokens" | "input_tokens" | "itpm" | "itpd" => Self::Input,
+            "output-tokens" | "output_tokens" | "otpm" | "otpd" => Self::Output,
+            "usd" | "eur" | "money" | "spend" | "budget" => Self::Money,
+            _ => return None,
+        })
+    }
+}
+
+impl Settings {
+    fn counts(&self, limit: &str) -> Option<Counts> {
+        let told = self.counts.iter().find(|(name, _)| name == limit);
+        told.map(|(_, counts)| *counts)
+            .or_else(|| Counts::named(limit))
+    }
+
+    /// The limits of a policy that want an amount, each name once.
+    fn charged<'a>(&self, policy: &'a Policy) -> SmallVec<[(&'a Limit, Counts); 4]> {
+        let mut charged: SmallVec<[(&Limit, Counts); 4]> = SmallVec::new();
+        for limit in policy.limit_lists().flatten() {
+            let known = charged
+                .iter()
+                .any(|(known, _)| known.name() == limit.name());
+            if let Some(counts) = self
+                .counts(limit.name())
+                .filter(|_| is_measured(limit) && !known)
+            {
+                charged.push((limit, counts));
+            }
+        }
+        charged
+    }
+
+    /// Whether it is clear what each limit of a policy counts.
+    pub(crate) fn check_limits(&self, policy: &Policy) -> Result<(), BadSettings> {
+        let mut measured = policy
+            .limit_lists()
+            .flatten()
+            .filter(|one| is_measured(one));
+        match measured.find(|limit| self.counts(limit.name()).is_none()) {
+            None => Ok(()),
+            Some(limit) => Err(BadSettings::Unclear {
+                policy: policy.name.clone(),
+                limit: limit.name().to_owned(),
+            }),
+        }
+    }
+
+    /// Whether a policy counts money: then a model without a price cannot be admitted.
+    pub(crate) fn counts_money(&self, policy: &Policy) -> bool {
+        let charged = self.charged(policy);
+        charged.iter().any(|(_, counts)| *counts == Counts::Money)
+    }
+
+    /// What to reserve. An estimate locks nobody out of a small limit: of one that holds less, all
+    /// of it is taken, unless the prompt alone is more than it ever grants.
+    pub(crate) fn reserve<'a>(
+        &self,
+        policy: &'a Policy,
+        reserved: Reserved,
+        price: Price,
+    ) -> Amounts<'a> {
+        let amount = |limit: &Limit, counts| {
+            let prompt = units(
+                limit,
+                counts,
+                price,
+                Reserved {
+                    output: 0,
+                    ..reserved
+                },
+            );
+            let whole = units(limit, counts, price, reserved);
+            whole.min(limit.at_most()).max(prompt)
+        };
+        let charged = self.charged(policy);
+        let amounts = charged.iter();
+        let amounts =
+            amounts.map(|(limit, counts)| (limit.name(), Number::Units(amount(limit, *counts))));
+        amounts.collect()
+    }
+
+    /// What was used.
+    pub(crate) fn used<'a>(
+        &self,
+        policy: &'a Policy,
+        provider: Provider,
+        usage: &Usage,
+        price: Price,
+    ) -> Amounts<'a> {
+        let amount = |limit: &Limit, counts| match counts {
+            Counts::Tokens => ones(limit, usage.total()),
+            Counts::Output => ones(limit, usage.output.unwrap_or(0)),
+            Counts::Money => money(limit, price.of(usage)),
+            Counts::Input => {
+                let cached = match provider {
+                    Provider::Anthropic => usage.cache_read.unwrap_or(0),
+                    _ => 0,
+                };
+                ones(limit, usage.prompt().saturating_sub(cached))
+            }
+        };
+        let charged = self.charged(policy);
+        let amounts = charged.iter();
+        let amounts =
+            amounts.map(|(limit, counts)| (limit.name(), Number::Units(amount(limit, *counts))));
+        amounts.collect()
+    }
+}
+
+/// Whether a request has to name an amount of it.
+fn is_measured(limit: &Limit) -> bool {
+    !limit.is_counted() && !limit.is_concurrency()
+}
+
+fn units(limit: &Limit, counts: Counts, price: Price, reserved: Reserved) -> u64 {
+    match counts {
+        Counts::Tokens => ones(limit, reserved.total()),
+        Counts::Input => ones(limit, reserved.input),
+        Counts::Output => ones(limit, reserved.output),
+        Counts::Money => {
+            let usage = Usage {
+                input: Some(reserved.input),
+                output: Some(reserved.output),
+                ..Usage::default()
+            };
+            money(limit, price.of(&usage))
+        }
+    }
+}
+
+/// A number of tokens in a limit's unit.
+fn ones(limit: &Limit, tokens: u64) -> u64 {
+    limit.amounts().ones(tokens).unwrap_or(MAX_AMOUNT)
+}
+
+/// Millionths in a limit's unit, rounded up.
+fn money(limit: &Limit, millionths: u64) -> u64 {
+    let units = match limit.amounts().places() {
+        places @ 0..6 => millionths.div_ceil(10_u64.pow(6 - u32::from(places))),
+        places => millionths.saturating_mul(10_u64.pow(u32::from(places) - 6)),
+    };
+    units.min(MAX_AMOUNT)
+}

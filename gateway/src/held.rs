@@ -1,0 +1,195 @@
+//! What a call holds until it is settled.
+//!
+//! Every end runs as a task of its own: a caller that goes away in the middle takes nothing with
+//! it. Dropped without a word, what was not sent is given back, and what was sent counts as used.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate::{LeaseId, Outcome};
+use tidegate_service::{
+    Acquired, ActivePolicy, Amounts, Answer, Call, Caller, GrantedLease, Number, OfLease, Report,
+    ServiceError, Uses,
+};
+use tokio::task::{AbortHandle, JoinHandle};
+use tracing::warn;
+
+use crate::listen::Inner;
+
+/// A lease of a call, or none where the store could not tell.
+pub struct Held {
+    gateway: Arc<Inner>,
+    caller: Caller,
+    active: Arc<ActivePolicy>,
+    key: Arc<[u8]>,
+    lease: Option<LeaseId>,
+    member: Option<String>,
+    renewal: Option<AbortHandle>,
+    sent: bool,
+}
+
+/// How it ends.
+enum End {
+    /// So much was used, by limit.
+    Settle(Vec<(String, u64)>, Report),
+    /// As much as was taken.
+    Release,
+    /// Nothing: it did not start.
+    Cancel(Report),
+}
+
+impl Held {
+    /// What was granted. The answer that it came with is as good as delivered: from now on this
+    /// gives it back.
+    pub fn new(
+        gateway: &Arc<Inner>,
+        (caller, active): (&Caller, &Arc<ActivePolicy>),
+        key: &Arc<[u8]>,
+        acquired: &Acquired,
+    ) -> Self {
+        let granted = match acquired {
+            Acquired::Granted(granted) => Some(granted),
+            _ => None,
+        };
+        let mut held = Self {
+            gateway: Arc::clone(gateway),
+            caller: caller.clone(),
+            active: Arc::clone(active),
+            key: Arc::clone(key),
+            lease: granted.map(|granted| granted.id),
+            member: granted.and_then(|granted| granted.member().map(str::to_owned)),
+            renewal: None,
+            sent: false,
+        };
+        held.renewal = granted.and_then(|granted| held.renew(granted));
+        held
+    }
+
+    /// The member of a pool that it is of.
+    pub fn member(&self) -> Option<&str> {
+        self.member.as_deref()
+    }
+
+    /// The policy that it is of.
+    pub fn active(&self) -> &Arc<ActivePolicy> {
+        &self.active
+    }
+
+    /// From now on the provider may have it.
+    pub const fn sent(&mut self) {
+        self.sent = true;
+    }
+
+    /// It has used so much.
+    pub fn settle(mut self, used: &Amounts<'_>, outcome: Outcome) {
+        let units = used.iter().map(|(limit, number)| match number {
+            Number::Units(units) => ((*limit).to_owned(), *units),
+            _ => unreachable!("amounts of a gateway are in units"),
+        });
+        let report = Report {
+            outcome,
+            cool_down: None,
+        };
+        drop(self.end(End::Settle(units.collect(), report)));
+    }
+
+    /// It has used what it took.
+    pub fn release(mut self) {
+        drop(self.end(End::Release));
+    }
+
+    /// The provider has refused it. If it is of a pool, its member is passed over for that long,
+    /// or for as long as the policy says.
+    pub async fn refused(mut self, cools_down: bool, cool_down: Option<Duration>) {
+        let outcome = match cools_down {
+            true => Outcome::Dropped,
+            false => Outcome::Ignored,
+        };
+        let is_pool = self.active.policy().is_pool();
+        let cool_down = cool_down.filter(|_| cools_down && is_pool);
+        if let Some(ended) = self.end(End::Cancel(Report { outcome, cool_down })) {
+            let _ = ended.await;
+        }
+    }
+
+    /// Keeps it while the call lasts.
+    fn renew(&self, granted: &GrantedLease) -> Option<AbortHandle> {
+        let ttl = granted.expires_at.since(granted.granted_at).as_duration();
+        let millis = u64::try_from(ttl.as_millis()).ok()?;
+        let (gateway, caller) = (Arc::clone(&self.gateway), self.caller.clone());
+        let (active, key, lease) = (Arc::clone(&self.active), Arc::clone(&self.key), granted.id);
+        let task = async move {
+            loop {
+                tokio::time::sleep(ttl / 3).await;
+                let of = OfLease {
+                    policy: &active.policy().name,
+                    key: &key,
+                    lease,
+                };
+                let renewed = gateway.service.call(&caller, Call::Renew(of, millis)).await;
+                if let Err(error) = renewed {
+                    warn!(%error, "a call's lease was not renewed");
+                    if error.kind() == tidegate_service::Kind::Ended {
+                        return;
+                    }
+                }
+            }
+        };
+        Some(tokio::spawn(task).abort_handle())
+    }
+
+    fn end(&mut self, end: End) -> Option<JoinHandle<()>> {
+        if let Some(renewal) = self.renewal.take() {
+            renewal.abort();
+        }
+        let lease = self.lease.take()?;
+        let (gateway, caller) = (Arc::clone(&self.gateway), self.caller.clone());
+        let (active, key) = (Arc::clone(&self.active), Arc::clone(&self.key));
+        let task = async move {
+            let of = OfLease {
+                policy: &active.policy().name,
+                key: &key,
+                lease,
+            };
+            let ended = carry_out(&gateway, &caller, of, &end).await;
+            if let Err(error) = ended {
+                warn!(%error, "a call's lease was not ended");
+                gateway.meters.unsettled.increment(1);
+            }
+        };
+        Some(self.gateway.tasks.spawn(task))
+    }
+}
+
+async fn carry_out(
+    gateway: &Inner,
+    caller: &Caller,
+    of: OfLease<'_>,
+    end: &End,
+) -> Result<Answer, ServiceError> {
+    let call = match end {
+        End::Settle(used, report) => {
+            let amounts = used
+                .iter()
+                .map(|(limit, units)| (&**limit, Number::Units(*units)));
+            let uses = Uses {
+                cost: None,
+                amounts: amounts.collect(),
+            };
+            Call::Settle(of, *report, uses)
+        }
+        End::Release => Call::Release(of, Report::default()),
+        End::Cancel(report) => Call::Cancel(of, *report),
+    };
+    gateway.service.call(caller, call).await
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let end = match self.sent {
+            true => End::Release,
+            false => End::Cancel(Report::default()),
+        };
+        drop(self.end(end));
+    }
+}

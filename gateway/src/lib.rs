@@ -1,0 +1,40 @@
+//! A reverse proxy before providers of language models.
+//!
+//! A call is read (`dialect`, `caller`), its cost is estimated and reserved (`charge`, `held`), it is
+//! forwarded (`relay`, `upstream`), its answer passes through without being kept (`body`, `events`),
+//! and what it has used is settled once: at the end, at a break, or when the client is gone. The
+//! limits are the service's, so that any number of gateways on one store admit what one would.
+//!
+//! | file | knows |
+//! |---|---|
+//! | [`Settings`], [`Upstream`] | where calls go, and on which terms |
+//! | `dialect` | what a path asks for, and in whose words |
+//! | `caller` | whose limits a call counts against |
+//! | `charge` | amounts by limit, of an estimate and of what was used |
+//! | `held` | what a call holds until it is settled |
+//! | `relay` | a call's way, with its further attempts |
+//! | `upstream` | connections to providers |
+//! | `body`, `events` | the answer on its way |
+//! | `refuse` | refusals in the words of each dialect |
+//! | `meters` | what is counted |
+//! | [`Gateway`] | the listener |
+//!
+//! Not here: limits and their store (`service`), what providers mean (`llm`).
+#![forbid(unsafe_code)]
+
+mod body;
+mod caller;
+mod charge;
+mod dialect;
+mod events;
+mod held;
+mod listen;
+mod meters;
+mod refuse;
+mod relay;
+mod settings;
+mod upstream;
+
+pub use charge::Counts;
+pub use listen::Gateway;
+pub use settings::{BadSettings, Settings, Upstream};

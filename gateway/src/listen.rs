@@ -1,0 +1,164 @@
+//! The listener, and what all calls share.
+
+use std::convert::Infallible;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::Stream as Connections;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use tidegate_llm::{Estimator, Provider, Request, Reserved, Usage};
+use tidegate_policy::{Policy, PolicyFile};
+use tidegate_protocol::{Closing, Opening};
+use tidegate_service::Service;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::task::TaskTracker;
+
+use crate::meters::Meters;
+use crate::relay::relay;
+use crate::settings::{BadSettings, Settings};
+use crate::upstream::Client;
+
+/// What a connection too many is told.
+const FULL: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+
+/// A gateway. Cloning shares it.
+#[derive(Clone)]
+pub struct Gateway(Arc<Inner>);
+
+/// What all calls share.
+pub struct Inner {
+    pub service: Service,
+    pub settings: Settings,
+    pub client: Client,
+    pub meters: Meters,
+    /// Ends of leases that are on their way.
+    pub tasks: TaskTracker,
+    estimator: Mutex<Estimator>,
+}
+
+impl Inner {
+    pub fn reserve(&self, provider: Provider, model: &str, key: &str, call: &Request) -> Reserved {
+        let estimator = self
+            .estimator
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        estimator.reserve(provider, model, key, call)
+    }
+
+    pub fn learn(&self, model: &str, key: &str, call: &Request, used: &Usage) {
+        let mut estimator = self
+            .estimator
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        estimator.learn(model, key, call, used);
+    }
+}
+
+impl Gateway {
+    /// A gateway whose limits are those of `service`, which has these policies, and which trusts providers as `tls` says.
+    ///
+    /// # Errors
+    /// [`BadSettings`]: each says what to write instead.
+    pub fn new(
+        service: Service,
+        policies: &PolicyFile,
+        settings: Settings,
+        tls: rustls::ClientConfig,
+    ) -> Result<Self, BadSettings> {
+        check(&service, policies, &settings)?;
+        let estimator = Mutex::new(Estimator::new(settings.quantile));
+        Ok(Self(Arc::new(Inner {
+            service,
+            client: Client::new(tls),
+            meters: Meters::new(),
+            tasks: TaskTracker::new(),
+            estimator,
+            settings,
+        })))
+    }
+
+    /// Serves on `connections`, over HTTP/1.1 and HTTP/2, until they or `shutdown` end. Then calls
+    /// in flight are answered and settled, for as long as [`Settings::drain`] allows.
+    pub async fn serve<S>(
+        self,
+        connections: impl Connections<Item = S>,
+        shutdown: impl Future<Output = ()>,
+    ) where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let settings = &self.0.settings;
+        let (drain, head_timeout) = (settings.drain, settings.head_timeout);
+        let bound = (settings.max_connections, FULL);
+        let gateway = Arc::clone(&self.0);
+        let talk = move |stream, closing| {
+            let stream = Opening::new(stream, "gateway", head_timeout);
+            converse(Arc::clone(&gateway), stream, closing)
+        };
+        tidegate_protocol::serve(connections, bound, drain, shutdown, talk).await;
+        self.0.tasks.close();
+        let _ = tokio::time::timeout(drain, self.0.tasks.wait()).await;
+    }
+}
+
+async fn converse<S>(gateway: Arc<Inner>, stream: S, closing: Closing)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let mut builder = Builder::new(TokioExecutor::new());
+    let head_timeout = gateway.settings.head_timeout;
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(head_timeout);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(head_timeout);
+    let service = service_fn(move |request| {
+        let gateway = Arc::clone(&gateway);
+        async move { Ok::<_, Infallible>(relay(gateway, request).await) }
+    });
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    tokio::select! {
+        _ = connection.as_mut() => return,
+        () = closing.come() => connection.as_mut().graceful_shutdown(),
+    }
+    let _ = connection.await;
+}
+
+/// Whether every policy can be served.
+fn check(service: &Service, policies: &PolicyFile, settings: &Settings) -> Result<(), BadSettings> {
+    if settings.upstreams.is_empty() {
+        return Err(BadSettings::NoUpstream);
+    }
+    for upstream in &settings.upstreams {
+        upstream.check()?;
+        if upstream.secret.is_none() && !service.is_open() {
+            return Err(BadSettings::NoSecret(upstream.name.clone()));
+        }
+    }
+    let models = settings.models.iter().map(|(_, policy)| policy);
+    let mut names = models.chain([&settings.policy]);
+    names.try_for_each(|name| {
+        let policy = policies.policies.iter().find(|policy| policy.name == *name);
+        check_policy(
+            policy.ok_or_else(|| BadSettings::NoPolicy(name.clone()))?,
+            settings,
+        )
+    })
+}
+
+fn check_policy(policy: &Policy, settings: &Settings) -> Result<(), BadSettings> {
+    settings.check_limits(policy)?;
+    let mut members = policy.members.iter().map(|member| &*member.name);
+    match members.find(|member| settings.upstream(Some(member)).is_none()) {
+        None => Ok(()),
+        Some(member) => Err(BadSettings::NoUpstreamOf {
+            policy: policy.name.clone(),
+            member: member.to_owned(),
+        }),
+    }
+}

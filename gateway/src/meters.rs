@@ -1,0 +1,59 @@
+//! What is counted, by the names that Prometheus users know.
+
+use metrics::{Counter, counter, describe_counter};
+
+/// Looked up once.
+pub struct Meters {
+    /// Tokens of prompts.
+    pub input: Counter,
+    /// Tokens of answers.
+    pub output: Counter,
+    /// Money, in millionths.
+    pub money: Counter,
+    /// Answers that said nothing of usage.
+    pub unknown: Counter,
+    /// Answers that broke off.
+    pub broken: Counter,
+    /// Leases that could not be ended.
+    pub unsettled: Counter,
+    /// Headers' values that were none.
+    pub ignored: Counter,
+}
+
+impl Meters {
+    pub fn new() -> Self {
+        let tokens = "tidegate_gateway_tokens_total";
+        describe_counter!(tokens, "Tokens that calls have used, as providers say");
+        let money = "tidegate_gateway_money_millionths_total";
+        describe_counter!(
+            money,
+            "What calls have cost, in millionths, by the prices given"
+        );
+        let answers = "tidegate_gateway_incomplete_answers_total";
+        describe_counter!(answers, "Answers that broke off, or said nothing of usage");
+        let unsettled = "tidegate_gateway_unsettled_leases_total";
+        describe_counter!(unsettled, "Leases that could not be ended; they expire");
+        let ignored = "tidegate_gateway_ignored_headers_total";
+        describe_counter!(
+            ignored,
+            "Values of providers' rate-limit headers that are none"
+        );
+        let upstream = "tidegate_gateway_answers_total";
+        describe_counter!(upstream, "Answers of providers, by upstream and kind");
+        Self {
+            input: counter!(tokens, "direction" => "input"),
+            output: counter!(tokens, "direction" => "output"),
+            money: counter!(money),
+            unknown: counter!(answers, "why" => "no usage"),
+            broken: counter!(answers, "why" => "broke off"),
+            unsettled: counter!(unsettled),
+            ignored: counter!(ignored),
+        }
+    }
+
+    /// An answer of an upstream: `ok`, a kind of refusal, or `unreachable`.
+    pub fn answered(&self, upstream: &str, kind: &'static str) {
+        counter!("tidegate_gateway_answers_total", "upstream" => upstream.to_owned(), "kind" => kind)
+            .increment(1);
+    }
+}

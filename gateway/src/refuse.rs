@@ -1,0 +1,176 @@
+//! Refusals, in the words of each dialect.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode, header};
+use serde_json::{Value, json};
+use tidegate_llm::request::NotJson;
+use tidegate_service::{Kind, ServiceError, Told};
+
+use crate::dialect::Dialect;
+
+/// Why a call was not forwarded, or not answered.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    status: StatusCode,
+    message: String,
+    retry_after: Option<Duration>,
+}
+
+/// Longer waits are not worth a caller's while: it is told so.
+const LONGEST: Duration = Duration::from_secs(400 * 86_400);
+
+impl Refusal {
+    fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            message: message.into(),
+            retry_after: None,
+        }
+    }
+
+    /// A limit has no room.
+    pub fn limit(policy: &str, told: &Told<'_>) -> Self {
+        let limit = told.binding().unwrap_or("a limit");
+        let after = told
+            .retry_after()
+            .map(|after| after.as_duration().min(LONGEST));
+        let until = match after {
+            Some(after) => format!("again in {:.3} s", after.as_secs_f64()),
+            None => "again when a call has ended".to_owned(),
+        };
+        Self {
+            retry_after: after,
+            ..Self::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                format!("limit `{limit}` of policy `{policy}` is reached; {until}"),
+            )
+        }
+    }
+
+    /// A body that is no call.
+    pub fn body(error: &NotJson) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, error.to_string())
+    }
+
+    /// A body that is too large.
+    pub fn too_large(most: usize) -> Self {
+        let message = format!("a body has at most {most} bytes here");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, message)
+    }
+
+    /// A body that did not arrive.
+    pub fn late(why: &str) -> Self {
+        Self::new(StatusCode::REQUEST_TIMEOUT, why)
+    }
+
+    /// A model whose money cannot be counted.
+    pub fn no_price(model: &str) -> Self {
+        let model: String = model.chars().take(128).collect();
+        let message = format!("model `{model}` has no price here, and the policy counts money");
+        Self::new(StatusCode::BAD_REQUEST, message)
+    }
+
+    /// A pool's member without an upstream.
+    pub fn nowhere(member: &str) -> Self {
+        let message = format!("no upstream is called `{member}`");
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, message)
+    }
+
+    /// The provider cannot be reached.
+    pub fn unreachable(upstream: &str, why: &str) -> Self {
+        let message = format!("upstream `{upstream}` cannot be reached: {why}");
+        Self::new(StatusCode::BAD_GATEWAY, message)
+    }
+
+    /// The provider does not answer.
+    pub fn silent(upstream: &str, within: Duration) -> Self {
+        let message = format!("upstream `{upstream}` did not answer within {within:?}");
+        Self::new(StatusCode::GATEWAY_TIMEOUT, message)
+    }
+
+    /// The same in the words of a dialect.
+    pub fn render(&self, dialect: Dialect) -> Response<Bytes> {
+        let body = match dialect {
+            Dialect::OpenAi => self.openai(),
+            Dialect::Anthropic => self.anthropic(),
+            Dialect::Gemini => self.gemini(),
+        };
+        let mut response = Response::new(Bytes::from(body.to_string()));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/json"),
+        );
+        if let Some(after) = self.retry_after {
+            let millis = u64::try_from(after.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX);
+            headers.insert(
+                header::RETRY_AFTER,
+                HeaderValue::from(millis.div_ceil(1_000)),
+            );
+            headers.insert("retry-after-ms", HeaderValue::from(millis));
+        }
+        response
+    }
+
+    fn openai(&self) -> Value {
+        let (kind, code) = match self.status.as_u16() {
+            429 => ("rate_limit_error", "rate_limit_exceeded"),
+            401 => ("invalid_request_error", "invalid_api_key"),
+            403 => ("invalid_request_error", "permission_denied"),
+            400..500 => ("invalid_request_error", "invalid_request"),
+            _ => ("server_error", "gateway_error"),
+        };
+        let message = &self.message;
+        json!({ "error": { "message": message, "type": kind, "param": null, "code": code } })
+    }
+
+    fn anthropic(&self) -> Value {
+        let kind = match self.status.as_u16() {
+            429 => "rate_limit_error",
+            401 => "authentication_error",
+            403 => "permission_error",
+            413 => "request_too_large",
+            400..500 => "invalid_request_error",
+            503 => "overloaded_error",
+            _ => "api_error",
+        };
+        json!({ "type": "error", "error": { "type": kind, "message": self.message } })
+    }
+
+    fn gemini(&self) -> Value {
+        let status = match self.status.as_u16() {
+            429 => "RESOURCE_EXHAUSTED",
+            401 => "UNAUTHENTICATED",
+            403 => "PERMISSION_DENIED",
+            504 => "DEADLINE_EXCEEDED",
+            400..500 => "INVALID_ARGUMENT",
+            _ => "UNAVAILABLE",
+        };
+        let delay = |after: Duration| {
+            json!([{
+                "@type": "type.googleapis.com/google.rpc.RetryInfo",
+                "retryDelay": format!("{:.3}s", after.as_secs_f64()),
+            }])
+        };
+        let details = self.retry_after.map_or_else(|| json!([]), delay);
+        let (code, message) = (self.status.as_u16(), &self.message);
+        json!({ "error": { "code": code, "message": message, "status": status, "details": details } })
+    }
+}
+
+impl From<ServiceError> for Refusal {
+    fn from(error: ServiceError) -> Self {
+        let status = match error.kind() {
+            Kind::Unauthenticated => StatusCode::UNAUTHORIZED,
+            Kind::Forbidden => StatusCode::FORBIDDEN,
+            Kind::NotFound => StatusCode::NOT_FOUND,
+            Kind::Invalid | Kind::Never => StatusCode::BAD_REQUEST,
+            Kind::Ended => StatusCode::CONFLICT,
+            _ => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        Self::new(status, error.to_string())
+    }
+}

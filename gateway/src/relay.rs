@@ -1,0 +1,374 @@
+//! A call's way: let in, read, estimated, admitted, forwarded, and again if the provider refuses.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response, header, request};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use tidegate_llm::{
+    Kind, Price, Received, Refusal as Refused, Request as Asks, Reserved, Signals, StreamReader,
+    Usage,
+};
+use tidegate_protocol::{Late, TimedBody};
+use tidegate_service::{
+    Acquired, ActivePolicy, Answer as Answered, Call, Caller, Question, Scope, Terms, Told,
+};
+use tokio::time::{Instant, sleep};
+
+use crate::body::{Answer, Passing, Reading, Settling};
+use crate::caller;
+use crate::dialect::Asked;
+use crate::held::Held;
+use crate::listen::Inner;
+use crate::refuse::Refusal;
+use crate::settings::Upstream;
+use crate::upstream::forwarded;
+
+/// Of a refusal's body so much is read to know what it means.
+const REFUSAL: usize = tidegate_llm::refusal::LONGEST_BODY;
+
+/// The first pause before a further attempt where nobody says how long; doubled each time.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Answers a call.
+pub async fn relay(gateway: Arc<Inner>, request: Request<Incoming>) -> Response<Answer> {
+    let (head, body) = request.into_parts();
+    let dialect = Asked::of(&head.method, head.uri.path(), &head.headers).dialect;
+    match answer(&gateway, &head, body).await {
+        Ok(response) => response,
+        Err(refusal) => refusal.render(dialect).map(|body| Answer::Own(Some(body))),
+    }
+}
+
+/// A call that was read.
+struct Read<'h> {
+    head: &'h request::Parts,
+    asked: Asked<'h>,
+    caller: Caller,
+    active: Arc<ActivePolicy>,
+    key: Arc<[u8]>,
+    model: String,
+    asks: Asks,
+    price: Price,
+    body: Bytes,
+    /// The caller has not asked for the usage that the stream is to say.
+    takes_usage_out: bool,
+}
+
+async fn answer(
+    gateway: &Arc<Inner>,
+    head: &request::Parts,
+    body: Incoming,
+) -> Result<Response<Answer>, Refusal> {
+    let call = read(gateway, head, body).await?;
+    let begun = Instant::now();
+    let mut attempt = 1;
+    loop {
+        let waited = begun.elapsed();
+        let (held, reserved) = call.admitted(gateway, waited).await?;
+        let last = attempt >= gateway.settings.attempts;
+        match call.forward(gateway, held, reserved, last).await? {
+            Forwarded::Answered(response) => return Ok(*response),
+            Forwarded::Again(after) => {
+                let is_pool = call.active.policy().is_pool();
+                let pause = after.unwrap_or(PAUSE * 2_u32.saturating_pow(attempt - 1));
+                // Another member of a pool may have room at once.
+                if !is_pool {
+                    sleep(pause).await;
+                }
+                attempt += 1;
+            }
+        }
+    }
+}
+
+async fn read<'h>(
+    gateway: &Arc<Inner>,
+    head: &'h request::Parts,
+    body: Incoming,
+) -> Result<Read<'h>, Refusal> {
+    let settings = &gateway.settings;
+    let caller = gateway
+        .service
+        .enter_by(caller::credential(&head.headers))?;
+    let key: Arc<[u8]> = caller::key(&head.headers, settings.key_header.as_ref()).into();
+    let asked = Asked::of(&head.method, head.uri.path(), &head.headers);
+    let mut body = whole(gateway, body).await?;
+    let mut asks = Asks {
+        answers: 1,
+        ..Asks::default()
+    };
+    let mut takes_usage_out = false;
+    if asked.uses_tokens {
+        asks = Asks::read(&body).map_err(|error| Refusal::body(&error))?;
+        if asked.asks_for_usage && asks.stream && !asks.stream_usage {
+            body = with_usage(&body)?;
+            takes_usage_out = true;
+        }
+    }
+    let model = asked
+        .model
+        .map(str::to_owned)
+        .or(asks.model.take())
+        .unwrap_or_default();
+    let policy = settings.policy_of(&model);
+    let active = gateway
+        .service
+        .policy_for(&caller, Scope::Decide, policy, (&*key).into())?;
+    let price = settings.prices.of(&model);
+    if asked.uses_tokens && price.is_none() && settings.counts_money(active.policy()) {
+        return Err(Refusal::no_price(&model));
+    }
+    Ok(Read {
+        head,
+        asked,
+        caller,
+        active,
+        key,
+        model,
+        asks,
+        price: price.unwrap_or_default(),
+        body,
+        takes_usage_out,
+    })
+}
+
+/// A body, read whole: bounded in size and in time.
+async fn whole(gateway: &Inner, body: Incoming) -> Result<Bytes, Refusal> {
+    let settings = &gateway.settings;
+    let timed = TimedBody::new(body, "gateway", settings.head_timeout);
+    let limited = Limited::new(timed, settings.max_body_bytes);
+    match limited.collect().await {
+        Ok(whole) => Ok(whole.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => {
+            Err(Refusal::too_large(settings.max_body_bytes))
+        }
+        Err(error) if error.is::<Late>() => Err(Refusal::late(&error.to_string())),
+        Err(error) => Err(Refusal::late(&format!("the body broke off: {error}"))),
+    }
+}
+
+/// The same call, whose stream says its usage at the end.
+fn with_usage(body: &[u8]) -> Result<Bytes, Refusal> {
+    let mut call: serde_json::Value = match serde_json::from_slice(body) {
+        Ok(call) => call,
+        Err(_) => return Ok(Bytes::copy_from_slice(body)),
+    };
+    let options = &mut call["stream_options"];
+    match options.as_object_mut() {
+        Some(options) => {
+            options.insert("include_usage".to_owned(), true.into());
+        }
+        None => *options = serde_json::json!({ "include_usage": true }),
+    }
+    Ok(Bytes::from(call.to_string()))
+}
+
+/// What a provider has made of a call.
+enum Forwarded {
+    /// It answers.
+    Answered(Box<Response<Answer>>),
+    /// It refuses; again, after that time.
+    Again(Option<Duration>),
+}
+
+impl Read<'_> {
+    /// What it holds from now on, and what was estimated for it.
+    async fn admitted(
+        &self,
+        gateway: &Arc<Inner>,
+        waited: Duration,
+    ) -> Result<(Held, Reserved), Refusal> {
+        let settings = &gateway.settings;
+        let provider = settings
+            .upstreams
+            .first()
+            .map_or_else(Default::default, |first| first.provider);
+        let key = String::from_utf8_lossy(&self.key);
+        let reserved = match self.asked.uses_tokens {
+            true => gateway.reserve(provider, &self.model, &key, &self.asks),
+            false => Reserved {
+                input: 0,
+                output: 0,
+            },
+        };
+        let wait = settings.wait.saturating_sub(waited);
+        let question = Question {
+            policy: &self.active.policy().name,
+            key: &self.key,
+            amounts: settings.reserve(self.active.policy(), reserved, self.price),
+            ..Question::default()
+        };
+        let terms = Terms {
+            wait_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
+            ..Terms::default()
+        };
+        let answered = gateway
+            .service
+            .call(&self.caller, Call::Acquire(question, terms))
+            .await?;
+        let Answered::Acquired(active, acquired, undelivered) = answered else {
+            unreachable!("an acquisition is answered by one");
+        };
+        if let Acquired::Refused(_) = acquired {
+            let told = Told::acquired(&active, &acquired);
+            return Err(Refusal::limit(&active.policy().name, &told));
+        }
+        let held = Held::new(gateway, (&self.caller, &active), &self.key, &acquired);
+        if let Some(undelivered) = undelivered {
+            undelivered.deliver();
+        }
+        Ok((held, reserved))
+    }
+
+    async fn forward(
+        &self,
+        gateway: &Arc<Inner>,
+        mut held: Held,
+        reserved: Reserved,
+        last: bool,
+    ) -> Result<Forwarded, Refusal> {
+        let settings = &gateway.settings;
+        let Some(upstream) = settings.upstream(held.member()) else {
+            let member = held.member().unwrap_or_default().to_owned();
+            held.refused(false, None).await;
+            return Err(Refusal::nowhere(&member));
+        };
+        let call = upstream.call(self.head, self.body.clone());
+        held.sent();
+        let sent = gateway
+            .client
+            .send(upstream, call, settings.answer_within)
+            .await;
+        let response = match sent {
+            Ok(response) => response,
+            Err(refusal) => {
+                gateway.meters.answered(&upstream.name, "unreachable");
+                held.refused(false, None).await;
+                return Err(refusal);
+            }
+        };
+        let received = Received::new(self.active.now(), response.headers());
+        let signals = Signals::read(upstream.provider, response.headers(), received);
+        gateway.meters.ignored.increment(u64::from(signals.ignored));
+        if response.status().as_u16() >= 400 {
+            return self
+                .failed(
+                    gateway,
+                    held,
+                    (upstream, last),
+                    response,
+                    &signals,
+                    received,
+                )
+                .await;
+        }
+        gateway.meters.answered(&upstream.name, "ok");
+        let settling = Settling {
+            gateway: Arc::clone(gateway),
+            held,
+            provider: upstream.provider,
+            model: self.model.clone(),
+            key: Arc::clone(&self.key),
+            request: self.asks.clone(),
+            reserved,
+            price: self.price,
+            usage: Usage::of_headers(response.headers()),
+        };
+        Ok(Forwarded::Answered(Box::new(
+            self.passing(gateway, response, settling),
+        )))
+    }
+
+    /// The provider's answer, on its way.
+    fn passing(
+        &self,
+        gateway: &Inner,
+        response: Response<Incoming>,
+        settling: Settling,
+    ) -> Response<Answer> {
+        let (mut head, body) = response.into_parts();
+        let reading = match self.asked.uses_tokens {
+            false => Reading::Nothing,
+            true if is_stream(&head.headers) => Reading::Stream(StreamReader::new()),
+            true => Reading::Object(bytes::BytesMut::new()),
+        };
+        let filter = self.takes_usage_out && matches!(reading, Reading::Stream(_));
+        head.headers = forwarded(&head.headers);
+        if filter {
+            head.headers.remove(header::CONTENT_LENGTH);
+        }
+        let passing = Passing::new(body, reading, filter, gateway.settings.pause, settling);
+        Response::from_parts(head, Answer::Provider(Box::new(passing)))
+    }
+
+    /// An error's answer: a refusal that passes is asked again, the rest is the caller's to see.
+    async fn failed(
+        &self,
+        gateway: &Arc<Inner>,
+        held: Held,
+        (upstream, last): (&Upstream, bool),
+        response: Response<Incoming>,
+        signals: &Signals,
+        received: Received,
+    ) -> Result<Forwarded, Refusal> {
+        let (mut head, body) = response.into_parts();
+        let body = Limited::new(body, REFUSAL).collect().await;
+        let body = body.map(|body| body.to_bytes()).unwrap_or_default();
+        let status = head.status.as_u16();
+        let refused = Refused::of(
+            upstream.provider,
+            status,
+            &head.headers,
+            signals,
+            &body,
+            received,
+        );
+        gateway
+            .meters
+            .answered(&upstream.name, word(refused.map(|refused| refused.kind)));
+        let after = refused
+            .and_then(|refused| refused.retry_after)
+            .map(|after| after.as_duration());
+        let cools_down = refused.is_some_and(|refused| refused.kind.cools_down());
+        held.refused(cools_down, after).await;
+        let is_pool = self.active.policy().is_pool();
+        let again = match refused {
+            None => false,
+            // Another member may have room, whatever this one's waits for.
+            Some(refused) if is_pool => refused.may_retry || cools_down,
+            Some(refused) => {
+                let in_time = after.is_none_or(|after| after <= gateway.settings.wait);
+                refused.may_retry && in_time
+            }
+        };
+        if again && !last {
+            return Ok(Forwarded::Again(after));
+        }
+        head.headers = forwarded(&head.headers);
+        head.headers.remove(header::CONTENT_LENGTH);
+        let answer = Response::from_parts(head, Answer::Own(Some(body)));
+        Ok(Forwarded::Answered(Box::new(answer)))
+    }
+}
+
+fn is_stream(headers: &HeaderMap) -> bool {
+    let value = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
+    value.is_some_and(|value| value.starts_with("text/event-stream"))
+}
+
+/// What a metric calls an error.
+const fn word(kind: Option<Kind>) -> &'static str {
+    match kind {
+        Some(Kind::Rate) => "rate",
+        Some(Kind::Quota) => "quota",
+        Some(Kind::Spend) => "spend",
+        Some(Kind::Overloaded) => "overloaded",
+        Some(Kind::Failed) => "failed",
+        _ => "error",
+    }
+}

@@ -1,0 +1,187 @@
+//! Where calls go, and on which terms.
+
+use std::fmt;
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue, Uri, header};
+use tidegate_llm::{Prices, Provider};
+
+use crate::charge::Counts;
+
+/// One account at a provider, or one region of it.
+#[derive(Clone)]
+pub struct Upstream {
+    /// Its name: of a policy that is a pool, the member's.
+    pub name: String,
+    /// Whose dialect it speaks.
+    pub provider: Provider,
+    /// What a call's path is put behind: scheme, host and perhaps the beginning of a path.
+    pub base: Uri,
+    /// What is sent in place of the caller's own credential, if not that.
+    pub secret: Option<HeaderValue>,
+}
+
+/// No secret is shown.
+impl fmt::Debug for Upstream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Upstream")
+            .field("name", &self.name)
+            .field("provider", &self.provider)
+            .field("base", &self.base)
+            .field("secret", &self.secret.as_ref().map(|_| "..."))
+            .finish()
+    }
+}
+
+impl Upstream {
+    /// A provider's own address, called by the provider's name; `None` of one that has none for
+    /// everybody.
+    #[must_use]
+    pub fn of(provider: Provider) -> Option<Self> {
+        let base = match provider {
+            Provider::OpenAi => "https://api.openai.com",
+            Provider::Anthropic => "https://api.anthropic.com",
+            Provider::Gemini => "https://generativelanguage.googleapis.com",
+            Provider::Groq => "https://api.groq.com/openai",
+            Provider::Mistral => "https://api.mistral.ai",
+            Provider::Cerebras => "https://api.cerebras.ai",
+            _ => return None,
+        };
+        Some(Self {
+            name: provider.name().to_owned(),
+            provider,
+            base: Uri::from_static(base),
+            secret: None,
+        })
+    }
+
+    /// The header that this provider's credential stands in, and what stands before it.
+    #[must_use]
+    pub const fn credential_header(provider: Provider) -> (HeaderName, &'static str) {
+        match provider {
+            Provider::Anthropic => (HeaderName::from_static("x-api-key"), ""),
+            Provider::Gemini => (HeaderName::from_static("x-goog-api-key"), ""),
+            Provider::AzureOpenAi => (HeaderName::from_static("api-key"), ""),
+            _ => (header::AUTHORIZATION, "Bearer "),
+        }
+    }
+}
+
+/// What a gateway keeps to.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The policy that calls count against, unless their model has another.
+    pub policy: String,
+    /// Policies of models, by the beginning of the model's name; the longest counts.
+    pub models: Vec<(String, String)>,
+    /// At least one. Of a policy that is a pool each member has one; of others the first serves.
+    pub upstreams: Vec<Upstream>,
+    /// The header that names whose limits count. If there is none, a caller's credential does,
+    /// by a hash of it; `anonymous` without one.
+    pub key_header: Option<HeaderName>,
+    /// What a limit counts whose name does not tell.
+    pub counts: Vec<(String, Counts)>,
+    /// What tokens cost.
+    pub prices: Prices,
+    /// Of 1,000 calls without a bound, for how many is enough reserved: 950.
+    pub quantile: u32,
+    /// How long a call may wait for its limits, all attempts together: 30 s.
+    pub wait: Duration,
+    /// How often a call is sent in all, if the provider refuses it: 3.
+    pub attempts: u32,
+    /// How long a provider may take to begin its answer: 10 minutes.
+    pub answer_within: Duration,
+    /// How long a stream may pause: 5 minutes.
+    pub pause: Duration,
+    /// The largest body of a call, in bytes: 32 MiB.
+    pub max_body_bytes: usize,
+    /// The most connections of callers at once: 10,000.
+    pub max_connections: usize,
+    /// How long a caller may take for a head, and for a body: 30 s.
+    pub head_timeout: Duration,
+    /// How long calls may take to end when the gateway stops: 10 s.
+    pub drain: Duration,
+}
+
+impl Settings {
+    /// The usual terms: calls count against `policy` and go to `upstreams`.
+    #[must_use]
+    pub fn new(policy: impl Into<String>, upstreams: Vec<Upstream>) -> Self {
+        Self {
+            policy: policy.into(),
+            models: Vec::new(),
+            upstreams,
+            key_header: None,
+            counts: Vec::new(),
+            prices: Prices::default(),
+            quantile: 950,
+            wait: Duration::from_secs(30),
+            attempts: 3,
+            answer_within: Duration::from_secs(600),
+            pause: Duration::from_secs(300),
+            max_body_bytes: 32 * 1024 * 1024,
+            max_connections: 10_000,
+            head_timeout: Duration::from_secs(30),
+            drain: Duration::from_secs(10),
+        }
+    }
+
+    /// The policy of a model.
+    pub(crate) fn policy_of(&self, model: &str) -> &str {
+        let of_model = self
+            .models
+            .iter()
+            .filter(|(start, _)| model.starts_with(start.as_str()));
+        let longest = of_model.max_by_key(|(start, _)| start.len());
+        longest.map_or(&self.policy, |(_, policy)| policy)
+    }
+
+    /// The upstream of a pool's member; of a policy that is none, the first.
+    pub(crate) fn upstream(&self, member: Option<&str>) -> Option<&Upstream> {
+        match member {
+            None => self.upstreams.first(),
+            Some(member) => self
+                .upstreams
+                .iter()
+                .find(|upstream| upstream.name == member),
+        }
+    }
+}
+
+/// Why a gateway cannot begin.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadSettings {
+    /// Nowhere to send calls.
+    #[error("no upstream; say where calls go, such as --upstream openai")]
+    NoUpstream,
+    /// An address that cannot be one.
+    #[error("upstream `{0}` needs an address with scheme and host, such as https://api.openai.com")]
+    Address(String),
+    /// A policy that is not there.
+    #[error("there is no policy `{0}`; write one into the file, or name another")]
+    NoPolicy(String),
+    /// A member of a pool without an upstream.
+    #[error("policy `{policy}` has a member `{member}`, and no upstream is called so")]
+    NoUpstreamOf {
+        /// The policy.
+        policy: String,
+        /// The member.
+        member: String,
+    },
+    /// A limit that nobody says the meaning of.
+    #[error(
+        "what does limit `{limit}` of policy `{policy}` count? Call it tokens, input-tokens, output-tokens or usd, or say so with --counts {limit}=tokens"
+    )]
+    Unclear {
+        /// The policy.
+        policy: String,
+        /// The limit.
+        limit: String,
+    },
+    /// Callers send a token of ours where the provider wants one of its own.
+    #[error(
+        "upstream `{0}` needs a credential of its own: callers send their token of this gateway where the provider's would be"
+    )]
+    NoSecret(String),
+}

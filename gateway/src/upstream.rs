@@ -1,0 +1,192 @@
+//! Connections to providers.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::uri::{PathAndQuery, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header, request};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client as Pool;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::time::timeout;
+
+use crate::caller;
+use crate::refuse::Refusal;
+use crate::settings::{BadSettings, Upstream};
+
+/// How long a connection may take to be made.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// How long one is kept that nobody uses.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// What is between two neighbours alone (RFC 9110, section 7.6.1), and what is made anew.
+const NOT_FORWARDED: [HeaderName; 9] = [
+    header::CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    header::HOST,
+];
+
+/// Connections to providers, used again and again.
+pub struct Client(Pool<HttpsConnector<HttpConnector>, Full<Bytes>>);
+
+impl Client {
+    /// One that trusts as `tls` says.
+    pub fn new(tls: rustls::ClientConfig) -> Self {
+        let mut connector = HttpConnector::new();
+        connector.enforce_http(false);
+        connector.set_nodelay(true);
+        connector.set_connect_timeout(Some(CONNECT));
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(tls)
+            .https_or_http()
+            .enable_http1()
+            .enable_http2()
+            .wrap_connector(connector);
+        let pool = Pool::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE)
+            .build(connector);
+        Self(pool)
+    }
+
+    /// What an upstream answers to a call, if it begins to within that time.
+    ///
+    /// # Errors
+    /// What to tell the caller.
+    pub async fn send(
+        &self,
+        upstream: &Upstream,
+        call: Request<Full<Bytes>>,
+        within: Duration,
+    ) -> Result<Response<Incoming>, Refusal> {
+        match timeout(within, self.0.request(call)).await {
+            Ok(Ok(response)) => Ok(response),
+            Ok(Err(error)) => Err(Refusal::unreachable(&upstream.name, &cause(&error))),
+            Err(_) => Err(Refusal::silent(&upstream.name, within)),
+        }
+    }
+}
+
+/// The innermost cause says the most.
+fn cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}
+
+impl Upstream {
+    /// Whether calls can be sent there.
+    ///
+    /// # Errors
+    /// [`BadSettings::Address`].
+    pub(crate) fn check(&self) -> Result<(), BadSettings> {
+        let scheme = self.base.scheme_str();
+        let is_complete =
+            matches!(scheme, Some("http" | "https")) && self.base.authority().is_some();
+        match is_complete && self.base.query().is_none() {
+            true => Ok(()),
+            false => Err(BadSettings::Address(self.name.clone())),
+        }
+    }
+
+    /// A call, as this upstream is sent it.
+    pub(crate) fn call(&self, head: &request::Parts, body: Bytes) -> Request<Full<Bytes>> {
+        let mut call = Request::new(Full::new(body));
+        *call.method_mut() = head.method.clone();
+        *call.uri_mut() = self.address(&head.uri);
+        let mut headers = forwarded(&head.headers);
+        headers.remove(header::CONTENT_LENGTH);
+        // What is compressed cannot be read on its way.
+        headers.insert(
+            header::ACCEPT_ENCODING,
+            HeaderValue::from_static("identity"),
+        );
+        if let Some(secret) = &self.secret {
+            caller::strip(&mut headers);
+            let (name, _) = Self::credential_header(self.provider);
+            headers.insert(name, secret.clone());
+        }
+        *call.headers_mut() = headers;
+        call
+    }
+
+    /// The call's path behind the beginning of this upstream's.
+    fn address(&self, uri: &Uri) -> Uri {
+        let begin = self.base.path().trim_end_matches('/');
+        let path = uri.path_and_query().map_or("/", PathAndQuery::as_str);
+        let mut parts = self.base.clone().into_parts();
+        parts.path_and_query = format!("{begin}{path}").parse().ok();
+        Uri::from_parts(parts).unwrap_or_else(|_| self.base.clone())
+    }
+}
+
+/// What passes on to the next neighbour.
+pub fn forwarded(headers: &HeaderMap) -> HeaderMap {
+    let mut passed = headers.clone();
+    let named: Vec<HeaderName> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    for name in NOT_FORWARDED.iter().chain(&named) {
+        passed.remove(name);
+    }
+    passed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_llm::Provider;
+
+    #[test]
+    fn a_call_goes_behind_the_upstreams_path_with_its_secret_and_without_the_callers() {
+        let upstream = Upstream {
+            name: "eu".into(),
+            provider: Provider::Anthropic,
+            base: "http://127.0.0.1:1/eu/".parse().unwrap(),
+            secret: Some("ours".parse().unwrap()),
+        };
+        upstream.check().unwrap();
+        let request = Request::post("http://gateway/v1/messages?beta=true")
+            .header("host", "gateway")
+            .header("authorization", "Bearer theirs")
+            .header("connection", "close, x-hop")
+            .header("x-hop", "1")
+            .header("content-length", "7")
+            .header("anthropic-version", "2023-06-01");
+        let (head, ()) = request.body(()).unwrap().into_parts();
+        let call = upstream.call(&head, Bytes::new());
+        assert_eq!(call.uri(), "http://127.0.0.1:1/eu/v1/messages?beta=true");
+        let names: Vec<&str> = call.headers().keys().map(HeaderName::as_str).collect();
+        assert_eq!(names, ["anthropic-version", "accept-encoding", "x-api-key"]);
+        assert_eq!(call.headers()["x-api-key"], "ours");
+    }
+
+    #[test]
+    fn an_address_without_scheme_or_host_is_refused() {
+        for base in ["/v1", "localhost:80", "http://h/p?q"] {
+            let upstream = Upstream {
+                name: "x".into(),
+                provider: Provider::OpenAi,
+                base: base.parse().unwrap(),
+                secret: None,
+            };
+            assert!(upstream.check().is_err(), "{base}");
+        }
+    }
+}

@@ -1,0 +1,454 @@
+//! Calls through a gateway to a provider: real connections, real limits.
+#![allow(missing_docs, reason = "a test")]
+
+mod provider;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::StatusCode;
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use provider::{Provider, Reply};
+use serde_json::{Value, json};
+use tidegate_gateway::{BadSettings, Gateway, Settings, Upstream};
+use tidegate_llm::{Price, Provider as Dialect};
+use tidegate_protocol::Listener;
+use tidegate_service::{Answer, Call, Number, Question, Service};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+const POLICY: &str = r#"
+[policy.llm.limits]
+requests = { calls = 100, per = "1h" }
+tokens   = { rate = 1000, per = "1h" }
+running  = { concurrency = 4, ttl = "1m" }
+"#;
+
+/// A gateway that runs, before a provider that runs.
+struct Running {
+    at: String,
+    service: Service,
+    provider: Provider,
+    client: Client<HttpConnector, Full<bytes::Bytes>>,
+    stop: Option<oneshot::Sender<()>>,
+    ended: tokio::task::JoinHandle<()>,
+}
+
+fn tls() -> rustls::ClientConfig {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(rustls::RootCertStore::empty())
+        .with_no_client_auth()
+}
+
+async fn run(policy: &str, change: impl FnOnce(&mut Settings)) -> Running {
+    let provider = Provider::begin().await;
+    let upstream = |name: &str| Upstream {
+        name: name.into(),
+        provider: Dialect::OpenAi,
+        base: format!("http://{}/{name}", provider.at).parse().unwrap(),
+        secret: None,
+    };
+    let mut settings = Settings::new("llm", vec![upstream("one"), upstream("two")]);
+    settings.wait = Duration::ZERO;
+    change(&mut settings);
+    let policies = tidegate_policy::parse("p.toml", policy).unwrap();
+    let service = Service::builder().build(&policies).unwrap();
+    let gateway = Gateway::new(service.clone(), &policies, settings, tls()).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = listener.local_addr().unwrap().to_string();
+    let (stop, stopped) = oneshot::channel();
+    let connections = Listener::from(listener).connections();
+    let ended = tokio::spawn(gateway.serve(connections, async move {
+        let _ = stopped.await;
+    }));
+    let client = Client::builder(TokioExecutor::new()).build_http();
+    Running {
+        at,
+        service,
+        provider,
+        client,
+        stop: Some(stop),
+        ended,
+    }
+}
+
+impl Running {
+    async fn post(&self, path: &str, body: &Value) -> (StatusCode, http::HeaderMap, Value) {
+        let response = self.begin(path, body).await;
+        let (head, body) = response.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        let text = String::from_utf8_lossy(&body).into_owned();
+        let value = serde_json::from_slice(&body).unwrap_or(Value::String(text));
+        (head.status, head.headers, value)
+    }
+
+    async fn begin(&self, path: &str, body: &Value) -> http::Response<hyper::body::Incoming> {
+        let request = http::Request::post(format!("http://{}{path}", self.at))
+            .header("authorization", "Bearer sk-test")
+            .header("content-type", "application/json")
+            .body(Full::from(body.to_string()))
+            .unwrap();
+        self.client.request(request).await.unwrap()
+    }
+
+    /// What is left of a limit, for the caller of these tests.
+    async fn left(&self, limit: &str) -> u64 {
+        let caller = self.service.enter(None).unwrap();
+        let question = Question {
+            policy: "llm",
+            key: key_of(),
+            cost: Some(Number::Whole(1)),
+            ..Question::default()
+        };
+        let answer = self
+            .service
+            .call(&caller, Call::Peek(question))
+            .await
+            .unwrap();
+        let Answer::Foretold(decided, _) = answer else {
+            panic!("a peek is foretold")
+        };
+        let told = decided.told();
+        let mut limits = told.limits();
+        limits
+            .find(|stand| stand.name == limit)
+            .unwrap()
+            .standing
+            .remaining
+    }
+
+    /// Until the limit has so much left: ends of leases are tasks of their own.
+    async fn settles_to(&self, limit: &str, left: u64) {
+        for _ in 0..2_000 {
+            if self.left(limit).await == left {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        panic!("{limit} has {} left, not {left}", self.left(limit).await);
+    }
+
+    async fn stop(mut self) {
+        self.stop.take().unwrap().send(()).unwrap();
+        drop(self.client);
+        self.ended.await.unwrap();
+    }
+}
+
+/// The key of `Bearer sk-test`: the first 8 bytes of its SHA-256.
+const fn key_of() -> &'static [u8] {
+    b"credential-f3abf2a6cc4f0098"
+}
+
+fn chat(max_tokens: u64) -> Value {
+    json!({
+        "model": "gpt-5",
+        "max_tokens": max_tokens,
+        "messages": [{ "role": "user", "content": "Hello" }],
+    })
+}
+
+#[tokio::test]
+async fn a_call_reserves_and_is_settled_for_what_it_used() {
+    let running = run(POLICY, |_| {}).await;
+    running.provider.next(Reply::answer(12, 30));
+    let (status, _, body) = running.post("/v1/chat/completions", &chat(500)).await;
+    assert_eq!(status, 200);
+    assert_eq!(body["usage"]["completion_tokens"], 30);
+    running.settles_to("tokens", 1_000 - 42).await;
+    assert_eq!(running.left("requests").await, 99);
+    assert_eq!(running.left("running").await, 4);
+    let seen = running.provider.seen();
+    assert_eq!(seen[0].path, "/one/v1/chat/completions");
+    assert_eq!(seen[0].header("authorization"), "Bearer sk-test");
+    assert_eq!(seen[0].header("accept-encoding"), "identity");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_call_that_does_not_fit_is_refused_in_the_words_of_its_dialect() {
+    let running = run(POLICY, |_| {}).await;
+    running.provider.next(Reply::answer(10, 900));
+    assert_eq!(
+        running.post("/v1/chat/completions", &chat(900)).await.0,
+        200
+    );
+    running.settles_to("tokens", 90).await;
+    let (status, headers, body) = running.post("/v1/chat/completions", &chat(500)).await;
+    assert_eq!(status, 429);
+    assert_eq!(body["error"]["code"], "rate_limit_exceeded");
+    assert!(
+        body["error"]["message"]
+            .as_str()
+            .unwrap()
+            .starts_with("limit `tokens` of policy `llm`")
+    );
+    let millis: u64 = headers["retry-after-ms"].to_str().unwrap().parse().unwrap();
+    assert!((1..3_600_000).contains(&millis));
+    let (status, _, body) = running.post("/v1/messages", &chat(500)).await;
+    // Anthropic does not charge a bound: what is reserved is the first guess, 512.
+    assert_eq!(
+        (status.as_u16(), &body["error"]["type"]),
+        (429, &json!("rate_limit_error"))
+    );
+    let path = "/v1beta/models/gemini:generateContent";
+    let (status, _, body) = running.post(path, &json!({ "contents": [] })).await;
+    assert_eq!(
+        (status.as_u16(), &body["error"]["status"]),
+        (429, &json!("RESOURCE_EXHAUSTED"))
+    );
+    assert_eq!(
+        running.provider.seen().len(),
+        1,
+        "nothing else was forwarded"
+    );
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_stream_passes_as_it_comes_and_is_settled_at_its_end() {
+    let running = run(POLICY, |_| {}).await;
+    let events = running.provider.next(Reply::stream());
+    let mut call = chat(500);
+    call["stream"] = true.into();
+    let response = running.begin("/v1/chat/completions", &call).await;
+    let mut body = response.into_body();
+    // What the caller did not ask for, the gateway did.
+    let sent: Value = serde_json::from_str(&running.provider.seen()[0].body).unwrap();
+    assert_eq!(sent["stream_options"]["include_usage"], true);
+    for word in ["Hi", "there"] {
+        let event = format!(
+            "data: {{\"choices\":[{{\"delta\":{{\"content\":\"{word}\"}}}}],\"usage\":null}}\n\n"
+        );
+        events.send(event.clone()).await;
+        let frame = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        assert_eq!(frame, event, "it comes before the next is sent");
+    }
+    assert_eq!(running.left("running").await, 3);
+    events
+        .send(
+            "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":8,\"completion_tokens\":2}}\n\n"
+                .into(),
+        )
+        .await;
+    events.send("data: [DONE]\n\n".into()).await;
+    drop(events);
+    let rest = body.collect().await.unwrap().to_bytes();
+    assert_eq!(
+        rest, "data: [DONE]\n\n",
+        "what was not asked for is not passed on"
+    );
+    running.settles_to("tokens", 990).await;
+    running.settles_to("running", 4).await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_caller_that_goes_away_gives_its_slot_back_and_pays_what_came() {
+    let running = run(POLICY, |_| {}).await;
+    let events = running.provider.next(Reply::stream());
+    let mut call = chat(500);
+    call["stream"] = true.into();
+    let response = running.begin("/v1/chat/completions", &call).await;
+    let mut body = response.into_body();
+    for _ in 0..3 {
+        events
+            .send("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n".into())
+            .await;
+        body.frame().await.unwrap().unwrap();
+    }
+    drop(body);
+    // The prompt as estimated (5 bytes of role's value, 7 of content ...), and three events.
+    running.settles_to("running", 4).await;
+    let left = running.left("tokens").await;
+    assert!((970..997).contains(&left), "{left}");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_provider_that_dies_in_a_stream_is_settled_for_what_came() {
+    let running = run(POLICY, |_| {}).await;
+    let events = running.provider.next(Reply::stream());
+    let mut call = chat(500);
+    call["stream"] = true.into();
+    let response = running.begin("/v1/chat/completions", &call).await;
+    let mut body = response.into_body();
+    events
+        .send("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n".into())
+        .await;
+    body.frame().await.unwrap().unwrap();
+    events.break_off().await;
+    assert!(body.frame().await.unwrap().is_err(), "the caller is told");
+    running.settles_to("running", 4).await;
+    assert!(running.left("tokens").await > 970);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_refusal_that_passes_is_asked_again_and_money_that_is_spent_is_not() {
+    let running = run(POLICY, |settings| settings.wait = Duration::from_secs(5)).await;
+    running
+        .provider
+        .next(Reply::refusal(429, "{}").with("retry-after-ms", "10"));
+    running.provider.next(Reply::answer(10, 10));
+    assert_eq!(running.post("/v1/chat/completions", &chat(50)).await.0, 200);
+    assert_eq!(running.provider.seen().len(), 2);
+    running.settles_to("tokens", 980).await;
+    let spent = r#"{"error":{"code":"insufficient_quota"}}"#;
+    running.provider.next(Reply::refusal(429, spent));
+    let (status, _, body) = running.post("/v1/chat/completions", &chat(50)).await;
+    assert_eq!(
+        (status.as_u16(), &body["error"]["code"]),
+        (429, &json!("insufficient_quota"))
+    );
+    assert_eq!(running.provider.seen().len(), 3);
+    running.settles_to("tokens", 980).await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_pool_moves_on_to_a_member_that_has_room() {
+    let pool = r#"
+        [policy.llm.member.one.limits]
+        tokens = { rate = 1000, per = "1h" }
+        [policy.llm.member.two.limits]
+        tokens = { rate = 1000, per = "1h" }
+    "#;
+    let running = run(pool, |_| {}).await;
+    running
+        .provider
+        .next(Reply::refusal(429, "{}").with("retry-after", "30"));
+    running.provider.next(Reply::answer(10, 10));
+    running.provider.next(Reply::answer(10, 10));
+    assert_eq!(running.post("/v1/chat/completions", &chat(50)).await.0, 200);
+    assert_eq!(running.post("/v1/chat/completions", &chat(50)).await.0, 200);
+    let seen = running.provider.seen();
+    let paths: Vec<&str> = seen.iter().map(|seen| &*seen.path).collect();
+    let [first, second, third] = paths[..] else {
+        panic!("{paths:?}")
+    };
+    assert_ne!(first, second, "another member");
+    assert_eq!(second, third, "the first one cools down");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_caller_without_a_bound_is_not_locked_out_of_a_small_limit() {
+    let small = r#"
+        [policy.llm.limits]
+        tokens = { rate = 100, per = "1h" }
+    "#;
+    let running = run(small, |_| {}).await;
+    running.provider.next(Reply::answer(10, 20));
+    let call = json!({ "model": "gpt-5", "messages": [{ "role": "user", "content": "Hello" }] });
+    assert_eq!(running.post("/v1/chat/completions", &call).await.0, 200);
+    running.settles_to("tokens", 70).await;
+    // Five at once: the one that is admitted takes all; none of the others is.
+    let (status, _, _) = running.post("/v1/chat/completions", &call).await;
+    assert_eq!(
+        status, 429,
+        "the estimate is the whole limit until something was learnt"
+    );
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn money_is_counted_by_price_and_a_model_without_one_is_refused() {
+    let money = r#"
+        [policy.llm.limits]
+        usd = { budget = 10, per = "day", zone = "UTC", unit = "0.000001" }
+    "#;
+    let price = Price {
+        input: 2_000_000,
+        output: 8_000_000,
+        ..Price::default()
+    };
+    let running = run(money, |settings| {
+        settings.prices = [("gpt-5".to_owned(), price)].into_iter().collect();
+    })
+    .await;
+    running.provider.next(Reply::answer(1_000, 100));
+    assert_eq!(
+        running.post("/v1/chat/completions", &chat(500)).await.0,
+        200
+    );
+    // 1,000 at 2 millionths and 100 at 8.
+    running.settles_to("usd", 10_000_000 - 2_800).await;
+    let mut other = chat(500);
+    other["model"] = "unknown".into();
+    let (status, _, body) = running.post("/v1/chat/completions", &other).await;
+    assert_eq!(status, 400);
+    assert!(
+        body["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("has no price")
+    );
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn other_paths_count_as_requests_alone_and_bodies_that_are_none_are_refused() {
+    let running = run(POLICY, |_| {}).await;
+    running.provider.next(Reply::answer(0, 0));
+    let request = http::Request::get(format!("http://{}/v1/models?limit=2", running.at))
+        .header("authorization", "Bearer sk-test")
+        .body(Full::default())
+        .unwrap();
+    assert_eq!(running.client.request(request).await.unwrap().status(), 200);
+    assert_eq!(running.provider.seen()[0].path, "/one/v1/models?limit=2");
+    running.settles_to("requests", 99).await;
+    assert_eq!(running.left("tokens").await, 1_000);
+    let (status, _, body) = running.post("/v1/chat/completions", &json!([1])).await;
+    assert_eq!(
+        (status.as_u16(), &body["error"]["type"]),
+        (400, &json!("invalid_request_error"))
+    );
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_provider_that_is_not_there_or_silent_costs_nothing() {
+    let running = run(POLICY, |settings| {
+        settings.answer_within = Duration::from_millis(200);
+        settings.models = vec![];
+    })
+    .await;
+    running.provider.next(Reply::silence());
+    let (status, _, body) = running.post("/v1/chat/completions", &chat(500)).await;
+    assert_eq!(status, 504, "{body}");
+    running.settles_to("tokens", 1_000).await;
+    running.settles_to("running", 4).await;
+    running.stop().await;
+}
+
+#[test]
+fn settings_that_make_no_gateway_say_what_to_write() {
+    let policies = |text: &str| tidegate_policy::parse("p.toml", text).unwrap();
+    let begin = |text: &str, settings: Settings| {
+        let policies = policies(text);
+        let service = Service::builder().build(&policies).unwrap();
+        Gateway::new(service, &policies, settings, tls()).err()
+    };
+    let openai = || vec![Upstream::of(Dialect::OpenAi).unwrap()];
+    assert_eq!(
+        begin(POLICY, Settings::new("llm", vec![])),
+        Some(BadSettings::NoUpstream)
+    );
+    assert_eq!(
+        begin(POLICY, Settings::new("other", openai())),
+        Some(BadSettings::NoPolicy("other".into()))
+    );
+    let unclear = "[policy.llm.limits]\nthings = { rate = 1, per = '1m' }";
+    let error = begin(unclear, Settings::new("llm", openai()))
+        .unwrap()
+        .to_string();
+    assert!(error.contains("--counts things=tokens"), "{error}");
+    assert_eq!(begin(POLICY, Settings::new("llm", openai())), None);
+}
