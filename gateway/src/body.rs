@@ -14,7 +14,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use crate::events::WithoutUsage;
 use crate::held::Held;
-use crate::listen::Inner;
+use crate::inner::Inner;
 
 /// Of an answer that is no stream, so much is kept to be read.
 const LONGEST_ANSWER: usize = 8 * 1024 * 1024;

@@ -14,7 +14,7 @@ use tidegate_service::{
 use tokio::task::{AbortHandle, JoinHandle};
 use tracing::warn;
 
-use crate::listen::Inner;
+use crate::inner::Inner;
 
 /// A lease of a call, or none where the store could not tell.
 pub struct Held {

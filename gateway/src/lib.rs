@@ -10,13 +10,13 @@
 //! | [`Settings`], [`Upstream`] | where calls go, and on which terms |
 //! | `dialect` | what a path asks for, and in whose words |
 //! | `caller` | whose limits a call counts against |
-//! | `charge` | amounts by limit, of an estimate and of what was used |
+//! | [`Counts`], `charge` | what limits count; amounts of an estimate, and of what was used |
 //! | `held` | what a call holds until it is settled |
 //! | `relay` | a call's way, with its further attempts |
 //! | `upstream` | connections to providers |
 //! | `body`, `events` | the answer on its way |
 //! | `refuse` | refusals in the words of each dialect |
-//! | `meters` | what is counted |
+//! | `inner`, `meters` | what all calls share; what is counted |
 //! | [`Gateway`] | the listener |
 //!
 //! Not here: limits and their store (`service`), what providers mean (`llm`).
@@ -25,9 +25,11 @@
 mod body;
 mod caller;
 mod charge;
+mod counts;
 mod dialect;
 mod events;
 mod held;
+mod inner;
 mod listen;
 mod meters;
 mod refuse;
@@ -35,6 +37,6 @@ mod relay;
 mod settings;
 mod upstream;
 
-pub use charge::Counts;
+pub use counts::Counts;
 pub use listen::Gateway;
 pub use settings::{BadSettings, Settings, Upstream};

@@ -1,20 +1,21 @@
-//! The listener, and what all calls share.
+//! The listener.
 
 use std::convert::Infallible;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use futures_util::Stream as Connections;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use tidegate_llm::{Estimator, Provider, Request, Reserved, Usage};
+use tidegate_llm::Estimator;
 use tidegate_policy::{Policy, PolicyFile};
 use tidegate_protocol::{Closing, Opening};
 use tidegate_service::Service;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::task::TaskTracker;
 
+use crate::inner::Inner;
 use crate::meters::Meters;
 use crate::relay::relay;
 use crate::settings::{BadSettings, Settings};
@@ -27,35 +28,6 @@ const FULL: &[u8] =
 /// A gateway. Cloning shares it.
 #[derive(Clone)]
 pub struct Gateway(Arc<Inner>);
-
-/// What all calls share.
-pub struct Inner {
-    pub service: Service,
-    pub settings: Settings,
-    pub client: Client,
-    pub meters: Meters,
-    /// Ends of leases that are on their way.
-    pub tasks: TaskTracker,
-    estimator: Mutex<Estimator>,
-}
-
-impl Inner {
-    pub fn reserve(&self, provider: Provider, model: &str, key: &str, call: &Request) -> Reserved {
-        let estimator = self
-            .estimator
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        estimator.reserve(provider, model, key, call)
-    }
-
-    pub fn learn(&self, model: &str, key: &str, call: &Request, used: &Usage) {
-        let mut estimator = self
-            .estimator
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        estimator.learn(model, key, call, used);
-    }
-}
 
 impl Gateway {
     /// A gateway whose limits are those of `service`, which has these policies, and which trusts providers as `tls` says.

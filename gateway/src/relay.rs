@@ -21,7 +21,7 @@ use crate::body::{Answer, Passing, Reading, Settling};
 use crate::caller;
 use crate::dialect::Asked;
 use crate::held::Held;
-use crate::listen::Inner;
+use crate::inner::Inner;
 use crate::refuse::Refusal;
 use crate::settings::Upstream;
 use crate::upstream::forwarded;

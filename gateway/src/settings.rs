@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue, Uri, header};
 use tidegate_llm::{Prices, Provider};
 
-use crate::charge::Counts;
+use crate::counts::Counts;
 
 /// One account at a provider, or one region of it.
 #[derive(Clone)]

@@ -8,8 +8,9 @@ use std::borrow::Cow;
 use sfv::{BareItem, Dictionary, Item, List, ListEntry, Parser};
 use tidegate_core::{Amount, MAX_AMOUNT, Span, Timestamp};
 
+use super::observation::{MOST_OBSERVATIONS, Observation};
+use super::reader::Reader;
 use super::table::BEFORE;
-use super::{MOST_OBSERVATIONS, Observation, Reader};
 use crate::provider::Unit;
 
 /// A name longer than this is none.

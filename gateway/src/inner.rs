@@ -1,0 +1,40 @@
+//! What all calls share.
+
+use std::sync::{Mutex, PoisonError};
+
+use tidegate_llm::{Estimator, Provider, Request, Reserved, Usage};
+use tidegate_service::Service;
+use tokio_util::task::TaskTracker;
+
+use crate::meters::Meters;
+use crate::settings::Settings;
+use crate::upstream::Client;
+
+/// What all calls share.
+pub struct Inner {
+    pub service: Service,
+    pub settings: Settings,
+    pub client: Client,
+    pub meters: Meters,
+    /// Ends of leases that are on their way.
+    pub tasks: TaskTracker,
+    pub estimator: Mutex<Estimator>,
+}
+
+impl Inner {
+    pub fn reserve(&self, provider: Provider, model: &str, key: &str, call: &Request) -> Reserved {
+        let estimator = self
+            .estimator
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        estimator.reserve(provider, model, key, call)
+    }
+
+    pub fn learn(&self, model: &str, key: &str, call: &Request, used: &Usage) {
+        let mut estimator = self
+            .estimator
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        estimator.learn(model, key, call, used);
+    }
+}
