@@ -7,7 +7,6 @@ use tidegate_core::Timestamp;
 use tidegate_store::{HeldLease, Listing, Page, Select, StoreError, Table};
 
 use super::reference::Reference;
-use super::run::Difference;
 use crate::asked::{Asked, every_item};
 
 /// So many items has a page at most: most listings have several.
@@ -25,11 +24,7 @@ pub(crate) struct AsOf {
 ///
 /// # Errors
 /// What is missing, and what should not be there.
-pub(crate) fn compare(
-    table: &dyn Table,
-    reference: &Reference,
-    at: AsOf,
-) -> Result<(), Difference> {
+pub(crate) fn compare(table: &dyn Table, reference: &Reference, at: AsOf) -> Result<(), String> {
     let keys = all(at.now, |listing| table.list_keys(listing))?;
     if let Some(listed) = keys {
         let listed = listed.iter().map(|key| key.bytes().to_vec());
@@ -54,7 +49,7 @@ fn as_text(lease: &HeldLease) -> String {
     format!("{lease:?}")
 }
 
-fn count(table: &dyn Table, reference: &Reference, at: AsOf) -> Result<(), Difference> {
+fn count(table: &dyn Table, reference: &Reference, at: AsOf) -> Result<(), String> {
     let count = table.count(at.now).map_err(|error| error.to_string())?;
     let least = reference.keys_in_use(at.latest).len();
     if !(least..=reference.rows()).contains(&count.keys) {
@@ -73,7 +68,7 @@ fn count(table: &dyn Table, reference: &Reference, at: AsOf) -> Result<(), Diffe
 fn all<T>(
     now: Timestamp,
     list: impl Fn(&Listing<'_>) -> Result<Page<T>, StoreError>,
-) -> Result<Option<Vec<T>>, Difference> {
+) -> Result<Option<Vec<T>>, String> {
     let page = |after: Option<&[u8]>| {
         list(&Listing {
             select: Select::All,
@@ -96,7 +91,7 @@ fn within<T: Ord + Debug>(
     listed: &Vec<T>,
     there: impl Fn(Timestamp) -> BTreeSet<T>,
     at: AsOf,
-) -> Result<(), Difference> {
+) -> Result<(), String> {
     let once: BTreeSet<&T> = listed.iter().collect();
     let (must, may) = (there(at.latest), there(at.now));
     let missing: Vec<_> = must.iter().filter(|item| !once.contains(item)).collect();
