@@ -9,7 +9,7 @@ use tidegate_policy::parse_duration;
 
 use crate::client::{self, ClientTls};
 use crate::policies::Policy;
-use crate::serve::Serve;
+use crate::serve::{GatewayArgs, Serve};
 use crate::trace::{CostField, Format, KeyChoice, TimeField};
 
 /// May this work start now, and how much may it use? The server of limits, the commands that
@@ -30,6 +30,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Serve(Box<Serve>),
+    Gateway(Box<GatewayArgs>),
     Token(Token),
     Policy(Policy),
     Replay(Box<Replay>),

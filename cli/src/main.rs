@@ -27,7 +27,8 @@ fn main() -> ExitCode {
     let cli = args::Cli::parse();
     let done = match cli.command {
         args::Command::Replay(replay) => command::replay(&replay),
-        args::Command::Serve(args) => serve::serve(&args),
+        args::Command::Serve(args) => serve::serve(&args, None),
+        args::Command::Gateway(args) => serve::serve(&args.serve, Some(&args)),
         args::Command::Token(args) => command::token(&args),
         args::Command::Client(command) => return client::perform(*command, args::Cli::command()),
         args::Command::Policy(args) => return ended(policies::policy(&args)),

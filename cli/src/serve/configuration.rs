@@ -7,12 +7,16 @@ use tidegate_policy::{Config, PolicyErrors, parse_config_for};
 use crate::store;
 use crate::trouble::{Outcome, Trouble};
 
-const EXAMPLE: &str = include_str!("example.toml");
+/// What is served without a file.
+pub const EXAMPLE: &str = include_str!("example.toml");
 
-/// Reads the file, as a whole.
-pub fn read(path: Option<&Path>) -> Outcome<Config> {
+/// What a gateway goes by without one.
+pub const GATEWAY: &str = include_str!("gateway.example.toml");
+
+/// Reads the file, as a whole, or the `example`.
+pub fn read(path: Option<&Path>, example: &str) -> Outcome<Config> {
     let (name, text) = match path {
-        None => ("the built-in example".to_owned(), EXAMPLE.to_owned()),
+        None => ("the built-in example".to_owned(), example.to_owned()),
         Some(path) => {
             let text = std::fs::read_to_string(path);
             let text = text.map_err(|error| Trouble::file("read", path, error))?;
@@ -30,9 +34,11 @@ pub fn parse(name: &str, text: &str) -> Result<Config, PolicyErrors> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_example_is_sound() {
-        let config = super::read(None).unwrap();
-        assert_eq!(config.policies.policies[0].name, "example");
-        assert!(config.credentials.is_empty());
+    fn the_examples_are_sound() {
+        for (example, name) in [(super::EXAMPLE, "example"), (super::GATEWAY, "llm")] {
+            let config = super::read(None, example).unwrap();
+            assert_eq!(config.policies.policies[0].name, name);
+            assert!(config.credentials.is_empty());
+        }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use tidegate_gateway::Gateway;
 use tidegate_http::Apply;
 use tidegate_policy::{PolicyFile, ServerSettings};
 use tidegate_protocol::{Listener, Offer, Tls};
@@ -34,6 +35,7 @@ pub struct Listeners {
     http: Option<TcpListener>,
     grpc: Option<TcpListener>,
     resp: Option<TcpListener>,
+    gateway: Option<(Gateway, TcpListener)>,
     settings: ServerSettings,
     tls: Option<Arc<Tls>>,
     traces: Traces,
@@ -61,6 +63,7 @@ impl Listeners {
             http: bind("http", args.http, file.http.as_deref(), "127.0.0.1:7400").await?,
             grpc: bind("grpc", args.grpc, file.grpc.as_deref(), "127.0.0.1:7401").await?,
             resp: bind("resp", args.resp, file.resp.as_deref(), "127.0.0.1:7402").await?,
+            gateway: None,
             settings: file.clone(),
             tls,
             traces,
@@ -76,10 +79,20 @@ impl Listeners {
         Ok(listeners)
     }
 
+    /// The same, with what stands before providers.
+    pub fn with_gateway(self, gateway: Gateway, listener: TcpListener) -> Self {
+        Self {
+            gateway: Some((gateway, listener)),
+            ..self
+        }
+    }
+
     /// Whether anyone beyond this machine can reach a listener.
     pub fn are_public(&self) -> bool {
         let listeners = [&self.http, &self.grpc, &self.resp];
-        let mut addresses = listeners.into_iter().flatten().filter_map(address);
+        let gateway = self.gateway.as_ref().map(|(_, listener)| listener);
+        let listeners = listeners.into_iter().flatten().chain(gateway);
+        let mut addresses = listeners.filter_map(address);
         addresses.any(|address| !address.ip().is_loopback())
     }
 
@@ -111,6 +124,9 @@ impl Listeners {
                 "  RESP  {at}\n        \
                  redis-cli{flag} -h {host} -p {port} TG.ACQUIRE {first} alice COST 1\n"
             );
+        }
+        if let Some(at) = self.gateway.as_ref().and_then(|(_, at)| address(at)) {
+            words += &format!("  LLM   {https}://{at}  (the base URL of an SDK, with its /v1)\n");
         }
         // Whoever does not read it has not asked.
         let _ = std::io::stdout().write_all(words.as_bytes());
@@ -184,6 +200,14 @@ impl Listeners {
             let connections = listening(listener, Offer::Resp).connections();
             let server = tidegate_resp::Server::new(service.clone(), settings::resp(settings));
             let served = server.serve(connections, closed());
+            serving.spawn(async move {
+                served.await;
+                Ok(())
+            });
+        }
+        if let Some((gateway, listener)) = self.gateway {
+            let connections = listening(listener, Offer::Http).connections();
+            let served = gateway.serve(connections, closed());
             serving.spawn(async move {
                 served.await;
                 Ok(())

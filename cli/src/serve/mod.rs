@@ -5,6 +5,7 @@
 //! | `args`, `address` | what it is told |
 //! | `configuration`, `reload` | its file, read at the start and again |
 //! | `applied` | policies applied over those of the file |
+//! | `gateway` | what stands before providers of language models |
 //! | `listeners`, `settings` | what is served, and what each listener keeps to |
 //! | `tls` | the files that a server is known by |
 //! | `signals`, `supervisor` | how it is told to stop, and whom it tells |
@@ -18,6 +19,7 @@ mod args;
 pub mod configuration;
 mod denied;
 mod fast_clock;
+mod gateway;
 mod listeners;
 mod logs;
 mod otlp;
@@ -48,10 +50,15 @@ use tidegate_protocol::Tls;
 use tls::TlsFiles;
 
 pub use args::Serve;
+pub use gateway::GatewayArgs;
 
-/// Serves until it is told to stop.
-pub fn serve(args: &Serve) -> Outcome<()> {
-    let config = configuration::read(args.config.as_deref())?;
+/// Serves until it is told to stop; with a gateway, if there is one.
+pub fn serve(args: &Serve, gateway: Option<&GatewayArgs>) -> Outcome<()> {
+    let example = match gateway {
+        None => configuration::EXAMPLE,
+        Some(_) => configuration::GATEWAY,
+    };
+    let config = configuration::read(args.config.as_deref(), example)?;
     let audit = AuditLog::default();
     audit.open(reload::audit_path(args, &config.server).as_deref())?;
     let (traces, listener) = otlp::begin(&args.traces, &config.server)?;
@@ -66,6 +73,8 @@ pub fn serve(args: &Serve) -> Outcome<()> {
     let runtime = runtime()?;
     let open = Listeners::open(args, &config.server, tls.clone(), traces.clone());
     let listeners = runtime.block_on(open)?;
+    let socket = gateway.map(|args| runtime.block_on(args.open()));
+    let socket = socket.transpose()?;
     let url = args.store.as_deref().or(config.server.store.as_deref());
     let url = url.unwrap_or(store::USUAL);
     let opened = store::open_for_clients(url)?;
@@ -85,12 +94,19 @@ pub fn serve(args: &Serve) -> Outcome<()> {
         None => config.policies.clone(),
     };
     let service = builder.build(&policies).map_err(Trouble::failure)?;
+    let listeners = match (gateway, socket) {
+        (Some(args), Some(socket)) => {
+            listeners.with_gateway(args.gateway(&service, &policies)?, socket)
+        }
+        _ => listeners,
+    };
     if let Some(applied) = &applied {
         applied.follow(&service);
     }
     runtime.block_on(async {
         let reload = Reload {
             args: args.clone(),
+            example,
             service: service.clone(),
             applied: applied.clone(),
             tls,

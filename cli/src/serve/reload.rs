@@ -27,6 +27,8 @@ const SETTLED: Duration = Duration::from_millis(100);
 
 /// All that is read again, and what it is read for.
 pub struct Reload {
+    /// What it goes by without a file.
+    pub example: &'static str,
     pub args: Serve,
     pub service: Service,
     /// Policies that go before those of the file.
@@ -74,7 +76,7 @@ impl Reload {
     /// Reads everything and goes over to it, wholly or not at all; how many
     /// policies have changed.
     fn again(&self) -> Outcome<usize> {
-        let config = configuration::read(self.args.config.as_deref())?;
+        let config = configuration::read(self.args.config.as_deref(), self.example)?;
         self.is_safe(&config)?;
         let files = TlsFiles::choose(&self.args, &config.server)?;
         let tls = match (&self.tls, files) {

@@ -1,0 +1,229 @@
+//! `tidegate gateway`: a server that stands before providers of language models, too.
+
+use std::net::SocketAddr;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use tidegate_gateway::{Counts, Gateway, Settings, Upstream};
+use tidegate_llm::{Price, Provider};
+use tidegate_policy::{PolicyFile, parse_duration};
+use tidegate_service::Service;
+use tokio::net::TcpListener;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring::default_provider};
+
+use super::args::Serve;
+use crate::trouble::{Outcome, Trouble};
+
+/// Where it listens, unless it is told.
+const USUAL: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7403);
+
+const EXAMPLES: &str = "\
+Examples:
+  Calls to OpenAI, 64 at once; refusals that pass are waited out:
+    tidegate gateway --upstream openai
+    OPENAI_BASE_URL=http://127.0.0.1:7403/v1 python app.py
+
+  By the limits of a file, with money:
+    tidegate gateway --upstream openai --config llm.toml --price gpt-5=1.25,10
+
+  Two regions, the members `eu` and `us` of a policy that is a pool, with a
+  credential each (TIDEGATE_KEY_EU, TIDEGATE_KEY_US in the environment):
+    tidegate gateway --config llm.toml \\
+        --upstream eu=azure@https://eu.example.com \\
+        --upstream us=azure@https://us.example.com
+
+What limits count is told by their names: tokens or tpm (prompt and answer),
+input-tokens or itpm, output-tokens or otpm, usd or eur; others by --counts.
+Limits on calls and concurrency count calls.";
+
+/// Stand before providers of language models: reserve, forward, settle
+///
+/// Point the base URL of an SDK here. A call takes an estimate of its tokens from the limits of a
+/// policy, or waits for them; its answer passes through unchanged; what it has really used is
+/// settled when it ends, breaks off, or when its client is gone. It serves what `tidegate serve`
+/// does as well: /metrics, `tidegate leases`, overrides.
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub struct GatewayArgs {
+    /// Where calls go: a provider (openai, anthropic, gemini, groq, mistral, cerebras), or a name of
+    /// yours, a provider's dialect (also azure, bedrock, generic) and an address. The credential in
+    /// the environment variable TIDEGATE_KEY_NAME replaces the caller's
+    #[arg(
+        long,
+        value_name = "[NAME=]PROVIDER[@URL]",
+        required = true,
+        env = "TIDEGATE_UPSTREAM",
+        value_delimiter = ' ',
+        help_heading = "The gateway"
+    )]
+    upstream: Vec<UpstreamArg>,
+
+    /// Where to listen
+    #[arg(long, value_name = "ADDRESS", default_value_t = USUAL, env = "TIDEGATE_GATEWAY", help_heading = "The gateway")]
+    listen: SocketAddr,
+
+    /// The policy that calls count against
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "llm",
+        help_heading = "The gateway"
+    )]
+    policy: String,
+
+    /// The policy of models whose name begins so, in place of --policy
+    #[arg(long, value_name = "MODEL=POLICY", value_parser = pair, help_heading = "The gateway")]
+    model: Vec<(String, String)>,
+
+    /// The header that names whose limits count; default: the caller's credential, hashed
+    #[arg(long, value_name = "HEADER", help_heading = "The gateway")]
+    key_header: Option<http::HeaderName>,
+
+    /// What a limit counts whose name does not tell: tokens, input-tokens, output-tokens or usd
+    #[arg(long, value_name = "LIMIT=WHAT", value_parser = counts, help_heading = "The gateway")]
+    counts: Vec<(String, Counts)>,
+
+    /// What a million tokens of a model cost: of the prompt, of the answer, and of the prompt out of
+    /// a cache (else as the prompt)
+    #[arg(long, value_name = "MODEL=IN,OUT[,CACHED]", value_parser = price, help_heading = "The gateway")]
+    price: Vec<(String, Price)>,
+
+    /// How long a call may wait for its limits
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration, help_heading = "The gateway")]
+    wait: Duration,
+
+    #[command(flatten)]
+    pub serve: Serve,
+}
+
+/// `[NAME=]PROVIDER[@URL]`.
+#[derive(Clone, Debug)]
+struct UpstreamArg(Upstream);
+
+impl FromStr for UpstreamArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (named, address) = match text.split_once('@') {
+            Some((named, address)) => (named, Some(address)),
+            None => (text, None),
+        };
+        let (name, provider) = named.split_once('=').unwrap_or((named, named));
+        let provider: Provider = provider.parse().map_err(|error| format!("{error}"))?;
+        let base = match address {
+            Some(address) => address.parse().map_err(|_| format!("`{address}` is no address"))?,
+            None => Upstream::of(provider).ok_or_else(|| format!("{provider} has no address for everybody: write {name}={provider}@https://..."))?.base,
+        };
+        Ok(Self(Upstream {
+            name: name.to_owned(),
+            provider,
+            base,
+            secret: None,
+        }))
+    }
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (left, right) = text.split_once('=').ok_or("write NAME=VALUE")?;
+    Ok((left.to_owned(), right.to_owned()))
+}
+
+fn counts(text: &str) -> Result<(String, Counts), String> {
+    let (limit, what) = pair(text)?;
+    let counts = Counts::named(&what);
+    Ok((
+        limit,
+        counts.ok_or("write tokens, input-tokens, output-tokens or usd")?,
+    ))
+}
+
+fn price(text: &str) -> Result<(String, Price), String> {
+    let (model, prices) = pair(text)?;
+    let millionths = tidegate::Unit::decimal(6);
+    let prices = prices
+        .split(',')
+        .map(|price| millionths.parse(price).map_err(|error| error.to_string()));
+    let prices: Vec<u64> = prices.collect::<Result<_, _>>()?;
+    let price = match prices[..] {
+        [input, output] => Price {
+            input,
+            output,
+            ..Price::default()
+        },
+        [input, output, cached] => Price {
+            input,
+            output,
+            cache_read: Some(cached),
+            ..Price::default()
+        },
+        _ => return Err("write two or three prices: IN,OUT or IN,OUT,CACHED".to_owned()),
+    };
+    Ok((model, price))
+}
+
+impl GatewayArgs {
+    fn settings(&self) -> Outcome<Settings> {
+        let upstreams = self
+            .upstream
+            .iter()
+            .map(|UpstreamArg(upstream)| with_secret(upstream));
+        let mut settings = Settings::new(&self.policy, upstreams.collect::<Outcome<_>>()?);
+        settings.models.clone_from(&self.model);
+        settings.key_header.clone_from(&self.key_header);
+        settings.counts.clone_from(&self.counts);
+        settings.prices = self.price.iter().cloned().collect();
+        settings.wait = self.wait;
+        Ok(settings)
+    }
+
+    /// Binds its address, before anything is said or done.
+    pub async fn open(&self) -> Outcome<TcpListener> {
+        let at = self.listen;
+        TcpListener::bind(at).await.map_err(|error| {
+            Trouble::failure(format!(
+                "cannot listen at {at}: {error}; choose another with --listen HOST:PORT"
+            ))
+        })
+    }
+
+    /// What stands before the providers.
+    pub fn gateway(&self, service: &Service, policies: &PolicyFile) -> Outcome<Gateway> {
+        let gateway = Gateway::new(service.clone(), policies, self.settings()?, tls()?);
+        gateway.map_err(Trouble::usage)
+    }
+}
+
+/// An upstream with the credential that the environment has for it.
+fn with_secret(upstream: &Upstream) -> Outcome<Upstream> {
+    let name = upstream
+        .name
+        .to_uppercase()
+        .replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+    let variable = format!("TIDEGATE_KEY_{name}");
+    let Ok(secret) = std::env::var(&variable) else {
+        return Ok(upstream.clone());
+    };
+    let (_, before) = Upstream::credential_header(upstream.provider);
+    let mut value: http::HeaderValue = format!("{before}{secret}").parse().map_err(|_| {
+        Trouble::usage(format!("{variable} has characters that no header may have"))
+    })?;
+    value.set_sensitive(true);
+    Ok(Upstream {
+        secret: Some(value),
+        ..upstream.clone()
+    })
+}
+
+/// Providers are believed as this system believes.
+fn tls() -> Outcome<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()));
+    let builder = builder
+        .with_safe_default_protocol_versions()
+        .map_err(Trouble::failure)?;
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+}
