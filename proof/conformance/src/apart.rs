@@ -46,6 +46,10 @@ impl Store for Apart {
         self.store.follow(&self.named(owner), follower);
     }
 
+    fn forget(&self, name: &str) {
+        self.store.forget(&self.named(name));
+    }
+
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
         let opened = self.store.open(&self.named(name), plan);
         opened.map_err(|error| match error {

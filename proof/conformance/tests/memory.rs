@@ -5,6 +5,9 @@ use std::sync::Arc;
 use tidegate_conformance::{Subject, suite};
 use tidegate_memory::{Bounds, MemoryStore};
 
+/// Random commands in a run: they take a second or two.
+const COMMANDS: usize = 300_000;
+
 fn memory() -> Subject {
     let bounded = |max_keys, max_leases| {
         let bounds = Bounds {
@@ -18,7 +21,10 @@ fn memory() -> Subject {
         Arc::new(MemoryStore::new(bounds)) as _
     };
     let subject = Subject::new(|| Arc::new(MemoryStore::default()));
-    subject.bounded(bounded).drops_spent_state_early()
+    subject
+        .bounded(bounded)
+        .drops_spent_state_early()
+        .with_random_commands(COMMANDS)
 }
 
 suite!(memory());

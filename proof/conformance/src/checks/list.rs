@@ -2,7 +2,7 @@
 
 use super::{
     adjust, batches, behind, bounds, capacities, changes, counts, definitions, granted, keys,
-    leases, listing, opening, overrides, pools, takes, vectors,
+    leases, listing, opening, overrides, pools, takes, untaken, vectors,
 };
 use crate::subject::{Skipped, Subject};
 
@@ -40,6 +40,10 @@ pub const CHECKS: &[(&str, Check)] = table![
     granted::a_renewal_and_an_adjustment_leave_when_a_lease_was_granted,
     granted::a_retry_is_told_when_its_lease_was_granted,
     granted::a_restart_leaves_when_a_lease_was_granted,
+    untaken::a_lease_whose_answer_nobody_takes_is_given_back,
+    untaken::what_is_charged_without_a_lease_stays_charged_whoever_takes_the_answer,
+    untaken::a_lease_of_an_idempotency_key_stays_for_the_retry,
+    untaken::an_end_whose_answer_nobody_takes_is_an_end,
     adjust::a_lease_is_adjusted_all_or_nothing,
     adjust::an_adjustment_that_is_repeated_changes_nothing,
     adjust::a_lease_is_adjusted_into_debt_where_that_is_said,
@@ -101,6 +105,7 @@ pub const CHECKS: &[(&str, Check)] = table![
     opening::a_table_opened_with_other_levels_is_an_error,
     opening::a_table_opened_again_goes_on_where_it_was_left,
     opening::state_survives_a_restart,
+    opening::a_table_that_is_forgotten_begins_anew_unless_others_share_it,
     opening::every_limit_that_can_be_made_is_read_back,
     vectors::every_vector_is_answered_as_written,
 ];
@@ -157,6 +162,10 @@ macro_rules! suite {
             a_renewal_and_an_adjustment_leave_when_a_lease_was_granted
             a_retry_is_told_when_its_lease_was_granted
             a_restart_leaves_when_a_lease_was_granted
+            a_lease_whose_answer_nobody_takes_is_given_back
+            what_is_charged_without_a_lease_stays_charged_whoever_takes_the_answer
+            a_lease_of_an_idempotency_key_stays_for_the_retry
+            an_end_whose_answer_nobody_takes_is_an_end
             a_lease_is_adjusted_all_or_nothing
             an_adjustment_that_is_repeated_changes_nothing
             a_lease_is_adjusted_into_debt_where_that_is_said
@@ -218,6 +227,7 @@ macro_rules! suite {
             a_table_opened_with_other_levels_is_an_error
             a_table_opened_again_goes_on_where_it_was_left
             state_survives_a_restart
+            a_table_that_is_forgotten_begins_anew_unless_others_share_it
             every_limit_that_can_be_made_is_read_back
             every_vector_is_answered_as_written
         }

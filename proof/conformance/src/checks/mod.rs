@@ -7,6 +7,7 @@
 //! | `batches` | several verbs in one command |
 //! | `leases` | settled once, back at expiry, fences, idempotency |
 //! | `granted` | when a lease was granted |
+//! | `untaken` | answers that nobody takes |
 //! | `adjust` | more, all or nothing; less; into debt |
 //! | `capacities` | capacities that travel with commands |
 //! | `keys` | keys of any bytes |
@@ -42,6 +43,7 @@ mod opening;
 mod overrides;
 mod pools;
 mod takes;
+mod untaken;
 mod vectors;
 
 pub use list::{CHECKS, Check, run, run_all};

@@ -79,6 +79,27 @@ fn leave(store: &dyn Store, name: &str) -> (u128, u64) {
     fixture.hold(b"k", &[5, 1], 1_000_000)
 }
 
+/// Nobody in this process uses it any more; in another somebody may.
+pub(super) fn a_table_that_is_forgotten_begins_anew_unless_others_share_it(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    let (store, name, other) = (subject.fresh(), table_name(), table_name());
+    let (_, kept) = (leave(&*store, &name), leave(&*store, &other));
+    store.forget(&name);
+    if subject.abilities().shared {
+        assert!(store.last_plan(&name).expect("an answer").is_some());
+    }
+    let plan = plan(1, 1, &[(0, budget(50)), (0, slots(3))]);
+    let fixture = Fixture::remembering(&*store, &name, plan);
+    let left = match subject.abilities().shared {
+        true => [25, 2],
+        false => [50, 3],
+    };
+    assert_eq!(fixture.left(b"k"), left);
+    find(&*store, &other, kept);
+    Ok(())
+}
+
 /// Everything is as it was left: use, holders, leases, fences, the plan.
 fn find(store: &dyn Store, name: &str, (id, fence): (u128, u64)) {
     let last = store.last_plan(name).expect("an answer");

@@ -4,7 +4,7 @@ use tidegate_core::{Amount, MAX_AMOUNT};
 use tidegate_store::Detail;
 
 use super::plans::{MAX_LIMITS, PlanData};
-use super::script::{Amounts, Deed, EndingData, LeaseData, Script, Step, keys, overridable};
+use super::script::{Amounts, Deed, EndingData, LeaseData, Of, Script, Step, keys, overridable};
 use crate::rng::Rng;
 
 const HOUR: u64 = 3_600_000_000;
@@ -52,7 +52,7 @@ impl Author {
             30..34 if self.changes => self.change_own(),
             34..39 if self.changes => self.adapt(),
             39..42 => self.batch(),
-            42 if self.rng.percent(50) => Step::List,
+            42 if self.rng.percent(50) => Step::List(self.of()),
             _ => {
                 let key = self.rng.below(self.keys as u64) as usize;
                 let (key, deed) = self.deed(key);
@@ -99,6 +99,15 @@ impl Author {
         Step::Adapt(self.rng.below(MAX_LIMITS as u64) as usize, capacity)
     }
 
+    fn of(&mut self) -> Of {
+        let key = self.rng.below(self.keys as u64) as usize;
+        match self.rng.below(4) {
+            0 => Of::Key(key),
+            1 => Of::Beginning(key),
+            _ => Of::All,
+        }
+    }
+
     fn batch(&mut self) -> Step {
         let items = (0..self.rng.between(1, 8)).map(|_| {
             let key = self.rng.below(self.keys as u64) as usize;
@@ -139,12 +148,16 @@ impl Author {
     }
 
     fn take(&mut self, lease: Option<LeaseData>) -> Deed {
-        let details = [Detail::Verdict, Detail::OnRefusal, Detail::Always];
         Deed::Take {
             amounts: self.amounts(),
             lease,
-            detail: *self.rng.pick(&details),
+            detail: self.detail(),
         }
+    }
+
+    fn detail(&mut self) -> Detail {
+        let details = [Detail::Verdict, Detail::OnRefusal, Detail::Always];
+        *self.rng.pick(&details)
     }
 
     fn lease(&mut self, key: usize) -> LeaseData {
@@ -197,7 +210,13 @@ impl Author {
         let (key, id) = self.given();
         let to = (0..MAX_LIMITS).map(|_| self.used()).collect();
         let overdraw = self.rng.percent(30);
-        (key, Deed::Adjust { id, to, overdraw })
+        let deed = Deed::Adjust {
+            id,
+            to,
+            overdraw,
+            detail: self.detail(),
+        };
+        (key, deed)
     }
 
     /// A lease given lately, with its key, or seldom with another's.

@@ -12,10 +12,11 @@ use crate::asked::{Asked, every_item};
 /// So many items has a page at most: most listings have several.
 const MOST: usize = 3;
 
-/// When the lists are as of, and the latest instant that the table has seen: what had
+/// What is listed, as of when, and the latest instant that the table has seen: what had
 /// passed by then may be gone, though the clock stepped back.
 #[derive(Clone, Copy)]
 pub(crate) struct AsOf {
+    pub(crate) select: Select<'static>,
     pub(crate) now: Timestamp,
     pub(crate) latest: Timestamp,
 }
@@ -25,22 +26,29 @@ pub(crate) struct AsOf {
 /// # Errors
 /// What is missing, and what should not be there.
 pub(crate) fn compare(table: &dyn Table, reference: &Reference, at: AsOf) -> Result<(), String> {
-    let keys = all(at.now, |listing| table.list_keys(listing))?;
-    if let Some(listed) = keys {
+    let is_meant = |key: &[u8]| at.select.takes(key);
+    if let Some(listed) = all(at, |listing| table.list_keys(listing))? {
+        let keys = |when| {
+            let mut keys = reference.keys_in_use(when);
+            keys.retain(|key| is_meant(key));
+            keys
+        };
+        let now = keys(at.now);
         let listed = listed.iter().map(|key| key.bytes().to_vec());
-        let (in_use, was) = (reference.keys_in_use(at.now), |key: &Vec<u8>| {
-            reference.was_in_use(key, at.now)
+        let mut listed: Vec<_> = listed.collect();
+        listed.retain(|key| {
+            now.contains(key) || !is_meant(key) || !reference.was_in_use(key, at.now)
         });
-        let listed = listed
-            .filter(|key| in_use.contains(key) || !was(key))
-            .collect();
-        within("keys", &listed, |at| reference.keys_in_use(at), at)?;
+        within("keys", &listed, keys, at)?;
     }
-    let leases = all(at.now, |listing| table.list_leases(listing))?;
-    if let Some(listed) = leases {
+    if let Some(listed) = all(at, |listing| table.list_leases(listing))? {
+        let leases = |when| {
+            let mut leases = reference.leases(when);
+            leases.retain(|lease| is_meant(lease.key.bytes()));
+            leases.iter().map(as_text).collect()
+        };
         let listed = listed.iter().map(as_text).collect();
-        let held = |at| reference.leases(at).iter().map(as_text).collect();
-        within("leases", &listed, held, at)?;
+        within("leases", &listed, leases, at)?;
     }
     count(table, reference, at)
 }
@@ -66,15 +74,15 @@ fn count(table: &dyn Table, reference: &Reference, at: AsOf) -> Result<(), Strin
 
 /// Every item; `None` if the store cannot list.
 fn all<T>(
-    now: Timestamp,
+    at: AsOf,
     list: impl Fn(&Listing<'_>) -> Result<Page<T>, StoreError>,
 ) -> Result<Option<Vec<T>>, String> {
     let page = |after: Option<&[u8]>| {
         list(&Listing {
-            select: Select::All,
+            select: at.select,
             after,
             most: MOST,
-            now,
+            now: at.now,
         })
     };
     match every_item(MOST, page, |_| ()) {

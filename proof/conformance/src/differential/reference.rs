@@ -55,6 +55,12 @@ impl Reference {
         reply
     }
 
+    /// A table that shares a key's state has a row for it.
+    pub(crate) fn share(&mut self, key: &KeyPath<'_>) {
+        let rows = self.take_rows(key);
+        self.put_rows(key, rows);
+    }
+
     /// As [`Op::Adopt`](tidegate_store::Op::Adopt).
     pub(crate) fn adopt(&mut self, plan: &Arc<Plan>, now: Timestamp, calendars: &[Option<Bounds>]) {
         let roots: Vec<_> = self.ledgers.keys().cloned().collect();

@@ -13,7 +13,7 @@ use tidegate_store::{
 use super::lists::{self, AsOf};
 use super::plans::PlanData;
 use super::reference::Reference;
-use super::script::{Deed, Script, Step, keys};
+use super::script::{Deed, Of, Script, Step, keys};
 use crate::Subject;
 use crate::asked::{Asked, in_full};
 
@@ -100,7 +100,7 @@ impl Run {
             }
             Step::Do(key, deed) => self.deed(*key, deed),
             Step::Batch(items) => self.batch(items),
-            Step::List => self.list(),
+            Step::List(of) => self.list(*of),
         }
     }
 
@@ -238,11 +238,13 @@ impl Run {
     }
 
     /// What is held is listed and counted, with what is due looked at by both.
-    fn list(&mut self) -> Result<(), Difference> {
+    fn list(&mut self, of: Of) -> Result<(), Difference> {
+        self.catch_up();
         if self.reference.has_due(self.now) {
             self.peek_all()?;
         }
         let at = AsOf {
+            select: of.select(self.data.levels),
             now: self.now,
             latest: self.latest,
         };
@@ -290,6 +292,7 @@ impl Run {
         self.unpin(number);
         let key = keys(self.data.levels)[number];
         if self.data.is_single_bucket() && !self.data.has_calendar() {
+            self.reference.share(&path(key, &self.plan));
             let bucket = self.table.pin(&self.plan, key, self.now);
             self.pins.extend(bucket.map(|bucket| (number, bucket)));
         }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use tidegate_core::Amount;
-use tidegate_store::Detail;
+use tidegate_store::{Detail, Select};
 
 use super::plans::PlanData;
 
@@ -73,6 +73,7 @@ pub(crate) enum Deed {
         id: u64,
         to: Vec<Option<Amount>>,
         overdraw: bool,
+        detail: Detail,
     },
     Reset,
     /// The lean take.
@@ -85,6 +86,24 @@ pub(crate) enum Deed {
     Unpin,
     /// A peek by the plan before the newest.
     Outdated,
+}
+
+/// What is listed: all, or of the key of that number itself, or what begins like it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Of {
+    All,
+    Key(usize),
+    Beginning(usize),
+}
+
+impl Of {
+    pub(crate) fn select(self, levels: usize) -> Select<'static> {
+        match self {
+            Self::All => Select::All,
+            Self::Key(number) => Select::Key(keys(levels)[number]),
+            Self::Beginning(number) => Select::Prefix(&keys(levels)[number][..1]),
+        }
+    }
 }
 
 /// One step of a script.
@@ -103,7 +122,7 @@ pub(crate) enum Step {
     /// Verbs for keys of those numbers, in one command.
     Batch(Vec<(usize, Deed)>),
     /// Keys and leases are listed, and counted.
-    List,
+    List(Of),
 }
 
 /// A first plan and what happens then.
@@ -118,7 +137,7 @@ impl Script {
     pub(crate) fn commands(&self) -> usize {
         let commands = |step: &Step| match step {
             Step::Pass(_) | Step::Back(_) | Step::Adapt(..) => 0,
-            Step::Change(_) | Step::Do(..) | Step::List => 1,
+            Step::Change(_) | Step::Do(..) | Step::List(_) => 1,
             Step::Batch(items) => items.len(),
         };
         self.steps.iter().map(commands).sum()
@@ -151,7 +170,7 @@ impl fmt::Display for Script {
                         writeln!(f, "        {:<10}  {deed}", keys[*key].escape_ascii())?;
                     }
                 }
-                Step::List => writeln!(f, "list and count")?,
+                Step::List(of) => writeln!(f, "list {of:?}, and count")?,
             }
         }
         Ok(())
@@ -182,7 +201,9 @@ impl fmt::Display for Deed {
                 write!(f, "end lease {id}: {ending:?}{remembered}")
             }
             Self::Renew { id, ttl } => write!(f, "renew lease {id} to {ttl}us from now"),
-            Self::Adjust { id, to, overdraw } => {
+            Self::Adjust {
+                id, to, overdraw, ..
+            } => {
                 let anyway = if *overdraw {
                     ", into debt if need be"
                 } else {

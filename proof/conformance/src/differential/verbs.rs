@@ -1,7 +1,7 @@
 //! The verb of a table that a deed is, if it is one.
 
 use tidegate_core::{MAX_AMOUNT, Span, Timestamp};
-use tidegate_store::{Detail, Ending, Terms, Verb};
+use tidegate_store::{Ending, Terms, Verb};
 
 use super::script::{Deed, EndingData, LeaseData};
 
@@ -35,11 +35,16 @@ impl Deed {
                 id: u128::from(*id),
                 until: in_micros(*ttl),
             },
-            Self::Adjust { id, to, overdraw } => Verb::Adjust {
+            Self::Adjust {
+                id,
+                to,
+                overdraw,
+                detail,
+            } => Verb::Adjust {
                 id: u128::from(*id),
                 to,
                 overdraw: *overdraw,
-                detail: Detail::Always,
+                detail: *detail,
             },
             Self::Reset => Verb::Reset,
             Self::Admit(_)
