@@ -60,12 +60,12 @@ impl PageCursor {
         let (marked, rest) = bytes.split_first_chunk()?;
         let (shard, rest) = rest.split_first_chunk()?;
         let (at, rank) = rest.split_first_chunk()?;
-        let packed_slot = Self {
+        let cursor = Self {
             shard: u16::from_le_bytes(*shard),
             at: i64::from_le_bytes(*at),
             rank: u64::from_le_bytes(rank.try_into().ok()?),
         };
-        (u32::from_le_bytes(*marked) == mark).then_some(packed_slot)
+        (u32::from_le_bytes(*marked) == mark).then_some(cursor)
     }
 }
 
@@ -74,14 +74,11 @@ impl MemoryTable {
         if let Select::Key(key) = listing.select {
             return Ok(self.one_key(key, listing.now));
         }
-        self.page(listing, |shard, packed_slot, page| {
+        self.page(listing, |shard, cursor, page| {
             let most = listing.most - page.len();
-            let (keys, next) = shard.keys_from(packed_slot.rank, most, listing);
+            let (keys, next) = shard.keys_from(cursor.rank, most, listing);
             page.extend(keys);
-            next.map(|rank| PageCursor {
-                rank,
-                ..packed_slot
-            })
+            next.map(|rank| PageCursor { rank, ..cursor })
         })
     }
 
@@ -89,8 +86,8 @@ impl MemoryTable {
         &self,
         listing: &Listing<'_>,
     ) -> Result<Page<HeldLease>, StoreError> {
-        let leases = |shard: &Shard, packed_slot: PageCursor, page: &mut Vec<HeldLease>| {
-            let after = (Timestamp::from_micros(packed_slot.at), packed_slot.rank);
+        let leases = |shard: &Shard, cursor: PageCursor, page: &mut Vec<HeldLease>| {
+            let after = (Timestamp::from_micros(cursor.at), cursor.rank);
             let most = listing.most - page.len();
             let (held, next) = shard
                 .ledger
@@ -103,7 +100,7 @@ impl MemoryTable {
             next.map(|(at, rank)| PageCursor {
                 at: at.as_micros(),
                 rank,
-                ..packed_slot
+                ..cursor
             })
         };
         match listing.select {
@@ -133,20 +130,20 @@ impl MemoryTable {
         listing: &Listing<'_>,
         list: impl Fn(&Shard, PageCursor, &mut Vec<T>) -> Option<PageCursor>,
     ) -> Result<Page<T>, StoreError> {
-        let mut packed_slot = self.packed_slot(listing)?;
+        let mut cursor = self.cursor(listing)?;
         let mut page = Page::empty();
         for _ in 0..LOOKED_AT / AT_ONCE {
-            let Some(shard) = self.shards.get(usize::from(packed_slot.shard)) else {
+            let Some(shard) = self.shards.get(usize::from(cursor.shard)) else {
                 return Ok(page);
             };
-            let next = list(&shard.0.lock(), packed_slot, &mut page.items);
-            packed_slot = next.unwrap_or(PageCursor::shard(packed_slot.shard + 1));
+            let next = list(&shard.0.lock(), cursor, &mut page.items);
+            cursor = next.unwrap_or(PageCursor::shard(cursor.shard + 1));
             if page.items.len() >= listing.most {
                 break;
             }
         }
-        if usize::from(packed_slot.shard) < self.shards.len() {
-            page.next = Some(packed_slot.write(self.mark()));
+        if usize::from(cursor.shard) < self.shards.len() {
+            page.next = Some(cursor.write(self.mark()));
         }
         Ok(page)
     }
@@ -158,17 +155,17 @@ impl MemoryTable {
         listing: &Listing<'_>,
         list: impl Fn(&Shard, PageCursor, &mut Vec<T>) -> Option<PageCursor>,
     ) -> Result<Page<T>, StoreError> {
-        let packed_slot = self.packed_slot(listing)?;
+        let cursor = self.cursor(listing)?;
         let mut page = Page::empty();
         if let Ok(path) = KeyPath::new(key, self.last_plan().levels()) {
             let shard = self.shard(hash_of(&self.hasher, path.root())).lock();
-            let next = list(&shard, packed_slot, &mut page.items);
-            page.next = next.map(|packed_slot| packed_slot.write(self.mark()));
+            let next = list(&shard, cursor, &mut page.items);
+            page.next = next.map(|cursor| cursor.write(self.mark()));
         }
         Ok(page)
     }
 
-    fn packed_slot(&self, listing: &Listing<'_>) -> Result<PageCursor, StoreError> {
+    fn cursor(&self, listing: &Listing<'_>) -> Result<PageCursor, StoreError> {
         let Some(after) = listing.after else {
             return Ok(PageCursor::START);
         };

@@ -74,7 +74,7 @@ local function follow(revisions, followed, now)
     if followed and followed <= old.revision then
       local missing = retire(old, followed_at(new, BEGINNING, now))
       if missing then return missing end
-      follow_book(new.revision)
+      follow_ledger(new.revision)
     end
     for _, row in pairs(rows) do
       if row.revision == old.revision then follow_change(row, old, new, now) end

@@ -8,7 +8,7 @@
 -- behind every lease that it concerns, and goes when it comes first.
 local MOST_ANEW = 2000
 local MOST_RESETS = 200
-local book_changed
+local ledger_changed
 
 -- (`%d` makes a C `long` of it, which some servers have 32 bits for.)
 local function whole(number)
@@ -192,7 +192,7 @@ local function put_record(record, due)
   if record.idempotency and record.stage == LIVE then
     redis.call('HSET', LEDGER, idempotency_field(record.owner, record.idempotency), record.id)
   end
-  book_changed = true
+  ledger_changed = true
 end
 
 local function remove_record(record)
@@ -202,18 +202,18 @@ local function remove_record(record)
     local field = idempotency_field(record.owner, record.idempotency)
     if redis.call('HGET', LEDGER, field) == record.id then redis.call('HDEL', LEDGER, field) end
   end
-  book_changed = true
+  ledger_changed = true
 end
 
 -- The revision up to which changes of limits were followed, if there is a ledger.
-local function book_revision()
+local function ledger_revision()
   local followed = read_head().followed
   return followed > 0 and followed or nil
 end
 
-local function follow_book(revision)
+local function follow_ledger(revision)
   read_head().followed = revision
-  book_changed = true
+  ledger_changed = true
 end
 
 -- The order of time, when it was evicted and the records were not. Of so many that
@@ -237,7 +237,7 @@ local function order_anew()
   end
   for _, field in ipairs(resets) do redis.call('HDEL', LEDGER, field) end
   read_head().reset = 0
-  book_changed = true
+  ledger_changed = true
 end
 
 -- A reset's place in the order of time, which is longer than any record's.
@@ -298,13 +298,13 @@ local function forget_charges(key, row)
   redis.call('HSET', LEDGER, field, cmsgpack.pack(reset))
   head.reset = number
   redis.call('ZADD', DUE, last[2], reset_member(number, field))
-  book_changed = true
+  ledger_changed = true
 end
 
 -- Keeps the ledger for as long as something in it is remembered. What was due was
 -- dealt with, so all changes of limits up to the plan's were followed.
-local function save_book(followed)
-  if not book_changed then return end
+local function save_ledger(followed)
+  if not ledger_changed then return end
   local last = redis.call('ZRANGE', DUE, '-1', '-1', 'WITHSCORES')
   if not last[1] then
     redis.call('DEL', LEDGER)

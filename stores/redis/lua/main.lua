@@ -8,7 +8,7 @@ local function foreign_revisions(due, now)
     if row.was and row.revision ~= plan.revision then foreign[row.revision] = true end
   end
   if due and (due <= now or next(foreign)) then
-    followed = book_revision() or plan.revision
+    followed = ledger_revision() or plan.revision
     if due <= now and followed < plan.revision then foreign[followed] = true end
   end
   return foreign, followed
@@ -141,7 +141,7 @@ local function begin(call_keys, call_arguments)
   end
   plan, request = last_plan, cmsgpack.unpack(arguments[2])
   other_levels, own_limits, moved = cmsgpack.unpack(arguments[3])
-  rows, path, book_changed, head, line = {}, {}, false, nil, nil
+  rows, path, ledger_changed, head, line = {}, {}, false, nil, nil
 end
 
 -- Whether those who wait matter: who stands in line or is about to, and who may
@@ -167,7 +167,7 @@ local function run(call_keys, call_arguments)
   if not reply then reply = run_verb(now) end
   if reply[1] ~= REVISIONS and reply[1] ~= UNKNOWN then
     for _, row in pairs(rows) do save_row(row, now) end
-    save_book(reply[1] ~= MORE)
+    save_ledger(reply[1] ~= MORE)
     if line and GIVES_BACK[request.verb] and reply[1] ~= MORE then line.wake(now) end
   end
   return reply

@@ -37,7 +37,7 @@ fn every_key_has_an_end() {
     );
     assert!(about(ttl(&format!("{tag}:d")), keep));
     fixture.end(b"a/b", 1, Ending::Cancel).expect("held");
-    assert_eq!(ttl(&format!("{tag}:b")), -2, "no lease, no book");
+    assert_eq!(ttl(&format!("{tag}:b")), -2, "no lease, no ledger");
     assert_eq!(ttl(&format!("{tag}:r")), -2, "nothing used, no row");
     assert_eq!(
         fixture.table.count(fixture.now()).expect("a count").keys,

@@ -35,9 +35,9 @@ fn the_keys_of_plain_leases_have_an_end() {
             (0..=120_000).contains(&(row - until_ms)),
             "{row} {until_ms}"
         );
-        for book in ["{tidegate:t:k}:b", "{tidegate:t:k}:d"] {
-            let over = ends(book) - until_ms - keep as i64;
-            assert!((0..=240_000).contains(&over), "{book}: {over}");
+        for key in ["{tidegate:t:k}:b", "{tidegate:t:k}:d"] {
+            let over = ends(key) - until_ms - keep as i64;
+            assert!((0..=240_000).contains(&over), "{key}: {over}");
         }
     }
 }
@@ -102,9 +102,9 @@ fn an_end_is_remembered_for_as_long_as_the_newest_limits_say() {
         remember: true,
     };
     fixture.ask(b"k", end).expect("held");
-    for book in ["{tidegate:t:k}:b", "{tidegate:t:k}:d"] {
-        let left: i64 = ask(&mut connection, &["PTTL", book]);
-        assert!(left > 86_300_000, "{book}: {left}");
+    for key in ["{tidegate:t:k}:b", "{tidegate:t:k}:d"] {
+        let left: i64 = ask(&mut connection, &["PTTL", key]);
+        assert!(left > 86_300_000, "{key}: {left}");
     }
 }
 
@@ -140,9 +140,12 @@ fn what_an_earlier_form_of_the_store_wrote_is_refused_with_a_clear_error() {
         &mut connection,
         &["EVAL", old_holders, "1", "{tidegate:t:row}:r"],
     );
-    let number: i64 = ask(&mut connection, &["HSET", "{tidegate:t:book}:b", "n", "5"]);
+    let number: i64 = ask(
+        &mut connection,
+        &["HSET", "{tidegate:t:ledger}:b", "n", "5"],
+    );
     assert_eq!((row.as_str(), number), ("OK", 1));
-    for key in [b"row".as_slice(), b"book"] {
+    for key in [b"row".as_slice(), b"ledger"] {
         let amounts = [1, 1];
         let expires_at = machine_time() + Span::from_secs(60);
         let lease = Some(Terms {
