@@ -157,7 +157,7 @@ impl Table for MemoryTable {
 }
 
 impl MemoryTable {
-    /// The one fast path: a take of one unit or more from a lone bucket without
+    /// The one fast path: a take of one unit or more from a single bucket without
     /// ancestors, where its row is a word.
     #[inline]
     fn one(

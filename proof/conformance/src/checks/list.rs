@@ -258,7 +258,7 @@ macro_rules! suite {
         }
 
         #[test]
-        fn every_store_gives_the_cores_answer_to_a_lone_bucket() {
+        fn every_store_gives_the_cores_answer_to_a_single_bucket() {
             $crate::single_bucket::agrees_with_the_model(&$subject);
         }
 
