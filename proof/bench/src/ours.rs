@@ -40,13 +40,13 @@ pub fn handle_with_counted_clock(quota: Quota, reads: Arc<AtomicU64>) -> Handle 
         .expect("a sound key")
 }
 
-/// The lean check.
+/// The check that is answered by its verdict alone.
 #[inline]
 pub fn admit(handle: &Handle) -> bool {
     admitted(handle.admit(1).wait())
 }
 
-/// The lean check by key.
+/// The check that is answered by its verdict alone by key.
 #[inline]
 pub fn admit_key(set: &LimitSet, key: &str) -> bool {
     admitted(set.admit(key, 1).wait())

@@ -8,7 +8,7 @@ use tidegate_store::{
     OwnedKey, Page, Plan, Reply, StoreError, Table, Verb,
 };
 
-/// What the suite asks of a table. Decisions come in full, however lean they were told.
+/// What the suite asks of a table. Decisions come in full, however short they came.
 pub trait Asked {
     /// One verb on one key.
     ///

@@ -44,7 +44,7 @@ const STRIPES: usize = if cfg!(shuttle) { 1 } else { 32 };
 
 /// A table whose answers are always ready.
 pub trait Immediate: Table {
-    /// Takes back the cell of `key`, if it was handed out: its holders ask the table.
+    /// Takes back the atomic bucket of `key`, if it was handed out: its holders ask the table.
     fn recall(&self, key: &[u8]);
 
     /// The lease that a take with this idempotency key was given on `key`, if it is

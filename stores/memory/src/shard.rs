@@ -312,7 +312,7 @@ impl Shard {
         Ok(Some((Verdict::Admit, level(packed))))
     }
 
-    /// A cell for `key` that handles may share.
+    /// An atomic bucket for `key` that handles may share.
     pub(crate) fn pin(
         &mut self,
         plan: &Arc<Plan>,
@@ -415,7 +415,7 @@ impl Shard {
         }
     }
 
-    /// Takes the cell of `key` back: its holders ask the table from now on.
+    /// Takes the atomic bucket of `key` back: its holders ask the table from now on.
     pub(crate) fn recall(&mut self, (hash, key): (u64, &[u8])) {
         if let Rows::Packed(packed_rows) = &mut self.rows
             && let Some(at) = packed_rows.slab.find(hash, key)

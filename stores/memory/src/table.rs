@@ -180,11 +180,11 @@ impl MemoryTable {
             let (plan, key, now) = (command.plan, path.bytes(), command.now);
             let hash = hash_of(&self.hasher, key);
             let shard = self.shard(hash);
-            let lean = || {
+            let take = || {
                 let mut shard = shard.lock();
                 shard.take_one(plan, (hash, key), amount, now, &self.capacity)
             };
-            match self.with_room(now, lean) {
+            match self.with_room(now, take) {
                 Ok(Some((verdict, level))) => {
                     return out.ready(Ok(match detail {
                         Detail::Always => Reply::One(verdict, level),

@@ -21,7 +21,7 @@ fn limit(uid: u32, rule: Rule) -> PlanLimit {
     }
 }
 
-/// One bucket; and the same beside another limit, which keeps it from the lean way.
+/// One bucket; and the same beside another limit, which keeps it from the fast path.
 fn plans(amount: u64, period: Span, burst: u64) -> [Arc<Plan>; 2] {
     let rate = || limit(0, Rule::Bucket(Bucket::new(amount, period, burst).unwrap()));
     let beside = limit(1, Rule::Bucket(Bucket::new(1, period, 1).unwrap()));

@@ -69,7 +69,7 @@ fn a_handle_that_is_held_up_does_not_give_a_limit_out_twice() {
     let bucket = table
         .atomic_buckets()
         .and_then(|buckets| buckets.pin(&plan, KEY, at(0)));
-    let bucket = bucket.expect("a single bucket has a cell");
+    let bucket = bucket.expect("a single bucket has an atomic bucket");
     let admit = |now| bucket.admit(1, now).expect("it is not the table's");
     assert_eq!(admit(at(1_000)), Verdict::Admit);
     let full_again = Verdict::NotUntil(at(1_010));
@@ -93,7 +93,7 @@ fn a_table_that_is_asked_late_does_not_give_out_what_a_handle_took() {
     let bucket = table
         .atomic_buckets()
         .and_then(|buckets| buckets.pin(&plan, KEY, at(0)));
-    let bucket = bucket.expect("a single bucket has a cell");
+    let bucket = bucket.expect("a single bucket has an atomic bucket");
     assert_eq!(bucket.admit(1, at(1_000)), Ok(Verdict::Admit));
     assert_eq!(
         ask(&*table, &plan, at(500)),

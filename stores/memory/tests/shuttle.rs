@@ -54,7 +54,10 @@ impl Row {
     }
 
     fn pin(&self) -> Arc<AtomicBucket> {
-        let buckets = self.table.atomic_buckets().expect("memory has cells");
+        let buckets = self
+            .table
+            .atomic_buckets()
+            .expect("memory has atomic buckets");
         let bucket = buckets.pin(&self.plans[0], KEY, NOW);
         bucket.expect("a single bucket is pinned")
     }

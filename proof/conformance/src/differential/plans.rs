@@ -359,7 +359,7 @@ impl PlanData {
         bounds
     }
 
-    /// Whether the lean way may be gone: one limit on one level, nothing held.
+    /// Whether the fast path may be taken: one limit on one level, nothing held.
     pub(crate) fn is_single_bucket(&self) -> bool {
         let held = |limit: &LimitData| matches!(limit.kind, Kind::Slots { .. });
         self.levels == 1 && self.limits.len() == 1 && !self.limits.iter().any(held)

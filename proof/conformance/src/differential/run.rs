@@ -251,7 +251,7 @@ impl Run {
         lists::compare(&*self.table, &self.reference, at)
     }
 
-    /// The lean take; who follows a calendar has no use for it.
+    /// A take that is answered by its verdict alone; one that follows a calendar has no use for it.
     fn admit(&mut self, key: &[u8], amounts: &[Amount]) -> Result<(), Difference> {
         if self.data.has_calendar() {
             return Ok(());

@@ -76,9 +76,9 @@ pub(crate) enum Deed {
         detail: Detail,
     },
     Reset,
-    /// The lean take.
+    /// A take that is answered by its verdict alone.
     Admit(Amounts),
-    /// The leanest, on a plan of one limit.
+    /// The same on a plan of one limit.
     AdmitOne(Amount),
     /// As a handle does: by the key's atomic bucket, or by the table if that says so.
     ByBucket(Amount),

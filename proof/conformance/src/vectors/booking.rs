@@ -15,8 +15,8 @@ pub(super) enum Booking {
     Leased,
     /// For good.
     ForGood,
-    /// For good, by the lean verb; standings come of peeks.
-    Lean,
+    /// For good, by a take that is answered by its verdict alone; standings come of peeks.
+    VerdictOnly,
     /// The same by an atomic bucket, where the store hands one out.
     Pinned,
 }

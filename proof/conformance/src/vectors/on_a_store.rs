@@ -104,7 +104,9 @@ impl Player {
         let lease = match self.booking {
             Booking::Leased => Some(self.terms(now)),
             Booking::ForGood => None,
-            Booking::Lean | Booking::Pinned => return (Some(self.admit(now, amounts)), None),
+            Booking::VerdictOnly | Booking::Pinned => {
+                return (Some(self.admit(now, amounts)), None);
+            }
         };
         let verb = Verb::Take {
             amounts,

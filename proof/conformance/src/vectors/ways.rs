@@ -36,7 +36,7 @@ pub(super) const WAYS: [Way; 3] = [
         bookings: &[
             Booking::Leased,
             Booking::ForGood,
-            Booking::Lean,
+            Booking::VerdictOnly,
             Booking::Pinned,
         ],
     },
@@ -46,7 +46,7 @@ pub(super) const WAYS: [Way; 3] = [
     },
     Way {
         company: Company::Ancestor,
-        bookings: &[Booking::Leased, Booking::Lean],
+        bookings: &[Booking::Leased, Booking::VerdictOnly],
     },
 ];
 

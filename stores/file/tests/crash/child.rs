@@ -42,7 +42,7 @@ pub fn leases(store: Arc<FileStore>, extra: u64) -> LimitSet {
     set.build().expect("sensible limits")
 }
 
-/// The set of a single bucket, which is decided on the lean path.
+/// The set of a single bucket, which is decided on the fast path.
 pub fn single_bucket(store: Arc<FileStore>) -> LimitSet {
     let limit = Limit::calls("calls", 1, Duration::from_secs(86_400)).burst(BURST);
     let set = LimitSet::builder()
