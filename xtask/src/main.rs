@@ -8,7 +8,7 @@
 //! | `cargo xtask bench server` | the server beside its peers, over real sockets |
 //! | `cargo xtask fuzz` | the fuzz targets, a minute each or as long as asked |
 //! | `cargo xtask differential` | random commands on a store and on a reference |
-//! | `cargo xtask crowd` | eight processes at one hot key of each store, for a minute |
+//! | `cargo xtask contention` | eight processes at one hot key of each store, for a minute |
 //! | `cargo xtask fleet` | real servers, two at a time on one store; the table of what holds |
 //! | `cargo xtask paused` | a store that stands still under 64 clients: who waits how long |
 //! | `cargo xtask postgres` | the store's tests on every version of PostgreSQL |
@@ -25,7 +25,7 @@
 mod bench;
 mod book;
 mod command;
-mod crowd;
+mod contention;
 mod demo;
 mod deny;
 mod differential;
@@ -63,7 +63,7 @@ cargo xtask bench stores [ARGUMENTS]                    Redis, PostgreSQL, Maria
 cargo xtask fuzz [--seconds N] [--target NAME]          60 seconds for each target
 cargo xtask differential [--commands N] [--seed N] [--store NAME]
                                                         a million commands
-cargo xtask crowd [--seconds N]                         eight processes at one hot key, 60 s a store
+cargo xtask contention [--seconds N]                         eight processes at one hot key, 60 s a store
 cargo xtask fleet [--program PATH]                      two servers on one store: proof/fleet/TABLE.md
 cargo xtask paused [--seconds N] [--clients N] [--program PATH]
                                                         a store stands still: who waits how long
@@ -136,7 +136,7 @@ fn main() -> ExitCode {
         "bench" => bench::run(&rest),
         "fuzz" => fuzz::run(&rest),
         "differential" => differential::run(&rest),
-        "crowd" => crowd::run(&rest),
+        "contention" => contention::run(&rest),
         "fleet" => fleet::run(&rest),
         "paused" => fleet::paused(&rest),
         "postgres" => postgres::run(&rest),

@@ -42,7 +42,7 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
         test(&["--package", "tidegate-postgres", "--tests"])?;
         test(&["--package", "tidegate-conformance", "--test", "postgres"])?;
         let line = ["--test", "waiting", "on_postgres"];
-        test(&[&["--package", "tidegate-crowd"], &line[..]].concat())?;
+        test(&[&["--package", "tidegate-contention"], &line[..]].concat())?;
     }
     Ok(())
 }

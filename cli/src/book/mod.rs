@@ -85,7 +85,10 @@ const EXECUTED: [(&str, &str); 7] = [
     ("docs/python.md", "python/tests/test_pages.py"),
     ("docs/python/workers.md", "python/tests/test_pages.py"),
     ("docs/python/frameworks/*.md", "python/tests/test_pages.py"),
-    ("docs/reference/locks.md", "proof/crowd/tests/locks/page.rs"),
+    (
+        "docs/reference/locks.md",
+        "proof/contention/tests/locks/page.rs",
+    ),
     ("docs/stores/postgres.md", "stores/postgres/tests/schema.rs"),
     ("docs/stores/mariadb.md", "stores/mysql/tests/grants.rs"),
 ];

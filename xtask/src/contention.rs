@@ -5,22 +5,22 @@ use crate::{fuzz, needs, test};
 
 const DEFAULT_SECONDS: u64 = 60;
 
-/// `cargo xtask crowd [--seconds N]`: one store after the other, for so long each.
+/// `cargo xtask contention [--seconds N]`: one store after the other, for so long each.
 pub fn run(arguments: &[String]) -> Result<(), String> {
     let seconds = seconds(arguments)?;
     needs::provide()?;
-    let mut crowd = cargo(["test", "--quiet", "--release"]);
-    crowd.args(["--package", "tidegate-crowd", "--test", "exact"]);
+    let mut exact = cargo(["test", "--quiet", "--release"]);
+    exact.args(["--package", "tidegate-contention", "--test", "exact"]);
     // What was granted and seen is printed.
-    crowd.args(["--", "--nocapture", "--test-threads", "1"]);
-    crowd.env("TIDEGATE_CROWD_SECONDS", seconds.to_string());
-    command::run(test::requiring_all(&mut crowd))
+    exact.args(["--", "--nocapture", "--test-threads", "1"]);
+    exact.env("TIDEGATE_CONTENTION_SECONDS", seconds.to_string());
+    command::run(test::requiring_all(&mut exact))
 }
 
 fn seconds(arguments: &[String]) -> Result<u64, String> {
     match arguments {
         [] => Ok(DEFAULT_SECONDS),
         [flag, value] if flag == "--seconds" => fuzz::number(value),
-        _ => Err("cargo xtask crowd [--seconds N]".to_owned()),
+        _ => Err("cargo xtask contention [--seconds N]".to_owned()),
     }
 }

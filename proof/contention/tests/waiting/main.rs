@@ -57,7 +57,7 @@ suite! {
     order::nobody_takes_before_who_waits
     order::who_waits_below_a_root_keeps_back_whoever_needs_the_same
     order::who_waits_for_a_rate_is_served_at_its_instant_and_in_order
-    order::a_crowd_that_waits_for_one_key_is_served
+    order::many_that_wait_for_one_key_are_served
     ends::who_gives_up_leaves_the_line_at_once
     ends::a_lease_whose_waiter_is_gone_is_given_back
     ends::who_waits_is_told_when_its_process_closes
@@ -133,7 +133,7 @@ fn opened(server: &impl Lines) -> Arc<dyn Store> {
 
 /// A client that is a process, and does what `verb` says with the one slot.
 fn process(verb: &str, server: &impl Lines) -> Command {
-    let mut process = Command::new(env!("CARGO_BIN_EXE_tidegate-crowd"));
+    let mut process = Command::new(env!("CARGO_BIN_EXE_tidegate-contention"));
     process.args([verb, "--store", &patient(server)]);
     process
 }

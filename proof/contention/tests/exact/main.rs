@@ -1,6 +1,6 @@
 //! Eight processes at one hot key of a store: the rate never grants more than it
 //! has, no more slots are held at once than there are, at every sample those held and
-//! those free are all, and fences grow. For two seconds; `cargo xtask crowd` for a minute.
+//! those free are all, and fences grow. For two seconds; `cargo xtask contention` for a minute.
 //!
 //! | room | holds |
 //! |---|---|
@@ -39,7 +39,7 @@ fn patient(url: &str) -> String {
 }
 
 fn process(url: &str) -> Child {
-    let mut process = Command::new(env!("CARGO_BIN_EXE_tidegate-crowd"));
+    let mut process = Command::new(env!("CARGO_BIN_EXE_tidegate-contention"));
     process.args(["contend", "--store", &patient(url)]);
     for (name, number) in [("--rate", RATE), ("--burst", BURST), ("--slots", SLOTS)] {
         process.args([name, &number.to_string()]);
@@ -85,20 +85,20 @@ fn are_distinct(fences: impl Iterator<Item = u64>) {
     assert!(fences.is_sorted_by(|one, next| one < next), "{fences:?}");
 }
 
-/// Samples now and then, until the crowd has had its time and enough was seen; or until
+/// Samples now and then, until the processes have had their time and enough was seen; or until
 /// one has ended, which it should not by itself.
 #[expect(clippy::disallowed_methods, reason = "nothing waits for a sample")]
 fn sample(
     slots: &LimitSet,
     mut snapshot: impl FnMut() -> Snapshot,
-    crowd: &[JoinHandle<Output>],
+    processes: &[JoinHandle<Output>],
 ) -> Samples {
-    let seconds = std::env::var("TIDEGATE_CROWD_SECONDS");
+    let seconds = std::env::var("TIDEGATE_CONTENTION_SECONDS");
     let seconds = seconds.map_or(2, |seconds| seconds.parse().expect("a number"));
     let clock = Clock::system();
     let end = clock.now() + Duration::from_secs(seconds).into();
     let mut samples = Samples::default();
-    let goes_on = || crowd.iter().all(|process| !process.is_finished());
+    let goes_on = || processes.iter().all(|process| !process.is_finished());
     while goes_on() && (clock.now() < end || samples.with_holders() < ENOUGH) {
         samples.take(slots, &snapshot());
         std::thread::sleep(Duration::from_millis(10));
@@ -111,17 +111,20 @@ fn is_exact(url: &str, mut snapshot: impl FnMut() -> Snapshot) {
     let limit = Limit::concurrency("slots", SLOTS);
     let slots = LimitSet::builder().name("slots").limit(limit).store(own);
     let slots = slots.build().expect("sound limits");
-    let mut crowd: Vec<_> = (0..PROCESSES).map(|_| process(url)).collect();
-    let inputs: Vec<_> = crowd.iter_mut().map(|child| child.stdin.take()).collect();
-    let crowd = crowd
+    let mut processes: Vec<_> = (0..PROCESSES).map(|_| process(url)).collect();
+    let inputs: Vec<_> = processes
+        .iter_mut()
+        .map(|child| child.stdin.take())
+        .collect();
+    let processes = processes
         .into_iter()
         .map(|child| std::thread::spawn(move || child.wait_with_output().expect("its ledger")));
-    let crowd: Vec<_> = crowd.collect();
-    let samples = sample(&slots, &mut snapshot, &crowd);
+    let processes: Vec<_> = processes.collect();
+    let samples = sample(&slots, &mut snapshot, &processes);
     // They end with their input.
     drop(inputs);
     let mut ledger = Ledger::default();
-    for reading in crowd {
+    for reading in processes {
         let output = reading.join().expect("it was read");
         assert!(output.status.success(), "a process failed");
         ledger.read(std::str::from_utf8(&output.stdout).expect("text"));
@@ -169,7 +172,7 @@ fn eight_processes_get_what_a_mariadb_has_and_no_more() {
 #[test]
 fn eight_processes_get_what_shared_memory_has_and_no_more() {
     let dir = tempfile::tempdir_in("/dev/shm").expect("a directory in memory");
-    let url = format!("shm:crowd?dir={}", dir.path().display());
+    let url = format!("shm:contention?dir={}", dir.path().display());
     let own = tidegate_url::open(&url).expect("the store").store;
     let limit = Limit::concurrency("slots", SLOTS);
     let slots = LimitSet::builder().name("slots").limit(limit).store(own);

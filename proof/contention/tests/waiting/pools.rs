@@ -13,7 +13,7 @@ use super::{KEY, LONG, Lines, one_slot, opened, run, until};
 const MEMBERS: usize = 8;
 
 /// So many wait at once.
-const CROWD: usize = 24;
+const WAITERS: usize = 24;
 
 /// Each grant to a request that waits at all members ends its waits at the others. The
 /// breaker took these for answers that never came: a pool of six members and a few
@@ -31,7 +31,7 @@ pub(super) fn members_at_which_another_was_quicker_are_no_failures_of_the_store<
             let free = pool.try_acquire(KEY, ()).await.expect("an answer");
             held.extend(free.granted());
         }
-        let waits = [(); CROWD].map(|()| {
+        let waits = [(); WAITERS].map(|()| {
             let pool = pool.clone();
             // What is granted comes back at once, for the next.
             tokio::spawn(async move {
@@ -39,7 +39,7 @@ pub(super) fn members_at_which_another_was_quicker_are_no_failures_of_the_store<
                 answer.map(|admission| admission.granted().is_some())
             })
         });
-        until(|| pool.statistics().waiting == CROWD as u64).await;
+        until(|| pool.statistics().waiting == WAITERS as u64).await;
         drop(held);
         for wait in waits {
             assert_eq!(wait.await.expect("it ends"), Ok(true));

@@ -208,12 +208,12 @@ pub(super) fn who_waits_for_a_rate_is_served_at_its_instant_and_in_order<L: Line
 
 /// More than the store has connections for, at two clients: each is served in its turn,
 /// who gives something back is answered, and nobody is told that the store is busy.
-pub(super) fn a_crowd_that_waits_for_one_key_is_served<L: Lines>() {
-    const CROWD: usize = 400;
+pub(super) fn many_that_wait_for_one_key_are_served<L: Lines>() {
+    const WAITERS: usize = 400;
     run(|server: Arc<L>| async move {
         let (one, other) = (client(&*server, &one_slot()), client(&*server, &one_slot()));
         let mut held = acquire(&one, LONG).await.expect("it is free");
-        let waiting: Vec<_> = (0..CROWD)
+        let waiting: Vec<_> = (0..WAITERS)
             .map(|nth| {
                 let set = if nth % 2 == 0 {
                     one.clone()
@@ -223,9 +223,9 @@ pub(super) fn a_crowd_that_waits_for_one_key_is_served<L: Lines>() {
                 tokio::spawn(async move { acquire(&set, LONG).await.map(drop) })
             })
             .collect();
-        until(|| server.standing() > CROWD / 2).await;
+        until(|| server.standing() > WAITERS / 2).await;
         let released = held.release().await;
-        released.expect("a release is answered beside the crowd");
+        released.expect("a release is answered beside those that wait");
         for one in waiting {
             assert!(one.await.expect("nobody is told it is busy").is_some());
         }

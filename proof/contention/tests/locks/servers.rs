@@ -115,7 +115,7 @@ pub fn hasty(url: &str, slots: u64, ttl: Duration, deadline: Duration) -> Leased
 
 /// A process that does what `verb` says with a semaphore as [`semaphore`] makes it.
 pub fn process(verb: &str, url: &str, slots: u64, ttl: Duration) -> Command {
-    let mut process = Command::new(env!("CARGO_BIN_EXE_tidegate-crowd"));
+    let mut process = Command::new(env!("CARGO_BIN_EXE_tidegate-contention"));
     process.args([verb, "--store", &patient(url)]);
     process.args(["--slots", &slots.to_string()]);
     process.args(["--ttl", &ttl.as_millis().to_string()]);
