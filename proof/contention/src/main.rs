@@ -9,7 +9,7 @@
 //! | `wait` | waits for a slot, until it is killed |
 //! | `hold` | does with a permit what it is told on its input |
 //! | `leave` | ends while it holds slots and stands in line |
-//! | `visit` | holds one of several slots, again and again |
+//! | `reacquire` | holds one of several slots, again and again |
 //!
 //! What goes on until the test has seen enough ends with its input.
 
@@ -17,8 +17,8 @@ mod common;
 mod contend;
 mod hold;
 mod leave;
+mod reacquire;
 mod turns;
-mod visit;
 mod wait;
 
 use clap::Parser;
@@ -33,7 +33,7 @@ enum Options {
     Wait(wait::Options),
     Hold(hold::Options),
     Leave(leave::Options),
-    Visit(visit::Options),
+    Reacquire(reacquire::Options),
 }
 
 fn main() -> Result<(), Trouble> {
@@ -43,6 +43,6 @@ fn main() -> Result<(), Trouble> {
         Options::Wait(options) => wait::run(&options),
         Options::Hold(options) => hold::run(&options),
         Options::Leave(options) => leave::run(&options),
-        Options::Visit(options) => visit::run(&options),
+        Options::Reacquire(options) => reacquire::run(&options),
     }
 }

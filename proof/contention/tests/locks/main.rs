@@ -10,7 +10,7 @@
 //! | `clocks` | a client whose clock is an hour off |
 //! | `page` | what docs/reference/locks.md tells to write in SQL and Lua, done |
 //! | `kept` | a lease of several limits that its holder keeps |
-//! | `visitors` | slots are conserved while processes come and go |
+//! | `reacquired` | slots are conserved while processes come and go |
 //! | `holder`, `servers` | a process, the servers |
 
 mod answers_lost;
@@ -20,6 +20,6 @@ mod holder;
 mod holders;
 mod kept;
 mod page;
+mod reacquired;
 mod servers;
 mod servers_away;
-mod visitors;

@@ -22,7 +22,7 @@ const GRANTS: usize = 150;
 const TTL: Duration = Duration::from_secs(15);
 
 fn start(url: &str, number: u32, out: &PipeWriter) -> Child {
-    let mut process = process("visit", url, SLOTS, TTL);
+    let mut process = process("reacquire", url, SLOTS, TTL);
     process.args(["--number", &number.to_string()]);
     process.stdin(Stdio::piped());
     process.stdout(out.try_clone().expect("a pipe"));
