@@ -163,7 +163,7 @@ impl RedisCluster {
     }
 
     /// A cluster in which each master has a replica, which takes its place when it
-    /// was not heard of for a second.
+    /// was not reached for a second.
     ///
     /// # Panics
     /// As [`start`](Self::start).

@@ -106,10 +106,10 @@ fn lock(mut client: Command, sql: &str) -> Result<Locked, String> {
     client.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = client.spawn().map_err(|error| error.to_string())?;
     let said = child.stdin.as_mut().map(|stdin| writeln!(stdin, "{sql}"));
-    let heard = child.stdout.take().map(BufReader::new);
+    let output = child.stdout.take().map(BufReader::new);
     let locked = Locked(child);
     said.ok_or("no input")?.map_err(|error| error.to_string())?;
-    let mut lines = heard
+    let mut lines = output
         .into_iter()
         .flat_map(BufRead::lines)
         .map_while(Result::ok);

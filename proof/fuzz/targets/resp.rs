@@ -1,8 +1,8 @@
-//! Bytes said to be requests: they are heard or refused, alike however the
+//! Bytes said to be requests: they are parsed or refused, alike however the
 //! network splits them.
 //!
 //! The first byte says how the bytes are cut; the rest are the bytes. Whatever
-//! is heard lies within them, and no request is longer than one may be.
+//! is parsed lies within them, and no request is longer than one may be.
 
 #![no_main]
 
@@ -12,34 +12,34 @@ use tidegate_resp::parse::{MAX_ARGUMENTS, Parser, ProtocolError};
 const MAX_BYTES: usize = 512;
 
 /// Requests, and why there are no more of them.
-type Heard = (Vec<Vec<Vec<u8>>>, Option<ProtocolError>);
+type Parsed = (Vec<Vec<Vec<u8>>>, Option<ProtocolError>);
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&step, bytes)) = bytes.split_first() else {
         return;
     };
-    let whole = heard(bytes, bytes.len().max(1));
-    let pieces = heard(bytes, usize::from(step).max(1));
+    let whole = parsed(bytes, bytes.len().max(1));
+    let pieces = parsed(bytes, usize::from(step).max(1));
     assert_eq!(whole, pieces, "cut after every {step} bytes");
 });
 
-fn heard(bytes: &[u8], step: usize) -> Heard {
+fn parsed(bytes: &[u8], step: usize) -> Parsed {
     let mut parser = Parser::new(MAX_BYTES);
-    let (mut input, mut heard) = (Vec::new(), Vec::new());
+    let (mut input, mut parsed) = (Vec::new(), Vec::new());
     for piece in bytes.chunks(step) {
         input.extend(piece);
         loop {
             match parser.advance(&mut input) {
-                Err(error) => return (heard, Some(error)),
+                Err(error) => return (parsed, Some(error)),
                 Ok(None) => break,
                 Ok(Some(length)) => {
-                    heard.push(request(&parser, &input, length));
+                    parsed.push(request(&parser, &input, length));
                     input.drain(..length);
                 }
             }
         }
     }
-    (heard, None)
+    (parsed, None)
 }
 
 fn request(parser: &Parser, input: &[u8], length: usize) -> Vec<Vec<u8>> {

@@ -70,8 +70,8 @@
 //! **Waiting.** Requests of all processes that wait for one key stand in a line that the
 //! database keeps, in order of arrival; nobody overtakes them. MariaDB wakes nobody:
 //! a request that waits polls, with pauses of 2 to 512 ms (`docs/stores/mariadb.md` says which), holds no
-//! connection meanwhile, and says every second that it is there; a place that was not
-//! heard of for three is lost.
+//! connection meanwhile, and has a heartbeat every second; a place without one
+//! for three is lost.
 //!
 //! Deliberately absent: a bound on the number of keys.
 #![forbid(unsafe_code)]

@@ -4,7 +4,7 @@
 //!
 //! A place is taken and given back in the transaction that decides, under the lock
 //! of the root's row: so the order of arrival is that of the decisions. One that was
-//! not heard of for [`ALIVE`] (its process was killed, stands still or cannot reach
+//! without a heartbeat for [`ALIVE`] (its process was killed, stands still or cannot reach
 //! the server) is nobody's any more.
 
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::shared::Shared;
 use crate::sql::Place;
 use crate::sql::{AT_START, marks};
 
-/// For how long a place is kept without being heard of.
+/// For how long a place is kept without a heartbeat.
 const ALIVE: Span = Span::from_secs(3);
 
 /// How often it is said that it is there.
@@ -49,8 +49,8 @@ struct Stands {
     came: i64,
     /// The rows that it waits for.
     names: Vec<Vec<u8>>,
-    /// When the server heard of it last.
-    heard: Instant,
+    /// When it was last written that it waits.
+    heartbeat: Instant,
 }
 
 /// Whom a take finds before it.
@@ -110,7 +110,7 @@ impl Turn {
             (Some(came), stands) => drop(stands.get_or_insert_with(|| Stands {
                 came,
                 names: Vec::new(),
-                heard: Instant::now(),
+                heartbeat: Instant::now(),
             })),
             (None, Some(stands)) => stands.names.clear(),
             (None, None) => {}
@@ -120,7 +120,7 @@ impl Turn {
     /// Whether the server must be told that it stands, for these rows.
     pub(crate) fn is_news(&self, names: &[Vec<u8>]) -> bool {
         match &self.stands {
-            Some(stands) => stands.names != names || stands.heard.elapsed() >= HEARTBEAT,
+            Some(stands) => stands.names != names || stands.heartbeat.elapsed() >= HEARTBEAT,
             None => true,
         }
     }
@@ -162,8 +162,12 @@ impl Turn {
         let statement = conn.prep(text).await?;
         conn.exec_drop(statement, Params::Positional(parameters))
             .await?;
-        let heard = Instant::now();
-        self.stands = Some(Stands { came, names, heard });
+        let heartbeat = Instant::now();
+        self.stands = Some(Stands {
+            came,
+            names,
+            heartbeat,
+        });
         Ok(())
     }
 
@@ -198,13 +202,13 @@ impl Turn {
             prefix,
             table: number,
         } = table.place();
-        if stands.heard.elapsed() >= HEARTBEAT {
+        if stands.heartbeat.elapsed() >= HEARTBEAT {
             let say = format!(
                 "UPDATE {prefix}_turns SET until = {AT_START} + ? WHERE table_id = ? AND turn = ?"
             );
             let said = (micros(ALIVE), number, bytes(id));
             table.shared.tell(&say, said).await?;
-            stands.heard = Instant::now();
+            stands.heartbeat = Instant::now();
         }
         let (names, most) = (marks(stands.names.len()), MOST_COUNTED + 1);
         let count = format!(
@@ -231,7 +235,7 @@ fn leave(prefix: &str) -> String {
     format!("DELETE FROM {prefix}_turns WHERE table_id = ? AND turn = ?")
 }
 
-/// Forgets some of those who were not heard of for too long.
+/// Forgets some of those without a heartbeat for too long.
 pub(crate) async fn forget(shared: &Shared) -> Result<(), Trouble> {
     let prefix = &shared.prefix;
     let forget =

@@ -63,7 +63,7 @@ pub trait Source: Send + Sync + 'static {
     fn following(&self) -> &Following;
 }
 
-/// Ends when nothing is heard any more. It does not keep the store.
+/// Ends when nothing is received any more. It does not keep the store.
 pub type Hearing = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The pause after a connection was lost, before the next.

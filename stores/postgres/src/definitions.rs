@@ -134,7 +134,7 @@ async fn hear(link: Arc<Link>, deadline: Duration, bell: Arc<Notify>) {
     let listens = async {
         let listening = client.batch_execute("LISTEN tidegate_defined");
         if let Ok(Ok(())) = timeout(deadline, listening).await {
-            // What was said before was not heard.
+            // What was published before was not received.
             bell.notify_one();
             std::future::pending::<()>().await;
         }

@@ -20,7 +20,7 @@ pub(crate) struct Turn {
     pub(crate) channel: Arc<str>,
     /// How much earlier than it did it counts as having come.
     pub(crate) ahead: Span,
-    /// For how long it is taken for alive without being heard of.
+    /// For how long it is taken for alive without a heartbeat.
     pub(crate) alive: Span,
 }
 

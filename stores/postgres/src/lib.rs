@@ -53,9 +53,9 @@
 //! **Waiting.** Requests of all processes that wait for one key stand in a line that the
 //! database keeps, in order of arrival; nobody overtakes them. Whose turn may have
 //! come is notified (`LISTEN`, one connection for each store, from the first that
-//! waits on). Who waits holds no connection. He asks every two seconds in any case,
-//! which keeps his place and is the net for a notification that was lost; a place
-//! that was not heard of for six seconds is lost.
+//! waits on). A request that waits holds no connection. It asks every two seconds in any case,
+//! which keeps its place and makes up for a notification that was lost; a place
+//! without a heartbeat for six seconds is lost.
 //!
 //! **Definitions** (overrides, cool-downs) have a version for each owner, which every
 //! change raises in its own transaction, whoever makes it. Others are notified (`LISTEN

@@ -24,7 +24,7 @@ use crate::wakes;
 /// How often one who waits asks in any case.
 const BEAT: Duration = Duration::from_secs(2);
 
-/// For how long it is taken for alive without being heard of.
+/// For how long it is taken for alive without a heartbeat.
 const ALIVE: Span = Span::from_secs(6);
 
 /// See the [module](self).

@@ -51,7 +51,7 @@ fn a_lease_whose_holder_is_gone_expires_when_it_is_in_the_way() {
     assert_eq!(asking.left(b"a/two"), [0, 0], "another's is not given back");
 }
 
-/// The server had ended the session, and the store had not heard of it: a way that loses
+/// The server had ended the session, and the store did not know: a way that loses
 /// everything ends no connection, and no more does a failover. Each lease that it was granted
 /// from then on was taken for one whose holder is gone, and given to whoever asked next.
 #[test]

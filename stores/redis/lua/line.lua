@@ -19,8 +19,8 @@ local function remove_waiter(entry, id)
   redis.call('HDEL', WAITERS, id)
 end
 
--- Calls `act` with each who waits, in order, until it answers true. Whoever was
--- not heard of for too long has lost its place.
+-- Calls `act` with each who waits, in order, until it answers true. One
+-- without a heartbeat for too long has lost its place.
 local function each_waiter(now, act)
   local from = 0
   while true do

@@ -137,7 +137,7 @@ async fn hear_at(client: &Client, deadline: Duration, channel: &str, bell: &Noti
     let Some(mut listener) = wakes::subscribed(client, deadline, channel).await else {
         return;
     };
-    // What was said before was not heard.
+    // What was published before was not received.
     bell.notify_one();
     let mut said = listener.on_message();
     while said.next().await.is_some() {

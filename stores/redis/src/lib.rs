@@ -88,8 +88,8 @@
 //! earlier), and nobody overtakes who waits for a row of his path. What gives
 //! something back tells the next by a message (`PUBLISH` on the channel
 //! `tidegate:wake:...`), which asks again; where a limit says from when it would
-//! fit, the first in line asks at that instant. One who waits is heard of once a
-//! second; three seconds after it died it has lost its place. When the server
+//! fit, the first in line asks at that instant. A request that waits has a heartbeat once a
+//! second; three seconds after the last it has lost its place. When the server
 //! restarts without its data, the line is lost: who waits is told that the store
 //! failed, or takes a new place.
 //!

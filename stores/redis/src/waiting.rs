@@ -22,10 +22,10 @@ use crate::wakes;
 use crate::wire::command::{self, Turn};
 use crate::wire::reply::Answer;
 
-/// For how long one who waits is taken for alive without being heard of.
+/// For how long one who waits is taken for alive without a heartbeat.
 const ALIVE: Span = Span::from_secs(3);
 
-/// How often it is heard of.
+/// How often its heartbeat comes.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
 /// See the [module](self).

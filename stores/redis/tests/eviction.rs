@@ -282,13 +282,13 @@ fn evictions(server: &RedisServer) -> std::thread::JoinHandle<HashMap<String, u6
     let mut connection = connect(server);
     let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
     let listening = std::thread::spawn(move || {
-        let mut heard = connection.as_pubsub();
+        let mut subscriber = connection.as_pubsub();
         let channels = ["__keyevent@0__:evicted", END];
-        heard.subscribe(&channels).expect("it listens");
+        subscriber.subscribe(&channels).expect("it listens");
         ready.send(()).expect("it is awaited");
         let mut evicted = HashMap::new();
         loop {
-            let message = heard.get_message().expect("a message");
+            let message = subscriber.get_message().expect("a message");
             if message.get_channel_name() == END {
                 return evicted;
             }

@@ -90,7 +90,7 @@ fn an_end_is_remembered_for_as_long_as_the_newest_limits_say() {
     let keep = Span::from_secs(86_400);
     fixture.plan = Arc::new(Plan::new(1, 1, before.limits().to_vec(), keep));
     let mut connection = connect(&server);
-    // The server has heard of the limits by another key.
+    // The server knows the limits by another key.
     for _ in 0..3 {
         fixture.lease(b"other", &[1], SECOND);
     }

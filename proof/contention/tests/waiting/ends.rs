@@ -107,7 +107,7 @@ pub(super) fn who_waits_is_told_when_its_process_closes<L: Lines>() {
 const LATE: Duration = Duration::from_secs(1 + 4);
 
 /// A process that waits is killed: who stands behind it is served, no later than a
-/// place is kept for one that was not heard of. By the server's clock: a fence is the
+/// place is kept without a heartbeat. By the server's clock: a fence is the
 /// microsecond of its grant.
 pub(super) fn a_waiter_that_dies_loses_its_place_and_stops_nobody<L: Lines>() {
     run(|server: Arc<L>| async move {

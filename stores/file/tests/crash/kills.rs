@@ -7,7 +7,7 @@ use tidegate::{LeaseError, LimitSet, Request};
 use tidegate_file::SyncMode;
 
 use crate::child::{self, BUDGET, BURST, KEYS, SLOTS, THREADS, used};
-use crate::heard::{self, Heard, Lease, Name, Stage};
+use crate::received::{self, Lease, Name, Received, Stage};
 use crate::support::{self, Place};
 
 #[test]
@@ -50,13 +50,13 @@ fn kill_again_and_again(sync: SyncMode) {
         let answered = round % 4 > 0;
         let most = if answered { 300 } else { 60 };
         let run = Duration::from_millis(rand::rng().random_range(1..most));
-        let heard = heard::until_killed(child, run, answered);
+        let received = received::until_killed(child, run, answered);
         let loss = loss(sync).as_micros() as u64;
         let after = After {
             // Each of the instants compared is cut to a whole microsecond.
-            since: heard.latest.saturating_sub(loss + 2),
+            since: received.latest.saturating_sub(loss + 2),
             strict: sync == SyncMode::Always,
-            heard,
+            received,
         };
         after.check(&place, &mut all, round);
     }
@@ -82,7 +82,7 @@ struct Accounts {
 
 /// A file after a kill, and what was said before it.
 struct After {
-    heard: Heard,
+    received: Received,
     /// What was acknowledged earlier must be there.
     since: u64,
     /// So must all the rest.
@@ -97,7 +97,7 @@ impl After {
         let leases = child::leases(store.clone(), round as u64);
         let single_bucket = child::single_bucket(store);
         self.fences_grow(&leases, all);
-        for (name, lease) in &self.heard.leases {
+        for (name, lease) in &self.received.leases {
             self.resolve(&leases, name, lease, all);
         }
         self.nothing_is_lost_or_doubled(&leases, all);
@@ -111,7 +111,7 @@ impl After {
     }
 
     fn fences_grow(&self, set: &LimitSet, all: &mut Accounts) {
-        let fences = self.heard.leases.values().map(|lease| lease.fence);
+        let fences = self.received.leases.values().map(|lease| lease.fence);
         all.fence = fences.fold(all.fence, u64::max);
         for key in 0..KEYS {
             let asked = set
@@ -170,7 +170,7 @@ impl After {
             self.may_be_lost(lease.granted_at),
             "{name} is lost: {lease:?}"
         );
-        let before = self.heard.latest.saturating_sub(lease.granted_at);
+        let before = self.received.latest.saturating_sub(lease.granted_at);
         (all.lost, all.oldest) = (all.lost + 1, all.oldest.max(before));
     }
 
@@ -193,7 +193,7 @@ impl After {
     /// was admitted and not said.
     fn admitted(&self, set: &LimitSet, thread: &str, all: &mut Accounts) {
         let said = self
-            .heard
+            .received
             .admitted
             .get(thread)
             .map_or(&[][..], Vec::as_slice);
@@ -202,7 +202,7 @@ impl After {
         all.admitted += said.len() as u64;
         if let Some(at) = said.get(found as usize) {
             all.lost += said.len() as u64 - found;
-            all.oldest = all.oldest.max(self.heard.latest.saturating_sub(*at));
+            all.oldest = all.oldest.max(self.received.latest.saturating_sub(*at));
         }
         let most = said.len() as u64 + 1;
         assert!(

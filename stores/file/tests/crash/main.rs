@@ -3,7 +3,7 @@
 //! | room | holds |
 //! |---|---|
 //! | `child` | the process that is killed: takes and settles leases, and says what it was told |
-//! | `heard` | what it said, by its end |
+//! | `received` | what it said, by its end |
 //! | `kills` | the tests: what was acknowledged is there, nothing is lost or doubled |
 //! | `full` | a disk that is full, for a process that goes on |
 //!
@@ -17,7 +17,7 @@
 
 mod child;
 mod full;
-mod heard;
 mod kills;
+mod received;
 #[path = "../support/mod.rs"]
 mod support;

@@ -35,7 +35,7 @@ pub struct Lease {
 
 /// See the [module](self).
 #[derive(Debug, Default)]
-pub struct Heard {
+pub struct Received {
     pub leases: BTreeMap<Name, Lease>,
     /// The instants at which each thread was admitted by the single bucket.
     pub admitted: BTreeMap<String, Vec<u64>>,
@@ -48,7 +48,7 @@ pub struct Heard {
 
 /// Lets a child run for so long (from its first lease, if it is to come that
 /// far), kills it, and answers what it said.
-pub fn until_killed(mut child: Child, run: Duration, answered: bool) -> Heard {
+pub fn until_killed(mut child: Child, run: Duration, answered: bool) -> Received {
     let (first, said_something) = sync_channel(1);
     let said = listen(child.stdout.take().expect("a pipe"), first);
     if answered {
@@ -60,21 +60,21 @@ pub fn until_killed(mut child: Child, run: Duration, answered: bool) -> Heard {
     said.join().expect("no panic")
 }
 
-fn listen(output: ChildStdout, first: SyncSender<()>) -> JoinHandle<Heard> {
+fn listen(output: ChildStdout, first: SyncSender<()>) -> JoinHandle<Received> {
     thread::spawn(move || {
-        let mut heard = Heard::default();
+        let mut received = Received::default();
         for line in BufReader::new(output).lines() {
-            heard.line(&line.expect("text"));
-            if heard.has_granted {
+            received.line(&line.expect("text"));
+            if received.has_granted {
                 // Only the first is waited for, if it is.
                 let _ = first.try_send(());
             }
         }
-        heard
+        received
     })
 }
 
-impl Heard {
+impl Received {
     fn line(&mut self, line: &str) {
         let words: Vec<&str> = line.split(' ').collect();
         let [">", what, thread, nth, fence, id, begun, at] = words[..] else {
