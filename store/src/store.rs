@@ -179,7 +179,7 @@ impl dyn Table {
     ///
     /// # Errors
     /// Those of the answer.
-    pub fn ask(&self, command: &Command<'_>) -> Answer {
+    pub fn execute_and_wait(&self, command: &Command<'_>) -> Answer {
         let mut answer = Ok(Reply::Done);
         match self.execute(command, Out::new(&mut answer)).pending() {
             None => answer,

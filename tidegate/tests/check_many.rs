@@ -39,7 +39,8 @@ impl Table for ChangingTable {
             return self.0.execute(command, out);
         }
         let op = Op::Batch(&items[..1]);
-        let Ok(Reply::Batch(mut answers)) = self.0.ask(&Command { op, ..*command }) else {
+        let Ok(Reply::Batch(mut answers)) = self.0.execute_and_wait(&Command { op, ..*command })
+        else {
             panic!("a batch is answered by a batch");
         };
         answers.resize(items.len(), Err(StoreError::StalePlan));

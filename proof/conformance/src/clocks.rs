@@ -49,7 +49,7 @@ pub fn a_lease_lasts_as_long_whatever_its_holders_clock_says(clocks: &Clocks<'_>
     assert!(is_held, "though it expired by the hour ago");
     let until = behind + Span::from_secs(900);
     fixture
-        .ask(b"k", Verb::Renew { id: 1, until })
+        .execute(b"k", Verb::Renew { id: 1, until })
         .expect("held");
     let settlement = fixture.end(b"k", 1, Ending::Release).expect("held");
     assert!(!settlement.expired);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::asked::Asked;
+use crate::table_ext::TableExt;
 use tidegate_core::{
     Align, Amount, Bucket, Payment, Rule, Slots, Span, Standing, Timestamp, Verdict, Window,
 };
@@ -132,7 +132,7 @@ impl Fixture {
     ///
     /// # Errors
     /// The store's.
-    pub fn ask(&self, key: &[u8], verb: Verb<'_>) -> Result<Reply, StoreError> {
+    pub fn execute(&self, key: &[u8], verb: Verb<'_>) -> Result<Reply, StoreError> {
         self.table.one(&self.command(key, verb))
     }
 
@@ -149,7 +149,7 @@ impl Fixture {
     }
 
     pub(crate) fn decide(&self, key: &[u8], verb: Verb<'_>) -> Result<Decision, StoreError> {
-        match self.ask(key, verb)? {
+        match self.execute(key, verb)? {
             Reply::Decision(decision) => Ok(decision),
             reply => panic!("{verb:?} is answered by {reply:?}"),
         }
@@ -215,7 +215,7 @@ impl Fixture {
             ending,
             remember: self.remembers,
         };
-        match self.ask(key, verb)? {
+        match self.execute(key, verb)? {
             Reply::Settled(settlement) => Ok(settlement),
             reply => panic!("an end is answered by {reply:?}"),
         }

@@ -26,7 +26,6 @@
 //! [`suite`] makes a test of each. Deliberately absent: any store.
 
 mod apart;
-mod asked;
 mod beyond;
 pub mod checks;
 pub mod clocks;
@@ -47,6 +46,7 @@ mod register;
 mod rng;
 pub mod single_bucket;
 mod subject;
+mod table_ext;
 pub mod vectors;
 pub mod walk;
 mod wide;
@@ -54,7 +54,6 @@ mod witness;
 mod wrong_clock;
 
 pub use apart::apart;
-pub use asked::Asked;
 pub use beyond::Beyond;
 pub use differential::differential;
 pub use hole::Hole;
@@ -64,6 +63,7 @@ pub use paused::Paused;
 pub use proxy::{Cut, Proxy};
 pub use register::Register;
 pub use subject::Subject;
+pub use table_ext::TableExt;
 pub use wide::wide;
 pub use witness::Witness;
 pub use wrong_clock::WrongClock;

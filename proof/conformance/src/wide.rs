@@ -2,7 +2,7 @@
 //! computed as the core does, to the last unit. (The differential test of the
 //! suite has small numbers, which meet every boundary often.)
 
-use crate::asked::Asked;
+use crate::table_ext::TableExt;
 use std::sync::Arc;
 
 use rand::rngs::SmallRng;

@@ -77,7 +77,7 @@ impl Table for CountedTable {
         let asked = Arc::clone(&self.asked);
         let noted = (self.name.clone(), about);
         asked.commands.lock().unwrap().push(noted);
-        let answer = self.table.ask(command);
+        let answer = self.table.execute_and_wait(command);
         let mut looks = 0;
         Execution::from(StoreFuture::new(poll_fn(move |context| {
             looks += 1;

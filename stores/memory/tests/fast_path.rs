@@ -48,7 +48,7 @@ proptest! {
             let key = KeyPath::new(&key, 1).unwrap();
             let ask = |table: &dyn Table, plan: &Arc<Plan>, amounts: &[u64]| {
                 let verb = Verb::Take { amounts, lease: None, detail: Detail::Always };
-                table.ask(&KeyCommand { plan, key, now, calendars: &[], verb }.into())
+                table.execute_and_wait(&KeyCommand { plan, key, now, calendars: &[], verb }.into())
             };
             let Ok(Reply::One(verdict, level)) = ask(&*fast, &plans[0], &amounts[..1]) else {
                 panic!("a take of one plain bucket is answered by its standing");

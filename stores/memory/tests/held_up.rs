@@ -58,7 +58,7 @@ fn ask(table: &dyn Table, plan: &Arc<Plan>, now: Timestamp) -> Verdict {
         calendars,
         verb,
     };
-    let reply = table.ask(&command.into()).expect("an answer");
+    let reply = table.execute_and_wait(&command.into()).expect("an answer");
     reply.verdict().expect("a verdict")
 }
 

@@ -103,7 +103,7 @@ impl Row {
             calendars: &[],
             verb,
         };
-        self.table.ask(&command.into())
+        self.table.execute_and_wait(&command.into())
     }
 
     fn adopt(&self, plan: &Arc<Plan>) {
@@ -114,7 +114,7 @@ impl Row {
             op: Op::Adopt,
             patience: None,
         };
-        self.table.ask(&command).expect("no error");
+        self.table.execute_and_wait(&command).expect("no error");
     }
 
     /// What is left by `plan`.

@@ -3,7 +3,7 @@
 mod support;
 
 use support::{Fixture, SECOND, hourly, machine_time, number, open, plan, slots};
-use tidegate_conformance::Asked as _;
+use tidegate_conformance::TableExt as _;
 use tidegate_conformance::mariadb_server::MariadbServer;
 use tidegate_mysql::Clock;
 use tidegate_store::core::Span;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use support::{Fixture, hourly, machine_time, number, open, plan, slots};
-use tidegate_conformance::Asked as _;
+use tidegate_conformance::TableExt as _;
 use tidegate_conformance::mariadb_server::MariadbServer;
 use tidegate_mysql::{Clock, MysqlStore};
 use tidegate_store::core::Rule;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use support::{Fixture, SECOND, hourly, machine_time, number, open, plan, slots};
 use tidegate_conformance::mariadb_server::MariadbServer;
-use tidegate_conformance::{Asked as _, Hole, Paused};
+use tidegate_conformance::{Hole, Paused, TableExt as _};
 use tidegate_mysql::{Clock, MysqlError, MysqlStore, Options};
 use tidegate_store::core::Span;
 use tidegate_store::{OwnedKey, StoreError};

@@ -70,7 +70,7 @@ impl Table for RemoteTable {
         }
         let answer = match self.1.pulled.load(Ordering::SeqCst) {
             true => self.1.away(command),
-            false => self.0.ask(command),
+            false => self.0.execute_and_wait(command),
         };
         match self.1.later.load(Ordering::SeqCst) {
             true => StoreFuture::new(std::future::ready(answer)).into(),
@@ -143,7 +143,7 @@ impl House {
     }
 
     fn ask(&self) -> Result<Reply, StoreError> {
-        self.with(|table, command| table.ask(&(*command).into()))
+        self.with(|table, command| table.execute_and_wait(&(*command).into()))
     }
 
     fn send(&self) -> StoreFuture {
@@ -258,7 +258,7 @@ fn a_refusal_and_an_error_of_the_command_are_answers() {
     let house = house(|_| {});
     let end = |table: &dyn Table, command: &KeyCommand<'_>| {
         let verb = Verb::Renew { id: 1, until: NOW };
-        table.ask(&KeyCommand { verb, ..*command }.into())
+        table.execute_and_wait(&KeyCommand { verb, ..*command }.into())
     };
     for _ in 0..50 {
         assert_eq!(house.with(end), Err(StoreError::UnknownLease));

@@ -93,7 +93,7 @@ fn a_limit_that_is_not_asked_for_notes_a_clock_that_stepped_back() {
         lease: None,
         detail: Detail::Always,
     };
-    let reply = fixture.ask(b"k", take).expect("an answer");
+    let reply = fixture.execute(b"k", take).expect("an answer");
     let Reply::Decision(decision) = reply else {
         panic!("{reply:?}");
     };

@@ -106,7 +106,9 @@ fn slots_are_conserved_and_no_two_clients_lock_each_other_out() {
                 ended.expect("it is held");
             }
             if round % 8 == client {
-                fixture.ask(key.as_bytes(), Verb::Reset).expect("an answer");
+                fixture
+                    .execute(key.as_bytes(), Verb::Reset)
+                    .expect("an answer");
             }
         }
     });

@@ -104,7 +104,7 @@ fn a_key_that_is_always_in_use_remembers_ended_leases_for_as_long_as_it_should()
             ending: Ending::Settle(&[Some(1), None]),
             remember: true,
         };
-        fixture.ask(b"k", end).expect("it is held");
+        fixture.execute(b"k", end).expect("it is held");
         fixture.set_now(fixture.now() + Span::from_micros(EVERY));
     }
     let kept = &sql(&server, "SELECT count(*) FROM tidegate.leases")[0];
@@ -132,7 +132,7 @@ fn what_has_ended_is_forgotten_without_a_look_at_what_is_held() {
             ending: Ending::Release,
             remember: true,
         };
-        fixture.ask(b"k", end).expect("it is held");
+        fixture.execute(b"k", end).expect("it is held");
     }
     let later = fixture.now() + KEEP + Span::from_secs(1);
     drop((fixture, store));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use support::{Fixture, SECOND, hourly, machine_time, open, options, plan, rate, slots, sql};
 use tidegate::{Algorithm, DecisionError, Lease, Limit, LimitSet, Request};
 use tidegate_conformance::postgres_server::PostgresServer;
-use tidegate_conformance::{Asked as _, Witness, wait_for};
+use tidegate_conformance::{TableExt as _, Witness, wait_for};
 use tidegate_postgres::{Clock, Options, PostgresError, PostgresStore, Tables};
 use tidegate_store::{Definition, Ending, Listing, Select, Store};
 

@@ -131,7 +131,7 @@ fn lose_a_session_unheard(meanwhile: impl Fn(&PostgresServer) -> Option<(Runtime
             lease: Some(terms),
             detail: Detail::Verdict,
         };
-        let answer = holding.ask(b"k", take);
+        let answer = holding.execute(b"k", take);
         answer.is_ok_and(|reply| reply.new_lease().is_some())
     });
     assert!(granted, "a store that is reached again");
@@ -231,7 +231,7 @@ fn an_ask_that_is_repeated_has_one_lease_beside_that_of_a_holder_who_is_gone() {
             lease: Some(terms),
             detail: Detail::Verdict,
         };
-        let reply = fixture.ask(b"k", take).expect("an answer");
+        let reply = fixture.execute(b"k", take).expect("an answer");
         let Reply::Decision(decision) = reply else {
             panic!("{reply:?}");
         };

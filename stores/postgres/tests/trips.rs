@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use support::{Fixture, hourly, machine_time, options, plan, rate, slots, sql};
 use tidegate::{Limit, LimitSet, Request};
-use tidegate_conformance::Asked as _;
+use tidegate_conformance::TableExt as _;
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_postgres::{Clock, Options, PostgresStore};
 use tidegate_store::core::Rule;

@@ -3,7 +3,7 @@
 mod support;
 
 use support::{Fixture, KEEP, SECOND, ask, connect, hourly, machine_time, open, plan, rate, slots};
-use tidegate_conformance::Asked as _;
+use tidegate_conformance::TableExt as _;
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_redis::Clock;
 use tidegate_store::Ending;

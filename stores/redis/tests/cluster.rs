@@ -62,7 +62,7 @@ fn after_a_cluster_failover_all_keys_are_decided_again_and_what_is_lost_is_bound
             ending: Ending::Release,
             remember: true,
         };
-        match asked(|| match fixture.ask(key, end) {
+        match asked(|| match fixture.execute(key, end) {
             Err(StoreError::UnknownLease) => Ok(None),
             ended => ended.map(Some),
         }) {
@@ -260,7 +260,7 @@ fn a_command_whose_answer_was_lost_is_not_sent_to_a_cluster_again() {
         lost += u64::from(fixture.take(b"k", &[1]).is_err());
         proxy.mend();
         // Once it is reached again, it is known what was done.
-        let left = asked(|| fixture.ask(b"k", Verb::Peek { amounts: &[] }));
+        let left = asked(|| fixture.execute(b"k", Verb::Peek { amounts: &[] }));
         let left = left.decision().expect("a decision").standings[0].map(|one| one.remaining);
         let used = 1_000 - left.expect("one limit");
         assert!(used <= asks, "{used} are used after {asks} asks");

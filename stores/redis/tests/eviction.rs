@@ -225,7 +225,7 @@ fn a_reset_after_records_were_evicted_lets_the_leases_after_it_be_forgotten() {
         assert!(fixture.lease(b"k", &[1], SECOND / 5).verdict.admitted());
     }
     evict(&server, "{tidegate:t:k}:b");
-    fixture.ask(b"k", Verb::Reset).expect("an answer");
+    fixture.execute(b"k", Verb::Reset).expect("an answer");
     assert!(fixture.lease(b"k", &[1], 60 * SECOND).verdict.admitted());
     let ordered: i64 = ask(&mut connect(&server), &["ZCARD", "{tidegate:t:k}:d"]);
     assert!(

@@ -5,7 +5,7 @@ mod support;
 use std::sync::Arc;
 
 use support::{Fixture, ask, connect, hourly, machine_time, open, plan};
-use tidegate_conformance::Asked as _;
+use tidegate_conformance::TableExt as _;
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_redis::{Clock, RedisStore};
 use tidegate_store::core::Rule;

@@ -69,7 +69,7 @@ fn what_was_taken_before_a_reset_is_not_given_back_to_a_window_after() {
     let rules = [(0, Rule::Window(window)), (0, slots(9))];
     let fixture = Fixture::at(&store, "t", plan(0, 1, &rules), START);
     assert!(fixture.lease(b"k", &[5, 1], SECOND).verdict.admitted());
-    fixture.ask(b"k", Verb::Reset).expect("a reset");
+    fixture.execute(b"k", Verb::Reset).expect("a reset");
     assert!(fixture.lease(b"k", &[4, 1], SECOND).verdict.admitted());
     fixture.end(b"k", 1, Ending::Cancel).expect("held");
     assert_eq!(fixture.left(b"k"), [5, 8]);
@@ -101,7 +101,7 @@ fn an_end_is_remembered_for_as_long_as_the_newest_limits_say() {
         ending: Ending::Release,
         remember: true,
     };
-    fixture.ask(b"k", end).expect("held");
+    fixture.execute(b"k", end).expect("held");
     for key in ["{tidegate:t:k}:b", "{tidegate:t:k}:d"] {
         let left: i64 = ask(&mut connection, &["PTTL", key]);
         assert!(left > 86_300_000, "{key}: {left}");
@@ -154,7 +154,7 @@ fn what_an_earlier_form_of_the_store_wrote_is_refused_with_a_clear_error() {
             idempotency: None,
         });
         let detail = Detail::OnRefusal;
-        let refused = fixture.ask(
+        let refused = fixture.execute(
             key,
             Verb::Take {
                 amounts: &amounts,

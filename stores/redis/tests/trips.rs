@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 
 use support::{Fixture, ask, connect, hourly, machine_time, open, plan, rate, slots};
-use tidegate_conformance::Asked as _;
+use tidegate_conformance::TableExt as _;
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_redis::Clock;
 use tidegate_store::core::{Rule, Span};
@@ -130,7 +130,7 @@ fn a_reset_looks_at_no_lease() {
     let beside = lease(&mut fixture, b"a/c");
     assert_eq!(fixture.left(b"a/b"), [9_599, 600]);
     let () = ask(&mut connect(&server), &["CONFIG", "RESETSTAT"]);
-    fixture.ask(b"a/b", Verb::Reset).expect("a reset");
+    fixture.execute(b"a/b", Verb::Reset).expect("a reset");
     let executed = executed(&server);
     assert!(executed < 40, "{executed} commands");
     let after = lease(&mut fixture, b"a/b");
@@ -146,8 +146,8 @@ fn a_reset_looks_at_no_lease() {
         id: before[10],
         until,
     };
-    fixture.ask(b"a/b", renew).expect("held");
-    fixture.ask(b"a", Verb::Reset).expect("a reset");
+    fixture.execute(b"a/b", renew).expect("held");
+    fixture.execute(b"a", Verb::Reset).expect("a reset");
     fixture
         .end(b"a/b", before[10], Ending::Cancel)
         .expect("held");

@@ -178,7 +178,7 @@ fn a_lease_outlives_its_maker_if_another_process_renews_it() {
     let fixture = fixture(&store);
     let until = fixture.now() + Span::from(HOUR);
     fixture
-        .ask(b"k", Verb::Renew { id: 1, until })
+        .execute(b"k", Verb::Renew { id: 1, until })
         .expect("held");
     maker.kill();
     assert!(!fixture.admits(b"k", &[1]), "it is this process's now");

@@ -22,7 +22,7 @@ impl Fixture {
             overdraw,
             detail: Detail::OnRefusal,
         };
-        self.ask(key, verb)?.decision()
+        self.execute(key, verb)?.decision()
     }
 
     fn adjust(&self, id: u128, to: &[Option<Amount>]) -> Verdict {

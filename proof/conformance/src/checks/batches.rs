@@ -7,8 +7,8 @@ use tidegate_store::{
 };
 
 use super::fixture::{Fixture, budget, plan, rate, slots};
-use crate::asked::in_full;
 use crate::subject::{Skipped, Subject};
+use crate::table_ext::in_full;
 
 const SECOND: u64 = 1_000_000;
 
@@ -33,7 +33,7 @@ impl Fixture {
             op: Op::Batch(&items),
             patience: None,
         };
-        match self.table.ask(&batch) {
+        match self.table.execute_and_wait(&batch) {
             Ok(Reply::Batch(answers)) => answers.into_iter().map(in_full).collect(),
             answer => panic!("a batch is answered by {answer:?}"),
         }
@@ -165,7 +165,7 @@ pub(super) fn what_one_of_a_batch_is_refused_is_no_concern_of_the_others(
         (b"a/z", take(&[3, 3])),
     ];
     let together = whole.batch(&items);
-    let ask = |&(key, verb): &(&[u8], Verb<'_>)| single.ask(key, verb);
+    let ask = |&(key, verb): &(&[u8], Verb<'_>)| single.execute(key, verb);
     let verdict = |answer: &Answer| match answer {
         Ok(reply) => Ok(reply.verdict().map(|verdict| verdict.admitted())),
         Err(error) => Err(error.clone()),

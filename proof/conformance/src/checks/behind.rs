@@ -166,7 +166,7 @@ pub(super) fn a_lease_is_ended_and_renewed_by_a_server_that_does_not_know_its_li
 
         let until = behind.now() + Span::from_micros(20_000);
         let renewal = Verb::Renew { id: second, until };
-        behind.ask(key, renewal).expect("it is held");
+        behind.execute(key, renewal).expect("it is held");
         pass([&behind, &ahead], 10_000);
         assert!(behind.admits(key, &[1]));
         assert_eq!(ahead.left(key)[1], 1, "the other one is held on");
@@ -189,7 +189,7 @@ pub(super) fn a_reset_forgets_what_the_server_that_is_asked_does_not_know(
         );
         let (id, _) = ahead.hold(b"k", &[1, 4, 1], HOUR_MICROS as u64);
         assert!(behind.admits(b"k", &[1]));
-        behind.ask(b"k", Verb::Reset).expect("an answer");
+        behind.execute(b"k", Verb::Reset).expect("an answer");
         assert_eq!(
             ahead.left(b"k")[1..],
             [5, 2],

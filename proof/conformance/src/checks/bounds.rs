@@ -37,15 +37,18 @@ struct Twins {
 
 impl Twins {
     /// Asks the bounded store; and the other too, unless that one was full.
-    fn ask(&mut self, ask: impl Fn(&Fixture) -> Result<Reply, StoreError>) -> Option<Reply> {
-        match ask(&self.bounded) {
+    fn execute(
+        &mut self,
+        execute: impl Fn(&Fixture) -> Result<Reply, StoreError>,
+    ) -> Option<Reply> {
+        match execute(&self.bounded) {
             Err(StoreError::KeysFull { max_keys: MAX_KEYS } | StoreError::LeasesFull { .. }) => {
                 self.full += 1;
                 None
             }
             answer => {
                 self.answered += 1;
-                assert_eq!(answer, ask(&self.unbounded));
+                assert_eq!(answer, execute(&self.unbounded));
                 answer.ok()
             }
         }
@@ -55,11 +58,17 @@ impl Twins {
         let key = format!("{}/{}", self.rng.below(5), self.rng.below(4)).into_bytes();
         let amounts: Vec<Amount> = (0..4).map(|_| self.rng.below(4)).collect();
         match self.rng.below(12) {
-            0..4 => drop(self.ask(|fixture| fixture.decision(&key, &amounts).map(Reply::Decision))),
+            0..4 => {
+                drop(self.execute(|fixture| fixture.decision(&key, &amounts).map(Reply::Decision)))
+            }
             4..6 => self.lease(&key, &amounts),
-            6 => drop(self.ask(|fixture| fixture.ask(&key, Verb::Debit { amounts: &amounts }))),
-            7 => drop(self.ask(|fixture| fixture.ask(&key, Verb::Reset))),
-            8 => drop(self.ask(|fixture| fixture.ask(&key, Verb::Peek { amounts: &amounts }))),
+            6 => drop(
+                self.execute(|fixture| fixture.execute(&key, Verb::Debit { amounts: &amounts })),
+            ),
+            7 => drop(self.execute(|fixture| fixture.execute(&key, Verb::Reset))),
+            8 => drop(
+                self.execute(|fixture| fixture.execute(&key, Verb::Peek { amounts: &amounts })),
+            ),
             9 => self.end(&amounts),
             _ => {
                 let micros = self.rng.below(2_500) as i64;
@@ -71,11 +80,11 @@ impl Twins {
 
     fn lease(&mut self, key: &[u8], amounts: &[Amount]) {
         let micros = self.rng.between(500, 4_000);
-        let ask = |fixture: &Fixture| {
+        let lease = |fixture: &Fixture| {
             let decision = fixture.lease_by(key, amounts, micros, None)?;
             Ok(Reply::Decision(decision))
         };
-        if let Some(Reply::Decision(decision)) = self.ask(ask)
+        if let Some(Reply::Decision(decision)) = self.execute(lease)
             && let Some(granted) = decision.lease
         {
             self.held.push((key.to_vec(), granted.id));
@@ -89,7 +98,7 @@ impl Twins {
         let at = self.rng.below(self.held.len() as u64) as usize;
         let (key, id) = self.held.swap_remove(at);
         let used: Vec<_> = amounts.iter().map(|&amount| Some(amount)).collect();
-        self.ask(|fixture| {
+        self.execute(|fixture| {
             fixture
                 .end(&key, id, Ending::Settle(&used))
                 .map(Reply::Settled)
@@ -173,7 +182,7 @@ pub(super) fn no_more_leases_are_held_than_there_is_room_for(
         ending: Ending::Release,
         remember: false,
     };
-    fixture.ask(b"k", verb).expect("held");
+    fixture.execute(b"k", verb).expect("held");
     fixture.hold(b"l", &[1, 1], 1_000_000);
     Ok(())
 }

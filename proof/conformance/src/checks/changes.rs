@@ -8,9 +8,9 @@ use tidegate_core::{Bucket, Log, Ring, Rule, Span, Verdict};
 use tidegate_store::{KeyCommand, KeyPath, Plan, PlanLimit, StoreError, Verb};
 
 use super::fixture::{Fixture, budget, plan, rate, slots, table_name};
-use crate::asked::Asked;
 use crate::fixture::KEEP;
 use crate::subject::{Skipped, Subject};
+use crate::table_ext::TableExt;
 
 /// Used and idle keys alike, at every instant from the change on.
 pub(super) fn raising_a_limit_delays_no_one(subject: &Subject) -> Result<(), Skipped> {

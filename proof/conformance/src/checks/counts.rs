@@ -4,8 +4,8 @@ use tidegate_core::Span;
 use tidegate_store::{Count, Ending, Verb};
 
 use super::fixture::{Fixture, budget, rate, slots};
-use crate::asked::Asked;
 use crate::subject::{Skipped, Subject};
+use crate::table_ext::TableExt;
 
 const HOUR: u64 = 3_600_000_000;
 
@@ -55,7 +55,9 @@ pub(super) fn a_table_of_one_bucket_counts_its_keys(subject: &Subject) -> Result
     assert_eq!(fixture.count().keys, 200);
     for n in 0..150 {
         let key = format!("key {n}");
-        fixture.ask(key.as_bytes(), Verb::Reset).expect("a reset");
+        fixture
+            .execute(key.as_bytes(), Verb::Reset)
+            .expect("a reset");
     }
     let keys = fixture.count().keys;
     assert!((50..=200).contains(&keys), "{keys} keys");
@@ -75,7 +77,7 @@ pub(super) fn leases_are_counted_while_they_are_held_and_then_remembered(
     subject.needs_the_callers_clock()?;
     let until = fixture.now() + Span::from_micros(HOUR);
     let renew = Verb::Renew { id: renewed, until };
-    fixture.ask(b"a", renew).expect("held");
+    fixture.execute(b"a", renew).expect("held");
     fixture.pass(5_000);
     let held = fixture.count().leases;
     assert!(held.is_none_or(|held| held == 1), "{held:?} are held");

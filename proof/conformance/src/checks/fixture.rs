@@ -10,7 +10,7 @@ use tidegate_store::{
 };
 
 use crate::Subject;
-use crate::asked::Asked;
+use crate::table_ext::TableExt;
 
 pub(super) use crate::fixture::{Fixture, plan, slots};
 

@@ -61,9 +61,11 @@ pub(super) fn a_renewal_and_an_adjustment_leave_when_a_lease_was_granted(
         for more in [2, 1] {
             fixture.pass(1_000);
             let until = fixture.now() + Span::from_micros(9 * SECOND);
-            fixture.ask(b"k", Verb::Renew { id, until }).expect("held");
+            fixture
+                .execute(b"k", Verb::Renew { id, until })
+                .expect("held");
             fixture.pass(1_000);
-            let adjusted = fixture.ask(
+            let adjusted = fixture.execute(
                 b"k",
                 Verb::Adjust {
                     id,

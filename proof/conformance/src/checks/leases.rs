@@ -68,12 +68,14 @@ pub(super) fn a_renewed_lease_is_held_to_its_new_expiry(subject: &Subject) -> Re
     let (id, _) = fixture.hold(b"k", &[1, 2], 5_000);
     fixture.pass(4_000);
     let until = fixture.now() + Span::from_micros(6_000);
-    fixture.ask(b"k", Verb::Renew { id, until }).expect("held");
+    fixture
+        .execute(b"k", Verb::Renew { id, until })
+        .expect("held");
     fixture.pass(5_999);
     assert_eq!(fixture.left(b"k")[1], 0);
     fixture.pass(1);
     assert_eq!(fixture.left(b"k")[1], 2);
-    let late = fixture.ask(b"k", Verb::Renew { id, until });
+    let late = fixture.execute(b"k", Verb::Renew { id, until });
     assert_eq!(late, Err(StoreError::LeaseEnded(until)));
     Ok(())
 }
@@ -91,7 +93,7 @@ pub(super) fn a_fence_grows_across_release_expiry_and_reset(
     let (second, fence) = fixture.hold(b"k", &[1], SECOND);
     next(fence);
     fixture.end(b"k", second, Ending::Cancel).expect("held");
-    fixture.ask(b"k", Verb::Reset).expect("a reset");
+    fixture.execute(b"k", Verb::Reset).expect("a reset");
     let (third, fence) = fixture.hold(b"k", &[1], 1_000);
     next(fence);
     match subject.needs_the_callers_clock() {
@@ -187,7 +189,7 @@ pub(super) fn a_lease_is_nobody_elses_to_end(subject: &Subject) -> Result<(), Sk
         let theirs = fixture.end(key, id, Ending::Cancel);
         assert_eq!(theirs, Err(StoreError::UnknownLease));
         let until = fixture.now() + Span::SECOND;
-        let theirs = fixture.ask(key, Verb::Renew { id, until });
+        let theirs = fixture.execute(key, Verb::Renew { id, until });
         assert_eq!(theirs, Err(StoreError::UnknownLease));
     }
     assert_eq!(fixture.left(b"alice")[1], 1);
@@ -206,7 +208,7 @@ pub(super) fn a_reset_leaves_alone_what_only_looks_like_a_descendant(
             let child = format!("{parent}/y");
             let (id, _) = fixture.hold(child.as_bytes(), &[10], SECOND);
             fixture
-                .ask(parent.as_bytes(), Verb::Reset)
+                .execute(parent.as_bytes(), Verb::Reset)
                 .expect("a reset");
             fixture
                 .end(child.as_bytes(), id, Ending::Cancel)

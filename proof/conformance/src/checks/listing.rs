@@ -6,8 +6,8 @@ use tidegate_core::{Rule, Span};
 use tidegate_store::{Ending, HeldLease, Listing, OwnedKey, Page, Select, StoreError, Verb};
 
 use super::fixture::{Fixture, budget, rate, slots};
-use crate::asked::{Asked, every_item};
 use crate::subject::{Skipped, Subject};
+use crate::table_ext::{TableExt, every_item};
 
 const SECOND: u64 = 1_000_000;
 
@@ -140,7 +140,7 @@ pub(super) fn a_held_lease_is_listed_with_what_it_took(subject: &Subject) -> Res
     fixture.end(b"a", ended, Ending::Release).expect("held");
     let until = fixture.now() + Span::from_micros(9 * SECOND);
     fixture
-        .ask(b"b", Verb::Renew { id: renewed, until })
+        .execute(b"b", Verb::Renew { id: renewed, until })
         .expect("held");
     fixture.pass(SECOND as i64);
     let mut held = leases(&fixture, Select::All)?;

@@ -7,7 +7,7 @@ use tidegate_core::Timestamp;
 use tidegate_store::{HeldLease, Listing, Page, Select, StoreError, Table};
 
 use super::reference::Reference;
-use crate::asked::{Asked, every_item};
+use crate::table_ext::{TableExt, every_item};
 
 /// So many items has a page at most: most listings have several.
 const MOST: usize = 3;

@@ -15,7 +15,7 @@ use super::plans::PlanData;
 use super::reference::Reference;
 use super::script::{Deed, Of, Script, Step, keys};
 use crate::Subject;
-use crate::asked::{Asked, in_full};
+use crate::table_ext::{TableExt, in_full};
 
 /// When every script begins: in November 2023.
 const START: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
@@ -224,7 +224,7 @@ impl Run {
             op: Op::Batch(&items),
             patience: None,
         };
-        let theirs = match self.table.ask(&batch) {
+        let theirs = match self.table.execute_and_wait(&batch) {
             Ok(Reply::Batch(answers)) if answers.len() == items.len() => answers,
             answer => return Err(format!("{answer:?} to a batch of {}", items.len())),
         };

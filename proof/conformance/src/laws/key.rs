@@ -11,7 +11,7 @@ use tidegate_store::{
 
 use super::kinds::Kind;
 use super::past::{Act, Step};
-use crate::asked::Asked;
+use crate::table_ext::TableExt;
 
 /// When every past begins: in November 2023.
 pub(super) const START: i64 = 1_700_000_000_000_000;

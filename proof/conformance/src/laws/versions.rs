@@ -8,8 +8,8 @@ use tidegate_store::{Detail, KeyCommand, KeyPath, Plan, PlanLimit, Reply, Store,
 use super::key::{LONG, START, number};
 use super::kinds::Kind;
 use super::past::wait;
-use crate::asked::Asked;
 use crate::rng::Rng;
+use crate::table_ext::TableExt;
 
 const ASKS: u64 = 60;
 

@@ -10,7 +10,7 @@ use tidegate_store::{
 
 use super::booking::{Booking, LONG, OWN};
 use super::table::{Deed, Step, Table};
-use crate::asked::Asked;
+use crate::table_ext::TableExt;
 
 /// A key of a store's table, and what each step so far took.
 pub(super) struct Player {

@@ -10,7 +10,7 @@ use tidegate_store::{Plan, PlanLimit, Store};
 use super::booking::{Booking, LONG, OWN};
 use super::on_a_store::Player;
 use super::table::Table;
-use crate::asked::Asked;
+use crate::table_ext::TableExt;
 
 /// What stands beside the limit, and never refuses.
 #[derive(Clone, Copy, Debug)]

@@ -1,4 +1,4 @@
-//! A table asked and waited for, a thing at a time.
+//! A table, one command after the other, each waited for.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use tidegate_store::{
     OwnedKey, Page, Plan, Reply, StoreError, Table, Verb,
 };
 
-/// What the suite asks of a table. Decisions come in full, however short they came.
-pub trait Asked {
+/// What the suite sends to a table. Decisions come in full, however short they came.
+pub trait TableExt {
     /// One verb on one key.
     ///
     /// # Errors
@@ -77,7 +77,7 @@ fn nothing() -> Arc<Plan> {
 }
 
 fn about(table: &dyn Table, now: Timestamp, op: Op<'_>) -> Result<Reply, StoreError> {
-    table.ask(&Command {
+    table.execute_and_wait(&Command {
         plan: &nothing(),
         now,
         calendars: &[],
@@ -118,13 +118,13 @@ pub(crate) fn every_item<T>(
     }
 }
 
-impl Asked for dyn Table {
+impl TableExt for dyn Table {
     fn one(&self, command: &KeyCommand<'_>) -> Result<Reply, StoreError> {
-        in_full(self.ask(&(*command).into()))
+        in_full(self.execute_and_wait(&(*command).into()))
     }
 
     fn adopt(&self, plan: &Arc<Plan>, now: Timestamp, calendars: &[Option<Bounds>]) {
-        let adopted = self.ask(&Command {
+        let adopted = self.execute_and_wait(&Command {
             plan,
             now,
             calendars,
@@ -147,7 +147,7 @@ impl Asked for dyn Table {
             lease: None,
             detail: Detail::Verdict,
         };
-        let reply = self.ask(&Command {
+        let reply = self.execute_and_wait(&Command {
             plan,
             now,
             calendars: &[],
