@@ -87,6 +87,23 @@ impl PlanLimit {
             && self.adaptive.is_none()
     }
 
+    /// Whether a store keeps both alike: all but whether they are adaptive is the same.
+    fn is_kept_as(&self, other: &Self) -> bool {
+        let Self {
+            name,
+            uid,
+            rule,
+            level,
+            payment,
+            shadow,
+            refund_on_expiry,
+            adaptive: _,
+        } = self;
+        (name, uid, rule, level) == (&other.name, &other.uid, &other.rule, &other.level)
+            && (*payment, *shadow) == (other.payment, other.shadow)
+            && *refund_on_expiry == other.refund_on_expiry
+    }
+
     /// Its rule with the capacity of the moment, if it has one.
     #[must_use]
     pub fn adapted(&self) -> Option<Rule> {
@@ -320,11 +337,16 @@ impl Plan {
         self.keep
     }
 
-    /// Whether `other` decides alike about keys that have no limits of their own: it
-    /// differs in its version at most.
+    /// Whether the rows of both are alike, but for keys that have limits of their own: it
+    /// differs from `other` at most in its version, and in which limits are adaptive. (A
+    /// capacity travels with each command. What was read back from a store's bytes does not
+    /// know of any.)
     #[must_use]
     pub fn has_limits_of(&self, other: &Self) -> bool {
-        self.levels == other.levels && self.keep == other.keep && self.limits == other.limits
+        self.levels == other.levels
+            && self.keep == other.keep
+            && self.limits.len() == other.limits.len()
+            && (self.limits.iter().zip(&other.limits)).all(|(one, other)| one.is_kept_as(other))
     }
 
     /// The keys whose rows go by other limits than they do in `old`, which

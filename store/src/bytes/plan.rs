@@ -182,3 +182,42 @@ fn decode_align(reader: &mut Reader<'_>) -> Result<Align, DecodeError> {
         _ => Err(DecodeError::Corrupt("align")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tidegate_core::{Bucket, Timestamp};
+
+    use super::*;
+    use crate::Adaptive;
+
+    fn plan(burst: u64, adaptive: Option<Adaptive>) -> Plan {
+        let limit = PlanLimit {
+            name: "upstream".into(),
+            uid: 7,
+            rule: Rule::Bucket(Bucket::new(5, Span::SECOND, burst).expect("a bucket")),
+            level: 0,
+            payment: Payment::Prepaid,
+            shadow: false,
+            refund_on_expiry: false,
+            adaptive,
+        };
+        Plan::new(3, 1, vec![limit], Span::from_secs(60))
+    }
+
+    /// The bytes do not say which limits are adaptive. Stores took a plan that has such for
+    /// another than what they had written of it, and made a revision at each opening.
+    #[test]
+    fn a_plan_that_is_opened_again_has_the_limits_that_were_written_of_it() {
+        let learnt = Adaptive::default();
+        learnt.set(2);
+        let (at, calendars) = (Timestamp::MIN, Vec::new());
+        let adopted = Adopted { at, calendars };
+        for adaptive in [None, Some(Adaptive::default()), Some(learnt)] {
+            let opened = plan(9, adaptive);
+            let bytes = encode_plan(&opened, &adopted);
+            let (read, _) = decode_plan(&bytes).expect("it was written just now");
+            assert!(read.has_limits_of(&opened) && opened.has_limits_of(&read));
+            assert!(!read.has_limits_of(&plan(8, None)));
+        }
+    }
+}
