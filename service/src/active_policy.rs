@@ -244,13 +244,6 @@ impl ActivePolicy {
         self.limiter.waiting()
     }
 
-    /// The name of the level at which the limit stands that refused.
-    #[must_use]
-    pub fn level(&self, decision: &Decision) -> Option<&str> {
-        let level = self.policy.levels.get(decision.binding_level()?)?;
-        Some(level)
-    }
-
     pub(super) const fn has_units(&self) -> bool {
         self.has_units
     }

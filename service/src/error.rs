@@ -94,9 +94,7 @@ pub enum ServiceError {
         other: String,
     },
     /// More than a limit ever grants at once.
-    #[error(
-        "limit `{limit}` never grants as much at once; at most {most}; ask for less, or raise the limit"
-    )]
+    #[error("never: {limit} grants at most {most} at once; ask for less, or raise the limit")]
     Never {
         /// Its name.
         limit: String,

@@ -153,7 +153,7 @@ impl<'a> Told<'a> {
     /// The name of the level at which it stands.
     #[must_use]
     pub fn level(&self) -> Option<&'a str> {
-        self.active.level(self.of_limits()?)
+        self.of_limits()?.binding_level()
     }
 
     /// What the limits said, where they did not give a lease.

@@ -92,7 +92,7 @@ fn a_lease_is_settled_renewed_and_released_by_its_id_wherever_it_was_given() {
     assert_eq!(leases[2].member(), Some("us"));
     for lease in &leases {
         let until = chat
-            .renew(key, lease.id, Duration::from_secs(300))
+            .renew(key, lease.id, Some(Duration::from_secs(300)))
             .wait()
             .unwrap();
         assert!(until > lease.expires_at);
@@ -358,7 +358,7 @@ fn a_refusal_names_the_level() {
     );
     let chat = chat(&service);
     let refused = |key: &str| match chat.check(key, Request::default()).wait().unwrap() {
-        Charge::Decided(decision) => chat.level(&decision).map(str::to_owned),
+        Charge::Decided(decision) => decision.binding_level().map(str::to_owned),
         other => panic!("{other:?}"),
     };
     assert_eq!(refused("acme/alice"), None);

@@ -7,7 +7,10 @@ use tidegate_core::{DecodeError, Timestamp};
 #[non_exhaustive]
 pub enum StoreError {
     /// Every key that may be kept is in use.
-    #[error("the store holds {max_keys} keys and all of them matter; raise max_keys")]
+    #[error(
+        "{max_keys} keys are held and all of them matter; raise `max_keys` of the policy \
+         (in Rust `.max_keys()`)"
+    )]
     KeysFull {
         /// The bound.
         max_keys: usize,
@@ -15,14 +18,17 @@ pub enum StoreError {
     /// Every key that may be kept under one root is in use.
     #[error(
         "{max_keys_per_root} keys of this root (the key's first segment) are held and all of \
-         them matter; raise max_keys_per_root"
+         them matter; raise `max_keys_per_root` of the policy (in Rust `.max_keys_per_root()`)"
     )]
     RootKeysFull {
         /// The bound.
         max_keys_per_root: usize,
     },
     /// Every lease that may be held at once is.
-    #[error("{max_leases} leases are held; raise max_leases, or settle sooner")]
+    #[error(
+        "{max_leases} leases are held; settle sooner, or raise `max_leases` of the policy \
+         (in Rust `.max_leases()`)"
+    )]
     LeasesFull {
         /// The bound.
         max_leases: usize,
@@ -30,7 +36,8 @@ pub enum StoreError {
     /// The keys of one root hold every lease that they may.
     #[error(
         "{max_leases_per_root} leases are held by keys of this root (the key's first segment); \
-         raise max_leases_per_root, or settle sooner"
+         settle sooner, or raise `max_leases_per_root` of the policy (in Rust \
+         `.max_leases_per_root()`)"
     )]
     RootLeasesFull {
         /// The bound.

@@ -132,7 +132,10 @@ impl Decision {
         self.verdict.admitted()
     }
 
-    /// If not now: the exact instant at which it may, if nothing else happens.
+    /// If not now: the exact instant at which it may, if nothing else happens. Of a
+    /// concurrency limit, that is when the lease that expires first does: its holder may end
+    /// it sooner, or renew it. Wait for a slot with [`acquire`](crate::LimitSet::acquire),
+    /// and not until then.
     #[must_use]
     pub fn not_until(&self) -> Option<Timestamp> {
         match self.verdict {
@@ -141,7 +144,8 @@ impl Decision {
         }
     }
 
-    /// If not now: how long to wait, as of when it was decided. Longer than zero.
+    /// If not now: how long it is [until then](Self::not_until), as of when it was decided.
+    /// Longer than zero.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.verdict.retry_after(self.at).map(Span::as_duration)
@@ -185,12 +189,12 @@ impl Decision {
         self.view.limits.iter().map(Limit::name)
     }
 
-    /// At which of the key's levels the limit stands that binds, counted from 0,
-    /// the outermost.
+    /// The name of the key's level that the limit that [binds](Self::binding) is about;
+    /// nothing in a set whose levels have no names.
     #[must_use]
-    pub fn binding_level(&self) -> Option<usize> {
-        let binding = self.binding?;
-        Some(self.view.plan.limits()[binding as usize].level)
+    pub fn binding_level(&self) -> Option<&str> {
+        let (position, _) = self.binding_at()?;
+        self.view.level_name(position)
     }
 
     /// A shadow limit would have refused.
@@ -233,29 +237,24 @@ impl Decision {
 }
 
 /// In words: `admitted`, `refused by tpm; retry after 1.2 s` (as of when it was made),
-/// `never: tpm grants at most 100 at once`.
+/// `never: tpm grants at most 100 at once`. Without a limit that [binds](Decision::binding):
+/// `refused; retry after 1.2 s`.
 impl fmt::Display for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let by = self.binding().unwrap_or("the queue");
-        match self.verdict {
-            _ if self.admitted() => f.write_str("admitted"),
-            Verdict::NotUntil(at) => {
-                write!(
-                    f,
-                    "refused by {by}; retry after {}",
-                    wait(at.since(self.at))
-                )
-            }
-            _ => {
-                write!(f, "never: {by} grants ")?;
-                match self.binding.map(|binding| binding as usize) {
-                    Some(binding) => {
-                        let unit = self.view.limits[binding].amounts();
-                        let most = unit.show(self.view.capacity(binding));
-                        write!(f, "at most {most} at once")
-                    }
-                    None => f.write_str("less at once"),
+        match (self.verdict, self.binding_at()) {
+            (Verdict::Admit, _) => f.write_str("admitted"),
+            (Verdict::NotUntil(at), binding) => {
+                f.write_str("refused")?;
+                if let Some((_, limit)) = binding {
+                    write!(f, " by {limit}")?;
                 }
+                write!(f, "; retry after {}", wait(at.since(self.at)))
+            }
+            (Verdict::Never, None) => f.write_str("never: no limit grants as much at once"),
+            (Verdict::Never, Some((position, limit))) => {
+                let unit = self.view.limits[position].amounts();
+                let most = unit.show(self.view.capacity(position));
+                write!(f, "never: {limit} grants at most {most} at once")
             }
         }
     }

@@ -90,6 +90,8 @@ fn a_decision_reads_as_a_sentence() {
     let set = LimitSet::builder().limits(limits).clock(time.clock());
     let set = set.build().expect("a sound limit");
     let said = |key, amount| set.check(key, amount).wait().expect("sound").to_string();
+    let never = "never: tpm grants at most 600 at once";
+    assert_eq!(said("k", 601), never);
     assert_eq!(said("k", 600), "admitted");
     assert_eq!(said("k", 12), "refused by tpm; retry after 1.2 s");
     assert_eq!(said("k", 20), "refused by tpm; retry after 2 s");
@@ -101,4 +103,25 @@ fn a_decision_reads_as_a_sentence() {
     let handle = set.handle("k").expect("a key");
     let refused = handle.check(12).wait().expect("sound");
     assert_eq!(refused.to_string(), "refused by tpm; retry after 200 ms");
+}
+
+/// By the names of the levels, and not by where they stand.
+#[test]
+fn a_refusal_names_the_level_that_its_limit_is_about() {
+    let set = LimitSet::builder().levels(["org", "user"]).limits([
+        Limit::budget("all", 3, HOUR).at_level("org"),
+        Limit::budget("each", 2, HOUR),
+    ]);
+    let set = set.build().expect("sound limits");
+    let check = |key| set.check(key, 1).wait().expect("sound");
+    assert_eq!(check("acme/alice").binding_level(), None);
+    assert!(check("acme/alice").admitted());
+    assert_eq!(check("acme/alice").binding_level(), Some("user"));
+    assert!(check("acme/bob").admitted());
+    let refused = check("acme/bob");
+    assert_eq!(refused.binding(), Some("all"));
+    assert_eq!(refused.binding_level(), Some("org"));
+    let flat = LimitSet::new([Limit::budget("all", 1, HOUR)]).expect("a sound limit");
+    let refused = flat.check("k", 2).wait().expect("sound");
+    assert_eq!((refused.is_never(), refused.binding_level()), (true, None));
 }

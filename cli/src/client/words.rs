@@ -74,21 +74,12 @@ fn verdict(verb: Verb, body: &Value) -> String {
         return yes.to_owned();
     }
     let mut words = no.to_owned();
-    if verb == Verb::Debit {
-        if let Some(until) = body["not_until"].as_str() {
-            let _ = write!(words, " until {until}");
-        }
-        if let Some(limit) = body["binding"].as_str() {
-            let _ = write!(words, ", by limit `{limit}`");
-        }
-        return words;
-    }
     if let Some(limit) = body["binding"].as_str() {
         let _ = write!(words, " by {limit}");
     }
     if let Some(until) = body["not_until"].as_str() {
         let ms = body["retry_after_ms"].as_u64().unwrap_or(0);
-        let _ = write!(words, ": again in {}, at {until}", length(ms));
+        let _ = write!(words, "; retry after {}, at {until}", length(ms));
     }
     words
 }
@@ -229,7 +220,7 @@ mod tests {
         });
         assert_eq!(
             answer(Verb::Check, &body),
-            "refused by rpm: again in 6.0 s, at 2026-01-01T00:00:06Z\n  \
+            "refused by rpm; retry after 6.0 s, at 2026-01-01T00:00:06Z\n  \
              rpm  0 of 10 left, 2 owed\n"
         );
     }

@@ -168,7 +168,7 @@ fn every_verb_has_its_answer() {
         ),
         (
             format!("TG.ADJUST slots k {lease} AMOUNT running 2"),
-            "-NEVER limit `running` never grants as much at once; at most 1; ask for less, or raise the limit",
+            "-NEVER never: running grants at most 1 at once; ask for less, or raise the limit",
         ),
         (
             format!("TG.ADJUST slots k {lease} AMOUNT running 0 OVERDRAW"),
@@ -244,7 +244,7 @@ fn an_error_begins_with_its_code() {
         ),
         (
             "TG.CHECK chat k AMOUNT rpm 11",
-            "-NEVER limit `rpm` never grants as much at once; at most 10; ask for less, or raise the limit",
+            "-NEVER never: rpm grants at most 10 at once; ask for less, or raise the limit",
         ),
         (
             "TG.CHECK chat k AMOUNT rpm",
@@ -597,7 +597,7 @@ fn what_is_full_is_told_apart_from_a_store_that_cannot_tell() {
     );
     for command in ["TG.CHECK open b", "TG.ACQUIRE open b WAIT 5"] {
         let error = client.request(command);
-        assert!(error.starts_with("-FULL the store holds 1 keys"), "{error}");
+        assert!(error.starts_with("-FULL 1 keys are held"), "{error}");
     }
     client.request("TG.ACQUIRE line k");
     let mut waiter = server.client();

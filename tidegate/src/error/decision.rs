@@ -13,7 +13,9 @@ pub enum DecisionError {
     #[error(transparent)]
     Request(#[from] RequestError),
     /// The queue of those who wait is full.
-    #[error("{0} requests wait already; raise max_waiting or shed load")]
+    #[error(
+        "{0} requests wait already; send fewer, or raise `max_waiting` of the policy (in Rust `.max_waiting()`, in Python `max_waiting=`)"
+    )]
     QueueFull(usize),
     /// Everyone who waited was [sent away](crate::LimitSet::stop_waiting).
     #[error("the server is closing; request again elsewhere, or later")]

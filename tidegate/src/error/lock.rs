@@ -18,9 +18,9 @@ pub enum LockError {
     /// More slots than it has. (A set or pool answers a request for more
     /// than it ever grants by a [decision](crate::Decision::is_never).)
     #[error(
-        "limit `{limit}` never grants {} at once; at most {}",
-        unit.show(*asked),
-        unit.show(*capacity)
+        "never: {limit} grants at most {} at once, not {}",
+        unit.show(*capacity),
+        unit.show(*asked)
     )]
     NeverFits {
         /// The limit's name.
@@ -38,7 +38,7 @@ pub enum LockError {
     )]
     WaitedTooLong(Duration),
     /// The queue of those who wait in this process is full.
-    #[error("{0} requests wait already; raise max_waiting or shed load")]
+    #[error("{}", DecisionError::QueueFull(*.0))]
     QueueFull(usize),
     /// Everyone who waited was [sent away](crate::LimitSet::stop_waiting).
     #[error("the server is closing; request again elsewhere, or later")]

@@ -40,9 +40,9 @@ pub enum Error {
     QueueFull(usize),
     /// More slots of a leased lock than it has.
     #[error(
-        "limit `{limit}` never grants {} at once; at most {}",
-        unit.show(*asked),
-        unit.show(*capacity)
+        "never: {limit} grants at most {} at once, not {}",
+        unit.show(*capacity),
+        unit.show(*asked)
     )]
     NeverFits {
         /// The limit's name.

@@ -38,6 +38,8 @@ pub(crate) struct View {
     measures: Arc<[Measure]>,
     /// The keys that have limits of their own.
     pub(super) variants: KeyMap<Arc<Variant>>,
+    /// The names of the levels of keys, outermost first, if they have names.
+    levels: Arc<[String]>,
     /// The set: a number that no other one of this process ever has.
     set: u64,
     /// One limit without ancestors, calendar or lease: the lean path serves it.
@@ -120,7 +122,7 @@ impl View {
         let measures = limits.iter().map(measure).collect();
         Ok(Self::of(
             (set, version),
-            levels.len().max(1),
+            levels,
             plans,
             (limits, measures),
             remember,
@@ -129,7 +131,7 @@ impl View {
 
     fn of(
         (set, version): (u64, u64),
-        levels: usize,
+        names: &[String],
         plans: Vec<PlanLimit>,
         (limits, measures): (Vec<Limit>, Arc<[Measure]>),
         remember: Option<Span>,
@@ -148,11 +150,13 @@ impl View {
             calendars.clear();
         }
         let lease_ttl = ttl_of(&plans);
+        let levels = names.len().max(1);
         let lone = levels == 1 && limits.len() == 1 && calendars.is_empty();
         let keep = remember.unwrap_or(lease_ttl.max(KEEP));
         let plan = Arc::new(Plan::new(version, levels, plans, keep));
         Self {
             lone: lone && !limits[0].is_concurrency(),
+            levels: names.into(),
             set,
             whole: Arc::clone(&plan),
             plan,
@@ -193,6 +197,7 @@ impl View {
     ) -> Self {
         let plan = Arc::new(self.plan.going_on(version, overrides));
         Self {
+            levels: Arc::clone(&self.levels),
             set: self.set,
             whole: Arc::clone(&plan),
             plan,
@@ -255,6 +260,7 @@ impl View {
         Some(Arc::new(Self {
             lease_ttl: ttl_of(plan.limits()),
             measures: measures.collect(),
+            levels: Arc::clone(&self.levels),
             set: self.set,
             plan,
             whole: Arc::clone(&self.whole),
@@ -418,6 +424,12 @@ impl View {
     fn known(&self) -> String {
         let names = self.limits.iter().map(|l| format!("`{}`", l.name()));
         names.collect::<Vec<_>>().join(", ")
+    }
+
+    /// The name of the level that the limit at `position` is about, if it has one.
+    pub(crate) fn level_name(&self, position: usize) -> Option<&str> {
+        let name = self.levels.get(self.plan.limits()[position].level)?;
+        Some(name)
     }
 
     /// The most that the limit at `position` grants at once, as of now.

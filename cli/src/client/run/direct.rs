@@ -133,7 +133,7 @@ impl<'r> Direct<'r> {
             Acquired::Refused(decision) => {
                 let by = decision.binding().unwrap_or("a limit");
                 let advice = self.run.advice();
-                let message = format!("refused by `{by}`; {advice}");
+                let message = format!("refused by {by}; {advice}");
                 return Err(Stop::new(Exit::Refused, message));
             }
             Acquired::Degraded(error) => return Err(Stop::failed(error)),
@@ -192,7 +192,7 @@ impl Leases for Direct<'_> {
             Err(stop) => return Renewal::Lost(stop.message),
         };
         let ttl = self.run.ttl;
-        let renewed = self.active.renew(Key::from(&self.key), id, ttl);
+        let renewed = self.active.renew(Key::from(&self.key), id, Some(ttl));
         match renewed.await.map_err(stop) {
             Ok(_) => Renewal::Until(sent + ttl),
             Err(stop) if stop.exit == Exit::Gone => Renewal::Lost(stop.message),

@@ -86,7 +86,7 @@ impl Library {
                 } else {
                     Request::default().cost(cost)
                 };
-                let mut answer = decided(&active, &active.check(key, ask).wait()?);
+                let mut answer = decided(&active.check(key, ask).wait()?);
                 if answer.admitted() {
                     answer.facts.clear();
                 }
@@ -98,7 +98,7 @@ impl Library {
             Verb::Cancel => ends(Finish::Cancel),
             Verb::Renew => {
                 let lease = call.lease.parse().map_err(|_| unknown())?;
-                let ttl = Duration::from_millis(call.ttl.unwrap_or_default());
+                let ttl = call.ttl.map(Duration::from_millis);
                 active
                     .renew(key, lease, ttl)
                     .wait()
@@ -107,10 +107,10 @@ impl Library {
             Verb::Adjust => {
                 let lease = call.lease.parse().map_err(|_| unknown())?;
                 let adjusted = active.adjust(key, lease, ask, false).wait()?;
-                Ok(decision(&active, &adjusted))
+                Ok(decision(&adjusted))
             }
-            Verb::Debit => Ok(decided(&active, &active.debit_at(member, key, ask).wait()?)),
-            Verb::Peek => Ok(decision(&active, &active.peek_at(member, key, ask).wait()?)),
+            Verb::Debit => Ok(decided(&active.debit_at(member, key, ask).wait()?)),
+            Verb::Peek => Ok(decision(&active.peek_at(member, key, ask).wait()?)),
             Verb::Forecast => {
                 let mut answer = Answer::default();
                 for (name, forecast) in active
@@ -191,7 +191,7 @@ impl Library {
                 Ok(over(&placed, true))
             }
             Verb::Policy | Verb::Denied => Ok(Answer::default()),
-            _ => Ok(decided(&active, &active.check(key, ask).wait()?)),
+            _ => Ok(decided(&active.check(key, ask).wait()?)),
         }
     }
 
@@ -226,7 +226,7 @@ impl Library {
                 }
                 answer
             }
-            Acquired::Refused(refused) => decision(active, &refused),
+            Acquired::Refused(refused) => decision(&refused),
             Acquired::Degraded(_) => Answer::decided(true),
         })
     }
@@ -252,10 +252,7 @@ impl Library {
             period_secs: 34_560_000,
         };
         let active = self.service.ad_hoc(&self.caller, rate).wait()?;
-        let mut answer = decided(
-            &active,
-            &active.check(call.key.as_bytes(), Request::from(1)).wait()?,
-        );
+        let mut answer = decided(&active.check(call.key.as_bytes(), Request::from(1)).wait()?);
         answer.facts.remove("binding");
         Ok(answer)
     }
@@ -295,18 +292,18 @@ fn refusal(error: &ServiceError) -> Answer {
     answer
 }
 
-fn decided(active: &ActivePolicy, told: &Told) -> Answer {
+fn decided(told: &Told) -> Answer {
     match told {
-        Told::Decided(said) => decision(active, said),
+        Told::Decided(said) => decision(said),
         Told::Degraded(_) => Answer::decided(true),
     }
 }
 
-fn decision(active: &ActivePolicy, said: &Decision) -> Answer {
+fn decision(said: &Decision) -> Answer {
     let mut answer = Answer::decided(said.admitted());
     let texts = [
         ("binding", said.binding()),
-        ("level", active.level(said)),
+        ("level", said.binding_level()),
         ("member", said.member()),
     ];
     for (name, text) in texts {

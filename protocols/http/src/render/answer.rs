@@ -36,7 +36,9 @@ pub(crate) struct Answer<'a> {
     admitted: bool,
     /// The limit that binds: whose refusal lasts longest.
     binding: Option<&'a str>,
-    /// The exact instant at which it may start, if nothing else happens.
+    /// The exact instant at which it may start, if nothing else happens. Of a concurrency
+    /// limit, that is when the lease that expires first does: its holder may end it sooner, or
+    /// renew it.
     not_until: Option<Instant>,
     /// Milliseconds until then, rounded up; longer by up to the policy's `jitter`, where it has
     /// one.
@@ -296,24 +298,16 @@ pub(crate) fn refused_as(status: StatusCode, told: &Told<'_>, style: Style) -> R
 
 fn refusal<'a>(status: StatusCode, told: &Told<'a>, at: Timestamp) -> Refusal<'a> {
     let binding = told.binding();
-    let detail = match (binding, told.level()) {
-        (Some(limit), Some(level)) => {
-            format!(
-                "limit `{limit}` of the {level} does not have as much left; it fits at {}",
-                Instant(at)
-            )
-        }
-        (Some(limit), None) => format!(
-            "limit `{limit}` does not have as much left; it fits at {}",
-            Instant(at)
-        ),
-        (None, _) => format!("not before {}", Instant(at)),
+    let by = match (binding, told.level()) {
+        (Some(limit), Some(level)) => format!("refused by {limit} of the {level}"),
+        (Some(limit), None) => format!("refused by {limit}"),
+        (None, _) => "refused".to_owned(),
     };
     Refusal {
         kind: QUOTA_EXCEEDED,
         title: "Quota exceeded",
         status: status.as_u16(),
-        detail,
+        detail: format!("{by}; retry at {}", Instant(at)),
         code: REFUSED,
         violated: binding.into_iter().collect(),
         answer: Answer::of(told),

@@ -80,7 +80,7 @@ pub(crate) fn refusal() -> Value {
         "type": QUOTA_EXCEEDED,
         "title": "Quota exceeded",
         "status": 429,
-        "detail": "limit `tpm` does not have as much left; it fits at 2026-01-01T12:00:40Z",
+        "detail": "refused by tpm; retry at 2026-01-01T12:00:40Z",
         "code": "refused",
         "violated-policies": ["tpm"],
     });

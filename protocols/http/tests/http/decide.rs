@@ -36,10 +36,7 @@ async fn a_refusal_is_a_problem_that_says_when_to_come_back() {
     house.time.advance(Duration::from_micros(1));
     let reply = house.post("/v1/check", request.clone()).await;
     let detail = reply.problem(429, "refused");
-    assert_eq!(
-        detail,
-        "limit `rpm` does not have as much left; it fits at 2026-01-01T12:00:20Z"
-    );
+    assert_eq!(detail, "refused by rpm; retry at 2026-01-01T12:00:20Z");
     let body = reply.json();
     assert_eq!(
         body["type"],
@@ -98,7 +95,7 @@ async fn more_than_a_limit_ever_grants_is_unprocessable() {
             .problem(422, "never");
         assert_eq!(
             detail,
-            "limit `tpm` never grants as much at once; at most 9000; ask for less, or raise the limit"
+            "never: tpm grants at most 9000 at once; ask for less, or raise the limit"
         );
     }
 }

@@ -143,7 +143,7 @@ async fn a_refusal_names_the_level() {
         refused["detail"]
             .as_str()
             .unwrap()
-            .starts_with("limit `all` of the org does not have as much left; it fits at 20")
+            .starts_with("refused by all of the org; retry at 20")
     );
 }
 

@@ -86,7 +86,7 @@ async fn what_is_no_amount_of_the_unit_is_told_and_takes_nothing() {
         (
             json!("2.51"),
             422,
-            "limit `usd` never grants as much at once; at most 2.50; ask for less, or raise the limit",
+            "never: usd grants at most 2.50 at once; ask for less, or raise the limit",
         ),
     ] {
         let reply = house.post("/v1/check", about(amount.clone())).await;
