@@ -572,7 +572,8 @@ impl ActivePolicy {
         })
     }
 
-    /// Moves a lease's expiry.
+    /// Moves a lease's expiry to `ttl` from now; to as much as a request for a lease gets
+    /// that does not say, if it is not said.
     ///
     /// # Errors
     /// As [`LimitSet::renew`].
@@ -580,8 +581,9 @@ impl ActivePolicy {
         &self,
         key: Key<'_>,
         id: LeaseId,
-        ttl: Duration,
+        ttl: Option<Duration>,
     ) -> Pending<impl Future<Output = Result<Timestamp, ServiceError>> + Send> {
+        let ttl = ttl.or(self.policy.ttl);
         pending(async move {
             let renewed = self.by_holder(|limiter| limiter.renew(key, id, ttl)).await;
             spans::done(key.bytes(), renewed.map_err(ServiceError::from))

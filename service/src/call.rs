@@ -54,7 +54,7 @@ pub enum Call<'a> {
     /// The work of a lease did not start.
     Cancel(OfLease<'a>, Report),
     /// A lease is to last so many milliseconds from now.
-    Renew(OfLease<'a>, u64),
+    Renew(OfLease<'a>, Option<u64>),
     /// A lease is to have taken so much in all, with `true` into debt.
     Adjust(OfLease<'a>, Uses<'a>, bool),
     /// Forget a key of a policy.
@@ -247,7 +247,7 @@ impl Service {
             }
             Call::Renew(of, ttl_ms) => {
                 let active = self.of_lease(caller, &of)?;
-                let ttl = Duration::from_millis(ttl_ms);
+                let ttl = ttl_ms.map(Duration::from_millis);
                 let renewed = active.renew(of.key.into(), of.lease, ttl).await?;
                 Ok(Answer::Renewed(renewed))
             }

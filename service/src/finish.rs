@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tidegate_core::Timestamp;
 
+use tidegate::internal::SetInternals;
 use tidegate::{Decision, Key, LeaseError, LeaseId, LimitSet, Outcome, Request, Settlement};
 
 /// How a lease is to end.
@@ -66,4 +67,15 @@ pub(super) async fn finish(
         Finish::Release => set.release(key, id).await,
         Finish::Cancel => set.cancel(key, id).await,
     }
+}
+
+/// Renews for `ttl`; without, for as long as a request for a lease gets that does not say.
+pub(super) async fn renew(
+    set: &LimitSet,
+    key: Key<'_>,
+    id: LeaseId,
+    ttl: Option<Duration>,
+) -> Result<Timestamp, LeaseError> {
+    let ttl = ttl.unwrap_or_else(|| set.lease_length(key));
+    set.renew(key, id, ttl).await
 }

@@ -6,7 +6,7 @@ use tidegate_core::Timestamp;
 use tidegate_store::StoreError;
 
 use super::error::ServiceError;
-use super::finish::{Finish, Finished, Report, adjust, finish};
+use super::finish::{Finish, Finished, Report, adjust, finish, renew};
 use super::member_forecast::MemberForecast;
 use super::pooled::Pooled;
 use tidegate::internal::SetInternals;
@@ -132,10 +132,10 @@ impl Limiter {
         &self,
         key: Key<'_>,
         id: LeaseId,
-        ttl: Duration,
+        ttl: Option<Duration>,
     ) -> Result<Timestamp, LeaseError> {
         match self {
-            Self::Set(set) => set.renew(key, id, ttl).await,
+            Self::Set(set) => renew(set, key, id, ttl).await,
             Self::Pool(pooled) => pooled.renew(key, id, ttl).await,
         }
     }

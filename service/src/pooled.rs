@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidegate_core::Timestamp;
 
-use super::finish::{Finish, Finished, Report, adjust, finish};
+use super::finish::{Finish, Finished, Report, adjust, finish, renew};
 use super::held::Held;
 use super::member_forecast::MemberForecast;
 use tidegate::internal::{MemberInternals, PoolBuilderInternals, SetInternals};
@@ -131,9 +131,9 @@ impl Pooled {
         &self,
         key: Key<'_>,
         id: LeaseId,
-        ttl: Duration,
+        ttl: Option<Duration>,
     ) -> Result<Timestamp, LeaseError> {
-        let renew = |member: Member| async move { member.set().renew(key, id, ttl).await };
+        let renew = |member: Member| async move { renew(member.set(), key, id, ttl).await };
         let (_, until) = self.by_owner(id, renew).await?;
         self.held.renew(id, until);
         Ok(until)

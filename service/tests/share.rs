@@ -166,7 +166,7 @@ fn a_lease_ends_where_it_was_given() {
     );
     let away = chat.release(key, before.id).wait().unwrap_err();
     assert_eq!(away.kind(), Kind::Unavailable);
-    chat.renew(key, during.id, Duration::from_secs(60))
+    chat.renew(key, during.id, Some(Duration::from_secs(60)))
         .wait()
         .unwrap();
     house.pull(false);

@@ -233,6 +233,9 @@ pub trait SetInternals {
     /// Whether keys with fewer levels are let in from here on: a policy has changed.
     fn let_partial_keys_in(&self, partial_keys: bool);
 
+    /// How long a lease of `key` lasts whose request does not say.
+    fn lease_length<'k>(&self, key: impl Into<Key<'k>>) -> Duration;
+
     /// Gives all of a lease back that nobody will use. It goes on by itself: nobody
     /// waits for the answer, and what fails comes back at the lease's expiry.
     fn cancel_unseen<'k>(&self, key: impl Into<Key<'k>>, id: LeaseId);
@@ -277,6 +280,10 @@ impl SetInternals for LimitSet {
 
     fn let_partial_keys_in(&self, partial_keys: bool) {
         self.inner().let_partial_keys_in(partial_keys);
+    }
+
+    fn lease_length<'k>(&self, key: impl Into<Key<'k>>) -> Duration {
+        self.inner().lease_length(key.into().bytes()).as_duration()
     }
 
     fn cancel_unseen<'k>(&self, key: impl Into<Key<'k>>, id: LeaseId) {

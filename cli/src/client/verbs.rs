@@ -202,9 +202,9 @@ pub struct Renew {
     #[command(flatten)]
     which: Which,
 
-    /// How long it lasts from now on
+    /// How long it lasts from now on; default: the policy's
     #[arg(long, value_name = "DURATION", value_parser = duration)]
-    ttl: Duration,
+    ttl: Option<Duration>,
 
     #[command(flatten)]
     telling: Telling,
@@ -357,7 +357,9 @@ impl Renew {
     /// Asks, and tells the answer.
     pub fn perform(&self) -> Outcome<Exit> {
         let mut request = self.which.request()?;
-        request.insert("ttl_ms".to_owned(), millis(self.ttl).into());
+        if let Some(ttl) = self.ttl {
+            request.insert("ttl_ms".to_owned(), millis(ttl).into());
+        }
         send(&self.options, &self.telling, Verb::Renew, request, PATIENCE)
     }
 }

@@ -64,6 +64,8 @@ fn a_lease_is_taken_renewed_settled_and_gone() {
     let lease = ["--lease", id.as_str()];
     let renewed = server.request(&with("renew", CHAT, &[lease[0], lease[1], "--ttl", "2m"]));
     assert!(renewed.ends(0).out.starts_with("renewed until 2"));
+    let renewed = server.request(&with("renew", CHAT, &lease));
+    assert!(renewed.ends(0).out.starts_with("renewed until 2"));
     let adjust =
         |more: &[&str]| server.request(&[&with("adjust", CHAT, &lease)[..], more].concat());
     let adjusted = adjust(&["tpm=900"]).ends(0);

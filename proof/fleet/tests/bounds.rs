@@ -475,7 +475,7 @@ async fn told(client: &mut TidegateClient<Channel>, ask: Request) -> Result<(), 
         }
         Request::Acquire(ask) => client.acquire(ask).await.map(drop),
         Request::Renew(ttl_ms) => {
-            let lease = Some(lease(LEASE));
+            let (lease, ttl_ms) = (Some(lease(LEASE)), Some(ttl_ms));
             client
                 .renew(proto::RenewRequest { lease, ttl_ms })
                 .await

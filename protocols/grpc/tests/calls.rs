@@ -124,10 +124,17 @@ async fn a_lease_is_acquired_renewed_settled_and_settled_once() {
     let lease = acquired.lease.expect("it fits");
     let renew = proto::RenewRequest {
         lease: Some(named(&lease, "k")),
-        ttl_ms: 900_000,
+        ttl_ms: Some(900_000),
     };
     let renewed = client.renew(renew).await.unwrap().into_inner();
     assert!(renewed.expires_at_us > lease.expires_at_us);
+    let shorter = proto::RenewRequest {
+        lease: Some(named(&lease, "k")),
+        ttl_ms: None,
+    };
+    let shorter = client.renew(shorter).await.unwrap().into_inner();
+    let again = lease.expires_at_us..renewed.expires_at_us;
+    assert!(again.contains(&shorter.expires_at_us), "as it was granted");
     for (tpm, admitted) in [(500, true), (500, true), (100_000_000, false), (400, true)] {
         let adjust = proto::AdjustRequest {
             lease: Some(named(&lease, "k")),

@@ -70,7 +70,7 @@ fn methods(lease: &str) -> Vec<(&'static str, Access, Vec<u8>)> {
     };
     let renew = proto::RenewRequest {
         lease: Some(end()),
-        ttl_ms: 3_600_000,
+        ttl_ms: Some(3_600_000),
     };
     let adjust = proto::AdjustRequest {
         lease: Some(end()),

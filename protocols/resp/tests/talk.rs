@@ -163,6 +163,10 @@ fn every_verb_has_its_answer() {
     assert!(refused.contains("binding:running,"), "{refused}");
     for (line, reply) in [
         (
+            format!("TG.RENEW slots k {lease}"),
+            "{expires_at_us:1767268920000000}",
+        ),
+        (
             format!("TG.RENEW slots k {lease} 9000"),
             "{expires_at_us:1767268809000000}",
         ),

@@ -731,6 +731,14 @@ impl Inner {
         self.ask(key.into(), None, (begin, read)).await
     }
 
+    /// How long a lease of `key` lasts whose request does not say.
+    pub(crate) fn lease_length(&self, key: &[u8]) -> Span {
+        let view = self.view.load();
+        let path = KeyPath::new(key, view.plan.levels()).ok();
+        let own = path.and_then(|path| view.at(&path));
+        own.as_deref().unwrap_or(&view).lease_ttl
+    }
+
     /// Changes how much a lease has taken; answers its fence, too.
     pub(crate) async fn adjust(
         &self,

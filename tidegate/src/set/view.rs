@@ -44,7 +44,8 @@ pub(crate) struct View {
     set: u64,
     /// One limit without ancestors, calendar or lease: the lean path serves it.
     pub(crate) lone: bool,
-    lease_ttl: Span,
+    /// How long a lease lasts whose request does not say.
+    pub(super) lease_ttl: Span,
 }
 
 /// How many limits there have been in all sets of this process.

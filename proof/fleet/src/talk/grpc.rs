@@ -135,7 +135,7 @@ async fn told(channel: Channel, call: &Call) -> Result<Answer, Status> {
         Verb::Release => read(client.release(lease(call)), ended).await,
         Verb::Cancel => read(client.cancel(lease(call)), ended).await,
         Verb::Renew => {
-            let (lease, ttl_ms) = (Some(lease(call)), call.ttl.unwrap_or_default());
+            let (lease, ttl_ms) = (Some(lease(call)), call.ttl);
             let request = proto::RenewRequest { lease, ttl_ms };
             read(client.renew(request), |_| Answer::default()).await
         }

@@ -181,9 +181,11 @@ keyed! {
     RenewRequest {
         /// The lease's id, which only its holder knows.
         lease: Lease,
-        /// Milliseconds: 1 ms to 400 days.
+        /// Milliseconds from now: 1 ms to 400 days; without, as long as a lease lasts that is
+        /// acquired without `ttl_ms`.
+        #[serde(default, deserialize_with = "present")]
         #[schemars(range(min = 1, max = LONGEST_TTL))]
-        ttl_ms: u64,
+        ttl_ms: Option<u64>,
     }
 
     /// How much a lease is to have taken.

@@ -132,6 +132,21 @@ async fn a_renewed_lease_lasts_from_now_on() {
 }
 
 #[tokio::test]
+async fn a_renewal_that_does_not_say_gives_what_a_lease_gets_that_does_not_say() {
+    let house = House::new();
+    let id = house.hold("k").await;
+    house.time.advance(Duration::from_secs(20));
+    let renew = json!({"policy": "jobs", "key": "k", "lease": id});
+    let reply = house.post("/v1/renew", renew.clone()).await;
+    assert_eq!(reply.json(), json!({"expires_at": "2026-01-01T12:00:50Z"}));
+    let null = json!({"policy": "jobs", "key": "k", "lease": id, "ttl_ms": null});
+    house
+        .post("/v1/renew", null)
+        .await
+        .problem(400, "invalid");
+}
+
+#[tokio::test]
 async fn a_lease_is_adjusted_to_what_is_said_in_all() {
     let house = House::new();
     let about = |more: serde_json::Value| {

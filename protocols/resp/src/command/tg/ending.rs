@@ -64,8 +64,9 @@ fn outcome_of(word: &[u8]) -> Result<Outcome, Fault> {
 
 pub(in crate::command) fn renew(arguments: Arguments<'_>) -> Parsed<'_> {
     let of = of_lease(arguments)?;
-    let ttl = arguments.get(4).unwrap_or_default();
-    Ok(Call::Renew(of, natural(ttl, ANY, "ttl_ms")?))
+    let ttl = arguments.get(4);
+    let ttl = ttl.map(|ttl| natural(ttl, ANY, "ttl_ms")).transpose()?;
+    Ok(Call::Renew(of, ttl))
 }
 
 /// `[COST n] [AMOUNT limit n]... [OVERDRAW]`
