@@ -228,6 +228,27 @@ fn a_policy_that_is_gone_is_measured_to_hold_nothing() {
     }
 }
 
+/// A 0 that nobody had counted looked like "nothing is held".
+#[cfg(target_os = "linux")]
+#[test]
+fn what_a_store_does_not_count_is_not_measured_as_nothing() {
+    let folder = folder(POLICY);
+    let segment = tempfile::tempdir().unwrap();
+    let store = format!("shm:held?dir={}", segment.path().display());
+    let server = Server::start(folder.path(), &[&CONFIG[..], &["--store", &store]].concat());
+    let request = "{\"policy\":\"chat\",\"key\":\"k\"}";
+    assert_eq!(server.post("/v1/acquire", request, None).0, 200);
+    let metrics = get(server.http, "/metrics");
+    assert!(
+        metrics.contains("tidegate_waiting{policy=\"chat\"} 0"),
+        "{metrics}"
+    );
+    for gauge in ["keys", "leases", "leases_remembered"] {
+        let series = format!("tidegate_{gauge}{{");
+        assert!(!metrics.contains(&series), "{metrics}");
+    }
+}
+
 #[test]
 fn with_a_token_in_the_file_nobody_else_is_let_in() {
     let made = Command::new(env!("CARGO_BIN_EXE_tidegate"))

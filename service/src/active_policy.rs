@@ -677,7 +677,7 @@ impl ActivePolicy {
     /// Brings what is measured up to date.
     pub(super) fn observe(&self) {
         let count = self.count();
-        self.meters.observe(Observed {
+        self.meters.observe(&Observed {
             waiting: self.waiting(),
             keys: count.map(|count| count.keys),
             leases: count.and_then(|count| count.leases),

@@ -1,6 +1,7 @@
 //! What is counted of a policy, by the names that Prometheus users know.
 
 use std::collections::BTreeSet;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -28,11 +29,38 @@ pub(super) struct Meters {
     decision: Histogram,
     wait: Histogram,
     waiting: Gauge,
-    keys: Gauge,
-    leases: Gauge,
-    remembered: Gauge,
+    keys: Held,
+    leases: Held,
+    remembered: Held,
     /// How many decisions might have been timed.
     seen: AtomicU32,
+}
+
+/// What a policy holds, where its store counts that; else there is no such series, for a 0
+/// would not be true.
+struct Held {
+    name: &'static str,
+    gauge: OnceLock<Gauge>,
+}
+
+impl Held {
+    const fn called(name: &'static str) -> Self {
+        let gauge = OnceLock::new();
+        Self { name, gauge }
+    }
+
+    fn observe(&self, policy: &str, count: Option<usize>) {
+        let Some(count) = count else { return };
+        let gauge = || gauge!(self.name, "policy" => policy.to_owned());
+        self.gauge.get_or_init(gauge).set(count as f64);
+    }
+
+    /// There is nothing any more.
+    fn gone(&self) {
+        if let Some(gauge) = self.gauge.get() {
+            gauge.set(0.0);
+        }
+    }
 }
 
 /// What only the sets themselves know; `None` where they do not say.
@@ -67,9 +95,9 @@ impl Meters {
             decision: histogram!("tidegate_decision_seconds", "policy" => policy.clone()),
             wait: histogram!("tidegate_wait_seconds", "policy" => policy.clone()),
             waiting: gauge!("tidegate_waiting", "policy" => policy.clone()),
-            keys: gauge!("tidegate_keys", "policy" => policy.clone()),
-            leases: gauge!("tidegate_leases", "policy" => policy.clone()),
-            remembered: gauge!("tidegate_leases_remembered", "policy" => policy.clone()),
+            keys: Held::called("tidegate_keys"),
+            leases: Held::called("tidegate_leases"),
+            remembered: Held::called("tidegate_leases_remembered"),
             seen: AtomicU32::new(0),
             policy,
         }
@@ -131,26 +159,22 @@ impl Meters {
 
     /// The policy is gone, and holds nothing.
     pub(super) fn gone(&self) {
-        self.observe(Observed {
-            waiting: 0,
-            keys: Some(0),
-            leases: Some(0),
-            remembered: Some(0),
-        });
+        self.waiting.set(0.0);
+        for held in [&self.keys, &self.leases, &self.remembered] {
+            held.gone();
+        }
     }
 
     /// What only the sets themselves know, as of now.
-    pub(super) fn observe(&self, now: Observed) {
+    pub(super) fn observe(&self, now: &Observed) {
         self.waiting.set(now.waiting as f64);
-        let known = [
+        let held = [
             (&self.keys, now.keys),
             (&self.leases, now.leases),
             (&self.remembered, now.remembered),
         ];
-        for (gauge, count) in known {
-            if let Some(count) = count {
-                gauge.set(count as f64);
-            }
+        for (held, count) in held {
+            held.observe(&self.policy, count);
         }
     }
 }
