@@ -10,7 +10,7 @@ use std::time::Duration;
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use tidegate_policy::{Config, ServerSettings};
 use tidegate_protocol::Tls;
-use tidegate_service::{Service, audit};
+use tidegate_service::{Change, Service, audit};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tracing::{error, info, warn};
@@ -24,6 +24,9 @@ use crate::trouble::{Outcome, Trouble};
 
 /// An editor writes a file in several steps; this long after the last one.
 const SETTLED: Duration = Duration::from_millis(100);
+
+/// So many things that a reload has changed are named in the log.
+const MOST_NAMED: usize = 20;
 
 /// All that is read again, and what it is read for.
 pub struct Reload {
@@ -64,7 +67,10 @@ impl Reload {
                 let again = Arc::clone(&reload);
                 let done = tokio::task::spawn_blocking(move || again.again()).await;
                 match done.unwrap_or_else(|panic| Err(Trouble::failure(panic))) {
-                    Ok(changes) => info!(changes, "the file was read again"),
+                    Ok(changes) => {
+                        let what = listed(&changes);
+                        info!(changes = changes.len(), %what, "the file was read again");
+                    }
                     Err(trouble) => error!(
                         "configuration not reloaded; the previous one stays in force:\n{trouble}"
                     ),
@@ -73,9 +79,9 @@ impl Reload {
         })
     }
 
-    /// Reads everything and goes over to it, wholly or not at all; how many
-    /// policies have changed.
-    fn again(&self) -> Outcome<usize> {
+    /// Reads everything and goes over to it, wholly or not at all; what has changed of the
+    /// policies.
+    fn again(&self) -> Outcome<Vec<Change>> {
         let config = configuration::read(self.args.config.as_deref(), self.example)?;
         self.is_safe(&config)?;
         let files = TlsFiles::choose(&self.args, &config.server)?;
@@ -108,7 +114,7 @@ impl Reload {
             let settled = settled.join("`, `");
             warn!("`{settled}` changed; they hold from the next start on");
         }
-        Ok(changes.len())
+        Ok(changes)
     }
 
     /// Checks that nobody is let in from afar whom nobody knows, unless that
@@ -132,6 +138,23 @@ impl Reload {
             warn!("tokens travel in the clear: add --tls-certificate and --tls-key");
         }
         Ok(())
+    }
+}
+
+/// What has changed, by name: what is there now (`+`), is gone (`-`) or is another (`~`).
+fn listed(changes: &[Change]) -> String {
+    let name = |change: &Change| format!("{} {}", change.sort.sign(), change.subject());
+    let mut names: Vec<String> = changes.iter().map(name).collect();
+    // Those of one limit stand one after the other.
+    names.dedup();
+    let more = names.len().saturating_sub(MOST_NAMED);
+    names.truncate(MOST_NAMED);
+    if more > 0 {
+        names.push(format!("and {more} more"));
+    }
+    match names.is_empty() {
+        true => "nothing".to_owned(),
+        false => names.join(", "),
     }
 }
 
@@ -176,4 +199,39 @@ fn identity(path: &Path) -> Option<[i64; 4]> {
         [which[0], which[1], found.mtime(), found.mtime_nsec()]
     };
     metadata(path).ok().map(of)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write;
+
+    use tidegate_policy::{PolicyFile, parse};
+    use tidegate_service::compare;
+
+    use super::{MOST_NAMED, listed};
+
+    fn file(text: &str) -> PolicyFile {
+        parse("t", text).expect("a sound file")
+    }
+
+    #[test]
+    fn the_log_of_a_reload_names_what_has_changed_and_is_bounded() {
+        let old = "[policy.chat.limits]\nrpm = { calls = 10, per = '1m', burst = 5 }\n\
+                   [policy.old.limits]\nrpm = { calls = 1, per = '1s' }";
+        let mut new = "[policy.chat.limits]\nrpm = { calls = 20, per = '1m', burst = 9 }\n\
+                       tpm = { rate = 9, per = '1m' }\n"
+            .to_owned();
+        let changes = compare(&file(old), &file(&new));
+        assert_eq!(
+            listed(&changes),
+            "- policy old, ~ limit chat.rpm, + limit chat.tpm"
+        );
+        assert_eq!(listed(&compare(&file(old), &file(old))), "nothing");
+        for number in 0..MOST_NAMED {
+            let policy = format!("[policy.p{number}.limits]\nr = {{ calls = 1, per = '1s' }}\n");
+            new.write_str(&policy).expect("text");
+        }
+        let changes = listed(&compare(&file(old), &file(&new)));
+        assert!(changes.ends_with("+ policy p16, and 3 more"), "{changes}");
+    }
 }
