@@ -39,6 +39,10 @@ pub enum Command {
 }
 
 /// Make a token, and what to write into the server's file for it
+///
+/// Standard output is for the file: `tidegate token NAME >> tidegate.toml`. The token itself
+/// goes to standard error, as its first line, and is shown this once: `2> NAME.token` keeps it
+/// for `--token-file`.
 #[derive(Debug, Args)]
 pub struct Token {
     /// The token's name, which logs and the audit log show

@@ -382,10 +382,8 @@ fn a_server_that_was_not_told_to_refuses_and_so_does_one_without_the_right_token
         &["token", "ci", "--scopes", "observe,decide"],
     );
     let entry = String::from_utf8(made.stdout).unwrap();
-    let token = entry
-        .lines()
-        .find_map(|line| line.strip_prefix("#   "))
-        .unwrap();
+    let told = String::from_utf8(made.stderr).unwrap();
+    let token = told.lines().next().unwrap();
     let folder = folder(&[
         ("open.toml", CHAT),
         ("locked.toml", &format!("{entry}\n{CHAT}")),

@@ -254,11 +254,11 @@ fn with_a_token_in_the_file_nobody_else_is_let_in() {
     let made = Command::new(env!("CARGO_BIN_EXE_tidegate"))
         .args(["token", "ci"])
         .output();
-    let entry = String::from_utf8(made.unwrap().stdout).unwrap();
-    let token = entry
-        .lines()
-        .find_map(|line| line.trim_start_matches("#   ").strip_prefix("tg_"));
-    let token = format!("tg_{}", token.expect("it is shown"));
+    let made = made.unwrap();
+    let entry = String::from_utf8(made.stdout).unwrap();
+    let told = String::from_utf8(made.stderr).unwrap();
+    let token = told.lines().next().expect("it is shown").to_owned();
+    assert!(token.starts_with("tg_") && !entry.contains(&token));
     let folder = folder(&format!("{entry}\n{POLICY}"));
     let server = Server::start(folder.path(), &CONFIG);
     assert_eq!(server.check("k").0, 401);

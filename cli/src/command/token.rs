@@ -1,4 +1,5 @@
-//! `tidegate token`: a token, and what to write into the server's file for it.
+//! `tidegate token`: what to write into the server's file for a token, on standard output,
+//! and the token itself, on standard error: `>>` puts no secret into the file.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -9,7 +10,7 @@ use tidegate_service::{Credential, Scope};
 use crate::args::Token;
 use crate::trouble::{Outcome, Trouble};
 
-/// Prints the token and its entry.
+/// Prints a new token and its entry.
 pub fn token(args: &Token) -> Outcome<()> {
     for scope in &args.scopes {
         if Scope::named(scope).is_none() {
@@ -22,12 +23,13 @@ pub fn token(args: &Token) -> Outcome<()> {
     let mut bits = [0; 32];
     rand::rng().fill_bytes(&mut bits);
     let token = format!("tg_{}", hex(&bits));
-    let entry = entry(args, &token);
+    // In this order: what is told the token is told it before the server knows it.
     writeln!(
-        io::stdout().lock(),
-        "# The token, shown this once. Keep it where its user finds it:\n#   {token}\n\n{entry}"
+        io::stderr().lock(),
+        "{token}\n^ the token, shown this once: keep it where its user finds it. For the server's file:\n"
     )
-    .map_err(Trouble::failure)
+    .map_err(Trouble::failure)?;
+    writeln!(io::stdout().lock(), "{}", entry(args, &token)).map_err(Trouble::failure)
 }
 
 fn entry(args: &Token, token: &str) -> String {

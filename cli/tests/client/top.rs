@@ -41,7 +41,8 @@ fn who_may_not_look_at_all_policies_is_told_so() {
         .output()
         .unwrap();
     let entry = String::from_utf8(made.stdout).unwrap();
-    let token = entry.lines().nth(1).unwrap().trim_start_matches("#   ");
+    let told = String::from_utf8(made.stderr).unwrap();
+    let token = told.lines().next().unwrap();
     let server = Server::start(&format!("{entry}\n{POLICY}"));
     let said = server.request(&["top", "--once", "--token", token]).ends(4);
     assert!(said.error.contains("observe"), "{said:?}");

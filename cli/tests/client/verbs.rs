@@ -232,7 +232,8 @@ fn a_server_that_is_not_there_says_how_to_start_one() {
 fn without_the_right_token_it_is_not_allowed() {
     let made = tidegate().args(["token", "ci"]).output().unwrap();
     let entry = String::from_utf8(made.stdout).unwrap();
-    let token = entry.lines().nth(1).unwrap().trim_start_matches("#   ");
+    let told = String::from_utf8(made.stderr).unwrap();
+    let token = told.lines().next().unwrap();
     let server = Server::start(&format!("{entry}\n{POLICY}"));
     server.request(&with("check", CHAT, &["rpm=1"])).ends(4);
     server
@@ -241,7 +242,8 @@ fn without_the_right_token_it_is_not_allowed() {
     server
         .request(&with("check", CHAT, &["rpm=1", "--token", token]))
         .ends(0);
-    std::fs::write(server.path("token"), format!("{token}\n")).unwrap();
+    // All of it, as `2>` writes it.
+    std::fs::write(server.path("token"), &told).unwrap();
     let path = server.path("token");
     let file = ["--token-file", path.to_str().unwrap()];
     server
