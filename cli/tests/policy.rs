@@ -277,6 +277,66 @@ fn what_is_applied_stays_if_the_file_cannot_be_gone_over_to() {
     assert!(path.join("applied.json").exists());
 }
 
+/// Two servers took turns at one store, each by limits of its own, and nothing said so.
+#[test]
+fn a_server_whose_limits_are_not_those_of_the_store_says_so_once() {
+    let segment = tempfile::tempdir().expect("a folder");
+    if cfg!(target_os = "linux") {
+        tells_what_differs(&format!("shm:one?dir={}", segment.path().display()));
+    }
+    for store in [Beyond::redis(), Beyond::postgres(), Beyond::mariadb()] {
+        store
+            .iter()
+            .for_each(|store| tells_what_differs(&store.url));
+    }
+}
+
+fn tells_what_differs(store: &str) {
+    let limits = |calls: u32, ttl: &str| {
+        format!(
+            "[policy.chat.limits]\nrpm = {{ calls = {calls}, per = '1m', burst = 5 }}\n\
+             running = {{ concurrency = 2, ttl = '{ttl}' }}\n\
+             slid = {{ budget = 7, per = '1h', algorithm = 'sliding_window' }}\n\
+             logged = {{ budget = 7, per = '1h', algorithm = 'sliding_log' }}\n\
+             day = {{ budget = 7, per = 'day', zone = 'UTC' }}\n"
+        )
+    };
+    let folder = folder(&[
+        ("one.toml", &limits(90, "30s")),
+        ("other.toml", &limits(100, "1m")),
+    ]);
+    let path = folder.path();
+    let shared = ["--store", store];
+    let differing = || {
+        let log = std::fs::read_to_string(path.join("server.log")).expect("a log");
+        let told = log.lines();
+        let told = told.filter(|line| line.contains("is another here than the store has it"));
+        told.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let checked = |server: &Server| {
+        let check = ["check", "-p", "chat", "-k", "k", "running=0", "rpm=1"];
+        let code = tidegate(path, &[&check[..], &["--server", &server.url]].concat()).status;
+        assert_eq!(code.code(), Some(0));
+    };
+    let one = Server::start(path, "one.toml", &shared);
+    (0..2).for_each(|_| checked(&one));
+    let again = Server::start(path, "one.toml", &shared);
+    checked(&again);
+    assert_eq!(differing(), [""; 0], "{store}");
+    let other = Server::start(path, "other.toml", &shared);
+    (0..2).for_each(|_| checked(&other));
+    let told = differing();
+    assert_eq!(told.len(), 2, "{store}: {told:?}");
+    for (line, words) in told.iter().zip([
+        ["chat", "rpm", "100 per 1m, burst 5", "90 per 1m, burst 5"],
+        ["chat", "running", "2 at once, ttl 1m", "2 at once, ttl 30s"],
+    ]) {
+        for word in words {
+            assert!(line.contains(word), "{store}: {line}");
+        }
+    }
+}
+
 /// It was kept in a file of the one server that was told.
 #[test]
 fn what_is_applied_is_kept_in_a_shared_store_and_served_by_every_server() {

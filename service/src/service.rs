@@ -29,7 +29,7 @@ use super::rate::{self, Rate};
 use super::share::Share;
 use super::spans;
 use super::tables;
-use tidegate::internal::{SetBuilderInternals, SetInternals, pending};
+use tidegate::internal::{Differing, SetBuilderInternals, SetInternals, pending};
 use tidegate::{Clock, Error, Key, LimitSet, Pending};
 use tidegate_policy::{Credential, FailureMode, Policy, PolicyFile, PolicyMember, Scope};
 use tidegate_store::block_on;
@@ -512,8 +512,26 @@ impl Service {
         if let Some(store) = store {
             builder = builder.store(Arc::clone(store));
         }
-        Ok(builder.build()?)
+        let set = builder.build()?;
+        set.differing()
+            .iter()
+            .for_each(|limit| warn_of(policy, member, limit));
+        Ok(set)
     }
+}
+
+/// Another server, or an earlier start of this one, had another limit by this name.
+fn warn_of(policy: &Policy, member: Option<&PolicyMember>, differing: &Differing) {
+    let none = "no such limit";
+    tracing::warn!(
+        policy = policy.name,
+        member = member.map(|member| &*member.name),
+        limit = differing.limit,
+        here = differing.here.as_deref().unwrap_or(none),
+        in_the_store = differing.there.as_deref().unwrap_or(none),
+        "a limit is another here than the store has it, from another server or an earlier start; \
+         servers of one store are to have the same policies"
+    );
 }
 
 /// What the store calls the tables of a policy in use.

@@ -18,7 +18,7 @@ use crate::outcome::Outcome;
 use crate::pending::Pending;
 use crate::pool::{LimitPool, LimitPoolBuilder, Member};
 use crate::request::Request;
-pub use crate::set::Overrides;
+pub use crate::set::{Differing, Overrides};
 use crate::set::{How, LimitSet, LimitSetBuilder};
 
 /// A verb that begins `answer` when it is awaited or waited for.
@@ -230,6 +230,9 @@ pub trait SetInternals {
     /// Whether other processes use its store, too.
     fn is_shared(&self) -> bool;
 
+    /// Its limits that the store, which others use, too, had otherwise when it was made.
+    fn differing(&self) -> &[Differing];
+
     /// Whether keys with fewer levels are let in from here on: a policy has changed.
     fn let_partial_keys_in(&self, partial_keys: bool);
 
@@ -276,6 +279,10 @@ impl SetInternals for LimitSet {
 
     fn is_shared(&self) -> bool {
         self.inner().shared
+    }
+
+    fn differing(&self) -> &[Differing] {
+        &self.inner().differing
     }
 
     fn let_partial_keys_in(&self, partial_keys: bool) {

@@ -9,6 +9,7 @@ use tidegate_store::sync::atomic::AtomicU64;
 use tidegate_store::{Plan, Store, TableBounds, key::MAX_LEVELS};
 
 use super::cooling::Cooling;
+use super::differing;
 use super::inner::{Inner, LimitSet, Metadata};
 use super::override_store::OverrideStore;
 use super::uid::{numbered, uid_in};
@@ -260,7 +261,7 @@ impl Inner {
         let numbered = numbered(limits, |name| uid_in(known, name));
         let remember = builder.remember.map(remembered).transpose()?;
         let versions = Versions::new(builder.levels.clone(), builder.partial_keys, remember);
-        let version = last.map_or(0, |plan| plan.version() + 1);
+        let version = last.as_ref().map_or(0, |plan| plan.version() + 1);
         let view = View::new(
             (versions.set, version),
             &builder.levels,
@@ -268,6 +269,9 @@ impl Inner {
             remember,
             None,
         )?;
+        let abilities = store.abilities();
+        let there = last.as_deref().filter(|_| abilities.shared);
+        let differing = there.map(|there| differing::between(&view.plan, there));
         let override_store =
             (!builder.governed).then(|| OverrideStore::new(Arc::clone(&store), &name));
         let given = override_store
@@ -280,7 +284,6 @@ impl Inner {
             ..builder.bounds
         };
         let table = store.open_within(&name, &view.plan, &bounds)?;
-        let abilities = store.abilities();
         let clock = builder.clock.clone();
         let inner = Arc::new(Self {
             version: AtomicU64::new(view.version()),
@@ -296,6 +299,7 @@ impl Inner {
             renewals: OnceLock::new(),
             versions,
             override_store,
+            differing: differing.unwrap_or_default(),
             cooling: Cooling::new(clock, name, store),
         });
         inner.adopt();

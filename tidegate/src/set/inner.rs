@@ -8,6 +8,7 @@ use tidegate_store::sync::atomic::AtomicU64;
 use tidegate_store::{Table, Timer};
 
 use super::cooling::Cooling;
+use super::differing::Differing;
 use super::override_store::OverrideStore;
 use super::versions::Versions;
 use super::view::View;
@@ -60,6 +61,8 @@ pub(crate) struct Inner {
     pub(super) versions: Versions,
     /// Where its overrides are kept; `None`: they are its service's.
     pub(super) override_store: Option<OverrideStore>,
+    /// Its limits that the store had otherwise when it was made.
+    pub(crate) differing: Vec<Differing>,
     /// Until when pools pass over it.
     pub(crate) cooling: Arc<Cooling>,
 }

@@ -9,6 +9,7 @@
 //! | [`LimitSetBuilder`] | how one is made |
 //! | [`Handle`] | the verbs for one key, without look-up |
 //! | `listing` | what a set holds, a page at a time |
+//! | `differing` | limits that the store has otherwise, from another server |
 //! | `depth` | whether a key has as many levels as the set's keys |
 //! | `waiters` | requests of this process that wait: bounded, and stopped together |
 //! | `versions` | what successive versions of the limits share |
@@ -30,6 +31,7 @@ mod change;
 mod commands;
 mod cooling;
 mod depth;
+mod differing;
 mod ending;
 mod follow;
 mod handle;
@@ -48,6 +50,7 @@ mod waiters;
 
 pub use builder::LimitSetBuilder;
 pub(crate) use commands::Manner;
+pub use differing::Differing;
 pub(crate) use ending::{End, How};
 pub use handle::Handle;
 pub(crate) use inner::Inner;
