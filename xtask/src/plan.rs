@@ -23,6 +23,7 @@ pub const SERVERLESS: &[&str] = &[
     "tidegate-service",
     "tidegate-llm",
     "tidegate-gateway",
+    "tidegate-client",
     "tidegate-http",
     "tidegate-grpc",
     "tidegate-protocol",
@@ -131,6 +132,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("tidegate-llm", &["tidegate-core"]),
+    ("tidegate-client", &["tidegate"]),
     ("tidegate-protocol", &["tidegate-service"]),
     (
         "tidegate-gateway",
@@ -150,6 +152,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
         &[
             "tidegate",
             "tidegate-gateway",
+            "tidegate-client",
             "tidegate-grpc",
             "tidegate-http",
             "tidegate-llm",

@@ -1,19 +1,15 @@
 //! What is asked, as the command line says it.
 
-use std::fmt;
+use std::collections::HashSet;
 use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::{Map, Value};
-use tidegate::{MAX_AMOUNT, Unit};
+use tidegate_client::{Key, Quantity, Request};
 use tidegate_policy::parse_duration;
 use tidegate_service::Number;
 
 use super::exit::{Outcome, Stop};
-
-/// The members of a request.
-pub type Members = Map<String, Value>;
 
 /// Whose limits are meant.
 #[derive(Clone, Debug, Args)]
@@ -54,62 +50,13 @@ pub struct Amount {
     pub amount: Quantity,
 }
 
-/// How much: of a limit with a unit, with digits behind the point.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Quantity {
-    /// A whole number.
-    Whole(u64),
-    /// A decimal, as it was typed.
-    Decimal(String),
-}
-
-impl FromStr for Quantity {
-    type Err = String;
-
-    /// It may be written with underscores.
-    fn from_str(text: &str) -> Result<Self, String> {
-        if !text.contains('.') {
-            return whole(text).map(Self::Whole);
-        }
-        let decimal = text.replace('_', "");
-        match Unit::decimal(FINEST).parse(&decimal) {
-            Ok(_) => Ok(Self::Decimal(decimal)),
-            Err(wrong) => Err(wrong.to_string()),
-        }
+/// As a service is asked.
+pub fn number(quantity: &Quantity) -> Number<'_> {
+    match quantity {
+        Quantity::Whole(number) => Number::Whole(*number),
+        Quantity::Decimal(text) => Number::Decimal(text),
     }
 }
-
-impl Quantity {
-    /// As a service is asked.
-    pub fn number(&self) -> Number<'_> {
-        match self {
-            Self::Whole(number) => Number::Whole(*number),
-            Self::Decimal(text) => Number::Decimal(text),
-        }
-    }
-}
-
-impl From<Quantity> for Value {
-    /// As a request has it.
-    fn from(quantity: Quantity) -> Self {
-        match quantity {
-            Quantity::Whole(number) => number.into(),
-            Quantity::Decimal(text) => text.into(),
-        }
-    }
-}
-
-impl fmt::Display for Quantity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Whole(number) => number.fmt(f),
-            Self::Decimal(text) => text.fmt(f),
-        }
-    }
-}
-
-/// The most digits behind the point that a unit has.
-const FINEST: u8 = 9;
 
 impl FromStr for Amount {
     type Err = String;
@@ -126,62 +73,50 @@ impl FromStr for Amount {
     }
 }
 
-/// A whole number, which may be written with underscores.
-pub fn whole(text: &str) -> Result<u64, String> {
-    let amount = text.replace('_', "").parse().ok();
-    amount
-        .filter(|amount| *amount <= MAX_AMOUNT)
-        .ok_or_else(|| format!("`{text}` is no whole number from 0 to {MAX_AMOUNT}"))
-}
-
 /// A length of time.
 pub fn duration(text: &str) -> Result<Duration, String> {
     parse_duration(text).map_err(|error| error.to_string())
 }
 
-/// A length of time in whole milliseconds, at least one.
-pub fn millis(length: Duration) -> u64 {
-    let millis = length.as_micros().div_ceil(1_000).max(1);
-    u64::try_from(millis).unwrap_or(u64::MAX)
-}
-
 impl Subject {
+    /// The key.
+    pub fn key(&self) -> Outcome<Key> {
+        match (&self.key_base64, &self.key) {
+            (Some(key), _) => Ok(Key::base64(key)),
+            (None, Some(key)) => Ok(key.as_str().into()),
+            (None, None) => Err(Stop::usage("say who is limited: --key KEY")),
+        }
+    }
+
     /// A request about it.
-    pub fn request(&self) -> Outcome<Members> {
-        let (name, key) = match (&self.key_base64, &self.key) {
-            (Some(key), _) => ("key_base64", key),
-            (None, Some(key)) => ("key", key),
-            (None, None) => return Err(Stop::usage("say who is limited: --key KEY")),
-        };
-        let policy = ("policy".to_owned(), self.policy.as_str().into());
-        let key = (name.to_owned(), key.as_str().into());
-        Ok([policy, key].into_iter().collect())
+    pub fn request(&self) -> Outcome<Request> {
+        Ok(Request::new(&self.policy, self.key()?))
     }
 }
 
 impl Amounts {
     /// Puts them into a request.
-    pub fn put(&self, request: &mut Members) -> Outcome<()> {
+    pub fn put(&self, mut request: Request) -> Outcome<Request> {
         if let Some(cost) = &self.cost {
-            request.insert("cost".to_owned(), cost.clone().into());
+            request = request.cost(cost.clone());
         }
-        if !self.amounts.is_empty() {
-            request.insert("amounts".to_owned(), named(&self.amounts)?);
+        for Amount { limit, amount } in distinct(&self.amounts)? {
+            request = request.amount(limit, amount.clone());
         }
-        Ok(())
+        Ok(request)
     }
 }
 
-/// Amounts by name.
-pub fn named(amounts: &[Amount]) -> Outcome<Value> {
-    let mut named = Members::new();
-    for Amount { limit, amount } in amounts {
-        if named.insert(limit.clone(), amount.clone().into()).is_some() {
+/// Amounts, of each limit at most one.
+pub fn distinct(amounts: &[Amount]) -> Outcome<&[Amount]> {
+    let mut known = HashSet::new();
+    match amounts.iter().find(|one| !known.insert(&one.limit)) {
+        None => Ok(amounts),
+        Some(Amount { limit, .. }) => {
             let message = format!("limit `{limit}` is named twice; add the amounts up");
-            return Err(Stop::usage(message));
+            Err(Stop::usage(message))
         }
     }
-    Ok(Value::Object(named))
 }
 
 #[cfg(test)]
@@ -213,12 +148,5 @@ mod tests {
         assert!("tpm=9007199254740992".parse::<Amount>().is_err());
         let cents: Amount = "usd=1_200.05".parse().expect("a decimal");
         assert_eq!(cents.amount, Quantity::Decimal("1200.05".to_owned()));
-    }
-
-    #[test]
-    fn a_length_of_time_is_rounded_up_to_milliseconds() {
-        assert_eq!(millis(Duration::from_micros(1)), 1);
-        assert_eq!(millis(Duration::from_micros(1_001)), 2);
-        assert_eq!(millis(Duration::from_secs(5)), 5_000);
     }
 }

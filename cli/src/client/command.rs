@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Subcommand;
+use tidegate_client::Verb;
 
 use super::exit::{Exit, Outcome};
 use super::listing::{Keys, Leases};
@@ -11,7 +12,6 @@ use super::overrides::Override;
 use super::run::{self, Run};
 use super::shell::{Completions, Man};
 use super::top::Top;
-use super::verb::Verb;
 use super::verbs::{Acquire, Adjust, Debit, End, Lookup, Renew, Request, Reset, Settle};
 
 /// A command that calls a server.

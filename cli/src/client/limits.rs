@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::str::FromStr;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+use tidegate_client::Quantity;
+use tidegate_client::internal::whole;
 use toml::de::{DeTable, DeValue};
 
-use super::arguments::{Quantity, whole};
 use super::exit::{Outcome, Stop};
 
 /// The words that a limit can begin with.
@@ -69,7 +70,7 @@ fn short(text: &str) -> Result<Form, String> {
     };
     let mut fields = Map::new();
     let amount: Quantity = amount.trim().parse()?;
-    fields.insert(word.trim().to_owned(), amount.into());
+    fields.insert(word.trim().to_owned(), json!(amount));
     if let Some(per) = per {
         fields.insert("per".to_owned(), per.into());
     }
@@ -129,7 +130,7 @@ pub fn or_slots(typed: &[Typed]) -> Outcome<Value> {
     let slots = |Typed { name, form }: &Typed| {
         let form = match form {
             Form::Amount(slots, None) => Form::Whole(
-                [("concurrency".to_owned(), slots.clone().into())]
+                [("concurrency".to_owned(), json!(slots))]
                     .into_iter()
                     .collect(),
             ),
@@ -201,7 +202,7 @@ fn written<'p>(policy: &'p Value, name: &'p str) -> impl Iterator<Item = &'p Val
 fn shape(limit: &Value, amount: &Quantity, per: Option<&str>) -> Option<Map<String, Value>> {
     let word = WORDS.into_iter().find(|word| limit.get(word).is_some())?;
     let mut fields = Map::new();
-    fields.insert(word.to_owned(), amount.clone().into());
+    fields.insert(word.to_owned(), json!(amount));
     for field in ["per", "zone"] {
         if let Some(value) = limit.get(field) {
             fields.insert(field.to_owned(), value.clone());

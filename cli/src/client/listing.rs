@@ -2,13 +2,12 @@
 
 use clap::Args;
 use serde_json::{Map, Value, json};
+use tidegate_client::{Exchange, Verb};
 
-use super::arguments::Members;
 use super::exit::{Exit, Outcome, Stop, TABLE};
 use super::options::Options;
 use super::print::{print, print_line};
-use super::server::{Client, PATIENCE, runtime};
-use super::verb::Verb;
+use super::server::{Client, runtime};
 use super::words::{self, amount};
 
 /// How many items are asked for at a time.
@@ -108,7 +107,7 @@ impl What {
     }
 
     fn revoke(&self, handle: &str) -> Outcome<Exit> {
-        let mut request = Members::new();
+        let mut request = Map::new();
         request.insert("policy".to_owned(), json!(self.policy));
         let (name, key) = match (&self.key, &self.key_base64) {
             (Some(key), _) => ("key", key),
@@ -117,13 +116,9 @@ impl What {
         };
         request.insert(name.to_owned(), json!(key));
         request.insert("handle".to_owned(), json!(handle));
-        let request = Value::Object(request);
         let client = self.options.connect()?;
-        let posted = client.post_within("/v1/leases/revoke", &request, PATIENCE);
-        let reply = runtime()?.block_on(posted)?;
-        if !reply.is_success() {
-            return Err(reply.stop());
-        }
+        let asked = Exchange::post("/v1/leases/revoke", &request);
+        let reply = runtime()?.block_on(client.done(asked))?;
         match self.json {
             true => print(&words::json(&reply.body))?,
             false => print(&words::answer(Verb::Release, &reply.body))?,
@@ -176,11 +171,8 @@ impl Listing<'_> {
         let query: Vec<_> = said
             .filter_map(|(name, value)| Some((name, value?)))
             .collect();
-        let reply = client.get(self.path, &query, PATIENCE).await?;
-        match reply.is_success() {
-            true => Ok(reply.body),
-            false => Err(reply.stop()),
-        }
+        let asked = Exchange::get(self.path).query(&query);
+        Ok(client.done(asked).await?.body)
     }
 }
 

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Value, json};
+use tidegate_client::Exchange;
 
 use super::exit::{Exit, Outcome, Stop, TABLE};
 use super::options::Options;
 use super::print::print_line;
-use super::server::{Client, PATIENCE, runtime};
+use super::server::{Client, runtime};
 
 /// How many checks are asked for at once, and how long a request grows: both
 /// within what a server takes.
@@ -105,12 +106,8 @@ impl Batch {
         let mut answers = Vec::new();
         if !checks.is_empty() {
             let request = json!({ "checks": checks });
-            let reply = client
-                .post_within("/v1/check-many", &request, PATIENCE)
-                .await?;
-            if !reply.is_success() {
-                return Err(reply.stop());
-            }
+            let asked = Exchange::post("/v1/check-many", &request);
+            let reply = client.done(asked).await?;
             answers = reply.body["answers"]
                 .as_array()
                 .cloned()

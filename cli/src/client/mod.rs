@@ -30,11 +30,10 @@ mod server;
 mod shell;
 mod tls;
 mod top;
-mod verb;
 mod verbs;
 mod words;
 
 pub use command::{Command, perform};
 pub use options::Options;
-pub use server::{Client, PATIENCE, Reply};
+pub use server::{Client, PATIENCE, stop};
 pub use tls::ClientTls;

@@ -2,13 +2,14 @@
 
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
+use tidegate_client::Exchange;
 
 use super::exit::{Exit, Outcome, Stop, TABLE};
 use super::limits::{self, Typed};
 use super::listing::{Listing, key};
 use super::options::Options;
 use super::print::{print, print_line};
-use super::server::{Client, PATIENCE, Reply, runtime};
+use super::server::{Client, runtime};
 use super::words;
 
 const PATH: &str = "/v1/overrides";
@@ -175,15 +176,16 @@ impl Set {
                 limits::request(&self.limits, &policies)?,
             );
             let body = Value::Object(body).to_string();
-            client.put(PATH, "application/json", body).await
+            let put = Exchange::put(PATH, "application/json", body);
+            client.done(put).await
         })?;
-        self.telling.tell(&done(reply)?.body)
+        self.telling.tell(&reply.body)
     }
 }
 
 /// The policies that an override is for, as far as the token may see them.
 async fn policies(client: &Client, policy: Option<&str>) -> Outcome<Vec<Value>> {
-    let reply = done(client.get("/v1/policies", &[], PATIENCE).await?)?;
+    let reply = client.done(Exchange::get("/v1/policies")).await?;
     let all = reply.body["policies"].as_array().into_iter().flatten();
     let meant = |shown: &&Value| policy.is_none_or(|policy| shown["name"] == policy);
     Ok(all.filter(meant).cloned().collect())
@@ -194,8 +196,9 @@ impl Show {
         let mut query = self.place.named()?;
         query.push(("exact", "true"));
         let client = self.options.connect()?;
-        let reply = runtime()?.block_on(client.get(PATH, &query, PATIENCE))?;
-        match done(reply)?.body["overrides"].get(0) {
+        let asked = Exchange::get(PATH).query(&query);
+        let reply = runtime()?.block_on(client.done(asked))?;
+        match reply.body["overrides"].get(0) {
             Some(found) => self.telling.tell(found),
             None => Err(Stop::new(
                 Exit::Gone,
@@ -229,7 +232,7 @@ impl Remove {
     fn perform(&self) -> Outcome<Exit> {
         let query = self.place.named()?;
         let client = self.options.connect()?;
-        done(runtime()?.block_on(client.delete(PATH, &query))?)?;
+        runtime()?.block_on(client.done(Exchange::delete(PATH).query(&query)))?;
         print("removed")?;
         Ok(Exit::Done)
     }
@@ -264,13 +267,6 @@ impl Telling {
             false => print_line(&line(body))?,
         }
         Ok(Exit::Done)
-    }
-}
-
-fn done(reply: Reply) -> Outcome<Reply> {
-    match reply.is_success() {
-        true => Ok(reply),
-        false => Err(reply.stop()),
     }
 }
 

@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
-use serde_json::Value;
+use serde_json::json;
+use tidegate_client::internal::millis;
+use tidegate_client::{Adjustment, Exchange, LeaseRef, Quantity, Reply, Report, Verb};
 
-use super::arguments::{Amount, Amounts, Members, Quantity, Subject, duration, millis, named};
+use super::arguments::{Amount, Amounts, Subject, distinct, duration};
 use super::exit::{Exit, Outcome, TABLE};
 use super::options::Options;
 use super::print::print;
-use super::server::{PATIENCE, Reply, runtime};
-use super::verb::Verb;
+use super::server::{PATIENCE, exit, runtime, stop};
 use super::words;
 
 /// How the answer is told.
@@ -149,10 +150,15 @@ pub struct Work {
 }
 
 impl Work {
-    fn put(&self, request: &mut Members) {
-        request.insert("outcome".to_owned(), self.outcome.as_str().into());
-        if let Some(length) = self.cool_down {
-            request.insert("cool_down_ms".to_owned(), millis(length).into());
+    fn report(&self) -> Report {
+        let report = Report::new().outcome(match self.outcome.as_str() {
+            "ignored" => tidegate::Outcome::Ignored,
+            "dropped" => tidegate::Outcome::Dropped,
+            _ => tidegate::Outcome::Succeeded,
+        });
+        match self.cool_down {
+            Some(length) => report.cool_down(length),
+            None => report,
         }
     }
 }
@@ -259,12 +265,11 @@ impl Request {
 
     /// The same, at this member of a pool.
     fn perform_at(&self, verb: Verb, member: Option<&str>) -> Outcome<Exit> {
-        let mut request = self.subject.request()?;
-        self.amounts.put(&mut request)?;
+        let mut request = self.amounts.put(self.subject.request()?)?;
         if let Some(member) = member {
-            request.insert("member".to_owned(), member.into());
+            request = request.member(member);
         }
-        send(&self.options, &self.telling, verb, request, PATIENCE)
+        send(&self.options, &self.telling, verb, verb.of(&request))
     }
 }
 
@@ -285,128 +290,101 @@ impl Debit {
 impl Acquire {
     /// Asks, and tells the answer.
     pub fn perform(&self) -> Outcome<Exit> {
-        let mut request = self.subject.request()?;
-        self.amounts.put(&mut request)?;
-        let mut put = |name: &str, value: Value| request.insert(name.to_owned(), value);
         let wait = self.wait.unwrap_or_default();
-        if !wait.is_zero() {
-            put("wait_ms", millis(wait).into());
-        }
+        let request = self.amounts.put(self.subject.request()?)?;
+        let mut request = request.within(wait).priority(self.priority);
         if self.wait_for_refunds {
-            put("wait_for_refunds", true.into());
+            request = request.wait_for_refunds();
         }
         if let Some(ttl) = self.ttl {
-            put("ttl_ms", millis(ttl).into());
-        }
-        if self.priority > 0 {
-            put("priority", self.priority.into());
+            request = request.ttl(ttl);
         }
         if let Some(key) = &self.idempotency_key {
-            put("idempotency_key", key.as_str().into());
+            request = request.idempotency_key(key);
         }
-        let longest = wait.saturating_add(PATIENCE);
-        send(
-            &self.options,
-            &self.telling,
-            Verb::Acquire,
-            request,
-            longest,
-        )
+        let acquire = Verb::Acquire.of(&request);
+        let acquire = acquire.within(wait.saturating_add(PATIENCE));
+        send(&self.options, &self.telling, Verb::Acquire, acquire)
     }
 }
 
 impl Which {
-    fn request(&self) -> Outcome<Members> {
-        let mut request = self.subject.request()?;
-        request.insert("lease".to_owned(), self.lease.as_str().into());
-        Ok(request)
+    fn lease(&self) -> Outcome<LeaseRef> {
+        let key = self.subject.key()?;
+        Ok(LeaseRef::new(&self.subject.policy, key, &self.lease))
     }
 }
 
 impl Settle {
     /// Asks, and tells the answer.
     pub fn perform(&self) -> Outcome<Exit> {
-        let mut request = self.which.request()?;
-        self.work.put(&mut request);
+        let mut report = self.work.report();
         if let Some(cost) = &self.cost {
-            request.insert("cost".to_owned(), cost.clone().into());
+            report = report.cost(cost.clone());
         }
-        if !self.used.is_empty() {
-            request.insert("used".to_owned(), named(&self.used)?);
+        for Amount { limit, amount } in distinct(&self.used)? {
+            report = report.used(limit, amount.clone());
         }
-        send(
-            &self.options,
-            &self.telling,
-            Verb::Settle,
-            request,
-            PATIENCE,
-        )
+        let settle = Verb::Settle.of_lease(&self.which.lease()?, &report);
+        send(&self.options, &self.telling, Verb::Settle, settle)
     }
 }
 
 impl End {
     /// Asks, and tells the answer.
     pub fn perform(&self, verb: Verb) -> Outcome<Exit> {
-        let mut request = self.which.request()?;
-        self.work.put(&mut request);
-        send(&self.options, &self.telling, verb, request, PATIENCE)
+        let end = verb.of_lease(&self.which.lease()?, &self.work.report());
+        send(&self.options, &self.telling, verb, end)
     }
 }
 
 impl Renew {
     /// Asks, and tells the answer.
     pub fn perform(&self) -> Outcome<Exit> {
-        let mut request = self.which.request()?;
-        if let Some(ttl) = self.ttl {
-            request.insert("ttl_ms".to_owned(), millis(ttl).into());
-        }
-        send(&self.options, &self.telling, Verb::Renew, request, PATIENCE)
+        let length = match self.ttl {
+            Some(ttl) => json!({"ttl_ms": millis(ttl)}),
+            None => json!({}),
+        };
+        let renew = Verb::Renew.of_lease(&self.which.lease()?, &length);
+        send(&self.options, &self.telling, Verb::Renew, renew)
     }
 }
 
 impl Adjust {
     /// Asks, and tells the answer.
     pub fn perform(&self) -> Outcome<Exit> {
-        let mut request = self.which.request()?;
+        let mut to = Adjustment::new();
         if let Some(cost) = &self.cost {
-            request.insert("cost".to_owned(), cost.clone().into());
+            to = to.cost(cost.clone());
         }
-        if !self.to.is_empty() {
-            request.insert("amounts".to_owned(), named(&self.to)?);
+        for Amount { limit, amount } in distinct(&self.to)? {
+            to = to.amount(limit, amount.clone());
         }
         if self.overdraw {
-            request.insert("overdraw".to_owned(), true.into());
+            to = to.overdraw();
         }
-        let (options, telling) = (&self.options, &self.telling);
-        send(options, telling, Verb::Adjust, request, PATIENCE)
+        let adjust = Verb::Adjust.of_lease(&self.which.lease()?, &to);
+        send(&self.options, &self.telling, Verb::Adjust, adjust)
     }
 }
 
 impl Reset {
     /// Asks, and tells the answer.
     pub fn perform(&self) -> Outcome<Exit> {
-        let request = self.subject.request()?;
-        send(&self.options, &self.telling, Verb::Reset, request, PATIENCE)
+        let reset = Verb::Reset.of(&self.subject.request()?);
+        send(&self.options, &self.telling, Verb::Reset, reset)
     }
 }
 
-fn send(
-    options: &Options,
-    telling: &Telling,
-    verb: Verb,
-    request: Members,
-    longest: Duration,
-) -> Outcome<Exit> {
+fn send(options: &Options, telling: &Telling, verb: Verb, asked: Exchange) -> Outcome<Exit> {
     let client = options.connect()?;
-    let body = Value::Object(request);
-    let posted = client.post_within(verb.path(), &body, longest);
-    let reply = runtime()?.block_on(posted)?;
+    let reply = runtime()?.block_on(client.ask(asked))?;
     tell(verb, &reply, telling)
 }
 
 /// Prints the answer, and says how the command ends.
 fn tell(verb: Verb, reply: &Reply, telling: &Telling) -> Outcome<Exit> {
-    let exit = match (verb, reply.exit()) {
+    let exit = match (verb, exit(reply)) {
         // It changes nothing, so its answer is never a refusal; it says one.
         (Verb::Peek, Exit::Done) if reply.body["admitted"] == false => Exit::Refused,
         (_, exit) => exit,
@@ -423,6 +401,6 @@ fn tell(verb: Verb, reply: &Reply, telling: &Telling) -> Outcome<Exit> {
     }
     match answered {
         true => Ok(exit),
-        false => Err(reply.stop()),
+        false => Err(stop(reply)),
     }
 }

@@ -3,8 +3,7 @@
 use std::fmt::Write;
 
 use serde_json::{Map, Value};
-
-use super::verb::Verb;
+use tidegate_client::Verb;
 
 /// The answer as JSON, on one line; one that says nothing is an empty object.
 pub fn json(body: &Value) -> String {

@@ -4,21 +4,19 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use serde_json::{Map, json};
+use tidegate_client::{Exchange, Reply};
 use tidegate_policy::{Language, PolicyFile, parse};
 
 use super::files::Sent;
 use super::table::Row;
-use crate::client::{Client, PATIENCE, Reply};
+use crate::client::{Client, stop};
 use crate::trouble::{Outcome, Trouble};
 
 const PATH: &str = "/v1/policies";
 
 /// What a server has now, as far as the token may see it.
 pub async fn policies(client: &Client) -> Outcome<PolicyFile> {
-    let reply = client.get(PATH, &[], PATIENCE).await?;
-    if !reply.is_success() {
-        return Err(reply.stop().into());
-    }
+    let reply = client.done(Exchange::get(PATH)).await?;
     let strange =
         || Trouble::failure("the server's policies cannot be read: it is another version");
     let shown = reply.body["policies"].as_array().ok_or_else(strange)?;
@@ -43,7 +41,7 @@ pub async fn apply(client: &Client, file: &Path, sent: Sent) -> Outcome<Vec<Row>
         Language::Yaml => "application/yaml",
         _ => "application/toml",
     };
-    let reply = client.put(PATH, kind, sent.text).await?;
+    let reply = client.ask(Exchange::put(PATH, kind, sent.text)).await?;
     if !reply.is_success() {
         return Err(refused(file, &reply));
     }
@@ -54,7 +52,7 @@ pub async fn apply(client: &Client, file: &Path, sent: Sent) -> Outcome<Vec<Row>
 /// The server's faults, each at its place in our file.
 fn refused(file: &Path, reply: &Reply) -> Trouble {
     let faults = reply.body["faults"].as_array();
-    let mut words = reply.stop().to_string();
+    let mut words = stop(reply).to_string();
     for fault in faults.into_iter().flatten() {
         let text = |name: &str| fault[name].as_str().unwrap_or_default();
         let (message, help) = (text("message"), text("help"));

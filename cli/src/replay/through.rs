@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tidegate_client::{Reply, Verb};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use super::decision::{Charges, Decision, Outcome, Run};
 use super::usage::Meter;
-use crate::client::{Client, Reply};
+use crate::client::{Client, PATIENCE, stop};
 use crate::subject::Subject;
 use crate::trace::Trace;
 use crate::trouble::{self, Trouble};
@@ -188,19 +189,21 @@ impl Stage {
             // As the replay by itself: a request waits as long as it may.
             body["wait_for_refunds"] = json!(true);
         }
-        Ok(self.server.client.post("/v1/acquire", &body).await?)
+        let longest = PATIENCE.saturating_add(wait.unwrap_or_default());
+        let acquire = Verb::Acquire.of(&body).within(longest);
+        Ok(self.server.client.ask(acquire).await?)
     }
 
     async fn settle(&self, number: usize, granted: &Reply) -> trouble::Outcome<()> {
         let mut body = self.about(number);
         body["lease"] = granted.body["lease"]["id"].clone();
         body["used"] = self.amounts(number, |limit, request| self.charges.used(limit, request));
-        let reply = self.server.client.post("/v1/settle", &body).await?;
+        let reply = self.server.client.ask(Verb::Settle.of(&body)).await?;
         match reply.status {
             // It expired long ago: what it was charged stays, and the rest goes on.
             404 => drop(self.forgotten.fetch_add(1, Ordering::Relaxed)),
             _ if reply.is_success() => {}
-            _ => return Err(reply.stop().into()),
+            _ => return Err(stop(&reply).into()),
         }
         Ok(())
     }
@@ -209,7 +212,7 @@ impl Stage {
     async fn report(&self, number: usize, reports: &mpsc::Sender<Report>) -> trouble::Outcome<()> {
         let mut body = self.about(number);
         body["cost"] = json!(1);
-        let reply = self.server.client.post("/v1/peek", &body).await?;
+        let reply = self.server.client.ask(Verb::Peek.of(&body)).await?;
         let look = Report::Look(number, self.now(), reply.body["limits"].clone());
         let _ = reports.send(look).await;
         Ok(())
@@ -238,7 +241,7 @@ impl Stage {
         let name = match reply.status {
             429 => reply.body["binding"].as_str(),
             422 => reply.body["limit"].as_str(),
-            _ => return Err(reply.stop().into()),
+            _ => return Err(stop(reply).into()),
         };
         Ok(self
             .limits

@@ -7,8 +7,9 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::{Args, ValueEnum};
+use tidegate_client::Quantity;
 
-use crate::client::arguments::{Amount, Quantity, Subject, duration};
+use crate::client::arguments::{Amount, Subject, duration};
 use crate::client::exit::{Outcome, Stop};
 use crate::client::limits::Typed;
 use crate::client::options::Options;

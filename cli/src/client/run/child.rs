@@ -7,12 +7,12 @@ use std::pin::pin;
 use std::process::ExitStatus;
 
 use rustix::process::{Pid, Signal as Number, kill_process};
+use tidegate_client::internal::{Lost, keep_renewing};
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep_until};
 
 use super::args::{OnLost, Run};
 use super::leases::{Held, Leases};
-use super::renewal::renew;
 use super::signals::{Signal, Signals};
 use crate::client::exit::{Outcome, Stop};
 
@@ -71,7 +71,7 @@ pub async fn run(
         Ok(child) => child,
         Err(error) => return not_started(&run.command[0], &error),
     };
-    let mut kept = pin!(renew(leases, held, run.ttl));
+    let mut kept = pin!(renew(leases, held, run));
     let mut fate = Fate::Kept;
     loop {
         tokio::select! {
@@ -86,6 +86,15 @@ pub async fn run(
                 fate = Fate::Killed;
             }
         }
+    }
+}
+
+/// Renews the lease while the command runs, and answers why it is lost, if it ever is.
+async fn renew(leases: &impl Leases, held: &Held, run: &Run) -> String {
+    let note = |why: &str| eprintln!("tidegate run: the lease is not renewed: {why}; trying again");
+    let renew = || leases.renew(held);
+    match keep_renewing(run.ttl, held.sure_until, renew, note).await {
+        Lost::Told(why) | Lost::NotRenewed(why) => why,
     }
 }
 

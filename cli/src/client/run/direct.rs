@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::args::Run;
 use super::leases::{Held, Leases, Renewal};
-use crate::client::arguments::Amount;
+use crate::client::arguments::{Amount, number};
 use crate::client::exit::{Exit, Outcome, Stop};
 use crate::client::limits;
 use crate::client::server::PATIENCE;
@@ -74,14 +74,14 @@ impl<'r> Direct<'r> {
         let active = service.policy(&everyone, Scope::Decide, &name);
         let active = active.map_err(Stop::failed)?;
         let amounts = run.amounts.iter().map(|Amount { limit, amount }| {
-            let amount = active.amount(limit, amount.number()).map_err(stop)?;
+            let amount = active.amount(limit, number(amount)).map_err(stop)?;
             Ok((limit.as_str(), amount))
         });
         let amounts = amounts.collect::<Outcome<Vec<_>>>()?;
         let cost = run
             .cost
             .as_ref()
-            .map(|cost| active.cost(cost.number(), None, &amounts));
+            .map(|cost| active.cost(number(cost), None, &amounts));
         let cost = cost.transpose().map_err(stop)?;
         Ok(Self {
             run,

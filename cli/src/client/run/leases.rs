@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::json;
+use tidegate_client::internal::millis;
+use tidegate_client::{Key, LeaseRef, Reply, Report, Request, Verb};
 use tokio::time::Instant;
 
 use super::args::Run;
-use crate::client::arguments::{Amounts, Members, millis};
+use crate::client::arguments::Amounts;
 use crate::client::exit::{Exit, Outcome, Stop};
-use crate::client::server::{Client, PATIENCE, Reply};
+use crate::client::server::{Client, PATIENCE, exit, stop, text};
 
 /// Gives leases, and takes them back.
 pub trait Leases {
@@ -36,24 +38,16 @@ pub struct Held {
     pub sure_until: Instant,
 }
 
-/// What came of a renewal.
-#[derive(Clone, Debug)]
-pub enum Renewal {
-    /// It surely lasts until then.
-    Until(Instant),
-    /// It is not ours any more.
-    Lost(String),
-    /// Nobody can tell.
-    Unsure(String),
-}
+/// What came of a renewal; if it is lost, why.
+pub type Renewal = tidegate_client::internal::Renewal<String>;
 
 /// Leases of a server's policy.
 #[derive(Debug)]
 pub struct Remote {
     client: Client,
-    /// Whose limits: what every request begins with.
-    subject: Members,
-    request: Value,
+    policy: String,
+    key: Key,
+    request: Request,
     wait: Duration,
     ttl: Duration,
     /// What a refused caller may do.
@@ -63,36 +57,30 @@ pub struct Remote {
 impl Remote {
     /// Leases of the server, as `run` was told.
     pub fn new(run: &Run) -> Outcome<Self> {
-        let subject = run.subject().request()?;
-        let mut request = subject.clone();
+        let subject = run.subject();
         let amounts = Amounts {
             amounts: run.amounts.clone(),
             cost: run.cost.clone(),
         };
-        amounts.put(&mut request)?;
         let wait = run.wait.unwrap_or_default();
-        if !wait.is_zero() {
-            request.insert("wait_ms".to_owned(), millis(wait).into());
-        }
+        let request = amounts.put(subject.request()?)?.within(wait).ttl(run.ttl);
+        let mut request = request.priority(run.priority);
         if run.wait_for_refunds {
-            request.insert("wait_for_refunds".to_owned(), true.into());
+            request = request.wait_for_refunds();
         }
-        request.insert("ttl_ms".to_owned(), millis(run.ttl).into());
-        request.insert("priority".to_owned(), run.priority.into());
         Ok(Self {
             client: run.options.connect()?,
-            subject,
-            request: Value::Object(request),
+            key: subject.key()?,
+            policy: subject.policy,
+            request,
             wait,
             ttl: run.ttl,
             advice: run.advice(),
         })
     }
 
-    fn about(&self, held: &Held) -> Members {
-        let mut request = self.subject.clone();
-        request.insert("lease".to_owned(), held.id.as_str().into());
-        request
+    fn lease(&self, held: &Held) -> LeaseRef {
+        LeaseRef::new(&self.policy, self.key.clone(), &held.id)
     }
 
     /// The lease in an answer. It lasts from when it was granted, which is not
@@ -119,47 +107,38 @@ impl Leases for Remote {
     async fn acquire(&self) -> Outcome<Held> {
         let sent = Instant::now();
         let longest = self.wait.saturating_add(PATIENCE);
-        let posted = self
-            .client
-            .post_within("/v1/acquire", &self.request, longest);
-        let reply = posted.await?;
-        match reply.exit() {
+        let acquire = Verb::Acquire.of(&self.request).within(longest);
+        let reply = self.client.ask(acquire).await?;
+        match exit(&reply) {
             Exit::Done => self.granted(&reply, sent),
             Exit::Refused => Err(Stop::new(Exit::Refused, refusal(&reply, self.advice))),
-            _ => Err(reply.stop()),
+            _ => Err(stop(&reply)),
         }
     }
 
     async fn renew(&self, held: &Held) -> Renewal {
         let sent = Instant::now();
-        let mut request = self.about(held);
-        request.insert("ttl_ms".to_owned(), millis(self.ttl).into());
-        let request = Value::Object(request);
-        let longest = self.ttl / 3;
-        let posted = self.client.post_within("/v1/renew", &request, longest);
-        match posted.await {
+        let length = json!({"ttl_ms": millis(self.ttl)});
+        let renew = Verb::Renew.of_lease(&self.lease(held), &length);
+        match self.client.ask(renew.within(self.ttl / 3)).await {
             Ok(reply) if reply.is_success() => Renewal::Until(sent + self.ttl),
-            Ok(reply) if reply.exit() == Exit::Gone => Renewal::Lost(reply.stop().message),
-            Ok(reply) => Renewal::Unsure(reply.stop().message),
+            Ok(reply) if exit(&reply) == Exit::Gone => Renewal::Lost(stop(&reply).message),
+            Ok(reply) => Renewal::Unsure(stop(&reply).message),
             Err(stop) => Renewal::Unsure(stop.message),
         }
     }
 
     async fn end(&self, held: &Held, begun: bool) -> Outcome<()> {
-        let path = if begun { "/v1/release" } else { "/v1/cancel" };
-        let request = Value::Object(self.about(held));
+        let verb = if begun { Verb::Release } else { Verb::Cancel };
+        let end = verb.of_lease(&self.lease(held), &Report::new());
         // Whoever waits for the command is not to wait for a server: the lease
         // expires by itself.
         let longest = self.ttl.min(PATIENCE);
-        let reply = self.client.post_within(path, &request, longest).await?;
-        match reply.is_success() {
-            true => Ok(()),
-            false => Err(reply.stop()),
-        }
+        self.client.done(end.within(longest)).await.map(drop)
     }
 }
 
 fn refusal(reply: &Reply, advice: &str) -> String {
-    let detail = reply.text("detail").unwrap_or("not now");
+    let detail = text(reply, "detail").unwrap_or("not now");
     format!("refused: {detail}; {advice}")
 }

@@ -5,9 +5,8 @@
 //! | `args` | what it is told |
 //! | `leases` | where leases come from: a server |
 //! | `direct` | or a store that is asked without one |
-//! | `renewal` | renews the lease while the command runs |
 //! | `signals` | what we are sent, and whether the command got it, too |
-//! | `child` | the command |
+//! | `child` | the command, and the lease that is renewed while it runs |
 //!
 //! Nothing has to be undone if we are killed: the lease expires by itself.
 
@@ -15,7 +14,6 @@ mod args;
 mod child;
 mod direct;
 mod leases;
-mod renewal;
 mod signals;
 
 use std::process::ExitCode;

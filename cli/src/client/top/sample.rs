@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::Value;
+use tidegate_client::Exchange;
 
 use super::exposition::{self, Line};
 use super::quantile::Buckets;
@@ -51,15 +52,15 @@ pub struct Denied {
 impl Sample {
     /// Asks the server.
     pub async fn take(client: &Client, longest: Duration, denied: u16) -> Outcome<Self> {
-        let metrics = client.text("/metrics", longest).await?;
-        let mut sample = Self::read(&metrics);
+        let metrics = client
+            .done(Exchange::get("/metrics").within(longest))
+            .await?;
+        let mut sample = Self::read(&metrics.text);
         if denied > 0 {
             let limit = denied.to_string();
             let query = [("limit", limit.as_str())];
-            let reply = client.get("/v1/denied", &query, longest).await?;
-            if !reply.is_success() {
-                return Err(reply.stop());
-            }
+            let asked = Exchange::get("/v1/denied").query(&query);
+            let reply = client.done(asked.within(longest)).await?;
             sample.denied = read_denied(&reply.body);
         }
         Ok(sample)

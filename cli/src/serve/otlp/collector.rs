@@ -11,10 +11,10 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{SpanData, SpanExporter};
 use reqwest::Url;
+use tidegate_client::Tls;
 use tokio::runtime::Runtime;
 use tracing::{info, warn};
 
-use crate::client::ClientTls;
 use crate::trouble::{Outcome, Trouble};
 
 /// How long a collector may take for a batch.
@@ -101,7 +101,8 @@ struct Poster {
 impl Poster {
     fn to(endpoint: &Url) -> Outcome<Self> {
         let client = reqwest::Client::builder().timeout(PATIENCE);
-        let client = ClientTls::default().apply(client, endpoint)?;
+        let tls = Tls::default().config(endpoint.scheme() == "https");
+        let client = client.tls_backend_preconfigured(tls.map_err(Trouble::failure)?);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();

@@ -1,0 +1,138 @@
+//! Why there is no client, and why there is no answer.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Why there is no client. No message holds a token.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The URL is no server's.
+    #[error("`{0}` is no server; write http://HOST:PORT")]
+    Url(String),
+    /// The URL holds a user or a password.
+    #[error("the server's URL holds credentials; give the token by itself")]
+    Credentials,
+    /// The token cannot be sent.
+    #[error("the token holds what no header can: it is printable ASCII, on one line")]
+    Token,
+    /// A file of certificates or keys.
+    #[error("cannot use {}: {why}", path.display())]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// Why not.
+        why: String,
+    },
+    /// What this machine lacks.
+    #[error("{0}")]
+    System(String),
+}
+
+/// Why there is no answer. (A refusal is one.)
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The request makes no sense: an unknown limit, an amount that is none. Change it.
+    #[error("{0}")]
+    InvalidRequest(Problem),
+    /// Not ever: it is more than a limit grants when it is full.
+    #[error("{0}")]
+    Never(Problem),
+    /// The token is missing or unknown.
+    #[error("{0}")]
+    Unauthorized(Problem),
+    /// The token is not for this policy or verb.
+    #[error("{0}")]
+    Forbidden(Problem),
+    /// There is no such policy, or no such lease.
+    #[error("{0}")]
+    NotFound(Problem),
+    /// The lease has ended.
+    #[error("{0}")]
+    LeaseEnded(Problem),
+    /// Too many requests, or too many that wait: try again after a pause.
+    #[error("{0}")]
+    Busy(Problem),
+    /// The policy holds as many keys or leases as it may.
+    #[error("{0}")]
+    Full(Problem),
+    /// The server cannot tell: its store is away, or it is closing. Nothing was changed.
+    #[error("{0}")]
+    Unavailable(Problem),
+    /// The server gave no answer in time. What was asked may have been done.
+    #[error("no answer from {server} within {} ms; what was asked may have been done", longest.as_millis())]
+    Timeout {
+        /// Which server.
+        server: String,
+        /// How long was waited for it.
+        longest: Duration,
+    },
+    /// The server cannot be reached, or the connection broke.
+    #[error("no answer from {server}: {fault}", server = .0.server, fault = .0.fault)]
+    Unreachable(Unreachable),
+    /// What answered is no Tidegate server, or one of another version.
+    #[error("the server answers {status}, and not as Tidegate does; is its URL right?")]
+    NotTidegate {
+        /// The HTTP status.
+        status: u16,
+    },
+}
+
+/// How a server was not reached.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Unreachable {
+    /// Which server.
+    pub server: String,
+    /// What failed, in the system's words.
+    pub fault: String,
+    /// At which point.
+    pub why: Why,
+}
+
+/// At which point it failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Why {
+    /// There was no connection: nothing was asked.
+    NoConnection,
+    /// TLS failed: nothing was asked.
+    Tls,
+    /// The connection broke: what was asked may have been done.
+    Broken,
+}
+
+/// What a server says of what it did not do (RFC 9457).
+#[derive(Clone, PartialEq, Debug, Deserialize, thiserror::Error)]
+#[error("{detail}")]
+#[non_exhaustive]
+pub struct Problem {
+    /// The HTTP status.
+    pub status: u16,
+    /// What is wrong, for programs: these words never change.
+    pub code: String,
+    /// What is wrong, for people.
+    pub detail: String,
+    /// Of a policy file or an override: what is wrong, place by place.
+    #[serde(default)]
+    pub faults: Vec<Value>,
+}
+
+impl From<Problem> for Error {
+    fn from(problem: Problem) -> Self {
+        match (problem.status, problem.code.as_str()) {
+            (401, _) => Self::Unauthorized(problem),
+            (403, _) => Self::Forbidden(problem),
+            (404, _) => Self::NotFound(problem),
+            (409, _) => Self::LeaseEnded(problem),
+            (422, _) => Self::Never(problem),
+            (_, "busy") => Self::Busy(problem),
+            (_, "full") => Self::Full(problem),
+            (408 | 500.., _) => Self::Unavailable(problem),
+            _ => Self::InvalidRequest(problem),
+        }
+    }
+}

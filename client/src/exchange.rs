@@ -1,0 +1,152 @@
+//! One request of the protocol, and what is answered.
+
+use std::time::Duration;
+
+use reqwest::Method;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::error::{Error, Problem};
+
+const JSON: &str = "application/json";
+
+/// A request of the protocol as it is, for what has no verb here:
+/// `GET /v1/keys`, say ([the list](https://github.com/tidegate/tidegate/blob/main/docs/reference/http.md)).
+#[derive(Clone, Debug)]
+pub struct Exchange {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) query: Vec<(String, String)>,
+    pub(crate) body: Option<(&'static str, String)>,
+    pub(crate) longest: Option<Duration>,
+    pub(crate) is_repeatable: bool,
+}
+
+impl Exchange {
+    fn new(method: Method, path: &str, is_repeatable: bool) -> Self {
+        Self {
+            method,
+            path: path.to_owned(),
+            query: Vec::new(),
+            body: None,
+            longest: None,
+            is_repeatable,
+        }
+    }
+
+    /// Looks something up.
+    #[must_use]
+    pub fn get(path: &str) -> Self {
+        Self::new(Method::GET, path, true)
+    }
+
+    /// Removes something.
+    #[must_use]
+    pub fn delete(path: &str) -> Self {
+        Self::new(Method::DELETE, path, true)
+    }
+
+    /// Puts a text of this media type in place of what is there.
+    #[must_use]
+    pub fn put(path: &str, kind: &'static str, text: String) -> Self {
+        let mut put = Self::new(Method::PUT, path, true);
+        put.body = Some((kind, text));
+        put
+    }
+
+    /// Sends something as JSON.
+    #[must_use]
+    pub fn post(path: &str, body: &impl Serialize) -> Self {
+        let mut post = Self::new(Method::POST, path, false);
+        let text = serde_json::to_string(body).expect("names are text, and numbers are finite");
+        post.body = Some((JSON, text));
+        post
+    }
+
+    /// With this query.
+    #[must_use]
+    pub fn query(mut self, said: &[(&str, &str)]) -> Self {
+        let said = said.iter();
+        self.query = said.map(|&(a, b)| (a.to_owned(), b.to_owned())).collect();
+        self
+    }
+
+    /// Given up after so long, in place of the client's deadline.
+    #[must_use]
+    pub const fn within(mut self, longest: Duration) -> Self {
+        self.longest = Some(longest);
+        self
+    }
+
+    /// Asking twice comes to the same as asking once: it is asked again when a connection
+    /// breaks.
+    #[must_use]
+    pub const fn repeatable(mut self, is_repeatable: bool) -> Self {
+        self.is_repeatable = is_repeatable;
+        self
+    }
+}
+
+/// What a server answered.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Reply {
+    /// The HTTP status.
+    pub status: u16,
+    /// The JSON that came with it; null if none did.
+    pub body: Value,
+    /// What came with it, if it was no JSON.
+    pub text: String,
+}
+
+impl Reply {
+    pub(crate) fn new(status: u16, bytes: &[u8]) -> Self {
+        let (body, text) = match serde_json::from_slice(bytes) {
+            Ok(body) => (body, String::new()),
+            Err(_) => (Value::Null, String::from_utf8_lossy(bytes).into_owned()),
+        };
+        Self { status, body, text }
+    }
+
+    /// Whether the server did what was asked.
+    #[must_use]
+    pub const fn is_success(&self) -> bool {
+        self.status >= 200 && self.status < 300
+    }
+
+    /// Whether a limit refuses.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        self.status == 429 && self.body["code"] == "refused"
+    }
+
+    /// The answer, a refusal among them.
+    ///
+    /// # Errors
+    /// What the server did not do; an answer that is no Tidegate's.
+    pub fn read<T: DeserializeOwned>(self) -> Result<T, Error> {
+        if !self.is_success() && !self.is_refusal() {
+            return Err(self.error());
+        }
+        let status = self.status;
+        serde_json::from_value(self.body).map_err(|_| Error::NotTidegate { status })
+    }
+
+    /// That the server did it.
+    ///
+    /// # Errors
+    /// What the server did not do; an answer that is no Tidegate's.
+    pub fn done(self) -> Result<(), Error> {
+        match self.is_success() {
+            true => Ok(()),
+            false => Err(self.error()),
+        }
+    }
+
+    fn error(self) -> Error {
+        let status = self.status;
+        let problem = serde_json::from_value::<Problem>(self.body);
+        problem.map_or(Error::NotTidegate { status }, Error::from)
+    }
+}

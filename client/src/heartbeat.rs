@@ -1,0 +1,129 @@
+//! A lease renewed while it is held.
+
+use std::future::Future;
+use std::time::Duration;
+
+use tidegate::internal::Pace;
+use tokio::time::{Instant, sleep, timeout_at};
+
+/// Why it is lost if nobody says anything else.
+const SILENT: &str = "no answer before it had expired";
+
+/// What came of a renewal.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Renewal<L> {
+    /// It surely lasts until then.
+    Until(Instant),
+    /// It is not ours any more.
+    Lost(L),
+    /// Nobody can tell, for this reason.
+    Unsure(String),
+}
+
+/// Why it was not renewed any more.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Lost<L> {
+    /// Whoever renews it said so.
+    Told(L),
+    /// Nobody renewed it before it must have expired.
+    NotRenewed(String),
+}
+
+/// Renews a lease each time a third of its length has passed, and answers why it is lost, if it
+/// ever is. While nobody answers, it is not lost before it must have expired; `note` is told
+/// the first time why it is not renewed.
+pub async fn keep_renewing<L, F: Future<Output = Renewal<L>>>(
+    ttl: Duration,
+    mut sure_until: Instant,
+    renew: impl Fn() -> F,
+    note: impl Fn(&str),
+) -> Lost<L> {
+    let left = |until: Instant| until.saturating_duration_since(Instant::now());
+    let mut pace = Pace::new(ttl);
+    // Of a lease that was waited for, most may have passed: then at once.
+    let mut pause = pace.answered(left(sure_until));
+    let mut is_first = true;
+    loop {
+        sleep(pause).await;
+        // A server that hangs is not waited for longer than the lease surely lasts.
+        let by = match is_first {
+            true => sure_until.max(Instant::now() + ttl / 3),
+            false => sure_until,
+        };
+        is_first = false;
+        let sent = timeout_at(by, renew()).await;
+        pause = match sent.unwrap_or_else(|_| Renewal::Unsure(SILENT.to_owned())) {
+            Renewal::Lost(why) => return Lost::Told(why),
+            Renewal::Until(until) => {
+                sure_until = until;
+                pace.answered(left(until))
+            }
+            Renewal::Unsure(why) if Instant::now() >= sure_until => return Lost::NotRenewed(why),
+            Renewal::Unsure(why) => {
+                if pace.is_answered() {
+                    note(&why);
+                }
+                pace.unanswered(left(sure_until))
+            }
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    const TTL: Duration = Duration::from_secs(30);
+
+    #[tokio::test(start_paused = true)]
+    async fn of_a_store_that_hangs_it_is_known_when_the_lease_has_expired() {
+        let begun = Instant::now();
+        let silent = std::future::pending::<Renewal<()>>;
+        let lost = keep_renewing(TTL, begun + TTL, silent, |_| {}).await;
+        assert_eq!(lost, Lost::NotRenewed(SILENT.to_owned()));
+        assert_eq!(begun.elapsed(), TTL);
+    }
+
+    /// Answers a script, and notes when it was asked.
+    async fn play(mut answers: Vec<Option<bool>>) -> (Lost<&'static str>, Vec<u128>) {
+        answers.reverse();
+        let (begun, answers) = (Instant::now(), RefCell::new(answers));
+        let sent_ms = RefCell::new(Vec::new());
+        let renew = || {
+            let now = Instant::now();
+            let sent = now.duration_since(begun).as_millis();
+            sent_ms.borrow_mut().push(sent);
+            std::future::ready(match answers.borrow_mut().pop() {
+                Some(Some(true)) => Renewal::Until(now + TTL),
+                Some(Some(false)) => Renewal::Lost("ended"),
+                _ => Renewal::Unsure("away".to_owned()),
+            })
+        };
+        let why = keep_renewing(TTL, begun + TTL, renew, |_| {}).await;
+        (why, sent_ms.into_inner())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_is_renewed_at_each_third_until_it_is_ended() {
+        let (why, sent) = play(vec![Some(true), Some(true), Some(false)]).await;
+        assert_eq!(why, Lost::Told("ended"));
+        assert_eq!(sent, [10_000, 20_000, 30_000]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn while_nobody_answers_it_is_lost_only_when_it_has_expired() {
+        let (why, sent) = play(vec![Some(true)]).await;
+        assert_eq!(why, Lost::NotRenewed("away".to_owned()));
+        assert_eq!(sent[..3], [10_000, 20_000, 21_000]);
+        assert_eq!(sent.last(), Some(&40_000));
+        assert!(sent.len() < 12, "{sent:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_comes_back_in_time_keeps_the_lease() {
+        let (_, sent) = play(vec![None, None, Some(true), Some(false)]).await;
+        assert_eq!(sent, [10_000, 11_000, 13_000, 23_000]);
+    }
+}

@@ -1,0 +1,4 @@
+//! For the project's own crates: nothing is promised of it.
+
+pub use crate::heartbeat::{Lost, Renewal, keep_renewing};
+pub use crate::quantity::{millis, whole};

@@ -1,0 +1,310 @@
+//! A lease that is renewed while it is held.
+
+use std::fmt;
+use std::future::Future;
+use std::time::Duration;
+
+use serde::Deserialize;
+use tidegate::{Loss, Timestamp};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinHandle};
+use tokio::time::Instant;
+
+use crate::adjustment::Adjustment;
+use crate::answer::Answer;
+use crate::client::Client;
+use crate::error::Error;
+use crate::heartbeat::{Lost, Renewal, keep_renewing};
+use crate::instant;
+use crate::lease_ref::LeaseRef;
+use crate::named::Named;
+use crate::report::Report;
+use crate::settlement::Settlement;
+
+/// What the server says of a lease that it granted.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Granted {
+    pub(crate) id: String,
+    fence: u64,
+    #[serde(deserialize_with = "instant::instant")]
+    granted_at: Timestamp,
+    #[serde(deserialize_with = "instant::instant")]
+    expires_at: Timestamp,
+    repeated: bool,
+    #[serde(default)]
+    metadata: Named<String>,
+}
+
+/// What is held, until it ends: renewed while it is, each time a third of its length has
+/// passed.
+///
+/// [`settle`](Self::settle), [`release`](Self::release) and [`cancel`](Self::cancel) end it; once
+/// begun they go on, also if nobody awaits them. Dropped, it is released in the background: that
+/// is not certain (the process may end first, or the server be away), and then what it holds
+/// comes back at its expiry.
+#[must_use = "dropped, it is released"]
+pub struct Lease {
+    client: Client,
+    lease: LeaseRef,
+    /// As large as the rest, and seldom looked at.
+    answer: Box<Answer>,
+    granted: Granted,
+    term: watch::Receiver<Term>,
+    heartbeat: AbortHandle,
+    runtime: Handle,
+    has_ended: bool,
+}
+
+/// For how long it is held, as far as is known.
+#[derive(Clone, Debug)]
+struct Term {
+    sure_until: Instant,
+    expires_at: Timestamp,
+    loss: Option<Loss>,
+}
+
+impl Lease {
+    /// That which was granted to a request sent at this instant. From here on it is renewed.
+    pub(crate) fn hold(
+        client: Client,
+        lease: LeaseRef,
+        answer: Answer,
+        granted: Granted,
+        (sent, ttl): (Instant, Option<Duration>),
+    ) -> Self {
+        let length = granted.expires_at.since(granted.granted_at).as_duration();
+        let ttl = ttl.unwrap_or(length);
+        // It lasts from when it was granted, which is not earlier than when the request was
+        // sent: but who waited was granted it near the end, and whose answer was lost long
+        // before. What is sure is found at the first renewal, which comes at once then.
+        let sure_until = match granted.repeated {
+            true => sent,
+            false => sent + ttl,
+        };
+        let (told, term) = watch::channel(Term {
+            sure_until,
+            expires_at: granted.expires_at,
+            loss: None,
+        });
+        let runtime = Handle::current();
+        let beats = Beats {
+            client: client.clone(),
+            lease: lease.clone(),
+            ttl,
+            told,
+        };
+        let heartbeat = runtime.spawn(beats.run()).abort_handle();
+        Self {
+            client,
+            lease,
+            answer: Box::new(answer),
+            granted,
+            term,
+            heartbeat,
+            runtime,
+            has_ended: false,
+        }
+    }
+
+    /// Which lease it is, for whoever is to end or renew it by its id.
+    #[must_use]
+    pub const fn lease_ref(&self) -> &LeaseRef {
+        &self.lease
+    }
+
+    /// Larger than that of every earlier lease on the same slots, and 0 without slots: what the
+    /// lease guards refuses smaller ones.
+    #[must_use]
+    pub const fn fence(&self) -> u64 {
+        self.granted.fence
+    }
+
+    /// Whether it was granted before, to a request with the same idempotency key.
+    #[must_use]
+    pub const fn is_repeated(&self) -> bool {
+        self.granted.repeated
+    }
+
+    /// When it was granted, by the server's clock.
+    #[must_use]
+    pub const fn granted_at(&self) -> Timestamp {
+        self.granted.granted_at
+    }
+
+    /// When it expires unless it is renewed again, by the server's clock.
+    #[must_use]
+    pub fn expires_at(&self) -> Timestamp {
+        self.term.borrow().expires_at
+    }
+
+    /// The words of the policy, and of the member that gave it: region, account, endpoint.
+    #[must_use]
+    pub const fn metadata(&self) -> &Named<String> {
+        &self.granted.metadata
+    }
+
+    /// The answer that granted it: where every limit stood then.
+    #[must_use]
+    pub const fn answer(&self) -> &Answer {
+        &self.answer
+    }
+
+    /// Whether it may still be believed to be held.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        let term = self.term.borrow();
+        // Of one that was waited for the first renewal says it, soon.
+        let is_young = term.expires_at == self.granted.expires_at;
+        term.loss.is_none() && (is_young || Instant::now() < term.sure_until)
+    }
+
+    /// Why it is held no more, if it is not and was not ended here.
+    #[must_use]
+    pub fn loss(&self) -> Option<Loss> {
+        self.term.borrow().loss.clone()
+    }
+
+    /// Waits until it is lost, for as long as that takes.
+    pub fn lost(&self) -> impl Future<Output = Loss> + Send + use<> {
+        let mut term = self.term.clone();
+        async move {
+            loop {
+                if let Some(loss) = term.borrow_and_update().loss.clone() {
+                    return loss;
+                }
+                if term.changed().await.is_err() {
+                    // It was ended by its holder.
+                    return std::future::pending().await;
+                }
+            }
+        }
+    }
+
+    /// Changes how much it has taken: more if it fits, less in any case. If it is refused
+    /// nothing has changed.
+    ///
+    /// # Errors
+    /// [`Error::LeaseEnded`]; the server did not decide.
+    pub async fn adjust(&mut self, to: impl Into<Adjustment>) -> Result<Answer, Error> {
+        self.client.adjust(&self.lease, to).await
+    }
+
+    /// Ends it with what was really used: less than was taken comes back, more is debt, and what
+    /// is not named was used as taken.
+    ///
+    /// # Errors
+    /// The server did not answer. [`Client::settle`] with its [`lease_ref`](Self::lease_ref) can
+    /// be tried again: it is settled once, however often it is asked for.
+    pub async fn settle(mut self, report: impl Into<Report>) -> Result<Settlement, Error> {
+        let (client, lease, report) = (self.client.clone(), self.lease.clone(), report.into());
+        ended(self.end(async move { client.settle(&lease, report).await })).await
+    }
+
+    /// Ends it: what it took was used, and what it held comes back.
+    ///
+    /// # Errors
+    /// As [`settle`](Self::settle).
+    pub async fn release(mut self) -> Result<Settlement, Error> {
+        let (client, lease) = (self.client.clone(), self.lease.clone());
+        ended(self.end(async move { client.release(&lease, Report::new()).await })).await
+    }
+
+    /// Gives all of it back: the work did not start.
+    ///
+    /// # Errors
+    /// As [`settle`](Self::settle).
+    pub async fn cancel(mut self) -> Result<Settlement, Error> {
+        let (client, lease) = (self.client.clone(), self.lease.clone());
+        ended(self.end(async move { client.cancel(&lease, Report::new()).await })).await
+    }
+
+    /// Renews it no more, and does not end it: it is whoever's has the answer.
+    #[must_use = "it expires unless somebody ends it"]
+    pub fn detach(mut self) -> LeaseRef {
+        self.has_ended = true;
+        self.lease.clone()
+    }
+
+    fn end<T: Send + 'static>(
+        &mut self,
+        verb: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        self.has_ended = true;
+        self.heartbeat.abort();
+        self.runtime.spawn(verb)
+    }
+}
+
+/// What an end came to.
+async fn ended(ending: JoinHandle<Result<Settlement, Error>>) -> Result<Settlement, Error> {
+    match ending.await {
+        Ok(ended) => ended,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime ends, and whoever awaits this with it.
+            Err(_) => std::future::pending().await,
+        },
+    }
+}
+
+/// What renews a lease, and tells its holder.
+struct Beats {
+    client: Client,
+    lease: LeaseRef,
+    ttl: Duration,
+    told: watch::Sender<Term>,
+}
+
+impl Beats {
+    /// Renews it until it is lost.
+    async fn run(self) {
+        let sure_until = self.told.borrow().sure_until;
+        let lost = keep_renewing(self.ttl, sure_until, || self.once(), |_| {}).await;
+        let loss = match lost {
+            Lost::Told(loss) => loss,
+            Lost::NotRenewed(why) => Loss::NotRenewed(why),
+        };
+        self.told.send_modify(|term| term.loss = Some(loss));
+    }
+
+    async fn once(&self) -> Renewal<Loss> {
+        let sent = Instant::now();
+        // Of two attempts in its time, one may hang.
+        let longest = self.ttl / 3;
+        let renewed = self.client.renew_within(&self.lease, self.ttl, longest);
+        match renewed.await {
+            Ok(expires_at) => {
+                let sure_until = sent + self.ttl;
+                self.told.send_modify(|term| {
+                    term.sure_until = sure_until;
+                    term.expires_at = expires_at;
+                });
+                Renewal::Until(sure_until)
+            }
+            Err(Error::LeaseEnded(_)) => Renewal::Lost(Loss::Ended),
+            Err(Error::NotFound(_)) => Renewal::Lost(Loss::Forgotten),
+            Err(error) => Renewal::Unsure(error.to_string()),
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.heartbeat.abort();
+        if !self.has_ended {
+            let (client, lease) = (self.client.clone(), self.lease.clone());
+            drop(self.end(async move { client.release(&lease, Report::new()).await }));
+        }
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease")
+            .field("lease", &self.lease)
+            .field("fence", &self.fence())
+            .field("expires_at", &self.expires_at())
+            .finish_non_exhaustive()
+    }
+}
