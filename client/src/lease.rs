@@ -186,8 +186,12 @@ impl Lease {
     ///
     /// # Errors
     /// [`Error::LeaseEnded`]; the server did not decide.
-    pub async fn adjust(&mut self, to: impl Into<Adjustment>) -> Result<Answer, Error> {
-        self.client.adjust(&self.lease, to).await
+    pub fn adjust<A: Into<Adjustment>>(
+        &self,
+        to: A,
+    ) -> impl Future<Output = Result<Answer, Error>> + Send + use<A> {
+        let (client, lease, to) = (self.client.clone(), self.lease.clone(), to.into());
+        async move { client.adjust(&lease, to).await }
     }
 
     /// Ends it with what was really used: less than was taken comes back, more is debt, and what

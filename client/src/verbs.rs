@@ -11,6 +11,7 @@ use crate::client::Client;
 use crate::error::{Error, Problem};
 use crate::exchange::Exchange;
 use crate::instant;
+use crate::key::Key;
 use crate::lease_ref::LeaseRef;
 use crate::quantity::millis;
 use crate::report::Report;
@@ -99,12 +100,13 @@ impl Client {
         self.exchange(&Verb::Debit.of(request)).await?.read()
     }
 
-    /// Forgets what the key of this request has used; what leases hold stays.
+    /// Forgets what a key has used; what leases hold stays.
     ///
     /// # Errors
     /// As [`check`](Self::check).
-    pub async fn reset(&self, request: &Request) -> Result<(), Error> {
-        self.exchange(&Verb::Reset.of(request)).await?.done()
+    pub async fn reset(&self, policy: impl Into<String>, key: impl Into<Key>) -> Result<(), Error> {
+        let all = Request::new(policy, key);
+        self.exchange(&Verb::Reset.of(&all)).await?.done()
     }
 
     /// Ends a lease with what was really used. A lease is settled once: asked again, the server
