@@ -6,7 +6,7 @@ use rand::RngExt;
 use serde::Deserialize;
 use tidegate::DEFAULT_WAIT;
 use tokio::runtime::Handle;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::admission::Admission;
 use crate::answer::Answer;
@@ -17,6 +17,13 @@ use crate::lease_ref::LeaseRef;
 use crate::report::Report;
 use crate::request::Request;
 use crate::verb::Verb;
+
+/// The pauses before it is asked what a request was granted that was given up.
+const GIVE_BACK: [Duration; 3] = [
+    Duration::ZERO,
+    Duration::from_millis(100),
+    Duration::from_secs(1),
+];
 
 #[derive(Deserialize)]
 struct Told {
@@ -91,14 +98,18 @@ impl Client {
         })
     }
 
-    /// Gives back what a request was granted that nobody was told of.
+    /// Gives back what a request was granted that nobody was told of. Until the server has seen
+    /// that its connection ended, it may still be granted: so who is refused asks again.
     async fn give_back(&self, request: Request) -> Result<(), Error> {
         let request = request.within(Duration::ZERO);
-        let acquire = Verb::Acquire.of(&request).repeatable(true);
-        let told: Told = self.exchange(&acquire).await?.read()?;
-        if let Some(granted) = told.lease {
-            let lease = lease_ref(&request, &granted);
-            self.cancel(&lease, Report::new()).await?;
+        for pause in GIVE_BACK {
+            sleep(pause).await;
+            let acquire = Verb::Acquire.of(&request).repeatable(true);
+            let told: Told = self.exchange(&acquire).await?.read()?;
+            if let Some(granted) = told.lease {
+                let lease = lease_ref(&request, &granted);
+                return self.cancel(&lease, Report::new()).await.map(drop);
+            }
         }
         Ok(())
     }
