@@ -7,6 +7,7 @@
 //! | `request` | what an acquisition asks for |
 //! | `limiter` | the verbs of sets and pools, on a thread and awaited |
 //! | `set`, `pool` | how each is opened |
+//! | `client` | the client of a server, and its leases |
 //! | `acquisition` | what was granted or refused, until it ends |
 //! | `lock` | semaphores and mutexes over any store |
 //! | `holding` | how what a `with` block holds is ended |
@@ -25,6 +26,7 @@ mod acquisition;
 mod amount;
 mod awaiting;
 mod blocking;
+mod client;
 mod clock;
 mod error;
 mod fork;
@@ -47,6 +49,8 @@ mod _core {
     use crate::acquisition::Acquisition;
     #[pymodule_export]
     use crate::awaiting::{Awaitable, Wakeups};
+    #[pymodule_export]
+    use crate::client::{Answer, Server, ServerLease};
     #[pymodule_export]
     use crate::clock::ManualClock;
     #[pymodule_export]

@@ -181,7 +181,7 @@ impl Named {
 }
 
 /// Any mapping, as a dictionary.
-fn dictionary<'py>(given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
+pub(crate) fn dictionary<'py>(given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
     if let Ok(dictionary) = given.cast::<PyDict>() {
         return Ok(dictionary.clone());
     }

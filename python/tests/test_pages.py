@@ -9,12 +9,24 @@ import sys
 import types
 
 import pytest
+from conftest import Server
 
 ROOT = pathlib.Path(__file__).parents[2]
-PAGES = [ROOT / page for page in ("README.md", "docs/python.md", "docs/python/workers.md", "python/README.md")]
+PAGES = [ROOT / page for page in ("README.md", "docs/python.md", "docs/python/client.md", "docs/python/workers.md")]
+PAGES.append(ROOT / "python/README.md")
 PAGES += sorted(ROOT.glob("docs/python/frameworks/*.md"))
-FENCE = re.compile(r"(?:<!-- needs (a Redis server|Ray) -->\n)?```python\n(.*?)```", re.DOTALL)
+FENCE = re.compile(r"(?:<!-- needs (a Redis server|a server|Ray) -->\n)?```python\n(.*?)```", re.DOTALL)
 EXAMPLES = [example for page in PAGES for example in FENCE.findall(page.read_text())]
+
+
+@pytest.fixture
+def page_server(tmp_path):
+    """A server with the policies that the page shows."""
+    page = (ROOT / "docs/python/client.md").read_text()
+    policies = re.search(r"```toml\n(.*?)```", page, re.DOTALL)
+    server = Server(tmp_path, config=policies.group(1))
+    yield server.url
+    server.kill()
 
 
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
@@ -22,6 +34,8 @@ def test_an_example_runs(number, request, tmp_path, monkeypatch):
     needed, example = EXAMPLES[number]
     if needed == "a Redis server":
         example = example.replace("redis://localhost", request.getfixturevalue("redis_url"))
+    if needed == "a server":
+        example = example.replace("http://127.0.0.1:7400", request.getfixturevalue("page_server"))
     if needed == "Ray" and "TIDEGATE_REQUIRE_RAY" not in os.environ:
         pytest.importorskip("ray", reason="Ray is not installed: pip install ray")
     if needed == "Ray" or "__main__" in example:

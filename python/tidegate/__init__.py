@@ -9,17 +9,23 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
-from ._core import Acquisition, Permit, _after_fork
+from ._core import Acquisition, Answer, Permit, ServerLease, _after_fork
+from .client import AsyncClient, Client
 from .decorators import limited
 from .errors import (
     AcquireTimeout,
     CapacityFull,
+    Forbidden,
     ImpossibleRequest,
     InvalidRequest,
     LeaseEnded,
     QueueFull,
+    ServerTimeout,
+    ServerUnavailable,
     StoreUnavailable,
     TidegateError,
+    Unauthorized,
+    UnknownPolicy,
     UnreportedUsage,
     WorkerDied,
 )
@@ -42,9 +48,13 @@ os.register_at_fork(after_in_child=_after_fork)
 __all__ = [
     "AcquireTimeout",
     "Acquisition",
+    "Answer",
+    "AsyncClient",
     "Budget",
     "CallLimit",
     "CapacityFull",
+    "Client",
+    "Forbidden",
     "ImpossibleRequest",
     "InvalidRequest",
     "LeaseEnded",
@@ -58,8 +68,13 @@ __all__ = [
     "RateLimitAlgorithm",
     "ResourceLimit",
     "Semaphore",
+    "ServerLease",
+    "ServerTimeout",
+    "ServerUnavailable",
     "StoreUnavailable",
     "TidegateError",
+    "Unauthorized",
+    "UnknownPolicy",
     "UnreportedUsage",
     "WorkerDied",
     "limited",

@@ -261,4 +261,151 @@ class Slots:
     def available(self) -> int:
         """How many slots are free."""
 
+class Answer:
+    """May it start? A refusal is false."""
+
+    @property
+    def admitted(self) -> bool:
+        """Whether it may start."""
+    @property
+    def limit(self) -> Optional[str]:
+        """The limit that binds: whose refusal lasts longest."""
+    @property
+    def retry_after(self) -> Optional[float]:
+        """Of a refusal: in how many seconds it is admitted if nothing else happens."""
+    @property
+    def degraded(self) -> bool:
+        """The server's store could not tell: this is the policy's failure mode."""
+    @property
+    def shadowed(self) -> bool:
+        """A shadow limit would have refused."""
+    @property
+    def level(self) -> Optional[str]:
+        """The level of the limit that binds, where keys have levels."""
+    @property
+    def member(self) -> Optional[str]:
+        """The member of a pool whose answer it is."""
+    @property
+    def remaining(self) -> dict[str, _Number]:
+        """What each limit could still grant."""
+    @property
+    def debt(self) -> dict[str, _Number]:
+        """What was used beyond each limit, and is not paid back yet."""
+    def __bool__(self) -> bool: ...
+
+class ServerLease:
+    """What a server granted, until it ends; or what it refused, which holds nothing and is false."""
+
+    @property
+    def successful(self) -> bool:
+        """Whether it was granted."""
+    @property
+    def is_held(self) -> bool:
+        """Whether it may still be believed to be held. It is renewed in the background."""
+    @property
+    def fence(self) -> int:
+        """A number that grows with each grant of the same slots."""
+    @property
+    def member(self) -> Optional[str]:
+        """Of a pool: the member that granted it."""
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The words of the policy, and of that member: region, account, endpoint."""
+    @property
+    def limit(self) -> Optional[str]:
+        """The limit that refused it."""
+    @property
+    def retry_after(self) -> Optional[float]:
+        """Of a refusal: in how many seconds it is granted if nothing else happens."""
+    @property
+    def degraded(self) -> bool:
+        """It was decided without the server's store: if admitted, nothing is held."""
+    @property
+    def remaining(self) -> dict[str, _Number]:
+        """What each limit could still grant when this was decided."""
+    @property
+    def reclaimed(self) -> dict[str, _Number]:
+        """Once it has ended: what came back of what was taken."""
+    def settle(
+        self,
+        usage: Optional[Mapping[str, Any]] = None,
+        *,
+        cost: Any = None,
+        outcome: str = "succeeded",
+        cool_down: Optional[float] = None,
+    ) -> None:
+        """Ends it with what was really used: less comes back, more is debt.
+
+        ``usage``: by limit; what is not named was used as ``cost`` says (rates and budgets), or as
+        taken. ``outcome``: ``"succeeded"``, ``"ignored"`` or ``"dropped"`` (its provider refused: a
+        pool passes over the member that gave it, for ``cool_down`` seconds or as its policy says).
+
+        :raises LeaseEnded: it has ended, or was refused.
+        """
+    def async_settle(
+        self,
+        usage: Optional[Mapping[str, Any]] = None,
+        *,
+        cost: Any = None,
+        outcome: str = "succeeded",
+        cool_down: Optional[float] = None,
+    ) -> _Awaitable[None]: ...
+    def adjust(self, requested: Mapping[str, Any], *, overdraw: bool = False) -> bool:
+        """Changes how much is taken to ``requested`` in all; what is not named stays.
+
+        ``False`` if more does not fit: then nothing has changed. With ``overdraw`` it is
+        charged all the same, and is debt.
+        """
+    def async_adjust(self, requested: Mapping[str, Any], *, overdraw: bool = False) -> _Awaitable[bool]: ...
+    def release(self) -> None:
+        """Ends it: what is held comes back, and what was taken was used. Once is enough."""
+    def async_release(self) -> _Awaitable[None]: ...
+    def cancel(self) -> None:
+        """Ends it and gives everything back: the work did not start."""
+    def async_cancel(self) -> _Awaitable[None]: ...
+    def __bool__(self) -> bool: ...
+    def __enter__(self) -> ServerLease: ...
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> bool: ...
+    async def __aenter__(self) -> ServerLease: ...
+    async def __aexit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> bool: ...
+
+class Server:
+    """A server, whose verbs are waited for or (``is_awaited``) awaited."""
+
+    def __new__(
+        cls,
+        url: str,
+        token: Optional[str],
+        timeout: float,
+        *,
+        ca: Any,
+        cert: Any,
+        is_awaited: bool,
+    ) -> Server: ...
+    def check(self, asked: tuple[Any, ...]) -> Any: ...
+    def check_many(self, asked: Sequence[tuple[Any, ...]]) -> Any: ...
+    def peek(self, asked: tuple[Any, ...]) -> Any: ...
+    def debit(self, asked: tuple[Any, ...]) -> Any: ...
+    def forecast(self, asked: tuple[Any, ...]) -> Any: ...
+    def reset(self, policy: str, who: Union[str, bytes]) -> Any: ...
+    def acquire(
+        self,
+        asked: tuple[Any, ...],
+        timeout: Optional[float],
+        priority: int,
+        ttl: Optional[float],
+        wait_for_refunds: bool,
+        idempotency_key: Optional[str],
+    ) -> Any: ...
+
 def _after_fork() -> None: ...

@@ -57,3 +57,23 @@ class StoreUnavailable(TidegateError, ConnectionError):
 
 class WorkerDied(TidegateError):
     """A worker's process or actor ended in the middle of a call. The next call has a new one."""
+
+
+class ServerUnavailable(TidegateError, ConnectionError):
+    """The server cannot be reached, or what answers is none."""
+
+
+class ServerTimeout(ServerUnavailable, TimeoutError):
+    """The server gave no answer in time. What was asked may have been done."""
+
+
+class UnknownPolicy(TidegateError, LookupError):
+    """The server has no such policy."""
+
+
+class Unauthorized(TidegateError, PermissionError):
+    """The token is missing, or the server does not know it."""
+
+
+class Forbidden(TidegateError, PermissionError):
+    """The token is not for this policy or verb."""

@@ -7,7 +7,7 @@ use std::process::Command;
 /// What its tests need from PyPI, beside `python/tests/requirements.txt`.
 const TOOLS: &[&str] = &["maturin==1.16.0", "pytest==9.2.0", "mypy==2.4.1"];
 
-/// Builds it without optimisation, and tests it beside a real Redis server.
+/// Builds it without optimisation, and tests it beside a real Redis server and a server of ours.
 pub fn tests() -> Result<(), String> {
     let venv = venv()?;
     let tool = |name: &str| program(path(&venv.join("bin").join(name)));
@@ -16,7 +16,10 @@ pub fn tests() -> Result<(), String> {
     build.env("VIRTUAL_ENV", &venv);
     build.env("CARGO_TARGET_DIR", target_directory().join("python/build"));
     command::run(&mut build)?;
+    let mut server = command::cargo(["build", "--package", "tidegate-cli", "--bin", "tidegate"]);
+    command::run(&mut server)?;
     let mut tests = tool("pytest");
+    tests.env("TIDEGATE", target_directory().join("debug/tidegate"));
     tests.args(["--quiet", "--doctest-modules", "tests", "tidegate"]);
     tests.env("TIDEGATE_REQUIRE_REDIS", "1");
     tests.env("TIDEGATE_REQUIRE_RAY", "1");

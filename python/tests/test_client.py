@@ -1,0 +1,257 @@
+"""Clients of a real server."""
+
+import asyncio
+import gc
+import hashlib
+import os
+import pickle
+import signal
+import socket
+import threading
+import time
+from decimal import Decimal
+
+import pytest
+from conftest import POLICIES, Server
+from tidegate import (
+    AcquireTimeout,
+    AsyncClient,
+    Client,
+    Forbidden,
+    ImpossibleRequest,
+    InvalidRequest,
+    LeaseEnded,
+    LimitSet,
+    ResourceLimit,
+    ServerTimeout,
+    ServerUnavailable,
+    Unauthorized,
+    UnknownPolicy,
+)
+
+
+def until(done):
+    """Some twenty seconds at most."""
+    for _ in range(1_000):
+        if done():
+            return
+        time.sleep(0.02)
+    pytest.fail("it never came")
+
+
+def free(client):
+    return client.peek("jobs").remaining["slots"]
+
+
+def test_a_check_is_admitted_or_refused_and_says_why(server):
+    client = Client(server.url)
+    answer = client.check("chat", {"tokens": 600}, key="alice")
+    assert answer and answer.admitted and not answer.degraded
+    assert answer.remaining == {"rpm": 99, "tokens": 400}
+    refused = client.check("chat", {"tokens": 600}, key="alice")
+    assert not refused
+    assert refused.limit == "tokens" and 600 < refused.retry_after <= 720
+    assert client.check("chat", {"tokens": 600}, key=b"\xff")
+
+
+def test_amounts_are_whole_numbers_or_decimals(server):
+    client = Client(server.url)
+    assert client.check("spend", {"usd": 0.25}).remaining == {"usd": 9.75}
+    assert client.check("spend", {"usd": Decimal("0.75")}).remaining == {"usd": 9.0}
+    assert client.check("spend", cost=1.0)
+    for wrong in (-1, float("nan"), True, "many"):
+        with pytest.raises(InvalidRequest):
+            client.check("spend", {"usd": wrong})
+
+
+def test_the_other_verbs(server):
+    client = Client(server.url)
+    assert client.forecast("chat", {"tokens": 100}) == {"rpm": 100, "tokens": 10}
+    assert client.peek("chat", {"tokens": 1_000})
+    debit = client.debit("chat", {"tokens": 1_500})
+    assert not debit and debit.debt["tokens"] == 500
+    client.reset("chat")
+    answers = client.check_many(
+        [
+            {"policy": "chat", "requested": {"tokens": 900}},
+            {"policy": "chat", "requested": {"tokens": 900}},
+            {"policy": "typo"},
+        ]
+    )
+    assert [bool(answer) for answer in answers[:2]] == [True, False]
+    assert isinstance(answers[2], UnknownPolicy)
+
+
+def test_a_lease_is_settled_with_what_was_used(server):
+    client = Client(server.url)
+    with client.acquire("chat", {"tokens": 700}, timeout=5, key="alice") as lease:
+        assert lease and lease.is_held
+        assert lease.adjust({"tokens": 800})
+        assert not client.check("chat", {"tokens": 300}, key="alice")
+        lease.settle({"tokens": 300})
+    assert lease.reclaimed == {"tokens": 500}
+    assert not lease.is_held
+    assert client.peek("chat", cost=0, key="alice").remaining["tokens"] == 700
+    with pytest.raises(LeaseEnded):
+        lease.settle({"tokens": 1})
+    lease.release()
+
+
+def test_an_end_without_a_settlement_was_used_as_taken_and_a_cancelled_one_not_at_all(server):
+    client = Client(server.url)
+    with client.acquire("chat", cost=100):
+        pass
+    with pytest.raises(ZeroDivisionError), client.acquire("chat", cost=100):
+        raise ZeroDivisionError
+    client.acquire("chat", cost=100).cancel()
+    assert client.peek("chat", cost=0).remaining["tokens"] == 800
+
+
+def test_who_waits_is_served_when_the_holder_ends(server):
+    client = Client(server.url)
+    first = client.acquire("jobs")
+    refused = client.try_acquire("jobs")
+    assert not refused and refused.limit == "slots"
+    with pytest.raises(AcquireTimeout) as told:
+        client.acquire("jobs", timeout=0.05)
+    assert told.value.limit == "slots"
+    fences = []
+    waits = threading.Thread(target=lambda: fences.append(client.acquire("jobs").fence))
+    waits.start()
+    first.release()
+    waits.join()
+    assert fences[0] > first.fence
+
+
+def test_a_lease_that_is_dropped_comes_back(server):
+    client = Client(server.url)
+    lease = client.acquire("jobs")
+    assert free(client) == 0
+    del lease
+    gc.collect()
+    until(lambda: free(client) == 1)
+
+
+def test_a_lease_is_renewed_while_it_is_held(server):
+    client = Client(server.url)
+    with client.acquire("jobs", ttl=0.3) as lease:
+        time.sleep(1)
+        assert lease.is_held
+        assert free(client) == 0
+
+
+def test_what_is_wrong_is_an_exception_of_its_kind(server):
+    client = Client(server.url)
+    with pytest.raises(UnknownPolicy, match="typo"):
+        client.check("typo")
+    with pytest.raises(InvalidRequest, match="typo"):
+        client.check("chat", {"typo": 1})
+    with pytest.raises(ImpossibleRequest):
+        client.acquire("chat", {"tokens": 1_001})
+    for url in ("127.0.0.1", "ftp://x", "http://user:secret@x"):
+        with pytest.raises(ValueError) as told:
+            Client(url)
+        assert "secret" not in str(told.value)
+    with pytest.raises(ValueError, match="Client"):
+        LimitSet([ResourceLimit("slots", 1)], name="x", store=server.url)
+
+
+def test_a_token_is_needed_where_the_server_has_any(tmp_path):
+    hashed = hashlib.sha256(b"tg-right").hexdigest()
+    token = f"[[token]]\nname = 'a'\nsha256 = '{hashed}'\nscopes = ['decide']\npolicies = ['chat']\n"
+    server = Server(tmp_path, config=token + POLICIES)
+    try:
+        for wrong in (None, "tg-wrong"):
+            with pytest.raises(Unauthorized):
+                Client(server.url, wrong).check("chat", cost=1)
+        client = Client(server.url, token="tg-right")
+        assert client.check("chat", cost=1)
+        with pytest.raises(Forbidden):
+            client.check("jobs")
+        assert "tg-right" not in repr(client)
+    finally:
+        server.kill()
+
+
+def test_a_server_that_hangs_is_given_up_and_one_that_is_away_is_told():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        with pytest.raises(ServerTimeout) as told:
+            Client(url, timeout=0.2).check("chat")
+        assert isinstance(told.value, TimeoutError)
+    with pytest.raises(ServerUnavailable):
+        Client(url).check("chat")
+
+
+def test_a_server_that_is_started_again_gives_the_same_lease(tmp_path):
+    store = ("--store", "file:limits?sync=always")
+    server = Server(tmp_path, *store)
+    client = Client(server.url)
+    first = client.acquire("jobs", idempotency_key="order-4711")
+    server.kill()
+    server = Server(tmp_path, *store, http=server.url[len("http://") :])
+    try:
+        again = client.acquire("jobs", idempotency_key="order-4711")
+        assert again.fence == first.fence
+        again.release()
+    finally:
+        server.kill()
+
+
+def test_ctrl_c_interrupts_who_waits(server):
+    client = Client(server.url)
+    with client.acquire("jobs"):
+        threading.Timer(0.2, signal.raise_signal, [signal.SIGINT]).start()
+        with pytest.raises(KeyboardInterrupt):
+            client.acquire("jobs", timeout=60)
+    until(lambda: free(client) == 1)
+
+
+def test_a_forked_child_and_a_pickled_client_connect_anew(server):
+    client = Client(server.url)
+    lease = client.acquire("jobs")
+    child = os.fork()
+    if child == 0:
+        ok = client.check("chat", cost=1) and not client.try_acquire("jobs")
+        lease.release()  # its parent's: nothing happens
+        os._exit(0 if ok else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert free(client) == 0
+    assert pickle.loads(pickle.dumps(client)).peek("chat", cost=0).remaining["tokens"] == 999
+    lease.release()
+    assert free(client) == 1
+
+
+def test_an_event_loop_awaits(server):
+    async def main():
+        client = AsyncClient(server.url)
+        assert await client.check("chat", {"tokens": 10})
+        order = []
+
+        async def work(number):
+            async with await client.acquire("jobs"):
+                order.append(number)
+
+        await asyncio.gather(*(work(number) for number in range(20)))
+        assert sorted(order) == list(range(20))
+        async with await client.acquire("chat", {"tokens": 90}) as lease:
+            assert await lease.async_adjust({"tokens": 100})
+            await lease.async_settle({"tokens": 40})
+        assert lease.reclaimed == {"tokens": 60}
+        assert (await client.forecast("chat", {"tokens": 95}))["tokens"] == 10
+        with pytest.raises(UnknownPolicy):
+            await client.peek("typo")
+
+        async with await client.acquire("jobs"):
+            waits = asyncio.ensure_future(client.acquire("jobs"))
+            await asyncio.sleep(0.1)
+            waits.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waits
+        for _ in range(1_000):
+            if (await client.peek("jobs")).remaining["slots"] == 1:
+                return
+            await asyncio.sleep(0.02)
+        pytest.fail("what was given up never came back")
+
+    asyncio.run(main())

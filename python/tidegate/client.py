@@ -1,0 +1,341 @@
+"""Clients of a server (`tidegate serve`)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+from . import _core
+from .errors import TidegateError
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+    from ._core import Answer, ServerLease
+
+    _Number = Union[int, float, Decimal]
+    _Amounts = Mapping[str, _Number]
+    _Key = Union[str, bytes]
+    _Path = Union[str, "os.PathLike[str]"]
+
+#: Who is limited unless a request says it.
+_KEY = "default"
+
+
+def _asked(
+    policy: str,
+    requested: Optional[_Amounts] = None,
+    *,
+    key: _Key = _KEY,
+    cost: Optional[_Number] = None,
+    member: Optional[str] = None,
+) -> tuple[Any, ...]:
+    return policy, key, requested, cost, member
+
+
+class _Server:
+    """What both clients have: which server, and how it is asked."""
+
+    _awaits: bool
+
+    def __init__(
+        self,
+        url: str,
+        token: Optional[str] = None,
+        timeout: float = 10.0,
+        *,
+        ca: Optional[_Path] = None,
+        cert: Optional[tuple[_Path, _Path]] = None,
+    ) -> None:
+        self._url, self._again = url, (url, token, timeout, ca, cert)
+        self._server = _core.Server(url, token, timeout, ca=ca, cert=cert, is_awaited=self._awaits)
+
+    def __reduce__(self) -> Any:
+        return _again, (type(self), *self._again)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._url}>"
+
+
+def _again(
+    cls: type[_Server],
+    url: str,
+    token: Optional[str],
+    timeout: float,
+    ca: Optional[_Path],
+    cert: Optional[tuple[_Path, _Path]],
+) -> _Server:
+    return cls(url, token, timeout, ca=ca, cert=cert)
+
+
+class Client(_Server):
+    """A client of a server, which has the limits: policies, by name.
+
+    Threads may share one. Every call ends by its ``timeout``, and releases the interpreter's
+    lock while it waits; Ctrl-C interrupts it. A call whose connection fails is tried again, three
+    times at most, where that cannot charge twice. It can be pickled (with its token), and a
+    forked child connects anew.
+
+    :param url: ``"http://HOST:PORT"`` or ``"https://HOST:PORT"``.
+    :param token: the token to authenticate with.
+    :param timeout: seconds that the server may take to answer, beyond those that a request waits.
+    :param ca: a PEM file with the authorities to trust, and not those that the system trusts.
+    :param cert: PEM files of the certificate to show a server that asks for one, and its key.
+    :raises ValueError: a URL, a token or a file that cannot be used.
+
+    Every verb raises
+
+    - ``InvalidRequest``: an unknown limit, an amount that is none; ``ImpossibleRequest``: more
+      than a limit ever grants;
+    - ``UnknownPolicy``, ``Unauthorized`` (no token, or an unknown one), ``Forbidden`` (it is not
+      for this policy or verb);
+    - ``QueueFull``, ``CapacityFull``, ``StoreUnavailable``: the server cannot tell;
+    - ``ServerUnavailable``: it cannot be reached; ``ServerTimeout``: no answer in time.
+
+    A refusal is no error: it is a falsy value.
+    """
+
+    _awaits = False
+
+    def check(
+        self,
+        policy: str,
+        requested: Optional[_Amounts] = None,
+        *,
+        key: _Key = _KEY,
+        cost: Optional[_Number] = None,
+    ) -> Answer:
+        """Takes what is requested, if it fits now, without a lease.
+
+        :param requested: amounts by limit. Calls and resources that are not named are taken at 1;
+            a rate that is not named is not charged once any limit is named. 0 leaves a limit out.
+        :param key: who is limited.
+        :param cost: how much of every rate and budget that is not named.
+        """
+        answer: Answer = self._server.check(_asked(policy, requested, key=key, cost=cost))
+        return answer
+
+    def check_many(self, checks: Sequence[Mapping[str, Any]]) -> list[Union[Answer, TidegateError]]:
+        """Several checks at once, 1,000 at most, answered in their order.
+
+        :param checks: of each the arguments of ``check``: ``{"policy": "chat", "key": "alice",
+            "requested": {"tokens": 500}}``.
+
+        One that makes no sense is answered by its error, which is not raised.
+        """
+        answers: list[Union[Answer, TidegateError]]
+        answers = self._server.check_many([_asked(**check) for check in checks])
+        return answers
+
+    def peek(
+        self,
+        policy: str,
+        requested: Optional[_Amounts] = None,
+        *,
+        key: _Key = _KEY,
+        cost: Optional[_Number] = None,
+        member: Optional[str] = None,
+    ) -> Answer:
+        """What ``check`` would answer now. Nothing changes."""
+        answer: Answer = self._server.peek(_asked(policy, requested, key=key, cost=cost, member=member))
+        return answer
+
+    def forecast(
+        self,
+        policy: str,
+        requested: Optional[_Amounts] = None,
+        *,
+        key: _Key = _KEY,
+        cost: Optional[_Number] = None,
+        member: Optional[str] = None,
+    ) -> dict[str, int]:
+        """How many such requests fit now, by limit. A pool needs ``member``."""
+        fit: dict[str, int]
+        fit = self._server.forecast(_asked(policy, requested, key=key, cost=cost, member=member))
+        return fit
+
+    def debit(
+        self,
+        policy: str,
+        requested: Optional[_Amounts] = None,
+        *,
+        key: _Key = _KEY,
+        cost: Optional[_Number] = None,
+        member: Optional[str] = None,
+    ) -> Answer:
+        """Charges what was used already, whether it fits or not; answers whether more is admitted.
+
+        A pool needs ``member``: where it was used.
+        """
+        answer: Answer = self._server.debit(_asked(policy, requested, key=key, cost=cost, member=member))
+        return answer
+
+    def reset(self, policy: str, *, key: _Key = _KEY) -> None:
+        """Forgets what a key has used; what is held stays. Takes the scope ``administer``."""
+        self._server.reset(policy, key)
+
+    def acquire(
+        self,
+        policy: str,
+        requested: Optional[_Amounts] = None,
+        timeout: float = 30.0,
+        priority: int = 0,
+        *,
+        key: _Key = _KEY,
+        cost: Optional[_Number] = None,
+        ttl: Optional[float] = None,
+        wait_for_refunds: bool = False,
+        idempotency_key: Optional[str] = None,
+    ) -> ServerLease:
+        """Takes a lease, in order of arrival; waits for it at the server if need be.
+
+        A lease is renewed in the background until it ends. A holder whose process dies gives back
+        what it holds within ``ttl`` seconds.
+
+        :param requested: as of ``check``.
+        :param timeout: how many seconds it waits; the server allows 300 unless it was set up
+            otherwise.
+        :param priority: 0 to 255, larger first.
+        :param ttl: seconds that the lease outlives its holder; the policy's unless said.
+        :param wait_for_refunds: wait also where the rates cannot grant it in time, for what others
+            give back.
+        :param idempotency_key: 1 to 255 bytes; the same for the same key again, also from another
+            process, gives the same lease for as long as that is held. Each call has one of its own
+            otherwise, so that one whose answer was lost is asked again and takes nothing twice.
+        :raises AcquireTimeout: not granted in time (a ``TimeoutError``); at once if its rates
+            cannot grant it in time.
+        """
+        said = (timeout, priority, ttl, wait_for_refunds, idempotency_key)
+        lease: ServerLease = self._server.acquire(_asked(policy, requested, key=key, cost=cost), *said)
+        return lease
+
+    def try_acquire(
+        self,
+        policy: str,
+        requested: Optional[_Amounts] = None,
+        priority: int = 0,
+        *,
+        key: _Key = _KEY,
+        cost: Optional[_Number] = None,
+        ttl: Optional[float] = None,
+        idempotency_key: Optional[str] = None,
+    ) -> ServerLease:
+        """As ``acquire``, but never waits: a refusal is a lease that is false, and holds nothing."""
+        said = (None, priority, ttl, False, idempotency_key)
+        lease: ServerLease = self._server.acquire(_asked(policy, requested, key=key, cost=cost), *said)
+        return lease
+
+
+class AsyncClient(_Server):
+    """As ``Client``, awaited in an event loop, without a thread of the loop's own.
+
+    Each verb is that of ``Client``. A task that is cancelled gives up its place; what it was
+    granted meanwhile is given back. Of a lease, ``async with`` and the verbs that begin with
+    ``async_`` are awaited.
+    """
+
+    _awaits = True
+
+    def check(
+        self,
+        policy: str,
+        requested: Optional[_Amounts] = None,
+        *,
+        key: _Key = _KEY,
+        cost: Optional[_Number] = None,
+    ) -> Awaitable[Answer]:
+        """As ``Client.check``."""
+        answer: Awaitable[Answer] = self._server.check(_asked(policy, requested, key=key, cost=cost))
+        return answer
+
+    def check_many(
+        self, checks: Sequence[Mapping[str, Any]]
+    ) -> Awaitable[list[Union[Answer, TidegateError]]]:
+        """As ``Client.check_many``."""
+        answers: Awaitable[list[Union[Answer, TidegateError]]]
+        answers = self._server.check_many([_asked(**check) for check in checks])
+        return answers
+
+    def peek(
+        self,
+        policy: str,
+        requested: Optional[_Amounts] = None,
+        *,
+        key: _Key = _KEY,
+        cost: Optional[_Number] = None,
+        member: Optional[str] = None,
+    ) -> Awaitable[Answer]:
+        """As ``Client.peek``."""
+        answer: Awaitable[Answer]
+        answer = self._server.peek(_asked(policy, requested, key=key, cost=cost, member=member))
+        return answer
+
+    def forecast(
+        self,
+        policy: str,
+        requested: Optional[_Amounts] = None,
+        *,
+        key: _Key = _KEY,
+        cost: Optional[_Number] = None,
+        member: Optional[str] = None,
+    ) -> Awaitable[dict[str, int]]:
+        """As ``Client.forecast``."""
+        fit: Awaitable[dict[str, int]]
+        fit = self._server.forecast(_asked(policy, requested, key=key, cost=cost, member=member))
+        return fit
+
+    def debit(
+        self,
+        policy: str,
+        requested: Optional[_Amounts] = None,
+        *,
+        key: _Key = _KEY,
+        cost: Optional[_Number] = None,
+        member: Optional[str] = None,
+    ) -> Awaitable[Answer]:
+        """As ``Client.debit``."""
+        answer: Awaitable[Answer]
+        answer = self._server.debit(_asked(policy, requested, key=key, cost=cost, member=member))
+        return answer
+
+    def reset(self, policy: str, *, key: _Key = _KEY) -> Awaitable[None]:
+        """As ``Client.reset``."""
+        done: Awaitable[None] = self._server.reset(policy, key)
+        return done
+
+    def acquire(
+        self,
+        policy: str,
+        requested: Optional[_Amounts] = None,
+        timeout: float = 30.0,
+        priority: int = 0,
+        *,
+        key: _Key = _KEY,
+        cost: Optional[_Number] = None,
+        ttl: Optional[float] = None,
+        wait_for_refunds: bool = False,
+        idempotency_key: Optional[str] = None,
+    ) -> Awaitable[ServerLease]:
+        """As ``Client.acquire``."""
+        said = (timeout, priority, ttl, wait_for_refunds, idempotency_key)
+        lease: Awaitable[ServerLease]
+        lease = self._server.acquire(_asked(policy, requested, key=key, cost=cost), *said)
+        return lease
+
+    def try_acquire(
+        self,
+        policy: str,
+        requested: Optional[_Amounts] = None,
+        priority: int = 0,
+        *,
+        key: _Key = _KEY,
+        cost: Optional[_Number] = None,
+        ttl: Optional[float] = None,
+        idempotency_key: Optional[str] = None,
+    ) -> Awaitable[ServerLease]:
+        """As ``Client.try_acquire``."""
+        said = (None, priority, ttl, False, idempotency_key)
+        lease: Awaitable[ServerLease]
+        lease = self._server.acquire(_asked(policy, requested, key=key, cost=cost), *said)
+        return lease
