@@ -80,9 +80,10 @@ fn is_compiled(page: &Page) -> Result<(), String> {
 }
 
 /// The tests that execute what pages show in other languages.
-const EXECUTED: [(&str, &str); 7] = [
+const EXECUTED: [(&str, &str); 8] = [
     ("README.md", "python/tests/test_pages.py"),
     ("docs/python.md", "python/tests/test_pages.py"),
+    ("docs/python/client.md", "python/tests/test_pages.py"),
     ("docs/python/workers.md", "python/tests/test_pages.py"),
     ("docs/python/frameworks/*.md", "python/tests/test_pages.py"),
     (
