@@ -466,6 +466,52 @@ def test_a_task_that_is_cancelled_cancels_its_items():
     assert sorted(cancelled) == [0, 1]
 
 
+@pytest.mark.parametrize("mode", ["thread", "asyncio"])
+def test_what_an_attempt_holds_is_renewed_until_it_ends(mode):
+    limits = LimitSet([ResourceLimit("slots", 1, ttl=6)])
+    seen = []
+
+    def looks():
+        seen.append(bool(limits.try_acquire()))
+
+    def work(_):
+        for _ in range(7):
+            time.sleep(1)
+            looks()
+
+    async def work_async(_):
+        for _ in range(7):
+            await asyncio.sleep(1)
+            looks()
+
+    async def main():
+        return [answer async for answer in workers.map(work_async, [1], mode="asyncio", limits=limits)]
+
+    assert (asyncio.run(main()) if mode == "asyncio" else list(workers.map(work, [1], limits=limits))) == [None]
+    assert seen == [False] * 7 and limits.try_acquire()
+
+
+def test_items_that_raise_end_it():
+    def items():
+        yield 1
+        raise KeyError("items")
+
+    before = threading.active_count()
+    answers = workers.map(square, items(), max_workers=1, max_in_flight=1)
+    assert next(answers) == 1
+    with pytest.raises(KeyError, match="items"):
+        next(answers)
+    assert threading.active_count() == before
+
+
+def test_what_is_asked_may_raise():
+    def exits(item):
+        raise SystemExit(item)
+
+    with pytest.raises(SystemExit):
+        list(workers.map(square, [3], requested=exits))
+
+
 def test_a_map_is_called_where_an_event_loop_runs():
     async def main():
         return list(workers.map(square, range(3), max_workers=2))

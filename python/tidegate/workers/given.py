@@ -100,8 +100,17 @@ def _pool(limits: Given, mode: Optional[str]) -> LimitPool:
     raise TypeError(f"limits are limits, sets or a pool, not {limits!r}")
 
 
+def _kind(store: Optional[str]) -> str:
+    return "memory" if store is None else store.partition(":")[0]
+
+
+def is_server(store: Optional[str]) -> bool:
+    """Whether it is beyond this machine: then it cannot see that a process has ended."""
+    return _kind(store) not in ("memory", "file", "shm")
+
+
 def _check(member: LimitSet, mode: str) -> None:
-    kind = "memory" if member.store is None else member.store.partition(":")[0]
+    kind = _kind(member.store)
     if kind in ("memory", "file"):
         raise ValueError(
             f"{member!r} is of one process ({kind}), and each worker's would admit as much again: "

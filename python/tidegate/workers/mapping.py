@@ -17,7 +17,7 @@ from .crew import Crew
 from .given import Given, Unlimited, pool
 from .handle import workers_of
 from .outcome import Outcome
-from .plan import Attempts, Called, Caller, Granted, Plan
+from .plan import Attempts, Called, Caller, Granted, Plan, term
 from .retry import Retry
 from .seats import Seat, seat
 
@@ -108,7 +108,8 @@ def map(
     :param requested: amounts by limit, or a function of the item that says them.
     :param key: whose limits, or a function of the item.
     :param timeout: seconds that an attempt waits for its limits.
-    :param ttl: seconds after which the limits take back what an attempt holds.
+    :param ttl: seconds within which a server's store takes back what an attempt holds if this
+        process is killed: 120 unless a limit says its own. It is renewed until the attempt ends.
     :param retries: how many more attempts an item has whose ``fn`` raised, or a ``Retry``. What the
         limits say is not tried again.
     :param on_error: ``"raise"``: an item that failed raises when its turn comes. ``"return"``: its
@@ -122,13 +123,14 @@ def map(
         raise ValueError(f"on_error is 'raise' or 'return', not {on_error!r}")
     if max_in_flight is not None and max_in_flight < 1:
         raise ValueError(f"max_in_flight is at least 1, not {max_in_flight}")
+    made = pool(limits)
     plan = Plan(
-        limits=pool(limits),
+        limits=made,
         requested=requested,
         key=key,
         timeout=timeout,
         priority=priority,
-        ttl=ttl,
+        ttl=term(made, ttl),
         retry=retries if isinstance(retries, Retry) else Retry(retries),
         max_workers=number,
     )

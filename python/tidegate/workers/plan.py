@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import itertools
 from collections.abc import Awaitable, Callable, Mapping
@@ -10,10 +11,17 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Optional, Union
 
-from ..limits import Number
+from .._core import Acquisition
+from ..errors import TidegateError
+from ..limits import Number, ResourceLimit
 from ..sets import LimitPool
+from .given import is_server
 from .outcome import ENDS, Outcome, portable
 from .retry import Retry
+
+
+#: Seconds that a server's store keeps what is not renewed.
+_SERVERS_TTL = 120.0
 
 
 @dataclass
@@ -126,7 +134,7 @@ class Attempts:
             try:
                 async with self._workers:
                     outcome = await self._attempt(item)
-            except Exception as error:  # Of the limits, or of what says what is asked of them.
+            except ENDS as error:  # Of the limits, or of what says what is asked of them.
                 return Outcome(error=error)
             delay = None if outcome.error is None else self._plan.retry.delay(attempt, outcome.error)
             if delay is None:
@@ -141,7 +149,7 @@ class Attempts:
         try:
             async with acquired:
                 granted = Granted(acquired.config, acquired.member)
-                outcome, usage = await self._call(item, granted)
+                outcome, usage = await self._held(acquired, self._call(item, granted))
                 if usage:
                     acquired.update(usage)
                 if outcome.error is not None:
@@ -149,3 +157,33 @@ class Attempts:
         except _Failed:
             pass
         return outcome
+
+    async def _held(self, acquired: Acquisition, call: Awaitable[Called]) -> Called:
+        """Renews what is held until the call has ended."""
+        if self._plan.ttl is None:
+            return await call
+        renewal = asyncio.ensure_future(_renew(acquired, self._plan.ttl))
+        try:
+            return await call
+        finally:
+            renewal.cancel()
+
+
+async def _renew(acquired: Acquisition, ttl: float) -> None:
+    while True:
+        await asyncio.sleep(ttl / 3)
+        # A store that is away may be back in time; of what has ended nothing is left to hold.
+        with contextlib.suppress(TidegateError):
+            await acquired.async_renew(ttl)
+
+
+def term(limits: LimitPool, ttl: Optional[float]) -> Optional[float]:
+    """For how long what ``limits`` grant is held unless it is renewed; ``None``: until it ends."""
+    resources = [(member, limit) for member in limits._sets for limit in member.limits]
+    resources = [(member, limit) for member, limit in resources if isinstance(limit, ResourceLimit)]
+    if ttl is not None or not resources:
+        return ttl
+    said = [limit.ttl for _, limit in resources if isinstance(limit, ResourceLimit) and limit.ttl is not None]
+    if any(is_server(member.store) for member, _ in resources):
+        said.append(_SERVERS_TTL)
+    return min(said, default=None)
