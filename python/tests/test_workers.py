@@ -33,7 +33,7 @@ class Counter(workers.Worker):
     def __init__(self, start=0, step=1):
         self.value, self.step = start, step
 
-    def add(self, number=1):
+    def add(self, number=1, name=None):
         self.value += self.step * number
         return self.value
 
@@ -80,7 +80,7 @@ class AsyncCounter(workers.Worker):
 @pytest.mark.parametrize("mode", ["thread", "process"])
 def test_methods_are_called_through_a_handle_and_give_futures(mode):
     with workers.start(Counter, (10,), {"step": 2}, mode=mode, max_workers=1) as counters:
-        futures = [counters.add(), counters.add(number=5)]
+        futures = [counters.add(), counters.add(number=5, name="any")]
         assert all(isinstance(future, Future) for future in futures)
         assert [future.result(60) for future in futures] == [12, 22]
         with pytest.raises(KeyError, match="mine"):

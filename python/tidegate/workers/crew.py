@@ -34,8 +34,6 @@ class Crew:
         self._working = 0
         self._is_stopped = False
         self._is_ended = False
-        # Runs before `multiprocessing` waits for its processes: that was registered earlier.
-        atexit.register(self.stop)
 
     def begin_all(self) -> None:
         """Starts every worker now.
@@ -58,11 +56,14 @@ class Crew:
         thread = threading.Thread(
             target=self._work, args=(index, begun), name=f"tidegate-worker-{index}", daemon=True
         )
+        if not self._threads:
+            # Runs before `multiprocessing` waits for its processes: that was registered earlier.
+            atexit.register(self.stop)
         self._threads.append(thread)
         self._working += 1
         thread.start()
 
-    def submit(self, name: str, *arguments: Any, **named: Any) -> Future[Any]:
+    def submit(self, name: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> Future[Any]:
         call = _Call(name, arguments, named)
         with self._changed:
             if self._is_stopped:
@@ -179,7 +180,7 @@ class Workers:
     def __getattr__(self, name: str) -> Callable[..., Future[Any]]:
         if name.startswith("_") or not callable(getattr(self._worker, name, None)):
             raise AttributeError(f"{self._worker!r} has no method {name!r}")
-        return lambda *arguments, **named: self._crew.submit(name, *arguments, **named)
+        return lambda *arguments, **named: self._crew.submit(name, arguments, named)
 
     def stop(self, *, cancel_futures: bool = False) -> None:
         """Ends when all calls are done, and the workers with them. ``cancel_futures``: calls that

@@ -15,9 +15,10 @@ from typing import Any, Literal, Optional, TypeVar, Union, overload
 from ..limits import Number
 from .crew import Crew
 from .given import Given, Unlimited, pool
+from .granted import Called, Caller, Granted
 from .handle import workers_of
 from .outcome import Outcome
-from .plan import Attempts, Called, Caller, Granted, Plan, term
+from .plan import Attempts, Plan, term
 from .retry import Retry
 from .seats import Seat, seat
 
@@ -220,7 +221,7 @@ class _Driver:
 
     async def _call(self, item: Any, granted: Granted) -> Called:
         try:
-            future = asyncio.wrap_future(self._crew.submit("run", item, granted))
+            future = asyncio.wrap_future(self._crew.submit("run", (item, granted), {}))
         except RuntimeError as error:  # It ends.
             return Outcome(error=error), {}
         try:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import itertools
 from collections.abc import Awaitable, Callable, Mapping
-from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Optional, Union
 
 from .._core import Acquisition
@@ -16,81 +14,12 @@ from ..errors import TidegateError
 from ..limits import Number, ResourceLimit
 from ..sets import LimitPool
 from .given import is_server
-from .outcome import ENDS, Outcome, portable
+from .granted import Called, Granted
+from .outcome import ENDS, Outcome
 from .retry import Retry
-
 
 #: Seconds that a server's store keeps what is not renewed.
 _SERVERS_TTL = 120.0
-
-
-@dataclass
-class Granted:
-    """What the call that runs was granted by its limits."""
-
-    #: What the set that granted it was given as ``config``.
-    config: Any = None
-    #: Of a pool: the name of that set.
-    member: Optional[str] = None
-    _usage: dict[str, Number] = field(default_factory=dict)
-
-    def update(self, usage: Mapping[str, Number]) -> None:
-        """Reports what was really used: charged when the call ends, in place of what was taken.
-
-        An unknown limit, or an amount that is none, is then the item's error.
-        """
-        self._usage.update(usage)
-
-
-_running: ContextVar[Optional[Granted]] = ContextVar("_running", default=None)
-
-
-def acquired() -> Granted:
-    """What the call of ``map``'s function that runs here was granted.
-
-    :raises RuntimeError: no such call runs here.
-    """
-    granted = _running.get()
-    if granted is None:
-        raise RuntimeError("no function runs here that tidegate.workers.map has called")
-    return granted
-
-
-#: An item's call: how it ended, and what it has reported.
-Called = tuple[Outcome, Mapping[str, Number]]
-
-
-class Caller:
-    """A worker that calls a function."""
-
-    def __init__(self, function: Callable[[Any], Any]) -> None:
-        self._function = function
-
-    def run(self, item: Any, granted: Granted) -> Called:
-        before = _running.set(granted)
-        try:
-            return Outcome(self._answer(item)), granted._usage
-        except ENDS as error:
-            return portable(error), granted._usage
-        finally:
-            _running.reset(before)
-
-    def _answer(self, item: Any) -> Any:
-        answer = self._function(item)
-        if inspect.iscoroutine(answer):
-            answer.close()
-            raise TypeError(f"{self._function!r} is a coroutine function: write mode='asyncio'")
-        return answer
-
-    async def run_here(self, item: Any, granted: Granted) -> Called:
-        _running.set(granted)
-        try:
-            answer = self._function(item)
-            if not inspect.isawaitable(answer):
-                raise TypeError(f"{self._function!r} is no coroutine function: write another mode")
-            return Outcome(await answer), granted._usage
-        except Exception as error:
-            return Outcome(error=error), granted._usage
 
 
 @dataclass(frozen=True)
