@@ -353,6 +353,15 @@ def test_the_calls_that_wait_are_bounded():
         assert waiting[1].cancel()
         event.set()
     assert waiting[0].result(0) == 1
+    # Nothing waits, whether its worker has begun or not.
+    for on_demand in (False, True):
+        with workers.start(Counter, max_workers=2, max_waiting=0, on_demand=on_demand) as counters:
+            event = threading.Event()
+            running = [counters.waits(event) for _ in range(2)]
+            with pytest.raises(QueueFull):
+                counters.add()
+            event.set()
+            assert all(future.result(60) in (0, 1) for future in running)
 
 
 def test_what_is_no_worker_is_not_started():
@@ -363,7 +372,14 @@ def test_what_is_no_worker_is_not_started():
     for wrong in (int, Counter(), Stops):
         with pytest.raises(TypeError):
             workers.start(wrong)
-    for words in (dict(mode="gevent"), dict(max_workers=0)):
+    context = multiprocessing.get_context("spawn")
+    for words in (
+        dict(mode="gevent"),
+        dict(max_workers=0),
+        dict(max_waiting=-1),
+        dict(mp_context=context),
+        dict(mode="process", ray_options={"num_cpus": 1}),
+    ):
         with pytest.raises(ValueError):
             workers.start(Counter, **words)
 

@@ -225,6 +225,24 @@ def test_workers_are_actors(words):
         time.sleep(0.01)
 
 
+def test_each_actor_begins_at_another_set_of_the_pool(words):
+    class First(workers.Worker):
+        def first(self):
+            if not hasattr(self, "config"):
+                self.config = self.limits.acquire().config
+            return self.worker_index, self.config
+
+    sets = [
+        LimitSet([ResourceLimit("slots", 9)], config=number, **{**words, "name": f"{words['name']}-{number}"})
+        for number in range(2)
+    ]
+    seen = {}
+    with workers.start(First, mode="ray", max_workers=2, limits=LimitPool(sets, offset=1)) as firsts:
+        while len(seen) < 2:
+            seen.update(future.result(60) for future in [firsts.first() for _ in range(4)])
+    assert seen == {0: 1, 1: 0}
+
+
 def test_an_actor_that_cannot_begin_is_told_at_once(cluster):
     with pytest.raises(KeyError, match="start"):
         workers.start(counter(), (-1,), mode="ray", max_workers=2)

@@ -31,6 +31,7 @@ class Crew:
         self._threads: list[threading.Thread] = []
         self._seats: dict[int, Seat] = {}
         self._idle = 0
+        self._busy = 0
         self._working = 0
         self._is_stopped = False
         self._is_ended = False
@@ -68,8 +69,8 @@ class Crew:
         with self._changed:
             if self._is_stopped:
                 raise RuntimeError("the workers were stopped")
-            if len(self._waiting) - self._idle >= self._max_waiting:
-                raise QueueFull(f"{self._max_waiting} calls wait for a worker; wait for some, or say more max_waiting")
+            if len(self._waiting) + self._busy >= self._max_workers + self._max_waiting:
+                raise QueueFull(f"{self._max_waiting} calls wait for a worker; wait for some, or say a larger max_waiting")
             self._waiting.append(call)
             if len(self._waiting) > self._idle and len(self._threads) < self._max_workers:
                 self._begin()
@@ -113,6 +114,7 @@ class Crew:
                     if self._is_stopped:
                         return None
                     self._changed.wait()
+                self._busy += 1
                 return self._waiting.popleft()
             finally:
                 self._idle -= 1
@@ -145,8 +147,12 @@ class Crew:
             begun.set_result(None)
         call = self._take()
         while call is not None:
-            if call.future.set_running_or_notify_cancel():
-                self._do(index, call)
+            try:
+                if call.future.set_running_or_notify_cancel():
+                    self._do(index, call)
+            finally:
+                with self._changed:
+                    self._busy -= 1
             call = self._take()
         seat = self._seats.get(index)
         if seat is not None:

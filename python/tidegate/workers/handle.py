@@ -77,7 +77,9 @@ def start(
         raise TypeError(f"a class of tidegate.workers.Worker is started, not {worker!r}")
     if callable(getattr(worker, "stop", None)):
         raise TypeError(f"{worker!r} has a method stop, which is how its workers are stopped; call it otherwise")
-    number = workers_of(mode, max_workers)
+    number = workers_of(mode, max_workers, mp_context, ray_options)
+    if max_waiting < 0:
+        raise ValueError(f"max_waiting is at least 0, not {max_waiting}")
     shared = shared_pool(limits, mode)
 
     def made(index: int) -> Made:
@@ -98,13 +100,22 @@ def start(
     return Workers(crew, worker)
 
 
-def workers_of(mode: str, max_workers: Optional[int]) -> int:
+def workers_of(
+    mode: str,
+    max_workers: Optional[int],
+    mp_context: Optional[BaseContext],
+    ray_options: Optional[Mapping[str, Any]],
+) -> int:
     """How many workers there are.
 
-    :raises ValueError: an unknown mode, less than one.
+    :raises ValueError: an unknown mode, what is another mode's, less than one.
     """
     if mode not in MODES:
         raise ValueError(f"no mode {mode!r}; there are {', '.join(MODES)}")
+    if mp_context is not None and mode != "process":
+        raise ValueError(f"mp_context is for mode='process', not {mode!r}")
+    if ray_options is not None and mode != "ray":
+        raise ValueError(f"ray_options are for mode='ray', not {mode!r}")
     if max_workers is not None:
         if max_workers < 1:
             raise ValueError(f"max_workers is at least 1, not {max_workers}")

@@ -44,6 +44,7 @@ def map(
     on_error: Literal["raise", "return"] = "raise",
     max_in_flight: Optional[int] = None,
     progress: bool = False,
+    on_demand: Literal[True] = True,
 ) -> AsyncIterator[Any]: ...
 
 
@@ -105,7 +106,8 @@ def map(
 
     :param fn: a function; a coroutine function for ``mode="asyncio"``, which gives an async iterator.
     :param mode: ``"thread"``, ``"asyncio"``, ``"process"`` or ``"ray"``, as of ``workers.start``, as
-        are ``max_workers``, ``limits``, ``on_demand``, ``mp_context`` and ``ray_options``.
+        are ``max_workers``, ``limits``, ``on_demand`` (in an event loop, where an item is a task, it
+        is always so), ``mp_context`` and ``ray_options``.
     :param requested: amounts by limit, or a function of the item that says them.
     :param key: whose limits, or a function of the item.
     :param timeout: seconds that an attempt waits for its limits.
@@ -119,7 +121,7 @@ def map(
     :param progress: a bar on standard error, by ``tqdm``.
     :raises ModuleNotFoundError: ``progress`` without ``tqdm``.
     """
-    number = workers_of(mode, max_workers)
+    number = workers_of(mode, max_workers, mp_context, ray_options)
     if on_error not in ("raise", "return"):
         raise ValueError(f"on_error is 'raise' or 'return', not {on_error!r}")
     if max_in_flight is not None and max_in_flight < 1:

@@ -40,7 +40,7 @@ class AsyncWorkers:
         if self._is_stopped:
             raise RuntimeError("the workers were stopped")
         if len(self._tasks) >= self._most:
-            raise QueueFull(f"{self._most} calls run or wait; await some, or say more max_waiting")
+            raise QueueFull(f"{self._most} calls run or wait; await some, or say a larger max_waiting")
         task = self._loop.create_task(self._call(name, arguments, named))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
