@@ -59,6 +59,14 @@ class Counter(workers.Worker):
         time.sleep(600) if event is None else event.wait()
         return self.worker_index
 
+    def goes_on(self, path):
+        open(path, "w").close()
+        while True:
+            try:
+                time.sleep(600)
+            except BaseException:
+                pass
+
     def unpicklable(self):
         return threading.Lock()
 
@@ -123,6 +131,18 @@ def test_a_call_that_runs_in_a_process_is_ended():
         runs.result(0)
     with pytest.raises(CancelledError):
         waiting.result(0)
+    assert multiprocessing.active_children() == []
+
+
+def test_a_process_that_goes_on_is_killed(tmp_path):
+    path = tmp_path / "runs"
+    counters = workers.start(Counter, mode="process", max_workers=1)
+    runs = counters.goes_on(str(path))
+    while not path.exists():
+        time.sleep(0.01)
+    counters.stop(cancel_futures=True)
+    with pytest.raises(WorkerDied, match="-9"):
+        runs.result(0)
     assert multiprocessing.active_children() == []
 
 
