@@ -479,3 +479,12 @@ def test_any_mapping_is_one_and_nothing_else():
 def test_a_set_in_a_store_has_a_name():
     with pytest.raises(InvalidRequest, match="name"):
         LimitSet("1/minute", store="redis://127.0.0.1:1")
+
+
+def test_several_lines_are_limits_of_names_of_their_own():
+    limits = LimitSet(["2/hour", "3 per day"])
+    assert [bool(limits.try_acquire()) for _ in range(3)] == [True, True, False]
+    assert limits.try_acquire().remaining == {"calls/hour": 0, "calls/day": 1}
+    assert [limit.name for limit in LimitSet(iter(["2/hour"])).limits] == ["calls"]
+    with pytest.raises(InvalidRequest, match="twice"):
+        LimitSet(["2/hour", "3/hour"])

@@ -234,15 +234,19 @@ class ResourceLimit(_Limit):
 Limit = Union[RateLimit, Budget, CallLimit, ResourceLimit]
 
 
-def parse(text: str) -> CallLimit:
+def parse(text: str, *, is_alone: bool = True) -> CallLimit:
     """A limit as it is written in one line: ``"10/minute"``, ``"5 per 15 minutes"``.
+
+    Its name is ``calls``; beside others of its kind, ``calls/minute``.
 
     :raises ValueError: the text says no limit.
     """
     count, separator, window = text.partition("/")
     if not separator:
         count, separator, window = text.partition(" per ")
+    window = window.strip()
+    name = "calls" if is_alone else f"calls/{window}"
     try:
-        return CallLimit(int(count.strip().replace(",", "").replace("_", "")), window.strip())
+        return CallLimit(int(count.strip().replace(",", "").replace("_", "")), window, name=name)
     except ValueError:
         raise ValueError(f"{text!r} is no limit; write '10/minute' or '5 per 15 minutes'") from None

@@ -24,7 +24,8 @@ class LimitSet(_core.Set):
     >>> acquired.reclaimed
     {'tokens': 90}
 
-    :param limits: limits, or lines such as ``"10/minute"``.
+    :param limits: limits, or lines such as ``"10/minute"``; several lines are limits of the names
+        ``calls/minute``, ``calls/hour`` ..., a single one is ``calls``.
     :param name: what the set is called in its store; sets of one name in one store share what
         they have used. Needed for every store but the set's own memory. In ``memory:`` and
         ``file:`` they share their limits, too: those that were said last.
@@ -66,8 +67,9 @@ class LimitSet(_core.Set):
         _opened.check_clock(clock, store)
         if store is not None and not name:
             raise InvalidRequest(f"a set in {_opened.scheme(store)}: needs a name; who says the same shares it")
-        given = [limits] if isinstance(limits, (str, *_LIMITS)) else limits
-        described = tuple(parse(limit) if isinstance(limit, str) else limit for limit in given)
+        given = [limits] if isinstance(limits, (str, *_LIMITS)) else list(limits)
+        is_alone = sum(isinstance(limit, str) for limit in given) == 1
+        described = tuple(parse(limit, is_alone=is_alone) if isinstance(limit, str) else limit for limit in given)
         super().__init__(
             [limit for limit in described if not limit.is_infinite],
             infinite=[limit.name for limit in described if limit.is_infinite],
