@@ -40,6 +40,8 @@ fn venv() -> Result<PathBuf, String> {
     }
     let mut pip = program(path(&venv.join("bin/pip")));
     pip.args(["install", "--quiet", "--disable-pip-version-check"]);
+    // What is not imported need not be compiled.
+    pip.arg("--no-compile");
     let frameworks = root().join("python/tests/requirements.txt");
     command::run(pip.args(TOOLS).arg("-r").arg(frameworks))?;
     Ok(venv)

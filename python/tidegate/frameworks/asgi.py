@@ -5,7 +5,7 @@ It needs no framework.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Optional, Union
 
 from .._core import Acquisition
@@ -14,11 +14,12 @@ from ..sets import LimitSet
 from . import http
 from ._gate import Gate, async_leave
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
+#: Of ASGI. Each framework has types of its own for these.
+Scope = Any
+Message = Any
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[Any], Awaitable[None]]
+App = Callable[[Any, Any, Any], Awaitable[None]]
 Lines = list[tuple[bytes, bytes]]
 
 #: Where a scope has the header lines that go into its response.
@@ -80,7 +81,7 @@ class LimitMiddleware:
             else Gate(limits, key=key, requested=requested, wait=wait, failure_mode=failure_mode)
         )
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] not in ("http", "websocket"):
             return await self.app(scope, receive, send)
         entry = None if self._gate is None else await self._gate.async_enter(scope)
