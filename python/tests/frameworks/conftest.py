@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-# It is a worker's, and wants its broker.
-collect_ignore = ["celery_app.py"]
+# They are of workers, and want their broker and store.
+collect_ignore = ["asgi_app.py", "celery_app.py"]
 
 
 class Provider(http.server.BaseHTTPRequestHandler):
