@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import random
 import shutil
 import socket
 import subprocess
@@ -13,15 +14,22 @@ import pytest
 
 
 def _free_port():
-    # Below the ports that the system gives to those who connect.
-    for port in range(21_000, 32_000):
-        with socket.socket() as tried:
-            try:
-                tried.bind(("127.0.0.1", port))
-            except OSError:
-                continue
+    # Below the ports that the system gives to those who connect; not the same as of others who test.
+    while True:
+        port = random.randrange(21_000, 32_000)
+        with socket.socket() as tried, contextlib.suppress(OSError):
+            tried.bind(("127.0.0.1", port))
             return port
-    raise RuntimeError("no port is free")
+
+
+def _answers(server, port):
+    """Whether it is this server that answers there."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as asked:
+            asked.sendall(b"INFO server\r\n")
+            return f"process_id:{server.pid}\r\n".encode() in asked.recv(65_536)
+    except OSError:
+        return False
 
 
 @contextlib.contextmanager
@@ -33,17 +41,16 @@ def _redis(folder):
             pytest.fail("redis-server is not installed, and TIDEGATE_REQUIRE_REDIS is set")
         pytest.skip("redis-server is not installed")
     port = _free_port()
-    server = subprocess.Popen(
-        [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)],
-        stdout=subprocess.DEVNULL,
-    )
+    words = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
+    server = subprocess.Popen([program, *words], stdout=subprocess.DEVNULL)
     try:
-        for _ in range(500):
-            try:
-                socket.create_connection(("127.0.0.1", port)).close()
+        for _ in range(3_000):
+            if _answers(server, port):
                 break
-            except OSError:
-                time.sleep(0.02)
+            assert server.poll() is None, f"port {port} was taken meanwhile"
+            time.sleep(0.02)
+        else:
+            pytest.fail("redis-server does not answer")
         yield f"redis://127.0.0.1:{port}", server
     finally:
         server.kill()
