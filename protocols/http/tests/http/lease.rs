@@ -140,10 +140,7 @@ async fn a_renewal_that_does_not_say_gives_what_a_lease_gets_that_does_not_say()
     let reply = house.post("/v1/renew", renew.clone()).await;
     assert_eq!(reply.json(), json!({"expires_at": "2026-01-01T12:00:50Z"}));
     let null = json!({"policy": "jobs", "key": "k", "lease": id, "ttl_ms": null});
-    house
-        .post("/v1/renew", null)
-        .await
-        .problem(400, "invalid");
+    house.post("/v1/renew", null).await.problem(400, "invalid");
 }
 
 #[tokio::test]
