@@ -16,6 +16,9 @@ use tracing::warn;
 
 use crate::inner::Inner;
 
+/// No lease is renewed more often than this.
+const SHORTEST: Duration = Duration::from_millis(100);
+
 /// A lease of a call, or none where the store could not tell.
 pub struct Held {
     gateway: Arc<Inner>,
@@ -61,7 +64,7 @@ impl Held {
             renewal: None,
             sent: false,
         };
-        held.renewal = granted.and_then(|granted| held.renew(granted));
+        held.renewal = granted.map(|granted| held.renew(granted));
         held
     }
 
@@ -113,20 +116,19 @@ impl Held {
     }
 
     /// Keeps it while the call lasts.
-    fn renew(&self, granted: &GrantedLease) -> Option<AbortHandle> {
+    fn renew(&self, granted: &GrantedLease) -> AbortHandle {
         let ttl = granted.expires_at.since(granted.granted_at).as_duration();
-        let millis = u64::try_from(ttl.as_millis()).ok()?;
         let (gateway, caller) = (Arc::clone(&self.gateway), self.caller.clone());
         let (active, key, lease) = (Arc::clone(&self.active), Arc::clone(&self.key), granted.id);
         let task = async move {
             loop {
-                tokio::time::sleep(ttl / 3).await;
+                tokio::time::sleep((ttl / 3).max(SHORTEST)).await;
                 let of = OfLease {
                     policy: &active.policy().name,
                     key: &key,
                     lease,
                 };
-                let renewed = gateway.service.call(&caller, Call::Renew(of, millis)).await;
+                let renewed = gateway.service.call(&caller, Call::Renew(of, None)).await;
                 if let Err(error) = renewed {
                     warn!(%error, "a call's lease was not renewed");
                     if error.kind() == tidegate_service::Kind::Ended {
@@ -135,7 +137,7 @@ impl Held {
                 }
             }
         };
-        Some(tokio::spawn(task).abort_handle())
+        tokio::spawn(task).abort_handle()
     }
 
     fn end(&mut self, end: End) -> Option<JoinHandle<()>> {
