@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any, Optional, Union
 
-from .. import _ray
+from .. import _opened, _ray
 from ..limits import Budget, CallLimit, Limit, RateLimit, ResourceLimit
 from ..sets import LimitPool, LimitSet
 
@@ -25,10 +25,8 @@ _INSTEAD = {
 class Unlimited(LimitPool):
     """Grants whatever is asked of it, and counts nothing."""
 
-    def __new__(cls) -> "Unlimited":
-        made = super().__new__(cls, [LimitSet([])])
-        assert isinstance(made, Unlimited)
-        return made
+    def __init__(self) -> None:
+        super().__init__([LimitSet([])])
 
     def acquire(self, requested: Any = None, *arguments: Any, **named: Any) -> Any:
         return _infinite(frozenset(requested or ())).acquire(requested, *arguments, **named)
@@ -100,17 +98,13 @@ def _pool(limits: Given, mode: Optional[str]) -> LimitPool:
     raise TypeError(f"limits are limits, sets or a pool, not {limits!r}")
 
 
-def _kind(store: Optional[str]) -> str:
-    return "memory" if store is None else store.partition(":")[0]
-
-
 def is_server(store: Optional[str]) -> bool:
     """Whether it is beyond this machine: then it cannot see that a process has ended."""
-    return _kind(store) not in ("memory", "file", "shm")
+    return _opened.scheme(store) not in ("memory", "file", "shm")
 
 
 def _check(member: LimitSet, mode: str) -> None:
-    kind = _kind(member.store)
+    kind = _opened.scheme(member.store)
     if kind in ("memory", "file"):
         raise ValueError(
             f"{member!r} is of one process ({kind}), and each worker's would admit as much again: "

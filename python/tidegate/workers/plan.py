@@ -108,7 +108,7 @@ async def _renew(acquired: Acquisition, ttl: float) -> None:
 
 def term(limits: LimitPool, ttl: Optional[float]) -> Optional[float]:
     """For how long what ``limits`` grant is held unless it is renewed; ``None``: until it ends."""
-    resources = [(member, limit) for member in limits._sets for limit in member.limits]
+    resources = [(member, limit) for member in limits._sets.values() for limit in member.limits]
     resources = [(member, limit) for member, limit in resources if isinstance(limit, ResourceLimit)]
     if ttl is not None or not resources:
         return ttl
