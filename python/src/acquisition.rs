@@ -425,22 +425,29 @@ impl Acquisition {
         visit.call(&self.owner)
     }
 
-    fn __repr__(&self) -> String {
-        let limit = self
-            .limit()
-            .map(|limit| format!(" by {limit:?}"))
-            .unwrap_or_default();
-        match (
-            self.successful,
-            self.is_held.load(Ordering::SeqCst),
-            self.retry_after(),
-        ) {
-            (true, true, _) => "<Acquisition: held>".to_owned(),
-            (true, false, _) => "<Acquisition: ended>".to_owned(),
-            (false, _, Some(seconds)) => {
-                format!("<Acquisition: refused{limit}, retry after {seconds} s>")
-            }
-            (false, _, None) => format!("<Acquisition: refused{limit}>"),
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let mut words = match (self.successful, self.is_held.load(Ordering::SeqCst)) {
+            (true, true) => "held".to_owned(),
+            (true, false) => "ended".to_owned(),
+            (false, _) => "refused".to_owned(),
+        };
+        let names = self.names()?;
+        for (name, amount) in names.named(&self.requested) {
+            let unit = names.unit(name).unwrap_or_default();
+            words += &format!(", {name} {}", number(py, unit, amount)?);
         }
+        if let Some(member) = &self.member {
+            words += &format!(", from {member}");
+        }
+        if self.fence > 0 {
+            words += &format!(", fence {}", self.fence);
+        }
+        if let Some(limit) = self.limit() {
+            words += &format!(", by limit {limit}");
+        }
+        if let Some(seconds) = self.retry_after() {
+            words += &format!(", retry after {seconds} s");
+        }
+        Ok(format!("<Acquisition: {words}>"))
     }
 }

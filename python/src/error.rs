@@ -21,10 +21,18 @@ pub(crate) fn invalid(py: Python<'_>, message: impl Into<String>) -> PyErr {
     exception(py, "InvalidRequest", (message.into(),))
 }
 
-/// What an error of the library is in Python.
+/// What an error of the library is in Python: an exception for each `ErrorKind`, but that what
+/// keeps a request from being served is told apart.
 pub(crate) fn raised(py: Python<'_>, error: &Error) -> PyErr {
+    let words = error.to_string();
     let name = match error.kind() {
-        ErrorKind::Never => "ImpossibleRequest",
+        ErrorKind::Never => match error {
+            // Only semaphores say it: their slots are whole.
+            Error::NeverFits {
+                limit, capacity, ..
+            } => return exception(py, "ImpossibleRequest", (words, limit, *capacity)),
+            _ => "ImpossibleRequest",
+        },
         ErrorKind::NotFound | ErrorKind::Ended => "LeaseEnded",
         ErrorKind::Busy => match error {
             Error::QueueFull(_) => "QueueFull",
@@ -35,5 +43,5 @@ pub(crate) fn raised(py: Python<'_>, error: &Error) -> PyErr {
         ErrorKind::Unavailable => "StoreUnavailable",
         _ => "InvalidRequest",
     };
-    exception(py, name, (error.to_string(),))
+    exception(py, name, (words,))
 }

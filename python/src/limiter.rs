@@ -18,7 +18,7 @@ use crate::request::{Amounts, Manner, Names};
 use crate::set;
 
 /// Who is limited unless an acquisition says it.
-const KEY: &str = "default";
+pub(crate) const KEY: &str = "default";
 
 /// A set or a pool, once its `__init__` was called.
 #[pyclass(frozen, subclass, module = "tidegate._core")]

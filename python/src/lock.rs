@@ -29,6 +29,7 @@ static OPENED: Named<(LeasedSemaphore, Amount)> = Named::new();
 pub(crate) struct Slots(OnceLock<Open>);
 
 struct Open {
+    /// In a forked child, opened anew: threads that renew permits stay with the parent.
     opened: fork::Opened<LeasedSemaphore>,
     plan: Plan,
 }
@@ -84,41 +85,57 @@ impl Plan {
 /// One acquisition, as it is asked for.
 struct Asked {
     semaphore: LeasedSemaphore,
+    name: String,
     within: Duration,
+    /// Whether it waits; else a refusal is an answer.
+    waits: bool,
 }
 
 impl Asked {
     async fn run(&self) -> Result<Option<LeasedPermit>, LockError> {
         self.semaphore.acquire_within(self.within).await
     }
-}
 
-/// The permit; who waits is granted or raises.
-fn granted(
-    py: Python<'_>,
-    permit: Result<Option<LeasedPermit>, LockError>,
-    waits: bool,
-) -> PyResult<Option<Permit>> {
-    match permit.map_err(|error| raised(py, &error.into()))? {
-        Some(permit) => Ok(Some(Permit {
-            fence: permit.fence(),
-            permit: fork::Own::new(Mutex::new(Some(permit))),
-        })),
-        None if waits => Err(exception(
-            py,
-            "AcquireTimeout",
-            ("no slot was free in time",),
-        )),
-        None => Ok(None),
+    fn granted(
+        &self,
+        py: Python<'_>,
+        permit: Result<Option<LeasedPermit>, LockError>,
+    ) -> PyResult<Option<Permit>> {
+        match permit.map_err(|error| raised(py, &error.into()))? {
+            Some(permit) => Ok(Some(Permit {
+                name: self.name.clone(),
+                fence: permit.fence(),
+                permit: fork::Own::new(Mutex::new(Some(permit))),
+            })),
+            None if self.waits => {
+                let words = format!("no slot of {:?} was free in time", self.name);
+                Err(exception(py, "AcquireTimeout", (words, &self.name)))
+            }
+            None => Ok(None),
+        }
+    }
+
+    fn wait(&self, py: Python<'_>) -> PyResult<Option<Permit>> {
+        let permit = blocking::wait(py, self.run())?;
+        self.granted(py, permit)
+    }
+
+    fn later(self) -> Awaitable {
+        Awaitable::new(async move {
+            let permit = self.run().await;
+            let answer: Answer = Box::new(move |py| {
+                let permit = self.granted(py, permit)?;
+                Ok(permit.into_pyobject(py)?.unbind())
+            });
+            answer
+        })
     }
 }
 
 impl Slots {
-    /// In a forked child, opened anew: threads that renew permits stay with the parent.
-    fn semaphore(&self, py: Python<'_>) -> PyResult<LeasedSemaphore> {
+    fn open(&self) -> PyResult<&Open> {
         let unopened = || PyRuntimeError::new_err("call super().__init__(...) first");
-        let open = self.0.get().ok_or_else(unopened)?;
-        open.opened.get(|| open.plan.open(py))
+        self.0.get().ok_or_else(unopened)
     }
 
     fn asked(
@@ -127,24 +144,20 @@ impl Slots {
         slots: Amount,
         timeout: Option<f64>,
         priority: i64,
+        waits: bool,
     ) -> PyResult<Asked> {
         let within = request::within(py, timeout)?;
         let priority = request::one_of_256(py, priority)?;
-        let mut semaphore = self.semaphore(py)?.priority(priority);
+        let open = self.open()?;
+        let mut semaphore = open.opened.get(|| open.plan.open(py))?.priority(priority);
         if slots != 1 {
             semaphore = semaphore.many(slots);
         }
-        Ok(Asked { semaphore, within })
-    }
-
-    fn later(asked: Asked, waits: bool) -> Awaitable {
-        Awaitable::new(async move {
-            let permit = asked.run().await;
-            let answer: Answer = Box::new(move |py| {
-                let permit = granted(py, permit, waits)?;
-                Ok(permit.into_pyobject(py)?.unbind())
-            });
-            answer
+        Ok(Asked {
+            semaphore,
+            name: open.plan.name.clone(),
+            within,
+            waits,
         })
     }
 }
@@ -196,14 +209,12 @@ impl Slots {
         slots: Amount,
         priority: i64,
     ) -> PyResult<Option<Permit>> {
-        let asked = self.asked(py, slots, timeout, priority)?;
-        granted(py, blocking::wait(py, asked.run())?, true)
+        self.asked(py, slots, timeout, priority, true)?.wait(py)
     }
 
     #[pyo3(signature = (*, slots=1))]
     fn try_acquire(&self, py: Python<'_>, slots: Amount) -> PyResult<Option<Permit>> {
-        let asked = self.asked(py, slots, Some(0.0), 0)?;
-        granted(py, blocking::wait(py, asked.run())?, false)
+        self.asked(py, slots, Some(0.0), 0, false)?.wait(py)
     }
 
     #[pyo3(signature = (timeout=None, *, slots=1, priority=0))]
@@ -214,17 +225,18 @@ impl Slots {
         slots: Amount,
         priority: i64,
     ) -> PyResult<Awaitable> {
-        Ok(Self::later(self.asked(py, slots, timeout, priority)?, true))
+        Ok(self.asked(py, slots, timeout, priority, true)?.later())
     }
 
     #[pyo3(signature = (*, slots=1))]
     fn async_try_acquire(&self, py: Python<'_>, slots: Amount) -> PyResult<Awaitable> {
-        Ok(Self::later(self.asked(py, slots, Some(0.0), 0)?, false))
+        Ok(self.asked(py, slots, Some(0.0), 0, false)?.later())
     }
 
     /// How many slots are free.
     fn available(&self, py: Python<'_>) -> PyResult<Amount> {
-        let semaphore = self.semaphore(py)?;
+        let open = self.open()?;
+        let semaphore = open.opened.get(|| open.plan.open(py))?;
         let available = blocking::wait(py, semaphore.available())?;
         available.map_err(|error| raised(py, &error.into()))
     }
@@ -233,6 +245,7 @@ impl Slots {
 /// A slot that is held, and renewed until it is released.
 #[pyclass(frozen, module = "tidegate._core")]
 pub(crate) struct Permit {
+    name: String,
     fence: u64,
     permit: fork::Own<Mutex<Option<LeasedPermit>>>,
 }
@@ -297,9 +310,10 @@ impl Permit {
     }
 
     fn __repr__(&self) -> String {
-        match self.is_held() {
-            true => format!("<Permit: held, fence {}>", self.fence),
-            false => format!("<Permit: ended, fence {}>", self.fence),
-        }
+        let state = match self.is_held() {
+            true => "held",
+            false => "ended",
+        };
+        format!("<Permit of {}: {state}, fence {}>", self.name, self.fence)
     }
 }

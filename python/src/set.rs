@@ -4,13 +4,16 @@ use pyo3::PyTraverseError;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use tidegate::{Limit, LimitSet, LimitSetBuilder};
+use tidegate::{Amount, Decision, DecisionError, Limit, LimitSet, LimitSetBuilder, Request};
 
+use crate::amount::number;
+use crate::awaiting::{Answer, Awaitable};
+use crate::blocking;
 use crate::clock::ManualClock;
 use crate::error::raised;
 use crate::kept::Kept;
 use crate::limit;
-use crate::limiter::{self, Limiter, Target};
+use crate::limiter::{self, KEY, Limiter, Target};
 use crate::named::Named;
 use crate::request::Names;
 use crate::store;
@@ -90,6 +93,40 @@ impl Plan {
     }
 }
 
+/// Where the limits stand for `key`.
+async fn look(set: &LimitSet, names: &Names, key: &str) -> Result<Decision, DecisionError> {
+    let each: Vec<(&str, Amount)> = names.finite().map(|(name, _)| (name, 1)).collect();
+    set.peek(key.as_bytes(), Request::named(&each)).await
+}
+
+/// The same in Python's words: dictionaries by limit.
+fn standings(
+    py: Python<'_>,
+    names: &Names,
+    looked: Result<Decision, DecisionError>,
+) -> PyResult<Py<PyAny>> {
+    let looked = looked.map_err(|error| raised(py, &error.into()))?;
+    let standings = PyDict::new(py);
+    for (name, unit) in names.finite() {
+        let Some(stands) = looked.standing(name) else {
+            continue;
+        };
+        let limit = PyDict::new(py);
+        limit.set_item("capacity", number(py, unit, stands.limit)?)?;
+        limit.set_item("remaining", number(py, unit, stands.remaining)?)?;
+        limit.set_item("debt", number(py, unit, stands.debt)?)?;
+        standings.set_item(name, limit)?;
+    }
+    for name in names.infinite() {
+        let limit = PyDict::new(py);
+        limit.set_item("capacity", f64::INFINITY)?;
+        limit.set_item("remaining", f64::INFINITY)?;
+        limit.set_item("debt", 0)?;
+        standings.set_item(name, limit)?;
+    }
+    Ok(standings.into_any().unbind())
+}
+
 fn build(py: Python<'_>, builder: LimitSetBuilder) -> PyResult<LimitSet> {
     let set = py.detach(|| builder.build());
     set.map_err(|error| raised(py, &error.into()))
@@ -152,5 +189,27 @@ impl Set {
             config: Kept::new(config),
         };
         Self::limiter(slf).begin(slf.py(), limiter::Plan::Set(plan), names)
+    }
+
+    /// Where each limit stands for a key; takes nothing.
+    #[pyo3(signature = (*, key=KEY))]
+    fn peek(slf: &Bound<'_, Self>, key: &str) -> PyResult<Py<PyAny>> {
+        let (set, names) = (Self::member(slf)?, Self::limiter(slf).names()?);
+        let looked = blocking::wait(slf.py(), look(&set, names, key))?;
+        standings(slf.py(), names, looked)
+    }
+
+    #[pyo3(signature = (*, key=KEY))]
+    fn async_peek(slf: &Bound<'_, Self>, key: &str) -> PyResult<Awaitable> {
+        let (set, key) = (Self::member(slf)?, key.to_owned());
+        let own = slf.as_super().clone().unbind();
+        Ok(Awaitable::new(async move {
+            let looked = match own.get().names() {
+                Ok(names) => Ok(look(&set, names, &key).await),
+                Err(error) => Err(error),
+            };
+            let answer: Answer = Box::new(move |py| standings(py, own.get().names()?, looked?));
+            answer
+        }))
     }
 }

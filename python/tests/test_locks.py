@@ -230,3 +230,18 @@ def test_semaphores_and_mutexes_are_the_same_in_any_store(any_store):
         assert not permit.is_held
 
     asyncio.run(main())
+
+
+def test_semaphores_and_permits_show_what_they_are_and_errors_say_which():
+    gpus = Semaphore("shown", 2, key="eu")
+    assert repr(gpus) == "<Semaphore shown of eu: 2 slots in memory>"
+    with gpus.acquire(slots=2) as permit:
+        assert repr(permit) == f"<Permit of shown: held, fence {permit.fence}>"
+        with pytest.raises(AcquireTimeout) as raised:
+            gpus.acquire(timeout=0)
+        assert raised.value.limit == "shown"
+    assert repr(permit).startswith("<Permit of shown: ended")
+    with pytest.raises(ImpossibleRequest) as raised:
+        gpus.acquire(slots=3)
+    assert (raised.value.limit, raised.value.capacity) == ("shown", 2)
+    assert repr(Mutex("shown-mutex")) == "<Mutex shown-mutex: 1 slots in memory>"

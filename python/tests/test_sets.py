@@ -481,6 +481,7 @@ def test_a_set_in_a_store_has_a_name():
         LimitSet("1/minute", store="redis://127.0.0.1:1")
 
 
+<<<<<<< HEAD
 def test_several_lines_are_limits_of_names_of_their_own():
     limits = LimitSet(["2/hour", "3 per day"])
     assert [bool(limits.try_acquire()) for _ in range(3)] == [True, True, False]
@@ -488,3 +489,43 @@ def test_several_lines_are_limits_of_names_of_their_own():
     assert [limit.name for limit in LimitSet(iter(["2/hour"])).limits] == ["calls"]
     with pytest.raises(InvalidRequest, match="twice"):
         LimitSet(["2/hour", "3/hour"])
+=======
+def test_peeking_says_where_limits_stand_and_takes_nothing():
+    limits = LimitSet([RateLimit("tokens", 100, "per_hour"), Budget("usd", 0.5, "per_hour"), RateLimit("free", math.inf)])
+    with limits.acquire({"tokens": 60, "usd": 0.1}) as acquired:
+        acquired.adjust({"tokens": 110}, overdraw=True)
+        acquired.update({"tokens": 110})
+    stands = {
+        "tokens": {"capacity": 100, "remaining": 0, "debt": 10},
+        "usd": {"capacity": 0.5, "remaining": 0.4, "debt": 0},
+        "free": {"capacity": math.inf, "remaining": math.inf, "debt": 0},
+    }
+    assert limits.peek() == stands == limits.peek()
+    assert limits.peek(key="alice")["tokens"] == {"capacity": 100, "remaining": 100, "debt": 0}
+
+    async def main():
+        assert await limits.async_peek() == stands
+
+    asyncio.run(main())
+
+
+def test_what_was_counted_is_told_by_limit():
+    limits = LimitSet([CallLimit(1, "per_hour"), ResourceLimit("slots", 5)])
+    with limits.acquire():
+        assert not limits.try_acquire() and not limits.try_acquire()
+    stats = limits.stats()
+    assert stats["refusals"] == {"calls": 2, "slots": 0}
+    assert (stats["admitted"], stats["refused"], stats["succeeded"]) == (1, 2, 1)
+    pool = LimitPool([limits])
+    assert not pool.try_acquire() and pool.stats()["refusals"] == {"calls": 1, "slots": 0}
+
+
+def test_what_things_are_is_shown():
+    limits = LimitSet([RateLimit("tokens", 1.5, 60), ResourceLimit("slots", 1)], config={})
+    assert repr(limits) == "<LimitSet (unnamed) in memory: tokens, slots>"
+    with LimitPool({"eu": limits}).acquire({"tokens": 0.5}) as acquired:
+        assert repr(acquired) == f"<Acquisition: held, tokens 0.5, from eu, fence {acquired.fence}>"
+        assert repr(limits.try_acquire({"tokens": 0.5})) == "<Acquisition: refused, tokens 0.5, by limit slots>"
+    assert repr(acquired).startswith("<Acquisition: ended")
+    assert repr(LimitPool({"eu": limits, "us": limits})) == "<LimitPool of eu, us>"
+>>>>>>> 44d4ee45 (Python says where limits stand, and shows what things are)

@@ -1,4 +1,3 @@
-from collections.abc import Awaitable as _Awaitable
 from collections.abc import Callable, Generator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Generic, Optional, TypeVar, Union
@@ -7,15 +6,23 @@ _T = TypeVar("_T", covariant=True)
 _Number = Union[int, float]
 
 class Awaitable(Generic[_T]):
-    """A verb that is awaited, once. Nothing happens before that."""
+    """A verb that is awaited, once, in a task of asyncio. Nothing happens before that.
+
+    :raises RuntimeError: it was awaited already.
+    """
 
     def __await__(self) -> Generator[Any, None, _T]: ...
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Gives it up: a request that waits leaves its place."""
 
 class Wakeups:
+    """What one event loop watches: a descriptor, and the tasks that are to go on."""
+
     def __new__(cls) -> Wakeups: ...
-    def fileno(self) -> int: ...
-    def take(self) -> list[int]: ...
+    def fileno(self) -> int:
+        """The descriptor to watch."""
+    def take(self) -> list[int]:
+        """The tokens of the tasks that are to go on."""
 
 class ManualClock:
     """A clock that stands still until a test advances it.
@@ -49,11 +56,16 @@ class ManualClock:
         """
 
 class Acquisition:
-    """What was granted, until it ends; or what was refused, which holds nothing and is false."""
+    """What was granted, until it ends; or what was refused, which holds nothing and is false.
+
+    As a context manager it ends with its block. If the body raises, its own exception passes: what
+    is held comes back, what was reported is charged, and an error of the end itself is dropped.
+    Ctrl-C amid the end is raised after it.
+    """
 
     @property
     def successful(self) -> bool:
-        """Whether it was granted."""
+        """Whether it was granted; also the truth of the acquisition itself."""
     @property
     def config(self) -> Any:
         """What the set (of a pool: the set that granted it) was given as ``config``."""
@@ -62,10 +74,10 @@ class Acquisition:
         """Of a pool: the name of the set that granted it."""
     @property
     def fence(self) -> int:
-        """A number that grows with each grant of the same slots."""
+        """A number that grows with each grant of the same resource; 0 where none was taken."""
     @property
     def limit(self) -> Optional[str]:
-        """The limit that refused it."""
+        """Of a refusal: the limit that refused it."""
     @property
     def retry_after(self) -> Optional[float]:
         """Of a refusal: in how many seconds it would be granted if nobody else asked.
@@ -77,13 +89,15 @@ class Acquisition:
         """Whether it was decided without the store."""
     @property
     def remaining(self) -> dict[str, _Number]:
-        """What each limit could still grant when this was decided."""
+        """By limit, what it could still grant when this was decided; infinity of an infinite one."""
     @property
     def reclaimed(self) -> dict[str, _Number]:
-        """Once it has ended: what came back of what was taken."""
+        """Once it has ended: by limit, what came back of what was taken."""
     def update(self, usage: Mapping[str, _Number]) -> None:
-        """Reports what was really used: charged at the end in place of what was taken.
+        """Reports what was really used: charged at the end in place of what was taken. More than
+        that is debt. Said again of a limit, the last counts.
 
+        :param usage: amounts by limit, 0 or more.
         :raises LeaseEnded: it has ended, or was refused.
         :raises InvalidRequest: an unknown limit, an amount that is none.
         """
@@ -91,20 +105,42 @@ class Acquisition:
         """Changes how much is taken to ``requested`` in all; what is not named stays.
 
         ``False`` if more does not fit: then nothing has changed. With ``overdraw`` it is
-        charged all the same, and is debt.
+        charged all the same, and is debt; of a resource never.
+
+        :raises LeaseEnded: it has ended or expired, or was refused.
+        :raises InvalidRequest: an unknown limit, an amount that is none.
+        :raises StoreUnavailable: the store could not tell.
         """
-    def async_adjust(
-        self, requested: Mapping[str, _Number], *, overdraw: bool = False
-    ) -> _Awaitable[bool]: ...
-    def async_renew(self, ttl: float) -> _Awaitable[None]: ...
+    def async_adjust(self, requested: Mapping[str, _Number], *, overdraw: bool = False) -> Awaitable[bool]:
+        """As ``adjust``, awaited."""
     def renew(self, ttl: float) -> None:
-        """Holds it for ``ttl`` seconds from now on."""
+        """Holds it for ``ttl`` seconds from now on: 0.001 to 34,560,000 (400 days).
+
+        :raises LeaseEnded: it has ended or expired, or was refused.
+        :raises InvalidRequest: a ``ttl`` that is none.
+        :raises StoreUnavailable: the store could not tell.
+        """
+    def async_renew(self, ttl: float) -> Awaitable[None]:
+        """As ``renew``, awaited."""
     def release(self) -> None:
-        """Ends it: what is held comes back, and what was reported is charged."""
+        """Ends it: what is held comes back, and what was reported is charged. Once it has ended,
+        or in a forked child, nothing.
+
+        :raises UnreportedUsage: of a set with ``strict_updates``, no use of a rate was reported; it
+            has ended all the same.
+        :raises LeaseEnded: it expired so long ago that the store has forgotten it.
+        :raises StoreUnavailable: the store could not tell; what is held is back within its ``ttl``.
+        """
+    def async_release(self) -> Awaitable[None]:
+        """As ``release``, awaited."""
     def cancel(self) -> None:
-        """Ends it and gives everything back: the work did not start."""
-    def async_release(self) -> _Awaitable[None]: ...
-    def async_cancel(self) -> _Awaitable[None]: ...
+        """Ends it and gives everything back: the work did not start.
+
+        :raises LeaseEnded: it expired so long ago that the store has forgotten it.
+        :raises StoreUnavailable: the store could not tell.
+        """
+    def async_cancel(self) -> Awaitable[None]:
+        """As ``cancel``, awaited."""
     def __bool__(self) -> bool: ...
     def __enter__(self) -> Acquisition: ...
     def __exit__(
@@ -122,6 +158,8 @@ class Acquisition:
     ) -> None: ...
 
 class Limiter:
+    """What can be asked of a set and of a pool alike."""
+
     def acquire(
         self,
         requested: Optional[Mapping[str, _Number]] = None,
@@ -131,23 +169,24 @@ class Limiter:
         key: str = "default",
         ttl: Optional[float] = None,
     ) -> Acquisition:
-        """Takes what is requested, in order of arrival; waits for it if need be.
+        """Takes what is requested, in order of arrival; waits for it if need be. Ctrl-C interrupts
+        the wait, and takes nothing.
 
-        ``requested``: amounts by limit. Calls and resources that are not named are taken at 1;
-        a rate that is not named is not taken, and one must be if nothing else is. 0 leaves a
-        limit out.
-
-        ``timeout``: seconds; ``None`` for as long as it takes, 0 for not at all. Larger
-        ``priority`` (0 to 255) first. ``ttl``: seconds after which what is held comes back,
-        unless it is renewed: 2 minutes at a server's store; as long as the process in memory
-        and in shared memory.
-
+        :param requested: amounts by limit, 0 or more. Calls and resources that are not named are
+            taken at 1; a rate that is not named is not taken, and one must be if nothing else is.
+            0 leaves a limit out.
+        :param timeout: seconds; ``None`` for as long as it takes, 0 or less for not at all.
+        :param priority: 0 to 255; the larger is served first.
+        :param key: who is limited: each key has limits of its own.
+        :param ttl: seconds after which what is held comes back, unless it is renewed: 2 minutes at a
+            server's store; as long as the process in memory and in shared memory.
         :raises AcquireTimeout: not granted in time (a ``TimeoutError``); at once if its rates
             cannot grant it in time.
         :raises ImpossibleRequest: more than a limit ever grants.
-        :raises InvalidRequest: an unknown limit, a rate without an amount, an amount that is
-            none.
-        :raises QueueFull: as many wait as may.
+        :raises InvalidRequest: an unknown limit, a rate without an amount, an amount, priority,
+            timeout or ttl that is none.
+        :raises QueueFull: as many wait in this process as may.
+        :raises CapacityFull: as many keys or acquisitions are kept as may be.
         :raises StoreUnavailable: the store could not tell.
         """
     def try_acquire(
@@ -168,7 +207,7 @@ class Limiter:
         key: str = "default",
         ttl: Optional[float] = None,
     ) -> Awaitable[Acquisition]:
-        """As ``acquire``, awaited. A task that is cancelled leaves its place."""
+        """As ``acquire``, awaited. A task that is cancelled leaves its place, and takes nothing."""
     def async_try_acquire(
         self,
         requested: Optional[Mapping[str, _Number]] = None,
@@ -176,11 +215,20 @@ class Limiter:
         *,
         key: str = "default",
         ttl: Optional[float] = None,
-    ) -> Awaitable[Acquisition]: ...
+    ) -> Awaitable[Acquisition]:
+        """As ``try_acquire``, awaited."""
     def stats(self) -> dict[str, Any]:
-        """What was counted in this process since it was made; ``refusals`` are by limit."""
+        """What was counted in this process since it was made.
+
+        ``admitted``, ``refused``, ``waited``, ``timed_out``, ``abandoned`` (given up while they
+        waited): requests so far; ``waiting``: now. ``succeeded``, ``ignored``, ``dropped`` (their
+        body raised): how acquisitions ended. ``total_wait``, ``longest_wait``: seconds, of those
+        that were admitted after a wait. ``refusals``: a dictionary by limit, how often it refused.
+        """
 
 class Set(Limiter):
+    """A limit set, opened by its ``__init__``."""
+
     def __init__(
         self,
         limits: Sequence[Any],
@@ -194,8 +242,20 @@ class Set(Limiter):
         max_waiting: Optional[int] = None,
         clock: Optional[ManualClock] = None,
     ) -> None: ...
+    def peek(self, *, key: str = "default") -> dict[str, dict[str, _Number]]:
+        """Where each limit stands for a key; takes nothing, and waits for nobody.
+
+        By limit a dictionary: ``capacity`` (the most that it grants at once), ``remaining`` (what it
+        could grant now), ``debt`` (what was used beyond it and is not yet back).
+
+        :raises StoreUnavailable: the store could not tell.
+        """
+    def async_peek(self, *, key: str = "default") -> Awaitable[dict[str, dict[str, _Number]]]:
+        """As ``peek``, awaited."""
 
 class Pool(Limiter):
+    """A pool of sets, opened by its ``__init__``."""
+
     def __init__(
         self,
         members: Sequence[tuple[str, Set]],
@@ -206,19 +266,32 @@ class Pool(Limiter):
         offset: int = 0,
     ) -> None: ...
     def cool_down(self, member: str, seconds: float) -> None:
-        """Passes over a set for so many seconds: its provider refused it."""
+        """Passes over a set for so many seconds from now: its provider refused it. A longer one
+        that was said before stays.
+
+        :raises InvalidRequest: no set of that name; seconds that are none.
+        """
 
 class Permit:
-    """A slot that is held, and renewed until it is released."""
+    """A slot that is held, and renewed until it is released.
+
+    As a context manager it ends with its block, as an ``Acquisition`` does.
+    """
 
     @property
     def fence(self) -> int:
         """A number that grows with each grant: what the slot guards refuses smaller ones."""
     @property
     def is_held(self) -> bool:
-        """Whether it may still be believed to be held."""
-    def release(self) -> None: ...
-    def async_release(self) -> _Awaitable[None]: ...
+        """Whether it may still be believed to be held. Once it is not, it never is again."""
+    def release(self) -> None:
+        """Gives it back. Once it was released, or in a forked child, nothing.
+
+        :raises LeaseEnded: it was lost before: its holder was not heard of for its ``ttl``.
+        :raises StoreUnavailable: the store could not tell; the slot is back within its ``ttl``.
+        """
+    def async_release(self) -> Awaitable[None]:
+        """As ``release``, awaited."""
     def __enter__(self) -> Permit: ...
     def __exit__(
         self,
@@ -235,6 +308,8 @@ class Permit:
     ) -> None: ...
 
 class Slots:
+    """A semaphore, opened by its ``__init__``."""
+
     def __init__(
         self,
         name: str,
@@ -247,19 +322,30 @@ class Slots:
         clock: Optional[ManualClock] = None,
     ) -> None: ...
     def acquire(self, timeout: Optional[float] = None, *, slots: int = 1, priority: int = 0) -> Permit:
-        """A permit of ``slots`` slots, in order of arrival; waits for it if need be.
+        """A permit of ``slots`` slots, in order of arrival; waits for it if need be. Ctrl-C
+        interrupts the wait, and takes nothing.
 
-        :raises AcquireTimeout: not granted within ``timeout`` seconds (a ``TimeoutError``).
+        :param timeout: seconds; ``None`` for as long as it takes, 0 or less for not at all.
+        :param priority: 0 to 255; a request counts as having come so many seconds earlier.
+        :raises AcquireTimeout: not granted in time (a ``TimeoutError``).
         :raises ImpossibleRequest: more slots than there are.
+        :raises InvalidRequest: no slots, a timeout or priority that is none.
+        :raises QueueFull: as many wait in this process as may.
+        :raises StoreUnavailable: the store could not tell.
         """
     def try_acquire(self, *, slots: int = 1) -> Optional[Permit]:
-        """A permit, if it need not be waited for."""
+        """A permit, if it need not be waited for; else ``None``."""
     def async_acquire(
         self, timeout: Optional[float] = None, *, slots: int = 1, priority: int = 0
-    ) -> Awaitable[Permit]: ...
-    def async_try_acquire(self, *, slots: int = 1) -> Awaitable[Optional[Permit]]: ...
+    ) -> Awaitable[Permit]:
+        """As ``acquire``, awaited. A task that is cancelled leaves its place, and takes nothing."""
+    def async_try_acquire(self, *, slots: int = 1) -> Awaitable[Optional[Permit]]:
+        """As ``try_acquire``, awaited."""
     def available(self) -> int:
-        """How many slots are free."""
+        """How many slots are free.
+
+        :raises StoreUnavailable: the store could not tell.
+        """
 
 class Answer:
     """May it start? A refusal is false."""

@@ -1,4 +1,9 @@
-"""What can go wrong. A refusal by ``try_acquire`` is no error: it is a falsy value."""
+"""What can go wrong. A refusal by ``try_acquire`` is no error: it is a falsy value.
+
+One for each kind of error of the Rust library (``tidegate::ErrorKind``): ``Invalid`` is ``InvalidRequest``,
+``Never`` ``ImpossibleRequest``, ``NotFound`` and ``Ended`` ``LeaseEnded``, ``Full`` ``CapacityFull``,
+``Unavailable`` ``StoreUnavailable``; ``Busy`` is ``AcquireTimeout`` or ``QueueFull``.
+"""
 
 from __future__ import annotations
 
