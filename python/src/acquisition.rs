@@ -7,7 +7,7 @@ use std::time::Duration;
 use pyo3::PyTraverseError;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyTuple};
+use pyo3::types::{PyBool, PyDict};
 use tidegate::{Admission, Decision, DecisionError, Lease, LeaseError, Request, Settlement};
 
 use crate::amount::number;
@@ -68,12 +68,14 @@ pub(crate) struct Acquisition {
     owner: Py<Limiter>,
     /// What was taken, by position.
     requested: Amounts,
-    decision: Option<Decision>,
+    /// If it was refused.
+    refusal: Option<Decision>,
     member: Option<String>,
     fence: u64,
     successful: bool,
-    /// Verbs on it come one after the other; whoever ends it takes it out.
-    lease: fork::Own<tidegate::Mutex<Option<Lease>>>,
+    degraded: bool,
+    /// Verbs on it come one after the other. Once it has ended it still has what was decided.
+    lease: fork::Own<tidegate::Mutex<Option<Box<Lease>>>>,
     is_held: AtomicBool,
     state: Mutex<State>,
 }
@@ -91,8 +93,8 @@ impl Acquisition {
     ) -> PyResult<Self> {
         let py = owner.py();
         let admission = admission.map_err(|error| raised(py, &error.into()))?;
-        let (decision, lease) = match admission {
-            Admission::Granted(lease) => (lease.decision().cloned(), Some(lease)),
+        let (refusal, lease) = match admission {
+            Admission::Granted(lease) => (None, Some(Box::new(lease))),
             Admission::Refused(decision) => {
                 let names = owner.get().names()?;
                 if decision.is_never() {
@@ -104,20 +106,25 @@ impl Acquisition {
                 (Some(decision), None)
             }
         };
+        let decision = match &lease {
+            Some(lease) => lease.decision(),
+            None => refusal.as_ref(),
+        };
         let member = match &lease {
             Some(lease) => lease.member(),
-            None => decision.as_ref().and_then(Decision::member),
+            None => refusal.as_ref().and_then(Decision::member),
         };
         Ok(Self {
             owner: owner.clone().unbind(),
             member: member.map(str::to_owned),
             successful: lease.is_some(),
-            fence: lease.as_ref().map_or(0, Lease::fence),
+            degraded: decision.is_some_and(Decision::degraded),
+            fence: lease.as_ref().map_or(0, |lease| lease.fence()),
             is_held: AtomicBool::new(lease.is_some()),
             lease: fork::Own::new(tidegate::Mutex::new(lease)),
             state: Mutex::default(),
             requested,
-            decision,
+            refusal,
         })
     }
 
@@ -158,9 +165,14 @@ impl Holding for Acquisition {
         let unreported = unreported
             .filter(|_| how == Ending::Done)
             .map(str::to_owned);
-        let lease = lease.lock().await.take();
-        let settlement = match lease {
-            Some(lease) => Some(settle(lease, how, &names.named(&usage)).await),
+        let mut held = lease.lock().await;
+        let settlement = match held.take() {
+            // Dropped amid its end, or failed, it is given back.
+            Some(mut lease) => {
+                let ended = settle(&mut lease, how, &names.named(&usage)).await;
+                *held = ended.is_ok().then_some(lease);
+                Some(ended)
+            }
             None => None,
         };
         Some(Ended {
@@ -188,7 +200,7 @@ impl Holding for Acquisition {
 }
 
 async fn settle(
-    mut lease: Lease,
+    lease: &mut Lease,
     how: Ending,
     usage: &[(&str, u64)],
 ) -> Result<Settlement, LeaseError> {
@@ -250,6 +262,9 @@ impl Acquisition {
     /// `None`: it has ended, or is another process's.
     async fn changed(&self, change: &Change) -> Option<Result<bool, LeaseError>> {
         let mut lease = self.lease.get()?.lock().await;
+        if !self.is_held.load(Ordering::SeqCst) {
+            return None;
+        }
         Some(change.run(lease.as_mut()?).await)
     }
 
@@ -307,23 +322,30 @@ impl Acquisition {
 
     #[getter]
     fn limit(&self) -> Option<&str> {
-        self.decision.as_ref()?.binding()
+        self.refusal.as_ref()?.binding()
     }
 
     #[getter]
-    fn degraded(&self) -> bool {
-        self.decision.as_ref().is_some_and(Decision::degraded)
+    const fn degraded(&self) -> bool {
+        self.degraded
     }
 
     #[getter]
     fn retry_after(&self) -> Option<f64> {
-        retry_after(self.decision.as_ref()?, self.names().ok()?)
+        retry_after(self.refusal.as_ref()?, self.names().ok()?)
     }
 
     #[getter]
     fn remaining<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (remaining, names) = (PyDict::new(py), self.names()?);
-        for (name, standing) in self.decision.iter().flat_map(Decision::standings) {
+        let lease = match self.lease.get() {
+            Some(lease) => Some(blocking::wait(py, lease.lock())?),
+            None => None,
+        };
+        let lease = lease.as_ref().and_then(|lease| lease.as_ref());
+        let granted = lease.and_then(|lease| lease.decision());
+        let decision = granted.or(self.refusal.as_ref());
+        for (name, standing) in decision.into_iter().flat_map(Decision::standings) {
             let unit = names.unit(name).unwrap_or_default();
             remaining.set_item(name, number(py, unit, standing.remaining)?)?;
         }
@@ -406,8 +428,12 @@ impl Acquisition {
         slf
     }
 
-    #[pyo3(signature = (kind, *_error))]
-    fn __exit__(&self, kind: &Bound<'_, PyAny>, _error: &Bound<'_, PyTuple>) -> PyResult<()> {
+    fn __exit__(
+        &self,
+        kind: &Bound<'_, PyAny>,
+        _error: &Bound<'_, PyAny>,
+        _traceback: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
         holding::exit(self, kind)
     }
 
@@ -415,8 +441,12 @@ impl Acquisition {
         holding::enter_later(slf)
     }
 
-    #[pyo3(signature = (kind, *_error))]
-    fn __aexit__(slf: Py<Self>, kind: &Bound<'_, PyAny>, _error: &Bound<'_, PyTuple>) -> Awaitable {
+    fn __aexit__(
+        slf: Py<Self>,
+        kind: &Bound<'_, PyAny>,
+        _error: &Bound<'_, PyAny>,
+        _traceback: &Bound<'_, PyAny>,
+    ) -> Awaitable {
         holding::exit_later(slf, kind)
     }
 

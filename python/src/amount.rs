@@ -23,10 +23,8 @@ pub(crate) fn amount(limit: &str, unit: Unit, number: &Bound<'_, PyAny>) -> PyRe
         let number = whole_units(unit, number).unwrap_or(number);
         return unit.exact(number).map_err(|error| explained(&error));
     }
-    if let Ok(whole) = number.extract::<i128>() {
-        let amount = u64::try_from(whole)
-            .map_or_else(|_| unit.parse(&whole.to_string()), |whole| unit.ones(whole));
-        return amount.map_err(|error| explained(&error));
+    if let Ok(whole) = number.extract::<u64>() {
+        return unit.ones(whole).map_err(|error| explained(&error));
     }
     let text = number.str()?;
     unit.parse(&text.to_cow()?)

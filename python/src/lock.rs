@@ -295,8 +295,12 @@ impl Permit {
         slf
     }
 
-    #[pyo3(signature = (kind, *_error))]
-    fn __exit__(&self, kind: &Bound<'_, PyAny>, _error: &Bound<'_, PyTuple>) -> PyResult<()> {
+    fn __exit__(
+        &self,
+        kind: &Bound<'_, PyAny>,
+        _error: &Bound<'_, PyAny>,
+        _traceback: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
         holding::exit(self, kind)
     }
 
@@ -304,8 +308,12 @@ impl Permit {
         holding::enter_later(slf)
     }
 
-    #[pyo3(signature = (kind, *_error))]
-    fn __aexit__(slf: Py<Self>, kind: &Bound<'_, PyAny>, _error: &Bound<'_, PyTuple>) -> Awaitable {
+    fn __aexit__(
+        slf: Py<Self>,
+        kind: &Bound<'_, PyAny>,
+        _error: &Bound<'_, PyAny>,
+        _traceback: &Bound<'_, PyAny>,
+    ) -> Awaitable {
         holding::exit_later(slf, kind)
     }
 

@@ -15,7 +15,7 @@ import weakref
 import pytest
 from test_processes import in_child
 
-from tidegate import InvalidRequest, LimitPool, LimitSet, Mutex, RateLimit, ResourceLimit, Semaphore
+from tidegate import InvalidRequest, LeaseEnded, LimitPool, LimitSet, Mutex, RateLimit, ResourceLimit, Semaphore
 
 
 def one_slot(**more):
@@ -173,11 +173,12 @@ class Proxy:
         threading.Thread(target=work, args=arguments, daemon=True).start()
 
     def accept(self):
-        while True:
-            client = self.listening.accept()[0]
-            server = socket.create_connection(("127.0.0.1", int(self.server[1])))
-            self.start(self.passes_on, client, server, self.seen)
-            self.start(self.passes_on, server, client, lambda sent: None)
+        with contextlib.suppress(OSError):
+            while True:
+                client = self.listening.accept()[0]
+                server = socket.create_connection(("127.0.0.1", int(self.server[1])))
+                self.start(self.passes_on, client, server, self.seen)
+                self.start(self.passes_on, server, client, lambda sent: None)
 
     def passes_on(self, one, other, seen):
         with contextlib.suppress(OSError):
@@ -213,6 +214,7 @@ def test_ctrl_c_amid_the_end_of_a_failed_body_loses_neither_its_exception_nor_th
         assert mutex.available() == 1
     finally:
         signal.signal(signal.SIGINT, before)
+        proxy.listening.close()
 
 
 def test_an_end_that_is_not_awaited_is_none():
@@ -234,3 +236,12 @@ def test_an_amount_of_an_infinite_limit_is_checked(number):
         limits.acquire({"tokens": number})
     with limits.acquire({"tokens": 10**30}) as acquired:
         acquired.update(usage={"tokens": 0.5})
+
+
+def test_what_remained_is_told_also_after_the_end():
+    limits = LimitSet([RateLimit("tokens", 100, "per_hour"), ResourceLimit("slots", 1)])
+    with limits.acquire({"tokens": 10}) as acquired:
+        pass
+    assert acquired.remaining == {"tokens": 90, "slots": 0}
+    with pytest.raises(LeaseEnded, match="acquire again"):
+        acquired.renew(60)
