@@ -69,7 +69,7 @@ pub(crate) struct Acquisition {
     /// What was taken, by position.
     requested: Amounts,
     /// If it was refused.
-    refusal: Option<Decision>,
+    refusal: Option<Box<Decision>>,
     member: Option<String>,
     fence: u64,
     successful: bool,
@@ -103,16 +103,16 @@ impl Acquisition {
                 if waits {
                     return Err(timed_out(py, &decision, names));
                 }
-                (Some(decision), None)
+                (Some(Box::new(decision)), None)
             }
         };
         let decision = match &lease {
             Some(lease) => lease.decision(),
-            None => refusal.as_ref(),
+            None => refusal.as_deref(),
         };
         let member = match &lease {
             Some(lease) => lease.member(),
-            None => refusal.as_ref().and_then(Decision::member),
+            None => refusal.as_deref().and_then(Decision::member),
         };
         Ok(Self {
             owner: owner.clone().unbind(),
@@ -344,7 +344,7 @@ impl Acquisition {
         };
         let lease = lease.as_ref().and_then(|lease| lease.as_ref());
         let granted = lease.and_then(|lease| lease.decision());
-        let decision = granted.or(self.refusal.as_ref());
+        let decision = granted.or(self.refusal.as_deref());
         for (name, standing) in decision.into_iter().flat_map(Decision::standings) {
             let unit = names.unit(name).unwrap_or_default();
             remaining.set_item(name, number(py, unit, standing.remaining)?)?;
