@@ -100,7 +100,7 @@ impl Source for Defined {
                     .into_iter()
                     .map(|one| (one.key, one.lasts))
                     .collect();
-                walk(self.link(), &keys[0], left).await?
+                scan(self.link(), &keys[0], left).await?
             }
         };
         Ok(Definitions {
@@ -147,7 +147,7 @@ async fn hear_at(client: &Client, deadline: Duration, channel: &str, bell: &Noti
 
 /// All of them, with what is left to those that do not last for good: in pieces, so that
 /// the server does something else between two.
-async fn walk(
+async fn scan(
     link: &Link,
     name: &[u8],
     left: HashMap<Vec<u8>, Option<Duration>>,

@@ -79,7 +79,7 @@
 //! remembered) can be asked again without taking twice. Nothing is asked again by
 //! the store itself. Passwords are in no message.
 //!
-//! **Listings** walk the server's keys by `SCAN`, a bounded number of them for
+//! **Listings** go through the server's keys by `SCAN`, a bounded number of them for
 //! each page. Where the server's own table shrinks between two pages, a key may
 //! come twice.
 //!

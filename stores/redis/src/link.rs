@@ -84,7 +84,7 @@ impl Link {
         answer.map_err(|error| self.unavailable(&error))
     }
 
-    /// A step of a walk through all keys: those found, and where it goes on. A
+    /// A step of a scan through all keys: those found, and where it goes on. A
     /// cluster's masters are walked one after the other, in order: `host:port
     /// cursor`.
     pub(crate) async fn scan(

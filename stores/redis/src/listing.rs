@@ -1,8 +1,8 @@
 //! Keys and leases, a page at a time.
 //!
 //! The server's keys are walked by `SCAN`. Where a page ends is a place in that
-//! walk: its cursor, what the last step of it found and the page had no room
-//! for, and for leases how far one root's were told. A step of a walk finds a
+//! scan: its cursor, what the last step of it found and the page had no room
+//! for, and for leases how far one root's were told. A step of a scan finds a
 //! key again only where the server's own table shrinks between two pages.
 
 use std::sync::Arc;
@@ -46,10 +46,10 @@ impl Inner {
             return Ok(page);
         }
         let pattern = self.names.rows(wanted.select.beginning());
-        let mut walk = Walk::new(self, pattern, place);
+        let mut scan = Scan::new(self, pattern, place);
         while page.items.len() < wanted.most {
             let free = (wanted.most - page.items.len()).min(AT_ONCE);
-            let Some(row) = walk.next(free).await? else {
+            let Some(row) = scan.next(free).await? else {
                 break;
             };
             let key = self.names.key_of(&row);
@@ -60,7 +60,7 @@ impl Inner {
                 page.items.push(OwnedKey::new(&key));
             }
         }
-        page.next = walk.place.next(&self.names);
+        page.next = scan.place.next(&self.names);
         Ok(page)
     }
 
@@ -99,17 +99,17 @@ impl Inner {
     ) -> Result<Page<HeldLease>, StoreError> {
         let place = self.place(wanted)?;
         let pattern = self.names.ledgers(wanted.select.beginning());
-        let mut walk = Walk::new(self, pattern, place);
-        if let (Select::Key(key), false) = (wanted.select, walk.place.has_begun()) {
+        let mut scan = Scan::new(self, pattern, place);
+        if let (Select::Key(key), false) = (wanted.select, scan.place.has_begun()) {
             let levels = self.revision().await?.plan.levels();
-            walk.place = self.only_root_of(key, levels);
+            scan.place = self.only_root_of(key, levels);
         }
         let mut page = Page::empty();
         while page.items.len() < wanted.most {
-            let Some(due) = walk.next(ROOTS_AT_ONCE).await? else {
+            let Some(due) = scan.next(ROOTS_AT_ONCE).await? else {
                 break;
             };
-            let within = walk.place.within.take();
+            let within = scan.place.within.take();
             // The pattern fits some rows, too, and a caller may have made up a place.
             let Some(ledger) = self.names.ledger_of(&due) else {
                 continue;
@@ -119,16 +119,16 @@ impl Inner {
             let taken = held.leases.into_iter();
             page.items
                 .extend(taken.filter(|lease| wanted.select.takes(lease.key.bytes())));
-            walk.looked_at += most.max(LOOKED_AT / ROOTS_FOR_ONE);
+            scan.looked_at += most.max(LOOKED_AT / ROOTS_FOR_ONE);
             if held.has_more {
-                walk.place.go_on_within(due, held.last);
+                scan.place.go_on_within(due, held.last);
             }
         }
-        page.next = walk.place.next(&self.names);
+        page.next = scan.place.next(&self.names);
         Ok(page)
     }
 
-    /// A walk through the leases of one root.
+    /// A scan through the leases of one root.
     fn only_root_of(&self, key: &[u8], levels: usize) -> Place {
         let path = KeyPath::new(key, levels);
         let due = path
@@ -160,24 +160,24 @@ impl Inner {
 
     /// How many rows there are.
     pub(crate) async fn count_keys(&self) -> Result<usize, StoreError> {
-        let mut walk = Walk::new(self, self.names.rows(b""), None);
+        let mut scan = Scan::new(self, self.names.rows(b""), None);
         let mut count = 0;
-        while walk.step(LOOKED_AT).await? {
-            count += walk.place.found.len();
+        while scan.step(LOOKED_AT).await? {
+            count += scan.place.found.len();
         }
         Ok(count)
     }
 }
 
-/// A walk through the server's keys, of bounded length.
-struct Walk<'t> {
+/// A scan through the server's keys, of bounded length.
+struct Scan<'t> {
     table: &'t Inner,
     pattern: Vec<u8>,
     place: Place,
     looked_at: usize,
 }
 
-impl<'t> Walk<'t> {
+impl<'t> Scan<'t> {
     fn new(table: &'t Inner, pattern: Vec<u8>, place: Option<Place>) -> Self {
         Self {
             table,

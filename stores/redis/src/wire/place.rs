@@ -1,6 +1,6 @@
 //! Where a page of a listing ends.
 //!
-//! MessagePack: the table's name, the cursor of the walk (or that it has ended),
+//! MessagePack: the table's name, the cursor of the scan (or that it has ended),
 //! what its last step found and was not looked at, and how far the first of
 //! those was.
 
@@ -13,11 +13,11 @@ use crate::keys::Names;
 /// As deep as a place is nested, as the reader counts it.
 const DEEP: usize = 8;
 
-/// A place in a walk through the server's keys. It may come from a caller who made
+/// A place in a scan through the server's keys. It may come from a caller who made
 /// it up: what it says was found is looked at only if it has such a name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Place {
-    /// Where the walk goes on; `None` if it has ended.
+    /// Where the scan goes on; `None` if it has ended.
     pub(crate) cursor: Option<Vec<u8>>,
     /// What was found and not looked at yet; the last is next.
     pub(crate) found: Vec<Vec<u8>>,
@@ -26,7 +26,7 @@ pub(crate) struct Place {
 }
 
 impl Default for Place {
-    /// The beginning of a walk.
+    /// The beginning of a scan.
     fn default() -> Self {
         Self {
             cursor: Some(b"0".to_vec()),
@@ -37,7 +37,7 @@ impl Default for Place {
 }
 
 impl Place {
-    /// The beginning of a walk through these alone.
+    /// The beginning of a scan through these alone.
     pub(crate) const fn at(found: Vec<Vec<u8>>) -> Self {
         Self {
             cursor: None,
