@@ -12,7 +12,7 @@ use crate::fixture::{Fixture, SECOND, hourly, machine_time, plan, rate, slots};
 
 const HOUR: Span = Span::from_secs(3_600);
 
-/// One server, asked in two ways.
+/// One server, used in two ways.
 pub struct Clocks<'s> {
     /// The server's clock decides.
     pub server: &'s dyn Store,

@@ -5,10 +5,10 @@
 //! | [`Subject`] | a store, as a test opens it, and what it can do |
 //! | [`checks`] | what every store must do, one function for each sentence |
 //! | [`vectors`] | the tables of `proof/vectors`, played to the core and to a store |
-//! | [`laws`] | the core's laws, asked of a store |
+//! | [`laws`] | the core's laws, on a store |
 //! | [`differential()`] | random commands on a store and on a plain reference |
 //! | [`model`] | limits as lists of grants, with no cleverness |
-//! | [`walk`] | random asks to a set on a store and to the model |
+//! | [`walk`] | random requests to a set on a store and to the model |
 //! | [`single_bucket`] | the same for a set of one bucket: by key, by handles, by leases |
 //! | [`wide()`] | numbers of every size on a table and on the contract's loop |
 //! | [`fixture`] | limits, a table and commands in few words, for a store's own tests |

@@ -29,7 +29,7 @@ pub struct Subject {
 /// The walks of this process: each has a number of its own.
 static WALKS: AtomicUsize = AtomicUsize::new(0);
 
-/// How many random commands a run of the suite asks, unless said otherwise.
+/// How many random commands a run of the suite sends, unless said otherwise.
 const RANDOM_COMMANDS: usize = 60_000;
 
 impl Subject {
@@ -103,7 +103,7 @@ impl Subject {
         wanted.min(self.most_walks)
     }
 
-    /// How many random commands a run of the suite asks.
+    /// How many random commands a run of the suite sends.
     #[must_use]
     pub const fn random_commands(&self) -> usize {
         self.random_commands

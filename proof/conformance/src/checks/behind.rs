@@ -13,7 +13,7 @@ const HOUR: Span = Span::from_secs(3_600);
 /// In the microseconds that a clock passes.
 const HOUR_MICROS: i64 = 3_600_000_000;
 
-/// What both know, and grants more than is asked.
+/// What both know, and grants more than is requested.
 fn ample() -> Rule {
     Rule::Bucket(Bucket::new(100_000, HOUR, 100_000).expect("a sound rate"))
 }
@@ -47,7 +47,7 @@ fn pass(fixtures: [&Fixture; 2], micros: i64) {
     fixtures.iter().for_each(|fixture| fixture.pass(micros));
 }
 
-/// How many of so many asks for `key` it admits, where another is asked in between.
+/// How many of so many requests for `key` it admits, where another has one in between.
 fn admitted(fixture: &Fixture, other: &Fixture, key: &[u8], asks: usize) -> usize {
     let one = |fixture: &Fixture| {
         let amounts = vec![1; fixture.plan.limits().len()];

@@ -25,7 +25,7 @@ fn bounded(
     ))
 }
 
-/// What both were asked, and how it went.
+/// What was sent to both, and how it went.
 struct Twins {
     bounded: Fixture,
     unbounded: Fixture,

@@ -94,7 +94,7 @@ pub(super) fn a_command_made_for_older_limits_is_told_so(subject: &Subject) -> R
 }
 
 /// A roll-out: one of two servers knows of a change already, of the limit or of a key's
-/// own, and they are asked in turn.
+/// own, and requests go to both in turn.
 pub(super) fn two_versions_asked_in_turn_admit_no_more_than_the_larger_alone(
     subject: &Subject,
 ) -> Result<(), Skipped> {

@@ -22,7 +22,7 @@ impl Fixture {
         vec![1; self.plan.limits().len()]
     }
 
-    /// The lease that an ask for one of each limit is given: its id, and when it was
+    /// The lease that a request for one of each limit is given: its id, and when it was
     /// granted.
     fn grant(&self, idempotency: Option<&[u8]>) -> (u128, Timestamp) {
         let decision = self.lease_by(b"k", &self.ones(), 5 * SECOND, idempotency);

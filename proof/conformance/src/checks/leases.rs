@@ -121,7 +121,7 @@ pub(super) fn the_same_idempotency_key_gives_the_same_lease(
     Ok(())
 }
 
-/// What a retry was once given: the lease that its ask had cancelled, or that had
+/// What a retry was once given: the lease that its request had cancelled, or that had
 /// expired, while another held the slot.
 pub(super) fn a_retry_after_the_end_of_its_lease_takes_anew(
     subject: &Subject,

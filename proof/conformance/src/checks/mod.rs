@@ -2,7 +2,7 @@
 //!
 //! | room | holds |
 //! |---|---|
-//! | `fixture` | a table with its plan and a clock, asked in few words |
+//! | `fixture` | a table with its plan and a clock, used in few words |
 //! | `takes` | all or nothing, refusals, instants, debits, a clock that steps back |
 //! | `batches` | several verbs in one command |
 //! | `leases` | settled once, back at expiry, fences, idempotency |

@@ -77,7 +77,7 @@ pub(super) fn what_is_charged_without_a_lease_stays_charged_whoever_takes_the_an
     Ok(())
 }
 
-/// Its sender asks again by the same idempotency key: the lease is granted once, and held.
+/// Its sender repeats it by the same idempotency key: the lease is granted once, and held.
 pub(super) fn a_lease_of_an_idempotency_key_stays_for_the_retry(
     subject: &Subject,
 ) -> Result<(), Skipped> {

@@ -1,4 +1,4 @@
-//! Scripts at random: mostly what a set would ask, at times what nobody should.
+//! Scripts at random: mostly what a set would send, at times what nobody should.
 
 use tidegate_core::{Amount, MAX_AMOUNT};
 use tidegate_store::Detail;

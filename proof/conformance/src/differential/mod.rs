@@ -37,10 +37,10 @@ const STEPS: usize = 250;
 const TRIES: usize = 100;
 
 /// Plays scripts of consecutive seeds from `seed` on, until at least so many
-/// `commands` were asked; answers how many were.
+/// `commands` were sent; answers how many were.
 ///
 /// A store that decides by a clock of its own cannot be compared so: it is
-/// told so, and nothing is asked.
+/// skipped, and nothing is sent.
 ///
 /// # Panics
 /// At the first difference, with the seed and the shortest script found.

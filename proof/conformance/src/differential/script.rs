@@ -117,7 +117,7 @@ pub(crate) enum Step {
     Change(PlanData),
     /// The adaptive limits of that position, counted around, have this capacity now.
     Adapt(usize, Amount),
-    /// Something is asked of the key of that number.
+    /// Something is sent for the key of that number.
     Do(usize, Deed),
     /// Verbs for keys of those numbers, in one command.
     Batch(Vec<(usize, Deed)>),
@@ -133,7 +133,7 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    /// How much it asks: steps of the clock are no commands, each of a batch is one.
+    /// How many commands it has: steps of the clock are no commands, each of a batch is one.
     pub(crate) fn commands(&self) -> usize {
         let commands = |step: &Step| match step {
             Step::Pass(_) | Step::Back(_) | Step::Adapt(..) => 0,

@@ -10,7 +10,7 @@ impl Deed {
     pub(crate) fn verb(&self, limits: usize, now: Timestamp) -> Option<Verb<'_>> {
         let in_micros = |micros: u64| now + Span::from_micros(micros);
         Some(match self {
-            // As many as there are limits, as a set asks: stores have faster ways for just that.
+            // As many as there are limits, as a set sends: stores have faster ways for just that.
             Self::Take {
                 amounts,
                 lease,

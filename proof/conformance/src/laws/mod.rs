@@ -1,4 +1,4 @@
-//! The laws of the core (`core/tests`), asked of a store: over limits of every kind
+//! The laws of the core (`core/tests`), on a store: over limits of every kind
 //! with random pasts, counted by hand, never by asking the code under test to judge
 //! itself.
 //!

@@ -1,4 +1,4 @@
-//! How an ask that is admitted is booked.
+//! How an admitted request is charged.
 
 use tidegate_core::Span;
 
@@ -8,7 +8,7 @@ pub(super) const LONG: Span = Span::from_secs(3_600);
 /// The number of the limit that the table is about.
 pub(super) const OWN: u32 = 0;
 
-/// How an ask that is admitted is booked.
+/// How an admitted request is charged.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Booking {
     /// As a lease, which later steps may end.

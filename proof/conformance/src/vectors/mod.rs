@@ -7,8 +7,8 @@
 //! | `reader` | tables from their text |
 //! | `on_the_core` | the core as a player |
 //! | `on_a_store` | a key of a store's table as a player |
-//! | `booking` | how an ask that is admitted is booked |
-//! | `ways` | in what company, and for what, a store is asked |
+//! | `booking` | how an admitted request is charged |
+//! | `ways` | in what company, and for what, requests are sent |
 
 mod booking;
 mod on_a_store;

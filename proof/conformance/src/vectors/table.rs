@@ -6,7 +6,7 @@ use tidegate_core::{Amount, Rule, Span, Standing, Timestamp, Verdict};
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) rule: Rule,
-    /// Whether its asks are admitted while one unit is left.
+    /// Whether its requests are admitted while one unit is left.
     pub(super) postpaid: bool,
     pub(super) steps: Vec<Step>,
 }
@@ -18,7 +18,7 @@ pub(super) struct Step {
     pub(super) place: String,
     pub(super) at: Timestamp,
     pub(super) deed: Deed,
-    /// `None` for what is not asked.
+    /// `None` for what is not requested.
     pub(super) answer: Option<Verdict>,
     pub(super) remaining: Amount,
     pub(super) debt: Amount,
