@@ -55,6 +55,9 @@ fn make_room(
 /// What is to be known where rows of the revisions `found` are: these, and every
 /// one that led from the oldest of them to `own`.
 pub(crate) fn leading_to(own: u32, found: &[u32]) -> Vec<u32> {
+    if found.iter().all(|&number| number == own) {
+        return Vec::new();
+    }
     let older = found.iter().copied().filter(|&number| number < own);
     let mut wanted: Vec<u32> = older.collect();
     if let Some(&oldest) = wanted.iter().min() {

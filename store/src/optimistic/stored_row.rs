@@ -23,6 +23,9 @@ const VERSION: u8 = crate::bytes::VERSION;
 /// The version of a row that retains something.
 const RETAINS: u8 = VERSION + 1;
 
+/// Most rows have no more bytes.
+const USUAL: usize = 160;
+
 /// A row as it was kept.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct StoredRow {
@@ -64,7 +67,8 @@ pub(crate) fn encode(
     states: &[State],
 ) -> Vec<u8> {
     let retains = !limits.retained.is_empty();
-    let mut out = vec![if retains { RETAINS } else { VERSION }];
+    let mut out = Vec::with_capacity(USUAL);
+    out.push(if retains { RETAINS } else { VERSION });
     out.extend(latest.as_micros().to_le_bytes());
     out.push(u8::from(head.is_some()));
     if let Some(head) = head {

@@ -53,18 +53,51 @@ fn three() -> Vec<Limit> {
     ]
 }
 
-fn leases(set: &LimitSet, key: &str, amount: &[(&str, u64)]) -> Outcome<Duration> {
+/// One of each limit.
+const THREE: &[(&str, u64)] = &[("calls", 1), ("budget", 1), ("slots", 1)];
+
+fn rate() -> Vec<Limit> {
+    vec![Limit::calls("calls", 1_000_000_000, HOUR)]
+}
+
+fn checks(set: &LimitSet, key: &str, rounds: u32) -> Outcome<Duration> {
     let begun = Instant::now();
-    for _ in 0..LEASES {
+    for _ in 0..rounds {
+        if !set.check(key, 1).wait()?.admitted() {
+            return Err("refused".into());
+        }
+    }
+    Ok(begun.elapsed() / rounds)
+}
+
+fn leases(set: &LimitSet, key: &str, amount: &[(&str, u64)], rounds: u32) -> Outcome<Duration> {
+    let begun = Instant::now();
+    for _ in 0..rounds {
         let granted = set.acquire(key, Request::named(amount).within(PATIENCE));
         let mut lease = granted.wait()?.granted().ok_or("refused")?;
         lease.release().wait()?;
     }
-    Ok(begun.elapsed() / LEASES)
+    Ok(begun.elapsed() / rounds)
 }
 
-fn best(set: &LimitSet, key: &str, amount: &[(&str, u64)]) -> Outcome<Duration> {
-    let runs: Outcome<Vec<Duration>> = (0..RUNS).map(|_| leases(set, key, amount)).collect();
+/// So many of one kind, for a profiler that counts instructions.
+fn few(dir: &Path, deed: &str, rounds: u32) -> Outcome<()> {
+    match deed {
+        "one" => drop(leases(
+            &set(dir, "one", one(8))?,
+            "k",
+            &[("slots", 1)],
+            rounds,
+        )?),
+        "three" => drop(leases(&set(dir, "three", three())?, "k", THREE, rounds)?),
+        "check" => drop(checks(&set(dir, "rate", rate())?, "k", rounds)?),
+        _ => return Err("one, three or check".into()),
+    }
+    Ok(())
+}
+
+fn best(run: impl Fn() -> Outcome<Duration>) -> Outcome<Duration> {
+    let runs: Outcome<Vec<Duration>> = (0..RUNS).map(|_| run()).collect();
     Ok(runs?.into_iter().min().unwrap_or_default())
 }
 
@@ -135,22 +168,33 @@ fn main() -> Outcome<()> {
         if deed == "wait" {
             return wait(dir);
         }
+        if let Some(rounds) = asked.next() {
+            return few(
+                dir,
+                &deed.to_string_lossy(),
+                rounds.to_string_lossy().parse()?,
+            );
+        }
         let set = set(dir, "one", one(8))?;
         println!("begins");
         loop {
-            leases(&set, "beside", &[("slots", 1)])?;
+            leases(&set, "beside", &[("slots", 1)], LEASES)?;
         }
     }
     let dir = tempfile::tempdir_in("/dev/shm")?;
     let dir = dir.path();
-    let alone = best(&set(dir, "one", one(8))?, "k", &[("slots", 1)])?;
+    let one = set(dir, "one", one(8))?;
+    let alone = best(|| leases(&one, "k", &[("slots", 1)], LEASES))?;
     println!("acquire + release, one limit: {alone:?}");
-    let amounts = [("calls", 1), ("budget", 1), ("slots", 1)];
-    let alone = best(&set(dir, "three", three())?, "k", &amounts)?;
+    let three = set(dir, "three", three())?;
+    let alone = best(|| leases(&three, "k", THREE, LEASES))?;
     println!("acquire + release, three limits: {alone:?}");
+    let rate = set(dir, "rate", rate())?;
+    let alone = best(|| checks(&rate, "k", LEASES))?;
+    println!("check, one rate: {alone:?}");
     let (mut child, mut said) = other(dir, "lease")?;
     said.next().ok_or("it has ended")??;
-    let beside = best(&set(dir, "one", one(8))?, "beside", &[("slots", 1)])?;
+    let beside = best(|| leases(&one, "beside", &[("slots", 1)], LEASES))?;
     child.kill()?;
     child.wait()?;
     println!("the same, one limit, two processes on one key: {beside:?}");

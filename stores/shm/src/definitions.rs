@@ -18,6 +18,7 @@ use tidegate_store::{Definition, Definitions, StoreError};
 use crate::error::Fault;
 use crate::registry::{bucket_of, instant};
 use crate::steps::Steps;
+use crate::tree::Bytes;
 use crate::txn::Txn;
 use crate::wakeup;
 
@@ -50,11 +51,14 @@ impl Owner<'_> {
         let (mut from, mut found) = (self.of(kind, rest), Vec::new());
         let mut is_behind = !rest.is_empty();
         while let Some(record) = txn.seek(self.bucket, &from, is_behind)? {
-            from = txn.key(record)?;
+            from = txn.key(record)?.into_vec();
             if !from.starts_with(&beginning) {
                 break;
             }
-            found.push((from[beginning.len()..].to_vec(), txn.value(record)?));
+            found.push((
+                from[beginning.len()..].to_vec(),
+                txn.value(record)?.into_vec(),
+            ));
             is_behind = true;
         }
         Ok(found)
@@ -147,6 +151,7 @@ impl Owner<'_> {
                 let changes = self.all(txn, b'C', &newer_than.to_be_bytes())?;
                 let one = |(_, key): Pair| {
                     let kept = txn.look_up(self.bucket, &self.of(b'D', &key))?;
+                    let kept = kept.map(Bytes::into_vec);
                     told(key, kept, now)
                 };
                 changes.into_iter().map(one).collect::<Result<_, _>>()?

@@ -12,6 +12,7 @@ use tidegate_store::bytes::Reader;
 use tidegate_store::core::{DecodeError, Timestamp};
 
 use crate::process::Process;
+use crate::tree::Bytes;
 
 /// Nobody: a lease that ends with no process.
 pub(crate) const NOBODY: Process = Process {
@@ -29,15 +30,15 @@ pub(crate) struct Overview {
     pub(crate) next: u64,
 }
 
-/// A lease as it is kept.
+/// What is kept of a lease before its record.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Lease {
+pub(crate) struct Lease<'b> {
     pub(crate) due: Timestamp,
     pub(crate) sequence: u64,
     /// With which it ends.
     pub(crate) process: Process,
-    pub(crate) idempotency_key: Option<Box<[u8]>>,
-    pub(crate) record: Vec<u8>,
+    pub(crate) idempotency_key: Option<&'b [u8]>,
+    pub(crate) record: &'b [u8],
 }
 
 /// One that waits.
@@ -53,10 +54,10 @@ pub(crate) struct Waiter {
     pub(crate) key: Vec<u8>,
 }
 
-fn put_process(process: Process, out: &mut Vec<u8>) {
-    out.extend(process.namespace.to_le_bytes());
-    out.extend(process.pid.to_le_bytes());
-    out.extend(process.start.to_le_bytes());
+fn put_process(process: Process, out: &mut Bytes) {
+    out.extend_from_slice(&process.namespace.to_le_bytes());
+    out.extend_from_slice(&process.pid.to_le_bytes());
+    out.extend_from_slice(&process.start.to_le_bytes());
 }
 
 fn process(reader: &mut Reader<'_>) -> Result<Process, DecodeError> {
@@ -67,15 +68,16 @@ fn process(reader: &mut Reader<'_>) -> Result<Process, DecodeError> {
     })
 }
 
-fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
-    out.extend((bytes.len() as u32).to_le_bytes());
-    out.extend(bytes);
+fn put_bytes(bytes: &[u8], out: &mut Bytes) {
+    out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    out.extend_from_slice(bytes);
 }
 
 impl Overview {
-    pub(crate) fn encode(self) -> Vec<u8> {
-        let mut out = self.waiting.to_le_bytes().to_vec();
-        out.extend(self.next.to_le_bytes());
+    pub(crate) fn encode(self) -> Bytes {
+        let mut out = Bytes::new();
+        out.extend_from_slice(&self.waiting.to_le_bytes());
+        out.extend_from_slice(&self.next.to_le_bytes());
         out
     }
 
@@ -88,42 +90,44 @@ impl Overview {
     }
 }
 
-impl Lease {
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = self.due.as_micros().to_le_bytes().to_vec();
-        out.extend(self.sequence.to_le_bytes());
+impl<'b> Lease<'b> {
+    pub(crate) fn encode(&self) -> Bytes {
+        let mut out = Bytes::new();
+        out.extend_from_slice(&self.due.as_micros().to_le_bytes());
+        out.extend_from_slice(&self.sequence.to_le_bytes());
         put_process(self.process, &mut out);
         out.push(u8::from(self.idempotency_key.is_some()));
-        if let Some(key) = &self.idempotency_key {
+        if let Some(key) = self.idempotency_key {
             put_bytes(key, &mut out);
         }
-        out.extend(&self.record);
+        out.extend_from_slice(self.record);
         out
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+    pub(crate) fn decode(bytes: &'b [u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes);
         Ok(Self {
             due: reader.instant()?,
             sequence: reader.u64()?,
             process: process(&mut reader)?,
             idempotency_key: match reader.flag("idempotency")? {
-                true => Some(reader.bytes()?.into()),
+                true => Some(reader.bytes()?),
                 false => None,
             },
-            record: reader.rest().to_vec(),
+            record: reader.rest(),
         })
     }
 }
 
 impl Waiter {
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = self.turn.to_le_bytes().to_vec();
+    pub(crate) fn encode(&self) -> Bytes {
+        let mut out = Bytes::new();
+        out.extend_from_slice(&self.turn.to_le_bytes());
         put_process(self.process, &mut out);
-        out.extend(self.wakeup_slot.to_le_bytes());
-        out.extend(self.number.to_le_bytes());
+        out.extend_from_slice(&self.wakeup_slot.to_le_bytes());
+        out.extend_from_slice(&self.number.to_le_bytes());
         out.push(self.levels);
-        out.extend(&self.key);
+        out.extend_from_slice(&self.key);
         out
     }
 

@@ -18,7 +18,7 @@ use tidegate_store::core::Timestamp;
 
 use crate::layout::shard;
 use crate::process::Process;
-use crate::tree;
+use crate::tree::{self, KeyBytes};
 
 /// The kinds of records of a root.
 pub(crate) mod kind {
@@ -39,7 +39,7 @@ pub(crate) mod kind {
 pub(crate) struct RootKeys {
     pub(crate) shard: usize,
     pub(crate) bucket: usize,
-    prefix: Vec<u8>,
+    prefix: KeyBytes,
 }
 
 /// A record of some root of a table.
@@ -52,9 +52,10 @@ pub(crate) struct Parsed<'k> {
 
 impl RootKeys {
     pub(crate) fn new(seed: u64, table: u32, root: &[u8]) -> Self {
-        let mut prefix = table.to_be_bytes().to_vec();
-        prefix.extend((root.len() as u32).to_be_bytes());
-        prefix.extend(root);
+        let mut prefix = KeyBytes::new();
+        prefix.extend_from_slice(&table.to_be_bytes());
+        prefix.extend_from_slice(&(root.len() as u32).to_be_bytes());
+        prefix.extend_from_slice(root);
         let hash = tree::hash_of(seed, &prefix) as usize;
         Self {
             shard: hash % shard::ROOTS,
@@ -69,30 +70,29 @@ impl RootKeys {
     }
 
     /// With what those of a kind begin.
-    pub(crate) fn of(&self, kind: u8, rest: &[u8]) -> Vec<u8> {
-        let mut key = Vec::with_capacity(self.prefix.len() + 1 + rest.len());
-        key.extend(&self.prefix);
+    pub(crate) fn of(&self, kind: u8, rest: &[u8]) -> KeyBytes {
+        let mut key = KeyBytes::from_slice(&self.prefix);
         key.push(kind);
-        key.extend(rest);
+        key.extend_from_slice(rest);
         key
     }
 
-    pub(crate) fn due(&self, due: Timestamp, sequence: u64) -> Vec<u8> {
+    pub(crate) fn due(&self, due: Timestamp, sequence: u64) -> KeyBytes {
         self.of(kind::DUE, &place(due, sequence))
     }
 
-    pub(crate) fn holder(&self, process: Process, id: u128) -> Vec<u8> {
-        let mut rest = process_bytes(process).to_vec();
-        rest.extend(id.to_be_bytes());
-        self.of(kind::HOLDER, &rest)
+    pub(crate) fn holder(&self, process: Process, id: u128) -> KeyBytes {
+        let mut key = self.of(kind::HOLDER, &process_bytes(process));
+        key.extend_from_slice(&id.to_be_bytes());
+        key
     }
 
-    pub(crate) fn lease(&self, id: u128) -> Vec<u8> {
+    pub(crate) fn lease(&self, id: u128) -> KeyBytes {
         self.of(kind::LEASE, &id.to_be_bytes())
     }
 }
 
-/// Bytes of a process in a key.
+/// KeyBytes of a process in a key.
 pub(crate) const PROCESS: usize = 20;
 
 /// A process in a key.

@@ -61,7 +61,7 @@ impl Inner {
             let root = parse(&key).map_or(0, |parsed| parsed.root.len());
             key.truncate(8 + root);
             key.push(kind::LEASE);
-            key.extend(id.to_be_bytes());
+            key.extend_from_slice(&id.to_be_bytes());
             let bucket = record_bucket(&key, txn.seed());
             let Some(lease) = txn.look_up(bucket, &key)? else {
                 return Ok(Look::Passed);
@@ -73,7 +73,7 @@ impl Inner {
                 Clock::Server => now,
                 Clock::Caller => wanted.now,
             };
-            let held = held_lease(&lease.record, now, wanted.now)?;
+            let held = held_lease(lease.record, now, wanted.now)?;
             let held = held.filter(|held| wanted.select.takes(held.key.bytes()));
             match held.filter(|_| lease.process == NOBODY || is_there(lease.process)) {
                 Some(held) => Ok(Look::Listed(held)),
@@ -196,7 +196,7 @@ impl Inner {
         let mut is_behind = cursor.key.is_some();
         let mut from = cursor.key.take().unwrap_or_else(|| table.to_vec());
         while let Some(record) = txn.seek(bucket, &from, is_behind)? {
-            from = txn.key(record)?;
+            from = txn.key(record)?.into_vec();
             is_behind = true;
             if !from.starts_with(&table) {
                 break;

@@ -96,7 +96,7 @@ fn before(txn: &Txn<'_>, table: u32, revision: u32) -> Result<Option<u32>, Fault
     let (beginning, mut last) = (plan_key(table, 0), None);
     let mut from = beginning.clone();
     while let Some(record) = txn.seek(plans(table), &from, true)? {
-        from = txn.key(record)?;
+        from = txn.key(record)?.into_vec();
         if !from.starts_with(&beginning[..5]) {
             break;
         }

@@ -10,6 +10,7 @@ use crate::error::Fault;
 use crate::kept::{Lease, NOBODY, Overview};
 use crate::keys::{RootKeys, kind, parted, place, process_bytes, process_of};
 use crate::process::Process;
+use crate::tree::Bytes;
 use crate::txn::Txn;
 
 /// What becomes of a lease's process when the lease is written.
@@ -77,11 +78,10 @@ impl<'k> Root<'k> {
     ) -> Result<LoadReply, Fault> {
         let row = |key: &[u8]| {
             let found = txn.look_up(self.keys.bucket, &self.keys.of(kind::ROW, key))?;
-            let whole = |mut bytes: Vec<u8>| match bytes.len() < ROW_HEAD {
-                true => Err(Fault::Corrupt("a row is too short")),
-                false => Ok(bytes.split_off(ROW_HEAD)),
-            };
-            found.map(whole).transpose()
+            let behind = |bytes: Bytes| bytes.get(ROW_HEAD..).map(<[u8]>::to_vec);
+            let whole =
+                found.map(|bytes| behind(bytes).ok_or(Fault::Corrupt("a row is too short")));
+            whole.transpose()
         };
         let rows = wanted
             .rows
@@ -90,16 +90,16 @@ impl<'k> Root<'k> {
             .collect::<Result<_, _>>()?;
         let mut leases = Vec::new();
         for id in &wanted.ids {
-            leases.extend(self.lease(txn, *id)?.map(stored));
+            leases.extend(self.lease(txn, *id, stored)?);
         }
         if let Some(key) = &wanted.idempotency_key {
             let key = self.keys.of(kind::IDEMPOTENCY, key);
             if let Some(id) = txn.look_up(self.keys.bucket, &key)? {
-                leases.extend(self.lease(txn, id_of(&id)?)?.map(stored));
+                leases.extend(self.lease(txn, id_of(&id)?, stored)?);
             }
         }
         if wanted.all_leases {
-            leases.extend(self.due(txn, None, usize::MAX)?.into_iter().map(stored));
+            leases.extend(self.due(txn, None, usize::MAX)?);
         }
         let due = match wanted.due {
             Some(DueRange { after, most }) => self.due(txn, after, most)?,
@@ -110,13 +110,20 @@ impl<'k> Root<'k> {
             version: None,
             rows,
             leases,
-            due: due.into_iter().map(stored).collect(),
+            due,
         })
     }
 
-    pub(crate) fn lease(&self, txn: &Txn<'_>, id: u128) -> Result<Option<Lease>, Fault> {
+    /// What `see` makes of a lease, if it is kept.
+    fn lease<T>(
+        &self,
+        txn: &Txn<'_>,
+        id: u128,
+        see: impl FnOnce(Lease<'_>) -> T,
+    ) -> Result<Option<T>, Fault> {
         let found = txn.look_up(self.keys.bucket, &self.keys.lease(id))?;
-        Ok(found.map(|bytes| Lease::decode(&bytes)).transpose()?)
+        let seen = found.map(|bytes| Lease::decode(&bytes).map(see));
+        Ok(seen.transpose()?)
     }
 
     /// The leases that are due next.
@@ -125,7 +132,7 @@ impl<'k> Root<'k> {
         txn: &Txn<'_>,
         after: Option<(Timestamp, u64)>,
         most: usize,
-    ) -> Result<Vec<Lease>, Fault> {
+    ) -> Result<Vec<StoredLease>, Fault> {
         let beginning = self.keys.of(kind::DUE, &[]);
         let mut from = match after {
             Some((due, sequence)) => self.keys.due(due, sequence),
@@ -140,7 +147,7 @@ impl<'k> Root<'k> {
                 break;
             }
             let id = id_of(&txn.value(record)?)?;
-            let lease = self.lease(txn, id)?;
+            let lease = self.lease(txn, id, stored)?;
             found.push(lease.ok_or(Fault::Corrupt("a lease is due that is not kept"))?);
         }
         Ok(found)
@@ -157,9 +164,10 @@ impl<'k> Root<'k> {
             let key = self.keys.of(kind::ROW, &row.key);
             match &row.bytes {
                 Some(bytes) => {
-                    let mut kept = row.forget_at.as_micros().to_le_bytes().to_vec();
-                    kept.extend(row.keep_until.as_micros().to_le_bytes());
-                    kept.extend(bytes);
+                    let mut kept = Bytes::new();
+                    kept.extend_from_slice(&row.forget_at.as_micros().to_le_bytes());
+                    kept.extend_from_slice(&row.keep_until.as_micros().to_le_bytes());
+                    kept.extend_from_slice(bytes);
                     let is_new = txn.put(self.keys.bucket, &key, &kept)?;
                     txn.count_rows(u64::from(is_new), 0);
                 }
@@ -182,7 +190,9 @@ impl<'k> Root<'k> {
         kept: Option<&LeaseRow>,
         tie: Tie,
     ) -> Result<(), Fault> {
-        let (bucket, was) = (self.keys.bucket, self.lease(txn, id)?);
+        let bucket = self.keys.bucket;
+        let found = txn.look_up(bucket, &self.keys.lease(id))?;
+        let was = found.as_deref().map(Lease::decode).transpose()?;
         if let Some(was) = &was {
             let is_moved =
                 kept.is_none_or(|kept| (kept.due, kept.sequence) != (was.due, was.sequence));
@@ -190,8 +200,8 @@ impl<'k> Root<'k> {
                 txn.remove(bucket, &self.keys.due(was.due, was.sequence))?;
             }
             let is_renamed =
-                |key| kept.is_none_or(|kept| kept.idempotency_key.as_ref() != Some(key));
-            if let Some(key) = was.idempotency_key.as_ref().filter(|key| is_renamed(*key)) {
+                |key: &[u8]| kept.is_none_or(|kept| kept.idempotency_key.as_deref() != Some(key));
+            if let Some(key) = was.idempotency_key.filter(|key| is_renamed(key)) {
                 self.unname(txn, key, id)?;
             }
         }
@@ -217,8 +227,8 @@ impl<'k> Root<'k> {
             due: kept.due,
             sequence: kept.sequence,
             process,
-            idempotency_key: kept.idempotency_key.clone(),
-            record: kept.bytes.clone(),
+            idempotency_key: kept.idempotency_key.as_deref(),
+            record: &kept.bytes,
         };
         if let Some(key) = &kept.idempotency_key {
             let key = self.keys.of(kind::IDEMPOTENCY, key);
@@ -294,7 +304,7 @@ impl<'k> Root<'k> {
             let Some(id) = from.strip_prefix(&*beginning) else {
                 break;
             };
-            found.push((id_of(id)?, txn.value(record)?));
+            found.push((id_of(id)?, txn.value(record)?.into_vec()));
         }
         Ok(found)
     }
@@ -331,10 +341,10 @@ pub(crate) fn id_of(bytes: &[u8]) -> Result<u128, Fault> {
     bytes.ok_or(Fault::Corrupt("an id is no id"))
 }
 
-fn stored(lease: Lease) -> StoredLease {
+fn stored(lease: Lease<'_>) -> StoredLease {
     StoredLease {
         sequence: lease.sequence,
-        bytes: lease.record,
+        bytes: lease.record.to_vec(),
     }
 }
 

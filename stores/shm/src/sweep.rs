@@ -82,7 +82,7 @@ fn next_spent(
     now: Timestamp,
 ) -> Result<Option<Vec<u8>>, Fault> {
     while let Some(record) = txn.seek(bucket, from, true)? {
-        *from = txn.key(record)?;
+        *from = txn.key(record)?.into_vec();
         let is_row = parse(from).is_some_and(|parsed| parsed.kind == kind::ROW);
         if is_row && row_instants(&txn.value(record)?)?.1 <= now {
             let spent = from.clone();
@@ -141,7 +141,7 @@ fn records(
     while found.len() < MOST_AT_ONCE
         && let Some(record) = txn.seek(bucket, &from, is_behind)?
     {
-        from = txn.key(record)?;
+        from = txn.key(record)?.into_vec();
         if !from.starts_with(prefix) {
             break;
         }

@@ -1,8 +1,11 @@
 //! Records in order of their keys: a treap of blocks for each bucket of a shard. A record's
 //! place in the tree is told by its key and by a priority that a hash of it gives.
 //!
-//! A record is never changed: another takes its place, and the links to it are all that a
-//! journal has to note.
+//! A short value gives way to one as long in its place, and the journal notes the words that
+//! differ. For any other a new record takes the old one's place, and the links to it are all
+//! that is noted.
+
+use smallvec::SmallVec;
 
 use crate::error::Fault;
 use crate::layout::{WORD, block};
@@ -14,16 +17,25 @@ const DEEPEST: usize = 1 << 16;
 /// The longest key and the longest value.
 const LONGEST: usize = 1 << 28;
 
+/// Most values of so many words and fewer differ in a few of them from those before.
+const SHORT: usize = 32;
+
+/// A value, which needs no allocation unless it is longer than most.
+pub(crate) type Bytes = SmallVec<[u8; 192]>;
+
+/// A key, which needs none either.
+pub(crate) type KeyBytes = SmallVec<[u8; 64]>;
+
 /// A key as it is compared: words of its bytes, the first the highest.
 pub(crate) struct Key {
-    words: Vec<u64>,
+    words: SmallVec<[u64; 8]>,
     bytes: u32,
 }
 
 impl Key {
     pub(crate) fn new(bytes: &[u8]) -> Self {
         Self {
-            words: to_words(bytes),
+            words: to_words(bytes).collect(),
             bytes: bytes.len() as u32,
         }
     }
@@ -33,30 +45,25 @@ impl Key {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Record(usize);
 
-fn to_words(bytes: &[u8]) -> Vec<u64> {
-    let mut words = Vec::with_capacity(bytes.len().div_ceil(WORD));
+fn to_words(bytes: &[u8]) -> impl Iterator<Item = u64> {
     let (whole, rest) = bytes.as_chunks::<WORD>();
-    words.extend(whole.iter().map(|word| u64::from_be_bytes(*word)));
-    if !rest.is_empty() {
+    let last = (!rest.is_empty()).then(|| {
         let mut word = [0; WORD];
         word[..rest.len()].copy_from_slice(rest);
-        words.push(u64::from_be_bytes(word));
-    }
-    words
+        u64::from_be_bytes(word)
+    });
+    let whole = whole.iter().map(|word| u64::from_be_bytes(*word));
+    whole.chain(last)
+}
+
+/// Spreads words of so many bytes, by a seed.
+fn hash(seed: u64, words: impl Iterator<Item = u64>, length: u64) -> u64 {
+    mix(words.fold(seed ^ length, |hash, word| mix(hash ^ word)))
 }
 
 /// Spreads `bytes`, by a seed.
-pub(crate) fn hash(seed: u64, words: &[u64], length: u64) -> u64 {
-    let mut hash = seed ^ length;
-    for word in words {
-        hash = mix(hash ^ word);
-    }
-    mix(hash)
-}
-
-/// As [`hash`], of bytes.
 pub(crate) fn hash_of(seed: u64, bytes: &[u8]) -> u64 {
-    hash(seed, &to_words(bytes), bytes.len() as u64)
+    hash(seed, to_words(bytes), bytes.len() as u64)
 }
 
 const fn mix(word: u64) -> u64 {
@@ -118,13 +125,13 @@ impl<'s> Txn<'s> {
     }
 
     /// The key of a record.
-    pub(crate) fn key(&self, record: Record) -> Result<Vec<u8>, Fault> {
+    pub(crate) fn key(&self, record: Record) -> Result<KeyBytes, Fault> {
         let (length, _) = self.lengths(record.0)?;
         read(&mut self.words_of(record.0), length)
     }
 
     /// The value of a record.
-    pub(crate) fn value(&self, record: Record) -> Result<Vec<u8>, Fault> {
+    pub(crate) fn value(&self, record: Record) -> Result<Bytes, Fault> {
         let (key, length) = self.lengths(record.0)?;
         let mut words = self.words_of(record.0);
         for _ in 0..key.div_ceil(WORD) {
@@ -150,7 +157,7 @@ impl<'s> Txn<'s> {
     }
 
     /// The value under this key in a bucket.
-    pub(crate) fn look_up(&self, bucket: usize, key: &[u8]) -> Result<Option<Vec<u8>>, Fault> {
+    pub(crate) fn look_up(&self, bucket: usize, key: &[u8]) -> Result<Option<Bytes>, Fault> {
         match self.find(bucket, &Key::new(key))? {
             Some(record) => self.value(record).map(Some),
             None => Ok(None),
@@ -187,7 +194,11 @@ impl<'s> Txn<'s> {
     /// Keeps `value` under `key`; whether that is new.
     pub(crate) fn put(&mut self, bucket: usize, key: &[u8], value: &[u8]) -> Result<bool, Fault> {
         let search = Key::new(key);
-        let priority = hash(self.seed(), &search.words, u64::from(search.bytes));
+        let priority = hash(
+            self.seed(),
+            search.words.iter().copied(),
+            u64::from(search.bytes),
+        );
         let mut link = self.bucket(bucket);
         let mut at = self.get(link)? as usize;
         for _ in 0..DEEPEST {
@@ -198,6 +209,10 @@ impl<'s> Txn<'s> {
                 return Ok(true);
             }
             let side = match self.compare(&search, at)? {
+                std::cmp::Ordering::Equal if self.is_as_long(at, value)? => {
+                    self.overwrite(at, &search, value)?;
+                    return Ok(false);
+                }
                 std::cmp::Ordering::Equal => {
                     let new = match self.fresh(&search, value, priority) {
                         Ok(new) => new,
@@ -324,12 +339,17 @@ impl<'s> Txn<'s> {
         Ok(first)
     }
 
-    /// Writes a value over that of a record, where there is no room for a new one: what gives
-    /// something back needs none.
+    /// Whether a value is short, and as long as that of a record.
+    fn is_as_long(&self, record: usize, value: &[u8]) -> Result<bool, Fault> {
+        let (_, length) = self.lengths(record)?;
+        Ok(length == value.len() && length <= SHORT * WORD)
+    }
+
+    /// Writes a value over that of a record: one as long, or any that its blocks hold where
+    /// there is no room for a new one, since what gives something back needs none.
     fn overwrite(&mut self, first: usize, key: &Key, value: &[u8]) -> Result<(), Fault> {
-        let words: Vec<u64> = key.words.iter().copied().chain(to_words(value)).collect();
         let (mut block, mut at) = (first, block::FIRST);
-        for word in words {
+        for word in key.words.iter().copied().chain(to_words(value)) {
             if at == block::WORDS {
                 block = match self.get(block + block::NEXT)? as usize {
                     0 => return Err(Fault::Full),
@@ -360,10 +380,13 @@ impl<'s> Txn<'s> {
     }
 }
 
-fn read(words: &mut Words<'_, '_>, length: usize) -> Result<Vec<u8>, Fault> {
-    let mut bytes = Vec::with_capacity(length + WORD);
-    for _ in 0..length.div_ceil(WORD) {
-        bytes.extend(words.next()?.to_be_bytes());
+fn read<const N: usize>(
+    words: &mut Words<'_, '_>,
+    length: usize,
+) -> Result<SmallVec<[u8; N]>, Fault> {
+    let mut bytes = SmallVec::from_elem(0, length.next_multiple_of(WORD));
+    for chunk in bytes.as_chunks_mut::<WORD>().0 {
+        *chunk = words.next()?.to_be_bytes();
     }
     bytes.truncate(length);
     Ok(bytes)
@@ -402,8 +425,8 @@ mod tests {
         let mut from = Vec::new();
         let mut is_behind = false;
         while let Some(record) = txn.seek(bucket, &from, is_behind).expect("whole") {
-            from = txn.key(record).expect("whole");
-            let value = txn.value(record).expect("whole");
+            from = txn.key(record).expect("whole").into_vec();
+            let value = txn.value(record).expect("whole").into_vec();
             assert!(kept.insert(from.clone(), value).is_none());
             is_behind = true;
         }

@@ -13,6 +13,7 @@ use std::io;
 use std::sync::atomic::{Ordering, compiler_fence};
 use std::time::Duration;
 
+use smallvec::SmallVec;
 use tidegate_store::StoreError;
 use tidegate_store::core::{Span, Timestamp};
 
@@ -57,7 +58,7 @@ pub(crate) struct Txn<'s> {
     heap: Heap,
     kept: Heap,
     /// First and last block of what was freed, and how many they are.
-    freed: Vec<(usize, usize, u64)>,
+    freed: SmallVec<[(usize, usize, u64); 8]>,
     /// How many blocks were taken.
     used: u64,
     /// Whether it may use up what is spared.
@@ -113,7 +114,7 @@ impl<'s> Txn<'s> {
             more: Vec::new(),
             heap,
             kept: heap,
-            freed: Vec::new(),
+            freed: SmallVec::new(),
             used: 0,
             gives_back: false,
             taken: Vec::new(),

@@ -69,7 +69,7 @@ impl Attempt<'_> {
         if self.leases.has_any() {
             met.push(self.head.followed);
         }
-        met.retain(|&number| number < self.own.number);
+        met.retain(|number| *number < self.own.number);
         let numbers = known_revisions::leading_to(self.own.number, &met);
         let known = numbers.iter().filter_map(|number| self.known.get(number));
         let own = std::iter::once(&self.own);

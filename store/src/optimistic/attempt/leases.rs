@@ -1,7 +1,8 @@
 //! Those leases of a root that a command can meet: a part of its ledger.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+
+use hashbrown::HashMap;
 
 use crate::bytes::decode_record;
 use crate::ledger::Record;
@@ -20,12 +21,8 @@ pub(super) type LeaseLedger = Ledger<OwnedKey>;
 #[derive(Debug)]
 pub(super) struct Leases {
     pub(super) ledger: LeaseLedger,
-    /// The sequence numbers of the records that are kept, or will be.
-    pub(super) sequences: HashMap<u128, u64>,
-    /// Which of them were kept when they were loaded.
-    pub(super) loaded: HashSet<u128>,
-    /// What has become otherwise since.
-    pub(super) changed: HashSet<u128>,
+    /// What is known of each record beside it.
+    pub(super) known: HashMap<u128, Known, foldhash::fast::RandomState>,
     /// The position of the last record of those that are due first.
     pub(super) reached: Option<(Timestamp, u64)>,
     /// There are none after it.
@@ -35,6 +32,17 @@ pub(super) struct Leases {
     expected: Option<DueRange>,
 }
 
+/// What is known of a record beside it.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Known {
+    /// Its sequence number, if it is kept or will be.
+    pub(super) sequence: u64,
+    /// Whether it was kept when it was loaded.
+    pub(super) is_loaded: bool,
+    /// Whether it has become otherwise since.
+    pub(super) is_changed: bool,
+}
+
 impl Leases {
     pub(super) fn new() -> Self {
         // How many leases there are is for the backend to bound.
@@ -42,9 +50,7 @@ impl Leases {
         ledger.note_changes();
         Self {
             ledger,
-            sequences: HashMap::new(),
-            loaded: HashSet::new(),
-            changed: HashSet::new(),
+            known: HashMap::default(),
             reached: None,
             exhausted: false,
             pending: None,
@@ -59,7 +65,7 @@ impl Leases {
 
     /// Whether the root has any lease.
     pub(super) fn has_any(&self) -> bool {
-        !self.loaded.is_empty()
+        self.known.values().any(|known| known.is_loaded)
     }
 
     /// Whether the root may have any lease by now.
@@ -87,8 +93,9 @@ impl Leases {
         found.sort_by_key(|(record, sequence)| (record.due_at(), *sequence));
         for (record, sequence) in found {
             let (id, due_at) = (record.granted.id, record.due_at());
-            if self.loaded.insert(id) {
-                self.sequences.insert(id, sequence);
+            let known = self.known.entry(id).or_default();
+            if !std::mem::replace(&mut known.is_loaded, true) {
+                known.sequence = sequence;
                 self.ledger.put_back(record, due_at);
             }
         }
@@ -106,9 +113,10 @@ impl Leases {
     /// sequence number from `next`, unless it stayed where it was.
     pub(super) fn note_changes(&mut self, mut next: Option<&mut u64>) {
         for id in self.ledger.take_changed() {
-            self.changed.insert(id);
+            let known = self.known.entry(id).or_default();
+            known.is_changed = true;
             if let (Some(next), true) = (&mut next, self.ledger.get(id).is_some()) {
-                self.sequences.insert(id, **next);
+                known.sequence = **next;
                 **next += 1;
             }
         }

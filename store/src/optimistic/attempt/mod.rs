@@ -216,7 +216,7 @@ impl<'r> Attempt<'r> {
         if self.leases.has_any() {
             met.push(self.head.followed);
         }
-        met.retain(|&number| number != self.own.number);
+        met.retain(|number| *number != self.own.number);
         let needed = known_revisions::leading_to(self.own.number, &met);
         let unknown = needed.into_iter().filter(|n| !self.known.contains_key(n));
         let unknown: Vec<u32> = unknown.collect();

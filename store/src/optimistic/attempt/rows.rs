@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use smallvec::SmallVec;
 use tidegate_core::{Bounds, DecodeError, Rule, State, Timestamp};
 
 use crate::decide::{self, Row};
@@ -95,7 +96,7 @@ impl Rows {
     }
 
     /// The revisions that wrote what is here.
-    pub(super) fn revisions(&self) -> Vec<u32> {
+    pub(super) fn revisions(&self) -> SmallVec<[u32; 8]> {
         self.all.iter().filter_map(|row| row.revision).collect()
     }
 

@@ -1,9 +1,12 @@
 //! What has changed, as a backend is to write it.
 
+use smallvec::SmallVec;
+
 use crate::bytes::encode_record;
 use crate::ledger::Record;
 use tidegate_core::Timestamp;
 
+use super::leases::Known;
 use super::rows::LoadedRow;
 use super::{Attempt, Step};
 use crate::error::StoreError;
@@ -15,12 +18,15 @@ use crate::plan::Plan;
 use crate::reply::Reply;
 use crate::retained::Retained;
 
+/// Most records of leases have no more bytes.
+const USUAL: usize = 192;
+
 impl Attempt<'_> {
     /// Ends the attempt. Nothing is written where nothing has changed.
     pub(super) fn finish(&mut self, reply: Option<Result<Reply, StoreError>>) -> Step {
         let leases = self.lease_writes();
         let changed = self.rows.all.iter().map(LoadedRow::has_changed);
-        let changed: Vec<bool> = changed.collect();
+        let changed: SmallVec<[bool; 8]> = changed.collect();
         if leases.is_empty() && !changed.contains(&true) {
             return match reply {
                 Some(reply) => Step::Done(reply),
@@ -116,30 +122,26 @@ impl Attempt<'_> {
     }
 
     fn lease_writes(&self) -> Vec<LeaseWrite> {
-        let ids = self.leases.changed.iter();
-        let write = |&id: &u128| {
+        let changed = self.leases.known.iter();
+        let changed = changed.filter(|(_, known)| known.is_changed);
+        let write = |(&id, known): (&u128, &Known)| {
             let record = self.leases.ledger.get(id);
-            let kept = record.map(|record| self.lease_row(record));
-            let matters = kept.is_some() || self.leases.loaded.contains(&id);
+            let kept = record.map(|record| Self::lease_row(record, known.sequence));
+            let matters = kept.is_some() || known.is_loaded;
             matters.then_some(LeaseWrite { id, kept })
         };
-        let mut writes: Vec<LeaseWrite> = ids.filter_map(write).collect();
+        let mut writes: Vec<LeaseWrite> = changed.filter_map(write).collect();
         writes.sort_unstable_by_key(|write| write.id);
         writes
     }
 
-    fn lease_row(&self, record: &Record<OwnedKey>) -> LeaseRow {
-        let mut bytes = Vec::new();
+    fn lease_row(record: &Record<OwnedKey>, sequence: u64) -> LeaseRow {
+        let mut bytes = Vec::with_capacity(USUAL);
         encode_record(record, &mut bytes);
         LeaseRow {
             owner: record.owner.bytes().into(),
             due: record.due_at(),
-            sequence: self
-                .leases
-                .sequences
-                .get(&record.granted.id)
-                .copied()
-                .unwrap_or(0),
+            sequence,
             idempotency_key: record.held_under().map(Into::into),
             bytes,
         }
