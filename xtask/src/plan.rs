@@ -54,7 +54,7 @@ pub const SERVERLESS_TESTS: &[(&str, &[&str])] = &[
 /// Crates whose interleavings are explored: built with `--cfg shuttle`, in a
 /// target directory of their own. The tests are those whose path contains
 /// [`SHUTTLE_FILTER`].
-pub const SHUTTLE_PACKAGES: &[&str] = &["tidegate-memory", "tidegate"];
+pub const SHUTTLE_PACKAGES: &[&str] = &["tidegate-memory", "tidegate-shm", "tidegate"];
 
 /// Which of their tests are meant.
 pub const SHUTTLE_FILTER: &str = "shuttle";

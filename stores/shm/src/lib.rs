@@ -17,6 +17,7 @@
 //! | `clock`, `process` | the machine's clock; who is there |
 //! | `queue` | those who wait, of all processes, in order |
 //! | `wakeup`, `waiters`, `waiting` | how processes wake each other; where their requests wait |
+//! | `shuttle_tests` | the queue and its wake-ups under a model checker |
 //! | `shared`, `decide`, `table` | what the tables of a store share; a command's way |
 //! | `listing` | keys and leases, a page at a time |
 //!
@@ -101,6 +102,11 @@
 //!
 //! **After a fork** the child is a process of its own, with threads of its own.
 //!
+//! **What a command costs**, by instructions (callgrind, `examples/speed.rs`): an acquire and a
+//! release of one limit 60,000, of which the mutexes are 220 and the clock 200;
+//! there is no system call. The rest is the loop on bytes: a row and a lease are
+//! loaded, decoded, decided, encoded and written by every command.
+//!
 //! Deliberately absent: a fast path (every command is decided on bytes), growth, chunks that
 //! a shard gives back, a place in the queue that is lost by standing still (a process that is
 //! stopped keeps those behind it), protection from another program of the same user that
@@ -126,6 +132,8 @@ mod registry;
 mod root;
 mod segment;
 mod shared;
+#[cfg(all(test, shuttle))]
+mod shuttle_tests;
 mod steps;
 mod store;
 mod sweep;

@@ -100,7 +100,11 @@ impl Root<'_> {
     }
 
     /// The place of a turn.
-    fn place(&self, txn: &Txn<'_>, turn: u128) -> Result<Option<(Place, Waiter)>, Fault> {
+    pub(crate) fn place(
+        &self,
+        txn: &Txn<'_>,
+        turn: u128,
+    ) -> Result<Option<(Place, Waiter)>, Fault> {
         let turn = self.keys.of(kind::TURN, &turn.to_be_bytes());
         let Some(place) = txn.look_up(self.keys.bucket, &turn)? else {
             return Ok(None);

@@ -11,7 +11,6 @@ use std::thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rustix::thread::futex;
 use tidegate_net::{Driver, Finish};
 use tidegate_store::StoreError;
 use tokio::io::Interest;
@@ -232,18 +231,11 @@ impl Waiters {
         });
     }
 
-    /// Wakes those requests that are marked.
-    fn wake_marked(&self, steps: &Steps) {
-        let words = steps.segment.mapping().words();
-        let bits = wakeup_slot_at(self.wakeup_slot) + wakeup_slot::BITS;
-        for word in 0..wakeup_slot::BIT_WORDS {
-            let mut marked = words[bits + word].swap(0, Ordering::SeqCst);
-            while marked != 0 {
-                let bit = marked.trailing_zeros();
-                marked &= marked - 1;
-                self.wake(word as u32 * u64::BITS + bit);
-            }
-        }
+    /// Wakes those requests that are marked; what the futex was before.
+    fn wake_marked(&self, steps: &Steps) -> u32 {
+        wakeup::take_marked(&steps.segment, self.wakeup_slot as u32, |number| {
+            self.wake(number);
+        })
     }
 }
 
@@ -265,17 +257,12 @@ fn listen(waiters: &Weak<Waiters>, steps: &Weak<Steps>) {
         let (Some(waiters), Some(steps)) = (waiters.upgrade(), steps.upgrade()) else {
             return;
         };
-        let word = steps
-            .segment
-            .mapping()
-            .futex(wakeup_slot_at(waiters.wakeup_slot) + wakeup_slot::FUTEX);
-        let seen = word.load(Ordering::SeqCst);
-        waiters.wake_marked(&steps);
+        let (slot, seen) = (waiters.wakeup_slot as u32, waiters.wake_marked(&steps));
         if waiters.is_over.load(Ordering::SeqCst) {
             return;
         }
         drop(waiters);
-        let _ = futex::wait(word, futex::Flags::empty(), seen, None);
+        wakeup::sleep(&steps.segment, slot, seen);
     }
 }
 
