@@ -17,9 +17,6 @@ use crate::pool;
 use crate::request::{Amounts, Manner, Names};
 use crate::set;
 
-/// Who is limited unless an acquisition says it.
-pub(crate) const KEY: &str = "default";
-
 /// A set or a pool, once its `__init__` was called.
 #[pyclass(frozen, subclass, module = "tidegate._core")]
 #[derive(Default)]
@@ -190,7 +187,7 @@ impl Asked {
 
 #[pymethods]
 impl Limiter {
-    #[pyo3(signature = (requested=None, timeout=None, priority=0, *, key=KEY, ttl=None))]
+    #[pyo3(signature = (requested=None, timeout=None, priority=0, *, key="default", ttl=None))]
     fn acquire(
         slf: &Bound<'_, Self>,
         requested: Option<&Bound<'_, PyAny>>,
@@ -202,7 +199,7 @@ impl Limiter {
         Asked::new(slf, requested, (timeout, true, priority, ttl))?.wait(slf, key)
     }
 
-    #[pyo3(signature = (requested=None, priority=0, *, key=KEY, ttl=None))]
+    #[pyo3(signature = (requested=None, priority=0, *, key="default", ttl=None))]
     fn try_acquire(
         slf: &Bound<'_, Self>,
         requested: Option<&Bound<'_, PyAny>>,
@@ -213,7 +210,7 @@ impl Limiter {
         Asked::new(slf, requested, (None, false, priority, ttl))?.wait(slf, key)
     }
 
-    #[pyo3(signature = (requested=None, timeout=None, priority=0, *, key=KEY, ttl=None))]
+    #[pyo3(signature = (requested=None, timeout=None, priority=0, *, key="default", ttl=None))]
     fn async_acquire(
         slf: &Bound<'_, Self>,
         requested: Option<&Bound<'_, PyAny>>,
@@ -225,7 +222,7 @@ impl Limiter {
         Ok(Asked::new(slf, requested, (timeout, true, priority, ttl))?.later(slf, key))
     }
 
-    #[pyo3(signature = (requested=None, priority=0, *, key=KEY, ttl=None))]
+    #[pyo3(signature = (requested=None, priority=0, *, key="default", ttl=None))]
     fn async_try_acquire(
         slf: &Bound<'_, Self>,
         requested: Option<&Bound<'_, PyAny>>,

@@ -13,7 +13,7 @@ use crate::clock::ManualClock;
 use crate::error::raised;
 use crate::kept::Kept;
 use crate::limit;
-use crate::limiter::{self, KEY, Limiter, Target};
+use crate::limiter::{self, Limiter, Target};
 use crate::named::Named;
 use crate::request::Names;
 use crate::store;
@@ -192,14 +192,14 @@ impl Set {
     }
 
     /// Where each limit stands for a key; takes nothing.
-    #[pyo3(signature = (*, key=KEY))]
+    #[pyo3(signature = (*, key="default"))]
     fn peek(slf: &Bound<'_, Self>, key: &str) -> PyResult<Py<PyAny>> {
         let (set, names) = (Self::member(slf)?, Self::limiter(slf).names()?);
         let looked = blocking::wait(slf.py(), look(&set, names, key))?;
         standings(slf.py(), names, looked)
     }
 
-    #[pyo3(signature = (*, key=KEY))]
+    #[pyo3(signature = (*, key="default"))]
     fn async_peek(slf: &Bound<'_, Self>, key: &str) -> PyResult<Awaitable> {
         let (set, key) = (Self::member(slf)?, key.to_owned());
         let own = slf.as_super().clone().unbind();

@@ -1,10 +1,28 @@
 from collections.abc import Callable, Generator, Mapping, Sequence
+from decimal import Decimal
 from types import TracebackType
-from typing import Any, Generic, Optional, TypeVar, Union
+from typing import Any, Generic, Literal, Optional, TypeVar, Union, final
+
+from typing_extensions import disjoint_base
+
+__all__ = [
+    "Acquisition",
+    "Awaitable",
+    "Limiter",
+    "ManualClock",
+    "Permit",
+    "Pool",
+    "Set",
+    "Slots",
+    "Wakeups",
+    "_after_fork",
+]
 
 _T = TypeVar("_T", covariant=True)
 _Number = Union[int, float]
+_Amount = Union[int, float, Decimal]
 
+@final
 class Awaitable(Generic[_T]):
     """A verb that is awaited, once, in a task of asyncio. Nothing happens before that.
 
@@ -12,9 +30,12 @@ class Awaitable(Generic[_T]):
     """
 
     def __await__(self) -> Generator[Any, None, _T]: ...
+    def send(self, _value: None) -> Any: ...
+    def throw(self, kind: Any, value: Any = None, traceback: Any = None) -> None: ...
     def close(self) -> None:
         """Gives it up: a request that waits leaves its place."""
 
+@final
 class Wakeups:
     """What one event loop watches: a descriptor, and the tasks that are to go on."""
 
@@ -24,6 +45,7 @@ class Wakeups:
     def take(self) -> list[int]:
         """The tokens of the tasks that are to go on."""
 
+@final
 class ManualClock:
     """A clock that stands still until a test advances it.
 
@@ -55,6 +77,7 @@ class ManualClock:
         :raises InvalidRequest: negative, not a number, more than 1,000 years.
         """
 
+@final
 class Acquisition:
     """What was granted, until it ends; or what was refused, which holds nothing and is false.
 
@@ -93,7 +116,7 @@ class Acquisition:
     @property
     def reclaimed(self) -> dict[str, _Number]:
         """Once it has ended: by limit, what came back of what was taken."""
-    def update(self, usage: Mapping[str, _Number]) -> None:
+    def update(self, usage: Mapping[str, _Amount]) -> None:
         """Reports what was really used: charged at the end in place of what was taken. More than
         that is debt. Said again of a limit, the last counts.
 
@@ -101,7 +124,7 @@ class Acquisition:
         :raises LeaseEnded: it has ended, or was refused.
         :raises InvalidRequest: an unknown limit, an amount that is none.
         """
-    def adjust(self, requested: Mapping[str, _Number], *, overdraw: bool = False) -> bool:
+    def adjust(self, requested: Mapping[str, _Amount], *, overdraw: bool = False) -> bool:
         """Changes how much is taken to ``requested`` in all; what is not named stays.
 
         ``False`` if more does not fit: then nothing has changed. With ``overdraw`` it is
@@ -111,7 +134,7 @@ class Acquisition:
         :raises InvalidRequest: an unknown limit, an amount that is none.
         :raises StoreUnavailable: the store could not tell.
         """
-    def async_adjust(self, requested: Mapping[str, _Number], *, overdraw: bool = False) -> Awaitable[bool]:
+    def async_adjust(self, requested: Mapping[str, _Amount], *, overdraw: bool = False) -> Awaitable[bool]:
         """As ``adjust``, awaited."""
     def renew(self, ttl: float) -> None:
         """Holds it for ``ttl`` seconds from now on: 0.001 to 34,560,000 (400 days).
@@ -157,12 +180,13 @@ class Acquisition:
         traceback: Optional[TracebackType],
     ) -> None: ...
 
+@disjoint_base
 class Limiter:
     """What can be asked of a set and of a pool alike."""
 
     def acquire(
         self,
-        requested: Optional[Mapping[str, _Number]] = None,
+        requested: Optional[Mapping[str, _Amount]] = None,
         timeout: Optional[float] = None,
         priority: int = 0,
         *,
@@ -191,7 +215,7 @@ class Limiter:
         """
     def try_acquire(
         self,
-        requested: Optional[Mapping[str, _Number]] = None,
+        requested: Optional[Mapping[str, _Amount]] = None,
         priority: int = 0,
         *,
         key: str = "default",
@@ -200,7 +224,7 @@ class Limiter:
         """As ``acquire``, but never waits: a refusal is an acquisition that is false."""
     def async_acquire(
         self,
-        requested: Optional[Mapping[str, _Number]] = None,
+        requested: Optional[Mapping[str, _Amount]] = None,
         timeout: Optional[float] = None,
         priority: int = 0,
         *,
@@ -210,7 +234,7 @@ class Limiter:
         """As ``acquire``, awaited. A task that is cancelled leaves its place, and takes nothing."""
     def async_try_acquire(
         self,
-        requested: Optional[Mapping[str, _Number]] = None,
+        requested: Optional[Mapping[str, _Amount]] = None,
         priority: int = 0,
         *,
         key: str = "default",
@@ -226,6 +250,7 @@ class Limiter:
         that were admitted after a wait. ``refusals``: a dictionary by limit, how often it refused.
         """
 
+@disjoint_base
 class Set(Limiter):
     """A limit set, opened by its ``__init__``."""
 
@@ -253,6 +278,7 @@ class Set(Limiter):
     def async_peek(self, *, key: str = "default") -> Awaitable[dict[str, dict[str, _Number]]]:
         """As ``peek``, awaited."""
 
+@disjoint_base
 class Pool(Limiter):
     """A pool of sets, opened by its ``__init__``."""
 
@@ -272,6 +298,7 @@ class Pool(Limiter):
         :raises InvalidRequest: no set of that name; seconds that are none.
         """
 
+@final
 class Permit:
     """A slot that is held, and renewed until it is released.
 
@@ -307,6 +334,7 @@ class Permit:
         traceback: Optional[TracebackType],
     ) -> None: ...
 
+@disjoint_base
 class Slots:
     """A semaphore, opened by its ``__init__``."""
 

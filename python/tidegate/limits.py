@@ -6,10 +6,11 @@ import enum
 import math
 from dataclasses import dataclass
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any, Optional, Union
 
 #: A whole or fractional number; infinity is no limit at all.
-Number = Union[int, float]
+Number = Union[int, float, Decimal]
 
 #: Seconds, a ``timedelta``, or words: ``"per_minute"``, ``"minute"``, ``"15 minutes"``, or a
 #: calendar's ``"calendar day"``, ``"calendar week"``, ``"calendar month Europe/Berlin"``.
@@ -81,7 +82,7 @@ def _words(text: str) -> Union[int, tuple[str, str]]:
     try:
         count = float(number)
     except ValueError:
-        seconds = None
+        count = math.nan
     if seconds is None or not 0 < count < math.inf:
         raise ValueError(
             f"{text!r} is no window; write seconds, a timedelta, 'per_minute', '15 minutes' "
