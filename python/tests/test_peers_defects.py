@@ -267,7 +267,7 @@ def test_what_is_kept_does_not_grow_with_the_amount(algorithm):
 
 @pytest.fixture(scope="module")
 def moved_clock(tmp_path_factory):
-    """Runs a script with `move(seconds)` for its wall clock, and answers what it printed."""
+    """Runs a script that may `move(seconds)` its wall clock, and `stop()` it."""
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler is installed")
@@ -277,7 +277,7 @@ def moved_clock(tmp_path_factory):
     begin = """
         import ctypes, time
         from tidegate import *
-        move = ctypes.CDLL(None).move_the_clock
+        move, stop = ctypes.CDLL(None).move_the_clock, ctypes.CDLL(None).stop_the_clock
         move.argtypes = [ctypes.c_double]
         before = time.time()
         move(-3_600)
@@ -290,7 +290,6 @@ def moved_clock(tmp_path_factory):
         program = textwrap.dedent(begin) + textwrap.dedent(script)
         done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
-        return done.stdout
 
     return run
 
@@ -345,6 +344,21 @@ def test_a_leaky_bucket_that_is_asked_all_the_time_leaks_all_the_same(moved_cloc
             move(0.001)
             admitted += bool(limits.try_acquire({{"tokens": 1}}))
         assert admitted >= 10, admitted
+        """
+    )
+
+
+@pytest.mark.parametrize("algorithm", ["token_bucket", "gcra", "leaky_bucket"])
+def test_a_bucket_of_twenty_million_a_second_gives_twenty_a_microsecond(algorithm, moved_clock, shm):
+    moved_clock(
+        f"""
+        limits = LimitSet([RateLimit("tokens", 20_000_000, 1, "{algorithm}")], name="fast", store={shm!r})
+        stop()
+        assert limits.try_acquire({{"tokens": 20_000_000}})
+        for _ in range(5):
+            assert not limits.try_acquire({{"tokens": 1}})
+            move(0.000001)
+            assert sum(bool(limits.try_acquire({{"tokens": 1}})) for _ in range(100)) == 20
         """
     )
 
