@@ -1,7 +1,8 @@
 //! Tidegate beside its peers. The peers are heavy, so `proof/bench` is a crate
 //! apart, with a lock file of its own, and shares only the target directory.
 
-use crate::command::{self, cargo, target_directory};
+use crate::command::{self, cargo, root, target_directory};
+use crate::wheels;
 use std::process::Command;
 
 /// As the bench itself says it.
@@ -10,12 +11,16 @@ pub const HELP: &str = include_str!("../../proof/bench/src/help.txt");
 /// As the command of that bench says it.
 pub const STORES_HELP: &str = include_str!("../../proof/bench-stores/src/help.txt");
 
-/// `cargo xtask bench`: the arguments are the bench's own, but for `server` and
-/// `stores`.
+/// As the command of that bench says it.
+pub const PYTHON_HELP: &str = include_str!("../../proof/bench/python/help.txt");
+
+/// `cargo xtask bench`: the arguments are the bench's own, but for `server`,
+/// `stores` and `python`.
 pub fn run(arguments: &[String]) -> Result<(), String> {
     match arguments.split_first() {
         Some((first, rest)) if first == "server" => crate::server::run(rest),
         Some((first, rest)) if first == "stores" => stores(rest),
+        Some((first, rest)) if first == "python" => python(rest),
         _ => command::run(bench().args(arguments)),
     }
 }
@@ -25,6 +30,21 @@ fn stores(arguments: &[String]) -> Result<(), String> {
     crate::needs::provide()?;
     let mut bench = cargo(["run", "--quiet", "--release"]);
     bench.args(["--package", "tidegate-bench-stores", "--"]);
+    command::run(bench.args(arguments))
+}
+
+/// The Python package as it is installed, beside what else there is for Python.
+fn python(arguments: &[String]) -> Result<(), String> {
+    let wheel = wheels::of_this_machine()?;
+    let venv = target_directory().join("python/bench");
+    if !venv.join("bin/python").exists() {
+        let peers = ["--requirement", "proof/bench/python/requirements.txt"];
+        wheels::fresh(&venv, "python3", &peers)?;
+    }
+    let wheel = wheel.to_str().expect("target folders are text");
+    wheels::install(&venv, &["--force-reinstall", "--no-deps", wheel])?;
+    let mut bench = Command::new(venv.join("bin/python"));
+    bench.arg(root().join("proof/bench/python/bench.py"));
     command::run(bench.args(arguments))
 }
 

@@ -6,6 +6,7 @@
 //! | `cargo xtask demo` | a server, an hour of real traffic through it, and a kill |
 //! | `cargo xtask bench` | Tidegate beside its peers |
 //! | `cargo xtask bench server` | the server beside its peers, over real sockets |
+//! | `cargo xtask bench python` | the Python package beside its peers |
 //! | `cargo xtask fuzz` | the fuzz targets, a minute each or as long as asked |
 //! | `cargo xtask differential` | random commands on a store and on a reference |
 //! | `cargo xtask contention` | eight processes at one hot key of each store, for a minute |
@@ -17,6 +18,7 @@
 //! | `cargo xtask features` | each feature of each crate by itself compiles |
 //! | `cargo xtask deny` | licences, advisories, who may depend on what |
 //! | `cargo xtask package` | what would be published, packed, installed and run |
+//! | `cargo xtask wheels` | wheels of the Python package, installed and run |
 //! | `cargo xtask book` | the pages of `docs/` as a book |
 //! | `cargo xtask openapi` | the document of the HTTP API, written anew |
 //! | `cargo xtask house` | the crates, their sizes, and which files import each other |
@@ -49,6 +51,7 @@ mod steps;
 mod test;
 mod versions;
 mod ways;
+mod wheels;
 
 use std::process::ExitCode;
 
@@ -60,6 +63,7 @@ cargo xtask demo                                        a server, real traffic, 
 cargo xtask bench [ARGUMENTS]                           see cargo xtask bench --help
 cargo xtask bench server [ARGUMENTS]                    the server beside its peers; see --help
 cargo xtask bench stores [ARGUMENTS]                    Redis, PostgreSQL, MariaDB; see --help
+cargo xtask bench python [ARGUMENTS]                    the Python package beside its peers; see --help
 cargo xtask fuzz [--seconds N] [--target NAME]          60 seconds for each target
 cargo xtask differential [--commands N] [--seed N] [--store NAME]
                                                         a million commands
@@ -76,6 +80,8 @@ cargo xtask features [CRATE]...                         each feature by itself c
 cargo xtask deny [--offline]                            licences, advisories, who may depend on
                                                         what, by cargo-deny; --offline: no advisories
 cargo xtask package                                     what would be published, installed and run
+cargo xtask wheels                                      the Python package as wheels, each installed
+                                                        and run in a clean environment
 cargo xtask book                                        docs/ as a book, by mdbook
 cargo xtask openapi                                     protocols/http/openapi.json, written anew
 cargo xtask house [CRATE]... [--why] [--check] [--svg FILE]
@@ -95,6 +101,7 @@ fn help(command: &str, rest: &[String]) -> Option<String> {
         ("ways", _) => Some(ways::HELP.to_owned()),
         ("bench", "server") => Some(server::HELP.to_owned()),
         ("bench", "stores") => Some(bench::STORES_HELP.to_owned()),
+        ("bench", "python") => Some(bench::PYTHON_HELP.to_owned()),
         ("bench", _) => Some(bench::HELP.to_owned()),
         _ => Some(lines_of(command)).filter(|lines| !lines.is_empty()),
     }
@@ -146,6 +153,7 @@ fn main() -> ExitCode {
         "features" => features::run(&rest),
         "deny" => deny::run(&rest),
         "package" => package::run(&rest),
+        "wheels" => wheels::run(&rest),
         "book" => book::run(&rest),
         "openapi" => openapi::run(&rest),
         command => Err(unknown(command)),

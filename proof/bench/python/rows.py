@@ -1,0 +1,244 @@
+"""What is compared: each row names its contenders, ours first."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import multiprocessing
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import ours
+import peers
+import waiting
+from measure import Compared, Options, Row, alone, by_the_clock, in_a_loop, in_processes, on_threads
+
+from tidegate import Semaphore
+
+NAMES = ("calls", "tokens", "slots")
+MANY = (1, 2, 4, 8, 16)
+SOME = (2, 4, 8)
+
+
+def with_one(name, options):
+    return compared(
+        name,
+        options,
+        alone("ours", ours.acquires(ours.one())),
+        alone("limits", peers.hits()),
+        alone("pyrate-limiter", peers.pyrates()),
+        alone("throttled-py", peers.throttles()),
+        alone("concurry, thread", peers.concurry_acquires(peers.concurry_set("thread"))),
+    )
+
+
+def with_three(name, options):
+    return compared(
+        name,
+        options,
+        alone("ours", ours.acquires_three(ours.three())),
+        alone("limits, three hits", peers.hits(NAMES)),
+        alone("pyrate-limiter, three", peers.pyrates(3)),
+        alone("throttled-py, three", peers.throttles(NAMES)),
+        alone("concurry, thread", peers.concurry_acquires_three(peers.concurry_set("thread", three=True))),
+    )
+
+
+def tries(name, options):
+    return compared(
+        name,
+        options,
+        alone("ours", ours.tries(ours.one())),
+        alone("limits", peers.hits()),
+        alone("concurry, thread", peers.concurry_tries(peers.concurry_set("thread"))),
+    )
+
+
+def awaits(name, options):
+    return compared(
+        name,
+        options,
+        in_a_loop("ours", ours.acquires_async(ours.one())),
+        in_a_loop("aiolimiter", peers.aio()),
+        in_a_loop("concurry, asyncio", peers.concurry_acquires_async(peers.concurry_set("asyncio"))),
+    )
+
+
+def semaphore(name, options):
+    made = Semaphore("bench", 2)
+    return compared(
+        name,
+        options,
+        alone("ours", ours.enters(made)),
+        alone("threading.Semaphore", ours.enters(threading.Semaphore(2))),
+    )
+
+
+def semaphore_async(name, options):
+    return compared(
+        name,
+        options,
+        in_a_loop("ours", ours.enters_async(Semaphore("bench", 2))),
+        in_a_loop("asyncio.Semaphore", ours.enters_async(asyncio.Semaphore(2))),
+    )
+
+
+def semaphore_of_processes(processes):
+    def row(name, options):
+        theirs = multiprocessing.get_context("fork").Semaphore(2)
+        store = ours.shm(f"semaphore-{processes}")
+        return compared(
+            name,
+            options,
+            in_processes("ours", processes, lambda _: ours.enters(Semaphore("bench", 2, store=store))),
+            in_processes("multiprocessing.Semaphore", processes, lambda _: ours.enters(theirs)),
+        )
+
+    return row
+
+
+def of_processes(processes, three=False):
+    def row(name, options):
+        store = ours.shm(f"process-{processes}-{three}")
+        theirs = peers.concurry_set("process", three=three)
+        make, acquires = (ours.three, ours.acquires_three) if three else (ours.one, ours.acquires)
+        acquires_theirs = peers.concurry_acquires_three if three else peers.concurry_acquires
+        return compared(
+            name,
+            options,
+            in_processes("ours", processes, lambda _: acquires(make("bench", store))),
+            in_processes("concurry, process", processes, lambda _: acquires_theirs(theirs)),
+        )
+
+    return row
+
+
+def threads(number):
+    def row(name, options):
+        return compared(
+            name,
+            options,
+            on_threads("ours", number, ours.acquires(ours.one())),
+            on_threads("limits", number, peers.hits()),
+            on_threads("concurry, thread", number, peers.concurry_acquires(peers.concurry_set("thread"))),
+        )
+
+    return row
+
+
+def pools(members):
+    def row(name, options):
+        store, theirs = ours.shm(f"pool-{members}"), peers.concurry_members(members)
+        return compared(
+            name,
+            options,
+            in_processes("ours", 8, lambda worker: ours.acquires(ours.pool(members, store, worker))),
+            in_processes(
+                "concurry, process", 8, lambda worker: peers.concurry_acquires(peers.concurry_pool(theirs, worker))
+            ),
+        )
+
+    return row
+
+
+def shm_to_memory(name, options):
+    return compared(
+        name,
+        options,
+        alone("ours", ours.acquires_three(ours.three("bench", ours.shm("ratio")))),
+        alone("ours, in memory", ours.acquires_three(ours.three())),
+    )
+
+
+def redis_to_memory(name, options):
+    with a_redis() as url:
+        if url is None:
+            return [Row(name, "left out: no redis-server is installed", "", "", "")]
+        return compared(
+            name,
+            options,
+            by_the_clock("ours", ours.acquires_three(ours.three("bench", url))),
+            by_the_clock("ours, in memory", ours.acquires_three(ours.three())),
+        )
+
+
+def ray_mode(name, options):
+    if importlib.util.find_spec("ray") is None:
+        return [Row(name, "left out: ray is not installed", "", "", "")]
+    import ray
+
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        return compared(
+            name,
+            options,
+            by_the_clock("ours, shm", ours.acquires(ours.one("bench", ours.shm("ray")))),
+            by_the_clock("concurry, ray", peers.concurry_acquires(peers.concurry_set("ray"))),
+        )
+    finally:
+        ray.shutdown()
+
+
+@contextmanager
+def a_redis() -> Iterator[str | None]:
+    program = shutil.which("redis-server")
+    if program is None:
+        yield None
+        return
+    port = free_port()
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", folder]
+        server = subprocess.Popen([program, *arguments], stdout=subprocess.DEVNULL)
+        try:
+            for _ in range(500):
+                with socket.socket() as tried:
+                    if tried.connect_ex(("127.0.0.1", port)) == 0:
+                        break
+                time.sleep(0.02)
+            yield f"redis://127.0.0.1:{port}?deadline=10s"
+        finally:
+            server.kill()
+            server.wait()
+
+
+def free_port() -> int:
+    # Below the ports that the system gives to those who connect.
+    for port in range(22_000, 32_000):
+        with socket.socket() as tried:
+            try:
+                tried.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise RuntimeError("no port is free")
+
+
+def compared(name, options, *contenders) -> list[Row]:
+    return Compared(list(contenders)).rows(name, options)
+
+
+ROWS: dict[str, Callable[[str, Options], list[Row]]] = {
+    "`with limits.acquire()`, one limit": with_one,
+    "`with limits.acquire({...})`, three limits, reported": with_three,
+    "try_acquire, one limit": tries,
+    "`async with await limits.async_acquire()`, one limit": awaits,
+    "semaphore, `with`": semaphore,
+    "semaphore, `async with`": semaphore_async,
+    **{f"semaphore of 2, {number} processes": semaphore_of_processes(number) for number in (1, *SOME)},
+    **{f"process mode, one limit, {number} processes": of_processes(number) for number in (1, *SOME)},
+    "process mode, three limits, 1 processes": of_processes(1, three=True),
+    "process mode, three limits, 4 processes": of_processes(4, three=True),
+    "Ray mode, one limit": ray_mode,
+    **{f"one limit, {number} threads": threads(number) for number in MANY},
+    "1,000 tasks that wait for one slot": waiting.for_a_slot,
+    "1,000 tasks that wait for a rate": waiting.for_a_rate,
+    **{f"pool of {members} for 8 processes": pools(members) for members in (1, 4, 16)},
+    "three limits, shm / memory": shm_to_memory,
+    "three limits, redis / memory": redis_to_memory,
+}

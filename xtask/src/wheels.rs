@@ -1,0 +1,141 @@
+//! Wheels of the Python package, and whether they work where they are installed.
+
+use crate::command::{self, output, program, root, target_directory};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What builds them, from PyPI: zig links against the C library of an old Linux.
+const TOOLS: &[&str] = &["maturin==1.16.0", "ziglang==0.17.1"];
+
+/// The oldest C library that each is for, by the target that Rust builds.
+const KINDS: &[(&str, &str)] = &[
+    ("x86_64-unknown-linux-gnu", "manylinux_2_17"),
+    ("x86_64-unknown-linux-musl", "musllinux_1_2"),
+];
+
+/// Every CPython that one wheel (`abi3-py39`) is for, as far as they are tested.
+const PYTHONS: &[&str] = &["3.9", "3.10", "3.11", "3.12", "3.13"];
+
+/// `cargo xtask wheels`: those that can be built here, each tried where it can be.
+pub fn run(arguments: &[String]) -> Result<(), String> {
+    if let Some(word) = arguments.first() {
+        return Err(format!(
+            "cargo xtask wheels takes no arguments, not {word:?}"
+        ));
+    }
+    for &(target, platform) in KINDS {
+        if is_installed(target) {
+            let wheel = build(target, platform)?;
+            println!("{}", wheel.display());
+        } else {
+            println!("no {platform}: Rust has no {target} here (`rustup target add {target}`)");
+        }
+    }
+    println!(
+        "no free-threaded wheel: abi3 is of builds with the lock; no such interpreter is tried"
+    );
+    let wheel = of_this_machine()?;
+    let tried: Result<Vec<bool>, String> = PYTHONS
+        .iter()
+        .map(|version| try_out(version, &wheel))
+        .collect();
+    match tried?.contains(&true) {
+        true => Ok(()),
+        false => Err(format!(
+            "no wheel was tried: there is no Python of {}",
+            PYTHONS.join(", ")
+        )),
+    }
+}
+
+/// The wheel that this machine's own interpreters install, built for release.
+pub fn of_this_machine() -> Result<PathBuf, String> {
+    let (target, platform) = KINDS[0];
+    build(target, platform)
+}
+
+/// An environment without anything but `packages`, made anew.
+pub fn fresh(venv: &Path, python: &str, packages: &[&str]) -> Result<(), String> {
+    command::run(program(python).args(["-m", "venv", "--clear"]).arg(venv))?;
+    install(venv, packages)
+}
+
+pub fn install(venv: &Path, packages: &[&str]) -> Result<(), String> {
+    let mut pip = Command::new(venv.join("bin/pip"));
+    pip.args(["install", "--quiet", "--disable-pip-version-check"]);
+    command::run(pip.args(packages).current_dir(root()))
+}
+
+fn build(target: &str, platform: &str) -> Result<PathBuf, String> {
+    let (venv, folder) = (home().join("builder"), home().join(platform));
+    if !venv.join("bin/maturin").exists() {
+        fresh(&venv, "python3", TOOLS)?;
+    }
+    // What an earlier state of the code was is not to be found there.
+    let _ = std::fs::remove_dir_all(&folder);
+    let mut maturin = Command::new(venv.join("bin/maturin"));
+    maturin.args(["build", "--quiet", "--release", "--locked", "--zig"]);
+    maturin.args(["--manifest-path", "python/Cargo.toml"]);
+    maturin.args(["--target", target, "--compatibility", platform]);
+    maturin.arg("--out").arg(&folder).current_dir(root());
+    maturin.env("VIRTUAL_ENV", &venv);
+    maturin.env(
+        "CARGO_TARGET_DIR",
+        target_directory().join("python/release"),
+    );
+    command::run(&mut maturin)?;
+    let built = std::fs::read_dir(&folder).map_err(|error| error.to_string())?;
+    let mut wheels = built.flatten().map(|entry| entry.path());
+    wheels
+        .next()
+        .ok_or_else(|| format!("maturin left no wheel in {}", folder.display()))
+}
+
+/// Installs it where nothing else is, and runs what a first user would. `false`: there is no
+/// such Python here.
+fn try_out(version: &str, wheel: &Path) -> Result<bool, String> {
+    let Some(python) = python(version) else {
+        println!("not tried with Python {version}: it is not installed");
+        return Ok(false);
+    };
+    let venv = home().join(format!("clean-{version}"));
+    fresh(&venv, &python, &[text(wheel)])?;
+    let mut smoke = Command::new(venv.join("bin/python"));
+    // Isolated: the wheel is imported, and not the folder of the same name.
+    smoke.arg("-I").arg(root().join("python/tests/smoke.py"));
+    command::run(&mut smoke)?;
+    std::fs::remove_dir_all(&venv).map_err(|error| error.to_string())?;
+    Ok(true)
+}
+
+/// An interpreter of that version: on the path, or one of pyenv's.
+fn python(version: &str) -> Option<String> {
+    let home = std::env::var("HOME").unwrap_or_default();
+    let versions = std::fs::read_dir(Path::new(&home).join(".pyenv/versions"));
+    let pyenv = versions
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path());
+    let pyenv = pyenv.map(|path| text(&path.join("bin/python")).to_owned());
+    let is_it = format!(
+        "import sys; sys.exit(sys.version_info[:2] != tuple(map(int, '{version}'.split('.'))))"
+    );
+    let candidates = std::iter::once(format!("python{version}")).chain(pyenv);
+    let mut candidates =
+        candidates.filter(|python| output(program(python).args(["-c", &is_it])).is_some());
+    candidates.next()
+}
+
+fn is_installed(target: &str) -> bool {
+    let folder = output(program("rustc").args(["--print", "target-libdir", "--target", target]));
+    folder.is_some_and(|folder| Path::new(folder.trim()).exists())
+}
+
+fn home() -> PathBuf {
+    target_directory().join("python/wheels")
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("target folders are text")
+}
