@@ -78,7 +78,9 @@ fn build(target: &str, platform: &str) -> Result<PathBuf, String> {
     maturin.args(["--manifest-path", "python/Cargo.toml"]);
     maturin.args(["--target", target, "--compatibility", platform]);
     maturin.arg("--out").arg(&folder).current_dir(root());
-    maturin.env("VIRTUAL_ENV", &venv);
+    // It asks the Python that it finds for zig.
+    let path = std::env::var("PATH").unwrap_or_default();
+    maturin.env("PATH", format!("{}:{path}", text(&venv.join("bin"))));
     maturin.env(
         "CARGO_TARGET_DIR",
         target_directory().join("python/release"),

@@ -63,10 +63,12 @@ def aio():
 
 
 def concurry_set(mode, *, three=False):
-    made = [concurry.CallLimit(window=DAY, capacity=MUCH)]
+    """By token buckets: its sliding window keeps an entry for each call, and grows slower with each."""
+    counts = {"window": DAY, "capacity": MUCH, "algorithm": concurry.RateLimitAlgorithm.TokenBucket}
+    made = [concurry.CallLimit(**counts)]
     if three:
         made += [
-            concurry.RateLimit(key="tokens", window=DAY, capacity=MUCH),
+            concurry.RateLimit(key="tokens", **counts),
             concurry.ResourceLimit(key="slots", capacity=8),
         ]
     more = {"mp_context": "fork"} if mode == "process" else {}

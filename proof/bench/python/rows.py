@@ -152,7 +152,7 @@ def shm_to_memory(name, options):
         name,
         options,
         alone("ours", ours.acquires_three(ours.three("bench", ours.shm("ratio")))),
-        alone("ours, in memory", ours.acquires_three(ours.three())),
+        alone("memory", ours.acquires_three(ours.three())),
     )
 
 
@@ -164,7 +164,7 @@ def redis_to_memory(name, options):
             name,
             options,
             by_the_clock("ours", ours.acquires_three(ours.three("bench", url))),
-            by_the_clock("ours, in memory", ours.acquires_three(ours.three())),
+            by_the_clock("memory", ours.acquires_three(ours.three())),
         )
 
 
@@ -223,6 +223,10 @@ def compared(name, options, *contenders) -> list[Row]:
     return Compared(list(contenders)).rows(name, options)
 
 
+def processes(number: int) -> str:
+    return "1 process" if number == 1 else f"{number} processes"
+
+
 ROWS: dict[str, Callable[[str, Options], list[Row]]] = {
     "`with limits.acquire()`, one limit": with_one,
     "`with limits.acquire({...})`, three limits, reported": with_three,
@@ -230,15 +234,15 @@ ROWS: dict[str, Callable[[str, Options], list[Row]]] = {
     "`async with await limits.async_acquire()`, one limit": awaits,
     "semaphore, `with`": semaphore,
     "semaphore, `async with`": semaphore_async,
-    **{f"semaphore of 2, {number} processes": semaphore_of_processes(number) for number in (1, *SOME)},
-    **{f"process mode, one limit, {number} processes": of_processes(number) for number in (1, *SOME)},
-    "process mode, three limits, 1 processes": of_processes(1, three=True),
+    **{f"semaphore of 2, {processes(number)}": semaphore_of_processes(number) for number in (1, *SOME)},
+    **{f"process mode, one limit, {processes(number)}": of_processes(number) for number in (1, *SOME)},
+    "process mode, three limits, 1 process": of_processes(1, three=True),
     "process mode, three limits, 4 processes": of_processes(4, three=True),
     "Ray mode, one limit": ray_mode,
-    **{f"one limit, {number} threads": threads(number) for number in MANY},
+    **{f"one limit, {number} thread{'s' if number > 1 else ''}": threads(number) for number in MANY},
     "1,000 tasks that wait for one slot": waiting.for_a_slot,
     "1,000 tasks that wait for a rate": waiting.for_a_rate,
     **{f"pool of {members} for 8 processes": pools(members) for members in (1, 4, 16)},
-    "three limits, shm / memory": shm_to_memory,
-    "three limits, redis / memory": redis_to_memory,
+    "three limits, shm": shm_to_memory,
+    "three limits, redis": redis_to_memory,
 }
