@@ -50,6 +50,42 @@ fn distributed_lock_has_one_holder_and_gives_back() {
 }
 
 #[test]
+fn every_axis_says_what_it_promises() {
+    let axes: &[(&str, &[&str])] = &[
+        ("rate", &["call 3: admitted", "call 4: refused, next in 1"]),
+        ("cost", &["9,000 more fit: true", "one more fits: false"]),
+        (
+            "concurrency",
+            &["first: true, second: false", "has ended: true"],
+        ),
+        (
+            "all-at-once",
+            &[
+                "8000 tokens: refused by tokens",
+                "1000 tokens: refused by slots",
+            ],
+        ),
+        ("forecast", &["tokens: 2 requests"]),
+        (
+            "debit",
+            &["9000 charged; more may start: true", "start: false"],
+        ),
+        (
+            "many",
+            &[
+                "bob, 7000: admitted = true",
+                "alice, 7000: admitted = false",
+            ],
+        ),
+    ];
+    for (axis, promised) in axes {
+        let run = Command::new(env!("CARGO_BIN_EXE_axes")).arg(axis).output();
+        let text = String::from_utf8(run.expect("it starts").stdout).expect("text");
+        assert!(promised.iter().all(|said| text.contains(said)), "{text}");
+    }
+}
+
+#[test]
 fn axum_service_answers_429_with_retry_after_beyond_the_limit() {
     let mut server = Command::new(env!("CARGO_BIN_EXE_axum_service"))
         .arg("127.0.0.1:0")

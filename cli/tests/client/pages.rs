@@ -159,3 +159,51 @@ fn what_a_newcomer_types_works() {
     }
     assert!(typed >= 5, "{typed}");
 }
+
+/// A script of `examples/axes`, at a server of its own with the policies beside it.
+fn axis(script: &str, promised: &[&str]) {
+    if !there("curl") {
+        return;
+    }
+    let limits = include_str!("../../../examples/axes/limits.toml");
+    let server = AsItComes::start_with(&["--config", "limits.toml"], Some(limits));
+    let said = server.types(script);
+    assert_eq!(said.code, 0, "{said:?}");
+    let mut rest = said.out.as_str();
+    for said in promised {
+        let at = rest.find(said);
+        rest = &rest[at.unwrap_or_else(|| panic!("{said} is not in {rest}"))..][said.len()..];
+    }
+}
+
+#[test]
+fn the_axes_of_the_examples_answer_what_they_promise() {
+    let (yes, no) = (r#""admitted":true"#, r#""admitted":false"#);
+    let calls = r#""binding":"calls""#;
+    axis(
+        include_str!("../../../examples/axes/rate.sh"),
+        &[yes, yes, yes, no, calls],
+    );
+    axis(
+        include_str!("../../../examples/axes/cost.sh"),
+        &[r#""used":1000"#, r#""used":12000"#, no],
+    );
+    axis(
+        include_str!("../../../examples/axes/concurrency.sh"),
+        &[yes, no, yes],
+    );
+    let (tokens, slots) = (r#""binding":"tokens""#, r#""binding":"slots""#);
+    axis(
+        include_str!("../../../examples/axes/all_at_once.sh"),
+        &[yes, no, tokens, yes, no, slots],
+    );
+    axis(
+        include_str!("../../../examples/axes/forecast.sh"),
+        &[r#""spendable":5"#],
+    );
+    axis(include_str!("../../../examples/axes/debit.sh"), &[yes, no]);
+    axis(
+        include_str!("../../../examples/axes/many.sh"),
+        &[yes, yes, no],
+    );
+}
