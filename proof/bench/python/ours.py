@@ -17,7 +17,7 @@ def shm(name: str) -> str:
     """Shared memory of this run alone."""
     name = f"bench-{os.getpid()}-{name}"
     _made.append(pathlib.Path(f"/dev/shm/tidegate-{os.getuid()}-{name}"))
-    return f"shm:{name}?size=8&deadline=60s"
+    return f"shm:{name}?size=256&deadline=60s"
 
 
 def tidy() -> None:
