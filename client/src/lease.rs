@@ -276,7 +276,9 @@ impl Beats {
         let sent = Instant::now();
         // Of two attempts in its time, one may hang.
         let longest = self.ttl / 3;
-        let renewed = self.client.renew_within(&self.lease, self.ttl, longest);
+        let renewed = self
+            .client
+            .renew_within(&self.lease, Some(self.ttl), longest);
         match renewed.await {
             Ok(expires_at) => {
                 let sure_until = sent + self.ttl;

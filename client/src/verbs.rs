@@ -39,7 +39,8 @@ enum OneOfMany {
 
 #[derive(Serialize)]
 struct Length {
-    ttl_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttl_ms: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -141,24 +142,28 @@ impl Client {
         self.exchange(&cancel).await?.read()
     }
 
-    /// Moves a lease's expiry to `ttl` (1 ms to 400 days) from now; answers when that is, by
-    /// the server's clock.
+    /// Moves a lease's expiry to `ttl` (1 ms to 400 days) from now, and without to as long as a
+    /// lease lasts that says none; answers when that is, by the server's clock.
     ///
     /// # Errors
     /// As [`settle`](Self::settle); [`Error::LeaseEnded`].
-    pub async fn renew(&self, lease: &LeaseRef, ttl: Duration) -> Result<Timestamp, Error> {
-        self.renew_within(lease, ttl, self.0.deadline).await
+    pub async fn renew(
+        &self,
+        lease: &LeaseRef,
+        ttl: impl Into<Option<Duration>>,
+    ) -> Result<Timestamp, Error> {
+        self.renew_within(lease, ttl.into(), self.0.deadline).await
     }
 
     /// The same, given up after so long.
     pub(crate) async fn renew_within(
         &self,
         lease: &LeaseRef,
-        ttl: Duration,
+        ttl: Option<Duration>,
         longest: Duration,
     ) -> Result<Timestamp, Error> {
         let length = Length {
-            ttl_ms: millis(ttl),
+            ttl_ms: ttl.map(millis),
         };
         let renew = Verb::Renew.of_lease(lease, &length).within(longest);
         Ok(self.exchange(&renew).await?.read::<Renewal>()?.expires_at)

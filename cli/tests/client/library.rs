@@ -264,6 +264,9 @@ async fn what_the_server_does_not_do_is_an_error_of_its_kind() {
     assert!(matches!(waits, Err(Error::InvalidRequest(_))), "{waits:?}");
     let lease = granted(right.acquire(&chat(1)).await.expect("an answer"));
     let which = lease.lease_ref().clone();
+    let long = right.renew(&which, LONG * 100).await.expect("renewed");
+    let usual = right.renew(&which, None).await.expect("renewed");
+    assert!(usual < long);
     lease.release().await.expect("released");
     let renewed = right.renew(&which, LONG).await;
     assert!(matches!(renewed, Err(Error::LeaseEnded(_))), "{renewed:?}");
