@@ -7,11 +7,14 @@ from typing_extensions import disjoint_base
 
 __all__ = [
     "Acquisition",
+    "Answer",
     "Awaitable",
     "Limiter",
     "ManualClock",
     "Permit",
     "Pool",
+    "Server",
+    "ServerLease",
     "Set",
     "Slots",
     "Wakeups",
@@ -375,6 +378,7 @@ class Slots:
         :raises StoreUnavailable: the store could not tell.
         """
 
+@final
 class Answer:
     """May it start? A refusal is false."""
 
@@ -405,8 +409,9 @@ class Answer:
     @property
     def debt(self) -> dict[str, _Number]:
         """What was used beyond each limit, and is not paid back yet."""
-    def __bool__(self) -> bool: ...
+    def __bool__(self) -> None: ...
 
+@final
 class ServerLease:
     """What a server granted, until it ends; or what it refused, which holds nothing and is false."""
 
@@ -463,20 +468,20 @@ class ServerLease:
         cost: Any = None,
         outcome: str = "succeeded",
         cool_down: Optional[float] = None,
-    ) -> _Awaitable[None]: ...
+    ) -> Awaitable[None]: ...
     def adjust(self, requested: Mapping[str, Any], *, overdraw: bool = False) -> bool:
         """Changes how much is taken to ``requested`` in all; what is not named stays.
 
         ``False`` if more does not fit: then nothing has changed. With ``overdraw`` it is
         charged all the same, and is debt.
         """
-    def async_adjust(self, requested: Mapping[str, Any], *, overdraw: bool = False) -> _Awaitable[bool]: ...
+    def async_adjust(self, requested: Mapping[str, Any], *, overdraw: bool = False) -> Awaitable[bool]: ...
     def release(self) -> None:
         """Ends it: what is held comes back, and what was taken was used. Once is enough."""
-    def async_release(self) -> _Awaitable[None]: ...
+    def async_release(self) -> Awaitable[None]: ...
     def cancel(self) -> None:
         """Ends it and gives everything back: the work did not start."""
-    def async_cancel(self) -> _Awaitable[None]: ...
+    def async_cancel(self) -> Awaitable[None]: ...
     def __bool__(self) -> bool: ...
     def __enter__(self) -> ServerLease: ...
     def __exit__(
@@ -491,8 +496,9 @@ class ServerLease:
         kind: Optional[type[BaseException]],
         error: Optional[BaseException],
         traceback: Optional[TracebackType],
-    ) -> bool: ...
+    ) -> None: ...
 
+@final
 class Server:
     """A server, whose verbs are waited for or (``is_awaited``) awaited."""
 
