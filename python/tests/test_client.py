@@ -12,7 +12,7 @@ import time
 from decimal import Decimal
 
 import pytest
-from conftest import POLICIES, Server
+from serving import POLICIES, Server
 from tidegate import (
     AcquireTimeout,
     AsyncClient,

@@ -9,7 +9,7 @@ import sys
 import types
 
 import pytest
-from conftest import Server
+from serving import Server
 
 ROOT = pathlib.Path(__file__).parents[2]
 PAGES = [ROOT / page for page in ("README.md", "docs/python.md", "docs/python/client.md", "docs/python/workers.md")]

@@ -481,7 +481,6 @@ def test_a_set_in_a_store_has_a_name():
         LimitSet("1/minute", store="redis://127.0.0.1:1")
 
 
-<<<<<<< HEAD
 def test_several_lines_are_limits_of_names_of_their_own():
     limits = LimitSet(["2/hour", "3 per day"])
     assert [bool(limits.try_acquire()) for _ in range(3)] == [True, True, False]
@@ -489,7 +488,8 @@ def test_several_lines_are_limits_of_names_of_their_own():
     assert [limit.name for limit in LimitSet(iter(["2/hour"])).limits] == ["calls"]
     with pytest.raises(InvalidRequest, match="twice"):
         LimitSet(["2/hour", "3/hour"])
-=======
+
+
 def test_peeking_says_where_limits_stand_and_takes_nothing():
     limits = LimitSet([RateLimit("tokens", 100, "per_hour"), Budget("usd", 0.5, "per_hour"), RateLimit("free", math.inf)])
     with limits.acquire({"tokens": 60, "usd": 0.1}) as acquired:
@@ -528,4 +528,3 @@ def test_what_things_are_is_shown():
         assert repr(limits.try_acquire({"tokens": 0.5})) == "<Acquisition: refused, tokens 0.5, by limit slots>"
     assert repr(acquired).startswith("<Acquisition: ended")
     assert repr(LimitPool({"eu": limits, "us": limits})) == "<LimitPool of eu, us>"
->>>>>>> 44d4ee45 (Python says where limits stand, and shows what things are)
