@@ -1,14 +1,17 @@
 //! What is spent is deleted where there is no room: rows from the instant on that the loop
-//! said, a root's row with all that hangs on it.
+//! said, a root's row with all that hangs on it; where there is none, what is remembered of
+//! leases that have ended.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use tidegate_store::bytes::decode_record;
 use tidegate_store::core::{Span, Timestamp};
+use tidegate_store::ledger::LeaseStage;
 
 use crate::clock;
 use crate::error::Fault;
-use crate::kept::Overview;
+use crate::kept::{Lease, Overview};
 use crate::keys::{kind, parse};
 use crate::layout::shard;
 use crate::root::row_instants;
@@ -17,6 +20,9 @@ use crate::txn::Txn;
 
 /// So many records are deleted in one step.
 const MOST_AT_ONCE: usize = 32;
+
+/// So many leases that have ended are forgotten at once where there is no room.
+const MOST_FORGOTTEN: usize = 1_024;
 
 /// For so long a shard is not looked at again in which nothing was spent.
 const PAUSE: Span = Span::from_millis(100);
@@ -42,10 +48,19 @@ impl Sweeps {
         if now.since(looked) < PAUSE {
             return false;
         }
+        let place = (segment, shard, deadline);
         let mut is_any = false;
         for bucket in 0..shard::BUCKETS {
-            is_any |= sweep_bucket((segment, shard, deadline), bucket).unwrap_or(false);
+            is_any |= sweep_bucket(place, bucket).unwrap_or(false);
         }
+        // What is remembered of ended leases never refuses a new one.
+        let mut forgotten = 0;
+        for bucket in 0..shard::BUCKETS {
+            if !is_any && forgotten < MOST_FORGOTTEN {
+                forgotten += forget_ended(place, bucket).unwrap_or(0);
+            }
+        }
+        is_any |= forgotten > 0;
         if !is_any {
             last.store(now.as_micros(), Ordering::Relaxed);
         }
@@ -95,6 +110,75 @@ fn next_spent(
         }
     }
     Ok(None)
+}
+
+/// Forgets leases that have ended, in each root those first that would be forgotten first; how
+/// many.
+fn forget_ended(
+    (segment, shard, deadline): (&Segment, usize, Duration),
+    bucket: usize,
+) -> Result<usize, Fault> {
+    let (mut from, mut forgotten) = (Vec::new(), 0);
+    while forgotten < MOST_FORGOTTEN {
+        let mut txn = Txn::begin(segment, shard, deadline)?;
+        let ended = next_ended(&txn, bucket, &mut from)?;
+        if ended.is_empty() {
+            break;
+        }
+        forgotten += ended.len();
+        for key in ended.into_iter().flatten() {
+            txn.remove(bucket, &key)?;
+        }
+        txn.commit()?;
+    }
+    Ok(forgotten)
+}
+
+/// The records of some leases that have ended, from `from` on.
+fn next_ended(
+    txn: &Txn<'_>,
+    bucket: usize,
+    from: &mut Vec<u8>,
+) -> Result<Vec<Vec<Vec<u8>>>, Fault> {
+    let mut ended = Vec::new();
+    while ended.len() < MOST_AT_ONCE
+        && let Some(record) = txn.seek(bucket, from, true)?
+    {
+        *from = txn.key(record)?.into_vec();
+        if parse(from).is_some_and(|parsed| parsed.kind == kind::DUE) {
+            let id = txn.value(record)?;
+            ended.extend(ended_lease(txn, bucket, from, &id)?);
+        }
+    }
+    Ok(ended)
+}
+
+/// The records of the lease that stands at `due`, if it has ended: its place in what is due, itself,
+/// and its idempotency key, if that names it.
+fn ended_lease(
+    txn: &Txn<'_>,
+    bucket: usize,
+    due: &[u8],
+    id: &[u8],
+) -> Result<Option<Vec<Vec<u8>>>, Fault> {
+    let root = parse(due).map_or(0, |parsed| parsed.root.len());
+    let of = |kind: u8, rest: &[u8]| [&due[..8 + root], &[kind], rest].concat();
+    let key = of(kind::LEASE, id);
+    let Some(bytes) = txn.look_up(bucket, &key)? else {
+        return Ok(None);
+    };
+    let lease = Lease::decode(&bytes)?;
+    if matches!(decode_record(lease.record)?.stage, LeaseStage::Live) {
+        return Ok(None);
+    }
+    let mut records = vec![due.to_vec(), key];
+    if let Some(named) = lease.idempotency_key {
+        let named = of(kind::IDEMPOTENCY, named);
+        if txn.look_up(bucket, &named)?.as_deref() == Some(id) {
+            records.push(named);
+        }
+    }
+    Ok(Some(records))
 }
 
 /// Deletes a spent row, or some of what hangs on it: it goes last. `false`: it stays.

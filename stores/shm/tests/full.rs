@@ -63,6 +63,27 @@ fn no_count_is_lost_for_want_of_room() {
 }
 
 #[test]
+fn what_is_remembered_of_ended_leases_makes_room_and_held_ones_stay() {
+    let dir = Dir::default();
+    let store = store(&dir);
+    let slots = set(&store, "slots", Limit::concurrency("slot", 2).ttl(FOREVER));
+    let held = slots.try_acquire("k", Request::default()).wait();
+    let mut held = held.expect("an answer").granted().expect("it is free");
+    let mut last = None;
+    for number in 0..20_000_u32 {
+        let name = number.to_le_bytes();
+        let request = Request::default().idempotency(&name);
+        let lease = slots.try_acquire("k", request).wait();
+        let mut lease = lease.expect("room").granted().expect("it is free");
+        lease.release().wait().expect("held");
+        last = Some(lease.id());
+    }
+    let again = slots.release("k", last.expect("many")).wait();
+    assert!(again.expect("the last is remembered").repeated());
+    held.release().wait().expect("held");
+}
+
+#[test]
 fn keys_that_are_spent_make_room() {
     let dir = Dir::default();
     let store = store(&dir);
