@@ -162,13 +162,14 @@ impl Rows {
 impl LoadedRow {
     /// Carries it over from its revision, `old`, to `new`. What its key has for
     /// itself in a revision that was read from the backend, nobody knows: it goes
-    /// on by what it has, and the answer is `false`.
+    /// on by what it has, and the answer is `false`. Where the limits are others, what it
+    /// has says nothing of them: then it goes on by what all keys have.
     pub(super) fn adopt(
         &mut self,
         (old, new): (&PlanRevision, &PlanRevision),
         (at, calendars): (Timestamp, &[Option<Bounds>]),
     ) -> bool {
-        if self.own.is_some() && !new.knows_keys {
+        if self.own.is_some() && !new.knows_keys && self.has_same_limits(old, new) {
             self.revision = Some(new.number);
             return false;
         }
@@ -182,6 +183,14 @@ impl LoadedRow {
         }
         self.goes_by(new);
         true
+    }
+
+    /// Whether its level has the same limits in `old` and in `new`, by whatever rules.
+    fn has_same_limits(&self, old: &PlanRevision, new: &PlanRevision) -> bool {
+        let before = &old.plan.limits()[old.plan.range(self.level)];
+        let after = &new.plan.limits()[new.plan.range(self.level)];
+        let uids = |limits: &[PlanLimit]| limits.iter().map(|limit| limit.uid).collect::<Vec<_>>();
+        uids(before) == uids(after)
     }
 
     /// Whether nothing has changed for it from `old` to `new`.
