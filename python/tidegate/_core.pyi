@@ -253,7 +253,6 @@ class Limiter:
         that were admitted after a wait. ``refusals``: a dictionary by limit, how often it refused.
         """
 
-@disjoint_base
 class Set(Limiter):
     """A limit set, opened by its ``__init__``."""
 
@@ -281,7 +280,6 @@ class Set(Limiter):
     def async_peek(self, *, key: str = "default") -> Awaitable[dict[str, dict[str, _Number]]]:
         """As ``peek``, awaited."""
 
-@disjoint_base
 class Pool(Limiter):
     """A pool of sets, opened by its ``__init__``."""
 
