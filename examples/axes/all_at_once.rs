@@ -1,11 +1,13 @@
 //! Calls, tokens and slots in one step: all are taken or none, and the answer names which binds.
 
+use std::time::Duration;
+
 use tidegate::{Admission, Error, Limit, LimitSet};
 
 pub(crate) fn run() -> Result<(), Error> {
     let limits = LimitSet::new([
-        Limit::calls("calls", 10, crate::HOUR),
-        Limit::rate("tokens", 10_000, crate::HOUR),
+        Limit::calls("calls", 10, Duration::from_secs(3_600)),
+        Limit::rate("tokens", 10_000, Duration::from_secs(3_600)),
         Limit::concurrency("slots", 2),
     ])?;
     let mut leases = Vec::new();

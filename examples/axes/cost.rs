@@ -1,9 +1,11 @@
 //! So much is reserved; what was not used comes back, and more than that is debt.
 
+use std::time::Duration;
+
 use tidegate::{Admission, Error, Limit, LimitSet};
 
 pub(crate) fn run() -> Result<(), Error> {
-    let limits = LimitSet::new([Limit::rate("tokens", 10_000, crate::HOUR)])?;
+    let limits = LimitSet::new([Limit::rate("tokens", 10_000, Duration::from_secs(3_600))])?;
     if let Admission::Granted(mut lease) = limits.try_acquire("alice", 4_000).wait()? {
         lease.settle(1_000).wait()?;
     }

@@ -12,12 +12,7 @@ mod forecast;
 mod many;
 mod rate;
 
-use std::time::Duration;
-
 use tidegate::Error;
-
-/// Nothing comes back while an example runs.
-const HOUR: Duration = Duration::from_secs(3_600);
 
 fn main() -> Result<(), Error> {
     match std::env::args().nth(1).as_deref() {
