@@ -12,10 +12,10 @@ mod forecast;
 mod many;
 mod rate;
 
-use tidegate::Error;
+use std::process::ExitCode;
 
-fn main() -> Result<(), Error> {
-    match std::env::args().nth(1).as_deref() {
+fn main() -> ExitCode {
+    let ran = match std::env::args().nth(1).as_deref() {
         Some("rate") => rate::run(),
         Some("cost") => cost::run(),
         Some("concurrency") => concurrency::run(),
@@ -25,7 +25,14 @@ fn main() -> Result<(), Error> {
         Some("many") => many::run(),
         _ => {
             eprintln!("axes: rate, cost, concurrency, all-at-once, forecast, debit or many");
-            std::process::exit(2)
+            return ExitCode::from(2);
+        }
+    };
+    match ran {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
         }
     }
 }
