@@ -14,49 +14,103 @@ pub enum Dialect {
 }
 
 /// What a call is, as far as its head says.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Asked<'p> {
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Asked {
     /// Whose words.
     pub dialect: Dialect,
     /// Whether it uses tokens: then its body is read.
     pub uses_tokens: bool,
     /// Whether a stream says its usage only if asked to: OpenAI's chat and completions.
     pub asks_for_usage: bool,
+    /// Whether tokens are of the prompt alone: embeddings.
+    pub is_prompt_alone: bool,
     /// The model, where the path names it.
-    pub model: Option<&'p str>,
+    pub model: Option<String>,
 }
 
-impl<'p> Asked<'p> {
-    /// What a path with this method and these headers asks for.
-    pub fn of(method: &Method, path: &'p str, headers: &HeaderMap) -> Self {
+/// The ends of paths whose calls use tokens, whoever's words the headers are in.
+const USES_TOKENS: [&str; 8] = [
+    "/messages",
+    "/completions",
+    "/responses",
+    "/embeddings",
+    "/converse",
+    "/converse-stream",
+    "/invoke",
+    "/invoke-with-response-stream",
+];
+
+impl Asked {
+    /// What a [plain](plain) path with this method and these headers asks for.
+    pub fn of(method: &Method, path: &str, headers: &HeaderMap) -> Self {
         let post = method == Method::POST;
-        if let Some((_, model)) = path.split_once("/models/")
-            && let Some((model, verb)) = model.split_once(':')
-        {
+        if let Some((model, verb)) = of_gemini(path) {
+            let verb = verb.to_ascii_lowercase();
             return Self {
                 dialect: Dialect::Gemini,
-                uses_tokens: post && !verb.starts_with("countTokens"),
+                uses_tokens: post && !verb.starts_with("counttokens"),
                 asks_for_usage: false,
-                model: Some(model),
+                is_prompt_alone: verb.contains("embed"),
+                model: Some(model.to_owned()),
             };
         }
-        let ends = |ends: &[&str]| ends.iter().any(|end| path.ends_with(end));
-        let dialect = match path.contains("/messages") || headers.contains_key("anthropic-version")
-        {
-            true => Dialect::Anthropic,
-            false => Dialect::OpenAi,
-        };
-        let counts = match dialect {
-            Dialect::Anthropic => ends(&["/messages"]),
-            _ => ends(&["/completions", "/responses", "/embeddings"]),
-        };
+        let lower = path.to_ascii_lowercase();
+        let ends = |ends: &[&str]| ends.iter().any(|end| lower.ends_with(end));
+        let is_anthropic = lower.contains("/messages") || headers.contains_key("anthropic-version");
         Self {
-            dialect,
-            uses_tokens: post && counts,
-            asks_for_usage: dialect == Dialect::OpenAi && ends(&["/completions"]),
-            model: None,
+            dialect: match is_anthropic {
+                true => Dialect::Anthropic,
+                false => Dialect::OpenAi,
+            },
+            uses_tokens: post && ends(&USES_TOKENS),
+            asks_for_usage: ends(&["/completions"]),
+            is_prompt_alone: ends(&["/embeddings"]),
+            model: behind(path, "/deployments/").or_else(|| behind(path, "/model/")),
         }
     }
+}
+
+/// `models/MODEL:verb`, `tunedModels/MODEL:verb`.
+fn of_gemini(path: &str) -> Option<(&str, &str)> {
+    let (_, model) = path
+        .split_once("/models/")
+        .or_else(|| path.split_once("/tunedModels/"))?;
+    model.split_once(':')
+}
+
+/// What stands in a path behind `before`: Azure's deployment, Bedrock's model.
+fn behind(path: &str, before: &str) -> Option<String> {
+    let (_, behind) = path.split_once(before)?;
+    let (name, _) = behind.split_once('/')?;
+    Some(name.to_owned())
+}
+
+/// A path as its receiver may read it: without `%xx`, empty names and a slash at the end. `None`
+/// of one that goes up or stays (`..`, `.`), or is no text: what it asks for cannot be told.
+pub fn plain(path: &str) -> Option<String> {
+    let path = decoded(path)?;
+    let mut plain = String::with_capacity(path.len());
+    for name in path.split('/').filter(|name| !name.is_empty()) {
+        if matches!(name, "." | "..") {
+            return None;
+        }
+        plain.push('/');
+        plain.push_str(name);
+    }
+    Some(plain)
+}
+
+/// Each `%xx` as the byte that it stands for.
+fn decoded(path: &str) -> Option<String> {
+    let mut parts = path.split('%');
+    let mut bytes = parts.next()?.as_bytes().to_vec();
+    for part in parts {
+        let digits = part.get(..2)?;
+        let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        bytes.push(u8::from_str_radix(digits, 16).ok().filter(|_| is_hex)?);
+        bytes.extend_from_slice(&part.as_bytes()[2..]);
+    }
+    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]
@@ -78,7 +132,7 @@ mod tests {
         assert_eq!(of("/v1/chat/completions"), (OpenAi, true, true, None));
         assert_eq!(
             of("/openai/deployments/d/chat/completions"),
-            (OpenAi, true, true, None)
+            (OpenAi, true, true, Some("d".to_owned()))
         );
         assert_eq!(of("/v1/responses"), (OpenAi, true, false, None));
         assert_eq!(of("/v1/embeddings"), (OpenAi, true, false, None));
@@ -90,9 +144,57 @@ mod tests {
         );
         assert_eq!(
             of("/v1beta/models/gemini-3-pro:streamGenerateContent"),
-            (Gemini, true, false, Some("gemini-3-pro"))
+            (Gemini, true, false, Some("gemini-3-pro".to_owned()))
         );
         let listed = Asked::of(&Method::GET, "/v1/chat/completions", &HeaderMap::new());
         assert!(!listed.uses_tokens);
+    }
+    #[test]
+    fn no_header_and_no_spelling_of_a_path_takes_its_tokens_away() {
+        let mut headers = HeaderMap::new();
+        headers.insert("anthropic-version", "2023-06-01".parse().unwrap());
+        for path in [
+            "/v1/chat/completions",
+            "/v1/chat/completions/",
+            "//v1//chat/completions",
+            "/v1/chat/completion%73",
+            "/v1/chat%2Fcompletions",
+            "/V1/Chat/Completions",
+            "/v1/messages/",
+            "/v1beta/models/m%3AgenerateContent",
+            "/v1beta/tunedModels/m:generateContent",
+            "/model/anthropic.claude%3A0/converse",
+            "/model/m/invoke",
+        ] {
+            let plain = plain(path).unwrap();
+            for headers in [&HeaderMap::new(), &headers] {
+                assert!(
+                    Asked::of(&Method::POST, &plain, headers).uses_tokens,
+                    "{path}"
+                );
+            }
+        }
+        for path in [
+            "/v1/messages/../chat/completions",
+            "/./v1",
+            "/%2e%2E/v1",
+            "/%zz",
+            "/%+1",
+            "/%ff",
+        ] {
+            assert_eq!(plain(path), None, "{path}");
+        }
+        let model = |path| {
+            let path = plain(path).unwrap();
+            Asked::of(&Method::POST, &path, &HeaderMap::new()).model
+        };
+        assert_eq!(
+            model("/v1beta/models/gemini%2D3:generateContent").as_deref(),
+            Some("gemini-3")
+        );
+        assert_eq!(
+            model("/openai/deployments/gpt-5/chat/completions").as_deref(),
+            Some("gpt-5")
+        );
     }
 }

@@ -54,6 +54,12 @@ impl Refusal {
         Self::new(StatusCode::BAD_REQUEST, error.to_string())
     }
 
+    /// A path of which nobody can tell what it asks for.
+    pub fn path() -> Self {
+        let message = "a path has no `.` and `..`, and `%xx` stands for UTF-8";
+        Self::new(StatusCode::BAD_REQUEST, message)
+    }
+
     /// A body that is too large.
     pub fn too_large(most: usize) -> Self {
         let message = format!("a body has at most {most} bytes here");

@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::body::{Answer, Passing, Reading, Settling};
 use crate::caller;
-use crate::dialect::Asked;
+use crate::dialect::{Asked, plain};
 use crate::held::Held;
 use crate::inner::Inner;
 use crate::refuse::Refusal;
@@ -45,7 +45,7 @@ pub async fn relay(gateway: Arc<Inner>, request: Request<Incoming>) -> Response<
 /// A call that was read.
 struct Read<'h> {
     head: &'h request::Parts,
-    asked: Asked<'h>,
+    asked: Asked,
     caller: Caller,
     active: Arc<ActivePolicy>,
     key: Arc<[u8]>,
@@ -94,7 +94,8 @@ async fn read<'h>(
         .service
         .enter_by(caller::credential(&head.headers))?;
     let key: Arc<[u8]> = caller::key(&head.headers, settings.key_header.as_ref()).into();
-    let asked = Asked::of(&head.method, head.uri.path(), &head.headers);
+    let path = plain(head.uri.path()).ok_or_else(Refusal::path)?;
+    let mut asked = Asked::of(&head.method, &path, &head.headers);
     let mut body = whole(gateway, body).await?;
     let mut asks = Asks {
         answers: 1,
@@ -103,16 +104,15 @@ async fn read<'h>(
     let mut takes_usage_out = false;
     if asked.uses_tokens {
         asks = Asks::read(&body).map_err(|error| Refusal::body(&error))?;
+        if asked.is_prompt_alone {
+            asks.max_output = Some(0);
+        }
         if asked.asks_for_usage && asks.stream && !asks.stream_usage {
             body = with_usage(&body)?;
             takes_usage_out = true;
         }
     }
-    let model = asked
-        .model
-        .map(str::to_owned)
-        .or(asks.model.take())
-        .unwrap_or_default();
+    let model = asked.model.take().or(asks.model.take()).unwrap_or_default();
     let policy = settings.policy_of(&model);
     let active = gateway
         .service
