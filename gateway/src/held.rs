@@ -109,7 +109,9 @@ impl Held {
             false => Outcome::Ignored,
         };
         let is_pool = self.active.policy().is_pool();
-        let cool_down = cool_down.filter(|_| cools_down && is_pool);
+        // A provider may say `0`; no cool-down is that short.
+        let is_some = |after: &Duration| *after >= Duration::from_millis(1);
+        let cool_down = cool_down.filter(|after| cools_down && is_pool && is_some(after));
         if let Some(ended) = self.end(End::Cancel(Report { outcome, cool_down })) {
             let _ = ended.await;
         }

@@ -339,6 +339,24 @@ async fn a_pool_moves_on_to_a_member_that_has_room() {
 }
 
 #[tokio::test]
+async fn a_member_whose_provider_says_to_wait_for_no_time_keeps_no_lease() {
+    let pool = r#"
+        [policy.llm.member.one.limits]
+        running = { concurrency = 1, ttl = "1h" }
+        [policy.llm.member.two.limits]
+        running = { concurrency = 1, ttl = "1h" }
+    "#;
+    let running = run(pool, |_| {}).await;
+    for _ in 0..2 {
+        let refusal = Reply::refusal(429, "{}").with("retry-after", "0");
+        running.provider.next(refusal);
+    }
+    running.provider.next(Reply::answer(10, 10));
+    assert_eq!(running.post("/v1/chat/completions", &chat(50)).await.0, 200);
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn a_caller_without_a_bound_is_not_locked_out_of_a_small_limit() {
     let small = r#"
         [policy.llm.limits]
