@@ -108,24 +108,45 @@ impl Passing {
 
 impl Settling {
     fn settle(self, reading: &Reading, complete: bool) {
-        let (said, events) = match reading {
-            Reading::Stream(stream) => (stream.usage(), stream.events()),
-            Reading::Object(kept) => (Usage::of_body(kept), 0),
-            Reading::Nothing => (Usage::default(), 0),
+        let (said, events, whole) = match reading {
+            Reading::Stream(stream) => {
+                // Only Gemini's streams end without a word.
+                let ended = complete && self.provider == Provider::Gemini || stream.has_ended();
+                (stream.usage(), Some(stream.events()), ended)
+            }
+            Reading::Object(kept) => {
+                let said = Usage::of_body(kept);
+                (said, None, complete || said.is_known())
+            }
+            Reading::Nothing => (Usage::default(), None, complete),
         };
         let said = self.usage.then(said);
-        let gateway = Arc::clone(&self.gateway);
-        if !complete {
-            gateway.meters.broken.increment(1);
-            return self.settle_broken(said, events);
+        let meters = &self.gateway.meters;
+        match (whole, said.is_known()) {
+            (false, _) => meters.broken.increment(1),
+            (true, false) => meters.unknown.increment(1),
+            (true, true) => return self.settle_whole(said),
         }
-        if !said.is_known() {
-            gateway.meters.unknown.increment(1);
-            return self.held.release();
+        match events {
+            Some(events) if !whole => self.settle_broken(said, events),
+            // More came than was reserved.
+            Some(events) if events > self.reserved.output => self.settle_broken(said, events),
+            // The provider has made all of an answer that is no stream before it begins.
+            _ => self.held.release(),
         }
+    }
+
+    /// What was not said of it was used as reserved.
+    fn settle_whole(self, said: Usage) {
         let key = String::from_utf8_lossy(&self.key);
-        gateway.learn(&self.model, &key, &self.request, &said);
-        self.settle_for(&said, Outcome::Succeeded);
+        self.gateway.learn(&self.model, &key, &self.request, &said);
+        let prompt = (said.prompt() == 0).then_some(self.reserved.input);
+        let used = Usage {
+            input: said.input.or(prompt),
+            output: said.output.or(Some(self.reserved.output)),
+            ..said
+        };
+        self.settle_for(&used, Outcome::Succeeded);
     }
 
     /// A stream that broke off has used its prompt, and of the answer what came: an event is a

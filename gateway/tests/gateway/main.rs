@@ -291,6 +291,71 @@ async fn a_provider_that_dies_in_a_stream_is_settled_for_what_came() {
 }
 
 #[tokio::test]
+async fn an_answer_that_is_no_stream_is_not_cheaper_for_a_caller_that_goes_away() {
+    let running = run(POLICY, |_| {}).await;
+    let pieces = running.provider.next(Reply::pieces());
+    let response = running.begin("/v1/chat/completions", &chat(500)).await;
+    let mut body = response.into_body();
+    pieces.send("{\"choices\":".into()).await;
+    body.frame().await.unwrap().unwrap();
+    drop(body);
+    running.settles_to("running", 4).await;
+    let left = running.left("tokens").await;
+    assert!(left < 500, "what was reserved is charged: {left}");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_stream_that_has_ended_is_charged_what_it_said_and_one_that_has_not_what_came() {
+    let running = run(POLICY, |_| {}).await;
+    let mut call = chat(500);
+    call["stream"] = true.into();
+    call["stream_options"] = json!({ "include_usage": true });
+    // The caller goes at the last event, before the body's end.
+    let events = running.provider.next(Reply::stream());
+    let response = running.begin("/v1/chat/completions", &call).await;
+    let mut body = response.into_body();
+    let usage =
+        "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":8,\"completion_tokens\":2}}\n\n";
+    let word = "data: {\"choices\":[{\"delta\":{}}]}\n\n";
+    for event in [word, word, word, usage, "data: [DONE]\n\n"] {
+        events.send(event.into()).await;
+        body.frame().await.unwrap().unwrap();
+    }
+    drop(body);
+    running.settles_to("tokens", 990).await;
+    // A stream of Anthropic's that ends in the middle has said no more than how it began.
+    let events = running.provider.next(Reply::stream());
+    let response = running.begin("/v1/messages", &call).await;
+    let begun = "data: {\"message\":{\"usage\":{\"input_tokens\":8,\"output_tokens\":1}}}\n\n";
+    for event in [begun, word, word, word] {
+        events.send(event.into()).await;
+    }
+    drop(events);
+    response.into_body().collect().await.unwrap();
+    running.settles_to("tokens", 990 - 12).await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_provider_does_not_say_of_an_answer_was_used_as_reserved() {
+    let running = run(POLICY, |_| {}).await;
+    let said = r#"{"usage":{"prompt_tokens":1e300,"completion_tokens":-1,"reasoning":1}}"#;
+    let half = r#"{"usage":{"prompt_tokens":10}}"#;
+    for (body, left) in [(half, 1_000 - 110), (said, 1_000 - 220)] {
+        running.provider.next(Reply::refusal(200, body));
+        assert_eq!(
+            running.post("/v1/chat/completions", &chat(100)).await.0,
+            200
+        );
+        running.settles_to("running", 4).await;
+        let found = running.left("tokens").await;
+        assert!(found <= left + 5, "{found}");
+    }
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn a_refusal_that_passes_is_asked_again_and_money_that_is_spent_is_not() {
     let running = run(POLICY, |settings| settings.wait = Duration::from_secs(5)).await;
     running

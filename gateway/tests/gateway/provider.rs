@@ -36,7 +36,7 @@ type Event = Result<String, std::io::Error>;
 /// What is answered.
 pub enum Reply {
     Answer(u16, Vec<(&'static str, String)>, String),
-    Stream(mpsc::Receiver<Event>, mpsc::Sender<Event>),
+    Stream(mpsc::Receiver<Event>, mpsc::Sender<Event>, &'static str),
     Silence,
 }
 
@@ -53,7 +53,13 @@ impl Reply {
 
     pub fn stream() -> Self {
         let (send, receive) = mpsc::channel(1);
-        Self::Stream(receive, send)
+        Self::Stream(receive, send, "text/event-stream; charset=utf-8")
+    }
+
+    /// One object that comes in pieces.
+    pub fn pieces() -> Self {
+        let (send, receive) = mpsc::channel(1);
+        Self::Stream(receive, send, "application/json")
     }
 
     pub fn silence() -> Self {
@@ -121,7 +127,7 @@ impl Provider {
     /// What it answers next, after what it was told before.
     pub fn next(&self, mut reply: Reply) -> Events {
         let events = match &mut reply {
-            Reply::Stream(_, send) => Some(send.clone()),
+            Reply::Stream(_, send, _) => Some(send.clone()),
             _ => None,
         };
         self.state.lock().unwrap().0.push_back(reply);
@@ -154,14 +160,14 @@ impl Provider {
                 let body = Full::from(body).map_err(|never| match never {});
                 response.body(body.boxed_unsync()).unwrap()
             }
-            Reply::Stream(receive, send) => {
+            Reply::Stream(receive, send, kind) => {
                 drop(send);
                 let stream = futures_util::stream::unfold(receive, |mut receive| async move {
                     let event = receive.recv().await?;
                     Some((event.map(|event| Frame::data(Bytes::from(event))), receive))
                 });
                 Response::builder()
-                    .header("content-type", "text/event-stream; charset=utf-8")
+                    .header("content-type", kind)
                     .body(BodyExt::boxed_unsync(StreamBody::new(Box::pin(stream))))
                     .unwrap()
             }
