@@ -15,7 +15,7 @@ use tidegate_protocol::{Late, TimedBody};
 use tidegate_service::{
     Acquired, ActivePolicy, Answer as Answered, Call, Caller, Question, Scope, Terms, Told,
 };
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::body::{Answer, Passing, Reading, Settling};
 use crate::caller;
@@ -24,13 +24,16 @@ use crate::held::Held;
 use crate::inner::Inner;
 use crate::refuse::Refusal;
 use crate::settings::Upstream;
-use crate::upstream::forwarded;
+use crate::upstream::{Unanswered, forwarded};
 
 /// Of a refusal's body so much is read to know what it means.
 const REFUSAL: usize = tidegate_llm::refusal::LONGEST_BODY;
 
 /// The first pause before a further attempt where nobody says how long; doubled each time.
 const PAUSE: Duration = Duration::from_millis(500);
+
+/// For so long a pool passes over a member that cannot be reached.
+const UNREACHABLE: Duration = Duration::from_secs(5);
 
 /// Answers a call.
 pub async fn relay(gateway: Arc<Inner>, request: Request<Incoming>) -> Response<Answer> {
@@ -53,6 +56,7 @@ struct Read<'h> {
     asks: Asks,
     price: Price,
     body: Bytes,
+    begun: Instant,
     /// The caller has not asked for the usage that the stream is to say.
     takes_usage_out: bool,
 }
@@ -63,11 +67,9 @@ async fn answer(
     body: Incoming,
 ) -> Result<Response<Answer>, Refusal> {
     let call = read(gateway, head, body).await?;
-    let begun = Instant::now();
     let mut attempt = 1;
     loop {
-        let waited = begun.elapsed();
-        let (held, reserved) = call.admitted(gateway, waited).await?;
+        let (held, reserved) = call.admitted(gateway).await?;
         let last = attempt >= gateway.settings.attempts;
         match call.forward(gateway, held, reserved, last).await? {
             Forwarded::Answered(response) => return Ok(*response),
@@ -131,6 +133,7 @@ async fn read<'h>(
         asks,
         price: price.unwrap_or_default(),
         body,
+        begun: Instant::now(),
         takes_usage_out,
     })
 }
@@ -175,12 +178,13 @@ enum Forwarded {
 }
 
 impl Read<'_> {
+    /// How long it may wait from now on.
+    fn may_wait(&self, gateway: &Inner) -> Duration {
+        gateway.settings.wait.saturating_sub(self.begun.elapsed())
+    }
+
     /// What it holds from now on, and what was estimated for it.
-    async fn admitted(
-        &self,
-        gateway: &Arc<Inner>,
-        waited: Duration,
-    ) -> Result<(Held, Reserved), Refusal> {
+    async fn admitted(&self, gateway: &Arc<Inner>) -> Result<(Held, Reserved), Refusal> {
         let settings = &gateway.settings;
         let provider = settings
             .upstreams
@@ -194,7 +198,7 @@ impl Read<'_> {
                 output: 0,
             },
         };
-        let wait = settings.wait.saturating_sub(waited);
+        let wait = self.may_wait(gateway);
         let question = Question {
             policy: &self.active.policy().name,
             key: &self.key,
@@ -244,10 +248,14 @@ impl Read<'_> {
             .await;
         let response = match sent {
             Ok(response) => response,
-            Err(refusal) => {
+            Err(Unanswered { refusal, was_sent }) => {
                 gateway.meters.answered(&upstream.name, "unreachable");
-                held.refused(false, None).await;
-                return Err(refusal);
+                held.refused(!was_sent, Some(UNREACHABLE)).await;
+                let again = !was_sent && !last && self.active.policy().is_pool();
+                return match again {
+                    true => Ok(Forwarded::Again(None)),
+                    false => Err(refusal),
+                };
             }
         };
         let received = Received::new(self.active.now(), response.headers());
@@ -315,8 +323,10 @@ impl Read<'_> {
         received: Received,
     ) -> Result<Forwarded, Refusal> {
         let (mut head, body) = response.into_parts();
-        let body = Limited::new(body, REFUSAL).collect().await;
-        let body = body.map(|body| body.to_bytes()).unwrap_or_default();
+        let body = Limited::new(body, REFUSAL).collect();
+        let body = timeout(gateway.settings.pause, body).await;
+        let body = body.map(|body| body.map(|body| body.to_bytes()).unwrap_or_default());
+        let body = body.unwrap_or_default();
         let status = head.status.as_u16();
         let refused = Refused::of(
             upstream.provider,
@@ -340,7 +350,7 @@ impl Read<'_> {
             // Another member may have room, whatever this one's waits for.
             Some(refused) if is_pool => refused.may_retry || cools_down,
             Some(refused) => {
-                let in_time = after.is_none_or(|after| after <= gateway.settings.wait);
+                let in_time = after.unwrap_or(PAUSE) <= self.may_wait(gateway);
                 refused.may_retry && in_time
             }
         };

@@ -62,19 +62,33 @@ impl Client {
     /// What an upstream answers to a call, if it begins to within that time.
     ///
     /// # Errors
-    /// What to tell the caller.
+    /// [`Unanswered`].
     pub async fn send(
         &self,
         upstream: &Upstream,
         call: Request<Full<Bytes>>,
         within: Duration,
-    ) -> Result<Response<Incoming>, Refusal> {
+    ) -> Result<Response<Incoming>, Unanswered> {
         match timeout(within, self.0.request(call)).await {
             Ok(Ok(response)) => Ok(response),
-            Ok(Err(error)) => Err(Refusal::unreachable(&upstream.name, &cause(&error))),
-            Err(_) => Err(Refusal::silent(&upstream.name, within)),
+            Ok(Err(error)) => Err(Unanswered {
+                was_sent: !error.is_connect(),
+                refusal: Refusal::unreachable(&upstream.name, &cause(&error)),
+            }),
+            Err(_) => Err(Unanswered {
+                was_sent: true,
+                refusal: Refusal::silent(&upstream.name, within),
+            }),
         }
     }
+}
+
+/// A call without an answer.
+pub struct Unanswered {
+    /// What to tell the caller.
+    pub refusal: Refusal,
+    /// Whether the provider may have it.
+    pub was_sent: bool,
 }
 
 /// The innermost cause says the most.

@@ -422,6 +422,58 @@ async fn a_member_whose_provider_says_to_wait_for_no_time_keeps_no_lease() {
 }
 
 #[tokio::test]
+async fn a_pool_moves_on_from_a_member_that_cannot_be_reached() {
+    let pool = r#"
+        [policy.llm.member.one.limits]
+        running = { concurrency = 4, ttl = "1h" }
+        [policy.llm.member.two.limits]
+        running = { concurrency = 4, ttl = "1h" }
+    "#;
+    let nowhere = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = nowhere.local_addr().unwrap();
+    drop(nowhere);
+    let running = run(pool, |settings| {
+        settings.upstreams[0].base = format!("http://{at}").parse().unwrap();
+    })
+    .await;
+    for _ in 0..6 {
+        running.provider.next(Reply::answer(10, 10));
+        assert_eq!(running.post("/v1/chat/completions", &chat(50)).await.0, 200);
+    }
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn all_attempts_of_a_call_together_wait_no_longer_than_they_may() {
+    let running = run(POLICY, |settings| settings.wait = Duration::from_secs(2)).await;
+    for _ in 0..2 {
+        let refusal = Reply::refusal(429, "{}").with("retry-after-ms", "1500");
+        running.provider.next(refusal);
+    }
+    assert_eq!(running.post("/v1/chat/completions", &chat(50)).await.0, 429);
+    assert_eq!(
+        running.provider.seen().len(),
+        2,
+        "1.5 s twice are more than 2 s"
+    );
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_refusal_whose_body_does_not_end_holds_no_call() {
+    let running = run(POLICY, |settings| {
+        settings.pause = Duration::from_millis(100)
+    })
+    .await;
+    let events = running.provider.next(Reply::endless(429));
+    let (status, _, _) = running.post("/v1/chat/completions", &chat(50)).await;
+    assert_eq!(status, 429);
+    running.settles_to("running", 4).await;
+    drop(events);
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn a_caller_without_a_bound_is_not_locked_out_of_a_small_limit() {
     let small = r#"
         [policy.llm.limits]

@@ -36,7 +36,12 @@ type Event = Result<String, std::io::Error>;
 /// What is answered.
 pub enum Reply {
     Answer(u16, Vec<(&'static str, String)>, String),
-    Stream(mpsc::Receiver<Event>, mpsc::Sender<Event>, &'static str),
+    Stream(
+        mpsc::Receiver<Event>,
+        mpsc::Sender<Event>,
+        u16,
+        &'static str,
+    ),
     Silence,
 }
 
@@ -53,13 +58,19 @@ impl Reply {
 
     pub fn stream() -> Self {
         let (send, receive) = mpsc::channel(1);
-        Self::Stream(receive, send, "text/event-stream; charset=utf-8")
+        Self::Stream(receive, send, 200, "text/event-stream; charset=utf-8")
     }
 
     /// One object that comes in pieces.
     pub fn pieces() -> Self {
         let (send, receive) = mpsc::channel(1);
-        Self::Stream(receive, send, "application/json")
+        Self::Stream(receive, send, 200, "application/json")
+    }
+
+    /// A refusal whose body does not come.
+    pub fn endless(status: u16) -> Self {
+        let (send, receive) = mpsc::channel(1);
+        Self::Stream(receive, send, status, "application/json")
     }
 
     pub fn silence() -> Self {
@@ -127,7 +138,7 @@ impl Provider {
     /// What it answers next, after what it was told before.
     pub fn next(&self, mut reply: Reply) -> Events {
         let events = match &mut reply {
-            Reply::Stream(_, send, _) => Some(send.clone()),
+            Reply::Stream(_, send, ..) => Some(send.clone()),
             _ => None,
         };
         self.state.lock().unwrap().0.push_back(reply);
@@ -160,13 +171,14 @@ impl Provider {
                 let body = Full::from(body).map_err(|never| match never {});
                 response.body(body.boxed_unsync()).unwrap()
             }
-            Reply::Stream(receive, send, kind) => {
+            Reply::Stream(receive, send, status, kind) => {
                 drop(send);
                 let stream = futures_util::stream::unfold(receive, |mut receive| async move {
                     let event = receive.recv().await?;
                     Some((event.map(|event| Frame::data(Bytes::from(event))), receive))
                 });
                 Response::builder()
+                    .status(status)
                     .header("content-type", kind)
                     .body(BodyExt::boxed_unsync(StreamBody::new(Box::pin(stream))))
                     .unwrap()
