@@ -29,6 +29,9 @@ use crate::upstream::{Unanswered, forwarded};
 /// Of a refusal's body so much is read to know what it means.
 const REFUSAL: usize = tidegate_llm::refusal::LONGEST_BODY;
 
+/// A longer body is not taken apart: its values would take many times as much memory.
+const LONGEST_REWRITTEN: usize = 256 * 1024;
+
 /// The first pause before a further attempt where nobody says how long; doubled each time.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -109,8 +112,12 @@ async fn read<'h>(
         if asked.is_prompt_alone {
             asks.max_output = Some(0);
         }
-        if asked.asks_for_usage && asks.stream && !asks.stream_usage {
-            body = with_usage(&body)?;
+        if asked.asks_for_usage
+            && asks.stream
+            && !asks.stream_usage
+            && let Some(with_usage) = with_usage(&body, &asks)
+        {
+            body = with_usage;
             takes_usage_out = true;
         }
     }
@@ -153,11 +160,18 @@ async fn whole(gateway: &Inner, body: Incoming) -> Result<Bytes, Refusal> {
     }
 }
 
-/// The same call, whose stream says its usage at the end.
-fn with_usage(body: &[u8]) -> Result<Bytes, Refusal> {
-    let mut call: serde_json::Value = match serde_json::from_slice(body) {
-        Ok(call) => call,
-        Err(_) => return Ok(Bytes::copy_from_slice(body)),
+/// The same call, whose stream says its usage at the end; `None` of a long one with options of a
+/// stream.
+fn with_usage(body: &Bytes, asks: &Asks) -> Option<Bytes> {
+    const ASKED: &[u8] = br#","stream_options":{"include_usage":true}}"#;
+    if !asks.has_stream_options {
+        // It is an object, with a member at least: `stream`. Nothing else of it changes.
+        let end = body.iter().rposition(|byte| *byte == b'}')?;
+        return Some([&body[..end], ASKED].concat().into());
+    }
+    let mut call: serde_json::Value = match body.len() {
+        0..=LONGEST_REWRITTEN => serde_json::from_slice(body).ok()?,
+        _ => return None,
     };
     let options = &mut call["stream_options"];
     match options.as_object_mut() {
@@ -166,7 +180,7 @@ fn with_usage(body: &[u8]) -> Result<Bytes, Refusal> {
         }
         None => *options = serde_json::json!({ "include_usage": true }),
     }
-    Ok(Bytes::from(call.to_string()))
+    Some(Bytes::from(call.to_string()))
 }
 
 /// What a provider has made of a call.
@@ -380,5 +394,35 @@ const fn word(kind: Option<Kind>) -> &'static str {
         Some(Kind::Overloaded) => "overloaded",
         Some(Kind::Failed) => "failed",
         _ => "error",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_asks_for_its_usage_is_the_same_to_the_last_digit() {
+        let with = |body: &str| {
+            let asks = Asks::read(body.as_bytes()).unwrap();
+            let body = with_usage(&Bytes::copy_from_slice(body.as_bytes()), &asks);
+            body.map(|body| String::from_utf8(body.to_vec()).unwrap())
+        };
+        let call = with("{\"seed\": 12345678901234567890123, \"stream\": true }\n").unwrap();
+        assert_eq!(
+            call,
+            "{\"seed\": 12345678901234567890123, \"stream\": true ,\"stream_options\":{\"include_usage\":true}}"
+        );
+        let call =
+            with(r#"{"stream":true,"stream_options":{"a":1,"include_usage":false}}"#).unwrap();
+        assert_eq!(
+            call,
+            r#"{"stream":true,"stream_options":{"a":1,"include_usage":true}}"#
+        );
+        let long = format!(
+            r#"{{"stream":true,"stream_options":null,"input":[{}0]}}"#,
+            "0,".repeat(LONGEST_REWRITTEN)
+        );
+        assert_eq!(with(&long), None, "it is not taken apart");
     }
 }

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::Value;
+use serde::de::{
+    Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
 use tidegate_core::{Amount, MAX_AMOUNT};
 
 /// Longer names of models are cut.
@@ -25,6 +26,8 @@ pub struct Request {
     /// Whether the stream is to say its usage at the end (OpenAI's `stream_options`; the others
     /// always do).
     pub stream_usage: bool,
+    /// Whether it has options of a stream at all.
+    pub has_stream_options: bool,
     /// How many tokens each answer may have.
     pub max_output: Option<Amount>,
     /// How many answers are wanted: 1 unless it says otherwise.
@@ -87,22 +90,22 @@ impl<'de> Visitor<'de> for Body {
         let mut length = Length::default();
         while let Some(member) = members.next_key::<String>()? {
             match member.as_str() {
-                "model" => request.model = text(&members.next_value()?),
-                "stream" => request.stream = is_true(&members.next_value()?),
+                "model" => request.model = members.next_value::<Known>()?.text,
+                "stream" => request.stream = members.next_value::<Known>()?.is_true,
                 "stream_options" => {
-                    let options: Value = members.next_value()?;
-                    request.stream_usage = options.get("include_usage").is_some_and(is_true);
+                    request.has_stream_options = true;
+                    request.stream_usage = members.next_value::<Known>()?.includes_usage;
                 }
                 "max_tokens" | "max_completion_tokens" | "max_output_tokens" => {
-                    request.bound(amount(&members.next_value()?));
+                    request.bound(members.next_value::<Known>()?.amount);
                 }
                 "generationConfig" | "generation_config" | "inferenceConfig" => {
-                    let options: Value = members.next_value()?;
-                    let names = ["maxOutputTokens", "max_output_tokens", "maxTokens"];
-                    let bound = names.iter().find_map(|name| amount(options.get(name)?));
-                    request.bound(bound);
+                    request.bound(members.next_value::<Known>()?.bound);
                 }
-                "n" => request.answers = amount(&members.next_value()?).unwrap_or(1).max(1),
+                "n" => {
+                    let answers = members.next_value::<Known>()?.amount;
+                    request.answers = answers.unwrap_or(1).max(1);
+                }
                 "metadata" | "user" | "safety_identifier" | "prompt_cache_key" => {
                     members.next_value::<IgnoredAny>()?;
                 }
@@ -122,16 +125,87 @@ impl Request {
     }
 }
 
-fn text(value: &Value) -> Option<String> {
-    Some(value.as_str()?.chars().take(LONGEST_MODEL).collect())
+/// A value, as far as it is of one of the types that are looked for. Nothing else of it is kept: a
+/// list of millions takes no memory.
+#[derive(Default)]
+struct Known {
+    text: Option<String>,
+    amount: Option<Amount>,
+    is_true: bool,
+    /// Of an object: its `include_usage`.
+    includes_usage: bool,
+    /// Of an object: its bound on an answer.
+    bound: Option<Amount>,
 }
 
-fn is_true(value: &Value) -> bool {
-    value.as_bool() == Some(true)
+impl<'de> Deserialize<'de> for Known {
+    fn deserialize<D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
+        value.deserialize_any(Look)
+    }
 }
 
-fn amount(value: &Value) -> Option<Amount> {
-    value.as_u64().filter(|amount| *amount <= MAX_AMOUNT)
+struct Look;
+
+impl<'de> Visitor<'de> for Look {
+    type Value = Known;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Known, E> {
+        Ok(Known {
+            text: Some(text.chars().take(LONGEST_MODEL).collect()),
+            ..Known::default()
+        })
+    }
+
+    fn visit_bool<E>(self, is_true: bool) -> Result<Known, E> {
+        Ok(Known {
+            is_true,
+            ..Known::default()
+        })
+    }
+
+    fn visit_u64<E>(self, amount: u64) -> Result<Known, E> {
+        Ok(Known {
+            amount: Some(amount).filter(|amount| *amount <= MAX_AMOUNT),
+            ..Known::default()
+        })
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Known, E> {
+        Ok(Known::default())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Known, E> {
+        Ok(Known::default())
+    }
+
+    fn visit_unit<E>(self) -> Result<Known, E> {
+        Ok(Known::default())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Known, A::Error> {
+        while items.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Known::default())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Known, A::Error> {
+        let mut known = Known::default();
+        while let Some(member) = members.next_key::<String>()? {
+            match member.as_str() {
+                "include_usage" => known.includes_usage = members.next_value::<Known>()?.is_true,
+                "maxOutputTokens" | "max_output_tokens" | "maxTokens" => {
+                    known.bound = members.next_value::<Known>()?.amount;
+                }
+                _ => {
+                    members.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(known)
+    }
 }
 
 /// How long the texts of a body are.
@@ -271,9 +345,13 @@ mod tests {
 
     #[test]
     fn what_is_not_of_its_type_is_left_out() {
-        let odd = read(r#"{"model":7,"stream":"yes","max_tokens":-1,"n":0,"stream_options":[]}"#);
+        let odd = read(
+            r#"{"model":[7,{"a":null}],"stream":"yes","max_tokens":-1,"n":0,"stream_options":[1.5],
+               "generationConfig":{"maxOutputTokens":{"a":[]},"other":[true]}}"#,
+        );
         let nothing = Request {
             answers: 1,
+            has_stream_options: true,
             ..Request::default()
         };
         assert_eq!(odd, nothing);
