@@ -16,21 +16,40 @@ impl Settings {
             .or_else(|| Counts::named(limit))
     }
 
-    /// The limits of a policy that want an amount, each name once.
+    /// The limits of a policy that want an amount, each name once; of a pool those that grant the
+    /// most: what fits one member is not made smaller for another.
     fn charged<'a>(&self, policy: &'a Policy) -> SmallVec<[(&'a Limit, Counts); 4]> {
         let mut charged: SmallVec<[(&Limit, Counts); 4]> = SmallVec::new();
         for limit in policy.limit_lists().flatten() {
-            let known = charged
-                .iter()
-                .any(|(known, _)| known.name() == limit.name());
-            if let Some(counts) = self
-                .counts(limit.name())
-                .filter(|_| is_measured(limit) && !known)
-            {
-                charged.push((limit, counts));
+            let counts = self.counts(limit.name()).filter(|_| is_measured(limit));
+            let Some(counts) = counts else {
+                continue;
+            };
+            let mut known = charged.iter_mut();
+            match known.find(|(known, _)| known.name() == limit.name()) {
+                Some((known, _)) if known.at_most() < limit.at_most() => *known = limit,
+                Some(_) => {}
+                None => charged.push((limit, counts)),
             }
         }
         charged
+    }
+
+    /// Whether each member of a pool has every limit that a call names an amount of: one that lacks
+    /// one could serve no call.
+    pub(crate) fn check_members(&self, policy: &Policy) -> Result<(), BadSettings> {
+        for (limit, _) in self.charged(policy) {
+            let has = |limits: &[Limit]| limits.iter().any(|one| one.name() == limit.name());
+            let without = policy.members.iter().find(|member| !has(&member.limits));
+            if let Some(member) = without {
+                return Err(BadSettings::Uneven {
+                    policy: policy.name.clone(),
+                    member: member.name.to_string(),
+                    limit: limit.name().to_owned(),
+                });
+            }
+        }
+        Ok(())
     }
 
     /// Whether it is clear what each limit of a policy counts.

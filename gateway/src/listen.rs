@@ -125,6 +125,7 @@ fn check(service: &Service, policies: &PolicyFile, settings: &Settings) -> Resul
 
 fn check_policy(policy: &Policy, settings: &Settings) -> Result<(), BadSettings> {
     settings.check_limits(policy)?;
+    settings.check_members(policy)?;
     let mut members = policy.members.iter().map(|member| &*member.name);
     match members.find(|member| settings.upstream(Some(member)).is_none()) {
         None => Ok(()),

@@ -60,6 +60,12 @@ impl Refusal {
         Self::new(StatusCode::BAD_REQUEST, message)
     }
 
+    /// A method that is not forwarded.
+    pub fn method() -> Self {
+        let message = "CONNECT and TRACE are not forwarded";
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, message)
+    }
+
     /// A body that is too large.
     pub fn too_large(most: usize) -> Self {
         let message = format!("a body has at most {most} bytes here");

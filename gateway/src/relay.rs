@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, Request, Response, header, request};
+use http::{HeaderMap, Method, Request, Response, header, request};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use tidegate_llm::{
@@ -95,6 +95,10 @@ async fn read<'h>(
     body: Incoming,
 ) -> Result<Read<'h>, Refusal> {
     let settings = &gateway.settings;
+    // One makes a tunnel; the other one's answer may have the upstream's credential.
+    if matches!(head.method, Method::CONNECT | Method::TRACE) {
+        return Err(Refusal::method());
+    }
     let caller = gateway
         .service
         .enter_by(caller::credential(&head.headers))?;

@@ -169,6 +169,18 @@ pub enum BadSettings {
         /// The member.
         member: String,
     },
+    /// A member of a pool without a limit that others have.
+    #[error(
+        "member `{member}` of policy `{policy}` has no limit `{limit}`, which others have: no call could go there; give it one"
+    )]
+    Uneven {
+        /// The policy.
+        policy: String,
+        /// The member.
+        member: String,
+        /// The limit.
+        limit: String,
+    },
     /// A limit that nobody says the meaning of.
     #[error(
         "what does limit `{limit}` of policy `{policy}` count? Call it tokens, input-tokens, output-tokens or usd, or say so with --counts {limit}=tokens"

@@ -474,6 +474,40 @@ async fn a_refusal_whose_body_does_not_end_holds_no_call() {
 }
 
 #[tokio::test]
+async fn a_call_goes_to_a_member_that_grants_what_it_may_use() {
+    let pool = r#"
+        [policy.llm.member.one.limits]
+        tokens = { rate = 100, per = "1h" }
+        [policy.llm.member.two.limits]
+        tokens = { rate = 2000, per = "1h" }
+    "#;
+    let running = run(pool, |_| {}).await;
+    for _ in 0..3 {
+        running.provider.next(Reply::answer(10, 10));
+        assert_eq!(
+            running.post("/v1/chat/completions", &chat(500)).await.0,
+            200
+        );
+    }
+    let seen = running.provider.seen();
+    assert!(seen.iter().all(|seen| seen.path.starts_with("/two/")));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_call_that_an_upstream_would_show_its_credential_is_not_forwarded() {
+    let running = run(POLICY, |_| {}).await;
+    let request = http::Request::builder()
+        .method("TRACE")
+        .uri(format!("http://{}/v1/models", running.at))
+        .body(Full::default())
+        .unwrap();
+    assert_eq!(running.client.request(request).await.unwrap().status(), 405);
+    assert!(running.provider.seen().is_empty());
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn a_caller_without_a_bound_is_not_locked_out_of_a_small_limit() {
     let small = r#"
         [policy.llm.limits]
@@ -586,4 +620,16 @@ fn settings_that_make_no_gateway_say_what_to_write() {
         .to_string();
     assert!(error.contains("--counts things=tokens"), "{error}");
     assert_eq!(begin(POLICY, Settings::new("llm", openai())), None);
+    let uneven = r#"
+        [policy.llm.member.one.limits]
+        tokens = { rate = 1, per = "1m" }
+        [policy.llm.member.two.limits]
+        usd = { rate = 1, per = "1m" }
+    "#;
+    let error = begin(uneven, Settings::new("llm", openai()));
+    let error = error.unwrap().to_string();
+    assert!(
+        error.starts_with("member `two` of policy `llm` has no limit `tokens`"),
+        "{error}"
+    );
 }
