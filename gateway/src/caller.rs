@@ -2,7 +2,10 @@
 
 use http::{HeaderMap, HeaderName, header};
 use sha2::{Digest, Sha256};
+use tidegate_llm::Provider;
 use tidegate_protocol::bearer;
+
+use crate::settings::Upstream;
 
 /// The key of those who show nothing.
 const ANONYMOUS: &[u8] = b"anonymous";
@@ -15,9 +18,11 @@ const CREDENTIALS: [HeaderName; 4] = [
     HeaderName::from_static("api-key"),
 ];
 
-/// The credential of a call: a bearer's token, or a key.
-pub fn credential(headers: &HeaderMap) -> Option<&[u8]> {
-    CREDENTIALS.iter().find_map(|name| {
+/// The credential of a call: a bearer's token, or a key. What the provider looks at comes first, or
+/// a caller would have as many keys as it can invent values of a header that nobody checks.
+pub fn credential(headers: &HeaderMap, provider: Provider) -> Option<&[u8]> {
+    let (own, _) = Upstream::credential_header(provider);
+    std::iter::once(&own).chain(&CREDENTIALS).find_map(|name| {
         let value = headers.get(name)?.as_bytes();
         Some(bearer(value).unwrap_or(value))
     })
@@ -32,9 +37,9 @@ pub fn strip(headers: &mut HeaderMap) {
 
 /// The key that a call counts against: what the header says, or a hash of its credential, of
 /// which nothing else is ever shown.
-pub fn key(headers: &HeaderMap, named_by: Option<&HeaderName>) -> Vec<u8> {
+pub fn key(headers: &HeaderMap, named_by: Option<&HeaderName>, provider: Provider) -> Vec<u8> {
     let named = named_by.and_then(|name| headers.get(name));
-    match (named, credential(headers)) {
+    match (named, credential(headers, provider)) {
         (Some(name), _) if !name.is_empty() => name.as_bytes().to_vec(),
         (_, Some(secret)) => hashed(secret),
         _ => ANONYMOUS.to_vec(),
@@ -50,26 +55,37 @@ fn hashed(secret: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use Provider::{Anthropic, OpenAi};
 
     #[test]
     fn a_key_is_what_the_header_says_or_a_hash_and_never_the_credential() {
         let mut headers = HeaderMap::new();
-        assert_eq!(key(&headers, None), ANONYMOUS);
+        assert_eq!(key(&headers, None, OpenAi), ANONYMOUS);
         headers.insert("authorization", "Bearer sk-secret".parse().unwrap());
-        let hashed = key(&headers, None);
+        let hashed = key(&headers, None, OpenAi);
         assert!(hashed.starts_with(b"credential-") && hashed.len() == 27);
         let mut other = HeaderMap::new();
         other.insert("x-api-key", "sk-secret".parse().unwrap());
         assert_eq!(
-            key(&other, None),
+            key(&other, None, OpenAi),
             hashed,
             "the same secret is the same caller"
         );
         let team = HeaderName::from_static("x-team");
-        assert_eq!(key(&headers, Some(&team)), hashed);
+        assert_eq!(key(&headers, Some(&team), OpenAi), hashed);
         headers.insert("x-team", "search".parse().unwrap());
-        assert_eq!(key(&headers, Some(&team)), b"search");
+        assert_eq!(key(&headers, Some(&team), OpenAi), b"search");
         strip(&mut headers);
-        assert_eq!(credential(&headers), None);
+        assert_eq!(credential(&headers, OpenAi), None);
+    }
+
+    #[test]
+    fn a_header_that_the_provider_does_not_look_at_makes_no_new_caller() {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-api-key", "sk-secret".parse().unwrap());
+        let known = key(&headers, None, Anthropic);
+        headers.insert("authorization", "Bearer invented".parse().unwrap());
+        assert_eq!(key(&headers, None, Anthropic), known);
+        assert_ne!(key(&headers, None, OpenAi), known);
     }
 }

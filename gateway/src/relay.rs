@@ -101,8 +101,9 @@ async fn read<'h>(
     }
     let caller = gateway
         .service
-        .enter_by(caller::credential(&head.headers))?;
-    let key: Arc<[u8]> = caller::key(&head.headers, settings.key_header.as_ref()).into();
+        .enter_by(caller::credential(&head.headers, settings.provider()))?;
+    let named_by = settings.key_header.as_ref();
+    let key: Arc<[u8]> = caller::key(&head.headers, named_by, settings.provider()).into();
     let path = plain(head.uri.path()).ok_or_else(Refusal::path)?;
     let mut asked = Asked::of(&head.method, &path, &head.headers);
     let mut body = whole(gateway, body).await?;
@@ -204,13 +205,9 @@ impl Read<'_> {
     /// What it holds from now on, and what was estimated for it.
     async fn admitted(&self, gateway: &Arc<Inner>) -> Result<(Held, Reserved), Refusal> {
         let settings = &gateway.settings;
-        let provider = settings
-            .upstreams
-            .first()
-            .map_or_else(Default::default, |first| first.provider);
         let key = String::from_utf8_lossy(&self.key);
         let reserved = match self.asked.uses_tokens {
-            true => gateway.reserve(provider, &self.model, &key, &self.asks),
+            true => gateway.reserve(settings.provider(), &self.model, &key, &self.asks),
             false => Reserved {
                 input: 0,
                 output: 0,

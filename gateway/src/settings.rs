@@ -126,6 +126,12 @@ impl Settings {
         }
     }
 
+    /// Whose dialect callers are taken to speak: the first upstream's.
+    pub(crate) fn provider(&self) -> Provider {
+        let first = self.upstreams.first();
+        first.map_or_else(Provider::default, |first| first.provider)
+    }
+
     /// The policy of a model.
     pub(crate) fn policy_of(&self, model: &str) -> &str {
         let of_model = self
