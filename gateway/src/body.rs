@@ -204,6 +204,9 @@ impl Body for Answer {
 
 impl Passing {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        if let Some(settling) = &self.settling {
+            settling.held.taken();
+        }
         loop {
             if self.ended {
                 return Poll::Ready(None);

@@ -3,7 +3,7 @@
 //! Every end runs as a task of its own: a caller that goes away in the middle takes nothing with
 //! it. Dropped without a word, what was not sent is given back, and what was sent counts as used.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tidegate::{LeaseId, Outcome};
@@ -12,6 +12,7 @@ use tidegate_service::{
     ServiceError, Uses,
 };
 use tokio::task::{AbortHandle, JoinHandle};
+use tokio::time::Instant;
 use tracing::warn;
 
 use crate::inner::Inner;
@@ -29,6 +30,8 @@ pub struct Held {
     member: Option<String>,
     renewal: Option<AbortHandle>,
     sent: bool,
+    /// When the caller took of the answer last, once it has begun.
+    taken_at: Arc<Mutex<Option<Instant>>>,
 }
 
 /// How it ends.
@@ -63,6 +66,7 @@ impl Held {
             member: granted.and_then(|granted| granted.member().map(str::to_owned)),
             renewal: None,
             sent: false,
+            taken_at: Arc::default(),
         };
         held.renewal = granted.map(|granted| held.renew(granted));
         held
@@ -81,6 +85,12 @@ impl Held {
     /// From now on the provider may have it.
     pub const fn sent(&mut self) {
         self.sent = true;
+    }
+
+    /// The caller takes of the answer.
+    pub fn taken(&self) {
+        let mut taken_at = self.taken_at.lock().unwrap_or_else(PoisonError::into_inner);
+        *taken_at = Some(Instant::now());
     }
 
     /// It has used so much.
@@ -117,14 +127,21 @@ impl Held {
         }
     }
 
-    /// Keeps it while the call lasts.
+    /// Keeps it while the call lasts: a caller that takes nothing of its answer for as long as a
+    /// stream may pause is not waited for, and what it holds expires.
     fn renew(&self, granted: &GrantedLease) -> AbortHandle {
         let ttl = granted.expires_at.since(granted.granted_at).as_duration();
         let (gateway, caller) = (Arc::clone(&self.gateway), self.caller.clone());
         let (active, key, lease) = (Arc::clone(&self.active), Arc::clone(&self.key), granted.id);
+        let (taken_at, pause) = (Arc::clone(&self.taken_at), gateway.settings.pause);
         let task = async move {
             loop {
                 tokio::time::sleep((ttl / 3).max(SHORTEST)).await;
+                let taken_at = *taken_at.lock().unwrap_or_else(PoisonError::into_inner);
+                if taken_at.is_some_and(|at| at.elapsed() > pause) {
+                    warn!("a caller takes nothing of its answer; what it holds expires");
+                    return;
+                }
                 let of = OfLease {
                     policy: &active.policy().name,
                     key: &key,

@@ -1,9 +1,10 @@
 //! What all calls share.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_llm::{Estimator, Provider, Request, Reserved, Usage};
 use tidegate_service::Service;
+use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 use crate::meters::Meters;
@@ -16,6 +17,8 @@ pub struct Inner {
     pub settings: Settings,
     pub client: Client,
     pub meters: Meters,
+    /// Room for bodies, in KiB.
+    pub bodies: Arc<Semaphore>,
     /// Ends of leases that are on their way.
     pub tasks: TaskTracker,
     pub estimator: Mutex<Estimator>,

@@ -13,6 +13,7 @@ use tidegate_policy::{Policy, PolicyFile};
 use tidegate_protocol::{Closing, Opening};
 use tidegate_service::Service;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 use crate::inner::Inner;
@@ -46,6 +47,7 @@ impl Gateway {
             service,
             client: Client::new(tls),
             meters: Meters::new(),
+            bodies: Arc::new(Semaphore::new(settings.max_held_bytes / 1_024)),
             tasks: TaskTracker::new(),
             estimator,
             settings,

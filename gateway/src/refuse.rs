@@ -72,6 +72,12 @@ impl Refusal {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, message)
     }
 
+    /// No room for another body.
+    pub fn busy() -> Self {
+        let message = "too many calls are held; try again";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
+    }
+
     /// A body that did not arrive.
     pub fn late(why: &str) -> Self {
         Self::new(StatusCode::REQUEST_TIMEOUT, why)

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, header, request};
+use http_body::Body;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use tidegate_llm::{
@@ -15,6 +16,7 @@ use tidegate_protocol::{Late, TimedBody};
 use tidegate_service::{
     Acquired, ActivePolicy, Answer as Answered, Call, Caller, Question, Scope, Terms, Told,
 };
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::body::{Answer, Passing, Reading, Settling};
@@ -62,6 +64,8 @@ struct Read<'h> {
     begun: Instant,
     /// The caller has not asked for the usage that the stream is to say.
     takes_usage_out: bool,
+    /// The room that the body takes until the call is answered.
+    _room: OwnedSemaphorePermit,
 }
 
 async fn answer(
@@ -106,7 +110,7 @@ async fn read<'h>(
     let key: Arc<[u8]> = caller::key(&head.headers, named_by, settings.provider()).into();
     let path = plain(head.uri.path()).ok_or_else(Refusal::path)?;
     let mut asked = Asked::of(&head.method, &path, &head.headers);
-    let mut body = whole(gateway, body).await?;
+    let (mut body, room) = whole(gateway, body).await?;
     let mut asks = Asks {
         answers: 1,
         ..Asks::default()
@@ -147,16 +151,22 @@ async fn read<'h>(
         body,
         begun: Instant::now(),
         takes_usage_out,
+        _room: room,
     })
 }
 
-/// A body, read whole: bounded in size and in time.
-async fn whole(gateway: &Inner, body: Incoming) -> Result<Bytes, Refusal> {
+/// A body, read whole, and the room that it takes: bounded in size and in time, and all together.
+async fn whole(gateway: &Inner, body: Incoming) -> Result<(Bytes, OwnedSemaphorePermit), Refusal> {
     let settings = &gateway.settings;
+    let length = body.size_hint().upper().unwrap_or(u64::MAX);
+    let length = length.min(settings.max_body_bytes as u64);
+    let kib = u32::try_from(length.div_ceil(1_024)).unwrap_or(u32::MAX);
+    let room = Arc::clone(&gateway.bodies).try_acquire_many_owned(kib);
+    let room = room.map_err(|_| Refusal::busy())?;
     let timed = TimedBody::new(body, "gateway", settings.head_timeout);
     let limited = Limited::new(timed, settings.max_body_bytes);
     match limited.collect().await {
-        Ok(whole) => Ok(whole.to_bytes()),
+        Ok(whole) => Ok((whole.to_bytes(), room)),
         Err(error) if error.is::<LengthLimitError>() => {
             Err(Refusal::too_large(settings.max_body_bytes))
         }

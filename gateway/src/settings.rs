@@ -95,6 +95,9 @@ pub struct Settings {
     pub pause: Duration,
     /// The largest body of a call, in bytes: 32 MiB.
     pub max_body_bytes: usize,
+    /// The most bytes of bodies that are held at once, until their calls are answered: 512 MiB.
+    /// A body without a length counts as the largest.
+    pub max_held_bytes: usize,
     /// The most connections of callers at once: 10,000.
     pub max_connections: usize,
     /// How long a caller may take for a head, and for a body: 30 s.
@@ -120,6 +123,7 @@ impl Settings {
             answer_within: Duration::from_secs(600),
             pause: Duration::from_secs(300),
             max_body_bytes: 32 * 1024 * 1024,
+            max_held_bytes: 512 * 1024 * 1024,
             max_connections: 10_000,
             head_timeout: Duration::from_secs(30),
             drain: Duration::from_secs(10),

@@ -597,6 +597,77 @@ async fn a_provider_that_is_not_there_or_silent_costs_nothing() {
     running.stop().await;
 }
 
+#[tokio::test]
+async fn bodies_beyond_what_is_held_at_once_are_told_to_come_again() {
+    let slots = "[policy.llm.limits]\nrunning = { concurrency = 4, ttl = '1m' }";
+    let running = run(slots, |settings| {
+        settings.max_held_bytes = 64 * 1024;
+        settings.max_body_bytes = 64 * 1024;
+    })
+    .await;
+    let events = running.provider.next(Reply::stream());
+    let mut large = chat(10);
+    large["input"] = "x".repeat(40_000).into();
+    large["stream"] = true.into();
+    // It is answered, so that its body is held no more.
+    let first = running.begin("/v1/chat/completions", &large).await;
+    assert_eq!(first.status(), 200);
+    running.provider.next(Reply::silence());
+    let path = "/v1/chat/completions";
+    let mut small = chat(10);
+    small["input"] = "y".repeat(30_000).into();
+    let silent = running.begin(path, &small);
+    tokio::pin!(silent);
+    // The second is held, and there is no room for a third.
+    let third = async {
+        while running.provider.seen().len() < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let mut large = chat(10);
+        large["input"] = "z".repeat(40_000).into();
+        running.post(path, &large).await
+    };
+    let third = tokio::select! {
+        _ = &mut silent => panic!("nobody answers it"),
+        third = third => third,
+    };
+    assert_eq!(third.0, 503, "{}", third.2);
+    drop((first, events));
+}
+
+#[tokio::test]
+async fn a_caller_that_takes_nothing_of_its_answer_holds_its_slot_no_longer_than_its_lease() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let short = r#"
+        [policy.llm.limits]
+        running = { concurrency = 1, ttl = "1s" }
+    "#;
+    let running = run(short, |settings| {
+        settings.pause = Duration::from_millis(200)
+    })
+    .await;
+    let events = running.provider.next(Reply::stream());
+    let mut caller = tokio::net::TcpStream::connect(&running.at).await.unwrap();
+    let body = r#"{"model":"m","stream":true}"#;
+    let head = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer sk-test\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    caller.write_all(head.as_bytes()).await.unwrap();
+    caller.read_exact(&mut [0; 16]).await.unwrap();
+    // More than the sockets hold: nobody takes it.
+    let filling = tokio::spawn(async move {
+        loop {
+            events
+                .send(format!("data: {}\n\n", "x".repeat(60_000)))
+                .await;
+        }
+    });
+    running.settles_to("running", 1).await;
+    filling.abort();
+    drop(caller);
+}
+
 #[test]
 fn settings_that_make_no_gateway_say_what_to_write() {
     let policies = |text: &str| tidegate_policy::parse("p.toml", text).unwrap();
