@@ -86,7 +86,9 @@ impl Refusal {
     /// A model whose money cannot be counted.
     pub fn no_price(model: &str) -> Self {
         let model: String = model.chars().take(128).collect();
-        let message = format!("model `{model}` has no price here, and the policy counts money");
+        let message = format!(
+            "model `{model}` has no price here, and the policy counts money; give it one with --price"
+        );
         Self::new(StatusCode::BAD_REQUEST, message)
     }
 

@@ -203,7 +203,7 @@ pub enum BadSettings {
     },
     /// Callers send a token of ours where the provider wants one of its own.
     #[error(
-        "upstream `{0}` needs a credential of its own: callers send their token of this gateway where the provider's would be"
+        "upstream `{0}` needs a credential of its own: callers send their token of this gateway where the provider's would be; put it into the environment variable TIDEGATE_KEY_ and the upstream's name in capitals"
     )]
     NoSecret(String),
 }

@@ -26,6 +26,10 @@ Examples:
     tidegate gateway --upstream openai
     OPENAI_BASE_URL=http://127.0.0.1:7403/v1 python app.py
 
+  Calls to Anthropic, whose SDK adds /v1 by itself:
+    tidegate gateway --upstream anthropic
+    ANTHROPIC_BASE_URL=http://127.0.0.1:7403 python app.py
+
   By the limits of a file, with money:
     tidegate gateway --upstream openai --config llm.toml --price gpt-5=1.25,10
 
@@ -49,8 +53,9 @@ Limits on calls and concurrency count calls.";
 #[command(after_long_help = EXAMPLES)]
 pub struct GatewayArgs {
     /// Where calls go: a provider (openai, anthropic, gemini, groq, mistral, cerebras), or a name of
-    /// yours, a provider's dialect (also azure, bedrock, generic) and an address. The credential in
-    /// the environment variable TIDEGATE_KEY_NAME replaces the caller's
+    /// yours, a provider's dialect (also azure, bedrock, generic) and an address, without the /v1
+    /// that callers ask for. More than one is for the members of a pool. The credential in the
+    /// environment variable TIDEGATE_KEY_NAME (TIDEGATE_KEY_OPENAI) replaces the caller's
     #[arg(
         long,
         value_name = "[NAME=]PROVIDER[@URL]",
@@ -61,7 +66,7 @@ pub struct GatewayArgs {
     )]
     upstream: Vec<UpstreamArg>,
 
-    /// Where to listen
+    /// Where to listen for calls of SDKs
     #[arg(long, value_name = "ADDRESS", default_value_t = USUAL, env = "TIDEGATE_GATEWAY", help_heading = "The gateway")]
     listen: SocketAddr,
 
@@ -86,12 +91,13 @@ pub struct GatewayArgs {
     #[arg(long, value_name = "LIMIT=WHAT", value_parser = counts, help_heading = "The gateway")]
     counts: Vec<(String, Counts)>,
 
-    /// What a million tokens of a model cost: of the prompt, of the answer, and of the prompt out of
-    /// a cache (else as the prompt)
+    /// What a million tokens of a model cost, and of those whose names begin so (gpt-5-mini by
+    /// gpt-5, unless it has its own): of the prompt, of the answer, and of the prompt out of a cache
+    /// (else as the prompt)
     #[arg(long, value_name = "MODEL=IN,OUT[,CACHED]", value_parser = price, help_heading = "The gateway")]
     price: Vec<(String, Price)>,
 
-    /// How long a call may wait for its limits
+    /// How long a call may wait for its limits; a provider's pause that is longer is not waited out
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration, help_heading = "The gateway")]
     wait: Duration,
 

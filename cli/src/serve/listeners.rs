@@ -126,7 +126,9 @@ impl Listeners {
             );
         }
         if let Some(at) = self.gateway.as_ref().and_then(|(_, at)| address(at)) {
-            words += &format!("  LLM   {https}://{at}  (the base URL of an SDK, with its /v1)\n");
+            words += &format!(
+                "  LLM   {https}://{at}  (the base URL of an SDK; of OpenAI's with /v1)\n"
+            );
         }
         // Whoever does not read it has not asked.
         let _ = std::io::stdout().write_all(words.as_bytes());
