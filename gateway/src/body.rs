@@ -60,6 +60,8 @@ pub struct Settling {
     pub request: Request,
     pub reserved: Reserved,
     pub price: Price,
+    /// Whether it uses tokens: else what it says of none means nothing.
+    pub uses_tokens: bool,
     /// What the headers say of it.
     pub usage: Usage,
 }
@@ -108,6 +110,9 @@ impl Passing {
 
 impl Settling {
     fn settle(self, reading: &Reading, complete: bool) {
+        if !self.uses_tokens {
+            return self.held.release();
+        }
         let (said, events, whole) = match reading {
             Reading::Stream(stream) => {
                 // Only Gemini's streams end without a word.

@@ -54,6 +54,14 @@ impl Gateway {
         })))
     }
 
+    /// Whether these policies could be served in place of those at hand.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn check(&self, policies: &PolicyFile) -> Result<(), BadSettings> {
+        check(&self.0.service, policies, &self.0.settings)
+    }
+
     /// Serves on `connections`, over HTTP/1.1 and HTTP/2, until they or `shutdown` end. Then calls
     /// in flight are answered and settled, for as long as [`Settings::drain`] allows.
     pub async fn serve<S>(
@@ -128,6 +136,12 @@ fn check(service: &Service, policies: &PolicyFile, settings: &Settings) -> Resul
 fn check_policy(policy: &Policy, settings: &Settings) -> Result<(), BadSettings> {
     settings.check_limits(policy)?;
     settings.check_members(policy)?;
+    if !policy.is_pool() && settings.upstreams.len() > 1 {
+        return Err(BadSettings::NoPool(policy.name.clone()));
+    }
+    if settings.prices.is_empty() && settings.counts_money(policy) {
+        return Err(BadSettings::NoPrices(policy.name.clone()));
+    }
     let mut members = policy.members.iter().map(|member| &*member.name);
     match members.find(|member| settings.upstream(Some(member)).is_none()) {
         None => Ok(()),

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use serde_json::{Value, json};
 use tidegate_llm::request::NotJson;
+use tidegate_policy::Policy;
 use tidegate_service::{Kind, ServiceError, Told};
 
 use crate::dialect::Dialect;
@@ -17,6 +18,9 @@ pub struct Refusal {
     message: String,
     retry_after: Option<Duration>,
 }
+
+/// When to come again for a slot.
+const SOON: Duration = Duration::from_secs(1);
 
 /// Longer waits are not worth a caller's while: it is told so.
 const LONGEST: Duration = Duration::from_secs(400 * 86_400);
@@ -30,18 +34,21 @@ impl Refusal {
         }
     }
 
-    /// A limit has no room.
-    pub fn limit(policy: &str, told: &Told<'_>) -> Self {
+    /// A limit has no room. When a slot comes back its holder alone knows: a caller is told to come
+    /// again soon, and not when the lease expires.
+    pub fn limit(policy: &Policy, told: &Told<'_>) -> Self {
         let limit = told.binding().unwrap_or("a limit");
-        let after = told
-            .retry_after()
-            .map(|after| after.as_duration().min(LONGEST));
+        let mut limits = policy.limit_lists().flatten();
+        let is_slot = limits.any(|known| known.name() == limit && known.is_concurrency());
+        let policy = &policy.name;
+        let told = told.retry_after().filter(|_| !is_slot);
+        let after = told.map(|after| after.as_duration().min(LONGEST));
         let until = match after {
-            Some(after) => format!("again in {:.3} s", after.as_secs_f64()),
-            None => "again when a call has ended".to_owned(),
+            Some(after) => format!("try again in {:.3} s", after.as_secs_f64()),
+            None => "try again when a call has ended".to_owned(),
         };
         Self {
-            retry_after: after,
+            retry_after: Some(after.unwrap_or(SOON)),
             ..Self::new(
                 StatusCode::TOO_MANY_REQUESTS,
                 format!("limit `{limit}` of policy `{policy}` is reached; {until}"),

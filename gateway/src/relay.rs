@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, Response, header, request};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, header, request};
 use http_body::Body;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
@@ -243,7 +243,7 @@ impl Read<'_> {
         };
         if let Acquired::Refused(_) = acquired {
             let told = Told::acquired(&active, &acquired);
-            return Err(Refusal::limit(&active.policy().name, &told));
+            return Err(Refusal::limit(active.policy(), &told));
         }
         let held = Held::new(gateway, (&self.caller, &active), &self.key, &acquired);
         if let Some(undelivered) = undelivered {
@@ -309,6 +309,7 @@ impl Read<'_> {
             reserved,
             price: self.price,
             usage: Usage::of_headers(response.headers()),
+            uses_tokens: self.asked.uses_tokens,
         };
         Ok(Forwarded::Answered(Box::new(
             self.passing(gateway, response, settling),
@@ -384,6 +385,11 @@ impl Read<'_> {
         }
         head.headers = forwarded(&head.headers);
         head.headers.remove(header::CONTENT_LENGTH);
+        if refused.is_some_and(|refused| refused.kind == Kind::Spend) {
+            // SDKs ask again after any 429, unless they are told not to.
+            let never = HeaderValue::from_static("false");
+            head.headers.insert("x-should-retry", never);
+        }
         let answer = Response::from_parts(head, Answer::Own(Some(body)));
         Ok(Forwarded::Answered(Box::new(answer)))
     }

@@ -191,6 +191,14 @@ pub enum BadSettings {
         /// The limit.
         limit: String,
     },
+    /// Several upstreams, and nothing that chooses between them.
+    #[error(
+        "policy `{0}` is no pool, and several upstreams are named: give it a member for each, or start a gateway for each"
+    )]
+    NoPool(String),
+    /// Money that nobody knows the amount of.
+    #[error("policy `{0}` counts money; say what models cost, such as --price gpt-5=1.25,10")]
+    NoPrices(String),
     /// A limit that nobody says the meaning of.
     #[error(
         "what does limit `{limit}` of policy `{policy}` count? Call it tokens, input-tokens, output-tokens or usd, or say so with --counts {limit}=tokens"

@@ -41,15 +41,32 @@ impl Price {
 pub struct Prices(BTreeMap<String, Price>);
 
 impl Prices {
-    /// The price of a model: of that name, or of the longest beginning of it (`gpt-5` for
-    /// `gpt-5-2026-02-01`).
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The price of a model: of that name, or of the longest that it is a version of: `gpt-5` for
+    /// `gpt-5-2026-02-01` and `gpt-5-latest`, not for `gpt-5-mini`.
     #[must_use]
     pub fn of(&self, model: &str) -> Option<Price> {
         let upto = (Bound::Unbounded, Bound::Included(model));
         let upto = self.0.range::<str, _>(upto).rev();
-        let mut beginnings = upto.filter(|(name, _)| model.starts_with(name.as_str()));
+        let mut beginnings = upto.filter(|(name, _)| is_version(model, name));
         beginnings.next().map(|(_, price)| *price)
     }
+}
+
+/// Whether `model` is `name`, or a version of it by a number or a date.
+fn is_version(model: &str, name: &str) -> bool {
+    let Some(rest) = model.strip_prefix(name) else {
+        return false;
+    };
+    let version = rest.strip_prefix(['-', '@', ':']);
+    rest.is_empty()
+        || rest == "-latest"
+        || version.is_some_and(|version| version.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 impl FromIterator<(String, Price)> for Prices {
@@ -85,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_has_the_price_of_the_longest_name_that_it_begins_with() {
+    fn a_model_has_the_price_of_the_longest_name_that_it_is_a_version_of() {
         let price = |input| Price {
             input,
             ..Price::default()
@@ -100,7 +117,17 @@ mod tests {
         assert_eq!(of("gpt-5"), Some(2));
         assert_eq!(of("gpt-5-2026-02-01"), Some(2));
         assert_eq!(of("gpt-5-mini-2026"), Some(3));
-        assert_eq!(of("gpt-4"), Some(1));
-        assert_eq!(of("gp"), None);
+        assert_eq!(of("gpt-6-latest"), Some(4));
+        for other in [
+            "gpt-4o",
+            "gpt-5-pro",
+            "gpt-5.1",
+            "gpt-5-",
+            "gpt-5o",
+            "gp",
+            "",
+        ] {
+            assert_eq!(of(other), None, "{other}");
+        }
     }
 }

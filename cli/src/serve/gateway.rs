@@ -118,7 +118,9 @@ impl FromStr for UpstreamArg {
             None => (text, None),
         };
         let (name, provider) = named.split_once('=').unwrap_or((named, named));
-        let provider: Provider = provider.parse().map_err(|error| format!("{error}"))?;
+        let provider: Provider = provider.parse().map_err(|error| {
+            format!("{error}; write NAME=PROVIDER@URL, such as vllm=openai@http://127.0.0.1:8000")
+        })?;
         let base = match address {
             Some(address) => address.parse().map_err(|_| format!("`{address}` is no address"))?,
             None => Upstream::of(provider).ok_or_else(|| format!("{provider} has no address for everybody: write {name}={provider}@https://..."))?.base,
@@ -212,6 +214,10 @@ fn with_secret(upstream: &Upstream) -> Outcome<Upstream> {
     let Ok(secret) = std::env::var(&variable) else {
         return Ok(upstream.clone());
     };
+    if secret.trim().is_empty() {
+        let message = format!("{variable} is empty; put the credential into it, or unset it");
+        return Err(Trouble::usage(message));
+    }
     let (_, before) = Upstream::credential_header(upstream.provider);
     let mut value: http::HeaderValue = format!("{before}{secret}").parse().map_err(|_| {
         Trouble::usage(format!("{variable} has characters that no header may have"))

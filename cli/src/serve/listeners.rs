@@ -59,7 +59,7 @@ impl Listeners {
         tls: Option<Arc<Tls>>,
         traces: Traces,
     ) -> Outcome<Self> {
-        let listeners = Self {
+        Ok(Self {
             http: bind("http", args.http, file.http.as_deref(), "127.0.0.1:7400").await?,
             grpc: bind("grpc", args.grpc, file.grpc.as_deref(), "127.0.0.1:7401").await?,
             resp: bind("resp", args.resp, file.resp.as_deref(), "127.0.0.1:7402").await?,
@@ -67,16 +67,20 @@ impl Listeners {
             settings: file.clone(),
             tls,
             traces,
-        };
-        if [&listeners.http, &listeners.grpc, &listeners.resp]
+        })
+    }
+
+    /// Whether a request could arrive.
+    pub fn is_any(&self) -> Outcome<()> {
+        match [&self.http, &self.grpc, &self.resp]
             .iter()
-            .all(|listener| listener.is_none())
+            .any(|one| one.is_some())
         {
-            return Err(Trouble::usage(
+            true => Ok(()),
+            false => Err(Trouble::usage(
                 "every listener is off, and no request could arrive: leave http, grpc or resp on",
-            ));
+            )),
         }
-        Ok(listeners)
     }
 
     /// The same, with what stands before providers.

@@ -75,6 +75,9 @@ pub fn serve(args: &Serve, gateway: Option<&GatewayArgs>) -> Outcome<()> {
     let listeners = runtime.block_on(open)?;
     let socket = gateway.map(|args| runtime.block_on(args.open()));
     let socket = socket.transpose()?;
+    if socket.is_none() {
+        listeners.is_any()?;
+    }
     let url = args.store.as_deref().or(config.server.store.as_deref());
     let url = url.unwrap_or(store::USUAL);
     let opened = store::open_for_clients(url)?;
@@ -94,10 +97,10 @@ pub fn serve(args: &Serve, gateway: Option<&GatewayArgs>) -> Outcome<()> {
         None => config.policies.clone(),
     };
     let service = builder.build(&policies).map_err(Trouble::failure)?;
-    let listeners = match (gateway, socket) {
-        (Some(args), Some(socket)) => {
-            listeners.with_gateway(args.gateway(&service, &policies)?, socket)
-        }
+    let gateway = gateway.map(|args| args.gateway(&service, &policies));
+    let gateway = gateway.transpose()?;
+    let listeners = match (gateway.clone(), socket) {
+        (Some(gateway), Some(socket)) => listeners.with_gateway(gateway, socket),
         _ => listeners,
     };
     if let Some(applied) = &applied {
@@ -107,6 +110,7 @@ pub fn serve(args: &Serve, gateway: Option<&GatewayArgs>) -> Outcome<()> {
         let reload = Reload {
             args: args.clone(),
             example,
+            gateway,
             service: service.clone(),
             applied: applied.clone(),
             tls,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+use tidegate_gateway::Gateway;
 use tidegate_policy::{Config, ServerSettings};
 use tidegate_protocol::Tls;
 use tidegate_service::{Change, Service, audit};
@@ -32,6 +33,8 @@ const MOST_NAMED: usize = 20;
 pub struct Reload {
     /// What it goes by without a file.
     pub example: &'static str,
+    /// What stands before providers.
+    pub gateway: Option<Gateway>,
     pub args: Serve,
     pub service: Service,
     /// Policies that go before those of the file.
@@ -84,6 +87,10 @@ impl Reload {
     fn again(&self) -> Outcome<Vec<Change>> {
         let config = configuration::read(self.args.config.as_deref(), self.example)?;
         self.is_safe(&config)?;
+        if let Some(gateway) = &self.gateway {
+            let could = gateway.check(&config.policies);
+            could.map_err(Trouble::failure)?;
+        }
         let files = TlsFiles::choose(&self.args, &config.server)?;
         let tls = match (&self.tls, files) {
             (Some(_), Some(files)) => Some(Tls::new(&files.read()?)),

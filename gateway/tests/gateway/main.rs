@@ -54,7 +54,12 @@ async fn run(policy: &str, change: impl FnOnce(&mut Settings)) -> Running {
         base: format!("http://{}/{name}", provider.at).parse().unwrap(),
         secret: None,
     };
-    let mut settings = Settings::new("llm", vec![upstream("one"), upstream("two")]);
+    let names: &[&str] = match policy.contains("member.two") {
+        true => &["one", "two"],
+        false => &["one"],
+    };
+    let upstreams = names.iter().map(|name| upstream(name));
+    let mut settings = Settings::new("llm", upstreams.collect());
     settings.wait = Duration::ZERO;
     change(&mut settings);
     let policies = tidegate_policy::parse("p.toml", policy).unwrap();
@@ -367,11 +372,12 @@ async fn a_refusal_that_passes_is_asked_again_and_money_that_is_spent_is_not() {
     running.settles_to("tokens", 980).await;
     let spent = r#"{"error":{"code":"insufficient_quota"}}"#;
     running.provider.next(Reply::refusal(429, spent));
-    let (status, _, body) = running.post("/v1/chat/completions", &chat(50)).await;
+    let (status, headers, body) = running.post("/v1/chat/completions", &chat(50)).await;
     assert_eq!(
         (status.as_u16(), &body["error"]["code"]),
         (429, &json!("insufficient_quota"))
     );
+    assert_eq!(headers["x-should-retry"], "false");
     assert_eq!(running.provider.seen().len(), 3);
     running.settles_to("tokens", 980).await;
     running.stop().await;
@@ -598,6 +604,25 @@ async fn a_provider_that_is_not_there_or_silent_costs_nothing() {
 }
 
 #[tokio::test]
+async fn a_caller_for_whom_no_slot_is_free_is_told_to_come_again_soon() {
+    let one = "[policy.llm.limits]\nrunning = { concurrency = 1, ttl = '10m' }";
+    let running = run(one, |_| {}).await;
+    let events = running.provider.next(Reply::stream());
+    let mut call = chat(10);
+    call["stream"] = true.into();
+    let first = running.begin("/v1/chat/completions", &call).await;
+    let (status, headers, body) = running.post("/v1/chat/completions", &call).await;
+    assert_eq!(status, 429);
+    assert_eq!(headers["retry-after"], "1");
+    let message = body["error"]["message"].as_str().unwrap();
+    assert!(
+        message.ends_with("try again when a call has ended"),
+        "{message}"
+    );
+    drop((first, events));
+}
+
+#[tokio::test]
 async fn bodies_beyond_what_is_held_at_once_are_told_to_come_again() {
     let slots = "[policy.llm.limits]\nrunning = { concurrency = 4, ttl = '1m' }";
     let running = run(slots, |settings| {
@@ -702,5 +727,15 @@ fn settings_that_make_no_gateway_say_what_to_write() {
     assert!(
         error.starts_with("member `two` of policy `llm` has no limit `tokens`"),
         "{error}"
+    );
+    let two = [openai(), openai()].concat();
+    assert_eq!(
+        begin(POLICY, Settings::new("llm", two)),
+        Some(BadSettings::NoPool("llm".into()))
+    );
+    let money = "[policy.llm.limits]\nusd = { budget = 1, per = '1d' }";
+    assert_eq!(
+        begin(money, Settings::new("llm", openai())),
+        Some(BadSettings::NoPrices("llm".into()))
     );
 }
