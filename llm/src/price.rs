@@ -66,7 +66,13 @@ fn is_version(model: &str, name: &str) -> bool {
     let version = rest.strip_prefix(['-', '@', ':']);
     rest.is_empty()
         || rest == "-latest"
-        || version.is_some_and(|version| version.starts_with(|c: char| c.is_ascii_digit()))
+        || version.is_some_and(|version| {
+            version.starts_with(|c: char| c.is_ascii_digit()) && version.chars().all(is_of_a_date)
+        })
+}
+
+const fn is_of_a_date(c: char) -> bool {
+    c.is_ascii_digit() || matches!(c, '-' | '.' | ':')
 }
 
 impl FromIterator<(String, Price)> for Prices {
@@ -107,23 +113,23 @@ mod tests {
             input,
             ..Price::default()
         };
-        let names = ["gpt", "gpt-5", "gpt-5-mini", "gpt-6"];
+        let names = ["gpt-5", "gpt-5-mini", "gpt-6"];
         let prices: Prices = names
             .iter()
             .map(|name| (*name).to_owned())
             .zip((1..).map(price))
             .collect();
         let of = |model| prices.of(model).map(|price| price.input);
-        assert_eq!(of("gpt-5"), Some(2));
-        assert_eq!(of("gpt-5-2026-02-01"), Some(2));
-        assert_eq!(of("gpt-5-mini-2026"), Some(3));
-        assert_eq!(of("gpt-6-latest"), Some(4));
+        assert_eq!(of("gpt-5"), Some(1));
+        assert_eq!(of("gpt-5-2026-02-01"), Some(1));
+        assert_eq!(of("gpt-5-mini-2026"), Some(2));
+        assert_eq!(of("gpt-6-latest"), Some(3));
         for other in [
             "gpt-4o",
             "gpt-5-pro",
             "gpt-5.1",
             "gpt-5-",
-            "gpt-5o",
+            "gpt-5-4o",
             "gp",
             "",
         ] {
