@@ -48,7 +48,10 @@ pub const SERVERLESS_TESTS: &[(&str, &[&str])] = &[
             "shm",
         ],
     ),
-    ("tidegate-cli", &["--bin", "tidegate", "--test", "policy"]),
+    (
+        "tidegate-cli",
+        &["--bin", "tidegate", "--test", "gateway", "--test", "policy"],
+    ),
 ];
 
 /// Crates whose interleavings are explored: built with `--cfg shuttle`, in a

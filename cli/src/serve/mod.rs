@@ -80,7 +80,11 @@ pub fn serve(args: &Serve, gateway: Option<&GatewayArgs>) -> Outcome<()> {
     }
     let url = args.store.as_deref().or(config.server.store.as_deref());
     let url = url.unwrap_or(store::USUAL);
-    let opened = store::open_for_clients(url)?;
+    // A call ends with the gateway that forwards it, and so does what it holds.
+    let opened = match gateway {
+        None => store::open_for_clients(url)?,
+        Some(_) => store::open(url)?,
+    };
     let builder = Service::builder()
         .store(Arc::clone(&opened.store))
         .clock(fast_clock::clock(args.speed))

@@ -1,0 +1,178 @@
+//! `tidegate gateway`, as processes: two of them on one store, before a provider.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+
+const POLICY: &str = "
+[policy.llm.limits]
+tokens  = { rate = 100, per = '1h' }
+running = { concurrency = 1, ttl = '10m' }
+";
+
+/// What a provider says of every call: it has used 10 tokens.
+const ANSWER: &str = r#"{"choices":[],"usage":{"prompt_tokens":4,"completion_tokens":6}}"#;
+
+/// A provider that answers; a call with `silence` in it is never answered.
+struct Provider {
+    at: SocketAddr,
+    /// A call that came.
+    calls: Receiver<()>,
+}
+
+impl Provider {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let at = listener.local_addr().expect("bound");
+        let (came, calls) = sync_channel(64);
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (stream, came) = (stream.expect("accepted"), came.clone());
+                thread::spawn(move || answer(stream, &came));
+            }
+        });
+        Self { at, calls }
+    }
+}
+
+/// One call, one connection.
+fn answer(mut stream: TcpStream, came: &SyncSender<()>) {
+    let mut lines = BufReader::new(stream.try_clone().expect("cloned"));
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        if lines.read_line(&mut line).unwrap_or(0) == 0 {
+            return;
+        }
+        if let Some((name, value)) = line.split_once(':')
+            && name.eq_ignore_ascii_case("content-length")
+        {
+            length = value.trim().parse().expect("a number");
+        }
+        if line == "\r\n" {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    lines.read_exact(&mut body).expect("a body");
+    came.send(()).expect("the test goes on");
+    if String::from_utf8_lossy(&body).contains("silence") {
+        // Until the other side is gone.
+        let _ = lines.read(&mut [0]);
+        return;
+    }
+    let answer = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\
+         content-length: {}\r\n\r\n{ANSWER}",
+        ANSWER.len()
+    );
+    // Whoever is gone has not asked.
+    let _ = stream.write_all(answer.as_bytes());
+}
+
+struct Gateway {
+    process: Child,
+    at: SocketAddr,
+}
+
+impl Gateway {
+    fn start(folder: &Path, provider: &Provider) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        let upstream = format!("fake=openai@http://{}", provider.at);
+        let store = format!("shm:gateway?size=8&dir={}", folder.display());
+        command.args(["gateway", "--upstream", &upstream, "--store", &store]);
+        command.args(["--config", "tidegate.toml", "--listen", "127.0.0.1:0"]);
+        command.args([
+            "--http", "off", "--grpc", "off", "--resp", "off", "--wait", "20s",
+        ]);
+        command.current_dir(folder);
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut process = command.spawn().expect("the program runs");
+        let said = BufReader::new(process.stdout.take().expect("piped"));
+        let mut lines = said.lines().map(|line| line.expect("text"));
+        let line = lines.find(|line| line.trim_start().starts_with("LLM"));
+        let line = line.expect("it is announced");
+        let at = line.split_whitespace().nth(1).expect("an address");
+        let at = at
+            .trim_start_matches("http://")
+            .parse()
+            .expect("an address");
+        Self { process, at }
+    }
+
+    /// A call on its way.
+    fn begin(&self, prompt: &str) -> TcpStream {
+        let body = format!(r#"{{"model":"m","max_tokens":5,"prompt":"{prompt}"}}"#);
+        let mut stream = TcpStream::connect(self.at).expect("it listens");
+        let request = format!(
+            "POST /v1/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer sk\r\n\
+             connection: close\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(request.as_bytes()).expect("sent");
+        stream
+    }
+
+    fn status(&self, prompt: &str) -> u16 {
+        let mut answer = String::new();
+        let mut stream = self.begin(prompt);
+        stream.read_to_string(&mut answer).expect("text");
+        let status = answer.split(' ').nth(1).and_then(|code| code.parse().ok());
+        status.unwrap_or_else(|| panic!("a status: {answer}"))
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
+    std::fs::write(folder.path().join("tidegate.toml"), POLICY).expect("written");
+    folder
+}
+
+#[test]
+fn two_gateways_on_one_store_admit_what_one_would() {
+    let (folder, provider) = (folder(), Provider::start());
+    let gateways = [(); 2].map(|()| Gateway::start(folder.path(), &provider));
+    // Ten calls use ten tokens each, one at a time: the rest of 24 find none.
+    let statuses: Vec<u16> = thread::scope(|scope| {
+        let call = |number: usize| {
+            let gateway = &gateways[number % 2];
+            scope.spawn(move || gateway.status("Hi"))
+        };
+        let calls: Vec<_> = (0..24).map(call).collect();
+        calls
+            .into_iter()
+            .map(|call| call.join().expect("it ends"))
+            .collect()
+    });
+    let admitted = statuses.iter().filter(|status| **status == 200).count();
+    let refused = statuses.iter().filter(|status| **status == 429).count();
+    assert_eq!((admitted, refused), (10, 14), "{statuses:?}");
+    assert_eq!(provider.calls.try_iter().count(), 10);
+}
+
+#[test]
+fn what_a_killed_gateway_held_is_free_at_once() {
+    let (folder, provider) = (folder(), Provider::start());
+    let one = Gateway::start(folder.path(), &provider);
+    let other = Gateway::start(folder.path(), &provider);
+    let held = one.begin("silence");
+    provider.calls.recv().expect("it came");
+    drop(one);
+    assert_eq!(
+        other.status("Hi"),
+        200,
+        "the only slot is back, ten minutes before its ttl"
+    );
+    drop(held);
+}
