@@ -41,7 +41,7 @@ const USES_TOKENS: [&str; 8] = [
 ];
 
 impl Asked {
-    /// What a [plain](plain) path with this method and these headers asks for.
+    /// What a [plain] path with this method and these headers asks for.
     pub fn of(method: &Method, path: &str, headers: &HeaderMap) -> Self {
         let post = method == Method::POST;
         if let Some((model, verb)) = of_gemini(path) {
