@@ -60,7 +60,8 @@ pub enum Error {
     /// The policy holds as many keys or leases as it may.
     #[error("{0}")]
     Full(Problem),
-    /// The server cannot tell: its store is away, or it is closing. Nothing was changed.
+    /// The server cannot tell: its store is away, or it is closing. What was asked may have been
+    /// done.
     #[error("{0}")]
     Unavailable(Problem),
     /// The server gave no answer in time. What was asked may have been done.

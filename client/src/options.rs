@@ -21,6 +21,9 @@ pub const RETRIES: u32 = 3;
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(5);
 
+/// So many connections are kept that nobody uses.
+const IDLE: usize = 32;
+
 /// Makes a [`Client`].
 #[derive(Clone)]
 #[must_use]
@@ -88,8 +91,11 @@ impl ClientBuilder {
     pub fn build(self) -> Result<Client, BuildError> {
         let base = base(&self.url)?;
         let tls = self.tls.config(base.scheme() == "https")?;
-        // Whoever sends us elsewhere is no server of ours, and gets no token.
+        // Whoever sends us elsewhere is no server of ours, and gets no token; nor does a proxy that
+        // the environment names for something else.
         let http = reqwest::Client::builder()
+            .no_proxy()
+            .pool_max_idle_per_host(IDLE)
             .connect_timeout(CONNECT)
             .redirect(Policy::none())
             .tls_backend_preconfigured(tls);
@@ -105,11 +111,18 @@ impl ClientBuilder {
 }
 
 fn base(url: &str) -> Result<Url, BuildError> {
-    let mut base = Url::parse(url).map_err(|_| BuildError::Url(url.to_owned()))?;
+    let is_secret = url.contains('@');
+    let mut base = Url::parse(url).map_err(|_| match is_secret {
+        true => BuildError::Credentials,
+        false => BuildError::Url(url.to_owned()),
+    })?;
     if !base.username().is_empty() || base.password().is_some() {
         return Err(BuildError::Credentials);
     }
     if !matches!(base.scheme(), "http" | "https") || base.cannot_be_a_base() {
+        if is_secret {
+            return Err(BuildError::Credentials);
+        }
         return Err(BuildError::Url(url.to_owned()));
     }
     if !base.path().ends_with('/') {

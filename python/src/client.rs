@@ -52,21 +52,26 @@ fn runtime(py: Python<'_>) -> PyResult<&'static Runtime> {
     Ok(runtime)
 }
 
-/// Work on that thread; dropped, it is dropped, too.
-struct Driven<T>(JoinHandle<T>);
+/// Work on that thread; dropped, it is dropped, too, unless it is kept: then it goes on.
+struct Driven<T> {
+    task: JoinHandle<T>,
+    is_kept: bool,
+}
 
 impl<T> Future for Driven<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        let ended = Pin::new(&mut self.0).poll(context);
+        let ended = Pin::new(&mut self.task).poll(context);
         ended.map(|ended| ended.expect("it neither panics nor is it aborted while it is awaited"))
     }
 }
 
 impl<T> Drop for Driven<T> {
     fn drop(&mut self) {
-        self.0.abort();
+        if !self.is_kept {
+            self.task.abort();
+        }
     }
 }
 
@@ -78,16 +83,67 @@ fn run<T: Send + 'static>(
     answer: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
 ) -> PyResult<Py<PyAny>> {
     let runtime = runtime(py)?;
+    let begin = move || Driven {
+        task: runtime.spawn(verb),
+        is_kept: false,
+    };
+    follow(py, is_awaited, begin, answer)
+}
+
+/// As [`run`]; once it is said it goes on, whoever gives up waiting for it.
+fn carry_out<T: Send + 'static>(
+    py: Python<'_>,
+    is_awaited: bool,
+    verb: impl Future<Output = T> + Send + 'static,
+    answer: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
+) -> PyResult<Py<PyAny>> {
+    let task = runtime(py)?.spawn(verb);
+    let begun = Driven {
+        task,
+        is_kept: true,
+    };
+    follow(py, is_awaited, move || begun, answer)
+}
+
+fn follow<T: Send + 'static>(
+    py: Python<'_>,
+    is_awaited: bool,
+    begin: impl FnOnce() -> Driven<T> + Send + 'static,
+    answer: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
+) -> PyResult<Py<PyAny>> {
     if !is_awaited {
-        let done = blocking::wait(py, Driven(runtime.spawn(verb)))?;
+        let done = blocking::wait(py, begin())?;
         return answer(py, done);
     }
     let awaitable = Awaitable::new(async move {
-        let done = Driven(runtime.spawn(verb)).await;
+        let done = begin().await;
         let told: Told = Box::new(move |py| answer(py, done));
         told
     });
     Ok(Py::new(py, awaitable)?.into_any())
+}
+
+/// What was granted and nobody has taken: dropped, it is given back whole.
+struct Untaken {
+    admission: Option<Admission>,
+    runtime: &'static Runtime,
+}
+
+impl Untaken {
+    fn take(mut self) -> Option<Admission> {
+        self.admission.take()
+    }
+}
+
+impl Drop for Untaken {
+    fn drop(&mut self) {
+        if let Some(Admission::Granted(lease)) = self.admission.take() {
+            self.runtime.spawn(async move {
+                // It expires if the server does not answer.
+                let _ = lease.cancel().await;
+            });
+        }
+    }
 }
 
 /// A server.
@@ -238,9 +294,17 @@ impl Server {
         if let Some(text) = idempotency_key {
             request = request.idempotency_key(text);
         }
-        let verb = async move { client.acquire(&request).await };
-        run(py, self.is_awaited, verb, move |py, admission| {
-            let admission = admission.map_err(|error| raised(py, &error))?;
+        let runtime = runtime(py)?;
+        let verb = async move {
+            let admission = client.acquire(&request).await;
+            admission.map(|admission| Untaken {
+                admission: Some(admission),
+                runtime,
+            })
+        };
+        run(py, self.is_awaited, verb, move |py, untaken| {
+            let untaken = untaken.map_err(|error| raised(py, &error))?;
+            let admission = untaken.take().expect("it was put in just now");
             if let (Admission::Refused(answer), true) = (&admission, waits) {
                 return Err(timed_out(py, answer));
             }
@@ -363,7 +427,12 @@ fn quantity(limit: &str, number: &Bound<'_, PyAny>) -> PyResult<Quantity> {
     if is_float || number.is_instance_of::<PyInt>() {
         return Ok(Quantity::Whole(amount(limit, Unit::ONE, number)?));
     }
-    let text = number.str()?;
+    // Of a `Decimal` without an exponent.
+    let written = number.call_method1("__format__", ("f",));
+    let text = match written {
+        Ok(written) if !is_float => written.str()?,
+        _ => number.str()?,
+    };
     let parsed = text.to_cow()?.parse::<Quantity>();
     parsed.map_err(|why| invalid(number.py(), format!("the amount of {limit:?}: {why}")))
 }
@@ -531,7 +600,7 @@ impl ServerLease {
                 (Some(lease), How::Cancel) => Some(lease.cancel().await),
             }
         };
-        run(py, is_awaited, verb, move |py, ended| {
+        carry_out(py, is_awaited, verb, move |py, ended| {
             match ended {
                 Some(Ok(settlement)) => own.get().note(&settlement),
                 Some(Err(error)) if !is_quiet => return Err(raised_of_lease(py, &error)),

@@ -255,3 +255,71 @@ def test_an_event_loop_awaits(server):
         pytest.fail("what was given up never came back")
 
     asyncio.run(main())
+
+
+async def is_left(client, key, left):
+    """Until so much is left of a key's money: what is given back is on its way."""
+    for _ in range(1_000):
+        remaining = (await client.peek("spend", {"usd": Decimal("0.01")}, key=key)).remaining["usd"]
+        if remaining == left:
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"{remaining} is left, not {left}")
+
+
+def test_an_end_that_nobody_waits_for_any_more_is_carried_out(server):
+    async def main():
+        client = AsyncClient(server.url)
+        for number in range(20):
+            lease = await client.acquire("spend", {"usd": 9}, key=str(number))
+
+            async def settle(lease=lease):
+                await lease.async_settle({"usd": 0.01})
+
+            task = asyncio.ensure_future(settle())
+            await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            del lease, settle, task
+        for number in range(20):
+            await is_left(client, str(number), 9.99)
+
+    asyncio.run(main())
+
+
+def test_what_was_granted_to_a_task_that_was_cancelled_is_given_back_whole(server):
+    async def main():
+        client = AsyncClient(server.url)
+        observer = Client(server.url)
+        task = asyncio.ensure_future(client.acquire("spend", {"usd": 5}, key="k"))
+        await asyncio.sleep(0)
+        # The loop is busy until it is granted, and the task is cancelled before it hears of that.
+        while observer.peek("spend", {"usd": Decimal("0.01")}, key="k").remaining["usd"] != 5:
+            pass
+        time.sleep(0.1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await is_left(client, "k", 10)
+
+    asyncio.run(main())
+
+
+def test_a_proxy_of_the_environment_gets_nothing(server, monkeypatch):
+    for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    assert Client(server.url).check("chat", {"tokens": 1})
+
+
+def test_a_password_in_a_url_is_shown_by_no_error():
+    for url in ("http://user:hush@host:99999", "user:hush@127.0.0.1:7400", "http://user:hush@ho st:1"):
+        with pytest.raises(ValueError) as raised:
+            Client(url)
+        assert "hush" not in str(raised.value)
+
+
+def test_a_decimal_with_an_exponent_is_an_amount(server):
+    client = Client(server.url)
+    assert str(Decimal("10").normalize()) == "1E+1"
+    assert client.peek("spend", {"usd": Decimal("10").normalize()})

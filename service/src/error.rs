@@ -9,7 +9,8 @@ use tidegate::{BuildError, Decision, DecisionError, Error, ErrorKind, LeaseError
 use tidegate::{NoLeaseId, RequestError, StoreError, UnknownMember};
 use tidegate_policy::Scope;
 
-/// What a protocol may have to say instead of an answer. Nothing was changed.
+/// What a protocol may have to say instead of an answer. Nothing was changed, but for what a store
+/// could not tell ([`Kind::Unavailable`]): that may have been done.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServiceError {
