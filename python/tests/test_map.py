@@ -491,6 +491,43 @@ def test_what_an_attempt_holds_is_renewed_until_it_ends(mode):
     assert seen == [False] * 7 and limits.try_acquire()
 
 
+def test_what_a_thread_still_does_when_the_loop_is_left_is_held_until_it_ends():
+    limits = LimitSet([ResourceLimit("slots", 2)])
+    begun, seen = threading.Event(), []
+
+    def work(number):
+        if number == 0:
+            begun.wait()
+            return
+        begun.set()
+        # Long enough that nothing is held any more if it is not renewed.
+        for _ in range(8):
+            time.sleep(1)
+        seen.append(limits.peek()["slots"]["remaining"])
+
+    for _ in workers.map(work, [0, 1], max_workers=2, limits=limits, ttl=6):
+        break
+    assert seen == [1] and limits.peek()["slots"]["remaining"] == 2
+
+
+class Raises:
+    """Is loaded by the ``FileNotFoundError`` that it raises."""
+
+    def __reduce__(self):
+        return open, ("/no such file",)
+
+
+def makes_what_raises(_):
+    return Raises()
+
+
+def test_a_value_that_cannot_be_loaded_is_its_items_error():
+    answers = list(workers.map(makes_what_raises, [1, 2], mode="process", max_workers=1, on_error="return"))
+    assert [type(answer) for answer in answers] == [FileNotFoundError] * 2
+    answers = list(workers.map(square, [Raises(), 3], mode="process", max_workers=1, on_error="return"))
+    assert type(answers[0]) is FileNotFoundError and answers[1] == 9
+
+
 def test_items_that_raise_end_it():
     def items():
         yield 1

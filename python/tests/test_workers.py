@@ -384,6 +384,22 @@ def test_the_calls_that_wait_are_bounded():
             assert all(future.result(60) in (0, 1) for future in running)
 
 
+def test_who_is_told_of_an_answer_has_room_for_the_next_call():
+    with workers.start(Counter, max_workers=1, max_waiting=0) as counters:
+        told = threading.Event()
+        next_one = []
+
+        def submits(_):
+            try:
+                next_one.append(counters.add())
+            finally:
+                told.set()
+
+        counters.add().add_done_callback(submits)
+        assert told.wait(60)
+        assert next_one[0].result(60) == 2
+
+
 def test_what_is_no_worker_is_not_started():
     class Stops(workers.Worker):
         def stop(self):

@@ -147,12 +147,10 @@ class Crew:
             begun.set_result(None)
         call = self._take()
         while call is not None:
-            try:
-                if call.future.set_running_or_notify_cancel():
-                    self._do(index, call)
-            finally:
-                with self._changed:
-                    self._busy -= 1
+            if call.future.set_running_or_notify_cancel():
+                self._do(index, call)
+            else:
+                self._done()
             call = self._take()
         seat = self._seats.get(index)
         if seat is not None:
@@ -165,9 +163,16 @@ class Crew:
             if isinstance(error, WorkerDied):
                 with self._changed:
                     self._seats.pop(index, None)
+            self._done()
             call.future.set_exception(error)
         else:
+            self._done()
             call.future.set_result(answer)
+
+    def _done(self) -> None:
+        """Before the caller is told: the next call that it submits then has room."""
+        with self._changed:
+            self._busy -= 1
 
 
 class Workers:

@@ -247,7 +247,7 @@ class _Driver:
         self._thread.join()
 
     async def _cancel(self) -> None:
-        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        tasks = asyncio.all_tasks() - {asyncio.current_task()} - self._attempts.renewals
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -56,6 +56,8 @@ class Attempts:
     def __init__(self, plan: Plan, call: Callable[[Any, Granted], Awaitable[Called]]) -> None:
         self._plan, self._call = plan, call
         self._workers = asyncio.Semaphore(plan.max_workers)
+        #: What goes on until a call has ended, also if its item was cancelled.
+        self.renewals: set[asyncio.Task[None]] = set()
 
     async def run(self, item: Any) -> Outcome:
         """What the function answers for ``item`` at last, or how it failed in its last attempt."""
@@ -92,9 +94,11 @@ class Attempts:
         if self._plan.ttl is None:
             return await call
         renewal = asyncio.ensure_future(_renew(acquired, self._plan.ttl))
+        self.renewals.add(renewal)
         try:
             return await call
         finally:
+            self.renewals.discard(renewal)
             renewal.cancel()
 
 

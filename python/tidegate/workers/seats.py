@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
 from collections.abc import Mapping
-from multiprocessing import connection, process
+from multiprocessing import connection, process, reduction
 from multiprocessing.context import BaseContext
 from typing import Any, NoReturn, Optional, Protocol
 
@@ -91,12 +92,14 @@ class Process:
     def _receive(self) -> Outcome:
         connection.wait([self._pipe, self._process.sentinel])
         try:
-            if self._pipe.poll():
-                outcome: Outcome = self._pipe.recv()
-                return outcome
+            if not self._pipe.poll():
+                self._died()
+            sent = self._pipe.recv_bytes()
         except (EOFError, OSError):
-            pass
-        self._died()
+            self._died()
+        # Apart from the pipe: what a value raises as it is loaded is no end of the process.
+        outcome: Outcome = pickle.loads(sent)
+        return outcome
 
     def _join(self) -> None:
         with self._joining:
@@ -152,15 +155,15 @@ def _serve(pipe: connection.Connection, made: Made) -> None:
 
 def _serve_one(pipe: connection.Connection, worker: Any) -> bool:
     """Whether another call may come."""
+    sent = pipe.recv_bytes()
     try:
-        asked = pipe.recv()
+        asked = pickle.loads(sent)
         if asked is None:
             return False
-        pipe.send(answered(worker, *asked))
-    except (EOFError, OSError):
-        raise
+        answer = reduction.ForkingPickler.dumps(answered(worker, *asked))
     except Exception as error:  # A question or an answer that cannot be pickled.
-        pipe.send(portable(error))
+        answer = reduction.ForkingPickler.dumps(portable(error))
+    pipe.send_bytes(answer)
     return True
 
 
