@@ -15,6 +15,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.testclient import TestClient, WebSocketDenialResponse
 
 from tidegate import CallLimit, LimitSet, RateLimit, ResourceLimit
+from tidegate.frameworks._gate import Gate
 from tidegate.frameworks.asgi import LimitMiddleware
 from tidegate.frameworks.fastapi import limited
 
@@ -365,3 +366,8 @@ def test_a_client_that_goes_away_in_the_middle_of_a_stream_gives_its_slot_back()
         finally:
             server.should_exit = True
             thread.join()
+
+
+def test_what_has_no_ttl_of_its_own_is_renewed_in_time_beside_what_has_a_longer_one(redis_url):
+    limits = LimitSet([ResourceLimit("long", 1, ttl=3_600), ResourceLimit("slots", 1)], name="both", store=redis_url)
+    assert Gate(limits, key=str)._ttl == 120

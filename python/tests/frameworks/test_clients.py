@@ -198,6 +198,7 @@ NOW = 1_700_000_000
         (301, {"retry-after": "7"}, None),
         (429, {}, None),
         (429, {"retry-after": "soon"}, None),
+        (429, {"retry-after": f"Mon, 01 Jan {'9' * 20} 00:00:00 GMT"}, None),
         (429, {"retry-after": "-1"}, None),
         (429, {"retry-after": "9" * 5_000}, None),
         (429, {"retry-after": "\u0661"}, None),

@@ -57,6 +57,6 @@ def _number(text: Optional[str], in_a_second: int) -> Optional[float]:
 def _date(text: Optional[str]) -> Optional[datetime]:
     try:
         date = parsedate_to_datetime(text or "")
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return date if date.tzinfo is not None else date.replace(tzinfo=timezone.utc)

@@ -114,25 +114,27 @@ class Gate(Generic[_Request]):
 
 
 def leave(acquired: Acquisition, error: Optional[BaseException] = None) -> None:
-    """Ends it. What a store cannot be told it finds out by itself: at the end of the ttl."""
-    with contextlib.suppress(StoreUnavailable):
+    """Ends it. What a store cannot be told it finds out by itself: at the end of the ttl.
+    What it has forgotten since then has ended, too."""
+    with contextlib.suppress(StoreUnavailable, LeaseEnded):
         acquired.__exit__(None if error is None else type(error), error, None)
 
 
 async def async_leave(acquired: Acquisition, error: Optional[BaseException] = None) -> None:
     """The same in an event loop."""
-    with contextlib.suppress(StoreUnavailable):
+    with contextlib.suppress(StoreUnavailable, LeaseEnded):
         await acquired.__aexit__(None if error is None else type(error), error, None)
 
 
 def _ttl(limits: LimitSet) -> Optional[float]:
     """How many seconds the store lets things be held: ``None`` for as long as this process."""
     held = [limit.ttl for limit in limits.limits if isinstance(limit, ResourceLimit)]
-    if not held:
-        return None
     is_near = limits.store is None or limits.store.startswith(("memory:", "shm:"))
+    # What is taken together ends together: at the shortest of them.
     said = [ttl for ttl in held if ttl is not None]
-    return min(said) if said else None if is_near else _TTL
+    if len(said) < len(held) and not is_near:
+        said.append(_TTL)
+    return min(said, default=None)
 
 
 async def _renewed(acquired: Acquisition, ttl: float) -> None:
