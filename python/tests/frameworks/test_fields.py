@@ -57,6 +57,22 @@ def test_limits_that_are_infinite_are_not_told():
     assert http.fields(limits, limits.try_acquire()) == {}
 
 
+@pytest.mark.parametrize(
+    "address, key",
+    [
+        ("192.0.2.1:50123", "192.0.2.1"),
+        ("[2001:db8::1]:50123", "2001:db8::"),
+        ("[2001:db8::1]", "2001:db8::"),
+        ("[::ffff:192.0.2.1]:50123", "192.0.2.1"),
+        ("2001:db8::1:5012", "2001:db8::"),
+        ("192.0.2.1:port", "192.0.2.1:port"),
+        ("", "unknown"),
+    ],
+)
+def test_a_port_makes_no_other_client(address, key):
+    assert http.client(address) == key
+
+
 def test_a_refusal_by_a_resource_says_no_time():
     limits = LimitSet([CallLimit(9, "day"), ResourceLimit("slots", 1)])
     with limits.acquire():

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Optional, Union
@@ -22,6 +23,9 @@ from ..sets import LimitSet
 
 #: The largest integer of a structured field: 15 digits.
 _LARGEST = 999_999_999_999_999
+
+#: An address and a port: each connection of a client has another.
+_PORT = re.compile(r"^(?:\[([^\]]*)\](?::\d+)?|(\d+\.\d+\.\d+\.\d+):\d+)$", re.ASCII)
 
 _TYPES = "https://iana.org/assignments/http-problem-types#"
 
@@ -103,10 +107,12 @@ def _refused(limit: Optional[str], headers: dict[str, str]) -> Refusal:
 def client(address: Optional[str]) -> str:
     """The key of a client by its IP address: of IPv6 the network of 64 bits, which one client has.
 
-    Without an address (a Unix socket) all are ``"unknown"`` together.
+    A port that a proxy has written behind it (``192.0.2.1:5000``, ``[2001:db8::1]:5000``) is left
+    out. Without an address (a Unix socket) all are ``"unknown"`` together.
     """
+    alone = _PORT.sub(r"\1\2", address or "")
     try:
-        parsed = ipaddress.ip_address((address or "").partition("%")[0])
+        parsed = ipaddress.ip_address(alone.partition("%")[0])
     except ValueError:
         return address or "unknown"
     if isinstance(parsed, ipaddress.IPv4Address):
