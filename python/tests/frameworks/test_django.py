@@ -22,6 +22,7 @@ from django.core.cache.backends.locmem import LocMemCache
 from django.http import HttpResponse, StreamingHttpResponse
 from django.test import AsyncClient, Client, RequestFactory, override_settings
 from django.urls import path
+from django.views import View
 from rest_framework.decorators import api_view, throttle_classes
 from rest_framework.exceptions import APIException
 from rest_framework.response import Response
@@ -30,6 +31,7 @@ from rest_framework.throttling import SimpleRateThrottle
 from tidegate import CallLimit, LimitSet, RateLimit, ResourceLimit
 from tidegate.frameworks.django import limited
 from tidegate.frameworks.rest_framework import LimitThrottle
+from tidegate.testing import ManualClock
 
 HELD = LimitSet([CallLimit(1_000_000, "per_day"), ResourceLimit("slots", 1)])
 of_all = limited(HELD)
@@ -94,6 +96,33 @@ urlpatterns = [
     path("sized", sized),
     path("throttled", throttled),
 ]
+
+
+def test_a_class_with_async_methods_is_an_async_view():
+    class Shown(View):
+        async def get(self, request):
+            return HttpResponse("shown")
+
+    view = limited(LimitSet("1/day"))(Shown.as_view())
+    request = RequestFactory().get("/")
+
+    async def main():
+        return [(await view(request)).status_code for _ in range(2)]
+
+    assert asyncio.run(main()) == [200, 429]
+
+
+def test_a_view_that_outlasts_what_it_holds_answers_all_the_same():
+    clock = ManualClock()
+    slow = LimitSet([ResourceLimit("slots", 1, ttl=1)], clock=clock)
+
+    @limited(slow)
+    def view(request):
+        clock.advance(1_000)
+        assert slow.try_acquire(key="127.0.0.1").successful
+        return HttpResponse("late")
+
+    assert view(RequestFactory().get("/")).content == b"late"
 
 
 def test_a_view_has_limits_of_its_own_beside_those_of_all():

@@ -20,6 +20,11 @@ from ..sets import LimitSet
 from . import http
 from ._gate import Gate, async_leave, leave
 
+#: What also knows a view of a class with ``async def`` methods, before Python 3.12.
+_is_async: Callable[[Any], bool] = getattr(
+    importlib.import_module("asgiref.sync"), "iscoroutinefunction", inspect.iscoroutinefunction
+)
+
 
 class Request(Protocol):
     """What is needed of an ``HttpRequest``."""
@@ -60,7 +65,7 @@ def limited(
     gate: Gate[Any] = Gate(limits, key=key, requested=requested, wait=wait, failure_mode=failure_mode)
 
     def decorate(view: Callable[..., Any]) -> Any:
-        if inspect.iscoroutinefunction(view):
+        if _is_async(view):
 
             @functools.wraps(view)
             async def async_view(request: Any, *arguments: Any, **named: Any) -> Any:
