@@ -105,3 +105,20 @@ def test_a_client_that_goes_away_in_the_middle_of_a_stream_gives_its_slot_back()
         # It waits until the server has noticed.
         limits.acquire(timeout=60, key="127.0.0.1").release()
         thread.join()
+
+
+def test_a_body_that_raises_is_a_request_that_failed():
+    limits = slots()
+
+    def app(environ, start_response):
+        start_response("200 OK", [])
+        yield b"begun"
+        raise KeyError("mine")
+
+    body = LimitMiddleware(app, limits)({"REMOTE_ADDR": "127.0.0.1"}, lambda *_: None)
+    with pytest.raises(KeyError, match="mine"):
+        list(body)
+    assert free(limits) == 0
+    body.close()
+    assert limits.stats()["dropped"] == 1
+    assert free(limits) == 1

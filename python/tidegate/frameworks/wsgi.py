@@ -84,9 +84,14 @@ class _Held:
     def __init__(self, body: Iterable[bytes], acquired: Acquisition) -> None:
         self._body = body
         self._acquired = acquired
+        self._error: Optional[Exception] = None
 
     def __iter__(self) -> Iterator[bytes]:
-        return iter(self._body)
+        try:
+            yield from self._body
+        except Exception as error:
+            self._error = error
+            raise
 
     def close(self) -> None:
         try:
@@ -94,4 +99,4 @@ class _Held:
             if close is not None:
                 close()
         finally:
-            leave(self._acquired)
+            leave(self._acquired, self._error)
