@@ -169,7 +169,11 @@ impl Holding for Acquisition {
         let settlement = match held.take() {
             // Dropped amid its end, or failed, it is given back.
             Some(mut lease) => {
-                let ended = settle(&mut lease, how, &names.named(&usage)).await;
+                let mut used = names.named(&usage);
+                if how == Ending::Failed {
+                    used.extend(names.refunded(&used));
+                }
+                let ended = settle(&mut lease, how, &used).await;
                 *held = ended.is_ok().then_some(lease);
                 Some(ended)
             }

@@ -22,6 +22,8 @@ struct Named {
     is_held: bool,
     /// Its use is to be reported before the end.
     is_reported: bool,
+    /// What was taken of it comes back if the work fails.
+    is_refunded: bool,
 }
 
 /// The names and units of a set's limits; an infinite one takes anything.
@@ -32,12 +34,14 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Of those that `is_reported`, an acquisition reports the use.
+    /// Of those that `is_reported`, an acquisition reports the use; what was taken of the `refunded`
+    /// comes back if its work fails.
     pub(crate) fn new(
         py: Python<'_>,
         limits: &[Limit],
         infinite: Vec<String>,
         is_reported: impl Fn(&str) -> bool,
+        refunded: &[String],
     ) -> Self {
         let limits = limits.iter().map(|limit| Named {
             name: limit.name().to_owned(),
@@ -45,6 +49,7 @@ impl Names {
             unit: limit.amounts(),
             is_held: limit.is_concurrency(),
             is_reported: is_reported(limit.name()),
+            is_refunded: refunded.iter().any(|name| name == limit.name()),
         });
         let limits = limits.collect();
         Self { limits, infinite }
@@ -85,6 +90,15 @@ impl Names {
                 Err(invalid(py, format!("limit {:?} {words}", both.name)))
             }
         }
+    }
+
+    /// Of those that come back if the work fails and of which no use is reported: that there was
+    /// none.
+    pub(crate) fn refunded<'n>(&'n self, used: &[(&'n str, u64)]) -> Vec<(&'n str, u64)> {
+        let of = self.limits.iter().filter(|limit| limit.is_refunded);
+        let of = of.map(|limit| limit.name.as_str());
+        let unreported = of.filter(|name| used.iter().all(|(known, _)| known != name));
+        unreported.map(|name| (name, 0)).collect()
     }
 
     pub(crate) fn infinite(&self) -> &[String] {

@@ -159,7 +159,7 @@ impl Set {
         PyClassInitializer::from(Limiter::default()).add_subclass(Self)
     }
 
-    #[pyo3(signature = (limits, *, infinite, rates, name=None, store=None, config, strict_updates, max_waiting=None, clock=None))]
+    #[pyo3(signature = (limits, *, infinite, rates, refunded, name=None, store=None, config, strict_updates, max_waiting=None, clock=None))]
     #[expect(
         clippy::too_many_arguments,
         reason = "those of the Python class above it"
@@ -169,6 +169,7 @@ impl Set {
         limits: Vec<Bound<'_, PyAny>>,
         infinite: Vec<String>,
         rates: Vec<String>,
+        refunded: Vec<String>,
         name: Option<String>,
         store: Option<String>,
         config: Py<PyAny>,
@@ -179,7 +180,7 @@ impl Set {
         let limits = limits.iter().map(limit::limit);
         let limits = limits.collect::<PyResult<Vec<_>>>()?;
         let is_reported = |limit: &str| strict_updates && rates.iter().any(|name| name == limit);
-        let names = Names::new(slf.py(), &limits, infinite, is_reported);
+        let names = Names::new(slf.py(), &limits, infinite, is_reported, &refunded);
         let plan = Plan {
             limits,
             name,

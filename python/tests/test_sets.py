@@ -528,3 +528,26 @@ def test_what_things_are_is_shown():
         assert repr(limits.try_acquire({"tokens": 0.5})) == "<Acquisition: refused, tokens 0.5, by limit slots>"
     assert repr(acquired).startswith("<Acquisition: ended")
     assert repr(LimitPool({"eu": limits, "us": limits})) == "<LimitPool of eu, us>"
+
+
+def test_what_a_rate_gives_back_if_the_work_fails_comes_back():
+    limits = LimitSet(
+        [
+            RateLimit("refunds", 100, "per_hour", refund_on_failure=True),
+            RateLimit("charges", 100, "per_hour"),
+        ]
+    )
+
+    def left():
+        return {name: limit["remaining"] for name, limit in limits.peek().items()}
+
+    with pytest.raises(KeyError), limits.acquire({"refunds": 10, "charges": 10}) as acquired:
+        raise KeyError
+    assert left() == {"refunds": 100, "charges": 90} and acquired.reclaimed == {"refunds": 10}
+    with pytest.raises(KeyError), limits.acquire({"refunds": 10, "charges": 10}) as acquired:
+        acquired.update({"refunds": 3})
+        raise KeyError
+    assert left() == {"refunds": 97, "charges": 80}
+    with limits.acquire({"refunds": 10}):
+        pass
+    assert left() == {"refunds": 87, "charges": 80}

@@ -262,6 +262,7 @@ class Set(Limiter):
         *,
         infinite: Sequence[str],
         rates: Sequence[str],
+        refunded: Sequence[str],
         name: Optional[str] = None,
         store: Optional[str] = None,
         config: Any,

@@ -74,6 +74,7 @@ class LimitSet(_core.Set):
             [limit for limit in described if not limit.is_infinite],
             infinite=[limit.name for limit in described if limit.is_infinite],
             rates=[limit.name for limit in described if isinstance(limit, RateLimit)],
+            refunded=[limit.name for limit in described if getattr(limit, "refund_on_failure", False)],
             name=name,
             store=store,
             config=config,
