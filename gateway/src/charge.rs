@@ -81,24 +81,17 @@ impl Settings {
         reserved: Reserved,
         price: Price,
     ) -> Amounts<'a> {
-        let amount = |limit: &Limit, counts| {
-            let prompt = units(
-                limit,
-                counts,
-                price,
-                Reserved {
-                    output: 0,
-                    ..reserved
-                },
-            );
-            let whole = units(limit, counts, price, reserved);
-            whole.min(limit.at_most()).max(prompt)
+        let usage = |output| Usage {
+            input: Some(reserved.input),
+            output: Some(output),
+            ..Usage::default()
         };
-        let charged = self.charged(policy);
-        let amounts = charged.iter();
-        let amounts =
-            amounts.map(|(limit, counts)| (limit.name(), Number::Units(amount(limit, *counts))));
-        amounts.collect()
+        let (prompt, whole) = (usage(0), usage(reserved.output));
+        self.amounts(policy, |limit, counts| {
+            let whole = amount(limit, counts, (&whole, 0), price);
+            let prompt = amount(limit, counts, (&prompt, 0), price);
+            whole.min(limit.at_most()).max(prompt)
+        })
     }
 
     /// What was used.
@@ -109,22 +102,27 @@ impl Settings {
         usage: &Usage,
         price: Price,
     ) -> Amounts<'a> {
-        let amount = |limit: &Limit, counts| match counts {
-            Counts::Tokens => ones(limit, usage.total()),
-            Counts::Output => ones(limit, usage.output.unwrap_or(0)),
-            Counts::Money => money(limit, price.of(usage)),
-            Counts::Input => {
-                let cached = match provider {
-                    Provider::Anthropic => usage.cache_read.unwrap_or(0),
-                    _ => 0,
-                };
-                ones(limit, usage.prompt().saturating_sub(cached))
-            }
+        let cached = match provider {
+            Provider::Anthropic => usage.cache_read.unwrap_or(0),
+            _ => 0,
         };
+        self.amounts(policy, |limit, counts| {
+            amount(limit, counts, (usage, cached), price)
+        })
+    }
+
+    /// An amount of each limit that wants one, in its unit.
+    fn amounts<'a>(
+        &self,
+        policy: &'a Policy,
+        amount: impl Fn(&Limit, Counts) -> u64,
+    ) -> Amounts<'a> {
         let charged = self.charged(policy);
-        let amounts = charged.iter();
-        let amounts =
-            amounts.map(|(limit, counts)| (limit.name(), Number::Units(amount(limit, *counts))));
+        let charged = charged.iter();
+        let amounts = charged.map(|(limit, counts)| {
+            let units = amount(limit, *counts);
+            (limit.name(), Number::Units(units))
+        });
         amounts.collect()
     }
 }
@@ -134,19 +132,13 @@ fn is_measured(limit: &Limit) -> bool {
     !limit.is_counted() && !limit.is_concurrency()
 }
 
-fn units(limit: &Limit, counts: Counts, price: Price, reserved: Reserved) -> u64 {
+/// What a limit counts of that use, in its unit; `cached` is what is no prompt to its provider.
+fn amount(limit: &Limit, counts: Counts, (usage, cached): (&Usage, u64), price: Price) -> u64 {
     match counts {
-        Counts::Tokens => ones(limit, reserved.total()),
-        Counts::Input => ones(limit, reserved.input),
-        Counts::Output => ones(limit, reserved.output),
-        Counts::Money => {
-            let usage = Usage {
-                input: Some(reserved.input),
-                output: Some(reserved.output),
-                ..Usage::default()
-            };
-            money(limit, price.of(&usage))
-        }
+        Counts::Tokens => ones(limit, usage.total()),
+        Counts::Input => ones(limit, usage.prompt().saturating_sub(cached)),
+        Counts::Output => ones(limit, usage.output.unwrap_or(0)),
+        Counts::Money => money(limit, price.of(usage)),
     }
 }
 
