@@ -52,15 +52,6 @@ impl Reserved {
     pub fn total(&self) -> Amount {
         self.input.saturating_add(self.output).min(MAX_AMOUNT)
     }
-
-    /// The same in a limit that holds no more than `capacity`: what is estimated locks nobody out
-    /// of a small limit. The answer's part gives way first.
-    #[must_use]
-    pub fn within(self, capacity: Amount) -> Self {
-        let input = self.input.min(capacity);
-        let output = self.output.min(capacity - input);
-        Self { input, output }
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -306,29 +297,6 @@ mod tests {
                 output: 64
             }
         );
-    }
-
-    #[test]
-    fn an_estimate_locks_nobody_out_of_a_small_limit() {
-        let reserved = Reserved {
-            input: 60,
-            output: 512,
-        };
-        assert_eq!(
-            reserved.within(100),
-            Reserved {
-                input: 60,
-                output: 40
-            }
-        );
-        assert_eq!(
-            reserved.within(50),
-            Reserved {
-                input: 50,
-                output: 0
-            }
-        );
-        assert_eq!(reserved.within(1_000), reserved);
     }
 
     #[test]
