@@ -330,7 +330,7 @@ impl Read<'_> {
             true => Reading::Object(bytes::BytesMut::new()),
         };
         let filter = self.takes_usage_out && matches!(reading, Reading::Stream(_));
-        head.headers = forwarded(&head.headers);
+        head.headers = forwarded(head.headers);
         if filter {
             head.headers.remove(header::CONTENT_LENGTH);
         }
@@ -383,7 +383,7 @@ impl Read<'_> {
         if again && !last {
             return Ok(Forwarded::Again(after));
         }
-        head.headers = forwarded(&head.headers);
+        head.headers = forwarded(head.headers);
         head.headers.remove(header::CONTENT_LENGTH);
         if refused.is_some_and(|refused| refused.kind == Kind::Spend) {
             // SDKs ask again after any 429, unless they are told not to.

@@ -120,7 +120,7 @@ impl Upstream {
         let mut call = Request::new(Full::new(body));
         *call.method_mut() = head.method.clone();
         *call.uri_mut() = self.address(&head.uri);
-        let mut headers = forwarded(&head.headers);
+        let mut headers = forwarded(head.headers.clone());
         headers.remove(header::CONTENT_LENGTH);
         // What is compressed cannot be read on its way.
         headers.insert(
@@ -147,8 +147,7 @@ impl Upstream {
 }
 
 /// What passes on to the next neighbour.
-pub fn forwarded(headers: &HeaderMap) -> HeaderMap {
-    let mut passed = headers.clone();
+pub fn forwarded(mut headers: HeaderMap) -> HeaderMap {
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)
         .iter()
@@ -157,9 +156,9 @@ pub fn forwarded(headers: &HeaderMap) -> HeaderMap {
         .filter_map(|name| name.trim().parse().ok())
         .collect();
     for name in NOT_FORWARDED.iter().chain(&named) {
-        passed.remove(name);
+        headers.remove(name);
     }
-    passed
+    headers
 }
 
 #[cfg(test)]
