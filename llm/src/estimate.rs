@@ -46,14 +46,6 @@ pub struct Reserved {
     pub output: Amount,
 }
 
-impl Reserved {
-    /// For both.
-    #[must_use]
-    pub fn total(&self) -> Amount {
-        self.input.saturating_add(self.output).min(MAX_AMOUNT)
-    }
-}
-
 #[derive(Clone, Debug)]
 struct History {
     answers: Box<[u16; BUCKETS]>,
