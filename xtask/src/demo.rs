@@ -72,7 +72,8 @@ impl Drop for Server {
 
 impl Demo {
     fn new() -> Result<Self, String> {
-        let folder = target_directory().join("demo");
+        // Not the folder of the profile: what was built stands there.
+        let folder = target_directory().join("demo-state");
         let emptied = match std::fs::remove_dir_all(&folder) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
             _ => std::fs::create_dir_all(&folder),
