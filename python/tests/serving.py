@@ -1,8 +1,10 @@
 """A server of ours for tests."""
 
+import contextlib
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 
 import pytest
@@ -40,6 +42,15 @@ class Server:
         )
         said = (line.split() for line in self.process.stdout)
         self.url = next(words[1] for words in said if words[:1] == ["HTTP"])
+
+    @contextlib.contextmanager
+    def paused(self):
+        """It stands still, and goes on afterwards."""
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
 
     def kill(self):
         self.process.kill()

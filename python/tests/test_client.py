@@ -276,11 +276,13 @@ def test_an_end_that_nobody_waits_for_any_more_is_carried_out(server):
             async def settle(lease=lease):
                 await lease.async_settle({"usd": 0.01})
 
-            task = asyncio.ensure_future(settle())
-            await asyncio.sleep(0)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
+            # The server stands still until then, so that no answer comes before the task is cancelled.
+            with server.paused():
+                task = asyncio.ensure_future(settle())
+                await asyncio.sleep(0)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
             del lease, settle, task
         for number in range(20):
             await is_left(client, str(number), 9.99)
