@@ -29,6 +29,7 @@ pub const SERVERLESS: &[&str] = &[
     "tidegate-protocol",
     "tidegate-resp",
     "tidegate-own-store",
+    "tidegate-sim",
     "xtask",
     "tidegate-house",
 ];
