@@ -19,7 +19,8 @@ pub fn tell(
         .map(|one| rounded(*one, rounding))
         .collect();
     match dialect {
-        Provider::OpenAi | Provider::Groq => openai(&standings, go),
+        Provider::OpenAi => openai(&standings, go),
+        Provider::Groq => openai(&of_groq(&standings), go),
         Provider::AzureOpenAi => openai(&standings, |reset| reset.secs_up().to_string()),
         Provider::Anthropic => anthropic(&standings, now),
         Provider::Cerebras => cerebras(&standings),
@@ -54,6 +55,13 @@ fn rounded(standing: Standing, rounding: u64) -> Standing {
         remaining,
         ..standing
     }
+}
+
+/// Requests are told by the day there, tokens by the minute.
+fn of_groq(standings: &[Standing]) -> Vec<Standing> {
+    let is_told =
+        |standing: &&Standing| (standing.limit.unit == Unit::Requests) == standing.limit.is_daily();
+    standings.iter().filter(is_told).copied().collect()
 }
 
 /// Of the limits of a unit the one of which the smallest share is left.
@@ -263,13 +271,22 @@ fn ietf(standings: &[Standing]) -> Vec<Header> {
     }
     let policy = list(&|told| {
         let (name, window) = (policy_name(told), told.limit.period.secs_up());
-        format!("\"{name}\";q={};w={window}", told.limit.capacity)
+        let unit = own_unit(told);
+        format!("\"{name}\";q={};w={window}{unit}", told.limit.capacity)
     });
     let limit = list(&|told| {
         let (name, reset) = (policy_name(told), told.reset.secs_up());
         format!("\"{name}\";r={};t={reset}", told.remaining)
     });
     vec![("ratelimit-policy", policy), ("ratelimit", limit)]
+}
+
+/// The draft has no word for tokens; without any it would be requests.
+const fn own_unit(standing: &Standing) -> &'static str {
+    match standing.limit.unit {
+        Unit::Requests => "",
+        _ => ";sim-qu=\"llm-tokens\"",
+    }
 }
 
 /// `tokens-60`.
