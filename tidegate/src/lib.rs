@@ -31,6 +31,7 @@
 //! | [`Pending`] | a verb: awaited, or waited for on a thread |
 //! | [`Request`], [`Decision`], [`Admission`], [`Lease`], [`Loss`] | request, answer, what is held, why it is lost |
 //! | [`LimitPool`], [`Balance`] | several sets that can serve the same work |
+//! | [`fair`] | a queue before limits, fair between tenants by what they use |
 //! | [`workers`] | threads and tasks that do jobs within limits |
 //! | [`Semaphore`], [`Mutex`] | slots of this process, fair, for threads and tasks |
 //! | [`lock`] | semaphores and mutexes at any store: renewed, fenced, lost in time |
@@ -47,6 +48,7 @@ mod decision;
 #[cfg(feature = "memory")]
 mod embedded;
 mod error;
+pub mod fair;
 #[doc(hidden)]
 pub mod internal;
 mod keep_alive;
@@ -98,6 +100,8 @@ mod pages {
     struct Start;
     #[doc = include_str!("../../docs/library.md")]
     struct Library;
+    #[doc = include_str!("../../docs/library/fair-queue.md")]
+    struct FairQueue;
     #[doc = include_str!("../../docs/reference/locks.md")]
     struct Locks;
 }

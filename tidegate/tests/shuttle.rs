@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use shuttle::sync::atomic::{AtomicU64, Ordering};
 use shuttle::{future, thread};
+use tidegate::fair::{Entry, FairQueue};
 use tidegate::{Lease, Limit, LimitPool, LimitSet, ManualClock, Member, Semaphore};
 
 const SCHEDULES: usize = 2_000;
@@ -396,6 +397,47 @@ fn shuttle_no_permit_is_lost_or_doubled_beside_more_of_them_and_a_close() {
             .into_iter()
             .for_each(|thread| thread.join().expect("no panic"));
         assert_eq!(semaphore.available_permits(), 2);
+    };
+    shuttle::check_random(run, SCHEDULES);
+}
+
+/// Three tenants before one slot, and one who quits at any point: every turn is passed on,
+/// whether it was called, has asked, or was still in the queue.
+#[test]
+fn shuttle_no_turn_of_a_fair_queue_is_lost() {
+    let run = || {
+        let (set, queue) = (set([Limit::concurrency("slots", 1)]), FairQueue::new());
+        let holders = Arc::new(AtomicU64::new(0));
+        let quitter = {
+            let (set, queue) = (set.clone(), queue.clone());
+            thread::spawn(move || {
+                let entry = Entry::of("quitter").within(Duration::MAX);
+                let mut waiting = Box::pin(queue.acquire(&set, entry, "k", ()));
+                let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+                let polled = waiting.as_mut().poll(&mut context);
+                thread::yield_now();
+                drop(polled);
+                drop(waiting);
+            })
+        };
+        let threads = ["a", "b", "b"].map(|tenant| {
+            let (set, queue, holders) = (set.clone(), queue.clone(), Arc::clone(&holders));
+            thread::spawn(move || {
+                let entry = Entry::of(tenant).cost(2).within(Duration::MAX);
+                let got = future::block_on(queue.acquire(&set, entry, "k", ()));
+                let (lease, served) = got.expect("no error").granted().expect("it waits");
+                assert!(holders.fetch_add(1, Ordering::SeqCst) < 1);
+                holders.fetch_sub(1, Ordering::SeqCst);
+                drop(lease);
+                served.settle(1);
+            })
+        });
+        for thread in threads.into_iter().chain([quitter]) {
+            thread.join().expect("no panic");
+        }
+        assert_eq!((queue.waiting(), queue.flows()), (0, 0));
+        let left = set.peek("k", ()).wait().expect("a peek");
+        assert_eq!(left.standing("slots").expect("one").remaining, 1);
     };
     shuttle::check_random(run, SCHEDULES);
 }

@@ -7,6 +7,7 @@ use tidegate_store::{KeyError, StoreError};
 
 use super::build::BuildError;
 use super::decision::DecisionError;
+use super::fair::FairError;
 use super::kind::{ErrorKind, of_store};
 use super::lease::{LeaseEnd, LeaseError};
 use super::lock::LockError;
@@ -57,6 +58,9 @@ pub enum Error {
     /// No slot of a leased lock was free in the time that it was waited for.
     #[error("{}", LockError::WaitedTooLong(*.0))]
     WaitedTooLong(Duration),
+    /// No turn in a fair queue.
+    #[error(transparent)]
+    Fair(FairError),
     /// Everyone who waited was [sent away](crate::LimitSet::stop_waiting).
     #[error("{}", DecisionError::Stopped)]
     Stopped,
@@ -83,6 +87,7 @@ impl Error {
             Self::LeaseEnded(_) => ErrorKind::Ended,
             Self::NeverFits { .. } => ErrorKind::Never,
             Self::QueueFull(_) | Self::WaitedTooLong(_) => ErrorKind::Busy,
+            Self::Fair(error) => error.kind(),
             Self::Stopped | Self::NoWorker(_) | Self::RuntimeEnded => ErrorKind::Unavailable,
             Self::Store(error) => of_store(error),
         }
@@ -163,6 +168,16 @@ impl From<LockError> for Error {
             LockError::Ended(end) => Self::LeaseEnded(end),
             LockError::Request(error) => Self::Request(error),
             LockError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<FairError> for Error {
+    fn from(error: FairError) -> Self {
+        match error {
+            FairError::Decision(error) => error.into(),
+            FairError::Stopped => Self::Stopped,
+            error => Self::Fair(error),
         }
     }
 }

@@ -248,6 +248,22 @@ impl Inner {
         self.decide(key, begin).await
     }
 
+    /// As [`peek`](Self::peek), of the limits below the key's root alone.
+    pub(crate) async fn peek_below_root(
+        &self,
+        key: &[u8],
+        request: &Request<'_>,
+    ) -> Result<Decision, DecisionError> {
+        let begin = |view: &View, asking: Asking<'_>| {
+            let mut amounts = view.amounts(request)?;
+            let limits = amounts.iter_mut().zip(view.plan.limits());
+            let of_root = limits.filter(|(_, limit)| limit.level == 0);
+            of_root.for_each(|(amount, _)| *amount = 0);
+            Ok(asking.verb(Verb::Peek { amounts: &amounts }))
+        };
+        self.decide(key, begin).await
+    }
+
     async fn debit(&self, key: &[u8], request: &Request<'_>) -> Result<Decision, DecisionError> {
         let begin = |view: &View, asking: Asking<'_>| {
             let amounts = view.debits(request)?;
