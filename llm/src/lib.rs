@@ -6,6 +6,7 @@
 //! | [`provider`] | which provider, and what it counts |
 //! | [`when`] | durations and instants, as each of them writes them |
 //! | [`headers`] | what an answer's headers tell of limits |
+//! | [`learnt`] | a limit, merged from what answers said, and what others use of it |
 //! | [`refusal`] | what a refusal means: wait, move on, or never again |
 //! | [`request`](mod@request) | what a call asks for, read from its body |
 //! | [`usage`] | what a call has used, read from an answer or a stream |
@@ -20,6 +21,7 @@
 
 pub mod estimate;
 pub mod headers;
+pub mod learnt;
 pub mod price;
 pub mod provider;
 pub mod refusal;
@@ -29,6 +31,7 @@ pub mod when;
 
 pub use estimate::{Estimator, Reserved};
 pub use headers::{Observation, Signals};
+pub use learnt::Learnt;
 pub use price::{Price, Prices};
 pub use provider::{Provider, Unit};
 pub use refusal::{Kind, Refusal};

@@ -1,0 +1,38 @@
+//! Limits learnt from the provider, which sets, changes and enforces them.
+//!
+//! One [`Learnt`] is what a gateway knows of one limit of one account. It decides nothing and
+//! keeps no count of what is used: a limit set does, and is told the capacity, and what others
+//! have used of the account.
+//!
+//! *What is in flight is counted once.* When a call is [granted](Learnt::granted), its
+//! [`Granted`] notes how much the limit set counted then, itself and everything in flight
+//! included. The provider's `limit - remaining` is what it counted by this call; what is more
+//! than ours, somebody else has used ([`Elsewhere`]), and it is charged. Calls that were granted
+//! later are in our count alone, and stay there. So after any answer, what ours grants from then on and
+//! holds already fits into what the provider said was left. A `remaining` that is higher frees
+//! nothing: what is in flight comes back when it is settled.
+//!
+//! *An old answer never overrides a newer one.* Answers are merged in the [order](Order) of their
+//! calls' grants, in whatever order they come, and however many gateways share the account.
+//!
+//! | file | knows |
+//! |---|---|
+//! | `seen` | what one answer said of one limit |
+//! | `granted` | what was counted when a call was granted |
+//! | `charged` | what is charged for others, until it counts no more |
+//! | `search` | what to try where nobody says a limit |
+//! | `limit` | the limit, merged from all of these |
+//!
+//! It takes for granted that a provider counts calls in the order in which they were granted. Where
+//! two overtake each other on the way, and somebody else uses the account in that very moment, so
+//! much less is charged until the next answer, which is exact again.
+
+mod charged;
+mod granted;
+mod limit;
+mod search;
+mod seen;
+
+pub use granted::{Granted, Order};
+pub use limit::{Elsewhere, Learnt, News};
+pub use seen::Seen;

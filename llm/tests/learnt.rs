@@ -1,0 +1,339 @@
+//! What is learnt of a limit, answer by answer. The laws over random courses, with a real limit
+//! set, are the gateway's (`gateway/tests/learning.rs`).
+
+use http::HeaderMap;
+use tidegate_core::{Amount, Span, Standing, Timestamp};
+use tidegate_llm::learnt::{Elsewhere, Granted, Learnt, News, Order, Seen};
+use tidegate_llm::{Provider, Received, Signals, Unit};
+
+const MINUTE: Span = Span::from_secs(60);
+
+fn at(seconds: u64) -> Timestamp {
+    Timestamp::default() + Span::from_secs(1_000_000 + seconds)
+}
+
+fn order(nth: u64) -> Order {
+    Order { at: at(0), nth }
+}
+
+fn said(limit: Amount, remaining: Amount) -> Seen {
+    Seen {
+        limit: Some(limit),
+        remaining: Some(remaining),
+        reset_at: Some(at(60)),
+    }
+}
+
+/// So much is used of a limit of `limit`, until a minute from the beginning.
+fn used(limit: Amount, used: Amount) -> Standing {
+    Standing {
+        remaining: limit.saturating_sub(used),
+        debt: used.saturating_sub(limit),
+        full_at: Some(at(60)),
+        ..Standing::full(limit)
+    }
+}
+
+/// The `nth` of calls that take one each, when nobody else uses the account.
+fn call(limit: &Learnt, nth: u64) -> Granted {
+    limit.granted(order(nth), 1, &used(limit.capacity(), nth))
+}
+
+/// adaptive-rate-limiter: "pending subtracted twice: 19 slots of 59". Of 60 calls a minute 41 are
+/// in flight, and the provider has counted them all: there is nothing to charge, and 19 are left.
+#[test]
+fn what_is_in_flight_is_not_subtracted_twice() {
+    let mut limit = Learnt::new(60, MINUTE);
+    let last = call(&limit, 41);
+    assert_eq!(limit.answered(&last, said(60, 19), false, at(1)), None);
+    assert_eq!(limit.capacity(), 60);
+    // 59 are left of 100, of which 41 are in flight: 59 it is, and not 59 - 40 = 19.
+    assert_eq!(
+        limit.answered(&call(&limit, 42), said(100, 58), false, at(1)),
+        None
+    );
+    assert_eq!(limit.capacity() - 42, 58);
+}
+
+/// "and the reverse: 60 becomes 99 with 39 in flight: 27 refusals in 20 s from a provider of
+/// 100/min". The first answer says 99, and has counted none of those after it: they stay counted.
+#[test]
+fn a_header_that_has_not_counted_what_is_in_flight_frees_none_of_it() {
+    let mut limit = Learnt::new(100, MINUTE);
+    let first = call(&limit, 1);
+    assert_eq!(limit.answered(&first, said(100, 99), false, at(1)), None);
+    let in_flight = 39;
+    assert_eq!(limit.capacity() - (1 + in_flight), 60);
+}
+
+/// "headers never reach the Redis state; only one provider's six names parsed, all six needed":
+/// each header counts by itself, of every provider that has any.
+#[test]
+fn any_one_header_of_any_provider_is_enough() {
+    for (provider, name, unit, period) in [
+        (
+            Provider::OpenAi,
+            "x-ratelimit-limit-tokens",
+            Unit::Tokens,
+            60,
+        ),
+        (
+            Provider::AzureOpenAi,
+            "x-ratelimit-limit-requests",
+            Unit::Requests,
+            60,
+        ),
+        (
+            Provider::Anthropic,
+            "anthropic-ratelimit-input-tokens-limit",
+            Unit::InputTokens,
+            60,
+        ),
+        (
+            Provider::Groq,
+            "x-ratelimit-limit-requests",
+            Unit::Requests,
+            86_400,
+        ),
+        (
+            Provider::Cerebras,
+            "x-ratelimit-limit-tokens-hour",
+            Unit::Tokens,
+            3_600,
+        ),
+        (
+            Provider::Mistral,
+            "x-ratelimit-limit-req-minute",
+            Unit::Requests,
+            60,
+        ),
+        (Provider::Generic, "x-ratelimit-limit", Unit::Requests, 60),
+    ] {
+        let mut headers = HeaderMap::new();
+        headers.insert(name, "70".parse().unwrap());
+        let signals = Signals::read(provider, &headers, Received::new(at(0), &headers));
+        let about = signals.observations.iter().filter(|seen| seen.unit == unit);
+        let period = Span::from_secs(period);
+        let mut limit = Learnt::new(100, period);
+        let first = call(&limit, 1);
+        assert_eq!(
+            limit.answered(&first, Seen::of(about, period), false, at(1)),
+            None
+        );
+        assert_eq!(limit.capacity(), 70, "{provider}");
+    }
+}
+
+/// "cold start with no headers: concurrency 1 for ever": it begins with the stated start, goes up
+/// while it is needed and nothing is refused, and down after a refusal.
+#[test]
+fn without_headers_it_starts_as_stated_and_searches() {
+    let mut limit = Learnt::new(160, MINUTE);
+    let full = |limit: &Learnt, minute: u64| {
+        let order = Order {
+            at: at(minute * 60),
+            nth: 0,
+        };
+        limit.granted(order, 1, &used(limit.capacity(), limit.capacity()))
+    };
+    let nothing = Seen::default();
+    for minute in 0..3 {
+        let call = full(&limit, minute);
+        limit.answered(&call, nothing, false, at(minute * 60));
+    }
+    assert_eq!(
+        limit.capacity(),
+        180,
+        "a sixteenth of the start for each full minute"
+    );
+    let idle = Order {
+        at: at(180),
+        nth: 0,
+    };
+    let idle = limit.granted(idle, 1, &used(180, 1));
+    limit.answered(&idle, nothing, false, at(180));
+    limit.answered(&idle, nothing, false, at(240));
+    assert_eq!(limit.capacity(), 180, "what nobody needs is not tried");
+    let refused = [full(&limit, 5), full(&limit, 5)];
+    for call in &refused {
+        limit.answered(call, nothing, true, at(301));
+    }
+    assert_eq!(
+        limit.capacity(),
+        135,
+        "two that were in flight together are one refusal"
+    );
+    for minute in 6..400 {
+        let call = full(&limit, minute);
+        limit.answered(&call, nothing, true, at(minute * 60));
+    }
+    assert_eq!(
+        limit.capacity(),
+        10,
+        "no less than a sixteenth of the start"
+    );
+    for minute in 400..900 {
+        let call = full(&limit, minute);
+        limit.answered(&call, nothing, false, at(minute * 60));
+    }
+    assert_eq!(limit.capacity(), 8 * 160, "and no more than eight starts");
+}
+
+#[test]
+fn a_search_ends_where_the_provider_says_its_limit() {
+    let mut limit = Learnt::new(160, MINUTE);
+    let first = call(&limit, 1);
+    limit.answered(&first, said(40, 39), false, at(1));
+    let refused = Order { at: at(2), nth: 2 };
+    let refused = limit.granted(refused, 1, &used(40, 40));
+    limit.answered(&refused, Seen::default(), true, at(2));
+    assert_eq!(limit.capacity(), 40);
+}
+
+#[test]
+fn an_old_answer_never_overrides_a_newer_one() {
+    let mut limit = Learnt::new(100, MINUTE);
+    let (old, new) = (call(&limit, 1), call(&limit, 2));
+    limit.answered(&new, said(50, 48), false, at(1));
+    assert_eq!(limit.answered(&old, said(100, 3), false, at(2)), None);
+    assert_eq!(limit.capacity(), 50);
+    assert_eq!(limit.seen().remaining, Some(48));
+    // Nor does what another gateway tells late.
+    let news = |nth, capacity| News {
+        capacity,
+        order: order(nth),
+        is_said: true,
+    };
+    assert!(!limit.told(&news(1, 100)));
+    assert!(limit.told(&news(3, 70)));
+    assert_eq!(limit.capacity(), 70);
+    assert_eq!(limit.news(), Some(news(3, 70)));
+}
+
+#[test]
+fn what_somebody_else_has_used_is_charged_once() {
+    let mut limit = Learnt::new(100, MINUTE);
+    // Three in flight, and somebody else has used 20.
+    let calls = [1, 2, 3].map(|nth| call(&limit, nth));
+    let elsewhere = limit
+        .answered(&calls[0], said(100, 79), false, at(1))
+        .unwrap();
+    assert_eq!(
+        elsewhere,
+        Elsewhere {
+            amount: 20,
+            total: 20
+        }
+    );
+    limit.charged(&used(100, elsewhere.total), at(1));
+    assert_eq!(limit.answered(&calls[1], said(100, 78), false, at(1)), None);
+    // By now it is 25.
+    let more = limit
+        .answered(&calls[2], said(100, 72), false, at(1))
+        .unwrap();
+    assert_eq!(
+        more,
+        Elsewhere {
+            amount: 5,
+            total: 25
+        }
+    );
+    limit.charged(&used(100, more.total), at(1));
+    // The next finds them in what is used.
+    let next = limit.granted(order(4), 1, &used(100, 4 + 25));
+    assert_eq!(limit.answered(&next, said(100, 71), false, at(2)), None);
+    let last = limit.granted(order(5), 1, &used(100, 5 + 25));
+    let last = limit.answered(&last, said(100, 60), false, at(2)).unwrap();
+    assert_eq!(
+        last,
+        Elsewhere {
+            amount: 10,
+            total: 35
+        }
+    );
+}
+
+#[test]
+fn a_call_that_was_refused_is_none_that_the_provider_has_counted() {
+    let mut limit = Learnt::new(100, MINUTE);
+    let call = limit.granted(order(1), 30, &used(100, 30));
+    let elsewhere = limit.answered(&call, said(100, 0), true, at(1)).unwrap();
+    assert_eq!(elsewhere.amount, 100, "others have used all of it");
+}
+
+#[test]
+fn what_was_said_of_a_window_that_has_ended_charges_nothing() {
+    let mut limit = Learnt::new(100, MINUTE);
+    let first = call(&limit, 1);
+    assert_eq!(
+        limit.answered(&first, said(100, 10), false, at(60)),
+        None,
+        "by its reset"
+    );
+    let mut limit = Learnt::new(100, MINUTE);
+    let standing = Standing {
+        full_at: Some(at(10)),
+        ..used(100, 1)
+    };
+    let first = limit.granted(order(1), 1, &standing);
+    assert_eq!(
+        limit.answered(&first, said(100, 10), false, at(10)),
+        None,
+        "by ours"
+    );
+}
+
+#[test]
+fn of_several_limits_over_the_same_time_the_least_counts() {
+    let mut headers = HeaderMap::new();
+    for (name, value) in [
+        ("x-ratelimit-limit-tokens", "1000"),
+        ("x-ratelimit-remaining-tokens", "900"),
+        ("x-ratelimit-limit-project-tokens", "500"),
+        ("x-ratelimit-remaining-project-tokens", "450"),
+        ("x-ratelimit-limit-tokens_usage_based", "7"),
+        ("x-ratelimit-remaining-tokens_usage_based", "300"),
+    ] {
+        headers.insert(name, value.parse().unwrap());
+    }
+    let signals = Signals::read(Provider::OpenAi, &headers, Received::new(at(0), &headers));
+    let seen = Seen::of(signals.observations.iter(), MINUTE);
+    assert_eq!((seen.limit, seen.remaining), (Some(500), Some(300)));
+    let hourly = Seen::of(signals.observations.iter(), Span::from_secs(3_600));
+    assert_eq!((hourly.limit, hourly.remaining), (Some(7), Some(300)));
+}
+
+/// Of a window that ends, or of one that slides, what was charged is forgotten when it is spent.
+#[test]
+fn what_was_charged_for_others_is_known_until_it_counts_no_more() {
+    let mut limit = Learnt::new(100, MINUTE);
+    let until = |amount, full_at| Standing {
+        full_at: Some(full_at),
+        ..used(100, amount)
+    };
+    limit.charged(&until(10, at(60)), at(0));
+    limit.charged(&until(15, at(110)), at(50));
+    let call = |limit: &Learnt, seconds, nth| {
+        let order = Order {
+            at: at(seconds),
+            nth,
+        };
+        limit.granted(order, 1, &until(6, at(130)))
+    };
+    let seen = Seen {
+        reset_at: Some(at(130)),
+        ..said(100, 91)
+    };
+    // 5 of those 15 are charged still, and others have used 3 more: the first of two tells it.
+    let calls = [call(&limit, 70, 1), call(&limit, 70, 2)];
+    let elsewhere = limit.answered(&calls[0], seen, false, at(71)).unwrap();
+    assert_eq!(
+        elsewhere,
+        Elsewhere {
+            amount: 3,
+            total: 8
+        }
+    );
+    limit.charged(&until(8, at(131)), at(71));
+    assert_eq!(limit.answered(&calls[1], seen, false, at(72)), None);
+}
