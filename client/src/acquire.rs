@@ -82,7 +82,8 @@ impl Client {
             unseen.request = None;
         }
         drop(unseen);
-        self.told(reply?.read()?, &request, begun)
+        let (reply, sent) = reply?;
+        self.told(reply.read()?, &request, sent)
     }
 
     fn told(&self, told: Told, request: &Request, sent: Instant) -> Result<Admission, Error> {

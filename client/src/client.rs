@@ -45,15 +45,16 @@ impl Client {
     /// [`Error::Timeout`], [`Error::Unreachable`].
     pub async fn exchange(&self, exchange: &Exchange) -> Result<Reply, Error> {
         let longest = exchange.longest.unwrap_or(self.0.deadline);
-        self.exchange_anew(longest, || exchange.clone()).await
+        let answered = self.exchange_anew(longest, || exchange.clone()).await;
+        answered.map(|(reply, _)| reply)
     }
 
-    /// The same, made for each time that it is sent.
+    /// The same, made for each time that it is sent; with when that was sent which is answered.
     pub(crate) async fn exchange_anew(
         &self,
         longest: Duration,
         make: impl Fn() -> Exchange,
-    ) -> Result<Reply, Error> {
+    ) -> Result<(Reply, Instant), Error> {
         let begun = Instant::now();
         let by = begun.checked_add(longest);
         let by = by.unwrap_or_else(|| begun + Duration::from_hours(24 * 365));
@@ -61,12 +62,13 @@ impl Client {
         loop {
             let exchange = make();
             let is_repeatable = exchange.is_repeatable;
-            let Ok(sent) = timeout_at(by, self.send(exchange)).await else {
+            let sent = Instant::now();
+            let Ok(answered) = timeout_at(by, self.send(exchange)).await else {
                 let server = self.0.base.to_string();
                 return Err(Error::Timeout { server, longest });
             };
-            let lost = match sent {
-                Ok(reply) => return Ok(reply),
+            let lost = match answered {
+                Ok(reply) => return Ok((reply, sent)),
                 Err(lost) => lost,
             };
             let again = is_repeatable || lost.why == Why::NoConnection;

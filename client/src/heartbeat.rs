@@ -1,7 +1,6 @@
 //! A lease renewed while it is held.
 
 use std::future::Future;
-use std::time::Duration;
 
 use tidegate::internal::Pace;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -29,33 +28,26 @@ pub enum Lost<L> {
     NotRenewed(String),
 }
 
-/// Renews a lease each time a third of its length has passed, and answers why it is lost, if it
-/// ever is. While nobody answers, it is not lost before it must have expired; `note` is told
-/// the first time why it is not renewed.
+/// Renews a lease each time a third of what it was granted or renewed for has passed, and answers
+/// why it is lost, if it ever is. While nobody answers it is asked again, and is not lost before
+/// it must have expired; `note` is told the first time why it is not renewed.
 pub async fn keep_renewing<L, F: Future<Output = Renewal<L>>>(
-    ttl: Duration,
     mut sure_until: Instant,
     renew: impl Fn() -> F,
     note: impl Fn(&str),
 ) -> Lost<L> {
     let left = |until: Instant| until.saturating_duration_since(Instant::now());
-    let mut pace = Pace::new(ttl);
-    // Of a lease that was waited for, most may have passed: then at once.
+    let mut pace = Pace::new(left(sure_until));
     let mut pause = pace.answered(left(sure_until));
-    let mut is_first = true;
     loop {
         sleep(pause).await;
         // A server that hangs is not waited for longer than the lease surely lasts.
-        let by = match is_first {
-            true => sure_until.max(Instant::now() + ttl / 3),
-            false => sure_until,
-        };
-        is_first = false;
-        let sent = timeout_at(by, renew()).await;
+        let sent = timeout_at(sure_until, renew()).await;
         pause = match sent.unwrap_or_else(|_| Renewal::Unsure(SILENT.to_owned())) {
             Renewal::Lost(why) => return Lost::Told(why),
             Renewal::Until(until) => {
                 sure_until = until;
+                pace = Pace::new(left(until));
                 pace.answered(left(until))
             }
             Renewal::Unsure(why) if Instant::now() >= sure_until => return Lost::NotRenewed(why),
@@ -72,6 +64,7 @@ pub async fn keep_renewing<L, F: Future<Output = Renewal<L>>>(
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
+    use std::time::Duration;
 
     use super::*;
 
@@ -81,7 +74,7 @@ mod tests {
     async fn of_a_store_that_hangs_it_is_known_when_the_lease_has_expired() {
         let begun = Instant::now();
         let silent = std::future::pending::<Renewal<()>>;
-        let lost = keep_renewing(TTL, begun + TTL, silent, |_| {}).await;
+        let lost = keep_renewing(begun + TTL, silent, |_| {}).await;
         assert_eq!(lost, Lost::NotRenewed(SILENT.to_owned()));
         assert_eq!(begun.elapsed(), TTL);
     }
@@ -101,7 +94,7 @@ mod tests {
                 _ => Renewal::Unsure("away".to_owned()),
             })
         };
-        let why = keep_renewing(TTL, begun + TTL, renew, |_| {}).await;
+        let why = keep_renewing(begun + TTL, renew, |_| {}).await;
         (why, sent_ms.into_inner())
     }
 

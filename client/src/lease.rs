@@ -31,9 +31,20 @@ pub(crate) struct Granted {
     granted_at: Timestamp,
     #[serde(deserialize_with = "instant::instant")]
     expires_at: Timestamp,
+    expires_in_ms: u64,
+    waited_ms: u64,
     repeated: bool,
     #[serde(default)]
     metadata: Named<String>,
+}
+
+impl Granted {
+    /// Until when it surely lasts, granted to a request that was sent at this instant. What it
+    /// waited is not the lease's; of one that was granted before, a part has passed.
+    pub(crate) fn sure_until(&self, sent: Instant) -> Instant {
+        let after = self.waited_ms.saturating_add(self.expires_in_ms);
+        later(sent, Duration::from_millis(after))
+    }
 }
 
 /// What is held, until it ends: renewed while it is, each time a third of its length has
@@ -60,6 +71,8 @@ pub struct Lease {
 #[derive(Clone, Debug)]
 struct Term {
     sure_until: Instant,
+    /// For how long it was granted or renewed last.
+    length: Duration,
     expires_at: Timestamp,
     loss: Option<Loss>,
 }
@@ -73,17 +86,10 @@ impl Lease {
         granted: Granted,
         (sent, ttl): (Instant, Option<Duration>),
     ) -> Self {
-        let length = granted.expires_at.since(granted.granted_at).as_duration();
-        let ttl = ttl.unwrap_or(length);
-        // It lasts from when it was granted, which is not earlier than when the request was
-        // sent: but who waited was granted it near the end, and whose answer was lost long
-        // before. What is sure is found at the first renewal, which comes at once then.
-        let sure_until = match granted.repeated {
-            true => sent,
-            false => sent + ttl,
-        };
+        let sure_until = granted.sure_until(sent);
         let (told, term) = watch::channel(Term {
             sure_until,
+            length: Duration::from_millis(granted.expires_in_ms),
             expires_at: granted.expires_at,
             loss: None,
         });
@@ -154,9 +160,7 @@ impl Lease {
     #[must_use]
     pub fn is_held(&self) -> bool {
         let term = self.term.borrow();
-        // Of one that was waited for the first renewal says it, soon.
-        let is_young = term.expires_at == self.granted.expires_at;
-        term.loss.is_none() && (is_young || Instant::now() < term.sure_until)
+        term.loss.is_none() && Instant::now() < term.sure_until
     }
 
     /// Why it is held no more, if it is not and was not ended here.
@@ -256,7 +260,8 @@ async fn ended(ending: JoinHandle<Result<Settlement, Error>>) -> Result<Settleme
 struct Beats {
     client: Client,
     lease: LeaseRef,
-    ttl: Duration,
+    /// For how long it is renewed; for as long as the server says, without.
+    ttl: Option<Duration>,
     told: watch::Sender<Term>,
 }
 
@@ -264,7 +269,7 @@ impl Beats {
     /// Renews it until it is lost.
     async fn run(self) {
         let sure_until = self.told.borrow().sure_until;
-        let lost = keep_renewing(self.ttl, sure_until, || self.once(), |_| {}).await;
+        let lost = keep_renewing(sure_until, || self.once(), |_| {}).await;
         let loss = match lost {
             Lost::Told(loss) => loss,
             Lost::NotRenewed(why) => Loss::NotRenewed(why),
@@ -275,15 +280,14 @@ impl Beats {
     async fn once(&self) -> Renewal<Loss> {
         let sent = Instant::now();
         // Of two attempts in its time, one may hang.
-        let longest = self.ttl / 3;
-        let renewed = self
-            .client
-            .renew_within(&self.lease, Some(self.ttl), longest);
+        let longest = self.told.borrow().length / 3;
+        let renewed = self.client.renew_within(&self.lease, self.ttl, longest);
         match renewed.await {
-            Ok(expires_at) => {
-                let sure_until = sent + self.ttl;
+            Ok((expires_at, expires_in)) => {
+                let sure_until = later(sent, expires_in);
                 self.told.send_modify(|term| {
                     term.sure_until = sure_until;
+                    term.length = expires_in;
                     term.expires_at = expires_at;
                 });
                 Renewal::Until(sure_until)
@@ -293,6 +297,12 @@ impl Beats {
             Err(error) => Renewal::Unsure(error.to_string()),
         }
     }
+}
+
+/// So long after; of a length that no clock has, a year.
+fn later(instant: Instant, length: Duration) -> Instant {
+    let then = instant.checked_add(length);
+    then.unwrap_or_else(|| instant + Duration::from_hours(24 * 365))
 }
 
 impl Drop for Lease {
@@ -312,5 +322,28 @@ impl fmt::Debug for Lease {
             .field("fence", &self.fence())
             .field("expires_at", &self.expires_at())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One that was waited for longer than it lasts was past its end when it came, and lost with
+    /// the first renewal that failed.
+    #[tokio::test]
+    async fn what_its_request_waited_is_not_taken_off_a_lease() {
+        let granted: Granted = serde_json::from_value(serde_json::json!({
+            "id": "00112233445566778899aabbccddeeff",
+            "fence": 0,
+            "granted_at": "2026-01-01T12:01:00Z",
+            "expires_at": "2026-01-01T12:01:30Z",
+            "expires_in_ms": 30_000,
+            "waited_ms": 60_000,
+            "repeated": false,
+        }))
+        .expect("as a server says it");
+        let sent = Instant::now();
+        assert_eq!(granted.sure_until(sent), sent + Duration::from_secs(90));
     }
 }

@@ -47,6 +47,7 @@ struct Length {
 struct Renewal {
     #[serde(deserialize_with = "instant::instant")]
     expires_at: Timestamp,
+    expires_in_ms: u64,
 }
 
 impl Client {
@@ -152,21 +153,24 @@ impl Client {
         lease: &LeaseRef,
         ttl: impl Into<Option<Duration>>,
     ) -> Result<Timestamp, Error> {
-        self.renew_within(lease, ttl.into(), self.0.deadline).await
+        let renewed = self.renew_within(lease, ttl.into(), self.0.deadline);
+        renewed.await.map(|(expires_at, _)| expires_at)
     }
 
-    /// The same, given up after so long.
+    /// The same, given up after so long; with for how long it was renewed.
     pub(crate) async fn renew_within(
         &self,
         lease: &LeaseRef,
         ttl: Option<Duration>,
         longest: Duration,
-    ) -> Result<Timestamp, Error> {
+    ) -> Result<(Timestamp, Duration), Error> {
         let length = Length {
             ttl_ms: ttl.map(millis),
         };
         let renew = Verb::Renew.of_lease(lease, &length).within(longest);
-        Ok(self.exchange(&renew).await?.read::<Renewal>()?.expires_at)
+        let renewed: Renewal = self.exchange(&renew).await?.read()?;
+        let expires_in = Duration::from_millis(renewed.expires_in_ms);
+        Ok((renewed.expires_at, expires_in))
     }
 
     /// Changes how much a lease has taken: more if it fits, less in any case. If it is refused

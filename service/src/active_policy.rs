@@ -14,7 +14,7 @@ use super::audit;
 use super::bounds;
 use super::denials::Denials;
 use super::error::{Kind, ServiceError, or_never};
-use super::finish::{Finish, Finished, Report};
+use super::finish::{Finish, Finished, Renewed, Report};
 use super::jitter::Jitter;
 use super::limiter::Limiter;
 use super::member_forecast::MemberForecast;
@@ -82,6 +82,10 @@ pub struct GrantedLease {
     pub granted_at: Timestamp,
     /// When it expires unless renewed.
     pub expires_at: Timestamp,
+    /// For how long it surely lasts from the answer on, unless renewed.
+    pub expires_in: Duration,
+    /// How long its request was here until then.
+    pub waited: Duration,
     /// It was given before, to a request with the same idempotency key.
     pub repeated: bool,
     /// A shadow limit would have refused it.
@@ -126,9 +130,11 @@ impl Charge {
 }
 
 impl GrantedLease {
-    fn new(lease: Lease, metadata: &Arc<Metadata>, degraded: bool) -> Self {
+    fn new(lease: Lease, waited: Duration, metadata: &Arc<Metadata>, degraded: bool) -> Self {
         Self {
             degraded,
+            waited,
+            expires_in: lease.left().as_duration(),
             fence: lease.fence(),
             granted_at: lease.granted_at(),
             expires_at: lease.expires_at(),
@@ -437,16 +443,18 @@ impl ActivePolicy {
             };
             match admission {
                 Ok(Admission::Granted(lease)) => {
-                    self.meters.waited(self.since(begun));
+                    let waited = self.since(begun);
+                    self.meters.waited(waited);
                     self.admitted(key);
                     if lease.shadowed() {
                         self.meters.shadowed();
                     }
-                    Ok(Acquired::Granted(self.granted(&self.limiter, lease, false)))
+                    let granted = self.granted(&self.limiter, lease, waited, false);
+                    Ok(Acquired::Granted(granted))
                 }
                 Ok(Admission::Refused(decision)) => self.refusal(key, decision),
                 Err(error) => match self.share_for(&error) {
-                    Some(share) => self.acquire_by(share, key, request, error).await,
+                    Some(share) => self.acquire_by(share, key, request, (begun, error)).await,
                     None => self.by_failure_mode(key, error).map(Acquired::Degraded),
                 },
             }
@@ -471,7 +479,7 @@ impl ActivePolicy {
         share: &Share,
         key: Key<'_>,
         request: Request<'_>,
-        error: DecisionError,
+        (begun, error): (Timestamp, DecisionError),
     ) -> Result<Acquired, ServiceError> {
         let Some(admission) = share.acquire(key, request).await else {
             return self.by_failure_mode(key, error).map(Acquired::Degraded);
@@ -480,11 +488,8 @@ impl ActivePolicy {
         match admission {
             Admission::Granted(lease) => {
                 self.admitted(key);
-                Ok(Acquired::Granted(self.granted(
-                    share.limiter(),
-                    lease,
-                    true,
-                )))
+                let granted = self.granted(share.limiter(), lease, self.since(begun), true);
+                Ok(Acquired::Granted(granted))
             }
             Admission::Refused(decision) => self.refusal(key, decision),
         }
@@ -582,7 +587,7 @@ impl ActivePolicy {
         key: Key<'_>,
         id: LeaseId,
         ttl: Option<Duration>,
-    ) -> Pending<impl Future<Output = Result<Timestamp, ServiceError>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Renewed, ServiceError>> + Send> {
         let ttl = ttl.or(self.policy.ttl);
         pending(async move {
             let renewed = self.by_holder(|limiter| limiter.renew(key, id, ttl)).await;
@@ -690,12 +695,18 @@ impl ActivePolicy {
         self.meters.gone();
     }
 
-    fn granted(&self, limiter: &Limiter, lease: Lease, degraded: bool) -> GrantedLease {
+    fn granted(
+        &self,
+        limiter: &Limiter,
+        lease: Lease,
+        waited: Duration,
+        degraded: bool,
+    ) -> GrantedLease {
         let metadata = match limiter.pool() {
             Some(pooled) => pooled.hand_out(&lease),
             None => None,
         };
-        GrantedLease::new(lease, metadata.unwrap_or(&self.metadata), degraded)
+        GrantedLease::new(lease, waited, metadata.unwrap_or(&self.metadata), degraded)
     }
 
     /// Gives back a lease that nobody was told of: nobody waits for the answer.

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use tidegate_core::Timestamp;
 use tidegate_store::Page;
 
 use super::active_policy::{Acquired, ActivePolicy, Charge};
 use super::denial_watch::DenialWatch;
 use super::denials::Frequent;
 use super::error::ServiceError;
-use super::finish::Finished;
+use super::finish::{Finished, Renewed};
 use super::listing::PublicLease;
 use super::member_forecast::MemberForecast;
 use super::overrides::{Level, OverrideTarget, StoredOverride};
@@ -35,8 +34,8 @@ pub enum Answer {
     Acquired(Arc<ActivePolicy>, Acquired, Option<Arc<Undelivered>>),
     /// How a lease has ended.
     Finished(Arc<ActivePolicy>, Finished),
-    /// When a lease expires now.
-    Renewed(Timestamp),
+    /// When a lease expires now, and for how long that is.
+    Renewed(Renewed),
     /// The key is forgotten.
     Forgotten,
     /// Keys, and where the next page begins.

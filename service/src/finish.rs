@@ -41,6 +41,16 @@ pub struct Finished {
     pub cooling_until: Option<Timestamp>,
 }
 
+/// How a lease was renewed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Renewed {
+    /// When it expires now, by the store's clock.
+    pub expires_at: Timestamp,
+    /// For how long it was renewed.
+    pub ttl: Duration,
+}
+
 /// Changes how much a lease of `set` has taken.
 pub(super) async fn adjust(
     set: &LimitSet,
@@ -75,7 +85,8 @@ pub(super) async fn renew(
     key: Key<'_>,
     id: LeaseId,
     ttl: Option<Duration>,
-) -> Result<Timestamp, LeaseError> {
+) -> Result<Renewed, LeaseError> {
     let ttl = ttl.unwrap_or_else(|| set.lease_length(key));
-    set.renew(key, id, ttl).await
+    let expires_at = set.renew(key, id, ttl).await?;
+    Ok(Renewed { expires_at, ttl })
 }

@@ -73,7 +73,7 @@ pub use denial_watch::DenialWatch;
 pub use denials::{Denial, Frequent, Watcher};
 pub use error::{Kind, ServiceError};
 pub use field::Field;
-pub use finish::{Finish, Finished, Report};
+pub use finish::{Finish, Finished, Renewed, Report};
 pub use listing::{LeaseHandle, NoHandle, PublicLease};
 pub use many::{Check, Checked, check_many};
 pub use member_forecast::MemberForecast;

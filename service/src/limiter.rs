@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use tidegate_core::Timestamp;
 use tidegate_store::StoreError;
 
 use super::error::ServiceError;
-use super::finish::{Finish, Finished, Report, adjust, finish, renew};
+use super::finish::{Finish, Finished, Renewed, Report, adjust, finish, renew};
 use super::member_forecast::MemberForecast;
 use super::pooled::Pooled;
 use tidegate::internal::SetInternals;
@@ -133,7 +132,7 @@ impl Limiter {
         key: Key<'_>,
         id: LeaseId,
         ttl: Option<Duration>,
-    ) -> Result<Timestamp, LeaseError> {
+    ) -> Result<Renewed, LeaseError> {
         match self {
             Self::Set(set) => renew(set, key, id, ttl).await,
             Self::Pool(pooled) => pooled.renew(key, id, ttl).await,

@@ -5,9 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::Timestamp;
-
-use super::finish::{Finish, Finished, Report, adjust, finish, renew};
+use super::finish::{Finish, Finished, Renewed, Report, adjust, finish, renew};
 use super::held::Held;
 use super::member_forecast::MemberForecast;
 use tidegate::internal::{MemberInternals, PoolBuilderInternals, SetInternals};
@@ -132,11 +130,11 @@ impl Pooled {
         key: Key<'_>,
         id: LeaseId,
         ttl: Option<Duration>,
-    ) -> Result<Timestamp, LeaseError> {
+    ) -> Result<Renewed, LeaseError> {
         let renew = |member: Member| async move { renew(member.set(), key, id, ttl).await };
-        let (_, until) = self.by_owner(id, renew).await?;
-        self.held.renew(id, until);
-        Ok(until)
+        let (_, renewed) = self.by_owner(id, renew).await?;
+        self.held.renew(id, renewed.expires_at);
+        Ok(renewed)
     }
 
     pub(super) async fn adjust(

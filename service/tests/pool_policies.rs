@@ -91,11 +91,11 @@ fn a_lease_is_settled_renewed_and_released_by_its_id_wherever_it_was_given() {
     let leases: Vec<GrantedLease> = (0..3).map(|_| granted(&chat, "k")).collect();
     assert_eq!(leases[2].member(), Some("us"));
     for lease in &leases {
-        let until = chat
+        let renewed = chat
             .renew(key, lease.id, Some(Duration::from_secs(300)))
             .wait()
             .unwrap();
-        assert!(until > lease.expires_at);
+        assert!(renewed.expires_at > lease.expires_at);
     }
     let settled = chat
         .settle(key, leases[2].id, &[("rpm", 1)])

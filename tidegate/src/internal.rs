@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::{DecodeError, Timestamp};
+use tidegate_core::{DecodeError, Span, Timestamp};
 
 use crate::decision::Decision;
 use crate::error::BuildError;
@@ -152,11 +152,19 @@ pub trait LeaseInternals {
     /// member when it ends.
     #[must_use]
     fn hand_over(self) -> LeaseId;
+
+    /// For how long it is surely held from now on, if it is not renewed.
+    #[must_use]
+    fn left(&self) -> Span;
 }
 
 impl LeaseInternals for Lease {
     fn hand_over(self) -> LeaseId {
         Self::hand_over(self)
+    }
+
+    fn left(&self) -> Span {
+        Self::left(self)
     }
 }
 

@@ -348,3 +348,19 @@ async fn a_connection_that_breaks_is_tried_again_where_that_is_harmless() {
         "{nobody:?}"
     );
 }
+
+/// Its length was taken for what lay between its grant and its end, which grew with each renewal:
+/// whoever took it over by its idempotency key held it for longer than the one before.
+#[tokio::test]
+async fn a_lease_that_is_taken_over_is_renewed_for_as_long_as_its_policy_says() {
+    let server = Server::start("policy.jobs.limits.running = { concurrency = 1, ttl = '3s' }");
+    let client = client(&server);
+    let request = job().idempotency_key("nightly");
+    let first = granted(client.acquire(&request).await.expect("an answer")).detach();
+    let later = Duration::from_secs(9);
+    let long = client.renew(&first, later).await.expect("renewed");
+    let lease = granted(client.acquire(&request).await.expect("an answer"));
+    assert!(lease.is_repeated() && lease.is_held());
+    until(async || lease.expires_at() < long).await;
+    lease.release().await.expect("released");
+}

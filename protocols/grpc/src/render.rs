@@ -85,8 +85,8 @@ pub fn ended(answer: Answer) -> Option<proto::SettleResponse> {
 /// When a lease expires now.
 pub fn renewed(answer: Answer) -> Option<proto::RenewResponse> {
     match answer {
-        Answer::Renewed(at) => Some(proto::RenewResponse {
-            expires_at_us: at.as_micros(),
+        Answer::Renewed(renewed) => Some(proto::RenewResponse {
+            expires_at_us: renewed.expires_at.as_micros(),
         }),
         _ => None,
     }

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::Timestamp;
+use tidegate_core::{Span, Timestamp};
 use tidegate_store::OwnedKey;
 
 use super::Lease;
@@ -117,6 +117,11 @@ impl Lease {
         // So long have two clocks measured it.
         let length = self.expires_at.since(self.asked_at);
         sure_until(self.expires_at, length, self.set.has_own_clock)
+    }
+
+    /// For how long that is from now on.
+    pub(crate) fn left(&self) -> Span {
+        self.sure_until().since(self.set.clock.now())
     }
 
     /// Why it is lost, if it is: nothing while it is held, nor if its holder has ended it.

@@ -71,7 +71,7 @@ pub async fn run(
         Ok(child) => child,
         Err(error) => return not_started(&run.command[0], &error),
     };
-    let mut kept = pin!(renew(leases, held, run));
+    let mut kept = pin!(renew(leases, held));
     let mut fate = Fate::Kept;
     loop {
         tokio::select! {
@@ -90,10 +90,10 @@ pub async fn run(
 }
 
 /// Renews the lease while the command runs, and answers why it is lost, if it ever is.
-async fn renew(leases: &impl Leases, held: &Held, run: &Run) -> String {
+async fn renew(leases: &impl Leases, held: &Held) -> String {
     let note = |why: &str| eprintln!("tidegate run: the lease is not renewed: {why}; trying again");
     let renew = || leases.renew(held);
-    match keep_renewing(run.ttl, held.sure_until, renew, note).await {
+    match keep_renewing(held.sure_until, renew, note).await {
         Lost::Told(why) | Lost::NotRenewed(why) => why,
     }
 }

@@ -37,17 +37,11 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// A request, under a word of its own: asked again, it finds what was granted by an answer
 /// that was lost.
-struct Attempt {
-    word: [u8; 16],
-    begun: Instant,
-}
+struct Attempt([u8; 16]);
 
 impl Attempt {
     fn new() -> Self {
-        Self {
-            word: rand::rng().random(),
-            begun: Instant::now(),
-        }
+        Self(rand::rng().random())
     }
 }
 
@@ -105,7 +99,7 @@ impl<'r> Direct<'r> {
             request = request.cost(cost);
         }
         if !self.wait().is_zero() {
-            request = request.idempotency(&attempt.word);
+            request = request.idempotency(&attempt.0);
         }
         if run.wait_for_refunds {
             request = request.wait_for_refunds();
@@ -126,7 +120,7 @@ impl<'r> Direct<'r> {
                 let held = Held {
                     id: granted.id.to_string(),
                     fence: granted.fence,
-                    sure_until: attempt.begun + self.run.ttl,
+                    sure_until: Instant::now() + granted.expires_in,
                 };
                 (held, granted.repeated)
             }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tidegate_client::internal::millis;
 use tidegate_client::{Key, LeaseRef, Reply, Report, Request, Verb};
 use tokio::time::Instant;
@@ -83,17 +83,14 @@ impl Remote {
         LeaseRef::new(&self.policy, self.key.clone(), &held.id)
     }
 
-    /// The lease in an answer. It lasts from when it was granted, which is not
-    /// later than now, nor earlier than when the request was sent: but who waited
-    /// was granted it near the end. What is sure is found at the first renewal,
-    /// which comes at once then.
+    /// The lease in an answer, to a request that was sent then.
     fn granted(&self, reply: &Reply, sent: Instant) -> Outcome<Held> {
         let lease = &reply.body["lease"];
         match lease["id"].as_str() {
             Some(id) => Ok(Held {
                 id: id.to_owned(),
                 fence: lease["fence"].as_u64().unwrap_or(0),
-                sure_until: sent + self.ttl,
+                sure_until: sent + lasts(lease),
             }),
             None => Err(Stop::failed(
                 "admitted without a lease: the server's store fails, and the policy \
@@ -136,6 +133,12 @@ impl Leases for Remote {
         let longest = self.ttl.min(PATIENCE);
         self.client.done(end.within(longest)).await.map(drop)
     }
+}
+
+/// For how long a lease surely lasts from when its request was sent.
+fn lasts(lease: &Value) -> Duration {
+    let millis = |name: &str| lease[name].as_u64().unwrap_or(0);
+    Duration::from_millis(millis("waited_ms").saturating_add(millis("expires_in_ms")))
 }
 
 fn refusal(reply: &Reply, advice: &str) -> String {

@@ -18,7 +18,7 @@ use crate::parse::amount::InUnit;
 use crate::parse::request;
 use crate::render::example;
 use crate::render::headers::{self, Style};
-use crate::render::instant::Instant;
+use crate::render::instant::{Instant, millis_down};
 
 /// As much as an answer usually comes to, in bytes.
 const USUAL: usize = 512;
@@ -113,6 +113,12 @@ struct Lease<'a> {
     granted_at: Instant,
     /// When it expires unless renewed.
     expires_at: Instant,
+    /// Milliseconds for which it surely lasts from this answer on, unless renewed; of one that
+    /// was given before, what is left of it. A client counts these by a clock of its own.
+    expires_in_ms: u64,
+    /// Milliseconds for which the request was here until this answer. Sent at an instant of the
+    /// client's clock, the lease surely lasts until `waited_ms` and `expires_in_ms` after that.
+    waited_ms: u64,
     /// It was given before, to a request with the same idempotency key.
     repeated: bool,
     /// The words of the policy, and of the member that gave it: region, account, endpoint.
@@ -226,6 +232,8 @@ impl<'a> Admission<'a> {
                 fence: granted.fence,
                 granted_at: Instant(granted.granted_at),
                 expires_at: Instant(granted.expires_at),
+                expires_in_ms: millis_down(granted.expires_in),
+                waited_ms: millis_down(granted.waited),
                 repeated: granted.repeated,
                 metadata: granted.metadata(),
             }),

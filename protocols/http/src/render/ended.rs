@@ -8,15 +8,28 @@ use serde_json::json;
 use tidegate::Settlement;
 use tidegate_service::{ActivePolicy, Finished};
 
-use super::instant::Instant;
+use super::example;
+use super::instant::{Instant, millis_down};
 use crate::parse::amount::InUnit;
 
 /// Until when a lease lasts now.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Renewal", example = json!({"expires_at": "2026-01-01T12:02:00Z"}))]
+#[schemars(rename = "Renewal", example = example::renewal())]
 pub(crate) struct Renewed {
     /// When it expires unless renewed again.
-    pub(crate) expires_at: Instant,
+    expires_at: Instant,
+    /// Milliseconds for which it lasts from now on: a client with a clock of its own counts
+    /// these from when it sent the request.
+    expires_in_ms: u64,
+}
+
+impl From<tidegate_service::Renewed> for Renewed {
+    fn from(renewed: tidegate_service::Renewed) -> Self {
+        Self {
+            expires_at: Instant(renewed.expires_at),
+            expires_in_ms: millis_down(renewed.ttl),
+        }
+    }
 }
 
 /// How a lease ended.

@@ -65,8 +65,14 @@ pub(crate) fn lease() -> Value {
         "fence": 1_767_268_800_000_001_u64,
         "granted_at": "2026-01-01T12:00:00Z",
         "expires_at": "2026-01-01T12:02:00Z",
+        "expires_in_ms": 120_000,
+        "waited_ms": 0,
         "repeated": false,
     })
+}
+
+pub(crate) fn renewal() -> Value {
+    json!({"expires_at": "2026-01-01T12:02:00Z", "expires_in_ms": 120_000})
 }
 
 pub(crate) fn admission() -> Value {

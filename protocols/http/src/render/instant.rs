@@ -1,6 +1,7 @@
 //! Instants as JSON and headers have them.
 
 use std::fmt;
+use std::time::Duration;
 
 use jiff::fmt::temporal::DateTimePrinter;
 use serde::{Serialize, Serializer};
@@ -10,6 +11,11 @@ use crate::openapi::schema::schema;
 
 /// How long an instant is when it is written, with a sign and a microsecond.
 const LENGTH: usize = 32;
+
+/// A length of time in whole milliseconds, rounded down.
+pub(crate) fn millis_down(length: Duration) -> u64 {
+    u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
+}
 
 /// An instant that is written as RFC 3339, in UTC.
 #[derive(Clone, Copy)]

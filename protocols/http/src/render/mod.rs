@@ -29,7 +29,6 @@ use answer::{Many, json};
 use ended::{Ended, Renewed};
 use forecast::ForecastBody;
 use headers::Style;
-use instant::Instant;
 use listing::{Denied, Keys, Leases};
 use overrides::Overrides;
 use policies::Policies;
@@ -61,10 +60,7 @@ pub(crate) fn render(answer: Answer, style: Style) -> Response {
             }
         }
         Answer::Finished(active, finished) => json(ok, &Ended::of(active, finished)),
-        Answer::Renewed(at) => {
-            let expires_at = Instant(*at);
-            json(ok, &Renewed { expires_at })
-        }
+        Answer::Renewed(renewed) => json(ok, &Renewed::from(*renewed)),
         Answer::Forgotten => StatusCode::NO_CONTENT.into_response(),
         Answer::Keys(_, page) => json(ok, &Keys::from(page)),
         Answer::Leases(active, page) => json(ok, &Leases::of(active, page)),

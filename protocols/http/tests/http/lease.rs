@@ -22,6 +22,24 @@ async fn a_lease_is_granted_with_its_id_fence_and_expiry() {
     assert_eq!(lease["granted_at"], "2026-01-01T12:00:00Z");
     assert_eq!(lease["expires_at"], "2026-01-01T12:00:30Z");
     assert_eq!(lease["repeated"], false);
+    assert_eq!(lease["expires_in_ms"], 30_000);
+    assert_eq!(lease["waited_ms"], 0);
+}
+
+/// A client that takes a lease over counts from its own request, and knows nothing of what had
+/// passed before.
+#[tokio::test]
+async fn a_lease_that_is_given_again_says_how_much_of_it_is_left() {
+    let house = House::new();
+    let request = json!({"policy": "jobs", "key": "k", "idempotency_key": "nightly"});
+    let first = house.post("/v1/acquire", request.clone()).await.json();
+    house.time.advance(Duration::from_secs(20));
+    let lease = house.post("/v1/acquire", request).await.json()["lease"].clone();
+    assert_eq!(
+        (&lease["id"], &lease["repeated"]),
+        (&first["lease"]["id"], &json!(true))
+    );
+    assert_eq!(lease["expires_in_ms"], 10_000);
 }
 
 #[tokio::test]
@@ -119,7 +137,8 @@ async fn a_renewed_lease_lasts_from_now_on() {
     house.time.advance(Duration::from_secs(20));
     let renew = json!({"policy": "jobs", "key": "k", "lease": id, "ttl_ms": 60_000});
     let reply = house.post("/v1/renew", renew.clone()).await;
-    assert_eq!(reply.json(), json!({"expires_at": "2026-01-01T12:01:20Z"}));
+    let for_60_s = json!({"expires_at": "2026-01-01T12:01:20Z", "expires_in_ms": 60_000});
+    assert_eq!(reply.json(), for_60_s);
     house.time.advance(Duration::from_secs(60));
     let detail = house
         .post("/v1/renew", renew)
@@ -138,7 +157,8 @@ async fn a_renewal_that_does_not_say_gives_what_a_lease_gets_that_does_not_say()
     house.time.advance(Duration::from_secs(20));
     let renew = json!({"policy": "jobs", "key": "k", "lease": id});
     let reply = house.post("/v1/renew", renew.clone()).await;
-    assert_eq!(reply.json(), json!({"expires_at": "2026-01-01T12:00:50Z"}));
+    let for_30_s = json!({"expires_at": "2026-01-01T12:00:50Z", "expires_in_ms": 30_000});
+    assert_eq!(reply.json(), for_30_s);
     let null = json!({"policy": "jobs", "key": "k", "lease": id, "ttl_ms": null});
     house.post("/v1/renew", null).await.problem(400, "invalid");
 }

@@ -46,10 +46,10 @@ pub(crate) fn render(replies: &mut Replies, answer: &Answer) {
         }
         Answer::Acquired(active, acquired, _) => acquisition(replies, active, acquired),
         Answer::Finished(active, finished) => self::finished(replies, active, finished),
-        Answer::Renewed(at) => {
+        Answer::Renewed(renewed) => {
             replies.map(1);
             replies.text("expires_at_us");
-            replies.integer(at.as_micros());
+            replies.integer(renewed.expires_at.as_micros());
         }
         Answer::Forgotten => replies.ok(),
         Answer::Keys(active, page) => {
