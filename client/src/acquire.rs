@@ -1,5 +1,6 @@
 //! A lease, taken once, however often it is asked for.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use rand::RngExt;
@@ -10,7 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::admission::Admission;
 use crate::answer::Answer;
-use crate::client::Client;
+use crate::client::{Client, UNSEEN, pause};
 use crate::error::Error;
 use crate::lease::{Granted, Lease};
 use crate::lease_ref::LeaseRef;
@@ -18,12 +19,12 @@ use crate::report::Report;
 use crate::request::Request;
 use crate::verb::Verb;
 
-/// The pauses before it is asked what a request was granted that was given up.
-const GIVE_BACK: [Duration; 3] = [
-    Duration::ZERO,
-    Duration::from_millis(100),
-    Duration::from_secs(1),
-];
+/// So many times it is asked what a request was granted whose answer was lost, while the server
+/// says that it was granted nothing.
+const ASKED: u32 = 5;
+
+/// A lease whose request does not say how long it lasts lasts about so long.
+const USUAL: Duration = Duration::from_mins(10);
 
 #[derive(Deserialize)]
 struct Told {
@@ -37,9 +38,10 @@ impl Client {
     /// [`within`](Request::within), 30 seconds unless it says so.
     ///
     /// A request without an idempotency key gets one, so that one whose answer was lost with its
-    /// connection is asked again and gets the same lease. If its future is dropped, or the
-    /// deadline passes, its place in line is given up, and what was granted meanwhile is given
-    /// back in the background, as far as the server can be reached; else it expires.
+    /// connection is asked again and gets the same lease. If its future is dropped, or no answer
+    /// comes, its place in line is given up, and what was granted meanwhile is given back in the
+    /// background as soon as the server can be reached, of at most 64 requests at a time; else it
+    /// expires.
     ///
     /// # Errors
     /// The server did not decide ([`Error`]). A refusal is an answer.
@@ -78,7 +80,7 @@ impl Client {
             request: is_ours.then_some(&request),
         };
         let reply = self.exchange_anew(longest, make).await;
-        if !matches!(reply, Err(Error::Timeout { .. })) {
+        if !matches!(&reply, Err(error) if error.may_have_been_done()) {
             unseen.request = None;
         }
         drop(unseen);
@@ -99,20 +101,40 @@ impl Client {
         })
     }
 
-    /// Gives back what a request was granted that nobody was told of. Until the server has seen
+    /// Gives back what a request was granted that nobody was told of, as soon as the server can
+    /// be reached, and no later than what it was granted has expired. Until the server has seen
     /// that its connection ended, it may still be granted: so who is refused asks again.
-    async fn give_back(&self, request: Request) -> Result<(), Error> {
+    async fn give_back(&self, request: Request) {
+        let by = Instant::now() + request.ttl.unwrap_or(USUAL).min(USUAL);
         let request = request.within(Duration::ZERO);
-        for pause in GIVE_BACK {
-            sleep(pause).await;
-            let acquire = Verb::Acquire.of(&request).repeatable(true);
-            let told: Told = self.exchange(&acquire).await?.read()?;
-            if let Some(granted) = told.lease {
-                let lease = lease_ref(&request, &granted);
-                return self.cancel(&lease, Report::new()).await.map(drop);
+        let (mut refused, mut tried) = (0, 0);
+        while refused < ASKED && Instant::now() < by {
+            match self.give_back_now(&request).await {
+                Ok(true) => return,
+                Ok(false) => refused += 1,
+                Err(error) if error.is_passing() => {}
+                Err(_) => return,
             }
+            sleep(pause(tried)).await;
+            tried += 1;
         }
-        Ok(())
+    }
+
+    /// Whether there was anything.
+    async fn give_back_now(&self, request: &Request) -> Result<bool, Error> {
+        let acquire = Verb::Acquire.of(request).repeatable(true);
+        let told: Told = self.exchange(&acquire).await?.read()?;
+        let Some(granted) = told.lease else {
+            return Ok(false);
+        };
+        let lease = lease_ref(request, &granted);
+        self.cancel(&lease, Report::new()).await.map(|_| true)
+    }
+
+    /// Ends when all has been given back that was granted to requests without an answer.
+    pub(crate) async fn settled(&self) {
+        // It is never closed.
+        let _ = self.0.unseen.acquire_many(UNSEEN).await;
     }
 }
 
@@ -129,11 +151,15 @@ struct Unseen<'a> {
 
 impl Drop for Unseen<'_> {
     fn drop(&mut self) {
-        let runtime = Handle::try_current();
-        if let (Some(request), Ok(runtime)) = (self.request, runtime) {
+        let Some(request) = self.request else { return };
+        let place = Arc::clone(&self.client.0.unseen).try_acquire_owned();
+        // Where there is no place, the lease expires.
+        if let (Ok(place), Ok(runtime)) = (place, Handle::try_current()) {
             let (client, request) = (self.client.clone(), request.clone());
-            // If it fails, the lease expires.
-            runtime.spawn(async move { client.give_back(request).await });
+            runtime.spawn(async move {
+                client.give_back(request).await;
+                drop(place);
+            });
         }
     }
 }

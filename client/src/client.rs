@@ -8,14 +8,15 @@ use std::time::Duration;
 use rand::RngExt;
 use reqwest::Url;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_rustls::rustls;
 
 use crate::error::{Error, Unreachable, Why};
 use crate::exchange::{Exchange, Reply};
 
-/// The longest answer that is read.
-const MOST_BYTES: usize = 64 << 20;
+/// So many requests without an answer are given back at a time.
+pub(crate) const UNSEEN: u32 = 64;
 
 /// The pause before the first retry; the next is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -36,6 +37,8 @@ pub(crate) struct Inner {
     pub(crate) token: Option<HeaderValue>,
     pub(crate) deadline: Duration,
     pub(crate) retries: u32,
+    /// Places for requests whose answer was lost, while what they were granted is given back.
+    pub(crate) unseen: Arc<Semaphore>,
 }
 
 impl Client {
@@ -58,30 +61,36 @@ impl Client {
         let begun = Instant::now();
         let by = begun.checked_add(longest);
         let by = by.unwrap_or_else(|| begun + Duration::from_hours(24 * 365));
-        let mut retries = 0;
+        let (mut retries, mut broken) = (0, None);
         loop {
             let exchange = make();
-            let is_repeatable = exchange.is_repeatable;
+            let (is_repeatable, bytes) = (exchange.is_repeatable, exchange.longest_answer);
             let sent = Instant::now();
             let Ok(answered) = timeout_at(by, self.send(exchange)).await else {
                 let server = self.0.base.to_string();
                 return Err(Error::Timeout { server, longest });
             };
             let lost = match answered {
-                Ok(reply) => return Ok((reply, sent)),
+                Ok(Some(reply)) => return Ok((reply, sent)),
+                Ok(None) => return Err(Error::TooLong { bytes }),
                 Err(lost) => lost,
             };
             let again = is_repeatable || lost.why == Why::NoConnection;
             let pause = pause(retries);
             if !again || retries == self.0.retries || Instant::now() + pause >= by {
-                return Err(Error::Unreachable(lost));
+                // What was asked at an earlier time may have been done.
+                return Err(Error::Unreachable(broken.unwrap_or(lost)));
+            }
+            if lost.why == Why::Broken {
+                broken = Some(lost);
             }
             retries += 1;
             sleep(pause).await;
         }
     }
 
-    async fn send(&self, exchange: Exchange) -> Result<Reply, Unreachable> {
+    /// `None`: it answers more than is read.
+    async fn send(&self, exchange: Exchange) -> Result<Option<Reply>, Unreachable> {
         let mut url = self.url(&exchange.path);
         if !exchange.query.is_empty() {
             url.query_pairs_mut().extend_pairs(&exchange.query);
@@ -94,7 +103,7 @@ impl Client {
             request = request.header(CONTENT_TYPE, kind).body(text);
         }
         let response = request.send().await.map_err(|error| self.lost(&error))?;
-        self.read(response).await
+        self.read(response, exchange.longest_answer).await
     }
 
     fn url(&self, path: &str) -> Url {
@@ -103,16 +112,20 @@ impl Client {
         url.expect("the base ends with a slash, and the path is one of ours")
     }
 
-    async fn read(&self, mut response: reqwest::Response) -> Result<Reply, Unreachable> {
+    async fn read(
+        &self,
+        mut response: reqwest::Response,
+        longest: usize,
+    ) -> Result<Option<Reply>, Unreachable> {
         let status = response.status().as_u16();
         let mut bytes = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| self.lost(&error))? {
-            if bytes.len() + chunk.len() > MOST_BYTES {
-                return Err(self.unreachable("it says too much".to_owned(), Why::Broken));
+            if bytes.len() + chunk.len() > longest {
+                return Ok(None);
             }
             bytes.extend_from_slice(&chunk);
         }
-        Ok(Reply::new(status, &bytes))
+        Ok(Some(Reply::new(status, &bytes)))
     }
 
     fn lost(&self, error: &reqwest::Error) -> Unreachable {
@@ -135,7 +148,7 @@ impl Client {
 }
 
 /// How long before it is tried again; not all clients of a server at once.
-fn pause(retries: u32) -> Duration {
+pub(crate) fn pause(retries: u32) -> Duration {
     let pause = FIRST_PAUSE.saturating_mul(1 << retries.min(10));
     let share = rand::rng().random_range(0.5..=1.0);
     pause.min(LONGEST_PAUSE).mul_f64(share)

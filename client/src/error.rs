@@ -81,6 +81,56 @@ pub enum Error {
         /// The HTTP status.
         status: u16,
     },
+    /// What answered says more than any Tidegate server does.
+    #[error(
+        "the server answers more than {bytes} bytes, which is no answer of Tidegate's; is its URL right?"
+    )]
+    TooLong {
+        /// So much is read.
+        bytes: usize,
+    },
+}
+
+impl Error {
+    /// What the server says of what it did not do; nothing if none answered.
+    #[must_use]
+    pub const fn problem(&self) -> Option<&Problem> {
+        match self {
+            Self::InvalidRequest(problem)
+            | Self::Never(problem)
+            | Self::Unauthorized(problem)
+            | Self::Forbidden(problem)
+            | Self::NotFound(problem)
+            | Self::LeaseEnded(problem)
+            | Self::Busy(problem)
+            | Self::Full(problem)
+            | Self::Unavailable(problem) => Some(problem),
+            Self::Timeout { .. }
+            | Self::Unreachable(_)
+            | Self::NotTidegate { .. }
+            | Self::TooLong { .. } => None,
+        }
+    }
+
+    /// Whether what was asked may have been done, though nobody said so.
+    pub(crate) const fn may_have_been_done(&self) -> bool {
+        match self {
+            Self::Timeout { .. } | Self::TooLong { .. } => true,
+            Self::Unreachable(lost) => matches!(lost.why, Why::Broken),
+            _ => false,
+        }
+    }
+
+    /// Whether the same may be done a little later.
+    pub(crate) const fn is_passing(&self) -> bool {
+        match self {
+            Self::Busy(_) | Self::Full(_) | Self::Unavailable(_) | Self::Timeout { .. } => true,
+            // A proxy answers for a server that is away.
+            Self::NotTidegate { status } => *status >= 500,
+            Self::Unreachable(lost) => !matches!(lost.why, Why::Tls),
+            _ => false,
+        }
+    }
 }
 
 /// How a server was not reached.

@@ -11,6 +11,9 @@ use crate::error::{Error, Problem};
 
 const JSON: &str = "application/json";
 
+/// The longest answer that is read, in bytes: a page of 1,000 leases of the longest keys fits.
+const LONGEST_ANSWER: usize = 16 << 20;
+
 /// A request of the protocol as it is, for what has no verb here:
 /// `GET /v1/keys`, say ([the list](https://github.com/tidegate/tidegate/blob/main/docs/reference/http.md)).
 #[derive(Clone, Debug)]
@@ -21,6 +24,7 @@ pub struct Exchange {
     pub(crate) body: Option<(&'static str, String)>,
     pub(crate) longest: Option<Duration>,
     pub(crate) is_repeatable: bool,
+    pub(crate) longest_answer: usize,
 }
 
 impl Exchange {
@@ -32,6 +36,7 @@ impl Exchange {
             body: None,
             longest: None,
             is_repeatable,
+            longest_answer: LONGEST_ANSWER,
         }
     }
 
@@ -76,6 +81,12 @@ impl Exchange {
     #[must_use]
     pub const fn within(mut self, longest: Duration) -> Self {
         self.longest = Some(longest);
+        self
+    }
+
+    /// Answered in so many bytes at most: 16 MiB unless it is said.
+    pub(crate) const fn answered_in(mut self, bytes: usize) -> Self {
+        self.longest_answer = bytes;
         self
     }
 
@@ -147,6 +158,9 @@ impl Reply {
     fn error(self) -> Error {
         let status = self.status;
         let problem = serde_json::from_value::<Problem>(self.body);
-        problem.map_or(Error::NotTidegate { status }, Error::from)
+        // Who stands before the server may have given the answer another status.
+        problem.map_or(Error::NotTidegate { status }, |problem| {
+            Error::from(Problem { status, ..problem })
+        })
     }
 }

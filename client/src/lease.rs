@@ -144,6 +144,12 @@ impl Lease {
         self.term.borrow().expires_at
     }
 
+    /// Until when it surely lasts, by this machine's clock, unless it is renewed again.
+    #[must_use]
+    pub fn sure_until(&self) -> Instant {
+        self.term.borrow().sure_until
+    }
+
     /// The words of the policy, and of the member that gave it: region, account, endpoint.
     #[must_use]
     pub const fn metadata(&self) -> &Named<String> {

@@ -6,8 +6,9 @@ use std::time::Duration;
 use reqwest::Url;
 use reqwest::header::HeaderValue;
 use reqwest::redirect::Policy;
+use tokio::sync::Semaphore;
 
-use crate::client::{Client, Inner};
+use crate::client::{Client, Inner, UNSEEN};
 use crate::error::BuildError;
 use crate::tls::Tls;
 
@@ -106,6 +107,7 @@ impl ClientBuilder {
             token: self.token.as_deref().map(bearer).transpose()?,
             deadline: self.deadline,
             retries: self.retries,
+            unseen: Arc::new(Semaphore::new(UNSEEN as usize)),
         })))
     }
 }

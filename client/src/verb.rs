@@ -5,6 +5,9 @@ use serde::Serialize;
 use crate::exchange::Exchange;
 use crate::lease_ref::LeaseRef;
 
+/// The longest answer to one verb that is read, in bytes.
+const LONGEST_ANSWER: usize = 1 << 20;
+
 /// What is asked of the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verb {
@@ -59,7 +62,8 @@ impl Verb {
     /// The request that says it, of a [`Request`](crate::Request).
     #[must_use]
     pub fn of(self, request: &impl Serialize) -> Exchange {
-        Exchange::post(self.path(), request).repeatable(self.is_repeatable())
+        let post = Exchange::post(self.path(), request).answered_in(LONGEST_ANSWER);
+        post.repeatable(self.is_repeatable())
     }
 
     /// The request that says it of a lease, with a [`Report`](crate::Report), say.

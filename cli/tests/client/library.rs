@@ -1,15 +1,17 @@
 //! The Rust client against a server: what programs are answered.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::Duration;
 
 use tidegate_client::{
-    Admission, Answer, Client, Error, Lease, Loss, Outcome, Quantity, Report, Request, Why,
+    Admission, Answer, Client, Error, Exchange, Lease, Loss, Outcome, Quantity, Report, Request,
+    Why,
 };
 use tidegate_service::Credential;
 use tokio::time::timeout;
 
+use crate::proxy::Proxy;
 use crate::server::{POLICY, Server};
 
 const LONG: Duration = Duration::from_secs(20);
@@ -363,4 +365,65 @@ async fn a_lease_that_is_taken_over_is_renewed_for_as_long_as_its_policy_says() 
     assert!(lease.is_repeated() && lease.is_held());
     until(async || lease.expires_at() < long).await;
     lease.release().await.expect("released");
+}
+
+/// Only a deadline that had passed gave it back: after a connection that broke, what was granted
+/// stayed taken until its expiry.
+#[tokio::test]
+async fn what_an_answer_that_was_lost_had_granted_is_given_back_once_the_server_is_reached() {
+    let server = Server::start(POLICY);
+    let proxy = Proxy::before(&server, i64::MAX);
+    let far = Client::builder(&proxy.url).retries(1).build();
+    let lost = far.expect("a client").acquire(&job()).await;
+    assert!(
+        matches!(&lost, Err(Error::Unreachable(lost)) if lost.why == Why::Broken),
+        "{lost:?}"
+    );
+    let near = client(&server);
+    assert_eq!(left(&near, &job(), "running").await, 0.into());
+    proxy.mend();
+    until(async || left(&near, &job(), "running").await == 1.into()).await;
+}
+
+/// Answers one request after the other with these bytes, and closes.
+fn answering(bytes: Vec<u8>) -> Client {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    // Until the test ends.
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let _ = stream.read(&mut [0; 4_096]);
+            // Whoever has read enough goes.
+            let _ = stream.write_all(&bytes);
+        }
+    });
+    Client::new(&url).expect("a client")
+}
+
+fn said(status: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
+    let head = format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\n");
+    format!("{head}connection: close\r\n\r\n{body}").into_bytes()
+}
+
+/// What stands before a server may give its answer another status, and clients go by that.
+#[tokio::test]
+async fn an_error_is_of_the_kind_that_its_http_status_says() {
+    let problem = r#"{"status": 503, "code": "unavailable", "detail": "not here"}"#;
+    let client = answering(said("403 Forbidden", problem));
+    let answer = client.check(&chat(1)).await;
+    assert!(
+        matches!(&answer, Err(Error::Forbidden(problem)) if problem.status == 403),
+        "{answer:?}"
+    );
+}
+
+#[tokio::test]
+async fn of_an_answer_that_is_too_long_to_be_one_no_more_than_the_bound_is_read() {
+    let client = answering(said("200 OK", &" ".repeat((1 << 20) + 1)));
+    let answer = client.check(&chat(1)).await;
+    assert_eq!(answer.err(), Some(Error::TooLong { bytes: 1 << 20 }));
+    // A page is longer than a decision.
+    let page = client.exchange(&Exchange::get("/v1/keys")).await;
+    assert!(page.is_ok(), "{page:?}");
 }

@@ -4,6 +4,7 @@ mod library;
 mod listing;
 mod overrides;
 mod pages;
+mod proxy;
 mod run;
 mod server;
 mod shell;

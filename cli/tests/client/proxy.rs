@@ -1,0 +1,61 @@
+//! What stands between a client and a server, and loses answers.
+
+use std::io::{Read, Write, copy};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use crate::server::Server;
+
+/// Passes requests on to a server, and of so many connections no answer.
+pub struct Proxy {
+    pub url: String,
+    to_lose: Arc<AtomicI64>,
+}
+
+impl Proxy {
+    /// One that loses the answers of the first `to_lose` connections.
+    pub fn before(server: &Server, to_lose: i64) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let address = server.url.trim_start_matches("http://").to_owned();
+        let proxy = Self {
+            url,
+            to_lose: Arc::new(AtomicI64::new(to_lose)),
+        };
+        let to_lose = Arc::clone(&proxy.to_lose);
+        // Until the test ends.
+        std::thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let server = TcpStream::connect(&address).expect("the server listens");
+                let is_lost = to_lose.fetch_sub(1, Ordering::SeqCst) > 0;
+                std::thread::spawn(move || pass(&client, &server, is_lost));
+            }
+        });
+        proxy
+    }
+
+    /// No more answers are lost.
+    pub fn mend(&self) {
+        self.to_lose.store(0, Ordering::SeqCst);
+    }
+}
+
+fn pass(client: &TcpStream, server: &TcpStream, is_lost: bool) {
+    let ends = (client.try_clone(), server.try_clone());
+    let (mut from, mut to) = (ends.0.expect("a handle"), ends.1.expect("a handle"));
+    std::thread::spawn(move || {
+        // Whoever goes away ends both.
+        let _ = copy(&mut from, &mut to);
+        let _ = to.shutdown(Shutdown::Both);
+    });
+    let (mut client, mut server) = (client, server);
+    if is_lost {
+        let _ = server.read(&mut [0; 4_096]);
+    } else {
+        let _ = copy(&mut server, &mut client);
+    }
+    let _ = client.flush();
+    let _ = client.shutdown(Shutdown::Both);
+    let _ = server.shutdown(Shutdown::Both);
+}
