@@ -38,13 +38,18 @@ pub struct Options {
 }
 
 impl Options {
-    /// The server, to be asked.
+    /// The server, to be asked once: whoever types a command is told at once, and types it again.
     pub fn connect(&self) -> Outcome<Client> {
+        self.connect_with(0)
+    }
+
+    /// The server, asked again so many times while it cannot be reached.
+    pub fn connect_with(&self, retries: u32) -> Outcome<Client> {
         let token = match &self.token_file {
             Some(path) => Some(first_line(path)?),
             None => self.token.clone().filter(|token| !token.is_empty()),
         };
-        Client::new(&self.server, token, &self.tls)
+        Client::new(&self.server, token, &self.tls, retries)
     }
 }
 

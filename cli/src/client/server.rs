@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use tidegate_client::{BuildError, Error, Exchange, Reply, Why};
+use tidegate_client::internal::settled;
+use tidegate_client::{Admission, BuildError, Error, Exchange, Reply, Request, Why};
 
 use super::exit::{Exit, Outcome, Stop};
 use super::tls::ClientTls;
@@ -17,11 +18,11 @@ pub struct Client(tidegate_client::Client);
 
 impl Client {
     /// The server at `base`, such as `http://127.0.0.1:7400`.
-    pub fn new(base: &str, token: Option<String>, tls: &ClientTls) -> Outcome<Self> {
-        // Whoever types a command is told at once, and types it again.
+    /// It is asked again so many times while it cannot be reached.
+    pub fn new(base: &str, token: Option<String>, tls: &ClientTls, retries: u32) -> Outcome<Self> {
         let mut builder = tidegate_client::Client::builder(base)
             .deadline(PATIENCE)
-            .retries(0)
+            .retries(retries)
             .tls(tls.files());
         if let Some(token) = token {
             builder = builder.token(token);
@@ -31,6 +32,17 @@ impl Client {
             Err(error @ (BuildError::Url(_) | BuildError::Credentials)) => Err(Stop::usage(error)),
             Err(error) => Err(Stop::failed(error)),
         }
+    }
+
+    /// Takes a lease, once, however often it is asked for.
+    pub async fn acquire(&self, request: &Request) -> Outcome<Admission> {
+        let admission = self.0.acquire(request).await;
+        admission.map_err(|error| failed(&error))
+    }
+
+    /// Ends when what was granted without an answer has been given back.
+    pub async fn settled(&self) {
+        settled(&self.0).await;
     }
 
     /// Asks, and waits for the answer: whatever its status.
@@ -68,9 +80,22 @@ fn unanswered(error: &Error) -> Stop {
     Stop::failed(format!("{error}; {help}"))
 }
 
+/// How a command ends that the client was not answered.
+fn failed(error: &Error) -> Stop {
+    let Some(problem) = error.problem() else {
+        return unanswered(error);
+    };
+    let exit = exit_of(problem.status, Some(&problem.code));
+    Stop::new(exit, said(problem.status, &problem.detail))
+}
+
 /// How a command ends that was answered so.
 pub fn exit(reply: &Reply) -> Exit {
-    match (reply.status, text(reply, "code")) {
+    exit_of(reply.status, text(reply, "code"))
+}
+
+fn exit_of(status: u16, code: Option<&str>) -> Exit {
+    match (status, code) {
         (200..300, _) => Exit::Done,
         (429, Some("refused")) => Exit::Refused,
         (422, _) => Exit::Never,
@@ -85,13 +110,17 @@ pub fn exit(reply: &Reply) -> Exit {
 pub fn stop(reply: &Reply) -> Stop {
     let detail = text(reply, "detail").or_else(|| text(reply, "title"));
     let message = match detail {
-        Some(detail) => format!("the server answers {}: {detail}", reply.status),
+        Some(detail) => said(reply.status, detail),
         None => format!(
             "the server answers {}, and not as Tidegate does; is --server right?",
             reply.status
         ),
     };
     Stop::new(exit(reply), message)
+}
+
+fn said(status: u16, detail: &str) -> String {
+    format!("the server answers {status}: {detail}")
 }
 
 /// A member of the answer that is a text.

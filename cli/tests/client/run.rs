@@ -2,6 +2,7 @@
 
 use std::process::{Child, Command, Stdio};
 
+use crate::proxy::Proxy;
 use crate::server::{POLICY, Said, Server, signal, tidegate, wait_for, written};
 
 const JOB: [&str; 5] = ["run", "-p", "jobs", "-k", "nightly"];
@@ -310,5 +311,31 @@ fn a_server_that_restarts_meanwhile_keeps_the_lease() {
     assert!(is_held(&server));
     std::fs::write(server.path("go"), "").unwrap();
     end(ours).ends(9);
+    assert!(!is_held(&server));
+}
+
+/// It had no idempotency key: the lease stayed taken, and the command did not run.
+#[test]
+fn a_lease_whose_answer_was_lost_is_asked_for_again_and_taken_once() {
+    let server = Server::start(POLICY);
+    let proxy = Proxy::before(&server, 1);
+    let mut command = server.command(&[
+        "run", "-p", "chat", "-k", "a", "-a", "tpm=100", "--", "true",
+    ]);
+    let said = command.env("TIDEGATE_SERVER", &proxy.url).output();
+    Said::from(said.expect("the program runs")).ends(0);
+    let peek = ["peek", "-p", "chat", "-k", "a", "--json", "tpm=1"];
+    let body = server.request(&peek).ends(0).json();
+    assert_eq!(body["limits"]["rpm"]["remaining"], 2);
+}
+
+/// What was granted under its idempotency key stayed taken for the retry that did not come.
+#[test]
+fn a_lease_of_which_no_answer_tells_is_given_back_before_the_command_ends() {
+    let server = Server::start(POLICY);
+    let proxy = Proxy::before(&server, 4);
+    let mut command = server.command(&job(&[], &["true"]));
+    let said = command.env("TIDEGATE_SERVER", &proxy.url).output();
+    Said::from(said.expect("the program runs")).ends(125);
     assert!(!is_held(&server));
 }

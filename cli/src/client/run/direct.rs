@@ -179,6 +179,9 @@ impl Leases for Direct<'_> {
         }
     }
 
+    /// A dropped request has given back what it was granted.
+    async fn given_up(&self) {}
+
     async fn renew(&self, held: &Held) -> Renewal {
         let sent = Instant::now();
         let id = match Self::id(held) {

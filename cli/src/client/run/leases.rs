@@ -2,15 +2,18 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tidegate_client::internal::millis;
-use tidegate_client::{Key, LeaseRef, Reply, Report, Request, Verb};
-use tokio::time::Instant;
+use tidegate_client::{Admission, Answer, Key, LeaseRef, RETRIES, Report, Request, Verb};
+use tokio::time::{Instant, timeout};
 
 use super::args::Run;
 use crate::client::arguments::Amounts;
 use crate::client::exit::{Exit, Outcome, Stop};
-use crate::client::server::{Client, PATIENCE, exit, stop, text};
+use crate::client::server::{Client, PATIENCE, exit, stop};
+
+/// How long what was granted without an answer is given back, before the command ends.
+const GIVEN_UP: Duration = Duration::from_secs(2);
 
 /// Gives leases, and takes them back.
 pub trait Leases {
@@ -18,6 +21,10 @@ pub trait Leases {
     ///
     /// Dropping the future gives up the place in line.
     async fn acquire(&self) -> Outcome<Held>;
+
+    /// After an [`acquire`](Self::acquire) that failed or was dropped: ends, soon, when nothing
+    /// is held by it any more.
+    async fn given_up(&self);
 
     /// Moves the expiry of a lease to its length from now on.
     async fn renew(&self, held: &Held) -> Renewal;
@@ -48,7 +55,6 @@ pub struct Remote {
     policy: String,
     key: Key,
     request: Request,
-    wait: Duration,
     ttl: Duration,
     /// What a refused caller may do.
     advice: &'static str,
@@ -69,11 +75,10 @@ impl Remote {
             request = request.wait_for_refunds();
         }
         Ok(Self {
-            client: run.options.connect()?,
+            client: run.options.connect_with(RETRIES)?,
             key: subject.key()?,
             policy: subject.policy,
             request,
-            wait,
             ttl: run.ttl,
             advice: run.advice(),
         })
@@ -82,35 +87,29 @@ impl Remote {
     fn lease(&self, held: &Held) -> LeaseRef {
         LeaseRef::new(&self.policy, self.key.clone(), &held.id)
     }
+}
 
-    /// The lease in an answer, to a request that was sent then.
-    fn granted(&self, reply: &Reply, sent: Instant) -> Outcome<Held> {
-        let lease = &reply.body["lease"];
-        match lease["id"].as_str() {
-            Some(id) => Ok(Held {
-                id: id.to_owned(),
-                fence: lease["fence"].as_u64().unwrap_or(0),
-                sure_until: sent + lasts(lease),
+impl Leases for Remote {
+    async fn acquire(&self) -> Outcome<Held> {
+        match self.client.acquire(&self.request).await? {
+            Admission::Granted(lease) => Ok(Held {
+                fence: lease.fence(),
+                sure_until: lease.sure_until(),
+                id: lease.detach().id().to_owned(),
             }),
-            None => Err(Stop::failed(
+            Admission::Refused(answer) => {
+                Err(Stop::new(Exit::Refused, refusal(&answer, self.advice)))
+            }
+            Admission::Degraded(_) => Err(Stop::failed(
                 "admitted without a lease: the server's store fails, and the policy \
                  admits then; there is nothing to hold",
             )),
         }
     }
-}
 
-impl Leases for Remote {
-    async fn acquire(&self) -> Outcome<Held> {
-        let sent = Instant::now();
-        let longest = self.wait.saturating_add(PATIENCE);
-        let acquire = Verb::Acquire.of(&self.request).within(longest);
-        let reply = self.client.ask(acquire).await?;
-        match exit(&reply) {
-            Exit::Done => self.granted(&reply, sent),
-            Exit::Refused => Err(Stop::new(Exit::Refused, refusal(&reply, self.advice))),
-            _ => Err(stop(&reply)),
-        }
+    async fn given_up(&self) {
+        // Whoever stops waiting is not to wait for a server.
+        let _ = timeout(GIVEN_UP, self.client.settled()).await;
     }
 
     async fn renew(&self, held: &Held) -> Renewal {
@@ -135,13 +134,8 @@ impl Leases for Remote {
     }
 }
 
-/// For how long a lease surely lasts from when its request was sent.
-fn lasts(lease: &Value) -> Duration {
-    let millis = |name: &str| lease[name].as_u64().unwrap_or(0);
-    Duration::from_millis(millis("waited_ms").saturating_add(millis("expires_in_ms")))
-}
-
-fn refusal(reply: &Reply, advice: &str) -> String {
-    let detail = text(reply, "detail").unwrap_or("not now");
-    format!("refused: {detail}; {advice}")
+fn refusal(answer: &Answer, advice: &str) -> String {
+    let by = answer.binding.as_deref().unwrap_or("a limit");
+    let again = answer.not_until.map(|at| format!("; retry at {at}"));
+    format!("refused by {by}{}; {advice}", again.unwrap_or_default())
 }

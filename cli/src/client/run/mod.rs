@@ -67,10 +67,17 @@ async fn hold(run: &Run, signals: &mut Signals) -> Outcome<Status> {
 }
 
 async fn hold_by(leases: &impl Leases, run: &Run, signals: &mut Signals) -> Outcome<Status> {
-    let held = tokio::select! {
-        held = leases.acquire() => held?,
+    let acquired = tokio::select! {
+        held = leases.acquire() => held.map_err(Err),
         // Whoever stops waiting is answered by nobody.
-        Some(signal) = signals.next() => return Ok(Status::Signalled(signal.number)),
+        Some(signal) = signals.next() => Err(Ok(Status::Signalled(signal.number))),
+    };
+    let held = match acquired {
+        Ok(held) => held,
+        Err(ended) => {
+            leases.given_up().await;
+            return ended;
+        }
     };
     let ran = child::run(run, leases, &held, signals).await;
     give_back(leases, &held, &ran).await;
