@@ -37,6 +37,8 @@ pub struct Passing {
     pause: Duration,
     silence: Pin<Box<Sleep>>,
     ended: bool,
+    /// Why it broke off, until the caller is told.
+    broken: Option<Broken>,
     settling: Option<Settling>,
 }
 
@@ -81,6 +83,7 @@ impl Passing {
             pause,
             silence: Box::pin(sleep(pause)),
             ended: false,
+            broken: None,
             settling: Some(settling),
         }
     }
@@ -212,6 +215,10 @@ impl Passing {
         if let Some(settling) = &self.settling {
             settling.held.taken();
         }
+        if let Some(broken) = self.broken.take() {
+            self.ended = true;
+            return Poll::Ready(Some(Err(broken)));
+        }
         loop {
             if self.ended {
                 return Poll::Ready(None);
@@ -227,9 +234,12 @@ impl Passing {
                     }
                 }
                 Poll::Ready(Some(Err(error))) => {
-                    self.ended = true;
                     self.settle(false);
-                    return Poll::Ready(Some(Err(error.into())));
+                    self.broken = Some(error.into());
+                    // The connection goes with the error, and what is not written yet with it:
+                    // what came is written first.
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
                 }
                 Poll::Ready(Some(Ok(frame))) => {
                     let deadline = Instant::now() + self.pause;

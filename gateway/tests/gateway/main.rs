@@ -295,6 +295,49 @@ async fn a_provider_that_dies_in_a_stream_is_settled_for_what_came() {
     running.stop().await;
 }
 
+/// A provider whose every answer is one event of a stream, behind which the connection is gone.
+async fn torn(event: &'static str) -> std::net::SocketAddr {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = Vec::new();
+            while !request.ends_with(b"}") {
+                stream.read_buf(&mut request).await.unwrap();
+            }
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
+                 transfer-encoding: chunked\r\n\r\n{:x}\r\n{event}\r\n",
+                event.len()
+            );
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+    });
+    at
+}
+
+/// The gateway's connection went with the provider's, and what it had not written yet with it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_provider_says_before_it_dies_reaches_the_caller() {
+    const EVENT: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n";
+    let at = torn(EVENT).await;
+    let base = format!("http://{at}").parse().unwrap();
+    let running = run(POLICY, |settings| settings.upstreams[0].base = base).await;
+    let mut call = chat(5);
+    call["stream"] = true.into();
+    for _ in 0..40 {
+        let response = running.begin("/v1/chat/completions", &call).await;
+        let mut body = response.into_body();
+        let frame = body.frame().await.unwrap().unwrap();
+        assert_eq!(frame.into_data().unwrap(), EVENT);
+        assert!(body.frame().await.unwrap().is_err(), "the caller is told");
+    }
+    running.settles_to("running", 4).await;
+    running.stop().await;
+}
+
 #[tokio::test]
 async fn an_answer_that_is_no_stream_is_not_cheaper_for_a_caller_that_goes_away() {
     let running = run(POLICY, |_| {}).await;
