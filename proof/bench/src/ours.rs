@@ -6,6 +6,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
+use tidegate::fair::{Bounds, Entry, FairQueue, Popped, Schedule};
 use tidegate::{Admission, Clock, Handle, Limit, LimitSet, Semaphore, Timestamp, Verdict};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -146,4 +147,53 @@ pub async fn hold_permit(semaphore: &Semaphore, work: impl Future<Output = ()>) 
     let permit = semaphore.acquire().await;
     work.await;
     drop(permit);
+}
+
+/// Tenants of a fair queue whose requests wait.
+pub struct Tenants {
+    schedule: Schedule<usize>,
+    names: Vec<String>,
+}
+
+impl Tenants {
+    pub fn new(tenants: usize, each: usize) -> Self {
+        let schedule = Schedule::new(Bounds::default(), Default::default());
+        let mut all = Tenants {
+            schedule: schedule.expect("the usual weights"),
+            names: (0..tenants)
+                .map(|tenant| format!("tenant-{tenant}"))
+                .collect(),
+        };
+        (0..each * tenants).for_each(|number| all.push(number % tenants));
+        all
+    }
+
+    fn push(&mut self, tenant: usize) {
+        let entry = Entry::of(&self.names[tenant]).cost(100);
+        let pushed = self.schedule.push(&entry, Timestamp::MAX, tenant);
+        pushed.expect("there is room");
+    }
+
+    /// One starts, and is settled; another one of its tenant comes.
+    #[inline]
+    pub fn next(&mut self) {
+        if let Some(Popped::Head(head, tenant)) = self.schedule.pop(Timestamp::from_micros(0)) {
+            let started = self.schedule.admit(head);
+            self.schedule.settle(started, black_box(110));
+            self.push(tenant);
+        }
+    }
+}
+
+pub fn fair_queue() -> FairQueue {
+    FairQueue::new()
+}
+
+/// One turn, held while something is done.
+pub async fn turn(queue: &FairQueue, tenant: usize, work: impl Future<Output = ()>) {
+    let flow = tenant.to_be_bytes();
+    let turn = queue.turn(Entry::of(&flow[..]).cost(100)).await;
+    let turn = turn.expect("nobody waits for so long");
+    work.await;
+    turn.started().settle(110);
 }

@@ -3,6 +3,7 @@
 mod allocations;
 mod by_handle;
 mod by_key;
+mod fair_queue;
 mod memory;
 mod semaphore;
 mod three_limits;
@@ -96,6 +97,14 @@ const GROUPS: &[Group] = &[
     Group {
         name: "waiters-1000",
         run: waiters::thousand,
+    },
+    Group {
+        name: "fair-5000-flows-order",
+        run: fair_queue::order,
+    },
+    Group {
+        name: "fair-5000-flows-turns",
+        run: fair_queue::turns,
     },
     Group {
         name: "semaphore-try",
