@@ -175,7 +175,8 @@ impl Settling {
         meters.money.increment(self.price.of(usage));
         let active = Arc::clone(self.held.active());
         let settings = &self.gateway.settings;
-        let used = settings.used(active.policy(), self.provider, usage, self.price);
+        let counts = (self.provider, self.request.max_output);
+        let used = settings.used(active.policy(), counts, usage, self.price);
         self.held.settle(&used, outcome);
     }
 }

@@ -1,16 +1,19 @@
 //! Amounts by limit, of an estimate and of what was used.
 
 use smallvec::SmallVec;
+use tidegate::internal::LimitInternals;
 use tidegate::{Limit, MAX_AMOUNT};
 use tidegate_llm::{Price, Provider, Reserved, Usage};
 use tidegate_policy::Policy;
-use tidegate_service::{Amounts, Number};
+use tidegate_service::{ActivePolicy, Amounts, Number};
 
 use crate::counts::Counts;
+use crate::learning;
 use crate::settings::{BadSettings, Settings};
 
 impl Settings {
-    fn counts(&self, limit: &str) -> Option<Counts> {
+    /// What a limit counts, if its name or the settings tell.
+    pub(crate) fn counts(&self, limit: &str) -> Option<Counts> {
         let told = self.counts.iter().find(|(name, _)| name == limit);
         told.map(|(_, counts)| *counts)
             .or_else(|| Counts::named(limit))
@@ -77,7 +80,7 @@ impl Settings {
     /// of it is taken, unless the prompt alone is more than it ever grants.
     pub(crate) fn reserve<'a>(
         &self,
-        policy: &'a Policy,
+        active: &'a ActivePolicy,
         reserved: Reserved,
         price: Price,
     ) -> Amounts<'a> {
@@ -87,26 +90,31 @@ impl Settings {
             ..Usage::default()
         };
         let (prompt, whole) = (usage(0), usage(reserved.output));
-        self.amounts(policy, |limit, counts| {
+        self.amounts(active.policy(), |limit, counts| {
             let whole = amount(limit, counts, (&whole, 0), price);
             let prompt = amount(limit, counts, (&prompt, 0), price);
-            whole.min(limit.at_most()).max(prompt)
+            whole.min(learning::at_most(active, limit)).max(prompt)
         })
     }
 
-    /// What was used.
+    /// What was used; of a learnt limit, what the provider counts of a call with that bound.
     pub(crate) fn used<'a>(
         &self,
         policy: &'a Policy,
-        provider: Provider,
+        (provider, bound): (Provider, Option<u64>),
         usage: &Usage,
         price: Price,
     ) -> Amounts<'a> {
+        let counted = provider.counts(usage, bound);
         let cached = match provider {
             Provider::Anthropic => usage.cache_read.unwrap_or(0),
             _ => 0,
         };
         self.amounts(policy, |limit, counts| {
+            let usage = match limit.is_adaptive() {
+                true => &counted,
+                false => usage,
+            };
             amount(limit, counts, (usage, cached), price)
         })
     }

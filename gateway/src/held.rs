@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use tracing::warn;
 
 use crate::inner::Inner;
+use crate::learning::Sent;
 
 /// No lease is renewed more often than this.
 const SHORTEST: Duration = Duration::from_millis(100);
@@ -26,12 +27,21 @@ pub struct Held {
     caller: Caller,
     active: Arc<ActivePolicy>,
     key: Arc<[u8]>,
+    counted: Sent,
     lease: Option<LeaseId>,
     member: Option<String>,
     renewal: Option<AbortHandle>,
     sent: bool,
     /// When the caller took of the answer last, once it has begun.
     taken_at: Arc<Mutex<Option<Instant>>>,
+}
+
+/// Whose limits a call counts against.
+pub struct Whose {
+    pub caller: Caller,
+    pub active: Arc<ActivePolicy>,
+    pub key: Arc<[u8]>,
+    pub member: Option<String>,
 }
 
 /// How it ends.
@@ -51,7 +61,7 @@ impl Held {
         gateway: &Arc<Inner>,
         (caller, active): (&Caller, &Arc<ActivePolicy>),
         key: &Arc<[u8]>,
-        acquired: &Acquired,
+        (acquired, counted): (&Acquired, Sent),
     ) -> Self {
         let granted = match acquired {
             Acquired::Granted(granted) => Some(granted),
@@ -62,6 +72,7 @@ impl Held {
             caller: caller.clone(),
             active: Arc::clone(active),
             key: Arc::clone(key),
+            counted,
             lease: granted.map(|granted| granted.id),
             member: granted.and_then(|granted| granted.member().map(str::to_owned)),
             renewal: None,
@@ -80,6 +91,21 @@ impl Held {
     /// The policy that it is of.
     pub fn active(&self) -> &Arc<ActivePolicy> {
         &self.active
+    }
+
+    /// What was counted of learnt limits when it was granted.
+    pub const fn counted(&self) -> &Sent {
+        &self.counted
+    }
+
+    /// Whose limits it counts against.
+    pub fn whose(&self) -> Whose {
+        Whose {
+            caller: self.caller.clone(),
+            active: Arc::clone(&self.active),
+            key: Arc::clone(&self.key),
+            member: self.member.clone(),
+        }
     }
 
     /// From now on the provider may have it.

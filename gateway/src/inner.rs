@@ -7,6 +7,7 @@ use tidegate_service::Service;
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
+use crate::learning::Learning;
 use crate::meters::Meters;
 use crate::settings::Settings;
 use crate::upstream::Client;
@@ -17,6 +18,7 @@ pub struct Inner {
     pub settings: Settings,
     pub client: Client,
     pub meters: Meters,
+    pub learning: Learning,
     /// Room for bodies, in KiB.
     pub bodies: Arc<Semaphore>,
     /// Ends of leases that are on their way.

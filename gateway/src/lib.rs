@@ -12,6 +12,7 @@
 //! | `caller` | whose limits a call counts against |
 //! | [`Counts`], `charge` | what limits count; amounts of an estimate, and of what was used |
 //! | `held` | what a call holds until it is settled |
+//! | `learning` | limits that the provider says |
 //! | `relay` | a call's way, with its further attempts |
 //! | `upstream` | connections to providers |
 //! | `body`, `events` | the answer on its way |
@@ -30,6 +31,7 @@ mod dialect;
 mod events;
 mod held;
 mod inner;
+mod learning;
 mod listen;
 mod meters;
 mod refuse;

@@ -17,6 +17,7 @@ use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 use crate::inner::Inner;
+use crate::learning::{self, Learning};
 use crate::meters::Meters;
 use crate::relay::relay;
 use crate::settings::{BadSettings, Settings};
@@ -42,11 +43,13 @@ impl Gateway {
         tls: rustls::ClientConfig,
     ) -> Result<Self, BadSettings> {
         check(&service, policies, &settings)?;
+        let learning = Learning::begin(&service);
         let estimator = Mutex::new(Estimator::new(settings.quantile));
         Ok(Self(Arc::new(Inner {
             service,
             client: Client::new(tls),
             meters: Meters::new(),
+            learning,
             bodies: Arc::new(Semaphore::new(settings.max_held_bytes / 1_024)),
             tasks: TaskTracker::new(),
             estimator,
@@ -136,6 +139,7 @@ fn check(service: &Service, policies: &PolicyFile, settings: &Settings) -> Resul
 fn check_policy(policy: &Policy, settings: &Settings) -> Result<(), BadSettings> {
     settings.check_limits(policy)?;
     settings.check_members(policy)?;
+    learning::check(policy, settings)?;
     if !policy.is_pool() && settings.upstreams.len() > 1 {
         return Err(BadSettings::NoPool(policy.name.clone()));
     }

@@ -1,6 +1,6 @@
 //! What is counted, by the names that Prometheus users know.
 
-use metrics::{Counter, counter, describe_counter};
+use metrics::{Counter, counter, describe_counter, describe_gauge};
 
 /// Looked up once.
 pub struct Meters {
@@ -38,6 +38,25 @@ impl Meters {
             ignored,
             "Values of providers' rate-limit headers that are none"
         );
+        for (gauge, what) in [
+            ("tidegate_gateway_limit", "What a learnt limit grants"),
+            (
+                "tidegate_gateway_remaining",
+                "What was left of a learnt limit at the last grant",
+            ),
+            (
+                "tidegate_gateway_provider_limit",
+                "A limit, as the provider said it last",
+            ),
+            (
+                "tidegate_gateway_provider_remaining",
+                "What is left of it, as the provider said it last",
+            ),
+        ] {
+            describe_gauge!(gauge, what);
+        }
+        let elsewhere = "tidegate_gateway_used_elsewhere_total";
+        describe_counter!(elsewhere, "What was charged because others use the account");
         let upstream = "tidegate_gateway_answers_total";
         describe_counter!(upstream, "Answers of providers, by upstream and kind");
         Self {

@@ -8,6 +8,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, header, request};
 use http_body::Body;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
+use tidegate_llm::learnt::Came;
 use tidegate_llm::{
     Kind, Price, Received, Refusal as Refused, Request as Asks, Reserved, Signals, StreamReader,
     Usage,
@@ -24,6 +25,7 @@ use crate::caller;
 use crate::dialect::{Asked, plain};
 use crate::held::Held;
 use crate::inner::Inner;
+use crate::learning;
 use crate::refuse::Refusal;
 use crate::settings::Upstream;
 use crate::upstream::{Unanswered, forwarded};
@@ -135,6 +137,7 @@ async fn read<'h>(
     let active = gateway
         .service
         .policy_for(&caller, Scope::Decide, policy, (&*key).into())?;
+    let key = learning::key(active.policy(), key);
     let price = settings.prices.of(&model);
     if asked.uses_tokens && price.is_none() && settings.counts_money(active.policy()) {
         return Err(Refusal::no_price(&model));
@@ -224,14 +227,17 @@ impl Read<'_> {
             },
         };
         let wait = self.may_wait(gateway);
+        gateway.learning.prepare(&self.active);
+        let amounts = settings.reserve(&self.active, reserved, self.price);
         let question = Question {
             policy: &self.active.policy().name,
             key: &self.key,
-            amounts: settings.reserve(self.active.policy(), reserved, self.price),
+            amounts: amounts.clone(),
             ..Question::default()
         };
         let terms = Terms {
             wait_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
+            standings: learning::learns(self.active.policy()),
             ..Terms::default()
         };
         let answered = gateway
@@ -245,7 +251,9 @@ impl Read<'_> {
             let told = Told::acquired(&active, &acquired);
             return Err(Refusal::limit(active.policy(), &told));
         }
-        let held = Held::new(gateway, (&self.caller, &active), &self.key, &acquired);
+        let counted = gateway.learning.granted(&active, &acquired, &amounts);
+        let whose = (&self.caller, &active);
+        let held = Held::new(gateway, whose, &self.key, (&acquired, counted));
         if let Some(undelivered) = undelivered {
             undelivered.deliver();
         }
@@ -298,6 +306,7 @@ impl Read<'_> {
                 )
                 .await;
         }
+        learning::answered(gateway, &held, Came::Accepted, &signals, received.at()).await;
         gateway.meters.answered(&upstream.name, "ok");
         let settling = Settling {
             gateway: Arc::clone(gateway),
@@ -369,6 +378,11 @@ impl Read<'_> {
             .and_then(|refused| refused.retry_after)
             .map(|after| after.as_duration());
         let cools_down = refused.is_some_and(|refused| refused.kind.cools_down());
+        let came = match refused {
+            Some(refused) if refused.kind == Kind::Rate => Came::Refused,
+            _ => Came::Failed,
+        };
+        learning::answered(gateway, &held, came, signals, received.at()).await;
         held.refused(cools_down, after).await;
         let is_pool = self.active.policy().is_pool();
         let again = match refused {

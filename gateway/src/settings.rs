@@ -209,6 +209,31 @@ pub enum BadSettings {
         /// The limit.
         limit: String,
     },
+    /// A learnt limit that counts money.
+    #[error(
+        "limit `{limit}` of policy `{policy}` counts money, and no provider says how much there is: remove `learnt`"
+    )]
+    LearntMoney {
+        /// The policy.
+        policy: String,
+        /// The limit.
+        limit: String,
+    },
+    /// A learnt limit that is not the account's.
+    #[error(
+        "limit `{limit}` of policy `{policy}` is learnt from the provider, whose account all callers share: write key = \"account/caller\" into the policy, and level = \"account\" into the limit"
+    )]
+    LearntByCaller {
+        /// The policy.
+        policy: String,
+        /// The limit.
+        limit: String,
+    },
+    /// Callers bring accounts of their own.
+    #[error(
+        "upstream `{0}` needs a credential of its own, as limits are learnt: each account has others; put it into the environment variable TIDEGATE_KEY_ and the upstream's name in capitals"
+    )]
+    LearntOfCallers(String),
     /// Callers send a token of ours where the provider wants one of its own.
     #[error(
         "upstream `{0}` needs a credential of its own: callers send their token of this gateway where the provider's would be; put it into the environment variable TIDEGATE_KEY_ and the upstream's name in capitals"

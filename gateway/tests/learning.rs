@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tidegate::{Algorithm, LeaseId, Limit, LimitSet, ManualClock, Request, Timestamp};
-use tidegate_llm::learnt::{Elsewhere, Granted, Learnt, Order, Seen};
+use tidegate_llm::learnt::{Came, Elsewhere, Granted, Learnt, Order, Seen};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const KEY: &str = "account";
@@ -134,7 +134,7 @@ struct OnItsWay {
     gateway: usize,
     granted: Granted,
     seen: Seen,
-    was_refused: bool,
+    came: Came,
     window: u64,
     /// What the provider had counted of ours, this call included.
     ours: u64,
@@ -323,7 +323,11 @@ impl Course {
                 remaining: Some(self.provider.remaining()),
                 reset_at: Some(self.provider.ends_at()),
             },
-            was_refused: !is_counted,
+            came: if is_counted {
+                Came::Accepted
+            } else {
+                Came::Refused
+            },
             window: self.provider.window,
             ours: self.provider.ours,
             earlier: counted.saturating_sub(self.provider.ours + self.charged),
@@ -346,7 +350,7 @@ impl Course {
     fn answer(&mut self, answer: &OnItsWay) {
         let now = self.now();
         let learnt = &mut self.gateways[answer.gateway];
-        let elsewhere = learnt.answered(&answer.granted, answer.seen, answer.was_refused, now);
+        let elsewhere = learnt.answered(&answer.granted, answer.seen, answer.came, now);
         if let Some(elsewhere) = elsewhere {
             self.charge(answer.gateway, elsewhere);
         }

@@ -222,6 +222,25 @@ impl Provider {
             Self::OpenAi | Self::AzureOpenAi | Self::Bedrock | Self::Generic
         )
     }
+
+    /// What the provider's own limits count of a call that has used that: where they count the
+    /// bound when it begins, nothing of it comes back at its end.
+    #[must_use]
+    pub fn counts(self, usage: &Usage, bound: Option<Amount>) -> Usage {
+        let Some(bound) = bound else {
+            return *usage;
+        };
+        let output = match self {
+            // The larger of prompt and bound.
+            Self::OpenAi => bound.saturating_sub(usage.prompt()),
+            Self::AzureOpenAi => bound,
+            _ => return *usage,
+        };
+        Usage {
+            output: Some(output),
+            ..*usage
+        }
+    }
 }
 
 #[cfg(test)]
@@ -289,6 +308,17 @@ mod tests {
                 output: 64
             }
         );
+    }
+
+    #[test]
+    fn a_bound_stays_counted_where_the_provider_counts_it_when_the_call_begins() {
+        let counted = |provider: Provider, bound| provider.counts(&used(30, 5), bound).total();
+        assert_eq!(counted(Provider::OpenAi, Some(100)), 100);
+        assert_eq!(counted(Provider::OpenAi, Some(20)), 30);
+        assert_eq!(counted(Provider::AzureOpenAi, Some(100)), 130);
+        assert_eq!(counted(Provider::Anthropic, Some(100)), 35);
+        assert_eq!(counted(Provider::Bedrock, Some(100)), 35);
+        assert_eq!(counted(Provider::OpenAi, None), 35);
     }
 
     #[test]

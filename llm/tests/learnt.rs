@@ -3,7 +3,7 @@
 
 use http::HeaderMap;
 use tidegate_core::{Amount, Span, Standing, Timestamp};
-use tidegate_llm::learnt::{Elsewhere, Granted, Learnt, News, Order, Seen};
+use tidegate_llm::learnt::{Came, Elsewhere, Granted, Learnt, News, Order, Seen};
 use tidegate_llm::{Provider, Received, Signals, Unit};
 
 const MINUTE: Span = Span::from_secs(60);
@@ -45,11 +45,14 @@ fn call(limit: &Learnt, nth: u64) -> Granted {
 fn what_is_in_flight_is_not_subtracted_twice() {
     let mut limit = Learnt::new(60, MINUTE);
     let last = call(&limit, 41);
-    assert_eq!(limit.answered(&last, said(60, 19), false, at(1)), None);
+    assert_eq!(
+        limit.answered(&last, said(60, 19), Came::Accepted, at(1)),
+        None
+    );
     assert_eq!(limit.capacity(), 60);
     // 59 are left of 100, of which 41 are in flight: 59 it is, and not 59 - 40 = 19.
     assert_eq!(
-        limit.answered(&call(&limit, 42), said(100, 58), false, at(1)),
+        limit.answered(&call(&limit, 42), said(100, 58), Came::Accepted, at(1)),
         None
     );
     assert_eq!(limit.capacity() - 42, 58);
@@ -61,7 +64,10 @@ fn what_is_in_flight_is_not_subtracted_twice() {
 fn a_header_that_has_not_counted_what_is_in_flight_frees_none_of_it() {
     let mut limit = Learnt::new(100, MINUTE);
     let first = call(&limit, 1);
-    assert_eq!(limit.answered(&first, said(100, 99), false, at(1)), None);
+    assert_eq!(
+        limit.answered(&first, said(100, 99), Came::Accepted, at(1)),
+        None
+    );
     let in_flight = 39;
     assert_eq!(limit.capacity() - (1 + in_flight), 60);
 }
@@ -117,7 +123,7 @@ fn any_one_header_of_any_provider_is_enough() {
         let mut limit = Learnt::new(100, period);
         let first = call(&limit, 1);
         assert_eq!(
-            limit.answered(&first, Seen::of(about, period), false, at(1)),
+            limit.answered(&first, Seen::of(about, period), Came::Accepted, at(1)),
             None
         );
         assert_eq!(limit.capacity(), 70, "{provider}");
@@ -139,7 +145,7 @@ fn without_headers_it_starts_as_stated_and_searches() {
     let nothing = Seen::default();
     for minute in 0..3 {
         let call = full(&limit, minute);
-        limit.answered(&call, nothing, false, at(minute * 60));
+        limit.answered(&call, nothing, Came::Accepted, at(minute * 60));
     }
     assert_eq!(
         limit.capacity(),
@@ -151,12 +157,12 @@ fn without_headers_it_starts_as_stated_and_searches() {
         nth: 0,
     };
     let idle = limit.granted(idle, 1, &used(180, 1));
-    limit.answered(&idle, nothing, false, at(180));
-    limit.answered(&idle, nothing, false, at(240));
+    limit.answered(&idle, nothing, Came::Accepted, at(180));
+    limit.answered(&idle, nothing, Came::Accepted, at(240));
     assert_eq!(limit.capacity(), 180, "what nobody needs is not tried");
     let refused = [full(&limit, 5), full(&limit, 5)];
     for call in &refused {
-        limit.answered(call, nothing, true, at(301));
+        limit.answered(call, nothing, Came::Refused, at(301));
     }
     assert_eq!(
         limit.capacity(),
@@ -165,7 +171,7 @@ fn without_headers_it_starts_as_stated_and_searches() {
     );
     for minute in 6..400 {
         let call = full(&limit, minute);
-        limit.answered(&call, nothing, true, at(minute * 60));
+        limit.answered(&call, nothing, Came::Refused, at(minute * 60));
     }
     assert_eq!(
         limit.capacity(),
@@ -174,7 +180,7 @@ fn without_headers_it_starts_as_stated_and_searches() {
     );
     for minute in 400..900 {
         let call = full(&limit, minute);
-        limit.answered(&call, nothing, false, at(minute * 60));
+        limit.answered(&call, nothing, Came::Accepted, at(minute * 60));
     }
     assert_eq!(limit.capacity(), 8 * 160, "and no more than eight starts");
 }
@@ -183,10 +189,10 @@ fn without_headers_it_starts_as_stated_and_searches() {
 fn a_search_ends_where_the_provider_says_its_limit() {
     let mut limit = Learnt::new(160, MINUTE);
     let first = call(&limit, 1);
-    limit.answered(&first, said(40, 39), false, at(1));
+    limit.answered(&first, said(40, 39), Came::Accepted, at(1));
     let refused = Order { at: at(2), nth: 2 };
     let refused = limit.granted(refused, 1, &used(40, 40));
-    limit.answered(&refused, Seen::default(), true, at(2));
+    limit.answered(&refused, Seen::default(), Came::Refused, at(2));
     assert_eq!(limit.capacity(), 40);
 }
 
@@ -194,8 +200,11 @@ fn a_search_ends_where_the_provider_says_its_limit() {
 fn an_old_answer_never_overrides_a_newer_one() {
     let mut limit = Learnt::new(100, MINUTE);
     let (old, new) = (call(&limit, 1), call(&limit, 2));
-    limit.answered(&new, said(50, 48), false, at(1));
-    assert_eq!(limit.answered(&old, said(100, 3), false, at(2)), None);
+    limit.answered(&new, said(50, 48), Came::Accepted, at(1));
+    assert_eq!(
+        limit.answered(&old, said(100, 3), Came::Accepted, at(2)),
+        None
+    );
     assert_eq!(limit.capacity(), 50);
     assert_eq!(limit.seen().remaining, Some(48));
     // Nor does what another gateway tells late.
@@ -216,7 +225,7 @@ fn what_somebody_else_has_used_is_charged_once() {
     // Three in flight, and somebody else has used 20.
     let calls = [1, 2, 3].map(|nth| call(&limit, nth));
     let elsewhere = limit
-        .answered(&calls[0], said(100, 79), false, at(1))
+        .answered(&calls[0], said(100, 79), Came::Accepted, at(1))
         .unwrap();
     assert_eq!(
         elsewhere,
@@ -226,10 +235,13 @@ fn what_somebody_else_has_used_is_charged_once() {
         }
     );
     limit.charged(&used(100, elsewhere.total), at(1));
-    assert_eq!(limit.answered(&calls[1], said(100, 78), false, at(1)), None);
+    assert_eq!(
+        limit.answered(&calls[1], said(100, 78), Came::Accepted, at(1)),
+        None
+    );
     // By now it is 25.
     let more = limit
-        .answered(&calls[2], said(100, 72), false, at(1))
+        .answered(&calls[2], said(100, 72), Came::Accepted, at(1))
         .unwrap();
     assert_eq!(
         more,
@@ -241,9 +253,14 @@ fn what_somebody_else_has_used_is_charged_once() {
     limit.charged(&used(100, more.total), at(1));
     // The next finds them in what is used.
     let next = limit.granted(order(4), 1, &used(100, 4 + 25));
-    assert_eq!(limit.answered(&next, said(100, 71), false, at(2)), None);
+    assert_eq!(
+        limit.answered(&next, said(100, 71), Came::Accepted, at(2)),
+        None
+    );
     let last = limit.granted(order(5), 1, &used(100, 5 + 25));
-    let last = limit.answered(&last, said(100, 60), false, at(2)).unwrap();
+    let last = limit
+        .answered(&last, said(100, 60), Came::Accepted, at(2))
+        .unwrap();
     assert_eq!(
         last,
         Elsewhere {
@@ -257,7 +274,9 @@ fn what_somebody_else_has_used_is_charged_once() {
 fn a_call_that_was_refused_is_none_that_the_provider_has_counted() {
     let mut limit = Learnt::new(100, MINUTE);
     let call = limit.granted(order(1), 30, &used(100, 30));
-    let elsewhere = limit.answered(&call, said(100, 0), true, at(1)).unwrap();
+    let elsewhere = limit
+        .answered(&call, said(100, 0), Came::Refused, at(1))
+        .unwrap();
     assert_eq!(elsewhere.amount, 100, "others have used all of it");
 }
 
@@ -266,7 +285,7 @@ fn what_was_said_of_a_window_that_has_ended_charges_nothing() {
     let mut limit = Learnt::new(100, MINUTE);
     let first = call(&limit, 1);
     assert_eq!(
-        limit.answered(&first, said(100, 10), false, at(60)),
+        limit.answered(&first, said(100, 10), Came::Accepted, at(60)),
         None,
         "by its reset"
     );
@@ -277,7 +296,7 @@ fn what_was_said_of_a_window_that_has_ended_charges_nothing() {
     };
     let first = limit.granted(order(1), 1, &standing);
     assert_eq!(
-        limit.answered(&first, said(100, 10), false, at(10)),
+        limit.answered(&first, said(100, 10), Came::Accepted, at(10)),
         None,
         "by ours"
     );
@@ -326,7 +345,9 @@ fn what_was_charged_for_others_is_known_until_it_counts_no_more() {
     };
     // 5 of those 15 are charged still, and others have used 3 more: the first of two tells it.
     let calls = [call(&limit, 70, 1), call(&limit, 70, 2)];
-    let elsewhere = limit.answered(&calls[0], seen, false, at(71)).unwrap();
+    let elsewhere = limit
+        .answered(&calls[0], seen, Came::Accepted, at(71))
+        .unwrap();
     assert_eq!(
         elsewhere,
         Elsewhere {
@@ -335,5 +356,8 @@ fn what_was_charged_for_others_is_known_until_it_counts_no_more() {
         }
     );
     limit.charged(&until(8, at(131)), at(71));
-    assert_eq!(limit.answered(&calls[1], seen, false, at(72)), None);
+    assert_eq!(
+        limit.answered(&calls[1], seen, Came::Accepted, at(72)),
+        None
+    );
 }

@@ -14,7 +14,7 @@ use tidegate::internal::LimitInternals;
 use tidegate::{Algorithm, AmountError, Limit, OnFailure, Period, Unit};
 
 /// What a limit may say, in the order in which it is usually said.
-const SETTINGS: [&str; 16] = [
+const SETTINGS: [&str; 17] = [
     "calls",
     "rate",
     "budget",
@@ -31,6 +31,7 @@ const SETTINGS: [&str; 16] = [
     "shadow",
     "level",
     "on_failure",
+    "learnt",
 ];
 
 const ALGORITHMS: [(&str, Algorithm); 7] = [
@@ -290,6 +291,8 @@ impl<'a> Reader<'a, '_, '_> {
             "a concurrency limit is never charged",
             help,
         );
+        let help = "remove it; no provider says how many it lets run at once";
+        self.refuse(&["learnt"], "only what is counted over time is said", help);
         let ttl = self.duration("ttl");
         let limit = Limit::concurrency(self.name, amount?);
         Some(match ttl {
@@ -302,7 +305,10 @@ impl<'a> Reader<'a, '_, '_> {
         let help = "remove it; only a `concurrency` limit holds anything";
         self.refuse(&["ttl"], "what is charged here is not held", help);
         let per = self.per();
-        let algorithm = self.algorithm(kind, per.as_ref());
+        let learnt = self.learnt();
+        let is_learnt = learnt.is_some();
+        let algorithm = self.algorithm(kind, per.as_ref(), is_learnt);
+        self.counts_by_a_window(learnt, algorithm);
         let burst = self.burst(algorithm);
         let sub_windows = self.of(
             "sub_windows",
@@ -321,6 +327,9 @@ impl<'a> Reader<'a, '_, '_> {
         let mut limit = build(kind, self.name, amount?, period(per?));
         let algorithm = algorithm?;
         limit = limit.algorithm(algorithm);
+        if is_learnt {
+            limit = limit.adaptive();
+        }
         limit = burst.into_iter().fold(limit, Limit::burst);
         limit = sub_windows.into_iter().fold(limit, Limit::sub_windows);
         limit = max_entries.into_iter().fold(limit, Limit::max_entries);
@@ -393,14 +402,40 @@ impl<'a> Reader<'a, '_, '_> {
         None
     }
 
-    fn algorithm(&mut self, kind: Kind, per: Option<&Per<'_>>) -> Option<Algorithm> {
+    /// The field that says that a limit is learnt, if one does.
+    fn learnt(&mut self) -> Option<Field<'a>> {
+        let field = self.fields.take("learnt")?;
+        field.clone().flag(self.faults)?.then_some(field)
+    }
+
+    /// A bucket refills as fast whatever its capacity is: what is learnt is counted by a window.
+    fn counts_by_a_window(&mut self, learnt: Option<Field<'a>>, algorithm: Option<Algorithm>) {
+        let buckets = [
+            Algorithm::TokenBucket,
+            Algorithm::Gcra,
+            Algorithm::LeakyBucket,
+        ];
+        let bucket = algorithm.filter(|algorithm| buckets.contains(algorithm));
+        if let (Some(field), Some(bucket)) = (learnt, bucket) {
+            let message = format!("{} is not learnt: its rate stays", name_of(bucket));
+            let help = "remove `algorithm`, or write `algorithm = \"sliding_window\"`";
+            self.faults.add(&field.key_span, message, help);
+        }
+    }
+
+    fn algorithm(
+        &mut self,
+        kind: Kind,
+        per: Option<&Per<'_>>,
+        is_learnt: bool,
+    ) -> Option<Algorithm> {
         let calendar = matches!(per, Some(Per::Calendar(..)));
         let Some(field) = self.fields.take("algorithm") else {
             let windowed = calendar || kind == Kind::Budget;
-            return Some(if windowed {
-                Algorithm::FixedWindow
-            } else {
-                Algorithm::TokenBucket
+            return Some(match (windowed, is_learnt) {
+                (true, _) => Algorithm::FixedWindow,
+                (false, true) => Algorithm::SlidingWindow,
+                (false, false) => Algorithm::TokenBucket,
             });
         };
         let algorithm = field.word(&ALGORITHMS, self.faults)?;

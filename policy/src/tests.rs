@@ -20,6 +20,7 @@ pub(super) const LIMITS: &[&str] = &[
     r#"a = { budget = 5, per = "month", zone = "UTC", algorithm = "fixed_window" }"#,
     r#"a = { budget = 0x10, per = "30d" }"#,
     r#"a = { concurrency = 24, ttl = "2m", level = "user", shadow = false }"#,
+    r#"a = { rate = 5, per = "1m", learnt = true }"#,
     "a.calls = 300\na.per = '1m'",
 ];
 
@@ -47,6 +48,7 @@ pub(super) const FAULTY_LIMITS: &[&str] = &[
     r#"a = { budget = -1, per = "1m", unit = "0.1" }"#,
     r#"a = { rate = 9_007_200, per = "1m", unit = "0.000000001" }"#,
     r#"a = { rate = "2,5", burst = true, per = "1m", unit = "0.1" }"#,
+    r#"a = { rate = 5, per = "1m", learnt = true, algorithm = "gcra" }"#,
 ];
 
 /// Sound policies, with everything that a policy can say.
@@ -200,6 +202,39 @@ fn a_key_names_its_levels_and_a_policy_in_shadow_records_only() {
     assert_eq!(policy.levels, ["org", "team", "user"]);
     assert_eq!(policy.ttl, Some(Duration::from_secs(30)));
     assert!(policy.shadow && policy.written.iter().all(|limit| limit.shadow));
+}
+
+#[test]
+fn a_learnt_limit_counts_by_a_window_and_is_adaptive() {
+    use tidegate::internal::LimitInternals;
+    use tidegate::{Algorithm, Limit};
+    let text = "[policy.p.limits]\nrpm = { calls = 3, per = '1m', learnt = true }\n\
+                rpd = { budget = 3, per = 'day', zone = 'UTC', learnt = true }\n\
+                tpm = { rate = 3, per = '1m', learnt = false }";
+    let limits = &parse("p.toml", text).unwrap().policies[0].limits;
+    let minute = Duration::from_secs(60);
+    let sliding = Limit::calls("rpm", 3, minute).algorithm(Algorithm::SlidingWindow);
+    assert_eq!(limits[0], sliding.adaptive());
+    assert!(limits[1].is_adaptive() && !limits[2].is_adaptive());
+    assert_eq!(limits[2], Limit::rate("tpm", 3, minute));
+    for (limit, message) in [
+        (
+            "rate = 3, per = '1m', algorithm = 'gcra'",
+            "gcra is not learnt: its rate stays",
+        ),
+        (
+            "concurrency = 3",
+            "`learnt` does not fit here: only what is counted over time is said",
+        ),
+        (
+            "rate = 3, per = '1m', burst = 9",
+            "sliding_window has no burst",
+        ),
+    ] {
+        let text = format!("policy.p.limits.a = {{ {limit}, learnt = true }}");
+        let error = parse("p.toml", &text).unwrap_err().to_string();
+        assert!(error.contains(message), "{error}");
+    }
 }
 
 #[test]

@@ -298,6 +298,18 @@ impl Service {
         self.policy(caller, scope, name)
     }
 
+    /// Where all state is, unless each policy keeps it by itself in memory.
+    #[must_use]
+    pub fn store(&self) -> Option<&Arc<dyn Store>> {
+        self.0.store.as_ref()
+    }
+
+    /// What it reads the time from.
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.0.clock
+    }
+
     /// Every policy that `caller` may observe, by name.
     #[must_use]
     pub fn policies(&self, caller: &Caller) -> Vec<Arc<ActivePolicy>> {

@@ -59,6 +59,12 @@ pub trait LimitInternals: Sized {
     /// How finely it counts, if it says so.
     fn precision(&self) -> impl Iterator<Item = (&'static str, u64)>;
 
+    /// Whether its capacity may change often.
+    fn is_adaptive(&self) -> bool;
+
+    /// The same, refusing what does not fit, in a set without levels.
+    fn alone(&self) -> Self;
+
     /// Limits as bytes.
     fn encode_all(limits: &[Self]) -> Vec<u8>;
 
@@ -94,6 +100,14 @@ impl LimitInternals for Limit {
 
     fn precision(&self) -> impl Iterator<Item = (&'static str, u64)> {
         Self::precision(self)
+    }
+
+    fn is_adaptive(&self) -> bool {
+        self.is_adaptive()
+    }
+
+    fn alone(&self) -> Self {
+        Self::alone(self)
     }
 
     fn encode_all(limits: &[Self]) -> Vec<u8> {

@@ -146,6 +146,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
             "tidegate-policy",
             "tidegate-protocol",
             "tidegate-service",
+            "tidegate-store",
         ],
     ),
     ("tidegate-http", PROTOCOL),

@@ -1,6 +1,7 @@
 //! Calls through a gateway to a provider: real connections, real limits.
 #![allow(missing_docs, reason = "a test")]
 
+mod learnt;
 mod provider;
 
 use std::sync::Arc;

@@ -12,6 +12,17 @@ pub struct Order {
     pub nth: u64,
 }
 
+/// What became of a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Came {
+    /// It was let in: the provider has counted it.
+    Accepted,
+    /// The provider refused it for a rate, and has not counted it.
+    Refused,
+    /// Another error; it is not counted.
+    Failed,
+}
+
 /// What was counted when a call was granted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Granted {

@@ -3,7 +3,7 @@
 use tidegate_core::{Amount, MAX_AMOUNT, Span, Standing, Timestamp};
 
 use super::charged::Charged;
-use super::granted::{Granted, Order, used};
+use super::granted::{Came, Granted, Order, used};
 use super::search::Search;
 use super::seen::Seen;
 
@@ -73,18 +73,17 @@ impl Learnt {
         }
     }
 
-    /// The answer to a call came, and said that; `was_refused`: for a rate, and so the provider has
-    /// not counted it.
+    /// The answer to a call came, and said that.
     pub fn answered(
         &mut self,
         call: &Granted,
         seen: Seen,
-        was_refused: bool,
+        came: Came,
         now: Timestamp,
     ) -> Option<Elsewhere> {
         self.adopt(call.order, seen.limit);
         if !self.is_said {
-            self.search(call, was_refused, now);
+            self.search(call, came, now);
         }
         let remaining = seen.remaining?;
         let is_old = self.remaining_by.is_some_and(|newest| call.order < newest);
@@ -97,9 +96,9 @@ impl Learnt {
         if is_over {
             return None;
         }
-        let own = match was_refused {
-            true => call.used.saturating_sub(call.amount),
-            false => call.used,
+        let own = match came {
+            Came::Accepted => call.used,
+            Came::Refused | Came::Failed => call.used.saturating_sub(call.amount),
         };
         let limit = seen.limit.unwrap_or(self.capacity);
         let more = limit.saturating_sub(remaining).saturating_sub(own);
@@ -110,10 +109,11 @@ impl Learnt {
         })
     }
 
-    fn search(&mut self, call: &Granted, was_refused: bool, now: Timestamp) {
-        let capacity = match was_refused {
-            true => self.search.refused(call, self.capacity, now),
-            false => self.search.passed(call, self.capacity, now),
+    fn search(&mut self, call: &Granted, came: Came, now: Timestamp) {
+        let capacity = match came {
+            Came::Accepted => self.search.passed(call, self.capacity, now),
+            Came::Refused => self.search.refused(call, self.capacity, now),
+            Came::Failed => self.capacity,
         };
         if capacity != self.capacity {
             self.capacity = capacity.min(MAX_AMOUNT);

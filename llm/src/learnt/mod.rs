@@ -33,6 +33,6 @@ mod limit;
 mod search;
 mod seen;
 
-pub use granted::{Granted, Order};
+pub use granted::{Came, Granted, Order};
 pub use limit::{Elsewhere, Learnt, News};
 pub use seen::Seen;

@@ -45,7 +45,7 @@ fn whose(limit: &str) -> String {
 }
 
 /// Fields that an override cannot have: how a limit counts stays the policy's.
-const FIXED: [&str; 4] = ["level", "shadow", "postpaid", "on_failure"];
+const FIXED: [&str; 5] = ["level", "shadow", "postpaid", "on_failure", "learnt"];
 
 /// Limits from their fields, each under its name, by the rules of a policy's
 /// file.

@@ -244,6 +244,10 @@ impl Limit {
         self.unit
     }
 
+    pub(crate) const fn is_adaptive(&self) -> bool {
+        self.adaptive
+    }
+
     pub(crate) const fn failure(&self) -> OnFailure {
         self.on_failure
     }

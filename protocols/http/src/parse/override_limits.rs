@@ -191,7 +191,7 @@ mod tests {
             .iter()
             .find(|fault| fault.message.contains("nonsense"));
         let mut known: Vec<_> = fault.unwrap().help.split('`').skip(1).step_by(2).collect();
-        let fixed = ["level", "on_failure", "postpaid", "shadow"];
+        let fixed = ["learnt", "level", "on_failure", "postpaid", "shadow"];
         known.retain(|name| !fixed.contains(name));
         known.sort_unstable();
         let schema = OverrideLimit::json_schema(&mut SchemaGenerator::default());

@@ -1,0 +1,117 @@
+//! All learnt limits: before a call is admitted, and when it is.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
+
+use smallvec::SmallVec;
+use tidegate::Limit;
+use tidegate_llm::learnt::{Granted, News, Order};
+use tidegate_service::{Acquired, ActivePolicy, Amounts, Number, Service};
+use tidegate_store::Follower;
+use tracing::warn;
+
+use super::account::learnt;
+use super::limit::LearntLimit;
+use super::told::{OWNER, Told};
+
+/// All learnt limits.
+pub struct Learning {
+    /// A few: the learnt ones of the policies that were asked.
+    limits: RwLock<Vec<Arc<LearntLimit>>>,
+    told: Arc<Told>,
+    /// How many calls were granted.
+    nth: AtomicU64,
+}
+
+/// What was counted when a call was granted, limit by limit.
+pub type Sent = SmallVec<[(Arc<LearntLimit>, Granted); 2]>;
+
+impl Learning {
+    /// What is learnt from now on; what other gateways of the store have learnt is known.
+    pub fn begin(service: &Service) -> Self {
+        let told = Arc::new(Told::begin(service));
+        if let Some(store) = service.store() {
+            let weak: Weak<Told> = Arc::downgrade(&told);
+            store.follow(OWNER, weak as Weak<dyn Follower>);
+        }
+        Self {
+            limits: RwLock::default(),
+            told,
+            nth: AtomicU64::new(0),
+        }
+    }
+
+    fn limit(&self, policy: &str, member: &str, limit: &Limit) -> Arc<LearntLimit> {
+        let find = |limits: &Vec<Arc<LearntLimit>>| {
+            let mut known = limits.iter();
+            known.find(|known| known.is(policy, member, limit)).cloned()
+        };
+        let limits = self.limits.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = find(&limits) {
+            return known;
+        }
+        drop(limits);
+        let mut limits = self.limits.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = find(&limits) {
+            return known;
+        }
+        // One of the same name, before the file was changed.
+        limits.retain(|known| !known.is_called(policy, member, limit.name()));
+        let new = Arc::new(LearntLimit::new(policy, member, limit));
+        limits.push(Arc::clone(&new));
+        new
+    }
+
+    /// The sets of a policy go by what is known.
+    pub fn prepare(&self, active: &ActivePolicy) {
+        for (member, set, limit) in learnt(active) {
+            let known = self.limit(&active.policy().name, member, limit);
+            known.hear(&self.told);
+            let capacity = known.capacity();
+            if set.capacity(limit.name()) == Some(capacity) {
+                continue;
+            }
+            if let Err(error) = set.set_capacity(limit.name(), capacity) {
+                warn!(%error, "what was learnt of a limit does not hold");
+            }
+        }
+    }
+
+    /// What was counted when a call was granted.
+    pub fn granted(
+        &self,
+        active: &ActivePolicy,
+        acquired: &Acquired,
+        amounts: &Amounts<'_>,
+    ) -> Sent {
+        let Acquired::Granted(granted) = acquired else {
+            return Sent::new();
+        };
+        let Some(decision) = granted.decision().filter(|_| !granted.degraded) else {
+            return Sent::new();
+        };
+        let order = Order {
+            at: granted.granted_at,
+            nth: self.nth.fetch_add(1, Ordering::Relaxed),
+        };
+        let of_member =
+            learnt(active).filter(|(member, ..)| *member == granted.member().unwrap_or_default());
+        let sent = of_member.filter_map(|(member, _, limit)| {
+            let standing = decision.standing(limit.name())?;
+            let named = amounts.iter().find(|(name, _)| *name == limit.name());
+            let amount = match named {
+                Some((_, Number::Units(units))) => *units,
+                _ => 1,
+            };
+            let known = self.limit(&active.policy().name, member, limit);
+            let granted = known.granted(order, amount, &standing);
+            Some((known, granted))
+        });
+        sent.collect()
+    }
+
+    /// Tells other gateways of the store.
+    pub(super) fn tell(&self, limit: &str, news: &News) -> impl Future<Output = ()> + use<> {
+        self.told.tell(limit, news)
+    }
+}

@@ -1,0 +1,95 @@
+//! The answer to a call: what it tells is taken over, and what others have used is charged.
+
+use std::sync::Arc;
+
+use tidegate::{Limit, Timestamp};
+use tidegate_llm::learnt::{Came, Elsewhere};
+use tidegate_llm::{Signals, Unit};
+use tidegate_service::{Call, Number, Question, ServiceError};
+use tracing::warn;
+
+use super::limit::LearntLimit;
+use crate::counts::Counts;
+use crate::held::{Held, Whose};
+use crate::inner::Inner;
+use crate::settings::Settings;
+
+/// The answer to a call came, at `now`.
+pub async fn answered(
+    gateway: &Arc<Inner>,
+    held: &Held,
+    came: Came,
+    signals: &Signals,
+    now: Timestamp,
+) {
+    for (limit, granted) in held.counted() {
+        let unit = gateway.settings.unit_of(limit.limit());
+        let (elsewhere, news) = limit.answered(granted, came, (signals, unit), now);
+        if let Some(news) = news {
+            gateway.learning.prepare(held.active());
+            let telling = gateway.learning.tell(limit.name(), &news);
+            // Nobody waits for it.
+            drop(gateway.tasks.spawn(telling));
+        }
+        if let Some(elsewhere) = elsewhere {
+            charge(gateway, held.whose(), limit, elsewhere).await;
+        }
+    }
+}
+
+/// Charges what others have used, unless another gateway has. It goes on if the caller is gone.
+async fn charge(
+    gateway: &Arc<Inner>,
+    whose: Whose,
+    limit: &Arc<LearntLimit>,
+    elsewhere: Elsewhere,
+) {
+    let (inner, limit) = (Arc::clone(gateway), Arc::clone(limit));
+    let task = async move {
+        if let Err(error) = charged(&inner, &whose, &limit, elsewhere).await {
+            warn!(%error, "what others use of an account was not charged");
+        }
+    };
+    // A panic is its own.
+    let _ = gateway.tasks.spawn(task).await;
+}
+
+async fn charged(
+    gateway: &Inner,
+    whose: &Whose,
+    limit: &LearntLimit,
+    elsewhere: Elsewhere,
+) -> Result<(), ServiceError> {
+    let (amount, standing) = limit.count(&gateway.service, elsewhere).await?;
+    if amount > 0 {
+        let amounts = [(limit.limit().name(), Number::Units(amount))];
+        let question = Question {
+            policy: &whose.active.policy().name,
+            key: &whose.key,
+            member: whose.member.as_deref(),
+            amounts: amounts.into_iter().collect(),
+            ..Question::default()
+        };
+        let call = Call::Debit(question);
+        gateway.service.call(&whose.caller, call).await?;
+    }
+    if let Some(standing) = standing {
+        limit.charged(amount, &standing, whose.active.now());
+    }
+    Ok(())
+}
+
+impl Settings {
+    /// What the provider calls what a limit counts; nothing of money.
+    fn unit_of(&self, limit: &Limit) -> Option<Unit> {
+        if limit.is_counted() {
+            return Some(Unit::Requests);
+        }
+        Some(match self.counts(limit.name())? {
+            Counts::Tokens => Unit::Tokens,
+            Counts::Input => Unit::InputTokens,
+            Counts::Output => Unit::OutputTokens,
+            Counts::Money => return None,
+        })
+    }
+}
