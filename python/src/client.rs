@@ -6,7 +6,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt};
 use tidegate::Unit;
 use tidegate_client::{
-    Adjustment, Admission, BuildError, Client, Error, Key, Named, Quantity, Report, Request,
-    Settlement, Tls,
+    Adjustment, Admission, BuildError, Client, Error, Key, LeaseRef, Named, Quantity, Report,
+    Request, Settlement, Tls,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
@@ -295,8 +295,9 @@ impl Server {
             request = request.idempotency_key(text);
         }
         let runtime = runtime(py)?;
+        let asked = client.clone();
         let verb = async move {
-            let admission = client.acquire(&request).await;
+            let admission = asked.acquire(&request).await;
             admission.map(|admission| Untaken {
                 admission: Some(admission),
                 runtime,
@@ -308,7 +309,7 @@ impl Server {
             if let (Admission::Refused(answer), true) = (&admission, waits) {
                 return Err(timed_out(py, answer));
             }
-            Ok(Py::new(py, ServerLease::new(admission))?.into_any())
+            Ok(Py::new(py, ServerLease::new(client, admission))?.into_any())
         })
     }
 }
@@ -545,12 +546,15 @@ pub(crate) struct ServerLease {
     metadata: Named<String>,
     /// A forked child has none of its parent's.
     lease: fork::Own<Mutex<Option<tidegate_client::Lease>>>,
+    client: fork::Own<Client>,
+    /// How it is being ended, until the server has said that it has.
+    ending: Arc<Mutex<Option<Ending>>>,
     reclaimed: Mutex<Vec<(String, Quantity, Quantity)>>,
     was_held: AtomicBool,
 }
 
 impl ServerLease {
-    fn new(admission: Admission) -> Self {
+    fn new(client: Client, admission: Admission) -> Self {
         let answer = admission.answer().clone();
         let lease = admission.lease();
         Self {
@@ -561,17 +565,23 @@ impl ServerLease {
                 .map_or_else(Named::default, |lease| lease.metadata().clone()),
             was_held: AtomicBool::new(lease.is_some()),
             lease: fork::Own::new(Mutex::new(lease)),
+            client: fork::Own::new(client),
+            ending: Arc::default(),
             reclaimed: Mutex::default(),
         }
     }
 
     fn lease(&self) -> Option<MutexGuard<'_, Option<tidegate_client::Lease>>> {
-        let lease = self.lease.get()?;
-        Some(lease.lock().unwrap_or_else(PoisonError::into_inner))
+        Some(locked(self.lease.get()?))
     }
 
     fn has_lease(&self) -> bool {
         self.lease().is_some_and(|lease| lease.is_some())
+    }
+
+    /// Whether an end was said that the server has not answered.
+    fn is_ending(&self) -> bool {
+        self.lease.get().is_some() && locked(&self.ending).is_some()
     }
 
     fn ended(&self, py: Python<'_>) -> PyErr {
@@ -583,7 +593,8 @@ impl ServerLease {
         exception(py, "LeaseEnded", (why,))
     }
 
-    /// Ends it; one that has ended stays so.
+    /// Ends it; one that has ended stays so. An end that the server has not answered is said
+    /// again: as it was said before, unless `how` says it otherwise.
     fn end(
         slf: &Bound<'_, Self>,
         is_awaited: bool,
@@ -592,13 +603,30 @@ impl ServerLease {
         told: Py<PyAny>,
     ) -> PyResult<Py<PyAny>> {
         let (py, own) = (slf.py(), slf.clone().unbind());
-        let lease = slf.get().lease().and_then(|mut lease| lease.take());
-        let verb = async move {
-            match (lease, how) {
-                (None, _) => None,
-                (Some(lease), How::Settle(report)) => Some(lease.settle(report).await),
-                (Some(lease), How::Cancel) => Some(lease.cancel().await),
+        let this = slf.get();
+        let begun = match this.lease().and_then(|mut lease| lease.take()) {
+            Some(lease) => {
+                let of = lease.lease_ref().clone();
+                Some((Some(lease), Ending { of, how }))
             }
+            None if this.is_ending() => {
+                let before = locked(&this.ending).clone();
+                before.map(|before| (None, before.said_as(how)))
+            }
+            None => None,
+        };
+        let (client, unanswered) = (this.client.get().cloned(), Arc::clone(&this.ending));
+        if let Some((_, ending)) = &begun {
+            *locked(&unanswered) = Some(ending.clone());
+        }
+        let verb = async move {
+            let (lease, ending) = begun?;
+            // Renewed no more; whoever says it again has no lease to end.
+            drop(lease.map(tidegate_client::Lease::detach));
+            let ended = ending.clone().carry_out(&client?).await;
+            let again = ended.as_ref().err();
+            *locked(&unanswered) = again.and_then(|error| ending.after(error));
+            Some(ended)
         };
         carry_out(py, is_awaited, verb, move |py, ended| {
             match ended {
@@ -614,11 +642,7 @@ impl ServerLease {
         let limits = settlement.limits.iter();
         let usages =
             limits.map(|(name, usage)| (name.to_owned(), usage.taken.clone(), usage.used.clone()));
-        let mut noted = self
-            .reclaimed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        *noted = usages.collect();
+        *locked(&self.reclaimed) = usages.collect();
     }
 
     fn settle_as(
@@ -629,7 +653,8 @@ impl ServerLease {
     ) -> PyResult<Py<PyAny>> {
         let py = slf.py();
         let report = report(py, (usage, cost), (outcome, cool_down))?;
-        if !slf.get().has_lease() && !slf.get().answer.degraded {
+        let this = slf.get();
+        if !this.has_lease() && !this.is_ending() && !this.answer.degraded {
             return Err(slf.get().ended(py));
         }
         Self::end(slf, is_awaited, How::Settle(report), false, py.None())
@@ -671,7 +696,7 @@ impl ServerLease {
             true => tidegate::Outcome::Ignored,
             false => tidegate::Outcome::Succeeded,
         };
-        let how = How::Settle(Report::new().outcome(outcome));
+        let how = How::Leave(Report::new().outcome(outcome));
         let no = PyBool::new(slf.py(), false).to_owned().into_any().unbind();
         // The body's own exception comes first.
         Self::end(slf, is_awaited, how, has_failed, no)
@@ -679,9 +704,52 @@ impl ServerLease {
 }
 
 /// How it ends.
+#[derive(Clone)]
 enum How {
     Settle(Report),
+    /// By the end of a `with`, unless its holder has said otherwise.
+    Leave(Report),
     Cancel,
+}
+
+/// The end of a lease, until the server has answered it.
+#[derive(Clone)]
+struct Ending {
+    of: LeaseRef,
+    how: How,
+}
+
+impl Ending {
+    /// The same end, or another that its holder says in its place.
+    fn said_as(self, how: How) -> Self {
+        match (&self.how, how) {
+            (How::Settle(_) | How::Cancel, How::Leave(_)) => self,
+            (_, how) => Self { how, ..self },
+        }
+    }
+
+    /// What may still be said after this error. What makes no sense is not said again.
+    fn after(self, error: &Error) -> Option<Self> {
+        match error {
+            Error::NotFound(_) | Error::LeaseEnded(_) => None,
+            Error::InvalidRequest(_) | Error::Never(_) => {
+                let how = How::Leave(Report::new());
+                Some(Self { how, ..self })
+            }
+            _ => Some(self),
+        }
+    }
+
+    async fn carry_out(self, client: &Client) -> Result<Settlement, Error> {
+        match self.how {
+            How::Settle(report) | How::Leave(report) => client.settle(&self.of, report).await,
+            How::Cancel => client.cancel(&self.of, Report::new()).await,
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn report(
@@ -784,10 +852,7 @@ impl ServerLease {
     #[getter]
     fn reclaimed<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let reclaimed = PyDict::new(py);
-        let noted = self
-            .reclaimed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let noted = locked(&self.reclaimed);
         for (name, taken, used) in noted.iter() {
             if let Some(back) = difference(taken, used) {
                 reclaimed.set_item(name, number(py, &back)?)?;

@@ -457,6 +457,7 @@ class ServerLease:
         ``usage``: by limit; what is not named was used as ``cost`` says (rates and budgets), or as
         taken. ``outcome``: ``"succeeded"``, ``"ignored"`` or ``"dropped"`` (its provider refused: a
         pool passes over the member that gave it, for ``cool_down`` seconds or as its policy says).
+        One that the server did not answer can be said again: it is settled once.
 
         :raises LeaseEnded: it has ended, or was refused.
         """
