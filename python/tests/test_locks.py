@@ -1,6 +1,7 @@
 """Semaphores, mutexes and decorators in one process."""
 
 import asyncio
+import contextlib
 import threading
 import uuid
 
@@ -245,3 +246,52 @@ def test_semaphores_and_permits_show_what_they_are_and_errors_say_which():
         gpus.acquire(slots=3)
     assert (raised.value.limit, raised.value.capacity) == ("shown", 2)
     assert repr(Mutex("shown-mutex")) == "<Mutex shown-mutex: 1 slots in memory>"
+
+
+def test_a_generator_that_another_thread_ends_gives_its_slot_back():
+    gpus = Semaphore("gpu-of-generators", 2)
+    permits = []
+
+    def holds():
+        with gpus as permit:
+            permits.append(permit)
+            yield
+
+    first = holds()
+    next(first)
+    ends = threading.Thread(target=first.close)
+    ends.start()
+    ends.join()
+    assert gpus.available() == 2 and not permits[0].is_held
+
+    # Each gives back its own, also where the thread that ends one is within it itself.
+    second = holds()
+    thread = threading.Thread(target=next, args=(second,))
+    thread.start()
+    thread.join()
+    with gpus as own:
+        second.close()
+        assert own.is_held and not permits[1].is_held
+    assert gpus.available() == 2
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(gpus)
+    assert gpus.available() == 2
+    with pytest.raises(RuntimeError, match="not entered"):
+        gpus.__exit__(None, None, None)
+
+
+def test_an_async_generator_that_another_task_ends_gives_its_slot_back():
+    async def main():
+        mutex = Mutex("of-async-generators")
+
+        async def holds():
+            async with mutex:
+                yield
+
+        held = holds()
+        await asyncio.ensure_future(held.__anext__())
+        assert mutex.available() == 0
+        await asyncio.ensure_future(held.aclose())
+        assert mutex.available() == 1
+
+    asyncio.run(main())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Coroutine
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Optional
@@ -10,8 +12,15 @@ from . import _core, _opened
 from ._core import ManualClock, Permit
 
 
+class _Entry:
+    """A permit that a ``with`` has taken, and the frame of that ``with``."""
+
+    def __init__(self, semaphore: "Semaphore", permit: Permit, frame: int) -> None:
+        self.semaphore, self.permit, self.frame, self.is_left = semaphore, permit, frame, False
+
+
 #: What this task or thread has entered by ``with``, the last at the end.
-_entered: ContextVar[tuple[tuple["Semaphore", Permit], ...]] = ContextVar("_entered", default=())
+_entered: ContextVar[tuple[_Entry, ...]] = ContextVar("_entered", default=())
 
 
 class Semaphore(_core.Slots):
@@ -44,6 +53,8 @@ class Semaphore(_core.Slots):
     key: str
     store: Optional[str]
     _words: dict[str, Any]
+    #: What was entered by any thread or task, and not left.
+    _inside: list[_Entry]
 
     def __init__(
         self,
@@ -60,20 +71,40 @@ class Semaphore(_core.Slots):
         super().__init__(name, slots, key=key, store=store, ttl=ttl, max_waiting=max_waiting, clock=clock)
         self.name, self.slots, self.key, self.store = name, slots, key, store
         self._words = dict(store=store, key=key, ttl=ttl, max_waiting=max_waiting)
+        self._inside = []
 
     def __enter__(self) -> Permit:
-        permit = self.acquire()
-        _entered.set((*_entered.get(), (self, permit)))
+        return self._enter(self.acquire(), id(sys._getframe(1)))
+
+    def _enter(self, permit: Permit, frame: int) -> Permit:
+        entry = _Entry(self, permit, frame)
+        self._inside.append(entry)
+        _entered.set((*(entry for entry in _entered.get() if not entry.is_left), entry))
         return permit
 
-    def _left(self) -> Permit:
-        """The permit that this task or thread entered last."""
-        entered = _entered.get()
-        for position in range(len(entered) - 1, -1, -1):
-            if entered[position][0] is self:
-                _entered.set(entered[:position] + entered[position + 1 :])
-                return entered[position][1]
-        raise RuntimeError("it was entered by another thread or task")
+    def _left(self, frame: int) -> Permit:
+        """The permit that the ``with`` of this frame took.
+
+        A generator or a coroutine may be ended by another thread or task than entered it. An
+        ``ExitStack`` enters by a frame of its own: of that it is what the thread entered last.
+        """
+        while True:
+            entry = self._last(frame)
+            try:
+                self._inside.remove(entry)
+            except ValueError:  # Another thread was faster.
+                continue
+            entry.is_left = True
+            _entered.set(tuple(entry for entry in _entered.get() if not entry.is_left))
+            return entry.permit
+
+    def _last(self, frame: int) -> _Entry:
+        inside = list(reversed(self._inside))
+        own = [entry for entry in reversed(_entered.get()) if entry.semaphore is self and not entry.is_left]
+        here = [entry for entry in [*own, *inside] if entry.frame == frame]
+        for entry in [*here, *own, *inside]:
+            return entry
+        raise RuntimeError("it was not entered")
 
     def __exit__(
         self,
@@ -81,25 +112,30 @@ class Semaphore(_core.Slots):
         error: Optional[BaseException],
         traceback: Optional[TracebackType],
     ) -> None:
-        self._left().__exit__(kind, error, traceback)
+        self._left(id(sys._getframe(1))).__exit__(kind, error, traceback)
 
-    async def __aenter__(self) -> Permit:
-        permit = await self.async_acquire()
-        _entered.set((*_entered.get(), (self, permit)))
-        return permit
+    def __aenter__(self) -> Coroutine[Any, Any, Permit]:
+        return self._async_enter(id(sys._getframe(1)))
 
-    async def __aexit__(
+    async def _async_enter(self, frame: int) -> Permit:
+        return self._enter(await self.async_acquire(), frame)
+
+    def __aexit__(
         self,
         kind: Optional[type[BaseException]],
         error: Optional[BaseException],
         traceback: Optional[TracebackType],
-    ) -> None:
-        await self._left().__aexit__(kind, error, traceback)
+    ) -> Coroutine[Any, Any, None]:
+        return self._async_leave(id(sys._getframe(1)), kind, error, traceback)
+
+    async def _async_leave(self, frame: int, *how: Any) -> None:
+        await self._left(frame).__aexit__(*how)
 
     def __reduce__(self) -> Any:
         if _opened.is_of_one_process(self.store):
             raise TypeError("a semaphore in memory is of one process; give it a store that processes share")
-        return _opened.unopened, (type(self),), self.__dict__
+        state = {name: value for name, value in self.__dict__.items() if name != "_inside"}
+        return _opened.unopened, (type(self),), state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
