@@ -10,6 +10,7 @@ import sys
 import textwrap
 import threading
 import time
+from concurrent import futures
 
 import pytest
 
@@ -598,3 +599,118 @@ def test_a_bar_is_tqdms(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "tqdm", None)
     with pytest.raises(ModuleNotFoundError, match="pip install tqdm"):
         workers.map(square, range(3), progress=True)
+
+
+class Broken(Exception):
+    pass
+
+
+def test_what_came_before_an_error_of_the_items_is_yielded_first():
+    def items():
+        yield from range(5)
+        raise Broken
+
+    seen = []
+    with pytest.raises(Broken):
+        for number in workers.map(abs, items(), max_workers=2):
+            seen.append(number)
+    assert seen == [0, 1, 2, 3, 4]
+
+    async def main():
+        async def double(number):
+            return number
+
+        async def items():
+            for number in range(5):
+                yield number
+            raise Broken
+
+        seen = []
+        with pytest.raises(Broken):
+            async for number in workers.map(double, items(), mode="asyncio", max_workers=2):
+                seen.append(number)
+        assert seen == [0, 1, 2, 3, 4]
+
+    asyncio.run(main())
+
+
+def test_in_an_event_loop_no_result_waits_for_the_next_item():
+    async def main():
+        seen = asyncio.Event()
+
+        async def double(number):
+            return 2 * number
+
+        async def items():
+            yield 1
+            # An hour, say; here until the first result has come out.
+            await seen.wait()
+            yield 2
+
+        results = []
+        async for result in workers.map(double, items(), mode="asyncio", max_workers=4):
+            results.append(result)
+            seen.set()
+        assert results == [2, 4]
+
+    asyncio.run(asyncio.wait_for(main(), 20))
+
+
+def test_a_result_that_is_there_comes_out_before_all_items_are_taken_that_may_be():
+    def items():
+        yield from range(1_000_000)
+        raise Broken
+
+    results = workers.map(abs, items(), max_workers=1, max_in_flight=10**9)
+    assert next(results) == 0
+    results.close()
+
+
+def test_an_item_that_is_cancelled_ends_no_other():
+    async def main():
+        async def fails_second(number):
+            if number == 1:
+                raise asyncio.CancelledError("mine")
+            return number
+
+        said = dict(mode="asyncio", max_workers=2, on_error="return")
+        results = [result async for result in workers.map(fails_second, range(3), **said)]
+        assert results[0::2] == [0, 2]
+        assert isinstance(results[1], futures.CancelledError) and results[1].args == ("mine",)
+
+    asyncio.run(main())
+
+    def fails_second(number):
+        if number == 1:
+            raise asyncio.CancelledError("mine")
+        return number
+
+    results = list(workers.map(fails_second, range(3), max_workers=2, on_error="return"))
+    assert results[0::2] == [0, 2] and isinstance(results[1], futures.CancelledError)
+
+
+def test_a_map_whose_task_is_cancelled_ends_its_items():
+    async def main():
+        begun, ended = asyncio.Event(), []
+
+        async def work(number):
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.append(number)
+
+        async def consume():
+            async for _ in workers.map(work, range(3), mode="asyncio", max_workers=3):
+                pass
+
+        task = asyncio.ensure_future(consume())
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert ended
+
+    asyncio.run(main())

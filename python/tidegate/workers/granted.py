@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Callable, Mapping
+from concurrent import futures
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Optional
@@ -53,11 +55,16 @@ class Caller:
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self._function = function
+        #: Whether nobody waits for its calls in this event loop any more: what is raised then
+        #: because they are cancelled is no error of theirs.
+        self.is_ended = False
 
     def run(self, item: Any, granted: Granted) -> Called:
         before = _running.set(granted)
         try:
             return Outcome(self._answer(item)), granted._usage
+        except asyncio.CancelledError as error:
+            return portable(_cancelled(error)), granted._usage
         except ENDS as error:
             return portable(error), granted._usage
         finally:
@@ -77,5 +84,16 @@ class Caller:
             if not inspect.isawaitable(answer):
                 raise TypeError(f"{self._function!r} is no coroutine function: write another mode")
             return Outcome(await answer), granted._usage
+        except asyncio.CancelledError as error:
+            if self.is_ended:
+                raise
+            return Outcome(error=_cancelled(error)), granted._usage
         except Exception as error:
             return Outcome(error=error), granted._usage
+
+
+def _cancelled(error: asyncio.CancelledError) -> Exception:
+    """An item's own, which ends nobody else's task."""
+    cancelled = futures.CancelledError(*error.args)
+    cancelled.__cause__ = error
+    return cancelled

@@ -6,7 +6,17 @@ import asyncio
 import importlib
 import threading
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sized,
+)
 from concurrent.futures import Future
 from dataclasses import dataclass
 from multiprocessing.context import BaseContext
@@ -99,7 +109,9 @@ def map(
 
     The limits are taken in this process, whatever the mode, before each attempt, and given back
     at its end. Work begins with the first ``next``; items are taken from ``items`` by the caller's
-    thread, and never more than ``max_in_flight`` are begun and not yet yielded.
+    thread, and never more than ``max_in_flight`` are begun and not yet yielded. While that thread
+    waits for the next item, results wait, too; in an event loop they do not. If ``items`` raises, what
+    came before is yielded first.
 
     A loop that ends early (by an error, ``break`` or Ctrl-C) begins no further item; attempts that
     run are cancelled (asyncio), ended (processes, Ray) or waited for (threads, which nobody can end).
@@ -179,20 +191,30 @@ class _Shown:
 
 def _map(plan: Plan, crew: Crew, on_demand: bool, items: Iterator[Any], shown: _Shown) -> Iterator[Any]:
     bar, is_done, is_more = shown.bars(), False, True
+    failure: Optional[Exception] = None
     driver = _Driver(plan, crew, on_demand)
     flying: deque[Future[Outcome]] = deque()
     try:
         while True:
             while is_more and len(flying) < shown.max_in_flight:
                 try:
-                    flying.append(driver.begin(next(items)))
+                    item = next(items)
                 except StopIteration:
                     is_more = False
+                    break
+                except Exception as error:  # What came before it has a result.
+                    is_more, failure = False, error
+                    break
+                flying.append(driver.begin(item))
+                if flying[0].done():
+                    break
             if not flying:
                 break
             outcome = flying.popleft().result()
             bar.update()
             yield shown.told(outcome)
+        if failure is not None:
+            raise failure
         is_done = True
     finally:
         bar.close()
@@ -269,25 +291,59 @@ async def _each_of(items: Iterator[Any]) -> AsyncIterator[Any]:
 async def _map_async(
     plan: Plan, fn: Callable[[Any], Any], items: AsyncIterator[Any], shown: _Shown
 ) -> AsyncIterator[Any]:
-    bar, is_more, attempts = shown.bars(), True, Attempts(plan, Caller(fn).run_here)
-    flying: deque[asyncio.Task[Outcome]] = deque()
+    bar, caller = shown.bars(), Caller(fn)
+    attempts = Attempts(plan, caller.run_here)
+    reader = _Reader(items, attempts.run, shown.max_in_flight)
+    reading = asyncio.ensure_future(reader.run())
     try:
         while True:
-            while is_more and len(flying) < shown.max_in_flight:
-                try:
-                    item = await items.__anext__()
-                except StopAsyncIteration:
-                    is_more = False
-                else:
-                    flying.append(asyncio.ensure_future(attempts.run(item)))
-            if not flying:
+            task = await reader.begun.get()
+            if task is None:
                 break
-            outcome = await flying[0]
-            flying.popleft()
+            # A cancellation is of the map, and not of the item that it waits for.
+            await asyncio.wait([task])
+            reader.took(task)
             bar.update()
-            yield shown.told(outcome)
+            yield shown.told(task.result())
+        await reading
     finally:
         bar.close()
-        for task in flying:
+        caller.is_ended = True
+        tasks: list[asyncio.Task[Any]] = [reading, *reader.flying]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*flying, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class _Reader:
+    """Takes items, in one task, and begins them."""
+
+    def __init__(
+        self, items: AsyncIterator[Any], run: Callable[[Any], Coroutine[Any, Any, Outcome]], most: int
+    ) -> None:
+        self._items, self._run, self._room = items, run, asyncio.Semaphore(most)
+        #: In the order of the items; ``None`` at the end. Never more than there is room for.
+        self.begun: asyncio.Queue[Optional[asyncio.Task[Outcome]]] = asyncio.Queue()
+        self.flying: set[asyncio.Task[Outcome]] = set()
+
+    async def run(self) -> None:
+        """Ends with the items.
+
+        :raises BaseException: what they raise.
+        """
+        try:
+            while True:
+                await self._room.acquire()
+                try:
+                    item = await self._items.__anext__()
+                except StopAsyncIteration:
+                    return
+                task = asyncio.ensure_future(self._run(item))
+                self.flying.add(task)
+                self.begun.put_nowait(task)
+        finally:
+            self.begun.put_nowait(None)
+
+    def took(self, task: "asyncio.Task[Outcome]") -> None:
+        self.flying.discard(task)
+        self._room.release()
