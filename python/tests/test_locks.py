@@ -295,3 +295,29 @@ def test_an_async_generator_that_another_task_ends_gives_its_slot_back():
         assert mutex.available() == 1
 
     asyncio.run(main())
+
+
+def test_limited_stands_above_or_below_what_makes_a_method():
+    limits = LimitSet(CallLimit(9, "per_hour", name="calls"))
+
+    class Clock:
+        @limited(limits, key=lambda number: "k")
+        @staticmethod
+        def twice(number):
+            return 2 * number
+
+        @limited(limits, key=lambda cls: "k")
+        @classmethod
+        def name(cls):
+            return cls.__name__
+
+        @staticmethod
+        @limited(limits, key=lambda: "k")
+        async def now():
+            return 12
+
+    assert (Clock.twice(2), Clock().twice(3), Clock.name(), Clock().name()) == (4, 6, "Clock", "Clock")
+    assert asyncio.run(Clock.now()) == 12
+    assert limits.peek(key="k")["calls"]["remaining"] == 4
+    with pytest.raises(TypeError, match="@property above @limited"):
+        limited(limits)(property(lambda self: 1))

@@ -34,7 +34,7 @@ def limited(
     'hello alice'
 
     A generator holds them from its first step to its end. ``requested`` and ``key`` may be
-    functions of the call's arguments.
+    functions of the call's arguments, of which a method's first is its ``self`` or ``cls``.
 
     :raises AcquireTimeout: from the call, as ``limits.acquire`` raises it.
     """
@@ -48,8 +48,10 @@ def limited(
         raise TypeError(f"@limited(limits): a LimitSet or a LimitPool is needed, not {limits!r}")
 
     def decorate(function: Any) -> Any:
+        if isinstance(function, (staticmethod, classmethod)):
+            return type(function)(decorate(function.__func__))
         if not callable(function):
-            raise TypeError(f"{function!r} is no function; write @classmethod or @property above @limited")
+            raise TypeError(f"{function!r} is no function; write @property above @limited")
         if inspect.isasyncgenfunction(function):
 
             @functools.wraps(function)
