@@ -207,6 +207,8 @@ def test_a_wait_that_cannot_end_in_time_is_refused_at_once():
     assert client.get("/").status_code == 200
     refused = client.get("/")
     assert refused.status_code == 429 and int(refused.headers["retry-after"]) > 86_000
+    assert refused.headers["ratelimit-policy"] == '"calls";q=1;w=86400'
+    assert refused.headers["ratelimit"].startswith('"calls";r=0;t=86')
 
 
 def test_a_request_for_more_than_there_ever_is_is_no_429():

@@ -122,3 +122,13 @@ def test_a_body_that_raises_is_a_request_that_failed():
     body.close()
     assert limits.stats()["dropped"] == 1
     assert free(limits) == 1
+
+
+def test_a_wait_that_ends_without_a_turn_says_where_the_limits_stand():
+    limits, said = LimitSet([CallLimit(1, "per_day", name="calls")]), []
+    app = LimitMiddleware(lambda environ, start: start("200 OK", []) or [], limits, wait=30)
+    app({"REMOTE_ADDR": "127.0.0.1"}, lambda *_: None).close()
+    app({"REMOTE_ADDR": "127.0.0.1"}, lambda status, headers, *_: said.append((status, dict(headers))))
+    [(status, headers)] = said
+    assert status.startswith("429") and headers["RateLimit-Policy"] == '"calls";q=1;w=86400'
+    assert headers["RateLimit"].startswith('"calls";r=0;t=8')

@@ -64,6 +64,10 @@ class Gate(Generic[_Request]):
             return None
         try:
             acquired = self._acquire(request, key)
+        except AcquireTimeout as error:
+            with contextlib.suppress(StoreUnavailable):
+                return self._late(error, self.limits.peek(key=key))
+            return refusal(error)
         except REFUSED as error:
             return self._failed(error)
         return acquired if acquired else refusal(acquired, self.limits)
@@ -79,6 +83,10 @@ class Gate(Generic[_Request]):
                 acquired = await self.limits.async_acquire(asked, self._wait, key=key)
             else:
                 acquired = await self.limits.async_try_acquire(asked, key=key)
+        except AcquireTimeout as error:
+            with contextlib.suppress(StoreUnavailable):
+                return self._late(error, await self.limits.async_peek(key=key))
+            return refusal(error)
         except REFUSED as error:
             return self._failed(error)
         return acquired if acquired else refusal(acquired, self.limits)
@@ -106,6 +114,11 @@ class Gate(Generic[_Request]):
 
     def _asked(self, request: _Request) -> _Amounts:
         return self._requested(request) if callable(self._requested) else self._requested
+
+    def _late(self, error: AcquireTimeout, peeked: Mapping[str, Mapping[str, Number]]) -> Refusal:
+        """A wait that has ended says where the limits stand now."""
+        remaining = {name: standing["remaining"] for name, standing in peeked.items()}
+        return refusal(error, self.limits, remaining)
 
     def _failed(self, error: Any) -> Optional[Refusal]:
         if self._admits and isinstance(error, StoreUnavailable):

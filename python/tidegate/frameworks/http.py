@@ -12,7 +12,7 @@ import ipaddress
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Optional, Union
 
@@ -55,13 +55,20 @@ def fields(limits: LimitSet, acquired: _core.Acquisition) -> dict[str, str]:
     Numbers are rounded down to whole units. A refusal by a ``ResourceLimit`` has no
     ``Retry-After``: when a holder ends is its own to say. A set that limits nothing has no fields.
     """
-    remaining = acquired.remaining
+    return _fields(limits, acquired.remaining, None if acquired else acquired)
+
+
+def _fields(
+    limits: LimitSet,
+    remaining: Mapping[str, Number],
+    refused: Union[_core.Acquisition, AcquireTimeout, None],
+) -> dict[str, str]:
     policies, standings = [], []
     for limit in limits.limits:
         if limit.is_infinite or limit.name not in remaining:
             continue
         policies.append(_string(limit.name) + _policy(limit))
-        later = acquired.retry_after if limit.name == acquired.limit else None
+        later = refused.retry_after if refused is not None and limit.name == refused.limit else None
         standings.append(
             f"{_string(limit.name)};r={_integer(remaining[limit.name])}"
             + ("" if later is None else f";t={math.ceil(later)}")
@@ -69,13 +76,18 @@ def fields(limits: LimitSet, acquired: _core.Acquisition) -> dict[str, str]:
     if not policies:
         return {}
     named = {"RateLimit-Policy": ",".join(policies), "RateLimit": ",".join(standings)}
-    return {**named, **_retry_after(acquired.retry_after if not acquired else None)}
+    return {**named, **_retry_after(None if refused is None else refused.retry_after)}
 
 
-def refusal(refused: Union[_core.Acquisition, TidegateError], limits: Optional[LimitSet] = None) -> Refusal:
+def refusal(
+    refused: Union[_core.Acquisition, TidegateError],
+    limits: Optional[LimitSet] = None,
+    remaining: Optional[Mapping[str, Number]] = None,
+) -> Refusal:
     """The answer to a request that was refused, or could not be decided.
 
-    Of an acquisition it has the fields of its ``limits``, if they are given.
+    Of an acquisition it has the fields of its ``limits``, if they are given; of an
+    ``AcquireTimeout`` if what is ``remaining`` of each is given, too.
 
     | ``refused``                             | status | ``code``        |
     |-----------------------------------------|--------|-----------------|
@@ -89,7 +101,8 @@ def refusal(refused: Union[_core.Acquisition, TidegateError], limits: Optional[L
         told = {} if limits is None else fields(limits, refused)
         return _refused(refused.limit, {**told, **_retry_after(refused.retry_after)})
     if isinstance(refused, AcquireTimeout):
-        return _refused(refused.limit, _retry_after(refused.retry_after))
+        told = {} if limits is None else _fields(limits, remaining or {}, refused)
+        return _refused(refused.limit, {**told, **_retry_after(refused.retry_after)})
     if isinstance(refused, ImpossibleRequest):
         return _problem(422, "about:blank", "Unprocessable Content", "more than the limit ever grants", "never")
     code = {QueueFull: "busy", CapacityFull: "full"}.get(type(refused), "unavailable")
