@@ -13,7 +13,7 @@ use tidegate_store::{Alarm, TimerHandler};
 #[derive(Default)]
 pub(crate) struct Timer {
     alarms: Mutex<Alarms>,
-    /// Poked when an alarm comes before all others.
+    /// Poked when an alarm comes before the thread that rings would look again.
     bell: Bell,
 }
 
@@ -21,6 +21,9 @@ pub(crate) struct Timer {
 struct Alarms {
     next_number: u64,
     by_instant: BTreeMap<Alarm, Weak<dyn TimerHandler>>,
+    /// Until when the thread that rings sleeps, unless it is poked; `None`: for ever. It is
+    /// not poked for an alarm that is taken back, so that this may be earlier than all.
+    asleep_until: Option<Timestamp>,
 }
 
 /// Wakes the thread that rings, if there is one.
@@ -41,8 +44,9 @@ impl Timer {
         alarms.next_number += 1;
         alarms.by_instant.insert(alarm, who);
         let first = alarms.by_instant.first_key_value().map(|(a, _)| *a) == Some(alarm);
+        let is_overslept = alarms.asleep_until.is_none_or(|until| at < until);
         drop(alarms);
-        if first {
+        if first && is_overslept {
             self.bell.poke();
         }
         alarm
@@ -55,8 +59,7 @@ impl Timer {
 
     /// When the next alarm is.
     pub(crate) fn next(&self) -> Option<Timestamp> {
-        let alarms = self.alarms.lock();
-        alarms.by_instant.first_key_value().map(|(a, _)| a.at)
+        self.alarms.lock().next()
     }
 
     /// Rings everyone who is due at `now`, in order.
@@ -77,13 +80,22 @@ impl Timer {
     /// Sleeps until the next alarm or an earlier one; it is `now`, by a clock
     /// that runs so many times as fast as the machine's.
     pub(crate) fn sleep(&self, now: Timestamp, pace: u32) {
-        let wait = self.next().map(|at| at.since(now).as_duration());
+        let mut alarms = self.alarms.lock();
+        alarms.asleep_until = alarms.next();
+        let wait = alarms.next().map(|at| at.since(now).as_duration());
+        drop(alarms);
         self.bell.wait(wait.map(|wait| wait / pace.max(1)));
     }
 
     /// Wakes the thread that rings: its clock is gone.
     pub(crate) fn close(&self) {
         self.bell.poke();
+    }
+}
+
+impl Alarms {
+    fn next(&self) -> Option<Timestamp> {
+        self.by_instant.first_key_value().map(|(alarm, _)| alarm.at)
     }
 }
 

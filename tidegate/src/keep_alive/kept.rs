@@ -29,10 +29,10 @@ impl Kept {
         self.term.expires_at()
     }
 
-    /// Its holder ends it.
+    /// Its holder ends it. The renewal goes first, which then need not be told.
     pub(crate) fn end(&mut self) {
-        self.term.finish(End::ByHolder);
         self.task = None;
+        self.term.finish(End::ByHolder);
     }
 }
 

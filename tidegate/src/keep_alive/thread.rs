@@ -51,7 +51,8 @@ impl RenewalThread {
         Ok(Self(queue))
     }
 
-    /// Runs `work` to its end, or until the answer is dropped.
+    /// Runs `work` to its end, or until the answer is dropped. The caller polls it first, so
+    /// that the thread need not be woken for what begins with a sleep.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> RenewalTask {
         let task = Arc::new(Task {
             work: Mutex::new(Some(Box::pin(work))),
@@ -59,7 +60,7 @@ impl RenewalThread {
             queue: Arc::clone(&self.0),
         });
         self.0.lock().tasks += 1;
-        Arc::clone(&task).wake();
+        task.step();
         RenewalTask(task)
     }
 }
@@ -131,8 +132,11 @@ impl Task {
         *work = None;
         drop(work);
         if ends {
-            self.queue.lock().tasks -= 1;
-            self.queue.changed.notify_one();
+            let mut state = self.queue.lock();
+            state.tasks -= 1;
+            if state.closed {
+                self.queue.changed.notify_one();
+            }
         }
     }
 }
