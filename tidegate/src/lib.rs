@@ -35,6 +35,7 @@
 //! | [`workers`] | threads and tasks that do jobs within limits |
 //! | [`Semaphore`], [`Mutex`] | slots of this process, fair, for threads and tasks |
 //! | [`lock`] | semaphores and mutexes at any store: renewed, fenced, lost in time |
+//! | [`adaptive`] | a limit learnt from how an upstream answers |
 //! | [`Clock`], [`ManualClock`] | the time, and time for tests |
 //! | `tower` | a layer that lets requests through within limits (feature `tower`) |
 //!
@@ -42,6 +43,7 @@
 //! one, which is named in one file, `embedded.rs`.
 #![forbid(unsafe_code)]
 
+pub mod adaptive;
 mod admission;
 mod clock;
 mod decision;
@@ -100,6 +102,8 @@ mod pages {
     struct Start;
     #[doc = include_str!("../../docs/library.md")]
     struct Library;
+    #[doc = include_str!("../../docs/library/adaptive-concurrency.md")]
+    struct AdaptiveConcurrency;
     #[doc = include_str!("../../docs/library/fair-queue.md")]
     struct FairQueue;
     #[doc = include_str!("../../docs/reference/locks.md")]

@@ -1,0 +1,26 @@
+//! Limits learnt from how an upstream answers: each algorithm before a server in closed
+//! form, and the library before an upstream with a queue.
+//!
+//! | room | holds |
+//! |---|---|
+//! | `chance` | numbers that are the same for the same seed |
+//! | `server` | a server in closed form, always saturated |
+//! | `drift` | so many windows later each limit is where it was |
+//! | `steps` | a capacity or a latency that changes |
+//! | `noise` | signals that vary by chance |
+//! | `laws` | whatever the samples are |
+//! | `permits` | what a permit says, and when a limit changes |
+//! | `upstream`, `queue` | through the library, in virtual time; several programs on one store |
+
+mod chance;
+mod drift;
+mod laws;
+mod noise;
+mod permits;
+mod queue;
+mod server;
+mod steps;
+mod upstream;
+
+#[path = "../support/fleet.rs"]
+mod fleet;
