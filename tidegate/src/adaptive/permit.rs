@@ -77,7 +77,7 @@ impl AdaptivePermit {
         self.ended(Outcome::Dropped);
     }
 
-    fn ended(mut self, outcome: Outcome) {
+    pub(crate) fn ended(mut self, outcome: Outcome) {
         self.end(outcome);
     }
 

@@ -11,10 +11,13 @@
 //! | `laws` | whatever the samples are |
 //! | `permits` | what a permit says, and when a limit changes |
 //! | `upstream`, `queue` | through the library, in virtual time; several programs on one store |
+//! | `layer` | the tower layer |
 
 mod chance;
 mod drift;
 mod laws;
+#[cfg(feature = "tower")]
+mod layer;
 mod noise;
 mod permits;
 mod queue;
