@@ -9,6 +9,7 @@
 //! | `steps` | a capacity or a latency that changes |
 //! | `noise` | signals that vary by chance |
 //! | `laws` | whatever the samples are |
+//! | `picture` | the limits over time, drawn |
 //! | `permits` | what a permit says, and when a limit changes |
 //! | `upstream`, `queue` | through the library, in virtual time; several programs on one store |
 //! | `layer` | the tower layer |
@@ -20,6 +21,7 @@ mod laws;
 mod layer;
 mod noise;
 mod permits;
+mod picture;
 mod queue;
 mod server;
 mod steps;
@@ -27,3 +29,14 @@ mod upstream;
 
 #[path = "../support/fleet.rs"]
 mod fleet;
+
+#[test]
+fn the_pages_picture_is_what_the_example_draws() {
+    let file = "../docs/library/adaptive-concurrency.svg";
+    let shown = std::fs::read_to_string(file).expect("a picture");
+    assert!(
+        picture::draw() == shown,
+        "run `cargo run -p tidegate --example adaptive_concurrency -- \
+         docs/library/adaptive-concurrency.svg`"
+    );
+}
