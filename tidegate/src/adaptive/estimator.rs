@@ -80,7 +80,8 @@ impl Estimator {
     /// is measured anew at half the limit, for one round trip in 15 to 30.
     ///
     /// For signals without much noise, and for one process: the shortest of noisy signals is
-    /// too short, and the limit then too low.
+    /// too short, and the limit then too low. A drop lowers it by less than a success without a
+    /// queue raises it: not for upstreams that refuse.
     #[must_use]
     pub fn vegas() -> Self {
         let formula = Formula::Vegas(Vegas::default());

@@ -9,8 +9,8 @@ use crate::outcome::Outcome;
 /// What one piece of work said of the upstream when it ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sample {
-    /// When it ended, by a clock that is always the same. What is not after an earlier
-    /// sample counts as simultaneous with it.
+    /// When it ended, by a clock that is always the same. If that steps back, time goes on
+    /// from there.
     pub at: Timestamp,
     /// How long what is measured took: a time that grows when the upstream has too much to
     /// do, and for no other reason. Less than a microsecond counts as one, more than a year

@@ -8,6 +8,7 @@
 //! | `drift` | so many windows later each limit is where it was |
 //! | `steps` | a capacity or a latency that changes |
 //! | `noise` | signals that vary by chance |
+//! | `refusals` | upstreams that refuse, and limits of which little is used |
 //! | `laws` | whatever the samples are |
 //! | `picture` | the limits over time, drawn |
 //! | `permits` | what a permit says, and when a limit changes |
@@ -23,6 +24,7 @@ mod noise;
 mod permits;
 mod picture;
 mod queue;
+mod refusals;
 mod server;
 mod steps;
 mod upstream;

@@ -33,7 +33,8 @@ impl Aimd {
         let is_dropped = sample.outcome == Outcome::Dropped || sample.signal > self.timeout;
         if is_dropped {
             let began = sample.at - Span::from(sample.signal);
-            if self.lowered.is_some_and(|lowered| began < lowered) {
+            let is_known = |lowered| began < lowered && lowered <= sample.at;
+            if self.lowered.is_some_and(is_known) {
                 return limit;
             }
             self.lowered = Some(sample.at);

@@ -58,7 +58,9 @@ impl Window {
 
     /// Takes a sample in; what the window says, if it is full with it.
     pub fn with(&mut self, sample: &Sample, at_least: Span) -> Option<Gathered> {
-        let since = *self.since.get_or_insert(sample.at);
+        // A clock that steps back goes on from there.
+        let since = self.since.map_or(sample.at, |since| since.min(sample.at));
+        self.since = Some(since);
         match sample.outcome {
             Outcome::Succeeded => {
                 self.succeeded += 1;
