@@ -177,7 +177,7 @@ impl Settling {
         let settings = &self.gateway.settings;
         let counts = (self.provider, self.request.max_output);
         let used = settings.used(active.policy(), counts, usage, self.price);
-        self.held.settle(&used, outcome);
+        self.held.settle(&used, usage.total(), outcome);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use http::{HeaderMap, HeaderName, header};
 use sha2::{Digest, Sha256};
+use tidegate::Key;
 use tidegate_llm::Provider;
 use tidegate_protocol::bearer;
 
@@ -44,6 +45,16 @@ pub fn key(headers: &HeaderMap, named_by: Option<&HeaderName>, provider: Provide
         (_, Some(secret)) => hashed(secret),
         _ => ANONYMOUS.to_vec(),
     }
+}
+
+/// `key`, below a root.
+pub fn below(root: &str, key: &[u8]) -> Vec<u8> {
+    [&Key::path([root]), &b"/"[..], key].concat()
+}
+
+/// What a caller is called by its credential alone.
+pub fn by_credential(headers: &HeaderMap, provider: Provider) -> Vec<u8> {
+    key(headers, None, provider)
 }
 
 fn hashed(secret: &[u8]) -> Vec<u8> {

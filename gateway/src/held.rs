@@ -15,6 +15,7 @@ use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::Instant;
 use tracing::warn;
 
+use crate::fair::Charged;
 use crate::inner::Inner;
 use crate::learning::Sent;
 
@@ -32,6 +33,8 @@ pub struct Held {
     member: Option<String>,
     renewal: Option<AbortHandle>,
     sent: bool,
+    /// What its caller's part was charged, where callers queue.
+    charged: Option<Charged>,
     /// When the caller took of the answer last, once it has begun.
     taken_at: Arc<Mutex<Option<Instant>>>,
 }
@@ -77,6 +80,7 @@ impl Held {
             member: granted.and_then(|granted| granted.member().map(str::to_owned)),
             renewal: None,
             sent: false,
+            charged: None,
             taken_at: Arc::default(),
         };
         held.renewal = granted.map(|granted| held.renew(granted));
@@ -108,6 +112,11 @@ impl Held {
         }
     }
 
+    /// It came through a queue of callers, where it is settled with the rest.
+    pub fn charged(&mut self, charged: Option<Charged>) {
+        self.charged = charged;
+    }
+
     /// From now on the provider may have it.
     pub const fn sent(&mut self) {
         self.sent = true;
@@ -119,8 +128,11 @@ impl Held {
         *taken_at = Some(Instant::now());
     }
 
-    /// It has used so much.
-    pub fn settle(mut self, used: &Amounts<'_>, outcome: Outcome) {
+    /// It has used so much, and so many tokens in all.
+    pub fn settle(mut self, used: &Amounts<'_>, tokens: u64, outcome: Outcome) {
+        if let Some(charged) = self.charged.take() {
+            charged.settle(tokens);
+        }
         let units = used.iter().map(|(limit, number)| match number {
             Number::Units(units) => ((*limit).to_owned(), *units),
             _ => unreachable!("amounts of a gateway are in units"),
@@ -188,6 +200,9 @@ impl Held {
     fn end(&mut self, end: End) -> Option<JoinHandle<()>> {
         if let Some(renewal) = self.renewal.take() {
             renewal.abort();
+        }
+        if let (End::Cancel(_), Some(charged)) = (&end, self.charged.take()) {
+            charged.settle(0);
         }
         let lease = self.lease.take()?;
         let (gateway, caller) = (Arc::clone(&self.gateway), self.caller.clone());

@@ -7,6 +7,7 @@ use tidegate_service::Service;
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
+use crate::fair::Queues;
 use crate::learning::Learning;
 use crate::meters::Meters;
 use crate::settings::Settings;
@@ -24,6 +25,8 @@ pub struct Inner {
     /// Ends of leases that are on their way.
     pub tasks: TaskTracker,
     pub estimator: Mutex<Estimator>,
+    /// Where callers queue fairly.
+    pub fair: Option<Queues>,
 }
 
 impl Inner {

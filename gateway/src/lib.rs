@@ -11,6 +11,7 @@
 //! | `dialect` | what a path asks for, and in whose words |
 //! | `caller` | whose limits a call counts against |
 //! | [`Counts`], `charge` | what limits count; amounts of an estimate, and of what was used |
+//! | `fair` | whose turn it is among callers that share limits |
 //! | `held` | what a call holds until it is settled |
 //! | `learning` | limits that the provider says |
 //! | `relay` | a call's way, with its further attempts |
@@ -29,6 +30,7 @@ mod charge;
 mod counts;
 mod dialect;
 mod events;
+mod fair;
 mod held;
 mod inner;
 mod learning;

@@ -16,6 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
+use crate::fair::{self, Queues};
 use crate::inner::Inner;
 use crate::learning::{self, Learning};
 use crate::meters::Meters;
@@ -53,6 +54,7 @@ impl Gateway {
             bodies: Arc::new(Semaphore::new(settings.max_held_bytes / 1_024)),
             tasks: TaskTracker::new(),
             estimator,
+            fair: settings.fair.then(Queues::new),
             settings,
         })))
     }
@@ -81,6 +83,11 @@ impl Gateway {
         let talk = move |stream, closing| {
             let stream = Opening::new(stream, "gateway", head_timeout);
             converse(Arc::clone(&gateway), stream, closing)
+        };
+        let waiting = Arc::clone(&self.0);
+        let shutdown = async move {
+            shutdown.await;
+            waiting.fair.iter().for_each(Queues::stop_waiting);
         };
         tidegate_protocol::serve(connections, bound, drain, shutdown, talk).await;
         self.0.tasks.close();
@@ -125,6 +132,7 @@ fn check(service: &Service, policies: &PolicyFile, settings: &Settings) -> Resul
             return Err(BadSettings::NoSecret(upstream.name.clone()));
         }
     }
+    settings.check_callers()?;
     let models = settings.models.iter().map(|(_, policy)| policy);
     let mut names = models.chain([&settings.policy]);
     names.try_for_each(|name| {
@@ -136,10 +144,26 @@ fn check(service: &Service, policies: &PolicyFile, settings: &Settings) -> Resul
     })
 }
 
+/// Whether keys below a root have levels, and callers that queue something to queue for.
+fn check_shared(policy: &Policy, settings: &Settings) -> Result<(), BadSettings> {
+    if settings.key_root.is_some() && policy.levels.len() < 2 {
+        return Err(BadSettings::FlatKeys(policy.name.clone()));
+    }
+    let is_one_callers =
+        settings.key_root.is_none() && settings.key_header.is_none() && !learning::learns(policy);
+    let mut limits = policy.limit_lists().flatten();
+    let shares_some = limits.any(|limit| fair::is_shared(policy, limit));
+    match settings.fair && (is_one_callers || !shares_some) {
+        true => Err(BadSettings::NothingShared(policy.name.clone())),
+        false => Ok(()),
+    }
+}
+
 fn check_policy(policy: &Policy, settings: &Settings) -> Result<(), BadSettings> {
     settings.check_limits(policy)?;
     settings.check_members(policy)?;
     learning::check(policy, settings)?;
+    check_shared(policy, settings)?;
     if !policy.is_pool() && settings.upstreams.len() > 1 {
         return Err(BadSettings::NoPool(policy.name.clone()));
     }

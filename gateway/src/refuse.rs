@@ -56,6 +56,20 @@ impl Refusal {
         }
     }
 
+    /// A call whose turn among those of a policy has not come.
+    pub fn turn(policy: &str, why: &str) -> Self {
+        let message = format!("callers of policy `{policy}` wait for their turns: {why}");
+        Self {
+            retry_after: Some(SOON),
+            ..Self::new(StatusCode::TOO_MANY_REQUESTS, message)
+        }
+    }
+
+    /// A call that waited while the gateway closed.
+    pub fn closing(why: &str) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, why)
+    }
+
     /// A body that is no call.
     pub fn body(error: &NotJson) -> Self {
         Self::new(StatusCode::BAD_REQUEST, error.to_string())

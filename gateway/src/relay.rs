@@ -15,7 +15,7 @@ use tidegate_llm::{
 };
 use tidegate_protocol::{Late, TimedBody};
 use tidegate_service::{
-    Acquired, ActivePolicy, Answer as Answered, Call, Caller, Question, Scope, Terms, Told,
+    Acquired, ActivePolicy, Amounts, Answer as Answered, Call, Caller, Question, Scope, Terms, Told,
 };
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep, timeout};
@@ -23,6 +23,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::body::{Answer, Passing, Reading, Settling};
 use crate::caller;
 use crate::dialect::{Asked, plain};
+use crate::fair::{Entering, Turn, units};
 use crate::held::Held;
 use crate::inner::Inner;
 use crate::learning;
@@ -109,7 +110,8 @@ async fn read<'h>(
         .service
         .enter_by(caller::credential(&head.headers, settings.provider()))?;
     let named_by = settings.key_header.as_ref();
-    let key: Arc<[u8]> = caller::key(&head.headers, named_by, settings.provider()).into();
+    let key = caller::key(&head.headers, named_by, settings.provider());
+    let key: Arc<[u8]> = key.into();
     let path = plain(head.uri.path()).ok_or_else(Refusal::path)?;
     let mut asked = Asked::of(&head.method, &path, &head.headers);
     let (mut body, room) = whole(gateway, body).await?;
@@ -137,7 +139,11 @@ async fn read<'h>(
     let active = gateway
         .service
         .policy_for(&caller, Scope::Decide, policy, (&*key).into())?;
-    let key = learning::key(active.policy(), key);
+    let key = match &settings.key_root {
+        // Learnt limits have a root of their own.
+        Some(root) if !learning::learns(active.policy()) => caller::below(root, &key).into(),
+        _ => learning::key(active.policy(), key),
+    };
     let price = settings.prices.of(&model);
     if asked.uses_tokens && price.is_none() && settings.counts_money(active.policy()) {
         return Err(Refusal::no_price(&model));
@@ -226,9 +232,12 @@ impl Read<'_> {
                 output: 0,
             },
         };
-        let wait = self.may_wait(gateway);
         gateway.learning.prepare(&self.active);
         let amounts = settings.reserve(&self.active, reserved, self.price);
+        let turn = self.turn(gateway, reserved, &amounts).await?;
+        let wait = turn
+            .as_ref()
+            .map_or_else(|| self.may_wait(gateway), |turn| turn.left());
         let question = Question {
             policy: &self.active.policy().name,
             key: &self.key,
@@ -253,11 +262,35 @@ impl Read<'_> {
         }
         let counted = gateway.learning.granted(&active, &acquired, &amounts);
         let whose = (&self.caller, &active);
-        let held = Held::new(gateway, whose, &self.key, (&acquired, counted));
+        let mut held = Held::new(gateway, whose, &self.key, (&acquired, counted));
+        held.charged(turn.map(Turn::started));
         if let Some(undelivered) = undelivered {
             undelivered.deliver();
         }
         Ok((held, reserved))
+    }
+
+    /// Its turn among the callers that share its limits, where those queue.
+    async fn turn(
+        &self,
+        gateway: &Inner,
+        reserved: Reserved,
+        amounts: &Amounts<'_>,
+    ) -> Result<Option<Turn>, Refusal> {
+        let Some(queues) = &gateway.fair else {
+            return Ok(None);
+        };
+        let settings = &gateway.settings;
+        let credential = caller::by_credential(&self.head.headers, settings.provider());
+        let entering = Entering {
+            active: &self.active,
+            key: &self.key,
+            credential: &credential,
+            amounts: units(amounts),
+            tokens: reserved.input.saturating_add(reserved.output),
+            wait: self.may_wait(gateway),
+        };
+        Ok(Some(queues.turn(settings, entering).await?))
     }
 
     async fn forward(

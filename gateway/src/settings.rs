@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Uri, header};
+use tidegate::fair::MAX_WEIGHT;
 use tidegate_llm::{Prices, Provider};
 
 use crate::counts::Counts;
@@ -79,6 +80,14 @@ pub struct Settings {
     /// The header that names whose limits count. If there is none, a caller's credential does,
     /// by a hash of it; `anonymous` without one.
     pub key_header: Option<HeaderName>,
+    /// The first level of every key, below which callers' own keys stand: they share its limits.
+    pub key_root: Option<String>,
+    /// Whether callers that share limits have equal parts of what those admit, by tokens; else
+    /// they are served in order of arrival.
+    pub fair: bool,
+    /// How many parts a caller has in place of one: 1 to 1,000,000, by its key below what is
+    /// shared.
+    pub weights: Vec<(String, u32)>,
     /// What a limit counts whose name does not tell.
     pub counts: Vec<(String, Counts)>,
     /// What tokens cost.
@@ -115,6 +124,9 @@ impl Settings {
             models: Vec::new(),
             upstreams,
             key_header: None,
+            key_root: None,
+            fair: false,
+            weights: Vec::new(),
             counts: Vec::new(),
             prices: Prices::default(),
             quantile: 950,
@@ -134,6 +146,30 @@ impl Settings {
     pub(crate) fn provider(&self) -> Provider {
         let first = self.upstreams.first();
         first.map_or_else(Provider::default, |first| first.provider)
+    }
+
+    /// How many parts a caller has.
+    pub(crate) fn weight_of(&self, caller: &[u8]) -> u32 {
+        let told = self.weights.iter();
+        let mut told = told.filter(|(name, _)| name.as_bytes() == caller);
+        told.next_back().map_or(1, |(_, weight)| *weight)
+    }
+
+    /// Whether what is said of callers makes sense.
+    pub(crate) fn check_callers(&self) -> Result<(), BadSettings> {
+        if let Some(root) = &self.key_root
+            && (root.is_empty() || root.contains('/'))
+        {
+            return Err(BadSettings::KeyRoot(root.clone()));
+        }
+        let mut weights = self.weights.iter();
+        match weights.find(|(_, weight)| !(1..=MAX_WEIGHT).contains(weight)) {
+            None => Ok(()),
+            Some((caller, weight)) => Err(BadSettings::Weight {
+                caller: caller.clone(),
+                weight: *weight,
+            }),
+        }
     }
 
     /// The policy of a model.
@@ -234,6 +270,27 @@ pub enum BadSettings {
         "upstream `{0}` needs a credential of its own, as limits are learnt: each account has others; put it into the environment variable TIDEGATE_KEY_ and the upstream's name in capitals"
     )]
     LearntOfCallers(String),
+    /// A root that is no level of a key.
+    #[error("`{0}` cannot be the root of keys; it is one level, without `/`, such as openai")]
+    KeyRoot(String),
+    /// Keys that have no level below the root.
+    #[error(
+        "policy `{0}` has flat keys, and --key-root puts callers' keys below another; give it `key = \"account/caller\"`, and limits that all share `level = \"account\"`"
+    )]
+    FlatKeys(String),
+    /// Callers that queue fairly, each before limits of its own.
+    #[error(
+        "callers share no limit of policy `{0}`, so there is nothing to queue for: start with --key-root NAME, give the policy `key = \"account/caller\"`, and limits that all share `level = \"account\"`"
+    )]
+    NothingShared(String),
+    /// A weight that is none.
+    #[error("a caller's weight is 1 to {MAX_WEIGHT}, not {weight}; change that of `{caller}`")]
+    Weight {
+        /// The caller.
+        caller: String,
+        /// The weight.
+        weight: u32,
+    },
     /// Callers send a token of ours where the provider wants one of its own.
     #[error(
         "upstream `{0}` needs a credential of its own: callers send their token of this gateway where the provider's would be; put it into the environment variable TIDEGATE_KEY_ and the upstream's name in capitals"

@@ -87,6 +87,21 @@ pub struct GatewayArgs {
     #[arg(long, value_name = "HEADER", help_heading = "The gateway")]
     key_header: Option<http::HeaderName>,
 
+    /// What every key begins with: callers' keys stand below it (NAME/credential-...), and share the
+    /// limits of its level
+    #[arg(long, value_name = "NAME", help_heading = "The gateway")]
+    key_root: Option<String>,
+
+    /// Give callers that share a limit equal parts of what it admits, by tokens, in place of order of
+    /// arrival
+    #[arg(long, help_heading = "The gateway")]
+    fair: bool,
+
+    /// How many parts a caller has in place of one, with --fair; it is named as in `tidegate keys`,
+    /// below the root
+    #[arg(long, value_name = "CALLER=PARTS", value_parser = weight, requires = "fair", help_heading = "The gateway")]
+    weight: Vec<(String, u32)>,
+
     /// What a limit counts whose name does not tell: tokens, input-tokens, output-tokens or usd
     #[arg(long, value_name = "LIMIT=WHAT", value_parser = counts, help_heading = "The gateway")]
     counts: Vec<(String, Counts)>,
@@ -139,6 +154,12 @@ fn pair(text: &str) -> Result<(String, String), String> {
     Ok((left.to_owned(), right.to_owned()))
 }
 
+fn weight(text: &str) -> Result<(String, u32), String> {
+    let (caller, parts) = text.rsplit_once('=').ok_or("write CALLER=PARTS")?;
+    let parts = parts.parse().map_err(|_| "parts are a whole number")?;
+    Ok((caller.to_owned(), parts))
+}
+
 fn counts(text: &str) -> Result<(String, Counts), String> {
     let (limit, what) = pair(text)?;
     let counts = Counts::named(&what);
@@ -181,6 +202,9 @@ impl GatewayArgs {
         let mut settings = Settings::new(&self.policy, upstreams.collect::<Outcome<_>>()?);
         settings.models.clone_from(&self.model);
         settings.key_header.clone_from(&self.key_header);
+        settings.key_root.clone_from(&self.key_root);
+        settings.fair = self.fair;
+        settings.weights.clone_from(&self.weight);
         settings.counts.clone_from(&self.counts);
         settings.prices = self.price.iter().cloned().collect();
         settings.wait = self.wait;

@@ -1,6 +1,7 @@
 //! Calls through a gateway to a provider: real connections, real limits.
 #![allow(missing_docs, reason = "a test")]
 
+mod fair;
 mod learnt;
 mod provider;
 

@@ -1,0 +1,138 @@
+//! Callers that share limits, and queue for them.
+
+use tidegate_gateway::{BadSettings, Gateway, Settings, Upstream};
+use tidegate_llm::Provider as Dialect;
+use tidegate_service::{Answer, Call, Service};
+
+use super::provider::Reply;
+use super::{Running, chat, run, tls};
+use http::StatusCode;
+use std::time::Duration;
+
+const SHARED: &str = r#"
+[policy.llm]
+key = "account/caller"
+[policy.llm.limits]
+tokens  = { rate = 1000, per = "1h", level = "account" }
+running = { concurrency = 2, ttl = "1m", level = "account" }
+own     = { concurrency = 1, ttl = "1m" }
+"#;
+
+fn fair(settings: &mut Settings) {
+    settings.key_root = Some("openai".into());
+    settings.fair = true;
+    settings.wait = Duration::from_secs(20);
+}
+
+/// Until so many wait at the limits themselves.
+async fn wait_at_limits(running: &Running, many: u64) {
+    let caller = running.service.enter(None).unwrap();
+    loop {
+        let answer = running.service.call(&caller, Call::Policy("llm")).await;
+        let Ok(Answer::Policy(active)) = answer else {
+            panic!("there is a policy")
+        };
+        if active.waiting() == many {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_caller_that_waits_for_a_limit_of_its_own_holds_up_nobody() {
+    let running = run(SHARED, fair).await;
+    let (call, path) = (chat(5), "/v1/chat/completions");
+    running.provider.next(Reply::Silence);
+    let first = running.begin(path, &call);
+    let second = async {
+        wait_at_limits(&running, 0).await;
+        while running.provider.seen().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        running.begin(path, &call).await
+    };
+    let other = async {
+        wait_at_limits(&running, 1).await;
+        running.provider.next(Reply::answer(1, 1));
+        let request = http::Request::post(format!("http://{}{path}", running.at))
+            .header("authorization", "Bearer sk-other")
+            .body(http_body_util::Full::from(call.to_string()))
+            .unwrap();
+        running.client.request(request).await.unwrap().status()
+    };
+    tokio::select! {
+        _ = first => panic!("the provider is silent"),
+        _ = second => panic!("it has one call at a time"),
+        status = other => assert_eq!(status, StatusCode::OK),
+    }
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_shared_limit_never_grants_is_refused_behind_others_at_once() {
+    let running = run(SHARED, fair).await;
+    let (call, path) = (chat(5), "/v1/chat/completions");
+    running.provider.next(Reply::Silence);
+    let held = running.begin(path, &call);
+    // One waits for its own, and the rest of its caller's behind it.
+    let behind = async {
+        while running.provider.seen().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        tokio::join!(running.begin(path, &call), running.begin(path, &call));
+    };
+    let large = async {
+        wait_at_limits(&running, 1).await;
+        // A prompt that alone is more than the limit ever grants.
+        let mut large = chat(5);
+        large["messages"][0]["content"] = "word ".repeat(20_000).into();
+        running.post(path, &large).await.0
+    };
+    tokio::select! {
+        _ = held => panic!("the provider is silent"),
+        () = behind => panic!("its caller has one call at a time"),
+        status = large => assert_eq!(status, StatusCode::BAD_REQUEST),
+    }
+    running.stop().await;
+}
+
+#[test]
+fn a_gateway_does_not_begin_to_queue_for_nothing() {
+    let begin = |policy: &str, change: &dyn Fn(&mut Settings)| {
+        let policies = tidegate_policy::parse("p.toml", policy).unwrap();
+        let service = Service::builder().build(&policies).unwrap();
+        let mut settings = Settings::new("llm", vec![Upstream::of(Dialect::OpenAi).unwrap()]);
+        change(&mut settings);
+        Gateway::new(service, &policies, settings, tls()).err()
+    };
+    assert_eq!(begin(SHARED, &fair), None);
+    let flat = "[policy.llm.limits]\nrunning = { concurrency = 1 }";
+    assert_eq!(
+        begin(flat, &fair),
+        Some(BadSettings::FlatKeys("llm".into()))
+    );
+    let alone = begin(flat, &|settings| settings.fair = true);
+    assert_eq!(alone, Some(BadSettings::NothingShared("llm".into())));
+    let own = "[policy.llm]\nkey = 'account/caller'\nlimits.running = { concurrency = 1 }";
+    assert_eq!(
+        begin(own, &fair),
+        Some(BadSettings::NothingShared("llm".into()))
+    );
+    let by_header = |settings: &mut Settings| {
+        settings.key_header = Some(http::HeaderName::from_static("x-team"));
+        settings.fair = true;
+    };
+    assert_eq!(begin(flat, &by_header), None, "callers of a team share");
+    let root = begin(SHARED, &|settings| settings.key_root = Some("a/b".into()));
+    assert_eq!(root, Some(BadSettings::KeyRoot("a/b".into())));
+    let weightless = begin(SHARED, &|settings| {
+        fair(settings);
+        settings.weights = vec![("alice".into(), 0)];
+    });
+    let weight = BadSettings::Weight {
+        caller: "alice".into(),
+        weight: 0,
+    };
+    assert_eq!(weightless, Some(weight));
+}
