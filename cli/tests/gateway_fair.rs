@@ -13,7 +13,11 @@ key = 'account/caller'
 running = { concurrency = 1, ttl = '10m', level = 'account' }
 ";
 
-const ANSWER: &str = r#"{"choices":[],"usage":{"prompt_tokens":4,"completion_tokens":6}}"#;
+/// What a provider says of a call: one caller's use far more than they say.
+fn answer(caller: &str) -> String {
+    let used = if caller == "heavy" { 1_000 } else { 6 };
+    format!(r#"{{"choices":[],"usage":{{"prompt_tokens":4,"completion_tokens":{used}}}}}"#)
+}
 
 /// How many calls the one caller sends at once.
 const FLOOD: usize = 30;
@@ -51,14 +55,15 @@ impl Provider {
                 caller = value.trim().trim_start_matches("Bearer ").to_owned();
             }
         }
+        let body = answer(&caller);
         let mut state = self.callers.lock().expect("sound");
         state.0.push(caller);
         self.changed.notify_all();
         drop(self.changed.wait_while(state, |state| !state.1));
-        let length = ANSWER.len();
+        let length = body.len();
         let answer = format!(
             "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\
-             content-length: {length}\r\n\r\n{ANSWER}"
+             content-length: {length}\r\n\r\n{body}"
         );
         // Whoever is gone has not asked.
         let _ = stream.write_all(answer.as_bytes());
@@ -161,16 +166,17 @@ impl Drop for Gateway {
     }
 }
 
-/// The callers in the order in which the provider saw them: one floods, then another calls.
-fn order(flags: &[&str]) -> Vec<String> {
+/// The callers in the order in which the provider saw them, who call in this one: so many calls
+/// of each at once.
+fn order(flags: &[&str], callers: &[(&str, usize)]) -> Vec<String> {
     let provider = Arc::new(Provider::default());
     let gateway = Gateway::start(provider.start(), flags);
-    let mut calls = vec![gateway.begin("flood")];
+    let mut calls = vec![gateway.begin(callers[0].0)];
     provider.wait_for_a_call();
-    calls.extend((1..FLOOD).map(|_| gateway.begin("flood")));
-    gateway.wait_until_so_many_wait(FLOOD - 1);
-    calls.push(gateway.begin("small"));
-    gateway.wait_until_so_many_wait(FLOOD);
+    for (caller, many) in callers {
+        calls.extend((0..*many).map(|_| gateway.begin(caller)));
+        gateway.wait_until_so_many_wait(calls.len() - 1);
+    }
     provider.open();
     for mut call in calls {
         let mut answer = String::new();
@@ -182,16 +188,38 @@ fn order(flags: &[&str]) -> Vec<String> {
 
 #[test]
 fn a_flood_of_one_credential_does_not_hold_up_anothers_call() {
-    let order = order(&["--fair"]);
-    assert_eq!(order.len(), FLOOD + 1);
+    let order = order(&["--fair"], &[("flood", FLOOD), ("small", 1)]);
+    assert_eq!(order.len(), FLOOD + 2);
     let at = order.iter().position(|caller| caller == "small");
     // One runs, one stands at the limits already.
     assert_eq!(at, Some(2), "{order:?}");
 }
 
+/// What counts is what the provider says that a call has used, not what was thought of it.
+#[test]
+fn a_caller_whose_calls_use_more_than_they_say_has_its_turn_less_often() {
+    let order = order(&["--fair"], &[("first", 0), ("heavy", 5), ("light", 10)]);
+    let expected = ["first", "heavy"]
+        .into_iter()
+        .chain(std::iter::repeat_n("light", 10))
+        .chain(std::iter::repeat_n("heavy", 4));
+    assert!(expected.eq(order.iter().map(String::as_str)), "{order:?}");
+}
+
+/// Three parts are three calls for one.
+#[test]
+fn a_caller_with_more_weight_has_more_turns() {
+    // The key of `Bearer paying`: the first 8 bytes of its SHA-256.
+    let weight = "credential-6b45d21704c9a8eb=3";
+    let flags = ["--fair", "--weight", weight];
+    let order = order(&flags, &[("first", 0), ("usual", 12), ("paying", 12)]);
+    let paying = order[..14].iter().filter(|caller| *caller == "paying");
+    assert!((8..=10).contains(&paying.count()), "{order:?}");
+}
+
 #[test]
 fn without_fair_calls_are_served_in_order_of_arrival() {
-    let order = order(&[]);
+    let order = order(&[], &[("flood", FLOOD), ("small", 1)]);
     assert_eq!(order.last().map(String::as_str), Some("small"), "{order:?}");
 }
 

@@ -136,7 +136,7 @@ proptest! {
         let mut schedule = schedule();
         let mut charged = vec![0_u64; weights.len()];
         let mut unsettled = VecDeque::new();
-        for (turn, &(cost, used)) in costs.iter().cycle().take(2_000).enumerate() {
+        for (turn, &(cost, used)) in costs.iter().cycle().take(600).enumerate() {
             // Each flow has requests all the time: its own, of different costs.
             let rounds = if turn == 0 { 2 } else { 1 };
             for (flow, weight) in weights.iter().enumerate().cycle().take(weights.len() * rounds) {
@@ -218,7 +218,7 @@ proptest! {
                 push(&mut schedule, entry, priority);
             }
         }
-        for (priority, cost) in traffic.into_iter().cycle().take(2_000) {
+        for (priority, cost) in traffic.into_iter().cycle().take(600) {
             // The most urgent would always be served.
             let urgent = PRIORITIES as u8 - 1;
             push(&mut schedule, Entry::of("flood").cost(cost).priority(urgent), urgent);
@@ -228,6 +228,32 @@ proptest! {
             for (priority, passed) in passed.iter_mut().enumerate() {
                 *passed = if priority == usize::from(served) { 0 } else { *passed + cost };
                 prop_assert!(*passed <= starve_for + PRIORITIES as u64 * LARGEST);
+            }
+        }
+    }
+
+    /// Weighted priorities share as flows do: of those that have requests all the time, none gets
+    /// more than another, by weight, than the largest request of each.
+    #[test]
+    fn priorities_share_by_weight_within_the_largest_requests(
+        weights in proptest::array::uniform8(1..=50_u32),
+        traffic in vec((1..=LARGEST, 0..FLOWS.len()), 1..100),
+    ) {
+        let weighted = Priorities::Weighted(weights);
+        let mut schedule = Schedule::new(Bounds::default(), weighted).unwrap();
+        let mut served = [0_u64; PRIORITIES];
+        for (cost, flow) in traffic.into_iter().cycle().take(400) {
+            for priority in 0..PRIORITIES as u8 {
+                let entry = Entry::of(FLOWS[flow]).cost(cost).priority(priority);
+                push(&mut schedule, entry, usize::from(priority));
+            }
+            let (cost, priority) = serve(&mut schedule).expect("all wait");
+            served[priority] += cost;
+            let share = |priority: usize| served[priority] as f64 / f64::from(weights[priority]);
+            let largest = |priority: usize| LARGEST as f64 / f64::from(weights[priority]);
+            for one in 0..PRIORITIES {
+                let apart = (share(one) - share(priority)).abs();
+                prop_assert!(apart <= largest(one) + largest(priority) + 1.0, "{served:?} {weights:?}");
             }
         }
     }
