@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::Poll;
 use std::time::Duration;
@@ -29,6 +30,8 @@ type Of = (String, Vec<u8>);
 #[derive(Default)]
 pub struct Queues {
     queues: Mutex<HashMap<Of, Weak<FairQueue>>>,
+    /// The gateway closes: nobody has a turn any more.
+    is_closed: AtomicBool,
 }
 
 /// A call that is to have its turn.
@@ -108,6 +111,9 @@ impl Queues {
                 turn.await
             }
         };
+        if self.is_closed.load(Ordering::SeqCst) {
+            return Err(refused(&policy.name, &FairError::Stopped));
+        }
         let mut turn = turn.map_err(|error| refused(&policy.name, &error))?;
         if waits_for_its_own(&call).await {
             turn.step_aside();
@@ -130,8 +136,9 @@ impl Queues {
         queue
     }
 
-    /// Everyone who waits is told that the gateway closes.
-    pub fn stop_waiting(&self) {
+    /// Everyone who waits for a turn, or comes, is told that the gateway closes.
+    pub fn close(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
         let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         let open: Vec<_> = queues.values().filter_map(Weak::upgrade).collect();
         drop(queues);

@@ -87,7 +87,11 @@ impl Gateway {
         let waiting = Arc::clone(&self.0);
         let shutdown = async move {
             shutdown.await;
-            waiting.fair.iter().for_each(Queues::stop_waiting);
+            if let Some(queues) = &waiting.fair {
+                queues.close();
+                // Whoever had its turn just now waits at the limits.
+                waiting.service.close();
+            }
         };
         tidegate_protocol::serve(connections, bound, drain, shutdown, talk).await;
         self.0.tasks.close();

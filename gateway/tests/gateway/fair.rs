@@ -97,6 +97,40 @@ async fn what_a_shared_limit_never_grants_is_refused_behind_others_at_once() {
     running.stop().await;
 }
 
+#[tokio::test]
+async fn callers_that_wait_are_told_at_once_that_the_gateway_closes() {
+    let mut running = run(SHARED, fair).await;
+    let (call, path) = (chat(5), "/v1/chat/completions");
+    running.provider.next(Reply::Silence);
+    let stop = running.stop.take().unwrap();
+    let held = running.begin(path, &call);
+    let waiting = async {
+        while running.provider.seen().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        // One that comes when the gateway has closed is not let in.
+        let ask = || async {
+            let request = http::Request::post(format!("http://{}{path}", running.at))
+                .header("authorization", "Bearer sk-test")
+                .body(http_body_util::Full::from(call.to_string()))
+                .unwrap();
+            let answer = running.client.request(request).await;
+            answer.map_or(StatusCode::SERVICE_UNAVAILABLE, |answer| answer.status())
+        };
+        let stop = async {
+            wait_at_limits(&running, 1).await;
+            stop.send(()).unwrap();
+        };
+        let (one, two, three, ()) = tokio::join!(ask(), ask(), ask(), stop);
+        [one, two, three]
+    };
+    let statuses = tokio::select! {
+        _ = held => panic!("the provider is silent"),
+        statuses = waiting => statuses,
+    };
+    assert_eq!(statuses, [StatusCode::SERVICE_UNAVAILABLE; 3]);
+}
+
 #[test]
 fn a_gateway_does_not_begin_to_queue_for_nothing() {
     let begin = |policy: &str, change: &dyn Fn(&mut Settings)| {
