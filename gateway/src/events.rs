@@ -12,6 +12,8 @@ const LONGEST: usize = 1024 * 1024;
 pub struct WithoutUsage {
     /// An event whose end has not come.
     begun: BytesMut,
+    /// Whether the event passed that the last chunk ended with a CR: an LF would be its end, too.
+    ended_by_cr: Option<bool>,
 }
 
 impl WithoutUsage {
@@ -19,10 +21,21 @@ impl WithoutUsage {
     pub fn pass(&mut self, chunk: &[u8]) -> Bytes {
         self.begun.extend_from_slice(chunk);
         let mut passed = BytesMut::with_capacity(self.begun.len());
+        if let Some(has_passed) = self.ended_by_cr.filter(|_| !chunk.is_empty()) {
+            self.ended_by_cr = None;
+            if self.begun.first() == Some(&b'\n') {
+                let rest = self.begun.split_to(1);
+                passed.extend_from_slice(if has_passed { &rest } else { &[] });
+            }
+        }
         while let Some(end) = end_of_event(&self.begun) {
             let event = self.begun.split_to(end);
-            if !is_usage_alone(&event) {
+            let passes = !is_usage_alone(&event);
+            if passes {
                 passed.extend_from_slice(&event);
+            }
+            if self.begun.is_empty() && event.ends_with(b"\r") {
+                self.ended_by_cr = Some(passes);
             }
         }
         if self.begun.len() > LONGEST {
@@ -37,13 +50,22 @@ impl WithoutUsage {
     }
 }
 
-/// Where an event ends: behind an empty line.
+/// Where an event ends: behind an empty line. Lines end with LF, CRLF or CR alone.
 fn end_of_event(bytes: &[u8]) -> Option<usize> {
-    let lf = memmem::find(bytes, b"\n\n").map(|at| at + 2);
-    let crlf = memmem::find(bytes, b"\r\n\r\n").map(|at| at + 4);
-    match (lf, crlf) {
-        (Some(lf), Some(crlf)) => Some(lf.min(crlf)),
-        (lf, crlf) => lf.or(crlf),
+    let ends = memchr::memchr2_iter(b'\n', b'\r', bytes);
+    ends.filter_map(|at| {
+        let next = at + end_of_line(&bytes[at..])?;
+        Some(next + end_of_line(bytes.get(next..)?)?)
+    })
+    .next()
+}
+
+/// The length of the end of a line that is next, if it is.
+fn end_of_line(bytes: &[u8]) -> Option<usize> {
+    match bytes {
+        [b'\r', b'\n', ..] => Some(2),
+        [b'\n' | b'\r', ..] => Some(1),
+        _ => None,
     }
 }
 
@@ -72,7 +94,8 @@ mod tests {
 
     #[test]
     fn the_event_of_usage_alone_is_taken_out_wherever_chunks_end() {
-        for stream in [STREAM.to_owned(), STREAM.replace('\n', "\r\n")] {
+        let ends = ["\n", "\r\n", "\r"];
+        for stream in ends.map(|end| STREAM.replace('\n', end)) {
             let from = stream.find("data: {\"choices\":[],").unwrap();
             let to = stream.find("data: [DONE]").unwrap();
             let expected = format!("{}{}", &stream[..from], &stream[to..]);
@@ -86,6 +109,15 @@ mod tests {
                 assert_eq!(String::from_utf8(passed).unwrap(), expected, "{size}");
             }
         }
+    }
+
+    #[test]
+    fn an_event_whose_lines_end_with_cr_alone_passes_when_it_ends() {
+        let mut events = WithoutUsage::default();
+        assert_eq!(events.pass(b"data: 1\r"), "");
+        assert_eq!(events.pass(b"\r"), "data: 1\r\r");
+        assert_eq!(events.pass(b"data: 2\r\rdata"), "data: 2\r\r");
+        assert_eq!(events.rest(), "data");
     }
 
     #[test]
