@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, header, request};
 use http_body::Body;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -18,7 +18,7 @@ use tidegate_service::{
     Acquired, ActivePolicy, Amounts, Answer as Answered, Call, Caller, Question, Scope, Terms, Told,
 };
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::body::{Answer, Passing, Reading, Settling};
 use crate::caller;
@@ -31,8 +31,8 @@ use crate::refuse::Refusal;
 use crate::settings::Upstream;
 use crate::upstream::{Unanswered, forwarded};
 
-/// Of a refusal's body so much is read to know what it means.
-const REFUSAL: usize = tidegate_llm::refusal::LONGEST_BODY;
+/// So much of an error's body passes; what is longer is cut there.
+const LONGEST_ERROR: usize = 1024 * 1024;
 
 /// A longer body is not taken apart: its values would take many times as much memory.
 const LONGEST_REWRITTEN: usize = 256 * 1024;
@@ -369,7 +369,7 @@ impl Read<'_> {
         let reading = match self.asked.uses_tokens {
             false => Reading::Nothing,
             true if is_stream(&head.headers) => Reading::Stream(StreamReader::new()),
-            true => Reading::Object(bytes::BytesMut::new()),
+            true => Reading::Object(BytesMut::new()),
         };
         let filter = self.takes_usage_out && matches!(reading, Reading::Stream(_));
         head.headers = forwarded(head.headers);
@@ -391,10 +391,7 @@ impl Read<'_> {
         received: Received,
     ) -> Result<Forwarded, Refusal> {
         let (mut head, body) = response.into_parts();
-        let body = Limited::new(body, REFUSAL).collect();
-        let body = timeout(gateway.settings.pause, body).await;
-        let body = body.map(|body| body.map(|body| body.to_bytes()).unwrap_or_default());
-        let body = body.unwrap_or_default();
+        let body = beginning(body, gateway.settings.pause).await;
         let status = head.status.as_u16();
         let refused = Refused::of(
             upstream.provider,
@@ -440,6 +437,18 @@ impl Read<'_> {
         let answer = Response::from_parts(head, Answer::Own(Some(body)));
         Ok(Forwarded::Answered(Box::new(answer)))
     }
+}
+
+/// What comes of an error's body within that time, up to the longest that passes.
+async fn beginning(mut body: Incoming, within: Duration) -> Bytes {
+    let (by, mut begun) = (Instant::now() + within, BytesMut::new());
+    while begun.len() < LONGEST_ERROR
+        && let Ok(Some(Ok(frame))) = timeout_at(by, body.frame()).await
+    {
+        begun.extend_from_slice(&frame.into_data().unwrap_or_default());
+    }
+    begun.truncate(LONGEST_ERROR);
+    begun.freeze()
 }
 
 fn is_stream(headers: &HeaderMap) -> bool {

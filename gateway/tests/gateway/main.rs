@@ -524,6 +524,23 @@ async fn a_refusal_whose_body_does_not_end_holds_no_call() {
     running.stop().await;
 }
 
+/// An answer that was longer than what is read to understand it came empty.
+#[tokio::test]
+async fn an_error_with_a_long_answer_passes_and_one_without_end_is_cut() {
+    let running = run(POLICY, |settings| settings.attempts = 1).await;
+    let long = "x".repeat(200_000);
+    running.provider.next(Reply::refusal(400, &long));
+    let (status, _, body) = running.post("/v1/chat/completions", &chat(50)).await;
+    assert_eq!((status.as_u16(), body), (400, Value::String(long)));
+    let longer = "x".repeat(1024 * 1024 + 1);
+    running.provider.next(Reply::refusal(500, &longer));
+    let (status, _, body) = running.post("/v1/chat/completions", &chat(50)).await;
+    let passed = body.as_str().map(str::len);
+    assert_eq!((status.as_u16(), passed), (500, Some(1024 * 1024)));
+    running.settles_to("running", 4).await;
+    running.stop().await;
+}
+
 #[tokio::test]
 async fn a_call_goes_to_a_member_that_grants_what_it_may_use() {
     let pool = r#"
