@@ -1,6 +1,6 @@
 //! Whose limits a call counts against.
 
-use http::{HeaderMap, HeaderName, header};
+use http::{HeaderMap, HeaderName, Uri, header};
 use sha2::{Digest, Sha256};
 use tidegate::Key;
 use tidegate_llm::Provider;
@@ -21,12 +21,42 @@ const CREDENTIALS: [HeaderName; 4] = [
 
 /// The credential of a call: a bearer's token, or a key. What the provider looks at comes first, or
 /// a caller would have as many keys as it can invent values of a header that nobody checks.
-pub fn credential(headers: &HeaderMap, provider: Provider) -> Option<&[u8]> {
+pub fn credential(headers: &HeaderMap, uri: &Uri, provider: Provider) -> Option<Vec<u8>> {
     let (own, _) = Upstream::credential_header(provider);
-    std::iter::once(&own).chain(&CREDENTIALS).find_map(|name| {
+    let of_header = |name: &HeaderName| {
         let value = headers.get(name)?.as_bytes();
-        Some(bearer(value).unwrap_or(value))
-    })
+        Some(bearer(value).unwrap_or(value).to_vec())
+    };
+    let of_query = || match provider {
+        Provider::Gemini => key_of(uri.query()?),
+        _ => None,
+    };
+    let others = || CREDENTIALS.iter().find_map(of_header);
+    of_header(&own).or_else(of_query).or_else(others)
+}
+
+/// `key` of a query: Gemini's other place for a credential.
+fn key_of(query: &str) -> Option<Vec<u8>> {
+    let mut all = form_urlencoded::parse(query.as_bytes());
+    let (_, key) = all.find(|(name, _)| name == "key")?;
+    Some(key.into_owned().into_bytes())
+}
+
+/// A path with its query, of whose keys only the first `most` are left.
+pub fn with_keys(path: &str, most: usize) -> String {
+    let Some((path, query)) = path.split_once('?') else {
+        return path.to_owned();
+    };
+    let mut keys = 0;
+    let kept = query.split('&').filter(|one| {
+        keys += usize::from(key_of(one).is_some());
+        keys <= most || key_of(one).is_none()
+    });
+    let kept: Vec<&str> = kept.collect();
+    match kept.is_empty() {
+        true => path.to_owned(),
+        false => format!("{path}?{}", kept.join("&")),
+    }
 }
 
 /// Takes every credential out of a call's headers.
@@ -38,9 +68,13 @@ pub fn strip(headers: &mut HeaderMap) {
 
 /// The key that a call counts against: what the header says, or a hash of its credential, of
 /// which nothing else is ever shown.
-pub fn key(headers: &HeaderMap, named_by: Option<&HeaderName>, provider: Provider) -> Vec<u8> {
+pub fn key(
+    headers: &HeaderMap,
+    named_by: Option<&HeaderName>,
+    credential: Option<&[u8]>,
+) -> Vec<u8> {
     let named = named_by.and_then(|name| headers.get(name));
-    match (named, credential(headers, provider)) {
+    match (named, credential) {
         (Some(name), _) if !name.is_empty() => name.as_bytes().to_vec(),
         (_, Some(secret)) => hashed(secret),
         _ => ANONYMOUS.to_vec(),
@@ -66,7 +100,12 @@ fn hashed(secret: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Provider::{Anthropic, OpenAi};
+    use Provider::{Anthropic, Gemini, OpenAi};
+
+    fn key(headers: &HeaderMap, named_by: Option<&HeaderName>, provider: Provider) -> Vec<u8> {
+        let credential = credential(headers, &Uri::from_static("/"), provider);
+        super::key(headers, named_by, credential.as_deref())
+    }
 
     #[test]
     fn a_key_is_what_the_header_says_or_a_hash_and_never_the_credential() {
@@ -87,7 +126,22 @@ mod tests {
         headers.insert("x-team", "search".parse().unwrap());
         assert_eq!(key(&headers, Some(&team), OpenAi), b"search");
         strip(&mut headers);
-        assert_eq!(credential(&headers, OpenAi), None);
+        assert_eq!(credential(&headers, &Uri::from_static("/"), OpenAi), None);
+    }
+
+    #[test]
+    fn geminis_key_in_a_query_is_a_credential_behind_that_of_its_header() {
+        let uri = Uri::from_static("/v1beta/models/m:generateContent?alt=sse&%6Bey=a%2Db&key=c");
+        let mut headers = HeaderMap::new();
+        assert_eq!(credential(&headers, &uri, Gemini), Some(b"a-b".to_vec()));
+        assert_eq!(credential(&headers, &uri, OpenAi), None);
+        headers.insert("x-goog-api-key", "d".parse().unwrap());
+        assert_eq!(credential(&headers, &uri, Gemini), Some(b"d".to_vec()));
+        let with = |most| with_keys("/m?alt=sse&%6Bey=a%2Db&key=c", most);
+        assert_eq!(with(0), "/m?alt=sse");
+        assert_eq!(with(1), "/m?alt=sse&%6Bey=a%2Db");
+        assert_eq!(with(usize::MAX), "/m?alt=sse&%6Bey=a%2Db&key=c");
+        assert_eq!(with_keys("/m?key=a", 0), "/m");
     }
 
     #[test]

@@ -136,7 +136,19 @@ mod tests {
         );
         assert_eq!(of("/v1/responses"), (OpenAi, true, false, None));
         assert_eq!(of("/v1/embeddings"), (OpenAi, true, false, None));
-        assert_eq!(of("/v1/files"), (OpenAi, false, false, None));
+        for counts_as_a_call in [
+            "/v1/files",
+            "/v1/batches",
+            "/v1/images/generations",
+            "/v1/audio/speech",
+            "/v1/videos",
+            "/v1/responses/compact",
+            "/v1/conversations",
+        ] {
+            assert_eq!(of(counts_as_a_call), (OpenAi, false, false, None));
+        }
+        let batches = of("/v1/messages/batches");
+        assert_eq!(batches, (Anthropic, false, false, None));
         assert_eq!(of("/v1/messages"), (Anthropic, true, false, None));
         assert_eq!(
             of("/v1/messages/count_tokens"),

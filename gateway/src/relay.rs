@@ -106,11 +106,10 @@ async fn read<'h>(
     if matches!(head.method, Method::CONNECT | Method::TRACE) {
         return Err(Refusal::method());
     }
-    let caller = gateway
-        .service
-        .enter_by(caller::credential(&head.headers, settings.provider()))?;
+    let credential = caller::credential(&head.headers, &head.uri, settings.provider());
+    let caller = gateway.service.enter_by(credential.as_deref())?;
     let named_by = settings.key_header.as_ref();
-    let key = caller::key(&head.headers, named_by, settings.provider());
+    let key = caller::key(&head.headers, named_by, credential.as_deref());
     let key: Arc<[u8]> = key.into();
     let path = plain(head.uri.path()).ok_or_else(Refusal::path)?;
     let mut asked = Asked::of(&head.method, &path, &head.headers);

@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use crate::caller;
 use crate::refuse::Refusal;
 use crate::settings::{BadSettings, Upstream};
+use tidegate_llm::Provider;
 
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -119,7 +120,7 @@ impl Upstream {
     pub(crate) fn call(&self, head: &request::Parts, body: Bytes) -> Request<Full<Bytes>> {
         let mut call = Request::new(Full::new(body));
         *call.method_mut() = head.method.clone();
-        *call.uri_mut() = self.address(&head.uri);
+        *call.uri_mut() = self.address(&head.uri, self.takes_key(&head.headers));
         let mut headers = forwarded(head.headers.clone());
         headers.remove(header::CONTENT_LENGTH);
         // What is compressed cannot be read on its way.
@@ -136,10 +137,20 @@ impl Upstream {
         call
     }
 
-    /// The call's path behind the beginning of this upstream's.
-    fn address(&self, uri: &Uri) -> Uri {
+    /// How many keys of its query a call keeps: only Gemini's are credentials, and of those one at
+    /// most, which is the caller that the call counts against.
+    fn takes_key(&self, headers: &HeaderMap) -> usize {
+        let (own, _) = Self::credential_header(self.provider);
+        match self.provider {
+            Provider::Gemini => usize::from(self.secret.is_none() && !headers.contains_key(own)),
+            _ => usize::MAX,
+        }
+    }
+
+    /// The call's path behind the beginning of this upstream's, with so many keys.
+    fn address(&self, uri: &Uri, keys: usize) -> Uri {
         let begin = self.base.path().trim_end_matches('/');
-        let path = uri.path_and_query().map_or("/", PathAndQuery::as_str);
+        let path = caller::with_keys(uri.path_and_query().map_or("/", PathAndQuery::as_str), keys);
         let mut parts = self.base.clone().into_parts();
         parts.path_and_query = format!("{begin}{path}").parse().ok();
         Uri::from_parts(parts).unwrap_or_else(|_| self.base.clone())
@@ -164,7 +175,6 @@ pub fn forwarded(mut headers: HeaderMap) -> HeaderMap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_llm::Provider;
 
     #[test]
     fn a_call_goes_behind_the_upstreams_path_with_its_secret_and_without_the_callers() {

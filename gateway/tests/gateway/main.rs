@@ -575,6 +575,34 @@ async fn a_call_that_an_upstream_would_show_its_credential_is_not_forwarded() {
     running.stop().await;
 }
 
+/// It counted as `anonymous`, and went on to the provider beside the gateway's own credential.
+#[tokio::test]
+async fn a_key_in_the_query_of_gemini_is_the_callers_credential() {
+    let running = run(POLICY, |settings| {
+        settings.upstreams[0].provider = Dialect::Gemini;
+        settings.upstreams[0].secret = Some("ours".parse().unwrap());
+    })
+    .await;
+    let call = json!({"contents": [], "generationConfig": {"maxOutputTokens": 50}});
+    running
+        .provider
+        .next(Reply::Answer(200, vec![], "{}".into()));
+    let uri = format!(
+        "http://{}/v1beta/models/g:generateContent?alt=json&%6bey=sk%2Dtest",
+        running.at
+    );
+    let request = http::Request::post(uri).body(Full::from(call.to_string()));
+    let answer = running.client.request(request.unwrap()).await.unwrap();
+    assert_eq!(answer.status(), 200);
+    drop(answer);
+    let seen = running.provider.seen().remove(0);
+    assert_eq!(seen.path, "/one/v1beta/models/g:generateContent?alt=json");
+    assert_eq!(seen.header("x-goog-api-key"), "ours");
+    // That of `sk-test`.
+    running.settles_to("requests", 99).await;
+    running.stop().await;
+}
+
 #[tokio::test]
 async fn a_caller_without_a_bound_is_not_locked_out_of_a_small_limit() {
     let small = r#"
