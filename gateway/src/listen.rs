@@ -1,5 +1,6 @@
 //! The listener.
 
+use std::collections::HashSet;
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
@@ -130,8 +131,12 @@ fn check(service: &Service, policies: &PolicyFile, settings: &Settings) -> Resul
     if settings.upstreams.is_empty() {
         return Err(BadSettings::NoUpstream);
     }
+    let mut names = HashSet::new();
     for upstream in &settings.upstreams {
         upstream.check()?;
+        if !names.insert(&upstream.name) {
+            return Err(BadSettings::Twice(upstream.name.clone()));
+        }
         if upstream.secret.is_none() && !service.is_open() {
             return Err(BadSettings::NoSecret(upstream.name.clone()));
         }

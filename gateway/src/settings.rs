@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use http::uri::Authority;
 use http::{HeaderName, HeaderValue, Uri, header};
 use tidegate::fair::MAX_WEIGHT;
 use tidegate_llm::{Prices, Provider};
@@ -28,7 +29,7 @@ impl fmt::Debug for Upstream {
         f.debug_struct("Upstream")
             .field("name", &self.name)
             .field("provider", &self.provider)
-            .field("base", &self.base)
+            .field("base", &self.shown())
             .field("secret", &self.secret.as_ref().map(|_| "..."))
             .finish()
     }
@@ -54,6 +55,25 @@ impl Upstream {
             base: Uri::from_static(base),
             secret: None,
         })
+    }
+
+    /// Its address, without a user and a password.
+    pub(crate) fn shown(&self) -> String {
+        let scheme = self.base.scheme_str().unwrap_or_default();
+        let host = self.base.authority().map_or("", Authority::as_str);
+        let host = host.rsplit('@').next().unwrap_or_default();
+        format!(
+            "{scheme}://{host}{}",
+            self.base.path().trim_end_matches('/')
+        )
+    }
+
+    /// The environment variable that has the credential of the upstream of this name.
+    #[must_use]
+    pub fn variable(name: &str) -> String {
+        let name = name.to_uppercase();
+        let name = name.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+        format!("TIDEGATE_KEY_{name}")
     }
 
     /// The header that this provider's credential stands in, and what stands before it.
@@ -204,6 +224,28 @@ pub enum BadSettings {
     /// An address that cannot be one.
     #[error("upstream `{0}` needs an address with scheme and host, such as https://api.openai.com")]
     Address(String),
+    /// An address with a user or a password.
+    #[error(
+        "the address of upstream `{0}` holds a user or a password; write it without, and the provider's credential into the environment variable {variable}", variable = Upstream::variable(.0)
+    )]
+    Credentials(String),
+    /// An address that ends with the version that callers' paths begin with.
+    #[error(
+        "callers ask upstream `{name}` for /v1/...; write {address}, without `{version}` at its end"
+    )]
+    Version {
+        /// The upstream.
+        name: String,
+        /// What to write.
+        address: String,
+        /// What to leave out.
+        version: String,
+    },
+    /// A name of several upstreams.
+    #[error(
+        "two upstreams are called `{0}`; give each a name of its own, such as --upstream eu=azure@https://..."
+    )]
+    Twice(String),
     /// A policy that is not there.
     #[error("there is no policy `{0}`; write one into the file, or name another")]
     NoPolicy(String),
@@ -293,7 +335,7 @@ pub enum BadSettings {
     },
     /// Callers send a token of ours where the provider wants one of its own.
     #[error(
-        "upstream `{0}` needs a credential of its own: callers send their token of this gateway where the provider's would be; put it into the environment variable TIDEGATE_KEY_ and the upstream's name in capitals"
+        "upstream `{0}` needs a credential of its own: callers send their token of this gateway where the provider's would be; put it into the environment variable {variable}", variable = Upstream::variable(.0)
     )]
     NoSecret(String),
 }

@@ -24,6 +24,9 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// How long one is kept that nobody uses.
 const IDLE: Duration = Duration::from_secs(60);
 
+/// What the paths begin with that SDKs ask for.
+const VERSIONS: [&str; 2] = ["/v1", "/v1beta"];
+
 /// What is between two neighbours alone (RFC 9110, section 7.6.1), and what is made anew.
 const NOT_FORWARDED: [HeaderName; 9] = [
     header::CONNECTION,
@@ -105,15 +108,28 @@ impl Upstream {
     /// Whether calls can be sent there.
     ///
     /// # Errors
-    /// [`BadSettings::Address`].
+    /// [`BadSettings::Address`], [`BadSettings::Credentials`], [`BadSettings::Version`].
     pub(crate) fn check(&self) -> Result<(), BadSettings> {
-        let scheme = self.base.scheme_str();
-        let is_complete =
-            matches!(scheme, Some("http" | "https")) && self.base.authority().is_some();
-        match is_complete && self.base.query().is_none() {
-            true => Ok(()),
-            false => Err(BadSettings::Address(self.name.clone())),
+        let name = || self.name.clone();
+        let is_web = matches!(self.base.scheme_str(), Some("http" | "https"));
+        let Some(authority) = self.base.authority().filter(|_| is_web) else {
+            return Err(BadSettings::Address(name()));
+        };
+        if authority.as_str().contains('@') {
+            return Err(BadSettings::Credentials(name()));
         }
+        if self.base.query().is_some() {
+            return Err(BadSettings::Address(name()));
+        }
+        let address = self.shown();
+        let version = VERSIONS.iter().find(|version| address.ends_with(*version));
+        version.map_or(Ok(()), |version| {
+            Err(BadSettings::Version {
+                name: name(),
+                address: address.trim_end_matches(version).to_owned(),
+                version: (*version).to_owned(),
+            })
+        })
     }
 
     /// A call, as this upstream is sent it.

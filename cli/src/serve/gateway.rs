@@ -1,6 +1,6 @@
 //! `tidegate gateway`: a server that stands before providers of language models, too.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,7 +67,7 @@ pub struct GatewayArgs {
     upstream: Vec<UpstreamArg>,
 
     /// Where to listen for calls of SDKs
-    #[arg(long, value_name = "ADDRESS", default_value_t = USUAL, env = "TIDEGATE_GATEWAY", help_heading = "The gateway")]
+    #[arg(long, value_name = "ADDRESS", default_value_t = USUAL, value_parser = listen_at, env = "TIDEGATE_GATEWAY", help_heading = "The gateway")]
     listen: SocketAddr,
 
     /// The policy that calls count against
@@ -147,6 +147,18 @@ impl FromStr for UpstreamArg {
             secret: None,
         }))
     }
+}
+
+fn listen_at(text: &str) -> Result<SocketAddr, String> {
+    let help = || match text.parse::<u16>() {
+        Ok(port) => format!(
+            "say at which address, too; write 127.0.0.1:{port} for this machine alone, \
+             0.0.0.0:{port} for all"
+        ),
+        Err(_) => "write HOST:PORT, such as 127.0.0.1:7403 or [::1]:7403".to_owned(),
+    };
+    let mut found = text.to_socket_addrs().map_err(|_| help())?;
+    found.next().ok_or_else(help)
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
@@ -230,11 +242,7 @@ impl GatewayArgs {
 
 /// An upstream with the credential that the environment has for it.
 fn with_secret(upstream: &Upstream) -> Outcome<Upstream> {
-    let name = upstream
-        .name
-        .to_uppercase()
-        .replace(|c: char| !c.is_ascii_alphanumeric(), "_");
-    let variable = format!("TIDEGATE_KEY_{name}");
+    let variable = Upstream::variable(&upstream.name);
     let Ok(secret) = std::env::var(&variable) else {
         return Ok(upstream.clone());
     };
@@ -262,4 +270,19 @@ fn tls() -> Outcome<ClientConfig> {
         .with_safe_default_protocol_versions()
         .map_err(Trouble::failure)?;
     Ok(builder.with_root_certificates(roots).with_no_client_auth())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::listen_at;
+
+    #[test]
+    fn a_port_alone_is_told_what_to_write() {
+        let at = listen_at("127.0.0.1:7403").map(|at| at.to_string());
+        assert_eq!(at.as_deref(), Ok("127.0.0.1:7403"));
+        let wrong = listen_at("7403").expect_err("no address");
+        assert!(wrong.contains("write 127.0.0.1:7403 for this"), "{wrong}");
+        let wrong = listen_at("nothing").expect_err("no address");
+        assert!(wrong.contains("write HOST:PORT"), "{wrong}");
+    }
 }

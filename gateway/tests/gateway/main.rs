@@ -818,7 +818,29 @@ fn settings_that_make_no_gateway_say_what_to_write() {
         error.starts_with("member `two` of policy `llm` has no limit `tokens`"),
         "{error}"
     );
+    let named = |base: &str| Upstream {
+        base: base.parse().unwrap(),
+        ..openai().remove(0)
+    };
+    let of = |upstream: Upstream| begin(POLICY, Settings::new("llm", vec![upstream]));
+    let hidden = named("https://user:hush@example.com/x");
+    assert!(!format!("{hidden:?}").contains("hush"), "{hidden:?}");
+    let error = of(hidden).unwrap();
+    assert_eq!(error, BadSettings::Credentials("openai".into()));
+    assert!(error.to_string().contains("TIDEGATE_KEY_OPENAI"), "{error}");
+    let error = of(named("http://127.0.0.1:8000/v1/")).unwrap().to_string();
+    assert!(
+        error.contains("write http://127.0.0.1:8000, without"),
+        "{error}"
+    );
+    assert_eq!(of(named("http://127.0.0.1:8000/v1/eu")), None);
     let two = [openai(), openai()].concat();
+    assert_eq!(
+        begin(POLICY, Settings::new("llm", two)),
+        Some(BadSettings::Twice("openai".into()))
+    );
+    let mut two = [openai(), openai()].concat();
+    two[1].name = "other".into();
     assert_eq!(
         begin(POLICY, Settings::new("llm", two)),
         Some(BadSettings::NoPool("llm".into()))
