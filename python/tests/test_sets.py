@@ -349,13 +349,19 @@ def test_ctrl_c_interrupts_a_wait():
     held = limits.acquire()
     # Whoever starts the tests in the background has them ignore it.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
+
+    def interrupt():
+        while limits.stats()["waiting"] < 1:
+            time.sleep(0.001)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
     try:
         with pytest.raises(KeyboardInterrupt):
+            thread.start()
             limits.acquire(timeout=60)
     finally:
-        timer.join()
+        thread.join()
         signal.signal(signal.SIGINT, before)
     held.release()
     assert limits.try_acquire()
