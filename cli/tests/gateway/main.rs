@@ -1,5 +1,7 @@
 //! `tidegate gateway`, as processes: two of them on one store, before a provider.
 
+mod learnt;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -76,53 +78,73 @@ fn answer(mut stream: TcpStream, came: &SyncSender<()>) {
 struct Gateway {
     process: Child,
     at: SocketAddr,
+    /// Where it serves what a server does, if anywhere.
+    http: Option<SocketAddr>,
 }
 
 impl Gateway {
     fn start(folder: &Path, provider: &Provider) -> Self {
+        Self::before(folder, provider.at, "off")
+    }
+
+    /// One before what listens at `provider`.
+    fn before(folder: &Path, provider: SocketAddr, http: &str) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-        let upstream = format!("fake=openai@http://{}", provider.at);
+        let upstream = format!("fake=openai@http://{provider}");
         let store = format!("shm:gateway?size=8&dir={}", folder.display());
         command.args(["gateway", "--upstream", &upstream, "--store", &store]);
         command.args(["--config", "tidegate.toml", "--listen", "127.0.0.1:0"]);
         command.args([
-            "--http", "off", "--grpc", "off", "--resp", "off", "--wait", "20s",
+            "--http", http, "--grpc", "off", "--resp", "off", "--wait", "20s",
         ]);
+        command.env("TIDEGATE_KEY_FAKE", learnt::SECRET);
         command.current_dir(folder);
         command.stdout(Stdio::piped()).stderr(Stdio::null());
         let mut process = command.spawn().expect("the program runs");
         let said = BufReader::new(process.stdout.take().expect("piped"));
         let mut lines = said.lines().map(|line| line.expect("text"));
-        let line = lines.find(|line| line.trim_start().starts_with("LLM"));
-        let line = line.expect("it is announced");
-        let at = line.split_whitespace().nth(1).expect("an address");
-        let at = at
-            .trim_start_matches("http://")
-            .parse()
-            .expect("an address");
-        Self { process, at }
+        let mut announced = |word: &str| {
+            let line = lines.find(|line| line.trim_start().starts_with(word));
+            let line = line.expect("it is announced");
+            let at = line.split_whitespace().nth(1).expect("an address");
+            let at = at.trim_start_matches("http://").parse();
+            at.expect("an address")
+        };
+        let http = (http != "off").then(|| announced("HTTP"));
+        let at = announced("LLM");
+        Self { process, at, http }
     }
 
     /// A call on its way.
     fn begin(&self, prompt: &str) -> TcpStream {
         let body = format!(r#"{{"model":"m","max_tokens":5,"prompt":"{prompt}"}}"#);
-        let mut stream = TcpStream::connect(self.at).expect("it listens");
-        let request = format!(
-            "POST /v1/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer sk\r\n\
-             connection: close\r\ncontent-length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        stream.write_all(request.as_bytes()).expect("sent");
-        stream
+        send(self.at, ("POST", "/v1/completions", "sk"), &body)
     }
 
     fn status(&self, prompt: &str) -> u16 {
-        let mut answer = String::new();
-        let mut stream = self.begin(prompt);
-        stream.read_to_string(&mut answer).expect("text");
-        let status = answer.split(' ').nth(1).and_then(|code| code.parse().ok());
-        status.unwrap_or_else(|| panic!("a status: {answer}"))
+        answered(self.begin(prompt)).0
     }
+}
+
+/// A request on its way, of whoever has this credential.
+fn send(at: SocketAddr, (method, path, secret): (&str, &str, &str), body: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(at).expect("it listens");
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {secret}\r\n\
+         content-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).expect("sent");
+    stream
+}
+
+/// The status, and all that came.
+fn answered(mut stream: TcpStream) -> (u16, String) {
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("text");
+    let status = answer.split(' ').nth(1).and_then(|code| code.parse().ok());
+    let status = status.unwrap_or_else(|| panic!("a status: {answer}"));
+    (status, answer)
 }
 
 impl Drop for Gateway {
@@ -134,8 +156,12 @@ impl Drop for Gateway {
 }
 
 fn folder() -> tempfile::TempDir {
+    folder_with(POLICY)
+}
+
+fn folder_with(policy: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
-    std::fs::write(folder.path().join("tidegate.toml"), POLICY).expect("written");
+    std::fs::write(folder.path().join("tidegate.toml"), policy).expect("written");
     folder
 }
 

@@ -1,0 +1,173 @@
+//! Limits learnt from a provider that enforces them: two gateways on one store, as processes,
+//! somebody else who uses the same account, and a limit that is halved and doubled under way.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tidegate::Span;
+use tidegate_llm::Provider as Dialect;
+use tidegate_sim::limit::{Kind, Limit, Unit};
+use tidegate_sim::server::serve;
+use tidegate_sim::settings::{Change, Settings};
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+
+use super::{Gateway, answered, folder_with, send};
+
+/// What the gateways have for the provider.
+pub const SECRET: &str = "ours";
+
+const POLICY: &str = "
+[policy.llm]
+key = 'account/caller'
+[policy.llm.limits]
+tokens  = { rate = 1000, per = '1m', level = 'account', learnt = true }
+running = { concurrency = 8, ttl = '10m' }
+";
+
+/// So long that no window ends while a test runs.
+const MONTH: Span = Span::from_secs(30 * 86_400);
+
+const fn tokens(capacity: u64) -> Limit {
+    Limit {
+        unit: Unit::Tokens,
+        capacity,
+        period: MONTH,
+        kind: Kind::Window,
+    }
+}
+
+/// A provider that enforces what it says.
+struct Enforcing {
+    at: SocketAddr,
+    _runtime: Runtime,
+}
+
+impl Enforcing {
+    fn start(changes: Vec<Change>) -> Self {
+        let runtime = Runtime::new().expect("threads");
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"));
+        let listener = listener.expect("a port");
+        let at = listener.local_addr().expect("bound");
+        let settings = Settings {
+            limits: vec![tokens(1_000)],
+            changes,
+            ..Settings::of(Dialect::OpenAi)
+        };
+        runtime.spawn(serve(listener, settings, 1));
+        Self {
+            at,
+            _runtime: runtime,
+        }
+    }
+
+    /// Somebody else uses so much of the account.
+    fn use_elsewhere(&self, tokens: u64) {
+        assert_eq!(call(self.at, SECRET, tokens), 200);
+    }
+
+    /// How many calls it has refused for a rate.
+    fn refused(&self) -> u64 {
+        let (_, ledger) = answered(send(self.at, ("GET", "/sim/ledger", SECRET), ""));
+        let accounts: serde_json::Value = body(&ledger);
+        let ours = accounts.as_object().expect("accounts").values();
+        let refused = ours.map(|entry| entry["refused_rate"].as_u64().expect("a number"));
+        refused.sum()
+    }
+}
+
+fn body(answer: &str) -> serde_json::Value {
+    let (_, body) = answer.split_once("\r\n\r\n").expect("a head");
+    let json = &body[body.find('{').expect("an object")..=body.rfind('}').expect("its end")];
+    serde_json::from_str(json).expect("JSON")
+}
+
+/// A call that counts for so many tokens.
+fn call(at: SocketAddr, secret: &str, tokens: u64) -> u16 {
+    let body = format!(
+        r#"{{"model":"m","max_tokens":{tokens},"messages":[{{"role":"user","content":"Hi"}}]}}"#
+    );
+    answered(send(at, ("POST", "/v1/chat/completions", secret), &body)).0
+}
+
+/// What a metric of the learnt limit says.
+fn metric(gateway: &Gateway, name: &str) -> Option<u64> {
+    let http = gateway.http.expect("it listens");
+    let (_, answer) = answered(send(http, ("GET", "/metrics", ""), ""));
+    let begins = format!("{name}{{");
+    let line = answer.lines().find(|line| line.starts_with(&begins))?;
+    let value: f64 = line.rsplit(' ').next()?.parse().ok()?;
+    Some(value as u64)
+}
+
+#[test]
+fn what_somebody_else_uses_is_charged_once_by_all_gateways_of_a_store() {
+    let (folder, provider) = (folder_with(POLICY), Enforcing::start(vec![]));
+    let gateways = [(); 2].map(|()| Gateway::before(folder.path(), provider.at, "127.0.0.1:0"));
+    provider.use_elsewhere(400);
+    // Both see it at once.
+    std::thread::scope(|scope| {
+        for gateway in &gateways {
+            scope.spawn(|| assert_eq!(call(gateway.at, "sk", 50), 200));
+        }
+    });
+    let charged = || -> u64 {
+        let charged = gateways.each_ref();
+        let charged = charged.map(|one| metric(one, "tidegate_gateway_used_elsewhere_total"));
+        charged.into_iter().flatten().sum()
+    };
+    let once = charged();
+    assert!((350..=400).contains(&once), "{once} charged of 400");
+    // Of 1,000 there are 500 left. Had both charged it, there would be room for two of these.
+    for number in 0..10 {
+        assert_eq!(call(gateways[number % 2].at, "sk", 45), 200, "{number}");
+    }
+    assert_eq!(
+        provider.refused(),
+        0,
+        "none of ours is refused by the provider"
+    );
+    assert_eq!(charged(), once, "nor is anything charged twice");
+}
+
+/// One gateway learns, and the other goes by it before it has heard of the provider.
+#[test]
+fn a_limit_that_is_halved_and_doubled_under_way_is_followed_by_both_gateways() {
+    let change = |millis, capacity| Change {
+        after: Span::from_millis(millis),
+        limit: tokens(capacity),
+    };
+    let changes = vec![change(1_000, 500), change(2_000, 2_000)];
+    let (folder, provider) = (folder_with(POLICY), Enforcing::start(changes));
+    let one = Gateway::before(folder.path(), provider.at, "127.0.0.1:0");
+    let other = Gateway::before(folder.path(), provider.at, "127.0.0.1:0");
+    let mut limits = vec![];
+    while limits.last() != Some(&2_000) {
+        assert!(limits.len() < 400, "{limits:?}");
+        assert_eq!(call(one.at, "sk", 1), 200);
+        limits.extend(metric(&one, "tidegate_gateway_limit"));
+        std::thread::sleep(Duration::from_millis(25));
+    }
+    limits.dedup();
+    assert!(
+        [
+            &[1_000, 500, 2_000][..],
+            &[500, 2_000],
+            &[1_000, 2_000],
+            &[2_000]
+        ]
+        .contains(&&limits[..]),
+        "{limits:?}"
+    );
+    // The gauge is of when the call was granted, and its own answer came later.
+    let mut told = None;
+    for _ in 0..400 {
+        assert_eq!(call(other.at, "sk", 1), 200);
+        told = metric(&other, "tidegate_gateway_limit");
+        if told == Some(2_000) {
+            break;
+        }
+    }
+    assert_eq!(told, Some(2_000));
+    assert_eq!(provider.refused(), 0);
+}
