@@ -1,14 +1,15 @@
 //! Conservation, as a property: over any course of calls, answers, settlements, crashes and windows,
 //! what limit sets hold and have used never exceeds what the provider said there was.
 //!
-//! Two gateways share a real limit set, and each has a [`Learnt`] of its own: the capacity travels with
-//! each command, so that each asks with its own, as processes do. The provider is a model: windows of a minute, a limit that moves, somebody else who uses
-//! the same account. Answers come late, in any order, with some headers missing, or never.
+//! Two gateways share a real limit set, and each has a [`Learnt`] of its own: the capacity travels
+//! with each command, so that each asks with its own, as processes do. The provider is a model:
+//! windows of a minute, a limit that moves, somebody else who uses the same account. Answers come
+//! late, in any order, with some headers missing, or never.
 //!
-//! Two things are known to be looser, and are measured here. Where ours counts by a window that slides, what it
-//! has counted of the provider's windows before may hide as much of what others use, until the
-//! next answer. And the answer to a call that was granted before its gateway knew what another one
-//! had charged charges too little; the next one does not.
+//! Two things are known to be looser, and are measured here. Where ours counts by a window that
+//! slides, what it has counted of the provider's windows before may hide as much of what others
+//! use, until the next answer. And the answer to a call that was granted before its gateway knew
+//! what another one had charged charges too little; the next one does not.
 
 use std::time::Duration;
 

@@ -5,8 +5,8 @@
 //! gateway asks for as much as its answer told, up to the total that it told, and so finds no room
 //! where another one has charged that already.
 //!
-//! A gateway that is killed between the two steps has counted and not charged: the answer to the next call
-//! tells of it again.
+//! A gateway that is killed between the two steps has counted and not charged: the answer to the next
+//! call tells of it again.
 
 use std::sync::Arc;
 
