@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use smallvec::SmallVec;
-use tidegate::Limit;
+use tidegate::{Limit, Timestamp};
 use tidegate_llm::learnt::{Granted, News, Order};
 use tidegate_service::{Acquired, ActivePolicy, Amounts, Number, Service};
 use tidegate_store::Follower;
@@ -24,7 +24,19 @@ pub struct Learning {
 }
 
 /// What was counted when a call was granted, limit by limit.
-pub type Sent = SmallVec<[(Arc<LearntLimit>, Granted); 2]>;
+#[derive(Default)]
+pub struct Sent {
+    /// When its grant was known here, by this gateway's clock; the grant itself has the store's.
+    at: Timestamp,
+    pub(super) limits: SmallVec<[(Arc<LearntLimit>, Granted); 2]>,
+}
+
+impl Sent {
+    /// An instant of this gateway's clock, by the store's.
+    pub(super) fn by_store(&self, call: &Granted, at: Timestamp) -> Timestamp {
+        call.order.at + at.since(self.at)
+    }
+}
 
 impl Learning {
     /// What is learnt from now on; what other gateways of the store have learnt is known.
@@ -85,10 +97,10 @@ impl Learning {
         amounts: &Amounts<'_>,
     ) -> Sent {
         let Acquired::Granted(granted) = acquired else {
-            return Sent::new();
+            return Sent::default();
         };
         let Some(decision) = granted.decision().filter(|_| !granted.degraded) else {
-            return Sent::new();
+            return Sent::default();
         };
         let order = Order {
             at: granted.granted_at,
@@ -107,11 +119,44 @@ impl Learning {
             let granted = known.granted(order, amount, &standing);
             Some((known, granted))
         });
-        sent.collect()
+        Sent {
+            at: active.now(),
+            limits: sent.collect(),
+        }
     }
 
     /// Tells other gateways of the store.
     pub(super) fn tell(&self, limit: &str, news: &News) -> impl Future<Output = ()> + use<> {
         self.told.tell(limit, news)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate::{Span, Standing};
+    use tidegate_llm::Learnt;
+
+    use super::*;
+
+    /// A gateway whose clock was an hour ahead of its store's took every answer for one of a window
+    /// that had ended.
+    #[test]
+    fn instants_of_answers_are_by_the_stores_clock() {
+        let at = |seconds| Timestamp::default() + Span::from_secs(seconds);
+        let order = Order {
+            at: at(100),
+            nth: 0,
+        };
+        let call = Learnt::new(10, Span::SECOND).granted(order, 1, &Standing::full(10));
+        let sent = Sent {
+            at: at(3_700),
+            limits: SmallVec::new(),
+        };
+        assert_eq!(sent.by_store(&call, at(3_707)), at(107));
+        assert_eq!(
+            sent.by_store(&call, at(3_600)),
+            at(100),
+            "never before the grant"
+        );
     }
 }

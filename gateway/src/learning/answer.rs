@@ -22,9 +22,11 @@ pub async fn answered(
     signals: &Signals,
     now: Timestamp,
 ) {
-    for (limit, granted) in held.counted() {
+    let sent = held.counted();
+    for (limit, granted) in &sent.limits {
+        let by_store = |at| sent.by_store(granted, at);
         let unit = gateway.settings.unit_of(limit.limit());
-        let (elsewhere, news) = limit.answered(granted, came, (signals, unit), now);
+        let (elsewhere, news) = limit.answered((granted, came), (signals, unit), now, by_store);
         if let Some(news) = news {
             gateway.learning.prepare(held.active());
             let telling = gateway.learning.tell(limit.name(), &news);
@@ -32,7 +34,8 @@ pub async fn answered(
             drop(gateway.tasks.spawn(telling));
         }
         if let Some(elsewhere) = elsewhere {
-            charge(gateway, held.whose(), limit, elsewhere).await;
+            let whose = held.whose();
+            charge(gateway, whose, limit, (elsewhere, by_store(now))).await;
         }
     }
 }
@@ -42,7 +45,7 @@ async fn charge(
     gateway: &Arc<Inner>,
     whose: Whose,
     limit: &Arc<LearntLimit>,
-    elsewhere: Elsewhere,
+    elsewhere: (Elsewhere, Timestamp),
 ) {
     let (inner, limit) = (Arc::clone(gateway), Arc::clone(limit));
     let task = async move {
@@ -58,7 +61,7 @@ async fn charged(
     gateway: &Inner,
     whose: &Whose,
     limit: &LearntLimit,
-    elsewhere: Elsewhere,
+    (elsewhere, now): (Elsewhere, Timestamp),
 ) -> Result<(), ServiceError> {
     let (amount, standing) = limit.count(&gateway.service, elsewhere).await?;
     if amount > 0 {
@@ -74,7 +77,7 @@ async fn charged(
         gateway.service.call(&whose.caller, call).await?;
     }
     if let Some(standing) = standing {
-        limit.charged(amount, &standing, whose.active.now());
+        limit.charged(amount, &standing, now);
     }
     Ok(())
 }

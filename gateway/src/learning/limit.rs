@@ -84,18 +84,19 @@ impl LearntLimit {
     /// What an answer changes: what others have used, and what to tell other gateways.
     pub(super) fn answered(
         &self,
-        call: &Granted,
-        came: Came,
+        (call, came): (&Granted, Came),
         (signals, unit): (&Signals, Option<Unit>),
         now: Timestamp,
+        by_store: impl Fn(Timestamp) -> Timestamp,
     ) -> (Option<Elsewhere>, Option<News>) {
         let about = |seen: &&Observation| unit.is_some_and(|unit| is_about(seen, unit));
         let seen = Seen::of(signals.observations.iter().filter(about), self.period);
         let amounts = self.limit.amounts();
-        let seen = seen.map(|tokens| amounts.ones(tokens).unwrap_or(MAX_AMOUNT));
+        let mut seen = seen.map(|tokens| amounts.ones(tokens).unwrap_or(MAX_AMOUNT));
+        seen.reset_at = seen.reset_at.map(&by_store);
         let mut learnt = self.learnt();
         let before = learnt.news();
-        let elsewhere = learnt.answered(call, seen, came, now);
+        let elsewhere = learnt.answered(call, seen, came, by_store(now));
         let after = learnt.news();
         self.shown.theirs(&seen);
         let is_other = after.map(|news| news.capacity) != before.map(|news| news.capacity);
