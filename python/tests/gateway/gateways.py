@@ -185,7 +185,7 @@ def cut_is_charged(account: Account, came: int, before: int, whole: int = 3) -> 
     assert account.ledger()["cut_by_client"] == 1
     assert (charged.calls, charged.input) == (billed.calls, billed.input)
     made = billed.output - whole
-    assert came <= charged.output - whole - before <= made < 40
+    assert came <= charged.output - whole - before <= made <= 8
 
 
 def fetch(url: str, body: object = None) -> dict:

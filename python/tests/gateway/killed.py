@@ -4,7 +4,7 @@ import json
 import sys
 
 sdk, url, secret, asked = sys.argv[1:]
-HOW = {"x-sim": "output=400,gap=30ms"}
+HOW = {"x-sim": "output=40,gap=10ms,silence=8"}
 asked = json.loads(asked)
 
 if sdk == "openai":

@@ -27,9 +27,8 @@ MESSAGES = [{"role": "user", "content": "How high is the tide?"}]
 BOUND = 40
 SCHEMA = {"type": "object", "properties": {"harbour": {"type": "string"}}, "required": ["harbour"]}
 
-#: A stream that is left before its end lasts four seconds, however late its reader is.
-LONG = 400
-SLOW: dict[str, object] = {"output": LONG, "gap": "10ms"}
+#: A stream that is left before its end does not end by itself, however late its reader is.
+ENDLESS: dict[str, object] = {"output": BOUND, "gap": "10ms", "silence": 20}
 
 #: What is 0 when all has ended.
 METRICS = ('tidegate_leases{policy="llm"}', "tidegate_gateway_unsettled_leases_total ")
@@ -142,7 +141,7 @@ async def other(kind: Kind, sdk, draw: random.Random) -> None:
 async def closed(kind: Kind, sdk, draw: random.Random) -> None:
     """A stream that its reader closes."""
     enough = draw.randint(1, 8)
-    stream = await sdk.create(SLOW, stream=True, max_tokens=LONG)
+    stream = await sdk.create(ENDLESS, stream=True)
     came = 0
     async with stream:
         async for part in stream:
@@ -159,7 +158,7 @@ async def cancelled(kind: Kind, sdk, draw: random.Random) -> None:
 
     async def read() -> None:
         nonlocal came
-        async for part in await sdk.create(SLOW, stream=True, max_tokens=LONG):
+        async for part in await sdk.create(ENDLESS, stream=True):
             came += sdk.is_token(part)
             if came == enough:
                 reached.set()
@@ -174,7 +173,7 @@ async def cancelled(kind: Kind, sdk, draw: random.Random) -> None:
 
 async def killed(kind: Kind, sdk, draw: random.Random) -> None:
     """A client process that is killed in the middle of its stream."""
-    asked = json.dumps({"model": "m", "messages": MESSAGES, "max_tokens": LONG})
+    asked = json.dumps({"model": "m", "messages": MESSAGES, "max_tokens": BOUND})
     program = pathlib.Path(__file__).with_name("killed.py")
     words = [str(program), kind.sdk, kind.account.gateway.url, kind.account.secret, asked]
     client = await asyncio.create_subprocess_exec(sys.executable, *words, stdout=asyncio.subprocess.PIPE)

@@ -72,7 +72,7 @@ const deeds = {
   async left() {
     await of.whole();
     let came = 0;
-    for await (const part of await of.stream("output=40,gap=30ms")) {
+    for await (const part of await of.stream("output=40,gap=10ms,silence=8")) {
       came += of.text(part) ? 1 : 0;
       if (came === 4) break;
     }
@@ -82,7 +82,7 @@ const deeds = {
     await of.whole();
     let came = 0;
     const controller = new AbortController();
-    const stream = await of.stream("output=40,gap=30ms", { signal: controller.signal });
+    const stream = await of.stream("output=40,gap=10ms,silence=8", { signal: controller.signal });
     try {
       for await (const part of stream) {
         came += of.text(part) ? 1 : 0;

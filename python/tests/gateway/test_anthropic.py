@@ -78,7 +78,7 @@ def test_a_stream_that_is_closed_in_the_middle_is_charged_for_what_came(at_anthr
     client = client_of(at_anthropic)
     client.messages.create(**ASKED, extra_headers=wish(output=3))
     came = 0
-    with client.messages.create(**ASKED, stream=True, extra_headers=wish(output=40, gap="30ms")) as stream:
+    with client.messages.create(**ASKED, stream=True, extra_headers=wish(output=40, gap="10ms", silence=8)) as stream:
         for event in stream:
             came += words([event])
             if came == 4:
@@ -96,7 +96,7 @@ def test_a_task_that_is_cancelled_in_the_middle_is_charged_for_what_came(at_anth
 
             async def read():
                 nonlocal came
-                async with client.messages.stream(**ASKED, extra_headers=wish(output=40, gap="30ms")) as stream:
+                async with client.messages.stream(**ASKED, extra_headers=wish(output=40, gap="10ms", silence=8)) as stream:
                     async for event in stream:
                         came += words([event])
                         if came == 4:

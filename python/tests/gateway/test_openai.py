@@ -112,7 +112,7 @@ def test_embeddings_are_charged_for_their_prompt_alone(at_openai):
 def test_a_stream_that_is_closed_in_the_middle_is_charged_for_what_came(at_openai):
     client = client_of(at_openai)
     client.chat.completions.create(**ASKED, extra_headers=wish(output=3))
-    stream = client.chat.completions.create(**ASKED, stream=True, extra_headers=wish(output=40, gap="30ms"))
+    stream = client.chat.completions.create(**ASKED, stream=True, extra_headers=wish(output=40, gap="10ms", silence=8))
     came = 0
     for chunk in stream:
         came += words([chunk])
@@ -130,7 +130,7 @@ def test_a_task_that_is_cancelled_in_the_middle_is_charged_for_what_came(at_open
 
             async def read():
                 nonlocal came
-                how = wish(output=40, gap="30ms")
+                how = wish(output=40, gap="10ms", silence=8)
                 async for chunk in await client.chat.completions.create(**ASKED, stream=True, extra_headers=how):
                     came += words([chunk])
                     if came == 4:
