@@ -220,9 +220,19 @@ async fn whole(mut under_way: UnderWay, answer: Answer, headers: &[Header]) -> R
     let half = body[..body.len() / 2].to_owned();
     let body = match how {
         Break::End => Body::from(half),
-        _ => Body::from_stream(stream::iter([Ok(half), Err(io::Error::other("cut"))])),
+        _ => Body::from_stream(stream::unfold(Some(half), cut)),
     };
     response(200, headers, "application/json", body)
+}
+
+/// The half of a body, and then no connection any more.
+async fn cut(half: Option<String>) -> Option<(Event, Option<String>)> {
+    if half.is_none() {
+        // The half is written before the connection goes.
+        tokio::task::yield_now().await;
+    }
+    let event = half.ok_or_else(|| io::Error::other("cut"));
+    Some((event, None))
 }
 
 /// An answer as events.

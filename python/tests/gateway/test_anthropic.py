@@ -96,7 +96,8 @@ def test_a_task_that_is_cancelled_in_the_middle_is_charged_for_what_came(at_anth
 
             async def read():
                 nonlocal came
-                async with client.messages.stream(**ASKED, extra_headers=wish(output=40, gap="10ms", silence=8)) as stream:
+                how = wish(output=40, gap="10ms", silence=8)
+                async with client.messages.stream(**ASKED, extra_headers=how) as stream:
                     async for event in stream:
                         came += words([event])
                         if came == 4:

@@ -73,7 +73,8 @@ def test_tools_are_called_whole_and_as_a_stream(at_openai):
 
     result = {"role": "tool", "tool_call_id": call.id, "content": "3.2 m"}
     messages = [*ASKED["messages"], answer.choices[0].message, result]
-    last = client.chat.completions.create(**{**ASKED, "messages": messages}, tools=CHAT_TOOLS, extra_headers=wish(output=8))
+    asked = {**ASKED, "messages": messages, "tools": CHAT_TOOLS}
+    last = client.chat.completions.create(**asked, extra_headers=wish(output=8))
     assert last.choices[0].finish_reason == "stop"
 
     with client.chat.completions.stream(**ASKED, tools=CHAT_TOOLS) as stream:
@@ -112,7 +113,8 @@ def test_embeddings_are_charged_for_their_prompt_alone(at_openai):
 def test_a_stream_that_is_closed_in_the_middle_is_charged_for_what_came(at_openai):
     client = client_of(at_openai)
     client.chat.completions.create(**ASKED, extra_headers=wish(output=3))
-    stream = client.chat.completions.create(**ASKED, stream=True, extra_headers=wish(output=40, gap="10ms", silence=8))
+    how = wish(output=40, gap="10ms", silence=8)
+    stream = client.chat.completions.create(**ASKED, stream=True, extra_headers=how)
     came = 0
     for chunk in stream:
         came += words([chunk])
@@ -176,6 +178,26 @@ def test_a_stream_that_says_it_failed_is_an_error_and_charged_for_what_came(at_o
     assert billed.output == 3 + 6
     # The event that says so counts as one, too.
     assert (charged.calls, charged.input, charged.output) == (2, billed.input, billed.output + BEFORE + 1)
+
+
+def test_an_answer_that_breaks_off_was_used_as_reserved(at_openai):
+    client = client_of(at_openai)
+    client.chat.completions.create(**ASKED, extra_headers=wish(output=3))
+    with pytest.raises((openai.APIError, httpx.RemoteProtocolError)):
+        client.chat.completions.create(**ASKED, extra_headers=wish(output=40, cut=6))
+    charged, billed = at_openai.settles(), at_openai.billed()
+    assert at_openai.ledger()["broken"] == 1
+    assert (charged.calls, charged.input, charged.output) == (2, billed.input, 3 + 40)
+
+
+def test_a_client_that_gives_up_before_the_answer_has_used_what_was_reserved(at_openai):
+    client_of(at_openai).chat.completions.create(**ASKED, extra_headers=wish(output=3))
+    client = client_of(at_openai, timeout=0.5)
+    with pytest.raises(openai.APITimeoutError):
+        client.chat.completions.create(**ASKED, extra_headers=wish(first="1h"))
+    charged = at_openai.settles()
+    assert at_openai.ledger()["cut_by_client"] == 1
+    assert (charged.calls, charged.output) == (2, 3 + 40)
 
 
 def test_a_failure_of_the_provider_is_charged_nothing(at_openai):
