@@ -44,6 +44,12 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// When the call came, in seconds since 1970.
+    #[must_use]
+    pub fn created_seconds(&self) -> i64 {
+        self.created.as_micros().div_euclid(1_000_000)
+    }
+
     /// How many pieces the call of a tool has: its name, and its arguments.
     #[must_use]
     pub fn pieces_of_tool(tool: &Tool) -> u64 {

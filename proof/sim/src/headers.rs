@@ -4,7 +4,9 @@ use tidegate_core::{Span, Timestamp};
 use tidegate_llm::Provider;
 
 use crate::limit::{Full, Standing, Unit};
-use crate::sim::Header;
+
+/// A header's name and value.
+pub type Header = (&'static str, String);
 
 /// The headers that tell how limits stand; what is left of tokens is rounded to multiples.
 #[must_use]

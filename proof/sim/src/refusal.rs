@@ -5,9 +5,8 @@ use tidegate_llm::Provider;
 
 use crate::account::Bound;
 use crate::call::Shape;
-use crate::headers;
+use crate::headers::{self, Header};
 use crate::limit::{Full, Unit};
-use crate::sim::Header;
 
 /// Why a call is not answered.
 #[derive(Clone, PartialEq, Eq, Debug)]

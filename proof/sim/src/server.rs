@@ -22,10 +22,11 @@ use tokio::time::{Instant, sleep};
 
 use crate::answer::Answer;
 use crate::call::{Break, Call, Shape};
+use crate::headers::Header;
 use crate::refusal::Refusal;
 use crate::settings::Settings;
 use crate::shapes;
-use crate::sim::{End, Header, Reply, Sim};
+use crate::sim::{End, Reply, Sim};
 
 /// A body has at most so many bytes.
 const LONGEST_BODY: usize = 32 * 1024 * 1024;

@@ -10,7 +10,7 @@ use tidegate_core::Timestamp;
 use crate::account::{Account, Share};
 use crate::answer::Answer;
 use crate::call::{Call, Shape};
-use crate::headers;
+use crate::headers::{self, Header};
 use crate::ledger::Entry;
 use crate::limit::{Limit, Standing, Unit};
 use crate::refusal::{Refusal, Why};
@@ -18,9 +18,6 @@ use crate::settings::{Charging, Settings};
 
 /// A provider knows so many accounts; the credential of a further one is refused.
 pub const MOST_ACCOUNTS: usize = 4_096;
-
-/// A header's name and value.
-pub type Header = (&'static str, String);
 
 /// What a call is answered.
 #[derive(Clone, PartialEq, Debug)]

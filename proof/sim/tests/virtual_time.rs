@@ -4,10 +4,11 @@ use proptest::prelude::*;
 use tidegate_core::{Span, Timestamp};
 use tidegate_llm::{Provider, Received, Signals, Unit};
 use tidegate_sim::call::{Call, Shape};
+use tidegate_sim::headers::Header;
 use tidegate_sim::limit::Limit;
 use tidegate_sim::refusal::Refusal;
 use tidegate_sim::settings::{Change, Charging, Settings};
-use tidegate_sim::sim::{End, Header, Reply, Sim};
+use tidegate_sim::sim::{End, Reply, Sim};
 
 /// The beginning of a day.
 const BEGIN: Timestamp = Timestamp::from_micros(1_800_057_600_000_000);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{created, plain};
+use super::event::plain;
 use crate::answer::Answer;
 
 pub fn whole(answer: &Answer) -> Value {
@@ -24,7 +24,7 @@ pub fn whole(answer: &Answer) -> Value {
     json!({
         "id": id(answer),
         "object": "chat.completion",
-        "created": created(answer),
+        "created": answer.created_seconds(),
         "model": answer.model,
         "choices": [{
             "index": 0,
@@ -86,7 +86,7 @@ fn object(answer: &Answer) -> Value {
     json!({
         "id": id(answer),
         "object": "chat.completion.chunk",
-        "created": created(answer),
+        "created": answer.created_seconds(),
         "model": answer.model,
     })
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::plain;
+use super::event::plain;
 use crate::answer::Answer;
 
 pub fn whole(answer: &Answer) -> Value {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::named;
+use super::event::named;
 use crate::answer::Answer;
 
 pub fn whole(answer: &Answer) -> Value {

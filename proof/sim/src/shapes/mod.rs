@@ -2,6 +2,7 @@
 //!
 //! | file | whose |
 //! |---|---|
+//! | `event` | server-sent events, which all of them have |
 //! | `chat` | OpenAI's chat completions |
 //! | `responses` | OpenAI's responses |
 //! | `embeddings` | OpenAI's embeddings |
@@ -10,12 +11,14 @@
 
 mod chat;
 mod embeddings;
+mod event;
 mod gemini;
 mod messages;
 mod responses;
 
 use serde_json::{Value, json};
 
+use self::event::{named, plain};
 use crate::answer::Answer;
 use crate::call::Shape;
 
@@ -89,19 +92,4 @@ pub fn failure(answer: &Answer) -> String {
         }
         Shape::Chat | Shape::Embeddings => plain(&openai),
     }
-}
-
-/// An event without a name.
-fn plain(data: &Value) -> String {
-    format!("data: {data}\n\n")
-}
-
-/// An event with one.
-fn named(name: &str, data: &Value) -> String {
-    format!("event: {name}\ndata: {data}\n\n")
-}
-
-/// When a call came, in seconds since 1970.
-fn created(answer: &Answer) -> i64 {
-    answer.created.as_micros().div_euclid(1_000_000)
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{created, named};
+use super::event::named;
 use crate::answer::Answer;
 
 /// So many events come before the first token.
@@ -114,7 +114,7 @@ fn response(answer: &Answer) -> Value {
     json!({
         "id": format!("resp_{:016}", answer.id),
         "object": "response",
-        "created_at": created(answer),
+        "created_at": answer.created_seconds(),
         "status": "in_progress",
         "error": null,
         "incomplete_details": null,
