@@ -87,8 +87,8 @@ pub fn below(root: &str, key: &[u8]) -> Vec<u8> {
 }
 
 /// What a caller is called by its credential alone.
-pub fn by_credential(headers: &HeaderMap, provider: Provider) -> Vec<u8> {
-    key(headers, None, provider)
+pub fn by_credential(headers: &HeaderMap, uri: &Uri, provider: Provider) -> Vec<u8> {
+    key(headers, None, credential(headers, uri, provider).as_deref())
 }
 
 fn hashed(secret: &[u8]) -> Vec<u8> {

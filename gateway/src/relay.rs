@@ -280,7 +280,8 @@ impl Read<'_> {
             return Ok(None);
         };
         let settings = &gateway.settings;
-        let credential = caller::by_credential(&self.head.headers, settings.provider());
+        let credential =
+            caller::by_credential(&self.head.headers, &self.head.uri, settings.provider());
         let entering = Entering {
             active: &self.active,
             key: &self.key,
