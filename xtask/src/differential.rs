@@ -2,7 +2,7 @@
 
 use crate::command::{self, cargo};
 
-/// `cargo xtask differential [--commands N] [--seed N] [--store NAME]`: the
+/// `cargo xtask differential [--commands N] [--seed N] [--store NAME] [--clients N]`: the
 /// arguments are the example's own.
 pub fn run(arguments: &[String]) -> Result<(), String> {
     let mut run = cargo(["run", "--quiet", "--release"]);

@@ -65,8 +65,8 @@ cargo xtask bench server [ARGUMENTS]                    the server beside its pe
 cargo xtask bench stores [ARGUMENTS]                    Redis, PostgreSQL, MariaDB; see --help
 cargo xtask bench python [ARGUMENTS]                    the Python package beside its peers; see --help
 cargo xtask fuzz [--seconds N] [--target NAME]          60 seconds for each target
-cargo xtask differential [--commands N] [--seed N] [--store NAME]
-                                                        a million commands
+cargo xtask differential [--commands N] [--seed N] [--store NAME] [--clients 2]
+                                                        a million commands; by two clients in turn
 cargo xtask contention [--seconds N]                         eight processes at one hot key, 60 s a store
 cargo xtask fleet [--program PATH]                      two servers on one store: proof/fleet/TABLE.md
 cargo xtask paused [--seconds N] [--clients N] [--program PATH]

@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidegate_core::{Amount, Span, Timestamp, Verdict};
+use tidegate_core::{Amount, Bounds, Span, Timestamp, Verdict};
 use tidegate_store::{
-    Answer, AtomicBucket, Command, Detail, Item, KeyCommand, KeyPath, Op, Plan, Reply, StoreError,
-    Table, Verb,
+    Answer, AtomicBucket, Command, Detail, Item, KeyCommand, KeyPath, Op, Plan, Reply, Store,
+    StoreError, Table, Verb,
 };
 
 use super::lists::{self, AsOf};
 use super::plans::PlanData;
 use super::reference::Reference;
 use super::script::{Deed, Of, Script, Step, keys};
+use super::turns::{Players, Turns};
 use crate::Subject;
 use crate::table_ext::{TableExt, in_full};
 
@@ -33,8 +34,12 @@ pub(crate) type Difference = String;
 ///
 /// # Errors
 /// The first difference, or the first thing that no table may do.
-pub(crate) fn play(subject: &Subject, script: &Script) -> Result<(), Difference> {
-    let mut run = Run::start(subject, script)?;
+pub(crate) fn play(
+    subject: &Subject,
+    script: &Script,
+    players: &mut Players,
+) -> Result<(), Difference> {
+    let mut run = Run::start(subject, script, players)?;
     for (number, step) in script.steps.iter().enumerate() {
         let outcome = run.step(step);
         outcome.map_err(|difference| format!("at step {number}: {difference}"))?;
@@ -43,8 +48,10 @@ pub(crate) fn play(subject: &Subject, script: &Script) -> Result<(), Difference>
         .map_err(|difference| format!("at the end: {difference}"))
 }
 
-struct Run {
-    table: Arc<dyn Table>,
+struct Run<'p> {
+    turns: Turns<'p>,
+    /// The table's.
+    name: String,
     reference: Reference,
     data: PlanData,
     plan: Arc<Plan>,
@@ -53,6 +60,8 @@ struct Run {
     now: Timestamp,
     /// The latest instant that the table has seen.
     latest: Timestamp,
+    /// When the limits changed last.
+    changed: Timestamp,
     /// Whether the store may have dropped what equalled "never seen".
     drops: bool,
     /// Whether the clock steps back at times.
@@ -60,23 +69,27 @@ struct Run {
     pins: BTreeMap<usize, Arc<AtomicBucket>>,
 }
 
-impl Run {
-    fn start(subject: &Subject, script: &Script) -> Result<Self, Difference> {
+impl<'p> Run<'p> {
+    fn start(
+        subject: &Subject,
+        script: &Script,
+        players: &'p mut Players,
+    ) -> Result<Self, Difference> {
         let data = &script.plan;
         let plan = data.plan(0);
-        let number = TABLES.fetch_add(1, Ordering::Relaxed);
-        let name = format!("differential {} {number}", std::process::id());
-        let table = subject.fresh().open(&name, &plan);
-        let table = table.map_err(|error| format!("the table does not open: {error}"))?;
-        table.adopt(&plan, START, &data.calendars(START));
+        let (name, calendars) = (table_name(players), data.calendars(START));
+        let open = |store: &dyn Store| opened(store, &name, (&plan, START, &calendars));
+        let turns = Turns::begin(subject, players, open)?;
         Ok(Self {
-            table,
+            turns,
+            name,
             reference: Reference::new(&plan),
             data: data.clone(),
             plan,
             before: None,
             now: START,
             latest: START,
+            changed: START,
             drops: subject.drops_spent_state(),
             wanders: script.wanders(),
             pins: BTreeMap::new(),
@@ -86,10 +99,7 @@ impl Run {
     fn step(&mut self, step: &Step) -> Result<(), Difference> {
         match step {
             Step::Pass(micros) => self.pass(Span::from_micros(*micros)),
-            Step::Back(micros) => {
-                self.step_back(Span::from_micros(*micros));
-                Ok(())
-            }
+            Step::Back(micros) => self.step_back(Span::from_micros(*micros)),
             Step::Change(data) => self.change(data),
             Step::Adapt(at, capacity) => {
                 let limits = self.plan.limits();
@@ -117,9 +127,15 @@ impl Run {
         Ok(())
     }
 
-    fn step_back(&mut self, by: Span) {
-        let target = self.now - by;
-        self.now = target.max(self.floor()).min(self.now);
+    /// A store may carry a row over when it is used next, but by no later instant: before the
+    /// clock stands where the limits had not changed yet, every row is used.
+    fn step_back(&mut self, by: Span) -> Result<(), Difference> {
+        let target = (self.now - by).max(self.floor()).min(self.now);
+        if target < self.changed {
+            self.peek_all()?;
+        }
+        self.now = target;
+        Ok(())
     }
 
     /// How far the clock may step back without the answer being anybody's
@@ -160,11 +176,36 @@ impl Run {
         };
         plan.keep_capacities(&self.plan);
         let calendars = data.calendars(self.now);
-        self.table.adopt(&plan, self.now, &calendars);
+        let now = self.now;
+        self.turns.stay();
+        self.turns
+            .ask(|table| table.adopt(&plan, now, &calendars))?;
         self.reference.adopt(&plan, self.now, &calendars);
         self.before = Some(std::mem::replace(&mut self.plan, plan));
         self.data = data.clone();
-        Ok(())
+        self.changed = now;
+        if now < self.latest {
+            self.peek_all()?;
+        }
+        self.other_follows()
+    }
+
+    /// Of two, the other comes by the change as after a restart, once every row has followed
+    /// it: the one who made it knows what keys had for themselves before, and a row that
+    /// follows two revisions of one change is carried over twice, where the reference's is
+    /// once.
+    fn other_follows(&mut self) -> Result<(), Difference> {
+        if self.turns.are_two() {
+            self.peek_all()?;
+        }
+        self.turns.pass_on()?;
+        if !self.turns.are_two() {
+            return Ok(());
+        }
+        let (plan, now, calendars) = (&self.plan, self.now, self.data.calendars(self.now));
+        let name = &self.name;
+        self.turns
+            .reopen(|store| opened(store, name, (plan, now, &calendars)))
     }
 
     fn peek_all(&mut self) -> Result<(), Difference> {
@@ -224,14 +265,18 @@ impl Run {
             op: Op::Batch(&items),
             patience: None,
         };
-        let theirs = match self.table.execute_and_wait(&batch) {
-            Ok(Reply::Batch(answers)) if answers.len() == items.len() => answers,
-            answer => return Err(format!("{answer:?} to a batch of {}", items.len())),
+        let theirs = self.turns.ask(|table| table.execute_and_wait(&batch))?;
+        let mut theirs = match theirs {
+            None => None,
+            Some(Ok(Reply::Batch(answers))) if answers.len() == items.len() => {
+                Some(answers.into_iter().map(in_full))
+            }
+            Some(answer) => return Err(format!("{answer:?} to a batch of {}", items.len())),
         };
-        for (at, (theirs, &(path, verb))) in theirs.into_iter().zip(&items).enumerate() {
-            let theirs = in_full(theirs);
+        for (at, &(path, verb)) in items.iter().enumerate() {
+            let theirs = theirs.as_mut().and_then(Iterator::next);
             let ours = self.reference.execute(&batch.one(path, verb));
-            differs(!alike(&theirs, &ours), &theirs, &ours)
+            same(theirs, &ours, alike)
                 .map_err(|difference| format!("item {at} of a batch: {difference}"))?;
         }
         Ok(())
@@ -248,7 +293,11 @@ impl Run {
             now: self.now,
             latest: self.latest,
         };
-        lists::compare(&*self.table, &self.reference, at)
+        let reference = &self.reference;
+        let compared = self
+            .turns
+            .ask(|table| lists::compare(table, reference, at))?;
+        compared.unwrap_or(Ok(()))
     }
 
     /// A take that is answered by its verdict alone; one that follows a calendar has no use for it.
@@ -258,7 +307,10 @@ impl Run {
         }
         let path = path(key, &self.plan);
         let amounts = &amounts[..self.plan.limits().len()];
-        let theirs = self.table.admit(&self.plan, &path, amounts, self.now);
+        let (plan, now) = (&self.plan, self.now);
+        let theirs = self
+            .turns
+            .ask(|table| table.admit(plan, &path, amounts, now))?;
         self.same_verdict(key, amounts, theirs)
     }
 
@@ -266,7 +318,10 @@ impl Run {
         if !self.data.is_single_bucket() || self.data.has_calendar() || amount == 0 {
             return Ok(());
         }
-        let theirs = self.table.admit_one(&self.plan, key, amount, self.now);
+        let (plan, now) = (&self.plan, self.now);
+        let theirs = self
+            .turns
+            .ask(|table| table.admit_one(plan, key, amount, now))?;
         self.same_verdict(key, &[amount], theirs)
     }
 
@@ -277,7 +332,7 @@ impl Run {
             Some(Ok(_)) if !self.data.is_single_bucket() => {
                 Err("an atomic bucket decides for limits that are no longer".to_owned())
             }
-            Some(Ok(verdict)) => self.same_verdict(key, &[amount], Ok(verdict)),
+            Some(Ok(verdict)) => self.same_verdict(key, &[amount], Some(Ok(verdict))),
             _ => {
                 let retired = self.pins.get(&number).is_some_and(|c| c.is_retired());
                 if retired && self.data.is_single_bucket() {
@@ -293,14 +348,16 @@ impl Run {
         let key = keys(self.data.levels)[number];
         if self.data.is_single_bucket() && !self.data.has_calendar() {
             self.reference.share(&path(key, &self.plan));
-            let bucket = self.table.pin(&self.plan, key, self.now);
+            let bucket = self.turns.own().pin(&self.plan, key, self.now);
             self.pins.extend(bucket.map(|bucket| (number, bucket)));
         }
     }
 
     fn unpin(&mut self, number: usize) {
         if let Some(bucket) = self.pins.remove(&number) {
-            self.table.unpin(keys(self.data.levels)[number], bucket);
+            self.turns
+                .own()
+                .unpin(keys(self.data.levels)[number], bucket);
         }
     }
 
@@ -309,19 +366,20 @@ impl Run {
             return Ok(());
         };
         let verb = Verb::Peek { amounts: &[] };
-        let theirs = self.table.one(&self.command(&before, key, verb));
-        match theirs {
-            Err(StoreError::StalePlan) => Ok(()),
-            answer => Err(format!("{answer:?} by a plan that is no longer")),
+        let command = self.command(&before, key, verb);
+        match self.turns.ask(|table| table.one(&command))? {
+            None | Some(Err(StoreError::StalePlan)) => Ok(()),
+            Some(answer) => Err(format!("{answer:?} by a plan that is no longer")),
         }
     }
 
-    /// Asks both for the verdict alone; the table has answered `theirs`.
+    /// Asks both for the verdict alone; the table has answered `theirs`, if this process
+    /// asked it.
     fn same_verdict(
         &mut self,
         key: &[u8],
         amounts: &[Amount],
-        theirs: Result<Verdict, StoreError>,
+        theirs: Option<Result<Verdict, StoreError>>,
     ) -> Result<(), Difference> {
         let verb = Verb::Take {
             amounts,
@@ -338,7 +396,7 @@ impl Run {
             Ok(reply) => return Err(format!("the reference says {reply:?}")),
             Err(error) => Err(error),
         };
-        differs(theirs != ours, &theirs, &ours)
+        same(theirs, &ours, PartialEq::eq)
     }
 
     /// Asks both, and compares.
@@ -348,9 +406,9 @@ impl Run {
             calendars: &calendars,
             ..self.command(&plan, key, verb)
         };
-        let theirs = self.table.one(&command);
+        let theirs = self.turns.ask(|table| table.one(&command))?;
         let ours = self.reference.execute(&command);
-        differs(!alike(&theirs, &ours), &theirs, &ours)
+        same(theirs, &ours, alike)
     }
 
     fn command<'c>(&self, plan: &'c Arc<Plan>, key: &'c [u8], verb: Verb<'c>) -> KeyCommand<'c> {
@@ -362,6 +420,29 @@ impl Run {
             verb,
         }
     }
+}
+
+/// What no two scripts share, and both players of one do.
+fn table_name(players: &Players) -> String {
+    match players {
+        Players::With(other) => format!("differential from turn {} on", other.turns_had()),
+        _ => {
+            let number = TABLES.fetch_add(1, Ordering::Relaxed);
+            format!("differential {} {number}", std::process::id())
+        }
+    }
+}
+
+/// The table called `name`, which decides by `plan` as of `now`.
+fn opened(
+    store: &dyn Store,
+    name: &str,
+    (plan, now, calendars): (&Arc<Plan>, Timestamp, &[Option<Bounds>]),
+) -> Result<Arc<dyn Table>, Difference> {
+    let table = store.open(name, plan);
+    let table = table.map_err(|error| format!("the table does not open: {error}"))?;
+    table.adopt(plan, now, calendars);
+    Ok(table)
 }
 
 fn path<'k>(key: &'k [u8], plan: &Plan) -> KeyPath<'k> {
@@ -385,11 +466,16 @@ fn alike(theirs: &Answer, ours: &Answer) -> bool {
     hint && theirs == *ours
 }
 
-fn differs<T: std::fmt::Debug>(differ: bool, theirs: &T, ours: &T) -> Result<(), Difference> {
-    if differ {
-        return Err(format!(
+/// Whether the table's answer, if this process asked it, is the reference's.
+fn same<T: std::fmt::Debug>(
+    theirs: Option<T>,
+    ours: &T,
+    alike: impl Fn(&T, &T) -> bool,
+) -> Result<(), Difference> {
+    match theirs {
+        Some(theirs) if !alike(&theirs, ours) => Err(format!(
             "\n    the store says {theirs:?}\n    it must say    {ours:?}"
-        ));
+        )),
+        _ => Ok(()),
     }
-    Ok(())
 }

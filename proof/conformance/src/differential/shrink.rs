@@ -4,11 +4,11 @@
 use super::script::Script;
 
 /// The shortest script found of which `fails` is still true.
-pub(crate) fn shrink(mut script: Script, fails: impl Fn(&Script) -> bool) -> Script {
+pub(crate) fn shrink(mut script: Script, mut fails: impl FnMut(&Script) -> bool) -> Script {
     let mut run = script.steps.len() / 2;
     while run > 0 {
         let before = script.steps.len();
-        script = without_runs(script, run, &fails);
+        script = without_runs(script, run, &mut fails);
         if script.steps.len() == before || run > 1 {
             run /= 2;
         }
@@ -17,7 +17,7 @@ pub(crate) fn shrink(mut script: Script, fails: impl Fn(&Script) -> bool) -> Scr
 }
 
 /// Leaves out every run of so many steps that is not needed.
-fn without_runs(mut script: Script, run: usize, fails: impl Fn(&Script) -> bool) -> Script {
+fn without_runs(mut script: Script, run: usize, mut fails: impl FnMut(&Script) -> bool) -> Script {
     let mut at = 0;
     while at < script.steps.len() {
         let mut shorter = script.clone();
