@@ -34,12 +34,9 @@ impl Clock {
     }
 
     /// When a change of limits as of `at` is followed by a row that was last
-    /// written at `latest`. The backend's clock may have gone on by the older
-    /// limits since `at`.
-    pub(crate) fn follows(self, at: Timestamp, latest: Timestamp, now: Timestamp) -> Timestamp {
-        match self {
-            Self::Caller => at,
-            Self::Server => at.max(latest).min(now),
-        }
+    /// written at `latest`. The clock may have gone on by the older limits since `at`,
+    /// or stand before it again.
+    pub(crate) fn follows(at: Timestamp, latest: Timestamp, now: Timestamp) -> Timestamp {
+        at.max(latest).min(now)
     }
 }

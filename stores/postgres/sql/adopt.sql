@@ -41,11 +41,11 @@ BEGIN
   RETURN NULL;
 END $$;
 
--- When a change is followed: as recorded by the caller's clock. The machine's
--- may have gone on by the older limits since then.
-CREATE FUNCTION tidegate.followed_at(p_at bigint, p_latest bigint, p_now bigint, p_caller boolean)
+-- When a change is followed: the clock may have gone on by the older limits since then, or
+-- stand before it again.
+CREATE FUNCTION tidegate.followed_at(p_at bigint, p_latest bigint, p_now bigint)
 RETURNS bigint LANGUAGE sql IMMUTABLE AS
-$$ SELECT CASE WHEN p_caller THEN p_at ELSE least(greatest(p_at, p_latest), p_now) END $$;
+$$ SELECT least(greatest(p_at, p_latest), p_now) $$;
 
 -- The rules that numbers say, sixteen each, as `tidegate.rule` has them.
 CREATE FUNCTION tidegate.rules_of(p_numbers numeric[])
@@ -141,9 +141,9 @@ BEGIN
       v_rules := tidegate.rules_at(v_new.rules, p_level);
       IF v_new.revision = p_revision THEN v_rules := coalesce(p_own, v_rules); END IF;
       v_carried := tidegate.carry(v_rules, v_old, v_carried,
-        tidegate.followed_at(v_new.at, v_row.latest, p_now, p_caller), v_new.calendars::numeric[],
+        tidegate.followed_at(v_new.at, v_row.latest, p_now), v_new.calendars::numeric[],
         tidegate.limits_before(v_new.rules, p_level));
-      IF v_new.at >= v_row.latest THEN v_carried.retained := NULL; END IF;
+      IF v_new.at BETWEEN v_row.latest AND p_now THEN v_carried.retained := NULL; END IF;
       v_old := v_rules;
     END LOOP;
   END IF;

@@ -134,7 +134,7 @@ BEGIN
       WHERE tab = p_tab AND revision > v_followed AND revision <= p_revision ORDER BY revision
     LOOP
       v_left := tidegate.retire(p_tab, p_root, v_old,
-        tidegate.followed_at(v_new.at, -9223372036854775808, p_now, p_caller), p_caller, v_left);
+        tidegate.followed_at(v_new.at, -9223372036854775808, p_now), p_caller, v_left);
       EXIT WHEN v_left = 0;
       v_old := v_new;
       v_followed := v_new.revision;

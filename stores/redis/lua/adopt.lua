@@ -52,18 +52,18 @@ local function adopt_row(row, old, new, now, calendars)
   row.by = is_last and row.own or nil
 end
 
--- When a change is followed: as recorded by the caller's clock. The server's
--- may have gone on by the older limits since then.
+-- When a change is followed: the clock may have gone on by the older limits since then, or
+-- stand before it again.
 local function followed_at(revision, latest, now)
-  if request.clock == 'caller' then return revision.at end
   return min(max(revision.at, latest), now)
 end
 
--- Follows a change. What it removes is forgotten, unless the row was written since: then
--- another server goes on by it.
+-- Follows a change. What it removes is forgotten, unless the row was written since (as it
+-- may have been where the clock stands before the change again): then another server goes
+-- on by it.
 local function follow_change(row, old, new, now)
   adopt_row(row, old, new, followed_at(new, row.latest, now), new.calendars)
-  if new.at >= row.latest then row.retained = nil end
+  if row.latest <= new.at and new.at <= now then row.retained = nil end
 end
 
 -- Follows the changes from `revisions[i]` on, up to the command's plan: what has

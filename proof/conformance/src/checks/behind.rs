@@ -146,6 +146,28 @@ pub(super) fn a_limit_that_all_have_let_go_counts_from_when_it_is_added_again(
     Ok(())
 }
 
+/// A change was followed as of an instant that was yet to come: a window was over by then, and
+/// what a server does not know was spent by then, or was forgotten as if nobody had written it
+/// since.
+pub(super) fn a_clock_before_a_change_makes_no_limit_begin_anew(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    shared(subject)?;
+    for rule in hourly(5) {
+        let (less, more) = ([(0, ample())], [(0, ample()), (0, rule)]);
+        let [behind, ahead] = servers(subject, &more, &less);
+        pass([&behind, &ahead], -2 * HOUR_MICROS);
+        assert_eq!(admitted(&behind, &ahead, b"k", 20), 5, "{rule:?}");
+    }
+    for (rule, larger) in hourly(5).into_iter().zip(hourly(6)) {
+        let [behind, ahead] = servers(subject, &[(0, rule)], &[(0, larger)]);
+        pass([&behind, &ahead], -2 * HOUR_MICROS);
+        let asks = (0..40).map(|ask| [&ahead, &behind][ask % 2].admits(b"k", &[1]));
+        assert_eq!(asks.filter(|admitted| *admitted).count(), 6, "{rule:?}");
+    }
+    Ok(())
+}
+
 /// Its slots come back when they are given back there, and stay held if it is renewed there.
 pub(super) fn a_lease_is_ended_and_renewed_by_a_server_that_does_not_know_its_limit(
     subject: &Subject,

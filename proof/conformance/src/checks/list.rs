@@ -84,6 +84,7 @@ pub const CHECKS: &[(&str, Check)] = table![
     behind::a_key_keeps_its_own_limit_through_a_server_that_does_not_know_it,
     behind::a_server_two_versions_behind_makes_no_limit_begin_anew,
     behind::a_limit_that_all_have_let_go_counts_from_when_it_is_added_again,
+    behind::a_clock_before_a_change_makes_no_limit_begin_anew,
     behind::a_lease_is_ended_and_renewed_by_a_server_that_does_not_know_its_limit,
     behind::a_reset_forgets_what_the_server_that_is_asked_does_not_know,
     behind::what_expired_comes_back_by_its_keys_own_limit_whoever_finds_it,
@@ -206,6 +207,7 @@ macro_rules! suite {
             a_key_keeps_its_own_limit_through_a_server_that_does_not_know_it
             a_server_two_versions_behind_makes_no_limit_begin_anew
             a_limit_that_all_have_let_go_counts_from_when_it_is_added_again
+            a_clock_before_a_change_makes_no_limit_begin_anew
             a_lease_is_ended_and_renewed_by_a_server_that_does_not_know_its_limit
             a_reset_forgets_what_the_server_that_is_asked_does_not_know
             what_expired_comes_back_by_its_keys_own_limit_whoever_finds_it

@@ -7,6 +7,7 @@ use crate::error::StoreError;
 use tidegate_core::{DecodeError, Timestamp};
 
 use super::{Attempt, Need};
+use crate::optimistic::clock::Clock;
 use crate::optimistic::known_revisions;
 use crate::optimistic::revision::PlanRevision;
 
@@ -18,7 +19,7 @@ impl Attempt<'_> {
         for pair in leading.windows(2) {
             let (old, new) = (&pair[0], &pair[1]);
             if self.leases.has_any() && self.head.followed <= old.number {
-                let at = self.clock.follows(new.adopted.at, Timestamp::MIN, now);
+                let at = Clock::follows(new.adopted.at, Timestamp::MIN, now);
                 self.retire(old, at)?;
                 self.head.followed = new.number;
             }
@@ -50,14 +51,15 @@ impl Attempt<'_> {
         }
     }
 
-    /// What a change removes is forgotten, unless the row was written since: then another
-    /// server goes on by it.
+    /// What a change removes is forgotten, unless the row was written since (as it may have
+    /// been where the clock stands before the change again): then another server goes on by
+    /// it.
     fn carry_over(&mut self, old: &PlanRevision, new: &PlanRevision, now: Timestamp) {
         let rows = self.rows.all.iter_mut();
         for row in rows.filter(|row| row.revision == Some(old.number)) {
-            let at = self.clock.follows(new.adopted.at, row.latest(), now);
+            let at = Clock::follows(new.adopted.at, row.latest(), now);
             let is_carried = row.adopt((old, new), (at, &new.adopted.calendars));
-            if is_carried && new.adopted.at >= row.latest() {
+            if is_carried && (row.latest()..=now).contains(&new.adopted.at) {
                 row.retained.clear();
             }
         }
