@@ -2,13 +2,12 @@
 //! somebody else who uses the same account, and a limit that is halved and doubled under way.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use tidegate::Span;
 use tidegate_llm::Provider as Dialect;
 use tidegate_sim::limit::{Kind, Limit, Unit};
 use tidegate_sim::server::serve;
-use tidegate_sim::settings::{Change, Settings};
+use tidegate_sim::settings::{Change, Pace, Settings};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
@@ -52,6 +51,11 @@ impl Enforcing {
         let settings = Settings {
             limits: vec![tokens(1_000)],
             changes,
+            // So that a test does not ask too often for one that comes.
+            pace: Pace {
+                first: Span::from_millis(20),
+                ..Pace::default()
+            },
             ..Settings::of(Dialect::OpenAi)
         };
         runtime.spawn(serve(listener, settings, 1));
@@ -116,10 +120,12 @@ fn what_somebody_else_uses_is_charged_once_by_all_gateways_of_a_store() {
         let charged = charged.map(|one| metric(one, "tidegate_gateway_used_elsewhere_total"));
         charged.into_iter().flatten().sum()
     };
-    let once = charged();
-    assert!((350..=400).contains(&once), "{once} charged of 400");
-    // Of 1,000 there are 500 left. Had both charged it, there would be room for two of these.
-    for number in 0..10 {
+    // Of two that overtake each other on their way, the answer to one has counted the other: so much
+    // more or less is charged, until the next answer or for a minute.
+    let first = charged();
+    assert!((340..=460).contains(&first), "{first} charged of 400");
+    // Had both charged it, there would be room for two of these.
+    for number in 0..8 {
         assert_eq!(call(gateways[number % 2].at, "sk", 45), 200, "{number}");
     }
     assert_eq!(
@@ -127,7 +133,8 @@ fn what_somebody_else_uses_is_charged_once_by_all_gateways_of_a_store() {
         0,
         "none of ours is refused by the provider"
     );
-    assert_eq!(charged(), once, "nor is anything charged twice");
+    let all = charged();
+    assert!((340..=460).contains(&all), "{all} charged of 400");
 }
 
 /// One gateway learns, and the other goes by it before it has heard of the provider.
@@ -146,7 +153,6 @@ fn a_limit_that_is_halved_and_doubled_under_way_is_followed_by_both_gateways() {
         assert!(limits.len() < 400, "{limits:?}");
         assert_eq!(call(one.at, "sk", 1), 200);
         limits.extend(metric(&one, "tidegate_gateway_limit"));
-        std::thread::sleep(Duration::from_millis(25));
     }
     limits.dedup();
     assert!(

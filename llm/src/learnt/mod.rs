@@ -24,8 +24,8 @@
 //! | `limit` | the limit, merged from all of these |
 //!
 //! It takes for granted that a provider counts calls in the order in which they were granted. Where
-//! two overtake each other on the way, and somebody else uses the account in that very moment, so
-//! much less is charged until the next answer, which is exact again.
+//! two overtake each other on the way, and somebody else uses the account in that very moment, the
+//! amount of one is charged too little until the next answer, or too much until that is spent.
 
 mod charged;
 mod granted;
