@@ -12,6 +12,7 @@
 //! | `cargo xtask contention` | eight processes at one hot key of each store, for a minute |
 //! | `cargo xtask fleet` | real servers, two at a time on one store; the table of what holds |
 //! | `cargo xtask paused` | a store that stands still under 64 clients: who waits how long |
+//! | `cargo xtask race` | four gateways spend one budget, while processes and stores are killed |
 //! | `cargo xtask postgres` | the store's tests on every version of PostgreSQL |
 //! | `cargo xtask proofs` | laws, interleavings and fuzzing for hours |
 //! | `cargo xtask soak` | a paced load on every kind of policy: who is refused, late, what grows |
@@ -45,6 +46,7 @@ mod postgres;
 mod progress;
 mod proofs;
 mod python;
+mod race;
 mod server;
 mod soak;
 mod steps;
@@ -71,6 +73,9 @@ cargo xtask contention [--seconds N]                         eight processes at 
 cargo xtask fleet [--program PATH]                      two servers on one store: proof/fleet/TABLE.md
 cargo xtask paused [--seconds N] [--clients N] [--program PATH]
                                                         a store stands still: who waits how long
+cargo xtask race [--store NAME] [--round NAME] [--calls N]
+                                                        four gateways spend 10 dollars: the provider's
+                                                        ledger beside the store; 1: they differ
 cargo xtask postgres [VERSION ...]                      the store's tests on 13, 14, 16, 17, 18
 cargo xtask proofs [--minutes N]                        the same proofs, for longer
 cargo xtask soak [--seconds N] [--store memory:|file:PATH] [--rate N] [--picture PATH]
@@ -146,6 +151,7 @@ fn main() -> ExitCode {
         "contention" => contention::run(&rest),
         "fleet" => fleet::run(&rest),
         "paused" => fleet::paused(&rest),
+        "race" => race::run(&rest),
         "postgres" => postgres::run(&rest),
         "proofs" => proofs::run(&rest),
         "house" => house::run(&rest),
