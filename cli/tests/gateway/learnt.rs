@@ -107,7 +107,8 @@ fn metric(gateway: &Gateway, name: &str) -> Option<u64> {
 #[test]
 fn what_somebody_else_uses_is_charged_once_by_all_gateways_of_a_store() {
     let (folder, provider) = (folder_with(POLICY), Enforcing::start(vec![]));
-    let gateways = [(); 2].map(|()| Gateway::before(folder.path(), provider.at, "127.0.0.1:0"));
+    let gateways =
+        [(); 2].map(|()| Gateway::before(folder.path(), provider.at, "127.0.0.1:0", "20s"));
     provider.use_elsewhere(400);
     // Both see it at once.
     std::thread::scope(|scope| {
@@ -146,8 +147,8 @@ fn a_limit_that_is_halved_and_doubled_under_way_is_followed_by_both_gateways() {
     };
     let changes = vec![change(1_000, 500), change(2_000, 2_000)];
     let (folder, provider) = (folder_with(POLICY), Enforcing::start(changes));
-    let one = Gateway::before(folder.path(), provider.at, "127.0.0.1:0");
-    let other = Gateway::before(folder.path(), provider.at, "127.0.0.1:0");
+    let one = Gateway::before(folder.path(), provider.at, "127.0.0.1:0", "20s");
+    let other = Gateway::before(folder.path(), provider.at, "127.0.0.1:0", "20s");
     let mut limits = vec![];
     while limits.last() != Some(&2_000) {
         assert!(limits.len() < 400, "{limits:?}");

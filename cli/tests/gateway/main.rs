@@ -84,18 +84,18 @@ struct Gateway {
 
 impl Gateway {
     fn start(folder: &Path, provider: &Provider) -> Self {
-        Self::before(folder, provider.at, "off")
+        Self::before(folder, provider.at, "off", "20s")
     }
 
-    /// One before what listens at `provider`.
-    fn before(folder: &Path, provider: SocketAddr, http: &str) -> Self {
+    /// One before what listens at `provider`, whose calls wait for so long.
+    fn before(folder: &Path, provider: SocketAddr, http: &str, wait: &str) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
         let upstream = format!("fake=openai@http://{provider}");
         let store = format!("shm:gateway?size=8&dir={}", folder.display());
         command.args(["gateway", "--upstream", &upstream, "--store", &store]);
         command.args(["--config", "tidegate.toml", "--listen", "127.0.0.1:0"]);
         command.args([
-            "--http", http, "--grpc", "off", "--resp", "off", "--wait", "20s",
+            "--http", http, "--grpc", "off", "--resp", "off", "--wait", wait,
         ]);
         command.env("TIDEGATE_KEY_FAKE", learnt::SECRET);
         command.current_dir(folder);
@@ -117,12 +117,27 @@ impl Gateway {
 
     /// A call on its way.
     fn begin(&self, prompt: &str) -> TcpStream {
-        let body = format!(r#"{{"model":"m","max_tokens":5,"prompt":"{prompt}"}}"#);
-        send(self.at, ("POST", "/v1/completions", "sk"), &body)
+        self.ask(&format!(
+            r#"{{"model":"m","max_tokens":5,"prompt":"{prompt}"}}"#
+        ))
+    }
+
+    fn ask(&self, body: &str) -> TcpStream {
+        send(self.at, ("POST", "/v1/completions", "sk"), body)
     }
 
     fn status(&self, prompt: &str) -> u16 {
         answered(self.begin(prompt)).0
+    }
+
+    /// Five calls at once that name no bound on their answer.
+    fn five_unbounded(&self) -> Vec<u16> {
+        let call = || answered(self.ask(r#"{"model":"m","prompt":"Hi"}"#)).0;
+        thread::scope(|scope| {
+            let calls: Vec<_> = (0..5).map(|_| scope.spawn(call)).collect();
+            let ended = calls.into_iter().map(|call| call.join().expect("it ends"));
+            ended.collect()
+        })
     }
 }
 
@@ -201,4 +216,24 @@ fn what_a_killed_gateway_held_is_free_at_once() {
         "the only slot is back, ten minutes before its ttl"
     );
     drop(held);
+}
+
+/// Elsewhere five such calls spent 663 of 100 tokens (LiteLLM #18730), or an estimate of 1,024 locked
+/// out every key with a smaller limit (#29191).
+#[test]
+fn five_calls_without_a_bound_keep_to_a_hundred_tokens_and_none_is_locked_out() {
+    let policy =
+        |per: &str| format!("[policy.llm.limits]\ntokens = {{ rate = 100, per = '{per}' }}");
+    let provider = Provider::start();
+    let folder = folder_with(&policy("400d"));
+    let gateway = Gateway::before(folder.path(), provider.at, "off", "1ms");
+    let mut statuses = gateway.five_unbounded();
+    statuses.sort_unstable();
+    // Each reserves all there is; who came first has used ten of it.
+    assert_eq!(statuses, [200, 429, 429, 429, 429]);
+    assert_eq!(provider.calls.try_iter().count(), 1);
+
+    let folder = folder_with(&policy("1s"));
+    let gateway = Gateway::before(folder.path(), provider.at, "off", "4m");
+    assert_eq!(gateway.five_unbounded(), [200; 5]);
 }
