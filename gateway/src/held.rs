@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use tidegate::{LeaseId, Outcome};
 use tidegate_service::{
-    Acquired, ActivePolicy, Amounts, Answer, Call, Caller, GrantedLease, Number, OfLease, Report,
-    ServiceError, Uses,
+    Acquired, ActivePolicy, Amounts, Answer, Call, Caller, GrantedLease, Kind, Number, OfLease,
+    Report, ServiceError, Uses,
 };
 use tokio::task::{AbortHandle, JoinHandle};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 use tracing::warn;
 
 use crate::fair::Charged;
@@ -21,6 +21,12 @@ use crate::learning::Sent;
 
 /// No lease is renewed more often than this.
 const SHORTEST: Duration = Duration::from_millis(100);
+
+/// The longest pause before a lease is ended once more, while the store is away.
+const LONGEST: Duration = Duration::from_secs(5);
+
+/// For so long at least a lease is remembered that has expired, and charged by what ends it late.
+const REMEMBERED: Duration = Duration::from_secs(60);
 
 /// A lease of a call, or none where the store could not tell.
 pub struct Held {
@@ -174,7 +180,7 @@ impl Held {
         let (taken_at, pause) = (Arc::clone(&self.taken_at), gateway.settings.pause);
         let task = async move {
             loop {
-                tokio::time::sleep((ttl / 3).max(SHORTEST)).await;
+                sleep((ttl / 3).max(SHORTEST)).await;
                 let taken_at = *taken_at.lock().unwrap_or_else(PoisonError::into_inner);
                 if taken_at.is_some_and(|at| at.elapsed() > pause) {
                     warn!("a caller takes nothing of its answer; what it holds expires");
@@ -188,7 +194,7 @@ impl Held {
                 let renewed = gateway.service.call(&caller, Call::Renew(of, None)).await;
                 if let Err(error) = renewed {
                     warn!(%error, "a call's lease was not renewed");
-                    if error.kind() == tidegate_service::Kind::Ended {
+                    if error.kind() == Kind::Ended {
                         return;
                     }
                 }
@@ -213,8 +219,7 @@ impl Held {
                 key: &key,
                 lease,
             };
-            let ended = carry_out(&gateway, &caller, of, &end).await;
-            if let Err(error) = ended {
+            if let Err(error) = carry_out(&gateway, &caller, of, &end).await {
                 warn!(%error, "a call's lease was not ended");
                 gateway.meters.unsettled.increment(1);
             }
@@ -223,7 +228,27 @@ impl Held {
     }
 }
 
+/// Ends a lease, again and again while the store cannot tell: an end that was carried out is the
+/// same the second time.
 async fn carry_out(
+    gateway: &Inner,
+    caller: &Caller,
+    of: OfLease<'_>,
+    end: &End,
+) -> Result<Answer, ServiceError> {
+    let (begun, mut pause) = (Instant::now(), SHORTEST);
+    loop {
+        let ended = carry_out_once(gateway, caller, of, end).await;
+        let may_pass = |error: &ServiceError| error.kind() == Kind::Unavailable;
+        if begun.elapsed() > REMEMBERED || !ended.as_ref().is_err_and(may_pass) {
+            return ended;
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(LONGEST);
+    }
+}
+
+async fn carry_out_once(
     gateway: &Inner,
     caller: &Caller,
     of: OfLease<'_>,

@@ -19,8 +19,9 @@ pub const CLIENTS: usize = 16;
 /// After so many calls something is killed.
 const BETWEEN_FAULTS: usize = 150;
 
-/// For so long a client stays away from a process that is.
-const AWAY: Duration = Duration::from_millis(200);
+/// From how long on, and up to how long, a client stays away from who is away.
+const AWAY: Duration = Duration::from_millis(100);
+const LONGEST_AWAY: Duration = Duration::from_secs(3);
 
 /// A round.
 #[derive(Clone, Copy, Debug)]
@@ -134,6 +135,7 @@ pub fn run(
 
 impl Course<'_> {
     fn client(&self, client: usize) {
+        let mut away = AWAY;
         loop {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
             let Some(fields) = self.fields.get(number) else {
@@ -155,8 +157,12 @@ impl Course<'_> {
                 life,
             });
             self.told.notify_all();
-            if matches!(ended, Ended::Failed(_) | Ended::Unreached) {
-                pause();
+            away = match ended {
+                Ended::Failed(_) | Ended::Unreached => (away * 2).min(LONGEST_AWAY),
+                _ => AWAY,
+            };
+            if away > AWAY {
+                pause(away);
             }
         }
     }
@@ -198,8 +204,8 @@ impl Course<'_> {
     clippy::disallowed_methods,
     reason = "how long clients stay away decides nothing"
 )]
-fn pause() {
-    thread::sleep(AWAY);
+fn pause(away: Duration) {
+    thread::sleep(away);
 }
 
 /// The calls; each client's last one by a process before it was killed may not have been settled.

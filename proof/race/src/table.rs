@@ -6,7 +6,7 @@ use crate::books::Books;
 
 /// Above the rows.
 pub const HEAD: &str = "\
-round      calls  whole refused unknown unreached   ledger    store  overspent     debt  phantom uncharged  nobody knows";
+round      calls  whole refused unknown unreached   ledger    store    unused  overspent     debt  phantom uncharged  nobody knows";
 
 /// A row, in dollars.
 #[must_use]
@@ -21,6 +21,7 @@ pub fn row(name: &str, books: &Books) -> String {
     let sums = [
         books.used,
         books.spent,
+        books.spent.saturating_sub(books.used),
         books.overspent(),
         books.debt(),
         books.phantom(),
