@@ -6,6 +6,7 @@
 //! | `cargo xtask demo` | a server, an hour of real traffic through it, and a kill |
 //! | `cargo xtask bench` | Tidegate beside its peers |
 //! | `cargo xtask bench server` | the server beside its peers, over real sockets |
+//! | `cargo xtask bench gateway` | the gateway beside proxies: what each adds to a call |
 //! | `cargo xtask bench python` | the Python package beside its peers |
 //! | `cargo xtask fuzz` | the fuzz targets, a minute each or as long as asked |
 //! | `cargo xtask differential` | random commands on a store and on a reference |
@@ -64,6 +65,7 @@ cargo xtask test [--fast] [--from STEP] [--only STEP] [--list]
 cargo xtask demo                                        a server, real traffic, a kill
 cargo xtask bench [ARGUMENTS]                           see cargo xtask bench --help
 cargo xtask bench server [ARGUMENTS]                    the server beside its peers; see --help
+cargo xtask bench gateway [ARGUMENTS]                   what a gateway adds to a call; see --help
 cargo xtask bench stores [ARGUMENTS]                    Redis, PostgreSQL, MariaDB; see --help
 cargo xtask bench python [ARGUMENTS]                    the Python package beside its peers; see --help
 cargo xtask fuzz [--seconds N] [--target NAME]          60 seconds for each target
@@ -105,6 +107,7 @@ fn help(command: &str, rest: &[String]) -> Option<String> {
     match (command, rest[0].as_str()) {
         ("ways", _) => Some(ways::HELP.to_owned()),
         ("bench", "server") => Some(server::HELP.to_owned()),
+        ("bench", "gateway") => Some(server::gateway::HELP.to_owned()),
         ("bench", "stores") => Some(bench::STORES_HELP.to_owned()),
         ("bench", "python") => Some(bench::PYTHON_HELP.to_owned()),
         ("bench", _) => Some(bench::HELP.to_owned()),

@@ -9,11 +9,13 @@
 //! | `rows` | who is asked what, and by whom |
 //! | `measure` | interleaved rounds, and what they come to |
 //! | `report` | text and JSON |
+//! | `gateway` | `cargo xtask bench gateway`, by the same servers and clients |
 //!
 //! Servers run on the first core and clients on the last: what is compared is
 //! what one core of each server does, and its CPU time for each decision.
 
 mod clients;
+pub mod gateway;
 mod hosts;
 mod measure;
 mod options;
