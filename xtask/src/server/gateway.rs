@@ -237,6 +237,11 @@ fn litellm(program: &Path, folder: &Path, upstream: u16) -> Result<Row, String> 
         &port.to_string(),
     ]);
     litellm.env("LITELLM_LOCAL_MODEL_COST_MAP", "True");
+    // Callers need no token, as at the others.
+    litellm.env(
+        "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY",
+        "true",
+    );
     Row::start("litellm", &mut litellm, port)
 }
 

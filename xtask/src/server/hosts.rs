@@ -11,7 +11,7 @@ use crate::command::{output, program};
 /// Where servers run, and where clients do; the same on a machine of one core.
 pub const SERVER_CORE: &str = "0";
 
-/// How long a server may take to listen: a hundred times this.
+/// How long a server may take to listen: a thousand times this.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// A server, killed when it is dropped.
@@ -106,7 +106,7 @@ impl Host {
     }
 
     fn await_port(&mut self, port: u16) -> Result<(), String> {
-        for _ in 0..100 {
+        for _ in 0..1_000 {
             if port == 0 || TcpStream::connect(("127.0.0.1", port)).is_ok() {
                 return Ok(());
             }
