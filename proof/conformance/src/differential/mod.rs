@@ -28,7 +28,7 @@ mod verbs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::Subject;
-use run::Difference;
+use reference::Difference;
 use script::Script;
 
 pub use turns::{OtherProcess, Players};

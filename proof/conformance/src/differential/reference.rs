@@ -11,6 +11,9 @@ use tidegate_store::{
     HeldLease, KeyCommand, KeyPath, LeaseCounts, Ledger, OwnedKey, Plan, Reply, StoreError,
 };
 
+/// Where the two differ, in words.
+pub(crate) type Difference = String;
+
 /// The most leases: as good as no bound.
 const MANY: usize = usize::MAX;
 

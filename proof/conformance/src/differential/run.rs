@@ -12,7 +12,7 @@ use tidegate_store::{
 
 use super::lists::{self, AsOf};
 use super::plans::PlanData;
-use super::reference::Reference;
+use super::reference::{Difference, Reference};
 use super::script::{Deed, Of, Script, Step, keys};
 use super::turns::{Players, Turns};
 use crate::Subject;
@@ -26,9 +26,6 @@ const LONG_DEBT: Span = Span::from_secs(2 * 365 * 86_400);
 
 /// No two scripts share a table.
 static TABLES: AtomicU64 = AtomicU64::new(0);
-
-/// Where the two differ, in words.
-pub(crate) type Difference = String;
 
 /// Plays `script` to a new table of the subject's.
 ///

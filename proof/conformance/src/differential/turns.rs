@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use tidegate_store::{Store, Table};
 
-use super::run::Difference;
+use super::reference::Difference;
 use crate::Subject;
 
 /// Who asks.
