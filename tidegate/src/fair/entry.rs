@@ -30,7 +30,7 @@ pub struct Entry<'a> {
 
 impl<'a> Entry<'a> {
     /// A request of `flow` (a tenant, a user: 1 to 4,096 bytes): of cost 1, weight 1 and
-    /// priority 0, which waits for [`DEFAULT_WAIT`](crate::DEFAULT_WAIT).
+    /// priority 0, which waits for [`DEFAULT_WAIT`].
     #[must_use]
     pub fn of(flow: impl Into<Key<'a>>) -> Self {
         Self {

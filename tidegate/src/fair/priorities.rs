@@ -10,7 +10,7 @@ use crate::error::FairError;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Priorities {
     /// By weight, as flows do: each has at least its part while it has requests, and what one
-    /// does not need is the others'. 1 to [`MAX_WEIGHT`](super::MAX_WEIGHT) each.
+    /// does not need is the others'. 1 to [`MAX_WEIGHT`] each.
     Weighted([u32; PRIORITIES]),
     /// The most urgent first. One that waits while requests that cost so much together
     /// have started is next all the same; of several, the one that waits longest.
