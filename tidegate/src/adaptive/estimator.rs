@@ -103,7 +103,7 @@ impl Estimator {
     /// Cinnamon, failsafe-go): the default.
     ///
     /// It moves once in a window of 50 samples or more, which lasts a second at least, twice the
-    /// signal, and 30 seconds at most; one of fewer than 10 samples says nothing. A window of
+    /// signal, and 30 seconds at most, or until 10 samples came. A window of
     /// which more than one in 50 was dropped takes a tenth off. A queue never becomes what
     /// it takes for normal: that rises only where lowering the limit has cost throughput.
     #[must_use]

@@ -120,7 +120,11 @@ impl AdaptivePermit {
         };
         self.shared.observe(&Sample {
             at: self.shared.set.inner().clock.now(),
-            signal: self.signal.unwrap_or_else(|| self.elapsed()),
+            // Of what was dropped it tells when the work began, and nothing else.
+            signal: self
+                .signal
+                .filter(|_| outcome != Outcome::Dropped)
+                .unwrap_or_else(|| self.elapsed()),
             in_flight,
             outcome,
         });

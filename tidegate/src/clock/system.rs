@@ -40,7 +40,7 @@ impl System {
             raw_start: counter.raw(),
             counter,
             start: i64::try_from(micros).unwrap_or(i64::MAX),
-            timer: Timer::default(),
+            timer: Timer::keeping_pace(),
             ringing: Mutex::new(None),
         }
     }

@@ -15,6 +15,8 @@ pub(crate) struct Timer {
     alarms: Mutex<Alarms>,
     /// Poked when an alarm comes before the thread that rings would look again.
     bell: Bell,
+    /// The clock runs as the machine's does, so that whoever sleeps until an instant of it wakes in time.
+    keeps_pace: bool,
 }
 
 #[derive(Default)]
@@ -34,6 +36,14 @@ struct Bell {
 }
 
 impl Timer {
+    /// That of a clock that runs as the machine's does.
+    pub(crate) fn keeping_pace() -> Self {
+        Self {
+            keeps_pace: true,
+            ..Self::default()
+        }
+    }
+
     /// Rings `who` at `at`, unless it is gone by then or takes it back.
     pub(crate) fn set(&self, at: Timestamp, who: Weak<dyn TimerHandler>) -> Alarm {
         let mut alarms = self.alarms.lock();
@@ -46,7 +56,7 @@ impl Timer {
         let first = alarms.by_instant.first_key_value().map(|(a, _)| *a) == Some(alarm);
         let is_overslept = alarms.asleep_until.is_none_or(|until| at < until);
         drop(alarms);
-        if first && is_overslept {
+        if first && (is_overslept || !self.keeps_pace) {
             self.bell.poke();
         }
         alarm

@@ -252,3 +252,18 @@ fn the_set_has_the_newest_limit_whoever_ends_last() {
     let limit = subject.limit.limit();
     assert_eq!(subject.limit.set().capacity("up"), Some(limit));
 }
+
+#[test]
+fn what_was_dropped_tells_when_it_began_whatever_was_measured() {
+    let subject = subject();
+    let mut permits: Vec<_> = (0..4).map(|_| subject.take(1)).collect();
+    for permit in &mut permits {
+        permit.measured(SECOND / 2);
+    }
+    for permit in permits {
+        subject.clock.advance(10 * SECOND);
+        permit.dropped();
+    }
+    // All had begun before the first was lowered for.
+    assert_eq!(subject.limit.limit(), 18);
+}

@@ -3,7 +3,8 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use tidegate::adaptive::Estimator;
+use tidegate::adaptive::{Estimator, Sample};
+use tidegate::{Outcome, Timestamp};
 
 use crate::server::{Run, SERVER, Server};
 
@@ -133,5 +134,25 @@ fn gradient2_comes_down_and_goes_back_to_its_maximum() {
     for next in [DOUBLED, FASTER] {
         let run = Run::windows(Estimator::gradient2(), 0.0, 1);
         settles(run, 1_000, next, 200..=200);
+    }
+}
+
+/// Windows were thrown away for ever in which few calls ended.
+#[test]
+fn a_limit_moves_also_where_calls_are_so_long_that_few_end() {
+    for (mut estimator, in_flight) in [
+        (Estimator::guarded_vegas(), 20),
+        (Estimator::guarded_vegas().starting_at(1), 1),
+    ] {
+        let before = estimator.limit();
+        for nth in 0..200 {
+            estimator.observe(&Sample {
+                at: Timestamp::from_micros((1 << 50) + nth * 5_000_000),
+                signal: Duration::from_secs(90),
+                in_flight,
+                outcome: Outcome::Succeeded,
+            });
+        }
+        assert!(estimator.limit() > before, "{estimator:?}");
     }
 }

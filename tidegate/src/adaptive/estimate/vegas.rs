@@ -37,7 +37,7 @@ struct Probe {
 impl Vegas {
     pub fn next(&mut self, limit: f64, sample: &Sample, bounds: Bounds) -> f64 {
         match self.probe.take() {
-            Some(probe) => self.go_on(probe, limit, sample),
+            Some(probe) => bounds.hold(self.go_on(probe, limit, sample)),
             None => bounds.hold(self.estimate(limit, sample, bounds)),
         }
     }

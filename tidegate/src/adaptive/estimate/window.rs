@@ -12,8 +12,7 @@ pub(super) struct Fullness {
     pub samples: u64,
     /// Not before so long.
     pub shortest: Span,
-    /// After so long with what there is, or thrown away if that is less than a fifth
-    /// of the samples.
+    /// After so long with what there is, from a fifth of the samples on.
     pub longest: Span,
 }
 
@@ -78,12 +77,13 @@ impl Window {
             longest,
         } = self.fullness;
         let is_full = all >= samples && age >= shortest.max(at_least).min(longest);
-        if !is_full && age < longest {
+        // Calls may be so long that few end: then it takes longer, and not for ever.
+        if !is_full && (age < longest || all < samples.div_ceil(5)) {
             return None;
         }
-        let gathered = (all >= samples.div_ceil(5)).then(|| self.gathered(all));
+        let gathered = self.gathered(all);
         *self = Self::new(self.fullness);
-        gathered
+        Some(gathered)
     }
 
     fn gathered(&self, all: u64) -> Gathered {
