@@ -16,7 +16,7 @@ use tidegate::fair::{Entry, FairError, FairQueue, Served, Turn as QueueTurn};
 use tidegate::internal::LimitInternals;
 use tidegate::{Limit, Request};
 use tidegate_policy::Policy;
-use tidegate_service::{ActivePolicy, Amounts, Number};
+use tidegate_service::{ActivePolicy, Amounts, Kind, Number};
 
 use crate::refuse::Refusal;
 use crate::settings::Settings;
@@ -106,7 +106,13 @@ impl Queues {
             Poll::Ready(turn) => turn,
             Poll::Pending => {
                 let request = Request::named(&call.amounts);
-                call.active.peek(call.key, request).await?;
+                let peeked = call.active.peek(call.key, request).await;
+                // A store that cannot tell is the acquire's affair, which has a failure mode.
+                if let Err(error) = peeked
+                    && error.kind() != Kind::Unavailable
+                {
+                    return Err(error.into());
+                }
                 let _waiting = Waiting::of(&policy.name);
                 turn.await
             }

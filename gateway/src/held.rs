@@ -12,11 +12,11 @@ use tidegate_service::{
     Report, ServiceError, Uses,
 };
 use tokio::task::{AbortHandle, JoinHandle};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use tracing::warn;
 
 use crate::fair::Charged;
-use crate::inner::Inner;
+use crate::inner::{Inner, TOLD_WITHIN};
 use crate::learning::Sent;
 
 /// No lease is renewed more often than this.
@@ -167,7 +167,7 @@ impl Held {
         let is_some = |after: &Duration| *after >= Duration::from_millis(1);
         let cool_down = cool_down.filter(|after| cools_down && is_pool && is_some(after));
         if let Some(ended) = self.end(End::Cancel(Report { outcome, cool_down })) {
-            let _ = ended.await;
+            let _ = timeout(TOLD_WITHIN, ended).await;
         }
     }
 

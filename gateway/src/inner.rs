@@ -1,6 +1,7 @@
 //! What all calls share.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tidegate_llm::{Estimator, Provider, Request, Reserved, Usage};
 use tidegate_service::Service;
@@ -12,6 +13,9 @@ use crate::learning::Learning;
 use crate::meters::Meters;
 use crate::settings::Settings;
 use crate::upstream::Client;
+
+/// An answer waits for so long at most until the store has been told of it, which goes on by itself.
+pub const TOLD_WITHIN: Duration = Duration::from_secs(1);
 
 /// What all calls share.
 pub struct Inner {

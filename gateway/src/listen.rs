@@ -41,10 +41,11 @@ impl Gateway {
     pub fn new(
         service: Service,
         policies: &PolicyFile,
-        settings: Settings,
+        mut settings: Settings,
         tls: rustls::ClientConfig,
     ) -> Result<Self, BadSettings> {
         check(&service, policies, &settings)?;
+        settings.wait = settings.wait.min(service.longest_wait());
         let learning = Learning::begin(&service);
         let estimator = Mutex::new(Estimator::new(settings.quantile));
         Ok(Self(Arc::new(Inner {

@@ -197,6 +197,12 @@ impl Service {
         ServiceBuilder::default()
     }
 
+    /// The longest that a request may wait.
+    #[must_use]
+    pub fn longest_wait(&self) -> Duration {
+        self.0.longest_wait
+    }
+
     /// Lets in whoever has this token, or everyone while there is none.
     ///
     /// # Errors

@@ -6,12 +6,13 @@ use tidegate::{Limit, Timestamp};
 use tidegate_llm::learnt::{Came, Elsewhere};
 use tidegate_llm::{Signals, Unit};
 use tidegate_service::{Call, Number, Question, ServiceError};
+use tokio::time::timeout;
 use tracing::warn;
 
 use super::limit::LearntLimit;
 use crate::counts::Counts;
 use crate::held::{Held, Whose};
-use crate::inner::Inner;
+use crate::inner::{Inner, TOLD_WITHIN};
 use crate::settings::Settings;
 
 /// The answer to a call came, at `now`.
@@ -54,7 +55,7 @@ async fn charge(
         }
     };
     // A panic is its own.
-    let _ = gateway.tasks.spawn(task).await;
+    let _ = timeout(TOLD_WITHIN, gateway.tasks.spawn(task)).await;
 }
 
 async fn charged(

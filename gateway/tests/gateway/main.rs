@@ -851,3 +851,15 @@ fn settings_that_make_no_gateway_say_what_to_write() {
         Some(BadSettings::NoPrices("llm".into()))
     );
 }
+
+#[tokio::test]
+async fn a_wait_that_is_longer_than_the_services_longest_is_cut_down_to_it() {
+    let running = run(POLICY, |settings| {
+        settings.wait = Duration::from_secs(3_600)
+    })
+    .await;
+    running.provider.next(Reply::answer(12, 30));
+    let (status, _, answer) = running.post("/v1/chat/completions", &chat(500)).await;
+    assert_eq!(status, 200, "{answer}");
+    running.stop().await;
+}
