@@ -280,6 +280,18 @@ def test_a_generator_that_another_thread_ends_gives_its_slot_back():
         gpus.__exit__(None, None, None)
 
 
+def test_a_frame_that_has_the_number_of_one_that_is_gone_gives_back_its_own_slot():
+    gpus = Semaphore("gpu-of-frames", 2)
+    own, late = gpus.acquire(), gpus.acquire()
+    # By the stack's frame, which is gone, and by a generator's that has its number.
+    gpus._enter(own, 7)
+    thread = threading.Thread(target=gpus._enter, args=(late, 7))
+    thread.start()
+    thread.join()
+    assert gpus._left(7) is late
+    assert gpus._left(7) is own
+
+
 def test_an_async_generator_that_another_task_ends_gives_its_slot_back():
     async def main():
         mutex = Mutex("of-async-generators")

@@ -689,6 +689,21 @@ def test_an_item_that_is_cancelled_ends_no_other():
     assert results[0::2] == [0, 2] and isinstance(results[1], futures.CancelledError)
 
 
+def test_an_item_that_is_cancelled_is_not_tried_again():
+    tries = []
+
+    async def main():
+        async def work(number):
+            tries.append(number)
+            raise asyncio.CancelledError
+
+        said = dict(mode="asyncio", max_workers=2, retries=2, on_error="return")
+        return [result async for result in workers.map(work, range(2), **said)]
+
+    assert all(isinstance(result, futures.CancelledError) for result in asyncio.run(main()))
+    assert sorted(tries) == [0, 1]
+
+
 def test_a_map_whose_task_is_cancelled_ends_its_items():
     async def main():
         begun, ended = asyncio.Event(), []

@@ -101,7 +101,8 @@ class Semaphore(_core.Slots):
     def _last(self, frame: int) -> _Entry:
         inside = list(reversed(self._inside))
         own = [entry for entry in reversed(_entered.get()) if entry.semaphore is self and not entry.is_left]
-        here = [entry for entry in [*own, *inside] if entry.frame == frame]
+        # A frame that is gone may lend its number to a later one: the newest entry is of that.
+        here = [entry for entry in inside if entry.frame == frame]
         for entry in [*here, *own, *inside]:
             return entry
         raise RuntimeError("it was not entered")

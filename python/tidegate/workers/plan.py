@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent import futures
 from dataclasses import dataclass
 from typing import Any, Optional, Union
 
@@ -67,7 +68,9 @@ class Attempts:
                     outcome = await self._attempt(item)
             except ENDS as error:  # Of the limits, or of what says what is asked of them.
                 return Outcome(error=error)
-            delay = None if outcome.error is None else self._plan.retry.delay(attempt, outcome.error)
+            if outcome.error is None or isinstance(outcome.error, futures.CancelledError):
+                return outcome
+            delay = self._plan.retry.delay(attempt, outcome.error)
             if delay is None:
                 return outcome
             # A worker and what the limits granted are others' meanwhile.
