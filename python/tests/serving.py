@@ -43,10 +43,22 @@ class Server:
         said = (line.split() for line in self.process.stdout)
         self.url = next(words[1] for words in said if words[:1] == ["HTTP"])
 
+    def _tasks(self):
+        return pathlib.Path(f"/proc/{self.process.pid}/task").iterdir()
+
+    @staticmethod
+    def _is_stopped(task):
+        try:
+            return (task / "stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
+        except OSError:  # The thread has ended.
+            return True
+
     @contextlib.contextmanager
     def paused(self):
         """It stands still, and goes on afterwards."""
         self.process.send_signal(signal.SIGSTOP)
+        while not all(self._is_stopped(task) for task in self._tasks()):
+            pass
         try:
             yield
         finally:
