@@ -169,10 +169,8 @@ impl Settling {
     }
 
     fn settle_for(self, usage: &Usage, outcome: Outcome) {
-        let meters = &self.gateway.meters;
-        meters.input.increment(usage.prompt());
-        meters.output.increment(usage.output.unwrap_or(0));
-        meters.money.increment(self.price.of(usage));
+        let figures = self.gateway.usage.used(&self.key, &self.model);
+        figures.add(usage, self.price);
         let active = Arc::clone(self.held.active());
         let settings = &self.gateway.settings;
         let counts = (self.provider, self.request.max_output);

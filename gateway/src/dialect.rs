@@ -20,6 +20,8 @@ pub struct Asked {
     pub dialect: Dialect,
     /// Whether it uses tokens: then its body is read.
     pub uses_tokens: bool,
+    /// Whether it uses none, and changes nothing: it reads, or counts what a prompt would use.
+    pub only_reads: bool,
     /// Whether a stream says its usage only if asked to: OpenAI's chat and completions.
     pub asks_for_usage: bool,
     /// Whether tokens are of the prompt alone: embeddings.
@@ -44,11 +46,13 @@ impl Asked {
     /// What a [plain] path with this method and these headers asks for.
     pub fn of(method: &Method, path: &str, headers: &HeaderMap) -> Self {
         let post = method == Method::POST;
+        let reads = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
         if let Some((model, verb)) = of_gemini(path) {
             let verb = verb.to_ascii_lowercase();
             return Self {
                 dialect: Dialect::Gemini,
                 uses_tokens: post && !verb.starts_with("counttokens"),
+                only_reads: reads || verb.starts_with("counttokens"),
                 asks_for_usage: false,
                 is_prompt_alone: verb.contains("embed"),
                 model: Some(model.to_owned()),
@@ -63,6 +67,7 @@ impl Asked {
                 false => Dialect::OpenAi,
             },
             uses_tokens: post && ends(&USES_TOKENS),
+            only_reads: reads || ends(&["/count_tokens"]),
             asks_for_usage: ends(&["/completions"]),
             is_prompt_alone: ends(&["/embeddings"]),
             model: behind(path, "/deployments/").or_else(|| behind(path, "/model/")),

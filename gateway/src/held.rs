@@ -18,6 +18,7 @@ use tracing::warn;
 use crate::fair::Charged;
 use crate::inner::{Inner, TOLD_WITHIN};
 use crate::learning::Sent;
+use crate::reservations::Reservation;
 
 /// No lease is renewed more often than this.
 const SHORTEST: Duration = Duration::from_millis(100);
@@ -39,6 +40,7 @@ pub struct Held {
     member: Option<String>,
     renewal: Option<AbortHandle>,
     sent: bool,
+    _reservation: Option<Reservation>,
     /// What its caller's part was charged, where callers queue.
     charged: Option<Charged>,
     /// When the caller took of the answer last, once it has begun.
@@ -86,6 +88,7 @@ impl Held {
             member: granted.and_then(|granted| granted.member().map(str::to_owned)),
             renewal: None,
             sent: false,
+            _reservation: granted.map(|granted| gateway.reservations.begin(granted.granted_at)),
             charged: None,
             taken_at: Arc::default(),
         };

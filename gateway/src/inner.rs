@@ -11,8 +11,10 @@ use tokio_util::task::TaskTracker;
 use crate::fair::Queues;
 use crate::learning::Learning;
 use crate::meters::Meters;
+use crate::reservations::Reservations;
 use crate::settings::Settings;
 use crate::upstream::Client;
+use crate::usage::ByKey;
 
 /// An answer waits for so long at most until the store has been told of it, which goes on by itself.
 pub const TOLD_WITHIN: Duration = Duration::from_secs(1);
@@ -23,6 +25,8 @@ pub struct Inner {
     pub settings: Settings,
     pub client: Client,
     pub meters: Meters,
+    pub usage: ByKey,
+    pub reservations: Reservations,
     pub learning: Learning,
     /// Room for bodies, in KiB.
     pub bodies: Arc<Semaphore>,

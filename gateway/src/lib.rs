@@ -18,7 +18,7 @@
 //! | `upstream` | connections to providers |
 //! | `body`, `events` | the answer on its way |
 //! | `refuse` | refusals in the words of each dialect |
-//! | `inner`, `meters` | what all calls share; what is counted |
+//! | `inner`, `meters`, `usage`, `reservations` | what all calls share; what is counted, by key and model; what is held |
 //! | [`Gateway`] | the listener |
 //!
 //! Not here: limits and their store (`service`), what providers mean (`llm`).
@@ -38,8 +38,10 @@ mod listen;
 mod meters;
 mod refuse;
 mod relay;
+mod reservations;
 mod settings;
 mod upstream;
+mod usage;
 
 pub use counts::Counts;
 pub use listen::Gateway;

@@ -22,8 +22,10 @@ use crate::inner::Inner;
 use crate::learning::{self, Learning};
 use crate::meters::Meters;
 use crate::relay::relay;
+use crate::reservations::Reservations;
 use crate::settings::{BadSettings, Settings};
 use crate::upstream::Client;
+use crate::usage::ByKey;
 
 /// What a connection too many is told.
 const FULL: &[u8] =
@@ -52,6 +54,8 @@ impl Gateway {
             service,
             client: Client::new(tls),
             meters: Meters::new(),
+            usage: ByKey::new(settings.max_usage_series),
+            reservations: Reservations::new(),
             learning,
             bodies: Arc::new(Semaphore::new(settings.max_held_bytes / 1_024)),
             tasks: TaskTracker::new(),

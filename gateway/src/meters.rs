@@ -4,12 +4,6 @@ use metrics::{Counter, counter, describe_counter, describe_gauge};
 
 /// Looked up once.
 pub struct Meters {
-    /// Tokens of prompts.
-    pub input: Counter,
-    /// Tokens of answers.
-    pub output: Counter,
-    /// Money, in millionths.
-    pub money: Counter,
     /// Answers that said nothing of usage.
     pub unknown: Counter,
     /// Answers that broke off.
@@ -22,13 +16,6 @@ pub struct Meters {
 
 impl Meters {
     pub fn new() -> Self {
-        let tokens = "tidegate_gateway_tokens_total";
-        describe_counter!(tokens, "Tokens that calls have used, as providers say");
-        let money = "tidegate_gateway_money_millionths_total";
-        describe_counter!(
-            money,
-            "What calls have cost, in millionths, by the prices given"
-        );
         let answers = "tidegate_gateway_incomplete_answers_total";
         describe_counter!(answers, "Answers that broke off, or said nothing of usage");
         let unsettled = "tidegate_gateway_unsettled_leases_total";
@@ -60,9 +47,6 @@ impl Meters {
         let upstream = "tidegate_gateway_answers_total";
         describe_counter!(upstream, "Answers of providers, by upstream and kind");
         Self {
-            input: counter!(tokens, "direction" => "input"),
-            output: counter!(tokens, "direction" => "output"),
-            money: counter!(money),
             unknown: counter!(answers, "why" => "no usage"),
             broken: counter!(answers, "why" => "broke off"),
             unsettled: counter!(unsettled),

@@ -87,6 +87,16 @@ impl Refusal {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, message)
     }
 
+    /// A path whose tokens nobody counts, where only counted calls pass.
+    pub fn uncounted(path: &str) -> Self {
+        let path: String = path.chars().take(128).collect();
+        let message = format!(
+            "what `{path}` uses is not counted here, and only calls that are counted pass \
+             (--only-counted)"
+        );
+        Self::new(StatusCode::FORBIDDEN, message)
+    }
+
     /// A body that is too large.
     pub fn too_large(most: usize) -> Self {
         let message = format!("a body has at most {most} bytes here");

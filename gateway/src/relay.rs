@@ -113,6 +113,9 @@ async fn read<'h>(
     let key: Arc<[u8]> = key.into();
     let path = plain(head.uri.path()).ok_or_else(Refusal::path)?;
     let mut asked = Asked::of(&head.method, &path, &head.headers);
+    if settings.only_counted && !asked.uses_tokens && !asked.only_reads {
+        return Err(Refusal::uncounted(&path));
+    }
     let (mut body, room) = whole(gateway, body).await?;
     let mut asks = Asks {
         answers: 1,
@@ -233,7 +236,10 @@ impl Read<'_> {
         };
         gateway.learning.prepare(&self.active);
         let amounts = settings.reserve(&self.active, reserved, self.price);
-        let turn = self.turn(gateway, reserved, &amounts).await?;
+        let figures = gateway.usage.of(&self.key, &self.model);
+        let begun = Instant::now();
+        let turn = self.turn(gateway, reserved, &amounts).await;
+        let turn = turn.inspect_err(|_| figures.waited(begun.elapsed()))?;
         let wait = turn
             .as_ref()
             .map_or_else(|| self.may_wait(gateway), |turn| turn.left());
@@ -251,12 +257,15 @@ impl Read<'_> {
         let answered = gateway
             .service
             .call(&self.caller, Call::Acquire(question, terms))
-            .await?;
-        let Answered::Acquired(active, acquired, undelivered) = answered else {
+            .await;
+        figures.waited(begun.elapsed());
+        let Answered::Acquired(active, acquired, undelivered) = answered? else {
             unreachable!("an acquisition is answered by one");
         };
         if let Acquired::Refused(_) = acquired {
             let told = Told::acquired(&active, &acquired);
+            let limit = told.binding().unwrap_or_default();
+            figures.refused(&active.policy().name, limit);
             return Err(Refusal::limit(active.policy(), &told));
         }
         let counted = gateway.learning.granted(&active, &acquired, &amounts);

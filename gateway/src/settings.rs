@@ -133,6 +133,12 @@ pub struct Settings {
     pub head_timeout: Duration,
     /// How long calls may take to end when the gateway stops: 10 s.
     pub drain: Duration,
+    /// Whether calls are refused whose tokens are not counted (images, audio, batches), but for
+    /// those that only read (GET, HEAD); else they pass, and count as calls alone.
+    pub only_counted: bool,
+    /// The most pairs of a key and a model whose use has metrics of its own: 1,000. Later ones
+    /// share those of `other`.
+    pub max_usage_series: usize,
 }
 
 impl Settings {
@@ -159,6 +165,8 @@ impl Settings {
             max_connections: 10_000,
             head_timeout: Duration::from_secs(30),
             drain: Duration::from_secs(10),
+            only_counted: false,
+            max_usage_series: 1_000,
         }
     }
 

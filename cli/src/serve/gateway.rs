@@ -112,6 +112,21 @@ pub struct GatewayArgs {
     #[arg(long, value_name = "MODEL=IN,OUT[,CACHED]", value_parser = price, help_heading = "The gateway")]
     price: Vec<(String, Price)>,
 
+    /// Refuse calls whose tokens are not counted, such as images, audio and batches (403), but for
+    /// those that only read (GET, HEAD)
+    #[arg(long, help_heading = "The gateway")]
+    only_counted: bool,
+
+    /// The most pairs of a key and a model whose use has metrics of its own; later ones share those
+    /// of `other`
+    #[arg(
+        long,
+        value_name = "COUNT",
+        default_value_t = 1_000,
+        help_heading = "The gateway"
+    )]
+    usage_series: usize,
+
     /// How long a call may wait for its limits; a provider's pause that is longer is not waited out
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration, help_heading = "The gateway")]
     wait: Duration,
@@ -220,6 +235,8 @@ impl GatewayArgs {
         settings.counts.clone_from(&self.counts);
         settings.prices = self.price.iter().cloned().collect();
         settings.wait = self.wait;
+        settings.only_counted = self.only_counted;
+        settings.max_usage_series = self.usage_series;
         Ok(settings)
     }
 

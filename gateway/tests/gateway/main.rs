@@ -4,6 +4,8 @@
 mod fair;
 mod learnt;
 mod provider;
+mod reported;
+mod told;
 
 use std::sync::Arc;
 use std::time::Duration;
