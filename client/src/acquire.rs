@@ -39,7 +39,8 @@ impl Client {
     ///
     /// A request without an idempotency key gets one, so that one whose answer was lost with its
     /// connection is asked again and gets the same lease. If its future is dropped, or no answer
-    /// comes, its place in line is given up, and what was granted meanwhile is given back in the
+    /// comes that says whether it was granted ([`Error::Unavailable`] and an error of a proxy do
+    /// not), its place in line is given up, and what was granted meanwhile is given back in the
     /// background as soon as the server can be reached, of at most 64 requests at a time; else it
     /// expires.
     ///
@@ -79,13 +80,14 @@ impl Client {
             client: self,
             request: is_ours.then_some(&request),
         };
-        let reply = self.exchange_anew(longest, make).await;
-        if !matches!(&reply, Err(error) if error.may_have_been_done()) {
+        let replied = self.exchange_anew(longest, make).await;
+        let told = replied.and_then(|(reply, sent)| Ok((reply.read()?, sent)));
+        if !matches!(&told, Err(error) if error.may_have_been_done()) {
             unseen.request = None;
         }
         drop(unseen);
-        let (reply, sent) = reply?;
-        self.told(reply.read()?, &request, sent)
+        let (told, sent) = told?;
+        self.told(told, &request, sent)
     }
 
     fn told(&self, told: Told, request: &Request, sent: Instant) -> Result<Admission, Error> {
@@ -142,7 +144,7 @@ fn lease_ref(request: &Request, granted: &Granted) -> LeaseRef {
     LeaseRef::new(request.policy(), request.key().clone(), granted.id.as_str())
 }
 
-/// A request whose answer nobody has seen. Under its idempotency key the server keeps what it
+/// A request of which nobody has seen what it was granted. Under its idempotency key the server keeps what it
 /// granted for the retry that does not come: dropped, this asks for it, and cancels it.
 struct Unseen<'a> {
     client: &'a Client,

@@ -115,7 +115,8 @@ impl Error {
     /// Whether what was asked may have been done, though nobody said so.
     pub(crate) const fn may_have_been_done(&self) -> bool {
         match self {
-            Self::Timeout { .. } | Self::TooLong { .. } => true,
+            Self::Timeout { .. } | Self::TooLong { .. } | Self::Unavailable(_) => true,
+            Self::NotTidegate { status } => is_a_proxys(*status),
             Self::Unreachable(lost) => matches!(lost.why, Why::Broken),
             _ => false,
         }
@@ -125,12 +126,16 @@ impl Error {
     pub(crate) const fn is_passing(&self) -> bool {
         match self {
             Self::Busy(_) | Self::Full(_) | Self::Unavailable(_) | Self::Timeout { .. } => true,
-            // A proxy answers for a server that is away.
-            Self::NotTidegate { status } => *status >= 500,
+            Self::NotTidegate { status } => is_a_proxys(*status),
             Self::Unreachable(lost) => !matches!(lost.why, Why::Tls),
             _ => false,
         }
     }
+}
+
+/// Whether a proxy answers so for a server that is away, or whose answer it has lost.
+const fn is_a_proxys(status: u16) -> bool {
+    status >= 500
 }
 
 /// How a server was not reached.

@@ -385,6 +385,34 @@ async fn what_an_answer_that_was_lost_had_granted_is_given_back_once_the_server_
     until(async || left(&near, &job(), "running").await == 1.into()).await;
 }
 
+/// An error that stood in the place of the answer was taken to say that nothing was done: what the
+/// server had granted behind it stayed taken until its expiry.
+#[tokio::test]
+async fn what_was_granted_behind_an_error_is_given_back_once_the_server_is_reached() {
+    let problem = r#"{"status": 503, "code": "unavailable", "detail": "not here"}"#;
+    let instead = [
+        said("502 Bad Gateway", "<html>"),
+        said("503 Service Unavailable", problem),
+    ];
+    for instead in instead {
+        let server = Server::start(POLICY);
+        let proxy = Proxy::answering(&server, i64::MAX, instead);
+        let far = Client::new(&proxy.url).expect("a client");
+        let error = far.acquire(&job()).await.err();
+        assert!(
+            matches!(
+                error,
+                Some(Error::NotTidegate { .. } | Error::Unavailable(_))
+            ),
+            "{error:?}"
+        );
+        let near = client(&server);
+        assert_eq!(left(&near, &job(), "running").await, 0.into());
+        proxy.mend();
+        until(async || left(&near, &job(), "running").await == 1.into()).await;
+    }
+}
+
 /// Answers one request after the other with these bytes, and closes.
 fn answering(bytes: Vec<u8>) -> Client {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");

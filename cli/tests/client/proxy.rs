@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use crate::server::Server;
 
-/// Passes requests on to a server, and of so many connections no answer.
+/// Passes requests on to a server, and of so many connections no answer of the server's.
 pub struct Proxy {
     pub url: String,
     to_lose: Arc<AtomicI64>,
@@ -16,6 +16,11 @@ pub struct Proxy {
 impl Proxy {
     /// One that loses the answers of the first `to_lose` connections.
     pub fn before(server: &Server, to_lose: i64) -> Self {
+        Self::answering(server, to_lose, Vec::new())
+    }
+
+    /// One that answers these bytes in the place of those.
+    pub fn answering(server: &Server, to_lose: i64, instead: Vec<u8>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let address = server.url.trim_start_matches("http://").to_owned();
@@ -29,7 +34,8 @@ impl Proxy {
             for client in listener.incoming().map_while(Result::ok) {
                 let server = TcpStream::connect(&address).expect("the server listens");
                 let is_lost = to_lose.fetch_sub(1, Ordering::SeqCst) > 0;
-                std::thread::spawn(move || pass(&client, &server, is_lost));
+                let instead = is_lost.then(|| instead.clone());
+                std::thread::spawn(move || pass(&client, &server, instead.as_deref()));
             }
         });
         proxy
@@ -41,7 +47,7 @@ impl Proxy {
     }
 }
 
-fn pass(client: &TcpStream, server: &TcpStream, is_lost: bool) {
+fn pass(client: &TcpStream, server: &TcpStream, instead: Option<&[u8]>) {
     let ends = (client.try_clone(), server.try_clone());
     let (mut from, mut to) = (ends.0.expect("a handle"), ends.1.expect("a handle"));
     std::thread::spawn(move || {
@@ -50,8 +56,9 @@ fn pass(client: &TcpStream, server: &TcpStream, is_lost: bool) {
         let _ = to.shutdown(Shutdown::Both);
     });
     let (mut client, mut server) = (client, server);
-    if is_lost {
+    if let Some(instead) = instead {
         let _ = server.read(&mut [0; 4_096]);
+        let _ = client.write_all(instead);
     } else {
         let _ = copy(&mut server, &mut client);
     }
