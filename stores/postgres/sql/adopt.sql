@@ -41,6 +41,11 @@ BEGIN
   RETURN NULL;
 END $$;
 
+-- The uids of rules, in their order.
+CREATE FUNCTION tidegate.uids(p_rules tidegate.rule[])
+RETURNS numeric[] LANGUAGE sql IMMUTABLE AS
+$$ SELECT ARRAY(SELECT r.uid FROM unnest(p_rules) WITH ORDINALITY AS r ORDER BY r.ordinality) $$;
+
 -- When a change is followed: the clock may have gone on by the older limits since then, or
 -- stand before it again.
 CREATE FUNCTION tidegate.followed_at(p_at bigint, p_latest bigint, p_now bigint)
@@ -103,8 +108,9 @@ END $$;
 -- its own (null if none): step by step from an older one (of which the last 64
 -- are followed one by one), at once from a newer one. Another process may have
 -- other limits: then the row is carried to and fro. A row with rules of its own
--- goes by them until the last step. A change forgets what it removes, unless the row
--- was written since: then another process goes on by the limits before it.
+-- goes by them where a step has the same limits; where it has others, by those that all
+-- keys have. A change forgets what it removes, unless the row was written since: then
+-- another process goes on by the limits before it.
 CREATE FUNCTION tidegate.carry_row(
   p_tab integer, p_key bytea, p_level integer, p_revision bigint, p_own tidegate.rule[],
   p_now bigint, p_caller boolean, p_calendars numeric[])
@@ -137,9 +143,12 @@ BEGIN
         AND revision <= p_revision
       ORDER BY revision
     LOOP
-      CONTINUE WHEN v_row.own IS NOT NULL AND v_new.revision < p_revision;
       v_rules := tidegate.rules_at(v_new.rules, p_level);
-      IF v_new.revision = p_revision THEN v_rules := coalesce(p_own, v_rules); END IF;
+      IF v_new.revision = p_revision THEN v_rules := coalesce(p_own, v_rules);
+      ELSIF v_row.own IS NOT NULL AND tidegate.uids(v_old) = tidegate.uids(v_rules) THEN
+        CONTINUE;
+      END IF;
+      v_row.own := NULL;
       v_carried := tidegate.carry(v_rules, v_old, v_carried,
         tidegate.followed_at(v_new.at, v_row.latest, p_now), v_new.calendars::numeric[],
         tidegate.limits_before(v_new.rules, p_level));

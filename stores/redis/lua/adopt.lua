@@ -2,8 +2,8 @@
 -- `store/src/decide.rs`, `Rule::adopt` of the core). A row says by which
 -- revision of the plan it was written; the revisions since then come with the
 -- call, each with the instant and the calendars of its adoption. Limits that a
--- key has for itself are in its row: it goes on by them until the last of these
--- revisions, and then by those that came with the call.
+-- key has for itself are in its row: it goes on by them where a revision has the same
+-- limits, and at the last of these revisions by those that came with the call.
 
 local function adopt_usage(limit, state, old, now, calendar)
   if limit.kind == SLOTS or old.kind == SLOTS then return FRESH end
@@ -27,14 +27,24 @@ local function adopt_state(limit, state, old, now, calendar)
   return adopt_usage(limit, state, old, now, calendar)
 end
 
+local function are_same_limits(before, after)
+  for at, limit in ipairs(before) do
+    if not after[at] or after[at].uid ~= limit.uid then return false end
+  end
+  return #before == #after
+end
+
+-- Whether the row was carried over. What its key has for itself only the last revision says:
+-- until then it stays as it is, with all that it retains. Where the limits are others, what
+-- it has says nothing of them: then it goes on by what all keys have.
 local function adopt_row(row, old, new, now, calendars)
   local is_last = new.revision == plan.revision
-  if row.by and not is_last then
-    row.revision = new.revision
-    return
-  end
   local before = limits_of_row(row, old)
   local after = is_last and row.limits or limits_of_level(new, row.level)
+  if row.by and not is_last and are_same_limits(before, after) then
+    row.revision = new.revision
+    return false
+  end
   local states = {}
   for at, limit in ipairs(after) do
     local written, calendar = limit_of(before, limit.uid), calendars[new.starts[row.level] + at]
@@ -50,6 +60,7 @@ local function adopt_row(row, old, new, now, calendars)
   retain(row, before, after, now)
   row.states, row.revision = states, new.revision
   row.by = is_last and row.own or nil
+  return true
 end
 
 -- When a change is followed: the clock may have gone on by the older limits since then, or
@@ -62,8 +73,9 @@ end
 -- may have been where the clock stands before the change again): then another server goes
 -- on by it.
 local function follow_change(row, old, new, now)
-  adopt_row(row, old, new, followed_at(new, row.latest, now), new.calendars)
-  if row.latest <= new.at and new.at <= now then row.retained = nil end
+  local at = followed_at(new, row.latest, now)
+  local is_carried = adopt_row(row, old, new, at, new.calendars)
+  if is_carried and row.latest <= new.at and new.at <= now then row.retained = nil end
 end
 
 -- Follows the changes from `revisions[i]` on, up to the command's plan: what has

@@ -258,3 +258,35 @@ pub(super) fn what_expired_comes_back_by_its_keys_own_limit_whoever_finds_it(
     assert_eq!(second.left(b"k")[0], 1, "what others use is theirs");
     Ok(())
 }
+
+/// A server that has only read of a change does not know what a key has for itself by it, and
+/// leaves the key's row as it is: one store forgot what the row retained all the same.
+pub(super) fn a_change_that_is_passed_over_forgets_nothing_of_a_keys_own_row(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    shared(subject)?;
+    let rate = |amount| Rule::Bucket(Bucket::new(amount, HOUR, 100_000).expect("a sound rate"));
+    for rule in hourly(5) {
+        let (store, name) = (subject.fresh(), table_name());
+        let open =
+            |rules: &[(usize, Rule)]| Fixture::remembering(&*store, &name, plan(0, 2, rules));
+        let knows = open(&[(0, ample()), (0, rule)]);
+        let mut behind = open(&[(0, ample())]);
+        behind.number_from(1_000);
+        behind.give(&[(b"k", &[rate(90_000)])]);
+        pass([&knows, &behind], 10);
+        assert_eq!(admitted(&knows, &behind, b"k", 20), 5, "{rule:?}");
+        assert!(behind.admits(b"k", &[1]));
+        // After the row was written one change, of which the next server reads, and its own before.
+        let mut changes = open(&[(0, rate(80_000))]);
+        changes.pass(20);
+        changes.change(&[(0, rate(70_000))]);
+        assert!(changes.admits(b"other", &[1]));
+        let next = open(&[(0, rate(60_000))]);
+        assert!(next.admits(b"other", &[1]));
+        pass([&knows, &next], 30);
+        assert!(next.admits(b"k", &[1]));
+        assert!(!knows.admits(b"k", &[1, 1]), "{rule:?} began anew");
+    }
+    Ok(())
+}

@@ -88,12 +88,14 @@ pub const CHECKS: &[(&str, Check)] = table![
     behind::a_lease_is_ended_and_renewed_by_a_server_that_does_not_know_its_limit,
     behind::a_reset_forgets_what_the_server_that_is_asked_does_not_know,
     behind::what_expired_comes_back_by_its_keys_own_limit_whoever_finds_it,
+    behind::a_change_that_is_passed_over_forgets_nothing_of_a_keys_own_row,
     overrides::a_limit_of_its_own_holds_for_its_key_and_no_other,
     overrides::raising_a_keys_own_limit_delays_no_one,
     overrides::a_lowered_limit_of_a_key_keeps_what_was_used,
     overrides::ancestors_have_limits_of_their_own,
     overrides::a_limit_of_its_own_outlives_the_rows_of_its_key,
     overrides::what_was_used_by_limits_of_its_own_survives_a_restart,
+    overrides::a_limit_of_its_own_that_was_removed_counts_from_when_it_is_added_again,
     definitions::a_definition_is_kept_for_its_owner_until_it_is_removed,
     definitions::definitions_survive_a_restart,
     definitions::every_change_of_a_definition_has_a_newer_version,
@@ -211,12 +213,14 @@ macro_rules! suite {
             a_lease_is_ended_and_renewed_by_a_server_that_does_not_know_its_limit
             a_reset_forgets_what_the_server_that_is_asked_does_not_know
             what_expired_comes_back_by_its_keys_own_limit_whoever_finds_it
+            a_change_that_is_passed_over_forgets_nothing_of_a_keys_own_row
             a_limit_of_its_own_holds_for_its_key_and_no_other
             raising_a_keys_own_limit_delays_no_one
             a_lowered_limit_of_a_key_keeps_what_was_used
             ancestors_have_limits_of_their_own
             a_limit_of_its_own_outlives_the_rows_of_its_key
             what_was_used_by_limits_of_its_own_survives_a_restart
+            a_limit_of_its_own_that_was_removed_counts_from_when_it_is_added_again
             a_definition_is_kept_for_its_owner_until_it_is_removed
             definitions_survive_a_restart
             every_change_of_a_definition_has_a_newer_version

@@ -132,3 +132,22 @@ pub(super) fn what_was_used_by_limits_of_its_own_survives_a_restart(
     }
     Ok(())
 }
+
+/// Some stores went on by the key's own limits to the last change, past the one that had removed
+/// the limit.
+pub(super) fn a_limit_of_its_own_that_was_removed_counts_from_when_it_is_added_again(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    for (common, own) in [(rate(1, 8), rate(1, 20)), (budget(8), budget(20))] {
+        let stays = (0, budget(1_000));
+        let mut fixture = Fixture::new(subject, 1, &[stays, (0, common)]);
+        fixture.give(&[(b"own", &[budget(900), own])]);
+        assert!(fixture.admits(b"own", &[1, 20]));
+        fixture.change(&[stays]);
+        assert!(fixture.admits(b"other", &[1]));
+        fixture.change(&[stays, (0, common)]);
+        fixture.give(&[(b"own", &[budget(900), own])]);
+        assert_eq!(fixture.left(b"own"), [899, 20], "{own:?}");
+    }
+    Ok(())
+}
