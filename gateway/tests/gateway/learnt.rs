@@ -4,7 +4,7 @@ use tidegate_service::Told;
 
 use super::*;
 
-const LEARNT: &str = r#"
+pub const LEARNT: &str = r#"
 [policy.llm]
 key = "account/caller"
 [policy.llm.limits]
@@ -17,14 +17,14 @@ async fn learning(policy: &str) -> Running {
     run(policy, with_secrets).await
 }
 
-fn with_secrets(settings: &mut Settings) {
+pub fn with_secrets(settings: &mut Settings) {
     for upstream in &mut settings.upstreams {
         upstream.secret = Some("Bearer ours".parse().unwrap());
     }
 }
 
 /// What OpenAI says.
-fn said(reply: Reply, [limit, remaining]: [&str; 2]) -> Reply {
+pub fn said(reply: Reply, [limit, remaining]: [&str; 2]) -> Reply {
     reply
         .with("x-ratelimit-limit-tokens", limit)
         .with("x-ratelimit-remaining-tokens", remaining)

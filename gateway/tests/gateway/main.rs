@@ -1,6 +1,7 @@
 //! Calls through a gateway to a provider: real connections, real limits.
 #![allow(missing_docs, reason = "a test")]
 
+mod away;
 mod fair;
 mod learnt;
 mod provider;
@@ -21,6 +22,7 @@ use tidegate_gateway::{BadSettings, Gateway, Settings, Upstream};
 use tidegate_llm::{Price, Provider as Dialect};
 use tidegate_protocol::Listener;
 use tidegate_service::{Answer, Call, Number, Question, Service};
+use tidegate_store::Store;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
@@ -51,6 +53,15 @@ fn tls() -> rustls::ClientConfig {
 }
 
 async fn run(policy: &str, change: impl FnOnce(&mut Settings)) -> Running {
+    run_on(None, policy, change).await
+}
+
+/// On a store of the test's own, or in memory.
+async fn run_on(
+    store: Option<Arc<dyn Store>>,
+    policy: &str,
+    change: impl FnOnce(&mut Settings),
+) -> Running {
     let provider = Provider::begin().await;
     let upstream = |name: &str| Upstream {
         name: name.into(),
@@ -67,7 +78,11 @@ async fn run(policy: &str, change: impl FnOnce(&mut Settings)) -> Running {
     settings.wait = Duration::ZERO;
     change(&mut settings);
     let policies = tidegate_policy::parse("p.toml", policy).unwrap();
-    let service = Service::builder().build(&policies).unwrap();
+    let service = match store {
+        Some(store) => Service::builder().store(store),
+        None => Service::builder(),
+    };
+    let service = service.build(&policies).unwrap();
     let gateway = Gateway::new(service.clone(), &policies, settings, tls()).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap().to_string();
