@@ -1,16 +1,14 @@
 //! A service within a limit that is learnt from its answers.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use tower_layer::Layer;
 use tower_service::Service;
 
+use super::admitted::{self, Answering};
 use super::error::LayerError;
 use super::share::Share;
 use crate::adaptive::{AdaptiveLimit, AdaptivePermit};
-use crate::admission::Admission;
 use crate::outcome::Outcome;
 
 /// Lets requests through within an [`AdaptiveLimit`]. `share` says of each whose it is and
@@ -96,33 +94,23 @@ where
 {
     type Response = S::Response;
     type Error = LayerError<S::Error>;
-    type Future = Pin<Box<dyn Future<Output = Result<S::Response, Self::Error>> + Send>>;
+    type Future = Answering<S, R>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.service
-            .poll_ready(context)
-            .map_err(LayerError::Service)
+        admitted::poll_ready(&mut self.service, context)
     }
 
     fn call(&mut self, request: R) -> Self::Future {
         let (limit, judge) = (self.layer.limit.clone(), self.layer.judge.clone());
         let share = (self.layer.share)(&request);
-        // The one that was polled ready is called; its clone takes its place.
-        let clone = self.service.clone();
-        let mut service = std::mem::replace(&mut self.service, clone);
-        Box::pin(async move {
-            let admission = limit.acquire(&share.key[..], share.request()).await;
-            let mut permit = match admission.map_err(LayerError::Limits)? {
-                Admission::Granted(permit) => permit,
-                Admission::Refused(decision) => return Err(LayerError::refused(decision)),
-            };
-            let answer = service.call(request).await;
+        let admission = async move { limit.acquire(&share.key[..], share.request()).await };
+        let end = move |mut permit: AdaptivePermit, answer: &Result<_, _>| {
             if answer.is_err() {
                 permit.lease_mut().fail();
             }
-            let outcome = judge(&mut permit, &answer);
+            let outcome = judge(&mut permit, answer);
             permit.ended(outcome);
-            answer.map_err(LayerError::Service)
-        })
+        };
+        admitted::call(&mut self.service, request, admission, end)
     }
 }

@@ -1,15 +1,14 @@
 //! A service within the limits of a set.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use tower_layer::Layer;
 use tower_service::Service;
 
+use super::admitted::{self, Answering};
 use super::error::LayerError;
 use super::share::Share;
-use crate::admission::Admission;
+use crate::lease::Lease;
 use crate::set::LimitSet;
 
 /// Lets requests through within the limits of a set; `share` says of each whose it is and
@@ -61,32 +60,21 @@ where
 {
     type Response = S::Response;
     type Error = LayerError<S::Error>;
-    type Future = Pin<Box<dyn Future<Output = Result<S::Response, Self::Error>> + Send>>;
+    type Future = Answering<S, R>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.service
-            .poll_ready(context)
-            .map_err(LayerError::Service)
+        admitted::poll_ready(&mut self.service, context)
     }
 
     fn call(&mut self, request: R) -> Self::Future {
         let (set, share) = (self.layer.set.clone(), (self.layer.share)(&request));
-        // The one that was polled ready is called; its clone takes its place.
-        let clone = self.service.clone();
-        let mut service = std::mem::replace(&mut self.service, clone);
-        Box::pin(async move {
-            let admission = set.acquire(&share.key[..], share.request()).await;
-            let mut lease = match admission.map_err(LayerError::Limits)? {
-                Admission::Granted(lease) => lease,
-                Admission::Refused(decision) => return Err(LayerError::refused(decision)),
-            };
-            let answer = service.call(request).await.map_err(LayerError::Service);
+        let admission = async move { set.acquire(&share.key[..], share.request()).await };
+        // Dropped, it is given back; nobody waits for that.
+        let end = |mut lease: Lease, answer: &Result<_, _>| {
             if answer.is_err() {
                 lease.fail();
             }
-            // Dropped, it is given back; nobody waits for that.
-            drop(lease);
-            answer
-        })
+        };
+        admitted::call(&mut self.service, request, admission, end)
     }
 }

@@ -40,6 +40,7 @@
 //! | [`AdaptiveLayer`], [`AdaptiveService`] | a service within a limit that is learnt |
 
 mod adaptive;
+mod admitted;
 mod error;
 mod limit;
 mod share;
