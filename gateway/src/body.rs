@@ -133,7 +133,7 @@ impl Settling {
         match (whole, said.is_known()) {
             (false, _) => meters.broken.increment(1),
             (true, false) => meters.unknown.increment(1),
-            (true, true) => return self.settle_whole(said),
+            (true, true) => return self.settle_whole(said, events.is_some()),
         }
         match events {
             Some(events) if !whole => self.settle_broken(said, events),
@@ -145,7 +145,7 @@ impl Settling {
     }
 
     /// What was not said of it was used as reserved.
-    fn settle_whole(self, said: Usage) {
+    fn settle_whole(self, said: Usage, is_stream: bool) {
         let key = String::from_utf8_lossy(&self.key);
         self.gateway.learn(&self.model, &key, &self.request, &said);
         let prompt = (said.prompt() == 0).then_some(self.reserved.input);
@@ -154,7 +154,7 @@ impl Settling {
             output: said.output.or(Some(self.reserved.output)),
             ..said
         };
-        self.settle_for(&used, Outcome::Succeeded);
+        self.settle_for(&used, is_stream, Outcome::Succeeded);
     }
 
     /// A stream that broke off has used its prompt, and of the answer what came: an event is a
@@ -165,17 +165,24 @@ impl Settling {
             output: Some(said.output.unwrap_or(0).max(events)),
             ..said
         };
-        self.settle_for(&usage, Outcome::Ignored);
+        self.settle_for(&usage, true, Outcome::Ignored);
     }
 
-    fn settle_for(self, usage: &Usage, outcome: Outcome) {
+    fn settle_for(self, usage: &Usage, is_stream: bool, outcome: Outcome) {
         let figures = self.gateway.usage.used(&self.key, &self.model);
         figures.add(usage, self.price);
         let active = Arc::clone(self.held.active());
         let settings = &self.gateway.settings;
         let counts = (self.provider, self.request.max_output);
         let used = settings.used(active.policy(), counts, usage, self.price);
-        self.held.settle(&used, usage.total(), outcome);
+        // A stream's headers come before its events, of which they count no more than is bounded.
+        let output = usage.output.map(|output| match is_stream {
+            true => output.min(self.reserved.output),
+            false => output,
+        });
+        let early = Usage { output, ..*usage };
+        let early = settings.used(active.policy(), counts, &early, self.price);
+        self.held.settle((&used, &early), usage.total(), outcome);
     }
 }
 

@@ -18,7 +18,7 @@ use tidegate::{Limit, Request};
 use tidegate_policy::Policy;
 use tidegate_service::{ActivePolicy, Amounts, Kind, Number};
 
-use crate::refuse::Refusal;
+use crate::refuse::{Refusal, Unadmitted};
 use crate::settings::Settings;
 
 const WAITING: &str = "tidegate_gateway_waiting";
@@ -91,8 +91,8 @@ impl Queues {
     /// Waits for the turn of a call. One that the limits never admit waits for none.
     ///
     /// # Errors
-    /// [`Refusal`]: it is never admitted, its turn did not come, or too many wait.
-    pub async fn turn(&self, settings: &Settings, call: Entering<'_>) -> Result<Turn, Refusal> {
+    /// [`Unadmitted`]: it is never admitted, its turn did not come, or too many wait.
+    pub async fn turn(&self, settings: &Settings, call: Entering<'_>) -> Result<Turn, Unadmitted> {
         let policy = call.active.policy();
         let (shared, flow) = split(policy, call.key, call.credential);
         let queue = self.queue(&policy.name, shared);
@@ -118,7 +118,7 @@ impl Queues {
             }
         };
         if self.is_closed.load(Ordering::SeqCst) {
-            return Err(refused(&policy.name, &FairError::Stopped));
+            return Err(refused(&policy.name, &FairError::Stopped).into());
         }
         let mut turn = turn.map_err(|error| refused(&policy.name, &error))?;
         if waits_for_its_own(&call).await {

@@ -15,9 +15,9 @@ use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::{Instant, sleep, timeout};
 use tracing::warn;
 
-use crate::fair::Charged;
+use crate::fair::{Charged, units};
 use crate::inner::{Inner, TOLD_WITHIN};
-use crate::learning::Sent;
+use crate::learning::{Debits, Sent};
 use crate::reservations::Reservation;
 
 /// No lease is renewed more often than this.
@@ -36,6 +36,8 @@ pub struct Held {
     active: Arc<ActivePolicy>,
     key: Arc<[u8]>,
     counted: Sent,
+    /// What was debited for others when its answer began.
+    debits: Debits,
     lease: Option<LeaseId>,
     member: Option<String>,
     renewal: Option<AbortHandle>,
@@ -58,11 +60,19 @@ pub struct Whose {
 /// How it ends.
 enum End {
     /// So much was used, by limit.
-    Settle(Vec<(String, u64)>, Report),
+    Settle(Vec<Used>, Report),
     /// As much as was taken.
     Release,
     /// Nothing: it did not start.
     Cancel(Report),
+}
+
+/// What was used of a limit.
+struct Used {
+    limit: String,
+    units: u64,
+    /// What the headers of the answer can have counted of it.
+    early: u64,
 }
 
 impl Held {
@@ -84,6 +94,7 @@ impl Held {
             active: Arc::clone(active),
             key: Arc::clone(key),
             counted,
+            debits: Debits::new(),
             lease: granted.map(|granted| granted.id),
             member: granted.and_then(|granted| granted.member().map(str::to_owned)),
             renewal: None,
@@ -137,20 +148,33 @@ impl Held {
         *taken_at = Some(Instant::now());
     }
 
-    /// It has used so much, and so many tokens in all.
-    pub fn settle(mut self, used: &Amounts<'_>, tokens: u64, outcome: Outcome) {
+    /// That was debited for others when its answer began.
+    pub fn debited(&mut self, debits: Debits) {
+        self.debits = debits;
+    }
+
+    /// It has used so much, of which the headers of its answer can have counted `early`; and so many
+    /// tokens in all.
+    pub fn settle(
+        mut self,
+        (used, early): (&Amounts<'_>, &Amounts<'_>),
+        tokens: u64,
+        outcome: Outcome,
+    ) {
         if let Some(charged) = self.charged.take() {
             charged.settle(tokens);
         }
-        let units = used.iter().map(|(limit, number)| match number {
-            Number::Units(units) => ((*limit).to_owned(), *units),
-            _ => unreachable!("amounts of a gateway are in units"),
+        let by_limit = units(used).into_iter().zip(units(early));
+        let used = by_limit.map(|((limit, units), (_, early))| Used {
+            limit: limit.to_owned(),
+            units,
+            early,
         });
         let report = Report {
             outcome,
             cool_down: None,
         };
-        drop(self.end(End::Settle(units.collect(), report)));
+        drop(self.end(End::Settle(used.collect(), report)));
     }
 
     /// It has used what it took.
@@ -206,7 +230,7 @@ impl Held {
         tokio::spawn(task).abort_handle()
     }
 
-    fn end(&mut self, end: End) -> Option<JoinHandle<()>> {
+    fn end(&mut self, mut end: End) -> Option<JoinHandle<()>> {
         if let Some(renewal) = self.renewal.take() {
             renewal.abort();
         }
@@ -216,7 +240,11 @@ impl Held {
         let lease = self.lease.take()?;
         let (gateway, caller) = (Arc::clone(&self.gateway), self.caller.clone());
         let (active, key) = (Arc::clone(&self.active), Arc::clone(&self.key));
+        let debits = std::mem::take(&mut self.debits);
         let task = async move {
+            if let End::Settle(used, _) = &mut end {
+                less(used, debits).await;
+            }
             let of = OfLease {
                 policy: &active.policy().name,
                 key: &key,
@@ -228,6 +256,16 @@ impl Held {
             }
         };
         Some(self.gateway.tasks.spawn(task))
+    }
+}
+
+/// What a debit has charged already is not charged again.
+async fn less(used: &mut [Used], debits: Debits) {
+    for debit in debits {
+        let mut of_limits = used.iter_mut();
+        if let Some(used) = of_limits.find(|used| used.limit == debit.limit()) {
+            used.units -= debit.part(used.early).await;
+        }
     }
 }
 
@@ -261,7 +299,7 @@ async fn carry_out_once(
         End::Settle(used, report) => {
             let amounts = used
                 .iter()
-                .map(|(limit, units)| (&**limit, Number::Units(*units)));
+                .map(|used| (&*used.limit, Number::Units(used.units)));
             let uses = Uses {
                 cost: None,
                 amounts: amounts.collect(),

@@ -99,7 +99,11 @@ impl Gateway {
                 waiting.service.close();
             }
         };
-        tidegate_protocol::serve(connections, bound, drain, shutdown, talk).await;
+        let serving = async {
+            tidegate_protocol::serve(connections, bound, drain, shutdown, talk).await;
+            self.0.learning.close();
+        };
+        tokio::join!(serving, self.0.learning.follow());
         self.0.tasks.close();
         let _ = tokio::time::timeout(drain, self.0.tasks.wait()).await;
     }

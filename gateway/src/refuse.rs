@@ -19,6 +19,14 @@ pub struct Refusal {
     retry_after: Option<Duration>,
 }
 
+/// Why a call was not admitted.
+pub enum Unadmitted {
+    /// It wants more than a limit grants at all, as that stands.
+    Never(ServiceError),
+    /// Anything else.
+    Refused(Refusal),
+}
+
 /// When to come again for a slot.
 const SOON: Duration = Duration::from_secs(1);
 
@@ -53,6 +61,18 @@ impl Refusal {
                 StatusCode::TOO_MANY_REQUESTS,
                 format!("limit `{limit}` of policy `{policy}` is reached; {until}"),
             )
+        }
+    }
+
+    /// A call that wants more than what is tried of a limit that nobody says.
+    pub fn untried(policy: &str, limit: &str, after: Duration) -> Self {
+        let message = format!(
+            "limit `{limit}` of policy `{policy}` has not been tried with as much; try again in {:.3} s",
+            after.as_secs_f64()
+        );
+        Self {
+            retry_after: Some(after),
+            ..Self::new(StatusCode::TOO_MANY_REQUESTS, message)
         }
     }
 
@@ -223,5 +243,20 @@ impl From<ServiceError> for Refusal {
             _ => StatusCode::SERVICE_UNAVAILABLE,
         };
         Self::new(status, error.to_string())
+    }
+}
+
+impl From<ServiceError> for Unadmitted {
+    fn from(error: ServiceError) -> Self {
+        match error {
+            ServiceError::Never { .. } => Self::Never(error),
+            error => Self::Refused(error.into()),
+        }
+    }
+}
+
+impl From<Refusal> for Unadmitted {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
     }
 }

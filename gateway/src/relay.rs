@@ -8,6 +8,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, header, request};
 use http_body::Body;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
+use tidegate::Span;
 use tidegate_llm::learnt::Came;
 use tidegate_llm::{
     Kind, Price, Received, Refusal as Refused, Request as Asks, Reserved, Signals, StreamReader,
@@ -15,7 +16,8 @@ use tidegate_llm::{
 };
 use tidegate_protocol::{Late, TimedBody};
 use tidegate_service::{
-    Acquired, ActivePolicy, Amounts, Answer as Answered, Call, Caller, Question, Scope, Terms, Told,
+    Acquired, ActivePolicy, Amounts, Answer as Answered, Call, Caller, Question, Scope,
+    ServiceError, Terms, Told,
 };
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -27,7 +29,7 @@ use crate::fair::{Entering, Turn, units};
 use crate::held::Held;
 use crate::inner::Inner;
 use crate::learning;
-use crate::refuse::Refusal;
+use crate::refuse::{Refusal, Unadmitted};
 use crate::settings::Upstream;
 use crate::upstream::{Unanswered, forwarded};
 
@@ -79,7 +81,11 @@ async fn answer(
     let call = read(gateway, head, body).await?;
     let mut attempt = 1;
     loop {
-        let (held, reserved) = call.admitted(gateway).await?;
+        let asked = Instant::now();
+        let admitted = call.admitted(gateway).await;
+        let figures = gateway.usage.of(&call.key, &call.model);
+        figures.waited(asked.elapsed());
+        let (held, reserved) = admitted?;
         let last = attempt >= gateway.settings.attempts;
         match call.forward(gateway, held, reserved, last).await? {
             Forwarded::Answered(response) => return Ok(*response),
@@ -234,37 +240,28 @@ impl Read<'_> {
                 output: 0,
             },
         };
-        gateway.learning.prepare(&self.active);
-        let amounts = settings.reserve(&self.active, reserved, self.price);
-        let figures = gateway.usage.of(&self.key, &self.model);
-        let begun = Instant::now();
-        let turn = self.turn(gateway, reserved, &amounts).await;
-        let turn = turn.inspect_err(|_| figures.waited(begun.elapsed()))?;
-        let wait = turn
-            .as_ref()
-            .map_or_else(|| self.may_wait(gateway), |turn| turn.left());
-        let question = Question {
-            policy: &self.active.policy().name,
-            key: &self.key,
-            amounts: amounts.clone(),
-            ..Question::default()
+        let mut turn = None;
+        let mut amounts = self.amounts(gateway, reserved);
+        let answered = loop {
+            let asked = self.ask(gateway, reserved, &amounts, &mut turn).await;
+            let never = match asked {
+                Ok(answered) => break answered,
+                Err(Unadmitted::Refused(refusal)) => return Err(refusal),
+                Err(Unadmitted::Never(error)) => error,
+            };
+            // A learnt limit may have fallen while the call waited: it waits on for what there is.
+            let before = std::mem::replace(&mut amounts, self.amounts(gateway, reserved));
+            if units(&before) == units(&amounts) {
+                self.untried(gateway, never, &amounts)?;
+            }
         };
-        let terms = Terms {
-            wait_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
-            standings: learning::learns(self.active.policy()),
-            ..Terms::default()
-        };
-        let answered = gateway
-            .service
-            .call(&self.caller, Call::Acquire(question, terms))
-            .await;
-        figures.waited(begun.elapsed());
-        let Answered::Acquired(active, acquired, undelivered) = answered? else {
+        let Answered::Acquired(active, acquired, undelivered) = answered else {
             unreachable!("an acquisition is answered by one");
         };
         if let Acquired::Refused(_) = acquired {
             let told = Told::acquired(&active, &acquired);
             let limit = told.binding().unwrap_or_default();
+            let figures = gateway.usage.of(&self.key, &self.model);
             figures.refused(&active.policy().name, limit);
             return Err(Refusal::limit(active.policy(), &told));
         }
@@ -278,13 +275,78 @@ impl Read<'_> {
         Ok((held, reserved))
     }
 
+    /// What it is to take, of limits that go by what is known.
+    fn amounts(&self, gateway: &Inner, reserved: Reserved) -> Amounts<'_> {
+        gateway.learning.prepare(&self.active);
+        gateway.settings.reserve(&self.active, reserved, self.price)
+    }
+
+    /// Asks for that, for as long as it may wait, once it is its turn.
+    async fn ask<'a>(
+        &'a self,
+        gateway: &Inner,
+        reserved: Reserved,
+        amounts: &Amounts<'a>,
+        turn: &mut Option<Turn>,
+    ) -> Result<Answered, Unadmitted> {
+        if turn.is_none() {
+            *turn = self.turn(gateway, reserved, amounts).await?;
+        }
+        let wait = turn
+            .as_ref()
+            .map_or_else(|| self.may_wait(gateway), Turn::left);
+        let question = Question {
+            policy: &self.active.policy().name,
+            key: &self.key,
+            amounts: amounts.clone(),
+            ..Question::default()
+        };
+        let terms = Terms {
+            wait_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
+            standings: learning::learns(self.active.policy()),
+            ..Terms::default()
+        };
+        let call = Call::Acquire(question, terms);
+        Ok(gateway.service.call(&self.caller, call).await?)
+    }
+
+    /// It wants more than there is. Where that is what is tried of a limit that nobody says, there
+    /// may be more of it at some time, or is now.
+    ///
+    /// # Errors
+    /// [`Refusal`], unless there is now.
+    fn untried(
+        &self,
+        gateway: &Inner,
+        never: ServiceError,
+        amounts: &Amounts<'_>,
+    ) -> Result<(), Refusal> {
+        let ServiceError::Never { limit, .. } = &never else {
+            return Err(never.into());
+        };
+        let wanted = units(amounts).into_iter().find(|(name, _)| name == limit);
+        let after = wanted.and_then(|wanted| {
+            let now = self.active.now();
+            gateway.learning.wanted(&self.active, wanted, now)
+        });
+        match after {
+            Some(Span::ZERO) => Ok(()),
+            Some(after) => Err(Refusal::untried(
+                &self.active.policy().name,
+                limit,
+                after.as_duration(),
+            )),
+            None => Err(never.into()),
+        }
+    }
+
     /// Its turn among the callers that share its limits, where those queue.
     async fn turn(
         &self,
         gateway: &Inner,
         reserved: Reserved,
         amounts: &Amounts<'_>,
-    ) -> Result<Option<Turn>, Refusal> {
+    ) -> Result<Option<Turn>, Unadmitted> {
         let Some(queues) = &gateway.fair else {
             return Ok(None);
         };
@@ -348,7 +410,7 @@ impl Read<'_> {
                 )
                 .await;
         }
-        learning::answered(gateway, &held, Came::Accepted, &signals, received.at()).await;
+        learning::answered(gateway, &mut held, Came::Accepted, &signals, received.at()).await;
         gateway.meters.answered(&upstream.name, "ok");
         let settling = Settling {
             gateway: Arc::clone(gateway),
@@ -393,7 +455,7 @@ impl Read<'_> {
     async fn failed(
         &self,
         gateway: &Arc<Inner>,
-        held: Held,
+        mut held: Held,
         (upstream, last): (&Upstream, bool),
         response: Response<Incoming>,
         signals: &Signals,
@@ -421,7 +483,7 @@ impl Read<'_> {
             Some(refused) if refused.kind == Kind::Rate => Came::Refused,
             _ => Came::Failed,
         };
-        learning::answered(gateway, &held, came, signals, received.at()).await;
+        learning::answered(gateway, &mut held, came, signals, received.at()).await;
         held.refused(cools_down, after).await;
         let is_pool = self.active.policy().is_pool();
         let again = match refused {

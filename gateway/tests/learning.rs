@@ -6,10 +6,17 @@
 //! windows of a minute, a limit that moves, somebody else who uses the same account. Answers come
 //! late, in any order, with some headers missing, or never.
 //!
-//! Two things are known to be looser, and are measured here. Where ours counts by a window that
-//! slides, what it has counted of the provider's windows before may hide as much of what others
-//! use, until the next answer. And the answer to a call that was granted before its gateway knew
-//! what another one had charged charges too little; the next one does not.
+//! What was said is what these answers have said that a gateway can make sense of, less what it cannot
+//! know:
+//!
+//! - Where ours counts by a window that slides, and the provider's has ended, ours still counts what
+//!   was used before. No header says when a provider's window began, so that may hide as much of what
+//!   others use, until it leaves ours: the law allows for exactly that amount (`earlier`).
+//! - Of the answer to a call that was granted before its gateway knew what another one had charged,
+//!   nobody knows how much of that the grant had counted: it charges rather too little, and the law
+//!   goes by the answers before it (`is_exact`). The next answer makes up for it.
+//! - What is tried where no limit is said is nothing that the provider said: the law moves with it, as
+//!   with a limit that another answer said (`moved`).
 
 use std::time::Duration;
 
@@ -22,6 +29,9 @@ use tidegate_llm::learnt::{Came, Elsewhere, Granted, Learnt, Order, Seen};
 const MINUTE: Duration = Duration::from_secs(60);
 const KEY: &str = "account";
 const START: u64 = 100;
+
+/// What is charged for others is one sum for so long.
+const DAY: Duration = Duration::from_secs(86_400);
 
 /// How many courses are tried where not every one keeps to the law.
 const COURSES: usize = 5_000;
@@ -184,8 +194,7 @@ struct Course {
     refused: u64,
 }
 
-fn set(clock: &ManualClock, name: &str, algorithm: Algorithm) -> LimitSet {
-    let limit = Limit::rate(name, START, MINUTE).algorithm(algorithm);
+fn set(clock: &ManualClock, limit: Limit) -> LimitSet {
     let builder = LimitSet::builder().clock(clock.clock());
     builder
         .limit(limit.adaptive())
@@ -197,6 +206,8 @@ impl Course {
     fn new(algorithm: Algorithm, phase: u64) -> Self {
         let clock = ManualClock::default();
         clock.advance(Duration::from_secs(60 * 1_000_000));
+        let tokens = Limit::rate("tokens", START, MINUTE).algorithm(algorithm);
+        let charged = Limit::rate("charged", 1, DAY).algorithm(Algorithm::FixedWindow);
         Self {
             provider: Provider {
                 limit: START,
@@ -205,9 +216,9 @@ impl Course {
                 ours: 0,
                 theirs: 0,
             },
-            set: set(&clock, "tokens", algorithm),
+            set: set(&clock, tokens),
             gateways: [(); 2].map(|()| Learnt::new(START, MINUTE.into())),
-            counted: set(&clock, "charged", algorithm),
+            counted: set(&clock, charged),
             calls: Vec::new(),
             on_their_way: Vec::new(),
             nth: 0,
@@ -416,8 +427,7 @@ impl Course {
             self.charges += 1;
         }
         self.known[gateway] = self.charges;
-        let now = self.now();
-        self.gateways[gateway].charged(&standing, now);
+        self.gateways[gateway].charged(&standing);
     }
 
     /// What the limit sets would grant now.
@@ -454,6 +464,24 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
+    /// adaptive-rate-limiter's "pending subtracted twice", and the reverse: here "conservation: held +
+    /// used <= limit after any header, in any order". Of 60,000 courses four did not keep to it, by up
+    /// to three units, while what was charged for others was a sum of what still counted: what another
+    /// gateway charged hid behind as much that had left the window meanwhile.
+    #[test]
+    fn what_is_held_and_used_never_exceeds_what_the_provider_said(
+        events in events(),
+        algorithm in prop_oneof![Just(Algorithm::SlidingWindow), Just(Algorithm::SlidingLog)],
+        phase in 0..60_u64,
+    ) {
+        let mut course = Course::new(algorithm, phase);
+        for event in &events {
+            course.play(event);
+            course.check()?;
+        }
+    }
+
+    /// Nothing of an earlier window counts here.
     #[test]
     fn the_same_where_both_count_by_the_same_windows(events in events()) {
         let mut course = Course::new(Algorithm::FixedWindow, 0);
@@ -488,22 +516,6 @@ fn courses(are: impl Fn(&[Event], Algorithm, u64) -> bool) -> usize {
         are(&events, algorithm, phase)
     });
     counted.count()
-}
-
-/// adaptive-rate-limiter's "pending subtracted twice", and the reverse: here "conservation: held +
-/// used <= limit after any header, in any order". Where ours slides and the provider's does not, it is
-/// not quite so: of 60,000 courses four were seen in which up to three units of some ninety too many were left.
-#[test]
-fn what_is_held_and_used_hardly_ever_exceeds_what_the_provider_said() {
-    let exceed = courses(|events, algorithm, phase| {
-        let mut course = Course::new(algorithm, phase);
-        let mut keeps = |event| {
-            course.play(event);
-            course.check().is_ok()
-        };
-        !events.iter().all(&mut keeps)
-    });
-    assert!(exceed <= COURSES / 500, "{exceed} of {COURSES}");
 }
 
 /// Whose account nobody else uses, and whose limit stays, is hardly ever refused by the provider.

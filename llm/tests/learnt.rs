@@ -2,7 +2,7 @@
 //! set, are the gateway's (`gateway/tests/learning.rs`).
 
 use http::HeaderMap;
-use tidegate_core::{Amount, Span, Standing, Timestamp};
+use tidegate_core::{Amount, MAX_AMOUNT, Span, Standing, Timestamp};
 use tidegate_llm::learnt::{Came, Elsewhere, Granted, Learnt, News, Order, Seen};
 use tidegate_llm::{Provider, Received, Signals, Unit};
 
@@ -212,6 +212,7 @@ fn an_old_answer_never_overrides_a_newer_one() {
         capacity,
         order: order(nth),
         is_said: true,
+        start: 100,
     };
     assert!(!limit.told(&news(1, 100)));
     assert!(limit.told(&news(3, 70)));
@@ -234,7 +235,7 @@ fn what_somebody_else_has_used_is_charged_once() {
             total: 20
         }
     );
-    limit.charged(&used(100, elsewhere.total), at(1));
+    limit.charged(&used(100, elsewhere.total));
     assert_eq!(
         limit.answered(&calls[1], said(100, 78), Came::Accepted, at(1)),
         None
@@ -250,7 +251,7 @@ fn what_somebody_else_has_used_is_charged_once() {
             total: 25
         }
     );
-    limit.charged(&used(100, more.total), at(1));
+    limit.charged(&used(100, more.total));
     // The next finds them in what is used.
     let next = limit.granted(order(4), 1, &used(100, 4 + 25));
     assert_eq!(
@@ -322,42 +323,128 @@ fn of_several_limits_over_the_same_time_the_least_counts() {
     assert_eq!((hourly.limit, hourly.remaining), (Some(7), Some(300)));
 }
 
-/// Of a window that ends, or of one that slides, what was charged is forgotten when it is spent.
+/// What was charged left the window that the sum was counted by, and as much came in: the sum was the
+/// same, and what came was taken for what had left. 14 were charged where 17 had been used.
 #[test]
-fn what_was_charged_for_others_is_known_until_it_counts_no_more() {
+fn what_is_new_of_a_sum_that_only_grows_is_never_hidden_by_what_is_old() {
     let mut limit = Learnt::new(100, MINUTE);
-    let until = |amount, full_at| Standing {
-        full_at: Some(full_at),
-        ..used(100, amount)
+    let charged = |total| Standing {
+        full_at: Some(at(86_400)),
+        ..used(MAX_AMOUNT, total)
     };
-    limit.charged(&until(10, at(60)), at(0));
-    limit.charged(&until(15, at(110)), at(50));
-    let call = |limit: &Learnt, seconds, nth| {
-        let order = Order {
-            at: at(seconds),
-            nth,
+    limit.charged(&charged(7));
+    let call = |limit: &Learnt, nth, used_then| {
+        let standing = Standing {
+            full_at: Some(at(200)),
+            ..used(100, used_then)
         };
-        limit.granted(order, 1, &until(6, at(130)))
+        limit.granted(order(nth), 1, &standing)
     };
-    let seen = Seen {
-        reset_at: Some(at(130)),
-        ..said(100, 91)
+    let said = |remaining| Seen {
+        reset_at: Some(at(200)),
+        ..said(100, remaining)
     };
-    // 5 of those 15 are charged still, and others have used 3 more: the first of two tells it.
-    let calls = [call(&limit, 70, 1), call(&limit, 70, 2)];
-    let elsewhere = limit
-        .answered(&calls[0], seen, Came::Accepted, at(71))
-        .unwrap();
-    assert_eq!(
-        elsewhere,
-        Elsewhere {
-            amount: 3,
-            total: 8
-        }
-    );
-    limit.charged(&until(8, at(131)), at(71));
-    assert_eq!(
-        limit.answered(&calls[1], seen, Came::Accepted, at(72)),
-        None
-    );
+    // Of those 7 nothing counts any more; others have used 3, and then 17.
+    let first = call(&limit, 1, 1);
+    let elsewhere = limit.answered(&first, said(96), Came::Accepted, at(100));
+    let (amount, total) = (3, 10);
+    assert_eq!(elsewhere, Some(Elsewhere { amount, total }));
+    limit.charged(&charged(10));
+    let second = call(&limit, 2, 2 + 3);
+    let elsewhere = limit.answered(&second, said(81), Came::Accepted, at(130));
+    let (amount, total) = (14, 24);
+    assert_eq!(elsewhere, Some(Elsewhere { amount, total }));
+}
+
+/// The sum begins again: a call that was granted before that had none of it in what was used.
+#[test]
+fn a_sum_that_has_begun_again_charges_nothing_twice() {
+    let mut limit = Learnt::new(100, MINUTE);
+    let charged = |total, until| Standing {
+        full_at: Some(at(until)),
+        ..used(MAX_AMOUNT, total)
+    };
+    limit.charged(&charged(500, 30));
+    let calls = [1, 2].map(|nth| call(&limit, nth));
+    let elsewhere = limit.answered(&calls[0], said(100, 79), Came::Accepted, at(31));
+    let (amount, total) = (20, 20);
+    assert_eq!(elsewhere, Some(Elsewhere { amount, total }));
+    limit.charged(&charged(20, 90));
+    let elsewhere = limit.answered(&calls[1], said(100, 78), Came::Accepted, at(32));
+    assert_eq!(elsewhere, None);
+}
+
+/// Each of two gateways took the limit down by a quarter for one and the same overshoot: 100, 75, 56.
+#[test]
+fn one_overshoot_takes_the_limit_down_once_at_all_gateways() {
+    let mut gateways = [(); 2].map(|()| Learnt::new(100, MINUTE));
+    let [one, other] = &mut gateways;
+    let nothing = Seen::default();
+    let full = |limit: &Learnt, nth| {
+        let capacity = limit.capacity();
+        limit.granted(order(nth), 1, &used(capacity, capacity))
+    };
+    // Both were granted what is too much.
+    let (first, second) = (full(one, 1), full(other, 2));
+    let third = full(other, 3);
+    one.answered(&first, nothing, Came::Refused, at(1));
+    assert!(other.told(&one.news().unwrap()));
+    other.answered(&second, nothing, Came::Refused, at(2));
+    other.answered(&third, nothing, Came::Refused, at(2));
+    assert_eq!((one.capacity(), other.capacity()), (75, 75));
+    // What is granted now is of another one.
+    let fourth = full(other, 4);
+    other.answered(&fourth, nothing, Came::Refused, at(3));
+    assert_eq!(other.capacity(), 56);
+    assert!(one.told(&other.news().unwrap()));
+    assert_eq!(one.capacity(), 56);
+}
+
+/// What one gateway had tried meanwhile hid what the provider had said to another, for good.
+#[test]
+fn what_the_provider_says_holds_in_place_of_what_was_tried_since() {
+    let [mut one, mut other] = [(); 2].map(|()| Learnt::new(100, MINUTE));
+    let early = call(&one, 1);
+    let late = other.granted(order(2), 1, &used(100, 100));
+    other.answered(&late, Seen::default(), Came::Refused, at(1));
+    let tried = other.news().unwrap();
+    assert!(one.told(&tried));
+    assert_eq!(one.capacity(), 75);
+    one.answered(&early, said(500, 499), Came::Accepted, at(1));
+    assert_eq!(one.capacity(), 500);
+    assert!(!one.told(&tried), "what was tried is no news any more");
+    assert!(other.told(&one.news().unwrap()));
+    assert_eq!(other.capacity(), 500);
+}
+
+/// An operator who writes another number has another one tried.
+#[test]
+fn what_was_tried_from_another_start_is_no_news() {
+    let [mut old, mut new] = [100, 400].map(|start| Learnt::new(start, MINUTE));
+    let refused = call(&old, 1);
+    old.answered(&refused, Seen::default(), Came::Refused, at(1));
+    assert!(!new.told(&old.news().unwrap()));
+    assert_eq!(new.capacity(), 400);
+    let said = call(&old, 2);
+    old.answered(&said, self::said(300, 290), Came::Accepted, at(1));
+    assert!(new.told(&old.news().unwrap()), "the provider's own is");
+    assert_eq!(new.capacity(), 300);
+}
+
+/// Cut down below what every call wants, it let none in, and so it never went up again.
+#[test]
+fn a_call_that_wants_more_than_is_tried_has_more_tried() {
+    let mut limit = Learnt::new(160, MINUTE);
+    let first = call(&limit, 1);
+    limit.answered(&first, Seen::default(), Came::Refused, at(1));
+    assert_eq!((limit.capacity(), limit.most()), (120, 8 * 160));
+    assert_eq!(limit.wanted(at(2)), Some(at(61)), "a period after it");
+    assert_eq!(limit.capacity(), 120);
+    assert_eq!(limit.wanted(at(61)), Some(at(61)), "now");
+    assert_eq!(limit.capacity(), 130);
+    assert!(limit.news().unwrap().order > first.order);
+    let said = call(&limit, 2);
+    limit.answered(&said, self::said(50, 49), Came::Accepted, at(62));
+    assert_eq!(limit.wanted(at(200)), None, "what the provider says is all");
+    assert_eq!((limit.capacity(), limit.most()), (50, 50));
 }

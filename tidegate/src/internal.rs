@@ -62,9 +62,6 @@ pub trait LimitInternals: Sized {
     /// Whether its capacity may change often.
     fn is_adaptive(&self) -> bool;
 
-    /// The same, refusing what does not fit, in a set without levels.
-    fn alone(&self) -> Self;
-
     /// Limits as bytes.
     fn encode_all(limits: &[Self]) -> Vec<u8>;
 
@@ -104,10 +101,6 @@ impl LimitInternals for Limit {
 
     fn is_adaptive(&self) -> bool {
         self.is_adaptive()
-    }
-
-    fn alone(&self) -> Self {
-        Self::alone(self)
     }
 
     fn encode_all(limits: &[Self]) -> Vec<u8> {

@@ -2,17 +2,22 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::time::Duration;
 
 use smallvec::SmallVec;
-use tidegate::{Limit, Timestamp};
+use tidegate::{Limit, Span, Timestamp};
 use tidegate_llm::learnt::{Granted, News, Order};
 use tidegate_service::{Acquired, ActivePolicy, Amounts, Number, Service};
 use tidegate_store::Follower;
+use tokio::time::timeout;
 use tracing::warn;
 
 use super::account::learnt;
 use super::limit::LearntLimit;
 use super::told::{OWNER, Told};
+
+/// A store that could not keep what was learnt is told again after that.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// All learnt limits.
 pub struct Learning {
@@ -41,7 +46,7 @@ impl Sent {
 impl Learning {
     /// What is learnt from now on; what other gateways of the store have learnt is known.
     pub fn begin(service: &Service) -> Self {
-        let told = Arc::new(Told::begin(service));
+        let told = Arc::new(Told::begin(service.store().cloned()));
         if let Some(store) = service.store() {
             let weak: Weak<Told> = Arc::downgrade(&told);
             store.follow(OWNER, weak as Weak<dyn Follower>);
@@ -53,7 +58,8 @@ impl Learning {
         }
     }
 
-    fn limit(&self, policy: &str, member: &str, limit: &Limit) -> Arc<LearntLimit> {
+    fn limit(&self, active: &Arc<ActivePolicy>, member: &str, limit: &Limit) -> Arc<LearntLimit> {
+        let policy = &*active.policy().name;
         let find = |limits: &Vec<Arc<LearntLimit>>| {
             let mut known = limits.iter();
             known.find(|known| known.is(policy, member, limit)).cloned()
@@ -67,17 +73,19 @@ impl Learning {
         if let Some(known) = find(&limits) {
             return known;
         }
-        // One of the same name, before the file was changed.
-        limits.retain(|known| !known.is_called(policy, member, limit.name()));
-        let new = Arc::new(LearntLimit::new(policy, member, limit));
+        // Of a file that was changed, once no call goes by that any more.
+        limits.retain(|known| known.active().is_some());
+        let new = Arc::new(LearntLimit::new(policy, member, limit, &limits));
+        new.is_of(active);
         limits.push(Arc::clone(&new));
         new
     }
 
     /// The sets of a policy go by what is known.
-    pub fn prepare(&self, active: &ActivePolicy) {
+    pub fn prepare(&self, active: &Arc<ActivePolicy>) {
         for (member, set, limit) in learnt(active) {
-            let known = self.limit(&active.policy().name, member, limit);
+            let known = self.limit(active, member, limit);
+            known.is_of(active);
             known.hear(&self.told);
             let capacity = known.capacity();
             if set.capacity(limit.name()) == Some(capacity) {
@@ -92,7 +100,7 @@ impl Learning {
     /// What was counted when a call was granted.
     pub fn granted(
         &self,
-        active: &ActivePolicy,
+        active: &Arc<ActivePolicy>,
         acquired: &Acquired,
         amounts: &Amounts<'_>,
     ) -> Sent {
@@ -102,6 +110,7 @@ impl Learning {
         let Some(decision) = granted.decision().filter(|_| !granted.degraded) else {
             return Sent::default();
         };
+        let now = active.now();
         let order = Order {
             at: granted.granted_at,
             nth: self.nth.fetch_add(1, Ordering::Relaxed),
@@ -115,25 +124,72 @@ impl Learning {
                 Some((_, Number::Units(units))) => *units,
                 _ => 1,
             };
-            let known = self.limit(&active.policy().name, member, limit);
-            let granted = known.granted(order, amount, &standing);
+            let known = self.limit(active, member, limit);
+            let granted = known.granted((order, now), amount, &standing);
             Some((known, granted))
         });
         Sent {
-            at: active.now(),
+            at: now,
             limits: sent.collect(),
         }
     }
 
-    /// Tells other gateways of the store.
-    pub(super) fn tell(&self, limit: &str, news: &News) -> impl Future<Output = ()> + use<> {
-        self.told.tell(limit, news)
+    /// A call was refused at `now` because `limit` never grants what it wants. How long it is until it
+    /// may, at least; nothing if it never does, as far as is known.
+    pub fn wanted(
+        &self,
+        active: &Arc<ActivePolicy>,
+        (name, amount): (&str, u64),
+        now: Timestamp,
+    ) -> Option<Span> {
+        let named = learnt(active).filter(|(_, _, limit)| limit.name() == name);
+        let wanted = named.filter_map(|(member, _, limit)| {
+            let known = self.limit(active, member, limit);
+            let (after, news) = known.wanted(amount, now)?;
+            if let Some(news) = news {
+                self.tell(known.name(), news);
+            }
+            Some(after)
+        });
+        wanted.min()
+    }
+
+    /// Tells other gateways of the store, unless they know newer.
+    pub(super) fn tell(&self, limit: &str, news: News) {
+        self.told.tell(limit, news);
+    }
+
+    /// Keeps the store at what is newest, and the policies in use at what was heard, those too whose
+    /// calls wait; until it is [closed](Self::close) and all is told.
+    pub async fn follow(&self) {
+        loop {
+            let told = self.told.tell_all().await;
+            if self.told.is_closed() {
+                return;
+            }
+            match told {
+                Ok(()) => self.told.changes().await,
+                Err(error) => {
+                    warn!(%error, "what was learnt of a limit is not told to other gateways yet");
+                    let _ = timeout(AGAIN, self.told.changes()).await;
+                }
+            }
+            let limits = self.limits.read().unwrap_or_else(PoisonError::into_inner);
+            let in_use: Vec<_> = limits.iter().filter_map(|known| known.active()).collect();
+            drop(limits);
+            in_use.iter().for_each(|active| self.prepare(active));
+        }
+    }
+
+    /// Nothing is learnt any more.
+    pub fn close(&self) {
+        self.told.close();
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use tidegate::{Span, Standing};
+    use tidegate::Standing;
     use tidegate_llm::Learnt;
 
     use super::*;

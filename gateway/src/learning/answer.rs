@@ -6,9 +6,11 @@ use tidegate::{Limit, Timestamp};
 use tidegate_llm::learnt::{Came, Elsewhere};
 use tidegate_llm::{Signals, Unit};
 use tidegate_service::{Call, Number, Question, ServiceError};
-use tokio::time::timeout;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
 use tracing::warn;
 
+use super::debit::{Debit, Debits};
 use super::limit::LearntLimit;
 use crate::counts::Counts;
 use crate::held::{Held, Whose};
@@ -18,52 +20,61 @@ use crate::settings::Settings;
 /// The answer to a call came, at `now`.
 pub async fn answered(
     gateway: &Arc<Inner>,
-    held: &Held,
+    held: &mut Held,
     came: Came,
     signals: &Signals,
     now: Timestamp,
 ) {
     let sent = held.counted();
+    let mut debits = Debits::new();
     for (limit, granted) in &sent.limits {
         let by_store = |at| sent.by_store(granted, at);
         let unit = gateway.settings.unit_of(limit.limit());
         let (elsewhere, news) = limit.answered((granted, came), (signals, unit), now, by_store);
         if let Some(news) = news {
+            gateway.learning.tell(limit.name(), news);
             gateway.learning.prepare(held.active());
-            let telling = gateway.learning.tell(limit.name(), &news);
-            // Nobody waits for it.
-            drop(gateway.tasks.spawn(telling));
         }
         if let Some(elsewhere) = elsewhere {
-            let whose = held.whose();
-            charge(gateway, whose, limit, (elsewhere, by_store(now))).await;
+            let amount = charge(gateway, held.whose(), limit, elsewhere);
+            debits.push(Debit::new(limit.limit().name(), granted.amount(), amount));
         }
     }
+    let by = Instant::now() + TOLD_WITHIN;
+    for debit in &mut debits {
+        let _ = timeout_at(by, debit.carried_out()).await;
+    }
+    held.debited(debits);
 }
 
-/// Charges what others have used, unless another gateway has. It goes on if the caller is gone.
-async fn charge(
+/// Charges what others have used, unless another gateway has: how much this one does. It goes on if
+/// the caller is gone.
+fn charge(
     gateway: &Arc<Inner>,
     whose: Whose,
     limit: &Arc<LearntLimit>,
-    elsewhere: (Elsewhere, Timestamp),
-) {
+    elsewhere: Elsewhere,
+) -> JoinHandle<u64> {
     let (inner, limit) = (Arc::clone(gateway), Arc::clone(limit));
     let task = async move {
-        if let Err(error) = charged(&inner, &whose, &limit, elsewhere).await {
+        let charged = charged(&inner, &whose, &limit, elsewhere).await;
+        charged.unwrap_or_else(|error| {
             warn!(%error, "what others use of an account was not charged");
-        }
+            0
+        })
     };
-    // A panic is its own.
-    let _ = timeout(TOLD_WITHIN, gateway.tasks.spawn(task)).await;
+    gateway.tasks.spawn(task)
 }
 
 async fn charged(
     gateway: &Inner,
     whose: &Whose,
     limit: &LearntLimit,
-    (elsewhere, now): (Elsewhere, Timestamp),
-) -> Result<(), ServiceError> {
+    elsewhere: Elsewhere,
+) -> Result<u64, ServiceError> {
+    let Some(_turn) = limit.turn().await else {
+        return Ok(0);
+    };
     let (amount, standing) = limit.count(&gateway.service, elsewhere).await?;
     if amount > 0 {
         let amounts = [(limit.limit().name(), Number::Units(amount))];
@@ -78,9 +89,9 @@ async fn charged(
         gateway.service.call(&whose.caller, call).await?;
     }
     if let Some(standing) = standing {
-        limit.charged(amount, &standing, now);
+        limit.charged(amount, &standing);
     }
-    Ok(())
+    Ok(amount)
 }
 
 impl Settings {

@@ -1,15 +1,16 @@
 //! One limit of one account.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use metrics::{Counter, Gauge, counter, gauge};
 use tidegate::{Error, Limit, MAX_AMOUNT, Period, Span, Standing, Timestamp};
 use tidegate_llm::learnt::{Came, Elsewhere, Granted, Learnt, News, Order, Seen};
 use tidegate_llm::{Observation, Signals, Unit};
-use tidegate_service::Service;
+use tidegate_service::{ActivePolicy, Service};
 
-use super::counted::Counted;
+use super::counted::{Counted, Turn};
 use super::told::Told;
 use crate::counts::Counts;
 
@@ -24,20 +25,33 @@ pub struct LearntLimit {
     /// What a store knows it by.
     name: String,
     period: Span,
+    /// The newest policy that it is of: while that is in use, so is this.
+    of: Mutex<Weak<ActivePolicy>>,
     learnt: Mutex<Learnt>,
-    counted: Counted,
+    counted: Arc<Counted>,
+    /// By so many microseconds the store's clock is ahead of this gateway's, as of the last grant.
+    ahead: AtomicI64,
     shown: Shown,
 }
 
 impl LearntLimit {
-    pub(super) fn new(policy: &str, member: &str, limit: &Limit) -> Self {
+    /// `others` are in use, too.
+    pub(super) fn new(policy: &str, member: &str, limit: &Limit, others: &[Arc<Self>]) -> Self {
         let period = period(limit);
         let name = name(policy, member, limit);
+        // As it was before the file was changed: what was charged stays charged.
+        let same = others.iter().find(|other| other.name == name);
+        let counted = match same {
+            Some(same) => Arc::clone(&same.counted),
+            None => Arc::new(Counted::new(&name)),
+        };
         Self {
+            of: Mutex::default(),
+            ahead: AtomicI64::new(0),
             policy: policy.to_owned(),
             member: member.to_owned(),
             limit: limit.clone(),
-            counted: Counted::new(&name, limit),
+            counted,
             period,
             learnt: Mutex::new(Learnt::new(limit.capacity(), period)),
             shown: Shown::new(policy, member, limit.name()),
@@ -46,11 +60,24 @@ impl LearntLimit {
     }
 
     pub(super) fn is(&self, policy: &str, member: &str, limit: &Limit) -> bool {
-        self.is_called(policy, member, limit.name()) && self.limit == *limit
+        self.policy == policy && self.member == member && self.limit == *limit
     }
 
-    pub(super) fn is_called(&self, policy: &str, member: &str, limit: &str) -> bool {
-        self.policy == policy && self.member == member && self.limit.name() == limit
+    fn of(&self) -> MutexGuard<'_, Weak<ActivePolicy>> {
+        self.of.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// It is a limit of that policy.
+    pub(super) fn is_of(&self, active: &Arc<ActivePolicy>) {
+        let mut of = self.of();
+        if of.as_ptr() != Arc::as_ptr(active) {
+            *of = Arc::downgrade(active);
+        }
+    }
+
+    /// The policy that it is of, while a call goes by that.
+    pub(super) fn active(&self) -> Option<Arc<ActivePolicy>> {
+        self.of().upgrade()
     }
 
     pub(super) const fn limit(&self) -> &Limit {
@@ -69,16 +96,49 @@ impl LearntLimit {
         self.learnt().capacity()
     }
 
-    /// Goes by what another gateway has told.
+    /// Goes by what another gateway has told, or tells it better.
     pub(super) fn hear(&self, told: &Told) {
-        if let Some(news) = told.of(&self.name) {
-            self.learnt().told(&news);
+        let Some(news) = told.of(&self.name) else {
+            return;
+        };
+        let mut learnt = self.learnt();
+        if learnt.told(&news) {
+            return;
+        }
+        let what = |news: &News| (news.capacity, news.is_said);
+        let ours = learnt.news().filter(|ours| what(ours) != what(&news));
+        drop(learnt);
+        if let Some(ours) = ours {
+            told.tell(&self.name, ours);
         }
     }
 
-    pub(super) fn granted(&self, order: Order, amount: u64, standing: &Standing) -> Granted {
+    /// A call of `amount` was granted, by this gateway's clock at `now`.
+    pub(super) fn granted(
+        &self,
+        (order, now): (Order, Timestamp),
+        amount: u64,
+        standing: &Standing,
+    ) -> Granted {
+        let ahead = order.at.as_micros().saturating_sub(now.as_micros());
+        self.ahead.store(ahead, Ordering::Relaxed);
         self.shown.ours(standing);
         self.learnt().granted(order, amount, standing)
+    }
+
+    /// A call of `amount` wants more than there is at all. How long it is, at least, until there may
+    /// be as much; nothing if never, as far as is known. And what to tell other gateways.
+    pub(super) fn wanted(&self, amount: u64, now: Timestamp) -> Option<(Span, Option<News>)> {
+        let ahead = self.ahead.load(Ordering::Relaxed);
+        let now = Timestamp::from_micros(now.as_micros().saturating_add(ahead));
+        let mut learnt = self.learnt();
+        if amount > learnt.most() {
+            return None;
+        }
+        let before = learnt.news();
+        let at = learnt.wanted(now)?;
+        let news = learnt.news().filter(|_| learnt.news() != before);
+        Some((at.since(now), news))
     }
 
     /// What an answer changes: what others have used, and what to tell other gateways.
@@ -99,8 +159,13 @@ impl LearntLimit {
         let elsewhere = learnt.answered(call, seen, came, by_store(now));
         let after = learnt.news();
         self.shown.theirs(&seen);
-        let is_other = after.map(|news| news.capacity) != before.map(|news| news.capacity);
-        (elsewhere, after.filter(|_| is_other))
+        let what = |news: Option<News>| news.map(|news| (news.capacity, news.is_said));
+        (elsewhere, after.filter(|_| what(after) != what(before)))
+    }
+
+    /// As [`Counted::turn`].
+    pub(super) async fn turn(&self) -> Option<Turn<'_>> {
+        self.counted.turn().await
     }
 
     /// As [`Counted::count`].
@@ -113,9 +178,9 @@ impl LearntLimit {
     }
 
     /// So much was charged for others, who have used so much in all.
-    pub(super) fn charged(&self, amount: u64, standing: &Standing, now: Timestamp) {
+    pub(super) fn charged(&self, amount: u64, standing: &Standing) {
         self.shown.elsewhere.increment(amount);
-        self.learnt().charged(standing, now);
+        self.learnt().charged(standing);
     }
 }
 
@@ -130,11 +195,12 @@ fn period(limit: &Limit) -> Span {
     length.into()
 }
 
-/// Another number to start from is another limit.
+/// What a provider says of a limit is about that, whatever number it starts with here.
 fn name(policy: &str, member: &str, limit: &Limit) -> String {
     let plain = |text: &str| text.replace('%', "%25").replace('/', "%2F");
     let (policy, of) = (plain(policy), plain(limit.name()));
-    format!("{policy}/{member}/{of}/{}", limit.capacity())
+    let (period, places) = (period(limit).as_micros(), limit.amounts().places());
+    format!("{policy}/{member}/{of}/{period}/{places}")
 }
 
 /// Of what is no unit of ours, the name tells.
@@ -188,5 +254,57 @@ impl Shown {
         if let Some(remaining) = seen.remaining {
             self.their_remaining.set(remaining as f64);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    /// A gateway whose provider had said the same again told nobody; of another one, which was told
+    /// an older limit late, it did not hear what it knew better, and the store kept that.
+    #[test]
+    fn who_hears_what_is_older_than_what_it_knows_tells_that() {
+        let (told, start) = (Told::begin(None), Limit::rate("tokens", 100, DAY));
+        let limit = LearntLimit::new("llm", "", &start, &[]);
+        let news = |capacity, nth| News {
+            capacity,
+            order: Order {
+                nth,
+                ..Order::default()
+            },
+            is_said: true,
+            start: 100,
+        };
+        assert!(limit.learnt().told(&news(500, 9)));
+        told.tell(limit.name(), news(1_000, 7));
+        limit.hear(&told);
+        assert_eq!(
+            (limit.capacity(), told.of(limit.name())),
+            (500, Some(news(500, 9)))
+        );
+        told.tell(limit.name(), news(700, 11));
+        limit.hear(&told);
+        assert_eq!(
+            (limit.capacity(), told.of(limit.name())),
+            (700, Some(news(700, 11)))
+        );
+    }
+
+    #[tokio::test]
+    async fn no_more_than_so_many_charges_wait() {
+        let limit = LearntLimit::new("llm", "", &Limit::rate("tokens", 100, DAY), &[]);
+        let first = limit.turn().await.expect("nobody waits");
+        let mut waiting: Vec<_> = (1..64).map(|_| Box::pin(limit.turn())).collect();
+        for turn in &mut waiting {
+            let mut context = Context::from_waker(Waker::noop());
+            assert!(turn.as_mut().poll(&mut context).is_pending());
+        }
+        assert!(limit.turn().await.is_none());
+        drop(first);
+        assert!(waiting.remove(0).await.is_some());
     }
 }

@@ -11,6 +11,7 @@
 //! | `all` | all of them: before a call is admitted, and when it is |
 //! | `limit` | one limit of one account |
 //! | `answer` | what an answer tells |
+//! | `debit` | what was debited for others when a call's answer began |
 //! | `counted` | what others use, counted once by all gateways of a store |
 //! | `told` | what gateways of a store tell each other |
 
@@ -18,9 +19,11 @@ mod account;
 mod all;
 mod answer;
 mod counted;
+mod debit;
 mod limit;
 mod told;
 
 pub use account::{at_most, check, key, learns};
 pub use all::{Learning, Sent};
 pub use answer::answered;
+pub use debit::Debits;

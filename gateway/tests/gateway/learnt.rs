@@ -50,16 +50,27 @@ impl Running {
         (stand.standing.limit, stand.standing.remaining)
     }
 
-    /// A call that reserves so much and uses 2, once it is settled.
-    async fn call(&self, max_tokens: u64, said: [&str; 2]) -> StatusCode {
+    /// A call that reserves so much and uses 2.
+    async fn answered(&self, max_tokens: u64, said: [&str; 2]) -> StatusCode {
         self.provider.next(self::said(Reply::answer(1, 1), said));
-        let (status, ..) = self.post("/v1/chat/completions", &chat(max_tokens)).await;
+        self.post("/v1/chat/completions", &chat(max_tokens)).await.0
+    }
+
+    /// Until every call is settled.
+    async fn settled(&self) {
         for _ in 0..2_000 {
             if self.account("running").await.1 == 4 {
-                break;
+                return;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+        panic!("a call is not settled");
+    }
+
+    /// The same, once it is settled.
+    async fn call(&self, max_tokens: u64, said: [&str; 2]) -> StatusCode {
+        let status = self.answered(max_tokens, said).await;
+        self.settled().await;
         status
     }
 }
@@ -148,6 +159,107 @@ async fn without_headers_a_refusal_takes_the_limit_down() {
     assert_eq!(status, 429, "no time to wait in");
     assert_eq!(running.account("tokens").await.0, 750);
     assert_eq!(running.account("requests").await.0, 75);
+    running.stop().await;
+}
+
+/// What it used beyond its reservation was charged as somebody else's when its headers came, and once
+/// more at its end: 502 were left of 700.
+#[tokio::test]
+async fn what_a_call_uses_beyond_its_reservation_is_charged_once() {
+    let running = learning(LEARNT).await;
+    // The bound is 100, and the prompt has 200 tokens, of which few were reserved.
+    let reply = Reply::answer(200, 100);
+    running.provider.next(said(reply, ["1000", "700"]));
+    let (status, ..) = running.post("/v1/chat/completions", &chat(100)).await;
+    assert_eq!(status, 200);
+    running.settled().await;
+    assert_eq!(running.account("tokens").await, (1_000, 700));
+    running.stop().await;
+}
+
+/// It was a mistake of its caller's, 400: it had asked for no more than there was.
+#[tokio::test]
+async fn a_call_that_waits_while_the_limit_falls_waits_on() {
+    let waiting = |settings: &mut Settings| {
+        with_secrets(settings);
+        settings.wait = Duration::from_secs(5);
+    };
+    let running = run(LEARNT, waiting).await;
+    let stream = running.provider.next(Reply::stream());
+    let mut call = chat(700);
+    call["stream"] = true.into();
+    let first = running.begin("/v1/chat/completions", &call).await;
+    let large = chat(500);
+    let waits = running.post("/v1/chat/completions", &large);
+    let falls = async {
+        let caller = running.service.enter(None).unwrap();
+        let active = running
+            .service
+            .policy(&caller, tidegate_service::Scope::Decide, "llm");
+        let active = active.unwrap();
+        while active.waiting() == 0 && running.provider.seen().len() == 1 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(running.answered(10, ["300", "0"]).await, 200);
+        assert_eq!(running.account("tokens").await.0, 300);
+    };
+    let ((status, headers, _), ()) = tokio::join!(waits, falls);
+    assert_eq!(status, 429);
+    let millis: u64 = headers["retry-after-ms"].to_str().unwrap().parse().unwrap();
+    assert!((1..=61_000).contains(&millis), "{millis}");
+    drop((first, stream));
+    running.stop().await;
+}
+
+/// A limit that nobody says may be tried with more: a call that wants more waits for that. Refused as
+/// a mistake of its caller's, it never was.
+#[tokio::test]
+async fn a_call_that_wants_more_than_is_tried_is_told_when_more_is() {
+    let running = learning(LEARNT).await;
+    running.provider.next(Reply::refusal(429, "{}"));
+    let (status, ..) = running.post("/v1/chat/completions", &chat(10)).await;
+    assert_eq!(status, 429);
+    assert_eq!(running.account("tokens").await.0, 750);
+    let long = |length| {
+        json!({
+            "model": "gpt-5",
+            "max_tokens": 10,
+            "messages": [{ "role": "user", "content": "x ".repeat(length) }],
+        })
+    };
+    let path = "/v1/chat/completions";
+    let (status, headers, body) = running.post(path, &long(3_000)).await;
+    assert_eq!(status, 429);
+    let message = body["error"]["message"].as_str().unwrap();
+    assert!(
+        message.contains("has not been tried with as much"),
+        "{message}"
+    );
+    let millis: u64 = headers["retry-after-ms"].to_str().unwrap().parse().unwrap();
+    assert!((1..=60_000).contains(&millis), "{millis}");
+    // It is never tried with more than eight times the start.
+    let (status, _, body) = running.post(path, &long(50_000)).await;
+    assert_eq!(status, 400, "{body}");
+    running.stop().await;
+}
+
+/// Another number to start with took away what the provider had said, and a call of the old file that
+/// ended took away what was learnt since.
+#[tokio::test]
+async fn a_file_that_is_read_again_takes_nothing_away_that_the_provider_has_said() {
+    let running = learning(LEARNT).await;
+    let stream = running.provider.next(Reply::pieces());
+    let old = running.begin("/v1/chat/completions", &chat(10)).await;
+    assert_eq!(running.answered(100, ["500", "390"]).await, 200);
+    let file = LEARNT.replace("rate = 1000", "rate = 2000");
+    let file = tidegate_policy::parse("p.toml", &file).unwrap();
+    let changes = running.service.exchange("a test", &file).unwrap();
+    assert_eq!(changes.len(), 1, "{changes:?}");
+    running.provider.next(Reply::answer(1, 1));
+    let (status, ..) = running.post("/v1/chat/completions", &chat(10)).await;
+    assert_eq!(status, 200);
+    assert_eq!(running.account("tokens").await.0, 500);
+    drop((old, stream));
     running.stop().await;
 }
 

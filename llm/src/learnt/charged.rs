@@ -1,38 +1,23 @@
-//! What is known to be charged because others have used it, until it counts no more.
-
-use std::collections::VecDeque;
+//! What was charged because others have used it, ever.
+//!
+//! A sum that only grows, over a stretch that is longer than any call. What is new of it since a call
+//! was granted is a difference of two sums, whatever has left a limit's window meanwhile.
 
 use tidegate_core::{Amount, Timestamp};
 
-/// So many charges are told apart; of more the oldest are taken together.
-const MOST: usize = 64;
-
-#[derive(Clone, Debug, Default)]
-pub(super) struct Charged(VecDeque<(Amount, Timestamp)>);
+/// So much in all, in the stretch that ends then.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Charged {
+    pub(super) total: Amount,
+    pub(super) until: Timestamp,
+}
 
 impl Charged {
-    /// How much of it counts at `now`.
+    /// How much it is in the stretch of `now`.
     pub(super) fn at(&self, now: Timestamp) -> Amount {
-        let counts = self.0.iter().filter(|(_, until)| now < *until);
-        counts.map(|(amount, _)| amount).sum()
-    }
-
-    /// `total` counts at `now`; what is new of it until `until`.
-    pub(super) fn is(&mut self, total: Amount, until: Timestamp, now: Timestamp) {
-        self.0.retain(|(_, until)| now < *until);
-        let mut known = self.at(now);
-        while known > total
-            && let Some((amount, _)) = self.0.pop_front()
-        {
-            known -= amount;
-        }
-        if known < total {
-            self.0.push_back((total - known, until));
-        }
-        if self.0.len() > MOST
-            && let (Some(first), Some(second)) = (self.0.pop_front(), self.0.front_mut())
-        {
-            second.0 += first.0;
+        match now < self.until {
+            true => self.total,
+            false => 0,
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use tidegate_core::{Amount, Standing, Timestamp};
 
+use super::charged::Charged;
+
 /// The place of a call among all calls of an account: when its store granted it, and, of one
 /// instant, which it was.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -10,6 +12,16 @@ pub struct Order {
     pub at: Timestamp,
     /// A number that grows with each call of the same gateway.
     pub nth: u64,
+}
+
+impl Order {
+    /// The next place.
+    pub(super) const fn next(self) -> Self {
+        Self {
+            nth: self.nth.saturating_add(1),
+            ..self
+        }
+    }
 }
 
 /// What became of a call.
@@ -30,12 +42,22 @@ pub struct Granted {
     pub order: Order,
     /// How much it took.
     pub(super) amount: Amount,
+    /// The most that the limit granted then.
+    pub(super) capacity: Amount,
     /// What was used and held then, its own amount included.
     pub(super) used: Amount,
-    /// How much of that was charged because others had used it, as far as is known.
-    pub(super) charged: Amount,
+    /// What was charged for others by then, as far as was known.
+    pub(super) charged: Charged,
     /// From then on nothing of it is counted any more.
     pub(super) until: Timestamp,
+}
+
+impl Granted {
+    /// How much the call took, in units of the limit.
+    #[must_use]
+    pub const fn amount(&self) -> Amount {
+        self.amount
+    }
 }
 
 /// What is used and held of a limit that stands so.

@@ -1,5 +1,7 @@
 //! One limit, merged from all that was said of it.
 
+use std::cmp::Reverse;
+
 use tidegate_core::{Amount, MAX_AMOUNT, Span, Standing, Timestamp};
 
 use super::charged::Charged;
@@ -28,7 +30,7 @@ pub struct Learnt {
 pub struct Elsewhere {
     /// So much.
     pub amount: Amount,
-    /// What is charged for others in all, once that is. Whoever finds that much charged
+    /// What is charged for others in all, ever, once that is. Whoever finds that much charged
     /// already, by another gateway, charges nothing.
     pub total: Amount,
 }
@@ -61,14 +63,25 @@ impl Learnt {
         &self.seen
     }
 
+    /// The most that it may come to, as far as is known: what the provider says, or what is tried
+    /// at most where it says nothing.
+    #[must_use]
+    pub fn most(&self) -> Amount {
+        match self.is_said {
+            true => self.capacity,
+            false => self.search.most().max(self.capacity),
+        }
+    }
+
     /// A call of `amount` was granted, and this is where the limit stood then.
     #[must_use]
     pub fn granted(&self, order: Order, amount: Amount, standing: &Standing) -> Granted {
         Granted {
             order,
             amount,
+            capacity: standing.limit,
             used: used(standing),
-            charged: self.charged.at(order.at),
+            charged: self.charged,
             until: standing.full_at.unwrap_or(order.at),
         }
     }
@@ -102,10 +115,27 @@ impl Learnt {
         };
         let limit = seen.limit.unwrap_or(self.capacity);
         let more = limit.saturating_sub(remaining).saturating_sub(own);
-        let since = self.charged.at(now).saturating_sub(call.charged);
+        let before = call.charged.at(now);
+        let since = self.charged.at(now).saturating_sub(before);
         (more > since).then(|| Elsewhere {
             amount: more - since,
-            total: call.charged.saturating_add(more).min(MAX_AMOUNT),
+            total: before.saturating_add(more).min(MAX_AMOUNT),
+        })
+    }
+
+    /// A call was refused at `now` because it wanted more than there is at all, and not more than
+    /// it [may come to](Self::most): when it may come to more. Nothing where the provider has said
+    /// the limit.
+    pub fn wanted(&mut self, now: Timestamp) -> Option<Timestamp> {
+        if self.is_said {
+            return None;
+        }
+        let capacity = self.search.wanted(self.capacity, now);
+        let is_more = capacity > self.capacity;
+        self.try_next(capacity, Order { at: now, nth: 0 });
+        Some(match is_more {
+            true => now,
+            false => self.search.next_at(now),
         })
     }
 
@@ -115,14 +145,23 @@ impl Learnt {
             Came::Refused => self.search.refused(call, self.capacity, now),
             Came::Failed => self.capacity,
         };
+        self.try_next(capacity, call.order);
+    }
+
+    /// Whatever was tried before, here or by another gateway, this is newer.
+    fn try_next(&mut self, capacity: Amount, order: Order) {
         if capacity != self.capacity {
-            self.capacity = capacity.min(MAX_AMOUNT);
-            self.limit_by = Some(call.order);
+            self.capacity = capacity;
+            let newest = self
+                .limit_by
+                .map_or(order, |newest| newest.next().max(order));
+            self.limit_by = Some(newest);
         }
     }
 
     fn adopt(&mut self, order: Order, limit: Option<Amount>) {
-        let is_old = self.limit_by.is_some_and(|newest| order < newest);
+        // What was tried gives way, however new.
+        let is_old = self.is_said && self.limit_by.is_some_and(|newest| order < newest);
         let Some(limit) = limit.filter(|limit| *limit > 0 && !is_old) else {
             return;
         };
@@ -132,10 +171,12 @@ impl Learnt {
         self.capacity = limit.min(MAX_AMOUNT);
     }
 
-    /// What is charged for others in all, by this gateway or by another, stands so at `now`.
-    pub fn charged(&mut self, standing: &Standing, now: Timestamp) {
-        let until = standing.full_at.unwrap_or(now);
-        self.charged.is(used(standing), until, now);
+    /// What is charged for others in all, by this gateway or by another, stands so.
+    pub fn charged(&mut self, standing: &Standing) {
+        self.charged = Charged {
+            total: used(standing),
+            until: standing.full_at.unwrap_or_default(),
+        };
     }
 
     /// What to tell other gateways; nothing while it is as it was at the start.
@@ -145,17 +186,21 @@ impl Learnt {
             capacity: self.capacity,
             order: self.limit_by?,
             is_said: self.is_said,
+            start: self.search.start,
         })
     }
 
-    /// Another gateway has told that. Whether it is newer than what is known here.
+    /// Another gateway has told that. Whether it is newer than what is known here, and about this
+    /// limit: what was tried from another start is not.
     pub fn told(&mut self, news: &News) -> bool {
-        let is_newer = self.limit_by.is_none_or(|newest| news.order > newest);
-        if is_newer && (1..=MAX_AMOUNT).contains(&news.capacity) {
+        let is_newer = self.news().is_none_or(|known| news.is_newer_than(&known));
+        let is_about = news.is_said || news.start == self.search.start;
+        let holds = is_newer && is_about && (1..=MAX_AMOUNT).contains(&news.capacity);
+        if holds {
             (self.capacity, self.limit_by) = (news.capacity, Some(news.order));
-            self.is_said |= news.is_said;
+            self.is_said = news.is_said;
         }
-        is_newer
+        holds
     }
 }
 
@@ -168,4 +213,19 @@ pub struct News {
     pub order: Order,
     /// Whether the provider said it; else it was tried.
     pub is_said: bool,
+    /// What was tried first.
+    pub start: Amount,
+}
+
+impl News {
+    /// Whether this holds in place of `other`: what a provider said in place of what was tried, and
+    /// of two of a kind the newer; of two that are equally new always the same one, the lower.
+    #[must_use]
+    pub fn is_newer_than(&self, other: &Self) -> bool {
+        let place = |news: &Self| {
+            let lower = Reverse((news.capacity, news.start));
+            (news.is_said, news.order, lower)
+        };
+        place(self) > place(other)
+    }
 }

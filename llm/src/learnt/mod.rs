@@ -19,7 +19,7 @@
 //! |---|---|
 //! | `seen` | what one answer said of one limit |
 //! | `granted` | what was counted when a call was granted |
-//! | `charged` | what is charged for others, until it counts no more |
+//! | `charged` | what was charged for others, ever |
 //! | `search` | what to try where nobody says a limit |
 //! | `limit` | the limit, merged from all of these |
 //!

@@ -26,16 +26,6 @@ impl Limit {
         }
     }
 
-    /// The same, refusing what does not fit, in a set without levels.
-    pub(crate) fn alone(&self) -> Self {
-        Self {
-            payment: Payment::Prepaid,
-            shadow: false,
-            level: None,
-            ..self.clone()
-        }
-    }
-
     /// This limit's numbers in place of those of `base`. What this one does not
     /// say is as `base` says; what it says must not be unlike it.
     ///
