@@ -241,6 +241,7 @@ impl Read<'_> {
             },
         };
         let mut turn = None;
+        let mut capacities = learning::capacities(&self.active);
         let mut amounts = self.amounts(gateway, reserved);
         let answered = loop {
             let asked = self.ask(gateway, reserved, &amounts, &mut turn).await;
@@ -250,9 +251,11 @@ impl Read<'_> {
                 Err(Unadmitted::Never(error)) => error,
             };
             // A learnt limit may have fallen while the call waited: it waits on for what there is.
-            let before = std::mem::replace(&mut amounts, self.amounts(gateway, reserved));
-            if units(&before) == units(&amounts) {
+            amounts = self.amounts(gateway, reserved);
+            let before = std::mem::replace(&mut capacities, learning::capacities(&self.active));
+            if before == capacities {
                 self.untried(gateway, never, &amounts)?;
+                amounts = self.amounts(gateway, reserved);
             }
         };
         let Answered::Acquired(active, acquired, undelivered) = answered else {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use tidegate::internal::LimitInternals;
 use tidegate::{Limit, LimitSet};
 use tidegate_policy::Policy;
@@ -36,6 +37,12 @@ pub fn at_most(active: &ActivePolicy, limit: &Limit) -> u64 {
         false => None,
     };
     learnt.unwrap_or_else(|| limit.at_most())
+}
+
+/// What the learnt limits of a policy grant at once, as its sets go by now.
+pub fn capacities(active: &ActivePolicy) -> SmallVec<[Option<u64>; 4]> {
+    let capacities = learnt(active).map(|(_, set, limit)| set.capacity(limit.name()));
+    capacities.collect()
 }
 
 /// The learnt limits of a policy: of which member, in which set.

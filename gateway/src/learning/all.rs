@@ -74,7 +74,7 @@ impl Learning {
             return known;
         }
         // Of a file that was changed, once no call goes by that any more.
-        limits.retain(|known| known.active().is_some());
+        limits.retain(|known| !known.in_use().is_empty());
         let new = Arc::new(LearntLimit::new(policy, member, limit, &limits));
         new.is_of(active);
         limits.push(Arc::clone(&new));
@@ -151,7 +151,9 @@ impl Learning {
             }
             Some(after)
         });
-        wanted.min()
+        let after = wanted.min();
+        self.prepare(active);
+        after
     }
 
     /// Tells other gateways of the store, unless they know newer.
@@ -175,7 +177,7 @@ impl Learning {
                 }
             }
             let limits = self.limits.read().unwrap_or_else(PoisonError::into_inner);
-            let in_use: Vec<_> = limits.iter().filter_map(|known| known.active()).collect();
+            let in_use: Vec<_> = limits.iter().flat_map(|known| known.in_use()).collect();
             drop(limits);
             in_use.iter().for_each(|active| self.prepare(active));
         }

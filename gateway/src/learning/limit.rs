@@ -25,8 +25,9 @@ pub struct LearntLimit {
     /// What a store knows it by.
     name: String,
     period: Span,
-    /// The newest policy that it is of: while that is in use, so is this.
-    of: Mutex<Weak<ActivePolicy>>,
+    /// The policies that it is of, before and after a file was changed: while one is in use, so is
+    /// this.
+    of: Mutex<Vec<Weak<ActivePolicy>>>,
     learnt: Mutex<Learnt>,
     counted: Arc<Counted>,
     /// By so many microseconds the store's clock is ahead of this gateway's, as of the last grant.
@@ -63,21 +64,22 @@ impl LearntLimit {
         self.policy == policy && self.member == member && self.limit == *limit
     }
 
-    fn of(&self) -> MutexGuard<'_, Weak<ActivePolicy>> {
+    fn of(&self) -> MutexGuard<'_, Vec<Weak<ActivePolicy>>> {
         self.of.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// It is a limit of that policy.
     pub(super) fn is_of(&self, active: &Arc<ActivePolicy>) {
         let mut of = self.of();
-        if of.as_ptr() != Arc::as_ptr(active) {
-            *of = Arc::downgrade(active);
+        if of.iter().all(|known| known.as_ptr() != Arc::as_ptr(active)) {
+            of.retain(|known| known.strong_count() > 0);
+            of.push(Arc::downgrade(active));
         }
     }
 
-    /// The policy that it is of, while a call goes by that.
-    pub(super) fn active(&self) -> Option<Arc<ActivePolicy>> {
-        self.of().upgrade()
+    /// The policies that it is of, and that a call or the service goes by.
+    pub(super) fn in_use(&self) -> Vec<Arc<ActivePolicy>> {
+        self.of().iter().filter_map(Weak::upgrade).collect()
     }
 
     pub(super) const fn limit(&self) -> &Limit {
@@ -127,12 +129,13 @@ impl LearntLimit {
     }
 
     /// A call of `amount` wants more than there is at all. How long it is, at least, until there may
-    /// be as much; nothing if never, as far as is known. And what to tell other gateways.
+    /// be as much; nothing if never, as far as is known, or if it is not this that is too little. And
+    /// what to tell other gateways.
     pub(super) fn wanted(&self, amount: u64, now: Timestamp) -> Option<(Span, Option<News>)> {
         let ahead = self.ahead.load(Ordering::Relaxed);
         let now = Timestamp::from_micros(now.as_micros().saturating_add(ahead));
         let mut learnt = self.learnt();
-        if amount > learnt.most() {
+        if amount <= learnt.capacity() || amount > learnt.most() {
             return None;
         }
         let before = learnt.news();

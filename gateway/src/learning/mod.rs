@@ -23,7 +23,7 @@ mod debit;
 mod limit;
 mod told;
 
-pub use account::{at_most, check, key, learns};
+pub use account::{at_most, capacities, check, key, learns};
 pub use all::{Learning, Sent};
 pub use answer::answered;
 pub use debit::Debits;
