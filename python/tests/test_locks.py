@@ -284,12 +284,59 @@ def test_a_frame_that_has_the_number_of_one_that_is_gone_gives_back_its_own_slot
     gpus = Semaphore("gpu-of-frames", 2)
     own, late = gpus.acquire(), gpus.acquire()
     # By the stack's frame, which is gone, and by a generator's that has its number.
-    gpus._enter(own, 7)
-    thread = threading.Thread(target=gpus._enter, args=(late, 7))
+    gpus._enter(own, (7, None))
+    thread = threading.Thread(target=gpus._enter, args=(late, (7, None)))
     thread.start()
     thread.join()
-    assert gpus._left(7) is late
-    assert gpus._left(7) is own
+    assert gpus._left((7, None)) is late
+    assert gpus._left((7, None)) is own
+
+
+def test_a_stack_that_a_third_thread_closes_ends_its_own_permit_and_no_other():
+    gpus, permits = Semaphore("gpu-of-stacks", 3), []
+
+    def in_a_thread(act):
+        thread = threading.Thread(target=act)
+        thread.start()
+        thread.join()
+
+    for is_moved in (False, True):
+        stack = contextlib.ExitStack()
+        in_a_thread(lambda: permits.append(stack.enter_context(gpus)))
+        if is_moved:
+            stack = stack.pop_all()
+        with gpus as own:
+            in_a_thread(stack.close)
+            assert own.is_held and not permits[-1].is_held
+        assert gpus.available() == 3
+
+
+def test_an_object_that_enters_and_leaves_in_its_methods_ends_its_own_permit():
+    gpus = Semaphore("gpu-of-objects", 3)
+
+    class Device:
+        def __enter__(self):
+            self.permit = gpus.__enter__()
+
+        def __exit__(self, *how):
+            gpus.__exit__(*how)
+
+        def open(self):
+            self.permit = gpus.__enter__()
+
+        def close(self):
+            gpus.__exit__(None, None, None)
+
+    first, second = Device(), Device()
+    with first, second, gpus as own:
+        first.__exit__(None, None, None)
+        assert own.is_held and second.permit.is_held and not first.permit.is_held
+        first.__enter__()
+    first.open()
+    with gpus as own:
+        first.close()
+        assert own.is_held and not first.permit.is_held
+    assert gpus.available() == 3
 
 
 def test_an_async_generator_that_another_task_ends_gives_its_slot_back():

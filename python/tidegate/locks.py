@@ -2,25 +2,65 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
+import threading
 from collections.abc import Coroutine
-from contextvars import ContextVar
-from types import TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import Any, Optional
 
 from . import _core, _opened
 from ._core import ManualClock, Permit
 
+#: Who calls from a function of one of these names holds on behalf of its object: an ``ExitStack``,
+#: or a class that enters and leaves in its own methods of these names.
+_OF_AN_OBJECT = frozenset(
+    ("__enter__", "__exit__", "__aenter__", "__aexit__", "enter_context", "enter_async_context")
+)
+
+_SUSPENDED = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
+
 
 class _Entry:
-    """A permit that a ``with`` has taken, and the frame of that ``with``."""
+    """A permit that was entered, and by whom: a frame of this code, or an object (of no code)."""
 
-    def __init__(self, semaphore: "Semaphore", permit: Permit, frame: int) -> None:
-        self.semaphore, self.permit, self.frame, self.is_left = semaphore, permit, frame, False
+    __slots__ = ("permit", "who", "code", "thread")
+
+    def __init__(self, permit: Permit, who: int, code: Optional[CodeType]) -> None:
+        self.permit, self.who, self.code, self.thread = permit, who, code, threading.get_ident()
+
+    def may_be_left_elsewhere(self, here: set[tuple[int, Optional[CodeType]]]) -> bool:
+        """Whether no function that is being run has a ``with`` for it."""
+        return (self.who, self.code) not in here
+
+    def rank(self) -> tuple[bool, bool]:
+        """A generator or coroutine leaves by itself, most likely; others more likely in this thread."""
+        is_suspended = self.code is not None and self.code.co_flags & _SUSPENDED != 0
+        return is_suspended, self.thread != threading.get_ident()
 
 
-#: What this task or thread has entered by ``with``, the last at the end.
-_entered: ContextVar[tuple[_Entry, ...]] = ContextVar("_entered", default=())
+def _caller(frame: FrameType, semaphore: Any) -> tuple[int, Optional[CodeType]]:
+    """Who enters or leaves in a frame: itself, or the object whose method it is."""
+    while (code := frame.f_code).co_name in _OF_AN_OBJECT and code.co_argcount:
+        owner = frame.f_locals.get(code.co_varnames[0])
+        if owner is not semaphore:
+            return id(owner), None
+        # A class that is derived from it calls it.
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return id(frame), code
+
+
+def _running() -> set[tuple[int, Optional[CodeType]]]:
+    """The frames of all functions that are being run."""
+    running: set[tuple[int, Optional[CodeType]]] = set()
+    for top in sys._current_frames().values():
+        frame: Optional[FrameType] = top
+        while frame is not None:
+            running.add((id(frame), frame.f_code))
+            frame = frame.f_back
+    return running
 
 
 class Semaphore(_core.Slots):
@@ -74,38 +114,36 @@ class Semaphore(_core.Slots):
         self._inside = []
 
     def __enter__(self) -> Permit:
-        return self._enter(self.acquire(), id(sys._getframe(1)))
+        return self._enter(self.acquire(), _caller(sys._getframe(1), self))
 
-    def _enter(self, permit: Permit, frame: int) -> Permit:
-        entry = _Entry(self, permit, frame)
-        self._inside.append(entry)
-        _entered.set((*(entry for entry in _entered.get() if not entry.is_left), entry))
+    def _enter(self, permit: Permit, caller: tuple[int, Optional[CodeType]]) -> Permit:
+        self._inside.append(_Entry(permit, *caller))
         return permit
 
-    def _left(self, frame: int) -> Permit:
-        """The permit that the ``with`` of this frame took.
+    def _left(self, caller: tuple[int, Optional[CodeType]]) -> Permit:
+        """The permit that was entered by the same frame or object.
 
-        A generator or a coroutine may be ended by another thread or task than entered it. An
-        ``ExitStack`` enters by a frame of its own: of that it is what the thread entered last.
+        A generator or a coroutine may be ended by another thread or task than entered it.
         """
         while True:
-            entry = self._last(frame)
+            entry = self._last(caller)
             try:
                 self._inside.remove(entry)
             except ValueError:  # Another thread was faster.
                 continue
-            entry.is_left = True
-            _entered.set(tuple(entry for entry in _entered.get() if not entry.is_left))
             return entry.permit
 
-    def _last(self, frame: int) -> _Entry:
-        inside = list(reversed(self._inside))
-        own = [entry for entry in reversed(_entered.get()) if entry.semaphore is self and not entry.is_left]
+    def _last(self, caller: tuple[int, Optional[CodeType]]) -> _Entry:
         # A frame that is gone may lend its number to a later one: the newest entry is of that.
-        here = [entry for entry in inside if entry.frame == frame]
-        for entry in [*here, *own, *inside]:
-            return entry
-        raise RuntimeError("it was not entered")
+        for entry in reversed(self._inside):
+            if entry.who == caller[0]:
+                return entry
+        # Entered in one function and left in another: nobody's whose ``with`` goes on.
+        running = _running()
+        inside = [entry for entry in reversed(self._inside) if entry.may_be_left_elsewhere(running)]
+        if not inside:
+            raise RuntimeError("it was not entered")
+        return min(inside, key=_Entry.rank)
 
     def __exit__(
         self,
@@ -113,13 +151,13 @@ class Semaphore(_core.Slots):
         error: Optional[BaseException],
         traceback: Optional[TracebackType],
     ) -> None:
-        self._left(id(sys._getframe(1))).__exit__(kind, error, traceback)
+        self._left(_caller(sys._getframe(1), self)).__exit__(kind, error, traceback)
 
     def __aenter__(self) -> Coroutine[Any, Any, Permit]:
-        return self._async_enter(id(sys._getframe(1)))
+        return self._async_enter(_caller(sys._getframe(1), self))
 
-    async def _async_enter(self, frame: int) -> Permit:
-        return self._enter(await self.async_acquire(), frame)
+    async def _async_enter(self, caller: tuple[int, Optional[CodeType]]) -> Permit:
+        return self._enter(await self.async_acquire(), caller)
 
     def __aexit__(
         self,
@@ -127,10 +165,10 @@ class Semaphore(_core.Slots):
         error: Optional[BaseException],
         traceback: Optional[TracebackType],
     ) -> Coroutine[Any, Any, None]:
-        return self._async_leave(id(sys._getframe(1)), kind, error, traceback)
+        return self._async_leave(_caller(sys._getframe(1), self), kind, error, traceback)
 
-    async def _async_leave(self, frame: int, *how: Any) -> None:
-        await self._left(frame).__aexit__(*how)
+    async def _async_leave(self, caller: tuple[int, Optional[CodeType]], *how: Any) -> None:
+        await self._left(caller).__aexit__(*how)
 
     def __reduce__(self) -> Any:
         if _opened.is_of_one_process(self.store):
