@@ -54,10 +54,19 @@ impl Shared {
 /// What the listener says.
 pub async fn serve(listener: TcpListener, settings: Settings, seed: u64) -> io::Result<()> {
     let began = jiff::Timestamp::now().as_microsecond();
-    let began = Timestamp::from_micros(began);
+    let sim = Sim::new(settings, seed, Timestamp::from_micros(began));
+    serve_sim(listener, sim).await
+}
+
+/// The same of a provider at hand, whose time goes on from its beginning by the clock of tokio, which
+/// a test may have stopped.
+///
+/// # Errors
+/// What the listener says.
+pub async fn serve_sim(listener: TcpListener, sim: Sim) -> io::Result<()> {
     let shared = Arc::new(Shared {
-        sim: Mutex::new(Sim::new(settings, seed, began)),
-        began,
+        began: sim.began(),
+        sim: Mutex::new(sim),
         since: Instant::now(),
     });
     let router = Router::new()

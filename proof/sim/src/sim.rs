@@ -2,6 +2,7 @@
 //! I/O; what it draws depends on its seed and on the number of the call alone.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -40,9 +41,22 @@ pub enum End {
     Cut,
 }
 
+/// Sees a decision: when, of which call, and what.
+type See = dyn FnMut(Timestamp, &Call, &Reply) + Send;
+
+/// Who sees each decision as it is made.
+struct Witness(Box<See>);
+
+impl fmt::Debug for Witness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Witness")
+    }
+}
+
 /// A provider.
 #[derive(Debug)]
 pub struct Sim {
+    witness: Option<Witness>,
     settings: Settings,
     seed: u64,
     began: Timestamp,
@@ -64,6 +78,7 @@ impl Sim {
     #[must_use]
     pub fn new(settings: Settings, seed: u64, now: Timestamp) -> Self {
         Self {
+            witness: None,
             settings,
             seed,
             began: now,
@@ -71,6 +86,22 @@ impl Sim {
             accounts: BTreeMap::new(),
             open: HashMap::new(),
         }
+    }
+
+    /// Each decision is shown to `witness` as it is made: when, of which call, and what.
+    #[must_use]
+    pub fn seen_by(
+        mut self,
+        witness: impl FnMut(Timestamp, &Call, &Reply) + Send + 'static,
+    ) -> Self {
+        self.witness = Some(Witness(Box::new(witness)));
+        self
+    }
+
+    /// When it began.
+    #[must_use]
+    pub const fn began(&self) -> Timestamp {
+        self.began
     }
 
     /// What it is like.
@@ -96,13 +127,17 @@ impl Sim {
     pub fn ask(&mut self, now: Timestamp, name: &str, call: &Call) -> Reply {
         let id = self.calls;
         self.calls += 1;
-        match self.decide(now, name, call, id) {
+        let reply = match self.decide(now, name, call, id) {
             Ok(answer) => {
                 let headers = self.headers(now, name, id);
                 Reply::Answer(answer, headers)
             }
             Err(why) => Reply::Refusal(self.refuse(now, name, call.shape, id, &why)),
+        };
+        if let Some(Witness(witness)) = &mut self.witness {
+            witness(now, call, &reply);
         }
+        reply
     }
 
     /// A call that makes no sense.
