@@ -10,7 +10,8 @@ use crate::command::{self, cargo, program, root, target_directory};
 use crate::progress;
 
 const POLICY: &str = "examples/llm-gateway.toml";
-const TRACE: &str = "examples/traces/azure-llm-2023-code.csv";
+/// An hour of real calls; `ATTRIBUTION.md` beside it says whose.
+pub const TRACE: &str = "examples/traces/azure-llm-2023-code.csv";
 
 /// How many minutes pass in one: of the server's clock, and of the trace.
 const SPEED: u64 = 120;

@@ -14,6 +14,7 @@
 //! | `cargo xtask fleet` | real servers, two at a time on one store; the table of what holds |
 //! | `cargo xtask paused` | a store that stands still under 64 clients: who waits how long |
 //! | `cargo xtask race` | four gateways spend one budget, while processes and stores are killed |
+//! | `cargo xtask trace` | an hour of real calls before a provider that enforces its limit, by client: a table |
 //! | `cargo xtask postgres` | the store's tests on every version of PostgreSQL |
 //! | `cargo xtask proofs` | laws, interleavings and fuzzing for hours |
 //! | `cargo xtask soak` | a paced load on every kind of policy: who is refused, late, what grows |
@@ -52,6 +53,7 @@ mod server;
 mod soak;
 mod steps;
 mod test;
+mod trace;
 mod versions;
 mod ways;
 mod wheels;
@@ -78,6 +80,9 @@ cargo xtask paused [--seconds N] [--clients N] [--program PATH]
 cargo xtask race [--store NAME] [--round NAME] [--calls N]
                                                         four gateways spend 10 dollars: the provider's
                                                         ledger beside the store; 1: they differ
+cargo xtask trace [--svg PATH] [--windows] [--seed N]
+                                                        an hour of real calls before a provider that
+                                                        enforces its limit: learnt limits beside others
 cargo xtask postgres [VERSION ...]                      the store's tests on 13, 14, 16, 17, 18
 cargo xtask proofs [--minutes N]                        the same proofs, for longer
 cargo xtask soak [--seconds N] [--store memory:|file:PATH] [--rate N] [--picture PATH]
@@ -155,6 +160,7 @@ fn main() -> ExitCode {
         "fleet" => fleet::run(&rest),
         "paused" => fleet::paused(&rest),
         "race" => race::run(&rest),
+        "trace" => trace::run(&rest),
         "postgres" => postgres::run(&rest),
         "proofs" => proofs::run(&rest),
         "house" => house::run(&rest),

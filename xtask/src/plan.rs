@@ -30,6 +30,7 @@ pub const SERVERLESS: &[&str] = &[
     "tidegate-resp",
     "tidegate-own-store",
     "tidegate-sim",
+    "tidegate-trace",
     "xtask",
     "tidegate-house",
 ];
