@@ -35,11 +35,11 @@ pub struct Queues {
 }
 
 /// A call that is to have its turn.
-pub struct Entering<'a> {
+pub struct Entering<'a, 'c> {
     pub active: &'a ActivePolicy,
     pub key: &'a [u8],
     /// Who calls, where the key names nobody below what is shared.
-    pub credential: &'a [u8],
+    pub credential: &'c [u8],
     /// What it takes of the limits that want an amount.
     pub amounts: Vec<(&'a str, u64)>,
     /// What it is thought to use.
@@ -48,9 +48,18 @@ pub struct Entering<'a> {
 }
 
 /// The turn of a call at its limits.
-pub struct Turn {
+pub struct Turn<'a> {
     turn: QueueTurn,
     queue: Arc<FairQueue>,
+    own: Own<'a>,
+}
+
+/// What a call takes of limits that its caller does not share.
+struct Own<'a> {
+    active: &'a ActivePolicy,
+    key: &'a [u8],
+    /// Nothing, where all are shared. Of shared ones it is 0.
+    amounts: Option<Vec<(&'a str, u64)>>,
 }
 
 /// What a caller was charged for a call. Dropped, that is what was thought.
@@ -60,10 +69,18 @@ pub struct Charged {
     _queue: Arc<FairQueue>,
 }
 
-impl Turn {
+impl Turn<'_> {
     /// How long the call may wait yet.
     pub fn left(&self) -> Duration {
         self.turn.left()
+    }
+
+    /// Waits for what the limits answer; others go on as soon as it waits for its own alone.
+    pub async fn wait_for<T>(&mut self, answer: impl Future<Output = T>) -> T {
+        match &self.own.amounts {
+            None => answer.await,
+            Some(_) => self.turn.wait_for(answer, || self.own.refuse()).await,
+        }
     }
 
     /// The limits have admitted it.
@@ -92,7 +109,11 @@ impl Queues {
     ///
     /// # Errors
     /// [`Unadmitted`]: it is never admitted, its turn did not come, or too many wait.
-    pub async fn turn(&self, settings: &Settings, call: Entering<'_>) -> Result<Turn, Unadmitted> {
+    pub async fn turn<'a>(
+        &self,
+        settings: &Settings,
+        call: Entering<'a, '_>,
+    ) -> Result<Turn<'a>, Unadmitted> {
         let policy = call.active.policy();
         let (shared, flow) = split(policy, call.key, call.credential);
         let queue = self.queue(&policy.name, shared);
@@ -121,10 +142,11 @@ impl Queues {
             return Err(refused(&policy.name, &FairError::Stopped).into());
         }
         let mut turn = turn.map_err(|error| refused(&policy.name, &error))?;
-        if waits_for_its_own(&call).await {
+        let own = Own::of(&call);
+        if own.refuse().await {
             turn.step_aside();
         }
-        Ok(Turn { turn, queue })
+        Ok(Turn { turn, queue, own })
     }
 
     fn queue(&self, policy: &str, shared: &[u8]) -> Arc<FairQueue> {
@@ -193,25 +215,38 @@ pub fn is_shared(policy: &Policy, limit: &Limit) -> bool {
     limit.level_in(&policy.levels).is_ok_and(|level| level == 0)
 }
 
-/// Whether limits that its caller does not share refuse it now: nobody else is to wait for those.
-async fn waits_for_its_own(call: &Entering<'_>) -> bool {
-    let policy = call.active.policy();
-    let limits = || policy.limit_lists().flatten();
-    if limits().all(|limit| is_shared(policy, limit)) {
-        return false;
-    }
-    let mut own = call.amounts.clone();
-    own.retain(|(name, _)| {
-        limits().any(|limit| limit.name() == *name && !is_shared(policy, limit))
-    });
-    for limit in limits().filter(|limit| is_shared(policy, limit)) {
-        if own.iter().all(|(name, _)| *name != limit.name()) {
-            own.push((limit.name(), 0));
+impl<'a> Own<'a> {
+    fn of(call: &Entering<'a, '_>) -> Self {
+        let policy = call.active.policy();
+        let limits = || policy.limit_lists().flatten();
+        let is_own = |limit: &&Limit| !is_shared(policy, limit);
+        let has_own = limits().any(|limit| is_own(&limit));
+        let amounts = has_own.then(|| {
+            let mut own = call.amounts.clone();
+            own.retain(|(name, _)| limits().filter(is_own).any(|limit| limit.name() == *name));
+            for limit in limits().filter(|limit| is_shared(policy, limit)) {
+                if own.iter().all(|(name, _)| *name != limit.name()) {
+                    own.push((limit.name(), 0));
+                }
+            }
+            own
+        });
+        Self {
+            active: call.active,
+            key: call.key,
+            amounts,
         }
     }
-    // What cannot be told here the limits tell.
-    let peeked = call.active.peek(call.key, Request::named(&own)).await;
-    peeked.is_ok_and(|decision| !decision.admitted())
+
+    /// Whether they refuse it now: nobody else is to wait for those. What cannot be told here the
+    /// limits tell.
+    async fn refuse(&self) -> bool {
+        let Some(amounts) = &self.amounts else {
+            return false;
+        };
+        let peeked = self.active.peek(self.key, Request::named(amounts)).await;
+        peeked.is_ok_and(|decision| !decision.admitted())
+    }
 }
 
 fn refused(policy: &str, error: &FairError) -> Refusal {

@@ -290,7 +290,7 @@ impl Read<'_> {
         gateway: &Inner,
         reserved: Reserved,
         amounts: &Amounts<'a>,
-        turn: &mut Option<Turn>,
+        turn: &mut Option<Turn<'a>>,
     ) -> Result<Answered, Unadmitted> {
         if turn.is_none() {
             *turn = self.turn(gateway, reserved, amounts).await?;
@@ -310,7 +310,11 @@ impl Read<'_> {
             ..Terms::default()
         };
         let call = Call::Acquire(question, terms);
-        Ok(gateway.service.call(&self.caller, call).await?)
+        let asked = gateway.service.call(&self.caller, call);
+        Ok(match turn {
+            None => asked.await?,
+            Some(turn) => turn.wait_for(asked).await?,
+        })
     }
 
     /// It wants more than there is. Where that is what is tried of a limit that nobody says, there
@@ -344,12 +348,12 @@ impl Read<'_> {
     }
 
     /// Its turn among the callers that share its limits, where those queue.
-    async fn turn(
-        &self,
+    async fn turn<'a>(
+        &'a self,
         gateway: &Inner,
         reserved: Reserved,
-        amounts: &Amounts<'_>,
-    ) -> Result<Option<Turn>, Unadmitted> {
+        amounts: &Amounts<'a>,
+    ) -> Result<Option<Turn<'a>>, Unadmitted> {
         let Some(queues) = &gateway.fair else {
             return Ok(None);
         };

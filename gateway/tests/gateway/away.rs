@@ -102,7 +102,7 @@ impl Table for AwayTable {
 #[tokio::test]
 async fn a_call_that_ends_while_the_store_is_away_is_settled_once_it_is_back() {
     let (store, asked) = Away::begin();
-    let running = run_on(Some(store), POLICY, |_| {}).await;
+    let running = run_on(store, POLICY, |_| {}).await;
     asked.goes(Way::Fails);
     running.provider.next(Reply::answer(10, 10));
     assert_eq!(running.post("/v1/chat/completions", &chat(50)).await.0, 200);
@@ -122,7 +122,7 @@ async fn a_call_that_ends_while_the_store_is_away_is_settled_once_it_is_back() {
 #[tokio::test]
 async fn an_answer_waits_a_second_at_most_for_a_store_that_is_away() {
     let (store, asked) = Away::begin();
-    let running = run_on(Some(store), POLICY, |_| {}).await;
+    let running = run_on(store, POLICY, |_| {}).await;
     asked.goes(Way::Hangs);
     // What a refused call held is given back before its caller is told.
     running.provider.next(Reply::refusal(400, "{}"));
@@ -139,7 +139,7 @@ async fn an_answer_waits_a_second_at_most_for_a_store_that_is_away() {
 #[tokio::test]
 async fn an_answer_waits_a_second_at_most_until_others_use_is_charged() {
     let (store, asked) = Away::begin();
-    let running = run_on(Some(store), learnt::LEARNT, learnt::with_secrets).await;
+    let running = run_on(store, learnt::LEARNT, learnt::with_secrets).await;
     asked.goes(Way::Hangs);
     let said = learnt::said(Reply::answer(1, 1), ["1000", "300"]);
     running.provider.next(said);

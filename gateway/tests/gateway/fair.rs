@@ -2,11 +2,13 @@
 
 use tidegate_gateway::{BadSettings, Gateway, Settings, Upstream};
 use tidegate_llm::Provider as Dialect;
-use tidegate_service::{Answer, Call, Service};
+use tidegate_service::{Answer, Call, Number, Question, Service};
 
-use super::provider::Reply;
-use super::{Running, chat, run, tls};
+use super::provider::{Provider, Reply};
+use super::store_away::Away;
+use super::{Running, chat, run, start, tls};
 use http::StatusCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 const SHARED: &str = r#"
@@ -67,6 +69,100 @@ async fn a_caller_that_waits_for_a_limit_of_its_own_holds_up_nobody() {
         status = other => assert_eq!(status, StatusCode::OK),
     }
     running.stop().await;
+}
+
+impl Running {
+    /// A call of whoever has this credential.
+    async fn begin_as(
+        &self,
+        credential: &str,
+        call: &serde_json::Value,
+    ) -> http::Response<hyper::body::Incoming> {
+        let uri = format!("http://{}/v1/chat/completions", self.at);
+        let request = http::Request::post(uri)
+            .header("authorization", format!("Bearer {credential}"))
+            .body(http_body_util::Full::from(call.to_string()))
+            .unwrap();
+        self.client.request(request).await.unwrap()
+    }
+}
+
+/// What is a caller's own was used up when its call waited for the account's limits already: nobody
+/// looked again, and the other callers waited with it.
+#[tokio::test]
+async fn a_callers_own_limit_that_is_used_up_while_it_waits_holds_up_nobody() {
+    const OWN: &str = r#"
+[policy.llm]
+key = "account/caller"
+[policy.llm.limits]
+running = { concurrency = 1, ttl = "1m", level = "account" }
+tokens  = { rate = 1080, per = "1h" }
+"#;
+    let running = run(OWN, |settings| {
+        fair(settings);
+        // Longer than its tokens need: else it is refused at once.
+        settings.wait = Duration::from_secs(280);
+    });
+    let running = running.await;
+    let call = chat(5);
+    let held = running.provider.next(Reply::stream());
+    let first = running.begin("/v1/chat/completions", &call).await;
+    let waits = running.begin_as("sk-test", &call);
+    let other = async {
+        wait_at_limits(&running, 1).await;
+        let caller = running.service.enter(None).unwrap();
+        let question = Question {
+            policy: "llm",
+            key: b"openai/credential-f3abf2a6cc4f0098",
+            amounts: [("tokens", Number::Units(1_076))].into_iter().collect(),
+            ..Question::default()
+        };
+        let debited = running.service.call(&caller, Call::Debit(question)).await;
+        assert!(debited.is_ok());
+        running.provider.next(Reply::answer(1, 1));
+        let other = running.begin_as("sk-other", &call);
+        let free = async {
+            drop((first, held));
+        };
+        tokio::join!(other, free).0
+    };
+    tokio::select! {
+        response = waits => panic!("its caller has no tokens yet: {}", response.status()),
+        response = other => assert_eq!(response.status(), StatusCode::OK),
+    }
+    running.stop().await;
+}
+
+/// While the store is away, a policy's failure mode answers whoever has its turn: the queue goes on,
+/// and each caller has its answer.
+#[tokio::test]
+async fn callers_that_queue_go_by_the_failure_mode_while_the_store_is_away() {
+    for (mode, statuses) in [
+        ("", [503; 3]),
+        ("failure_mode = 'admit'", [200; 3]),
+        ("failure_mode = 'share'\nshare = 100", [200, 200, 429]),
+    ] {
+        let policy = SHARED.replacen("key =", &format!("{mode}\nkey ="), 1);
+        let provider = Provider::begin().await;
+        let away = Service::builder().store(Arc::new(Away));
+        let running = start(&provider, &policy, away, |settings| {
+            fair(settings);
+            settings.wait = Duration::ZERO;
+        });
+        let running = running.await;
+        // The account's two slots are this process's own meanwhile.
+        let mut held = Vec::new();
+        for (credential, status) in ["sk-a", "sk-b", "sk-c"].into_iter().zip(statuses) {
+            let stream = (status == 200).then(|| running.provider.next(Reply::stream()));
+            let mut call = chat(5);
+            call["stream"] = true.into();
+            let response = running.begin_as(credential, &call).await;
+            assert_eq!(response.status(), status, "{mode:?}");
+            held.push((stream, response));
+        }
+        drop(held);
+        running.stop().await;
+    }
 }
 
 #[tokio::test]

@@ -6,6 +6,8 @@ mod fair;
 mod learnt;
 mod provider;
 mod reported;
+#[path = "../../../service/tests/support/away.rs"]
+mod store_away;
 mod told;
 
 use std::sync::Arc;
@@ -21,7 +23,7 @@ use serde_json::{Value, json};
 use tidegate_gateway::{BadSettings, Gateway, Settings, Upstream};
 use tidegate_llm::{Price, Provider as Dialect};
 use tidegate_protocol::Listener;
-use tidegate_service::{Answer, Call, Number, Question, Service};
+use tidegate_service::{Answer, Call, Number, Question, Service, ServiceBuilder};
 use tidegate_store::Store;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -53,16 +55,27 @@ fn tls() -> rustls::ClientConfig {
 }
 
 async fn run(policy: &str, change: impl FnOnce(&mut Settings)) -> Running {
-    run_on(None, policy, change).await
+    let provider = Provider::begin().await;
+    start(&provider, policy, Service::builder(), change).await
 }
 
-/// On a store of the test's own, or in memory.
+/// On a store of the test's own.
 async fn run_on(
-    store: Option<Arc<dyn Store>>,
+    store: Arc<dyn Store>,
     policy: &str,
     change: impl FnOnce(&mut Settings),
 ) -> Running {
     let provider = Provider::begin().await;
+    start(&provider, policy, Service::builder().store(store), change).await
+}
+
+/// A gateway before that provider, on the store of that service.
+async fn start(
+    provider: &Provider,
+    policy: &str,
+    service: ServiceBuilder,
+    change: impl FnOnce(&mut Settings),
+) -> Running {
     let upstream = |name: &str| Upstream {
         name: name.into(),
         provider: Dialect::OpenAi,
@@ -78,10 +91,6 @@ async fn run_on(
     settings.wait = Duration::ZERO;
     change(&mut settings);
     let policies = tidegate_policy::parse("p.toml", policy).unwrap();
-    let service = match store {
-        Some(store) => Service::builder().store(store),
-        None => Service::builder(),
-    };
     let service = service.build(&policies).unwrap();
     let gateway = Gateway::new(service.clone(), &policies, settings, tls()).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -95,7 +104,7 @@ async fn run_on(
     Running {
         at,
         service,
-        provider,
+        provider: provider.clone(),
         client,
         stop: Some(stop),
         ended,

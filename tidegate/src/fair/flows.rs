@@ -11,7 +11,7 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use tidegate_core::{Amount, Timestamp};
 
-use super::account::{Account, Virtual, virtual_cost};
+use super::account::{Account, Period, Virtual, virtual_cost};
 
 /// A request that waits.
 #[derive(Debug)]
@@ -130,20 +130,22 @@ impl<T> Flows<T> {
         self.put(at);
     }
 
-    /// The first of the flow whose turn it is, charged; or, if that is `late`, dismissed.
-    pub(super) fn pop(&mut self, now: Timestamp) -> Option<(usize, u64, Waiting<T>, bool)> {
+    /// The first of the flow whose turn it is, charged in that period; or, of one that is late,
+    /// dismissed, and in none.
+    pub(super) fn pop(&mut self, now: Timestamp) -> Option<(usize, Option<Period>, Waiting<T>)> {
         let (start, _, at) = *self.ready.first()?;
         let flow = self.flows[at].as_mut()?;
-        let (number, first) = flow.waiting.pop_first()?;
-        let late = first.deadline < now;
-        if !late {
+        let (_, first) = flow.waiting.pop_first()?;
+        let mut period = None;
+        if first.deadline >= now {
             self.now = self.now.max(start);
             flow.account.charge(virtual_cost(first.cost, first.weight));
             flow.unsettled += 1;
             self.latest = self.latest.max(flow.account.start());
+            period = Some(flow.account.period());
         }
         self.put(at);
-        Some((at, number, first, late))
+        Some((at, period, first))
     }
 
     /// One that waits leaves.
@@ -154,11 +156,16 @@ impl<T> Flows<T> {
         Some(left.item)
     }
 
-    /// What was charged as `from` has cost `to`.
-    pub(super) fn correct(&mut self, at: usize, weight: u32, (from, to): (Amount, Amount)) {
+    /// What was charged as `from`, in that period, has cost `to`.
+    pub(super) fn correct(
+        &mut self,
+        (at, period): (usize, Period),
+        weight: u32,
+        (from, to): (Amount, Amount),
+    ) {
         if let Some(flow) = self.flows.get_mut(at).and_then(Option::as_mut) {
-            flow.account
-                .correct(virtual_cost(from, weight), virtual_cost(to, weight));
+            let (from, to) = (virtual_cost(from, weight), virtual_cost(to, weight));
+            flow.account.correct(period, from, to);
             flow.unsettled = flow.unsettled.saturating_sub(1);
             self.latest = self.latest.max(flow.account.start());
             self.put(at);

@@ -140,15 +140,20 @@ async fn at_limits(
     key: Key<'_>,
     request: Request<'_>,
 ) -> Result<(Turn, Admission), DecisionError> {
-    if limits.has_limits_below_root() {
-        let admission = limits.take(key, request.within(Duration::ZERO)).await?;
-        if admission.refusal().is_none_or(Decision::is_never) {
-            return Ok((turn, admission));
-        }
-        if limits.refuses_below_root(key, request).await? {
-            turn.step_aside();
-        }
+    if !limits.has_limits_below_root() {
+        let admission = limits.take(key, request.within(turn.left())).await?;
+        return Ok((turn, admission));
     }
-    let admission = limits.take(key, request.within(turn.left())).await?;
+    let admission = limits.take(key, request.within(Duration::ZERO)).await?;
+    if admission.refusal().is_none_or(Decision::is_never) {
+        return Ok((turn, admission));
+    }
+    if limits.refuses_below_root(key, request).await? {
+        turn.step_aside();
+    }
+    let admission = limits.take(key, request.within(turn.left()));
+    // What cannot be told by a look the answer tells.
+    let look = async || matches!(limits.refuses_below_root(key, request).await, Ok(true));
+    let admission = turn.wait_for(admission, look).await?;
     Ok((turn, admission))
 }

@@ -2,7 +2,7 @@
 
 use tidegate_core::Amount;
 
-use super::account::{Account, Virtual, virtual_cost};
+use super::account::{Account, Period, Virtual, virtual_cost};
 use super::bounds::{MAX_WEIGHT, PRIORITIES};
 use crate::error::FairError;
 
@@ -32,7 +32,7 @@ impl Default for Priorities {
 pub(super) struct Standing {
     rule: Priorities,
     accounts: [Account; PRIORITIES],
-    /// What had started when each was last served, or came with nothing waiting.
+    /// What had started when one of each did last, or it came with nothing waiting.
     served_at: [u128; PRIORITIES],
     /// What has started, in all.
     started: u128,
@@ -73,8 +73,13 @@ impl Standing {
         self.served_at[priority] = self.started;
     }
 
-    /// Of those that have requests, the one whose turn it is.
-    pub(super) fn next(&self, has_requests: impl Fn(usize) -> bool) -> Option<usize> {
+    /// Of those that have requests, the one whose turn it is. One that has some at the limits does
+    /// not starve.
+    pub(super) fn next(
+        &self,
+        has_requests: impl Fn(usize) -> bool,
+        is_at_limits: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
         let ready = (0..PRIORITIES)
             .rev()
             .filter(|&priority| has_requests(priority));
@@ -84,8 +89,9 @@ impl Standing {
             }
             Priorities::Strict { starve_for } => {
                 let most_urgent = ready.clone().next()?;
-                let starves = |priority: &usize| {
-                    self.started - self.served_at[*priority] >= u128::from(starve_for)
+                let starves = |&priority: &usize| {
+                    let passed = self.started - self.served_at[priority];
+                    passed >= u128::from(starve_for) && !is_at_limits(priority)
                 };
                 let starved = ready.filter(starves);
                 let longest = starved.min_by_key(|&priority| self.served_at[priority]);
@@ -94,21 +100,31 @@ impl Standing {
         }
     }
 
-    /// One of its requests goes to the limits.
-    pub(super) fn charge(&mut self, priority: usize, cost: Amount) {
-        self.started = self.started.saturating_add(u128::from(cost));
-        self.served_at[priority] = self.started;
+    /// One of its requests goes to the limits; the period that it is charged in.
+    pub(super) fn charge(&mut self, priority: usize, cost: Amount) -> Period {
         let weight = self.weight(priority);
         let account = &mut self.accounts[priority];
         self.now = self.now.max(account.start());
         account.charge(virtual_cost(cost, weight));
         self.latest = self.latest.max(account.start());
+        account.period()
     }
 
-    pub(super) fn correct(&mut self, priority: usize, from: Amount, to: Amount) {
+    /// The limits have admitted one of its requests.
+    pub(super) fn started(&mut self, priority: usize, cost: Amount) {
+        self.started = self.started.saturating_add(u128::from(cost));
+        self.served_at[priority] = self.started;
+    }
+
+    pub(super) fn correct(
+        &mut self,
+        (priority, period): (usize, Period),
+        (from, to): (Amount, Amount),
+    ) {
         let weight = self.weight(priority);
         let account = &mut self.accounts[priority];
-        account.correct(virtual_cost(from, weight), virtual_cost(to, weight));
+        let (from, to) = (virtual_cost(from, weight), virtual_cost(to, weight));
+        account.correct(period, from, to);
         self.latest = self.latest.max(account.start());
     }
 

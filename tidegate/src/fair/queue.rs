@@ -1,12 +1,13 @@
 //! Requests that wait for their turn at the limits, in the order of a [`Schedule`].
 //!
 //! Whoever has its turn asks the limits itself, and waits there as anybody does; when it has its
-//! answer, or goes away, the next one is woken. So there is no task, no thread and no polling:
-//! one step for each answer of the limits.
+//! answer, or goes away, the next one is woken. So there is no task and no thread: one step for
+//! each answer of the limits. Whoever waits there looks now and then whether it waits for limits
+//! of its own, which may have been used up since it came, and then lets the others by.
 
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -79,6 +80,9 @@ enum Place {
     /// It has been told, or is gone.
     Left,
 }
+
+/// Whoever stands at the limits looks so often whether it waits for something of its own by now.
+const LOOKS: Duration = Duration::from_millis(100);
 
 type Wakers = SmallVec<[Waker; 2]>;
 
@@ -217,18 +221,26 @@ impl fmt::Debug for FairQueue {
 impl Shared {
     /// Changes the schedule, and calls whoever is next by then.
     fn change<T>(&self, change: impl FnOnce(&mut Schedule<Arc<Seat>>) -> T) -> T {
+        self.change_at(self.clock.now(), change)
+    }
+
+    fn change_at<T>(
+        &self,
+        now: Timestamp,
+        change: impl FnOnce(&mut Schedule<Arc<Seat>>) -> T,
+    ) -> T {
         let mut wakers = Wakers::new();
         let mut schedule = self.schedule.lock();
         let changed = change(&mut schedule);
-        self.call(&mut schedule, &mut wakers);
+        self.call(now, &mut schedule, &mut wakers);
         drop(schedule);
         wakers.into_iter().for_each(Waker::wake);
         changed
     }
 
-    fn call(&self, schedule: &mut Schedule<Arc<Seat>>, wakers: &mut Wakers) {
+    fn call(&self, now: Timestamp, schedule: &mut Schedule<Arc<Seat>>, wakers: &mut Wakers) {
         while schedule.heads() < self.heads && schedule.waiting() > 0 {
-            match schedule.pop(self.clock.now()) {
+            match schedule.pop(now) {
                 Some(Popped::Head(head, seat)) => wakers.extend(seat.put(Place::Called(head))),
                 Some(Popped::Late(seat)) => wakers.extend(seat.put(Place::Late)),
                 // Those that wait do so behind others of their flows that stand aside.
@@ -262,12 +274,14 @@ pub(super) struct Joined {
 impl Joined {
     fn new(shared: Arc<Shared>, entry: &Entry<'_>) -> Result<Self, FairError> {
         let seat = Arc::new(Seat(Mutex::new(Place::Waits(None))));
+        let now = shared.clock.now();
         let deadline = match entry.within {
             Duration::MAX => Timestamp::MAX,
-            within => shared.clock.now() + Span::from(within),
+            within => now + Span::from(within),
         };
         let item = Arc::clone(&seat);
-        let ticket = shared.change(|schedule| schedule.push(entry, deadline, item))?;
+        // As of one instant: one that does not wait is not late for the turn that it comes to.
+        let ticket = shared.change_at(now, |schedule| schedule.push(entry, deadline, item))?;
         Ok(Self {
             shared,
             seat,
@@ -382,6 +396,35 @@ impl Turn {
         if let Some(head) = &mut self.head {
             self.shared.change(|schedule| schedule.step_aside(head));
         }
+    }
+
+    /// Waits for what the limits answer, and looks every 100 ms whether it waits for its flow's
+    /// alone: then it [steps aside](Self::step_aside). `waits_for_own` says so of limits that
+    /// anybody else may have used up meanwhile.
+    pub async fn wait_for<T, L: Future<Output = bool>>(
+        &mut self,
+        answer: impl Future<Output = T>,
+        waits_for_own: impl Fn() -> L,
+    ) -> T {
+        let mut answer = pin!(answer);
+        while self.head.as_ref().is_some_and(|head| !head.is_aside()) {
+            let clock = self.shared.clock.clone();
+            let mut looked = pin!(async {
+                let at = clock.now() + Span::from(LOOKS);
+                Sleep::until(clock, at).await;
+                waits_for_own().await
+            });
+            let first = poll_fn(|context| match answer.as_mut().poll(context) {
+                Poll::Ready(answer) => Poll::Ready(Ok(answer)),
+                Poll::Pending => looked.as_mut().poll(context).map(Err),
+            });
+            match first.await {
+                Ok(answer) => return answer,
+                Err(true) => self.step_aside(),
+                Err(false) => {}
+            }
+        }
+        answer.await
     }
 
     /// How long it may wait yet; [`Duration::MAX`]: for ever.

@@ -2,6 +2,7 @@
 
 use tidegate_core::{Amount, Timestamp};
 
+use super::account::Period;
 use super::bounds::{Bounds, PRIORITIES};
 use super::entry::Entry;
 use super::flows::{Flows, Waiting};
@@ -65,11 +66,11 @@ pub struct Head {
 #[must_use = "its flow is remembered until it is settled"]
 pub struct Started(Charge);
 
-/// What a flow was charged.
+/// What a flow was charged, and its priority: each with the period of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Charge {
-    priority: usize,
-    flow: usize,
+    priority: (usize, Period),
+    flow: (usize, Period),
     cost: Amount,
     weight: u32,
 }
@@ -88,6 +89,10 @@ impl Head {
     #[must_use]
     pub const fn cost(&self) -> Amount {
         self.charge.cost
+    }
+
+    pub(super) const fn is_aside(&self) -> bool {
+        self.aside
     }
 }
 
@@ -148,20 +153,19 @@ impl<T> Schedule<T> {
 
     /// The request whose turn it is. Its flow is charged.
     pub fn pop(&mut self, now: Timestamp) -> Option<Popped<T>> {
-        let priority = self
-            .standing
-            .next(|priority| self.flows[priority].is_ready())?;
-        let (flow, _, first, late) = self.flows[priority].pop(now)?;
+        let is_ready = |priority: usize| self.flows[priority].is_ready();
+        let is_at_limits = |priority: usize| self.heads[priority] > 0;
+        let priority = self.standing.next(is_ready, is_at_limits)?;
+        let (flow, period, first) = self.flows[priority].pop(now)?;
         self.waiting -= 1;
-        if late {
+        let Some(period) = period else {
             self.rest(priority);
             return Some(Popped::Late(first.item));
-        }
-        self.standing.charge(priority, first.cost);
+        };
         self.heads[priority] += 1;
         let charge = Charge {
-            priority,
-            flow,
+            priority: (priority, self.standing.charge(priority, first.cost)),
+            flow: (flow, period),
             cost: first.cost,
             weight: first.weight,
         };
@@ -175,6 +179,7 @@ impl<T> Schedule<T> {
     /// The limits have admitted it.
     pub fn admit(&mut self, head: Head) -> Started {
         let charge = self.leave_limits(head);
+        self.standing.started(charge.priority.0, charge.cost);
         Started(charge)
     }
 
@@ -193,9 +198,9 @@ impl<T> Schedule<T> {
     /// in nobody's way.
     pub fn step_aside(&mut self, head: &mut Head) {
         if !std::mem::replace(&mut head.aside, true) {
-            let priority = head.charge.priority;
+            let (priority, _) = head.charge.priority;
             self.heads[priority] -= 1;
-            self.flows[priority].set_aside(head.charge.flow, true);
+            self.flows[priority].set_aside(head.charge.flow.0, true);
             self.rest(priority);
         }
     }
@@ -253,11 +258,11 @@ impl<T> Schedule<T> {
 
     /// Whoever has stood at the limits stands there no more.
     fn leave_limits(&mut self, head: Head) -> Charge {
-        let priority = head.charge.priority;
+        let (priority, _) = head.charge.priority;
         match head.aside {
             true => {
                 let was_ready = self.flows[priority].is_ready();
-                self.flows[priority].set_aside(head.charge.flow, false);
+                self.flows[priority].set_aside(head.charge.flow.0, false);
                 self.activate(priority, was_ready);
             }
             false => self.heads[priority] -= 1,
@@ -267,14 +272,10 @@ impl<T> Schedule<T> {
     }
 
     fn correct(&mut self, charge: Charge, used: Amount) {
-        let Charge {
-            priority,
-            flow,
-            cost,
-            weight,
-        } = charge;
-        self.flows[priority].correct(flow, weight, (cost, used));
-        self.standing.correct(priority, cost, used);
+        let (priority, _) = charge.priority;
+        let cost = (charge.cost, used);
+        self.flows[priority].correct(charge.flow, charge.weight, cost);
+        self.standing.correct(charge.priority, cost);
         self.rest(priority);
     }
 

@@ -203,11 +203,11 @@ proptest! {
     }
 
     /// Of strict priorities, one that waits is passed over by so much as is stated, and one
-    /// largest request of each priority.
+    /// largest request of each priority, whatever the limits refuse meanwhile.
     #[test]
     fn no_priority_starves(
         starve_for in 0..20_000_u64,
-        traffic in vec((0..PRIORITIES as u8, 1..=LARGEST), 1..100),
+        traffic in vec((0..PRIORITIES as u8, 1..=LARGEST, prop::bool::weighted(0.2)), 1..100),
     ) {
         let strict = Priorities::Strict { starve_for };
         let mut schedule = Schedule::new(Bounds::default(), strict).unwrap();
@@ -218,11 +218,16 @@ proptest! {
                 push(&mut schedule, entry, priority);
             }
         }
-        for (priority, cost) in traffic.into_iter().cycle().take(600) {
+        for (priority, cost, is_refused) in traffic.into_iter().cycle().take(600) {
             // The most urgent would always be served.
             let urgent = PRIORITIES as u8 - 1;
             push(&mut schedule, Entry::of("flood").cost(cost).priority(urgent), urgent);
             push(&mut schedule, Entry::of("b").cost(cost).priority(priority), priority);
+            if is_refused && let Some(Popped::Head(head, priority)) = schedule.pop(NOW) {
+                // The limits refuse it: nothing has started, and nobody was served.
+                schedule.give_back(head);
+                push(&mut schedule, Entry::of("a").cost(LARGEST).priority(priority), priority);
+            }
             let (cost, served) = serve(&mut schedule).expect("all wait");
             push(&mut schedule, Entry::of("a").cost(LARGEST).priority(served), served);
             for (priority, passed) in passed.iter_mut().enumerate() {
@@ -407,6 +412,68 @@ fn what_is_owed_keeps_nobody_out() {
     assert_eq!(schedule.flows(), 2, "a is remembered for what it owes");
     push(&mut schedule, Entry::of("c"), "c");
     assert_eq!(schedule.flows(), 2);
+}
+
+/// A call of a flow was settled for less when its charge was forgiven already: what it got back was
+/// what the flow had been charged since, and it was served before others once more.
+#[test]
+fn what_was_forgiven_is_not_given_back_once_more() {
+    let mut schedule = schedule();
+    push(&mut schedule, Entry::of("a").cost(1_000), "a");
+    let Some(Popped::Head(head, _)) = schedule.pop(NOW) else {
+        panic!("it waits");
+    };
+    let unsettled = schedule.admit(head);
+    // Others have as much, while nothing of `a` waits.
+    for _ in 0..3 {
+        push(&mut schedule, Entry::of("b").cost(1_000), "b");
+    }
+    assert_eq!(serve(&mut schedule), Some((1_000, "b")));
+    assert_eq!(serve(&mut schedule), Some((1_000, "b")));
+    for _ in 0..3 {
+        push(&mut schedule, Entry::of("a").cost(1_000), "a");
+        push(&mut schedule, Entry::of("b").cost(1_000), "b");
+    }
+    assert_eq!(serve(&mut schedule), Some((1_000, "a")));
+    schedule.settle(unsettled, 0);
+    let order: Vec<&str> = (0..4)
+        .filter_map(|_| serve(&mut schedule))
+        .map(|(_, flow)| flow)
+        .collect();
+    assert_eq!(order, ["b", "a", "b", "a"], "each in its turn");
+}
+
+/// What stood at the limits and was refused counted as started: a priority that waited was called
+/// as if others had passed it.
+#[test]
+fn what_the_limits_refuse_has_passed_nobody() {
+    let strict = Priorities::Strict { starve_for: 1_000 };
+    let mut schedule = Schedule::new(Bounds::default(), strict).unwrap();
+    let urgent = Entry::of("a").cost(1_000).priority(7);
+    let refuse = |schedule: &mut Schedule<&'static str>| match schedule.pop(NOW) {
+        Some(Popped::Head(head, item)) => {
+            schedule.give_back(head);
+            item
+        }
+        other => panic!("{other:?}"),
+    };
+    for _ in 0..2 {
+        push(&mut schedule, Entry::of("b"), "waits");
+    }
+    for _ in 0..6 {
+        push(&mut schedule, urgent, "urgent");
+    }
+    for _ in 0..3 {
+        assert_eq!(refuse(&mut schedule), "urgent", "nothing has started");
+    }
+    assert_eq!(serve(&mut schedule), Some((1_000, "urgent")));
+    assert_eq!(refuse(&mut schedule), "waits", "so much has passed it");
+    assert_eq!(
+        refuse(&mut schedule),
+        "waits",
+        "none of its priority was served"
+    );
+    assert_eq!(refuse(&mut schedule), "urgent");
 }
 
 #[test]

@@ -286,6 +286,16 @@ fn one_that_does_not_wait_is_refused_behind_others_and_served_alone() {
     assert_eq!(error, FairError::WaitedTooLong(Duration::ZERO));
 }
 
+/// It was late for its own turn by the clock's next microsecond.
+#[test]
+fn one_that_does_not_wait_has_the_turn_that_is_free_by_any_clock() {
+    let queue = FairQueue::new();
+    for _ in 0..1_000 {
+        let turn = queue.turn(Entry::of("a").within(Duration::ZERO)).wait();
+        turn.expect("nobody else is there").started().settle(1);
+    }
+}
+
 /// A tenant that has used up a limit of its own waits for that beside the queue, and others
 /// have their turns.
 #[test]
@@ -321,6 +331,41 @@ fn a_limit_of_a_tenants_own_holds_up_nobody_else() {
     drop(held);
     time.advance(HOUR);
     assert!(behind.granted().is_some());
+    assert_eq!((queue.waiting(), queue.flows()), (0, 0));
+}
+
+/// A tenant's limit was used up when a request of its own stood at the limits already: nobody looked
+/// again, and all others waited until that limit had room.
+#[test]
+fn a_limit_of_a_tenants_own_that_is_used_up_meanwhile_holds_up_nobody_else() {
+    let time = ManualClock::default();
+    let limits = [
+        Limit::concurrency("slots", 1).at_level("account"),
+        Limit::rate("own", 10, HOUR).at_level("tenant"),
+    ];
+    let levels = LimitSet::builder()
+        .levels(["account", "tenant"])
+        .limits(limits);
+    let (set, queue) = (levels.clock(time.clock()).build().unwrap(), queue(&time));
+    let ask = |flow: &'static str, key: &'static str| {
+        let entry = Entry::of(flow).within(2 * HOUR);
+        queue.acquire(&set, entry, key, &[("own", 1)])
+    };
+    let held = ask("b", "all/b").wait().unwrap().granted();
+    let mut at_limits = Asked::waiting(ask("a", "all/a"));
+    let mut other = Asked::waiting(ask("b", "all/b"));
+    // A call that runs has used more than it had said, say.
+    let more = set.debit("all/a", &[("own", 10)]).wait();
+    assert!(more.is_ok());
+    drop(held);
+    assert!(at_limits.granted().is_none());
+    time.advance(Duration::from_millis(100));
+    assert!(at_limits.granted().is_none());
+    let held = other.granted();
+    assert!(held.is_some(), "another tenant has room");
+    drop(held);
+    time.advance(HOUR);
+    assert!(at_limits.granted().is_some(), "it has waited beside them");
     assert_eq!((queue.waiting(), queue.flows()), (0, 0));
 }
 
