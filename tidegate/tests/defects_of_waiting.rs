@@ -416,3 +416,37 @@ fn eight_threads_on_one_permit_each_get_their_share() {
     let semaphore = Semaphore::new(1);
     assert_cyclic(&holders(|| semaphore.acquire()));
 }
+
+/// Ours: a request was told that its time was over only when an alarm would have come that had
+/// been taken back, by how the clock went before it jumped ahead.
+#[test]
+fn a_wait_ends_in_time_on_a_clock_that_has_jumped() {
+    let (ahead, system) = (Arc::new(AtomicU64::new(0)), Clock::system());
+    let by = Arc::clone(&ahead);
+    let clock = Clock::custom(move || system.now() + Span::from_micros(by.load(Ordering::SeqCst)));
+    let limit = Limit::concurrency("slots", 1).ttl(24 * HOUR);
+    let built = LimitSet::builder().limit(limit).clock(clock).build();
+    let set = built.expect("sensible limits");
+    let _held = take(&set, ());
+    let refused = |wait: Duration| {
+        let (set, (told, ends)) = (set.clone(), std::sync::mpsc::sync_channel(1));
+        thread::spawn(move || {
+            let waited = wait_in_line(
+                &AtomicU64::new(0),
+                set.acquire("k", Request::from(()).within(wait)),
+            );
+            let _ = told.send(waited.expect("no error").refused().is_some());
+        });
+        ends.recv_timeout(Duration::from_secs(60))
+    };
+    {
+        // Its alarm is in an hour, and stays so when the next one's has rung.
+        let mut waits = pin!(set.acquire("k", Request::from(()).within(HOUR)));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(waits.as_mut().poll(&mut context).is_pending());
+        assert_eq!(refused(Duration::from_millis(20)), Ok(true));
+        thread::park_timeout(Duration::from_millis(20));
+    }
+    ahead.store(2 * HOUR.as_micros() as u64, Ordering::SeqCst);
+    assert_eq!(refused(Duration::from_millis(20)), Ok(true));
+}
