@@ -184,6 +184,8 @@ fn bin(at: Duration) -> usize {
 }
 
 fn words(svg: &mut String, class: &str, (x, y): (f64, f64), words: &str) {
+    // A name is written as in the table, where code stands between backticks.
+    let words = words.replace('`', "");
     let words = words.replace('&', "&amp;").replace('<', "&lt;");
     put(
         svg,
