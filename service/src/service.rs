@@ -435,7 +435,10 @@ impl Service {
     pub(super) fn tell(&self, definition: Definition) -> StoreFuture<bool> {
         match &self.0.store {
             Some(store) => store.define(OWNER, definition),
-            None => at_once(self.0.local_definitions.define(OWNER, definition)),
+            None => {
+                let made = self.0.local_definitions.change(OWNER, &definition.into());
+                at_once(made.map(|made| made.is_changed()))
+            }
         }
     }
 

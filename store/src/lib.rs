@@ -70,7 +70,9 @@ pub use block::{block_on, block_on_within};
 pub use command::{
     Command, Detail, Ending, Hold, Item, KeyCommand, Op, Patience, Seat, Terms, Verb,
 };
-pub use definitions::{Definition, Definitions, Follower, Followers, LocalDefinitions};
+pub use definitions::{
+    Change, Defined, Definition, Definitions, Event, Follower, Followers, LocalDefinitions,
+};
 pub use error::StoreError;
 pub use execution::{AnswerRoom, Execution, Out};
 pub use key::{KeyError, KeyPath};

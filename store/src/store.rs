@@ -6,9 +6,10 @@ use tidegate_core::Timestamp;
 
 use crate::atomic_bucket::AtomicBucket;
 use crate::command::Command;
-use crate::definitions::{self, Definition, Definitions, Follower};
+use crate::definitions::{self, Change, Defined, Definition, Definitions, Event, Follower};
 use crate::error::StoreError;
 use crate::execution::{Execution, Out};
+use crate::listing::Page;
 use crate::plan::Plan;
 use crate::reply::{Answer, Reply};
 use crate::store_future::StoreFuture;
@@ -61,14 +62,58 @@ pub trait Store: Send + Sync + 'static {
         }))
     }
 
-    /// Keeps `definition` for `owner` in place of what was under its key: until it is
+    /// What is defined for `owner` under `key`, if anything is, with its version: one trip
+    /// where the store is beyond a network.
+    ///
+    /// # Errors
+    /// *Cannot tell*.
+    fn definition(&self, owner: &str, key: &[u8]) -> StoreFuture<Option<Definition>> {
+        let _ = (owner, key);
+        definitions::at_once(Err(cannot("reads no definition by itself")))
+    }
+
+    /// At most `most` definitions of `owner` whose keys begin with `prefix`, in the order of
+    /// their keys' bytes, from behind the key `after` on, or from the first: by an index, so
+    /// that a page costs what is on it. [`Page::next`] is the last key of the page. What is
+    /// there from the first page to the last is on exactly one of them, whatever comes and
+    /// goes meanwhile. A page has at most [`MOST_A_PAGE`](definitions::MOST_A_PAGE).
+    ///
+    /// # Errors
+    /// *Cannot tell*.
+    fn definitions_page(
+        &self,
+        owner: &str,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        most: usize,
+    ) -> StoreFuture<Page<Definition>> {
+        let _ = (owner, prefix, after, most);
+        definitions::at_once(Err(cannot("lists no definitions")))
+    }
+
+    /// Keeps `definition` for `owner`, whatever was there: [`change`](Self::change) without
+    /// a condition and without an event. Answers whether anything was changed.
+    ///
+    /// # Errors
+    /// As there.
+    fn define(&self, owner: &str, definition: Definition) -> StoreFuture<bool> {
+        let changed = self.change(owner, definition.into());
+        StoreFuture::new(async move { Ok(changed.await?.is_changed()) })
+    }
+
+    /// Keeps a definition for `owner` in place of what was under its key: until it is
     /// removed or has lasted for as long as it says, and never dropped with any state.
     /// What it means is its owner's: a store reads none of it.
     ///
-    /// Answers whether that changed anything: not if what is to be removed is not there.
-    /// If it does, the owner's version grows in the same step. Before the answer comes,
-    /// whoever [follows](Self::follow) the owner on this handle has gone over to it; on
-    /// another handle and in another process that takes no longer than the store says.
+    /// If it expects a version, and the key has another, nothing is changed and the answer
+    /// is what is there. Else the owner's version grows, and the event that it carries is
+    /// kept, in the same step: all of it or nothing. Before the answer comes, whoever
+    /// [follows](Self::follow) the owner on this handle has gone over to it; on another
+    /// handle and in another process that takes no longer than the store says.
+    ///
+    /// Who was not answered asks again with the same expected version: if the first was
+    /// done, the answer is a conflict with the very value that was to be kept (with nothing,
+    /// if it was to be removed), and the event was kept once.
     ///
     /// A store of one process does all this before it returns, which a disk may hold
     /// up.
@@ -76,11 +121,28 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// *Cannot tell*: it may have been kept. A store that keeps no definitions, or, of one
     /// process, none that lasts for a while only; then nothing was changed.
-    fn define(&self, owner: &str, definition: Definition) -> StoreFuture<bool> {
-        let _ = (owner, definition);
-        definitions::at_once(Err(StoreError::Unavailable(
-            "this store keeps no definitions; choose another for overrides".into(),
-        )))
+    fn change(&self, owner: &str, change: Change) -> StoreFuture<Defined> {
+        let _ = (owner, change);
+        definitions::at_once(Err(cannot("keeps no definitions")))
+    }
+
+    /// At most `most` events of `owner` about `subject`, or about anything, in the order of
+    /// their versions, from behind the page that ended at `after` ([`Page::next`]) or from
+    /// the oldest that is kept. One that is over is not told: by the store's clock, or where
+    /// it has none at `now`. A page may have fewer, or none, and not be the last.
+    ///
+    /// # Errors
+    /// *Cannot tell*; [`StoreError::UnknownPage`].
+    fn events(
+        &self,
+        owner: &str,
+        subject: Option<&[u8]>,
+        after: Option<&[u8]>,
+        most: usize,
+        now: Timestamp,
+    ) -> StoreFuture<Page<Event>> {
+        let _ = (owner, subject, after, most, now);
+        definitions::at_once(Err(cannot("keeps no events")))
     }
 
     /// Has `follower` go over to every change of what is defined for `owner`, from the
@@ -121,6 +183,11 @@ pub trait Store: Send + Sync + 'static {
         let _ = bounds;
         self.open(name, plan)
     }
+}
+
+/// A store that has less.
+fn cannot(what: &str) -> StoreError {
+    StoreError::Unavailable(format!("this store {what}; choose another for overrides"))
 }
 
 /// How much one table may hold, and by what clock it is asked; `None`: as its store says.

@@ -39,8 +39,9 @@ use tidegate_store::optimistic::{
 };
 use tidegate_store::revisions::{PlanChange, Revision, Revisions};
 use tidegate_store::{
-    Abilities, Answer, Command, Count, Definition, Definitions, Execution, Follower, KeyCommand,
-    LocalDefinitions, Op, Out, Plan, Reply, Store, StoreError, StoreFuture, Table,
+    Abilities, Answer, Change, Command, Count, Defined, Definition, Definitions, Event, Execution,
+    Follower, KeyCommand, LocalDefinitions, Op, Out, Page, Plan, Reply, Store, StoreError,
+    StoreFuture, Table,
 };
 
 /// Everything of one root: its row and those below it by their keys, and its leases.
@@ -258,8 +259,33 @@ impl Store for MapStore {
         at_once(Ok(self.definitions.definitions(owner, newer_than)))
     }
 
-    fn define(&self, owner: &str, definition: Definition) -> StoreFuture<bool> {
-        at_once(self.definitions.define(owner, definition))
+    fn definition(&self, owner: &str, key: &[u8]) -> StoreFuture<Option<Definition>> {
+        at_once(Ok(self.definitions.definition(owner, key)))
+    }
+
+    fn definitions_page(
+        &self,
+        owner: &str,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        most: usize,
+    ) -> StoreFuture<Page<Definition>> {
+        at_once(Ok(self.definitions.page(owner, prefix, after, most)))
+    }
+
+    fn change(&self, owner: &str, change: Change) -> StoreFuture<Defined> {
+        at_once(self.definitions.change(owner, &change))
+    }
+
+    fn events(
+        &self,
+        owner: &str,
+        subject: Option<&[u8]>,
+        after: Option<&[u8]>,
+        most: usize,
+        now: Timestamp,
+    ) -> StoreFuture<Page<Event>> {
+        at_once(self.definitions.events(owner, subject, after, most, now))
     }
 
     fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {

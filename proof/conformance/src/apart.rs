@@ -3,8 +3,10 @@
 
 use std::sync::{Arc, Weak};
 
+use tidegate_store::core::Timestamp;
 use tidegate_store::{
-    Abilities, Definition, Definitions, Follower, Plan, Store, StoreError, StoreFuture, Table,
+    Abilities, Change, Defined, Definition, Definitions, Event, Follower, Page, Plan, Store,
+    StoreError, StoreFuture, Table,
 };
 
 /// A store in which everything is named by a walk.
@@ -38,8 +40,35 @@ impl Store for Apart {
         self.store.definitions(&self.named(owner), newer_than)
     }
 
-    fn define(&self, owner: &str, definition: Definition) -> StoreFuture<bool> {
-        self.store.define(&self.named(owner), definition)
+    fn definition(&self, owner: &str, key: &[u8]) -> StoreFuture<Option<Definition>> {
+        self.store.definition(&self.named(owner), key)
+    }
+
+    fn definitions_page(
+        &self,
+        owner: &str,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        most: usize,
+    ) -> StoreFuture<Page<Definition>> {
+        self.store
+            .definitions_page(&self.named(owner), prefix, after, most)
+    }
+
+    fn change(&self, owner: &str, change: Change) -> StoreFuture<Defined> {
+        self.store.change(&self.named(owner), change)
+    }
+
+    fn events(
+        &self,
+        owner: &str,
+        subject: Option<&[u8]>,
+        after: Option<&[u8]>,
+        most: usize,
+        now: Timestamp,
+    ) -> StoreFuture<Page<Event>> {
+        self.store
+            .events(&self.named(owner), subject, after, most, now)
     }
 
     fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {

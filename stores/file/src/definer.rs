@@ -7,12 +7,13 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::{self, JoinHandle};
 
 use parking_lot::Mutex;
-use tidegate_store::definitions::{at_once, check_lasts};
+use tidegate_store::definitions::{Step, at_once, check_lasts};
 use tidegate_store::{
-    Definition, LocalDefinitions, Reply, Responder, StoreError, StoreFuture, response_channel,
+    Change, Defined, LocalDefinitions, Reply, Responder, StoreError, StoreFuture, response_channel,
 };
 
-use crate::journal::Journal;
+use crate::bytes::{encode_definition, encode_event, encode_owner};
+use crate::journal::{self, Journal, Kind};
 use crate::layout::definition_key;
 
 /// So many wait for the disk at once; one more is refused.
@@ -28,11 +29,11 @@ pub(crate) struct Definer {
     thread: Option<JoinHandle<()>>,
 }
 
-/// A definition to be kept, and who is told.
+/// A change to be made, and who is told.
 struct Order {
     owner: String,
-    definition: Definition,
-    kept: Arc<Mutex<Option<bool>>>,
+    change: Change,
+    made: Arc<Mutex<Option<Defined>>>,
     told: Responder,
 }
 
@@ -59,29 +60,32 @@ impl Definer {
         &self.local_definitions
     }
 
-    /// Whether it is a change, once it is written.
-    pub(crate) fn define(&self, owner: &str, definition: Definition) -> StoreFuture<bool> {
-        if let Err(error) = check_lasts(&definition) {
+    /// What became of it, once it is written.
+    pub(crate) fn change(&self, owner: &str, change: Change) -> StoreFuture<Defined> {
+        if let Err(error) = check_lasts(&change.definition) {
             return at_once(Err(error));
         }
         let (told, written) = response_channel(|_| {});
-        let kept = Arc::<Mutex<Option<bool>>>::default();
+        let made = Arc::<Mutex<Option<Defined>>>::default();
         let order = Order {
             owner: owner.to_owned(),
-            definition,
-            kept: Arc::clone(&kept),
+            change,
+            made: Arc::clone(&made),
             told,
         };
-        let given = self.orders.as_ref().map(|orders| orders.try_send(order));
-        if let Some(Err(TrySendError::Full(_))) = given {
+        let is_full = self
+            .orders
+            .as_ref()
+            .is_some_and(|orders| matches!(orders.try_send(order), Err(TrySendError::Full(_))));
+        if is_full {
             return at_once(Err(StoreError::Unavailable(format!(
                 "{MOST} changes of limits wait for the disk; try again later"
             ))));
         }
         StoreFuture::new(async move {
             written.await?;
-            let kept = *kept.lock();
-            kept.ok_or(StoreError::Mismatch)
+            let made = made.lock().take();
+            made.ok_or(StoreError::Mismatch)
         })
     }
 }
@@ -91,18 +95,56 @@ fn write(given: &Receiver<Order>, local_definitions: &LocalDefinitions, journal:
     for order in given {
         let Order {
             owner,
-            definition,
-            kept,
+            change,
+            made,
             told,
         } = order;
-        let place = definition_key(&owner, &definition.key);
-        let written = journal.define((place, definition.value.clone()));
-        let defined = written.and_then(|()| local_definitions.define(&owner, definition));
-        drop(told.answer(defined.map(|changed| {
-            *kept.lock() = Some(changed);
+        let changed = make(&owner, &change, local_definitions, journal);
+        drop(told.answer(changed.map(|changed| {
+            *made.lock() = Some(changed);
             Reply::Done
         })));
     }
+}
+
+/// Written first, and then so here.
+fn make(
+    owner: &str,
+    change: &Change,
+    local_definitions: &LocalDefinitions,
+    journal: &Journal,
+) -> Result<Defined, StoreError> {
+    let step = match local_definitions.step(owner, change) {
+        Err(answer) => return Ok(answer),
+        Ok(step) => step,
+    };
+    journal.define(written(owner, &step))?;
+    let version = step.definition.version;
+    local_definitions.make(owner, step);
+    Ok(Defined::Done {
+        changed: true,
+        version,
+    })
+}
+
+/// What of the file a step changes.
+fn written(owner: &str, step: &Step) -> Vec<journal::Change> {
+    let definition = &step.definition;
+    let change = |kind, place, value| journal::Change { kind, place, value };
+    let event = |version: u64, value| {
+        let place = definition_key(owner, &version.to_be_bytes());
+        change(Kind::Event, place, value)
+    };
+    let place = definition_key(owner, &definition.key);
+    let version = Some(encode_owner(definition.version));
+    let mut written = vec![
+        change(Kind::Definition, place, encode_definition(definition)),
+        change(Kind::Version, owner.as_bytes().to_vec(), version),
+    ];
+    let told = step.event.as_ref();
+    written.extend(step.dropped.iter().map(|&gone| event(gone, None)));
+    written.extend(told.map(|told| event(told.version, Some(encode_event(told)))));
+    written
 }
 
 impl Drop for Definer {

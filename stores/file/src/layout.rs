@@ -6,7 +6,9 @@
 //! plans     (table u32, serial u32)  -> a plan, and when it came into force
 //! rows      table u32, key           -> the serial of the plan that wrote it, states
 //! leases    table u32, lease u128    -> a record
-//! defined   owner's length u32, owner, key -> version u8, what its owner says
+//! defined   owner's length u32, owner, key -> a definition
+//! owners    owner                    -> its version
+//! events    owner's length u32, owner, version u64 -> an event
 //! ```
 //! A row of a key that has limits of its own says by which it was written.
 //! Numbers in values are little-endian, in keys of rows and leases big-endian,
@@ -26,6 +28,8 @@ pub(crate) const PLANS: TableDefinition<'_, (u32, u32), &[u8]> = TableDefinition
 pub(crate) const ROWS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("rows");
 pub(crate) const LEASES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("leases");
 pub(crate) const DEFINED: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("defined");
+pub(crate) const OWNERS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("owners");
+pub(crate) const EVENTS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("events");
 
 /// The only entry of [`META`].
 pub(crate) const FORMAT_KEY: &str = "format";
@@ -45,7 +49,7 @@ pub(crate) fn lease_key(table: u32, id: u128) -> [u8; 20] {
     key
 }
 
-/// Where a definition of `owner`'s is kept.
+/// Where a definition of `owner`'s is kept, or, by its version, an event.
 pub(crate) fn definition_key(owner: &str, key: &[u8]) -> Vec<u8> {
     let length = (owner.len() as u32).to_be_bytes();
     [&length, owner.as_bytes(), key].concat()

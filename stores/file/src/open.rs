@@ -1,5 +1,6 @@
 //! What is checked when a file is opened.
 
+use std::collections::HashMap;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -7,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use redb::{Builder, Database, ReadableDatabase};
 use tidegate_memory::Bounds;
+use tidegate_store::definitions::KeptDefinitions;
 
-use crate::bytes::Defined;
 use crate::disk::Disk;
 use crate::error::Fault;
 use crate::journal::Tracked;
@@ -33,7 +34,7 @@ pub(crate) fn builder() -> Builder {
 pub(crate) struct Opened {
     pub(crate) database: Database,
     pub(crate) tables: Vec<Arc<Tracked>>,
-    pub(crate) definitions: Vec<Defined>,
+    pub(crate) definitions: HashMap<String, KeptDefinitions>,
 }
 
 /// Checks the whole file and reads it back; what is refused is left as it was.

@@ -4,21 +4,24 @@ use std::collections::HashMap;
 use std::mem::discriminant;
 use std::sync::Arc;
 
-use redb::{ReadTransaction, ReadableTable, TableError};
+use redb::{ReadTransaction, ReadableTable, TableDefinition, TableError};
 use tidegate_memory::journal::{Adopted, Journalled};
 use tidegate_memory::{Bounds, MemoryTable};
-use tidegate_store::core::{Rule, State};
+use tidegate_store::core::{DecodeError, Rule, State};
 use tidegate_store::decide::Row;
+use tidegate_store::definitions::KeptDefinitions;
 use tidegate_store::ledger::Record;
 use tidegate_store::{KeyPath, OwnedKey, Plan, PlanLimit};
 
 use crate::bytes::{
-    Defined, Known, decode_definition, decode_plan, decode_record, decode_row, decode_table,
-    encode_own,
+    Known, decode_definition, decode_event, decode_owner, decode_plan, decode_record, decode_row,
+    decode_table, encode_own,
 };
 use crate::error::Fault;
 use crate::journal::{Layouts, Tracked};
-use crate::layout::{DEFINED, FORMAT, FORMAT_KEY, LEASES, META, PLANS, ROWS, TABLES, split};
+use crate::layout::{
+    DEFINED, EVENTS, FORMAT, FORMAT_KEY, LEASES, META, OWNERS, PLANS, ROWS, TABLES, split,
+};
 
 /// A table on its way back.
 struct Found {
@@ -236,14 +239,47 @@ impl Found {
 }
 
 /// What owners have defined.
-pub(crate) fn read_definitions(group: &ReadTransaction) -> Result<Vec<Defined>, Fault> {
-    let table = match group.open_table(DEFINED) {
+pub(crate) fn read_definitions(
+    group: &ReadTransaction,
+) -> Result<HashMap<String, KeptDefinitions>, Fault> {
+    let mut kept = HashMap::<String, KeptDefinitions>::new();
+    for (owner, version) in each(group, OWNERS, decode_owner)? {
+        kept.entry(owner).or_default().version = version;
+    }
+    for (owner, definition) in each(group, DEFINED, decode_definition)? {
+        theirs(&mut kept, &owner, definition.version)?
+            .definitions
+            .push(definition);
+    }
+    for (owner, event) in each(group, EVENTS, decode_event)? {
+        theirs(&mut kept, &owner, event.version)?.events.push(event);
+    }
+    Ok(kept)
+}
+
+/// What is kept for an owner that has come as far as to this version.
+fn theirs<'k>(
+    kept: &'k mut HashMap<String, KeptDefinitions>,
+    owner: &str,
+    version: u64,
+) -> Result<&'k mut KeptDefinitions, Fault> {
+    let theirs = kept.get_mut(owner).filter(|kept| version <= kept.version);
+    theirs.ok_or_else(|| damaged("an owner's version is missing"))
+}
+
+/// What is in a table of definitions, which may not be there.
+fn each<T>(
+    group: &ReadTransaction,
+    table: TableDefinition<'_, &'static [u8], &'static [u8]>,
+    decode: impl Fn(&[u8], &[u8]) -> Result<T, DecodeError>,
+) -> Result<Vec<T>, Fault> {
+    let table = match group.open_table(table) {
         Err(TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
         table => table?,
     };
     let entries = table.iter()?.map(|entry| {
         let (place, value) = entry?;
-        Ok(decode_definition(place.value(), value.value())?)
+        Ok(decode(place.value(), value.value())?)
     });
     entries.collect()
 }

@@ -9,8 +9,8 @@ use tidegate_memory::journal::Adopted;
 use tidegate_memory::{Bounds, MemoryTable};
 use tidegate_store::definitions::at_once;
 use tidegate_store::{
-    Abilities, Definition, Definitions, Follower, LocalDefinitions, Plan, Store, StoreError,
-    StoreFuture, Table, TableBounds,
+    Abilities, Change, Defined, Definition, Definitions, Event, Follower, LocalDefinitions, Page,
+    Plan, Store, StoreError, StoreFuture, Table, TableBounds,
 };
 
 use crate::birth;
@@ -69,9 +69,8 @@ impl FileStore {
             (name, Arc::new(FileTable::new(tracked, journal)))
         });
         let local_definitions = LocalDefinitions::default();
-        for (owner, key, value) in opened.definitions {
-            let kept = local_definitions.define(&owner, Definition::new(key, value));
-            kept.map_err(|error| FileError::Journal(error.to_string()))?;
+        for (owner, kept) in opened.definitions {
+            local_definitions.restore(&owner, kept);
         }
         let definer = Definer::start(local_definitions, Arc::clone(&journal));
         let definer = definer.map_err(|error| about(error.into()))?;
@@ -144,8 +143,35 @@ impl Store for FileStore {
 
     /// Kept once it is in the file, whatever the [`SyncMode`]; and synced,
     /// unless the store never does.
-    fn define(&self, owner: &str, definition: Definition) -> StoreFuture<bool> {
-        self.definer.define(owner, definition)
+    fn change(&self, owner: &str, change: Change) -> StoreFuture<Defined> {
+        self.definer.change(owner, change)
+    }
+
+    fn definition(&self, owner: &str, key: &[u8]) -> StoreFuture<Option<Definition>> {
+        at_once(Ok(self.definer.local_definitions().definition(owner, key)))
+    }
+
+    fn definitions_page(
+        &self,
+        owner: &str,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        most: usize,
+    ) -> StoreFuture<Page<Definition>> {
+        let local_definitions = self.definer.local_definitions();
+        at_once(Ok(local_definitions.page(owner, prefix, after, most)))
+    }
+
+    fn events(
+        &self,
+        owner: &str,
+        subject: Option<&[u8]>,
+        after: Option<&[u8]>,
+        most: usize,
+        now: Timestamp,
+    ) -> StoreFuture<Page<Event>> {
+        let local_definitions = self.definer.local_definitions();
+        at_once(local_definitions.events(owner, subject, after, most, now))
     }
 
     fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {

@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
+use tidegate_store::core::Timestamp;
 use tidegate_store::definitions::at_once;
 use tidegate_store::sync::Mutex;
 use tidegate_store::{
-    Abilities, Definition, Definitions, Follower, LocalDefinitions, Plan, Store, StoreError,
-    StoreFuture, Table, TableBounds,
+    Abilities, Change, Defined, Definition, Definitions, Event, Follower, LocalDefinitions, Page,
+    Plan, Store, StoreError, StoreFuture, Table, TableBounds,
 };
 
 use crate::bounds::Bounds;
@@ -52,8 +53,36 @@ impl Store for MemoryStore {
         at_once(Ok(self.local_definitions.definitions(owner, newer_than)))
     }
 
-    fn define(&self, owner: &str, definition: Definition) -> StoreFuture<bool> {
-        at_once(self.local_definitions.define(owner, definition))
+    fn definition(&self, owner: &str, key: &[u8]) -> StoreFuture<Option<Definition>> {
+        at_once(Ok(self.local_definitions.definition(owner, key)))
+    }
+
+    fn definitions_page(
+        &self,
+        owner: &str,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        most: usize,
+    ) -> StoreFuture<Page<Definition>> {
+        at_once(Ok(self.local_definitions.page(owner, prefix, after, most)))
+    }
+
+    fn change(&self, owner: &str, change: Change) -> StoreFuture<Defined> {
+        at_once(self.local_definitions.change(owner, &change))
+    }
+
+    fn events(
+        &self,
+        owner: &str,
+        subject: Option<&[u8]>,
+        after: Option<&[u8]>,
+        most: usize,
+        now: Timestamp,
+    ) -> StoreFuture<Page<Event>> {
+        at_once(
+            self.local_definitions
+                .events(owner, subject, after, most, now),
+        )
     }
 
     fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {

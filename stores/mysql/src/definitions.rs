@@ -1,35 +1,37 @@
 //! What is defined for an owner: rows of their own, never dropped with any state; its
-//! version, and the keys that were changed last.
+//! version, and the keys that were changed last. A change is in `change`.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use mysql_async::Conn;
-use mysql_async::prelude::Queryable;
 use tidegate_net::following::{Following, Hearing, Source};
-use tidegate_store::{Definition, Definitions, StoreError};
+use tidegate_net::key_order::{self, NamedKeys, Scan};
+use tidegate_store::core::Timestamp;
+use tidegate_store::definitions::event_cursor;
+use tidegate_store::{Change, Defined, Definition, Definitions, Event, Page, StoreError};
 use tokio::sync::Notify;
 
 use crate::backoff::Backoff;
+use crate::change::{self, lasting};
 use crate::error::Trouble;
 use crate::names;
 use crate::shared::Shared;
-use crate::sql::{AT_START, NOW, marks};
-
-/// Of so many keys it is remembered when they were changed last.
-const MOST_CHANGES: usize = tidegate_store::definitions::MOST_CHANGES;
+use crate::sql::{AT_START, marks};
 
 /// The definitions of a store. See the [module](self).
 #[derive(Debug)]
-pub(crate) struct Defined {
+pub(crate) struct DefinedRows {
     shared: Arc<Shared>,
     following: Following,
 }
 
-/// A key, its value and what is left to it.
-type Row = (Vec<u8>, Option<Vec<u8>>, Option<i64>);
+/// A key, its value, what is left to it, and its version.
+type Row = (Vec<u8>, Option<Vec<u8>>, Option<i64>, u64);
 
-impl Defined {
+/// A version, the subject, the body, when it was, what is left to it, and how many are kept.
+type EventRow = (u64, Vec<u8>, Vec<u8>, i64, i64, u32);
+
+impl DefinedRows {
     pub(crate) fn new(shared: &Arc<Shared>) -> Self {
         Self {
             shared: Arc::clone(shared),
@@ -37,37 +39,49 @@ impl Defined {
         }
     }
 
-    async fn write_once(&self, owner: &str, definition: &Definition) -> Result<bool, Trouble> {
+    async fn change_once(&self, owner: &str, change: &Change) -> Result<Defined, Trouble> {
         let mut lent = self.shared.pool.lend().await?;
-        let written = write(&mut lent.conn, &self.shared.prefix, owner, definition).await;
-        match &written {
+        let made = change::make(&mut lent.conn, &self.shared.prefix, owner, change).await;
+        match &made {
             Ok(_) => lent.put_back(),
             Err(trouble) => {
                 self.shared.pool.forget_if_gone(trouble);
                 lent.roll_back().await;
             }
         }
-        written
+        made
     }
 
-    async fn read_rows(&self, owner: &str, newer_than: u64) -> Result<Definitions, Trouble> {
+    /// What is known of a version, without what has changed; and as whom the owner is known.
+    async fn since(&self, owner: &str, newer_than: u64) -> Result<(Definitions, Vec<u8>), Trouble> {
         let (p, owner) = (&self.shared.prefix, names::name(owner.as_bytes()));
         let sql = format!("SELECT version, floor FROM {p}_definition_versions WHERE owner = ?");
         let found: Vec<(u64, u64)> = self.shared.query(&sql, (&owner,)).await?;
         let (version, floor) = found.first().copied().unwrap_or_default();
-        let whole = newer_than == 0 || newer_than < floor || newer_than > version;
-        let rows: Vec<Row> = match whole {
+        let since = Definitions {
+            newer_than,
+            version,
+            whole: newer_than == 0 || newer_than < floor || newer_than > version,
+            changed: Vec::new(),
+        };
+        Ok((since, owner))
+    }
+
+    async fn read_changes(&self, owner: &str, newer_than: u64) -> Result<Definitions, Trouble> {
+        let p = &self.shared.prefix;
+        let (mut since, owner) = self.since(owner, newer_than).await?;
+        let rows: Vec<Row> = match since.whole {
             true => {
                 let all = format!(
-                    "SELECT COALESCE(whole, name), body, CAST(ends_at - {AT_START} AS SIGNED) \
-                     FROM {p}_definitions WHERE owner = ?"
+                    "SELECT COALESCE(whole, name), body, CAST(ends_at - {AT_START} AS SIGNED), \
+                     version FROM {p}_definitions WHERE owner = ?"
                 );
                 self.shared.query(&all, (&owner,)).await?
             }
             false => {
                 let some = format!(
                     "SELECT COALESCE(c.whole, c.name), d.body, \
-                     CAST(d.ends_at - {AT_START} AS SIGNED) \
+                     CAST(d.ends_at - {AT_START} AS SIGNED), c.version \
                      FROM {p}_definition_changes c LEFT JOIN {p}_definitions d \
                      ON d.owner = c.owner AND d.name = c.name \
                      WHERE c.owner = ? AND c.version > ?"
@@ -76,31 +90,150 @@ impl Defined {
             }
         };
         let changed = rows.into_iter().map(definition);
-        Ok(Definitions {
-            newer_than,
-            version,
-            whole,
-            changed: changed
-                .filter(|one| !whole || one.value.is_some())
-                .collect(),
+        since.changed = changed
+            .filter(|one| !since.whole || one.value.is_some())
+            .collect();
+        Ok(since)
+    }
+
+    async fn read_keys(&self, owner: &str, newer_than: u64) -> Result<Definitions, Trouble> {
+        let (mut since, owner) = self.since(owner, newer_than).await?;
+        if !since.whole {
+            let sql = format!(
+                "SELECT COALESCE(whole, name), version FROM {}_definition_changes \
+                 WHERE owner = ? AND version > ?",
+                self.shared.prefix
+            );
+            let rows: Vec<(Vec<u8>, u64)> = self.shared.query(&sql, (&owner, newer_than)).await?;
+            let key = |(key, version): (Vec<u8>, u64)| Definition::none(key).at_version(version);
+            since.changed = rows.into_iter().map(key).collect();
+        }
+        Ok(since)
+    }
+
+    async fn read_one(&self, owner: &str, key: &[u8]) -> Result<Option<Definition>, Trouble> {
+        let sql = format!(
+            "SELECT COALESCE(whole, name), body, CAST(ends_at - {AT_START} AS SIGNED), version \
+             FROM {}_definitions WHERE owner = ? AND name = ?",
+            self.shared.prefix
+        );
+        let place = (names::name(owner.as_bytes()), names::name(key));
+        let found: Vec<Row> = self.shared.query(&sql, place).await?;
+        let mut found = found.into_iter().map(definition);
+        Ok(found.find(|found| found.value.is_some()))
+    }
+
+    async fn read_scan(&self, owner: &str, scan: Scan) -> Result<Vec<Definition>, Trouble> {
+        let (behind, order) = (
+            if scan.above.1 { ">=" } else { ">" },
+            match scan.by_key {
+                true => "COALESCE(whole, name)",
+                false => "name",
+            },
+        );
+        let sql = format!(
+            "SELECT COALESCE(whole, name), body, CAST(ends_at - {AT_START} AS SIGNED), version \
+             FROM {}_definitions WHERE owner = ? AND name >= ? AND name < ? \
+             AND COALESCE(whole, name) {behind} ? AND COALESCE(whole, name) < ? \
+             AND (ends_at IS NULL OR ends_at > {AT_START}) ORDER BY {order} LIMIT ?",
+            self.shared.prefix
+        );
+        // No key and no name is so long: before this is everything.
+        let last = || vec![u8::MAX; LONGER_THAN_ANY];
+        let owner = names::name(owner.as_bytes());
+        let (to, below) = (
+            scan.to.unwrap_or_else(last),
+            scan.below.unwrap_or_else(last),
+        );
+        let most = scan.most as u64;
+        let bounds = (owner, scan.from, to, scan.above.0, below, most);
+        let rows: Vec<Row> = self.shared.query(&sql, bounds).await?;
+        Ok(rows.into_iter().map(definition).collect())
+    }
+
+    async fn read_events(
+        &self,
+        owner: &str,
+        subject: Option<&[u8]>,
+        after: u64,
+        most: usize,
+    ) -> Result<Page<Event>, Trouble> {
+        let about = if subject.is_some() {
+            "AND subject = ?"
+        } else {
+            "AND ? = ''"
+        };
+        let sql = format!(
+            "SELECT version, COALESCE(whole, subject), body, at, \
+             CAST(ends_at - {AT_START} AS SIGNED), most FROM {}_definition_events \
+             WHERE owner = ? AND version > ? {about} ORDER BY version LIMIT ?",
+            self.shared.prefix
+        );
+        let owner = names::name(owner.as_bytes());
+        let subject = subject.map(names::name).unwrap_or_default();
+        let bounds = (owner, after, subject, most as u64 + 1);
+        let rows: Vec<EventRow> = self.shared.query(&sql, bounds).await?;
+        let next = rows.get(most - 1).filter(|_| rows.len() > most);
+        let next = next.map(|last| event_cursor(last.0));
+        let items = rows.into_iter().take(most).map(event);
+        Ok(Page {
+            items: items.filter(|event| !event.lasts.is_zero()).collect(),
+            next,
         })
     }
 }
 
-impl Source for Defined {
+/// Longer than any key.
+const LONGER_THAN_ANY: usize = tidegate_store::key::MAX_KEY_BYTES + 1;
+
+impl NamedKeys for DefinedRows {
+    const HEAD: usize = names::HEAD;
+
+    async fn scan(&self, owner: &str, scan: Scan) -> Result<Vec<Definition>, StoreError> {
+        self.read_scan(owner, scan).await.map_err(Trouble::told)
+    }
+}
+
+impl Source for DefinedRows {
     /// How often those who follow look whether there is news: within five seconds they know,
     /// if the server answers in half that.
     const LOOK: Duration = Duration::from_secs(2);
 
-    /// Tries again what was lost to others, and what was cut off: it may be done twice.
-    async fn write(&self, owner: &str, definition: &Definition) -> Result<bool, StoreError> {
+    /// Tries again what was lost to others, and what was cut off; but not what may have been
+    /// done then and is not to be done twice.
+    async fn change(&self, owner: &str, change: &Change) -> Result<Defined, StoreError> {
         let mut backoff = Backoff::default();
         loop {
-            match self.write_once(owner, definition).await {
-                Ok(is_changed) => return Ok(is_changed),
+            match self.change_once(owner, change).await {
+                Ok(made) => return Ok(made),
                 Err(trouble) => backoff.after(trouble).await?,
             }
         }
+    }
+
+    async fn one(&self, owner: &str, key: &[u8]) -> Result<Option<Definition>, StoreError> {
+        self.read_one(owner, key).await.map_err(Trouble::told)
+    }
+
+    async fn page(
+        &self,
+        owner: &str,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        most: usize,
+    ) -> Result<Page<Definition>, StoreError> {
+        key_order::page(self, owner, (prefix, after), most).await
+    }
+
+    async fn events(
+        &self,
+        owner: &str,
+        subject: Option<&[u8]>,
+        after: u64,
+        most: usize,
+    ) -> Result<Page<Event>, StoreError> {
+        let read = self.read_events(owner, subject, after, most).await;
+        read.map_err(Trouble::told)
     }
 
     async fn versions(&self, owners: &[String]) -> Result<Vec<u64>, StoreError> {
@@ -126,7 +259,12 @@ impl Source for Defined {
     }
 
     async fn changes(&self, owner: &str, newer_than: u64) -> Result<Definitions, StoreError> {
-        let read = self.read_rows(owner, newer_than).await;
+        let read = self.read_changes(owner, newer_than).await;
+        read.map_err(Trouble::told)
+    }
+
+    async fn changed_keys(&self, owner: &str, newer_than: u64) -> Result<Definitions, StoreError> {
+        let read = self.read_keys(owner, newer_than).await;
         read.map_err(Trouble::told)
     }
 
@@ -144,94 +282,24 @@ impl Source for Defined {
     }
 }
 
-/// One change and its version, as one transaction. (Whoever has the owner's row goes
-/// first: versions are committed in their order.)
-///
-/// A version is the server's clock in microseconds, and one more where that stands: it
-/// grows also after a failover that has lost the last ones.
-async fn write(
-    conn: &mut Conn,
-    p: &str,
-    owner: &str,
-    definition: &Definition,
-) -> Result<bool, Trouble> {
-    let (owner, name) = (names::name(owner.as_bytes()), names::name(&definition.key));
-    let whole = names::whole(&definition.key);
-    conn.query_drop("START TRANSACTION").await?;
-    // What was there before the first has no version: so the floor is not 0.
-    let raise = format!(
-        "INSERT INTO {p}_definition_versions (owner, version, floor) VALUES (?, {NOW}, 1) \
-         ON DUPLICATE KEY UPDATE version = GREATEST(version + 1, VALUES(version))"
-    );
-    conn.exec_drop(raise, (&owner,)).await?;
-    let is_changed = match &definition.value {
-        Some(value) => {
-            put(conn, p, (&owner, &name, &whole), (value, definition.lasts)).await?;
-            true
-        }
-        None => {
-            let delete = format!("DELETE FROM {p}_definitions WHERE owner = ? AND name = ?");
-            conn.exec_drop(delete, (&owner, &name)).await?;
-            conn.affected_rows() > 0
-        }
-    };
-    if !is_changed {
-        conn.query_drop("ROLLBACK").await?;
-        return Ok(false);
-    }
-    let note = format!(
-        "REPLACE INTO {p}_definition_changes (owner, name, whole, version) \
-         SELECT owner, ?, ?, version FROM {p}_definition_versions WHERE owner = ?"
-    );
-    conn.exec_drop(note, (&name, &whole, &owner)).await?;
-    forget(conn, p, &owner).await?;
-    conn.query_drop("COMMIT").await?;
-    Ok(true)
-}
-
-async fn put(
-    conn: &mut Conn,
-    p: &str,
-    (owner, name, whole): (&Vec<u8>, &Vec<u8>, &Option<Vec<u8>>),
-    (value, lasts): (&Vec<u8>, Option<Duration>),
-) -> Result<(), Trouble> {
-    let lasts = lasts.map(|lasts| i64::try_from(lasts.as_micros()).unwrap_or(i64::MAX >> 8));
-    let put = format!(
-        "REPLACE INTO {p}_definitions (owner, name, whole, body, ends_at) \
-         VALUES (?, ?, ?, ?, {NOW} + ?)"
-    );
-    conn.exec_drop(put, (owner, name, whole, value, lasts))
-        .await?;
-    if lasts.is_some() {
-        // Those that are over are over everywhere: nobody needs to be told.
-        let sweep = format!("DELETE FROM {p}_definitions WHERE owner = ? AND ends_at <= {NOW}");
-        conn.exec_drop(sweep, (owner,)).await?;
-    }
-    Ok(())
-}
-
-/// Forgets which keys were changed long ago.
-async fn forget(conn: &mut Conn, p: &str, owner: &Vec<u8>) -> Result<(), Trouble> {
-    let last = format!(
-        "SELECT version FROM {p}_definition_changes WHERE owner = ? \
-         ORDER BY version DESC LIMIT 1 OFFSET {MOST_CHANGES}"
-    );
-    let Some(floor) = conn.exec_first::<u64, _, _>(last, (owner,)).await? else {
-        return Ok(());
-    };
-    let delete = format!("DELETE FROM {p}_definition_changes WHERE owner = ? AND version <= ?");
-    conn.exec_drop(delete, (owner, floor)).await?;
-    let note = format!("UPDATE {p}_definition_versions SET floor = ? WHERE owner = ?");
-    conn.exec_drop(note, (floor, owner)).await?;
-    Ok(())
-}
-
 /// One that is over is gone.
-fn definition((key, value, left): Row) -> Definition {
-    let lasts = left.map(|left| Duration::from_micros(u64::try_from(left).unwrap_or(0)));
+fn definition((key, value, left, version): Row) -> Definition {
+    let lasts = left.map(lasting);
     Definition {
         key,
         value: value.filter(|_| lasts != Some(Duration::ZERO)),
         lasts,
+        version,
+    }
+}
+
+fn event((version, subject, body, at, left, most): EventRow) -> Event {
+    Event {
+        subject,
+        body,
+        at: Timestamp::from_micros(at),
+        lasts: lasting(left),
+        most,
+        version,
     }
 }

@@ -18,7 +18,7 @@
 //! | `registry` | the revisions of a table's plan, kept beside the rows |
 //! | `schema` | the SQL tables, and how they change from version to version |
 //! | `listing` | keys and leases, a page at a time |
-//! | `definitions` | what is defined for an owner |
+//! | `definitions`, `change` | what is defined for an owner, and one change of it |
 //! | `names` | what a row is called |
 //! | `connection` | a bounded number of connections |
 //! | `backoff` | how often, and when, a lost transaction is tried again |
@@ -78,6 +78,7 @@
 
 mod attempt;
 mod backoff;
+mod change;
 mod connection;
 mod definitions;
 mod error;

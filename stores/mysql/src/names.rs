@@ -7,6 +7,9 @@ use sha2::{Digest, Sha256};
 /// The longest key that is its own name.
 const LONGEST: usize = 200;
 
+/// So many bytes of a longer key begin its name.
+pub(crate) const HEAD: usize = LONGEST - HASH + 1;
+
 /// How many bytes a hash has.
 const HASH: usize = 32;
 
@@ -16,14 +19,14 @@ pub(crate) fn name(key: &[u8]) -> Vec<u8> {
         return key.to_vec();
     }
     let hash = Sha256::digest(key);
-    let mut name = key[..=LONGEST - HASH].to_vec();
+    let mut name = key[..HEAD].to_vec();
     name.extend(hash);
     name
 }
 
 /// What the names of all keys begin with that begin with `prefix`.
 pub(crate) fn beginning(prefix: &[u8]) -> &[u8] {
-    &prefix[..prefix.len().min(LONGEST - HASH + 1)]
+    &prefix[..prefix.len().min(HEAD)]
 }
 
 /// The whole key, where its name does not say it.

@@ -68,13 +68,16 @@ const STEPS: &[&[&str]] = &[&[
         name VARBINARY(201) NOT NULL,
         whole VARBINARY(4096) NULL,
         body MEDIUMBLOB NOT NULL,
+        version BIGINT NOT NULL,
         ends_at BIGINT NULL,
-        PRIMARY KEY (owner, name)
+        PRIMARY KEY (owner, name),
+        KEY ends (owner, ends_at)
     ) ENGINE=InnoDB",
     "CREATE TABLE IF NOT EXISTS {p}_definition_versions (
         owner VARBINARY(201) NOT NULL PRIMARY KEY,
         version BIGINT NOT NULL,
-        floor BIGINT NOT NULL
+        floor BIGINT NOT NULL,
+        events BIGINT NOT NULL
     ) ENGINE=InnoDB",
     "CREATE TABLE IF NOT EXISTS {p}_definition_changes (
         owner VARBINARY(201) NOT NULL,
@@ -83,6 +86,19 @@ const STEPS: &[&[&str]] = &[&[
         version BIGINT NOT NULL,
         PRIMARY KEY (owner, name),
         KEY version (owner, version)
+    ) ENGINE=InnoDB",
+    "CREATE TABLE IF NOT EXISTS {p}_definition_events (
+        owner VARBINARY(201) NOT NULL,
+        version BIGINT NOT NULL,
+        subject VARBINARY(201) NOT NULL,
+        whole VARBINARY(4096) NULL,
+        body MEDIUMBLOB NOT NULL,
+        at BIGINT NOT NULL,
+        ends_at BIGINT NOT NULL,
+        most BIGINT NOT NULL,
+        PRIMARY KEY (owner, version),
+        KEY subject (owner, subject, version),
+        KEY ends (owner, ends_at)
     ) ENGINE=InnoDB",
 ]];
 

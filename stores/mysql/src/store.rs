@@ -4,13 +4,15 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tidegate_net::{Driver, Finish, following};
+use tidegate_store::core::Timestamp;
 use tidegate_store::optimistic::Clock;
 use tidegate_store::{
-    Abilities, Definition, Definitions, Follower, Plan, Store, StoreError, StoreFuture, Table,
+    Abilities, Change, Defined, Definition, Definitions, Event, Follower, Page, Plan, Store,
+    StoreError, StoreFuture, Table,
 };
 
 use crate::connection::Pool;
-use crate::definitions::Defined;
+use crate::definitions::DefinedRows;
 use crate::error::{MysqlError, Trouble};
 use crate::lock::NativeLock;
 use crate::options::Options;
@@ -35,7 +37,7 @@ pub struct MysqlStore {
     // Declared first, dropped first: what drives the work is there until it is done.
     finish: Finish,
     shared: Arc<Shared>,
-    defined: Arc<Defined>,
+    defined: Arc<DefinedRows>,
 }
 
 impl MysqlStore {
@@ -61,7 +63,7 @@ impl MysqlStore {
         provided.map_err(|error| MysqlError::Server(error.to_string()))?;
         let finish = shared.driver.finish();
         Ok(Self {
-            defined: Arc::new(Defined::new(&shared)),
+            defined: Arc::new(DefinedRows::new(&shared)),
             shared,
             finish,
         })
@@ -157,8 +159,45 @@ impl Store for MysqlStore {
     }
 
     /// Others know within five seconds.
-    fn define(&self, owner: &str, definition: Definition) -> StoreFuture<bool> {
-        following::define(&self.shared.driver, &self.defined, owner, definition)
+    fn change(&self, owner: &str, change: Change) -> StoreFuture<Defined> {
+        following::change(&self.shared.driver, &self.defined, owner, change)
+    }
+
+    fn definition(&self, owner: &str, key: &[u8]) -> StoreFuture<Option<Definition>> {
+        following::definition(&self.shared.driver, &self.defined, owner, key)
+    }
+
+    fn definitions_page(
+        &self,
+        owner: &str,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        most: usize,
+    ) -> StoreFuture<Page<Definition>> {
+        following::page(
+            &self.shared.driver,
+            &self.defined,
+            owner,
+            (prefix, after),
+            most,
+        )
+    }
+
+    fn events(
+        &self,
+        owner: &str,
+        subject: Option<&[u8]>,
+        after: Option<&[u8]>,
+        most: usize,
+        _: Timestamp,
+    ) -> StoreFuture<Page<Event>> {
+        following::events(
+            &self.shared.driver,
+            &self.defined,
+            owner,
+            (subject, after),
+            most,
+        )
     }
 
     fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {

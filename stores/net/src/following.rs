@@ -5,12 +5,16 @@
 //! over to a change on threads where they may wait. A server that is away is asked
 //! again the next time.
 
-use std::future::Future;
+use std::future::{Future, ready};
 use std::pin::Pin;
 use std::sync::{Arc, Once, Weak};
 use std::time::Duration;
 
-use tidegate_store::{Definition, Definitions, Follower, Followers, StoreError, StoreFuture};
+use tidegate_store::definitions::{event_of_cursor, page_size};
+use tidegate_store::{
+    Change, Defined, Definition, Definitions, Event, Follower, Followers, Page, StoreError,
+    StoreFuture,
+};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
@@ -21,7 +25,20 @@ pub trait Source: Send + Sync + 'static {
     /// How often those who follow look whether there is news, if they are not told.
     const LOOK: Duration;
 
-    /// Keeps a definition; whether that is a change.
+    /// Makes a change.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn change(
+        &self,
+        owner: &str,
+        change: &Change,
+    ) -> impl Future<Output = Result<Defined, StoreError>> + Send {
+        let _ = (owner, change);
+        ready(Err(cannot("change definitions on a version")))
+    }
+
+    /// Keeps a definition, whatever is there; whether that is a change.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -29,7 +46,55 @@ pub trait Source: Send + Sync + 'static {
         &self,
         owner: &str,
         definition: &Definition,
-    ) -> impl Future<Output = Result<bool, StoreError>> + Send;
+    ) -> impl Future<Output = Result<bool, StoreError>> + Send {
+        let change = Change::from(definition.clone());
+        async move { Ok(self.change(owner, &change).await?.is_changed()) }
+    }
+
+    /// What is defined under a key.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn one(
+        &self,
+        owner: &str,
+        key: &[u8],
+    ) -> impl Future<Output = Result<Option<Definition>, StoreError>> + Send {
+        let _ = (owner, key);
+        ready(Err(cannot("read one definition")))
+    }
+
+    /// Definitions whose keys begin with `prefix`, in the order of their keys, behind `after`;
+    /// `most` is in range.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn page(
+        &self,
+        owner: &str,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        most: usize,
+    ) -> impl Future<Output = Result<Page<Definition>, StoreError>> + Send {
+        let _ = (owner, prefix, after, most);
+        ready(Err(cannot("list definitions")))
+    }
+
+    /// Events about `subject`, or about anything, behind the version `after`; `most` is in
+    /// range.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn events(
+        &self,
+        owner: &str,
+        subject: Option<&[u8]>,
+        after: u64,
+        most: usize,
+    ) -> impl Future<Output = Result<Page<Event>, StoreError>> + Send {
+        let _ = (owner, subject, after, most);
+        ready(Err(cannot("keep events")))
+    }
 
     /// The version of each of these owners' definitions, in their order; 0 for one that
     /// has none. It costs the server little.
@@ -51,6 +116,19 @@ pub trait Source: Send + Sync + 'static {
         newer_than: u64,
     ) -> impl Future<Output = Result<Definitions, StoreError>> + Send;
 
+    /// Which keys of an owner's have changed since `newer_than`, as
+    /// [`keys_alone`](Definitions::keys_alone) has it.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn changed_keys(
+        &self,
+        owner: &str,
+        newer_than: u64,
+    ) -> impl Future<Output = Result<Definitions, StoreError>> + Send {
+        async move { Ok(self.changes(owner, newer_than).await?.keys_alone()) }
+    }
+
     /// How long one question may take.
     fn deadline(&self) -> Duration;
 
@@ -61,6 +139,12 @@ pub trait Source: Send + Sync + 'static {
 
     /// Who follows.
     fn following(&self) -> &Following;
+}
+
+fn cannot(what: &str) -> StoreError {
+    StoreError::Unavailable(format!(
+        "this store cannot {what}; choose another for overrides"
+    ))
 }
 
 /// Ends when nothing is received any more. It does not keep the store.
@@ -103,8 +187,25 @@ pub fn definitions<S: Source>(
     driver.later(async move { source.changes(&owner, newer_than).await })
 }
 
-/// Keeps a definition, and has those who follow here go over to it; whether that is a
-/// change. They have as long again as the server.
+/// Makes a change, and has those who follow here go over to it; what became of it. They
+/// have as long again as the server.
+pub fn change<S: Source>(
+    driver: &Driver,
+    source: &Arc<S>,
+    owner: &str,
+    change: Change,
+) -> StoreFuture<Defined> {
+    let (source, owner) = (Arc::clone(source), owner.to_owned());
+    let make = async move {
+        let made = source.change(&owner, &change);
+        let made = within(source.deadline(), made).await?;
+        source.following().catch_up(&owner, &*source).await;
+        Ok(made)
+    };
+    StoreFuture::new(driver.start_within(driver.deadline(), make))
+}
+
+/// Keeps a definition, whatever is there, as [`change`] does.
 pub fn define<S: Source>(
     driver: &Driver,
     source: &Arc<S>,
@@ -119,6 +220,49 @@ pub fn define<S: Source>(
         Ok(is_changed)
     };
     StoreFuture::new(driver.start_within(driver.deadline(), define))
+}
+
+/// What is defined under a key, read on the store's thread.
+pub fn definition<S: Source>(
+    driver: &Driver,
+    source: &Arc<S>,
+    owner: &str,
+    key: &[u8],
+) -> StoreFuture<Option<Definition>> {
+    let (source, owner, key) = (Arc::clone(source), owner.to_owned(), key.to_vec());
+    driver.later(async move { source.one(&owner, &key).await })
+}
+
+/// A page of definitions, read on the store's thread.
+pub fn page<S: Source>(
+    driver: &Driver,
+    source: &Arc<S>,
+    owner: &str,
+    (prefix, after): (&[u8], Option<&[u8]>),
+    most: usize,
+) -> StoreFuture<Page<Definition>> {
+    let (source, owner) = (Arc::clone(source), owner.to_owned());
+    let (prefix, after) = (prefix.to_vec(), after.map(<[u8]>::to_vec));
+    driver.later(async move {
+        let page = source.page(&owner, &prefix, after.as_deref(), page_size(most));
+        page.await
+    })
+}
+
+/// A page of events, read on the store's thread.
+pub fn events<S: Source>(
+    driver: &Driver,
+    source: &Arc<S>,
+    owner: &str,
+    (subject, after): (Option<&[u8]>, Option<&[u8]>),
+    most: usize,
+) -> StoreFuture<Page<Event>> {
+    let (source, owner) = (Arc::clone(source), owner.to_owned());
+    let (subject, after) = (subject.map(<[u8]>::to_vec), event_of_cursor(after));
+    driver.later(async move {
+        let page = source.events(&owner, subject.as_deref(), after?, page_size(most));
+        page.await
+    })
 }
 
 /// From here on `follower` goes over to whatever is defined for `owner`, for as long as it
@@ -185,13 +329,21 @@ impl Following {
         looked
     }
 
-    /// Those who know the same are told at once.
+    /// Those who know the same, and are told alike, are told at once.
     async fn lead(&self, owner: &str, source: &impl Source) -> Result<(), StoreError> {
         let mut behind = self.followers.of(owner);
-        while let Some(known) = behind.first().map(|one| one.version()) {
-            let (alike, others) = behind.into_iter().partition(|one| one.version() == known);
+        let state = |one: &Arc<dyn Follower>| (one.version(), one.is_partial());
+        while let Some((known, is_partial)) = behind.first().map(state) {
+            let is_alike = |one: &Arc<dyn Follower>| state(one) == (known, is_partial);
+            let (alike, others) = behind.into_iter().partition(is_alike);
             behind = others;
-            let definitions = within(source.deadline(), source.changes(owner, known)).await?;
+            let definitions = async {
+                match is_partial {
+                    true => source.changed_keys(owner, known).await,
+                    false => source.changes(owner, known).await,
+                }
+            };
+            let definitions = within(source.deadline(), definitions).await?;
             let told = move |alike: Vec<Arc<dyn Follower>>| {
                 alike.iter().for_each(|one| one.follow(&definitions));
             };
@@ -252,10 +404,6 @@ mod tests {
 
     impl Source for New {
         const LOOK: Duration = Duration::from_secs(600);
-
-        async fn write(&self, _: &str, _: &Definition) -> Result<bool, StoreError> {
-            Ok(false)
-        }
 
         async fn versions(&self, owners: &[String]) -> Result<Vec<u64>, StoreError> {
             match self.is_away.load(Ordering::Relaxed) {

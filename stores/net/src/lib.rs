@@ -10,6 +10,7 @@
 //! | [`Notifier`] | how requests that wait are told that their turn may have come |
 //! | [`Shares`] | how many connections the commands of one root, and of one table, may have |
 //! | [`following`] | how a process follows what is defined at its store |
+//! | [`key_order`] | pages in the order of keys, where an index has beginnings and hashes |
 //! | [`SingleBucket`] | what a server says of a single bucket, as the core means it |
 //! | [`waiting`] | a request that waits in a line that the store keeps |
 //! | [`breaker`] | a circuit breaker, before a store that may be away |
@@ -23,6 +24,7 @@ mod changes;
 mod commands;
 mod driver;
 pub mod following;
+pub mod key_order;
 mod notifier;
 mod once;
 mod shares;

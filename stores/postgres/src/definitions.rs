@@ -6,22 +6,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_net::following::{Following, Hearing, Source};
-use tidegate_store::{Definition, Definitions, StoreError};
+use tidegate_net::key_order::{self, NamedKeys, Scan};
+use tidegate_store::core::Timestamp;
+use tidegate_store::definitions::event_cursor;
+use tidegate_store::{Change, Defined, Definition, Definitions, Event, Page, StoreError};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_postgres::{AsyncMessage, Row};
 
-use crate::connection::Link;
+use crate::connection::{Argument, Link};
 
 /// The definitions of a store. See the [module](self).
 #[derive(Debug)]
-pub(crate) struct Defined {
+pub(crate) struct DefinedRows {
     link: Arc<Link>,
     deadline: Duration,
     following: Following,
 }
 
-impl Defined {
+impl DefinedRows {
     pub(crate) fn new(link: &Arc<Link>, deadline: Duration) -> Self {
         Self {
             link: Arc::clone(link),
@@ -29,42 +32,161 @@ impl Defined {
             following: Following::default(),
         }
     }
+
+    /// What is known of a version, without what has changed.
+    async fn since(&self, owner: &str, newer_than: u64) -> Result<Definitions, StoreError> {
+        let sql = "SELECT version, floor FROM tidegate.definition_versions WHERE owner = $1";
+        let marks = self.link.query(sql, &[&owner]).await?;
+        let marks = marks.first().map(|row| (number(row, 0), number(row, 1)));
+        let (version, floor) = marks.unwrap_or_default();
+        Ok(Definitions {
+            newer_than,
+            version,
+            whole: newer_than == 0 || newer_than < floor || newer_than > version,
+            changed: Vec::new(),
+        })
+    }
 }
 
-impl Source for Defined {
+/// Longer than any name.
+const LONGER_THAN_ANY: usize = 257;
+
+impl NamedKeys for DefinedRows {
+    /// As `tidegate.short` has it.
+    const HEAD: usize = 224;
+
+    async fn scan(&self, owner: &str, scan: Scan) -> Result<Vec<Definition>, StoreError> {
+        let Scan {
+            from,
+            to,
+            above: (above, is_on_it),
+            below,
+            by_key,
+            most,
+        } = scan;
+        let behind = if is_on_it { ">=" } else { ">" };
+        let order = match by_key {
+            true => "coalesce(long_key, key)",
+            false => "key",
+        };
+        let sql = format!(
+            "SELECT coalesce(long_key, key), value, ends_at - tidegate.clock(), version
+            FROM tidegate.definitions
+            WHERE owner = $1 AND key >= $2 AND key < $3
+            AND coalesce(long_key, key) {behind} $4
+            AND ($5::bytea IS NULL OR coalesce(long_key, key) < $5)
+            AND (ends_at IS NULL OR ends_at > tidegate.clock())
+            ORDER BY {order} LIMIT $6"
+        );
+        // The index ends there: no name is so long.
+        let to = to.unwrap_or_else(|| vec![u8::MAX; LONGER_THAN_ANY]);
+        let most = most as i64;
+        let arguments: [Argument<'_>; 6] = [&owner, &from, &to, &above, &below, &most];
+        let rows = self.link.query(&sql, &arguments).await?;
+        Ok(rows.iter().map(definition).collect())
+    }
+}
+
+impl Source for DefinedRows {
     /// How often those who follow look whether there is news, if they are not told: within a
     /// second they know.
     const LOOK: Duration = Duration::from_millis(500);
 
-    async fn write(&self, owner: &str, definition: &Definition) -> Result<bool, StoreError> {
-        let keep = "INSERT INTO tidegate.definitions (owner, key, long_key, value, ends_at)
-            VALUES ($1, tidegate.short($2), CASE WHEN length($2) > 255 THEN $2 END, $3,
-                tidegate.clock() + $4)
-            ON CONFLICT (owner, key) DO UPDATE SET value = excluded.value,
-                ends_at = excluded.ends_at
-            RETURNING true";
-        let remove =
-            "DELETE FROM tidegate.definitions WHERE owner = $1 AND key = tidegate.short($2)
-            RETURNING true";
-        // Those that others have locked are left to them.
-        let sweep = "DELETE FROM tidegate.definitions d USING (
-                SELECT owner, key FROM tidegate.definitions
-                WHERE owner = $1 AND ends_at <= tidegate.clock() FOR UPDATE SKIP LOCKED) AS over
-            WHERE d.owner = over.owner AND d.key = over.key";
-        let Definition { key, value, lasts } = definition;
-        let lasts = lasts.map(|lasts| i64::try_from(lasts.as_micros()).unwrap_or(i64::MAX >> 8));
-        let changed = match value {
-            Some(value) => {
-                self.link
-                    .query(keep, &[&owner, &key, &value, &lasts])
-                    .await?
+    async fn change(&self, owner: &str, change: &Change) -> Result<Defined, StoreError> {
+        let sql = "SELECT o_made, o_version, o_value, o_left
+            FROM tidegate.change_definition($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+        let Change {
+            definition: Definition {
+                key, value, lasts, ..
+            },
+            expected,
+            event,
+        } = change;
+        let event = event.as_ref();
+        let lasts = lasts.map(micros);
+        let expected = expected.map(|expected| i64::try_from(expected).unwrap_or(i64::MAX));
+        let (subject, body) = (event.map(|one| &one.subject), event.map(|one| &one.body));
+        let keeps = event.map(|one| micros(one.lasts));
+        let most = event.map(|one| one.bound().cast_signed());
+        let row = self
+            .link
+            .query(
+                sql,
+                &[
+                    &owner, &key, &value, &lasts, &expected, &subject, &body, &keeps, &most,
+                ],
+            )
+            .await?;
+        let row = row.first().ok_or(StoreError::Mismatch)?;
+        Ok(match row.get::<_, Option<bool>>(0) {
+            Some(true) => Defined::Done {
+                changed: true,
+                version: number(row, 1),
+            },
+            None => Defined::Done {
+                changed: false,
+                version: 0,
+            },
+            Some(false) => Defined::Conflict(row.get::<_, Option<Vec<u8>>>(2).map(|value| {
+                let left: Option<i64> = row.get(3);
+                let version = number(row, 1);
+                Definition {
+                    lasts: left.map(lasting),
+                    ..Definition::new(key.as_slice(), value).at_version(version)
+                }
+            })),
+        })
+    }
+
+    async fn one(&self, owner: &str, key: &[u8]) -> Result<Option<Definition>, StoreError> {
+        let sql = "SELECT coalesce(long_key, key), value, ends_at - tidegate.clock(), version
+            FROM tidegate.definitions WHERE owner = $1 AND key = tidegate.short($2)";
+        let rows = self.link.query(sql, &[&owner, &key]).await?;
+        let found = rows.first().map(definition);
+        Ok(found.filter(|found| found.value.is_some()))
+    }
+
+    async fn page(
+        &self,
+        owner: &str,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        most: usize,
+    ) -> Result<Page<Definition>, StoreError> {
+        key_order::page(self, owner, (prefix, after), most).await
+    }
+
+    async fn events(
+        &self,
+        owner: &str,
+        subject: Option<&[u8]>,
+        after: u64,
+        most: usize,
+    ) -> Result<Page<Event>, StoreError> {
+        let all = "SELECT version, coalesce(long_subject, subject), body, at,
+                ends_at - tidegate.clock(), most
+            FROM tidegate.definition_events
+            WHERE owner = $1 AND version > $2 ORDER BY version LIMIT $3";
+        let some = "SELECT version, coalesce(long_subject, subject), body, at,
+                ends_at - tidegate.clock(), most
+            FROM tidegate.definition_events
+            WHERE owner = $1 AND subject = tidegate.short($4) AND version > $2
+            ORDER BY version LIMIT $3";
+        let (after, wanted) = (after.cast_signed(), most as i64 + 1);
+        let rows = match subject {
+            None => self.link.query(all, &[&owner, &after, &wanted]).await?,
+            Some(subject) => {
+                let arguments: [Argument<'_>; 4] = [&owner, &after, &wanted, &subject];
+                self.link.query(some, &arguments).await?
             }
-            None => self.link.query(remove, &[&owner, &key]).await?,
         };
-        if lasts.is_some() {
-            self.link.query(sweep, &[&owner]).await?;
-        }
-        Ok(!changed.is_empty())
+        let next = rows.get(most - 1).filter(|_| rows.len() > most);
+        let next = next.map(|last| event_cursor(number(last, 0)));
+        let items = rows.iter().take(most).map(event);
+        Ok(Page {
+            items: items.filter(|event| !event.lasts.is_zero()).collect(),
+            next,
+        })
     }
 
     async fn versions(&self, owners: &[String]) -> Result<Vec<u64>, StoreError> {
@@ -76,34 +198,42 @@ impl Source for Defined {
     }
 
     async fn changes(&self, owner: &str, newer_than: u64) -> Result<Definitions, StoreError> {
-        let marks = "SELECT version, floor FROM tidegate.definition_versions WHERE owner = $1";
-        let all = "SELECT coalesce(long_key, key), value, ends_at - tidegate.clock()
+        let all = "SELECT coalesce(long_key, key), value, ends_at - tidegate.clock(), version
             FROM tidegate.definitions WHERE owner = $1";
-        let some = "SELECT coalesce(c.long_key, c.key), d.value, d.ends_at - tidegate.clock()
+        let some = "SELECT coalesce(c.long_key, c.key), d.value, d.ends_at - tidegate.clock(),
+                c.version
             FROM tidegate.definition_changes c
             LEFT JOIN tidegate.definitions d ON d.owner = c.owner AND d.key = c.key
             WHERE c.owner = $1 AND c.version > $2";
-        let marks = self.link.query(marks, &[&owner]).await?;
-        let marks = marks.first().map(|row| (number(row, 0), number(row, 1)));
-        let (version, floor) = marks.unwrap_or_default();
-        let whole = newer_than == 0 || newer_than < floor || newer_than > version;
-        let rows = match whole {
+        let mut since = self.since(owner, newer_than).await?;
+        let rows = match since.whole {
             true => self.link.query(all, &[&owner]).await?,
             false => {
-                self.link
-                    .query(some, &[&owner, &(newer_than.cast_signed())])
-                    .await?
+                let known = newer_than.cast_signed();
+                self.link.query(some, &[&owner, &known]).await?
             }
         };
         let changed = rows.iter().map(definition);
-        Ok(Definitions {
-            newer_than,
-            version,
-            whole,
-            changed: changed
-                .filter(|one| !whole || one.value.is_some())
-                .collect(),
-        })
+        since.changed = changed
+            .filter(|one| !since.whole || one.value.is_some())
+            .collect();
+        Ok(since)
+    }
+
+    async fn changed_keys(&self, owner: &str, newer_than: u64) -> Result<Definitions, StoreError> {
+        let sql = "SELECT coalesce(long_key, key), version FROM tidegate.definition_changes
+            WHERE owner = $1 AND version > $2";
+        let mut since = self.since(owner, newer_than).await?;
+        if !since.whole {
+            let known = newer_than.cast_signed();
+            let rows = self.link.query(sql, &[&owner, &known]).await?;
+            let key = |row: &Row| {
+                let key: Vec<u8> = row.get(0);
+                Definition::none(key).at_version(number(row, 1))
+            };
+            since.changed = rows.iter().map(key).collect();
+        }
+        Ok(since)
     }
 
     fn deadline(&self) -> Duration {
@@ -145,19 +275,44 @@ async fn hear(link: Arc<Link>, deadline: Duration, bell: Arc<Notify>) {
     }
 }
 
-/// A row's key, value and what is left to it, if it does not last for good; one that is
-/// over is gone.
+/// A row's key, value, what is left to it, if it does not last for good, and its version; one
+/// that is over is gone.
 fn definition(row: &Row) -> Definition {
     let left: Option<i64> = row.get(2);
-    let lasts = left.map(|left| Duration::from_micros(u64::try_from(left).unwrap_or(0)));
+    let lasts = left.map(lasting);
     let value: Option<Vec<u8>> = row.get(1);
     Definition {
         key: row.get(0),
         value: value.filter(|_| lasts != Some(Duration::ZERO)),
         lasts,
+        version: number(row, 3),
     }
 }
 
+/// A row's version, subject, body, instant, what is left to it, and how many are kept.
+fn event(row: &Row) -> Event {
+    Event {
+        version: number(row, 0),
+        subject: row.get(1),
+        body: row.get(2),
+        at: Timestamp::from_micros(row.get(3)),
+        lasts: lasting(row.get(4)),
+        most: u32::try_from(row.get::<_, i64>(5)).unwrap_or(u32::MAX),
+    }
+}
+
+fn lasting(left: i64) -> Duration {
+    Duration::from_micros(u64::try_from(left).unwrap_or(0))
+}
+
+/// So long, if that can be added to an instant.
+fn micros(lasts: Duration) -> i64 {
+    i64::try_from(lasts.as_micros()).map_or(i64::MAX >> 8, |lasts| lasts.min(i64::MAX >> 8))
+}
+
 fn number(row: &Row, column: usize) -> u64 {
-    u64::try_from(row.get::<_, i64>(column)).unwrap_or(0)
+    let number: Option<i64> = row.get(column);
+    number
+        .and_then(|number| u64::try_from(number).ok())
+        .unwrap_or(0)
 }

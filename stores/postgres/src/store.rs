@@ -4,13 +4,15 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tidegate_net::{Finish, Notifier, following, within};
+use tidegate_store::core::Timestamp;
 use tidegate_store::{
-    Abilities, Definition, Definitions, Follower, Plan, Store, StoreError, StoreFuture, Table,
+    Abilities, Change, Defined, Definition, Definitions, Event, Follower, Page, Plan, Store,
+    StoreError, StoreFuture, Table,
 };
 use tokio::sync::Semaphore;
 
 use crate::connection::{Link, driver};
-use crate::definitions::Defined;
+use crate::definitions::DefinedRows;
 use crate::error::PostgresError;
 use crate::lock::{self, AdvisoryLock};
 use crate::options::{Clock, Options};
@@ -34,7 +36,7 @@ pub struct PostgresStore {
     // Declared first, dropped first: what drives the work is there until it is done.
     finish: Finish,
     shared: Arc<Shared>,
-    defined: Arc<Defined>,
+    defined: Arc<DefinedRows>,
 }
 
 impl PostgresStore {
@@ -69,7 +71,7 @@ impl PostgresStore {
             prune::start(&shared, prune_every);
         }
         let finish = shared.driver.finish();
-        let defined = Defined::new(&shared.link, shared.driver.deadline());
+        let defined = DefinedRows::new(&shared.link, shared.driver.deadline());
         Ok(Self {
             defined: Arc::new(defined),
             shared,
@@ -157,8 +159,45 @@ impl Store for PostgresStore {
     }
 
     /// Others know within a second.
-    fn define(&self, owner: &str, definition: Definition) -> StoreFuture<bool> {
-        following::define(&self.shared.driver, &self.defined, owner, definition)
+    fn change(&self, owner: &str, change: Change) -> StoreFuture<Defined> {
+        following::change(&self.shared.driver, &self.defined, owner, change)
+    }
+
+    fn definition(&self, owner: &str, key: &[u8]) -> StoreFuture<Option<Definition>> {
+        following::definition(&self.shared.driver, &self.defined, owner, key)
+    }
+
+    fn definitions_page(
+        &self,
+        owner: &str,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        most: usize,
+    ) -> StoreFuture<Page<Definition>> {
+        following::page(
+            &self.shared.driver,
+            &self.defined,
+            owner,
+            (prefix, after),
+            most,
+        )
+    }
+
+    fn events(
+        &self,
+        owner: &str,
+        subject: Option<&[u8]>,
+        after: Option<&[u8]>,
+        most: usize,
+        _: Timestamp,
+    ) -> StoreFuture<Page<Event>> {
+        following::events(
+            &self.shared.driver,
+            &self.defined,
+            owner,
+            (subject, after),
+            most,
+        )
     }
 
     fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {

@@ -9,7 +9,10 @@ use futures_util::StreamExt;
 use futures_util::future::try_join_all;
 use redis::{Client, Value};
 use tidegate_net::following::{Following, Hearing, Source};
-use tidegate_store::{Definition, Definitions, StoreError};
+use tidegate_net::key_order;
+use tidegate_store::core::Timestamp;
+use tidegate_store::definitions::event_cursor;
+use tidegate_store::{Change, Defined, Definition, Definitions, Event, Page, StoreError};
 use tokio::sync::Notify;
 
 use crate::connection::Connection;
@@ -24,13 +27,13 @@ const AT_ONCE: usize = 1_000;
 
 /// The definitions of a store. See the [module](self).
 #[derive(Debug)]
-pub(crate) struct Defined {
+pub(crate) struct DefinedKeys {
     shared: Arc<Shared>,
     prefix: String,
     following: Following,
 }
 
-impl Defined {
+impl DefinedKeys {
     pub(crate) fn new(shared: &Arc<Shared>, prefix: &str) -> Self {
         Self {
             shared: Arc::clone(shared),
@@ -43,8 +46,23 @@ impl Defined {
         &self.shared.link
     }
 
-    fn keys(&self, owner: &str) -> [Vec<u8>; 4] {
+    fn keys(&self, owner: &str) -> [Vec<u8>; 5] {
         Names::new(&self.prefix, owner).definitions()
+    }
+
+    /// What has changed since a version, without what is whole; and the server's clock.
+    async fn since(
+        &self,
+        owner: &str,
+        newer_than: u64,
+        keys_alone: bool,
+    ) -> Result<(Definitions, u64), StoreError> {
+        let script = &self.shared.scripts.defined;
+        let alone = if keys_alone { "1" } else { "0" };
+        let arguments = [shared(newer_than.to_string()), shared(alone)];
+        let keys = self.keys(owner);
+        let answer = self.link().call(script, &keys, &arguments).await?;
+        answered(answer, newer_than).ok_or_else(|| garbled("no changes"))
     }
 
     /// On which it is told that something was defined; those who may use the channels on
@@ -54,25 +72,97 @@ impl Defined {
     }
 }
 
-impl Source for Defined {
+impl Source for DefinedKeys {
     /// How often those who follow look whether there is news, if they are not told: within a
     /// second they know.
     const LOOK: Duration = Duration::from_millis(500);
 
-    async fn write(&self, owner: &str, definition: &Definition) -> Result<bool, StoreError> {
-        let has_value = if definition.value.is_some() { "1" } else { "0" };
-        let lasts = definition.lasts.map(|lasts| lasts.as_micros().to_string());
-        let arguments: [Arc<[u8]>; 5] = [
-            definition.key.as_slice().into(),
-            has_value.as_bytes().into(),
-            definition.value.as_deref().unwrap_or_default().into(),
-            lasts.unwrap_or_default().into_bytes().into(),
-            self.channel().into_bytes().into(),
+    async fn change(&self, owner: &str, change: &Change) -> Result<Defined, StoreError> {
+        let definition = &change.definition;
+        let event = change.event.as_ref();
+        let has = |is: bool| shared(if is { "1" } else { "0" });
+        let decimal = |number: Option<u128>| match number {
+            Some(number) => shared(number.to_string()),
+            None => shared(""),
+        };
+        let lasts = definition.lasts.map(|lasts| lasts.as_micros());
+        let bound = event.map(|event| u128::from(event.bound()));
+        let arguments: [Arc<[u8]>; 11] = [
+            shared(&definition.key),
+            has(definition.value.is_some()),
+            shared(definition.value.as_deref().unwrap_or_default()),
+            decimal(lasts),
+            shared(self.channel()),
+            decimal(change.expected.map(u128::from)),
+            has(event.is_some()),
+            shared(event.map_or(&[][..], |event| &event.subject)),
+            shared(event.map_or(&[][..], |event| &event.body)),
+            decimal(event.map(|event| event.lasts.as_micros())),
+            decimal(bound),
         ];
+        let names = Names::new(&self.prefix, owner);
+        let keys: Vec<Vec<u8>> = names
+            .definitions()
+            .into_iter()
+            .chain(names.events())
+            .collect();
         let script = &self.shared.scripts.define;
-        let keys = self.keys(owner);
-        let kept = self.link().call(script, &keys, &arguments).await?;
-        Ok(kept == Value::Int(1))
+        let made = self.link().call(script, &keys, &arguments).await?;
+        outcome(made, &definition.key).ok_or_else(|| garbled("no change"))
+    }
+
+    async fn one(&self, owner: &str, key: &[u8]) -> Result<Option<Definition>, StoreError> {
+        let [own, ..] = self.keys(owner);
+        let script = &self.shared.scripts.definition;
+        let found = self.link().call(script, &[own], &[shared(key)]).await?;
+        let found = listed(found).ok_or_else(|| garbled("no definition"))?;
+        match <[Value; 3]>::try_from(found) {
+            Ok(parts) => {
+                let one = kept(key.to_vec(), parts);
+                one.map(Some).ok_or_else(|| garbled("no definition"))
+            }
+            Err(_) => Ok(None),
+        }
+    }
+
+    async fn page(
+        &self,
+        owner: &str,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        most: usize,
+    ) -> Result<Page<Definition>, StoreError> {
+        let [own, .., index] = self.keys(owner);
+        let (low, is_on_it) = key_order::beginning(prefix, after);
+        let from = [if is_on_it { b"[" } else { b"(" }, low].concat();
+        let to = match key_order::behind(prefix) {
+            Some(high) => [b"(", high.as_slice()].concat(),
+            None => b"+".to_vec(),
+        };
+        let arguments = [shared(from), shared(to), shared(most.to_string())];
+        let script = &self.shared.scripts.page;
+        let page = self.link().call(script, &[own, index], &arguments).await?;
+        read_page(page).ok_or_else(|| garbled("no page"))
+    }
+
+    async fn events(
+        &self,
+        owner: &str,
+        subject: Option<&[u8]>,
+        after: u64,
+        most: usize,
+    ) -> Result<Page<Event>, StoreError> {
+        let [events, order, subjects, _] = Names::new(&self.prefix, owner).events();
+        let arguments = [
+            shared(if subject.is_some() { "1" } else { "0" }),
+            shared(subject.unwrap_or_default()),
+            shared(after.to_string()),
+            shared(most.to_string()),
+        ];
+        let script = &self.shared.scripts.events;
+        let keys = [events, order, subjects];
+        let page = self.link().call(script, &keys, &arguments).await?;
+        read_events(page).ok_or_else(|| garbled("no events"))
     }
 
     async fn versions(&self, owners: &[String]) -> Result<Vec<u64>, StoreError> {
@@ -88,27 +178,16 @@ impl Source for Defined {
     }
 
     async fn changes(&self, owner: &str, newer_than: u64) -> Result<Definitions, StoreError> {
-        let script = &self.shared.scripts.defined;
-        let known: Arc<[u8]> = newer_than.to_string().into_bytes().into();
-        let keys = self.keys(owner);
-        let answer = self.link().call(script, &keys, &[known]).await?;
-        let (version, is_whole, changed) = answered(answer).ok_or_else(|| garbled("no changes"))?;
-        let changed = match is_whole {
-            false => changed,
-            true => {
-                let left = changed
-                    .into_iter()
-                    .map(|one| (one.key, one.lasts))
-                    .collect();
-                scan(self.link(), &keys[0], left).await?
-            }
-        };
-        Ok(Definitions {
-            newer_than,
-            version,
-            whole: is_whole,
-            changed,
-        })
+        let (mut since, now) = self.since(owner, newer_than, false).await?;
+        if since.whole {
+            let [own, ..] = self.keys(owner);
+            since.changed = scan(self.link(), &own, now).await?;
+        }
+        Ok(since)
+    }
+
+    async fn changed_keys(&self, owner: &str, newer_than: u64) -> Result<Definitions, StoreError> {
+        Ok(self.since(owner, newer_than, true).await?.0)
     }
 
     fn deadline(&self) -> Duration {
@@ -145,13 +224,9 @@ async fn hear_at(client: &Client, deadline: Duration, channel: &str, bell: &Noti
     }
 }
 
-/// All of them, with what is left to those that do not last for good: in pieces, so that
-/// the server does something else between two.
-async fn scan(
-    link: &Link,
-    name: &[u8],
-    left: HashMap<Vec<u8>, Option<Duration>>,
-) -> Result<Vec<Definition>, StoreError> {
+/// All of them that are not over at `now`: in pieces, so that the server does something else
+/// between two.
+async fn scan(link: &Link, name: &[u8], now: u64) -> Result<Vec<Definition>, StoreError> {
     // One may come twice where the hash shrinks meanwhile.
     let mut found = HashMap::new();
     let mut cursor = b"0".to_vec();
@@ -168,38 +243,105 @@ async fn scan(
             break;
         }
     }
-    let definitions = found.into_iter().map(|(key, value)| Definition {
-        lasts: left.get(&key).copied().flatten(),
-        key,
-        value: Some(value),
+    let definitions = found.into_iter().filter_map(|(key, text)| {
+        let mut parts = text.splitn(3, |&byte| byte == b' ');
+        let version = decimal(parts.next()?)?;
+        let ends = decimal(parts.next()?)?;
+        let definition = Definition::new(key, parts.next()?).at_version(version);
+        match ends {
+            0 => Some(definition),
+            ends => {
+                let left = ends.checked_sub(now).filter(|&left| left > 0)?;
+                Some(definition.lasting(Duration::from_micros(left)))
+            }
+        }
     });
-    Ok(definitions
-        .filter(|one| one.lasts != Some(Duration::ZERO))
-        .collect())
+    Ok(definitions.collect())
 }
 
-/// The version, whether it is everything, and what has changed; one that is over is gone.
-fn answered(answer: Value) -> Option<(u64, bool, Vec<Definition>)> {
-    let Value::Array(parts) = answer else {
-        return None;
+/// What became of a change of `key`.
+fn outcome(answer: Value, key: &[u8]) -> Option<Defined> {
+    let mut parts = listed(answer)?.into_iter();
+    let (is_made, version) = (parts.next()?, number(parts.next()?)?);
+    Some(match (is_made, version) {
+        (Value::Int(1), version) => Defined::Done {
+            changed: version > 0,
+            version,
+        },
+        (_, 0) => Defined::Conflict(None),
+        (_, version) => {
+            let (value, left) = (text(parts.next()?)?, lasting(parts.next()?)?);
+            Defined::Conflict(Some(Definition {
+                lasts: left,
+                ..Definition::new(key, value).at_version(version)
+            }))
+        }
+    })
+}
+
+/// A definition of its version, its value and what is left to it; one that is over is gone.
+fn kept(key: Vec<u8>, [version, value, left]: [Value; 3]) -> Option<Definition> {
+    Some(Definition {
+        key,
+        value: text(value),
+        lasts: lasting(left)?,
+        version: number(version)?,
+    })
+}
+
+/// Keys, versions, values and what is left to each.
+fn together(lists: [Value; 4]) -> Option<Vec<Definition>> {
+    let [keys, versions, values, left] = lists.map(listed);
+    let parts = versions?.into_iter().zip(values?).zip(left?);
+    let all = keys?.into_iter().zip(parts);
+    all.map(|(key, ((version, value), left))| kept(text(key)?, [version, value, left]))
+        .collect()
+}
+
+fn read_page(answer: Value) -> Option<Page<Definition>> {
+    let [next, keys, versions, values, left] = <[Value; 5]>::try_from(listed(answer)?).ok()?;
+    Some(Page {
+        items: together([keys, versions, values, left])?,
+        next: text(next),
+    })
+}
+
+fn read_events(answer: Value) -> Option<Page<Event>> {
+    let [next, events] = <[Value; 2]>::try_from(listed(answer)?).ok()?;
+    let next = text(next).and_then(|next| decimal(&next));
+    let events = listed(events)?.into_iter().map(|event| {
+        let parts = <[Value; 6]>::try_from(listed(event)?).ok()?;
+        let [version, at, left, most, subject, body] = parts;
+        Some(Event {
+            version: number(version)?,
+            at: Timestamp::from_micros(number(at)?.cast_signed()),
+            lasts: lasting(left)?.unwrap_or_default(),
+            most: u32::try_from(number(most)?).ok()?,
+            subject: text(subject)?,
+            body: text(body)?,
+        })
+    });
+    Some(Page {
+        items: events.collect::<Option<_>>()?,
+        next: next.map(event_cursor),
+    })
+}
+
+/// What has changed, without what is whole; and the server's clock.
+fn answered(answer: Value, newer_than: u64) -> Option<(Definitions, u64)> {
+    let parts = <[Value; 7]>::try_from(listed(answer)?).ok()?;
+    let [version, whole, now, keys, versions, values, left] = parts;
+    let definitions = Definitions {
+        newer_than,
+        version: number(version)?,
+        whole: matches!(whole, Value::Int(1)),
+        changed: together([keys, versions, values, left])?,
     };
-    let [version, whole, keys, values, left] = <[Value; 5]>::try_from(parts).ok()?;
-    let (keys, values, left) = (listed(keys)?, listed(values)?, listed(left)?);
-    let changed = keys
-        .into_iter()
-        .zip(values)
-        .zip(left)
-        .map(|((key, value), left)| {
-            let lasts = match left {
-                Value::Nil => None,
-                left => Some(Duration::from_micros(number(left)?)),
-            };
-            let value = text(value).filter(|_| lasts != Some(Duration::ZERO));
-            let key = text(key)?;
-            Some(Definition { key, value, lasts })
-        });
-    let changed = changed.collect::<Option<_>>()?;
-    Some((number(version)?, matches!(whole, Value::Int(1)), changed))
+    Some((definitions, number(now)?))
+}
+
+fn shared(bytes: impl AsRef<[u8]>) -> Arc<[u8]> {
+    bytes.as_ref().into()
 }
 
 fn listed(value: Value) -> Option<Vec<Value>> {
@@ -209,10 +351,22 @@ fn listed(value: Value) -> Option<Vec<Value>> {
     }
 }
 
+/// A number of microseconds as text; `None` within if there is none.
+fn lasting(value: Value) -> Option<Option<Duration>> {
+    match value {
+        Value::Nil => Some(None),
+        value => Some(Some(Duration::from_micros(number(value)?))),
+    }
+}
+
 /// A number as text; 0 if there is none.
 fn number(value: Value) -> Option<u64> {
     match value {
         Value::Nil => Some(0),
-        value => str::from_utf8(&text(value)?).ok()?.parse().ok(),
+        value => decimal(&text(value)?),
     }
+}
+
+fn decimal(text: &[u8]) -> Option<u64> {
+    str::from_utf8(text).ok()?.parse().ok()
 }

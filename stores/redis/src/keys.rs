@@ -11,6 +11,11 @@
 //! {prefix:owner}:own:version its version
 //! {prefix:owner}:own:changes the order of its changes
 //! {prefix:owner}:own:ends    until when some of it lasts
+//! {prefix:owner}:own:keys    its keys in order
+//! {prefix:owner}:told        what is told of its changes
+//! {prefix:owner}:told:order  in the order of their versions
+//! {prefix:owner}:told:about  those about each subject
+//! {prefix:owner}:told:ends   until when they last
 //! ```
 //! Whatever bytes prefix, table and root have, `%`, `:`, `{` and `}` in them are
 //! written as `%` and two digits: no two tags are alike, and none ends early.
@@ -43,12 +48,21 @@ impl Names {
         [b"{", self.table.as_slice(), b"}:plans"].concat()
     }
 
-    /// Where an owner's definitions are, their version, the order of their changes, and
-    /// until when some of them last.
-    pub(crate) fn definitions(&self) -> [Vec<u8>; 4] {
-        let own = [b"{", self.table.as_slice(), b"}:own"].concat();
-        let beside = |word: &str| [own.as_slice(), word.as_bytes()].concat();
-        ["", ":version", ":changes", ":ends"].map(beside)
+    /// Where an owner's definitions are, their version, the order of their changes, until
+    /// when some of them last, and the order of their keys.
+    pub(crate) fn definitions(&self) -> [Vec<u8>; 5] {
+        self.beside("own", ["", ":version", ":changes", ":ends", ":keys"])
+    }
+
+    /// Where its events are, in which order, those about each subject, and until when they
+    /// last.
+    pub(crate) fn events(&self) -> [Vec<u8>; 4] {
+        self.beside("told", ["", ":order", ":about", ":ends"])
+    }
+
+    fn beside<const N: usize>(&self, own: &str, words: [&str; N]) -> [Vec<u8>; N] {
+        let own = [b"{", self.table.as_slice(), b"}:", own.as_bytes()].concat();
+        words.map(|word| [own.as_slice(), word.as_bytes()].concat())
     }
 
     /// The ledger, its order of time, the order of those who wait, who they are,

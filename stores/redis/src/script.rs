@@ -193,13 +193,16 @@ impl Script {
 }
 
 /// The files that are whole scripts, by name.
-const WHOLE: [(&str, &str); 6] = [
+const WHOLE: [(&str, &str); 9] = [
     ("register", lua!("register")),
     ("restore", lua!("restore")),
     ("single_bucket", lua!("single_bucket")),
     ("held", concat!(lua!("record"), lua!("held"))),
-    ("define", lua!("define")),
-    ("defined", lua!("defined")),
+    ("define", concat!(lua!("kept"), lua!("define"))),
+    ("defined", concat!(lua!("kept"), lua!("defined"))),
+    ("definition", concat!(lua!("kept"), lua!("definition"))),
+    ("page", concat!(lua!("kept"), lua!("page"))),
+    ("events", concat!(lua!("kept"), lua!("events"))),
 ];
 
 /// The name of what all other files are.
@@ -231,18 +234,33 @@ pub(crate) struct Scripts {
     pub(crate) single_bucket: Script,
     /// Lists some of a root's leases.
     pub(crate) held: Script,
-    /// Keeps a definition.
+    /// Makes a change of a definition.
     pub(crate) define: Script,
     /// Tells what has changed of an owner's.
     pub(crate) defined: Script,
+    /// Tells what is defined under a key.
+    pub(crate) definition: Script,
+    /// Lists definitions.
+    pub(crate) page: Script,
+    /// Lists events.
+    pub(crate) events: Script,
 }
 
 impl Scripts {
     /// `functions`: whether the server may be asked to define them once.
     pub(crate) fn new(functions: bool) -> Self {
         let library = Arc::new(library(functions));
-        let [register, restore, single_bucket, held, define, defined] =
-            WHOLE.map(|(name, text)| Script::new(&library, name, text.to_owned()));
+        let [
+            register,
+            restore,
+            single_bucket,
+            held,
+            define,
+            defined,
+            definition,
+            page,
+            events,
+        ] = WHOLE.map(|(name, text)| Script::new(&library, name, text.to_owned()));
         Self {
             library,
             made: Mutex::default(),
@@ -252,6 +270,9 @@ impl Scripts {
             held,
             define,
             defined,
+            definition,
+            page,
+            events,
         }
     }
 

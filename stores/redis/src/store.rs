@@ -3,11 +3,13 @@
 use std::sync::{Arc, Weak};
 
 use tidegate_net::{Finish, Notifier, following};
+use tidegate_store::core::Timestamp;
 use tidegate_store::{
-    Abilities, Definition, Definitions, Follower, Plan, Store, StoreError, StoreFuture, Table,
+    Abilities, Change, Defined, Definition, Definitions, Event, Follower, Page, Plan, Store,
+    StoreError, StoreFuture, Table,
 };
 
-use crate::definitions::Defined;
+use crate::definitions::DefinedKeys;
 use crate::error::RedisError;
 use crate::keys::Names;
 use crate::link::Link;
@@ -29,7 +31,7 @@ pub struct RedisStore {
     // Declared first, dropped first: what drives the work is there until it is done.
     finish: Finish,
     shared: Arc<Shared>,
-    defined: Arc<Defined>,
+    defined: Arc<DefinedKeys>,
     prefix: String,
 }
 
@@ -61,7 +63,7 @@ impl RedisStore {
         answer.map_err(|error| RedisError::Server(error.to_string()))?;
         let finish = shared.link.driver().finish();
         Ok(Self {
-            defined: Arc::new(Defined::new(&shared, &options.prefix)),
+            defined: Arc::new(DefinedKeys::new(&shared, &options.prefix)),
             shared,
             finish,
             prefix: options.prefix,
@@ -97,8 +99,45 @@ impl Store for RedisStore {
     }
 
     /// Others know within a second.
-    fn define(&self, owner: &str, definition: Definition) -> StoreFuture<bool> {
-        following::define(self.shared.link.driver(), &self.defined, owner, definition)
+    fn change(&self, owner: &str, change: Change) -> StoreFuture<Defined> {
+        following::change(self.shared.link.driver(), &self.defined, owner, change)
+    }
+
+    fn definition(&self, owner: &str, key: &[u8]) -> StoreFuture<Option<Definition>> {
+        following::definition(self.shared.link.driver(), &self.defined, owner, key)
+    }
+
+    fn definitions_page(
+        &self,
+        owner: &str,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        most: usize,
+    ) -> StoreFuture<Page<Definition>> {
+        following::page(
+            self.shared.link.driver(),
+            &self.defined,
+            owner,
+            (prefix, after),
+            most,
+        )
+    }
+
+    fn events(
+        &self,
+        owner: &str,
+        subject: Option<&[u8]>,
+        after: Option<&[u8]>,
+        most: usize,
+        _: Timestamp,
+    ) -> StoreFuture<Page<Event>> {
+        following::events(
+            self.shared.link.driver(),
+            &self.defined,
+            owner,
+            (subject, after),
+            most,
+        )
     }
 
     fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {

@@ -13,7 +13,7 @@ use tidegate_conformance::redis_server::RedisServer;
 use tidegate_conformance::{Witness, wait_for};
 use tidegate_redis::{Clock, RedisStore};
 use tidegate_store::core::Rule;
-use tidegate_store::{Definition, Ending, Store, Verb};
+use tidegate_store::{Change, Definition, Ending, Event, Store, Verb};
 
 /// Where the revisions of table "t" are.
 const PLANS: &str = "{tidegate:t}:plans";
@@ -408,5 +408,60 @@ fn what_is_defined_is_followed_whichever_of_its_keys_the_server_has_dropped() {
         let names_late = since.changed.iter().any(|one| one.key == b"late");
         assert_eq!(names_late, !dropped.contains(&OWN[0]), "{dropped:?}");
         assert_eq!(one.knows(b"late"), other.knows(b"late"));
+    }
+}
+
+/// The order of keys is made anew by the page that finds it gone; of what was told, what is
+/// left of it is gone, too, and what is told from then on is kept.
+#[test]
+fn pages_and_events_go_on_whichever_of_their_keys_the_server_has_dropped() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let store = open(&server, Clock::Server);
+    let tell = |key: &str| {
+        let event = Event {
+            subject: b"s".to_vec(),
+            body: key.as_bytes().to_vec(),
+            at: machine_time(),
+            lasts: Duration::from_secs(3_600),
+            most: 100,
+            version: 0,
+        };
+        let change = Change::from(Definition::new(key, b"v")).telling(event);
+        assert!(
+            wait_for(store.change("me", change))
+                .expect("room")
+                .is_changed()
+        );
+    };
+    let keys = || {
+        let page = wait_for(store.definitions_page("me", b"", None, 100)).expect("an answer");
+        let keys = page.items.into_iter().map(|one| one.key);
+        keys.collect::<Vec<_>>()
+    };
+    let events = || {
+        let page = store.events("me", Some(b"s"), None, 100, machine_time());
+        let page = wait_for(page).expect("an answer");
+        let bodies = page.items.into_iter().map(|one| one.body);
+        bodies.collect::<Vec<_>>()
+    };
+    tell("a");
+    tell("b");
+    evict(&server, "{tidegate:me}:own:keys");
+    assert_eq!(keys(), [b"a", b"b"]);
+    evict(&server, "{tidegate:me}:own:keys");
+    tell("c");
+    assert_eq!(keys(), [b"a", b"b", b"c"]);
+    evict(&server, OWN[0]);
+    tell("d");
+    assert_eq!(keys(), [b"d"], "what was defined is gone");
+    assert_eq!(events(), [b"a", b"b", b"c", b"d"]);
+    for dropped in ["", ":order", ":about", ":ends"] {
+        evict(&server, &format!("{{tidegate:me}}:told{dropped}"));
+        tell("e");
+        assert_eq!(events(), [b"e"], "{dropped}");
+        tell("f");
+        assert_eq!(events(), [b"e", b"f"], "{dropped}");
     }
 }

@@ -3,40 +3,33 @@
 //!
 //! ```text
 //! V length of the owner u32, owner         version u64, floor u64
-//! D length of the owner u32, owner, key    ends at i64, value
+//! D length of the owner u32, owner, key    ends at i64, version u64, value
+//! U length of the owner u32, owner, until i64 (big-endian), key    nothing: it ends then
 //! C length of the owner u32, owner, version u64 (big-endian)    key
 //! A length of the owner u32, owner, key    the version that changed it
 //! N length of the owner u32, owner         how many changes are noted
 //! ```
+//! Events are in `events`.
 
 use std::time::Duration;
 
-use tidegate_store::core::{DecodeError, Span, Timestamp};
-use tidegate_store::definitions::MOST_CHANGES;
-use tidegate_store::{Definition, Definitions, StoreError};
+use tidegate_store::core::{Span, Timestamp};
+use tidegate_store::definitions::{MOST_CHANGES, page_size};
+use tidegate_store::{Change, Defined, Definition, Definitions, Event, Page, StoreError};
 
 use crate::error::Fault;
-use crate::registry::{bucket_of, instant};
+use crate::events;
+use crate::owner::{Owner, word};
+use crate::registry::instant;
 use crate::steps::Steps;
 use crate::tree::Bytes;
 use crate::txn::Txn;
 use crate::wakeup;
 
-/// A key and a value.
-type Pair = (Vec<u8>, Vec<u8>);
-
-/// One owner's.
-struct Owner<'o> {
-    name: &'o [u8],
-    bucket: usize,
-}
+/// So many that are over are deleted by one change.
+const MOST_OVER: usize = 100;
 
 impl Owner<'_> {
-    fn of(&self, kind: u8, rest: &[u8]) -> Vec<u8> {
-        let length = (self.name.len() as u32).to_be_bytes();
-        [&[kind], &length[..], self.name, rest].concat()
-    }
-
     /// Its version, and the least that is remembered of changes.
     fn versions(&self, txn: &Txn<'_>) -> Result<(u64, u64), Fault> {
         match txn.look_up(self.bucket, &self.of(b'V', &[]))? {
@@ -45,47 +38,98 @@ impl Owner<'_> {
         }
     }
 
-    /// Keys and values of records of a kind, from behind a place on.
-    fn all(&self, txn: &Txn<'_>, kind: u8, rest: &[u8]) -> Result<Vec<Pair>, Fault> {
-        let beginning = self.of(kind, &[]);
-        let (mut from, mut found) = (self.of(kind, rest), Vec::new());
-        let mut is_behind = !rest.is_empty();
-        while let Some(record) = txn.seek(self.bucket, &from, is_behind)? {
-            from = txn.key(record)?.into_vec();
-            if !from.starts_with(&beginning) {
-                break;
-            }
-            found.push((
-                from[beginning.len()..].to_vec(),
-                txn.value(record)?.into_vec(),
-            ));
-            is_behind = true;
+    /// What is kept under a key, if it is not over.
+    fn kept(&self, txn: &Txn<'_>, key: &[u8]) -> Result<Option<Definition>, Fault> {
+        let kept = txn.look_up(self.bucket, &self.of(b'D', key))?;
+        let told = told(key.to_vec(), kept.map(Bytes::into_vec), txn.now())?;
+        Ok(Some(told).filter(|told| told.value.is_some()))
+    }
+
+    fn change(&self, txn: &mut Txn<'_>, change: &Change) -> Result<Defined, Fault> {
+        let definition = &change.definition;
+        let there = self.kept(txn, &definition.key)?;
+        let at = there.as_ref().map_or(0, |there| there.version);
+        if change.expected.is_some_and(|expected| expected != at) {
+            return Ok(Defined::Conflict(there));
         }
-        Ok(found)
+        if definition.value.is_none() && there.is_none() {
+            return Ok(Defined::Done {
+                changed: false,
+                version: 0,
+            });
+        }
+        let now = txn.now();
+        let (last, floor) = self.versions(txn)?;
+        // It grows also from one segment to the next.
+        let version = (last + 1).max(now.as_micros().unsigned_abs());
+        self.put(txn, definition, (version, now))?;
+        self.note(txn, &definition.key, (version, floor))?;
+        if definition.lasts.is_some() {
+            self.end(txn, now)?;
+        }
+        if let Some(event) = &change.event {
+            let event = Event {
+                at: now,
+                version,
+                ..event.clone()
+            };
+            events::add(self, txn, &event)?;
+        }
+        Ok(Defined::Done {
+            changed: true,
+            version,
+        })
     }
 
     fn put(
         &self,
         txn: &mut Txn<'_>,
         definition: &Definition,
-        now: Timestamp,
-    ) -> Result<bool, Fault> {
-        let key = self.of(b'D', &definition.key);
-        match &definition.value {
-            Some(value) => {
-                let lasts = definition.lasts.map(Span::from);
-                let ends = lasts.map_or(Timestamp::MAX, |lasts| now + lasts);
-                let mut kept = ends.as_micros().to_le_bytes().to_vec();
-                kept.extend(value);
-                txn.put(self.bucket, &key, &kept)?;
-            }
-            None if !txn.remove(self.bucket, &key)? => return Ok(false),
-            None => {}
+        (version, now): (u64, Timestamp),
+    ) -> Result<(), Fault> {
+        self.take_out(txn, &definition.key)?;
+        let Some(value) = &definition.value else {
+            return Ok(());
+        };
+        let lasts = definition.lasts.map(Span::from);
+        let ends = lasts.map_or(Timestamp::MAX, |lasts| now + lasts);
+        let mut kept = ends.as_micros().to_le_bytes().to_vec();
+        kept.extend(version.to_le_bytes());
+        kept.extend(value);
+        txn.put(self.bucket, &self.of(b'D', &definition.key), &kept)?;
+        if lasts.is_some() {
+            txn.put(self.bucket, &self.until(ends, &definition.key), &[])?;
         }
-        let (last, mut floor) = self.versions(txn)?;
-        // It grows also from one segment to the next.
-        let version = (last + 1).max(now.as_micros().unsigned_abs());
-        let at = self.of(b'A', &definition.key);
+        Ok(())
+    }
+
+    /// Deletes what is under a key, over or not.
+    fn take_out(&self, txn: &mut Txn<'_>, key: &[u8]) -> Result<(), Fault> {
+        let place = self.of(b'D', key);
+        let Some(kept) = txn.look_up(self.bucket, &place)? else {
+            return Ok(());
+        };
+        let ends = instant(kept.get(..8).unwrap_or_default())?;
+        txn.remove(self.bucket, &place)?;
+        if ends != Timestamp::MAX {
+            txn.remove(self.bucket, &self.until(ends, key))?;
+        }
+        Ok(())
+    }
+
+    fn until(&self, ends: Timestamp, key: &[u8]) -> Vec<u8> {
+        let ends = ends.as_micros().cast_unsigned().to_be_bytes();
+        self.of(b'U', &[&ends[..], key].concat())
+    }
+
+    /// Notes that a key was changed.
+    fn note(
+        &self,
+        txn: &mut Txn<'_>,
+        changed: &[u8],
+        (version, mut floor): (u64, u64),
+    ) -> Result<(), Fault> {
+        let at = self.of(b'A', changed);
         let key = self.of(b'N', &[]);
         let count = txn.look_up(self.bucket, &key)?;
         let mut count = count.as_deref().map_or(Ok(0), |bytes| word(bytes, 0))?;
@@ -97,8 +141,8 @@ impl Owner<'_> {
             None => count += 1,
         }
         txn.put(self.bucket, &at, &version.to_le_bytes())?;
-        let changed = self.of(b'C', &version.to_be_bytes());
-        txn.put(self.bucket, &changed, &definition.key)?;
+        let place = self.of(b'C', &version.to_be_bytes());
+        txn.put(self.bucket, &place, changed)?;
         if count > MOST_CHANGES as u64 {
             floor = self.forget_oldest(txn)?;
             count -= 1;
@@ -106,10 +150,7 @@ impl Owner<'_> {
         txn.put(self.bucket, &key, &count.to_le_bytes())?;
         let versions = [version.to_le_bytes(), floor.to_le_bytes()].concat();
         txn.put(self.bucket, &self.of(b'V', &[]), &versions)?;
-        if definition.lasts.is_some() {
-            self.end(txn, now)?;
-        }
-        Ok(true)
+        Ok(())
     }
 
     /// Forgets which key was changed the longest ago; answers the version of that.
@@ -126,42 +167,94 @@ impl Owner<'_> {
 
     /// Those that are over are over everywhere: nobody needs to be told.
     fn end(&self, txn: &mut Txn<'_>, now: Timestamp) -> Result<(), Fault> {
-        for (key, kept) in self.all(txn, b'D', &[])? {
-            if instant(kept.get(..8).unwrap_or_default())? <= now {
-                txn.remove(self.bucket, &self.of(b'D', &key))?;
+        let over = self.some(txn, b'U', (&[], false), MOST_OVER)?;
+        for (place, _) in over {
+            let (ends, key) = place.split_at_checked(8).unwrap_or_default();
+            let ends = ends.try_into().map(i64::from_be_bytes).unwrap_or(i64::MAX);
+            if Timestamp::from_micros(ends) > now {
+                break;
             }
+            self.take_out(txn, key)?;
         }
         Ok(())
     }
 
-    fn since(&self, txn: &Txn<'_>, newer_than: u64) -> Result<Definitions, Fault> {
+    fn since(
+        &self,
+        txn: &Txn<'_>,
+        newer_than: u64,
+        keys_alone: bool,
+    ) -> Result<Definitions, Fault> {
         let (version, floor) = self.versions(txn)?;
         let whole = newer_than == 0 || newer_than < floor || newer_than > version;
         let now = txn.now();
-        let changed = match whole {
-            true => {
-                let all = self.all(txn, b'D', &[])?;
+        let changed = match (whole, keys_alone) {
+            (true, true) => Vec::new(),
+            (true, false) => {
+                let all = self.some(txn, b'D', (&[], false), usize::MAX)?;
                 let all = all
                     .into_iter()
                     .map(|(key, kept)| told(key, Some(kept), now));
                 let all: Vec<Definition> = all.collect::<Result<_, _>>()?;
                 all.into_iter().filter(|one| one.value.is_some()).collect()
             }
-            false => {
-                let changes = self.all(txn, b'C', &newer_than.to_be_bytes())?;
-                let one = |(_, key): Pair| {
-                    let kept = txn.look_up(self.bucket, &self.of(b'D', &key))?;
-                    let kept = kept.map(Bytes::into_vec);
-                    told(key, kept, now)
-                };
-                changes.into_iter().map(one).collect::<Result<_, _>>()?
-            }
+            (false, _) => self.changed(txn, newer_than, keys_alone)?,
         };
         Ok(Definitions {
             newer_than,
             version,
             whole,
             changed,
+        })
+    }
+
+    fn changed(
+        &self,
+        txn: &Txn<'_>,
+        newer_than: u64,
+        keys_alone: bool,
+    ) -> Result<Vec<Definition>, Fault> {
+        let from = newer_than.to_be_bytes();
+        let changes = self.some(txn, b'C', (&from, true), MOST_CHANGES)?;
+        let one = |(version, key): (Vec<u8>, Vec<u8>)| {
+            let version = version.as_slice().try_into().map(u64::from_be_bytes);
+            let version = version.map_err(|_| Fault::Corrupt("a version is none"))?;
+            let kept = match keys_alone {
+                true => None,
+                false => self.kept(txn, &key)?,
+            };
+            Ok(kept.unwrap_or_else(|| Definition::none(key).at_version(version)))
+        };
+        changes.into_iter().map(one).collect()
+    }
+
+    fn page(
+        &self,
+        txn: &Txn<'_>,
+        (prefix, after): (&[u8], Option<&[u8]>),
+        most: usize,
+    ) -> Result<Page<Definition>, Fault> {
+        let from = match after {
+            Some(after) if after >= prefix => (after, true),
+            _ => (prefix, false),
+        };
+        let now = txn.now();
+        let mut found = self.some(txn, b'D', from, most + 1)?;
+        found.retain(|(key, _)| key.starts_with(prefix));
+        let is_last = found.len() <= most;
+        found.truncate(most);
+        let next = found
+            .last()
+            .filter(|_| !is_last)
+            .map(|(key, _)| key.clone());
+        let items = found
+            .into_iter()
+            .map(|(key, kept)| told(key, Some(kept), now));
+        let items: Vec<Definition> = items.collect::<Result<_, Fault>>()?;
+        let items = items.into_iter().filter(|one| one.value.is_some());
+        Ok(Page {
+            items: items.collect(),
+            next,
         })
     }
 }
@@ -172,52 +265,64 @@ fn told(key: Vec<u8>, kept: Option<Vec<u8>>, now: Timestamp) -> Result<Definitio
     let Some(mut kept) = kept else {
         return none(key);
     };
-    if kept.len() < 8 {
+    if kept.len() < 16 {
         return Err(Fault::Corrupt("a definition is too short"));
     }
-    let value = kept.split_off(8);
-    match instant(&kept)? {
-        Timestamp::MAX => Ok(Definition::new(key, value)),
-        ends if ends <= now => none(key),
+    let value = kept.split_off(16);
+    let definition = Definition::new(key, value).at_version(word(&kept, 8)?);
+    match instant(&kept[..8])? {
+        Timestamp::MAX => Ok(definition),
+        ends if ends <= now => none(definition.key),
         ends => {
             let lasts: Duration = ends.since(now).as_duration();
-            Ok(Definition::new(key, value).lasting(lasts))
+            Ok(definition.lasting(lasts))
         }
     }
-}
-
-fn word(bytes: &[u8], at: usize) -> Result<u64, Fault> {
-    let word = bytes.get(at..at + 8).and_then(|word| word.try_into().ok());
-    let word = word.map(u64::from_le_bytes);
-    word.ok_or_else(|| DecodeError::Corrupt("a version is none").into())
 }
 
 impl Steps {
     /// What has changed of an owner's since a version.
-    pub(crate) fn defined(&self, owner: &str, newer_than: u64) -> Result<Definitions, StoreError> {
-        let owner = self.owner(owner);
-        self.register(|txn| owner.since(txn, newer_than))
+    pub(crate) fn defined(
+        &self,
+        owner: &str,
+        newer_than: u64,
+        keys_alone: bool,
+    ) -> Result<Definitions, StoreError> {
+        let owner = Owner::new(&self.segment, owner);
+        self.register(|txn| owner.since(txn, newer_than, keys_alone))
     }
 
-    /// Keeps a definition; whether that is a change. Those who follow in other processes are
-    /// told before it is done, and find it done: so nobody is forgotten, wherever this is
-    /// killed.
-    pub(crate) fn define(&self, owner: &str, definition: &Definition) -> Result<bool, StoreError> {
-        let owner = self.owner(owner);
+    /// What is defined under a key.
+    pub(crate) fn definition(
+        &self,
+        owner: &str,
+        key: &[u8],
+    ) -> Result<Option<Definition>, StoreError> {
+        let owner = Owner::new(&self.segment, owner);
+        self.register(|txn| owner.kept(txn, key))
+    }
+
+    /// Definitions in the order of their keys.
+    pub(crate) fn definitions_page(
+        &self,
+        owner: &str,
+        place: (&[u8], Option<&[u8]>),
+        most: usize,
+    ) -> Result<Page<Definition>, StoreError> {
+        let owner = Owner::new(&self.segment, owner);
+        self.register(|txn| owner.page(txn, place, page_size(most)))
+    }
+
+    /// Makes a change. Those who follow in other processes are told before it is done, and
+    /// find it done: so nobody is forgotten, wherever this is killed.
+    pub(crate) fn change(&self, owner: &str, change: &Change) -> Result<Defined, StoreError> {
+        let owner = Owner::new(&self.segment, owner);
         self.register(|txn| {
-            let now = txn.now();
-            let is_changed = owner.put(txn, definition, now)?;
-            if is_changed {
+            let made = owner.change(txn, change)?;
+            if made.is_changed() {
                 wakeup::wake_followers(&self.segment);
             }
-            Ok(is_changed)
+            Ok(made)
         })
-    }
-
-    fn owner<'o>(&self, name: &'o str) -> Owner<'o> {
-        Owner {
-            name: name.as_bytes(),
-            bucket: bucket_of(self.segment.seed(), name.as_bytes()),
-        }
     }
 }

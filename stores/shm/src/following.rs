@@ -71,7 +71,8 @@ impl Following {
         let _one_at_a_time = self.turn.lock();
         for follower in self.followers.of(owner) {
             loop {
-                let definitions = self.steps.defined(owner, follower.version())?;
+                let (known, keys_alone) = (follower.version(), follower.is_partial());
+                let definitions = self.steps.defined(owner, known, keys_alone)?;
                 if definitions.version == definitions.newer_than {
                     break;
                 }

@@ -13,7 +13,8 @@
 //! | `keys`, `kept`, `root` | what is kept of a root, as the optimistic loop loads and writes it |
 //! | `sweep`, `steps` | what is spent is deleted where there is no room; how steps are taken |
 //! | `registry` | tables by name, and the revisions of their plans |
-//! | `definitions`, `following` | what is defined for an owner, and who follows it |
+//! | `owner`, `definitions`, `events` | what is defined for an owner, and what is told of it |
+//! | `following` | who follows what is defined |
 //! | `clock`, `process` | the machine's clock; who is there |
 //! | `queue` | those who wait, of all processes, in order |
 //! | `wakeup`, `waiters`, `waiting` | how processes wake each other; where their requests wait |
@@ -117,6 +118,7 @@ mod clock;
 mod decide;
 mod definitions;
 mod error;
+mod events;
 mod following;
 mod kept;
 mod keys;
@@ -126,6 +128,7 @@ mod listing;
 mod lock;
 mod mapping;
 mod options;
+mod owner;
 mod process;
 mod queue;
 mod registry;

@@ -5,11 +5,13 @@ use std::path::Path;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
+use tidegate_store::core::Timestamp;
 use tidegate_store::definitions::at_once;
 use tidegate_store::optimistic::{Clock, KnownRevisions};
 use tidegate_store::revisions::Revisions;
 use tidegate_store::{
-    Abilities, Definition, Definitions, Follower, Plan, Store, StoreError, StoreFuture, Table,
+    Abilities, Change, Defined, Definition, Definitions, Event, Follower, Page, Plan, Store,
+    StoreError, StoreFuture, Table,
 };
 
 use crate::decide::Inner;
@@ -80,17 +82,43 @@ impl Store for ShmStore {
     }
 
     fn definitions(&self, owner: &str, newer_than: u64) -> StoreFuture<Definitions> {
-        at_once(self.0.shared.steps.defined(owner, newer_than))
+        at_once(self.0.shared.steps.defined(owner, newer_than, false))
     }
 
     /// Others know as soon as the system lets them run.
-    fn define(&self, owner: &str, definition: Definition) -> StoreFuture<bool> {
-        let defined = self.0.shared.steps.define(owner, &definition);
-        if defined == Ok(true) {
+    fn change(&self, owner: &str, change: Change) -> StoreFuture<Defined> {
+        let made = self.0.shared.steps.change(owner, &change);
+        if made.as_ref().is_ok_and(Defined::is_changed) {
             // What cannot be told now is told with the next change.
             let _ = self.0.shared.following.lead(owner);
         }
-        at_once(defined)
+        at_once(made)
+    }
+
+    fn definition(&self, owner: &str, key: &[u8]) -> StoreFuture<Option<Definition>> {
+        at_once(self.0.shared.steps.definition(owner, key))
+    }
+
+    fn definitions_page(
+        &self,
+        owner: &str,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        most: usize,
+    ) -> StoreFuture<Page<Definition>> {
+        let steps = &self.0.shared.steps;
+        at_once(steps.definitions_page(owner, (prefix, after), most))
+    }
+
+    fn events(
+        &self,
+        owner: &str,
+        subject: Option<&[u8]>,
+        after: Option<&[u8]>,
+        most: usize,
+        _: Timestamp,
+    ) -> StoreFuture<Page<Event>> {
+        at_once(self.0.shared.steps.events(owner, subject, after, most))
     }
 
     fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {

@@ -14,7 +14,8 @@ use support::Dir;
 use support::child::{Other, asked, say};
 use tidegate::{Limit, LimitSet, Request, Store as _};
 use tidegate_shm::ShmStore;
-use tidegate_store::Definition;
+use tidegate_store::core::Timestamp;
+use tidegate_store::{Change, Definition, Event};
 
 /// Long enough for any machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -85,8 +86,8 @@ fn deeds_of_another_process() {
             1 => held.remove(0).release().wait().map(drop).expect("held"),
             2 => {
                 let definition = Definition::new(key, round.to_string());
-                let defined = store.define("kills", definition).wait();
-                assert!(defined.expect("an answer"));
+                let defined = store.change("kills", Change::from(definition).telling(event(key)));
+                assert!(defined.wait().expect("an answer").is_changed());
                 held.remove(0).release().wait().map(drop).expect("held");
             }
             _ => {
@@ -100,6 +101,41 @@ fn deeds_of_another_process() {
     drop(set);
     drop(store);
     say(&format!("passed {}", tidegate_shm::passed()));
+}
+
+/// What is told of a change; of so few that each makes room for itself.
+fn event(key: &str) -> Event {
+    Event {
+        subject: key.as_bytes().to_vec(),
+        body: b"told".to_vec(),
+        at: Timestamp::from_micros(0),
+        lasts: HOUR,
+        most: 40,
+        version: 0,
+    }
+}
+
+/// Each definition has its event, and they agree, wherever a process was killed.
+fn events_are_those_of_changes(store: &ShmStore) {
+    let all = store
+        .events("kills", None, None, 100, Timestamp::MIN)
+        .wait();
+    let all = all.expect("an answer").items;
+    assert!(all.len() <= 40, "{}", all.len());
+    let page = store.definitions_page("kills", b"", None, 100).wait();
+    let defined = page.expect("an answer").items;
+    let newest = defined.iter().map(|one| one.version).max();
+    assert_eq!(newest, all.last().map(|event| event.version));
+    for one in defined {
+        let about = store.events("kills", Some(&one.key), None, 100, Timestamp::MIN);
+        let about = about.wait().expect("an answer").items;
+        let theirs = all.iter().filter(|event| event.subject == one.key);
+        let versions = about.iter().map(|event| event.version);
+        assert!(versions.eq(theirs.map(|event| event.version)), "{about:?}");
+        // The oldest may have gone.
+        let last = about.last().map(|event| event.version);
+        assert!(last.is_none_or(|last| last == one.version), "{last:?}");
+    }
 }
 
 /// With what keys begin of which a process holds one slot at once.
@@ -128,7 +164,7 @@ fn kills() -> u64 {
 fn a_process_killed_at_any_point_leaves_a_segment_that_goes_on() {
     let dir = Dir::default();
     let store = Arc::new(dir.store());
-    let set = set(store);
+    let set = set(Arc::clone(&store));
     let (points, kills) = (points(&dir), kills());
     println!("{points} points, {kills} kills");
     for round in 0..kills {
@@ -136,6 +172,7 @@ fn a_process_killed_at_any_point_leaves_a_segment_that_goes_on() {
         let last = 1 + (round * points / kills.min(points) + round / points) % points;
         let key = format!("tenant/{}", round % 16);
         one_kill(&dir, &set, (&key, &last.to_string()), None);
+        events_are_those_of_changes(&store);
     }
 }
 

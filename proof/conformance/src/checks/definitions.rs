@@ -6,6 +6,7 @@ use std::time::Duration;
 use tidegate_store::definitions::MOST_CHANGES;
 use tidegate_store::{Definition, Definitions, Store};
 
+use super::definition_changes::Partial;
 use super::fixture::table_name;
 use crate::later::wait_for;
 use crate::subject::{Skipped, Subject};
@@ -93,9 +94,13 @@ pub(super) fn every_change_of_a_definition_has_a_newer_version(
     assert_eq!((since.version, since.whole), (versions[4], false));
     let mut changed = since.changed;
     changed.sort();
+    let [at_long, at_a] = [3, 4].map(|nth| versions[nth]);
     assert_eq!(
         changed,
-        [Definition::new(long, b"v"), Definition::none(b"a")]
+        [
+            Definition::new(long, b"v").at_version(at_long),
+            Definition::none(b"a").at_version(at_a)
+        ]
     );
     assert_eq!(read(&*store, &owner, versions[4]).changed, []);
     // One that the store never gave: it has lost what it kept, and says what it has.
@@ -126,6 +131,12 @@ pub(super) fn who_is_far_behind_is_given_every_definition(
     assert!(since.whole);
     assert_eq!(since.changed.len(), MOST_CHANGES + 11);
     assert_eq!(read(&*store, &owner, since.version).changed, []);
+    // Who keeps some of them is told to forget these, and of nothing else.
+    let partial = Partial::of(&*store, &owner, first);
+    define(&*store, &owner, b"first", Some(b"w"));
+    let (_, keys, forgotten) = partial.told();
+    assert_eq!(forgotten, 1);
+    assert!(keys.iter().all(|key| key == b"first"), "{}", keys.len());
     Ok(())
 }
 
@@ -190,7 +201,8 @@ pub(super) fn a_definition_lasts_for_as_long_as_it_says(subject: &Subject) -> Re
         };
         let lasts = good.lasts.expect("it ends");
         assert!(!lasts.is_zero() && lasts <= hour, "{lasts:?}");
-        assert_eq!(at_hour, &Definition::new(b"hour", b"for good"));
+        let hour = Definition::new(b"hour", b"for good");
+        assert_eq!(at_hour, &hour.at_version(at_hour.version));
     }
     Ok(())
 }

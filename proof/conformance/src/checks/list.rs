@@ -1,8 +1,9 @@
 //! Every check by its name.
 
 use super::{
-    adjust, batches, behind, bounds, capacities, changes, counts, definitions, granted, keys,
-    leases, listing, opening, overrides, pools, takes, untaken, vectors,
+    adjust, batches, behind, bounds, capacities, changes, counts, definition_changes,
+    definition_events, definition_pages, definitions, granted, keys, leases, listing, opening,
+    overrides, pools, takes, untaken, vectors,
 };
 use crate::subject::{Skipped, Subject};
 
@@ -103,6 +104,17 @@ pub const CHECKS: &[(&str, Check)] = table![
     definitions::who_follows_knows_a_definition_before_it_is_answered,
     definitions::what_is_defined_at_one_handle_holds_at_another,
     definitions::a_definition_lasts_for_as_long_as_it_says,
+    definition_changes::a_definition_is_read_by_itself_with_the_version_of_its_last_change,
+    definition_changes::a_definition_is_changed_if_it_has_the_version_that_is_expected,
+    definition_changes::of_changes_that_expect_one_version_one_is_made,
+    definition_changes::who_keeps_some_is_told_of_changed_keys_alone,
+    definition_changes::definitions_and_events_are_as_a_naive_model_has_them,
+    definition_pages::definitions_are_listed_in_the_order_of_their_keys,
+    definition_pages::what_is_there_throughout_is_on_one_page_whatever_comes_and_goes,
+    definition_events::an_event_is_kept_if_its_change_is_made_and_only_then,
+    definition_events::events_are_listed_in_order_of_all_and_of_one_subject,
+    definition_events::an_event_is_over_after_its_time_and_the_oldest_of_too_many_go,
+    definition_events::versions_and_events_survive_a_restart,
     pools::a_retry_at_another_process_finds_the_member_that_granted,
     opening::two_opens_of_one_name_are_an_error,
     opening::a_table_opened_with_other_levels_is_an_error,
@@ -228,6 +240,17 @@ macro_rules! suite {
             who_follows_knows_a_definition_before_it_is_answered
             what_is_defined_at_one_handle_holds_at_another
             a_definition_lasts_for_as_long_as_it_says
+            a_definition_is_read_by_itself_with_the_version_of_its_last_change
+            a_definition_is_changed_if_it_has_the_version_that_is_expected
+            of_changes_that_expect_one_version_one_is_made
+            who_keeps_some_is_told_of_changed_keys_alone
+            definitions_and_events_are_as_a_naive_model_has_them
+            definitions_are_listed_in_the_order_of_their_keys
+            what_is_there_throughout_is_on_one_page_whatever_comes_and_goes
+            an_event_is_kept_if_its_change_is_made_and_only_then
+            events_are_listed_in_order_of_all_and_of_one_subject
+            an_event_is_over_after_its_time_and_the_oldest_of_too_many_go
+            versions_and_events_survive_a_restart
             a_retry_at_another_process_finds_the_member_that_granted
             two_opens_of_one_name_are_an_error
             a_table_opened_with_other_levels_is_an_error

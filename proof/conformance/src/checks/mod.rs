@@ -18,6 +18,9 @@
 //! | `behind` | a server that does not know a limit which another counts |
 //! | `overrides` | keys with limits of their own |
 //! | `definitions` | what owners have it keep, and who follows it |
+//! | `definition_changes` | one by one, on a version, known in part; a naive model |
+//! | `definition_pages` | in pages, in the order of their keys |
+//! | `definition_events` | what is told of a change, in the same step |
 //! | `pools` | pools of several processes |
 //! | `opening` | tables opened twice, again, and after a restart |
 //! | `vectors` | the tables of `proof/vectors` |
@@ -32,6 +35,9 @@ mod bounds;
 mod capacities;
 mod changes;
 mod counts;
+mod definition_changes;
+mod definition_events;
+mod definition_pages;
 mod definitions;
 mod fixture;
 mod granted;

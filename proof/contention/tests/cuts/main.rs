@@ -7,8 +7,10 @@
 //! |---|---|
 //! | `sets` | limits at a server, and where a key of theirs stands |
 //! | `verbs` | the commands |
+//! | `told` | changes of definitions, and their events |
 
 mod sets;
+mod told;
 mod verbs;
 
 use std::time::Duration;

@@ -8,7 +8,7 @@ use tidegate_store::core::{
     Slots, Span, State, Timestamp, Window,
 };
 use tidegate_store::ledger::{LeaseStage, Record, Share};
-use tidegate_store::{Granted, OwnedKey, Plan, PlanLimit, Settlement, Use};
+use tidegate_store::{Definition, Event, Granted, OwnedKey, Plan, PlanLimit, Settlement, Use};
 
 use super::*;
 use tidegate_store::bytes::EncodedRow;
@@ -248,9 +248,12 @@ fn a_row_with_rules_of_its_own_is_read_back_with_them() {
 #[test]
 fn a_definition_is_read_back_for_its_owner_and_key_or_refused() {
     let place = crate::layout::definition_key("owner", b"k");
-    let value = encode_definition(b"said");
-    let read = ("owner".to_owned(), b"k".to_vec(), b"said".to_vec());
-    assert_eq!(decode_definition(&place, &value), Ok(read));
+    let said = Definition::new(b"k", b"said").at_version(7);
+    let value = encode_definition(&said).expect("it has a value");
+    assert_eq!(
+        decode_definition(&place, &value),
+        Ok(("owner".to_owned(), said))
+    );
     let newer = [&[VERSION + 1][..], b"said"].concat();
     let version = VERSION + 1;
     assert_eq!(
@@ -265,4 +268,28 @@ fn a_definition_is_read_back_for_its_owner_and_key_or_refused() {
         Err(DecodeError::Truncated)
     );
     assert_eq!(decode_definition(&place, b""), Err(DecodeError::Truncated));
+}
+
+#[test]
+fn an_event_and_an_owners_version_are_read_back_or_refused() {
+    let event = Event {
+        subject: b"acme".to_vec(),
+        body: b"told".to_vec(),
+        at: Timestamp::from_micros(-5),
+        lasts: std::time::Duration::from_micros(9),
+        most: 3,
+        version: 7,
+    };
+    let place = crate::layout::definition_key("owner", &7_u64.to_be_bytes());
+    let value = encode_event(&event);
+    let read = decode_event(&place, &value);
+    assert_eq!(read, Ok(("owner".to_owned(), event)));
+    let head = 1 + 8 + 8 + 4 + 4 + 4;
+    for length in 0..head {
+        assert!(decode_event(&place, &value[..length]).is_err(), "{length}");
+    }
+    assert!(decode_event(&place[..place.len() - 1], &value).is_err());
+    let owner = encode_owner(7);
+    assert_eq!(decode_owner(b"owner", &owner), Ok(("owner".to_owned(), 7)));
+    is_whole(&owner, |bytes| decode_owner(b"owner", bytes));
 }

@@ -8,15 +8,15 @@ use tidegate_store::OwnedKey;
 use tidegate_store::core::{State, Timestamp};
 use tidegate_store::ledger::Record;
 
-use super::shared::Change;
+use super::shared::{Change, Kind};
 use super::tracked::{FORGOTTEN, Layouts, Placed, Tracked};
 use crate::bytes::{
-    Known, encode_definition, encode_own, encode_plan, encode_record, encode_row, encode_table,
-    row_head,
+    Known, encode_own, encode_plan, encode_record, encode_row, encode_table, row_head,
 };
 use crate::error::Fault;
 use crate::layout::{
-    DEFINED, FORMAT, FORMAT_KEY, LEASES, META, PLANS, ROWS, TABLES, lease_key, row_key,
+    DEFINED, EVENTS, FORMAT, FORMAT_KEY, LEASES, META, OWNERS, PLANS, ROWS, TABLES, lease_key,
+    row_key,
 };
 
 /// What one shard's changes are as bytes.
@@ -158,13 +158,17 @@ pub(super) fn define(group: &WriteTransaction, definitions: &[Change]) -> Result
         return Ok(());
     }
     group.open_table(META)?.insert(FORMAT_KEY, FORMAT)?;
-    let mut table = group.open_table(DEFINED)?;
-    for (place, value) in definitions {
+    let mut defined = group.open_table(DEFINED)?;
+    let mut owners = group.open_table(OWNERS)?;
+    let mut events = group.open_table(EVENTS)?;
+    for Change { kind, place, value } in definitions {
+        let table = match kind {
+            Kind::Definition => &mut defined,
+            Kind::Version => &mut owners,
+            Kind::Event => &mut events,
+        };
         match value {
-            Some(value) => {
-                let value = encode_definition(value);
-                table.insert(place.as_slice(), value.as_slice())?;
-            }
+            Some(value) => drop(table.insert(place.as_slice(), value.as_slice())?),
             None => drop(table.remove(place.as_slice())?),
         }
     }

@@ -28,7 +28,8 @@ use crate::disk::Disk;
 use crate::error::FileError;
 use crate::options::SyncMode;
 use progress::Progress;
-use shared::{Change, Shared};
+use shared::Shared;
+pub(crate) use shared::{Change, Kind};
 pub(crate) use tracked::{Layouts, Tracked};
 use writer::Writer;
 
@@ -82,15 +83,16 @@ impl Journal {
         self.shared.forgotten.lock().clone()
     }
 
-    /// Changes a definition; returns once it is written. One at a time.
+    /// Makes changes of definitions, all of them or none; returns once they are written. One
+    /// step at a time.
     ///
     /// # Errors
-    /// As [`check`](Self::check); then it is not changed.
-    pub(crate) fn define(&self, change: Change) -> Result<(), StoreError> {
+    /// As [`check`](Self::check); then nothing is changed.
+    pub(crate) fn define(&self, step: Vec<Change>) -> Result<(), StoreError> {
         self.check()?;
-        self.shared.definitions.lock().push(change);
+        self.shared.definitions.lock().extend(step);
         self.flush().inspect_err(|_| {
-            self.shared.definitions.lock().pop();
+            self.shared.definitions.lock().clear();
         })
     }
 

@@ -3,9 +3,10 @@
 use std::future::ready;
 use std::sync::{Arc, Weak};
 
+use tidegate_store::core::Timestamp;
 use tidegate_store::{
-    Abilities, Answer, AtomicBuckets, Command, Definition, Definitions, Execution, Follower, Out,
-    Plan, Reply, Store, StoreError, StoreFuture, Table,
+    Abilities, Answer, AtomicBuckets, Change, Command, Defined, Definition, Definitions, Event,
+    Execution, Follower, Out, Page, Plan, Reply, Store, StoreError, StoreFuture, Table,
 };
 
 use super::shared::CircuitBreaker;
@@ -57,8 +58,33 @@ impl Store for BreakerStore {
         self.later(|store| store.definitions(owner, newer_than))
     }
 
-    fn define(&self, owner: &str, definition: Definition) -> StoreFuture<bool> {
-        self.later(|store| store.define(owner, definition))
+    fn definition(&self, owner: &str, key: &[u8]) -> StoreFuture<Option<Definition>> {
+        self.later(|store| store.definition(owner, key))
+    }
+
+    fn definitions_page(
+        &self,
+        owner: &str,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        most: usize,
+    ) -> StoreFuture<Page<Definition>> {
+        self.later(|store| store.definitions_page(owner, prefix, after, most))
+    }
+
+    fn change(&self, owner: &str, change: Change) -> StoreFuture<Defined> {
+        self.later(|store| store.change(owner, change))
+    }
+
+    fn events(
+        &self,
+        owner: &str,
+        subject: Option<&[u8]>,
+        after: Option<&[u8]>,
+        most: usize,
+        now: Timestamp,
+    ) -> StoreFuture<Page<Event>> {
+        self.later(|store| store.events(owner, subject, after, most, now))
     }
 
     /// What the store does for itself says nothing of those who ask it.

@@ -1,0 +1,104 @@
+//! A definition, and what has changed of an owner's.
+
+use std::time::Duration;
+
+/// Of so many keys a store remembers when they were changed last; who knows less than
+/// that is told to forget what it knew.
+pub const MOST_CHANGES: usize = 4_096;
+
+/// No page of definitions or events has more, whatever is asked for.
+pub const MOST_A_PAGE: usize = 1_000;
+
+/// No change deletes more events that are over, nor more of too many: later ones go on.
+pub const MOST_DROPPED: usize = 100;
+
+/// How many a page has that is asked for with so many: one at least.
+#[must_use]
+pub fn page_size(most: usize) -> usize {
+    most.clamp(1, MOST_A_PAGE)
+}
+
+/// What is kept under a key of an owner.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Definition {
+    /// The key; any bytes.
+    pub key: Vec<u8>,
+    /// What is said of it; `None`: nothing any more.
+    pub value: Option<Vec<u8>>,
+    /// For how long from now on, by the store's clock, if not for good.
+    pub lasts: Option<Duration>,
+    /// The owner's version of its last change. Of one that is to be kept it means nothing:
+    /// the store says.
+    pub version: u64,
+}
+
+impl Definition {
+    /// `value` under `key`, for good.
+    #[must_use]
+    pub fn new(key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) -> Self {
+        Self {
+            key: key.into(),
+            value: Some(value.into()),
+            lasts: None,
+            version: 0,
+        }
+    }
+
+    /// Nothing under `key` any more.
+    #[must_use]
+    pub fn none(key: impl Into<Vec<u8>>) -> Self {
+        Self {
+            key: key.into(),
+            value: None,
+            lasts: None,
+            version: 0,
+        }
+    }
+
+    /// The same, for so long from now on.
+    #[must_use]
+    pub const fn lasting(mut self, lasts: Duration) -> Self {
+        self.lasts = Some(lasts);
+        self
+    }
+
+    /// The same, changed last at this version.
+    #[must_use]
+    pub const fn at_version(mut self, version: u64) -> Self {
+        self.version = version;
+        self
+    }
+}
+
+/// What has changed for an owner since a version.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Definitions {
+    /// The version that this goes on from: to who knows another it says nothing.
+    pub newer_than: u64,
+    /// The version it leads to: smaller than that if the store has lost what it kept.
+    /// 0 before the first change.
+    pub version: u64,
+    /// Whatever was known before is to be forgotten. To who keeps all that is defined, all
+    /// of it is here; to who keeps [some](crate::Follower::is_partial), nothing is.
+    pub whole: bool,
+    /// Each key once, as it is now, in no order; at most [`MOST_CHANGES`] unless it is
+    /// the whole, which has no removed ones. To who keeps some, keys alone are told, with
+    /// no value: what it knew of them holds no longer.
+    pub changed: Vec<Definition>,
+}
+
+impl Definitions {
+    /// The same, as it is told to who keeps [some](crate::Follower::is_partial).
+    #[must_use]
+    pub fn keys_alone(mut self) -> Self {
+        match self.whole {
+            true => self.changed.clear(),
+            false => {
+                for definition in &mut self.changed {
+                    (definition.value, definition.lasts) = (None, None);
+                }
+            }
+        }
+        self
+    }
+}
