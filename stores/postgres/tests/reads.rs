@@ -4,9 +4,11 @@ mod support;
 
 use support::{Fixture, KEEP, SECOND, machine_time, open, plan, rate, slots, sql};
 use tidegate_conformance::postgres_server::PostgresServer;
+use tidegate_conformance::wait_for;
 use tidegate_postgres::Clock;
 use tidegate_store::core::Span;
-use tidegate_store::{Ending, Verb};
+use tidegate_store::definitions::event_cursor;
+use tidegate_store::{Ending, Store as _, Verb};
 
 /// How many of a store's sessions are there: what one has read is counted as it ends.
 const SESSIONS: &str = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'tidegate'";
@@ -229,4 +231,50 @@ fn no_call_forgets_more_of_what_has_ended_because_limits_changed_meanwhile() {
     }
     assert_eq!(sql(&server, &call), ["t"], "nothing is left to do");
     assert_eq!(sql(&server, left), ["1"]);
+}
+
+/// Of an owner with very many definitions and events a page reads what is on it.
+#[test]
+fn a_page_of_definitions_or_events_reads_what_is_on_it() {
+    const MANY: u64 = 20_000;
+    let Some(server) = PostgresServer::start_with(&["autovacuum=off"]) else {
+        return;
+    };
+    drop(open(&server, Clock::Server));
+    let all = format!("FROM generate_series(1, {MANY}) AS n");
+    let key = "convert_to('k' || lpad(n::text, 9, '0'), 'UTF8')";
+    sql(
+        &server,
+        &format!("INSERT INTO tidegate.definitions SELECT 'me', {key}, NULL, '', n, NULL {all}"),
+    );
+    sql(
+        &server,
+        &format!(
+            "INSERT INTO tidegate.definition_events
+             SELECT 'me', n, convert_to((n % 2)::text, 'UTF8'), NULL, '', 0, {}, 1 {all}",
+            i64::MAX
+        ),
+    );
+    let counted = "SELECT sum(idx_tup_read + seq_tup_read)::bigint::text
+        FROM pg_stat_user_tables t JOIN pg_stat_user_indexes i USING (relid)
+        WHERE t.relname IN ('definitions', 'definition_events')";
+    let read = || {
+        while sql(&server, SESSIONS) != ["0"] {}
+        sql(&server, counted)[0].parse::<u64>().expect("a number")
+    };
+    let before = read();
+    let store = open(&server, Clock::Server);
+    for prefix in [&b""[..], b"k", b"k00000123"] {
+        let page = store.definitions_page("me", prefix, Some(b"k000001234"), 5);
+        let page = wait_for(page).expect("an answer");
+        assert_eq!(page.items.len(), 5);
+    }
+    for subject in [None, Some(&b"1"[..])] {
+        let after = event_cursor(MANY / 2);
+        let page = store.events("me", subject, Some(&after), 10, machine_time());
+        assert_eq!(wait_for(page).expect("an answer").items.len(), 10);
+    }
+    drop(store);
+    let read = read() - before;
+    assert!(read < 200, "{read} entries for 35");
 }
