@@ -15,6 +15,7 @@ use tokio::time::{Instant, Sleep, sleep};
 use crate::events::WithoutUsage;
 use crate::held::Held;
 use crate::inner::Inner;
+use crate::learning::Measured;
 
 /// Of an answer that is no stream, so much is kept to be read.
 const LONGEST_ANSWER: usize = 8 * 1024 * 1024;
@@ -66,6 +67,8 @@ pub struct Settling {
     pub uses_tokens: bool,
     /// What the headers say of it.
     pub usage: Usage,
+    /// How long the provider took to begin its answer: all of one that is no stream.
+    pub took: Duration,
 }
 
 impl Passing {
@@ -90,7 +93,13 @@ impl Passing {
 
     fn read(&mut self, data: Bytes) -> Bytes {
         match &mut self.reading {
-            Reading::Stream(reader) => reader.read(&data),
+            Reading::Stream(reader) => {
+                reader.read(&data);
+                if let Some(settling) = self.settling.as_mut().filter(|_| reader.events() > 0) {
+                    let took = settling.held.took();
+                    settling.held.measured(Measured::FirstToken, took);
+                }
+            }
             Reading::Object(kept) if kept.len() + data.len() <= LONGEST_ANSWER => {
                 kept.extend_from_slice(&data);
             }
@@ -112,7 +121,16 @@ impl Passing {
 }
 
 impl Settling {
-    fn settle(self, reading: &Reading, complete: bool) {
+    /// What an answer that is no stream took, for each of its tokens if it has some.
+    fn measure(&mut self, said: &Usage) {
+        let tokens = said.output.filter(|tokens| *tokens > 0);
+        match tokens.map(|tokens| u32::try_from(tokens).unwrap_or(u32::MAX)) {
+            Some(tokens) => self.held.measured(Measured::EachToken, self.took / tokens),
+            None => self.held.measured(Measured::Whole, self.took),
+        }
+    }
+
+    fn settle(mut self, reading: &Reading, complete: bool) {
         if !self.uses_tokens {
             return self.held.release();
         }
@@ -129,6 +147,9 @@ impl Settling {
             Reading::Nothing => (Usage::default(), None, complete),
         };
         let said = self.usage.then(said);
+        if events.is_none() && whole {
+            self.measure(&said);
+        }
         let meters = &self.gateway.meters;
         match (whole, said.is_known()) {
             (false, _) => meters.broken.increment(1),
@@ -275,6 +296,9 @@ impl Passing {
             return Poll::Pending;
         }
         self.ended = true;
+        if let Some(settling) = &mut self.settling {
+            settling.held.dropped();
+        }
         self.settle(false);
         let why = format!("the provider has said nothing for {:?}", self.pause);
         Poll::Ready(Some(Err(why.into())))

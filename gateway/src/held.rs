@@ -17,7 +17,7 @@ use tracing::warn;
 
 use crate::fair::{Charged, units};
 use crate::inner::{Inner, TOLD_WITHIN};
-use crate::learning::{Debits, Sent};
+use crate::learning::{Debits, Measured, Sent, Went, went};
 use crate::reservations::Reservation;
 
 /// No lease is renewed more often than this.
@@ -41,8 +41,11 @@ pub struct Held {
     lease: Option<LeaseId>,
     member: Option<String>,
     renewal: Option<AbortHandle>,
-    sent: bool,
     _reservation: Option<Reservation>,
+    /// When it was sent, if it was.
+    sent_at: Option<Instant>,
+    /// It has said already how it went, as far as concurrency goes.
+    has_told: bool,
     /// What its caller's part was charged, where callers queue.
     charged: Option<Charged>,
     /// When the caller took of the answer last, once it has begun.
@@ -98,8 +101,9 @@ impl Held {
             lease: granted.map(|granted| granted.id),
             member: granted.and_then(|granted| granted.member().map(str::to_owned)),
             renewal: None,
-            sent: false,
             _reservation: granted.map(|granted| gateway.reservations.begin(granted.granted_at)),
+            sent_at: None,
+            has_told: false,
             charged: None,
             taken_at: Arc::default(),
         };
@@ -138,8 +142,29 @@ impl Held {
     }
 
     /// From now on the provider may have it.
-    pub const fn sent(&mut self) {
-        self.sent = true;
+    pub fn sent(&mut self) {
+        self.sent_at = Some(Instant::now());
+    }
+
+    /// How long ago it was sent.
+    pub fn took(&self) -> Duration {
+        self.sent_at.map_or(Duration::ZERO, |at| at.elapsed())
+    }
+
+    /// It was answered, which took so long by that measure.
+    pub fn measured(&mut self, measured: Measured, time: Duration) {
+        self.went(Went::Took(measured, time));
+    }
+
+    /// The provider had no room for it, or did not answer in time.
+    pub fn dropped(&mut self) {
+        self.went(Went::Dropped);
+    }
+
+    fn went(&mut self, how: Went) {
+        if !std::mem::replace(&mut self.has_told, true) {
+            went(&self.gateway, self, how);
+        }
     }
 
     /// The caller takes of the answer.
@@ -314,7 +339,7 @@ async fn carry_out_once(
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let end = match self.sent {
+        let end = match self.sent_at.is_some() {
             true => End::Release,
             false => End::Cancel(Report::default()),
         };

@@ -7,13 +7,13 @@
 //!
 //! | file | knows |
 //! |---|---|
-//! | [`Settings`], [`Upstream`] | where calls go, and on which terms |
+//! | [`Settings`], [`Upstream`], [`ConcurrencyBy`] | where calls go, and on which terms |
 //! | `dialect` | what a path asks for, and in whose words |
 //! | `caller` | whose limits a call counts against |
 //! | [`Counts`], `charge` | what limits count; amounts of an estimate, and of what was used |
 //! | `fair` | whose turn it is among callers that share limits |
 //! | `held` | what a call holds until it is settled |
-//! | `learning` | limits that the provider says |
+//! | `learning` | limits that the provider says, or how its answers come |
 //! | `relay` | a call's way, with its further attempts |
 //! | `upstream` | connections to providers |
 //! | `body`, `events` | the answer on its way |
@@ -45,4 +45,4 @@ mod usage;
 
 pub use counts::Counts;
 pub use listen::Gateway;
-pub use settings::{BadSettings, Settings, Upstream};
+pub use settings::{BadSettings, ConcurrencyBy, Settings, Upstream};

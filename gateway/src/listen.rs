@@ -48,7 +48,7 @@ impl Gateway {
     ) -> Result<Self, BadSettings> {
         check(&service, policies, &settings)?;
         settings.wait = settings.wait.min(service.longest_wait());
-        let learning = Learning::begin(&service);
+        let learning = Learning::begin(&service, settings.concurrency_by);
         let estimator = Mutex::new(Estimator::new(settings.quantile));
         Ok(Self(Arc::new(Inner {
             service,

@@ -42,6 +42,10 @@ impl Meters {
         ] {
             describe_gauge!(gauge, what);
         }
+        let signal = "tidegate_gateway_signal_seconds";
+        describe_gauge!(signal, "The time that a learnt concurrency went by last");
+        let samples = "tidegate_gateway_samples_total";
+        describe_counter!(samples, "Answers that a learnt concurrency went by");
         let elsewhere = "tidegate_gateway_used_elsewhere_total";
         describe_counter!(elsewhere, "What was charged because others use the account");
         let upstream = "tidegate_gateway_answers_total";

@@ -266,6 +266,7 @@ impl Read<'_> {
             let limit = told.binding().unwrap_or_default();
             let figures = gateway.usage.of(&self.key, &self.model);
             figures.refused(&active.policy().name, limit);
+            gateway.learning.refused(&active, told.decision());
             return Err(Refusal::limit(active.policy(), &told));
         }
         let counted = gateway.learning.granted(&active, &acquired, &amounts);
@@ -392,8 +393,15 @@ impl Read<'_> {
             .await;
         let response = match sent {
             Ok(response) => response,
-            Err(Unanswered { refusal, was_sent }) => {
+            Err(Unanswered {
+                refusal,
+                was_sent,
+                was_silent,
+            }) => {
                 gateway.meters.answered(&upstream.name, "unreachable");
+                if was_silent {
+                    held.dropped();
+                }
                 held.refused(!was_sent, Some(UNREACHABLE)).await;
                 let again = !was_sent && !last && self.active.policy().is_pool();
                 return match again {
@@ -420,6 +428,7 @@ impl Read<'_> {
         learning::answered(gateway, &mut held, Came::Accepted, &signals, received.at()).await;
         gateway.meters.answered(&upstream.name, "ok");
         let settling = Settling {
+            took: held.took(),
             gateway: Arc::clone(gateway),
             held,
             provider: upstream.provider,
@@ -486,6 +495,9 @@ impl Read<'_> {
             .and_then(|refused| refused.retry_after)
             .map(|after| after.as_duration());
         let cools_down = refused.is_some_and(|refused| refused.kind.cools_down());
+        if let Some(Kind::Rate | Kind::Overloaded) = refused.map(|refused| refused.kind) {
+            held.dropped();
+        }
         let came = match refused {
             Some(refused) if refused.kind == Kind::Rate => Came::Refused,
             _ => Came::Failed,

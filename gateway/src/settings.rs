@@ -88,6 +88,36 @@ impl Upstream {
     }
 }
 
+/// What makes a number of calls of how an upstream answers: the
+/// [estimators](tidegate::adaptive::Estimator) of the library.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum ConcurrencyBy {
+    /// By how throughput goes with what is in flight; for most.
+    #[default]
+    GuardedVegas,
+    /// By refusals and time-outs alone: for upstreams that refuse in time.
+    Aimd,
+    /// By the shortest signal seen: for signals without much noise.
+    Vegas,
+    /// By an average of ten minutes: under an overload that lasts it goes to its most.
+    Gradient2,
+}
+
+impl ConcurrencyBy {
+    /// By its name: `guarded-vegas`, `aimd`, `vegas`, `gradient2`.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "guarded-vegas" => Self::GuardedVegas,
+            "aimd" => Self::Aimd,
+            "vegas" => Self::Vegas,
+            "gradient2" => Self::Gradient2,
+            _ => return None,
+        })
+    }
+}
+
 /// What a gateway keeps to.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -110,6 +140,8 @@ pub struct Settings {
     pub weights: Vec<(String, u32)>,
     /// What a limit counts whose name does not tell.
     pub counts: Vec<(String, Counts)>,
+    /// How concurrency limits are learnt.
+    pub concurrency_by: ConcurrencyBy,
     /// What tokens cost.
     pub prices: Prices,
     /// Of 1,000 calls without a bound, for how many is enough reserved: 950.
@@ -154,6 +186,7 @@ impl Settings {
             fair: false,
             weights: Vec::new(),
             counts: Vec::new(),
+            concurrency_by: ConcurrencyBy::default(),
             prices: Prices::default(),
             quantile: 950,
             wait: Duration::from_secs(30),
@@ -307,7 +340,7 @@ pub enum BadSettings {
     },
     /// A learnt limit that is not the account's.
     #[error(
-        "limit `{limit}` of policy `{policy}` is learnt from the provider, whose account all callers share: write key = \"account/caller\" into the policy, and level = \"account\" into the limit"
+        "limit `{limit}` of policy `{policy}` is learnt from the upstream, whose account all callers share: write key = \"account/caller\" into the policy, and level = \"account\" into the limit"
     )]
     LearntByCaller {
         /// The policy.

@@ -77,10 +77,12 @@ impl Client {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) => Err(Unanswered {
                 was_sent: !error.is_connect(),
+                was_silent: false,
                 refusal: Refusal::unreachable(&upstream.name, &cause(&error)),
             }),
             Err(_) => Err(Unanswered {
                 was_sent: true,
+                was_silent: true,
                 refusal: Refusal::silent(&upstream.name, within),
             }),
         }
@@ -93,6 +95,8 @@ pub struct Unanswered {
     pub refusal: Refusal,
     /// Whether the provider may have it.
     pub was_sent: bool,
+    /// Whether its time was over.
+    pub was_silent: bool,
 }
 
 /// The innermost cause says the most.

@@ -291,10 +291,12 @@ impl<'a> Reader<'a, '_, '_> {
             "a concurrency limit is never charged",
             help,
         );
-        let help = "remove it; no provider says how many it lets run at once";
-        self.refuse(&["learnt"], "only what is counted over time is said", help);
+        let is_learnt = self.learnt().is_some();
         let ttl = self.duration("ttl");
-        let limit = Limit::concurrency(self.name, amount?);
+        let mut limit = Limit::concurrency(self.name, amount?);
+        if is_learnt {
+            limit = limit.adaptive();
+        }
         Some(match ttl {
             Some(ttl) => limit.ttl(ttl),
             None => limit,

@@ -210,21 +210,20 @@ fn a_learnt_limit_counts_by_a_window_and_is_adaptive() {
     use tidegate::{Algorithm, Limit};
     let text = "[policy.p.limits]\nrpm = { calls = 3, per = '1m', learnt = true }\n\
                 rpd = { budget = 3, per = 'day', zone = 'UTC', learnt = true }\n\
-                tpm = { rate = 3, per = '1m', learnt = false }";
+                tpm = { rate = 3, per = '1m', learnt = false }\n\
+                running = { concurrency = 3, ttl = '1m', learnt = true }";
     let limits = &parse("p.toml", text).unwrap().policies[0].limits;
     let minute = Duration::from_secs(60);
     let sliding = Limit::calls("rpm", 3, minute).algorithm(Algorithm::SlidingWindow);
     assert_eq!(limits[0], sliding.adaptive());
     assert!(limits[1].is_adaptive() && !limits[2].is_adaptive());
     assert_eq!(limits[2], Limit::rate("tpm", 3, minute));
+    let running = Limit::concurrency("running", 3).ttl(minute);
+    assert_eq!(limits[3], running.adaptive(), "it counts what is held");
     for (limit, message) in [
         (
             "rate = 3, per = '1m', algorithm = 'gcra'",
             "gcra is not learnt: its rate stays",
-        ),
-        (
-            "concurrency = 3",
-            "`learnt` does not fit here: only what is counted over time is said",
         ),
         (
             "rate = 3, per = '1m', burst = 9",

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use tidegate_gateway::{Counts, Gateway, Settings, Upstream};
+use tidegate_gateway::{ConcurrencyBy, Counts, Gateway, Settings, Upstream};
 use tidegate_llm::{Price, Provider};
 use tidegate_policy::{PolicyFile, parse_duration};
 use tidegate_service::Service;
@@ -106,6 +106,12 @@ pub struct GatewayArgs {
     #[arg(long, value_name = "LIMIT=WHAT", value_parser = counts, help_heading = "The gateway")]
     counts: Vec<(String, Counts)>,
 
+    /// How a `concurrency` limit with `learnt = true` is learnt from the upstream's answers:
+    /// guarded-vegas (when they take longer, and bring no more), aimd (when it refuses or is silent),
+    /// vegas or gradient2
+    #[arg(long, value_name = "ALGORITHM", default_value = "guarded-vegas", value_parser = concurrency_by, help_heading = "The gateway")]
+    concurrency_by: ConcurrencyBy,
+
     /// What a million tokens of a model cost, and of those whose names begin so (gpt-5-mini by
     /// gpt-5, unless it has its own): of the prompt, of the answer, and of the prompt out of a cache
     /// (else as the prompt)
@@ -196,6 +202,11 @@ fn counts(text: &str) -> Result<(String, Counts), String> {
     ))
 }
 
+fn concurrency_by(text: &str) -> Result<ConcurrencyBy, String> {
+    let named = ConcurrencyBy::named(text);
+    named.ok_or_else(|| "write guarded-vegas, aimd, vegas or gradient2".to_owned())
+}
+
 fn price(text: &str) -> Result<(String, Price), String> {
     let (model, prices) = pair(text)?;
     let millionths = tidegate::Unit::decimal(6);
@@ -233,6 +244,7 @@ impl GatewayArgs {
         settings.fair = self.fair;
         settings.weights.clone_from(&self.weight);
         settings.counts.clone_from(&self.counts);
+        settings.concurrency_by = self.concurrency_by;
         settings.prices = self.price.iter().cloned().collect();
         settings.wait = self.wait;
         settings.only_counted = self.only_counted;

@@ -45,8 +45,19 @@ pub fn capacities(active: &ActivePolicy) -> SmallVec<[Option<u64>; 4]> {
     capacities.collect()
 }
 
-/// The learnt limits of a policy: of which member, in which set.
-pub(super) fn learnt(active: &ActivePolicy) -> impl Iterator<Item = (&str, &LimitSet, &Limit)> {
+/// The limits of a policy that its provider says: of which member, in which set.
+pub(super) fn said(active: &ActivePolicy) -> impl Iterator<Item = (&str, &LimitSet, &Limit)> {
+    learnt(active).filter(|(_, _, limit)| !limit.is_concurrency())
+}
+
+/// The concurrency limits of a policy that are learnt, likewise.
+pub(super) fn concurrencies(
+    active: &ActivePolicy,
+) -> impl Iterator<Item = (&str, &LimitSet, &Limit)> {
+    learnt(active).filter(|(_, _, limit)| limit.is_concurrency())
+}
+
+fn learnt(active: &ActivePolicy) -> impl Iterator<Item = (&str, &LimitSet, &Limit)> {
     let policy = active.policy();
     let names = policy.members.iter().map(|member| member.name.as_str());
     let names = names.chain(std::iter::repeat(""));
@@ -81,11 +92,11 @@ pub fn check(policy: &Policy, settings: &Settings) -> Result<(), BadSettings> {
     if let Some((policy, limit)) = learnt().find(of_caller).map(wrong) {
         return Err(BadSettings::LearntByCaller { policy, limit });
     }
+    // How much an upstream can serve at once is its own, whoever's account it serves.
+    let is_said = learnt().any(|limit| !limit.is_concurrency());
     let mut upstreams = settings.upstreams.iter();
     match upstreams.find(|upstream| upstream.secret.is_none()) {
-        Some(upstream) if learns(policy) => {
-            Err(BadSettings::LearntOfCallers(upstream.name.clone()))
-        }
+        Some(upstream) if is_said => Err(BadSettings::LearntOfCallers(upstream.name.clone())),
         _ => Ok(()),
     }
 }

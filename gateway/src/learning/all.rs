@@ -1,28 +1,32 @@
 //! All learnt limits: before a call is admitted, and when it is.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use smallvec::SmallVec;
-use tidegate::{Limit, Span, Timestamp};
+use tidegate::{Decision, Limit, LimitSet, Span, Timestamp};
 use tidegate_llm::learnt::{Granted, News, Order};
 use tidegate_service::{Acquired, ActivePolicy, Amounts, Number, Service};
 use tidegate_store::Follower;
 use tokio::time::timeout;
 use tracing::warn;
 
-use super::account::learnt;
+use super::account::{concurrencies, said};
+use super::concurrency::{Concurrency, InFlight};
+use super::known::Known;
 use super::limit::LearntLimit;
 use super::told::{OWNER, Told};
+use crate::settings::ConcurrencyBy;
 
 /// A store that could not keep what was learnt is told again after that.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// All learnt limits.
 pub struct Learning {
-    /// A few: the learnt ones of the policies that were asked.
-    limits: RwLock<Vec<Arc<LearntLimit>>>,
+    limits: Known<LearntLimit>,
+    concurrencies: Known<Concurrency>,
+    by: ConcurrencyBy,
     told: Arc<Told>,
     /// How many calls were granted.
     nth: AtomicU64,
@@ -34,6 +38,7 @@ pub struct Sent {
     /// When its grant was known here, by this gateway's clock; the grant itself has the store's.
     at: Timestamp,
     pub(super) limits: SmallVec<[(Arc<LearntLimit>, Granted); 2]>,
+    pub(super) in_flight: SmallVec<[InFlight; 1]>,
 }
 
 impl Sent {
@@ -45,54 +50,59 @@ impl Sent {
 
 impl Learning {
     /// What is learnt from now on; what other gateways of the store have learnt is known.
-    pub fn begin(service: &Service) -> Self {
+    pub fn begin(service: &Service, by: ConcurrencyBy) -> Self {
         let told = Arc::new(Told::begin(service.store().cloned()));
         if let Some(store) = service.store() {
             let weak: Weak<Told> = Arc::downgrade(&told);
             store.follow(OWNER, weak as Weak<dyn Follower>);
         }
         Self {
-            limits: RwLock::default(),
+            limits: Known::default(),
+            concurrencies: Known::default(),
+            by,
             told,
             nth: AtomicU64::new(0),
         }
     }
 
     fn limit(&self, active: &Arc<ActivePolicy>, member: &str, limit: &Limit) -> Arc<LearntLimit> {
-        let policy = &*active.policy().name;
-        let find = |limits: &Vec<Arc<LearntLimit>>| {
-            let mut known = limits.iter();
-            known.find(|known| known.is(policy, member, limit)).cloned()
-        };
-        let limits = self.limits.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = find(&limits) {
-            return known;
-        }
-        drop(limits);
-        let mut limits = self.limits.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = find(&limits) {
-            return known;
-        }
-        // Of a file that was changed, once no call goes by that any more.
-        limits.retain(|known| !known.in_use().is_empty());
-        let new = Arc::new(LearntLimit::new(policy, member, limit, &limits));
-        new.is_of(active);
-        limits.push(Arc::clone(&new));
-        new
+        let whose = (&*active.policy().name, member);
+        let new = |others: &[Arc<LearntLimit>]| LearntLimit::new(whose, limit, others);
+        self.limits.of(active, member, limit, new)
+    }
+
+    fn concurrency(
+        &self,
+        active: &Arc<ActivePolicy>,
+        member: &str,
+        limit: &Limit,
+    ) -> Arc<Concurrency> {
+        let whose = (&*active.policy().name, member);
+        let new = |_: &[Arc<Concurrency>]| Concurrency::new(whose, limit, self.by);
+        self.concurrencies.of(active, member, limit, new)
     }
 
     /// The sets of a policy go by what is known.
     pub fn prepare(&self, active: &Arc<ActivePolicy>) {
-        for (member, set, limit) in learnt(active) {
+        for (member, set, limit) in said(active) {
             let known = self.limit(active, member, limit);
-            known.is_of(active);
             known.hear(&self.told);
-            let capacity = known.capacity();
-            if set.capacity(limit.name()) == Some(capacity) {
-                continue;
-            }
-            if let Err(error) = set.set_capacity(limit.name(), capacity) {
-                warn!(%error, "what was learnt of a limit does not hold");
+            put(set, limit, known.capacity());
+        }
+        for (member, set, limit) in concurrencies(active) {
+            let known = self.concurrency(active, member, limit);
+            put(set, limit, known.capacity());
+        }
+    }
+
+    /// A call was refused. Of a pool nobody says where each member stands.
+    pub fn refused(&self, active: &Arc<ActivePolicy>, decision: Option<&Decision>) {
+        let Some(decision) = decision.filter(|_| !active.policy().is_pool()) else {
+            return;
+        };
+        for (member, _, limit) in concurrencies(active) {
+            if let Some(standing) = decision.standing(limit.name()) {
+                self.concurrency(active, member, limit).refused(&standing);
             }
         }
     }
@@ -115,9 +125,14 @@ impl Learning {
             at: granted.granted_at,
             nth: self.nth.fetch_add(1, Ordering::Relaxed),
         };
-        let of_member =
-            learnt(active).filter(|(member, ..)| *member == granted.member().unwrap_or_default());
-        let sent = of_member.filter_map(|(member, _, limit)| {
+        let of_member = granted.member().unwrap_or_default();
+        let is_of = |(member, ..): &(&str, &LimitSet, &Limit)| *member == of_member;
+        let in_flight = concurrencies(active).filter(is_of);
+        let in_flight = in_flight.filter_map(|(member, _, limit)| {
+            let standing = decision.standing(limit.name())?;
+            Some(self.concurrency(active, member, limit).granted(&standing))
+        });
+        let sent = said(active).filter(is_of).filter_map(|(member, _, limit)| {
             let standing = decision.standing(limit.name())?;
             let named = amounts.iter().find(|(name, _)| *name == limit.name());
             let amount = match named {
@@ -131,6 +146,7 @@ impl Learning {
         Sent {
             at: now,
             limits: sent.collect(),
+            in_flight: in_flight.collect(),
         }
     }
 
@@ -142,7 +158,7 @@ impl Learning {
         (name, amount): (&str, u64),
         now: Timestamp,
     ) -> Option<Span> {
-        let named = learnt(active).filter(|(_, _, limit)| limit.name() == name);
+        let named = said(active).filter(|(_, _, limit)| limit.name() == name);
         let wanted = named.filter_map(|(member, _, limit)| {
             let known = self.limit(active, member, limit);
             let (after, news) = known.wanted(amount, now)?;
@@ -176,16 +192,26 @@ impl Learning {
                     let _ = timeout(AGAIN, self.told.changes()).await;
                 }
             }
-            let limits = self.limits.read().unwrap_or_else(PoisonError::into_inner);
-            let in_use: Vec<_> = limits.iter().flat_map(|known| known.in_use()).collect();
-            drop(limits);
-            in_use.iter().for_each(|active| self.prepare(active));
+            self.limits
+                .in_use()
+                .iter()
+                .for_each(|active| self.prepare(active));
         }
     }
 
     /// Nothing is learnt any more.
     pub fn close(&self) {
         self.told.close();
+    }
+}
+
+/// A set goes by that capacity from now on.
+fn put(set: &LimitSet, limit: &Limit, capacity: u64) {
+    if set.capacity(limit.name()) == Some(capacity) {
+        return;
+    }
+    if let Err(error) = set.set_capacity(limit.name(), capacity) {
+        warn!(%error, "what was learnt of a limit does not hold");
     }
 }
 
@@ -208,7 +234,7 @@ mod tests {
         let call = Learnt::new(10, Span::SECOND).granted(order, 1, &Standing::full(10));
         let sent = Sent {
             at: at(3_700),
-            limits: SmallVec::new(),
+            ..Sent::default()
         };
         assert_eq!(sent.by_store(&call, at(3_707)), at(107));
         assert_eq!(

@@ -1,14 +1,14 @@
 //! One limit of one account.
 
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use metrics::{Counter, Gauge, counter, gauge};
 use tidegate::{Error, Limit, MAX_AMOUNT, Period, Span, Standing, Timestamp};
 use tidegate_llm::learnt::{Came, Elsewhere, Granted, Learnt, News, Order, Seen};
 use tidegate_llm::{Observation, Signals, Unit};
-use tidegate_service::{ActivePolicy, Service};
+use tidegate_service::Service;
 
 use super::counted::{Counted, Turn};
 use super::told::Told;
@@ -18,16 +18,11 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 /// One limit of one account.
 pub struct LearntLimit {
-    policy: String,
-    member: String,
     /// As the policy has it.
     limit: Limit,
     /// What a store knows it by.
     name: String,
     period: Span,
-    /// The policies that it is of, before and after a file was changed: while one is in use, so is
-    /// this.
-    of: Mutex<Vec<Weak<ActivePolicy>>>,
     learnt: Mutex<Learnt>,
     counted: Arc<Counted>,
     /// By so many microseconds the store's clock is ahead of this gateway's, as of the last grant.
@@ -37,7 +32,7 @@ pub struct LearntLimit {
 
 impl LearntLimit {
     /// `others` are in use, too.
-    pub(super) fn new(policy: &str, member: &str, limit: &Limit, others: &[Arc<Self>]) -> Self {
+    pub(super) fn new((policy, member): (&str, &str), limit: &Limit, others: &[Arc<Self>]) -> Self {
         let period = period(limit);
         let name = name(policy, member, limit);
         // As it was before the file was changed: what was charged stays charged.
@@ -47,10 +42,7 @@ impl LearntLimit {
             None => Arc::new(Counted::new(&name)),
         };
         Self {
-            of: Mutex::default(),
             ahead: AtomicI64::new(0),
-            policy: policy.to_owned(),
-            member: member.to_owned(),
             limit: limit.clone(),
             counted,
             period,
@@ -58,28 +50,6 @@ impl LearntLimit {
             shown: Shown::new(policy, member, limit.name()),
             name,
         }
-    }
-
-    pub(super) fn is(&self, policy: &str, member: &str, limit: &Limit) -> bool {
-        self.policy == policy && self.member == member && self.limit == *limit
-    }
-
-    fn of(&self) -> MutexGuard<'_, Vec<Weak<ActivePolicy>>> {
-        self.of.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// It is a limit of that policy.
-    pub(super) fn is_of(&self, active: &Arc<ActivePolicy>) {
-        let mut of = self.of();
-        if of.iter().all(|known| known.as_ptr() != Arc::as_ptr(active)) {
-            of.retain(|known| known.strong_count() > 0);
-            of.push(Arc::downgrade(active));
-        }
-    }
-
-    /// The policies that it is of, and that a call or the service goes by.
-    pub(super) fn in_use(&self) -> Vec<Arc<ActivePolicy>> {
-        self.of().iter().filter_map(Weak::upgrade).collect()
     }
 
     pub(super) const fn limit(&self) -> &Limit {
@@ -272,7 +242,7 @@ mod tests {
     #[test]
     fn who_hears_what_is_older_than_what_it_knows_tells_that() {
         let (told, start) = (Told::begin(None), Limit::rate("tokens", 100, DAY));
-        let limit = LearntLimit::new("llm", "", &start, &[]);
+        let limit = LearntLimit::new(("llm", ""), &start, &[]);
         let news = |capacity, nth| News {
             capacity,
             order: Order {
@@ -299,7 +269,7 @@ mod tests {
 
     #[tokio::test]
     async fn no_more_than_so_many_charges_wait() {
-        let limit = LearntLimit::new("llm", "", &Limit::rate("tokens", 100, DAY), &[]);
+        let limit = LearntLimit::new(("llm", ""), &Limit::rate("tokens", 100, DAY), &[]);
         let first = limit.turn().await.expect("nobody waits");
         let mut waiting: Vec<_> = (1..64).map(|_| Box::pin(limit.turn())).collect();
         for turn in &mut waiting {

@@ -5,11 +5,16 @@
 //! capacities that are known (they travel with each command); with the grant comes where the limits
 //! stand; with the answer what the provider has counted. What others use of the account is charged.
 //!
+//! How much an upstream can serve at once no provider says: a concurrency limit that is learnt goes by
+//! how the answers come.
+//!
 //! | file | knows |
 //! |---|---|
 //! | `account` | which limits are learnt, and the key that they count under |
 //! | `all` | all of them: before a call is admitted, and when it is |
+//! | `known` | something of each limit that was asked for |
 //! | `limit` | one limit of one account |
+//! | `concurrency` | how many calls an upstream can serve at once |
 //! | `answer` | what an answer tells |
 //! | `debit` | what was debited for others when a call's answer began |
 //! | `counted` | what others use, counted once by all gateways of a store |
@@ -18,12 +23,15 @@
 mod account;
 mod all;
 mod answer;
+mod concurrency;
 mod counted;
 mod debit;
+mod known;
 mod limit;
 mod told;
 
 pub use account::{at_most, capacities, check, key, learns};
 pub use all::{Learning, Sent};
-pub use answer::answered;
+pub use answer::{answered, went};
+pub use concurrency::{Measured, Went};
 pub use debit::Debits;

@@ -201,7 +201,7 @@ fn decode(bytes: &[u8]) -> Option<News> {
 mod tests {
     use std::sync::Weak;
 
-    use tidegate_store::{Abilities, LocalDefinitions, Plan, StoreFuture, Table};
+    use tidegate_store::{Abilities, Change, Defined, LocalDefinitions, Plan, StoreFuture, Table};
 
     use super::*;
 
@@ -222,8 +222,8 @@ mod tests {
             at_once(Ok(self.0.definitions(owner, newer_than)))
         }
 
-        fn define(&self, owner: &str, definition: Definition) -> StoreFuture<bool> {
-            at_once(self.0.define(owner, definition))
+        fn change(&self, owner: &str, change: Change) -> StoreFuture<Defined> {
+            at_once(self.0.change(owner, &change))
         }
 
         fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {

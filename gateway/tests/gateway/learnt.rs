@@ -33,7 +33,7 @@ pub fn said(reply: Reply, [limit, remaining]: [&str; 2]) -> Reply {
 
 impl Running {
     /// The most that a limit grants, and what is left of it.
-    async fn account(&self, limit: &str) -> (u64, u64) {
+    pub async fn account(&self, limit: &str) -> (u64, u64) {
         let caller = self.service.enter(None).unwrap();
         let question = Question {
             policy: "llm",

@@ -2,7 +2,10 @@
 #![allow(missing_docs, reason = "a test")]
 
 mod away;
+mod concurrency;
 mod fair;
+#[path = "../../../tidegate/tests/support/fleet.rs"]
+mod fleet;
 mod learnt;
 mod provider;
 mod reported;

@@ -83,6 +83,14 @@ pub struct Provider {
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = span)]
     gap: Span,
 
+    /// So many answers at once come at that pace, and of more each is slower; default: any number
+    #[arg(long, value_name = "ANSWERS", default_value = "0")]
+    slots: u64,
+
+    /// So many answers at once at most: then it is overloaded; default: any number
+    #[arg(long, value_name = "ANSWERS", default_value = "0")]
+    most_at_once: u64,
+
     /// How many tokens an answer has, from the least to the most, unless its bound is less
     #[arg(long, value_name = "LEAST-MOST", default_value = "8-64", value_parser = range)]
     output: RangeInclusive<u64>,
@@ -192,6 +200,8 @@ impl Provider {
                 first: self.first,
                 gap: self.gap,
             },
+            slots: self.slots,
+            most_at_once: self.most_at_once,
             output: self.output.clone(),
             price: self.price,
             spend_cap: self.spend_cap,

@@ -27,6 +27,12 @@ pub struct Settings {
     pub faults: Faults,
     /// How fast answers come.
     pub pace: Pace,
+    /// So many answers at once come at that pace; of more, each is as much slower as there are more
+    /// of them. 0: any number.
+    pub slots: u64,
+    /// So many answers at once at most, of all accounts: it has no room for more (529 at Anthropic,
+    /// 503 elsewhere). 0: any number.
+    pub most_at_once: u64,
     /// How many tokens an answer has that no bound ends.
     pub output: RangeInclusive<u64>,
     /// The price of a million tokens of prompt and of answer, in millionths.
@@ -54,6 +60,8 @@ impl Settings {
             headers: Headers::of(dialect),
             faults: Faults::default(),
             pace: Pace::default(),
+            slots: 0,
+            most_at_once: 0,
             output: 8..=64,
             price: (0, 0),
             spend_cap: None,
@@ -198,6 +206,19 @@ impl Pace {
         Self {
             first: times(self.first),
             gap: times(self.gap),
+        }
+    }
+
+    /// As slow as it is where so many answers share so many slots.
+    #[must_use]
+    pub fn shared(self, answers: u64, slots: u64) -> Self {
+        let slower = |span: Span| {
+            let micros = span.as_micros().saturating_mul(answers.max(slots));
+            Span::from_micros(micros / slots)
+        };
+        Self {
+            first: slower(self.first),
+            gap: slower(self.gap),
         }
     }
 

@@ -210,8 +210,10 @@ impl Sim {
             counts_refused,
             spend_cap,
             price,
+            most_at_once,
             ..
         } = self.settings.clone();
+        let is_full = most_at_once > 0 && self.open.len() as u64 >= most_at_once;
         let Some(account) = self.at(now, name) else {
             return Err(Why::Bad(401, "there are too many accounts".to_owned()));
         };
@@ -222,7 +224,7 @@ impl Sim {
         if draws.random_bool(faults.fail) {
             return Err(Why::Failed(500));
         }
-        if draws.random_bool(faults.overloaded) {
+        if draws.random_bool(faults.overloaded) || is_full {
             return Err(Why::Overloaded);
         }
         if spend_cap.is_some_and(|cap| account.entry.spent >= u128::from(cap) * 1_000_000) {
@@ -264,6 +266,9 @@ impl Sim {
             1
         };
         let mut pace = settings.pace.times(slow);
+        if settings.slots > 0 {
+            pace = pace.shared(self.open.len() as u64, settings.slots);
+        }
         pace.first = call.wish.first.unwrap_or(pace.first);
         pace.gap = call.wish.gap.unwrap_or(pace.gap);
         // Each is drawn, so that a fault more changes no other draw.

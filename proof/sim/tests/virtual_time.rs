@@ -97,6 +97,26 @@ fn a_refusal_says_when_it_would_be_admitted_and_is_right_to_the_millisecond() {
 }
 
 #[test]
+fn more_answers_at_once_than_slots_are_slower_and_too_many_are_refused() {
+    let mut settings = settings(Provider::Anthropic, &[]);
+    (settings.slots, settings.most_at_once) = (2, 4);
+    settings.pace.first = Span::from_millis(100);
+    let mut sim = sim(settings);
+    let first = |reply| match reply {
+        Reply::Answer(answer, _) => (answer.id, answer.pace.first),
+        Reply::Refusal(refusal) => panic!("it is refused: {refusal:?}"),
+    };
+    let begun: Vec<_> = (0..4)
+        .map(|_| first(sim.ask(at(0), "a", &call(1, 1))))
+        .collect();
+    let millis = begun.iter().map(|(_, first)| first.as_micros() / 1_000);
+    assert_eq!(millis.collect::<Vec<_>>(), [100, 100, 150, 200]);
+    assert_eq!(refusal(sim.ask(at(0), "a", &call(1, 1))).status, 529);
+    sim.end(at(1), begun[0].0, End::Whole);
+    first(sim.ask(at(1), "a", &call(1, 1)));
+}
+
+#[test]
 fn a_refused_call_takes_nothing_unless_it_counts_as_a_request() {
     for (counts, remaining) in [(false, 9), (true, 8)] {
         let mut settings = settings(Provider::AzureOpenAi, &["requests=10/1m", "tokens=100/1m"]);
