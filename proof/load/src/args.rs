@@ -97,6 +97,10 @@ pub struct Load {
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["policy", "throttle"], help_heading = "What is requested")]
     pub raw: Option<String>,
 
+    /// Send this header field with each request, too: 'NAME: VALUE' (HTTP)
+    #[arg(long, value_name = "FIELD", value_parser = field, help_heading = "What is requested")]
+    pub header: Vec<String>,
+
     /// For so many keys
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000), help_heading = "What is requested")]
     pub keys: u32,
@@ -254,6 +258,9 @@ impl Load {
         if self.raw.is_some() && self.protocol == Protocol::Grpc {
             return wrong("--raw is for RESP and HTTP");
         }
+        if !self.header.is_empty() && self.protocol != Protocol::Http {
+            return wrong("--header is HTTP's");
+        }
         if self.verb == Verb::Acquire && self.policy.is_none() {
             return wrong("a lease is a policy's: say --policy");
         }
@@ -303,6 +310,16 @@ impl FromStr for Throttle {
     }
 }
 
+fn field(text: &str) -> Result<String, String> {
+    let (name, value) = text.split_once(':').unwrap_or_default();
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    let is_value = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
+    match !name.is_empty() && name.bytes().all(is_name) && value.bytes().all(is_value) {
+        true => Ok(text.to_owned()),
+        false => Err("write NAME: VALUE, such as 'x-tier: 1'".to_owned()),
+    }
+}
+
 fn length(text: &str) -> Result<Duration, String> {
     let length = parse_duration(text).map_err(|error| error.to_string())?;
     match length <= Duration::from_secs(24 * 3_600) {
@@ -313,7 +330,15 @@ fn length(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Rate, Throttle};
+    use super::{Rate, Throttle, field};
+
+    #[test]
+    fn a_header_field_is_a_name_and_a_value_on_one_line() {
+        assert_eq!(field("x-tier: 1"), Ok("x-tier: 1".to_owned()));
+        for wrong in ["", "x", ": 1", "x y: 1", "x: 1\r\ny: 2"] {
+            assert!(field(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn a_rate_is_a_number_of_asks_a_second() {

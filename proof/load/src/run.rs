@@ -108,7 +108,8 @@ impl Connections {
                 let run = Rc::clone(run);
                 match load.protocol {
                     Protocol::Http => {
-                        let wire = Http::new(question, &place.to_string(), load.token.as_deref());
+                        let (host, token) = (place.to_string(), load.token.as_deref());
+                        let wire = Http::new(question, &host, token, &load.header);
                         talking.spawn_local(Pipeline::new(run, wire, stream).talk());
                     }
                     _ => {

@@ -23,7 +23,8 @@ Examples:
   A limit that is halved after half a minute, and headers that are a second late:
     provider --limit tokens=100000/1m --change 30s:tokens=50000/1m --lag 1s
 
-A call's header `x-sim` wishes for one answer: `x-sim: output=20,cut=5,gap=10ms`. There are
+A call's header `x-sim` wishes for one answer: `x-sim: output=20,cut=5,gap=10ms`; so does the body's
+`user`, `\"user\": \"x-sim: output=20\"`, where a gateway on the way lets no header pass. There are
 input=N, output=N (tokens), cut=N, end=N, silence=N, error=N (breaks off so after N tokens),
 first=TIME, gap=TIME, status=CODE.
 

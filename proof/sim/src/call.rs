@@ -1,4 +1,6 @@
 //! A call: what its path, its header `x-sim` and its body ask for.
+//!
+//! Where a gateway on the way lets no header pass, a wish stands in the body's `user`: `x-sim: gap=10ms`.
 
 use std::str::FromStr;
 
@@ -171,6 +173,8 @@ impl Call {
         if !body.is_object() {
             return Err("the body is no JSON object".to_owned());
         }
+        let of_user = || body["user"].as_str()?.strip_prefix("x-sim:");
+        let wish = wish.or_else(of_user);
         let wish: Wish = wish.map_or(Ok(Wish::default()), str::parse)?;
         if body.get("n").is_some_and(|n| *n != 1) {
             return Err("`n` is 1 here".to_owned());
@@ -265,6 +269,19 @@ fn letters(value: &Value) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wish_stands_in_the_header_or_in_the_user_of_a_body() {
+        let body = br#"{"model":"m","user":"x-sim: output=3"}"#;
+        let read = |wish| {
+            Call::read(Shape::Chat, "/", body, wish)
+                .unwrap()
+                .wish
+                .output
+        };
+        assert_eq!(read(None), Some(3));
+        assert_eq!(read(Some("output=4")), Some(4));
+    }
 
     #[test]
     fn a_wish_is_read_and_what_is_none_is_told_what_to_write() {

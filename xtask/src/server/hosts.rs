@@ -11,7 +11,7 @@ use crate::command::{output, program};
 /// Where servers run, and where clients do; the same on a machine of one core.
 pub const SERVER_CORE: &str = "0";
 
-/// How long a server may take to listen: a thousand times this.
+/// How long a server may take to listen: four thousand times this.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// A server, killed when it is dropped.
@@ -106,7 +106,7 @@ impl Host {
     }
 
     fn await_port(&mut self, port: u16) -> Result<(), String> {
-        for _ in 0..1_000 {
+        for _ in 0..4_000 {
             if port == 0 || TcpStream::connect(("127.0.0.1", port)).is_ok() {
                 return Ok(());
             }
@@ -118,28 +118,69 @@ impl Host {
         Err(format!("{} does not listen at {port}", self.name))
     }
 
-    /// CPU time so far, user and system, in seconds (proc(5), `stat`).
+    /// CPU time so far, user and system, in seconds (proc(5), `stat`), with that of the processes that
+    /// it has started.
     pub fn cpu_secs(&self) -> Result<f64, String> {
-        let path = format!("/proc/{}/stat", self.process.id());
-        let text = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
-        // The second field is a name in brackets, which may hold blanks.
-        let fields: Vec<&str> = text
-            .rsplit_once(')')
-            .map_or("", |(_, rest)| rest)
-            .split_whitespace()
-            .collect();
-        let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok());
-        let (user, system) = (ticks(11).unwrap_or(0.0), ticks(12).unwrap_or(0.0));
-        Ok((user + system) / ticks_a_second())
+        let family = self.family();
+        let ticks: f64 = family.iter().flat_map(|one| one.ticks).sum();
+        match family.is_empty() {
+            false => Ok(ticks / ticks_a_second()),
+            true => Err(format!("{} has ended", self.name)),
+        }
     }
 
-    /// Resident memory, in bytes.
+    /// Resident memory, in bytes, with that of the processes that it has started.
     pub fn resident(&self) -> Result<f64, String> {
-        let path = format!("/proc/{}/status", self.process.id());
-        let text = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
-        let line = text.lines().find(|line| line.starts_with("VmRSS:"));
-        let kilobytes = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<f64>().ok());
-        Ok(kilobytes.ok_or("no VmRSS")? * 1_024.0)
+        let resident = self.family().into_iter().map(|Stat { id, .. }| {
+            let path = format!("/proc/{id}/status");
+            let text =
+                std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+            let line = text.lines().find(|line| line.starts_with("VmRSS:"));
+            let kilobytes =
+                line.and_then(|line| line.split_whitespace().nth(1)?.parse::<f64>().ok());
+            Ok(kilobytes.ok_or("no VmRSS")? * 1_024.0)
+        });
+        resident.sum()
+    }
+
+    /// The process, and those that it has started.
+    fn family(&self) -> Vec<Stat> {
+        let folders = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let ids = folders.filter_map(|folder| folder.file_name().to_str()?.parse().ok());
+        let all: Vec<Stat> = ids.filter_map(Stat::read).collect();
+        let mut family = vec![self.process.id()];
+        let mut known = 0;
+        while let Some(parent) = family.get(known).copied() {
+            let children = all.iter().filter(|one| one.parent == parent);
+            family.extend(children.map(|one| one.id));
+            known += 1;
+        }
+        all.into_iter()
+            .filter(|one| family.contains(&one.id))
+            .collect()
+    }
+}
+
+/// What `/proc/ID/stat` says of a process.
+struct Stat {
+    id: u32,
+    parent: u32,
+    /// Of CPU time: user and system.
+    ticks: [f64; 2],
+}
+
+impl Stat {
+    fn read(id: u32) -> Option<Self> {
+        let text = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+        // The second field is a name in brackets, which may hold blanks.
+        let (_, rest) = text.rsplit_once(')')?;
+        let fields: Vec<&str> = rest.split_whitespace().collect();
+        let ticks = |at: usize| fields.get(at)?.parse::<f64>().ok();
+        Some(Self {
+            id,
+            parent: fields.get(1)?.parse().ok()?,
+            ticks: [ticks(11)?, ticks(12)?],
+        })
     }
 }
 
@@ -151,6 +192,13 @@ fn ticks_a_second() -> f64 {
 
 impl Drop for Host {
     fn drop(&mut self) {
+        for one in self
+            .family()
+            .iter()
+            .filter(|one| one.id != self.process.id())
+        {
+            let _ = program("kill").arg(one.id.to_string()).output();
+        }
         // It may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();

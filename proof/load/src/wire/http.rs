@@ -1,10 +1,15 @@
 //! HTTP/1.1 with connections kept alive; asks may be sent ahead of answers.
 
+use std::borrow::Cow;
+
 use super::exchange::{Answer, Around, LeaseId, Step, Wire, write_length};
 use crate::policy::{Asking, Question};
 
 /// More header fields than a server of ours sends.
 const MOST_FIELDS: usize = 48;
+
+/// A longer chunk of an answer is none.
+const LONGEST_CHUNK: u64 = 1024 * 1024;
 
 /// Asks by requests.
 pub struct Http {
@@ -23,10 +28,11 @@ struct Request {
 }
 
 impl Http {
-    /// Asks the server that calls itself `host`.
-    pub fn new(question: &Question, host: &str, token: Option<&str>) -> Self {
+    /// Asks the server that calls itself `host`, with these further header fields.
+    pub fn new(question: &Question, host: &str, token: Option<&str>, more: &[String]) -> Self {
         let token = token.map_or(String::new(), |t| format!("Authorization: Bearer {t}\r\n"));
-        let fields = format!("Host: {host}\r\n{token}");
+        let more: String = more.iter().map(|field| format!("{field}\r\n")).collect();
+        let fields = format!("Host: {host}\r\n{token}{more}");
         let json = fields.clone() + "Content-Type: application/json\r\n";
         let request = |method: &str, path: &str, body: &str, tail: &str| Request {
             line: Around::of(&format!("{method} {path} HTTP/1.1\r\n"), question),
@@ -113,10 +119,10 @@ impl Wire for Http {
             httparse::Status::Partial => return Ok(None),
         };
         let status = head.code.unwrap_or(0);
-        let length = length(head.headers).ok_or("an answer does not say how long it is")?;
-        let Some(body) = bytes.get(start..start + length) else {
+        let Some((body, length)) = body_of(head.headers, &bytes[start..])? else {
             return Ok(None);
         };
+        let body = &*body;
         let answer = match status {
             200..=299 if step == Step::Ask && !self.raw => Answer::Admitted(lease(body)),
             200..=299 => Answer::Done,
@@ -127,6 +133,44 @@ impl Wire for Http {
             }
         };
         Ok(Some((start + length, answer)))
+    }
+}
+
+/// A body, and how many bytes it takes; nothing while it has not come as a whole.
+fn body_of<'b>(
+    fields: &[httparse::Header<'_>],
+    bytes: &'b [u8],
+) -> Result<Option<(Cow<'b, [u8]>, usize)>, String> {
+    if let Some(length) = length(fields) {
+        return Ok(bytes.get(..length).map(|body| (body.into(), length)));
+    }
+    let is_chunked = |field: &httparse::Header<'_>| {
+        field.name.eq_ignore_ascii_case("transfer-encoding")
+            && field.value.eq_ignore_ascii_case(b"chunked")
+    };
+    if !fields.iter().any(is_chunked) {
+        return Err("an answer does not say how long it is".to_owned());
+    }
+    let (mut body, mut at) = (Vec::new(), 0);
+    loop {
+        let (line, size) = match httparse::parse_chunk_size(&bytes[at..]) {
+            Ok(httparse::Status::Complete(found)) => found,
+            Ok(httparse::Status::Partial) => return Ok(None),
+            Err(_) => return Err("a chunk of an answer does not say how long it is".to_owned()),
+        };
+        if size > LONGEST_CHUNK {
+            return Err("a chunk of an answer is longer than a megabyte".to_owned());
+        }
+        let (from, size) = (at + line, size as usize);
+        // An end of line stands behind it.
+        at = from + size + 2;
+        if bytes.len() < at {
+            return Ok(None);
+        }
+        if size == 0 {
+            return Ok(Some((body.into(), at)));
+        }
+        body.extend_from_slice(&bytes[from..from + size]);
     }
 }
 
@@ -156,12 +200,17 @@ mod tests {
 
     #[test]
     fn a_request_says_how_long_its_body_is() {
-        let mut http = Http::new(&Question::policy("p", false), "x", Some("t"));
+        let mut http = Http::new(
+            &Question::policy("p", false),
+            "x",
+            Some("t"),
+            &["A: b".to_owned()],
+        );
         let mut out = Vec::new();
         http.ask(3, &mut out);
         assert_eq!(
             String::from_utf8(out).unwrap(),
-            "POST /v1/check HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer t\r\n\
+            "POST /v1/check HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer t\r\nA: b\r\n\
              Content-Type: application/json\r\nContent-Length: 36\r\n\r\n\
              {\"policy\":\"p\",\"key\":\"k3\",\"cost\":1}"
                 .replace("36", "34")
@@ -169,8 +218,28 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_in_chunks_is_read_when_the_last_is_there() {
+        let http = Http::new(&Question::policy("p", true), "x", None, &[]);
+        let id = "0123456789abcdef0123456789abcdef";
+        let text = format!(
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
+             c\r\n{{\"lease\":{{\"i\r\n28\r\nd\":\"{id}\"}}}}.\r\n0\r\n\r\n"
+        );
+        for end in 0..text.len() {
+            assert_eq!(http.answer(&text.as_bytes()[..end], Step::Ask), Ok(None));
+        }
+        let lease = Some(id.as_bytes().try_into().unwrap());
+        let whole = http.answer(text.as_bytes(), Step::Ask);
+        assert_eq!(whole, Ok(Some((text.len(), Answer::Admitted(lease)))));
+        for wrong in ["", "Transfer-Encoding: chunked\r\n"] {
+            let text = format!("HTTP/1.1 200 OK\r\n{wrong}\r\nffffffff\r\n");
+            assert!(http.answer(text.as_bytes(), Step::Ask).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
     fn an_answer_is_read_when_all_of_it_is_there() {
-        let http = Http::new(&Question::policy("p", true), "x", None);
+        let http = Http::new(&Question::policy("p", true), "x", None, &[]);
         let body = "{\"admitted\":true,\"lease\":{\"id\":\"0123456789abcdef0123456789abcdef\"}}";
         let text = format!(
             "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}",
