@@ -26,6 +26,7 @@ pub mod price;
 pub mod provider;
 pub mod refusal;
 pub mod request;
+mod said;
 pub mod usage;
 pub mod when;
 

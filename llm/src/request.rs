@@ -128,9 +128,9 @@ impl Request {
 /// A value, as far as it is of one of the types that are looked for. Nothing else of it is kept: a
 /// list of millions takes no memory.
 #[derive(Default)]
-struct Known {
+pub(super) struct Known {
     text: Option<String>,
-    amount: Option<Amount>,
+    pub(super) amount: Option<Amount>,
     is_true: bool,
     /// Of an object: its `include_usage`.
     includes_usage: bool,

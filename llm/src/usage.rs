@@ -4,10 +4,13 @@
 //! (Anthropic's first event) or in `response` (OpenAI's responses). Where a stream says it several
 //! times, a later number takes the place of an earlier one.
 
+use std::sync::LazyLock;
+
 use http::HeaderMap;
-use memchr::memmem;
-use serde_json::Value;
+use memchr::memmem::Finder;
 use tidegate_core::{Amount, MAX_AMOUNT};
+
+use crate::said::{self, Said};
 
 /// A line of a stream that is longer is not read.
 pub const LONGEST_LINE: usize = 1024 * 1024;
@@ -31,10 +34,10 @@ impl Usage {
     /// What a JSON body says of it; nothing if it is none, or says nothing.
     #[must_use]
     pub fn of_body(body: &[u8]) -> Self {
-        if !mentions(body) {
-            return Self::default();
+        match mentions(body) {
+            true => Self::of_said(&said::of(body)),
+            false => Self::default(),
         }
-        serde_json::from_slice(body).map_or_else(|_| Self::default(), |body| Self::of(&body))
     }
 
     /// What Bedrock's headers say of it.
@@ -53,50 +56,18 @@ impl Usage {
         }
     }
 
-    fn of(body: &Value) -> Self {
-        const PLACES: [&str; 4] = [
-            "/usage",
-            "/message/usage",
-            "/response/usage",
-            "/usageMetadata",
-        ];
-        let found = PLACES.iter().find_map(|place| body.pointer(place));
-        found.map_or_else(Self::default, |usage| Self::of_object(&Object(usage)))
-    }
-
-    fn of_object(usage: &Object<'_>) -> Self {
-        // Anthropic and Bedrock count what came out of a cache apart; OpenAI and Gemini within.
-        let within = usage.first(&[
-            "/prompt_tokens_details/cached_tokens",
-            "/input_tokens_details/cached_tokens",
-            "/cachedContentTokenCount",
-        ]);
-        let apart = usage.first(&["/cache_read_input_tokens", "/cacheReadInputTokens"]);
-        let prompt = usage.first(&[
-            "/prompt_tokens",
-            "/input_tokens",
-            "/promptTokenCount",
-            "/inputTokens",
-        ]);
-        let answer = usage.first(&[
-            "/completion_tokens",
-            "/output_tokens",
-            "/candidatesTokenCount",
-            "/outputTokens",
-        ]);
-        // Gemini counts its thoughts beside the answer, and a tool's prompts beside the prompt.
-        let thoughts = usage.amount("/thoughtsTokenCount");
+    fn of_said(said: &Said) -> Self {
+        let prompt = said.prompt.amount();
+        let prompt = prompt.map(|prompt| prompt.saturating_sub(said.cached_within.unwrap_or(0)));
+        let answer = said.answer.amount();
         Self {
-            input: prompt
-                .map(|prompt| prompt.saturating_sub(within.unwrap_or(0)))
-                .map(|prompt| plus(prompt, usage.amount("/toolUsePromptTokenCount"))),
-            cache_read: within.or(apart),
-            cache_write: usage.first(&["/cache_creation_input_tokens", "/cacheWriteInputTokens"]),
-            output: answer.map(|answer| plus(answer, thoughts)).or(thoughts),
-            reasoning: thoughts.or(usage.first(&[
-                "/completion_tokens_details/reasoning_tokens",
-                "/output_tokens_details/reasoning_tokens",
-            ])),
+            input: prompt.map(|prompt| plus(prompt, said.prompt_of_tool)),
+            cache_read: said.cached_within.or(said.cached_apart.amount()),
+            cache_write: said.cache_written.amount(),
+            output: answer
+                .map(|answer| plus(answer, said.thoughts))
+                .or(said.thoughts),
+            reasoning: said.thoughts.or(said.reasoning),
         }
     }
 
@@ -136,31 +107,27 @@ fn plus(sum: Amount, more: Option<Amount>) -> Amount {
     sum.saturating_add(more.unwrap_or(0)).min(MAX_AMOUNT)
 }
 
-/// Whether it is worth reading.
+/// Whether it is worth reading: a stream says `"usage":null` in each event but the last.
 fn mentions(bytes: &[u8]) -> bool {
-    memmem::find(bytes, b"\"usage").is_some()
+    static USAGE: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("\"usage"));
+    let mut named = USAGE.find_iter(bytes);
+    named.any(|at| {
+        let behind = bytes[at..].strip_prefix(b"\"usage\"");
+        let value = behind.and_then(|behind| behind.trim_ascii_start().strip_prefix(b":"));
+        !value.is_some_and(|value| value.trim_ascii_start().starts_with(b"null"))
+    })
 }
 
 /// What a stream says last: Anthropic's, and OpenAI's responses.
-const LAST: [&[u8]; 4] = [
-    b"\"message_stop\"",
-    b"\"response.completed\"",
-    b"\"response.incomplete\"",
-    b"\"response.failed\"",
-];
-
-/// An object that may have anything in it.
-struct Object<'v>(&'v Value);
-
-impl Object<'_> {
-    fn amount(&self, pointer: &str) -> Option<Amount> {
-        let amount = self.0.pointer(pointer)?.as_u64()?;
-        (amount <= MAX_AMOUNT).then_some(amount)
-    }
-
-    fn first(&self, pointers: &[&str]) -> Option<Amount> {
-        pointers.iter().find_map(|pointer| self.amount(pointer))
-    }
+fn is_last(data: &[u8]) -> bool {
+    const RESPONSES: [&[u8]; 3] = [b"completed\"", b"incomplete\"", b"failed\""];
+    static STOP: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("\"message_stop\""));
+    static RESPONSE: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("\"response."));
+    let mut named = RESPONSE
+        .find_iter(data)
+        .map(|at| &data[at + "\"response.".len()..]);
+    named.any(|name| RESPONSES.iter().any(|last| name.starts_with(last)))
+        || STOP.find(data).is_some()
 }
 
 /// Reads a stream of server-sent events as it passes by, and keeps what it says of usage. Its
@@ -216,8 +183,7 @@ impl StreamReader {
         };
         self.events += 1;
         let data = data.trim_ascii();
-        self.ended |=
-            data == b"[DONE]" || LAST.iter().any(|last| memmem::find(data, last).is_some());
+        self.ended |= data == b"[DONE]" || is_last(data);
         self.usage = self.usage.then(Usage::of_body(data));
     }
 

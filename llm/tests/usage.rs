@@ -64,6 +64,33 @@ fn every_dialect_says_it_in_its_own_words() {
 }
 
 #[test]
+fn a_place_without_a_number_hides_no_other_and_of_two_names_the_first_counts() {
+    let said = [Some(8), None, None, Some(2), None];
+    says(
+        r#"{"usage" : null,"message":{"usage":{"input_tokens":8,"output_tokens":2}}}"#,
+        said,
+        10,
+    );
+    says(
+        r#"{"message":"m","usage":{"input_tokens":9,"prompt_tokens":8,"output_tokens":2}}"#,
+        said,
+        10,
+    );
+    says(
+        r#"{"response":{"usage":{"input_tokens":9}},"usage":{"prompt_tokens":8,"completion_tokens":2}}"#,
+        said,
+        10,
+    );
+    let none = [None; 5];
+    says(r#"{"id":1,"choices":[],"usage":null}"#, none, 0);
+    says(
+        r#"{"x":{"usage":{"input_tokens":9}},"usage":[{"input_tokens":9}]}"#,
+        none,
+        0,
+    );
+}
+
+#[test]
 fn bedrock_says_it_in_headers() {
     let mut headers = HeaderMap::new();
     headers.insert("x-amzn-bedrock-input-token-count", "12".parse().unwrap());
