@@ -33,8 +33,8 @@ const BUCKETS: usize = 4 * 54;
 pub struct Estimator {
     /// In thousandths.
     quantile: u32,
-    young: HashMap<(String, String), History>,
-    old: HashMap<(String, String), History>,
+    young: HashMap<Vec<u8>, History>,
+    old: HashMap<Vec<u8>, History>,
 }
 
 /// What was reserved for a call.
@@ -106,23 +106,28 @@ impl Estimator {
 
     /// Learns what a call has used.
     pub fn learn(&mut self, model: &str, key: &str, request: &Request, usage: &Usage) {
-        let id = (model.to_owned(), key.to_owned());
-        if !self.young.contains_key(&id) {
-            if self.young.len() >= MOST_REMEMBERED / 2 {
-                self.old = std::mem::take(&mut self.young);
-            }
-            let history = self.old.remove(&id).unwrap_or_default();
-            self.young.insert(id.clone(), history);
+        let pair = pair(model, key);
+        if let Some(history) = self.young.get_mut(&pair) {
+            return history.learn(request, usage);
         }
-        if let Some(history) = self.young.get_mut(&id) {
-            history.learn(request, usage);
+        if self.young.len() >= MOST_REMEMBERED / 2 {
+            self.old = std::mem::take(&mut self.young);
         }
+        let mut history = self.old.remove(&pair).unwrap_or_default();
+        history.learn(request, usage);
+        self.young.insert(pair, history);
     }
 
     fn history(&self, model: &str, key: &str) -> Option<&History> {
-        let id = (model.to_owned(), key.to_owned());
-        self.young.get(&id).or_else(|| self.old.get(&id))
+        let pair = pair(model, key);
+        self.young.get(&pair).or_else(|| self.old.get(&pair))
     }
+}
+
+/// What a model and a key are remembered by: how long the first is keeps pairs apart.
+fn pair(model: &str, key: &str) -> Vec<u8> {
+    let length = model.len().to_be_bytes();
+    [&length[..], model.as_bytes(), key.as_bytes()].concat()
 }
 
 impl History {

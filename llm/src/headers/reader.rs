@@ -1,6 +1,6 @@
 //! Reads values, and counts those that are none.
 
-use http::{HeaderMap, HeaderName};
+use http::HeaderMap;
 use tidegate_core::{Amount, MAX_AMOUNT, Span, Timestamp};
 
 use super::observation::Observation;
@@ -16,7 +16,6 @@ pub(super) struct Reader<'h> {
 
 impl<'h> Reader<'h> {
     pub(super) fn text(&mut self, name: &str) -> Option<&'h str> {
-        let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
         let value = self.headers.get(name)?.to_str().ok();
         self.counted(value)
     }
