@@ -1,5 +1,8 @@
 //! Whose limits a call counts against.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use http::{HeaderMap, HeaderName, Uri, header};
 use sha2::{Digest, Sha256};
 use tidegate::Key;
@@ -21,14 +24,18 @@ const CREDENTIALS: [HeaderName; 4] = [
 
 /// The credential of a call: a bearer's token, or a key. What the provider looks at comes first, or
 /// a caller would have as many keys as it can invent values of a header that nobody checks.
-pub fn credential(headers: &HeaderMap, uri: &Uri, provider: Provider) -> Option<Vec<u8>> {
+pub fn credential<'h>(
+    headers: &'h HeaderMap,
+    uri: &Uri,
+    provider: Provider,
+) -> Option<Cow<'h, [u8]>> {
     let (own, _) = Upstream::credential_header(provider);
     let of_header = |name: &HeaderName| {
         let value = headers.get(name)?.as_bytes();
-        Some(bearer(value).unwrap_or(value).to_vec())
+        Some(Cow::Borrowed(bearer(value).unwrap_or(value)))
     };
     let of_query = || match provider {
-        Provider::Gemini => key_of(uri.query()?),
+        Provider::Gemini => key_of(uri.query()?).map(Cow::Owned),
         _ => None,
     };
     let others = || CREDENTIALS.iter().find_map(of_header);
@@ -66,18 +73,18 @@ pub fn strip(headers: &mut HeaderMap) {
     }
 }
 
-/// The key that a call counts against: what the header says, or a hash of its credential, of
-/// which nothing else is ever shown.
-pub fn key(
-    headers: &HeaderMap,
-    named_by: Option<&HeaderName>,
-    credential: Option<&[u8]>,
-) -> Vec<u8> {
-    let named = named_by.and_then(|name| headers.get(name));
-    match (named, credential) {
-        (Some(name), _) if !name.is_empty() => name.as_bytes().to_vec(),
-        (_, Some(secret)) => hashed(secret),
-        _ => ANONYMOUS.to_vec(),
+/// What the header says that names whose limits count, if it says something.
+pub fn named<'h>(headers: &'h HeaderMap, by: Option<&HeaderName>) -> Option<&'h [u8]> {
+    let name = by.and_then(|name| headers.get(name))?.as_bytes();
+    Some(name).filter(|name| !name.is_empty())
+}
+
+/// What a caller is called by its credential alone: a hash of it, of which nothing else is ever
+/// shown.
+pub fn by_credential(credential: Option<&[u8]>) -> Arc<[u8]> {
+    match credential {
+        Some(secret) => hashed(secret),
+        None => ANONYMOUS.into(),
     }
 }
 
@@ -86,15 +93,15 @@ pub fn below(root: &str, key: &[u8]) -> Vec<u8> {
     [&Key::path([root]), &b"/"[..], key].concat()
 }
 
-/// What a caller is called by its credential alone.
-pub fn by_credential(headers: &HeaderMap, uri: &Uri, provider: Provider) -> Vec<u8> {
-    key(headers, None, credential(headers, uri, provider).as_deref())
-}
-
-fn hashed(secret: &[u8]) -> Vec<u8> {
-    let hash = Sha256::digest(secret);
-    let digits = hash.iter().take(8).map(|byte| format!("{byte:02x}"));
-    format!("credential-{}", digits.collect::<String>()).into_bytes()
+fn hashed(secret: &[u8]) -> Arc<[u8]> {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut name = *b"credential-0123456789abcdef";
+    let digits = name["credential-".len()..].chunks_exact_mut(2);
+    for (two, byte) in digits.zip(Sha256::digest(secret)) {
+        two[0] = DIGITS[usize::from(byte >> 4)];
+        two[1] = DIGITS[usize::from(byte & 15)];
+    }
+    name.into()
 }
 
 #[cfg(test)]
@@ -102,9 +109,10 @@ mod tests {
     use super::*;
     use Provider::{Anthropic, Gemini, OpenAi};
 
-    fn key(headers: &HeaderMap, named_by: Option<&HeaderName>, provider: Provider) -> Vec<u8> {
+    fn key(headers: &HeaderMap, by: Option<&HeaderName>, provider: Provider) -> Vec<u8> {
         let credential = credential(headers, &Uri::from_static("/"), provider);
-        super::key(headers, named_by, credential.as_deref())
+        let by_credential = || by_credential(credential.as_deref()).to_vec();
+        named(headers, by).map_or_else(by_credential, <[u8]>::to_vec)
     }
 
     #[test]
@@ -113,7 +121,8 @@ mod tests {
         assert_eq!(key(&headers, None, OpenAi), ANONYMOUS);
         headers.insert("authorization", "Bearer sk-secret".parse().unwrap());
         let hashed = key(&headers, None, OpenAi);
-        assert!(hashed.starts_with(b"credential-") && hashed.len() == 27);
+        // printf sk-secret | sha256sum
+        assert_eq!(hashed, b"credential-746b4ad1ca9129e1");
         let mut other = HeaderMap::new();
         other.insert("x-api-key", "sk-secret".parse().unwrap());
         assert_eq!(
@@ -133,10 +142,10 @@ mod tests {
     fn geminis_key_in_a_query_is_a_credential_behind_that_of_its_header() {
         let uri = Uri::from_static("/v1beta/models/m:generateContent?alt=sse&%6Bey=a%2Db&key=c");
         let mut headers = HeaderMap::new();
-        assert_eq!(credential(&headers, &uri, Gemini), Some(b"a-b".to_vec()));
+        assert_eq!(credential(&headers, &uri, Gemini), Some(b"a-b"[..].into()));
         assert_eq!(credential(&headers, &uri, OpenAi), None);
         headers.insert("x-goog-api-key", "d".parse().unwrap());
-        assert_eq!(credential(&headers, &uri, Gemini), Some(b"d".to_vec()));
+        assert_eq!(credential(&headers, &uri, Gemini), Some(b"d"[..].into()));
         let with = |most| with_keys("/m?alt=sse&%6Bey=a%2Db&key=c", most);
         assert_eq!(with(0), "/m?alt=sse");
         assert_eq!(with(1), "/m?alt=sse&%6Bey=a%2Db");

@@ -53,7 +53,7 @@ impl Gateway {
         Ok(Self(Arc::new(Inner {
             service,
             client: Client::new(tls),
-            meters: Meters::new(),
+            meters: Meters::new(&settings.upstreams),
             usage: ByKey::new(settings.max_usage_series),
             reservations: Reservations::new(),
             learning,

@@ -2,6 +2,8 @@
 
 use metrics::{Counter, counter, describe_counter, describe_gauge};
 
+use crate::settings::Upstream;
+
 /// Looked up once.
 pub struct Meters {
     /// Answers that said nothing of usage.
@@ -12,10 +14,14 @@ pub struct Meters {
     pub unsettled: Counter,
     /// Headers' values that were none.
     pub ignored: Counter,
+    /// Answers that were no refusals, by upstream.
+    accepted: Vec<(String, Counter)>,
 }
 
+const ANSWERS: &str = "tidegate_gateway_answers_total";
+
 impl Meters {
-    pub fn new() -> Self {
+    pub fn new(upstreams: &[Upstream]) -> Self {
         let answers = "tidegate_gateway_incomplete_answers_total";
         describe_counter!(answers, "Answers that broke off, or said nothing of usage");
         let unsettled = "tidegate_gateway_unsettled_leases_total";
@@ -48,19 +54,32 @@ impl Meters {
         describe_counter!(samples, "Answers that a learnt concurrency went by");
         let elsewhere = "tidegate_gateway_used_elsewhere_total";
         describe_counter!(elsewhere, "What was charged because others use the account");
-        let upstream = "tidegate_gateway_answers_total";
-        describe_counter!(upstream, "Answers of providers, by upstream and kind");
+        describe_counter!(ANSWERS, "Answers of providers, by upstream and kind");
+        let accepted = upstreams.iter();
+        let accepted = accepted.map(|Upstream { name, .. }| (name.clone(), answers_of(name, "ok")));
         Self {
             unknown: counter!(answers, "why" => "no usage"),
             broken: counter!(answers, "why" => "broke off"),
             unsettled: counter!(unsettled),
             ignored: counter!(ignored),
+            accepted: accepted.collect(),
         }
     }
 
-    /// An answer of an upstream: `ok`, a kind of refusal, or `unreachable`.
-    pub fn answered(&self, upstream: &str, kind: &'static str) {
-        counter!("tidegate_gateway_answers_total", "upstream" => upstream.to_owned(), "kind" => kind)
-            .increment(1);
+    /// An answer of an upstream that was no refusal.
+    pub fn accepted(&self, upstream: &str) {
+        let mut known = self.accepted.iter();
+        if let Some((_, counter)) = known.find(|(name, _)| name == upstream) {
+            counter.increment(1);
+        }
     }
+
+    /// No answer of an upstream, or a refusal: its kind, or `unreachable`.
+    pub fn refused(&self, upstream: &str, kind: &'static str) {
+        answers_of(upstream, kind).increment(1);
+    }
+}
+
+fn answers_of(upstream: &str, kind: &'static str) -> Counter {
+    counter!(ANSWERS, "upstream" => upstream.to_owned(), "kind" => kind)
 }

@@ -48,10 +48,13 @@ const UNREACHABLE: Duration = Duration::from_secs(5);
 /// Answers a call.
 pub async fn relay(gateway: Arc<Inner>, request: Request<Incoming>) -> Response<Answer> {
     let (head, body) = request.into_parts();
-    let dialect = Asked::of(&head.method, head.uri.path(), &head.headers).dialect;
     match answer(&gateway, &head, body).await {
         Ok(response) => response,
-        Err(refusal) => refusal.render(dialect).map(|body| Answer::Own(Some(body))),
+        Err(refusal) => {
+            let asked = Asked::of(&head.method, head.uri.path(), &head.headers);
+            let refusal = refusal.render(asked.dialect);
+            refusal.map(|body| Answer::Own(Some(body)))
+        }
     }
 }
 
@@ -62,6 +65,8 @@ struct Read<'h> {
     caller: Caller,
     active: Arc<ActivePolicy>,
     key: Arc<[u8]>,
+    /// What the caller is called by its credential, where callers queue.
+    who: Option<Arc<[u8]>>,
     model: String,
     asks: Asks,
     price: Price,
@@ -114,9 +119,13 @@ async fn read<'h>(
     }
     let credential = caller::credential(&head.headers, &head.uri, settings.provider());
     let caller = gateway.service.enter_by(credential.as_deref())?;
-    let named_by = settings.key_header.as_ref();
-    let key = caller::key(&head.headers, named_by, credential.as_deref());
-    let key: Arc<[u8]> = key.into();
+    let named = caller::named(&head.headers, settings.key_header.as_ref());
+    let by_credential = || caller::by_credential(credential.as_deref());
+    let key = named.map_or_else(by_credential, Arc::from);
+    let who = gateway.fair.as_ref().map(|_| match named {
+        None => Arc::clone(&key),
+        Some(_) => by_credential(),
+    });
     let path = plain(head.uri.path()).ok_or_else(Refusal::path)?;
     let mut asked = Asked::of(&head.method, &path, &head.headers);
     if settings.only_counted && !asked.uses_tokens && !asked.only_reads {
@@ -162,6 +171,7 @@ async fn read<'h>(
         caller,
         active,
         key,
+        who,
         model,
         asks,
         price: price.unwrap_or_default(),
@@ -355,21 +365,18 @@ impl Read<'_> {
         reserved: Reserved,
         amounts: &Amounts<'a>,
     ) -> Result<Option<Turn<'a>>, Unadmitted> {
-        let Some(queues) = &gateway.fair else {
+        let (Some(queues), Some(credential)) = (&gateway.fair, &self.who) else {
             return Ok(None);
         };
-        let settings = &gateway.settings;
-        let credential =
-            caller::by_credential(&self.head.headers, &self.head.uri, settings.provider());
         let entering = Entering {
             active: &self.active,
             key: &self.key,
-            credential: &credential,
+            credential,
             amounts: units(amounts),
             tokens: reserved.input.saturating_add(reserved.output),
             wait: self.may_wait(gateway),
         };
-        Ok(Some(queues.turn(settings, entering).await?))
+        Ok(Some(queues.turn(&gateway.settings, entering).await?))
     }
 
     async fn forward(
@@ -398,7 +405,7 @@ impl Read<'_> {
                 was_sent,
                 was_silent,
             }) => {
-                gateway.meters.answered(&upstream.name, "unreachable");
+                gateway.meters.refused(&upstream.name, "unreachable");
                 if was_silent {
                     held.dropped();
                 }
@@ -426,7 +433,7 @@ impl Read<'_> {
                 .await;
         }
         learning::answered(gateway, &mut held, Came::Accepted, &signals, received.at()).await;
-        gateway.meters.answered(&upstream.name, "ok");
+        gateway.meters.accepted(&upstream.name);
         let settling = Settling {
             took: held.took(),
             gateway: Arc::clone(gateway),
@@ -490,7 +497,7 @@ impl Read<'_> {
         );
         gateway
             .meters
-            .answered(&upstream.name, word(refused.map(|refused| refused.kind)));
+            .refused(&upstream.name, word(refused.map(|refused| refused.kind)));
         let after = refused
             .and_then(|refused| refused.retry_after)
             .map(|after| after.as_duration());

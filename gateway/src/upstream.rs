@@ -170,9 +170,17 @@ impl Upstream {
     /// The call's path behind the beginning of this upstream's, with so many keys.
     fn address(&self, uri: &Uri, keys: usize) -> Uri {
         let begin = self.base.path().trim_end_matches('/');
-        let path = caller::with_keys(uri.path_and_query().map_or("/", PathAndQuery::as_str), keys);
         let mut parts = self.base.clone().into_parts();
-        parts.path_and_query = format!("{begin}{path}").parse().ok();
+        parts.path_and_query = match uri.path_and_query() {
+            // Nothing of it changes.
+            Some(path) if begin.is_empty() && (path.query().is_none() || keys == usize::MAX) => {
+                Some(path.clone())
+            }
+            path => {
+                let path = caller::with_keys(path.map_or("/", PathAndQuery::as_str), keys);
+                format!("{begin}{path}").parse().ok()
+            }
+        };
         Uri::from_parts(parts).unwrap_or_else(|_| self.base.clone())
     }
 }
