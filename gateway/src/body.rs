@@ -10,7 +10,7 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tidegate::Outcome;
 use tidegate_llm::{Price, Provider, Request, Reserved, StreamReader, Usage};
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::events::WithoutUsage;
 use crate::held::Held;
@@ -36,7 +36,10 @@ pub struct Passing {
     reading: Reading,
     without_usage: Option<WithoutUsage>,
     pause: Duration,
-    silence: Pin<Box<Sleep>>,
+    /// When it said something last.
+    spoke_at: Instant,
+    /// Rings when it may have been silent for too long; set only while it is waited for.
+    silence: Option<Pin<Box<Sleep>>>,
     ended: bool,
     /// Why it broke off, until the caller is told.
     broken: Option<Broken>,
@@ -84,7 +87,8 @@ impl Passing {
             reading,
             without_usage: filter.then(WithoutUsage::default),
             pause,
-            silence: Box::pin(sleep(pause)),
+            spoke_at: Instant::now(),
+            silence: None,
             ended: false,
             broken: None,
             settling: Some(settling),
@@ -269,8 +273,7 @@ impl Passing {
                     return Poll::Pending;
                 }
                 Poll::Ready(Some(Ok(frame))) => {
-                    let deadline = Instant::now() + self.pause;
-                    self.silence.as_mut().reset(deadline);
+                    self.spoke_at = Instant::now();
                     let Ok(data) = frame.into_data() else {
                         continue;
                     };
@@ -292,9 +295,20 @@ impl Passing {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
-        if self.silence.as_mut().poll(context).is_pending() {
-            return Poll::Pending;
+        let until = self.spoke_at + self.pause;
+        let silence = self
+            .silence
+            .get_or_insert_with(|| Box::pin(sleep_until(until)));
+        while silence.as_mut().poll(context).is_ready() {
+            if silence.deadline() >= until {
+                return self.end_silence();
+            }
+            silence.as_mut().reset(until);
         }
+        Poll::Pending
+    }
+
+    fn end_silence(&mut self) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         self.ended = true;
         if let Some(settling) = &mut self.settling {
             settling.held.dropped();

@@ -1,11 +1,12 @@
 //! What a call holds until it is settled.
 //!
-//! Every end runs as a task of its own: a caller that goes away in the middle takes nothing with
-//! it. Dropped without a word, what was not sent is given back, and what was sent counts as used.
+//! An end is told at once where the store answers at once, else by a task of its own: a caller that
+//! goes away in the middle takes nothing with it. Dropped without a word, what was not sent is given back, and what was sent counts as used.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tidegate::{LeaseId, Outcome};
 use tidegate_service::{
     Acquired, ActivePolicy, Amounts, Answer, Call, Caller, GrantedLease, Kind, Number, OfLease,
@@ -280,7 +281,11 @@ impl Held {
                 gateway.meters.unsettled.increment(1);
             }
         };
-        Some(self.gateway.tasks.spawn(task))
+        let mut task = Box::pin(task);
+        match task.as_mut().now_or_never() {
+            Some(()) => None,
+            None => Some(self.gateway.tasks.spawn(task)),
+        }
     }
 }
 
