@@ -20,6 +20,9 @@ const CONNECTIONS: usize = 128;
 /// The parts of what it answers at most at which it is tried whether anything fails.
 const PARTS: [f64; 7] = [0.95, 0.85, 0.75, 0.6, 0.45, 0.3, 0.15];
 
+/// A first call may take so many seconds: much is loaded then.
+const FIRST: f64 = 120.0;
+
 /// A call that waits for longer, at a given rate, has failed, in microseconds.
 const LATE: f64 = 50e3;
 
@@ -27,6 +30,14 @@ const LATE: f64 = 50e3;
 const TOKEN: &str = "sk-bench-0123456789abcdef";
 
 const CALL: &str = r#"{"model":"m","max_tokens":16,"user":"x-sim: output=16","messages":[{"role":"user","content":"What is the tide doing today?"}]}"#;
+
+/// The end of what was said, on one line.
+pub fn brief(why: &str) -> String {
+    let words: Vec<&str> = why.split_whitespace().collect();
+    let line = words.join(" ");
+    let more = line.chars().count().saturating_sub(300);
+    line.chars().skip(more).collect()
+}
 
 /// One that is compared; the first is the provider itself. By round, in order; a round in which it
 /// failed has no figure, and is told.
@@ -83,7 +94,7 @@ impl Row {
     /// Whether it answers a call as the provider does.
     pub fn warm(&self, program: &Path) -> Result<(), String> {
         let one = ["--closed", "--connections", "1", "--asks", "1"];
-        self.calls(program, &one, 10.0).map(drop)
+        self.calls(program, &one, FIRST).map(drop)
     }
 
     pub fn is_idle(&mut self) {
@@ -149,7 +160,7 @@ impl Row {
 
     fn noted<T>(&mut self, during: &str, seen: Result<T, String>) -> Option<T> {
         seen.map_err(|why| {
-            let why: String = why.chars().take(300).collect();
+            let why = brief(&why);
             eprintln!("{}: {during}: {why}", self.what);
             self.failures.push(format!("{during}: {why}"));
         })

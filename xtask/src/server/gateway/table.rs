@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::Missing;
 use super::options::Options;
 use super::peers::{LIMITS_OFF, LIMITS_ON};
-use super::row::Row;
+use super::row::{Row, brief};
 use super::streams::Streamed;
 use crate::server::clients::Seen;
 use crate::server::measure::median;
@@ -97,7 +97,7 @@ pub fn text(rows: &[Row], missing: &[Missing], options: &Options) -> String {
         );
     }
     for (what, why) in missing {
-        let _ = writeln!(text, "\nNot measured: {what}: {why}");
+        let _ = writeln!(text, "\nNot measured: {what}: {}", brief(why));
     }
     text
 }
@@ -122,9 +122,10 @@ fn aims(text: &mut String, rows: &[Row]) {
     );
     let off = limits_off.map_or([f64::NAN; 4], seen);
     for (((what, aim, unit), on), off) in AIMS.iter().zip(seen(row)).zip(off) {
-        let reached = match on <= *aim {
-            true => "reached",
-            false => "**not reached**",
+        let reached = match (on.is_nan(), on <= *aim) {
+            (true, _) => "not measured",
+            (false, true) => "reached",
+            (false, false) => "**not reached**",
         };
         let _ = writeln!(
             text,
