@@ -10,7 +10,7 @@ const TOKENS: usize = 64;
 const GAP: Duration = Duration::from_millis(20);
 
 /// From its first token to its last a stream takes this many times as long at most.
-const PATIENCE: u32 = 2;
+const PATIENCE: u32 = 4;
 
 /// Whoever says nothing for so long has lost something.
 const SILENCE: Duration = Duration::from_secs(10);
