@@ -136,11 +136,14 @@ impl Wire for Http {
     }
 }
 
-/// A body, and how many bytes it takes; nothing while it has not come as a whole.
+/// A body, and how many bytes it takes.
+type Measured<'b> = (Cow<'b, [u8]>, usize);
+
+/// A body; nothing while it has not come as a whole.
 fn body_of<'b>(
     fields: &[httparse::Header<'_>],
     bytes: &'b [u8],
-) -> Result<Option<(Cow<'b, [u8]>, usize)>, String> {
+) -> Result<Option<Measured<'b>>, String> {
     if let Some(length) = length(fields) {
         return Ok(bytes.get(..length).map(|body| (body.into(), length)));
     }
