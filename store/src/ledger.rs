@@ -304,6 +304,11 @@ impl<O: PartialEq + AsRef<[u8]>> Ledger<O> {
         self.changed.get_or_insert_default();
     }
 
+    /// From here on, no changes are noted.
+    pub fn stop_noting(&mut self) {
+        self.changed = None;
+    }
+
     /// The ids of the records that were added, changed or removed since the
     /// last time.
     pub fn take_changed(&mut self) -> impl IntoIterator<Item = u128> + use<O> {

@@ -108,6 +108,8 @@ pub struct LeaseRow {
     pub sequence: u64,
     /// The idempotency key it was made under.
     pub idempotency_key: Option<Box<[u8]>>,
+    /// Whether it is held: it has neither ended nor been found expired.
+    pub is_live: bool,
     /// Its record.
     pub bytes: Vec<u8>,
 }

@@ -5,6 +5,8 @@
 //! |---|---|
 //! | [`OwnedKeyCommand`] | a command that outlives its call |
 //! | [`Attempt`] | one try: what it needs, what it found, what it wants written |
+//! | [`RootAtHand`] | what an attempt knew of a plain root, for the next command |
+//! | `answer` | a reply by the caller's clock |
 //! | [`exchange`] | what a backend loads and writes |
 //! | `stored_row` | the bytes of a row |
 //! | [`held_lease()`] | a kept record as a lease that is listed |
@@ -30,6 +32,7 @@
 //!
 //! Deliberately absent: any store, any client library, reading a clock, waiting.
 
+mod answer;
 mod attempt;
 pub mod clock;
 pub mod exchange;
@@ -37,6 +40,7 @@ mod held_lease;
 pub mod known_revisions;
 mod owned_key_command;
 pub mod revision;
+mod root_at_hand;
 mod stored_row;
 
 pub use attempt::{Attempt, Step};
@@ -46,3 +50,4 @@ pub use held_lease::held_lease;
 pub use known_revisions::KnownRevisions;
 pub use owned_key_command::{OwnedKeyCommand, moved};
 pub use revision::PlanRevision;
+pub use root_at_hand::{Change, NewLease, RootAtHand, RowAtHand};

@@ -23,9 +23,6 @@ const VERSION: u8 = crate::bytes::VERSION;
 /// The version of a row that retains something.
 const RETAINS: u8 = VERSION + 1;
 
-/// Most rows have no more bytes.
-const USUAL: usize = 160;
-
 /// A row as it was kept.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct StoredRow {
@@ -60,14 +57,15 @@ pub(crate) struct Limits<'a> {
     pub(crate) retained: &'a [Retained],
 }
 
+/// Appends a row.
 pub(crate) fn encode(
     latest: Timestamp,
     head: Option<&RootHeader>,
     limits: &Limits<'_>,
     states: &[State],
-) -> Vec<u8> {
+    out: &mut Vec<u8>,
+) {
     let retains = !limits.retained.is_empty();
-    let mut out = Vec::with_capacity(USUAL);
     out.push(if retains { RETAINS } else { VERSION });
     out.extend(latest.as_micros().to_le_bytes());
     out.push(u8::from(head.is_some()));
@@ -77,14 +75,13 @@ pub(crate) fn encode(
         out.extend(head.until.as_micros().to_le_bytes());
     }
     if retains {
-        encode_retained(limits.retained, &mut out);
+        encode_retained(limits.retained, out);
     }
     out.extend(row_head(limits.revision, limits.own.is_some()));
     if let Some(own) = limits.own {
-        encode_own(own, &mut out);
+        encode_own(own, out);
     }
-    encode_row(states, &mut out);
-    out
+    encode_row(states, out);
 }
 
 pub(crate) fn decode(bytes: &[u8]) -> Result<StoredRow, DecodeError> {

@@ -9,9 +9,11 @@ use tidegate_store::optimistic::{
     Attempt, Clock, KnownRevisions, OwnedKeyCommand, PlanRevision, Step,
 };
 use tidegate_store::revisions::{Revision, Revisions};
-use tidegate_store::{Answer, Detail, KeyCommand, Plan, Reply, StoreError, Verb};
+use tidegate_store::{Answer, Detail, KeyCommand, OwnedKey, Plan, Reply, StoreError, Verb};
 
+use crate::at_hand::{AtHand, Known};
 use crate::error::Fault;
+use crate::kept::NOBODY;
 use crate::keys::RootKeys;
 use crate::process::{self, Process};
 use crate::queue::{Ahead, Turn};
@@ -20,7 +22,7 @@ use crate::root::{Root, Tie};
 use crate::shared::Shared;
 use crate::txn::Txn;
 
-/// So many leases of processes that were killed are looked for at once.
+/// Among so many leases those of processes that were killed are looked for at once.
 const MOST_LAPSED: usize = 64;
 
 /// What the commands of one table share.
@@ -32,6 +34,8 @@ pub(crate) struct Inner {
     pub(crate) revisions: Revisions<Arc<PlanRevision>>,
     /// The revisions that its rows were met with.
     pub(crate) known: KnownRevisions,
+    /// Roots that this process knows as they are kept.
+    pub(crate) at_hand: AtHand,
     /// One change of limits is written at a time.
     pub(crate) writing: Mutex<()>,
 }
@@ -157,12 +161,18 @@ impl Inner {
         let own = self.revision_of(&asked.request.plan)?;
         let once = || {
             let mut txn = self.shared.steps.begin(asked.keys.shard)?;
-            let done = self.attempt(&mut txn, asked, (turn, tie), Arc::clone(&own))?;
+            let (outcome, seen, known) =
+                self.attempt(&mut txn, asked, (turn, tie), Arc::clone(&own))?;
             // What was looked at only is given back as it was.
             if txn.has_changed() {
                 txn.commit()?;
             }
-            Ok(done)
+            if let Some(known) = known
+                && let Some(mut place) = self.at_hand.place(&asked.keys)
+            {
+                place.put(known);
+            }
+            Ok((outcome, seen))
         };
         match once() {
             Err(Fault::Full) if self.shared.steps.makes_room(asked.keys.shard) => once(),
@@ -177,7 +187,7 @@ impl Inner {
         asked: &Asked,
         (turn, tie): (Option<&Turn>, Tie),
         own: Arc<PlanRevision>,
-    ) -> Result<(Outcome, Seen), Fault> {
+    ) -> Result<(Outcome, Seen, Option<Box<Known>>), Fault> {
         let request = &asked.request;
         let now = match self.shared.clock {
             Clock::Server => txn.now(),
@@ -188,10 +198,15 @@ impl Inner {
         }
         let mut root = Root::load(txn, &asked.keys)?;
         let mut seen = Seen::default();
-        if asked.looks {
+        let holder = match tie {
+            Tie::New(process) | Tie::Taken(_, process) if asked.holds => process,
+            _ => NOBODY,
+        };
+        // What is noted of holders is bounded by those that are there, and came since.
+        if asked.looks || !root.is_noted(txn, holder)? {
             seen.gone = gone(&root, txn)?;
             if !seen.gone.is_empty() {
-                return Ok((Outcome::Again, seen));
+                return Ok((Outcome::Again, seen, None));
             }
         }
         let ahead = match request.is_take() {
@@ -218,7 +233,7 @@ impl Inner {
             self.enqueue(txn, &mut root, (asked, turn), (&ahead, ahead.levels), now)?;
             root.save(txn)?;
             seen.others = others(&root, txn, ahead)?;
-            return Ok((Outcome::Kept(None), seen));
+            return Ok((Outcome::Kept(None), seen, None));
         }
         if let Some(set) = &set {
             root.write(txn, set, tie)?;
@@ -242,12 +257,16 @@ impl Inner {
             seen.gone = gone(&root, txn)?;
             seen.others = others(&root, txn, ahead)?;
         }
+        let known = match &reply {
+            Some(Ok(_)) if root.overview.waiting == 0 => known(txn, &root, attempt)?,
+            _ => None,
+        };
         let outcome = match reply {
             None => Outcome::Again,
             Some(Ok(reply)) if is_kept => Outcome::Kept(Some(reply)),
             Some(reply) => Outcome::Reply(reply),
         };
-        Ok((outcome, seen))
+        Ok((outcome, seen, known))
     }
 
     /// Takes its place in the queue for these levels, if it may wait, and there is anything to wait for.
@@ -270,29 +289,35 @@ impl Inner {
     /// Leases of a process that was killed expire now, as the core has it: each is renewed
     /// until this instant.
     fn lapse(&self, asked: &Asked, gone: Process) -> Result<(), StoreError> {
-        let steps = &self.shared.steps;
+        let (steps, mut after) = (&self.shared.steps, None);
         loop {
             let found = steps.step(asked.keys.shard, |txn| {
                 let root = Root::load(txn, &asked.keys)?;
-                Ok((root.held_by(txn, gone, MOST_LAPSED)?, txn.now()))
+                let (held, last) = root.held_by(txn, gone, (after, MOST_LAPSED))?;
+                Ok((held, last, txn.now()))
             });
-            let (held, now) = found?;
-            if held.is_empty() {
-                return Ok(());
-            }
+            let (held, last, now) = found?;
             let now = match self.shared.clock {
                 Clock::Server => now,
                 Clock::Caller => asked.request.now,
             };
             for (id, owner) in &held {
-                self.lapse_one(asked, (*id, owner), now)?;
+                self.lapse_one(asked, (*id, owner.bytes()), now)?;
             }
             // One of which the core knows nothing is there until it expires.
             steps.step(asked.keys.shard, |txn| {
                 txn.may_use_up();
                 let root = Root::load(txn, &asked.keys)?;
-                root.let_go(txn, gone, &held)
+                root.let_go(txn, gone, &held)?;
+                match last {
+                    Some(_) => Ok(()),
+                    None => root.forget_holder(txn, gone),
+                }
             })?;
+            match last {
+                Some(_) => after = last,
+                None => return Ok(()),
+            }
         }
     }
 
@@ -333,6 +358,7 @@ impl Inner {
             keys: asked.keys.clone(),
             levels: asked.levels,
             gives_back: false,
+            holds: false,
             looks: false,
         };
         loop {
@@ -363,6 +389,8 @@ struct Asked {
     keys: RootKeys,
     levels: usize,
     gives_back: bool,
+    /// Whether a lease may be its process's afterwards.
+    holds: bool,
     /// Whether it only looks: then it looks first whether holders were killed.
     looks: bool,
 }
@@ -375,6 +403,10 @@ impl Asked {
             keys: RootKeys::new(seed, table.number, request.root()?),
             levels: command.plan.levels(),
             gives_back: command.verb.gives_back(),
+            holds: matches!(
+                command.verb,
+                Verb::Take { lease: Some(_), .. } | Verb::Renew { .. } | Verb::Adjust { .. }
+            ),
             looks: matches!(command.verb, Verb::Peek { .. }),
             request,
         })
@@ -394,6 +426,28 @@ impl Asked {
         let path = tidegate_store::KeyPath::new(key, self.levels);
         act(&path.map_err(|error| StoreError::Unavailable(error.to_string()))?)
     }
+}
+
+/// What an attempt knew of a plain root, once all of it is written.
+fn known(
+    txn: &Txn<'_>,
+    root: &Root<'_>,
+    attempt: Attempt<'_>,
+) -> Result<Option<Box<Known>>, Fault> {
+    let Some(at_hand) = attempt.into_at_hand() else {
+        return Ok(None);
+    };
+    let (row, me) = (root.own_row(txn)?, process::me());
+    let holder = root.is_noted(txn, me)?.then_some(me);
+    Ok(row.map(|row| {
+        Box::new(Known {
+            key: OwnedKey::new(root.keys.root()),
+            version: txn.version(root.keys.bucket),
+            holder,
+            row,
+            root: at_hand,
+        })
+    }))
 }
 
 /// Whether it takes what others wait for. (A lease that was given before is only told of

@@ -9,7 +9,7 @@
 //!   5  idempotency key                 its lease's id
 //!   6  came i64, number u64            one that waits: `Waiter`
 //!   7  turn u128                       its place: came, number
-//!   8  process, id u128                a lease that ends with a process: whose it is
+//!   8  process                         one that may hold leases that end with it: nothing
 //! ```
 //! Numbers are big-endian, those with a sign with their first bit turned: bytes are in
 //! order as numbers are.
@@ -81,10 +81,8 @@ impl RootKeys {
         self.of(kind::DUE, &place(due, sequence))
     }
 
-    pub(crate) fn holder(&self, process: Process, id: u128) -> KeyBytes {
-        let mut key = self.of(kind::HOLDER, &process_bytes(process));
-        key.extend_from_slice(&id.to_be_bytes());
-        key
+    pub(crate) fn holder(&self, process: Process) -> KeyBytes {
+        self.of(kind::HOLDER, &process_bytes(process))
     }
 
     pub(crate) fn lease(&self, id: u128) -> KeyBytes {
@@ -92,11 +90,11 @@ impl RootKeys {
     }
 }
 
-/// KeyBytes of a process in a key.
-pub(crate) const PROCESS: usize = 20;
+/// Bytes of a process in a key.
+const PROCESS: usize = 20;
 
 /// A process in a key.
-pub(crate) fn process_bytes(process: Process) -> [u8; PROCESS] {
+fn process_bytes(process: Process) -> [u8; PROCESS] {
     let mut bytes = [0; PROCESS];
     bytes[..8].copy_from_slice(&process.namespace.to_be_bytes());
     bytes[8..12].copy_from_slice(&process.pid.to_be_bytes());

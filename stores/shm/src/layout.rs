@@ -5,7 +5,7 @@
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"TIDEGATE");
 
 /// The version of this layout.
-pub(crate) const VERSION: u64 = 1;
+pub(crate) const VERSION: u64 = 2;
 
 /// Bytes of a word.
 pub(crate) const WORD: usize = 8;
@@ -64,7 +64,9 @@ pub(crate) mod shard {
     pub(crate) const LEFT: usize = 15;
     pub(crate) const BUCKETS_AT: usize = 32;
     pub(crate) const BUCKETS: usize = 256;
-    pub(crate) const JOURNAL_AT: usize = BUCKETS_AT + BUCKETS;
+    /// For each bucket a number that every step changes that writes to its tree.
+    pub(crate) const VERSIONS_AT: usize = BUCKETS_AT + BUCKETS;
+    pub(crate) const JOURNAL_AT: usize = VERSIONS_AT + BUCKETS;
     pub(crate) const JOURNAL: usize = 512;
     pub(crate) const WORDS: usize = JOURNAL_AT + 2 * JOURNAL;
     /// Shards of roots; one more is the registry's.
@@ -181,6 +183,7 @@ mod tests {
             (shard::LATEST, "latest"),
             (shard::LEFT, "left"),
             (shard::BUCKETS_AT, "buckets"),
+            (shard::VERSIONS_AT, "versions"),
             (shard::JOURNAL_AT, "journal"),
         ];
         for (at, name) in fields {

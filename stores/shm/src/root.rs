@@ -1,16 +1,18 @@
 //! What is kept of one root, as the optimistic loop loads and writes it.
 
+use tidegate_store::OwnedKey;
 use tidegate_store::bytes::decode_record;
 use tidegate_store::core::{DecodeError, Timestamp};
-use tidegate_store::ledger::LeaseStage;
 use tidegate_store::optimistic::exchange::LeaseRow;
-use tidegate_store::optimistic::{DueRange, LoadReply, LoadRequest, StoredLease, WriteSet};
+use tidegate_store::optimistic::{
+    DueRange, LoadReply, LoadRequest, RowAtHand, StoredLease, WriteSet,
+};
 
 use crate::error::Fault;
 use crate::kept::{Lease, NOBODY, Overview};
-use crate::keys::{RootKeys, kind, parted, place, process_bytes, process_of};
+use crate::keys::{RootKeys, kind, parted, place, process_of};
 use crate::process::Process;
-use crate::tree::Bytes;
+use crate::tree::{Bytes, Key, Record};
 use crate::txn::Txn;
 
 /// What becomes of a lease's process when the lease is written.
@@ -26,8 +28,11 @@ pub(crate) enum Tie {
     None,
 }
 
+/// A place among the leases that are due: when, and its sequence number.
+pub(crate) type DueAt = (Timestamp, u64);
+
 /// A lease, and whose it is.
-pub(crate) type Held = (u128, Vec<u8>);
+pub(crate) type Held = (u128, OwnedKey);
 
 /// One root under the lock of its shard.
 pub(crate) struct Root<'k> {
@@ -37,6 +42,38 @@ pub(crate) struct Root<'k> {
 }
 
 impl<'k> Root<'k> {
+    /// One of which nobody waits for anything.
+    pub(crate) fn plain(keys: &'k RootKeys) -> Self {
+        let overview = Overview::default();
+        Self {
+            keys,
+            overview,
+            was: overview,
+        }
+    }
+
+    /// The record of its own row.
+    pub(crate) fn own_row(&self, txn: &Txn<'_>) -> Result<Option<Record>, Fault> {
+        let key = self.keys.of(kind::ROW, self.keys.root());
+        txn.find(self.keys.bucket, &Key::new(&key))
+    }
+
+    /// Writes its own row, whose record was found; where it is afterwards.
+    pub(crate) fn write_own_row(
+        &self,
+        txn: &mut Txn<'_>,
+        record: Record,
+        row: RowAtHand<'_>,
+    ) -> Result<Record, Fault> {
+        let (bucket, bytes) = (self.keys.bucket, row_bytes(row));
+        if txn.replace(bucket, record, &bytes)? {
+            return Ok(record);
+        }
+        txn.put(bucket, &self.keys.of(kind::ROW, self.keys.root()), &bytes)?;
+        self.own_row(txn)?
+            .ok_or(Fault::Corrupt("a row that was written is not kept"))
+    }
+
     pub(crate) fn load(txn: &Txn<'_>, keys: &'k RootKeys) -> Result<Self, Fault> {
         let found = txn.look_up(keys.bucket, &keys.of(kind::OVERVIEW, &[]))?;
         let overview = match found {
@@ -130,7 +167,7 @@ impl<'k> Root<'k> {
     pub(crate) fn due(
         &self,
         txn: &Txn<'_>,
-        after: Option<(Timestamp, u64)>,
+        after: Option<DueAt>,
         most: usize,
     ) -> Result<Vec<StoredLease>, Fault> {
         let beginning = self.keys.of(kind::DUE, &[]);
@@ -164,10 +201,11 @@ impl<'k> Root<'k> {
             let key = self.keys.of(kind::ROW, &row.key);
             match &row.bytes {
                 Some(bytes) => {
-                    let mut kept = Bytes::new();
-                    kept.extend_from_slice(&row.forget_at.as_micros().to_le_bytes());
-                    kept.extend_from_slice(&row.keep_until.as_micros().to_le_bytes());
-                    kept.extend_from_slice(bytes);
+                    let kept = row_bytes(RowAtHand {
+                        forget_at: row.forget_at,
+                        keep_until: row.keep_until,
+                        bytes,
+                    });
                     let is_new = txn.put(self.keys.bucket, &key, &kept)?;
                     txn.count_rows(u64::from(is_new), 0);
                 }
@@ -193,36 +231,17 @@ impl<'k> Root<'k> {
         let bucket = self.keys.bucket;
         let found = txn.look_up(bucket, &self.keys.lease(id))?;
         let was = found.as_deref().map(Lease::decode).transpose()?;
-        if let Some(was) = &was {
-            let is_moved =
-                kept.is_none_or(|kept| (kept.due, kept.sequence) != (was.due, was.sequence));
-            if is_moved {
-                txn.remove(bucket, &self.keys.due(was.due, was.sequence))?;
-            }
-            let is_renamed =
-                |key: &[u8]| kept.is_none_or(|kept| kept.idempotency_key.as_deref() != Some(key));
-            if let Some(key) = was.idempotency_key.filter(|key| is_renamed(key)) {
-                self.unname(txn, key, id)?;
-            }
-        }
         let Some(kept) = kept else {
-            if let Some(was) = &was {
-                self.hold(txn, id, (was.process, NOBODY), &[])?;
-            }
-            txn.remove(bucket, &self.keys.lease(id))?;
-            return Ok(());
+            return was.map_or(Ok(()), |was| self.remove_lease(txn, id, &was));
         };
-        let is_live = matches!(decode_record(&kept.bytes)?.stage, LeaseStage::Live);
         let process = match (tie, &was) {
-            _ if !is_live => NOBODY,
+            _ if !kept.is_live => NOBODY,
             (Tie::Taken(taken, process), Some(_)) if taken == id => process,
             (Tie::Let(let_go), _) if let_go == id => NOBODY,
             (Tie::New(process) | Tie::Taken(_, process), None) => process,
             (_, Some(was)) => was.process,
             (Tie::None | Tie::Let(_), None) => NOBODY,
         };
-        let before = was.as_ref().map_or(NOBODY, |was| was.process);
-        self.hold(txn, id, (before, process), &kept.owner)?;
         let lease = Lease {
             due: kept.due,
             sequence: kept.sequence,
@@ -230,16 +249,65 @@ impl<'k> Root<'k> {
             idempotency_key: kept.idempotency_key.as_deref(),
             record: &kept.bytes,
         };
-        if let Some(key) = &kept.idempotency_key {
+        if let Some(key) = lease.idempotency_key {
             let key = self.keys.of(kind::IDEMPOTENCY, key);
             txn.put(bucket, &key, &id.to_be_bytes())?;
         }
-        let due = self.keys.due(kept.due, kept.sequence);
-        let is_there = was.is_some_and(|was| (was.due, was.sequence) == (kept.due, kept.sequence));
-        if !is_there {
+        self.note_holder(txn, process)?;
+        match &was {
+            Some(was) => self.change_lease(txn, id, (was, &lease)),
+            None => self.add_lease(txn, id, &lease).map(drop),
+        }
+    }
+
+    /// Keeps a new lease, whose process is noted; whether none had its id.
+    pub(crate) fn add_lease(
+        &self,
+        txn: &mut Txn<'_>,
+        id: u128,
+        lease: &Lease<'_>,
+    ) -> Result<bool, Fault> {
+        let bucket = self.keys.bucket;
+        let due = self.keys.due(lease.due, lease.sequence);
+        txn.put(bucket, &due, &id.to_be_bytes())?;
+        txn.put(bucket, &self.keys.lease(id), &lease.encode())
+    }
+
+    fn change_lease(
+        &self,
+        txn: &mut Txn<'_>,
+        id: u128,
+        (was, lease): (&Lease<'_>, &Lease<'_>),
+    ) -> Result<(), Fault> {
+        let bucket = self.keys.bucket;
+        if (lease.due, lease.sequence) != (was.due, was.sequence) {
+            txn.remove(bucket, &self.keys.due(was.due, was.sequence))?;
+            let due = self.keys.due(lease.due, lease.sequence);
             txn.put(bucket, &due, &id.to_be_bytes())?;
         }
+        if let Some(key) = was.idempotency_key
+            && lease.idempotency_key != Some(key)
+        {
+            self.unname(txn, key, id)?;
+        }
         txn.put(bucket, &self.keys.lease(id), &lease.encode())?;
+        Ok(())
+    }
+
+    /// Ends a lease of which nothing is remembered.
+    pub(crate) fn end_lease(&self, txn: &mut Txn<'_>, id: u128) -> Result<(), Fault> {
+        let found = txn.look_up(self.keys.bucket, &self.keys.lease(id))?;
+        let found = found.ok_or(Fault::Corrupt("a lease at hand is not kept"))?;
+        self.remove_lease(txn, id, &Lease::decode(&found)?)
+    }
+
+    fn remove_lease(&self, txn: &mut Txn<'_>, id: u128, was: &Lease<'_>) -> Result<(), Fault> {
+        let bucket = self.keys.bucket;
+        txn.remove(bucket, &self.keys.due(was.due, was.sequence))?;
+        if let Some(key) = was.idempotency_key {
+            self.unname(txn, key, id)?;
+        }
+        txn.remove(bucket, &self.keys.lease(id))?;
         Ok(())
     }
 
@@ -252,64 +320,74 @@ impl<'k> Root<'k> {
         Ok(())
     }
 
-    /// A lease that ended with a process ends with another.
-    fn hold(
-        &self,
-        txn: &mut Txn<'_>,
-        id: u128,
-        (before, now): (Process, Process),
-        owner: &[u8],
-    ) -> Result<(), Fault> {
-        if before == now {
-            return Ok(());
+    /// Whether it is noted that a process may hold leases of the root.
+    pub(crate) fn is_noted(&self, txn: &Txn<'_>, process: Process) -> Result<bool, Fault> {
+        if process == NOBODY {
+            return Ok(true);
         }
-        if before != NOBODY {
-            txn.remove(self.keys.bucket, &self.keys.holder(before, id))?;
-        }
-        if now != NOBODY {
-            txn.put(self.keys.bucket, &self.keys.holder(now, id), owner)?;
+        let key = Key::new(&self.keys.holder(process));
+        let found = txn.find(self.keys.bucket, &key)?;
+        Ok(found.is_some())
+    }
+
+    /// Notes that a process may hold leases of the root.
+    fn note_holder(&self, txn: &mut Txn<'_>, process: Process) -> Result<(), Fault> {
+        if !self.is_noted(txn, process)? {
+            txn.put(self.keys.bucket, &self.keys.holder(process), &[])?;
         }
         Ok(())
     }
 
-    /// The processes with which leases end.
+    /// The processes that may hold leases of the root.
     pub(crate) fn holders(&self, txn: &Txn<'_>) -> Result<Vec<Process>, Fault> {
         let beginning = self.keys.of(kind::HOLDER, &[]);
         let (mut from, mut found) = (beginning.clone(), Vec::new());
         while let Some(record) = txn.seek(self.keys.bucket, &from, true)? {
-            let key = txn.key(record)?;
-            let Some(rest) = key.strip_prefix(&*beginning) else {
+            from = txn.key(record)?;
+            let Some(rest) = from.strip_prefix(&*beginning) else {
                 break;
             };
             let process = process_of(rest).ok_or(Fault::Corrupt("a holder is no process"))?;
             found.push(process);
-            from = self.keys.holder(process, u128::MAX);
         }
         Ok(found)
     }
 
-    /// Leases that end with a process, with whose they are.
+    /// Those that end with a process, of some leases that are due after a place, and the
+    /// place of the last of them; `None`: there are no more.
     pub(crate) fn held_by(
         &self,
         txn: &Txn<'_>,
         process: Process,
-        most: usize,
-    ) -> Result<Vec<Held>, Fault> {
-        let beginning = self.keys.of(kind::HOLDER, &process_bytes(process));
-        let (mut from, mut found) = (beginning.clone(), Vec::new());
-        while found.len() < most
-            && let Some(record) = txn.seek(self.keys.bucket, &from, true)?
-        {
-            from = txn.key(record)?;
-            let Some(id) = from.strip_prefix(&*beginning) else {
-                break;
+        (after, most): (Option<DueAt>, usize),
+    ) -> Result<(Vec<Held>, Option<DueAt>), Fault> {
+        let beginning = self.keys.of(kind::DUE, &[]);
+        let mut from = match after {
+            Some((due, sequence)) => self.keys.due(due, sequence),
+            None => beginning.clone(),
+        };
+        let (mut found, mut last) = (Vec::new(), None);
+        for _ in 0..most {
+            let Some(record) = txn.seek(self.keys.bucket, &from, true)? else {
+                return Ok((found, None));
             };
-            found.push((id_of(id)?, txn.value(record)?.into_vec()));
+            from = txn.key(record)?;
+            let Some(place) = from.strip_prefix(&*beginning) else {
+                return Ok((found, None));
+            };
+            last = Some(place_of(place)?);
+            let id = id_of(&txn.value(record)?)?;
+            let held = self.lease(txn, id, |lease| {
+                let is_its = lease.process == process;
+                is_its.then(|| decode_record(lease.record)).transpose()
+            })?;
+            let held = held.transpose()?.flatten();
+            found.extend(held.map(|record| (id, record.owner)));
         }
-        Ok(found)
+        Ok((found, last))
     }
 
-    /// What is said to be held by a process is not, any more.
+    /// Leases that a process still has end with nobody.
     pub(crate) fn let_go(
         &self,
         txn: &mut Txn<'_>,
@@ -317,14 +395,37 @@ impl<'k> Root<'k> {
         held: &[Held],
     ) -> Result<(), Fault> {
         for (id, _) in held {
-            txn.remove(self.keys.bucket, &self.keys.holder(process, *id))?;
+            let key = self.keys.lease(*id);
+            let Some(found) = txn.look_up(self.keys.bucket, &key)? else {
+                continue;
+            };
+            let lease = Lease::decode(&found)?;
+            if lease.process == process {
+                let process = NOBODY;
+                txn.put(self.keys.bucket, &key, &Lease { process, ..lease }.encode())?;
+            }
         }
+        Ok(())
+    }
+
+    /// A process that was killed holds nothing of the root any more.
+    pub(crate) fn forget_holder(&self, txn: &mut Txn<'_>, process: Process) -> Result<(), Fault> {
+        txn.remove(self.keys.bucket, &self.keys.holder(process))?;
         Ok(())
     }
 }
 
 /// What stands before the bytes of a row.
 pub(crate) const ROW_HEAD: usize = 16;
+
+/// What is kept of a row.
+fn row_bytes(row: RowAtHand<'_>) -> Bytes {
+    let mut kept = Bytes::new();
+    kept.extend_from_slice(&row.forget_at.as_micros().to_le_bytes());
+    kept.extend_from_slice(&row.keep_until.as_micros().to_le_bytes());
+    kept.extend_from_slice(row.bytes);
+    kept
+}
 
 /// Until when a row says that it matters, and from when on it may go.
 pub(crate) fn row_instants(row: &[u8]) -> Result<(Timestamp, Timestamp), Fault> {

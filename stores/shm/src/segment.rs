@@ -393,7 +393,7 @@ mod tests {
             opened(dir.path(), name).expect_err("it is spoilt")
         };
         let newer = spoil("newer", header::VERSION, VERSION + 1);
-        assert!(matches!(newer, ShmError::OtherLayout { found: 2, .. }));
+        assert!(matches!(newer, ShmError::OtherLayout { found: 3, .. }));
         let elsewhere = spoil("elsewhere", header::NAMESPACE, 7);
         assert!(matches!(elsewhere, ShmError::OtherNamespace { .. }));
         let torn = spoil("unfinished", header::STATE, 1);

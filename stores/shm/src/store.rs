@@ -14,6 +14,7 @@ use tidegate_store::{
     StoreError, StoreFuture, Table,
 };
 
+use crate::at_hand::AtHand;
 use crate::decide::Inner;
 use crate::error::ShmError;
 use crate::following::Following;
@@ -140,6 +141,7 @@ impl Store for ShmStore {
                     number,
                     revisions: Revisions::default(),
                     known: KnownRevisions::default(),
+                    at_hand: AtHand::default(),
                     writing: Mutex::new(()),
                 };
                 Ok(Arc::new(ShmTable::new(

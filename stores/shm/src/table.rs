@@ -7,7 +7,7 @@ use tidegate_net::Finish;
 use tidegate_net::waiting::{Waiting, stay};
 use tidegate_store::core::Verdict;
 use tidegate_store::{
-    Answer, Command, Count, Execution, Op, Out, Patience, Reply, StoreError, Table,
+    Answer, Command, Count, Execution, KeyCommand, Op, Out, Patience, Reply, StoreError, Table,
 };
 
 use crate::decide::Inner;
@@ -85,6 +85,24 @@ impl ShmTable {
         Ok(stay(waiters.driver().tasks(), waiting, line).into())
     }
 
+    /// A command on a root that is at hand, answered at once.
+    fn at_hand(
+        &self,
+        command: &KeyCommand<'_>,
+        patience: Option<&Patience>,
+        out: Out<'_>,
+    ) -> Result<Option<Execution>, StoreError> {
+        let is_free = |patience: &Patience| patience.race.is_none() && patience.hold.is_none();
+        if !patience.is_none_or(is_free) {
+            return Ok(None);
+        }
+        let (mut decided, may_wait) = (Ok(false), patience.is_some());
+        let execution = out.write(|answer| {
+            decided = self.inner.decide_at_hand(command, may_wait, answer);
+        });
+        Ok(decided?.then_some(execution))
+    }
+
     fn adopt(&self, command: &Command<'_>) -> Answer {
         let revisions = &self.inner.revisions;
         // An error says that a newer plan is here already.
@@ -108,6 +126,13 @@ impl Table for ShmTable {
     fn execute(&self, command: &Command<'_>, mut out: Out<'_>) -> Execution {
         self.inner.shared.following.listen_again();
         let one = |&(path, verb): &_| self.inner.execute(&command.one(path, verb));
+        if let Op::One(path, verb) = command.op {
+            match self.at_hand(&command.one(path, verb), command.patience, out.lend()) {
+                Ok(Some(execution)) => return execution,
+                Ok(None) => {}
+                Err(error) => return out.ready(Err(error)),
+            }
+        }
         match command.op {
             Op::One(path, verb) => match (command.patience, verb.terms()) {
                 (Some(patience), Some(_)) => {

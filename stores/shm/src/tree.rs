@@ -1,9 +1,11 @@
 //! Records in order of their keys: a treap of blocks for each bucket of a shard. A record's
 //! place in the tree is told by its key and by a priority that a hash of it gives.
 //!
-//! A short value gives way to one as long in its place, and the journal notes the words that
-//! differ. For any other a new record takes the old one's place, and the links to it are all
+//! A short value gives way to one that needs as many blocks in its place, and the journal
+//! notes the words that differ. For any other a new record takes the old one's place, and the links to it are all
 //! that is noted.
+
+use std::convert::Infallible;
 
 use smallvec::SmallVec;
 
@@ -34,8 +36,13 @@ pub(crate) struct Key {
 
 impl Key {
     pub(crate) fn new(bytes: &[u8]) -> Self {
+        let mut words = SmallVec::new();
+        let Ok(()) = each_word(bytes, |word| {
+            words.push(word);
+            Ok::<_, Infallible>(())
+        });
         Self {
-            words: to_words(bytes).collect(),
+            words,
             bytes: bytes.len() as u32,
         }
     }
@@ -45,25 +52,30 @@ impl Key {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Record(usize);
 
-fn to_words(bytes: &[u8]) -> impl Iterator<Item = u64> {
+/// Shows the words of some bytes, the first byte the highest.
+#[inline(always)]
+fn each_word<E>(bytes: &[u8], mut see: impl FnMut(u64) -> Result<(), E>) -> Result<(), E> {
     let (whole, rest) = bytes.as_chunks::<WORD>();
-    let last = (!rest.is_empty()).then(|| {
-        let mut word = [0; WORD];
-        word[..rest.len()].copy_from_slice(rest);
-        u64::from_be_bytes(word)
-    });
-    let whole = whole.iter().map(|word| u64::from_be_bytes(*word));
-    whole.chain(last)
+    for word in whole {
+        see(u64::from_be_bytes(*word))?;
+    }
+    if rest.is_empty() {
+        return Ok(());
+    }
+    let mut word = [0; WORD];
+    word[..rest.len()].copy_from_slice(rest);
+    see(u64::from_be_bytes(word))
 }
 
 /// Spreads words of so many bytes, by a seed.
-fn hash(seed: u64, words: impl Iterator<Item = u64>, length: u64) -> u64 {
+fn hash(seed: u64, words: &[u64], length: u64) -> u64 {
+    let words = words.iter();
     mix(words.fold(seed ^ length, |hash, word| mix(hash ^ word)))
 }
 
 /// Spreads `bytes`, by a seed.
 pub(crate) fn hash_of(seed: u64, bytes: &[u8]) -> u64 {
-    hash(seed, to_words(bytes), bytes.len() as u64)
+    hash(seed, &Key::new(bytes).words, bytes.len() as u64)
 }
 
 const fn mix(word: u64) -> u64 {
@@ -193,12 +205,9 @@ impl<'s> Txn<'s> {
 
     /// Keeps `value` under `key`; whether that is new.
     pub(crate) fn put(&mut self, bucket: usize, key: &[u8], value: &[u8]) -> Result<bool, Fault> {
+        self.touch(bucket)?;
         let search = Key::new(key);
-        let priority = hash(
-            self.seed(),
-            search.words.iter().copied(),
-            u64::from(search.bytes),
-        );
+        let priority = hash(self.seed(), &search.words, u64::from(search.bytes));
         let mut link = self.bucket(bucket);
         let mut at = self.get(link)? as usize;
         for _ in 0..DEEPEST {
@@ -209,15 +218,15 @@ impl<'s> Txn<'s> {
                 return Ok(true);
             }
             let side = match self.compare(&search, at)? {
-                std::cmp::Ordering::Equal if self.is_as_long(at, value)? => {
-                    self.overwrite(at, &search, value)?;
+                std::cmp::Ordering::Equal if self.has_room(at, value)? => {
+                    self.overwrite(at, value)?;
                     return Ok(false);
                 }
                 std::cmp::Ordering::Equal => {
                     let new = match self.fresh(&search, value, priority) {
                         Ok(new) => new,
                         Err(Fault::Full) => {
-                            self.overwrite(at, &search, value)?;
+                            self.overwrite(at, value)?;
                             return Ok(false);
                         }
                         Err(fault) => return Err(fault),
@@ -276,6 +285,7 @@ impl<'s> Txn<'s> {
                 std::cmp::Ordering::Less => at + block::LEFT,
                 std::cmp::Ordering::Greater => at + block::RIGHT,
                 std::cmp::Ordering::Equal => {
+                    self.touch(bucket)?;
                     self.join(link, at)?;
                     self.discard(at)?;
                     return Ok(true);
@@ -319,7 +329,7 @@ impl<'s> Txn<'s> {
             self.fill(first + at, word);
         }
         let (mut block, mut at, mut count) = (first, block::FIRST, 1);
-        for word in key.words.iter().copied().chain(to_words(value)) {
+        let mut fill = |word: u64| {
             if at == block::WORDS {
                 let next = match self.block() {
                     Ok(next) => next,
@@ -335,21 +345,42 @@ impl<'s> Txn<'s> {
             }
             self.fill(block + at, word);
             at += 1;
-        }
+            Ok(())
+        };
+        key.words.iter().try_for_each(|word| fill(*word))?;
+        each_word(value, fill)?;
         Ok(first)
     }
 
-    /// Whether a value is short, and as long as that of a record.
-    fn is_as_long(&self, record: usize, value: &[u8]) -> Result<bool, Fault> {
-        let (_, length) = self.lengths(record)?;
-        Ok(length == value.len() && length <= SHORT * WORD)
+    /// Whether a value is short, and needs the blocks that a record has, or one fewer.
+    fn has_room(&self, record: usize, value: &[u8]) -> Result<bool, Fault> {
+        if value.len() > SHORT * WORD {
+            return Ok(false);
+        }
+        let (key, _) = self.lengths(record)?;
+        let words = key.div_ceil(WORD) + value.len().div_ceil(WORD);
+        let (mut block, mut room) = (record, block::WORDS - block::FIRST);
+        while room < words {
+            block = self.get(block + block::NEXT)? as usize;
+            if block == 0 {
+                return Ok(false);
+            }
+            room += block::WORDS - block::REST;
+        }
+        let spare = self.get(block + block::NEXT)? as usize;
+        Ok(spare == 0 || self.get(spare + block::NEXT)? == 0)
     }
 
-    /// Writes a value over that of a record: one as long, or any that its blocks hold where
+    /// Writes a value over that of a record: one that it has room for, or any that its blocks hold where
     /// there is no room for a new one, since what gives something back needs none.
-    fn overwrite(&mut self, first: usize, key: &Key, value: &[u8]) -> Result<(), Fault> {
-        let (mut block, mut at) = (first, block::FIRST);
-        for word in key.words.iter().copied().chain(to_words(value)) {
+    fn overwrite(&mut self, first: usize, value: &[u8]) -> Result<(), Fault> {
+        let (key, _) = self.lengths(first)?;
+        let (mut block, mut at) = (first, block::FIRST + key.div_ceil(WORD));
+        while at > block::WORDS {
+            block = self.get(block + block::NEXT)? as usize;
+            at -= block::WORDS - block::REST;
+        }
+        each_word(value, |word| {
             if at == block::WORDS {
                 block = match self.get(block + block::NEXT)? as usize {
                     0 => return Err(Fault::Full),
@@ -357,11 +388,27 @@ impl<'s> Txn<'s> {
                 };
                 at = block::REST;
             }
-            self.write(block + at, word)?;
             at += 1;
-        }
-        let lengths = u64::from(key.bytes) | (value.len() as u64) << 32;
+            self.write(block + at - 1, word)
+        })?;
+        let lengths = key as u64 | (value.len() as u64) << 32;
         self.write(first + block::LENGTHS, lengths)
+    }
+
+    /// Writes a short value over that of a record that was found; `false`: it has no room for
+    /// it, and nothing was done.
+    pub(crate) fn replace(
+        &mut self,
+        bucket: usize,
+        record: Record,
+        value: &[u8],
+    ) -> Result<bool, Fault> {
+        if !self.has_room(record.0, value)? {
+            return Ok(false);
+        }
+        self.touch(bucket)?;
+        self.overwrite(record.0, value)?;
+        Ok(true)
     }
 
     /// Frees the blocks of a record.
@@ -462,6 +509,7 @@ mod tests {
                 drop(txn);
             } else {
                 txn.commit().expect("room");
+                drop(txn);
                 kept = model;
             }
             assert_eq!(all(&begin(&segment), 7), kept);
@@ -494,6 +542,7 @@ mod tests {
             .expect("it fits");
         assert!(!is_new);
         txn.commit().expect("it is as long");
+        drop(txn);
         // In steps whose journals are longer than their place.
         for numbers in (0..first).collect::<Vec<_>>().chunks(400) {
             let mut txn = begin(&segment);

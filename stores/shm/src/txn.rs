@@ -65,6 +65,8 @@ pub(crate) struct Txn<'s> {
     gives_back: bool,
     /// Chunks that were taken.
     taken: Vec<usize>,
+    /// The bucket to whose tree it has written last.
+    touched: Option<usize>,
     locked: Locked<'s>,
 }
 
@@ -118,6 +120,7 @@ impl<'s> Txn<'s> {
             used: 0,
             gives_back: false,
             taken: Vec::new(),
+            touched: None,
             locked,
         })
     }
@@ -136,7 +139,24 @@ impl<'s> Txn<'s> {
         self.base + shard::BUCKETS_AT + number
     }
 
+    /// A number that every step changes that writes to the tree of a bucket: as long as it
+    /// is the same, everything in that tree is where it was, as it was.
+    pub(crate) fn version(&self, bucket: usize) -> u64 {
+        self.mapping().get(self.base + shard::VERSIONS_AT + bucket)
+    }
+
+    /// The tree of a bucket is written to.
+    pub(crate) fn touch(&mut self, bucket: usize) -> Result<(), Fault> {
+        if self.touched == Some(bucket) {
+            return Ok(());
+        }
+        self.touched = Some(bucket);
+        let next = self.version(bucket).wrapping_add(1);
+        self.write(self.base + shard::VERSIONS_AT + bucket, next)
+    }
+
     /// The word at `at`.
+    #[inline]
     pub(crate) fn get(&self, at: usize) -> Result<u64, Fault> {
         match self.mapping().words().get(at) {
             Some(word) => Ok(word.load(Ordering::Relaxed)),
@@ -145,6 +165,7 @@ impl<'s> Txn<'s> {
     }
 
     /// Changes the word at `at`.
+    #[inline]
     pub(crate) fn write(&mut self, at: usize, value: u64) -> Result<(), Fault> {
         let old = self.get(at)?;
         if old == value {
@@ -162,6 +183,7 @@ impl<'s> Txn<'s> {
     }
 
     /// Notes what a word was.
+    #[inline]
     fn note(&mut self, at: usize, old: u64) -> Result<(), Fault> {
         let entry = self.place_of_entry()?;
         let mapping = self.mapping();
@@ -179,6 +201,7 @@ impl<'s> Txn<'s> {
         Ok(())
     }
 
+    #[inline]
     fn place_of_entry(&mut self) -> Result<usize, Fault> {
         let beyond = self.entries.checked_sub(shard::JOURNAL);
         let Some(beyond) = beyond else {
@@ -310,8 +333,8 @@ impl<'s> Txn<'s> {
         self.entries > 0 || !self.freed.is_empty() || self.heap != self.kept
     }
 
-    /// All of it is done, and the lock given back.
-    pub(crate) fn commit(mut self) -> Result<(), Fault> {
+    /// All of it is done. The lock is given back when the step is dropped.
+    pub(crate) fn commit(&mut self) -> Result<(), Fault> {
         self.spare()?;
         for (first, last, count) in std::mem::take(&mut self.freed) {
             self.write(last + block::NEXT, self.heap.free)?;

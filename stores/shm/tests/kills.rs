@@ -42,6 +42,15 @@ fn set(store: Arc<ShmStore>) -> LimitSet {
     set.store(store).build().expect("sound")
 }
 
+/// The same limits for keys without levels, whose roots a process may have at hand.
+fn plain(store: Arc<ShmStore>) -> LimitSet {
+    let set = LimitSet::builder().name("plain").limits([
+        Limit::budget("budget", BUDGET, FOREVER),
+        Limit::concurrency("slots", SLOTS).ttl(HOUR),
+    ]);
+    set.store(store).build().expect("sound")
+}
+
 /// A unit and a slot.
 const ONE: &[(&str, u64)] = &[("budget", 1), ("slots", 1)];
 
@@ -64,7 +73,10 @@ fn deeds_of_another_process() {
     }
     let store = ShmStore::open("test", support::options(dir)).expect("a segment");
     let store = Arc::new(store);
-    let set = set(Arc::clone(&store));
+    let set = match key.contains('/') {
+        true => set(Arc::clone(&store)),
+        false => plain(Arc::clone(&store)),
+    };
     let mut held = Vec::new();
     let asks = if last == ENDLESS { usize::MAX } else { ASKS };
     for round in 0..asks {
@@ -144,9 +156,9 @@ const ONE_AT_ONCE: &str = "one";
 /// In place of a point: it goes on until it is killed from without.
 const ENDLESS: &str = "endless";
 
-/// How many points there are in all that a process does.
-fn points(dir: &Dir) -> u64 {
-    let mut whole = Other::start(dir.path(), "whole/one -");
+/// How many points there are in all that a process does with a key.
+fn points(dir: &Dir, key: &str) -> u64 {
+    let mut whole = Other::start(dir.path(), &format!("{key} -"));
     loop {
         let said = whole.says().expect("it ends");
         if let Some(passed) = said.strip_prefix("passed ") {
@@ -165,7 +177,7 @@ fn a_process_killed_at_any_point_leaves_a_segment_that_goes_on() {
     let dir = Dir::default();
     let store = Arc::new(dir.store());
     let set = set(Arc::clone(&store));
-    let (points, kills) = (points(&dir), kills());
+    let (points, kills) = (points(&dir, "whole/one"), kills());
     println!("{points} points, {kills} kills");
     for round in 0..kills {
         // Every part of it is met, and each time another point of it.
@@ -173,6 +185,27 @@ fn a_process_killed_at_any_point_leaves_a_segment_that_goes_on() {
         let key = format!("tenant/{}", round % 16);
         one_kill(&dir, &set, (&key, &last.to_string()), None);
         events_are_those_of_changes(&store);
+    }
+}
+
+/// Nobody else asks: what it has at hand is never stale, and it writes the fast way.
+#[test]
+fn a_process_killed_alone_leaves_all_of_a_step_or_nothing_of_it() {
+    let dir = Dir::default();
+    let set = plain(Arc::new(dir.store()));
+    let (points, kills) = (points(&dir, "whole"), kills());
+    for round in 0..kills / 2 {
+        let last = 1 + round * points / (kills / 2);
+        let key = format!("tenant-{}", round % 16);
+        let before = used(&set, &key);
+        let other = Other::start(dir.path(), &format!("{key} {last}"));
+        let (asked, had) = until_killed(other);
+        let used = used(&set, &key) - before;
+        assert!(
+            (had..=asked).contains(&used),
+            "killed at {last}: asked {asked}, had {had}, and {used} are used"
+        );
+        all_slots_are_free(&set, &key);
     }
 }
 

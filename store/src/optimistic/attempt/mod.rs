@@ -7,13 +7,13 @@
 //! | `follow` | changes of limits, revision by revision |
 //! | `retire` | what is due about leases |
 //! | `write` | what has changed |
-//! | `answer` | a reply by the caller's clock |
+//! | `at_hand` | what an attempt knew of a plain root, for the next command |
 //!
 //! Whoever drives it loads what [`Attempt::begin`] wants, and then does what each
 //! [`Step`] says, all of it in one transaction or at one version of the root. It
 //! can stop at any time: nothing was changed.
 
-mod answer;
+mod at_hand;
 mod follow;
 mod leases;
 mod retire;
@@ -26,6 +26,7 @@ use std::sync::Arc;
 use tidegate_core::Timestamp;
 
 use crate::error::StoreError;
+use crate::optimistic::answer;
 use crate::optimistic::clock::Clock;
 use crate::optimistic::exchange::{DueRange, LoadReply, LoadRequest, WriteSet};
 use crate::optimistic::known_revisions;
@@ -236,13 +237,14 @@ impl<'r> Attempt<'r> {
         let mut rows = self.rows.take_out(&command.key, &own);
         let mut beside = self.rows.take_retained(&command.key);
         let ledger = &mut self.leases.ledger;
-        let reply = retained::apply(&command, &mut rows, &mut beside, ledger, owner);
+        let mut reply = retained::apply(&command, &mut rows, &mut beside, ledger, owner);
         self.rows.put_back(&command.key, rows, &own);
         self.rows.put_retained_back(&command.key, beside);
         let moves = !request.is_reset();
         self.leases
             .note_changes(moves.then_some(&mut self.head.sequence));
-        answer::by_the_callers_clock(reply, now, request.now)
+        answer::by_the_callers_clock(&mut reply, now, request.now);
+        reply
     }
 
     /// The instant of the decision.

@@ -240,6 +240,12 @@ impl LoadedRow {
         Some(plan.limits()[plan.range(self.level)].to_vec())
     }
 
+    /// Whether it goes by the rules that `revision` has for all keys, and has nothing beside
+    /// its states.
+    pub(super) fn is_plain(&self, revision: &PlanRevision) -> bool {
+        self.revision == Some(revision.number) && self.own.is_none() && self.retained.is_empty()
+    }
+
     /// Whether it has a state of the right kind for each limit of its level.
     pub(super) fn fits(&self, plan: &Plan) -> bool {
         let plan = self.plan(plan);

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use crate::bytes::encode_record;
-use crate::ledger::Record;
+use crate::ledger::{LeaseStage, Record};
 use tidegate_core::Timestamp;
 
 use super::leases::Known;
@@ -12,13 +12,14 @@ use super::{Attempt, Step};
 use crate::error::StoreError;
 use crate::optimistic::clock::Clock;
 use crate::optimistic::exchange::{LeaseRow, LeaseWrite, RowWrite, WriteSet};
+use crate::optimistic::root_at_hand::forget_states_at;
 use crate::optimistic::stored_row;
 use crate::owned::OwnedKey;
 use crate::plan::Plan;
 use crate::reply::Reply;
 use crate::retained::Retained;
 
-/// Most records of leases have no more bytes.
+/// Most rows, and most records of leases, have no more bytes.
 const USUAL: usize = 192;
 
 impl Attempt<'_> {
@@ -92,7 +93,11 @@ impl Attempt<'_> {
             own: own.as_deref(),
             retained: &row.retained,
         };
-        let bytes = || stored_row::encode(now, head, &limits, &row.states);
+        let bytes = || {
+            let mut bytes = Vec::with_capacity(USUAL);
+            stored_row::encode(now, head, &limits, &row.states, &mut bytes);
+            bytes
+        };
         RowWrite {
             key: row.key.clone(),
             bytes: (is_root || !is_spent).then(bytes),
@@ -103,15 +108,10 @@ impl Attempt<'_> {
 
     /// From when on a row's states equal "never seen".
     fn forget_at(&self, row: &LoadedRow) -> Timestamp {
-        if row.is_fresh() {
-            return Timestamp::MIN;
-        }
         let plan = row.plan(self.plan_of(row.revision.unwrap_or(self.own.number)));
-        let limits = &plan.limits()[plan.range(row.level)];
-        let states = limits.iter().zip(&row.states);
-        let instants = states.map(|(limit, state)| limit.rule.forget_at(state));
-        let instants = instants.chain(row.retained.iter().map(Retained::forget_at));
-        instants.max().unwrap_or(Timestamp::MIN)
+        let states = forget_states_at(&plan.limits()[plan.range(row.level)], &row.states);
+        let retained = row.retained.iter().map(Retained::forget_at);
+        retained.fold(states, Timestamp::max)
     }
 
     /// The plan of a revision that was met, and is known by now.
@@ -143,6 +143,7 @@ impl Attempt<'_> {
             due: record.due_at(),
             sequence,
             idempotency_key: record.held_under().map(Into::into),
+            is_live: matches!(record.stage, LeaseStage::Live),
             bytes,
         }
     }

@@ -4,25 +4,21 @@ use tidegate_core::{Timestamp, Verdict};
 
 use crate::error::StoreError;
 use crate::optimistic::owned_key_command::moved;
-use crate::reply::{Decision, Reply};
+use crate::reply::{Answer, Decision, Reply};
 
 /// What was answered at `now` by the deciding clock, for a caller whose own stood
 /// at `asked`: he waits as long, whatever his clock says. When a lease was granted stays
 /// as it was noted: it is the same for all who ask.
-pub(super) fn by_the_callers_clock(
-    reply: Result<Reply, StoreError>,
-    now: Timestamp,
-    asked: Timestamp,
-) -> Result<Reply, StoreError> {
+pub(crate) fn by_the_callers_clock(answer: &mut Answer, now: Timestamp, asked: Timestamp) {
     let translate = |at: Timestamp| moved(at, now, asked);
-    match reply {
-        Ok(Reply::Decision(decision)) => Ok(Reply::Decision(translated(decision, translate))),
-        Err(StoreError::LeaseEnded(at)) => Err(StoreError::LeaseEnded(translate(at))),
-        other => other,
+    match answer {
+        Ok(Reply::Decision(decision)) => translated(decision, translate),
+        Err(StoreError::LeaseEnded(at)) => *at = translate(*at),
+        _ => {}
     }
 }
 
-fn translated(mut decision: Decision, translate: impl Fn(Timestamp) -> Timestamp) -> Decision {
+fn translated(decision: &mut Decision, translate: impl Fn(Timestamp) -> Timestamp) {
     if let Verdict::NotUntil(at) = &mut decision.verdict {
         *at = translate(*at);
     }
@@ -34,5 +30,4 @@ fn translated(mut decision: Decision, translate: impl Fn(Timestamp) -> Timestamp
         standing.replenish_at = standing.replenish_at.map(&translate);
         standing.full_at = standing.full_at.map(&translate);
     }
-    decision
 }
