@@ -18,7 +18,7 @@ use tracing::warn;
 
 use crate::fair::{Charged, units};
 use crate::inner::{Inner, TOLD_WITHIN};
-use crate::learning::{Debits, Measured, Sent, Went, went};
+use crate::learning::{Debits, Measured, Sent, Went};
 use crate::reservations::Reservation;
 
 /// No lease is renewed more often than this.
@@ -164,7 +164,7 @@ impl Held {
 
     fn went(&mut self, how: Went) {
         if !std::mem::replace(&mut self.has_told, true) {
-            went(&self.gateway, self, how);
+            self.counted.went(&self.gateway.learning, &self.active, how);
         }
     }
 

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use tracing::warn;
 
 use super::account::{concurrencies, said};
-use super::concurrency::{Concurrency, InFlight};
+use super::concurrency::{Concurrency, InFlight, Went};
 use super::known::Known;
 use super::limit::LearntLimit;
 use super::told::{OWNER, Told};
@@ -38,13 +38,23 @@ pub struct Sent {
     /// When its grant was known here, by this gateway's clock; the grant itself has the store's.
     at: Timestamp,
     pub(super) limits: SmallVec<[(Arc<LearntLimit>, Granted); 2]>,
-    pub(super) in_flight: SmallVec<[InFlight; 1]>,
+    in_flight: SmallVec<[InFlight; 1]>,
 }
 
 impl Sent {
     /// An instant of this gateway's clock, by the store's.
     pub(super) fn by_store(&self, call: &Granted, at: Timestamp) -> Timestamp {
         call.order.at + at.since(self.at)
+    }
+
+    /// Its call went so, as far as its concurrency tells. Of one that nothing is said of (its caller
+    /// went away, or the provider failed) nothing is learnt.
+    pub fn went(&self, learning: &Learning, active: &Arc<ActivePolicy>, went: Went) {
+        let now = active.now();
+        let changes = self.in_flight.iter().filter(|one| one.went(went, now));
+        if changes.count() > 0 {
+            learning.prepare(active);
+        }
     }
 }
 

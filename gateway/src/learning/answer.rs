@@ -10,7 +10,6 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 use tracing::warn;
 
-use super::concurrency::Went;
 use super::debit::{Debit, Debits};
 use super::limit::LearntLimit;
 use crate::counts::Counts;
@@ -46,17 +45,6 @@ pub async fn answered(
         let _ = timeout_at(by, debit.carried_out()).await;
     }
     held.debited(debits);
-}
-
-/// A call went so, as far as its concurrency tells. Of one that nothing is said of (its caller went
-/// away, or the provider failed) nothing is learnt.
-pub fn went(gateway: &Inner, held: &Held, went: Went) {
-    let now = held.active().now();
-    let in_flight = &held.counted().in_flight;
-    let changes = in_flight.iter().filter(|one| one.went(went, now)).count();
-    if changes > 0 {
-        gateway.learning.prepare(held.active());
-    }
 }
 
 /// Charges what others have used, unless another gateway has: how much this one does. It goes on if

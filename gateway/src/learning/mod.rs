@@ -32,6 +32,6 @@ mod told;
 
 pub use account::{at_most, capacities, check, key, learns};
 pub use all::{Learning, Sent};
-pub use answer::{answered, went};
+pub use answer::answered;
 pub use concurrency::{Measured, Went};
 pub use debit::Debits;

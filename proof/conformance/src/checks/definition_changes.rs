@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use tidegate_store::{Change, Defined, Definition, Definitions, Event, Follower, Store};
 
-use super::definition_events::{DAY, about};
+use super::definition_fixture::{DAY, about, change, made, put, remove};
 use super::fixture::table_name;
 use crate::fixture::machine_time;
 use crate::later::wait_for;
@@ -14,29 +14,6 @@ use crate::subject::{Skipped, Subject};
 
 /// So many changes the model sees.
 const CHANGES: usize = 300;
-
-pub(super) fn change(store: &dyn Store, owner: &str, change: Change) -> Defined {
-    wait_for(store.change(owner, change)).expect("room")
-}
-
-/// The version that it was made at.
-pub(super) fn made(defined: Defined) -> u64 {
-    match defined {
-        Defined::Done {
-            changed: true,
-            version,
-        } => version,
-        other => panic!("{other:?}"),
-    }
-}
-
-pub(super) fn put(key: &[u8], value: &[u8]) -> Change {
-    Definition::new(key, value).into()
-}
-
-pub(super) fn remove(key: &[u8]) -> Change {
-    Definition::none(key).into()
-}
 
 fn at(store: &dyn Store, owner: &str, key: &[u8]) -> Option<Definition> {
     wait_for(store.definition(owner, key)).expect("an answer")

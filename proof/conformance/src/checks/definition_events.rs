@@ -4,27 +4,13 @@ use std::time::Duration;
 
 use tidegate_store::core::{Span, Timestamp};
 use tidegate_store::definitions::MOST_A_PAGE;
-use tidegate_store::{Defined, Event, Store, StoreError};
+use tidegate_store::{Defined, Store, StoreError};
 
-use super::definition_changes::{change, made, put, remove};
+use super::definition_fixture::{DAY, about, change, made, put, remove};
 use super::fixture::table_name;
 use crate::fixture::machine_time;
 use crate::later::wait_for;
 use crate::subject::{Skipped, Subject};
-
-pub(super) const DAY: Duration = Duration::from_secs(86_400);
-
-/// An event that happens now.
-pub(super) fn about(subject: &[u8], body: &[u8], lasts: Duration, most: u32) -> Event {
-    Event {
-        subject: subject.to_vec(),
-        body: body.to_vec(),
-        at: machine_time(),
-        lasts,
-        most,
-        version: 0,
-    }
-}
 
 /// Bodies and versions of all that are kept, in pages of `most`.
 fn told(

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tidegate_store::definitions::MOST_A_PAGE;
 use tidegate_store::{Definition, Store};
 
-use super::definition_changes::{change, made, put, remove};
+use super::definition_fixture::{change, made, put, remove};
 use super::fixture::table_name;
 use crate::later::wait_for;
 use crate::subject::{Skipped, Subject};

@@ -37,6 +37,7 @@ mod changes;
 mod counts;
 mod definition_changes;
 mod definition_events;
+mod definition_fixture;
 mod definition_pages;
 mod definitions;
 mod fixture;

@@ -24,14 +24,11 @@ use super::hosts::{client_core, free_port, pinned};
 use crate::command::{cargo, program, run as done, target_directory};
 pub use options::HELP;
 use options::Options;
-use peers::{PEERS, Peer, Place};
+use peers::{Missing, PEERS, Peer, Place};
 use row::Row;
 
 /// For so long nothing is asked before memory is looked at again.
 const REST: Duration = Duration::from_secs(10);
-
-/// A peer that is left out, and why.
-type Missing = (&'static str, String);
 
 /// Runs it, and prints the rows.
 pub fn run(arguments: &[String]) -> Result<(), String> {

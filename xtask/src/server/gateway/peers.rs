@@ -23,6 +23,9 @@ pub struct Place<'a> {
     pub upstream: u16,
 }
 
+/// A peer that is left out, and why.
+pub type Missing = (&'static str, String);
+
 /// One that is compared.
 pub struct Peer {
     pub what: &'static str,

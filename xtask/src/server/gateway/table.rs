@@ -2,9 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::Missing;
 use super::options::Options;
-use super::peers::{LIMITS_OFF, LIMITS_ON};
+use super::peers::{LIMITS_OFF, LIMITS_ON, Missing};
 use super::row::{Row, brief};
 use super::streams::Streamed;
 use crate::server::clients::Seen;
