@@ -417,6 +417,8 @@ impl Read<'_> {
                 };
             }
         };
+        // Before the store is told, which may take a second.
+        let took = held.took();
         let received = Received::new(self.active.now(), response.headers());
         let signals = Signals::read(upstream.provider, response.headers(), received);
         gateway.meters.ignored.increment(u64::from(signals.ignored));
@@ -435,7 +437,7 @@ impl Read<'_> {
         learning::answered(gateway, &mut held, Came::Accepted, &signals, received.at()).await;
         gateway.meters.accepted(&upstream.name);
         let settling = Settling {
-            took: held.took(),
+            took,
             gateway: Arc::clone(gateway),
             held,
             provider: upstream.provider,

@@ -39,9 +39,9 @@ pub fn at_most(active: &ActivePolicy, limit: &Limit) -> u64 {
     learnt.unwrap_or_else(|| limit.at_most())
 }
 
-/// What the learnt limits of a policy grant at once, as its sets go by now.
+/// What the limits of a policy that its provider says grant at once, as its sets go by now.
 pub fn capacities(active: &ActivePolicy) -> SmallVec<[Option<u64>; 4]> {
-    let capacities = learnt(active).map(|(_, set, limit)| set.capacity(limit.name()));
+    let capacities = said(active).map(|(_, set, limit)| set.capacity(limit.name()));
     capacities.collect()
 }
 

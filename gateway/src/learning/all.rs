@@ -191,8 +191,9 @@ impl Learning {
     /// calls wait; until it is [closed](Self::close) and all is told.
     pub async fn follow(&self) {
         loop {
+            let closes = self.told.is_closed();
             let told = self.told.tell_all().await;
-            if self.told.is_closed() {
+            if closes {
                 return;
             }
             match told {

@@ -52,7 +52,15 @@ impl<T> Known<T> {
             return known;
         }
         // Of a file that was changed, once no call goes by that any more.
-        all.retain(|entry| !entry.in_use().is_empty());
+        let has = |limit: &Limit| {
+            active
+                .policy()
+                .limit_lists()
+                .flatten()
+                .any(|one| one == limit)
+        };
+        let stays = |entry: &Entry<T>| entry.policy == *policy && has(&entry.limit);
+        all.retain(|entry| stays(entry) || !entry.in_use().is_empty());
         let others: Vec<_> = all.iter().map(|entry| Arc::clone(&entry.known)).collect();
         let known = Arc::new(new(&others));
         all.push(Entry {

@@ -107,13 +107,21 @@ impl Told {
         let _turn = self.telling.lock().await;
         while let Some((limit, news)) = self.untold() {
             let definition = Definition::new(&*limit, encode(&news));
-            store.define(OWNER, definition).await?;
-            let mut newest = self.newest();
-            if let Some(newest) = newest.get_mut(&limit).filter(|newest| newest.news == news) {
-                newest.is_kept = true;
+            // What is heard meanwhile says it better.
+            self.keeps(&limit, news, true);
+            if let Err(error) = store.define(OWNER, definition).await {
+                self.keeps(&limit, news, false);
+                return Err(error);
             }
         }
         Ok(())
+    }
+
+    fn keeps(&self, limit: &str, news: News, is_kept: bool) {
+        let mut all = self.newest();
+        if let Some(newest) = all.get_mut(limit).filter(|newest| newest.news == news) {
+            newest.is_kept = is_kept;
+        }
     }
 
     fn untold(&self) -> Option<(String, News)> {

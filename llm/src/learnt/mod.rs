@@ -25,7 +25,8 @@
 //!
 //! It takes for granted that a provider counts calls in the order in which they were granted. Where
 //! two overtake each other on the way, and somebody else uses the account in that very moment, the
-//! amount of one is charged too little until the next answer, or too much until that is spent.
+//! amount of one is charged too little until the next answer, or too much until that is spent. What a
+//! call takes beyond its reservation is charged twice if the answer to a later call comes first.
 
 mod charged;
 mod granted;
