@@ -121,7 +121,13 @@ impl Process {
         };
         match pidfd_open(pid, PidfdFlags::empty()) {
             // Its number may have been another's when the handle was made.
-            Ok(handle) => Ok((start(self.pid) == Some(self.start)).then_some(handle)),
+            Ok(handle) => match start(self.pid) {
+                // 0: it could not read its own.
+                Some(start) => Ok((start == self.start || self.start == 0).then_some(handle)),
+                // It has ended, or nothing can be read here: its handle says which.
+                None if is_running(&handle) => Err(Errno::MFILE),
+                None => Ok(None),
+            },
             Err(Errno::SRCH) => Ok(None),
             Err(error) => Err(error),
         }
@@ -159,6 +165,11 @@ mod tests {
             ..process
         };
         assert!(!another.is_there(), "the number was another's");
+        let unread = Process {
+            start: 0,
+            ..process
+        };
+        assert!(unread.is_there(), "it could not read when it was started");
         let handle = process.handle().expect("a handle").expect("it is there");
         child.kill().expect("it is there");
         let mut asked = [PollFd::from_borrowed_fd(handle.as_fd(), PollFlags::IN)];
