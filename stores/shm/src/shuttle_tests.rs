@@ -18,6 +18,7 @@ use tidegate_store::optimistic::{Clock, KnownRevisions};
 use tidegate_store::revisions::Revisions;
 use tidegate_store::{Detail, Ending, KeyCommand, KeyPath, Plan, Reply, Terms, Verb};
 
+use crate::at_hand::AtHand;
 use crate::decide::Inner;
 use crate::following::Following;
 use crate::kept::Waiter;
@@ -82,6 +83,7 @@ impl Table {
                 revisions: Revisions::default(),
                 known: KnownRevisions::default(),
                 writing: Mutex::new(()),
+                at_hand: AtHand::default(),
             },
             plan: plan(0, 1, &[(0, slots(1))]),
             served: Mutex::default(),
