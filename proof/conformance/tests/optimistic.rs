@@ -136,7 +136,11 @@ impl MapTable {
 
     fn learn(&self, numbers: &[u32]) {
         let kept = self.kept.lock();
-        let revision = |number: &u32| kept.revisions[*number as usize - 1].clone();
+        // What keys have for themselves is not read with a revision.
+        let revision = |number: &u32| PlanRevision {
+            knows_keys: false,
+            ..kept.revisions[*number as usize - 1].clone()
+        };
         self.known.learn(numbers.iter().map(revision).collect());
     }
 
