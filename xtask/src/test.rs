@@ -205,6 +205,7 @@ pub fn requiring_all(tests: &mut Command) -> &mut Command {
     tests.env("TIDEGATE_REQUIRE_REDIS", "1");
     tests.env("TIDEGATE_REQUIRE_MARIADB", "1");
     tests.env("TIDEGATE_REQUIRE_POSTGRES", "1");
+    tests.env("TIDEGATE_REQUIRE_DYNAMODB", "1");
     // And the protocols without the clients that nobody here wrote.
     tests.env("TIDEGATE_REQUIRE_TOOLS", "1")
 }

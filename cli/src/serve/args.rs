@@ -44,7 +44,7 @@ pub struct Serve {
 
     /// Where state is kept: memory:, file:PATH[?sync=always|never|interval=100ms],
     /// shm:NAME, redis://, redis+cluster://, redis+sentinel:// (rediss with TLS),
-    /// postgres:// or mysql://HOST/DATABASE
+    /// postgres:// or mysql://HOST/DATABASE, dynamodb://TABLE (if it was built with it)
     #[arg(
         long,
         value_name = "URL",

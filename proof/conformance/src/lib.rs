@@ -14,7 +14,7 @@
 //! | [`fixture`] | limits, a table and commands in few words, for a store's own tests |
 //! | [`apart()`] | one store for many walks |
 //! | [`clocks`] | the server's clock decides, and not its callers' |
-//! | [`redis_server`], [`mariadb_server`], [`postgres_server`] | a server for one test |
+//! | [`redis_server`], [`mariadb_server`], [`postgres_server`], [`dynamodb_server`] | a server for one test |
 //! | [`Beyond`], [`Paused`], [`Hole`], [`Proxy`] | any of them by its URL; one that stands still; a way that loses everything; a way that is cut in mid-command |
 //! | [`WrongClock`] | a process whose clock is off |
 //! | [`Witness`] | somebody who follows what is defined |
@@ -30,6 +30,7 @@ mod beyond;
 pub mod checks;
 pub mod clocks;
 mod differential;
+pub mod dynamodb_server;
 pub mod fixture;
 mod hole;
 mod later;

@@ -185,6 +185,33 @@ pub fn mysql(address: &str, said: &mut Options) -> Result<Opener, UrlError> {
     }))
 }
 
+#[cfg(feature = "dynamodb")]
+pub fn dynamodb(address: &str, said: &mut Options) -> Result<Opener, UrlError> {
+    use tidegate_dynamodb::{DynamodbStore, Options as DynamodbOptions};
+
+    no_others(
+        address,
+        "a DynamoDB store knows `connections`, `deadline`, `endpoint`, `migrate` and `region` alone",
+    )?;
+    let usual = DynamodbOptions::default();
+    let options = DynamodbOptions {
+        region: said.take("region"),
+        endpoint: said.take("endpoint"),
+        deadline: said.span("deadline")?.unwrap_or(usual.deadline),
+        connections: said.parse("connections")?.unwrap_or(usual.connections),
+        migrate: said
+            .word("migrate", &[("on", true), ("off", false)])?
+            .unwrap_or(usual.migrate),
+        ..usual
+    };
+    said.done("DynamoDB")?;
+    let table = address.trim_start_matches("dynamodb://").to_owned();
+    Ok(Box::new(move || {
+        let store = DynamodbStore::open(&table, options).map_err(UrlError::store)?;
+        Ok(Opened::remote(Arc::new(store)))
+    }))
+}
+
 /// What this build was made without.
 macro_rules! not_built {
     ($opened:ident, $feature:literal, $engine:literal) => {
@@ -211,3 +238,4 @@ not_built!(
 not_built!(redis, "redis", "Redis");
 not_built!(postgres, "postgres", "PostgreSQL");
 not_built!(mysql, "mysql", "MariaDB");
+not_built!(dynamodb, "dynamodb", "DynamoDB");

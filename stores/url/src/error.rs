@@ -49,7 +49,7 @@ fn hint(url: &str) -> String {
     if is_path {
         return format!("for a file, write file:{url}");
     }
-    "write memory:, file:PATH, shm:NAME, redis://HOST, redis+cluster://HOST, redis+sentinel://HOST/SERVICE, postgres://HOST/DATABASE or mysql://HOST/DATABASE".to_owned()
+    "write memory:, file:PATH, shm:NAME, redis://HOST, redis+cluster://HOST, redis+sentinel://HOST/SERVICE, postgres://HOST/DATABASE, mysql://HOST/DATABASE or dynamodb://TABLE".to_owned()
 }
 
 impl UrlError {
@@ -65,6 +65,7 @@ impl UrlError {
         feature = "redis",
         feature = "postgres",
         feature = "mysql",
+        feature = "dynamodb",
         all(feature = "shm", target_os = "linux")
     ))]
     pub(crate) fn store(why: impl Display) -> Self {

@@ -10,6 +10,7 @@
 //! | `redis+sentinel://[user:password@]host[:port],.../service[/database]` | the master of a service | `redis` |
 //! | `postgres://[user[:password]@]host[:port]/database` (or `postgresql`) | a PostgreSQL server | `postgres` |
 //! | `mysql://[user[:password]@]host[:port]/database` (or `mariadb`) | a MariaDB server | `mysql` |
+//! | `dynamodb://TABLE` | a table of DynamoDB's | `dynamodb` |
 //!
 //! With the feature `tls`, `rediss` for `redis` encrypts the way there, and so do
 //! `?sslmode=require` to PostgreSQL and `?require_ssl=true` to MariaDB; the system's
@@ -22,11 +23,13 @@
 //! | option | of | unless said |
 //! |---|---|---|
 //! | `deadline=200ms`: the longest that a command may take, with everything | beyond a network, `shm` | a second |
-//! | `connections=16`: so many at most | `postgres`, `mysql` | 8 |
+//! | `connections=16`: so many at most | `postgres`, `mysql`; requests under way of `dynamodb` | 8; 64 |
 //! | `prefix=name`: what all names there begin with | `redis`, `mysql` | `tidegate` |
 //! | `tables=logged\|unlogged`: what survives a crash of the server | `postgres` | as they are; else logged |
 //! | `synchronous_commit=off`: an answer does not wait for the server's disk | `postgres` | on |
-//! | `migrate=off`: the schema is made and upgraded by somebody else | `postgres` | on |
+//! | `migrate=off`: the schema is made and upgraded by somebody else | `postgres`, `dynamodb` | on |
+//! | `region=eu-central-1`: the region | `dynamodb` | as the environment says |
+//! | `endpoint=http://127.0.0.1:8000`: where it answers | `dynamodb` | AWS's of the region |
 //! | `leases=session`: leases end with the process that made them | `postgres` | `ttl` |
 //! | `leases=ttl`: leases do not end with the process that made them | `shm` | `process` |
 //! | `size=64` (or `64MiB`, `1GiB`): how many MiB it has, if this makes it | `shm` | 64 |
@@ -87,6 +90,7 @@ fn opener(url: &str) -> Result<engine::Opener, UrlError> {
         "shm" => engine::shm(&address, &mut options)?,
         "postgres" | "postgresql" => engine::postgres(&address, &mut options)?,
         "mysql" | "mariadb" => engine::mysql(&address, &mut options)?,
+        "dynamodb" if url.starts_with("dynamodb://") => engine::dynamodb(&address, &mut options)?,
         "redis" | "rediss" | "redis+cluster" | "rediss+cluster" | "redis+sentinel"
         | "rediss+sentinel" => engine::redis(&address, &mut options)?,
         _ => return Err(unknown()),

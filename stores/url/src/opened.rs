@@ -47,7 +47,12 @@ impl Opened {
     }
 
     /// Beyond a network.
-    #[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
+    #[cfg(any(
+        feature = "redis",
+        feature = "postgres",
+        feature = "mysql",
+        feature = "dynamodb"
+    ))]
     pub(crate) fn remote(store: Arc<dyn Store>) -> Self {
         Self {
             remote: true,

@@ -11,13 +11,15 @@ use jiff::SignedDuration;
 use crate::error::UrlError;
 
 /// The options that are ours; others are the engine's own.
-const OURS: [&str; 10] = [
+const OURS: [&str; 12] = [
     "connections",
     "deadline",
     "dir",
+    "endpoint",
     "leases",
     "migrate",
     "prefix",
+    "region",
     "size",
     "sync",
     "synchronous_commit",

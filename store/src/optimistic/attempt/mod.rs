@@ -88,6 +88,8 @@ pub struct Attempt<'r> {
     leases: Leases,
     /// How many records were dealt with because they were due.
     retired: usize,
+    /// How many rows and leases may be written in one step.
+    room: usize,
 }
 
 /// So many of the leases that are due first come with the first load.
@@ -120,7 +122,17 @@ impl<'r> Attempt<'r> {
             rows: Rows::default(),
             leases: Leases::new(),
             retired: 0,
+            room: usize::MAX,
         }
+    }
+
+    /// Leases that are due are dealt with in steps of which none writes more than `room` rows
+    /// and leases, a lease that changes counted twice: for a backend that keeps it under its
+    /// idempotency key, too. At least 32.
+    #[must_use]
+    pub const fn with_room(mut self, room: usize) -> Self {
+        self.room = room;
+        self
     }
 
     /// What is loaded first: the rows of the key and its ancestors, the root's

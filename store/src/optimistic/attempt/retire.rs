@@ -5,7 +5,7 @@ use tidegate_core::Timestamp;
 
 use super::{Attempt, Need};
 use crate::decide;
-use crate::key::KeyPath;
+use crate::key::{KeyPath, MAX_LEVELS};
 use crate::optimistic::exchange::{DueRange, LoadRequest};
 use crate::optimistic::revision::PlanRevision;
 use crate::owned::OwnedKey;
@@ -37,7 +37,7 @@ impl Attempt<'_> {
         if let Some(record) = self.leases.pending.take() {
             return Ok(Some(record));
         }
-        if self.retired >= MOST_AT_ONCE {
+        if self.retired >= MOST_AT_ONCE || self.is_out_of_room() {
             return Err(Need::Pause);
         }
         if self.leases.may_have_more(until) {
@@ -51,6 +51,12 @@ impl Attempt<'_> {
             }));
         }
         Ok(self.leases.ledger.take_due(until))
+    }
+
+    /// Whether one more record, the rows of its owner and the command itself may not fit.
+    fn is_out_of_room(&self) -> bool {
+        let written = 2 * self.retired + self.rows.all.len();
+        written + 2 + 2 + MAX_LEVELS > self.room
     }
 
     /// The rows of a record's owner that something is given back to and that were

@@ -1,0 +1,254 @@
+//! Items: their attributes, and what is read from them.
+//!
+//! | attribute | of | holds |
+//! |---|---|---|
+//! | `pk`, `sk` | all | where it is ([`keys`]) |
+//! | `b` | rows, leases, revisions, definitions, events | the record, in bytes |
+//! | `ttl` | what is spent some day | from when on DynamoDB may delete it, in seconds since 1970 |
+//! | `f` | rows | from when on it equals "never seen", in microseconds since 1970 |
+//! | `n` | rows, definitions | the whole key, of a row where `sk` has a hash |
+//! | `n` | events | whom it is about |
+//! | `v` | roots' rows, definitions' versions, the layout's | the version, which every change raises |
+//! | `w` | roots' rows | who wrote it last: a number drawn for each write |
+//! | `t` | roots' rows, events | when, in microseconds since 1970 |
+//! | `d` | roots' rows | no lease of the root is due before |
+//! | `q` | roots' rows | there, if requests may wait |
+//! | `due` | leases, definitions, events | the position in the index `due` |
+//! | `a` | leases | the hash of the idempotency key |
+//! | `id` | idempotency keys | the lease |
+//! | `u` | waiters | without a heartbeat until then, the place is nobody's |
+//! | `r` | waiters | the rows that it waits for |
+//! | `e` | definitions, events | when it ends |
+//! | `c` | definitions' versions | how many events the owner has |
+//! | `m` | events | how many are kept with it |
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::primitives::Blob;
+use aws_sdk_dynamodb::types::AttributeValue;
+use tidegate_store::StoreError;
+use tidegate_store::core::Timestamp;
+
+use crate::error::{Trouble, garbled};
+use crate::keys::{self, Key};
+
+/// An item as DynamoDB has it.
+pub(crate) type Item = HashMap<String, AttributeValue>;
+
+/// The index of what is due, or was changed, in order.
+pub(crate) const INDEX: &str = "due";
+
+/// DynamoDB takes 400 KB.
+const LARGEST: usize = 400 * 1_024;
+
+pub(crate) fn bytes(bytes: impl Into<Vec<u8>>) -> AttributeValue {
+    AttributeValue::B(Blob::new(bytes))
+}
+
+pub(crate) fn number(number: impl ToString) -> AttributeValue {
+    AttributeValue::N(number.to_string())
+}
+
+/// The key as attributes.
+pub(crate) fn at(key: &Key) -> Item {
+    let partition = ("pk".to_owned(), bytes(key.partition.clone()));
+    let sort = ("sk".to_owned(), bytes(key.sort.clone()));
+    [partition, sort].into_iter().collect()
+}
+
+/// The item at `key` of these attributes.
+pub(crate) fn item<const N: usize>(
+    key: &Key,
+    attributes: [(&str, Option<AttributeValue>); N],
+) -> Item {
+    let mut item = at(key);
+    for (name, value) in attributes {
+        if let Some(value) = value {
+            item.insert(name.to_owned(), value);
+        }
+    }
+    item
+}
+
+pub(crate) fn read_bytes<'i>(item: &'i Item, name: &'static str) -> Result<&'i [u8], Trouble> {
+    found_bytes(item, name).ok_or_else(|| garbled(name))
+}
+
+pub(crate) fn found_bytes<'i>(item: &'i Item, name: &str) -> Option<&'i [u8]> {
+    let value = item.get(name)?.as_b().ok()?;
+    Some(value.as_ref())
+}
+
+pub(crate) fn read_number<T: std::str::FromStr>(
+    item: &Item,
+    name: &'static str,
+) -> Result<T, Trouble> {
+    found_number(item, name)?.ok_or_else(|| garbled(name))
+}
+
+pub(crate) fn found_number<T: std::str::FromStr>(
+    item: &Item,
+    name: &'static str,
+) -> Result<Option<T>, Trouble> {
+    let Some(value) = item.get(name) else {
+        return Ok(None);
+    };
+    let number = value.as_n().ok().and_then(|number| number.parse().ok());
+    number.map(Some).ok_or_else(|| garbled(name))
+}
+
+/// The second in which, at the earliest, what is spent at `at` is spent; none if it never is.
+pub(crate) fn ends(at: Timestamp) -> Option<i64> {
+    let micros = at.as_micros();
+    (at != Timestamp::MAX).then(|| micros.div_euclid(1_000_000).saturating_add(1).max(1))
+}
+
+/// Whether what DynamoDB may delete by now is still there: it is as if it were not.
+pub(crate) fn is_spent(item: &Item, now: Timestamp) -> Result<bool, Trouble> {
+    let ends: Option<i64> = found_number(item, "ttl")?;
+    Ok(ends.is_some_and(|ends| ends <= now.as_micros().div_euclid(1_000_000)))
+}
+
+/// That DynamoDB takes an item.
+pub(crate) fn check_size(item: &Item) -> Result<(), Trouble> {
+    let size = |value: &AttributeValue| match value {
+        AttributeValue::B(blob) => blob.as_ref().len(),
+        AttributeValue::Bs(blobs) => blobs.iter().map(|blob| blob.as_ref().len()).sum(),
+        // A number has 21 bytes at most.
+        _ => 21,
+    };
+    let size: usize = item
+        .iter()
+        .map(|(name, value)| name.len() + size(value))
+        .sum();
+    match size <= LARGEST {
+        true => Ok(()),
+        false => Err(too_large(format!(
+            "an item of {size} bytes; DynamoDB takes {LARGEST}"
+        ))),
+    }
+}
+
+pub(crate) fn too_large(what: String) -> Trouble {
+    Trouble::Failed(StoreError::Full(what))
+}
+
+/// A root's row, which everything of the root hangs on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct RootItem {
+    /// Every change of anything of the root raises it.
+    pub(crate) version: u64,
+    /// Drawn for each write: who wrote it last.
+    pub(crate) writer: u128,
+    /// When, by the writer's clock.
+    pub(crate) written_at: Timestamp,
+    /// The row; there is none where only somebody waits.
+    pub(crate) body: Option<Vec<u8>>,
+    /// From when on the row equals "never seen".
+    pub(crate) forget_at: Timestamp,
+    /// No lease of the root is due before; none: it has no lease.
+    pub(crate) due: Option<Timestamp>,
+    /// Whether requests may wait at the root.
+    pub(crate) has_waiters: bool,
+    /// From when on nothing of the root is needed any more, in seconds since 1970.
+    pub(crate) ends: Option<i64>,
+}
+
+impl RootItem {
+    /// One of which nothing was ever seen, at a version that no earlier one had.
+    pub(crate) fn fresh() -> Self {
+        Self {
+            version: rand::random::<u64>() >> 1,
+            writer: 0,
+            written_at: Timestamp::MIN,
+            body: None,
+            forget_at: Timestamp::MIN,
+            due: None,
+            has_waiters: false,
+            ends: Some(0),
+        }
+    }
+
+    pub(crate) fn read(item: &Item) -> Result<Self, Trouble> {
+        let instant = |name| Ok::<_, Trouble>(Timestamp::from_micros(read_number(item, name)?));
+        let writer = read_bytes(item, "w")?.try_into();
+        let due: Option<i64> = found_number(item, "d")?;
+        Ok(Self {
+            version: read_number(item, "v")?,
+            writer: u128::from_be_bytes(writer.map_err(|_| garbled("w"))?),
+            written_at: instant("t")?,
+            body: found_bytes(item, "b").map(Into::into),
+            forget_at: instant("f")?,
+            due: due.map(Timestamp::from_micros),
+            has_waiters: item.contains_key("q"),
+            ends: found_number(item, "ttl")?,
+        })
+    }
+
+    /// It without what is spent at `now`.
+    pub(crate) fn without_spent(mut self, now: Timestamp) -> Self {
+        let second = now.as_micros().div_euclid(1_000_000);
+        if self.ends.is_some_and(|ends| ends <= second) {
+            self.body = None;
+            self.due = None;
+        }
+        self
+    }
+
+    pub(crate) fn item(&self, key: &Key, root: &[u8]) -> Item {
+        item(
+            key,
+            [
+                ("v", Some(number(self.version))),
+                ("w", Some(bytes(self.writer.to_be_bytes()))),
+                ("t", Some(number(self.written_at.as_micros()))),
+                ("b", self.body.as_deref().map(bytes)),
+                ("f", Some(number(self.forget_at.as_micros()))),
+                ("n", keys::whole(root).map(bytes)),
+                ("d", self.due.map(|due| number(due.as_micros()))),
+                ("q", self.has_waiters.then_some(AttributeValue::Bool(true))),
+                ("ttl", self.ends.map(number)),
+            ],
+        )
+    }
+}
+
+/// A lease as it is kept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct LeaseItem {
+    pub(crate) id: u128,
+    pub(crate) due: Timestamp,
+    pub(crate) sequence: u64,
+    pub(crate) body: Vec<u8>,
+    /// The hash of the idempotency key it was made under.
+    pub(crate) asked: Option<Vec<u8>>,
+}
+
+impl LeaseItem {
+    pub(crate) fn read(item: &Item) -> Result<Self, Trouble> {
+        let id = read_bytes(item, "sk")?.strip_prefix(&[keys::LEASE]);
+        let id = id.and_then(|id| id.try_into().ok());
+        let (due, sequence) =
+            keys::read_due(read_bytes(item, "due")?).ok_or_else(|| garbled("due"))?;
+        Ok(Self {
+            id: u128::from_be_bytes(id.ok_or_else(|| garbled("sk"))?),
+            due: Timestamp::from_micros(due),
+            sequence,
+            body: read_bytes(item, "b")?.into(),
+            asked: found_bytes(item, "a").map(Into::into),
+        })
+    }
+
+    pub(crate) fn item(&self, key: &Key, ends: Option<i64>) -> Item {
+        let due = keys::due(self.due.as_micros(), self.sequence);
+        item(
+            key,
+            [
+                ("b", Some(bytes(self.body.clone()))),
+                ("due", Some(bytes(due))),
+                ("a", self.asked.clone().map(bytes)),
+                ("ttl", ends.map(number)),
+            ],
+        )
+    }
+}

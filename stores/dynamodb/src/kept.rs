@@ -1,0 +1,187 @@
+//! What a decision means for the line, and the line for a decision.
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use std::collections::HashMap;
+use tidegate_store::core::{Span, Timestamp, Verdict};
+use tidegate_store::key::MAX_LEVELS;
+use tidegate_store::optimistic::OwnedKeyCommand;
+use tidegate_store::{Detail, Reply, StoreError};
+
+use crate::error::Trouble;
+use crate::inner::Inner;
+use crate::keys::{self, Key};
+use crate::trips::RootPlace;
+use crate::turns::{Turn, Waiters};
+
+/// What a try came to.
+pub(crate) enum Outcome {
+    Reply(Result<Reply, StoreError>),
+    /// Somebody ahead in line waits for the same: its limits refused it with this, or would
+    /// have admitted it.
+    Kept(Option<Reply>),
+    /// There was more to do than is done at once, or it was beaten.
+    Again,
+}
+
+/// What is written of the line, beside all else.
+pub(crate) enum InLineWrite {
+    Nothing,
+    Stand(HashMap<String, AttributeValue>),
+    Leave(Key),
+}
+
+/// A command that was decided, but for the line.
+pub(crate) struct Decided<'a> {
+    request: &'a OwnedKeyCommand,
+    turn: Option<&'a mut Turn>,
+    /// The turn as it was before.
+    before: Option<Turn>,
+    now: Timestamp,
+    /// Who waits at the root, if anybody may.
+    waiters: Option<Waiters>,
+    /// The rows for which others wait, who are first.
+    kept_at: Vec<Vec<u8>>,
+}
+
+impl<'a> Decided<'a> {
+    pub(crate) fn of(
+        request: &'a OwnedKeyCommand,
+        turn: Option<&'a mut Turn>,
+        (now, waiters): (Timestamp, Option<Waiters>),
+    ) -> Result<Self, Trouble> {
+        let mut names = Vec::new();
+        for level in 0..MAX_LEVELS {
+            names.extend(request.row_at(level)?.map(keys::name));
+        }
+        let ahead = |waiters: &Waiters| waiters.ahead(turn.as_deref(), now, &names);
+        let kept_at = waiters.as_ref().map(ahead).unwrap_or_default();
+        Ok(Self {
+            request,
+            before: turn.as_deref().cloned(),
+            turn,
+            now,
+            waiters,
+            kept_at,
+        })
+    }
+
+    /// Whether it takes what others wait for. (A lease that was given before is only told of
+    /// again.)
+    pub(crate) fn is_overtaking(&self, reply: &Reply) -> bool {
+        let Reply::Decision(decision) = reply else {
+            return false;
+        };
+        let repeated = decision.lease.is_some_and(|lease| lease.repeated);
+        !self.kept_at.is_empty() && decision.verdict.admitted() && !repeated
+    }
+
+    /// Whether anybody may wait at the root after this. Nobody has looked who does not take.
+    pub(crate) fn leaves_waiters(&self, had: bool, own: &InLineWrite) -> bool {
+        let turn = self.turn.as_deref();
+        let stands = match own {
+            InLineWrite::Nothing => turn.is_some_and(Turn::stands),
+            InLineWrite::Stand(_) => true,
+            InLineWrite::Leave(_) => false,
+        };
+        stands
+            || match &self.waiters {
+                Some(waiters) => waiters.has_others(turn),
+                None => had,
+            }
+    }
+
+    /// Stands in line, stays there, or leaves it, as the reply says.
+    pub(crate) fn move_in_line(
+        &mut self,
+        place: &RootPlace,
+        reply: &Reply,
+    ) -> Result<InLineWrite, Trouble> {
+        let (Some(turn), Reply::Decision(decision)) = (&self.turn, reply) else {
+            return Ok(InLineWrite::Nothing);
+        };
+        if let Verdict::NotUntil(_) = decision.verdict {
+            return self.stand(place, decision.refused_levels);
+        }
+        Ok(turn
+            .key(place)
+            .map_or(InLineWrite::Nothing, InLineWrite::Leave))
+    }
+
+    /// Stands in line for the rows of these levels, and those at which others are first.
+    pub(crate) fn stand(
+        &mut self,
+        place: &RootPlace,
+        refused_levels: u8,
+    ) -> Result<InLineWrite, Trouble> {
+        let Some(turn) = &mut self.turn else {
+            return Ok(InLineWrite::Nothing);
+        };
+        let mut names = self.kept_at.clone();
+        for level in 0..MAX_LEVELS {
+            if refused_levels >> level & 1 == 1
+                && let Some(row) = self.request.row_at(level)?
+            {
+                names.push(keys::name(row));
+            }
+        }
+        names.sort_unstable();
+        names.dedup();
+        if names.is_empty() || !turn.is_news(&names) {
+            return Ok(InLineWrite::Nothing);
+        }
+        Ok(InLineWrite::Stand(turn.place(place, self.now, names)))
+    }
+
+    /// Says that it still waits, if it does and it is time.
+    pub(crate) async fn beat(&mut self, table: &Inner, place: &RootPlace) -> Result<(), Trouble> {
+        match &mut self.turn {
+            Some(turn) => turn.beat(table, place).await,
+            None => Ok(()),
+        }
+    }
+
+    /// What was to be written of the line was not.
+    pub(crate) fn undo(&mut self) {
+        if let (Some(turn), Some(before)) = (&mut self.turn, &self.before) {
+            **turn = before.clone();
+        }
+    }
+
+    /// What it came to.
+    pub(crate) fn outcome(
+        self,
+        reply: Option<Result<Reply, StoreError>>,
+        is_kept: bool,
+    ) -> Outcome {
+        match reply {
+            None if is_kept => Outcome::Kept(None),
+            None => Outcome::Again,
+            Some(Ok(reply)) if is_refusal(&reply) && !self.kept_at.is_empty() => {
+                Outcome::Kept(Some(reply))
+            }
+            Some(reply) => Outcome::Reply(reply),
+        }
+    }
+}
+
+fn is_refusal(reply: &Reply) -> bool {
+    match reply {
+        Reply::Decision(decision) => matches!(decision.verdict, Verdict::NotUntil(_)),
+        _ => false,
+    }
+}
+
+/// The answer to a take that others keep back, made from a look at its limits as of `now`.
+pub(crate) fn back(looked: Reply, now: Timestamp, detail: Detail) -> Reply {
+    let Reply::Decision(mut decision) = looked else {
+        return looked;
+    };
+    if decision.verdict.admitted() {
+        decision.verdict = Verdict::NotUntil(now + Span::from_micros(1));
+        decision.binding = None;
+    }
+    if detail == Detail::Verdict {
+        decision.standings.clear();
+    }
+    Reply::Decision(decision)
+}

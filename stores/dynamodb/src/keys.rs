@@ -1,0 +1,280 @@
+//! The keys of the one table: what is kept where.
+//!
+//! ```text
+//! partition key `pk`              sort key `sk`                    holds
+//! r LENGTH SET ROOT               k                                the root's row, which everything
+//!                                                                  of the root hangs on
+//! r LENGTH SET ROOT               k KEY                            the row of a key below it
+//! r LENGTH SET ROOT               l ID                             a lease
+//! r LENGTH SET ROOT               i HASH                           which lease an idempotency key has
+//! r LENGTH SET ROOT               w CAME TURN                      a request that waits
+//! p SET                           r REVISION                       a revision of the set's limits
+//! d OWNER                         v                                the version of its definitions
+//! d OWNER                         k KEY                            a definition
+//! d OWNER                         e VERSION                        an event
+//! s                               v                                the version of this layout
+//! ```
+//! All are bytes. LENGTH is that of SET in two bytes, ID and TURN have 16, CAME and VERSION have 8, HASH 32,
+//! REVISION 4; numbers have their highest byte first. A SET, ROOT, OWNER or KEY of more than 200
+//! bytes is its first 169 and the SHA-256 of all of it.
+
+use sha2::{Digest, Sha256};
+
+/// The longest name that stands for itself.
+const LONGEST: usize = 200;
+
+/// How many bytes a hash has.
+const HASH: usize = 32;
+
+/// So many bytes of a longer name are its beginning.
+pub(crate) const HEAD: usize = LONGEST - HASH + 1;
+
+/// What a sort key of a row, or of a definition, begins with.
+pub(crate) const ROW: u8 = b'k';
+/// Of a lease.
+pub(crate) const LEASE: u8 = b'l';
+/// Of a request that waits.
+pub(crate) const WAITER: u8 = b'w';
+/// Of an event.
+pub(crate) const EVENT: u8 = b'e';
+
+/// Where an item is.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Key {
+    pub(crate) partition: Vec<u8>,
+    pub(crate) sort: Vec<u8>,
+}
+
+/// A name. One that has a hash is longer than any that has none.
+pub(crate) fn name(whole: &[u8]) -> Vec<u8> {
+    if whole.len() <= LONGEST {
+        return whole.to_vec();
+    }
+    let mut name = whole[..HEAD].to_vec();
+    name.extend(Sha256::digest(whole));
+    name
+}
+
+/// The whole of it, where its name does not say it.
+pub(crate) fn whole(key: &[u8]) -> Option<&[u8]> {
+    (key.len() > LONGEST).then_some(key)
+}
+
+/// What the partitions of all roots of `set` begin with.
+pub(crate) fn roots(set: &str) -> Vec<u8> {
+    let set = name(set.as_bytes());
+    let mut partition = vec![b'r'];
+    partition.extend((set.len() as u16).to_be_bytes());
+    partition.extend(set);
+    partition
+}
+
+/// The partition of everything of `root`.
+pub(crate) fn root(set: &str, root: &[u8]) -> Vec<u8> {
+    let mut partition = roots(set);
+    partition.extend(name(root));
+    partition
+}
+
+/// The partition of a set's revisions.
+pub(crate) fn plans(set: &str) -> Vec<u8> {
+    with(b'p', &name(set.as_bytes()))
+}
+
+/// The partition of what is defined for `owner`.
+pub(crate) fn definitions(owner: &str) -> Vec<u8> {
+    with(b'd', &name(owner.as_bytes()))
+}
+
+/// The sort key of a definition of this name, or where names from it on begin.
+pub(crate) fn definition_at(name: &[u8]) -> Vec<u8> {
+    with(ROW, name)
+}
+
+/// The sort key of an event.
+pub(crate) fn event(version: u64) -> Vec<u8> {
+    with(EVENT, &version.to_be_bytes())
+}
+
+/// The version of the event of a sort key.
+pub(crate) fn read_event(sort: &[u8]) -> Option<u64> {
+    let version = sort.strip_prefix(&[EVENT])?;
+    Some(u64::from_be_bytes(version.try_into().ok()?))
+}
+
+/// The position of an event among those of its subject, behind all versions.
+pub(crate) fn event_of(subject: &[u8], version: u64) -> Vec<u8> {
+    let name = name(subject);
+    let mut position = with(u8::MAX, &(name.len() as u16).to_be_bytes());
+    position.extend(name);
+    position.extend(version.to_be_bytes());
+    position
+}
+
+/// Where the version of the layout is.
+pub(crate) fn schema() -> Key {
+    Key {
+        partition: b"s".to_vec(),
+        sort: b"v".to_vec(),
+    }
+}
+
+/// The sort key of a root's row.
+pub(crate) fn root_row() -> Vec<u8> {
+    vec![ROW]
+}
+
+/// The sort key of the row of `key`, which is below a root.
+pub(crate) fn row(key: &[u8]) -> Vec<u8> {
+    with(ROW, &name(key))
+}
+
+/// The sort key of a lease.
+pub(crate) fn lease(id: u128) -> Vec<u8> {
+    with(LEASE, &id.to_be_bytes())
+}
+
+/// What an idempotency key is known by.
+pub(crate) fn idempotency_hash(key: &[u8]) -> Vec<u8> {
+    Sha256::digest(key).to_vec()
+}
+
+/// The sort key of where an idempotency key of this hash leads.
+pub(crate) fn idempotency(hash: &[u8]) -> Vec<u8> {
+    with(b'i', hash)
+}
+
+/// The sort key of a request that waits.
+pub(crate) fn waiter(came: i64, turn: u128) -> Vec<u8> {
+    let mut sort = with(WAITER, &ordered(came));
+    sort.extend(turn.to_be_bytes());
+    sort
+}
+
+/// When the waiter of a sort key came, and what its place is known by.
+pub(crate) fn read_waiter(sort: &[u8]) -> Option<(i64, u128)> {
+    let (came, turn) = sort.strip_prefix(&[WAITER])?.split_at_checked(8)?;
+    let came = u64::from_be_bytes(came.try_into().ok()?) ^ SIGN;
+    Some((
+        came.cast_signed(),
+        u128::from_be_bytes(turn.try_into().ok()?),
+    ))
+}
+
+/// The position of a lease in the order in which leases are due.
+pub(crate) fn due(at: i64, sequence: u64) -> Vec<u8> {
+    let mut position = ordered(at).to_vec();
+    position.extend(sequence.to_be_bytes());
+    position
+}
+
+/// When a lease at this position is due.
+pub(crate) fn read_due(position: &[u8]) -> Option<(i64, u64)> {
+    let (at, sequence) = position.split_at_checked(8)?;
+    let at = u64::from_be_bytes(at.try_into().ok()?) ^ SIGN;
+    Some((
+        at.cast_signed(),
+        u64::from_be_bytes(sequence.try_into().ok()?),
+    ))
+}
+
+/// The sort key of a revision.
+pub(crate) fn revision(number: u32) -> Vec<u8> {
+    with(b'r', &number.to_be_bytes())
+}
+
+/// The number of the revision of a sort key.
+pub(crate) fn read_revision(sort: &[u8]) -> Option<u32> {
+    let number = sort.strip_prefix(b"r")?;
+    Some(u32::from_be_bytes(number.try_into().ok()?))
+}
+
+const SIGN: u64 = 1 << 63;
+
+/// An instant as bytes in its order.
+fn ordered(at: i64) -> [u8; 8] {
+    (at.cast_unsigned() ^ SIGN).to_be_bytes()
+}
+
+fn with(kind: u8, rest: &[u8]) -> Vec<u8> {
+    let mut key = Vec::with_capacity(1 + rest.len());
+    key.push(kind);
+    key.extend(rest);
+    key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The drawing, of the page and of this file's head, letter by letter.
+    #[test]
+    fn the_keys_are_as_they_are_drawn() {
+        let partition = [b"r\x00\x03".as_slice(), b"api", b"acme"].concat();
+        assert_eq!(root("api", b"acme"), partition);
+        assert!(partition.starts_with(&roots("api")));
+        assert_eq!(root_row(), b"k");
+        assert_eq!(row(b"acme/alice"), b"kacme/alice");
+        assert_eq!(lease(1), [b"l".as_slice(), &[0; 15], &[1]].concat());
+        let hash = idempotency_hash(b"order 7");
+        assert_eq!(hash.len(), HASH);
+        assert_eq!(idempotency(&hash), [b"i".as_slice(), &hash].concat());
+        let came = [0x80, 0, 0, 0, 0, 0, 0, 5];
+        let turn = [[0; 15].as_slice(), &[9]].concat();
+        assert_eq!(waiter(5, 9), [b"w".as_slice(), &came, &turn].concat());
+        assert_eq!(plans("api"), b"papi");
+        assert_eq!(revision(258), b"r\x00\x00\x01\x02");
+        assert_eq!(definitions("overrides"), b"doverrides");
+        assert_eq!(event(258), b"e\x00\x00\x00\x00\x00\x00\x01\x02");
+        assert_eq!(
+            (schema().partition, schema().sort),
+            (vec![b's'], vec![b'v'])
+        );
+    }
+
+    /// The page draws the same.
+    #[test]
+    fn the_page_draws_these_keys() {
+        let page = include_str!("../../../docs/stores/dynamodb.md");
+        let lines = include_str!("keys.rs").lines();
+        let drawn = lines.skip_while(|line| *line != "//! ```text").skip(1);
+        let drawn = drawn.take_while(|line| *line != "//! ```");
+        let drawn: Vec<_> = drawn.map(|line| line.trim_start_matches("//! ")).collect();
+        assert!(drawn.len() > 8);
+        for line in drawn {
+            assert!(page.lines().any(|of_page| of_page == line), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_in_order_is_read_back() {
+        let instants = [i64::MIN, -5, 0, 7, i64::MAX];
+        for pair in instants.windows(2) {
+            assert!(due(pair[0], u64::MAX) < due(pair[1], 0));
+            assert!(waiter(pair[0], u128::MAX) < waiter(pair[1], 0));
+        }
+        for at in instants {
+            assert_eq!(read_due(&due(at, 3)), Some((at, 3)));
+            assert_eq!(read_waiter(&waiter(at, 3)), Some((at, 3)));
+        }
+        assert_eq!(read_revision(&revision(77)), Some(77));
+        assert_eq!(read_waiter(b"w12"), None);
+        assert_eq!(read_event(&event(7)), Some(7));
+        assert!(event_of(b"a", u64::MAX) < event_of(b"ab", 0));
+        assert!(event_of(b"", 0).as_slice() > i64::MAX.to_be_bytes().as_slice());
+    }
+
+    #[test]
+    fn no_two_keys_have_one_name_and_none_is_too_long() {
+        let (short, long) = ([b'a'; LONGEST], [b'a'; LONGEST + 1]);
+        assert_eq!(name(&short), short);
+        assert_eq!(name(&long).len(), LONGEST + 1);
+        let other = [&long[..], b"b"].concat();
+        assert_ne!(name(&long), name(&other));
+        assert_ne!(name(&name(&other)), name(&other), "a name as a key");
+        assert_eq!((whole(&short), whole(&long)), (None, Some(&long[..])));
+        // DynamoDB takes 2,048 and 1,024.
+        let most = root(&"s".repeat(512), &[b'k'; 4_096]);
+        assert!(most.len() <= 2_048 && row(&[b'k'; 4_096]).len() <= 1_024);
+    }
+}

@@ -1,0 +1,461 @@
+//! Keys and leases, a page at a time.
+//!
+//! What is of one root is found by a query of its partition. What is of several is found by a
+//! scan of the whole table, which is billed for all that it passes: for a person who looks, not
+//! for a program that does so often. A page looks at a bounded number of items.
+//!
+//! Where a page ends is a key of a row, or a root with the position of a lease in the order in
+//! which leases are due: an id is a secret, and in no page's end.
+
+use aws_sdk_dynamodb::operation::scan::builders::ScanFluentBuilder;
+use aws_sdk_dynamodb::types::Select as Selected;
+use sha2::{Digest, Sha256};
+use tidegate_store::bytes::Reader;
+use tidegate_store::core::Timestamp;
+use tidegate_store::optimistic::{Clock, held_lease};
+use tidegate_store::{HeldLease, KeyPath, Listing, OwnedKey, Page, Select, StoreError};
+
+use crate::backoff::Backoff;
+use crate::connection::Found;
+use crate::error::Trouble;
+use crate::inner::Inner;
+use crate::item::{
+    INDEX, Item, LeaseItem, at, bytes, found_bytes, is_spent, number, read_bytes, read_number,
+};
+use crate::keys::{self, Key, LEASE, ROW};
+use crate::trips::RootPlace;
+
+/// So many items are looked at for one page.
+const LOOKED_AT: i32 = 1_024;
+
+/// How many items are looked at by one request after the other, for a page of so many: few at
+/// first, since the next ones are near as a rule.
+fn looks(wanted: usize) -> impl Iterator<Item = i32> {
+    let first = wanted.clamp(16, LOOKED_AT as usize) as i32;
+    let looks = std::iter::successors(Some(first), |looked| Some(looked * 2));
+    let mut left = LOOKED_AT;
+    looks.map_while(move |most| {
+        let most = most.min(left);
+        left -= most;
+        (most > 0).then_some(most)
+    })
+}
+
+impl Inner {
+    pub(crate) async fn keys(&self, wanted: &Listing<'_>) -> Result<Page<OwnedKey>, Trouble> {
+        let now = self.now_for(wanted.now);
+        let after = wanted.after.map(|after| self.read_key(after)).transpose()?;
+        if let Select::Key(key) = wanted.select {
+            return self.one_key(key, after.is_some(), now).await;
+        }
+        let only = self.only_root(wanted.select).await?;
+        let (mut from, mut page) = (after.as_ref().map(at), Page::empty());
+        // So that a small page looks at little.
+        for most in looks(wanted.most) {
+            let start = from.take();
+            let found = match &only {
+                Some(place) => self.rows_of(place, start, most).await?,
+                None => self.scan_rows(start, most).await?,
+            };
+            for item in &found.items {
+                if page.items.len() == wanted.most {
+                    return Ok(page);
+                }
+                let key = self.key_of(item)?;
+                page.next = Some(self.write_key(&read_at(item)?));
+                if is_listed(item, now)? && wanted.select.takes(&key) {
+                    page.items.push(OwnedKey::new(&key));
+                }
+            }
+            if page.items.len() == wanted.most {
+                return Ok(page);
+            }
+            let next = found.next.as_ref().map(read_at).transpose()?;
+            page.next = next.map(|next| self.write_key(&public(next)));
+            from = found.next;
+            if from.is_none() {
+                break;
+            }
+        }
+        Ok(page)
+    }
+
+    /// Rows of one root.
+    async fn rows_of(
+        &self,
+        place: &RootPlace,
+        from: Option<Item>,
+        most: i32,
+    ) -> Result<Found, Trouble> {
+        let page = self.shared.connection.query(&place.partition, |query| {
+            query
+                .key_condition_expression("pk = :p AND begins_with(sk, :k)")
+                .expression_attribute_values(":k", bytes([ROW]))
+                .limit(most)
+                .set_exclusive_start_key(from.clone())
+        });
+        page.await
+    }
+
+    async fn one_key(
+        &self,
+        key: &[u8],
+        is_after: bool,
+        now: Timestamp,
+    ) -> Result<Page<OwnedKey>, Trouble> {
+        let mut page = Page::empty();
+        let Some(place) = self.place_of(key).await? else {
+            return Ok(page);
+        };
+        let found = self.shared.connection.get(&place.row(key)).await?;
+        if let Some(item) = found.filter(|_| !is_after)
+            && is_listed(&item, now)?
+        {
+            page.items.push(OwnedKey::new(key));
+        }
+        Ok(page)
+    }
+
+    pub(crate) async fn held_leases(
+        &self,
+        wanted: &Listing<'_>,
+    ) -> Result<Page<HeldLease>, Trouble> {
+        let now = self.now_for(wanted.now);
+        let mut spot = match wanted.after {
+            Some(after) => Some(self.read_spot(after)?),
+            None => None,
+        };
+        let only = match wanted.select {
+            Select::Key(key) => match self.place_of(key).await? {
+                Some(place) => Some(place),
+                None => return Ok(Page::empty()),
+            },
+            select => self.only_root(select).await?,
+        };
+        let mut page = Page::empty();
+        for _ in 0..LOOKED_AT {
+            let mut next = match (&spot, &only) {
+                (Some(within), _) if !within.is_over => within.clone(),
+                (None, Some(only)) => Spot::begin(only.partition.clone()),
+                (Some(_), Some(_)) => {
+                    page.next = None;
+                    return Ok(page);
+                }
+                (beyond, None) => match self.next_root(beyond.as_ref()).await? {
+                    Some(spot) => spot,
+                    None => {
+                        page.next = None;
+                        return Ok(page);
+                    }
+                },
+            };
+            if next.is_over {
+                // As many as one page looks at had no lease.
+                page.next = Some(self.write_spot(&next));
+                return Ok(page);
+            }
+            let left = wanted.most - page.items.len();
+            let found = self.leases_of(&next, left).await?;
+            next.is_over = found.len() < left;
+            for lease in found {
+                next.position = keys::due(lease.due.as_micros(), lease.sequence);
+                let held = held_lease(&lease.body, now, wanted.now).map_err(StoreError::from)?;
+                let held = held.filter(|held| wanted.select.takes(held.key.bytes()));
+                page.items.extend(held);
+            }
+            page.next = Some(self.write_spot(&next));
+            spot = Some(next);
+            if page.items.len() >= wanted.most {
+                return Ok(page);
+            }
+        }
+        Ok(page)
+    }
+
+    /// How many keys there are: the table is looked through.
+    pub(crate) async fn count_rows(&self) -> Result<usize, Trouble> {
+        let least = match self.shared.options.clock {
+            Clock::Server => self.shared.clock.now().as_micros(),
+            Clock::Caller => i64::MIN,
+        };
+        let (mut count, mut next) = (0, None);
+        loop {
+            let from = next.take();
+            let page = self.scan(|scan| {
+                self.of_this_set(scan)
+                    .filter_expression("begins_with(pk, :r) AND begins_with(sk, :k) AND f > :now AND attribute_exists(b)")
+                    .expression_attribute_values(":k", bytes([ROW]))
+                    .expression_attribute_values(":now", number(least))
+                    .set_exclusive_start_key(from.clone())
+                    .select(Selected::Count)
+            });
+            let (found, counted) = page.await?;
+            count += counted;
+            next = found.next;
+            if next.is_none() {
+                return Ok(count);
+            }
+        }
+    }
+
+    fn of_this_set(&self, scan: ScanFluentBuilder) -> ScanFluentBuilder {
+        scan.expression_attribute_values(":r", bytes(keys::roots(&self.set)))
+    }
+
+    /// Rows of the set, of whatever root.
+    async fn scan_rows(&self, from: Option<Item>, most: i32) -> Result<Found, Trouble> {
+        let page = self.scan(|scan| {
+            self.of_this_set(scan)
+                .filter_expression("begins_with(pk, :r) AND begins_with(sk, :k)")
+                .expression_attribute_values(":k", bytes([ROW]))
+                .set_exclusive_start_key(from.clone())
+                .limit(most)
+        });
+        Ok(page.await?.0)
+    }
+
+    /// The next root that may have leases, or where it is to be looked for.
+    async fn next_root(&self, after: Option<&Spot>) -> Result<Option<Spot>, Trouble> {
+        // Behind everything of that root.
+        let mut from = after.map(|spot| {
+            at(&Key {
+                partition: spot.partition.clone(),
+                sort: vec![u8::MAX],
+            })
+        });
+        for most in looks(1).chain([LOOKED_AT; 4]) {
+            let start = from.take();
+            let page = self.scan(|scan| {
+                self.of_this_set(scan)
+                    .filter_expression("begins_with(pk, :r) AND sk = :k AND attribute_exists(d)")
+                    .expression_attribute_values(":k", bytes(keys::root_row()))
+                    .set_exclusive_start_key(start.clone())
+                    .limit(most)
+            });
+            let (found, _) = page.await?;
+            if let Some(item) = found.items.first() {
+                return Ok(Some(Spot::begin(read_bytes(item, "pk")?.into())));
+            }
+            match found.next {
+                None => return Ok(None),
+                next => from = next,
+            }
+        }
+        let Some(Key { partition, sort }) = from.as_ref().map(read_at).transpose()? else {
+            return Ok(None);
+        };
+        // Before its row: that root was not looked at yet.
+        let may_have = sort < keys::root_row() && partition.starts_with(&keys::roots(&self.set));
+        Ok(Some(Spot {
+            is_over: !may_have,
+            ..Spot::begin(partition)
+        }))
+    }
+
+    async fn scan(
+        &self,
+        scan: impl Fn(ScanFluentBuilder) -> ScanFluentBuilder,
+    ) -> Result<(Found, usize), Trouble> {
+        let connection = &self.shared.connection;
+        let mut backoff = Backoff::default();
+        loop {
+            let begun = connection.client.scan().table_name(&connection.table);
+            match connection
+                .ask(scan(begun.consistent_read(true)).send())
+                .await
+            {
+                Ok(found) => {
+                    let count = usize::try_from(found.count).unwrap_or(0);
+                    let page = Found {
+                        items: found.items.unwrap_or_default(),
+                        next: found.last_evaluated_key.filter(|key| !key.is_empty()),
+                    };
+                    return Ok((page, count));
+                }
+                Err(asked) => backoff.after(asked.into()).await?,
+            }
+        }
+    }
+
+    /// The next leases of a root.
+    async fn leases_of(&self, spot: &Spot, most: usize) -> Result<Vec<LeaseItem>, Trouble> {
+        let found = self.shared.connection.query(&spot.partition, |query| {
+            let query = query.index_name(INDEX).limit(most.min(1_024) as i32);
+            match spot.position.is_empty() {
+                true => query.key_condition_expression("pk = :p"),
+                false => query
+                    .key_condition_expression("pk = :p AND due > :a")
+                    .expression_attribute_values(":a", bytes(spot.position.clone())),
+            }
+        });
+        let leases = found.await?.items;
+        let is_lease =
+            |item: &&Item| found_bytes(item, "sk").is_some_and(|sort| sort.first() == Some(&LEASE));
+        leases
+            .iter()
+            .filter(is_lease)
+            .map(LeaseItem::read)
+            .collect()
+    }
+
+    /// The only root that is meant, if there is only one.
+    async fn only_root(&self, select: Select<'_>) -> Result<Option<RootPlace>, Trouble> {
+        let levels = self.levels()?;
+        let Select::Prefix(prefix) = select else {
+            return Ok(None);
+        };
+        let end = prefix.iter().position(|&byte| byte == b'/');
+        let root = end.filter(|_| levels > 1).map(|end| &prefix[..end]);
+        Ok(root.map(|root| RootPlace::new(&self.set, root)))
+    }
+
+    /// Where everything of a key's root is; none if it is no key here.
+    async fn place_of(&self, key: &[u8]) -> Result<Option<RootPlace>, Trouble> {
+        let path = KeyPath::new(key, self.levels()?).ok();
+        Ok(path.map(|path| RootPlace::new(&self.set, path.root())))
+    }
+
+    fn levels(&self) -> Result<usize, Trouble> {
+        let plan = self.changes.newest_plan();
+        let none = || StoreError::Unavailable("the table has no limits yet".to_owned());
+        Ok(plan.ok_or_else(none)?.levels())
+    }
+
+    /// The key that a row is of.
+    fn key_of(&self, item: &Item) -> Result<Vec<u8>, Trouble> {
+        if let Some(whole) = found_bytes(item, "n") {
+            return Ok(whole.into());
+        }
+        let Key { partition, sort } = read_at(item)?;
+        let prefix = keys::roots(&self.set).len();
+        Ok(match sort.len() {
+            1 => partition.get(prefix..).unwrap_or_default().into(),
+            _ => sort[1..].into(),
+        })
+    }
+
+    /// The end of a page of this set: a scan may end it at any item.
+    fn write_key(&self, key: &Key) -> Vec<u8> {
+        [self.mark().as_slice(), &write_key(key)].concat()
+    }
+
+    fn write_spot(&self, spot: &Spot) -> Vec<u8> {
+        [self.mark().as_slice(), &spot.write()].concat()
+    }
+
+    fn read_key(&self, place: &[u8]) -> Result<Key, Trouble> {
+        let rest = place.strip_prefix(&self.mark());
+        let key = rest.and_then(read_key);
+        Ok(key.ok_or(StoreError::UnknownPage)?)
+    }
+
+    fn read_spot(&self, place: &[u8]) -> Result<Spot, Trouble> {
+        let rest = place.strip_prefix(&self.mark());
+        Ok(Spot::read(rest.ok_or(StoreError::UnknownPage)?)?)
+    }
+
+    /// What the ends of the pages of this set begin with.
+    fn mark(&self) -> [u8; 8] {
+        let hash = Sha256::digest(self.set.as_bytes());
+        let mut mark = [0; 8];
+        mark.copy_from_slice(&hash[..8]);
+        mark
+    }
+
+    /// The instant that rows are compared with: what the store's clock says, or the caller's.
+    fn now_for(&self, asked: Timestamp) -> Timestamp {
+        match self.shared.options.clock {
+            Clock::Server => self.shared.clock.now(),
+            Clock::Caller => asked,
+        }
+    }
+}
+
+/// Whether a row is more than "never seen".
+fn is_listed(item: &Item, now: Timestamp) -> Result<bool, Trouble> {
+    let forget_at: i64 = read_number(item, "f")?;
+    Ok(forget_at > now.as_micros() && item.contains_key("b") && !is_spent(item, now)?)
+}
+
+fn read_at(item: &Item) -> Result<Key, Trouble> {
+    Ok(Key {
+        partition: read_bytes(item, "pk")?.into(),
+        sort: read_bytes(item, "sk")?.into(),
+    })
+}
+
+/// A place in a scan that tells no id: behind all leases of the root, or before all rows.
+fn public(key: Key) -> Key {
+    let sort = match key.sort.first() {
+        Some(&kind) if kind > ROW => vec![u8::MAX],
+        Some(&ROW) => key.sort,
+        _ => vec![ROW - 1],
+    };
+    Key { sort, ..key }
+}
+
+fn write_key(key: &Key) -> Vec<u8> {
+    let mut place = (key.partition.len() as u16).to_le_bytes().to_vec();
+    place.extend(&key.partition);
+    place.extend(&key.sort);
+    place
+}
+
+fn read_key(place: &[u8]) -> Option<Key> {
+    let (length, rest) = place.split_at_checked(2)?;
+    let length = u16::from_le_bytes(length.try_into().ok()?);
+    let (partition, sort) = rest.split_at_checked(usize::from(length))?;
+    let key = Key {
+        partition: partition.into(),
+        sort: sort.into(),
+    };
+    (!sort.is_empty()).then_some(key)
+}
+
+/// A place among leases.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Spot {
+    partition: Vec<u8>,
+    /// Nothing of this root is left.
+    is_over: bool,
+    /// Behind this; empty: from its first on.
+    position: Vec<u8>,
+}
+
+impl Spot {
+    const fn begin(partition: Vec<u8>) -> Self {
+        Self {
+            partition,
+            is_over: false,
+            position: Vec::new(),
+        }
+    }
+
+    fn write(&self) -> Vec<u8> {
+        let mut bytes = vec![u8::from(self.is_over), self.position.len() as u8];
+        bytes.extend(&self.position);
+        bytes.extend(&self.partition);
+        bytes
+    }
+
+    fn read(bytes: &[u8]) -> Result<Self, StoreError> {
+        let mut reader = Reader::new(bytes);
+        let unknown = |_| StoreError::UnknownPage;
+        let (is_over, length) = (
+            reader.u8().map_err(unknown)? == 1,
+            usize::from(reader.u8().map_err(unknown)?),
+        );
+        let rest = reader.rest();
+        let (position, partition) = rest
+            .split_at_checked(length)
+            .filter(|(position, partition)| {
+                !partition.is_empty() && (position.is_empty() || keys::read_due(position).is_some())
+            })
+            .ok_or(StoreError::UnknownPage)?;
+        Ok(Self {
+            partition: partition.into(),
+            is_over,
+            position: position.into(),
+        })
+    }
+}

@@ -1,0 +1,92 @@
+//! One set's table: a command's way to DynamoDB and back.
+
+use std::sync::Arc;
+
+use tidegate_net::waiting::{Line, Waiting};
+use tidegate_net::{Changes, Commands, Driver, Finish, begin};
+use tidegate_store::optimistic::{KnownRevisions, OwnedKeyCommand};
+use tidegate_store::{
+    Command, Execution, HeldLease, KeyCommand, Out, OwnedKey, OwnedListing, Page, StoreError,
+    StoreFuture, Table,
+};
+
+use crate::error::Trouble;
+use crate::inner::Inner;
+use crate::known::Known;
+use crate::shared::Shared;
+use crate::waiting::InLine;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct DynamodbTable {
+    // Declared first, dropped first: what drives the work is there until it is done.
+    _finish: Finish,
+    inner: Arc<Inner>,
+}
+
+impl DynamodbTable {
+    pub(crate) fn new(shared: Arc<Shared>, finish: Finish, set: &str) -> Self {
+        let inner = Arc::new(Inner {
+            shared,
+            set: set.to_owned(),
+            changes: Changes::default(),
+            revisions: KnownRevisions::default(),
+            known: Known::default(),
+        });
+        Self {
+            inner,
+            _finish: finish,
+        }
+    }
+}
+
+impl Table for DynamodbTable {
+    fn execute(&self, command: &Command<'_>, _: Out<'_>) -> Execution {
+        begin(&self.inner, command).into()
+    }
+}
+
+impl Commands for Inner {
+    fn driver(&self) -> &Driver {
+        &self.shared.driver
+    }
+
+    fn send(self: &Arc<Self>, command: &KeyCommand<'_>) -> StoreFuture {
+        let (own, request) = (Arc::clone(self), OwnedKeyCommand::of(command));
+        let driver = &self.shared.driver;
+        driver.later(async move { Ok(own.execute(request, None).await?.0) })
+    }
+
+    fn line(self: &Arc<Self>, waiting: &Waiting) -> impl Line {
+        InLine::new(self, waiting)
+    }
+
+    fn follow(&self, command: &Command<'_>) {
+        let changes = &self.changes;
+        let _ = changes.follow(command.plan, command.now, command.calendars);
+    }
+
+    async fn catch_up(self: Arc<Self>) -> Result<(), StoreError> {
+        self.revision().await.map(drop).map_err(Trouble::told)
+    }
+
+    async fn page_of_keys(
+        self: Arc<Self>,
+        listing: OwnedListing,
+    ) -> Result<Page<OwnedKey>, StoreError> {
+        self.keys(&listing.lend()).await.map_err(Trouble::told)
+    }
+
+    async fn page_of_leases(
+        self: Arc<Self>,
+        listing: OwnedListing,
+    ) -> Result<Page<HeldLease>, StoreError> {
+        self.held_leases(&listing.lend())
+            .await
+            .map_err(Trouble::told)
+    }
+
+    async fn count(self: Arc<Self>) -> Result<usize, StoreError> {
+        self.count_rows().await.map_err(Trouble::told)
+    }
+}
