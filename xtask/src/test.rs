@@ -174,9 +174,10 @@ fn claims_no_std() -> Result<(), String> {
     }
 }
 
-/// Unit, integration and documentation tests; laws in this many cases.
+/// Unit, integration and documentation tests; laws in this many cases. One that fails stops no
+/// other, so that a run names all that fail.
 pub fn tests(cases: u32) -> Result<(), String> {
-    let mut tests = cargo(["test", "--workspace"]);
+    let mut tests = cargo(["test", "--workspace", "--no-fail-fast"]);
     command::run(requiring_all(&mut tests).env("PROPTEST_CASES", cases.to_string()))
 }
 

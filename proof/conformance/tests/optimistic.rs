@@ -136,11 +136,7 @@ impl MapTable {
 
     fn learn(&self, numbers: &[u32]) {
         let kept = self.kept.lock();
-        // What keys have for themselves is not read with a revision.
-        let revision = |number: &u32| PlanRevision {
-            knows_keys: false,
-            ..kept.revisions[*number as usize - 1].clone()
-        };
+        let revision = |number: &u32| kept.revisions[*number as usize - 1].clone();
         self.known.learn(numbers.iter().map(revision).collect());
     }
 

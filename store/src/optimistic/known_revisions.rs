@@ -22,11 +22,13 @@ impl KnownRevisions {
         known.insert(revision.number, Arc::clone(revision));
     }
 
-    /// Those that were read from the backend.
+    /// Those that were read from the backend: what keys have for themselves is not read with
+    /// a revision.
     pub fn learn(&self, revisions: Vec<PlanRevision>) {
         let mut known = self.0.lock();
         let known = make_room(&mut known, revisions.len());
-        for revision in revisions {
+        for mut revision in revisions {
+            revision.knows_keys = false;
             known
                 .entry(revision.number)
                 .or_insert_with(|| Arc::new(revision));
