@@ -1,5 +1,6 @@
 //! Running programs from the repository's root.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -50,6 +51,19 @@ pub fn output(command: &mut Command) -> Option<String> {
     let output = command.output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     output.status.success().then_some(text)
+}
+
+/// Whether a program that was built is newer than each file of the repository that is compiled.
+pub fn is_current(built: &Path) -> bool {
+    let made = |path: &Path| fs::metadata(path).and_then(|file| file.modified()).ok();
+    let (Some(at), Some(tracked)) = (
+        made(built),
+        output(program("git").args(["ls-files", ":!docs", ":!*.md", ":!*.py"])),
+    ) else {
+        return false;
+    };
+    let files = tracked.lines().map(|file| root().join(file));
+    files.filter_map(|file| made(&file)).all(|made| made <= at)
 }
 
 /// As one would type it, with the variables that it sets.

@@ -23,23 +23,30 @@ pub fn tests() -> Result<(), String> {
     build.env("VIRTUAL_ENV", &venv);
     build.env("CARGO_TARGET_DIR", target_directory().join("python/build"));
     command::run(&mut build)?;
-    let programs = ["tidegate", "provider"];
-    let mut servers = command::cargo(["build", "--package", "tidegate-cli"]);
-    servers.args(["--package", "tidegate-sim"]);
-    servers.args(programs.iter().flat_map(|program| ["--bin", program]));
-    command::run(&mut servers)?;
+    let [tidegate, provider] = servers()?;
     let mut tests = tool("pytest");
-    tests.env("TIDEGATE", target_directory().join("debug/tidegate"));
-    tests.env(
-        "TIDEGATE_PROVIDER",
-        target_directory().join("debug/provider"),
-    );
+    tests.env("TIDEGATE", tidegate);
+    tests.env("TIDEGATE_PROVIDER", provider);
     tests.env("TIDEGATE_NODE_SDKS", node_sdks(&venv)?);
     tests.env("TIDEGATE_REQUIRE_SDKS", "1");
     tests.args(["--quiet", "--doctest-modules", "tests", "tidegate"]);
     tests.env("TIDEGATE_REQUIRE_REDIS", "1");
     tests.env("TIDEGATE_REQUIRE_RAY", "1");
     command::run(here(&mut tests))
+}
+
+/// The programs that the package's tests start. The step `test` has built them: by themselves they
+/// have other features, and so much of what they are made of would be built a second time.
+fn servers() -> Result<[PathBuf; 2], String> {
+    const NAMES: [&str; 2] = ["tidegate", "provider"];
+    let programs = NAMES.map(|name| target_directory().join("debug").join(name));
+    if !programs.iter().all(|program| command::is_current(program)) {
+        let mut build = command::cargo(["build", "--package", "tidegate-cli"]);
+        build.args(["--package", "tidegate-sim"]);
+        build.args(NAMES.iter().flat_map(|name| ["--bin", name]));
+        command::run(&mut build)?;
+    }
+    Ok(programs)
 }
 
 /// The environment, made if it is not there.

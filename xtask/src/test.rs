@@ -178,7 +178,10 @@ fn claims_no_std() -> Result<(), String> {
 /// other, so that a run names all that fail.
 pub fn tests(cases: u32) -> Result<(), String> {
     let mut tests = cargo(["test", "--workspace", "--no-fail-fast"]);
-    command::run(requiring_all(&mut tests).env("PROPTEST_CASES", cases.to_string()))
+    tests.env("PROPTEST_CASES", cases.to_string());
+    // Built by this very command, so that nobody builds it again by itself.
+    tests.env("TIDEGATE", target_directory().join("debug/tidegate"));
+    command::run(requiring_all(&mut tests))
 }
 
 /// Of the tests those that start no server, in few cases.
