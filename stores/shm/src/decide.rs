@@ -142,12 +142,13 @@ impl Inner {
 
     /// With which process a lease ends that the command makes, or says is its own.
     fn tie(&self, verb: &Verb<'_>) -> Tie {
-        if !self.shared.leases_end_with_process {
-            return Tie::None;
-        }
+        let process = match self.shared.leases_end_with_process {
+            true => process::me(),
+            false => NOBODY,
+        };
         match verb {
-            Verb::Renew { id, .. } | Verb::Adjust { id, .. } => Tie::Taken(*id, process::me()),
-            _ => Tie::New(process::me()),
+            Verb::Renew { id, .. } | Verb::Adjust { id, .. } => Tie::Taken(*id, process),
+            _ => Tie::New(process),
         }
     }
 
@@ -198,6 +199,11 @@ impl Inner {
         }
         let mut root = Root::load(txn, &asked.keys)?;
         let mut seen = Seen::default();
+        if let Tie::Lapsed(id, gone) = tie
+            && !root.is_held_by(txn, id, gone)?
+        {
+            return Ok((Outcome::Reply(Ok(Reply::Done)), seen, None));
+        }
         let holder = match tie {
             Tie::New(process) | Tie::Taken(_, process) if asked.holds => process,
             _ => NOBODY,
@@ -302,7 +308,7 @@ impl Inner {
                 Clock::Caller => asked.request.now,
             };
             for (id, owner) in &held {
-                self.lapse_one(asked, (*id, owner.bytes()), now)?;
+                self.lapse_one(asked, (*id, owner.bytes()), (gone, now))?;
             }
             // One of which the core knows nothing is there until it expires.
             steps.step(asked.keys.shard, |txn| {
@@ -321,11 +327,12 @@ impl Inner {
         }
     }
 
+    /// The same of one of them, unless it is another process's by now.
     fn lapse_one(
         &self,
         asked: &Asked,
         (id, owner): (u128, &[u8]),
-        now: Timestamp,
+        (gone, now): (Process, Timestamp),
     ) -> Result<(), StoreError> {
         let plan = &asked.request.plan;
         let path = tidegate_store::KeyPath::new(owner, plan.levels());
@@ -339,7 +346,7 @@ impl Inner {
         };
         let renew = Asked::of(self, &renew)?;
         loop {
-            match self.step(&renew, None, Tie::Let(id))? {
+            match self.step(&renew, None, Tie::Lapsed(id, gone))? {
                 (Outcome::Again, _) => {}
                 // It may have ended meanwhile.
                 _ => return Ok(()),
@@ -362,7 +369,7 @@ impl Inner {
             looks: false,
         };
         loop {
-            match self.step(&peek, None, Tie::None)?.0 {
+            match self.step(&peek, None, Tie::New(NOBODY))?.0 {
                 Outcome::Reply(reply) => return Ok(back(reply?, asked.request.now, detail)),
                 Outcome::Kept(_) | Outcome::Again => {}
             }

@@ -8,7 +8,7 @@
 //! | `layout` | where everything stands in the segment |
 //! | `segment`, `mapping` | the file: made, found, checked; its words in memory |
 //! | `lock` | a robust mutex that processes share |
-//! | `txn`, `kill` | a step on a shard, all or nothing; where tests kill it |
+//! | `txn`, `kill` | a step on a shard, all or nothing; where tests kill it or stop it |
 //! | `tree` | records in order of their keys |
 //! | `keys`, `kept`, `root` | what is kept of a root, as the optimistic loop loads and writes it |
 //! | `sweep`, `steps` | what is spent is deleted where there is no room; how steps are taken |
@@ -160,6 +160,6 @@ mod wakeup;
 
 pub use error::ShmError;
 #[cfg(feature = "kill-points")]
-pub use kill::{arm, passed};
+pub use kill::{arm, killed, passed};
 pub use options::{Clock, Options};
 pub use store::ShmStore;

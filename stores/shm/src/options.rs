@@ -25,7 +25,8 @@ pub struct Options {
     /// unless it is stopped in mid-step.)
     pub deadline: Duration,
     /// A lease ends with the process that made it, renewed or adjusted it last, if that is
-    /// before its expiry.
+    /// before its expiry. Without this, leases that this process made, renewed or adjusted
+    /// last end with no process.
     pub leases_end_with_process: bool,
 }
 

@@ -22,10 +22,9 @@ pub(crate) enum Tie {
     New(Process),
     /// This lease ends with this process from now on, and so does a new one.
     Taken(u128, Process),
-    /// This lease ends with no process any more.
-    Let(u128),
-    /// None ends with a process that did not before.
-    None,
+    /// This lease ends with no process any more. It is written if it still ends with this one,
+    /// which was killed, and else left as it is: another has renewed it since.
+    Lapsed(u128, Process),
 }
 
 /// A place among the leases that are due: when, and its sequence number.
@@ -237,10 +236,10 @@ impl<'k> Root<'k> {
         let process = match (tie, &was) {
             _ if !kept.is_live => NOBODY,
             (Tie::Taken(taken, process), Some(_)) if taken == id => process,
-            (Tie::Let(let_go), _) if let_go == id => NOBODY,
+            (Tie::Lapsed(lapsed, _), Some(_)) if lapsed == id => NOBODY,
             (Tie::New(process) | Tie::Taken(_, process), None) => process,
             (_, Some(was)) => was.process,
-            (Tie::None | Tie::Let(_), None) => NOBODY,
+            (Tie::Lapsed(..), None) => NOBODY,
         };
         let lease = Lease {
             due: kept.due,
@@ -351,6 +350,17 @@ impl<'k> Root<'k> {
             found.push(process);
         }
         Ok(found)
+    }
+
+    /// Whether a lease ends with a process.
+    pub(crate) fn is_held_by(
+        &self,
+        txn: &Txn<'_>,
+        id: u128,
+        process: Process,
+    ) -> Result<bool, Fault> {
+        let is_its = self.lease(txn, id, |lease| lease.process == process)?;
+        Ok(is_its == Some(true))
     }
 
     /// Those that end with a process, of some leases that are due after a place, and the

@@ -92,6 +92,7 @@ impl<'s> Txn<'s> {
         number: usize,
         deadline: Duration,
     ) -> Result<Self, StoreError> {
+        kill::point();
         let (mapping, base) = (segment.mapping(), shard_at(number));
         let found = lock::lock(mapping, base, deadline).map_err(broken)?;
         let found = found.ok_or_else(|| held_for(deadline))?;

@@ -69,7 +69,7 @@ fn deeds_of_another_process() {
     let Some((dir, deed)) = asked() else { return };
     let (key, last) = deed.split_once(' ').expect("two words");
     if let Ok(last) = last.parse() {
-        tidegate_shm::arm(last);
+        tidegate_shm::arm(last, tidegate_shm::killed);
     }
     let store = ShmStore::open("test", support::options(dir)).expect("a segment");
     let store = Arc::new(store);

@@ -186,6 +186,25 @@ fn a_lease_outlives_its_maker_if_another_process_renews_it() {
     assert!(fixture.admits(b"k", &[1]));
 }
 
+/// Who holds it now is a process with which no lease ends.
+#[test]
+fn a_lease_ends_with_nobody_if_such_a_process_renews_it() {
+    let dir = Dir::default();
+    let mut maker = Other::start(dir.path(), "make");
+    maker.has_said("made");
+    let options = Options {
+        leases_end_with_process: false,
+        ..support::options(dir.path())
+    };
+    let fixture = fixture(&ShmStore::open("test", options).expect("a segment"));
+    let until = fixture.now() + Span::from(HOUR);
+    fixture
+        .execute(b"k", Verb::Renew { id: 1, until })
+        .expect("held");
+    maker.kill();
+    assert!(!fixture.admits(b"k", &[1]), "it was renewed");
+}
+
 /// Without the option its slot is held until it expires.
 #[test]
 fn leases_last_until_they_expire_where_they_do_not_end_with_their_process() {

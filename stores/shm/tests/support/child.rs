@@ -1,7 +1,7 @@
 //! Another process: the same test, which is told what to do by its environment and says on
 //! its standard output what it was told.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
@@ -13,7 +13,7 @@ pub struct Other {
     child: Child,
     said: BufReader<ChildStdout>,
     /// While it is open, a deed that waits for its end goes on.
-    _input: Option<ChildStdin>,
+    input: Option<ChildStdin>,
 }
 
 impl Other {
@@ -26,7 +26,7 @@ impl Other {
         let mut child = child.spawn().expect("a process");
         let said = BufReader::new(child.stdout.take().expect("a pipe"));
         Self {
-            _input: child.stdin.take(),
+            input: child.stdin.take(),
             child,
             said,
         }
@@ -56,6 +56,12 @@ impl Other {
         assert_eq!(self.says().as_deref(), Some(expected));
     }
 
+    /// It [hears](hears) this next.
+    pub fn hears(&mut self, what: &str) {
+        let input = self.input.as_mut().expect("it was not let go");
+        writeln!(input, "{what}").expect("it is there");
+    }
+
     /// Kills it, and waits until it has ended.
     pub fn kill(mut self) {
         self.child.kill().expect("it is there");
@@ -64,7 +70,7 @@ impl Other {
 
     /// Waits until it has ended by itself.
     pub fn ends(mut self) {
-        drop(self._input.take());
+        drop(self.input.take());
         let status = self.child.wait().expect("it ends");
         assert!(status.success(), "{status}");
     }
@@ -92,11 +98,17 @@ pub fn asked() -> Option<(PathBuf, String)> {
 
 /// In the other process: says something.
 pub fn say(what: &str) {
-    use std::io::Write;
     let mut out = std::io::stdout().lock();
     let line = format!("{MARK}{what}\n");
     out.write_all(line.as_bytes()).expect("a pipe");
     out.flush().expect("a pipe");
+}
+
+/// In the other process: the next line that the test tells it; `None`: it was let go.
+pub fn hears() -> Option<String> {
+    let mut line = String::new();
+    let read = std::io::stdin().read_line(&mut line).expect("a pipe");
+    (read > 0).then(|| line.trim_end().to_owned())
 }
 
 /// In the other process: until the test lets go of it.
