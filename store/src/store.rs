@@ -23,6 +23,10 @@ pub struct Abilities {
     pub shared: bool,
     /// The store reads a clock of its own.
     pub own_clock: bool,
+    /// An answer can be lost: of a command that failed nobody knows whether it was done. Who
+    /// is to take nothing twice asks again by an idempotency key. Where none can be lost, a
+    /// command that failed has changed nothing.
+    pub answers_can_be_lost: bool,
 }
 
 /// Where state lives.

@@ -247,6 +247,7 @@ impl Store for MapStore {
             durable: false,
             shared: true,
             own_clock: false,
+            answers_can_be_lost: false,
         }
     }
 

@@ -223,6 +223,7 @@ mod tests {
                 durable: false,
                 shared: false,
                 own_clock: false,
+                answers_can_be_lost: false,
             }
         }
 

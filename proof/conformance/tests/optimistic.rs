@@ -224,6 +224,7 @@ impl Store for Maps {
             durable: false,
             shared: true,
             own_clock: false,
+            answers_can_be_lost: false,
         }
     }
 

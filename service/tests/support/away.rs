@@ -17,6 +17,7 @@ impl Store for Away {
             durable: false,
             shared: false,
             own_clock: false,
+            answers_can_be_lost: true,
         }
     }
 

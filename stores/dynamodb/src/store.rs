@@ -109,6 +109,7 @@ impl Store for DynamodbStore {
             durable: true,
             shared: true,
             own_clock: self.shared.options.clock == Clock::Server,
+            answers_can_be_lost: true,
         }
     }
 

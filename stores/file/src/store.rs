@@ -120,11 +120,13 @@ impl FileStore {
 }
 
 impl Store for FileStore {
+    /// A group that could not be written has changed memory.
     fn abilities(&self) -> Abilities {
         Abilities {
             durable: true,
             shared: false,
             own_clock: false,
+            answers_can_be_lost: true,
         }
     }
 

@@ -41,6 +41,7 @@ impl Store for MemoryStore {
             durable: false,
             shared: false,
             own_clock: false,
+            answers_can_be_lost: false,
         }
     }
 

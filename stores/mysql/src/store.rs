@@ -146,6 +146,7 @@ impl Store for MysqlStore {
             durable: true,
             shared: true,
             own_clock: self.shared.clock == Clock::Server,
+            answers_can_be_lost: true,
         }
     }
 

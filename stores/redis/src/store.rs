@@ -87,6 +87,7 @@ impl Store for RedisStore {
             durable: true,
             shared: true,
             own_clock: self.shared.clock == Clock::Server,
+            answers_can_be_lost: true,
         }
     }
 

@@ -16,6 +16,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use tidegate::lock::LeasedSemaphore;
 use tidegate::{Limit, LimitSet, Request};
 use tidegate_shm::{Options, ShmStore};
 
@@ -80,6 +81,24 @@ fn leases(set: &LimitSet, key: &str, amount: &[(&str, u64)], rounds: u32) -> Out
     Ok(begun.elapsed() / rounds)
 }
 
+/// Permits of a semaphore, each given back at once.
+fn permits(dir: &Path, rounds: u32) -> Outcome<Duration> {
+    let options = Options {
+        dir: dir.to_owned(),
+        ..Options::default()
+    };
+    let store = Arc::new(ShmStore::open("speed", options)?);
+    let semaphore = LeasedSemaphore::builder("permits", 8)
+        .store(store)
+        .build()?;
+    let begun = Instant::now();
+    for _ in 0..rounds {
+        let permit = semaphore.try_acquire().wait()?.ok_or("refused")?;
+        permit.release().wait()?;
+    }
+    Ok(begun.elapsed() / rounds)
+}
+
 /// So many of one kind, for a profiler that counts instructions.
 fn few(dir: &Path, deed: &str, rounds: u32) -> Outcome<()> {
     match deed {
@@ -91,7 +110,8 @@ fn few(dir: &Path, deed: &str, rounds: u32) -> Outcome<()> {
         )?),
         "three" => drop(leases(&set(dir, "three", three())?, "k", THREE, rounds)?),
         "check" => drop(checks(&set(dir, "rate", rate())?, "k", rounds)?),
-        _ => return Err("one, three or check".into()),
+        "permit" => drop(permits(dir, rounds)?),
+        _ => return Err("one, three, check or permit".into()),
     }
     Ok(())
 }
@@ -192,6 +212,8 @@ fn main() -> Outcome<()> {
     let rate = set(dir, "rate", rate())?;
     let alone = best(|| checks(&rate, "k", LEASES))?;
     println!("check, one rate: {alone:?}");
+    let permit = best(|| permits(dir, LEASES))?;
+    println!("a permit of a semaphore + its release: {permit:?}");
     let (mut child, mut said) = other(dir, "lease")?;
     said.next().ok_or("it has ended")??;
     let beside = best(|| leases(&one, "beside", &[("slots", 1)], LEASES))?;

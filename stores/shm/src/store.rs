@@ -74,6 +74,7 @@ impl Store for ShmStore {
             durable: false,
             shared: true,
             own_clock: self.0.shared.clock == Clock::Server,
+            answers_can_be_lost: false,
         }
     }
 

@@ -1,10 +1,11 @@
 //! A request for a permit, from its first word to the permit.
 //!
-//! At a store beyond a network an answer may be lost. The request carries a word of
+//! At a store beyond a network an answer may be lost. There the request carries a word of
 //! its own, so that asking again finds what the lost answer granted, and an old
 //! request that arrives late takes nothing more. What is found so is given up,
 //! and asked for anew under another word: the store may have been told to take
-//! it back already.
+//! it back already. At a store that loses none it carries no word: the store need not
+//! remember any, and takes its shortest way.
 
 use std::future::Future;
 use std::time::Duration;
@@ -31,7 +32,8 @@ const PAUSES: (Span, Span) = (Span::from_millis(50), Span::from_secs(1));
 struct Attempt<'s> {
     of: &'s LeasedSemaphore,
     until: Option<Timestamp>,
-    word: [u8; 16],
+    /// `None`: no answer can be lost.
+    word: Option<[u8; 16]>,
     /// When the request under way was made.
     came: Timestamp,
     /// Since when nobody answers, and the next pause.
@@ -96,7 +98,7 @@ async fn acquire(
     let mut attempt = Attempt {
         of: semaphore,
         until: (longest_wait < Duration::MAX).then(|| now + Span::from(longest_wait)),
-        word: rand::rng().random(),
+        word: word(semaphore),
         came: now,
         silence: None,
     };
@@ -107,6 +109,12 @@ async fn acquire(
             Err(error) => attempt.pause_after(error).await?,
         }
     }
+}
+
+/// Another word each time, if the store can lose an answer.
+fn word(semaphore: &LeasedSemaphore) -> Option<[u8; 16]> {
+    let loses_answers = semaphore.shared.set.inner().loses_answers;
+    loses_answers.then(|| rand::rng().random())
 }
 
 impl Attempt<'_> {
@@ -139,8 +147,11 @@ impl Attempt<'_> {
         let wanted = [(shared.limit.as_str(), *slots)];
         let request = Request::named(&wanted).ttl(shared.ttl).priority(*priority);
         let left = self.until.map(|until| until.since(now).as_duration());
-        let request = request.own_word(&self.word);
         let request = request.within(left.unwrap_or(Duration::MAX));
+        let request = match &self.word {
+            Some(word) => request.own_word(word),
+            None => request,
+        };
         shared.set.acquire(&**key, request).await
     }
 
@@ -164,7 +175,7 @@ impl Attempt<'_> {
         let set = &self.of.shared.set;
         match set.cancel(&*self.of.key, id).await {
             Ok(_) | Err(LeaseError::Ended(_) | LeaseError::Unknown) => {
-                self.word = rand::rng().random();
+                self.word = word(self.of);
                 Ok(())
             }
             Err(error) => Err(error),

@@ -296,6 +296,7 @@ impl Inner {
             counters: Counters::default(),
             shared: abilities.shared,
             has_own_clock: abilities.own_clock,
+            loses_answers: abilities.answers_can_be_lost,
             renewals: OnceLock::new(),
             versions,
             override_store,

@@ -56,6 +56,8 @@ pub(crate) struct Inner {
     pub(crate) shared: bool,
     /// Two clocks measure its leases: the store's and this one.
     pub(crate) has_own_clock: bool,
+    /// Of a command that failed it is not known whether it was done.
+    pub(crate) loses_answers: bool,
     /// What renews the leases that are kept alive, once one is.
     pub(super) renewals: OnceLock<RenewalThread>,
     pub(super) versions: Versions,

@@ -29,7 +29,10 @@ pub struct Flaky {
     store: MemoryStore,
     mood: Arc<AtomicUsize>,
     asked: Arc<AtomicUsize>,
+    /// How many of them carried an idempotency key.
+    keyed: Arc<AtomicUsize>,
     takes: Arc<Takes>,
+    loses_none: bool,
 }
 
 /// By which clock the next request takes how long.
@@ -39,12 +42,26 @@ struct FlakyTable {
     table: Arc<dyn Table>,
     mood: Arc<AtomicUsize>,
     asked: Arc<AtomicUsize>,
+    keyed: Arc<AtomicUsize>,
     takes: Arc<Takes>,
 }
 
 const AWAY: usize = usize::MAX;
 
 impl Flaky {
+    /// One that loses no answer.
+    pub fn sound() -> Self {
+        Self {
+            loses_none: true,
+            ..Self::default()
+        }
+    }
+
+    /// How often it was asked under an idempotency key.
+    pub fn asked_by_key(&self) -> usize {
+        self.keyed.load(Ordering::SeqCst)
+    }
+
     pub fn is(&self, mood: Mood) {
         let mood = match mood {
             Mood::Well => 0,
@@ -67,7 +84,10 @@ impl Flaky {
 
 impl Store for Flaky {
     fn abilities(&self) -> Abilities {
-        self.store.abilities()
+        Abilities {
+            answers_can_be_lost: !self.loses_none,
+            ..self.store.abilities()
+        }
     }
 
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
@@ -75,6 +95,7 @@ impl Store for Flaky {
             table: self.store.open(name, plan)?,
             mood: Arc::clone(&self.mood),
             asked: Arc::clone(&self.asked),
+            keyed: Arc::clone(&self.keyed),
             takes: Arc::clone(&self.takes),
         }))
     }
@@ -86,6 +107,13 @@ impl Table for FlakyTable {
             return self.table.execute(command, out);
         }
         self.asked.fetch_add(1, Ordering::SeqCst);
+        if let Op::One(_, verb) = command.op
+            && verb
+                .terms()
+                .is_some_and(|terms| terms.idempotency.is_some())
+        {
+            self.keyed.fetch_add(1, Ordering::SeqCst);
+        }
         let takes = self.takes.lock().expect("nobody panics").take();
         if let Some((clock, long)) = takes {
             clock.advance(long);

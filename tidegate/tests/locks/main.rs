@@ -30,7 +30,11 @@ fn semaphore(clock: &ManualClock, slots: u64) -> LeasedSemaphore {
 }
 
 fn flaky(clock: &ManualClock) -> (LeasedSemaphore, Arc<Flaky>) {
-    let store = Arc::<Flaky>::default();
+    at(clock, Flaky::default())
+}
+
+fn at(clock: &ManualClock, store: Flaky) -> (LeasedSemaphore, Arc<Flaky>) {
+    let store = Arc::new(store);
     let builder = LeasedSemaphore::builder("gpu", 1)
         .ttl(TTL)
         .clock(clock.clock());
@@ -67,6 +71,19 @@ fn pass_a_third(clock: &ManualClock, permit: &LeasedPermit) {
     let before = permit.sure_until();
     clock.advance(TTL / 3);
     until(|| permit.sure_until() > before);
+}
+
+/// It kept the store's fast way from every permit, where nothing can be lost.
+#[test]
+fn an_idempotency_key_is_sent_to_a_store_that_can_lose_an_answer_and_to_no_other() {
+    let clock = clock();
+    for (store, keyed) in [(Flaky::default(), 1), (Flaky::sound(), 0)] {
+        let (gpus, store) = at(&clock, store);
+        let permit = take(&gpus);
+        assert!(store.asked() > 0);
+        assert_eq!(store.asked_by_key(), keyed);
+        permit.release().wait().expect("held");
+    }
 }
 
 #[test]
