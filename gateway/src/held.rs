@@ -9,8 +9,8 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tidegate::{LeaseId, Outcome};
 use tidegate_service::{
-    Acquired, ActivePolicy, Amounts, Answer, Call, Caller, GrantedLease, Kind, Number, OfLease,
-    Report, ServiceError, Uses,
+    ActivePolicy, Amounts, Answer, Call, Caller, GrantedLease, Kind, Number, OfLease, Report,
+    ServiceError, Uses,
 };
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::{Instant, sleep, timeout};
@@ -30,7 +30,7 @@ const LONGEST: Duration = Duration::from_secs(5);
 /// For so long at least a lease is remembered that has expired, and charged by what ends it late.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
-/// A lease of a call, or none where the store could not tell.
+/// A lease of a call, or none where the store could not tell, or the call takes nothing.
 pub struct Held {
     gateway: Arc<Inner>,
     caller: Caller,
@@ -80,18 +80,15 @@ struct Used {
 }
 
 impl Held {
-    /// What was granted. The answer that it came with is as good as delivered: from now on this
-    /// gives it back.
+    /// What was granted, if something was, and of a pool the member that the call goes to. The answer
+    /// that it came with is as good as delivered: from now on this gives it back.
     pub fn new(
         gateway: &Arc<Inner>,
         (caller, active): (&Caller, &Arc<ActivePolicy>),
         key: &Arc<[u8]>,
-        (acquired, counted): (&Acquired, Sent),
+        member: Option<&str>,
+        (granted, counted): (Option<&GrantedLease>, Sent),
     ) -> Self {
-        let granted = match acquired {
-            Acquired::Granted(granted) => Some(granted),
-            _ => None,
-        };
         let mut held = Self {
             gateway: Arc::clone(gateway),
             caller: caller.clone(),
@@ -100,7 +97,7 @@ impl Held {
             counted,
             debits: Debits::new(),
             lease: granted.map(|granted| granted.id),
-            member: granted.and_then(|granted| granted.member().map(str::to_owned)),
+            member: member.map(str::to_owned),
             renewal: None,
             _reservation: granted.map(|granted| gateway.reservations.begin(granted.granted_at)),
             sent_at: None,
@@ -219,6 +216,11 @@ impl Held {
         // A provider may say `0`; no cool-down is that short.
         let is_some = |after: &Duration| *after >= Duration::from_millis(1);
         let cool_down = cool_down.filter(|after| cools_down && is_pool && is_some(after));
+        if let (None, Some(after)) = (self.lease, cool_down) {
+            let mut members = self.active.members().iter();
+            let member = members.find(|member| Some(member.name()) == self.member());
+            member.map(|member| member.cool_down(after));
+        }
         if let Some(ended) = self.end(End::Cancel(Report { outcome, cool_down })) {
             let _ = timeout(TOLD_WITHIN, ended).await;
         }

@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, header, request};
 use http_body::Body;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use tidegate::Span;
+use tidegate::{Member, Span};
 use tidegate_llm::learnt::Came;
 use tidegate_llm::{
     Kind, Price, Received, Refusal as Refused, Request as Asks, Reserved, Signals, StreamReader,
@@ -241,18 +241,17 @@ impl Read<'_> {
 
     /// What it holds from now on, and what was estimated for it.
     async fn admitted(&self, gateway: &Arc<Inner>) -> Result<(Held, Reserved), Refusal> {
-        let settings = &gateway.settings;
-        let key = String::from_utf8_lossy(&self.key);
-        let reserved = match self.asked.uses_tokens {
-            true => gateway.reserve(settings.provider(), &self.model, &key, &self.asks),
-            false => Reserved {
-                input: 0,
-                output: 0,
-            },
-        };
+        let reserved = self.reserved(gateway);
         let mut turn = None;
         let mut capacities = learning::capacities(&self.active);
         let mut amounts = self.amounts(gateway, reserved);
+        let whose = (&self.caller, &self.active);
+        if self.takes_nothing(&amounts) {
+            let member = self.member_without_lease();
+            let nothing = (None, learning::Sent::default());
+            let held = Held::new(gateway, whose, &self.key, member, nothing);
+            return Ok((held, reserved));
+        }
         let answered = loop {
             let asked = self.ask(gateway, reserved, &amounts, &mut turn).await;
             let never = match asked {
@@ -280,13 +279,50 @@ impl Read<'_> {
             return Err(Refusal::limit(active.policy(), &told));
         }
         let counted = gateway.learning.granted(&active, &acquired, &amounts);
+        let (granted, member) = match &acquired {
+            Acquired::Granted(granted) => (Some(granted), granted.member()),
+            _ => (None, self.member_without_lease()),
+        };
         let whose = (&self.caller, &active);
-        let mut held = Held::new(gateway, whose, &self.key, (&acquired, counted));
+        let mut held = Held::new(gateway, whose, &self.key, member, (granted, counted));
         held.charged(turn.map(Turn::started));
         if let Some(undelivered) = undelivered {
             undelivered.deliver();
         }
         Ok((held, reserved))
+    }
+
+    /// What is estimated for it: of a call that uses tokens one at least of each kind that it may
+    /// use, for what it takes nothing of is not charged at its end either.
+    fn reserved(&self, gateway: &Inner) -> Reserved {
+        if !self.asked.uses_tokens {
+            return Reserved {
+                input: 0,
+                output: 0,
+            };
+        }
+        let key = String::from_utf8_lossy(&self.key);
+        let provider = gateway.settings.provider();
+        let reserved = gateway.reserve(provider, &self.model, &key, &self.asks);
+        let least_output = u64::from(!self.asked.is_prompt_alone);
+        Reserved {
+            input: reserved.input.max(1),
+            output: reserved.output.max(least_output),
+        }
+    }
+
+    /// Whether no limit counts anything of it: then there is nothing to ask for, and to hold.
+    fn takes_nothing(&self, amounts: &Amounts<'_>) -> bool {
+        let mut limits = self.active.policy().limit_lists().flatten();
+        let counts_calls = limits.any(|limit| limit.is_counted() || limit.is_concurrency());
+        !counts_calls && units(amounts).iter().all(|(_, units)| *units == 0)
+    }
+
+    /// The member of a pool that a call without a lease goes to: the first that does not cool down.
+    fn member_without_lease(&self) -> Option<&str> {
+        let members = self.active.members();
+        let mut ready = members.iter().filter(|member| member.cooling().is_none());
+        ready.next().or(members.first()).map(Member::name)
     }
 
     /// What it is to take, of limits that go by what is known.

@@ -7,6 +7,7 @@ mod fair;
 #[path = "../../../tidegate/tests/support/fleet.rs"]
 mod fleet;
 mod learnt;
+mod passing;
 mod provider;
 mod reported;
 #[path = "../../../service/tests/support/away.rs"]
@@ -125,10 +126,21 @@ impl Running {
     }
 
     async fn begin(&self, path: &str, body: &Value) -> http::Response<hyper::body::Incoming> {
-        let request = http::Request::post(format!("http://{}{path}", self.at))
+        let request = http::Request::post(path).header("content-type", "application/json");
+        self.send(request, body.to_string()).await
+    }
+
+    /// A call of the caller of these tests.
+    async fn send(
+        &self,
+        request: http::request::Builder,
+        body: impl Into<bytes::Bytes>,
+    ) -> http::Response<hyper::body::Incoming> {
+        let path = request.uri_ref().unwrap().clone();
+        let request = request
+            .uri(format!("http://{}{path}", self.at))
             .header("authorization", "Bearer sk-test")
-            .header("content-type", "application/json")
-            .body(Full::from(body.to_string()))
+            .body(Full::from(body.into()))
             .unwrap();
         self.client.request(request).await.unwrap()
     }

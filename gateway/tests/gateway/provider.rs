@@ -18,6 +18,7 @@ use tokio::sync::mpsc;
 /// What came in.
 #[derive(Clone, Debug)]
 pub struct Seen {
+    pub method: http::Method,
     pub path: String,
     pub body: String,
     headers: HeaderMap,
@@ -35,7 +36,7 @@ type Event = Result<String, std::io::Error>;
 
 /// What is answered.
 pub enum Reply {
-    Answer(u16, Vec<(&'static str, String)>, String),
+    Answer(u16, Vec<(&'static str, String)>, Bytes),
     Stream(
         mpsc::Receiver<Event>,
         mpsc::Sender<Event>,
@@ -49,11 +50,11 @@ impl Reply {
     pub fn answer(prompt: u64, completion: u64) -> Self {
         let usage =
             json!({ "usage": { "prompt_tokens": prompt, "completion_tokens": completion } });
-        Self::Answer(200, vec![], usage.to_string())
+        Self::Answer(200, vec![], usage.to_string().into())
     }
 
     pub fn refusal(status: u16, body: &str) -> Self {
-        Self::Answer(status, vec![], body.to_owned())
+        Self::Answer(status, vec![], Bytes::copy_from_slice(body.as_bytes()))
     }
 
     pub fn stream() -> Self {
@@ -155,6 +156,7 @@ impl Provider {
         let reply = {
             let mut state = self.state.lock().unwrap();
             state.1.push(Seen {
+                method: head.method,
                 path: head.uri.to_string(),
                 body: String::from_utf8_lossy(&body).into_owned(),
                 headers: head.headers,
