@@ -14,6 +14,7 @@ use tidegate_llm::{
     Kind, Price, Received, Refusal as Refused, Request as Asks, Reserved, Signals, StreamReader,
     Usage,
 };
+use tidegate_policy::PolicyMember;
 use tidegate_protocol::{Late, TimedBody};
 use tidegate_service::{
     Acquired, ActivePolicy, Amounts, Answer as Answered, Call, Caller, Question, Scope,
@@ -44,6 +45,10 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 /// For so long a pool passes over a member that cannot be reached.
 const UNREACHABLE: Duration = Duration::from_secs(5);
+
+/// For so long a pool passes over a member whose quota or money is used up, if neither the provider
+/// nor the policy says how long.
+const USED_UP: Duration = Duration::from_secs(60);
 
 /// Answers a call.
 pub async fn relay(gateway: Arc<Inner>, request: Request<Incoming>) -> Response<Answer> {
@@ -84,26 +89,24 @@ async fn answer(
     body: Incoming,
 ) -> Result<Response<Answer>, Refusal> {
     let call = read(gateway, head, body).await?;
+    let mut tried = Vec::new();
+    let (mut held, mut reserved) = call.admitted(gateway, call.anywhere(gateway)).await?;
     let mut attempt = 1;
     loop {
-        let asked = Instant::now();
-        let admitted = call.admitted(gateway).await;
-        let figures = gateway.usage.of(&call.key, &call.model);
-        figures.waited(asked.elapsed());
-        let (held, reserved) = admitted?;
-        let last = attempt >= gateway.settings.attempts;
-        match call.forward(gateway, held, reserved, last).await? {
+        tried.extend(call.member(held.member()).map(|member| &*member.name));
+        let unserved = match call.forward(gateway, held, reserved).await? {
             Forwarded::Answered(response) => return Ok(*response),
-            Forwarded::Again(after) => {
-                let is_pool = call.active.policy().is_pool();
-                let pause = after.unwrap_or(PAUSE * 2_u32.saturating_pow(attempt - 1));
-                // Another member of a pool may have room at once.
-                if !is_pool {
-                    sleep(pause).await;
-                }
-                attempt += 1;
-            }
+            Forwarded::Unserved(unserved) => *unserved,
+        };
+        let again = match attempt >= gateway.settings.attempts {
+            true => None,
+            false => call.again(gateway, &unserved, attempt, &mut tried).await?,
+        };
+        match again {
+            Some(admitted) => (held, reserved) = admitted,
+            None => return unserved.answer,
         }
+        attempt += 1;
     }
 }
 
@@ -229,8 +232,28 @@ fn with_usage(body: &Bytes, asks: &Asks) -> Option<Bytes> {
 enum Forwarded {
     /// It answers.
     Answered(Box<Response<Answer>>),
-    /// It refuses; again, after that time.
-    Again(Option<Duration>),
+    /// It does not serve it.
+    Unserved(Box<Unserved>),
+}
+
+/// A call that a provider has not served.
+struct Unserved {
+    /// What its caller is told, unless it is sent again.
+    answer: Result<Response<Answer>, Refusal>,
+    /// Whether it may be sent to another member of a pool.
+    elsewhere: bool,
+    /// Whether it may be sent there again.
+    here: bool,
+    /// After that time, if the provider names one.
+    after: Option<Duration>,
+}
+
+/// Where a call may go, and how long it may wait for that.
+#[derive(Clone, Copy)]
+struct Among<'a> {
+    /// Members of a pool that are not asked.
+    passed_over: &'a [&'a str],
+    wait: Duration,
 }
 
 impl Read<'_> {
@@ -239,21 +262,89 @@ impl Read<'_> {
         gateway.settings.wait.saturating_sub(self.begun.elapsed())
     }
 
+    /// Anywhere, for as long as it may wait.
+    fn anywhere(&self, gateway: &Inner) -> Among<'static> {
+        Among {
+            passed_over: &[],
+            wait: self.may_wait(gateway),
+        }
+    }
+
+    /// The member of the pool that has that name.
+    fn member(&self, name: Option<&str>) -> Option<&PolicyMember> {
+        let mut members = self.active.policy().members.iter();
+        members.find(|member| Some(&*member.name) == name)
+    }
+
+    /// Admits it once more: to a member of a pool that has not been tried, else, after the time that
+    /// the provider names, to any. Nothing, if it is not to be sent again.
+    async fn again<'a>(
+        &'a self,
+        gateway: &Arc<Inner>,
+        unserved: &Unserved,
+        attempt: u32,
+        tried: &mut Vec<&'a str>,
+    ) -> Result<Option<(Held, Reserved)>, Refusal> {
+        let usual = || PAUSE.saturating_mul(2_u32.saturating_pow(attempt - 1));
+        let pause = unserved.after.unwrap_or_else(usual);
+        let here = unserved.here && pause <= self.may_wait(gateway);
+        let mut members = self.active.policy().members.iter();
+        let has_others = members.any(|member| !tried.contains(&&*member.name));
+        if unserved.elsewhere && has_others {
+            let others = Among {
+                passed_over: tried,
+                // One that may be sent there again does not wait for others.
+                wait: match here {
+                    true => Duration::ZERO,
+                    false => self.may_wait(gateway),
+                },
+            };
+            if let Ok(admitted) = self.admitted(gateway, others).await {
+                return Ok(Some(admitted));
+            }
+        }
+        if !here {
+            return Ok(None);
+        }
+        sleep(pause).await;
+        tried.clear();
+        let admitted = self.admitted(gateway, self.anywhere(gateway)).await;
+        admitted.map(Some)
+    }
+
     /// What it holds from now on, and what was estimated for it.
-    async fn admitted(&self, gateway: &Arc<Inner>) -> Result<(Held, Reserved), Refusal> {
+    async fn admitted(
+        &self,
+        gateway: &Arc<Inner>,
+        among: Among<'_>,
+    ) -> Result<(Held, Reserved), Refusal> {
+        let asked = Instant::now();
+        let admitted = self.admitted_among(gateway, among).await;
+        let figures = gateway.usage.of(&self.key, &self.model);
+        figures.waited(asked.elapsed());
+        admitted
+    }
+
+    async fn admitted_among(
+        &self,
+        gateway: &Arc<Inner>,
+        among: Among<'_>,
+    ) -> Result<(Held, Reserved), Refusal> {
         let reserved = self.reserved(gateway);
         let mut turn = None;
         let mut capacities = learning::capacities(&self.active);
         let mut amounts = self.amounts(gateway, reserved);
         let whose = (&self.caller, &self.active);
         if self.takes_nothing(&amounts) {
-            let member = self.member_without_lease();
+            let member = self.member_without_lease(among);
             let nothing = (None, learning::Sent::default());
             let held = Held::new(gateway, whose, &self.key, member, nothing);
             return Ok((held, reserved));
         }
         let answered = loop {
-            let asked = self.ask(gateway, reserved, &amounts, &mut turn).await;
+            let asked = self
+                .ask(gateway, among, reserved, (&amounts, &mut turn))
+                .await;
             let never = match asked {
                 Ok(answered) => break answered,
                 Err(Unadmitted::Refused(refusal)) => return Err(refusal),
@@ -273,15 +364,18 @@ impl Read<'_> {
         if let Acquired::Refused(_) = acquired {
             let told = Told::acquired(&active, &acquired);
             let limit = told.binding().unwrap_or_default();
-            let figures = gateway.usage.of(&self.key, &self.model);
-            figures.refused(&active.policy().name, limit);
+            // Of one that was sent already others are asked by the way.
+            if among.passed_over.is_empty() {
+                let figures = gateway.usage.of(&self.key, &self.model);
+                figures.refused(&active.policy().name, limit);
+            }
             gateway.learning.refused(&active, told.decision());
             return Err(Refusal::limit(active.policy(), &told));
         }
         let counted = gateway.learning.granted(&active, &acquired, &amounts);
         let (granted, member) = match &acquired {
             Acquired::Granted(granted) => (Some(granted), granted.member()),
-            _ => (None, self.member_without_lease()),
+            _ => (None, self.member_without_lease(among)),
         };
         let whose = (&self.caller, &active);
         let mut held = Held::new(gateway, whose, &self.key, member, (granted, counted));
@@ -319,10 +413,13 @@ impl Read<'_> {
     }
 
     /// The member of a pool that a call without a lease goes to: the first that does not cool down.
-    fn member_without_lease(&self) -> Option<&str> {
-        let members = self.active.members();
-        let mut ready = members.iter().filter(|member| member.cooling().is_none());
-        ready.next().or(members.first()).map(Member::name)
+    fn member_without_lease(&self, among: Among<'_>) -> Option<&str> {
+        let members = || {
+            let members = self.active.members().iter();
+            members.filter(|member| !among.passed_over.contains(&member.name()))
+        };
+        let ready = members().find(|member| member.cooling().is_none());
+        ready.or(members().next()).map(Member::name)
     }
 
     /// What it is to take, of limits that go by what is known.
@@ -335,16 +432,14 @@ impl Read<'_> {
     async fn ask<'a>(
         &'a self,
         gateway: &Inner,
+        among: Among<'a>,
         reserved: Reserved,
-        amounts: &Amounts<'a>,
-        turn: &mut Option<Turn<'a>>,
+        (amounts, turn): (&Amounts<'a>, &mut Option<Turn<'a>>),
     ) -> Result<Answered, Unadmitted> {
         if turn.is_none() {
-            *turn = self.turn(gateway, reserved, amounts).await?;
+            *turn = self.turn(gateway, among.wait, reserved, amounts).await?;
         }
-        let wait = turn
-            .as_ref()
-            .map_or_else(|| self.may_wait(gateway), Turn::left);
+        let wait = turn.as_ref().map_or(among.wait, Turn::left);
         let question = Question {
             policy: &self.active.policy().name,
             key: &self.key,
@@ -354,6 +449,7 @@ impl Read<'_> {
         let terms = Terms {
             wait_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
             standings: learning::learns(self.active.policy()),
+            passed_over: among.passed_over,
             ..Terms::default()
         };
         let call = Call::Acquire(question, terms);
@@ -398,6 +494,7 @@ impl Read<'_> {
     async fn turn<'a>(
         &'a self,
         gateway: &Inner,
+        wait: Duration,
         reserved: Reserved,
         amounts: &Amounts<'a>,
     ) -> Result<Option<Turn<'a>>, Unadmitted> {
@@ -410,7 +507,7 @@ impl Read<'_> {
             credential,
             amounts: units(amounts),
             tokens: reserved.input.saturating_add(reserved.output),
-            wait: self.may_wait(gateway),
+            wait,
         };
         Ok(Some(queues.turn(&gateway.settings, entering).await?))
     }
@@ -420,7 +517,6 @@ impl Read<'_> {
         gateway: &Arc<Inner>,
         mut held: Held,
         reserved: Reserved,
-        last: bool,
     ) -> Result<Forwarded, Refusal> {
         let settings = &gateway.settings;
         let Some(upstream) = settings.upstream(held.member()) else {
@@ -446,11 +542,12 @@ impl Read<'_> {
                     held.dropped();
                 }
                 held.refused(!was_sent, Some(UNREACHABLE)).await;
-                let again = !was_sent && !last && self.active.policy().is_pool();
-                return match again {
-                    true => Ok(Forwarded::Again(None)),
-                    false => Err(refusal),
-                };
+                return Ok(Forwarded::Unserved(Box::new(Unserved {
+                    answer: Err(refusal),
+                    elsewhere: !was_sent,
+                    here: false,
+                    after: None,
+                })));
             }
         };
         // Before the store is told, which may take a second.
@@ -459,16 +556,8 @@ impl Read<'_> {
         let signals = Signals::read(upstream.provider, response.headers(), received);
         gateway.meters.ignored.increment(u64::from(signals.ignored));
         if response.status().as_u16() >= 400 {
-            return self
-                .failed(
-                    gateway,
-                    held,
-                    (upstream, last),
-                    response,
-                    &signals,
-                    received,
-                )
-                .await;
+            let failed = self.failed(gateway, held, upstream, response, (&signals, received));
+            return Ok(Forwarded::Unserved(Box::new(failed.await)));
         }
         learning::answered(gateway, &mut held, Came::Accepted, &signals, received.at()).await;
         gateway.meters.accepted(&upstream.name);
@@ -517,11 +606,10 @@ impl Read<'_> {
         &self,
         gateway: &Arc<Inner>,
         mut held: Held,
-        (upstream, last): (&Upstream, bool),
+        upstream: &Upstream,
         response: Response<Incoming>,
-        signals: &Signals,
-        received: Received,
-    ) -> Result<Forwarded, Refusal> {
+        (signals, received): (&Signals, Received),
+    ) -> Unserved {
         let (mut head, body) = response.into_parts();
         let body = beginning(body, gateway.settings.pause).await;
         let status = head.status.as_u16();
@@ -548,20 +636,14 @@ impl Read<'_> {
             _ => Came::Failed,
         };
         learning::answered(gateway, &mut held, came, signals, received.at()).await;
-        held.refused(cools_down, after).await;
-        let is_pool = self.active.policy().is_pool();
-        let again = match refused {
-            None => false,
-            // Another member may have room, whatever this one's waits for.
-            Some(refused) if is_pool => refused.may_retry || cools_down,
-            Some(refused) => {
-                let in_time = after.unwrap_or(PAUSE) <= self.may_wait(gateway);
-                refused.may_retry && in_time
-            }
+        let named = self
+            .member(held.member())
+            .and_then(|member| member.cool_down);
+        let usual = match refused.map(|refused| refused.kind) {
+            Some(Kind::Quota | Kind::Spend) => Some(USED_UP),
+            _ => None,
         };
-        if again && !last {
-            return Ok(Forwarded::Again(after));
-        }
+        held.refused(cools_down, after.or(named).or(usual)).await;
         head.headers = forwarded(head.headers);
         head.headers.remove(header::CONTENT_LENGTH);
         if refused.is_some_and(|refused| refused.kind == Kind::Spend) {
@@ -569,8 +651,13 @@ impl Read<'_> {
             let never = HeaderValue::from_static("false");
             head.headers.insert("x-should-retry", never);
         }
-        let answer = Response::from_parts(head, Answer::Own(Some(body)));
-        Ok(Forwarded::Answered(Box::new(answer)))
+        let may_retry = refused.is_some_and(|refused| refused.may_retry);
+        Unserved {
+            answer: Ok(Response::from_parts(head, Answer::Own(Some(body)))),
+            elsewhere: may_retry || cools_down,
+            here: may_retry,
+            after,
+        }
     }
 }
 

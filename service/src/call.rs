@@ -22,6 +22,7 @@ use super::rate::Rate;
 use super::service::Service;
 use super::spans;
 use super::undelivered::Undelivered;
+use tidegate::internal::RequestInternals;
 use tidegate::{Key, LeaseId, PageOf, Request, Select};
 use tidegate_policy::Scope;
 
@@ -123,6 +124,8 @@ pub struct Terms<'a> {
     pub idempotency: Option<&'a [u8]>,
     /// Whether a grant tells where the limits stand, too.
     pub standings: bool,
+    /// Members of a pool that are not asked; not all of them.
+    pub passed_over: &'a [&'a str],
 }
 
 /// Which lease.
@@ -337,7 +340,7 @@ impl Service {
         question.belongs_to_no_member()?;
         let in_units = active.in_units(&question.amounts)?;
         let mut request = question.request(&active, &in_units)?;
-        request = request.priority(priority);
+        request = request.priority(priority).passing_over(terms.passed_over);
         request = request.within(Duration::from_millis(terms.wait_ms));
         if terms.wait_for_refunds {
             request = request.wait_for_refunds();

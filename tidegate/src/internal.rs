@@ -112,8 +112,8 @@ impl LimitInternals for Limit {
     }
 }
 
-/// What a request says of its wait and its lease.
-pub trait RequestInternals {
+/// What a request says of its wait, its lease and its place.
+pub trait RequestInternals<'a> {
     /// The longest that it waits; `None` if it does not say.
     fn longest_wait(&self) -> Option<Duration>;
 
@@ -123,9 +123,13 @@ pub trait RequestInternals {
     /// `ttl`, unless it says one itself.
     #[must_use]
     fn ttl_or(self, ttl: Option<Duration>) -> Self;
+
+    /// A pool asks all members but these for it, of which there is one at least; a set asks itself.
+    #[must_use]
+    fn passing_over(self, members: &'a [&'a str]) -> Self;
 }
 
-impl RequestInternals for Request<'_> {
+impl<'a> RequestInternals<'a> for Request<'a> {
     fn longest_wait(&self) -> Option<Duration> {
         self.within
     }
@@ -136,6 +140,11 @@ impl RequestInternals for Request<'_> {
 
     fn ttl_or(self, ttl: Option<Duration>) -> Self {
         Self::ttl_or(self, ttl)
+    }
+
+    fn passing_over(mut self, members: &'a [&'a str]) -> Self {
+        self.passed_over = members;
+        self
     }
 }
 

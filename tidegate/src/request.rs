@@ -41,6 +41,8 @@ pub struct Request<'a> {
     pub(crate) retried: bool,
     pub(crate) ttl: Option<Duration>,
     pub(crate) standings: bool,
+    /// Members of a pool that are not asked.
+    pub(crate) passed_over: &'a [&'a str],
 }
 
 impl<'a> Request<'a> {

@@ -3,6 +3,7 @@
 
 mod away;
 mod concurrency;
+mod failover;
 mod fair;
 #[path = "../../../tidegate/tests/support/fleet.rs"]
 mod fleet;

@@ -56,6 +56,7 @@ pub fn acquire(request: &proto::AcquireRequest) -> Result<Call<'_>, Status> {
         priority: request.priority.into(),
         idempotency: request.idempotency_key.as_deref(),
         standings: false,
+        passed_over: &[],
     };
     Ok(Call::Acquire(question, terms))
 }

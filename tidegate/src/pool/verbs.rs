@@ -170,7 +170,7 @@ impl LimitPool {
     ) -> Pending<impl Future<Output = Result<Decision, DecisionError>> + Send> {
         let (key, request) = (key.into().bytes(), request.into());
         Pending::new(async move {
-            let candidates = self.candidates_in_order();
+            let candidates = self.candidates_in_order(&request);
             let decision = self
                 .first(&candidates, (key, &request), Without::Lease)
                 .await?;
@@ -191,7 +191,7 @@ impl LimitPool {
     ) -> Pending<impl Future<Output = Result<Decision, DecisionError>> + Send> {
         let (key, request) = (key.into().bytes(), request.into());
         Pending::new(async move {
-            let candidates = self.who_cools();
+            let candidates = self.who_cools(&request);
             self.first(&candidates, (key, &request), Without::Change)
                 .await
         })
@@ -431,12 +431,12 @@ impl LimitPool {
         let found = holder(self.members(), key, request, self.clock()).await;
         Ok(match found.holder {
             Some(member) => Candidates::only(member),
-            None => self.candidates_in_order().without(found.left_out),
+            None => self.candidates_in_order(request).without(found.left_out),
         })
     }
 
-    fn candidates_in_order(&self) -> Candidates<'_> {
-        let mut candidates = self.who_cools();
+    fn candidates_in_order(&self, request: &Request<'_>) -> Candidates<'_> {
+        let mut candidates = self.who_cools(request);
         if !candidates.ready.is_empty() {
             let turn = self.turn.fetch_add(1, Ordering::Relaxed);
             self.shared.balancer.order(&mut candidates.ready, turn);
@@ -444,9 +444,10 @@ impl LimitPool {
         candidates
     }
 
-    fn who_cools(&self) -> Candidates<'_> {
+    fn who_cools(&self, request: &Request<'_>) -> Candidates<'_> {
         let mut candidates = Candidates::default();
-        for member in self.members() {
+        let asked = |member: &&Member| !request.passed_over.contains(&member.name());
+        for member in self.members().iter().filter(asked) {
             match member.cooling() {
                 Some(until) => candidates.cooling.push((member, until)),
                 None => candidates.ready.push(member),

@@ -352,6 +352,7 @@ impl AcquireRequest {
             priority: self.priority,
             idempotency: self.idempotency_key.as_deref().map(str::as_bytes),
             standings: true,
+            passed_over: &[],
         };
         Ok(Call::Acquire(question, terms))
     }

@@ -73,6 +73,7 @@ fn read<'a>(arguments: Arguments<'a>, purpose: For) -> Result<(Question<'a>, Ter
         priority: options.priority.unwrap_or(0),
         idempotency: options.idempotency,
         standings: false,
+        passed_over: &[],
     };
     Ok((question, terms))
 }
