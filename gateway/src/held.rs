@@ -66,7 +66,7 @@ enum End {
     /// So much was used, by limit.
     Settle(Vec<Used>, Report),
     /// As much as was taken.
-    Release,
+    Release(Report),
     /// Nothing: it did not start.
     Cancel(Report),
 }
@@ -202,12 +202,26 @@ impl Held {
 
     /// It has used what it took.
     pub fn release(mut self) {
-        drop(self.end(End::Release));
+        drop(self.end(End::Release(Report::default())));
     }
 
     /// The provider has refused it. If it is of a pool, its member is passed over for that long,
     /// or for as long as the policy says.
-    pub async fn refused(mut self, cools_down: bool, cool_down: Option<Duration>) {
+    pub async fn refused(self, cools_down: bool, cool_down: Option<Duration>) {
+        self.unserved(cools_down, cool_down, End::Cancel).await;
+    }
+
+    /// The provider had it, and nobody knows what it has made of it: it counts as used.
+    pub async fn lost(self) {
+        self.unserved(false, None, End::Release).await;
+    }
+
+    async fn unserved(
+        mut self,
+        cools_down: bool,
+        cool_down: Option<Duration>,
+        end: impl FnOnce(Report) -> End,
+    ) {
         let outcome = match cools_down {
             true => Outcome::Dropped,
             false => Outcome::Ignored,
@@ -221,7 +235,7 @@ impl Held {
             let member = members.find(|member| Some(member.name()) == self.member());
             member.map(|member| member.cool_down(after));
         }
-        if let Some(ended) = self.end(End::Cancel(Report { outcome, cool_down })) {
+        if let Some(ended) = self.end(end(Report { outcome, cool_down })) {
             let _ = timeout(TOLD_WITHIN, ended).await;
         }
     }
@@ -338,7 +352,7 @@ async fn carry_out_once(
             };
             Call::Settle(of, *report, uses)
         }
-        End::Release => Call::Release(of, Report::default()),
+        End::Release(report) => Call::Release(of, *report),
         End::Cancel(report) => Call::Cancel(of, *report),
     };
     gateway.service.call(caller, call).await
@@ -347,7 +361,7 @@ async fn carry_out_once(
 impl Drop for Held {
     fn drop(&mut self) {
         let end = match self.sent_at.is_some() {
-            true => End::Release,
+            true => End::Release(Report::default()),
             false => End::Cancel(Report::default()),
         };
         drop(self.end(end));

@@ -276,6 +276,14 @@ impl Read<'_> {
         members.find(|member| Some(&*member.name) == name)
     }
 
+    /// Whether it may be sent again although it may have been carried out: what makes tokens changes
+    /// nothing else, and an idempotency key tells the provider that it is the same.
+    fn is_safe_again(&self) -> bool {
+        self.asked.uses_tokens
+            || self.asked.only_reads
+            || self.head.headers.contains_key("idempotency-key")
+    }
+
     /// Admits it once more: to a member of a pool that has not been tried, else, after the time that
     /// the provider names, to any. Nothing, if it is not to be sent again.
     async fn again<'a>(
@@ -541,7 +549,10 @@ impl Read<'_> {
                 if was_silent {
                     held.dropped();
                 }
-                held.refused(!was_sent, Some(UNREACHABLE)).await;
+                match was_sent {
+                    true => held.lost().await,
+                    false => held.refused(true, Some(UNREACHABLE)).await,
+                }
                 return Ok(Forwarded::Unserved(Box::new(Unserved {
                     answer: Err(refusal),
                     elsewhere: !was_sent,
@@ -643,7 +654,10 @@ impl Read<'_> {
             Some(Kind::Quota | Kind::Spend) => Some(USED_UP),
             _ => None,
         };
-        held.refused(cools_down, after.or(named).or(usual)).await;
+        match refused.is_some_and(|refused| refused.may_have_run) {
+            true => held.lost().await,
+            false => held.refused(cools_down, after.or(named).or(usual)).await,
+        }
         head.headers = forwarded(head.headers);
         head.headers.remove(header::CONTENT_LENGTH);
         if refused.is_some_and(|refused| refused.kind == Kind::Spend) {
@@ -651,11 +665,16 @@ impl Read<'_> {
             let never = HeaderValue::from_static("false");
             head.headers.insert("x-should-retry", never);
         }
+        // Whoever refuses for a rate has not taken it; of anything else that is not known.
+        let is_safe = self.is_safe_again()
+            || refused.is_some_and(|refused| {
+                matches!(refused.kind, Kind::Rate | Kind::Quota | Kind::Spend)
+            });
         let may_retry = refused.is_some_and(|refused| refused.may_retry);
         Unserved {
             answer: Ok(Response::from_parts(head, Answer::Own(Some(body)))),
-            elsewhere: may_retry || cools_down,
-            here: may_retry,
+            elsewhere: is_safe && (may_retry || cools_down),
+            here: is_safe && may_retry,
             after,
         }
     }

@@ -54,6 +54,9 @@ pub struct Refusal {
     /// Whether the same call may be sent again by itself: what the kind says, unless the provider
     /// says otherwise (`X-Should-Retry`).
     pub may_retry: bool,
+    /// Whether somebody has given up waiting for it (408, 504, 524): it may have been carried out,
+    /// and be billed.
+    pub may_have_run: bool,
 }
 
 impl Refusal {
@@ -91,6 +94,7 @@ impl Refusal {
             },
             may_retry: kind.may_retry() && signals.should_retry != Some(false)
                 || kind == Kind::Quota && signals.should_retry == Some(true),
+            may_have_run: matches!(status, 408 | 504 | 524),
         })
     }
 }

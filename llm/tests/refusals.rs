@@ -27,12 +27,28 @@ fn refusal(provider: Provider, status: u16, lines: &[(&str, &str)], body: &str) 
 #[track_caller]
 fn means(refusal: Option<Refusal>, kind: Kind, after: Option<u64>, may_retry: bool) {
     let retry_after = after.map(Span::from_millis);
-    let expected = Refusal {
-        kind,
-        retry_after,
-        may_retry,
-    };
-    assert_eq!(refusal, Some(expected));
+    let told = refusal.map(|told| (told.kind, told.retry_after, told.may_retry));
+    assert_eq!(told, Some((kind, retry_after, may_retry)));
+}
+
+#[test]
+fn what_somebody_has_given_up_on_may_have_been_carried_out() {
+    for (status, may_have_run) in [
+        (408, true),
+        (409, false),
+        (429, false),
+        (500, false),
+        (503, false),
+        (504, true),
+        (524, true),
+    ] {
+        let refusal = refusal(Provider::OpenAi, status, &[], "{}");
+        assert_eq!(
+            refusal.map(|refusal| refusal.may_have_run),
+            Some(may_have_run),
+            "{status}"
+        );
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What is sent again, and where.
+//! What is sent again, where, and what is charged of what nobody knows the end of.
 
 use super::*;
 
@@ -104,4 +104,111 @@ async fn a_call_waits_for_the_member_that_failed_it_where_no_other_has_room() {
     assert_eq!(running.members(), ["one", "two", "one", "one"]);
     drop((held, events));
     running.stop().await;
+}
+
+/// Each was sent three times: three batches, three bills.
+#[tokio::test]
+async fn what_may_have_been_carried_out_is_not_sent_again_unless_that_is_safe() {
+    let calls = "[policy.llm.limits]\nrequests = { calls = 100, per = '1h' }";
+    let running = run(calls, |settings| settings.wait = Duration::from_secs(30)).await;
+    for status in [408, 409, 500, 503, 504, 524] {
+        running.provider.next(Reply::refusal(status, "{}"));
+        let request = http::Request::post("/v1/batches");
+        assert_eq!(running.send(request, "{}").await.status(), status);
+    }
+    assert_eq!(running.provider.seen().len(), 6);
+    // It was not taken.
+    running
+        .provider
+        .next(Reply::refusal(429, "{}").with("retry-after-ms", "1"));
+    running.provider.next(Reply::answer(0, 0));
+    let request = http::Request::post("/v1/batches");
+    assert_eq!(running.send(request, "{}").await.status(), 200);
+    for request in [
+        http::Request::post("/v1/batches").header("idempotency-key", "once"),
+        http::Request::get("/v1/batches"),
+    ] {
+        let refusal = Reply::refusal(500, "{}").with("retry-after-ms", "1");
+        running.provider.next(refusal);
+        running.provider.next(Reply::answer(0, 0));
+        assert_eq!(running.send(request, "{}").await.status(), 200);
+    }
+    let seen = running.provider.seen();
+    assert_eq!(seen.len(), 12);
+    assert_eq!(seen[8].header("idempotency-key"), "once");
+    assert_eq!(seen[11].method, http::Method::GET);
+    running.stop().await;
+}
+
+/// What it had reserved came back, though the provider may have made the whole answer.
+#[tokio::test]
+async fn a_call_of_which_nobody_knows_the_end_is_charged_as_reserved() {
+    for status in [408, 504, 524] {
+        let running = run(POLICY, |_| {}).await;
+        running.provider.next(Reply::refusal(status, "{}"));
+        assert_eq!(running.post(CHAT, &chat(500)).await.0, status);
+        running.settles_to("running", 4).await;
+        let left = running.left("tokens").await;
+        assert!((400..500).contains(&left), "{left}");
+        running.stop().await;
+    }
+    let running = run(POLICY, |_| {}).await;
+    running.provider.next(Reply::refusal(500, "{}"));
+    assert_eq!(running.post(CHAT, &chat(500)).await.0, 500);
+    running.settles_to("tokens", 1_000).await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_provider_that_is_silent_or_breaks_off_costs_what_was_reserved() {
+    let running = run(POLICY, |settings| {
+        settings.answer_within = Duration::from_millis(200);
+    })
+    .await;
+    running.provider.next(Reply::silence());
+    let (status, _, body) = running.post(CHAT, &chat(500)).await;
+    assert_eq!(status, 504, "{body}");
+    running.settles_to("running", 4).await;
+    let left = running.left("tokens").await;
+    assert!((400..500).contains(&left), "{left}");
+    running.stop().await;
+    let at = hung_up().await;
+    let base = format!("http://{at}").parse().unwrap();
+    let running = run(POLICY, |settings| settings.upstreams[0].base = base).await;
+    let (status, _, body) = running.post(CHAT, &chat(500)).await;
+    assert_eq!(status, 502, "{body}");
+    running.settles_to("running", 4).await;
+    let left = running.left("tokens").await;
+    assert!((400..500).contains(&left), "{left}");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_provider_that_cannot_be_reached_costs_nothing() {
+    let nowhere = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = nowhere.local_addr().unwrap();
+    drop(nowhere);
+    let base = format!("http://{at}").parse().unwrap();
+    let running = run(POLICY, |settings| settings.upstreams[0].base = base).await;
+    assert_eq!(running.post(CHAT, &chat(500)).await.0, 502);
+    running.settles_to("tokens", 1_000).await;
+    running.settles_to("running", 4).await;
+    running.stop().await;
+}
+
+/// A provider that takes a whole call, and is gone.
+async fn hung_up() -> std::net::SocketAddr {
+    use tokio::io::AsyncReadExt;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = Vec::new();
+            while !request.ends_with(b"}") {
+                stream.read_buf(&mut request).await.unwrap();
+            }
+        }
+    });
+    at
 }

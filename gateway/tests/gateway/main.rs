@@ -721,21 +721,6 @@ async fn other_paths_count_as_requests_alone_and_bodies_that_are_none_are_refuse
 }
 
 #[tokio::test]
-async fn a_provider_that_is_not_there_or_silent_costs_nothing() {
-    let running = run(POLICY, |settings| {
-        settings.answer_within = Duration::from_millis(200);
-        settings.models = vec![];
-    })
-    .await;
-    running.provider.next(Reply::silence());
-    let (status, _, body) = running.post("/v1/chat/completions", &chat(500)).await;
-    assert_eq!(status, 504, "{body}");
-    running.settles_to("tokens", 1_000).await;
-    running.settles_to("running", 4).await;
-    running.stop().await;
-}
-
-#[tokio::test]
 async fn a_caller_for_whom_no_slot_is_free_is_told_to_come_again_soon() {
     let one = "[policy.llm.limits]\nrunning = { concurrency = 1, ttl = '10m' }";
     let running = run(one, |_| {}).await;
