@@ -31,7 +31,7 @@ use crate::held::Held;
 use crate::inner::Inner;
 use crate::learning;
 use crate::refuse::{Refusal, Unadmitted};
-use crate::settings::Upstream;
+use crate::settings::{Settings, Upstream};
 use crate::upstream::{Unanswered, forwarded};
 
 /// So much of an error's body passes; what is longer is cut there.
@@ -80,7 +80,7 @@ struct Read<'h> {
     /// The caller has not asked for the usage that the stream is to say.
     takes_usage_out: bool,
     /// The room that the body takes until the call is answered.
-    _room: OwnedSemaphorePermit,
+    _room: Option<OwnedSemaphorePermit>,
 }
 
 async fn answer(
@@ -185,23 +185,48 @@ async fn read<'h>(
     })
 }
 
-/// A body, read whole, and the room that it takes: bounded in size and in time, and all together.
-async fn whole(gateway: &Inner, body: Incoming) -> Result<(Bytes, OwnedSemaphorePermit), Refusal> {
+/// A body, read whole, and the room that it takes: bounded in size and in time, and all together. It
+/// takes room as it comes, whatever it announces.
+async fn whole(
+    gateway: &Inner,
+    body: Incoming,
+) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Refusal> {
     let settings = &gateway.settings;
-    let length = body.size_hint().upper().unwrap_or(u64::MAX);
-    let length = length.min(settings.max_body_bytes as u64);
-    let kib = u32::try_from(length.div_ceil(1_024)).unwrap_or(u32::MAX);
-    let room = Arc::clone(&gateway.bodies).try_acquire_many_owned(kib);
-    let room = room.map_err(|_| Refusal::busy())?;
+    if body.size_hint().lower() > settings.max_body_bytes as u64 {
+        return Err(Refusal::too_large(settings.max_body_bytes));
+    }
     let timed = TimedBody::new(body, "gateway", settings.head_timeout);
-    let limited = Limited::new(timed, settings.max_body_bytes);
-    match limited.collect().await {
-        Ok(whole) => Ok((whole.to_bytes(), room)),
-        Err(error) if error.is::<LengthLimitError>() => {
-            Err(Refusal::too_large(settings.max_body_bytes))
+    let mut limited = Limited::new(timed, settings.max_body_bytes);
+    let (mut whole, mut room) = (BytesMut::new(), None::<OwnedSemaphorePermit>);
+    while let Some(frame) = limited.frame().await {
+        let frame = frame.map_err(|error| unread(settings, &*error))?;
+        let data = frame.into_data().unwrap_or_default();
+        let taken = room.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let more = (whole.len() + data.len())
+            .div_ceil(1_024)
+            .saturating_sub(taken);
+        if more > 0 {
+            let more = u32::try_from(more).unwrap_or(u32::MAX);
+            let more = Arc::clone(&gateway.bodies).try_acquire_many_owned(more);
+            let more = more.map_err(|_| Refusal::busy())?;
+            match &mut room {
+                Some(room) => room.merge(more),
+                None => room = Some(more),
+            }
         }
-        Err(error) if error.is::<Late>() => Err(Refusal::late(&error.to_string())),
-        Err(error) => Err(Refusal::late(&format!("the body broke off: {error}"))),
+        whole.extend_from_slice(&data);
+    }
+    Ok((whole.freeze(), room))
+}
+
+/// Why a body was not read.
+fn unread(settings: &Settings, error: &(dyn std::error::Error + Send + Sync + 'static)) -> Refusal {
+    if error.is::<LengthLimitError>() {
+        Refusal::too_large(settings.max_body_bytes)
+    } else if error.is::<Late>() {
+        Refusal::late(&error.to_string())
+    } else {
+        Refusal::late(&format!("the body broke off: {error}"))
     }
 }
 

@@ -156,8 +156,8 @@ pub struct Settings {
     pub pause: Duration,
     /// The largest body of a call, in bytes: 32 MiB.
     pub max_body_bytes: usize,
-    /// The most bytes of bodies that are held at once, until their calls are answered: 512 MiB.
-    /// A body without a length counts as the largest.
+    /// The most bytes of bodies that are held at once, as they come and until their calls are
+    /// answered: 512 MiB.
     pub max_held_bytes: usize,
     /// The most connections of callers at once: 10,000.
     pub max_connections: usize,

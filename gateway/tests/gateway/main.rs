@@ -11,6 +11,7 @@ mod learnt;
 mod passing;
 mod provider;
 mod reported;
+mod room;
 #[path = "../../../service/tests/support/away.rs"]
 mod store_away;
 mod told;
