@@ -625,6 +625,8 @@ impl Read<'_> {
         let (mut head, body) = response.into_parts();
         let reading = match self.asked.uses_tokens {
             false => Reading::Nothing,
+            // Some compress whatever they are asked for.
+            true if is_encoded(&head.headers) => Reading::Nothing,
             true if is_stream(&head.headers) => Reading::Stream(StreamReader::new()),
             true => Reading::Object(BytesMut::new()),
         };
@@ -722,6 +724,12 @@ fn is_stream(headers: &HeaderMap) -> bool {
         .get(header::CONTENT_TYPE)
         .and_then(|value| value.to_str().ok());
     value.is_some_and(|value| value.starts_with("text/event-stream"))
+}
+
+/// Whether a body is compressed, so that it says nothing here.
+fn is_encoded(headers: &HeaderMap) -> bool {
+    let mut encodings = headers.get_all(header::CONTENT_ENCODING).iter();
+    encodings.any(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity"))
 }
 
 /// What a metric calls an error.

@@ -430,6 +430,28 @@ async fn a_stream_that_has_ended_is_charged_what_it_said_and_one_that_has_not_wh
     running.stop().await;
 }
 
+/// It was taken for one that broke off before its first event, and charged its prompt alone.
+#[tokio::test]
+async fn a_stream_that_cannot_be_read_was_used_as_reserved() {
+    let running = run(POLICY, |_| {}).await;
+    // The beginning of what gzip makes: no event is in sight.
+    let packed = bytes::Bytes::from_static(b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03");
+    let reply = Reply::Answer(200, vec![], packed.clone())
+        .with("content-type", "text/event-stream")
+        .with("content-encoding", "gzip");
+    running.provider.next(reply);
+    let mut call = chat(500);
+    call["stream"] = true.into();
+    let response = running.begin("/v1/chat/completions", &call).await;
+    assert_eq!(response.headers()["content-encoding"], "gzip");
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    assert_eq!(body, packed);
+    running.settles_to("running", 4).await;
+    let left = running.left("tokens").await;
+    assert!((400..500).contains(&left), "{left}");
+    running.stop().await;
+}
+
 #[tokio::test]
 async fn what_a_provider_does_not_say_of_an_answer_was_used_as_reserved() {
     let running = run(POLICY, |_| {}).await;
