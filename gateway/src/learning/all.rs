@@ -88,7 +88,7 @@ impl Learning {
         limit: &Limit,
     ) -> Arc<Concurrency> {
         let whose = (&*active.policy().name, member);
-        let new = |_: &[Arc<Concurrency>]| Concurrency::new(whose, limit, self.by);
+        let new = |others: &[Arc<Concurrency>]| Concurrency::new(whose, limit, self.by, others);
         self.concurrencies.of(active, member, limit, new)
     }
 

@@ -43,9 +43,12 @@ pub enum Went {
 
 /// A concurrency limit that is learnt.
 pub struct Concurrency {
+    /// Its policy, its member and its own name: what it is whatever number it starts with.
+    name: [String; 3],
     learnt: Mutex<Learnt>,
-    /// How many calls this gateway has in flight.
-    ours: AtomicUsize,
+    /// How many calls this gateway has in flight, those too that were granted before the file was
+    /// changed.
+    ours: Arc<AtomicUsize>,
     shown: Shown,
 }
 
@@ -66,7 +69,15 @@ pub struct InFlight {
 }
 
 impl Concurrency {
-    pub(super) fn new((policy, member): (&str, &str), limit: &Limit, by: ConcurrencyBy) -> Self {
+    /// `others` are in use, too.
+    pub(super) fn new(
+        (policy, member): (&str, &str),
+        limit: &Limit,
+        by: ConcurrencyBy,
+        others: &[Arc<Self>],
+    ) -> Self {
+        let name = [policy, member, limit.name()].map(str::to_owned);
+        let same = others.iter().find(|other| other.name == name);
         let start = limit.capacity();
         let most = start.saturating_mul(GROWTH).min(MAX_AMOUNT);
         let learnt = Learnt {
@@ -77,8 +88,9 @@ impl Concurrency {
             lead: 0,
         };
         Self {
+            name,
             learnt: Mutex::new(learnt),
-            ours: AtomicUsize::new(0),
+            ours: same.map_or_else(Arc::default, |same| Arc::clone(&same.ours)),
             shown: Shown::new(policy, member, limit.name()),
         }
     }
@@ -250,7 +262,12 @@ mod tests {
 
     fn concurrency(start: u64) -> Arc<Concurrency> {
         let limit = Limit::concurrency("running", start);
-        Arc::new(Concurrency::new(("llm", ""), &limit, ConcurrencyBy::Aimd))
+        concurrency_beside(&limit, &[])
+    }
+
+    fn concurrency_beside(limit: &Limit, others: &[Arc<Concurrency>]) -> Arc<Concurrency> {
+        let by = ConcurrencyBy::Aimd;
+        Arc::new(Concurrency::new(("llm", ""), limit, by, others))
     }
 
     fn standing(limit: u64, held: u64) -> Standing {
@@ -324,6 +341,24 @@ mod tests {
         assert_eq!(limit.capacity(), 160, "within its range");
     }
 
+    /// A file with another number made a limit that had nothing in flight: it took the gateway's own
+    /// calls for those of others, and went by what they held.
+    #[test]
+    fn calls_of_before_a_change_of_the_file_are_its_own() {
+        let old = concurrency(40);
+        let held = old.granted(&standing(40, 33));
+        let limit = |name: &str| Limit::concurrency(name, 20);
+        let changed = concurrency_beside(&limit("running"), &[Arc::clone(&old)]);
+        let another = concurrency_beside(&limit("streams"), &[old]);
+        for limit in [&changed, &another] {
+            limit.refused(&standing(20, 33));
+        }
+        assert_eq!((changed.capacity(), another.capacity()), (20, 33));
+        drop(held);
+        changed.refused(&standing(20, 33));
+        assert_eq!(changed.capacity(), 33);
+    }
+
     /// What happens next to a call.
     #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
     enum Next {
@@ -363,7 +398,7 @@ mod tests {
         let call = Call::read(Shape::Chat, "/v1/chat/completions", body, None).unwrap();
         let limit = Limit::concurrency("running", start);
         let by = ConcurrencyBy::default();
-        let new = |_| Arc::new(Concurrency::new(("llm", ""), &limit, by));
+        let new = |_| Arc::new(Concurrency::new(("llm", ""), &limit, by, &[]));
         let gateways: Vec<Arc<Concurrency>> = (0..count).map(new).collect();
         let mut flying: Vec<Option<InFlight>> = (0..100).map(|_| None).collect();
         let asks = |caller: usize| Reverse((begin, caller, Next::Asks));
