@@ -102,3 +102,64 @@ impl<T> Entry<T> {
         self.of().iter().filter_map(Weak::upgrade).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tidegate::internal::LimitInternals;
+    use tidegate_service::{Scope, Service};
+
+    use super::*;
+
+    /// A limit stays while a policy that it is of is in use; each reload that changed another limit of
+    /// the policy left something for good.
+    #[test]
+    fn of_policies_that_are_gone_nothing_is_kept() {
+        let file = |tokens: u64, calls: u64| {
+            let text = format!(
+                "[policy.llm]\nkey = 'account/caller'\n[policy.llm.limits]\n\
+                 tokens = {{ rate = {tokens}, per = '1m', level = 'account', learnt = true }}\n\
+                 calls = {{ calls = {calls}, per = '1m' }}\n"
+            );
+            tidegate_policy::parse("p.toml", &text).expect("a sound file")
+        };
+        let service = Service::builder().build(&file(100, 1)).expect("it begins");
+        let active = || {
+            let caller = service.enter(None).expect("it is open");
+            let active = service.policy(&caller, Scope::Decide, "llm");
+            active.expect("it is there")
+        };
+        let known = Known::<usize>::default();
+        // How many others there were when it was made.
+        let of = |active: &Arc<ActivePolicy>| {
+            let mut limits = active.policy().limit_lists().flatten();
+            let limit = limits.find(|limit| limit.is_adaptive()).expect("tokens");
+            *known.of(active, "", limit, |others| others.len())
+        };
+        assert_eq!(of(&active()), 0);
+        for calls in 2..20 {
+            let changed = service.exchange("test", &file(100, calls));
+            changed.expect("a sound file");
+            of(&active());
+        }
+        let kept = || {
+            let all = known.0.read().expect("nobody panicked");
+            all.iter()
+                .map(|entry| entry.of().len())
+                .collect::<Vec<usize>>()
+        };
+        assert!(kept()[0] <= 2, "{:?}", kept());
+        let before = active();
+        let is_there = Arc::downgrade(&before);
+        service
+            .exchange("test", &file(200, 1))
+            .expect("a sound file");
+        assert_eq!(of(&active()), 1, "a call goes by the one before");
+        drop(before);
+        assert_eq!(is_there.strong_count(), 0);
+        service
+            .exchange("test", &file(300, 1))
+            .expect("a sound file");
+        assert_eq!(of(&active()), 0, "nobody goes by either");
+        assert_eq!(kept().len(), 1);
+    }
+}

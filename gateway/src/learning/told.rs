@@ -213,9 +213,9 @@ mod tests {
 
     use super::*;
 
-    /// Definitions of a store that has nothing else.
+    /// Definitions of a store that has nothing else, and takes none while it is away.
     #[derive(Default)]
-    struct Kept(LocalDefinitions);
+    struct Kept(LocalDefinitions, AtomicBool);
 
     impl Store for Kept {
         fn abilities(&self) -> Abilities {
@@ -232,7 +232,10 @@ mod tests {
         }
 
         fn change(&self, owner: &str, change: Change) -> StoreFuture<Defined> {
-            at_once(self.0.change(owner, &change))
+            at_once(match self.1.load(Ordering::SeqCst) {
+                true => Err(StoreError::Unavailable("it is away".to_owned())),
+                false => self.0.change(owner, &change),
+            })
         }
 
         fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {
@@ -298,6 +301,20 @@ mod tests {
             version,
             "nobody writes"
         );
+    }
+
+    /// What a store was told while it was away counted as told.
+    #[test]
+    fn what_a_store_has_not_taken_is_told_again() {
+        let store = Arc::new(Kept::default());
+        let [told, other] = gateways(&store);
+        store.1.store(true, Ordering::SeqCst);
+        told.tell("tokens", news(700, 7));
+        assert!(block_on(told.tell_all()).is_err());
+        assert_eq!(other.of("tokens"), None);
+        store.1.store(false, Ordering::SeqCst);
+        block_on(told.tell_all()).unwrap();
+        assert_eq!(other.of("tokens"), Some(news(700, 7)));
     }
 
     /// Of two that are equally new all gateways choose the same, and none writes for ever.
