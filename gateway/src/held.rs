@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tidegate::{LeaseId, Outcome};
+use tidegate::{LeaseId, Outcome, Span};
 use tidegate_service::{
     ActivePolicy, Amounts, Answer, Call, Caller, GrantedLease, Kind, Number, OfLease, Report,
     ServiceError, Uses,
@@ -122,6 +122,11 @@ impl Held {
     /// What was counted of learnt limits when it was granted.
     pub const fn counted(&self) -> &Sent {
         &self.counted
+    }
+
+    /// As [`Sent::sends`].
+    pub fn sends(&mut self) -> Option<(&str, Span)> {
+        self.counted.sends(self.active.now())
     }
 
     /// Whose limits it counts against.

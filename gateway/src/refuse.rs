@@ -76,6 +76,18 @@ impl Refusal {
         }
     }
 
+    /// A call that a limit has room for which has fallen, and its provider not yet.
+    pub fn fallen(policy: &str, limit: &str, after: Duration) -> Self {
+        let message = format!(
+            "limit `{limit}` of policy `{policy}` has fallen, and the provider still counts what was used before; try again in {:.3} s",
+            after.as_secs_f64()
+        );
+        Self {
+            retry_after: Some(after.min(LONGEST)),
+            ..Self::new(StatusCode::TOO_MANY_REQUESTS, message)
+        }
+    }
+
     /// A call whose turn among those of a policy has not come.
     pub fn turn(policy: &str, why: &str) -> Self {
         let message = format!("callers of policy `{policy}` wait for their turns: {why}");

@@ -416,7 +416,26 @@ impl Read<'_> {
         if let Some(undelivered) = undelivered {
             undelivered.deliver();
         }
-        Ok((held, reserved))
+        Ok((self.drained(gateway, held).await?, reserved))
+    }
+
+    /// Waits on where a learnt limit has fallen and the provider still counts what was used before.
+    async fn drained(&self, gateway: &Inner, mut held: Held) -> Result<Held, Refusal> {
+        while let Some((limit, after)) = held.sends() {
+            let after = after.as_duration();
+            if after > self.may_wait(gateway) {
+                let policy = &self.active.policy().name;
+                gateway
+                    .usage
+                    .of(&self.key, &self.model)
+                    .refused(policy, limit);
+                let refusal = Refusal::fallen(policy, limit, after);
+                held.refused(false, None).await;
+                return Err(refusal);
+            }
+            sleep(after).await;
+        }
+        Ok(held)
     }
 
     /// What is estimated for it: of a call that uses tokens one at least of each kind that it may

@@ -47,6 +47,18 @@ impl Sent {
         call.order.at + at.since(self.at)
     }
 
+    /// Its call is to be sent now: how long it waits yet, and for which limit's sake. That has fallen,
+    /// and the provider still counts what was used before. To be asked again then.
+    pub fn sends(&mut self, now: Timestamp) -> Option<(&str, Span)> {
+        let passed = now.since(self.at);
+        let waits = self.limits.iter_mut().filter_map(|(limit, granted)| {
+            let now = granted.order.at + passed;
+            let until = limit.sends(granted, now)?;
+            Some((limit.limit().name(), until.since(now)))
+        });
+        waits.max_by_key(|(_, after)| *after)
+    }
+
     /// Its call went so, as far as its concurrency tells. Of one that nothing is said of (its caller
     /// went away, or the provider failed) nothing is learnt.
     pub fn went(&self, learning: &Learning, active: &Arc<ActivePolicy>, went: Went) {

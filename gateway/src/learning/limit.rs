@@ -98,6 +98,11 @@ impl LearntLimit {
         self.learnt().granted(order, amount, standing)
     }
 
+    /// As [`Learnt::sends`], by the store's clock.
+    pub(super) fn sends(&self, call: &mut Granted, now: Timestamp) -> Option<Timestamp> {
+        self.learnt().sends(call, now)
+    }
+
     /// A call of `amount` wants more than there is at all. How long it is, at least, until there may
     /// be as much; nothing if never, as far as is known, or if it is not this that is too little. And
     /// what to tell other gateways.

@@ -50,6 +50,25 @@ pub struct Granted {
     pub(super) charged: Charged,
     /// From then on nothing of it is counted any more.
     pub(super) until: Timestamp,
+    /// When it was sent.
+    pub(super) sent: Option<Sent>,
+}
+
+/// The sending of a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Sent {
+    /// By its store's clock.
+    pub(super) at: Timestamp,
+    /// How much this gateway has sent ever, the call included. The sum may wrap around.
+    pub(super) total: Amount,
+}
+
+impl Sent {
+    /// How much was sent after another call, if that was before.
+    pub(super) fn since(&self, other: &Self) -> Option<Amount> {
+        let since = self.total.wrapping_sub(other.total);
+        (since <= Amount::MAX / 2).then_some(since)
+    }
 }
 
 impl Granted {

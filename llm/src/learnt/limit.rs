@@ -5,7 +5,8 @@ use std::cmp::Reverse;
 use tidegate_core::{Amount, MAX_AMOUNT, Span, Standing, Timestamp};
 
 use super::charged::Charged;
-use super::granted::{Came, Granted, Order, used};
+use super::fall::Fall;
+use super::granted::{Came, Granted, Order, Sent, used};
 use super::search::Search;
 use super::seen::Seen;
 
@@ -23,6 +24,12 @@ pub struct Learnt {
     is_said: bool,
     search: Search,
     charged: Charged,
+    period: Span,
+    /// How much this gateway has sent ever.
+    sent: Amount,
+    /// What the limit was before it fell, until an answer tells what is left since.
+    fell_from: Option<Amount>,
+    fall: Option<Fall>,
 }
 
 /// What others have used of the account, and nobody has charged yet.
@@ -48,6 +55,10 @@ impl Learnt {
             is_said: false,
             search: Search::new(start, period),
             charged: Charged::default(),
+            period,
+            sent: 0,
+            fell_from: None,
+            fall: None,
         }
     }
 
@@ -83,7 +94,26 @@ impl Learnt {
             used: used(standing),
             charged: self.charged,
             until: standing.full_at.unwrap_or(order.at),
+            sent: None,
         }
+    }
+
+    /// A call that was granted is to be sent at `now`: until when it waits, to be asked again then, since
+    /// after a fall of the limit the provider may still count what the limit set does not. Nothing if it
+    /// does not wait: then it counts as sent.
+    pub fn sends(&mut self, call: &mut Granted, now: Timestamp) -> Option<Timestamp> {
+        if call.sent.is_some() {
+            return None;
+        }
+        let total = self.sent.wrapping_add(call.amount);
+        let sent = Sent { at: now, total };
+        let limit = (self.capacity, self.period);
+        let waits = self.fall.as_mut().and_then(|fall| fall.waits(limit, &sent));
+        if waits.is_none() {
+            self.sent = total;
+            call.sent = Some(sent);
+        }
+        waits
     }
 
     /// The answer to a call came, and said that.
@@ -109,6 +139,7 @@ impl Learnt {
         if is_over {
             return None;
         }
+        self.left(call, &seen);
         let own = match came {
             Came::Accepted => call.used,
             Came::Refused | Came::Failed => call.used.saturating_sub(call.amount),
@@ -121,6 +152,30 @@ impl Learnt {
             amount: more - since,
             total: before.saturating_add(more).min(MAX_AMOUNT),
         })
+    }
+
+    /// The newest answer tells what is left.
+    fn left(&mut self, call: &Granted, seen: &Seen) {
+        // Of the limit before, it is of no use.
+        let Some(sent) = call
+            .sent
+            .filter(|_| self.is_said && Some(call.order) >= self.limit_by)
+        else {
+            return;
+        };
+        let limit = (self.capacity, self.period);
+        if let Some(before) = self.fell_from.take() {
+            self.fall = Some(Fall::new(before, limit, sent, seen));
+        } else if let Some(fall) = &mut self.fall {
+            fall.answered(limit, sent, seen);
+        }
+    }
+
+    fn goes_by(&mut self, capacity: Amount) {
+        if capacity < self.capacity {
+            self.fell_from = Some(self.fell_from.unwrap_or(0).max(self.capacity));
+        }
+        self.capacity = capacity;
     }
 
     /// A call was refused at `now` because it wanted more than there is at all, and not more than
@@ -151,7 +206,7 @@ impl Learnt {
     /// Whatever was tried before, here or by another gateway, this is newer.
     fn try_next(&mut self, capacity: Amount, order: Order) {
         if capacity != self.capacity {
-            self.capacity = capacity;
+            self.goes_by(capacity);
             let newest = self
                 .limit_by
                 .map_or(order, |newest| newest.next().max(order));
@@ -168,7 +223,7 @@ impl Learnt {
         self.limit_by = Some(order);
         self.is_said = true;
         self.seen.limit = Some(limit);
-        self.capacity = limit.min(MAX_AMOUNT);
+        self.goes_by(limit.min(MAX_AMOUNT));
     }
 
     /// What is charged for others in all, by this gateway or by another, stands so.
@@ -197,7 +252,8 @@ impl Learnt {
         let is_about = news.is_said || news.start == self.search.start;
         let holds = is_newer && is_about && (1..=MAX_AMOUNT).contains(&news.capacity);
         if holds {
-            (self.capacity, self.limit_by) = (news.capacity, Some(news.order));
+            self.goes_by(news.capacity);
+            self.limit_by = Some(news.order);
             self.is_said = news.is_said;
         }
         holds

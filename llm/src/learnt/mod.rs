@@ -12,6 +12,9 @@
 //! holds already fits into what the provider said was left. A `remaining` that is higher frees
 //! nothing: what is in flight comes back when it is settled.
 //!
+//! *After a fall* a provider may count what ours has forgotten: a bucket drains by the lower limit. Until
+//! that is over a call that was granted [waits](Learnt::sends) for what the newest answer has left.
+//!
 //! *An old answer never overrides a newer one.* Answers are merged in the [order](Order) of their
 //! calls' grants, in whatever order they come, and however many gateways share the account.
 //!
@@ -21,6 +24,7 @@
 //! | `granted` | what was counted when a call was granted |
 //! | `charged` | what was charged for others, ever |
 //! | `search` | what to try where nobody says a limit |
+//! | `fall` | what a provider still counts after its limit has fallen |
 //! | `limit` | the limit, merged from all of these |
 //!
 //! It takes for granted that a provider counts calls in the order in which they were granted. Where
@@ -29,6 +33,7 @@
 //! call takes beyond its reservation is charged twice if the answer to a later call comes first.
 
 mod charged;
+mod fall;
 mod granted;
 mod limit;
 mod search;

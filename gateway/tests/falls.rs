@@ -1,0 +1,211 @@
+//! A provider's token bucket, whose limit moves, before a gateway that is alone on its account: once
+//! an answer has told the limit, no call is refused, and what the limit admits is used.
+//!
+//! As in `learning.rs`, a real limit set decides and a [`Learnt`] tells it the capacity, in virtual
+//! time. Calls take a while to be answered, and nobody is asked to wait in between.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tidegate::{Algorithm, LeaseId, Limit, LimitSet, ManualClock, Request, Timestamp};
+use tidegate_llm::learnt::{Came, Granted, Learnt, Order, Seen};
+
+const MINUTE: Duration = Duration::from_secs(60);
+const KEY: &str = "account";
+
+/// The limit at the beginning, which the gateway knows.
+const START: u64 = 1_000;
+
+/// The provider: a bucket that drains by its limit, all the time.
+struct Bucket {
+    limit: u64,
+    /// In units times microseconds.
+    level: u64,
+    at: u64,
+}
+
+const PERIOD: u64 = 60_000_000;
+
+impl Bucket {
+    fn drain(&mut self, now: u64) {
+        let drained = (now - self.at) * self.limit;
+        (self.level, self.at) = (self.level.saturating_sub(drained), now);
+    }
+
+    /// Whether a call fits, which then is counted.
+    fn call(&mut self, now: u64, amount: u64) -> bool {
+        self.drain(now);
+        let fits = self.level + amount * PERIOD <= self.limit * PERIOD;
+        self.level += if fits { amount * PERIOD } else { 0 };
+        fits
+    }
+
+    fn seen(&self, begin: Timestamp) -> Seen {
+        let left = (self.limit * PERIOD).saturating_sub(self.level) / PERIOD;
+        let full = self.at + self.level.div_ceil(self.limit);
+        Seen {
+            limit: Some(self.limit),
+            remaining: Some(left),
+            reset_at: Some(begin + Duration::from_micros(full).into()),
+        }
+    }
+}
+
+/// A call on its way.
+#[derive(Debug)]
+struct Call {
+    granted: Granted,
+    lease: LeaseId,
+    takes: u64,
+}
+
+/// What happens next, in microseconds from the beginning.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Next {
+    Limit(u64),
+    Answer(usize),
+    Goes(usize),
+    Asks(usize),
+}
+
+#[derive(Debug, Default)]
+struct Played {
+    refused: u64,
+    /// Of these, after an answer had told the limit.
+    though_told: u64,
+    /// What the provider has admitted.
+    admitted: u64,
+}
+
+/// Plays calls of `(after the one before, amount, time until its answer)` in milliseconds, and
+/// changes of the limit.
+fn play(calls: &[(u64, u64, u64)], changes: &[(u64, u64)]) -> Played {
+    let clock = ManualClock::default();
+    clock.advance(Duration::from_secs(60 * 1_000_000));
+    let begin = clock.clock().now();
+    let tokens = Limit::rate("tokens", START, MINUTE).algorithm(Algorithm::SlidingWindow);
+    let set = LimitSet::builder()
+        .clock(clock.clock())
+        .limit(tokens.adaptive());
+    let set = set.build().expect("a sound limit");
+    let mut learnt = Learnt::new(START, MINUTE.into());
+    let mut bucket = Bucket {
+        limit: START,
+        level: 0,
+        at: 0,
+    };
+    let mut agenda = BinaryHeap::new();
+    let mut at = 0;
+    for (nth, (after, ..)) in calls.iter().enumerate() {
+        at += after * 1_000;
+        agenda.push(Reverse((at, Next::Asks(nth))));
+    }
+    for (at, limit) in changes {
+        agenda.push(Reverse((at * 1_000, Next::Limit(*limit))));
+    }
+    let mut flying: Vec<Option<Call>> = calls.iter().map(|_| None).collect();
+    let mut answers: Vec<Option<(Seen, Came)>> = calls.iter().map(|_| None).collect();
+    let (mut played, mut is_told, mut now) = (Played::default(), true, 0);
+    while let Some(Reverse((at, next))) = agenda.pop() {
+        clock.advance(Duration::from_micros(at - now));
+        now = at;
+        match next {
+            Next::Limit(limit) => {
+                bucket.drain(now);
+                is_told &= bucket.limit == limit;
+                bucket.limit = limit;
+            }
+            Next::Asks(nth) => {
+                let (_, amount, takes) = calls[nth];
+                set.set_capacity("tokens", learnt.capacity())
+                    .expect("a capacity");
+                let amounts = [("tokens", amount)];
+                let asked = set.try_acquire(KEY, Request::from(&amounts).standings());
+                let Some(lease) = asked.wait().ok().and_then(|asked| asked.granted()) else {
+                    continue;
+                };
+                let decision = lease.decision().expect("asked for");
+                let standing = decision.standing("tokens").expect("known");
+                let order = Order {
+                    at: lease.granted_at(),
+                    nth: nth as u64,
+                };
+                let granted = learnt.granted(order, amount, &standing);
+                let lease = lease.detach();
+                flying[nth] = Some(Call {
+                    granted,
+                    lease,
+                    takes,
+                });
+                agenda.push(Reverse((now, Next::Goes(nth))));
+            }
+            Next::Goes(nth) => {
+                let call = flying[nth].as_mut().expect("it was granted");
+                let at = clock.clock().now();
+                if let Some(until) = learnt.sends(&mut call.granted, at) {
+                    let until = until.since(begin).as_micros();
+                    agenda.push(Reverse((until, Next::Goes(nth))));
+                    continue;
+                }
+                let fits = bucket.call(now, calls[nth].1);
+                let came = if fits { Came::Accepted } else { Came::Refused };
+                if fits {
+                    played.admitted += calls[nth].1;
+                } else {
+                    played.refused += 1;
+                    played.though_told += u64::from(is_told);
+                }
+                answers[nth] = Some((bucket.seen(begin), came));
+                agenda.push(Reverse((now + call.takes * 1_000, Next::Answer(nth))));
+            }
+            Next::Answer(nth) => {
+                let call = flying[nth].take().expect("it was sent");
+                let (seen, came) = answers[nth].take().expect("it was sent");
+                is_told |= seen.limit == Some(bucket.limit);
+                let at = clock.clock().now();
+                if let Some(elsewhere) = learnt.answered(&call.granted, seen, came, at) {
+                    set.debit(KEY, &[("tokens", elsewhere.amount)])
+                        .wait()
+                        .expect("it is charged");
+                }
+                match came {
+                    Came::Accepted => drop(set.release(KEY, call.lease).wait()),
+                    _ => drop(set.cancel(KEY, call.lease).wait()),
+                }
+            }
+        }
+    }
+    played
+}
+
+/// The hour of real calls had one: what a bucket held when its limit fell drains at the pace of the
+/// lower limit, and a window had nothing left of it after a minute. What it granted at once was sent
+/// at once, and the last of it was refused.
+#[test]
+fn a_fall_of_the_limit_is_not_forgotten_before_the_provider_forgets_it() {
+    let burst = |after, amount| {
+        [(after, amount, 300)]
+            .into_iter()
+            .chain([(0, amount, 300); 9])
+    };
+    let full = burst(0, 51).chain(burst(20_000, 49));
+    // When the window has forgotten half, one call is told of the fall. Later it forgets the rest.
+    let calls = full.chain([(41_500, 5, 300)]).chain(burst(20_000, 49));
+    let played = play(&calls.collect::<Vec<_>>(), &[(21_000, 500)]);
+    assert_eq!((played.refused, played.admitted), (0, 1_495), "{played:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nobody_is_refused_once_an_answer_has_told_the_limit(
+        calls in prop::collection::vec((prop_oneof![3 => 0..50_u64, 1 => 0..20_000_u64], 1..100_u64, 100..4_000_u64), 1..400),
+        changes in prop::collection::vec((0..600_000_u64, 200..2_000_u64), 0..5),
+    ) {
+        let played = play(&calls, &changes);
+        prop_assert_eq!(played.though_told, 0, "{:?}", played);
+    }
+}
