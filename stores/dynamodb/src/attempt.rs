@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use tidegate_net::waiting::{Outcome, kept_back};
 use tidegate_store::core::{Span, Timestamp};
 use tidegate_store::optimistic::{
     Attempt, Clock, DueRange, LoadReply, LoadRequest, OwnedKeyCommand, Step, WriteSet,
@@ -19,7 +20,7 @@ use crate::backoff::Backoff;
 use crate::error::Trouble;
 use crate::inner::Inner;
 use crate::item::{LeaseItem, RootItem, bytes, ends, item, number};
-use crate::kept::{self, Decided, InLineWrite, Outcome};
+use crate::kept::{Decided, InLineWrite};
 use crate::keys;
 use crate::known::LARGEST;
 use crate::sight::{Sight, hash_of};
@@ -79,7 +80,7 @@ struct Seen {
 
 impl Inner {
     /// Executes a command, one that may wait at its turn; and whether others in line are first.
-    pub(crate) async fn execute(
+    pub(crate) async fn try_until_told(
         self: Arc<Self>,
         request: OwnedKeyCommand,
         mut turn: Option<&mut Turn>,
@@ -542,7 +543,7 @@ impl Inner {
         let mut backoff = Backoff::default();
         loop {
             match self.attempt(&peek, None, having).await {
-                Ok(Outcome::Reply(Ok(reply))) => return Ok(kept::back(reply, request.now, detail)),
+                Ok(Outcome::Reply(Ok(reply))) => return Ok(kept_back(reply, request.now, detail)),
                 Ok(Outcome::Reply(Err(error))) => return Err(error),
                 Ok(Outcome::Kept(_) | Outcome::Again) => {}
                 Err(trouble) => backoff.after(trouble).await?,

@@ -2,26 +2,17 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use std::collections::HashMap;
-use tidegate_store::core::{Span, Timestamp, Verdict};
+use tidegate_net::waiting::{Outcome, takes_anew};
+use tidegate_store::core::{Timestamp, Verdict};
 use tidegate_store::key::MAX_LEVELS;
 use tidegate_store::optimistic::OwnedKeyCommand;
-use tidegate_store::{Detail, Reply, StoreError};
+use tidegate_store::{Reply, StoreError};
 
 use crate::error::Trouble;
 use crate::inner::Inner;
 use crate::keys::{self, Key};
 use crate::trips::RootPlace;
 use crate::turns::{Turn, Waiters};
-
-/// What a try came to.
-pub(crate) enum Outcome {
-    Reply(Result<Reply, StoreError>),
-    /// Somebody ahead in line waits for the same: its limits refused it with this, or would
-    /// have admitted it.
-    Kept(Option<Reply>),
-    /// There was more to do than is done at once, or it was beaten.
-    Again,
-}
 
 /// What is written of the line, beside all else.
 pub(crate) enum InLineWrite {
@@ -65,14 +56,9 @@ impl<'a> Decided<'a> {
         })
     }
 
-    /// Whether it takes what others wait for. (A lease that was given before is only told of
-    /// again.)
+    /// Whether it takes what others wait for.
     pub(crate) fn is_overtaking(&self, reply: &Reply) -> bool {
-        let Reply::Decision(decision) = reply else {
-            return false;
-        };
-        let repeated = decision.lease.is_some_and(|lease| lease.repeated);
-        !self.kept_at.is_empty() && decision.verdict.admitted() && !repeated
+        !self.kept_at.is_empty() && takes_anew(reply)
     }
 
     /// Whether anybody may wait at the root after this. Nobody has looked who does not take.
@@ -156,32 +142,7 @@ impl<'a> Decided<'a> {
         match reply {
             None if is_kept => Outcome::Kept(None),
             None => Outcome::Again,
-            Some(Ok(reply)) if is_refusal(&reply) && !self.kept_at.is_empty() => {
-                Outcome::Kept(Some(reply))
-            }
-            Some(reply) => Outcome::Reply(reply),
+            Some(reply) => Outcome::of(reply, !self.kept_at.is_empty()),
         }
     }
-}
-
-fn is_refusal(reply: &Reply) -> bool {
-    match reply {
-        Reply::Decision(decision) => matches!(decision.verdict, Verdict::NotUntil(_)),
-        _ => false,
-    }
-}
-
-/// The answer to a take that others keep back, made from a look at its limits as of `now`.
-pub(crate) fn back(looked: Reply, now: Timestamp, detail: Detail) -> Reply {
-    let Reply::Decision(mut decision) = looked else {
-        return looked;
-    };
-    if decision.verdict.admitted() {
-        decision.verdict = Verdict::NotUntil(now + Span::from_micros(1));
-        decision.binding = None;
-    }
-    if detail == Detail::Verdict {
-        decision.standings.clear();
-    }
-    Reply::Decision(decision)
 }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use mysql_async::prelude::Queryable;
+use tidegate_net::waiting::{Outcome, kept_back};
 use tidegate_store::optimistic::{Attempt, LoadRequest, OwnedKeyCommand, Step, WriteSet};
 use tidegate_store::{Reply, StoreError};
 use tokio::time::Instant;
@@ -12,7 +13,7 @@ use crate::backoff::Backoff;
 use crate::connection::Lent;
 use crate::error::Trouble;
 use crate::inner::Inner;
-use crate::kept::{self, Decided, Outcome};
+use crate::kept::Decided;
 use crate::registry;
 use crate::trips::{self, Loaded};
 use crate::turns::{Ahead, Turn};
@@ -20,7 +21,7 @@ use crate::turns::{Ahead, Turn};
 impl Inner {
     /// Executes a command, one that may wait at its turn; and whether others in line
     /// are first.
-    pub(crate) async fn execute(
+    pub(crate) async fn try_until_told(
         self: Arc<Self>,
         request: OwnedKeyCommand,
         mut turn: Option<&mut Turn>,
@@ -210,7 +211,7 @@ impl Inner {
         let mut backoff = Backoff::default();
         loop {
             match self.attempt(&peek, None).await {
-                Ok(Outcome::Reply(Ok(reply))) => return Ok(kept::back(reply, request.now, detail)),
+                Ok(Outcome::Reply(Ok(reply))) => return Ok(kept_back(reply, request.now, detail)),
                 Ok(Outcome::Reply(Err(error))) => return Err(error),
                 Ok(Outcome::Kept(_) | Outcome::Again) => {}
                 Err(trouble) => backoff.after(trouble).await?,

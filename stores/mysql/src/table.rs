@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_net::waiting::{Line, Waiting};
+use tidegate_net::waiting::{Line, PollingLine, Waiting};
 use tidegate_store::optimistic::{Clock, KnownRevisions, OwnedKeyCommand};
 use tidegate_store::{
     Command, Execution, HeldLease, KeyCommand, Out, OwnedKey, OwnedListing, Page, StoreError,
@@ -15,7 +15,6 @@ use crate::pruner::Pruner;
 use crate::shared::Shared;
 use crate::sql;
 use crate::sql::Place;
-use crate::waiting::InLine;
 use tidegate_net::{Changes, Commands, Driver, Finish, begin};
 
 /// See the [module](self).
@@ -56,11 +55,11 @@ impl Commands for Inner {
     fn send(self: &Arc<Self>, command: &KeyCommand<'_>) -> StoreFuture {
         let (own, request) = (Arc::clone(self), OwnedKeyCommand::of(command));
         let driver = &self.shared.driver;
-        driver.later(async move { Ok(own.execute(request, None).await?.0) })
+        driver.later(async move { Ok(own.try_until_told(request, None).await?.0) })
     }
 
     fn line(self: &Arc<Self>, waiting: &Waiting) -> impl Line {
-        InLine::new(self, waiting)
+        PollingLine::new(self, waiting)
     }
 
     fn follow(&self, command: &Command<'_>) {

@@ -5,9 +5,17 @@
 //! | [`Waiting`] | the request, whole, and how long it waits |
 //! | [`stay()`] | its way: ask, pause, ask again, until it is told or nobody is there |
 //! | [`Line`] | what a store does for it |
+//! | [`PollingLine`], [`Queue`] | the line of a store that wakes nobody |
+//! | [`Outcome`] | what a decision is where others are before it |
 
+#[cfg(test)]
+mod fixture;
+mod kept;
+mod polling;
 mod request;
 mod stay;
 
-pub use request::Waiting;
+pub use kept::{Outcome, kept_back, takes_anew};
+pub use polling::{Pace, PollingLine, Queue};
+pub use request::{Turn, Waiting};
 pub use stay::{Line, Try, next_try, stay};

@@ -30,12 +30,18 @@ impl Try {
     /// What a reply to a take comes to: "not until" is a refusal for now.
     #[must_use]
     pub fn of(reply: Reply) -> Self {
-        match &reply {
-            Reply::Decision(decision) if matches!(decision.verdict, Verdict::NotUntil(_)) => {
-                Self::Refused(reply)
-            }
-            _ => Self::Told(reply),
+        match is_refusal(&reply) {
+            true => Self::Refused(reply),
+            false => Self::Told(reply),
         }
+    }
+}
+
+/// Whether it is refused for now.
+pub(super) fn is_refusal(reply: &Reply) -> bool {
+    match reply {
+        Reply::Decision(decision) => matches!(decision.verdict, Verdict::NotUntil(_)),
+        _ => false,
     }
 }
 
@@ -314,29 +320,9 @@ async fn pause(
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use tidegate_store::core::{Payment, Rule, Slots, Span};
-    use tidegate_store::{
-        Alarm, Command, Detail, KeyPath, Op, Patience, PlanLimit, Seat, Terms, Timer, Verb,
-    };
-
+    use super::super::fixture;
     use super::*;
     use crate::Driver;
-
-    /// Nobody asks it.
-    #[derive(Debug)]
-    struct Still;
-
-    impl Timer for Still {
-        fn now(&self) -> Timestamp {
-            Timestamp::MIN
-        }
-
-        fn set(&self, at: Timestamp, _: Weak<dyn TimerHandler>) -> Alarm {
-            Alarm { at, number: 0 }
-        }
-
-        fn unset(&self, _: Alarm) {}
-    }
 
     /// A store whose connections others have; how often it was asked.
     struct Occupied(Arc<AtomicUsize>);
@@ -370,55 +356,12 @@ mod tests {
         }
     }
 
-    fn slot() -> Arc<Plan> {
-        let limit = PlanLimit {
-            name: "s".into(),
-            uid: 0,
-            rule: Rule::Slots(Slots::new(1, Span::SECOND).expect("a slot")),
-            level: 0,
-            payment: Payment::Prepaid,
-            shadow: false,
-            refund_on_expiry: false,
-            adaptive: None,
-        };
-        Arc::new(Plan::new(0, 1, vec![limit], Span::SECOND))
-    }
-
     /// It was the only one of a pool's members that was asked, also while it paused, though
     /// nothing was under way.
     #[tokio::test]
     async fn a_store_that_is_busy_keeps_no_other_of_a_pool_from_being_asked() {
-        let (plan, race) = (slot(), Race::new(Duration::from_secs(600)));
-        let terms = Terms {
-            id: 1,
-            expires_at: Timestamp::MIN + Span::SECOND,
-            idempotency: None,
-        };
-        let take = Verb::Take {
-            amounts: &[1],
-            lease: Some(terms),
-            detail: Detail::Verdict,
-        };
-        let patience = Patience {
-            turn: 1,
-            ahead: Span::ZERO,
-            longest: None,
-            since: Timestamp::MIN,
-            for_refunds: false,
-            race: Some(Arc::clone(&race)),
-            hold: None,
-            retried: false,
-            timer: Arc::new(Still),
-            seat: Seat::default(),
-        };
-        let command = Command {
-            plan: &plan,
-            now: Timestamp::MIN,
-            calendars: &[],
-            op: Op::One(KeyPath::new(b"k", 1).expect("a key"), take),
-            patience: Some(&patience),
-        };
-        let waiting = Waiting::of(&command).expect("a take that waits");
+        let race = Race::new(Duration::from_secs(600));
+        let waiting = fixture::waiting(Some(Arc::clone(&race)));
         let driver = Driver::new("test", Duration::from_secs(60)).expect("a thread");
         let asked = Arc::<AtomicUsize>::default();
         let _answer = stay(driver.tasks(), waiting, Occupied(Arc::clone(&asked)));
