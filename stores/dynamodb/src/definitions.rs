@@ -1,6 +1,6 @@
 //! What is defined for an owner: items of their own, in the order of their changes in the index
 //! `due`; events, in the order of their versions, and of each subject in that of the index; and
-//! the owner's version, with how many events there are.
+//! the owner's version, with how many events there were.
 //!
 //! Every change compares and raises the owner's version, in one transaction with all that it
 //! writes: so what it has read of the owner, as of one instant, still holds. A version is the
@@ -92,19 +92,19 @@ impl DefinedItems {
         let last: Option<u64> = found_number(&own, "v")?;
         let micros = u64::try_from(now.as_micros()).unwrap_or(1).max(1);
         let version = last.map_or(micros, |last| micros.max(last + 1));
-        let mut events: u64 = found_number(&own, "c")?.unwrap_or(0);
+        let mut told: u64 = found_number(&own, "c")?.unwrap_or(0);
         let mut writes = vec![self.put(written(&key, definition, (version, now)))?];
         if let Some(event) = &change.event {
-            let dropped = self.dropped_by(owner, event, (events, now)).await?;
-            events = events.saturating_sub(dropped.len() as u64) + 1;
+            let dropped = self.dropped_by(owner, event, (told, now)).await?;
+            told += 1;
             for key in &dropped {
                 let delete = Delete::builder().table_name(&connection.table);
                 let delete = delete.set_key(Some(at(key))).build().map_err(unbuilt)?;
                 writes.push(TransactWriteItem::builder().delete(delete).build());
             }
-            writes.push(self.put(written_event(owner, event, (version, now)))?);
+            writes.push(self.put(written_event(owner, event, (version, told, now)))?);
         }
-        writes.push(self.raise(owner, last, (version, events))?);
+        writes.push(self.raise(owner, last, (version, told))?);
         self.make(&writes).await?;
         Ok(Defined::Done {
             changed: true,
@@ -124,9 +124,9 @@ impl DefinedItems {
         &self,
         owner: &str,
         last: Option<u64>,
-        (version, events): (u64, u64),
+        (version, told): (u64, u64),
     ) -> Result<TransactWriteItem, Trouble> {
-        let raised = [("v", Some(number(version))), ("c", Some(number(events)))];
+        let raised = [("v", Some(number(version))), ("c", Some(number(told)))];
         let raised = item(&version_key(owner), raised);
         let raise = Put::builder()
             .table_name(&self.shared.connection.table)
@@ -161,15 +161,16 @@ impl DefinedItems {
         }
     }
 
-    /// Where the events are that go when `event` comes: of the oldest those that are over, and
-    /// the first of too many.
+    /// Where the events are that go when `event` comes, before which `told` came: of the oldest
+    /// those that are over, and the first of too many. DynamoDB may have deleted those that are
+    /// over, so how many there are behind the oldest is told by their numbers.
     async fn dropped_by(
         &self,
         owner: &str,
         event: &Event,
-        (events, now): (u64, Timestamp),
+        (told, now): (u64, Timestamp),
     ) -> Result<Vec<Key>, Trouble> {
-        if events == 0 {
+        if told == 0 {
             return Ok(Vec::new());
         }
         let partition = keys::definitions(owner);
@@ -179,8 +180,9 @@ impl DefinedItems {
                 .expression_attribute_values(":e", bytes([EVENT]))
                 .limit(OLDEST as i32)
         });
-        let (mut over, mut others) = (Vec::new(), Vec::new());
+        let (mut over, mut others, mut behind) = (Vec::new(), Vec::new(), 0);
         for item in oldest.await?.items {
+            behind = told.saturating_sub(read_number(&item, "o")?);
             let key = Key {
                 partition: partition.clone(),
                 sort: read_bytes(&item, "sk")?.into(),
@@ -190,7 +192,7 @@ impl DefinedItems {
                 false => others.push(key),
             }
         }
-        let left = events.saturating_sub(over.len() as u64);
+        let left = others.len() as u64 + behind;
         let surplus = (left + 1).saturating_sub(event.bound()).min(OLDEST as u64);
         over.extend(others.into_iter().take(surplus as usize));
         Ok(over)
@@ -460,8 +462,8 @@ fn written(key: &Key, definition: &Definition, (version, now): (u64, Timestamp))
     )
 }
 
-/// The item of an event. (DynamoDB is not to delete it, since events are counted.)
-fn written_event(owner: &str, event: &Event, (version, now): (u64, Timestamp)) -> Item {
+/// The item of the event of this version and number.
+fn written_event(owner: &str, event: &Event, (version, nth, now): (u64, u64, Timestamp)) -> Item {
     let key = Key {
         partition: keys::definitions(owner),
         sort: keys::event(version),
@@ -476,6 +478,8 @@ fn written_event(owner: &str, event: &Event, (version, now): (u64, Timestamp)) -
             ("t", Some(number(now.as_micros()))),
             ("e", Some(number(until.as_micros()))),
             ("m", Some(number(event.most))),
+            ("o", Some(number(nth))),
+            ("ttl", ends(until).map(number)),
         ],
     )
 }

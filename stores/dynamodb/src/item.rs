@@ -19,8 +19,9 @@
 //! | `u` | waiters | without a heartbeat until then, the place is nobody's |
 //! | `r` | waiters | the rows that it waits for |
 //! | `e` | definitions, events | when it ends |
-//! | `c` | definitions' versions | how many events the owner has |
+//! | `c` | definitions' versions | how many events the owner ever had |
 //! | `m` | events | how many are kept with it |
+//! | `o` | events | its number among the owner's, counted from 1 |
 
 use std::collections::HashMap;
 

@@ -3,12 +3,14 @@
 
 mod support;
 
+use std::time::Duration;
+
 use support::{items, sweep};
 use tidegate_conformance::dynamodb_server::DynamodbServer;
 use tidegate_conformance::fixture::{Fixture, SECOND, hourly, machine_time, plan, rate, slots};
 use tidegate_dynamodb::{Clock, DynamodbStore};
-use tidegate_store::Ending;
-use tidegate_store::core::Span;
+use tidegate_store::core::{Span, Timestamp};
+use tidegate_store::{Change, Definition, Ending, Event, Store, block_on};
 
 fn open(server: &DynamodbServer, clock: Clock) -> DynamodbStore {
     support::opened(support::TABLE, &server.endpoint(), clock)
@@ -42,6 +44,56 @@ fn every_item_of_a_root_has_a_time_to_live() {
     for item in of_roots {
         assert!(item.contains_key("ttl"), "{item:?}");
     }
+}
+
+/// An event ends some day, and DynamoDB may delete it then; how many are kept is told by what is
+/// left, swept or not.
+#[test]
+fn events_are_deleted_some_day_and_counted_alike_whether_they_were_or_not() {
+    let Some(server) = DynamodbServer::start() else {
+        return;
+    };
+    let kept = ["kept", "swept"].map(|name| {
+        let store = support::opened(name, &server.endpoint(), Clock::Server);
+        let tell = |nth: u8, lasts| {
+            let event = Event {
+                subject: b"s".to_vec(),
+                body: vec![nth],
+                at: machine_time(),
+                lasts,
+                most: 4,
+                version: 0,
+            };
+            let change = Change::from(Definition::new("k", [nth])).telling(event);
+            block_on(store.change("owner", change)).expect("it is made");
+        };
+        let (day, moment) = (Duration::from_secs(86_400), Duration::from_micros(1));
+        for (nth, lasts) in [(0, moment), (1, day), (3, day), (2, moment)] {
+            tell(nth, lasts);
+        }
+        let items = support::items_of(&server, name);
+        let events = items
+            .iter()
+            .filter(|item| support::bytes(item, "sk")[0] == b'e');
+        assert_eq!(events.filter(|item| item.contains_key("ttl")).count(), 3);
+        support::age_where(&server, name, |item| {
+            let body = item.get("b").and_then(|body| body.as_b().ok());
+            body.is_some_and(|body| body.as_ref() == [2])
+        });
+        if name == "swept" {
+            assert_eq!(sweep(&server, name), 1);
+        }
+        (4..7)
+            .map(|nth| {
+                tell(nth, day);
+                let events = store.events("owner", None, None, 9, Timestamp::MIN);
+                let events = block_on(events).expect("an answer").items;
+                events.into_iter().map(|event| event.body[0]).collect()
+            })
+            .collect::<Vec<Vec<u8>>>()
+    });
+    assert_eq!(kept[0], kept[1]);
+    assert_eq!(kept[0], [vec![1, 3, 4], vec![1, 3, 4, 5], vec![3, 4, 5, 6]]);
 }
 
 /// What was written hours ago is spent. Two tables of the same past, of which one is swept as
@@ -93,4 +145,36 @@ fn a_sweep_forgives_no_debt_and_ends_no_lease() {
     assert_eq!(other.left(b"k"), [0, 2]);
     let waits = Span::from_secs(3_600);
     assert!(lease.expires_at <= fixture.now() + waits);
+}
+
+/// Two who are five seconds apart ask one key for ten minutes, as often as each may: what a burst
+/// and the rate have, and five seconds more at most.
+#[test]
+fn two_callers_five_seconds_apart_admit_what_the_rate_has_and_five_seconds_more() {
+    let Some(server) = DynamodbServer::start() else {
+        return;
+    };
+    let (minute, apart, minutes) = (60, Span::from_secs(5), 10);
+    // One a second, and a minute's at once.
+    let limits = || plan(0, 1, &[(0, rate(1, minute))]);
+    let begun = machine_time();
+    let stores = [(), ()].map(|()| open(&server, Clock::Caller));
+    let callers = stores
+        .each_ref()
+        .map(|store| Fixture::at(store, "t", limits(), begun));
+    let mut admitted = 0;
+    for second in 0..=minutes * minute {
+        // In turn first, and each until it is refused.
+        for nth in [second % 2, 1 - second % 2] {
+            let caller = &callers[nth as usize];
+            let now = begun + Span::from_secs(second);
+            caller.set_now(if nth == 0 { now } else { now + apart });
+            while caller.admits(b"k", &[1]) {
+                admitted += 1;
+            }
+        }
+    }
+    let most = minute + minutes * minute + 5;
+    assert!(admitted <= most, "{admitted}");
+    assert!(admitted >= most - 5, "and all of it: {admitted}");
 }

@@ -69,7 +69,8 @@ pub fn items(server: &DynamodbServer) -> Vec<Item> {
     items_of(server, TABLE)
 }
 
-fn items_of(server: &DynamodbServer, table: &str) -> Vec<Item> {
+/// Those of the table called so.
+pub fn items_of(server: &DynamodbServer, table: &str) -> Vec<Item> {
     ask(server, async |client| {
         let mut all = Vec::new();
         let mut next = None;
@@ -98,8 +99,13 @@ fn ends(item: &Item) -> Option<i64> {
 
 /// Has all that may be deleted some day be spent by now, as if it had been written a year ago.
 pub fn age(server: &DynamodbServer, table: &str) {
+    age_where(server, table, |_| true);
+}
+
+/// Those of them of which this holds.
+pub fn age_where(server: &DynamodbServer, table: &str, concerns: impl Fn(&Item) -> bool) {
     for mut item in items_of(server, table) {
-        if ends(&item).is_none() {
+        if ends(&item).is_none() || !concerns(&item) {
             continue;
         }
         item.insert("ttl".into(), AttributeValue::N("1000".into()));
