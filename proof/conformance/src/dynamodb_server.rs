@@ -70,7 +70,7 @@ impl DynamodbServer {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// A store's URL there. Credentials are in the environment ([`CREDENTIALS`]).
+    /// A store's URL there. It takes anybody's credentials.
     #[must_use]
     pub fn url(&self) -> String {
         format!(
@@ -85,12 +85,6 @@ impl DynamodbServer {
         self.child.id()
     }
 }
-
-/// What the environment of a program says that is to reach it: it takes any.
-pub const CREDENTIALS: [(&str, &str); 2] = [
-    ("AWS_ACCESS_KEY_ID", "tidegate"),
-    ("AWS_SECRET_ACCESS_KEY", "tidegate"),
-];
 
 impl Drop for DynamodbServer {
     fn drop(&mut self) {

@@ -16,7 +16,6 @@ use tidegate_store::optimistic::{
 use tidegate_store::{Reply, StoreError};
 use tokio::time::timeout;
 
-use crate::backoff::Backoff;
 use crate::error::Trouble;
 use crate::inner::Inner;
 use crate::item::{LeaseItem, RootItem, bytes, ends, item, number};
@@ -98,7 +97,7 @@ impl Inner {
             is_new: false,
             tells_due: false,
         };
-        let mut backoff = Backoff::default();
+        let mut backoff = self.shared.connection.backoff();
         let answer = loop {
             let turn = turn.as_deref_mut();
             match self.attempt(&request, turn, &mut having).await {
@@ -540,7 +539,7 @@ impl Inner {
         let Some((peek, detail)) = request.peek() else {
             return Err(StoreError::Unavailable("only a take waits".to_owned()));
         };
-        let mut backoff = Backoff::default();
+        let mut backoff = self.shared.connection.backoff();
         loop {
             match self.attempt(&peek, None, having).await {
                 Ok(Outcome::Reply(Ok(reply))) => return Ok(kept_back(reply, request.now, detail)),

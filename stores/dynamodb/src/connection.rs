@@ -5,6 +5,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use aws_config::environment::EnvironmentVariableCredentialsProvider;
+use aws_config::meta::credentials::CredentialsProviderChain;
 use aws_config::{BehaviorVersion, Region};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::Credentials as SdkCredentials;
@@ -36,6 +38,7 @@ pub(crate) struct Connection {
     pub(crate) client: Client,
     pub(crate) table: String,
     room: Semaphore,
+    deadline: Duration,
     patience: Duration,
 }
 
@@ -76,6 +79,17 @@ impl Connection {
             let (id, secret) = (&own.access_key_id, &own.secret_access_key);
             config =
                 config.credentials_provider(SdkCredentials::new(id, secret, None, None, "options"));
+        } else if options.is_on_this_machine() {
+            config = config.credentials_provider(
+                CredentialsProviderChain::first_try(
+                    "the environment",
+                    EnvironmentVariableCredentialsProvider::new(),
+                )
+                .or_else(
+                    "anybody",
+                    SdkCredentials::new("tidegate", "tidegate", None, None, "anybody"),
+                ),
+            );
         }
         let config = config.load().await;
         let config = aws_sdk_dynamodb::config::Builder::from(&config)
@@ -85,8 +99,14 @@ impl Connection {
             client: Client::from_conf(config),
             table: table.to_owned(),
             room: Semaphore::new(options.connections),
+            deadline: options.deadline,
             patience: options.deadline / PART,
         }
+    }
+
+    /// The tries of a command, or of a request.
+    pub(crate) fn backoff(&self) -> Backoff {
+        Backoff::within(self.deadline)
     }
 
     /// One request. What fails is told apart by whether it may have been done.
@@ -120,7 +140,7 @@ impl Connection {
 
     /// The item at `key`, as it is now.
     pub(crate) async fn get(&self, key: &Key) -> Result<Option<Item>, Trouble> {
-        let mut backoff = Backoff::default();
+        let mut backoff = self.backoff();
         loop {
             let get = self.client.get_item().table_name(&self.table);
             let get = get.set_key(Some(at(key))).consistent_read(true);
@@ -136,7 +156,7 @@ impl Connection {
         if let [key] = keys {
             return Ok(vec![self.get(key).await?]);
         }
-        let mut backoff = Backoff::default();
+        let mut backoff = self.backoff();
         loop {
             let get = |key| {
                 let get = Get::builder()
@@ -167,7 +187,7 @@ impl Connection {
         partition: &[u8],
         query: impl Fn(QueryFluentBuilder) -> QueryFluentBuilder,
     ) -> Result<Found, Trouble> {
-        let mut backoff = Backoff::default();
+        let mut backoff = self.backoff();
         loop {
             let begun = self.client.query().table_name(&self.table);
             let begun = begun.expression_attribute_values(":p", bytes(partition));
@@ -235,7 +255,7 @@ impl Connection {
 
     /// Deletes the item at `key`, if it is there.
     pub(crate) async fn delete(&self, key: &Key) -> Result<(), Trouble> {
-        let mut backoff = Backoff::default();
+        let mut backoff = self.backoff();
         loop {
             let delete = self.client.delete_item().table_name(&self.table);
             match self.ask(delete.set_key(Some(at(key))).send()).await {

@@ -20,7 +20,6 @@ use tidegate_store::definitions::{MOST_CHANGES, event_cursor};
 use tidegate_store::{Change, Defined, Definition, Definitions, Event, Page, StoreError};
 use tokio::sync::{Mutex, Notify};
 
-use crate::backoff::Backoff;
 use crate::connection::{Transacted, unbuilt};
 use crate::error::{Trouble, garbled};
 use crate::item::{
@@ -144,7 +143,8 @@ impl DefinedItems {
     /// Writes all of it or nothing, once: what was not answered is asked for again as it is.
     async fn make(&self, writes: &[TransactWriteItem]) -> Result<(), Trouble> {
         let connection = &self.shared.connection;
-        let (token, mut backoff, mut is_unsure) = (rand::random(), Backoff::default(), false);
+        let (token, mut backoff, mut is_unsure) =
+            (rand::random(), self.shared.connection.backoff(), false);
         loop {
             let trouble = match connection.transact(writes, token).await {
                 Ok(Transacted::Done) => return Ok(()),
@@ -362,7 +362,7 @@ impl Source for DefinedItems {
     /// Tries again what was lost to others; what was cut off is done once.
     async fn change(&self, owner: &str, change: &Change) -> Result<Defined, StoreError> {
         let _one_at_a_time = self.turn.lock().await;
-        let mut backoff = Backoff::default();
+        let mut backoff = self.shared.connection.backoff();
         loop {
             match self.change_once(owner, change).await {
                 Ok(made) => return Ok(made),

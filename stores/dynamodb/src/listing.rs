@@ -15,7 +15,6 @@ use tidegate_store::core::Timestamp;
 use tidegate_store::optimistic::{Clock, held_lease};
 use tidegate_store::{HeldLease, KeyPath, Listing, OwnedKey, Page, Select, StoreError};
 
-use crate::backoff::Backoff;
 use crate::connection::Found;
 use crate::error::Trouble;
 use crate::inner::Inner;
@@ -257,7 +256,7 @@ impl Inner {
         scan: impl Fn(ScanFluentBuilder) -> ScanFluentBuilder,
     ) -> Result<(Found, usize), Trouble> {
         let connection = &self.shared.connection;
-        let mut backoff = Backoff::default();
+        let mut backoff = connection.backoff();
         loop {
             let begun = connection.client.scan().table_name(&connection.table);
             match connection

@@ -1,6 +1,7 @@
 //! How a store is opened.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::time::Duration;
 
 pub use tidegate_store::optimistic::Clock;
@@ -15,7 +16,9 @@ pub struct Options {
     /// region.
     pub endpoint: Option<String>,
     /// Who asks. `None`: whom the environment, the profile, the container or the machine says,
-    /// as for every program of AWS.
+    /// as for every program of AWS; at an `endpoint` of this machine (`http://127.0.0.1`,
+    /// `http://localhost` or `http://[::1]`) whom the environment says, or else `tidegate`, since
+    /// an emulator takes anybody.
     pub credentials: Option<Credentials>,
     /// Whose clock decides. [`Clock::Server`] is this process's, corrected by the `Date` of
     /// DynamoDB's answers.
@@ -62,6 +65,21 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Whether the endpoint is of this machine: an emulator's, or one's own way to AWS.
+    pub(crate) fn is_on_this_machine(&self) -> bool {
+        let place = self.endpoint.as_deref().unwrap_or_default();
+        let place = place.strip_prefix("http://").unwrap_or_default();
+        let host = match place.strip_prefix('[') {
+            Some(address) => address.split(']').next(),
+            None => place.split([':', '/']).next(),
+        };
+        let host = host.unwrap_or_default();
+        host == "localhost"
+            || host
+                .parse()
+                .is_ok_and(|address: IpAddr| address.is_loopback())
+    }
+
     /// What makes no sense of it, if anything.
     pub(crate) fn check(&self) -> Result<(), &'static str> {
         if self.deadline.is_zero() {
@@ -85,4 +103,39 @@ impl Options {
 pub(crate) fn is_table_name(name: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
     (3..=255).contains(&name.len()) && name.bytes().all(is_letter)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_of_this_machine_is_told_from_others() {
+        let is_here = |endpoint: &str| {
+            let endpoint = Some(endpoint.to_owned());
+            Options {
+                endpoint,
+                ..Options::default()
+            }
+            .is_on_this_machine()
+        };
+        for here in [
+            "http://127.0.0.1:8000",
+            "http://localhost",
+            "http://[::1]:8000/",
+            "http://127.1.2.3/x",
+        ] {
+            assert!(is_here(here), "{here}");
+        }
+        for away in [
+            "http://10.0.0.1:8000",
+            "https://127.0.0.1",
+            "http://localhost.example.com",
+            "http://127.0.0.1.example.com",
+            "http://",
+        ] {
+            assert!(!is_here(away), "{away}");
+        }
+        assert!(!Options::default().is_on_this_machine());
+    }
 }

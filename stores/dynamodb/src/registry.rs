@@ -8,7 +8,6 @@ use tidegate_store::optimistic::{Clock, PlanRevision};
 use tidegate_store::revisions::PlanChange;
 use tidegate_store::{Adopted, Plan, StoreError};
 
-use crate::backoff::Backoff;
 use crate::connection::{Transacted, unbuilt};
 use crate::error::{Trouble, garbled};
 use crate::item::{Item, at, bytes, check_size, item, read_bytes};
@@ -32,7 +31,7 @@ pub(crate) async fn add(
     set: &str,
     change: PlanChange,
 ) -> Result<PlanRevision, Trouble> {
-    let mut backoff = Backoff::default();
+    let mut backoff = shared.connection.backoff();
     loop {
         let last = last(shared, set, u32::MAX, 2).await?;
         let goes_on = |kept: &PlanRevision| kept.plan.has_limits_of(&change.plan);
@@ -96,7 +95,7 @@ async fn write(
         let delete = delete.build().map_err(unbuilt)?;
         writes.push(TransactWriteItem::builder().delete(delete).build());
     }
-    let (token, mut backoff) = (rand::random(), Backoff::default());
+    let (token, mut backoff) = (rand::random(), shared.connection.backoff());
     loop {
         match shared.connection.transact(&writes, token).await {
             Ok(Transacted::Done) => return Ok(true),

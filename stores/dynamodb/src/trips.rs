@@ -268,7 +268,7 @@ impl Connection {
     }
 
     async fn write_root(&self, writes: &Writes, root: Item) -> Result<Written, Trouble> {
-        let (mut backoff, mut is_unsure) = (Backoff::default(), false);
+        let (mut backoff, mut is_unsure) = (self.backoff(), false);
         loop {
             let put = self.client.put_item().table_name(&self.table);
             let put = put.set_item(Some(root.clone()));
@@ -297,7 +297,7 @@ impl Connection {
 
     async fn write_several(&self, writes: &Writes, root: Item) -> Result<Written, Trouble> {
         let items = self.items(writes, root)?;
-        let (mut backoff, mut is_unsure) = (Backoff::default(), false);
+        let (mut backoff, mut is_unsure) = (self.backoff(), false);
         loop {
             let trouble = match self.transact(&items, writes.root.writer).await {
                 Ok(Transacted::Done) => return Ok(Written::Done),

@@ -124,6 +124,57 @@ fn leases_and_ancestors_are_two_requests_at_most() {
     assert_eq!(names(&asked), ["TransactGetItems", "TransactWriteItems"]);
 }
 
+/// What is done most, by the process that wrote the root last: what it asks, of how many items,
+/// and how many units that is. An item alone is one unit, each of a transaction two, and that of
+/// a lease in the index one more.
+#[test]
+fn a_take_a_lease_and_its_settlement_cost_what_the_page_says() {
+    let Some(server) = DynamodbServer::start() else {
+        return;
+    };
+    let proxy = Counting::to(server.port());
+    let store = open(&proxy);
+    let (alone, several) = ("PutItem", "TransactWriteItems");
+    for (levels, key, take) in [
+        (1, &b"a"[..], (alone, 1, 1.0)),
+        (2, b"a/b", (several, 2, 4.0)),
+        (3, b"a/b/c", (several, 3, 6.0)),
+    ] {
+        let rules: Vec<_> = (0..levels).map(|level| (level, hourly(99))).collect();
+        let name = format!("of {levels}");
+        let fixture = Fixture::at(&store, &name, plan(0, levels, &rules), machine_time());
+        let ones = vec![1; levels];
+        assert!(fixture.admits(key, &ones));
+        let cost = |act: &mut dyn FnMut()| {
+            proxy.forget();
+            act();
+            let asked = proxy.asked();
+            assert_eq!(asked.len(), 1, "{asked:?}");
+            (asked[0].name.clone(), asked[0].items, asked[0].units)
+        };
+        let (name, items, units) = take;
+        let taken = cost(&mut || assert!(fixture.admits(key, &ones)));
+        assert_eq!(taken, (name.to_owned(), items, units), "{levels}");
+        // The lease is one item more, and one in the index.
+        let more = (
+            several.to_owned(),
+            levels + 1,
+            2.0 * (levels + 1) as f64 + 1.0,
+        );
+        let mut lease = None;
+        let twos = vec![2; levels];
+        let granted = cost(&mut || lease = fixture.lease(key, &twos, 600 * SECOND).lease);
+        assert_eq!(granted, more, "{levels}");
+        let id = lease.expect("it fits").id;
+        let settled = cost(&mut || {
+            let used = vec![Some(1); levels];
+            fixture.end(key, id, Ending::Settle(&used)).expect("held");
+        });
+        assert_eq!(settled, more, "{levels}");
+        assert_eq!(fixture.left(key), vec![99 - 3; levels]);
+    }
+}
+
 /// A thousand leases of a rate are a thousand items, and the root's row has a number for them.
 #[test]
 fn a_root_with_many_leases_has_no_larger_row() {
@@ -148,8 +199,13 @@ fn a_root_with_many_leases_has_no_larger_row() {
     };
     assert!(fixture.lease(b"k", &[1], 600 * SECOND).lease.is_some());
     let one = size();
-    for _ in 1..200 {
+    for _ in 1..1_000 {
         assert!(fixture.lease(b"k", &[1], 600 * SECOND).lease.is_some());
     }
     assert_eq!(size(), one);
+    let items = support::items(&server);
+    let leases = items
+        .iter()
+        .filter(|item| support::bytes(item, "sk")[0] == b'l');
+    assert_eq!(leases.count(), 1_000);
 }

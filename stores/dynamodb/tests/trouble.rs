@@ -10,7 +10,7 @@ use tidegate_conformance::dynamodb_server::DynamodbServer;
 use tidegate_conformance::fixture::{Fixture, SECOND, hourly, machine_time, plan, slots};
 use tidegate_conformance::{Cut, Paused, Proxy};
 use tidegate_dynamodb::{Clock, DynamodbError, DynamodbStore, Options};
-use tidegate_store::{Ending, StoreError, Verb};
+use tidegate_store::{Change, Definition, Ending, Event, Store, StoreError, Verb, block_on};
 
 /// Cut before it, within it and behind it, a request is made again: what it was to do is done,
 /// and once.
@@ -142,4 +142,51 @@ fn a_change_of_too_many_items_is_an_error_before_anything_is_done() {
     fixture.end(b"k", leases[0], Ending::Cancel).expect("held");
     fixture.execute(b"k", Verb::Reset).expect("it fits now");
     assert_eq!(fixture.left(b"k"), [500]);
+}
+
+/// A lease whose record is larger than an item may be, and a definition and an event that are:
+/// nothing is done, and it is said why.
+#[test]
+fn an_item_of_more_than_400_kilobytes_is_an_error_before_anything_is_done() {
+    let Some(server) = DynamodbServer::start() else {
+        return;
+    };
+    let store = support::opened(support::TABLE, &server.endpoint(), Clock::Server);
+    let fixture = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    assert!(fixture.admits(b"k", &[1]));
+    let before = support::items(&server);
+    let large = vec![b'x'; 400 * 1_024];
+    let leased = fixture.lease_by(b"k", &[1], SECOND, Some(&large));
+    assert!(matches!(leased, Err(StoreError::Full(_))), "{leased:?}");
+    let event = |body: &[u8]| Event {
+        subject: b"s".to_vec(),
+        body: body.to_vec(),
+        at: machine_time(),
+        lasts: Duration::from_secs(60),
+        most: 9,
+        version: 0,
+    };
+    for (value, body) in [(&large[..], &b"small"[..]), (b"small", &large)] {
+        let change = Change::from(Definition::new("k", value)).telling(event(body));
+        let made = block_on(store.change("owner", change));
+        assert!(matches!(made, Err(StoreError::Full(_))), "{made:?}");
+    }
+    assert_eq!(fixture.left(b"k"), [8]);
+    assert_eq!(support::items(&server).len(), before.len());
+    assert!(fixture.admits(b"k", &[1]), "it goes on");
+}
+
+/// Nobody says whom to ask as: an emulator takes anybody.
+#[test]
+fn an_emulator_of_this_machine_is_asked_without_credentials() {
+    let Some(server) = DynamodbServer::start() else {
+        return;
+    };
+    let options = Options {
+        credentials: None,
+        ..support::options(&server.endpoint(), Clock::Server)
+    };
+    let store = DynamodbStore::open(support::TABLE, options).expect("an emulator");
+    let fixture = Fixture::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    assert!(fixture.admits(b"k", &[1]));
 }

@@ -1,7 +1,8 @@
 //! A proxy that counts what goes through it: the operations, and the units that their answers
-//! say were consumed. It reads HTTP/1.1 as the SDK writes it.
+//! say were consumed. It answers in DynamoDB's place, or not at all, where a test wants it to.
+//! It reads HTTP/1.1 as the SDK writes it.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
@@ -15,7 +16,31 @@ pub struct Request {
     pub name: String,
     /// What its answer says was consumed.
     pub units: f64,
+    /// What a transaction is known by; empty of other requests.
+    pub token: String,
+    /// How many items it names.
+    pub items: usize,
 }
+
+/// What becomes of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// It is refused with this code and these words: DynamoDB is not asked.
+    Refused(&'static str, &'static str),
+    /// A transaction of this request is cancelled, since another writes its first item.
+    Conflict,
+    /// This status, and DynamoDB is not asked.
+    Failed(u16),
+    /// It is done, and then this status.
+    FailedBehind(u16),
+    /// No answer ever comes: DynamoDB is not asked.
+    Silent,
+    /// No answer ever comes: it is done.
+    SilentBehind,
+}
+
+/// What befalls whom: so many requests of these operations.
+type Plan = Option<(usize, &'static [&'static str], Fault)>;
 
 impl Request {
     /// Whether it may change anything.
@@ -28,7 +53,26 @@ impl Request {
 /// See the [module](self). It lasts as long as the test's process.
 pub struct Counting {
     port: u16,
-    asked: Arc<Mutex<Vec<Request>>>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    asked: Mutex<Vec<Request>>,
+    plan: Mutex<Plan>,
+}
+
+impl Shared {
+    /// What befalls a request of this operation.
+    fn fault(&self, name: &str) -> Option<Fault> {
+        let mut plan = self.plan.lock();
+        let (left, names, fault) = plan.as_mut()?;
+        if *left == 0 || !names.contains(&name) {
+            return None;
+        }
+        *left -= 1;
+        Some(*fault)
+    }
 }
 
 impl Counting {
@@ -36,8 +80,8 @@ impl Counting {
     pub fn to(port: u16) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let own = listener.local_addr().expect("an address").port();
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let noted = Arc::clone(&asked);
+        let shared = Arc::<Shared>::default();
+        let noted = Arc::clone(&shared);
         thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
                 let noted = Arc::clone(&noted);
@@ -45,7 +89,7 @@ impl Counting {
                 thread::spawn(move || carry(&client, &server, &noted));
             }
         });
-        Self { port: own, asked }
+        Self { port: own, shared }
     }
 
     pub const fn port(&self) -> u16 {
@@ -54,17 +98,27 @@ impl Counting {
 
     /// Begins to count anew.
     pub fn forget(&self) {
-        self.asked.lock().clear();
+        self.shared.asked.lock().clear();
+    }
+
+    /// This befalls the next so many requests of these operations.
+    pub fn next(&self, times: usize, names: &'static [&'static str], fault: Fault) {
+        *self.shared.plan.lock() = Some((times, names, fault));
+    }
+
+    /// Nothing befalls anybody any more; answers how many were left.
+    pub fn mend(&self) -> usize {
+        self.shared.plan.lock().take().map_or(0, |(left, ..)| left)
     }
 
     /// What was asked since.
     pub fn asked(&self) -> Vec<Request> {
-        self.asked.lock().clone()
+        self.shared.asked.lock().clone()
     }
 }
 
 /// A request after the other, each with its answer, until one side ends.
-fn carry(client: &TcpStream, server: &TcpStream, noted: &Mutex<Vec<Request>>) {
+fn carry(client: &TcpStream, server: &TcpStream, shared: &Shared) {
     let (mut from, mut back) = (BufReader::new(client), BufReader::new(server));
     let (mut to_server, mut to_client) = (server, client);
     loop {
@@ -73,23 +127,79 @@ fn carry(client: &TcpStream, server: &TcpStream, noted: &Mutex<Vec<Request>>) {
         };
         let name = header(&head, "x-amz-target").unwrap_or_default();
         let name = name.rsplit('.').next().unwrap_or_default().to_owned();
-        if to_server.write_all(&asking(&head, body)).is_err() {
-            return;
-        }
-        let Some((head, body)) = message(&mut back) else {
-            return;
+        let (fault, token, items) = (shared.fault(&name), token(&body), items(&body));
+        let note = |units| {
+            shared.asked.lock().push(Request {
+                name,
+                units,
+                token,
+                items,
+            })
         };
-        noted.lock().push(Request {
-            name,
-            units: units(&String::from_utf8_lossy(&body)),
-        });
-        if to_client
-            .write_all(&[head.as_bytes(), &body].concat())
-            .is_err()
-        {
+        let answer = match fault {
+            None | Some(Fault::FailedBehind(_) | Fault::SilentBehind) => {
+                if to_server.write_all(&asking(&head, body)).is_err() {
+                    return;
+                }
+                let Some((head, body)) = message(&mut back) else {
+                    return;
+                };
+                note(units(&String::from_utf8_lossy(&body)));
+                [head.as_bytes(), &body].concat()
+            }
+            Some(_) => {
+                note(0.0);
+                Vec::new()
+            }
+        };
+        let answer = match fault {
+            None => answer,
+            Some(Fault::Silent | Fault::SilentBehind) => {
+                // Until whoever asked has had enough, and goes.
+                let _ = from.read_to_end(&mut Vec::new());
+                return;
+            }
+            Some(Fault::Refused(code, words)) => {
+                error(400, code, &format!("\"message\":\"{words}\""))
+            }
+            Some(Fault::Conflict) => error(400, "TransactionCanceledException", CONFLICT),
+            Some(Fault::Failed(status) | Fault::FailedBehind(status)) => {
+                error(status, "InternalServerError", "\"message\":\"it fails\"")
+            }
+        };
+        if to_client.write_all(&answer).is_err() {
             return;
         }
     }
+}
+
+/// Why a transaction was cancelled: others write the first of its items.
+const CONFLICT: &str = r#""Message":"Transaction cancelled","CancellationReasons":[{"Code":"TransactionConflict","Message":"Transaction is ongoing for the item"},{"Code":"None"}]"#;
+
+/// An answer as DynamoDB gives it.
+fn error(status: u16, code: &str, rest: &str) -> Vec<u8> {
+    let body = format!("{{\"__type\":\"com.amazonaws.dynamodb.v20120810#{code}\",{rest}}}");
+    let head = format!(
+        "HTTP/1.1 {status} it fails\r\ncontent-type: application/x-amz-json-1.0\r\n\
+         content-length: {}\r\n\r\n",
+        body.len()
+    );
+    [head.as_bytes(), body.as_bytes()].concat()
+}
+
+/// How many items a request names: the table stands with each.
+fn items(body: &[u8]) -> usize {
+    String::from_utf8_lossy(body)
+        .matches("\"TableName\"")
+        .count()
+}
+
+/// What a transaction is known by.
+fn token(body: &[u8]) -> String {
+    let body = String::from_utf8_lossy(body);
+    let token = body.split("\"ClientRequestToken\":\"").nth(1);
+    let token = token.and_then(|rest| rest.split('"').next());
+    token.unwrap_or_default().to_owned()
 }
 
 /// The request, which asks to be told what it consumes. (The emulator looks at no signature.)
