@@ -78,7 +78,7 @@ pub trait Queue: Send + Sync + 'static {
     fn newest_plan(&self) -> Option<Arc<Plan>>;
 }
 
-/// One who waits in a [`Queue`]. See the [module](self).
+/// One who waits in a [`Queue`], and asks at its pace.
 #[derive(Debug)]
 pub struct PollingLine<Q: Queue> {
     queue: Arc<Q>,
