@@ -3,13 +3,15 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use http::request::Parts;
+use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, Uri, header};
 use sha2::{Digest, Sha256};
 use tidegate::Key;
 use tidegate_llm::Provider;
 use tidegate_protocol::bearer;
 
-use crate::settings::Upstream;
+use crate::settings::{Settings, Upstream};
 
 /// The key of those who show nothing.
 const ANONYMOUS: &[u8] = b"anonymous";
@@ -22,24 +24,74 @@ const CREDENTIALS: [HeaderName; 4] = [
     HeaderName::from_static("api-key"),
 ];
 
-/// The credential of a call: a bearer's token, or a key. What the provider looks at comes first, or
-/// a caller would have as many keys as it can invent values of a header that nobody checks.
+/// Where a credential stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Place {
+    Header(HeaderName),
+    /// `key` of Gemini's query.
+    Query,
+}
+
+/// Where the credential of a call stands. What the provider looks at comes first, or a caller would
+/// have as many keys as it can invent values of a header that nobody checks.
+fn place(headers: &HeaderMap, uri: &Uri, provider: Provider) -> Option<Place> {
+    let (own, _) = Upstream::credential_header(provider);
+    if headers.contains_key(&own) {
+        return Some(Place::Header(own));
+    }
+    if provider == Provider::Gemini && uri.query().and_then(key_of).is_some() {
+        return Some(Place::Query);
+    }
+    let other = CREDENTIALS
+        .into_iter()
+        .find(|name| headers.contains_key(name));
+    other.map(Place::Header)
+}
+
+/// The credential of a call: a bearer's token, or a key.
 pub fn credential<'h>(
     headers: &'h HeaderMap,
     uri: &Uri,
     provider: Provider,
 ) -> Option<Cow<'h, [u8]>> {
-    let (own, _) = Upstream::credential_header(provider);
-    let of_header = |name: &HeaderName| {
-        let value = headers.get(name)?.as_bytes();
-        Some(Cow::Borrowed(bearer(value).unwrap_or(value)))
-    };
-    let of_query = || match provider {
-        Provider::Gemini => key_of(uri.query()?).map(Cow::Owned),
+    match place(headers, uri, provider)? {
+        Place::Query => key_of(uri.query()?).map(Cow::Owned),
+        Place::Header(name) => {
+            let value = headers.get(name)?.as_bytes();
+            Some(Cow::Borrowed(bearer(value).unwrap_or(value)))
+        }
+    }
+}
+
+/// Takes every credential out of a call but the one that it counts by: by whichever of several the
+/// provider goes, nobody has called it with another.
+pub fn keep_one(head: &mut Parts, settings: &Settings) {
+    let place = place(&head.headers, &head.uri, settings.provider());
+    let of_header = match &place {
+        Some(Place::Header(name)) => head.headers.remove(name).map(|value| (name, value)),
         _ => None,
     };
-    let others = || CREDENTIALS.iter().find_map(of_header);
-    of_header(&own).or_else(of_query).or_else(others)
+    strip(&mut head.headers);
+    if let Some((name, value)) = of_header {
+        head.headers.insert(name, value);
+    }
+    let mut upstreams = settings.upstreams.iter();
+    let reads_query = upstreams.any(|upstream| upstream.provider == Provider::Gemini);
+    let path = head.uri.path_and_query().filter(|_| reads_query);
+    let Some(path) = path.filter(|path| path.query().is_some()) else {
+        return;
+    };
+    let path = with_keys(path.as_str(), usize::from(place == Some(Place::Query)));
+    let mut parts = head.uri.clone().into_parts();
+    parts.path_and_query = PathAndQuery::try_from(path).ok();
+    if let Ok(uri) = Uri::from_parts(parts) {
+        head.uri = uri;
+    }
+}
+
+/// Whether a credential stands in the header of this name.
+pub fn is_credential(name: &HeaderName) -> bool {
+    CREDENTIALS.contains(name)
 }
 
 /// `key` of a query: Gemini's other place for a credential.
@@ -161,5 +213,55 @@ mod tests {
         headers.insert("authorization", "Bearer invented".parse().unwrap());
         assert_eq!(key(&headers, None, Anthropic), known);
         assert_ne!(key(&headers, None, OpenAi), known);
+    }
+
+    #[test]
+    fn a_call_keeps_the_one_credential_that_it_counts_by() {
+        let kept = |provider: Provider, path: &str, all: &[(&str, &str)]| {
+            let upstream = Upstream {
+                name: "one".into(),
+                provider,
+                base: Uri::from_static("http://127.0.0.1:1"),
+                secret: None,
+            };
+            let mut call = http::Request::post(path);
+            for (name, value) in all {
+                call = call.header(*name, *value);
+            }
+            let (mut head, ()) = call.body(()).unwrap().into_parts();
+            let before = key(&head.headers, None, provider);
+            keep_one(&mut head, &Settings::new("llm", vec![upstream]));
+            let mut left = vec![head.uri.to_string()];
+            left.extend(
+                head.headers
+                    .values()
+                    .map(|value| value.to_str().unwrap().to_owned()),
+            );
+            assert_eq!(key(&head.headers, None, provider), before);
+            left
+        };
+        let (bearer, other) = (("authorization", "Bearer a"), ("authorization", "Bearer b"));
+        let (x, azure) = (("x-api-key", "x"), ("api-key", "z"));
+        assert_eq!(
+            kept(OpenAi, "/v1", &[bearer, other, x]),
+            ["/v1", "Bearer a"]
+        );
+        assert_eq!(kept(Anthropic, "/v1", &[bearer, x, azure]), ["/v1", "x"]);
+        assert_eq!(kept(Anthropic, "/v1", &[bearer]), ["/v1", "Bearer a"]);
+        let team = ("x-team", "search");
+        assert_eq!(kept(OpenAi, "/v1?key=k", &[team]), ["/v1?key=k", "search"]);
+        let google = ("x-goog-api-key", "g");
+        assert_eq!(kept(Gemini, "/m?key=k", &[google, bearer]), ["/m", "g"]);
+    }
+
+    #[test]
+    fn a_call_that_counts_by_its_query_keeps_the_first_key_alone() {
+        let upstream = Upstream::of(Gemini).unwrap();
+        let call = http::Request::post("/m?alt=sse&key=a&key=b");
+        let call = call.header("authorization", "Bearer a").body(());
+        let (mut head, ()) = call.unwrap().into_parts();
+        keep_one(&mut head, &Settings::new("llm", vec![upstream]));
+        assert_eq!(head.uri, "/m?alt=sse&key=a");
+        assert!(head.headers.is_empty());
     }
 }

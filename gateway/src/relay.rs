@@ -52,7 +52,8 @@ const USED_UP: Duration = Duration::from_secs(60);
 
 /// Answers a call.
 pub async fn relay(gateway: Arc<Inner>, request: Request<Incoming>) -> Response<Answer> {
-    let (head, body) = request.into_parts();
+    let (mut head, body) = request.into_parts();
+    caller::keep_one(&mut head, &gateway.settings);
     match answer(&gateway, &head, body).await {
         Ok(response) => response,
         Err(refusal) => {

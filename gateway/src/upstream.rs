@@ -140,7 +140,7 @@ impl Upstream {
     pub(crate) fn call(&self, head: &request::Parts, body: Bytes) -> Request<Full<Bytes>> {
         let mut call = Request::new(Full::new(body));
         *call.method_mut() = head.method.clone();
-        *call.uri_mut() = self.address(&head.uri, self.takes_key(&head.headers));
+        *call.uri_mut() = self.address(&head.uri);
         let mut headers = forwarded(head.headers.clone());
         headers.remove(header::CONTENT_LENGTH);
         // What is compressed cannot be read on its way.
@@ -157,18 +157,11 @@ impl Upstream {
         call
     }
 
-    /// How many keys of its query a call keeps: only Gemini's are credentials, and of those one at
-    /// most, which is the caller that the call counts against.
-    fn takes_key(&self, headers: &HeaderMap) -> usize {
-        let (own, _) = Self::credential_header(self.provider);
-        match self.provider {
-            Provider::Gemini => usize::from(self.secret.is_none() && !headers.contains_key(own)),
-            _ => usize::MAX,
-        }
-    }
-
-    /// The call's path behind the beginning of this upstream's, with so many keys.
-    fn address(&self, uri: &Uri, keys: usize) -> Uri {
+    /// The call's path behind the beginning of this upstream's. A key in the query of Gemini's is a
+    /// credential, which a secret stands in place of.
+    fn address(&self, uri: &Uri) -> Uri {
+        let has_key = self.provider != Provider::Gemini || self.secret.is_none();
+        let keys = if has_key { usize::MAX } else { 0 };
         let begin = self.base.path().trim_end_matches('/');
         let mut parts = self.base.clone().into_parts();
         parts.path_and_query = match uri.path_and_query() {
@@ -185,7 +178,8 @@ impl Upstream {
     }
 }
 
-/// What passes on to the next neighbour.
+/// What passes on to the next neighbour. `Connection` names what is between two neighbours alone;
+/// that is never the credential that a call counts by.
 pub fn forwarded(mut headers: HeaderMap) -> HeaderMap {
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)
@@ -193,6 +187,7 @@ pub fn forwarded(mut headers: HeaderMap) -> HeaderMap {
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','))
         .filter_map(|name| name.trim().parse().ok())
+        .filter(|name| !caller::is_credential(name))
         .collect();
     for name in NOT_FORWARDED.iter().chain(&named) {
         headers.remove(name);

@@ -2,6 +2,7 @@
 #![allow(missing_docs, reason = "a test")]
 
 mod away;
+mod callers;
 mod concurrency;
 mod failover;
 mod fair;

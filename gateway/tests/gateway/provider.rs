@@ -30,6 +30,11 @@ impl Seen {
             .get(name)
             .map_or("", |value| value.to_str().unwrap())
     }
+
+    pub fn all(&self, name: &str) -> Vec<&str> {
+        let all = self.headers.get_all(name).iter();
+        all.map(|value| value.to_str().unwrap()).collect()
+    }
 }
 
 type Event = Result<String, std::io::Error>;

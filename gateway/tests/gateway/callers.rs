@@ -1,0 +1,57 @@
+//! A caller has one key, and the provider sees the credential that it counts by.
+
+use http_body_util::Full;
+use tidegate_llm::Provider as Dialect;
+
+use super::{Reply, Running, chat, run};
+
+const ONE: &str = "[policy.llm.limits]\nrequests = { calls = 1, per = '1h' }";
+
+/// How a call with these headers is answered.
+async fn status(running: &Running, headers: &[(&str, &str)]) -> u16 {
+    let mut call = http::Request::post(format!("http://{}/v1/chat/completions", running.at));
+    for (name, value) in headers {
+        call = call.header(*name, *value);
+    }
+    let call = call.body(Full::from(chat(10).to_string())).unwrap();
+    running.client.request(call).await.unwrap().status().into()
+}
+
+#[tokio::test]
+async fn a_credential_that_connection_names_is_forwarded_so_that_nobody_counts_by_one_of_his_own_making()
+ {
+    let running = run(ONE, |settings| {
+        settings.upstreams[0].provider = Dialect::AzureOpenAi;
+    })
+    .await;
+    running.provider.next(Reply::answer(1, 1));
+    let headers = |key: &'static str| {
+        [
+            ("api-key", key),
+            ("connection", "api-key"),
+            ("authorization", "Bearer real"),
+        ]
+    };
+    assert_eq!(status(&running, &headers("invented")).await, 200);
+    let seen = &running.provider.seen()[0];
+    assert_eq!(seen.header("api-key"), "invented");
+    assert_eq!(seen.header("authorization"), "", "it counts by the other");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn of_several_credentials_the_provider_sees_the_one_that_counts() {
+    let running = run(ONE, |_| {}).await;
+    running.provider.next(Reply::answer(1, 1));
+    let twice = [
+        ("authorization", "Bearer first"),
+        ("authorization", "Bearer second"),
+        ("x-api-key", "third"),
+    ];
+    assert_eq!(status(&running, &twice).await, 200);
+    let seen = &running.provider.seen()[0];
+    assert_eq!(seen.all("authorization"), ["Bearer first"]);
+    assert_eq!(seen.header("x-api-key"), "");
+    assert_eq!(status(&running, &twice[..1]).await, 429, "the same key");
+    running.stop().await;
+}
