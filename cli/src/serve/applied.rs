@@ -16,10 +16,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Wea
 use serde_json::{Value, json};
 use tidegate_http::{Application, Apply};
 use tidegate_policy::{PolicyFile, parse};
-use tidegate_service::{Change, Credential, Service};
+use tidegate_service::{Change, Credential};
 use tidegate_store::{Definition, Definitions, Follower, Store, block_on};
 use tracing::{error, info, warn};
 
+use super::serving::Serving;
 use crate::trouble::{Outcome, Trouble};
 
 /// As whom the store knows what was applied: no service and no set is called so.
@@ -36,7 +37,7 @@ pub struct Applied {
     state: Mutex<State>,
     /// The version of what the store keeps.
     version: AtomicU64,
-    service: OnceLock<Service>,
+    serving: OnceLock<Serving>,
 }
 
 enum Kept {
@@ -94,7 +95,7 @@ impl Applied {
                 told: None,
             }),
             version: AtomicU64::new(0),
-            service: OnceLock::new(),
+            serving: OnceLock::new(),
         }
     }
 
@@ -107,10 +108,10 @@ impl Applied {
         self.state().current.clone()
     }
 
-    /// From here on `service` goes over to what is applied at any server of the store.
-    pub fn follow(self: &Arc<Self>, service: &Service) {
-        // The service is set once.
-        let _ = self.service.set(service.clone());
+    /// From here on `serving` goes over to what is applied at any server of the store.
+    pub fn follow(self: &Arc<Self>, serving: &Serving) {
+        // It is set once.
+        let _ = self.serving.set(serving.clone());
         if let Kept::Store(store) = &self.kept {
             let this = Arc::downgrade(self);
             store.follow(OWNER, this as Weak<dyn Follower>);
@@ -119,7 +120,7 @@ impl Applied {
 
     /// The server's file was read again: goes over to what holds now, after an application
     /// that has begun.
-    pub fn reload(&self, service: &Service, of_file: &PolicyFile) -> Outcome<Vec<Change>> {
+    pub fn reload(&self, serving: &Serving, of_file: &PolicyFile) -> Outcome<Vec<Change>> {
         let _alone = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = self.state();
         let applied = match (&self.kept, &state.told) {
@@ -128,7 +129,7 @@ impl Applied {
             (Kept::Store(_), None) => None,
         };
         let current = applied.as_ref().unwrap_or(of_file);
-        let changes = service.exchange("the file", current);
+        let changes = serving.exchange("the file", current);
         let changes = changes.map_err(Trouble::failure)?;
         if let (Kept::File(path), None) = (&self.kept, &applied) {
             lay_aside(path);
@@ -139,9 +140,9 @@ impl Applied {
     }
 
     /// What a listener does with policies that are sent to it.
-    pub fn verb(self: &Arc<Self>, service: &Service) -> Apply {
-        let (applied, service) = (Arc::clone(self), service.clone());
-        Arc::new(move |application| applied.apply(&service, &application))
+    pub fn verb(self: &Arc<Self>, serving: &Serving) -> Apply {
+        let (applied, serving) = (Arc::clone(self), serving.clone());
+        Arc::new(move |application| applied.apply(&serving, &application))
     }
 
     /// None waits for another: before a store that hangs each would add its deadline.
@@ -158,7 +159,7 @@ impl Applied {
     }
 
     /// Goes over to the policies and keeps them, or does neither.
-    fn apply(&self, service: &Service, application: &Application) -> Result<Vec<Change>, String> {
+    fn apply(&self, serving: &Serving, application: &Application) -> Result<Vec<Change>, String> {
         let _alone = self.alone()?;
         let (over, before) = {
             let state = self.state();
@@ -184,8 +185,7 @@ impl Applied {
             write(&beside(path, "new"), &kept).map_err(|error| unkept(error.to_string()))?;
         }
         let mut state = self.state();
-        let changes = service.exchange(&application.by, &application.policies);
-        let changes = changes.map_err(|error| error.to_string())?;
+        let changes = serving.exchange(&application.by, &application.policies)?;
         state.current = application.policies.clone();
         drop(state);
         // Who follows goes over to it before the store answers: no lock is held.
@@ -208,7 +208,7 @@ impl Applied {
                 return Err(unkept(error));
             }
             // What was gone over to a moment ago was served a moment before.
-            let back = service.exchange("the server", &before);
+            let back = serving.exchange("the server", &before);
             state.current = before;
             drop(state);
             return Err(match back {
@@ -227,7 +227,7 @@ impl Follower for Applied {
 
     /// What cannot be read, or cannot be gone over to, leaves what was in force in force.
     fn follow(&self, definitions: &Definitions) {
-        let Some(service) = self.service.get() else {
+        let Some(serving) = self.serving.get() else {
             return;
         };
         let mut state = self.state();
@@ -263,7 +263,17 @@ impl Follower for Applied {
         } else {
             "another server"
         };
-        match service.exchange(by, &current) {
+        let stays = |wrong: String| {
+            error!(
+                error = %wrong,
+                "cannot switch to the policies applied at another server; still serving the previous ones"
+            );
+        };
+        // The gateway's flags stay as they are: it is not tried again.
+        if let Err(wrong) = serving.check(&current) {
+            return stays(wrong);
+        }
+        match serving.exchange(by, &current) {
             Ok(_) if is_lost => {
                 warn!(
                     "the store no longer has the policies that were applied: those of the file \
@@ -282,10 +292,7 @@ impl Follower for Applied {
                 // It is tried again at the next look.
                 let before = definitions.newer_than;
                 self.version.store(before, Ordering::Release);
-                error!(
-                    error = %wrong,
-                    "cannot switch to the policies applied at another server; still serving the previous ones"
-                );
+                stays(wrong);
             }
         }
     }

@@ -5,6 +5,7 @@
 //! | `args`, `address` | what it is told |
 //! | `configuration`, `reload` | its file, read at the start and again |
 //! | `applied` | policies applied over those of the file |
+//! | `serving` | what goes over to other policies |
 //! | `gateway` | what stands before providers of language models |
 //! | `listeners`, `settings` | what is served, and what each listener keeps to |
 //! | `tls` | the files that a server is known by |
@@ -24,6 +25,7 @@ mod listeners;
 mod logs;
 mod otlp;
 mod reload;
+mod serving;
 mod settings;
 mod signals;
 mod supervisor;
@@ -45,6 +47,7 @@ use applied::Applied;
 use listeners::Listeners;
 use logs::AuditLog;
 use reload::Reload;
+use serving::Serving;
 use signals::Signals;
 use tidegate_protocol::Tls;
 use tls::TlsFiles;
@@ -107,15 +110,18 @@ pub fn serve(args: &Serve, gateway: Option<&GatewayArgs>) -> Outcome<()> {
         (Some(gateway), Some(socket)) => listeners.with_gateway(gateway, socket),
         _ => listeners,
     };
+    let serving = Serving {
+        service: service.clone(),
+        gateway,
+    };
     if let Some(applied) = &applied {
-        applied.follow(&service);
+        applied.follow(&serving);
     }
     runtime.block_on(async {
         let reload = Reload {
             args: args.clone(),
             example,
-            gateway,
-            service: service.clone(),
+            serving: serving.clone(),
             applied: applied.clone(),
             tls,
             audit,
@@ -128,7 +134,7 @@ pub fn serve(args: &Serve, gateway: Option<&GatewayArgs>) -> Outcome<()> {
         let signals = Signals::listen().map_err(Trouble::failure)?;
         tokio::spawn(keep_up(recorder.clone()));
         listeners.announce(&policies, &store::shown(url));
-        let apply = applied.map(|applied| applied.verb(&service));
+        let apply = applied.map(|applied| applied.verb(&serving));
         listeners.serve(service, recorder, signals, apply).await
     })?;
     opened.flush().map_err(Trouble::failure)?;

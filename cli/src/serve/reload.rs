@@ -8,10 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
-use tidegate_gateway::Gateway;
 use tidegate_policy::{Config, ServerSettings};
 use tidegate_protocol::Tls;
-use tidegate_service::{Change, Service, audit};
+use tidegate_service::{Change, audit};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tracing::{error, info, warn};
@@ -20,6 +19,7 @@ use super::applied::Applied;
 use super::args::Serve;
 use super::configuration;
 use super::logs::AuditLog;
+use super::serving::Serving;
 use super::tls::TlsFiles;
 use crate::trouble::{Outcome, Trouble};
 
@@ -33,10 +33,8 @@ const MOST_NAMED: usize = 20;
 pub struct Reload {
     /// What it goes by without a file.
     pub example: &'static str,
-    /// What stands before providers.
-    pub gateway: Option<Gateway>,
     pub args: Serve,
-    pub service: Service,
+    pub serving: Serving,
     /// Policies that go before those of the file.
     pub applied: Option<Arc<Applied>>,
     pub tls: Option<Arc<Tls>>,
@@ -87,10 +85,6 @@ impl Reload {
     fn again(&self) -> Outcome<Vec<Change>> {
         let config = configuration::read(self.args.config.as_deref(), self.example)?;
         self.is_safe(&config)?;
-        if let Some(gateway) = &self.gateway {
-            let could = gateway.check(&config.policies);
-            could.map_err(Trouble::failure)?;
-        }
         let files = TlsFiles::choose(&self.args, &config.server)?;
         let tls = match (&self.tls, files) {
             (Some(_), Some(files)) => Some(Tls::new(&files.read()?)),
@@ -104,13 +98,13 @@ impl Reload {
         self.audit
             .open(audit_path(&self.args, &config.server).as_deref())?;
         let changes = match &self.applied {
-            Some(applied) => applied.reload(&self.service, &config.policies)?,
+            Some(applied) => applied.reload(&self.serving, &config.policies)?,
             None => {
-                let exchanged = self.service.exchange("the file", &config.policies);
+                let exchanged = self.serving.exchange("the file", &config.policies);
                 exchanged.map_err(Trouble::failure)?
             }
         };
-        if self.service.replace_credentials(config.credentials) {
+        if self.serving.service.replace_credentials(config.credentials) {
             audit::note("the file", "tokens", "exchanged");
         }
         if let (Some(old), Some(new)) = (&self.tls, tls) {

@@ -1,7 +1,9 @@
 //! `tidegate gateway`, as processes: two of them on one store, before a provider.
 
+mod applied;
 mod learnt;
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -89,28 +91,24 @@ impl Gateway {
 
     /// One before what listens at `provider`, whose calls wait for so long.
     fn before(folder: &Path, provider: SocketAddr, http: &str, wait: &str) -> Self {
+        Self::told(folder, provider, &["--http", http, "--wait", wait])
+    }
+
+    /// One with further flags, of which `off` is where it serves HTTP.
+    fn told(folder: &Path, provider: SocketAddr, more: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
         let upstream = format!("fake=openai@http://{provider}");
         let store = format!("shm:gateway?size=8&dir={}", folder.display());
         command.args(["gateway", "--upstream", &upstream, "--store", &store]);
         command.args(["--config", "tidegate.toml", "--listen", "127.0.0.1:0"]);
-        command.args([
-            "--http", http, "--grpc", "off", "--resp", "off", "--wait", wait,
-        ]);
+        command.args(["--grpc", "off", "--resp", "off"]).args(more);
         command.env("TIDEGATE_KEY_FAKE", learnt::SECRET);
         command.current_dir(folder);
-        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        let log = File::create(folder.join("gateway.log")).expect("a log");
+        command.stdout(Stdio::piped()).stderr(log);
         let mut process = command.spawn().expect("the program runs");
-        let said = BufReader::new(process.stdout.take().expect("piped"));
-        let mut lines = said.lines().map(|line| line.expect("text"));
-        let mut announced = |word: &str| {
-            let line = lines.find(|line| line.trim_start().starts_with(word));
-            let line = line.expect("it is announced");
-            let at = line.split_whitespace().nth(1).expect("an address");
-            let at = at.trim_start_matches("http://").parse();
-            at.expect("an address")
-        };
-        let http = (http != "off").then(|| announced("HTTP"));
+        let mut announced = announced(&mut process);
+        let http = (!more.contains(&"off")).then(|| announced("HTTP"));
         let at = announced("LLM");
         Self { process, at, http }
     }
@@ -138,6 +136,20 @@ impl Gateway {
             let ended = calls.into_iter().map(|call| call.join().expect("it ends"));
             ended.collect()
         })
+    }
+}
+
+/// Where a process says that it listens, by the words that its lines begin with, in their order.
+fn announced(process: &mut Child) -> impl FnMut(&str) -> SocketAddr + use<> {
+    let said = BufReader::new(process.stdout.take().expect("piped"));
+    let mut lines = said.lines().map(|line| line.expect("text"));
+    move |word| {
+        let line = lines.find(|line| line.trim_start().starts_with(word));
+        let line = line.expect("it is announced");
+        let at = line.split_whitespace().nth(1).expect("an address");
+        at.trim_start_matches("http://")
+            .parse()
+            .expect("an address")
     }
 }
 
