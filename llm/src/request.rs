@@ -10,8 +10,21 @@ use tidegate_core::{Amount, MAX_AMOUNT};
 /// Longer names of models are cut.
 const LONGEST_MODEL: usize = 256;
 
-/// A string of at least so many bytes without a space is a file, not a text.
+/// A file has at least so many bytes.
 const ATTACHMENT: usize = 1_024;
+
+/// What members are called that files stand in, as base64 alone: of OpenAI's, Anthropic's, Gemini's,
+/// Bedrock's and Mistral's calls. Elsewhere a file says that it is one (`data:...;base64,`).
+const FILES: [&str; 8] = [
+    "bytes",
+    "data",
+    "file_data",
+    "image",
+    "image_url",
+    "images",
+    "inputImage",
+    "input_audio",
+];
 
 /// What a file (a picture, a page) counts as; a provider says what it was afterwards.
 const TOKENS_OF_ATTACHMENT: u64 = 1_500;
@@ -33,7 +46,7 @@ pub struct Request {
     /// How many answers are wanted: 1 unless it says otherwise.
     pub answers: Amount,
     /// How many tokens the prompt has, by its length: a quarter of its ASCII bytes, one for each
-    /// other character and for each number in a list, 1,500 for each file.
+    /// other character and for each number in a list, 1,500 for each file: base64 where files stand.
     pub prompt: Amount,
 }
 
@@ -109,7 +122,11 @@ impl<'de> Visitor<'de> for Body {
                 "metadata" | "user" | "safety_identifier" | "prompt_cache_key" => {
                     members.next_value::<IgnoredAny>()?;
                 }
-                _ => members.next_value_seed(Measure(&mut length))?,
+                name => {
+                    let is_file = FILES.contains(&name);
+                    let length = &mut length;
+                    members.next_value_seed(Measure { length, is_file })?;
+                }
             }
         }
         request.prompt = length.tokens();
@@ -217,14 +234,15 @@ struct Length {
 }
 
 impl Length {
-    fn add(&mut self, text: &str) {
+    /// A text, or a file if it stands where files do.
+    fn add(&mut self, text: &str, is_file: bool) {
         let bytes = text.as_bytes();
-        if bytes.len() >= ATTACHMENT
-            && memchr::memchr2(b' ', b'\n', bytes).is_none()
-            && text.is_ascii()
-        {
-            self.attachments += 1;
-            return;
+        if bytes.len() >= ATTACHMENT {
+            let data = behind_data(text);
+            if (is_file || data.is_some()) && is_base64(data.unwrap_or(text)) {
+                self.attachments += 1;
+                return;
+            }
         }
         let ascii = bytes.iter().filter(|byte| byte.is_ascii()).count();
         let all = text.chars().count();
@@ -240,8 +258,27 @@ impl Length {
     }
 }
 
+/// What stands behind `data:...;base64,`.
+fn behind_data(text: &str) -> Option<&str> {
+    let (head, data) = text.strip_prefix("data:")?.split_once(',')?;
+    head.ends_with(";base64").then_some(data)
+}
+
+/// Of either alphabet (RFC 4648). Pieces are looked at without a branch for each byte.
+fn is_base64(text: &str) -> bool {
+    let is_digit =
+        |byte: u8| byte.is_ascii_alphanumeric() | matches!(byte, b'+' | b'/' | b'-' | b'_');
+    let text = text.trim_end_matches('=').as_bytes();
+    let mut pieces = text.chunks(64);
+    pieces.all(|piece| piece.iter().fold(true, |all, byte| all & is_digit(*byte)))
+}
+
 /// Measures whatever stands there.
-struct Measure<'l>(&'l mut Length);
+struct Measure<'l> {
+    length: &'l mut Length,
+    /// Files stand there.
+    is_file: bool,
+}
 
 impl<'de> DeserializeSeed<'de> for Measure<'_> {
     type Value = ();
@@ -259,7 +296,7 @@ impl<'de> Visitor<'de> for Measure<'_> {
     }
 
     fn visit_str<E>(self, text: &str) -> Result<(), E> {
-        self.0.add(text);
+        self.length.add(text, self.is_file);
         Ok(())
     }
 
@@ -272,30 +309,61 @@ impl<'de> Visitor<'de> for Measure<'_> {
     }
 
     fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        self.0.other += 1;
+        self.length.other += 1;
         Ok(())
     }
 
     fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        self.0.other += 1;
+        self.length.other += 1;
         Ok(())
     }
 
     fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        self.0.other += 1;
+        self.length.other += 1;
         Ok(())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        while items.next_element_seed(Measure(self.0))?.is_some() {}
+        let Measure { length, is_file } = self;
+        while items
+            .next_element_seed(Measure { length, is_file })?
+            .is_some()
+        {}
         Ok(())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
-        while members.next_key_seed(Measure(self.0))?.is_some() {
-            members.next_value_seed(Measure(self.0))?;
+        let length = self.length;
+        while let Some(is_file) = members.next_key_seed(Name { length })? {
+            members.next_value_seed(Measure { length, is_file })?;
         }
         Ok(())
+    }
+}
+
+/// Measures a member's name; whether files stand behind it.
+struct Name<'l> {
+    length: &'l mut Length,
+}
+
+impl<'de> DeserializeSeed<'de> for Name<'_> {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, name: D) -> Result<bool, D::Error> {
+        name.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Name<'_> {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<bool, E> {
+        self.length.add(name, false);
+        Ok(FILES.contains(&name))
     }
 }
 
@@ -341,6 +409,35 @@ mod tests {
         assert_eq!(read(&picture).prompt, 1_500 + 3);
         assert_eq!(read(r#"{"input":"潮の門"}"#).prompt, 3);
         assert_eq!(read(r#"{"input":[[1,2,3],[4]]}"#).prompt, 4);
+    }
+
+    /// Compact JSON of half a megabyte was taken for a file of 1,500 tokens.
+    #[test]
+    fn a_text_without_spaces_is_measured_and_a_file_is_told_by_where_it_stands() {
+        let json = r#"{\"a\":[1,2],\"b\":\"c\"},"#.repeat(20_000);
+        let compact = read(&format!(r#"{{"messages":[{{"content":"[{json}]"}}]}}"#));
+        assert!(compact.prompt >= 100_000, "{}", compact.prompt);
+        let file = "QUJD".repeat(10_000);
+        let measured = |value: &str| read(&format!(r#"{{"messages":[{value}]}}"#)).prompt >= 10_000;
+        for text in [
+            format!(r#"{{"content":"{file}"}}"#),
+            format!(r#"{{"data":"{file}, and a text"}}"#),
+            format!(r#"{{"image_url":"https://example.com/{file}?a=b"}}"#),
+            format!(r#"{{"data":{{"text":"{file}"}}}}"#),
+        ] {
+            assert!(measured(&text), "{}", &text[..40]);
+        }
+        for file in [
+            format!(r#"{{"image_url":{{"url":"data:image/png;base64,{file}"}}}}"#),
+            format!(r#"{{"source":{{"type":"base64","data":"{file}=="}}}}"#),
+            format!(r#"{{"inlineData":{{"mimeType":"image/png","data":"{file}"}}}}"#),
+            format!(r#"{{"file":{{"file_data":"data:application/pdf;base64,{file}"}}}}"#),
+            format!(r#"{{"image":{{"source":{{"bytes":"{file}"}}}}}}"#),
+            format!(r#"{{"images":["{file}","{file}"]}}"#),
+            format!(r#"{{"input_audio":"{file}-_"}}"#),
+        ] {
+            assert!(!measured(&file), "{}", &file[..40]);
+        }
     }
 
     #[test]
