@@ -161,7 +161,8 @@ impl Held {
 
     /// The provider had no room for it, or did not answer in time.
     pub fn dropped(&mut self) {
-        self.went(Went::Dropped);
+        let took = self.took();
+        self.went(Went::Dropped(took));
     }
 
     fn went(&mut self, how: Went) {

@@ -37,8 +37,9 @@ pub enum Measured {
 pub enum Went {
     /// It was answered, and took so long.
     Took(Measured, Duration),
-    /// It was refused for want of room, or not answered in time.
-    Dropped,
+    /// It was refused for want of room, or not answered in time, which took so long: it tells whether
+    /// the call began before the limit was lowered.
+    Dropped(Duration),
 }
 
 /// A concurrency limit that is learnt.
@@ -134,7 +135,7 @@ impl Concurrency {
                 (Outcome::Succeeded, time)
             }
             Went::Took(..) => (Outcome::Ignored, Duration::ZERO),
-            Went::Dropped => (Outcome::Dropped, Duration::ZERO),
+            Went::Dropped(time) => (Outcome::Dropped, time),
         };
         self.shown.count(outcome);
         let sample = Sample {
@@ -282,6 +283,8 @@ mod tests {
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000);
 
+    const DROPPED: Went = Went::Dropped(Duration::from_millis(80));
+
     fn took(measured: Measured) -> Went {
         Went::Took(measured, Duration::from_millis(80))
     }
@@ -292,10 +295,11 @@ mod tests {
         let call = limit.granted(&standing(20, 20));
         assert!(call.went(took(Measured::FirstToken), NOW));
         assert_eq!(limit.capacity(), 21);
-        assert!(call.went(Went::Dropped, NOW));
+        assert!(call.went(DROPPED, NOW));
         assert_eq!(limit.capacity(), 18);
-        for _ in 0..200 {
-            call.went(Went::Dropped, NOW);
+        for second in 1..=200 {
+            // Each began after the one before had lowered it.
+            call.went(DROPPED, NOW + Span::from_secs(second));
         }
         assert_eq!(limit.capacity(), 1);
         let many = limit.granted(&standing(160, 160));
@@ -303,6 +307,24 @@ mod tests {
             many.went(took(Measured::FirstToken), NOW);
         }
         assert_eq!(limit.capacity(), 160, "eight times the start");
+    }
+
+    /// Each refusal of a burst lowered it again, down to one.
+    #[test]
+    fn a_burst_that_is_refused_lowers_it_once() {
+        let limit = concurrency(64);
+        let burst: Vec<InFlight> = (1..=40)
+            .map(|held| limit.granted(&standing(64, held)))
+            .collect();
+        let later = NOW + Span::from_secs(1);
+        for call in &burst {
+            call.went(Went::Dropped(Duration::from_secs(1)), later);
+        }
+        assert_eq!(limit.capacity(), 57);
+        let next = limit.granted(&standing(57, 40));
+        let later = later + Span::from_secs(2);
+        assert!(next.went(Went::Dropped(Duration::from_secs(1)), later));
+        assert_eq!(limit.capacity(), 51, "one that began after it");
     }
 
     /// The time to a first token and the time for each token do not compare: an estimator that saw
@@ -322,10 +344,7 @@ mod tests {
         assert_eq!(limit.capacity(), 24);
         assert!(call.went(took(Measured::EachToken), NOW), "most, by now");
         assert!(!call.went(took(Measured::FirstToken), NOW));
-        assert!(
-            call.went(Went::Dropped, NOW),
-            "whatever kind it would have been"
-        );
+        assert!(call.went(DROPPED, NOW), "whatever kind it would have been");
     }
 
     #[test]
@@ -422,7 +441,7 @@ mod tests {
                         Reply::Refusal(_) => {
                             refused += 1;
                             held -= 1;
-                            in_flight.went(Went::Dropped, now);
+                            in_flight.went(Went::Dropped(Duration::ZERO), now);
                             let later = now + Span::from_millis(500);
                             agenda.push(Reverse((later, caller, Next::Asks)));
                         }
