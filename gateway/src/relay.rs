@@ -40,6 +40,9 @@ const LONGEST_ERROR: usize = 1024 * 1024;
 /// A longer body is not taken apart: its values would take many times as much memory.
 const LONGEST_REWRITTEN: usize = 256 * 1024;
 
+/// The option that asks a stream for its usage, as a refusal of it names it.
+const OPTION: &[u8] = b"stream_options";
+
 /// The first pause before a further attempt where nobody says how long; doubled each time.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -78,8 +81,8 @@ struct Read<'h> {
     price: Price,
     body: Bytes,
     begun: Instant,
-    /// The caller has not asked for the usage that the stream is to say.
-    takes_usage_out: bool,
+    /// A stream of OpenAI's whose caller has not asked for its usage.
+    wants_usage: bool,
     /// The room that the body takes until the call is answered.
     _room: Option<OwnedSemaphorePermit>,
 }
@@ -135,26 +138,19 @@ async fn read<'h>(
     if settings.only_counted && !asked.uses_tokens && !asked.only_reads {
         return Err(Refusal::uncounted(&path));
     }
-    let (mut body, room) = whole(gateway, body).await?;
+    let (body, room) = whole(gateway, body).await?;
     let mut asks = Asks {
         answers: 1,
         ..Asks::default()
     };
-    let mut takes_usage_out = false;
     if asked.uses_tokens {
         asks = Asks::read(&body).map_err(|error| Refusal::body(&error))?;
         if asked.is_prompt_alone {
             asks.max_output = Some(0);
         }
-        if asked.asks_for_usage
-            && asks.stream
-            && !asks.stream_usage
-            && let Some(with_usage) = with_usage(&body, &asks)
-        {
-            body = with_usage;
-            takes_usage_out = true;
-        }
     }
+    let wants_usage =
+        asked.uses_tokens && asked.asks_for_usage && asks.stream && !asks.stream_usage;
     let model = asked.model.take().or(asks.model.take()).unwrap_or_default();
     let policy = settings.policy_of(&model);
     let active = gateway
@@ -181,7 +177,7 @@ async fn read<'h>(
         price: price.unwrap_or_default(),
         body,
         begun: Instant::now(),
-        takes_usage_out,
+        wants_usage,
         _room: room,
     })
 }
@@ -252,6 +248,15 @@ fn with_usage(body: &Bytes, asks: &Asks) -> Option<Bytes> {
         None => *options = serde_json::json!({ "include_usage": true }),
     }
     Some(Bytes::from(call.to_string()))
+}
+
+/// What a provider answers to a call.
+struct Sent {
+    response: Response<Incoming>,
+    /// What came of the body, where it was looked at.
+    begun: Option<Bytes>,
+    /// The call asks for a usage that its caller has not asked for.
+    asked_usage: bool,
 }
 
 /// What a provider has made of a call.
@@ -577,14 +582,13 @@ impl Read<'_> {
             held.refused(false, None).await;
             return Err(Refusal::nowhere(&member));
         };
-        let call = upstream.call(self.head, self.body.clone());
         held.sent();
-        let sent = gateway
-            .client
-            .send(upstream, call, settings.answer_within)
-            .await;
-        let response = match sent {
-            Ok(response) => response,
+        let Sent {
+            response,
+            begun,
+            asked_usage,
+        } = match self.send(gateway, upstream).await {
+            Ok(sent) => sent,
             Err(Unanswered {
                 refusal,
                 was_sent,
@@ -612,7 +616,13 @@ impl Read<'_> {
         let signals = Signals::read(upstream.provider, response.headers(), received);
         gateway.meters.ignored.increment(u64::from(signals.ignored));
         if response.status().as_u16() >= 400 {
-            let failed = self.failed(gateway, held, upstream, response, (&signals, received));
+            let failed = self.failed(
+                gateway,
+                held,
+                upstream,
+                (response, begun),
+                (&signals, received),
+            );
             return Ok(Forwarded::Unserved(Box::new(failed.await)));
         }
         learning::answered(gateway, &mut held, Came::Accepted, &signals, received.at()).await;
@@ -630,9 +640,44 @@ impl Read<'_> {
             usage: Usage::of_headers(response.headers()),
             uses_tokens: self.asked.uses_tokens,
         };
-        Ok(Forwarded::Answered(Box::new(
-            self.passing(gateway, response, settling),
-        )))
+        Ok(Forwarded::Answered(Box::new(self.passing(
+            gateway,
+            response,
+            asked_usage,
+            settling,
+        ))))
+    }
+
+    /// What the upstream answers. A stream is asked for its usage; whoever refuses that is asked once
+    /// more without it, which is the same call to the caller's limits.
+    async fn send(&self, gateway: &Inner, upstream: &Upstream) -> Result<Sent, Unanswered> {
+        let within = gateway.settings.answer_within;
+        let send = |body| {
+            let call = upstream.call(self.head, body);
+            gateway.client.send(upstream, call, within)
+        };
+        let wants_usage = self.wants_usage && !upstream.provider.streams_say_usage();
+        let with_usage = wants_usage.then(|| with_usage(&self.body, &self.asks));
+        let asked_usage = with_usage.flatten();
+        let sent = |response, begun, asked_usage| Sent {
+            response,
+            begun,
+            asked_usage,
+        };
+        let Some(asking) = asked_usage else {
+            return Ok(sent(send(self.body.clone()).await?, None, false));
+        };
+        let response = send(asking).await?;
+        if !matches!(response.status().as_u16(), 400 | 422) {
+            return Ok(sent(response, None, true));
+        }
+        let (head, mut body) = response.into_parts();
+        let begun = beginning(&mut body, gateway.settings.pause).await;
+        // An API from before that option, or without it.
+        if memchr::memmem::find(&begun, OPTION).is_some() {
+            return Ok(sent(send(self.body.clone()).await?, None, false));
+        }
+        Ok(sent(Response::from_parts(head, body), Some(begun), true))
     }
 
     /// The provider's answer, on its way.
@@ -640,6 +685,7 @@ impl Read<'_> {
         &self,
         gateway: &Inner,
         response: Response<Incoming>,
+        asked_usage: bool,
         settling: Settling,
     ) -> Response<Answer> {
         let (mut head, body) = response.into_parts();
@@ -650,7 +696,7 @@ impl Read<'_> {
             true if is_stream(&head.headers) => Reading::Stream(StreamReader::new()),
             true => Reading::Object(BytesMut::new()),
         };
-        let filter = self.takes_usage_out && matches!(reading, Reading::Stream(_));
+        let filter = asked_usage && matches!(reading, Reading::Stream(_));
         head.headers = forwarded(head.headers);
         if filter {
             head.headers.remove(header::CONTENT_LENGTH);
@@ -665,11 +711,14 @@ impl Read<'_> {
         gateway: &Arc<Inner>,
         mut held: Held,
         upstream: &Upstream,
-        response: Response<Incoming>,
+        (response, begun): (Response<Incoming>, Option<Bytes>),
         (signals, received): (&Signals, Received),
     ) -> Unserved {
-        let (mut head, body) = response.into_parts();
-        let body = beginning(body, gateway.settings.pause).await;
+        let (mut head, mut body) = response.into_parts();
+        let body = match begun {
+            Some(begun) => begun,
+            None => beginning(&mut body, gateway.settings.pause).await,
+        };
         let status = head.status.as_u16();
         let refused = Refused::of(
             upstream.provider,
@@ -728,7 +777,7 @@ impl Read<'_> {
 }
 
 /// What comes of an error's body within that time, up to the longest that passes.
-async fn beginning(mut body: Incoming, within: Duration) -> Bytes {
+async fn beginning(body: &mut Incoming, within: Duration) -> Bytes {
     let (by, mut begun) = (Instant::now() + within, BytesMut::new());
     while begun.len() < LONGEST_ERROR
         && let Ok(Some(Ok(frame))) = timeout_at(by, body.frame()).await

@@ -55,6 +55,18 @@ impl Provider {
     }
 }
 
+impl Provider {
+    /// Whether a stream says its usage by itself, and its call may not ask for it: an option that
+    /// is none of theirs is refused. Elsewhere OpenAI's `stream_options` asks for it.
+    #[must_use]
+    pub const fn streams_say_usage(self) -> bool {
+        matches!(
+            self,
+            Self::Anthropic | Self::Gemini | Self::Bedrock | Self::Mistral
+        )
+    }
+}
+
 impl fmt::Display for Provider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())

@@ -9,6 +9,7 @@ mod fair;
 #[path = "../../../tidegate/tests/support/fleet.rs"]
 mod fleet;
 mod learnt;
+mod options;
 mod passing;
 mod provider;
 mod reported;
