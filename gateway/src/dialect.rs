@@ -70,7 +70,7 @@ impl Asked {
             only_reads: reads || ends(&["/count_tokens"]),
             asks_for_usage: ends(&["/completions"]),
             is_prompt_alone: ends(&["/embeddings"]),
-            model: behind(path, "/deployments/").or_else(|| behind(path, "/model/")),
+            model: behind(path, "/deployments/").or_else(|| of_bedrock(path)),
         }
     }
 }
@@ -83,7 +83,14 @@ fn of_gemini(path: &str) -> Option<(&str, &str)> {
     model.split_once(':')
 }
 
-/// What stands in a path behind `before`: Azure's deployment, Bedrock's model.
+/// `model/MODEL/converse`, where the model may be the name of a profile with a slash in it.
+fn of_bedrock(path: &str) -> Option<String> {
+    let (_, behind) = path.split_once("/model/")?;
+    let (model, _) = behind.rsplit_once('/')?;
+    Some(model.to_owned())
+}
+
+/// What stands in a path behind `before`: Azure's deployment.
 fn behind(path: &str, before: &str) -> Option<String> {
     let (_, behind) = path.split_once(before)?;
     let (name, _) = behind.split_once('/')?;
@@ -212,6 +219,17 @@ mod tests {
         assert_eq!(
             model("/openai/deployments/gpt-5/chat/completions").as_deref(),
             Some("gpt-5")
+        );
+        let arn = "arn:aws:bedrock:us-east-1:1:inference-profile/us.anthropic.claude-x";
+        for path in [
+            "/model/arn%3Aaws%3Abedrock%3Aus-east-1%3A1%3Ainference-profile%2Fus.anthropic.claude-x/converse",
+            "/model/arn%3Aaws%3Abedrock%3Aus-east-1%3A1%3Ainference-profile%2Fus.anthropic.claude-x/invoke-with-response-stream",
+        ] {
+            assert_eq!(model(path).as_deref(), Some(arn));
+        }
+        assert_eq!(
+            model("/model/anthropic.claude%3A0/converse").as_deref(),
+            Some("anthropic.claude:0")
         );
     }
 }
