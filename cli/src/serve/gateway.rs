@@ -8,12 +8,13 @@ use std::time::Duration;
 use clap::Args;
 use tidegate_gateway::{ConcurrencyBy, Counts, Gateway, Settings, Upstream};
 use tidegate_llm::{Price, Provider};
-use tidegate_policy::{PolicyFile, parse_duration};
+use tidegate_policy::{PolicyFile, ServerSettings, parse_duration};
 use tidegate_service::Service;
 use tokio::net::TcpListener;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring::default_provider};
 
 use super::args::Serve;
+use super::settings;
 use crate::trouble::{Outcome, Trouble};
 
 /// Where it listens, unless it is told.
@@ -232,7 +233,7 @@ fn price(text: &str) -> Result<(String, Price), String> {
 }
 
 impl GatewayArgs {
-    fn settings(&self) -> Outcome<Settings> {
+    fn settings(&self, file: &ServerSettings) -> Outcome<Settings> {
         let upstreams = self
             .upstream
             .iter()
@@ -249,6 +250,7 @@ impl GatewayArgs {
         settings.wait = self.wait;
         settings.only_counted = self.only_counted;
         settings.max_usage_series = self.usage_series;
+        settings::gateway(file, &mut settings);
         Ok(settings)
     }
 
@@ -263,8 +265,14 @@ impl GatewayArgs {
     }
 
     /// What stands before the providers.
-    pub fn gateway(&self, service: &Service, policies: &PolicyFile) -> Outcome<Gateway> {
-        let gateway = Gateway::new(service.clone(), policies, self.settings()?, tls()?);
+    pub fn gateway(
+        &self,
+        service: &Service,
+        policies: &PolicyFile,
+        file: &ServerSettings,
+    ) -> Outcome<Gateway> {
+        let settings = self.settings(file)?;
+        let gateway = Gateway::new(service.clone(), policies, settings, tls()?);
         gateway.map_err(Trouble::usage)
     }
 }

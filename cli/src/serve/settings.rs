@@ -56,3 +56,11 @@ pub fn resp(file: &ServerSettings) -> tidegate_resp::Settings {
         None => settings,
     }
 }
+
+/// The gateway's own settings are those of its flags.
+pub fn gateway(file: &ServerSettings, settings: &mut tidegate_gateway::Settings) {
+    settings.drain = DRAIN;
+    if let Some(most) = file.max_connections {
+        settings.max_connections = most;
+    }
+}

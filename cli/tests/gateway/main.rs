@@ -2,6 +2,7 @@
 
 mod applied;
 mod learnt;
+mod server;
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,6 +10,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 const POLICY: &str = "
@@ -20,11 +22,14 @@ running = { concurrency = 1, ttl = '10m' }
 /// What a provider says of every call: it has used 10 tokens.
 const ANSWER: &str = r#"{"choices":[],"usage":{"prompt_tokens":4,"completion_tokens":6}}"#;
 
-/// A provider that answers; a call with `silence` in it is never answered.
+/// A provider that answers; a call with `silence` in it is never answered, one
+/// with `late` in it when the test says so.
 struct Provider {
     at: SocketAddr,
     /// A call that came.
     calls: Receiver<()>,
+    /// Has the calls that wait for it answered.
+    late: SyncSender<()>,
 }
 
 impl Provider {
@@ -32,18 +37,26 @@ impl Provider {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let at = listener.local_addr().expect("bound");
         let (came, calls) = sync_channel(64);
+        let (late, waits) = sync_channel(64);
+        let waits = Arc::new(Mutex::new(waits));
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let (stream, came) = (stream.expect("accepted"), came.clone());
-                thread::spawn(move || answer(stream, &came));
+                let waits = Arc::clone(&waits);
+                thread::spawn(move || answer(stream, &came, &waits));
             }
         });
-        Self { at, calls }
+        Self { at, calls, late }
+    }
+
+    /// Answers a call with `late` in it.
+    fn answer_late(&self) {
+        self.late.send(()).expect("somebody waits");
     }
 }
 
 /// One call, one connection.
-fn answer(mut stream: TcpStream, came: &SyncSender<()>) {
+fn answer(mut stream: TcpStream, came: &SyncSender<()>, waits: &Mutex<Receiver<()>>) {
     let mut lines = BufReader::new(stream.try_clone().expect("cloned"));
     let mut length = 0;
     loop {
@@ -63,7 +76,12 @@ fn answer(mut stream: TcpStream, came: &SyncSender<()>) {
     let mut body = vec![0; length];
     lines.read_exact(&mut body).expect("a body");
     came.send(()).expect("the test goes on");
-    if String::from_utf8_lossy(&body).contains("silence") {
+    let body = String::from_utf8_lossy(&body);
+    if body.contains("late") {
+        let waits = waits.lock().expect("nobody panics with it");
+        waits.recv().expect("the test goes on");
+    }
+    if body.contains("silence") {
         // Until the other side is gone.
         let _ = lines.read(&mut [0]);
         return;
