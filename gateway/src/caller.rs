@@ -94,6 +94,11 @@ pub fn is_credential(name: &HeaderName) -> bool {
     CREDENTIALS.contains(name)
 }
 
+/// Whether what stands in the header of this name is nobody's business but its receiver's.
+pub fn is_secret(name: &HeaderName) -> bool {
+    is_credential(name) || matches!(*name, header::PROXY_AUTHORIZATION | header::COOKIE)
+}
+
 /// `key` of a query: Gemini's other place for a credential.
 fn key_of(query: &str) -> Option<Vec<u8>> {
     let mut all = form_urlencoded::parse(query.as_bytes());

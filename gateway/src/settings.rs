@@ -8,6 +8,7 @@ use http::{HeaderName, HeaderValue, Uri, header};
 use tidegate::fair::MAX_WEIGHT;
 use tidegate_llm::{Prices, Provider};
 
+use crate::caller;
 use crate::counts::Counts;
 
 /// One account at a provider, or one region of it.
@@ -223,6 +224,13 @@ impl Settings {
         {
             return Err(BadSettings::KeyRoot(root.clone()));
         }
+        if let Some(name) = self
+            .key_header
+            .as_ref()
+            .filter(|name| caller::is_secret(name))
+        {
+            return Err(BadSettings::SecretKey(name.to_string()));
+        }
         let mut weights = self.weights.iter();
         match weights.find(|(_, weight)| !(1..=MAX_WEIGHT).contains(weight)) {
             None => Ok(()),
@@ -356,6 +364,11 @@ pub enum BadSettings {
     /// A root that is no level of a key.
     #[error("`{0}` cannot be the root of keys; it is one level, without `/`, such as openai")]
     KeyRoot(String),
+    /// A header whose value is a secret, which a key is not.
+    #[error(
+        "a key stands in metrics and listings, and `{0}` holds a secret: leave --key-header out, and the key is the credential's hash, or name a header that says who calls"
+    )]
+    SecretKey(String),
     /// Keys that have no level below the root.
     #[error(
         "policy `{0}` has flat keys, and --key-root puts callers' keys below another; give it `key = \"account/caller\"`, and limits that all share `level = \"account\"`"

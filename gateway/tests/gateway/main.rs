@@ -897,6 +897,18 @@ fn settings_that_make_no_gateway_say_what_to_write() {
         begin(POLICY, Settings::new("llm", two)),
         Some(BadSettings::NoPool("llm".into()))
     );
+    for header in [
+        "authorization",
+        "X-Api-Key",
+        "api-key",
+        "x-goog-api-key",
+        "cookie",
+    ] {
+        let mut settings = Settings::new("llm", openai());
+        settings.key_header = Some(header.parse().unwrap());
+        let refused = BadSettings::SecretKey(header.to_lowercase());
+        assert_eq!(begin(POLICY, settings), Some(refused));
+    }
     let money = "[policy.llm.limits]\nusd = { budget = 1, per = '1d' }";
     assert_eq!(
         begin(money, Settings::new("llm", openai())),
