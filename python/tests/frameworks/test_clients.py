@@ -2,6 +2,7 @@
 
 import asyncio
 import concurrent.futures
+import gc
 import threading
 import time
 from email.utils import formatdate
@@ -181,6 +182,42 @@ def test_a_body_that_streams_holds_its_slot(provider):
         with session.get(f"{provider.url}/200", stream=True):
             assert free(limits) == 0
         assert free(limits) == 1
+
+
+def test_a_body_that_streams_for_long_is_renewed_at_a_servers_store(provider, redis_url):
+    """Its slot was somebody else's after its ttl."""
+    for number, open_client in enumerate((by_httpx, by_requests)):
+        limits = LimitSet([ResourceLimit("slots", 1)], name=f"renewed by a client {number}", store=redis_url)
+        with open_client(limits, ttl=4) as client:
+            more = {"stream": True} if open_client is by_requests else {}
+            with client.stream("GET", f"{provider.url}/200") if not more else client.get(f"{provider.url}/200", **more):
+                time.sleep(6)
+                assert not limits.try_acquire()
+            assert limits.try_acquire()
+
+
+def test_the_same_in_an_event_loop(provider, redis_url):
+    limits = LimitSet([ResourceLimit("slots", 1)], name="renewed in a loop", store=redis_url)
+
+    async def main():
+        transport = AsyncLimitTransport(limits, ttl=4)
+        async with httpx.AsyncClient(transport=transport, trust_env=False) as client:
+            async with client.stream("GET", f"{provider.url}/200"):
+                await asyncio.sleep(6)
+                assert not await limits.async_try_acquire()
+            assert await limits.async_try_acquire()
+
+    asyncio.run(main())
+
+
+def test_a_response_that_nobody_has_any_more_is_not_renewed(provider, redis_url):
+    limits = LimitSet([ResourceLimit("slots", 1)], name="dropped", store=redis_url)
+    with by_httpx(limits, ttl=1) as client:
+        answer = client.send(client.build_request("GET", f"{provider.url}/200"), stream=True)
+        assert not limits.try_acquire()
+        del answer
+        gc.collect()
+        limits.acquire(timeout=60).release()
 
 
 NOW = 1_700_000_000

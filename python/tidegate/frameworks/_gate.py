@@ -11,13 +11,13 @@ from ..errors import (
     AcquireTimeout,
     CapacityFull,
     ImpossibleRequest,
-    LeaseEnded,
     QueueFull,
     StoreUnavailable,
 )
 from .._core import Acquisition
-from ..limits import Number, ResourceLimit
+from ..limits import Number
 from ..sets import LimitSet
+from ._renewal import async_leave, lifetime, renewed
 from .http import Refusal, refusal
 
 _Request = TypeVar("_Request")
@@ -26,9 +26,6 @@ _Request = TypeVar("_Request")
 Entry = Union[Acquisition, Refusal, None]
 
 _Amounts = Optional[Mapping[str, Number]]
-
-#: How long a server's store lets things be held that are not renewed, in seconds.
-_TTL = 120.0
 
 #: What is answered by a refusal; other errors are the application's own.
 REFUSED = (AcquireTimeout, CapacityFull, ImpossibleRequest, QueueFull, StoreUnavailable)
@@ -55,7 +52,7 @@ class Gate(Generic[_Request]):
         self._requested = requested
         self._wait = wait
         self._admits = failure_mode == "admit"
-        self._ttl = _ttl(limits)
+        self._ttl = lifetime([limits])
 
     def enter(self, request: _Request) -> Entry:
         """Asks for a request, on its thread."""
@@ -94,7 +91,7 @@ class Gate(Generic[_Request]):
     @contextlib.asynccontextmanager
     async def held(self, acquired: Acquisition) -> AsyncIterator[None]:
         """Holds it while the body runs, renewed where its store would end it."""
-        renewal = None if self._ttl is None else asyncio.ensure_future(_renewed(acquired, self._ttl))
+        renewal = None if self._ttl is None else asyncio.ensure_future(renewed(acquired, self._ttl))
         try:
             yield
         except BaseException as error:
@@ -124,38 +121,3 @@ class Gate(Generic[_Request]):
         if self._admits and isinstance(error, StoreUnavailable):
             return None
         return refusal(error)
-
-
-def leave(acquired: Acquisition, error: Optional[BaseException] = None) -> None:
-    """Ends it. What a store cannot be told it finds out by itself: at the end of the ttl.
-    What it has forgotten since then has ended, too."""
-    with contextlib.suppress(StoreUnavailable, LeaseEnded):
-        acquired.__exit__(None if error is None else type(error), error, None)
-
-
-async def async_leave(acquired: Acquisition, error: Optional[BaseException] = None) -> None:
-    """The same in an event loop."""
-    with contextlib.suppress(StoreUnavailable, LeaseEnded):
-        await acquired.__aexit__(None if error is None else type(error), error, None)
-
-
-def _ttl(limits: LimitSet) -> Optional[float]:
-    """How many seconds the store lets things be held: ``None`` for as long as this process."""
-    held = [limit.ttl for limit in limits.limits if isinstance(limit, ResourceLimit)]
-    is_near = limits.store is None or limits.store.startswith(("memory:", "shm:"))
-    # What is taken together ends together: at the shortest of them.
-    said = [ttl for ttl in held if ttl is not None]
-    if len(said) < len(held) and not is_near:
-        said.append(_TTL)
-    return min(said, default=None)
-
-
-async def _renewed(acquired: Acquisition, ttl: float) -> None:
-    while True:
-        await asyncio.sleep(ttl / 3)
-        try:
-            await acquired.async_renew(ttl)
-        except StoreUnavailable:
-            continue
-        except LeaseEnded:
-            return

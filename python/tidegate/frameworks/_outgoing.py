@@ -9,6 +9,7 @@ from .._core import Acquisition
 from ..limits import Number
 from ..sets import LimitPool, LimitSet
 from ._answers import pause
+from ._renewal import AsyncHeld, Held, lifetime
 
 _Request = TypeVar("_Request")
 
@@ -24,6 +25,7 @@ class Outgoing(Generic[_Request]):
         requested: Union[Mapping[str, Number], Callable[[_Request], Mapping[str, Number]], None],
         timeout: Optional[float],
         max_pause: float,
+        ttl: Optional[float],
     ) -> None:
         if not isinstance(limits, (LimitSet, LimitPool)):
             raise TypeError(f"a LimitSet or a LimitPool is needed, not {limits!r}")
@@ -33,13 +35,26 @@ class Outgoing(Generic[_Request]):
         self._requested = requested
         self._timeout = timeout
         self._max_pause = max_pause
+        self._ttl = ttl
+        self._lifetime = lifetime([self.limits[position] for position in range(len(self.limits))], ttl)
 
-    def asks(self, request: _Request) -> dict[str, Any]:
-        """What is acquired for a request."""
+    def acquire(self, request: _Request) -> tuple[Acquisition, Held]:
+        """What is granted for a request, held until it is left."""
+        acquired = self.limits.acquire(**self._asks(request))
+        return acquired, Held(acquired, self._lifetime)
+
+    async def async_acquire(self, request: _Request) -> tuple[Acquisition, AsyncHeld]:
+        """The same in an event loop."""
+        acquired = await self.limits.async_acquire(**self._asks(request))
+        return acquired, AsyncHeld(acquired, self._lifetime)
+
+    def _asks(self, request: _Request) -> dict[str, Any]:
+        """What is asked for a request."""
         return dict(
             requested=self._requested(request) if callable(self._requested) else self._requested,
             timeout=self._timeout,
             key=self._key(request) if callable(self._key) else self._key,
+            ttl=self._ttl,
         )
 
     def hear(self, acquired: Acquisition, status: int, headers: Mapping[str, str]) -> None:

@@ -12,7 +12,8 @@ from .._core import Acquisition
 from ..limits import Number
 from ..sets import LimitSet
 from . import http
-from ._gate import Gate, async_leave
+from ._gate import Gate
+from ._renewal import async_leave
 
 #: Of ASGI. Each framework has types of its own for these.
 Scope = Any

@@ -10,11 +10,10 @@ try:
 except ImportError as missing:
     raise ImportError("tidegate.frameworks.httpx needs httpx: pip install httpx") from missing
 
-from .._core import Acquisition
 from ..limits import Number
 from ..sets import LimitPool, LimitSet
-from ._gate import async_leave, leave
 from ._outgoing import Outgoing
+from ._renewal import AsyncHeld, Held
 
 _Key = Union[str, Callable[[httpx.Request], str]]
 _Requested = Union[Mapping[str, Number], Callable[[httpx.Request], Mapping[str, Number]], None]
@@ -38,6 +37,8 @@ class LimitTransport(httpx.BaseTransport):
     :param requested: amounts by limit, or a function of the request that says them.
     :param timeout: seconds; ``None`` for as long as it takes. Then ``AcquireTimeout`` is raised.
     :param max_pause: the longest that a response can stop requests, in seconds.
+    :param ttl: in how many seconds what a request holds comes back if this process has gone; it is
+        renewed while the response is open. 2 minutes at a server's store unless said.
     """
 
     def __init__(
@@ -49,19 +50,22 @@ class LimitTransport(httpx.BaseTransport):
         requested: _Requested = None,
         timeout: Optional[float] = None,
         max_pause: float = 300,
+        ttl: Optional[float] = None,
     ) -> None:
-        self._outgoing = Outgoing(limits, key=key, requested=requested, timeout=timeout, max_pause=max_pause)
+        self._outgoing = Outgoing(
+            limits, key=key, requested=requested, timeout=timeout, max_pause=max_pause, ttl=ttl
+        )
         self._transport = httpx.HTTPTransport() if transport is None else transport
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        acquired = self._outgoing.limits.acquire(**self._outgoing.asks(request))
+        acquired, held = self._outgoing.acquire(request)
         try:
             response = self._transport.handle_request(request)
             self._outgoing.hear(acquired, response.status_code, response.headers)
             assert isinstance(response.stream, httpx.SyncByteStream)
-            response.stream = _Held(response.stream, acquired)
+            response.stream = _Body(response.stream, held)
         except BaseException as error:
-            leave(acquired, error)
+            held.leave(error)
             raise
         return response
 
@@ -81,19 +85,22 @@ class AsyncLimitTransport(httpx.AsyncBaseTransport):
         requested: _Requested = None,
         timeout: Optional[float] = None,
         max_pause: float = 300,
+        ttl: Optional[float] = None,
     ) -> None:
-        self._outgoing = Outgoing(limits, key=key, requested=requested, timeout=timeout, max_pause=max_pause)
+        self._outgoing = Outgoing(
+            limits, key=key, requested=requested, timeout=timeout, max_pause=max_pause, ttl=ttl
+        )
         self._transport = httpx.AsyncHTTPTransport() if transport is None else transport
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        acquired = await self._outgoing.limits.async_acquire(**self._outgoing.asks(request))
+        acquired, held = await self._outgoing.async_acquire(request)
         try:
             response = await self._transport.handle_async_request(request)
             self._outgoing.hear(acquired, response.status_code, response.headers)
             assert isinstance(response.stream, httpx.AsyncByteStream)
-            response.stream = _AsyncHeld(response.stream, acquired)
+            response.stream = _AsyncBody(response.stream, held)
         except BaseException as error:
-            await async_leave(acquired, error)
+            await held.leave(error)
             raise
         return response
 
@@ -101,12 +108,12 @@ class AsyncLimitTransport(httpx.AsyncBaseTransport):
         await self._transport.aclose()
 
 
-class _Held(httpx.SyncByteStream):
+class _Body(httpx.SyncByteStream):
     """A body; with its end ends what is held for it."""
 
-    def __init__(self, stream: httpx.SyncByteStream, acquired: Acquisition) -> None:
+    def __init__(self, stream: httpx.SyncByteStream, held: Held) -> None:
         self._stream = stream
-        self._acquired = acquired
+        self._held = held
 
     def __iter__(self) -> Iterator[bytes]:
         return iter(self._stream)
@@ -115,13 +122,13 @@ class _Held(httpx.SyncByteStream):
         try:
             self._stream.close()
         finally:
-            leave(self._acquired)
+            self._held.leave()
 
 
-class _AsyncHeld(httpx.AsyncByteStream):
-    def __init__(self, stream: httpx.AsyncByteStream, acquired: Acquisition) -> None:
+class _AsyncBody(httpx.AsyncByteStream):
+    def __init__(self, stream: httpx.AsyncByteStream, held: AsyncHeld) -> None:
         self._stream = stream
-        self._acquired = acquired
+        self._held = held
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self._stream.__aiter__()
@@ -130,4 +137,4 @@ class _AsyncHeld(httpx.AsyncByteStream):
         try:
             await self._stream.aclose()
         finally:
-            await async_leave(self._acquired)
+            await self._held.leave()

@@ -11,11 +11,10 @@ try:
 except ImportError as missing:
     raise ImportError("tidegate.frameworks.requests needs Requests: pip install requests") from missing
 
-from .._core import Acquisition
 from ..limits import Number
 from ..sets import LimitPool, LimitSet
-from ._gate import leave
 from ._outgoing import Outgoing
+from ._renewal import Held
 
 
 class LimitAdapter(HTTPAdapter):
@@ -36,6 +35,8 @@ class LimitAdapter(HTTPAdapter):
     :param requested: amounts by limit, or a function of the ``PreparedRequest``.
     :param timeout: seconds; ``None`` for as long as it takes. Then ``AcquireTimeout`` is raised.
     :param max_pause: the longest that a response can stop requests, in seconds.
+    :param ttl: in how many seconds what a request holds comes back if this process has gone; it is
+        renewed while the response is open. 2 minutes at a server's store unless said.
     :param adapter: what an ``HTTPAdapter`` takes, such as ``pool_maxsize`` and ``max_retries``.
     """
 
@@ -47,24 +48,27 @@ class LimitAdapter(HTTPAdapter):
         requested: Union[Mapping[str, Number], Callable[[requests.PreparedRequest], Mapping[str, Number]], None] = None,
         timeout: Optional[float] = None,
         max_pause: float = 300,
+        ttl: Optional[float] = None,
         **adapter: Any,
     ) -> None:
         super().__init__(**adapter)
-        self._outgoing = Outgoing(limits, key=key, requested=requested, timeout=timeout, max_pause=max_pause)
+        self._outgoing = Outgoing(
+            limits, key=key, requested=requested, timeout=timeout, max_pause=max_pause, ttl=ttl
+        )
 
     def send(self, request: requests.PreparedRequest, *arguments: Any, **named: Any) -> requests.Response:
-        acquired = self._outgoing.limits.acquire(**self._outgoing.asks(request))
+        acquired, held = self._outgoing.acquire(request)
         try:
             response = super().send(request, *arguments, **named)
             self._outgoing.hear(acquired, response.status_code, response.headers)
-            _hold(response, acquired)
+            _hold(response, held)
         except BaseException as error:
-            leave(acquired, error)
+            held.leave(error)
             raise
         return response
 
 
-def _hold(response: requests.Response, acquired: Acquisition) -> None:
+def _hold(response: requests.Response, held: Held) -> None:
     """Ends it when the connection goes back: when the body was read, or the response is closed."""
     release = response.raw.release_conn
 
@@ -72,6 +76,6 @@ def _hold(response: requests.Response, acquired: Acquisition) -> None:
         try:
             release()
         finally:
-            leave(acquired)
+            held.leave()
 
     response.raw.release_conn = ended

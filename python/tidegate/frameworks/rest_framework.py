@@ -13,7 +13,8 @@ from ..errors import StoreUnavailable
 from ..limits import Number, ResourceLimit
 from ..sets import LimitSet
 from . import http
-from ._gate import REFUSED, leave
+from ._gate import REFUSED
+from ._renewal import leave
 
 
 class LimitThrottle:

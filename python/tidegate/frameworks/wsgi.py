@@ -13,7 +13,8 @@ from .._core import Acquisition
 from ..limits import Number
 from ..sets import LimitSet
 from . import http
-from ._gate import Gate, leave
+from ._gate import Gate
+from ._renewal import leave
 
 Environ = dict[str, Any]
 App = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
