@@ -3,13 +3,26 @@
 use smallvec::SmallVec;
 use tidegate::internal::LimitInternals;
 use tidegate::{Limit, MAX_AMOUNT};
-use tidegate_llm::{Price, Provider, Reserved, Usage};
-use tidegate_policy::Policy;
+use tidegate_llm::{Price, Prices, Provider, Reserved, Usage};
+use tidegate_policy::{ModelPrice, Policy};
 use tidegate_service::{ActivePolicy, Amounts, Number};
 
 use crate::counts::Counts;
 use crate::learning;
 use crate::settings::{BadSettings, Settings};
+
+/// The prices of a file.
+#[must_use]
+pub fn file_prices(prices: &[ModelPrice]) -> Prices {
+    let price = |one: &ModelPrice| Price {
+        input: one.input,
+        cache_read: one.cached_input,
+        cache_write: one.cache_write,
+        output: one.output,
+    };
+    let prices = prices.iter().map(|one| (one.model.clone(), price(one)));
+    prices.collect()
+}
 
 impl Settings {
     /// What a limit counts, if its name or the settings tell.

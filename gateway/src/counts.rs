@@ -10,7 +10,7 @@ pub enum Counts {
     Input,
     /// Tokens of the answer.
     Output,
-    /// Money, by the prices of [`Settings`](crate::Settings).
+    /// Money, by the prices of [`Settings`](crate::Settings) and of the file.
     Money,
 }
 

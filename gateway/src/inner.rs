@@ -1,9 +1,9 @@
 //! What all calls share.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use tidegate_llm::{Estimator, Provider, Request, Reserved, Usage};
+use tidegate_llm::{Estimator, Price, Prices, Provider, Request, Reserved, Usage};
 use tidegate_service::Service;
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
@@ -33,11 +33,22 @@ pub struct Inner {
     /// Ends of leases that are on their way.
     pub tasks: TaskTracker,
     pub estimator: Mutex<Estimator>,
+    /// What models cost by the file that was read last.
+    pub file_prices: RwLock<Prices>,
     /// Where callers queue fairly.
     pub fair: Option<Queues>,
 }
 
 impl Inner {
+    /// What tokens of a model cost.
+    pub fn price(&self, model: &str) -> Option<Price> {
+        let by_file = || {
+            let prices = self.file_prices.read();
+            prices.unwrap_or_else(PoisonError::into_inner).of(model)
+        };
+        self.settings.prices.of(model).or_else(by_file)
+    }
+
     pub fn reserve(&self, provider: Provider, model: &str, key: &str, call: &Request) -> Reserved {
         let estimator = self
             .estimator

@@ -43,6 +43,7 @@ mod settings;
 mod upstream;
 mod usage;
 
+pub use charge::file_prices;
 pub use counts::Counts;
 pub use listen::Gateway;
 pub use settings::{BadSettings, ConcurrencyBy, Settings, Upstream};

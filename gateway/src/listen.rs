@@ -3,13 +3,13 @@
 use std::collections::HashSet;
 use std::convert::Infallible;
 use std::pin::pin;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use futures_util::Stream as Connections;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use tidegate_llm::Estimator;
+use tidegate_llm::{Estimator, Prices};
 use tidegate_policy::{Policy, PolicyFile};
 use tidegate_protocol::{Closing, Opening};
 use tidegate_service::Service;
@@ -48,6 +48,7 @@ impl Gateway {
     ) -> Result<Self, BadSettings> {
         check(&service, policies, &settings)?;
         settings.wait = settings.wait.min(service.longest_wait());
+        let file_prices = RwLock::new(settings.file_prices.clone());
         let learning = Learning::begin(&service, settings.concurrency_by);
         let estimator = Mutex::new(Estimator::new(settings.quantile));
         Ok(Self(Arc::new(Inner {
@@ -60,17 +61,43 @@ impl Gateway {
             bodies: Arc::new(Semaphore::new(settings.max_held_bytes / 1_024)),
             tasks: TaskTracker::new(),
             estimator,
+            file_prices,
             fair: settings.fair.then(Queues::new),
             settings,
         })))
     }
 
-    /// Whether these policies could be served in place of those at hand.
+    /// Whether these policies could be served in place of those at hand, and with them these prices
+    /// in place of [those of the file](Settings::file_prices), if there are others.
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn check(&self, policies: &PolicyFile) -> Result<(), BadSettings> {
-        check(&self.0.service, policies, &self.0.settings)
+    pub fn check(&self, policies: &PolicyFile, prices: Option<&Prices>) -> Result<(), BadSettings> {
+        let Inner {
+            file_prices,
+            settings,
+            service,
+            ..
+        } = &*self.0;
+        let at_hand = || {
+            file_prices
+                .read()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone()
+        };
+        let settings = Settings {
+            file_prices: prices.cloned().unwrap_or_else(at_hand),
+            ..settings.clone()
+        };
+        check(service, policies, &settings)
+    }
+
+    /// From now on calls cost that, in place of what [the file](Settings::file_prices) said, which
+    /// is returned. A call under way costs what it cost when it came.
+    pub fn exchange_prices(&self, prices: Prices) -> Prices {
+        let file_prices = self.0.file_prices.write();
+        let mut file_prices = file_prices.unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *file_prices, prices)
     }
 
     /// Serves on `connections`, over HTTP/1.1 and HTTP/2, until they or `shutdown` end. Then calls
@@ -185,7 +212,8 @@ fn check_policy(policy: &Policy, settings: &Settings) -> Result<(), BadSettings>
     if !policy.is_pool() && settings.upstreams.len() > 1 {
         return Err(BadSettings::NoPool(policy.name.clone()));
     }
-    if settings.prices.is_empty() && settings.counts_money(policy) {
+    let has_no_prices = settings.prices.is_empty() && settings.file_prices.is_empty();
+    if has_no_prices && settings.counts_money(policy) {
         return Err(BadSettings::NoPrices(policy.name.clone()));
     }
     let mut members = policy.members.iter().map(|member| &*member.name);

@@ -150,7 +150,7 @@ impl Refusal {
     pub fn no_price(model: &str) -> Self {
         let model: String = model.chars().take(128).collect();
         let message = format!(
-            "model `{model}` has no price here, and the policy counts money; give it one with --price"
+            "model `{model}` has no price here, and the policy counts money; give it one in `[price]` of the file, or with --price"
         );
         Self::new(StatusCode::BAD_REQUEST, message)
     }

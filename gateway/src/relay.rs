@@ -161,7 +161,7 @@ async fn read<'h>(
         Some(root) if !learning::learns(active.policy()) => caller::below(root, &key).into(),
         _ => learning::key(active.policy(), key),
     };
-    let price = settings.prices.of(&model);
+    let price = gateway.price(&model);
     if asked.uses_tokens && price.is_none() && settings.counts_money(active.policy()) {
         return Err(Refusal::no_price(&model));
     }

@@ -143,8 +143,10 @@ pub struct Settings {
     pub counts: Vec<(String, Counts)>,
     /// How concurrency limits are learnt.
     pub concurrency_by: ConcurrencyBy,
-    /// What tokens cost.
+    /// What tokens cost, whatever the file says of these models.
     pub prices: Prices,
+    /// What they cost by the file, until [another](crate::Gateway::exchange_prices) is read.
+    pub file_prices: Prices,
     /// Of 1,000 calls without a bound, for how many is enough reserved: 950.
     pub quantile: u32,
     /// How long a call may wait for its limits, all attempts together: 30 s.
@@ -189,6 +191,7 @@ impl Settings {
             counts: Vec::new(),
             concurrency_by: ConcurrencyBy::default(),
             prices: Prices::default(),
+            file_prices: Prices::default(),
             quantile: 950,
             wait: Duration::from_secs(30),
             attempts: 3,
@@ -324,7 +327,9 @@ pub enum BadSettings {
     )]
     NoPool(String),
     /// Money that nobody knows the amount of.
-    #[error("policy `{0}` counts money; say what models cost, such as --price gpt-5=1.25,10")]
+    #[error(
+        "policy `{0}` counts money; say what models cost: in `[price]` of the file, or with --price gpt-5=1.25,10"
+    )]
     NoPrices(String),
     /// A limit that nobody says the meaning of.
     #[error(

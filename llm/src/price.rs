@@ -48,13 +48,29 @@ impl Prices {
     }
 
     /// The price of a model: of that name, or of the longest that it is a version of: `gpt-5` for
-    /// `gpt-5-2026-02-01` and `gpt-5-latest`, not for `gpt-5-mini`.
+    /// `gpt-5-2026-02-01` and `gpt-5-latest`, not for `gpt-5-mini`. Else that of the longest
+    /// beginning: `gpt-5-*` for `gpt-5-mini`, `*` for any.
     #[must_use]
     pub fn of(&self, model: &str) -> Option<Price> {
+        self.by_name(model).or_else(|| self.by_beginning(model))
+    }
+
+    fn by_name(&self, model: &str) -> Option<Price> {
         let upto = (Bound::Unbounded, Bound::Included(model));
         let upto = self.0.range::<str, _>(upto).rev();
         let mut beginnings = upto.filter(|(name, _)| is_version(model, name));
         beginnings.next().map(|(_, price)| *price)
+    }
+
+    fn by_beginning(&self, model: &str) -> Option<Price> {
+        let begins = |(name, price): (&String, &Price)| {
+            let beginning = name.strip_suffix('*')?;
+            let begins = model.starts_with(beginning);
+            begins.then_some((beginning.len(), *price))
+        };
+        let all = self.0.iter().filter_map(begins);
+        all.max_by_key(|(length, _)| *length)
+            .map(|(_, price)| price)
     }
 }
 
@@ -135,5 +151,24 @@ mod tests {
         ] {
             assert_eq!(of(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn what_has_no_name_has_the_price_of_the_longest_beginning() {
+        let price = |input| Price {
+            input,
+            ..Price::default()
+        };
+        let names = ["gpt-5", "gpt-*", "gpt-5-*", "*"];
+        let prices: Prices = names
+            .iter()
+            .map(|name| (*name).to_owned())
+            .zip((1..).map(price))
+            .collect();
+        let of = |model| prices.of(model).map(|price| price.input);
+        assert_eq!(of("gpt-5-2026-02-01"), Some(1));
+        assert_eq!(of("gpt-5-mini"), Some(3));
+        assert_eq!(of("gpt-4o"), Some(2));
+        assert_eq!(of("claude"), Some(4));
     }
 }

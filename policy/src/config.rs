@@ -11,6 +11,9 @@
 //! scopes   = ["decide", "observe"]
 //! policies = ["chat", "web-*"]      # all, if left out
 //!
+//! [price]                           # for a gateway: of a million tokens
+//! gpt-5 = { input = "1.25", output = "10" }
+//!
 //! [policy.chat.limits]
 //! rpm = { calls = 300, per = "1m" }
 //! ```
@@ -21,6 +24,7 @@ use super::credential::Credential;
 use super::fault::{Faults, PolicyErrors};
 use super::fields::{Field, Fields};
 use super::file::{self, PolicyFile};
+use super::price::{self, ModelPrice};
 use super::scope::Scope;
 
 const SERVER: [&str; 15] = [
@@ -56,6 +60,8 @@ pub struct Config {
     pub policies: PolicyFile,
     /// The tokens; everyone is let in if there is none.
     pub credentials: Vec<Credential>,
+    /// What tokens of models cost, for a gateway.
+    pub prices: Vec<ModelPrice>,
     /// The server's settings.
     pub server: ServerSettings,
 }
@@ -152,19 +158,23 @@ pub fn parse_config_for(
     check: StoreCheck<'_>,
 ) -> Result<Config, PolicyErrors> {
     let mut server = ServerSettings::default();
-    let mut tokens = Vec::new();
-    let policies =
-        file::parse_beside(source_name, text, &["server", "token"], |fields, faults| {
-            if let Some(field) = fields.take("server") {
-                server = settings(&field, check, faults);
-            }
-            if let Some(field) = fields.take("token") {
-                tokens = credentials(&field, faults);
-            }
-        })?;
+    let (mut tokens, mut prices) = (Vec::new(), Vec::new());
+    let beside = ["server", "token", "price"];
+    let policies = file::parse_beside(source_name, text, &beside, |fields, faults| {
+        if let Some(field) = fields.take("server") {
+            server = settings(&field, check, faults);
+        }
+        if let Some(field) = fields.take("token") {
+            tokens = credentials(&field, faults);
+        }
+        if let Some(field) = fields.take("price") {
+            prices = price::read(&field, faults);
+        }
+    })?;
     Ok(Config {
         policies,
         credentials: tokens,
+        prices,
         server,
     })
 }

@@ -3,10 +3,15 @@
 use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 
+use tidegate::{AmountError, MAX_AMOUNT, Unit};
+
 use super::fault::Faults;
 use super::span::parse_duration;
 use super::suggest::write_instead;
 use super::tree::{Entry, Node, Value};
+
+/// How a decimal looks, in units of its own.
+const EXAMPLE: u64 = 1_250;
 
 /// A table on its way through its reader.
 pub(super) struct Fields<'a> {
@@ -94,6 +99,38 @@ impl<'a> Field<'a> {
             faults.add(&self.span, message, help);
         }
         fits
+    }
+
+    /// An amount in that unit, at least `least`: a whole number, or a decimal in quotes.
+    pub(super) fn decimal(&self, unit: Unit, least: u64, faults: &mut Faults<'_>) -> Option<u64> {
+        let read = match &self.node.value {
+            Value::Integer { number, .. } => {
+                let number =
+                    u64::try_from(*number).map_err(|_| AmountError::Negative(number.to_string()));
+                number.and_then(|number| unit.ones(number))
+            }
+            Value::Float => {
+                let message = format!("`{}` is a fraction that is not in quotes", self.name);
+                let example = unit.show(EXAMPLE);
+                let help = format!(
+                    "write it in quotes, such as `{} = \"{example}\"`",
+                    self.name
+                );
+                faults.add(&self.span, message, help);
+                return None;
+            }
+            _ => unit.parse(self.text(&unit.show(EXAMPLE).to_string(), faults)?),
+        };
+        let wrong = match read {
+            Ok(amount) if amount >= least => return Some(amount),
+            Ok(_) => "the amount is 0".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        let message = format!("`{}`: {wrong}", self.name);
+        let (least, most) = (unit.show(least), unit.show(MAX_AMOUNT));
+        let help = format!("write a multiple of {unit}, {least} to {most}");
+        faults.add(&self.span, message, help);
+        None
     }
 
     /// A text.

@@ -21,7 +21,7 @@
 //! they read, for everyone after them), `source` (places in a text), `fields`
 //! (typed look-ups in a table), `span` (lengths of time as people write them),
 //! `limit` (one limit), `levels`, `members`, `definition` (one policy), `file`
-//! (all of them), `config` (a server's file), `fault` (what is wrong with it),
+//! (all of them), `price` (what tokens of models cost), `config` (a server's file), `fault` (what is wrong with it),
 //! `suggest` (did you mean), `shape` (a policy as plain values again).
 //! Not here: reading from disk, which is the caller's, and watching for changes.
 
@@ -38,6 +38,7 @@ mod language;
 mod levels;
 mod limit;
 mod members;
+mod price;
 mod scope;
 mod shape;
 mod source;
@@ -58,6 +59,7 @@ pub use file::{PolicyFile, parse};
 pub use language::Language;
 pub use limit::{Kind, LimitSyntax};
 pub use members::PolicyMember;
+pub use price::ModelPrice;
 pub use scope::Scope;
 pub use shape::Shape;
 pub use span::{SpanError, parse_duration};

@@ -9,9 +9,8 @@ use tidegate_core::{MAX_AMOUNT, Span};
 use super::fault::Faults;
 use super::fields::{Field, Fields};
 use super::suggest::{one_of, write_instead};
-use super::tree::Value;
 use tidegate::internal::LimitInternals;
-use tidegate::{Algorithm, AmountError, Limit, OnFailure, Period, Unit};
+use tidegate::{Algorithm, Limit, OnFailure, Period, Unit};
 
 /// What a limit may say, in the order in which it is usually said.
 const SETTINGS: [&str; 17] = [
@@ -219,41 +218,7 @@ impl<'a> Reader<'a, '_, '_> {
         if unit == Unit::ONE {
             return field.integer(1..=MAX_AMOUNT, self.faults);
         }
-        let read = match &field.node().value {
-            Value::Integer { number, .. } => {
-                let number =
-                    u64::try_from(*number).map_err(|_| AmountError::Negative(number.to_string()));
-                number.and_then(|number| unit.ones(number))
-            }
-            Value::Float => {
-                let message = format!("`{}` is a fraction that is not in quotes", field.name);
-                let help = format!(
-                    "write it in quotes, such as `{} = \"{}\"`",
-                    field.name,
-                    unit.show(1_250)
-                );
-                self.faults.add(&field.span, message, help);
-                return None;
-            }
-            _ => unit.parse(field.text(&unit.show(1_250).to_string(), self.faults)?),
-        };
-        let read = read.map_err(|error| error.to_string());
-        match read.and_then(|amount| {
-            (amount > 0)
-                .then_some(amount)
-                .ok_or_else(|| "the amount is 0".into())
-        }) {
-            Ok(amount) => Some(amount),
-            Err(wrong) => {
-                let message = format!("`{}`: {wrong}", field.name);
-                let help = format!(
-                    "write a multiple of {unit}, {unit} to {}",
-                    unit.show(MAX_AMOUNT)
-                );
-                self.faults.add(&field.span, message, help);
-                None
-            }
-        }
+        field.decimal(unit, 1, self.faults)
     }
 
     fn no_kind(&mut self) {

@@ -270,7 +270,7 @@ impl Follower for Applied {
             );
         };
         // The gateway's flags stay as they are: it is not tried again.
-        if let Err(wrong) = serving.check(&current) {
+        if let Err(wrong) = serving.check(&current, None) {
             return stays(wrong);
         }
         match serving.exchange(by, &current) {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use tidegate_gateway::{ConcurrencyBy, Counts, Gateway, Settings, Upstream};
+use tidegate_gateway::{ConcurrencyBy, Counts, Gateway, Settings, Upstream, file_prices};
 use tidegate_llm::{Price, Provider};
-use tidegate_policy::{PolicyFile, ServerSettings, parse_duration};
+use tidegate_policy::{Config, PolicyFile, ServerSettings, parse_duration};
 use tidegate_service::Service;
 use tokio::net::TcpListener;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring::default_provider};
@@ -31,7 +31,7 @@ Examples:
     tidegate gateway --upstream anthropic
     ANTHROPIC_BASE_URL=http://127.0.0.1:7403 python app.py
 
-  By the limits of a file, with money:
+  By the limits of a file, with money; prices stand in the file, or here:
     tidegate gateway --upstream openai --config llm.toml --price gpt-5=1.25,10
 
   Two regions, the members `eu` and `us` of a policy that is a pool, with a
@@ -113,9 +113,9 @@ pub struct GatewayArgs {
     #[arg(long, value_name = "ALGORITHM", default_value = "guarded-vegas", value_parser = concurrency_by, help_heading = "The gateway")]
     concurrency_by: ConcurrencyBy,
 
-    /// What a million tokens of a model cost, and of those whose names begin so (gpt-5-mini by
-    /// gpt-5, unless it has its own): of the prompt, of the answer, and of the prompt out of a cache
-    /// (else as the prompt)
+    /// What a million tokens of a model and of its dated versions cost: of the prompt, of the answer,
+    /// and of the prompt out of a cache (else as the prompt). It goes before `[price]` of the file. A
+    /// `*` at the end is for all whose names begin so
     #[arg(long, value_name = "MODEL=IN,OUT[,CACHED]", value_parser = price, help_heading = "The gateway")]
     price: Vec<(String, Price)>,
 
@@ -269,9 +269,10 @@ impl GatewayArgs {
         &self,
         service: &Service,
         policies: &PolicyFile,
-        file: &ServerSettings,
+        file: &Config,
     ) -> Outcome<Gateway> {
-        let settings = self.settings(file)?;
+        let mut settings = self.settings(&file.server)?;
+        settings.file_prices = file_prices(&file.prices);
         let gateway = Gateway::new(service.clone(), policies, settings, tls()?);
         gateway.map_err(Trouble::usage)
     }

@@ -104,7 +104,7 @@ pub fn serve(args: &Serve, gateway: Option<&GatewayArgs>) -> Outcome<()> {
         None => config.policies.clone(),
     };
     let service = builder.build(&policies).map_err(Trouble::failure)?;
-    let gateway = gateway.map(|args| args.gateway(&service, &policies, &config.server));
+    let gateway = gateway.map(|args| args.gateway(&service, &policies, &config));
     let gateway = gateway.transpose()?;
     let listeners = match (gateway.clone(), socket) {
         (Some(gateway), Some(socket)) => listeners.with_gateway(gateway, socket),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+use tidegate_gateway::file_prices;
 use tidegate_policy::{Config, ServerSettings};
 use tidegate_protocol::Tls;
 use tidegate_service::{Change, audit};
@@ -85,6 +86,9 @@ impl Reload {
     fn again(&self) -> Outcome<Vec<Change>> {
         let config = configuration::read(self.args.config.as_deref(), self.example)?;
         self.is_safe(&config)?;
+        let prices = file_prices(&config.prices);
+        let could = self.serving.check(&config.policies, Some(&prices));
+        could.map_err(Trouble::failure)?;
         let files = TlsFiles::choose(&self.args, &config.server)?;
         let tls = match (&self.tls, files) {
             (Some(_), Some(files)) => Some(Tls::new(&files.read()?)),
@@ -97,13 +101,17 @@ impl Reload {
         };
         self.audit
             .open(audit_path(&self.args, &config.server).as_deref())?;
-        let changes = match &self.applied {
-            Some(applied) => applied.reload(&self.serving, &config.policies)?,
+        let former = self.serving.exchange_prices(prices);
+        let exchanged = match &self.applied {
+            Some(applied) => applied.reload(&self.serving, &config.policies),
             None => {
                 let exchanged = self.serving.exchange("the file", &config.policies);
-                exchanged.map_err(Trouble::failure)?
+                exchanged.map_err(Trouble::failure)
             }
         };
+        let changes = exchanged.inspect_err(|_| {
+            self.serving.exchange_prices(former);
+        })?;
         if self.serving.service.replace_credentials(config.credentials) {
             audit::note("the file", "tokens", "exchanged");
         }

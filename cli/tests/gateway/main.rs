@@ -12,6 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::{Duration, Instant};
 
 const POLICY: &str = "
 [policy.llm.limits]
@@ -230,6 +231,41 @@ fn two_gateways_on_one_store_admit_what_one_would() {
     let refused = statuses.iter().filter(|status| **status == 429).count();
     assert_eq!((admitted, refused), (10, 14), "{statuses:?}");
     assert_eq!(provider.calls.try_iter().count(), 10);
+}
+
+/// A model without a price is refused; the file that gives it one holds once it is read again, and one
+/// with a faulty price changes nothing.
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how long a test waits is no decision"
+)]
+fn prices_of_the_file_are_read_again_with_it() {
+    const MONEY: &str = "[policy.llm.limits]\n\
+        usd = { budget = 10, per = 'day', zone = 'UTC', unit = '0.000001' }\n[price]\n";
+    let provider = Provider::start();
+    let file = |prices: &str| format!("{MONEY}{prices}\n");
+    let folder = folder_with(&file("other = { input = 1, output = 1 }"));
+    let path = folder.path().join("tidegate.toml");
+    let gateway = Gateway::start(folder.path(), &provider);
+    assert_eq!(gateway.status("Hi"), 400);
+    std::fs::write(&path, file("m = { input = '1.25', output = 10 }")).expect("written");
+    let by = Instant::now() + Duration::from_secs(60);
+    while gateway.status("Hi") != 200 {
+        assert!(Instant::now() < by, "the price was not read");
+    }
+    std::fs::write(&path, file("m = { input = 1.25, output = 10 }")).expect("written");
+    let checked = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["policy", "check", "tidegate.toml"])
+        .current_dir(folder.path())
+        .output()
+        .expect("it runs");
+    let said = String::from_utf8_lossy(&checked.stderr);
+    assert!(
+        !checked.status.success() && said.contains("tidegate.toml:4"),
+        "{said}"
+    );
+    assert_eq!(gateway.status("Hi"), 200, "what was read before holds");
 }
 
 #[test]

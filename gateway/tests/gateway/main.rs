@@ -47,6 +47,7 @@ running  = { concurrency = 4, ttl = "1m" }
 struct Running {
     at: String,
     service: Service,
+    gateway: Gateway,
     provider: Provider,
     client: Client<HttpConnector, Full<bytes::Bytes>>,
     stop: Option<oneshot::Sender<()>>,
@@ -105,13 +106,14 @@ async fn start(
     let at = listener.local_addr().unwrap().to_string();
     let (stop, stopped) = oneshot::channel();
     let connections = Listener::from(listener).connections();
-    let ended = tokio::spawn(gateway.serve(connections, async move {
+    let ended = tokio::spawn(gateway.clone().serve(connections, async move {
         let _ = stopped.await;
     }));
     let client = Client::builder(TokioExecutor::new()).build_http();
     Running {
         at,
         service,
+        gateway,
         provider: provider.clone(),
         client,
         stop: Some(stop),
@@ -721,6 +723,56 @@ async fn money_is_counted_by_price_and_a_model_without_one_is_refused() {
             .as_str()
             .unwrap()
             .contains("has no price")
+    );
+    running.stop().await;
+}
+
+/// Prices could be given at the start alone, so that a new one was a restart.
+#[tokio::test]
+async fn prices_of_a_file_hold_from_the_next_call_on_and_those_of_the_start_before_them() {
+    let example = include_str!("../../../examples/llm-prices.toml");
+    let prices = |text: &str| {
+        let config = tidegate_policy::parse_config("llm.toml", text).expect("a sound file");
+        tidegate_gateway::file_prices(&config.prices)
+    };
+    let money = example.split("[price]").next().unwrap();
+    let running = run(money, |settings| {
+        settings.file_prices = prices(example);
+        let price = Price {
+            input: 1_000_000,
+            output: 1_000_000,
+            ..Price::default()
+        };
+        settings.prices = [("gpt-5-nano".to_owned(), price)].into_iter().collect();
+    })
+    .await;
+    let call = async |model: &str| {
+        running.provider.next(Reply::answer(1_000, 100));
+        let mut call = chat(500);
+        call["model"] = model.into();
+        let (status, _, body) = running.post("/v1/chat/completions", &call).await;
+        assert_eq!(status, 200, "{body}");
+    };
+    let mut left = 50_000_000;
+    // A name, a beginning, and what goes before the file.
+    for (model, cost) in [
+        ("gpt-5-2026-02-01", 1_250 + 1_000),
+        ("gpt-5-mini", 250 + 200),
+        ("gpt-5-nano", 1_000 + 100),
+    ] {
+        call(model).await;
+        left -= cost;
+        running.settles_to("usd", left).await;
+    }
+    let dearer = example.replace("\"1.25\"", "\"2.50\"");
+    running.gateway.exchange_prices(prices(&dearer));
+    call("gpt-5").await;
+    running.settles_to("usd", left - 2_500 - 1_000).await;
+    let policies = tidegate_policy::parse("llm.toml", money).unwrap();
+    let without = tidegate_llm::Prices::default();
+    assert!(
+        running.gateway.check(&policies, Some(&without)).is_ok(),
+        "one has a price"
     );
     running.stop().await;
 }

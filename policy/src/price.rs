@@ -1,0 +1,148 @@
+//! What tokens of models cost, by the name of the model.
+//!
+//! ```toml
+//! [price]
+//! gpt-5      = { input = "1.25", cached-input = "0.125", output = "10" }
+//! "claude-*" = { input = 3, cached-input = "0.30", cache-write = "3.75", output = 15 }
+//! ```
+
+use tidegate::Unit;
+
+use super::fault::Faults;
+use super::fields::Field;
+
+const SETTINGS: [&str; 4] = ["input", "cached-input", "cache-write", "output"];
+
+/// Prices are written to a millionth.
+const MILLIONTHS: Unit = Unit::decimal(6);
+
+/// No file has more prices than this.
+const MOST: usize = 1_000;
+
+/// What tokens of a model cost: millionths of a currency's unit for a million tokens. For 2.50
+/// dollars that is 2,500,000.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct ModelPrice {
+    /// A model, and its dated versions; or with `*` at its end all whose names begin so.
+    pub model: String,
+    /// Of the prompt.
+    pub input: u64,
+    /// Of what came out of a cache; `None`: as the prompt.
+    pub cached_input: Option<u64>,
+    /// Of what was written into a cache; `None`: as the prompt.
+    pub cache_write: Option<u64>,
+    /// Of the answer.
+    pub output: u64,
+}
+
+/// The prices of `[price]`.
+pub(super) fn read(field: &Field<'_>, faults: &mut Faults<'_>) -> Vec<ModelPrice> {
+    let Some(fields) = field.table("`[price]`", faults) else {
+        return Vec::new();
+    };
+    let entries = fields.into_all();
+    if entries.len() > MOST {
+        let message = format!("there are {} prices", entries.len());
+        let help = format!("write {MOST} at most; one for `gpt-5-*` is for all that begin so");
+        faults.add(&field.key_span, message, help);
+        return Vec::new();
+    }
+    entries
+        .iter()
+        .filter_map(|entry| price(entry, faults))
+        .collect()
+}
+
+fn price(entry: &Field<'_>, faults: &mut Faults<'_>) -> Option<ModelPrice> {
+    let stars = entry.name.matches('*').count();
+    let is_sound = stars == 0 || stars == 1 && entry.name.ends_with('*');
+    if entry.name.is_empty() || !is_sound {
+        let message = format!("`{}` is no name of models", entry.name);
+        let help = "write a model, such as `gpt-5`, or a beginning and `*`, such as \"claude-*\"";
+        faults.add(&entry.key_span, message, help);
+    }
+    let mut fields = entry.table("`{ input = \"1.25\", output = \"10\" }`", faults)?;
+    let mut take = |name, faults: &mut Faults<'_>| {
+        let field = fields.take(name)?;
+        Some(field.decimal(MILLIONTHS, 0, faults))
+    };
+    let [input, cached_input, cache_write, output] = SETTINGS.map(|name| take(name, faults));
+    fields.finish("a price", &SETTINGS, faults);
+    let input = needed("input", input, entry, faults);
+    let output = needed("output", output, entry, faults);
+    Some(ModelPrice {
+        model: entry.name.to_owned(),
+        input: input?,
+        cached_input: cached_input.flatten(),
+        cache_write: cache_write.flatten(),
+        output: output?,
+    })
+}
+
+/// What has to be written; of what was written wrong that is told already.
+fn needed(
+    name: &str,
+    written: Option<Option<u64>>,
+    entry: &Field<'_>,
+    faults: &mut Faults<'_>,
+) -> Option<u64> {
+    if written.is_none() {
+        let message = format!("the price of `{}` has no `{name}`", entry.name);
+        let help = format!("write what a million tokens cost, such as `{name} = \"1.25\"`");
+        faults.add(&entry.key_span, message, help);
+    }
+    written.flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::parse_config;
+    use super::*;
+
+    const POLICY: &str = "[policy.chat.limits]\nrpm = { calls = 1, per = '1s' }\n";
+
+    #[test]
+    fn prices_stand_beside_policies() {
+        let text = format!(
+            "{POLICY}[price]\ngpt-5 = {{ input = '1.25', cached-input = '0.125', output = 10 }}\n\
+             'claude-*' = {{ input = 3, cache-write = '3.75', output = 15 }}\nfree = {{ input = 0, output = 0 }}\n"
+        );
+        let config = parse_config("t.toml", &text).unwrap_or_else(|e| panic!("{e}"));
+        let price =
+            |model: &str, [input, output]: [u64; 2], cached_input, cache_write| ModelPrice {
+                model: model.to_owned(),
+                input,
+                cached_input,
+                cache_write,
+                output,
+            };
+        let expected = [
+            price("gpt-5", [1_250_000, 10_000_000], Some(125_000), None),
+            price("claude-*", [3_000_000, 15_000_000], None, Some(3_750_000)),
+            price("free", [0, 0], None, None),
+        ];
+        assert_eq!(config.prices, expected);
+    }
+
+    #[test]
+    fn each_fault_of_a_price_is_told_with_its_line_and_what_to_write() {
+        let text = "[price]\na = { input = 1.25, output = '10' }\nb = { input = '1' }\n\
+                    c = { input = '-1', output = '0.0000001' }\n'*-mini' = { input = 1, output = 1 }\n\
+                    d = { in = 1, input = 1, output = 1 }\ne = 3\n";
+        let errors = parse_config("t.toml", &format!("{text}{POLICY}")).unwrap_err();
+        let told = |fault: &super::super::Fault| (fault.line, fault.message.clone());
+        let told: Vec<_> = errors.faults().iter().map(told).collect();
+        let lines: Vec<_> = told.iter().map(|(line, _)| *line).collect();
+        assert_eq!(lines, [2, 3, 4, 4, 5, 6, 7], "{told:#?}");
+        let text = errors.to_string();
+        for part in [
+            "write it in quotes",
+            "the price of `b` has no `output`",
+            "a beginning and `*`",
+            "did you mean `input`?",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+}
