@@ -99,6 +99,9 @@ impl Client {
         if let Some(token) = &self.0.token {
             request = request.header(AUTHORIZATION, token);
         }
+        if let Some((name, value)) = exchange.only_if {
+            request = request.header(name, value);
+        }
         if let Some((kind, text)) = exchange.body {
             request = request.header(CONTENT_TYPE, kind).body(text);
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use reqwest::Method;
+use reqwest::header::{HeaderName, IF_MATCH, IF_NONE_MATCH};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -21,6 +22,7 @@ pub struct Exchange {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) query: Vec<(String, String)>,
+    pub(crate) only_if: Option<(HeaderName, String)>,
     pub(crate) body: Option<(&'static str, String)>,
     pub(crate) longest: Option<Duration>,
     pub(crate) is_repeatable: bool,
@@ -33,6 +35,7 @@ impl Exchange {
             method,
             path: path.to_owned(),
             query: Vec::new(),
+            only_if: None,
             body: None,
             longest: None,
             is_repeatable,
@@ -75,6 +78,21 @@ impl Exchange {
         let said = said.iter();
         self.query = said.map(|&(a, b)| (a.to_owned(), b.to_owned())).collect();
         self
+    }
+
+    /// Done only if this version is there. It is asked once: a repetition would find the
+    /// version that it has made.
+    #[must_use]
+    pub fn if_version(mut self, version: u64) -> Self {
+        self.only_if = Some((IF_MATCH, format!("\"{version}\"")));
+        self.repeatable(false)
+    }
+
+    /// Done only if nothing is there; asked once, too.
+    #[must_use]
+    pub fn if_absent(mut self) -> Self {
+        self.only_if = Some((IF_NONE_MATCH, "*".to_owned()));
+        self.repeatable(false)
     }
 
     /// Given up after so long, in place of the client's deadline.

@@ -27,12 +27,14 @@ use super::file::{self, PolicyFile};
 use super::price::{self, ModelPrice};
 use super::scope::Scope;
 
-const SERVER: [&str; 15] = [
+const SERVER: [&str; 17] = [
     "http",
     "grpc",
     "resp",
     "store",
     "audit",
+    "audit_keep",
+    "audit_events",
     "tls_certificate",
     "tls_key",
     "tls_client_ca",
@@ -66,6 +68,12 @@ pub struct Config {
     pub server: ServerSettings,
 }
 
+/// The longest that audit events are kept: ten years.
+const LONGEST_AUDIT: Duration = Duration::from_secs(10 * 366 * 86_400);
+
+/// The most audit events that are kept.
+pub const MOST_AUDIT_EVENTS: u32 = 100_000;
+
 /// The settings of a server that its file says; the rest is the server's to
 /// choose.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -81,6 +89,10 @@ pub struct ServerSettings {
     pub store: Option<String>,
     /// The file that administrative changes are noted in.
     pub audit: Option<String>,
+    /// For how long the store keeps audit events.
+    pub audit_keep: Option<Duration>,
+    /// How many audit events the store keeps.
+    pub audit_events: Option<u32>,
     /// The file of the certificate chain (PEM); with it, listeners speak TLS.
     pub tls_certificate: Option<String>,
     /// The file of its key (PEM).
@@ -119,6 +131,8 @@ impl ServerSettings {
             ),
             ("max_in_flight", self.max_in_flight != other.max_in_flight),
             ("longest_wait", self.longest_wait != other.longest_wait),
+            ("audit_keep", self.audit_keep != other.audit_keep),
+            ("audit_events", self.audit_events != other.audit_events),
             (
                 "shutdown_timeout",
                 self.shutdown_timeout != other.shutdown_timeout,
@@ -240,6 +254,13 @@ fn settings(field: &Field<'_>, check: StoreCheck<'_>, faults: &mut Faults<'_>) -
     let longest_wait = fields.take("longest_wait");
     settings.longest_wait =
         longest_wait.and_then(|field| field.duration(Duration::from_millis(1)..=DAY, faults));
+    let audit_keep = fields.take("audit_keep");
+    settings.audit_keep =
+        audit_keep.and_then(|field| field.duration(Duration::from_secs(1)..=LONGEST_AUDIT, faults));
+    let audit_events = fields.take("audit_events");
+    let audit_events =
+        audit_events.and_then(|field| field.integer(1..=MOST_AUDIT_EVENTS.into(), faults));
+    settings.audit_events = audit_events.and_then(|number| u32::try_from(number).ok());
     let shutdown_timeout = fields.take("shutdown_timeout");
     settings.shutdown_timeout =
         shutdown_timeout.and_then(|field| field.duration(Duration::from_millis(1)..=DAY, faults));

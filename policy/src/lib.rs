@@ -51,7 +51,9 @@ mod tree;
 #[cfg(feature = "yaml")]
 mod yaml;
 
-pub use config::{Config, ServerSettings, StoreCheck, parse_config, parse_config_for};
+pub use config::{
+    Config, MOST_AUDIT_EVENTS, ServerSettings, StoreCheck, parse_config, parse_config_for,
+};
 pub use credential::Credential;
 pub use definition::{FailureMode, Policy, RESERVED};
 pub use fault::{Fault, PolicyErrors};

@@ -1,5 +1,6 @@
 //! Tokens, scopes, and the policies they are for.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use subtle::ConstantTimeEq;
@@ -29,7 +30,7 @@ impl Credentials {
     /// protocol could carry it.
     pub(super) fn identify(&self, token: Option<&[u8]>) -> Result<Caller, ServiceError> {
         if self.is_open() {
-            return Ok(Caller(None));
+            return Ok(Caller::new(None));
         }
         let token = token.filter(|token| token.iter().all(u8::is_ascii_graphic));
         let hash = Credential::hash(token.ok_or(ServiceError::Unauthenticated)?);
@@ -40,39 +41,74 @@ impl Credentials {
             }
         }
         let found = found.ok_or(ServiceError::Unauthenticated)?;
-        Ok(Caller(Some(Arc::clone(found))))
+        Ok(Caller::new(Some(Arc::clone(found))))
     }
 
     /// The same caller by these tokens.
     pub(super) fn readmit(&self, caller: &Caller) -> Result<Caller, ServiceError> {
-        if self.is_open() {
-            return Ok(Caller(None));
-        }
-        let Some(token) = &caller.0 else {
-            return Err(ServiceError::Unauthenticated);
+        let token = match &caller.token {
+            _ if self.is_open() => None,
+            None => return Err(ServiceError::Unauthenticated),
+            Some(token) => {
+                let mut known = self.0.iter();
+                let found = known.find(|known| known.sha256 == token.sha256);
+                Some(Arc::clone(found.ok_or(ServiceError::Unauthenticated)?))
+            }
         };
-        let mut known = self.0.iter();
-        let found = known.find(|known| known.sha256 == token.sha256);
-        let found = found.ok_or(ServiceError::Unauthenticated)?;
-        Ok(Caller(Some(Arc::clone(found))))
+        Ok(Caller {
+            token,
+            origin: caller.origin,
+        })
     }
+}
+
+/// Where somebody comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Origin {
+    /// By which protocol: `http`, `grpc` or `resp`.
+    pub protocol: &'static str,
+    /// The address at the other end of the connection: a proxy's, if there is one between.
+    pub peer: Option<SocketAddr>,
 }
 
 /// Somebody who was let in.
 #[derive(Clone, Debug)]
-pub struct Caller(Option<Arc<Credential>>);
+pub struct Caller {
+    token: Option<Arc<Credential>>,
+    origin: Option<Origin>,
+}
 
 impl Caller {
+    const fn new(token: Option<Arc<Credential>>) -> Self {
+        Self {
+            token,
+            origin: None,
+        }
+    }
+
+    /// The same, who comes from there.
+    #[must_use]
+    pub const fn coming_from(mut self, origin: Origin) -> Self {
+        self.origin = Some(origin);
+        self
+    }
+
+    /// Where they come from, if it was said.
+    #[must_use]
+    pub const fn origin(&self) -> Option<Origin> {
+        self.origin
+    }
+
     /// What logs call them.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.0.as_ref().map_or("anyone", |token| &token.name)
+        self.token.as_ref().map_or("anyone", |token| &token.name)
     }
 
     /// The token's name; `None` where there are no tokens.
     #[must_use]
     pub fn token(&self) -> Option<&str> {
-        self.0.as_ref().map(|token| &*token.name)
+        self.token.as_ref().map(|token| &*token.name)
     }
 
     /// Checks that they may, with this policy or (`None`) with all of them.
@@ -80,7 +116,7 @@ impl Caller {
     /// # Errors
     /// [`ServiceError::Forbidden`].
     pub fn check(&self, scope: Scope, policy: Option<&str>) -> Result<(), ServiceError> {
-        let Some(token) = &self.0 else {
+        let Some(token) = &self.token else {
             return Ok(());
         };
         let covers = match policy {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tidegate_store::Page;
 
 use super::active_policy::{Acquired, ActivePolicy, Charge};
+use super::audit::AuditEvent;
 use super::denial_watch::DenialWatch;
 use super::denials::Frequent;
 use super::error::ServiceError;
@@ -54,6 +55,8 @@ pub enum Answer {
     Override(Option<StoredOverride>),
     /// Overrides, and where the next page begins.
     Overrides(Page<StoredOverride>),
+    /// Audit events, and where the next page begins.
+    Audit(Page<AuditEvent>),
     /// Policies in use, by name.
     Policies(Vec<Arc<ActivePolicy>>),
     /// One of them.

@@ -24,6 +24,21 @@ pub const MOST_CHECKS: u64 = 1_000;
 /// The most limits of one override.
 pub const MOST_LIMITS: usize = 256;
 
+/// The longest reason of a change, in bytes.
+pub const LONGEST_REASON: usize = 1_024;
+
+/// The longest that an override is set for, unless it is for good: ten years.
+pub const LONGEST_OVERRIDE: Duration = Duration::from_secs(10 * 366 * 86_400);
+
+/// The most audit events that a store keeps, whatever is set.
+pub const MOST_EVENTS: u32 = tidegate_policy::MOST_AUDIT_EVENTS;
+
+/// How many it keeps if nothing is said.
+pub const USUAL_EVENTS: u32 = 10_000;
+
+/// For how long it keeps them if nothing is said: 90 days.
+pub const USUAL_AUDIT: Duration = Duration::from_secs(90 * 86_400);
+
 /// How many seconds earlier a request counts as having come.
 ///
 /// # Errors

@@ -11,19 +11,20 @@ use super::access::Caller;
 use super::active_policy::ActivePolicy;
 use super::amounts::Number;
 use super::answer::{Answer, Decided};
+use super::audit::{Action, EventDraft};
 use super::bounds;
 use super::error::ServiceError;
 use super::field::Field;
 use super::finish::{Finish, Report};
 use super::listing::LeaseHandle;
 use super::many::check_many;
-use super::overrides::{GivenLimit, OverrideTarget};
+use super::overrides::{GivenLimit, OverrideTarget, OverrideTerms};
 use super::rate::Rate;
 use super::service::Service;
 use super::spans;
 use super::undelivered::Undelivered;
 use tidegate::internal::RequestInternals;
-use tidegate::{Key, LeaseId, PageOf, Request, Select};
+use tidegate::{Key, LeaseId, PageOf, Request, Select, Timestamp};
 use tidegate_policy::Scope;
 
 /// Amounts by limit, as they were said; a few, as a rule.
@@ -72,11 +73,13 @@ pub enum Call<'a> {
     /// Every refusal from now on, by a policy or by all that the caller may observe.
     WatchDenials(Option<&'a str>),
     /// Limits in place of what the policies say.
-    SetOverride(OverrideOf<'a>, Cow<'a, [GivenLimit]>),
+    SetOverride(OverrideOf<'a>, Cow<'a, [GivenLimit]>, OverrideTerms<'a>),
     /// What was set there holds no more.
-    RemoveOverride(OverrideOf<'a>),
+    RemoveOverride(OverrideOf<'a>, OverrideTerms<'a>),
     /// What is set.
     Overrides(OverrideListing<'a>),
+    /// What was changed by whom.
+    Audit(AuditListing<'a>),
     /// All policies that the caller may observe.
     Policies,
     /// One of them.
@@ -155,6 +158,21 @@ pub struct OverrideListing<'a> {
     pub of: OverrideOf<'a>,
     /// The one of exactly that place.
     pub exact: bool,
+    /// Where it goes on: the end of the page before.
+    pub after: Option<Cow<'a, [u8]>>,
+    /// How many: 1 to 1,000; 100 if not said.
+    pub most: Option<u64>,
+}
+
+/// Which page of the audit events.
+#[derive(Clone, Debug, Default)]
+pub struct AuditListing<'a> {
+    /// Those of this policy and of this key alone, as far as they are said.
+    pub of: OverrideOf<'a>,
+    /// Those from this instant on.
+    pub since: Option<Timestamp>,
+    /// Those before this instant.
+    pub until: Option<Timestamp>,
     /// Where it goes on: the end of the page before.
     pub after: Option<Cow<'a, [u8]>>,
     /// How many: 1 to 1,000; 100 if not said.
@@ -265,11 +283,20 @@ impl Service {
             Call::Reset(policy, key) => {
                 let active = self.policy_for(caller, Scope::Administer, policy, key)?;
                 active.reset(caller, key).await?;
+                let draft = EventDraft::of(Action::Reset);
+                let noted = self.note_key(caller, (policy, key), &draft).await;
+                spans::entered(noted)?;
                 Ok(Answer::Forgotten)
             }
             Call::Revoke(policy, key, handle) => {
                 let active = self.policy_for(caller, Scope::Administer, policy, key)?;
                 let finished = active.revoke(caller, key, handle).await?;
+                let draft = EventDraft {
+                    details: &[handle.to_string()],
+                    ..EventDraft::of(Action::Revoke)
+                };
+                let noted = self.note_key(caller, (policy, key), &draft).await;
+                spans::entered(noted)?;
                 Ok(Answer::Finished(active, finished))
             }
             Call::Keys(policy, listing) => {
@@ -284,15 +311,23 @@ impl Service {
             }
             Call::Denied(policy, most) => Ok(Answer::Denied(self.denied(caller, policy, most)?)),
             Call::WatchDenials(policy) => Ok(Answer::Denials(self.denial_watch(caller, policy)?)),
-            Call::SetOverride(of, limits) => {
+            Call::SetOverride(of, limits, terms) => {
                 let target = spans::entered(of.target())?;
-                let stored_override = self.write_override(caller, &target, &limits).await;
-                Ok(Answer::OverrideSet(spans::entered(stored_override)?))
+                let stored_override = self.write_override(caller, &target, &limits, &terms);
+                Ok(Answer::OverrideSet(spans::entered(stored_override.await)?))
             }
-            Call::RemoveOverride(of) => {
+            Call::RemoveOverride(of, terms) => {
                 let target = spans::entered(of.target())?;
-                let removed = spans::entered(self.remove_override(caller, &target).await)?;
-                Ok(Answer::Removed(target, removed))
+                let removed = self.remove_override_on(caller, &target, &terms).await;
+                Ok(Answer::Removed(target, spans::entered(removed)?))
+            }
+            Call::Audit(listing) => {
+                let most = spans::entered(bounds::page(listing.most))?;
+                let of = spans::entered(listing.of.target())?;
+                let page = (listing.after.as_deref(), most);
+                let within = [listing.since, listing.until];
+                let page = self.audit(caller, &of, within, page).await;
+                Ok(Answer::Audit(spans::entered(page)?))
             }
             Call::Overrides(listing) => spans::entered(self.list(caller, &listing)),
             Call::Policies => Ok(Answer::Policies(self.policies(caller))),

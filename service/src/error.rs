@@ -78,6 +78,14 @@ pub enum ServiceError {
     /// Everything that is wrong with an override that was given field by field.
     #[error("{}", all(.0))]
     FaultyOverride(Vec<LimitFault>),
+    /// An override was to be changed only as it was at another version.
+    #[error("{}", conflict(target, *version))]
+    Conflict {
+        /// What it is for.
+        target: String,
+        /// The version that is there; nothing if no override is.
+        version: Option<u64>,
+    },
     /// A pool was told what was used, and not where.
     #[error("say which member is meant: there is {0}")]
     MemberNeeded(String),
@@ -105,6 +113,16 @@ pub enum ServiceError {
     /// What the limits say. A name that was asked for and is longer than 128 bytes is cut.
     #[error(transparent)]
     Limits(Error),
+}
+
+fn conflict(target: &str, version: Option<u64>) -> String {
+    match version {
+        Some(version) => format!(
+            "the override for {target} is at version {version} now; read it again, and change it \
+             on that version"
+        ),
+        None => format!("no override is set for {target} now; set it without a version"),
+    }
 }
 
 /// How much of a name an error repeats, in bytes.
@@ -173,6 +191,8 @@ pub enum Kind {
     Never,
     /// The lease has ended (409).
     Ended,
+    /// Somebody else has changed it first (412).
+    Conflict,
     /// Too much at once (503).
     Busy,
     /// The policy, or the root of the key, holds as many keys or leases as it may
@@ -184,13 +204,14 @@ pub enum Kind {
 
 impl Kind {
     /// Every one.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Unauthenticated,
         Self::Forbidden,
         Self::NotFound,
         Self::Invalid,
         Self::Never,
         Self::Ended,
+        Self::Conflict,
         Self::Busy,
         Self::Full,
         Self::Unavailable,
@@ -280,6 +301,7 @@ impl ServiceError {
             | Self::CostOfUnits { .. }
             | Self::Override(_)
             | Self::FaultyOverride(_) => Kind::Invalid,
+            Self::Conflict { .. } => Kind::Conflict,
             Self::Never { .. } => Kind::Never,
             Self::Limits(error) => error.kind().into(),
         }
@@ -302,6 +324,7 @@ impl Kind {
             Self::Invalid => "invalid",
             Self::Never => "never",
             Self::Ended => "lease_ended",
+            Self::Conflict => "conflict",
             Self::Busy => "busy",
             Self::Full => "full",
             Self::Unavailable => "unavailable",

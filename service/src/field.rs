@@ -34,6 +34,14 @@ pub enum Field {
     PageSize,
     /// The checks of a batch.
     Checks,
+    /// Why an override is changed.
+    Reason,
+    /// When an override ends.
+    ExpiresAt,
+    /// For how long an override is set.
+    ExpiresIn,
+    /// Which version has to be there.
+    Version,
 }
 
 impl Field {
@@ -55,6 +63,10 @@ impl Field {
             Self::Cursor => "cursor",
             Self::PageSize => "limit",
             Self::Checks => "checks",
+            Self::Reason => "reason",
+            Self::ExpiresAt => "expires_at",
+            Self::ExpiresIn => "expires_in_ms",
+            Self::Version => "if_version",
         }
     }
 }

@@ -17,7 +17,7 @@
 //! | [`ServiceError`], [`Kind`] | why not, in terms that every protocol can say |
 //! | [`Denial`], [`Frequent`], [`DenialWatch`] | who is refused, as it happens and most often, and who is told |
 //! | [`PublicLease`], [`LeaseHandle`] | what is held, for those who do not hold it |
-//! | [`audit`] | who changed what |
+//! | [`audit`], [`AuditEvent`] | who changed what: a log, and events that the store keeps |
 //! | [`OverrideTarget`], [`StoredOverride`], [`Pending`] | overrides stored at four levels |
 //! | [`Undelivered`] | a lease that nobody was told of, given back |
 //! | [`RequestSpan`] | what a request tells of itself, for whoever traces |
@@ -32,6 +32,7 @@ mod amounts;
 mod answer;
 pub mod audit;
 pub mod bounds;
+mod bytes;
 mod call;
 mod change;
 mod denial_watch;
@@ -60,13 +61,15 @@ mod tables;
 mod told;
 mod undelivered;
 
-pub use access::Caller;
+pub use access::{Caller, Origin};
 pub use active_policy::{Acquired, ActivePolicy, Charge, GrantedLease};
 pub use ad_hoc::MOST as MOST_RATES;
 pub use amounts::Number;
 pub use answer::{Answer, Decided};
+pub use audit::{Action, AuditEvent};
 pub use call::{
-    Amounts, Call, Listing, OfLease, OverrideListing, OverrideOf, Question, Terms, Uses,
+    Amounts, AuditListing, Call, Listing, OfLease, OverrideListing, OverrideOf, Question, Terms,
+    Uses,
 };
 pub use change::{Change, compare};
 pub use denial_watch::DenialWatch;
@@ -79,8 +82,8 @@ pub use many::{Check, Checked, check_many};
 pub use member_forecast::MemberForecast;
 pub use meters::count_timeout;
 pub use overrides::{
-    GivenLimit, Level, LimitFault, OverrideTarget, Pending, Setting, StoredOverride, read_limits,
-    settings_of,
+    GivenLimit, Level, LimitFault, OnlyIf, OverrideTarget, OverrideTerms, OverrideValue, Pending,
+    Record, Setting, StoredOverride, Until, read_limits, settings_of,
 };
 pub use rate::{LIMIT as AD_HOC_LIMIT, POLICY as AD_HOC_POLICY, Rate};
 pub use rated::Rated;

@@ -4,20 +4,23 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+use std::thread;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use tidegate_store::definitions::at_once;
 use tidegate_store::sync::Mutex;
 use tidegate_store::{
-    Definition, Definitions, Follower, LocalDefinitions, Store, StoreError, StoreFuture,
+    Alarm, Change as StoreChange, Defined, Definition, Definitions, Event, Follower,
+    LocalDefinitions, Page, Store, StoreError, StoreFuture, Timer, TimerHandler,
 };
 
 use super::access::{Caller, Credentials};
 use super::active_policy::ActivePolicy;
 use super::ad_hoc::AdHoc;
-use super::audit;
+use super::audit::{self, Retention};
+use super::bounds::MOST_EVENTS;
 use super::change::{self, Change};
 use super::denials::{Denials, Frequent, Watcher};
 use super::error::{ServiceError, cut};
@@ -30,7 +33,7 @@ use super::share::Share;
 use super::spans;
 use super::tables;
 use tidegate::internal::{Differing, SetBuilderInternals, SetInternals, pending};
-use tidegate::{Clock, Error, Key, LimitSet, Pending};
+use tidegate::{Clock, Error, Key, LimitSet, Pending, Timestamp};
 use tidegate_policy::{Credential, FailureMode, Policy, PolicyFile, PolicyMember, Scope};
 use tidegate_store::block_on;
 
@@ -61,6 +64,11 @@ struct Shared {
     overrides: RwLock<Stored>,
     /// Their version.
     version: AtomicU64,
+    /// When the next of them ends.
+    alarm: Mutex<Option<Alarm>>,
+    /// Whom that is told.
+    this: Weak<Shared>,
+    retention: Retention,
 }
 
 /// Makes a [`Service`]; [`Service::builder`] begins one.
@@ -70,6 +78,7 @@ pub struct ServiceBuilder {
     clock: Clock,
     credentials: Credentials,
     longest_wait: Option<Duration>,
+    retention: Retention,
 }
 
 impl ServiceBuilder {
@@ -102,6 +111,16 @@ impl ServiceBuilder {
         self
     }
 
+    /// For how long the store keeps audit events, and how many of them at most: 90 days and
+    /// 10,000 if not said. More than [`MOST_EVENTS`](super::bounds::MOST_EVENTS) it never
+    /// keeps. What is set holds for events from then on; the oldest go as new ones come.
+    #[must_use]
+    pub fn audit(mut self, lasts: Duration, most: u32) -> Self {
+        let most = most.clamp(1, MOST_EVENTS);
+        self.retention = Retention { lasts, most };
+        self
+    }
+
     /// The service, with these policies.
     ///
     /// # Errors
@@ -110,7 +129,7 @@ impl ServiceBuilder {
         meters::describe();
         let denials = Arc::<Denials>::default();
         let (overrides, version) = self.overrides()?;
-        let service = Service(Arc::new(Shared {
+        let service = Service(Arc::new_cyclic(|this| Shared {
             policies: ArcSwap::default(),
             ad_hoc: AdHoc::new(self.store.clone(), self.clock.clone(), Arc::clone(&denials)),
             credentials: ArcSwap::from_pointee(self.credentials),
@@ -123,7 +142,12 @@ impl ServiceBuilder {
             exchange: Mutex::new(()),
             overrides: RwLock::new(overrides),
             version: AtomicU64::new(version),
+            alarm: Mutex::default(),
+            this: Weak::clone(this),
+            retention: self.retention,
         }));
+        // What ended while nobody was there never holds.
+        service.0.let_go_of_what_is_over();
         service.go_over(file)?;
         let names = file.policies.iter().map(|policy| policy.name.as_str());
         audit::begin(&names.collect::<Vec<_>>().join(", "));
@@ -143,7 +167,8 @@ impl ServiceBuilder {
         };
         let definitions = block_on(store.definitions(OWNER, 0))?;
         let mut fault = None;
-        stored.follow(&definitions, |_, error| fault = Some(error));
+        let now = self.clock.now();
+        stored.follow(&definitions, now, |_, error| fault = Some(error));
         match fault {
             Some(error) => Err(error.into()),
             None => Ok((stored, definitions.version)),
@@ -157,8 +182,75 @@ impl Shared {
         stored.unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn stored_to_change(&self) -> RwLockWriteGuard<'_, Stored> {
+        let stored = self.overrides.write();
+        stored.unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn all_active(&self) -> Vec<Arc<ActivePolicy>> {
         self.policies.load().values().cloned().collect()
+    }
+
+    /// Tells all servers of the store, this one first.
+    fn tell(&self, change: StoreChange) -> StoreFuture<Defined> {
+        match &self.store {
+            Some(store) => store.change(OWNER, change),
+            None => at_once(self.local_definitions.change(OWNER, &change)),
+        }
+    }
+
+    /// Whether other processes see what its store keeps, which then forgets by itself what
+    /// lasts for a while.
+    fn is_shared(&self) -> bool {
+        let store = self.store.as_ref();
+        store.is_some_and(|store| store.abilities().shared)
+    }
+
+    /// Has the alarm ring when the next override ends.
+    fn wind(&self) {
+        let next = self.stored().next_end();
+        let mut alarm = self.alarm.lock();
+        if alarm.map(|alarm| alarm.at) == next {
+            return;
+        }
+        if let Some(old) = alarm.take() {
+            self.clock.unset(old);
+        }
+        let this = Weak::clone(&self.this);
+        *alarm = next.map(|at| Timer::set(&self.clock, at, this));
+    }
+
+    /// What has ended holds no more; a store that does not forget it by itself is told.
+    fn let_go_of_what_is_over(&self) {
+        let now = self.clock.now();
+        *self.alarm.lock() = None;
+        if !self.is_shared() {
+            let over = self.stored().over(now);
+            for (target, version) in over {
+                let gone = StoreChange::from(Definition::none(target.encode()));
+                if let Err(error) = block_on(self.tell(gone.expecting(version))) {
+                    overrides::tell_of_end(&target, &error);
+                }
+            }
+        }
+        let _one_at_a_time = self.exchange.lock();
+        let touched = self.stored_to_change().drop_over(now);
+        overrides::go_over(&self.all_active(), &self.stored(), &touched);
+        self.wind();
+    }
+}
+
+impl TimerHandler for Shared {
+    fn fire(self: Arc<Self>, _: Timestamp) {
+        // A store may hold this up, and others wait for the clock's next alarm.
+        let thread = thread::Builder::new().name("tidegate-overrides".to_owned());
+        let shared = Arc::clone(&self);
+        if thread
+            .spawn(move || shared.let_go_of_what_is_over())
+            .is_err()
+        {
+            self.let_go_of_what_is_over();
+        }
     }
 }
 
@@ -175,10 +267,9 @@ impl Follower for Shared {
         }
         let unread =
             |target: &OverrideTarget, error: StoreError| overrides::tell_of(target, &error);
-        let stored = self.overrides.write();
-        let mut stored = stored.unwrap_or_else(PoisonError::into_inner);
+        let mut stored = self.stored_to_change();
         let had_any = !stored.is_empty();
-        let touched = stored.follow(definitions, unread);
+        let touched = stored.follow(definitions, self.clock.now(), unread);
         let is_lost = had_any && stored.is_empty() && definitions.version < definitions.newer_than;
         drop(stored);
         if is_lost {
@@ -187,6 +278,7 @@ impl Follower for Shared {
         // A store may hold this up, and with it nobody who looks at what is stored.
         overrides::go_over(&self.all_active(), &self.stored(), &touched);
         self.version.store(definitions.version, Ordering::Release);
+        self.wind();
     }
 }
 
@@ -431,15 +523,44 @@ impl Service {
         self.0.stored()
     }
 
-    /// Tells all servers of the store, this one first; whether that changes anything.
-    pub(super) fn tell(&self, definition: Definition) -> StoreFuture<bool> {
+    /// Tells all servers of the store, this one first.
+    pub(super) fn tell(&self, change: StoreChange) -> StoreFuture<Defined> {
+        self.0.tell(change)
+    }
+
+    /// What the store keeps under `key`, whatever this server knows of it.
+    pub(super) fn stored_at(&self, key: &[u8]) -> StoreFuture<Option<Definition>> {
         match &self.0.store {
-            Some(store) => store.define(OWNER, definition),
+            Some(store) => store.definition(OWNER, key),
+            None => at_once(Ok(self.0.local_definitions.definition(OWNER, key))),
+        }
+    }
+
+    /// A page of the events that the store keeps.
+    pub(super) fn events(
+        &self,
+        subject: Option<&[u8]>,
+        after: Option<&[u8]>,
+        most: usize,
+    ) -> StoreFuture<Page<Event>> {
+        let now = self.0.clock.now();
+        match &self.0.store {
+            Some(store) => store.events(OWNER, subject, after, most, now),
             None => {
-                let made = self.0.local_definitions.change(OWNER, &definition.into());
-                at_once(made.map(|made| made.is_changed()))
+                let local = &self.0.local_definitions;
+                at_once(local.events(OWNER, subject, after, most, now))
             }
         }
+    }
+
+    /// Whether the store forgets by itself what lasts for a while.
+    pub(super) fn is_shared(&self) -> bool {
+        self.0.is_shared()
+    }
+
+    /// For how long audit events are kept, and how many.
+    pub(super) fn retention(&self) -> Retention {
+        self.0.retention
     }
 
     /// A policy in use, which goes on where `before` stands.

@@ -1,7 +1,8 @@
 //! Overrides at four levels: which holds, who may set them, what they outlive.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -9,8 +10,12 @@ use tidegate::{BuildError, Limit, ManualClock, Store};
 use tidegate_memory::MemoryStore;
 use tidegate_policy::{PolicyFile, parse};
 use tidegate_service::{
-    Credential, Level, OverrideTarget, Scope, Service, ServiceError, Setting, read_limits,
-    settings_of,
+    Action, Answer, AuditListing, Call, Credential, Level, OverrideTarget, OverrideTerms, Scope,
+    Service, ServiceError, Setting, Until, read_limits, settings_of,
+};
+use tidegate_store::{
+    Abilities, Change, Defined, Definition, Definitions, Event, Follower, Page, Plan, StoreError,
+    StoreFuture, Table, block_on,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -372,8 +377,9 @@ fn what_is_wrong_with_fields_and_with_names_is_told_at_once() {
         given("rpn", "calls", 5, "1m"),
         given("tpm", "calls", 5, "1m"),
     ];
-    let Err(ServiceError::FaultyOverride(faults)) =
-        service.write_override(&caller, &chat, &wrong).wait()
+    let Err(ServiceError::FaultyOverride(faults)) = service
+        .write_override(&caller, &chat, &wrong, &OverrideTerms::default())
+        .wait()
     else {
         panic!("it is faulty");
     };
@@ -382,7 +388,7 @@ fn what_is_wrong_with_fields_and_with_names_is_told_at_once() {
     assert!(told[1].contains("there is `rpm`, `tpm`"), "{told:?}");
     assert!(faults.iter().all(|fault| !fault.help.is_empty()));
     let empty = service
-        .write_override(&caller, &chat, &[])
+        .write_override(&caller, &chat, &[], &OverrideTerms::default())
         .wait()
         .unwrap_err();
     assert!(
@@ -392,7 +398,7 @@ fn what_is_wrong_with_fields_and_with_names_is_told_at_once() {
     assert!(service.override_at(&caller, &chat).unwrap().is_none());
     let right = [given("rpm", "calls", 5, "1m")];
     let stored_override = service
-        .write_override(&caller, &chat, &right)
+        .write_override(&caller, &chat, &right, &OverrideTerms::default())
         .wait()
         .unwrap();
     assert_eq!(
@@ -408,7 +414,9 @@ fn what_is_wrong_with_fields_and_with_names_is_told_at_once() {
         policies: Vec::new(),
     }]);
     let observer = service.enter(Some("secret")).unwrap();
-    let refused = service.write_override(&observer, &chat, &wrong).wait();
+    let refused = service
+        .write_override(&observer, &chat, &wrong, &OverrideTerms::default())
+        .wait();
     assert!(
         matches!(refused, Err(ServiceError::Forbidden { .. })),
         "{refused:?}"
@@ -446,7 +454,9 @@ fn an_override_of_another_unit_is_refused() {
         ];
         fields.extend(unit.map(|unit| ("unit".to_owned(), Setting::Text(unit.into()))));
         let given = [("usd".to_owned(), fields)];
-        service.write_override(&caller, &target, &given).wait()
+        service
+            .write_override(&caller, &target, &given, &OverrideTerms::default())
+            .wait()
     };
     for other in ["1", "0.001"] {
         let Err(ServiceError::FaultyOverride(faults)) = write(Some(other)) else {
@@ -458,4 +468,113 @@ fn an_override_of_another_unit_is_refused() {
         write(same).unwrap();
         assert_eq!(limit(&service, "p", "k", "usd"), 1_000, "{same:?}");
     }
+}
+
+fn until(length: Duration) -> OverrideTerms<'static> {
+    OverrideTerms {
+        until: Some(Until::For(length)),
+        ..OverrideTerms::default()
+    }
+}
+
+/// The next server would have begun with it, and would have held by it for a moment.
+#[test]
+fn an_override_that_ended_while_nobody_was_there_never_holds_again() {
+    let store: Arc<dyn Store> = Arc::<MemoryStore>::default();
+    let time = ManualClock::default();
+    let begin = || {
+        let service = Service::builder().clock(time.clock());
+        let service = service.store(Arc::clone(&store)).build(&file(TWO)).unwrap();
+        let caller = service.enter(None).unwrap();
+        (service, caller)
+    };
+    let [chat, web] = ["chat", "web"].map(|name| OverrideTarget::system().of_resource(name));
+    let (service, caller) = begin();
+    for (target, length) in [(&chat, MINUTE), (&web, 3 * MINUTE)] {
+        let set = service.set_override_on(&caller, target, &[rpm(5)], &until(length));
+        set.wait().unwrap();
+    }
+    drop(service);
+    time.advance(2 * MINUTE);
+    let (service, caller) = begin();
+    assert_eq!(limit(&service, "chat", "k", "rpm"), 10);
+    assert_eq!(service.override_at(&caller, &chat), Ok(None));
+    assert_eq!(limit(&service, "web", "k", "rpm"), 5);
+    let kept = block_on(store.definition("service", &chat.encode()));
+    assert_eq!(kept, Ok(None));
+}
+
+/// A store whose next answer to a change gets lost, though it is made.
+#[derive(Default)]
+struct Lossy {
+    memory: MemoryStore,
+    loses: AtomicBool,
+}
+
+impl Store for Lossy {
+    fn abilities(&self) -> Abilities {
+        self.memory.abilities()
+    }
+
+    fn definitions(&self, owner: &str, newer_than: u64) -> StoreFuture<Definitions> {
+        self.memory.definitions(owner, newer_than)
+    }
+
+    fn definition(&self, owner: &str, key: &[u8]) -> StoreFuture<Option<Definition>> {
+        self.memory.definition(owner, key)
+    }
+
+    fn change(&self, owner: &str, change: Change) -> StoreFuture<Defined> {
+        let made = self.memory.change(owner, change);
+        match self.loses.swap(false, Ordering::SeqCst) {
+            true => StoreFuture::new(async { Err(StoreError::Unavailable("lost".to_owned())) }),
+            false => made,
+        }
+    }
+
+    fn events(
+        &self,
+        owner: &str,
+        subject: Option<&[u8]>,
+        after: Option<&[u8]>,
+        most: usize,
+        now: tidegate::Timestamp,
+    ) -> StoreFuture<Page<Event>> {
+        self.memory.events(owner, subject, after, most, now)
+    }
+
+    fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {
+        self.memory.follow(owner, follower);
+    }
+
+    fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
+        self.memory.open(name, plan)
+    }
+}
+
+/// Asked again, the store says that another version is there: the one that was just made.
+#[test]
+fn a_change_whose_answer_was_lost_is_made_once_and_told_of_once() {
+    let store = Arc::<Lossy>::default();
+    let service = service_on(&(Arc::clone(&store) as _), TWO);
+    let caller = service.enter(None).unwrap();
+    let chat = OverrideTarget::system().of_resource("chat");
+    let lose = || store.loses.store(true, Ordering::SeqCst);
+    lose();
+    let set = service
+        .set_override(&caller, &chat, &[rpm(5)])
+        .wait()
+        .unwrap();
+    let kept = service.override_at(&caller, &chat).unwrap().unwrap();
+    assert_eq!(set, kept);
+    lose();
+    assert_eq!(service.remove_override(&caller, &chat).wait(), Ok(true));
+    lose();
+    assert_eq!(service.remove_override(&caller, &chat).wait(), Ok(false));
+    let listed = block_on(service.call(&caller, Call::Audit(AuditListing::default())));
+    let Ok(Answer::Audit(page)) = listed else {
+        panic!("{listed:?}");
+    };
+    let actions: Vec<_> = page.items.iter().map(|event| event.action).collect();
+    assert_eq!(actions, [Action::SetOverride, Action::RemoveOverride]);
 }

@@ -14,8 +14,8 @@ use tidegate_service::{
     Acquired, ActivePolicy, Charge, GrantedLease, Kind, OverrideTarget, Scope, Service,
 };
 use tidegate_store::{
-    Abilities, Command, Definition, Definitions, Execution, Follower, Out, Plan, Store, StoreError,
-    StoreFuture, Table,
+    Abilities, Change, Command, Defined, Definitions, Execution, Follower, Out, Plan, Store,
+    StoreError, StoreFuture, Table,
 };
 
 use support::{file, now};
@@ -39,8 +39,8 @@ impl Store for Remote {
         self.memory.definitions(owner, newer_than)
     }
 
-    fn define(&self, owner: &str, definition: Definition) -> StoreFuture<bool> {
-        self.memory.define(owner, definition)
+    fn change(&self, owner: &str, change: Change) -> StoreFuture<Defined> {
+        self.memory.change(owner, change)
     }
 
     fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use tidegate_client::Verb;
 
+use super::audit::Audit;
 use super::exit::{Exit, Outcome};
 use super::listing::{Keys, Leases};
 use super::many::CheckMany;
@@ -45,6 +46,7 @@ pub enum Command {
     Keys(Keys),
     Leases(Leases),
     Override(Override),
+    Audit(Audit),
     Run(Run),
     Top(Top),
     /// Print what a shell needs to complete this command line
@@ -71,6 +73,7 @@ pub fn perform(command: Command, whole: clap::Command) -> ExitCode {
         Command::Keys(keys) => keys.perform(),
         Command::Leases(leases) => leases.perform(),
         Command::Override(given) => given.perform(),
+        Command::Audit(audit) => audit.perform(),
         Command::Top(top) => top.perform(),
         Command::Completions(completions) => completions.perform(whole),
         Command::Man(man) => man.perform(whole),

@@ -22,6 +22,8 @@ pub enum Exit {
     Failed = 5,
     /// No such policy; no such lease, or one that has ended.
     Gone = 6,
+    /// Somebody else has changed it first.
+    Conflict = 7,
 }
 
 /// The table, for the help of every command.
@@ -33,7 +35,8 @@ Exit codes:
   3  never: more than the limit could grant
   4  not allowed: no token, a wrong one, or one that is not for this
   5  failed: the server cannot be reached, or its store cannot tell
-  6  gone: no such policy; no such lease, or it has ended";
+  6  gone: no such policy; no such lease, or it has ended
+  7  conflict: another version is there than --if-version or --if-absent says";
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {

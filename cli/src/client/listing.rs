@@ -213,10 +213,15 @@ fn member(item: &Value) -> String {
 /// A key as it can be shown: text without what steers a terminal, or Base64.
 pub fn key(item: &Value) -> String {
     match (item["key"].as_str(), item["key_base64"].as_str()) {
-        (Some(text), _) => text.chars().flat_map(visible).collect(),
+        (Some(text), _) => printable(text),
         (None, Some(bytes)) => format!("base64:{bytes}"),
         (None, None) => "?".to_owned(),
     }
+}
+
+/// A text without what steers a terminal.
+pub fn printable(text: &str) -> String {
+    text.chars().flat_map(visible).collect()
 }
 
 fn visible(letter: char) -> impl Iterator<Item = char> {

@@ -10,6 +10,7 @@
 //! | [`many`] | checks by the thousand, a line each |
 //! | [`listing`] | keys and leases |
 //! | [`overrides`], [`limits`] | overrides, and how their limits are typed |
+//! | [`audit`] | what was changed, and by whom |
 //! | [`run`] | a command that runs while a lease is held |
 //! | [`top`] | a view of the server that is kept up to date |
 //! | [`shell`] | completions and manual pages |
@@ -17,6 +18,7 @@
 //! Deliberately absent: deciding (the server's), gRPC and RESP.
 
 mod arguments;
+mod audit;
 mod command;
 mod exit;
 mod limits;

@@ -1,12 +1,15 @@
 //! `tidegate override`: limits in place of what the policies say.
 
+use std::time::Duration;
+
 use clap::{Args, Subcommand};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tidegate_client::Exchange;
+use tidegate_policy::parse_duration;
 
 use super::exit::{Exit, Outcome, Stop, TABLE};
 use super::limits::{self, Typed};
-use super::listing::{Listing, key};
+use super::listing::{Listing, key, printable};
 use super::options::Options;
 use super::print::{print, print_line};
 use super::server::{Client, runtime};
@@ -19,6 +22,8 @@ Examples:
   A customer has bought more:      tidegate override set -p chat -k acme rpm=1000
   The same, whatever the policy:   tidegate override set -k acme rpm=calls:1000/1m
   Half speed for all of a policy:  tidegate override set -p chat rpm=30 tpm=rate:5000/1m
+  For a week, and why:             tidegate override set -p chat -k acme rpm=90 --for 7d --reason trial
+  Only as it was seen:             tidegate override set -p chat -k acme rpm=95 --if-version 18
   What is set:                     tidegate override list
   As it was:                       tidegate override remove -p chat -k acme
   What holds, and why:             tidegate peek -p chat -k acme --json
@@ -55,6 +60,20 @@ struct Set {
     #[arg(value_name = "LIMIT=AMOUNT", required = true)]
     limits: Vec<Typed>,
 
+    /// Only if none is set there
+    #[arg(long, conflicts_with = "if_version")]
+    if_absent: bool,
+
+    /// Set it for so long, such as 7d; else for good
+    #[arg(long = "for", value_name = "TIME", conflicts_with = "until", value_parser = parse_duration)]
+    length: Option<Duration>,
+
+    /// Set it until this instant, such as 2026-12-31T23:59:59Z
+    #[arg(long, value_name = "INSTANT")]
+    until: Option<jiff::Timestamp>,
+
+    #[command(flatten)]
+    terms: Terms,
     #[command(flatten)]
     place: Place,
     #[command(flatten)]
@@ -111,9 +130,23 @@ struct List {
 #[command(after_help = TABLE)]
 struct Remove {
     #[command(flatten)]
+    terms: Terms,
+    #[command(flatten)]
     place: Place,
     #[command(flatten)]
     options: Options,
+}
+
+/// On which terms an override is changed.
+#[derive(Clone, Debug, Args)]
+struct Terms {
+    /// Only if this version is set there: what `show` tells
+    #[arg(long, value_name = "N")]
+    if_version: Option<u64>,
+
+    /// Why; `show` and `tidegate audit` tell it
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
 }
 
 /// What an override is for.
@@ -175,9 +208,22 @@ impl Set {
                 "limits".to_owned(),
                 limits::request(&self.limits, &policies)?,
             );
+            let length = self
+                .length
+                .map(|length| ("expires_in_ms", json!(millis(length))));
+            let until = self
+                .until
+                .map(|until| ("expires_at", json!(until.to_string())));
+            let reason = self.terms.reason.as_ref();
+            let reason = reason.map(|reason| ("reason", json!(reason)));
+            let terms = [length, until, reason].into_iter().flatten();
+            body.extend(terms.map(|(name, value)| (name.to_owned(), value)));
             let body = Value::Object(body).to_string();
-            let put = Exchange::put(PATH, "application/json", body);
-            client.done(put).await
+            let mut put = Exchange::put(PATH, "application/json", body);
+            if self.if_absent {
+                put = put.if_absent();
+            }
+            client.done(self.terms.only_if(put)).await
         })?;
         self.telling.tell(&reply.body)
     }
@@ -230,12 +276,33 @@ impl List {
 
 impl Remove {
     fn perform(&self) -> Outcome<Exit> {
-        let query = self.place.named()?;
+        let mut query = self.place.named()?;
+        query.extend(
+            self.terms
+                .reason
+                .as_deref()
+                .map(|reason| ("reason", reason)),
+        );
         let client = self.options.connect()?;
-        runtime()?.block_on(client.done(Exchange::delete(PATH).query(&query)))?;
+        let remove = self.terms.only_if(Exchange::delete(PATH).query(&query));
+        runtime()?.block_on(client.done(remove))?;
         print("removed")?;
         Ok(Exit::Done)
     }
+}
+
+impl Terms {
+    fn only_if(&self, exchange: Exchange) -> Exchange {
+        match self.if_version {
+            Some(version) => exchange.if_version(version),
+            None => exchange,
+        }
+    }
+}
+
+/// In whole milliseconds, rounded up.
+fn millis(length: Duration) -> u64 {
+    u64::try_from(length.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX)
 }
 
 impl Place {
@@ -264,22 +331,49 @@ impl Telling {
     fn tell(&self, body: &Value) -> Outcome<Exit> {
         match self.json {
             true => print(&words::json(body))?,
-            false => print_line(&line(body))?,
+            false => {
+                print_line(&line(body))?;
+                print_line(&record(body))?;
+            }
         }
         Ok(Exit::Done)
     }
 }
 
-/// What it is for, and what the limits become.
-fn line(item: &Value) -> String {
+/// Its version, who set it, when, until when, and why.
+fn record(item: &Value) -> String {
+    let told = |name: &str| item[name].as_str().map(printable);
+    let mut record = format!("version {}", item["version"]);
+    for (name, word) in [
+        ("by", " set by"),
+        ("changed_at", " at"),
+        ("expires_at", ", until"),
+    ] {
+        if let Some(told) = told(name) {
+            record = format!("{record}{word} {told}");
+        }
+    }
+    match told("reason") {
+        Some(reason) => format!("{record}: {reason}"),
+        None => record,
+    }
+}
+
+/// What it is for.
+pub fn place(item: &Value) -> String {
     let policy = item["policy"].as_str();
     let has_key = item.get("key").or_else(|| item.get("key_base64")).is_some();
-    let place = match (policy, has_key) {
+    match (policy, has_key) {
         (Some(policy), true) => format!("policy {policy}, key {}", key(item)),
         (Some(policy), false) => format!("policy {policy}"),
         (None, true) => format!("key {}", key(item)),
         (None, false) => "everywhere".to_owned(),
-    };
+    }
+}
+
+/// What it is for, and what the limits become.
+fn line(item: &Value) -> String {
+    let place = place(item);
     let inert = item["inert"].as_array().into_iter().flatten();
     let inert: Vec<_> = inert.filter_map(Value::as_str).collect();
     let without = match inert.is_empty() {

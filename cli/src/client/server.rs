@@ -101,6 +101,7 @@ fn exit_of(status: u16, code: Option<&str>) -> Exit {
         (422, _) => Exit::Never,
         (401 | 403, _) => Exit::NotAllowed,
         (404 | 409, Some("not_found" | "lease_ended")) => Exit::Gone,
+        (412, Some("conflict")) => Exit::Conflict,
         (400..500, Some(_)) => Exit::Usage,
         _ => Exit::Failed,
     }

@@ -37,6 +37,7 @@ use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusHandle;
 use tidegate_service::Service;
+use tidegate_service::bounds::{USUAL_AUDIT, USUAL_EVENTS};
 use tokio::time::MissedTickBehavior;
 use tracing::info;
 
@@ -96,6 +97,10 @@ pub fn serve(args: &Serve, gateway: Option<&GatewayArgs>) -> Outcome<()> {
         Some(longest) => builder.longest_wait(longest),
         None => builder,
     };
+    let builder = builder.audit(
+        config.server.audit_keep.unwrap_or(USUAL_AUDIT),
+        config.server.audit_events.unwrap_or(USUAL_EVENTS),
+    );
     let begin =
         |place: &PathBuf| Applied::begin(place, &opened.store, &config.policies).map(Arc::new);
     let applied = args.applied.as_ref().map(begin).transpose()?;

@@ -26,14 +26,23 @@ fn an_override_is_set_shown_listed_and_removed() {
         &[&ACME[..], &["rpm=50", "tpm=rate:9_000/1h"]].concat(),
     );
     let line = "policy chat, key acme  rpm=calls:50/1h  tpm=rate:9000/1h\n";
-    assert_eq!(set.ends(0).out, line);
+    let said = set.ends(0).out.clone();
+    assert!(
+        said.starts_with(line) && said[line.len()..].starts_with("version "),
+        "{said}"
+    );
     assert_eq!(rpm(&server), 50);
-    assert_eq!(override_(&server, "show", &ACME).ends(0).out, line);
+    assert_eq!(override_(&server, "show", &ACME).ends(0).out, said);
     let shown = override_(&server, "show", &[&ACME[..], &["--json"]].concat());
+    let shown = shown.json();
+    let told = ["version", "created_at", "changed_at"].map(|name| shown[name].clone());
+    let [version, created_at, changed_at] = told;
     assert_eq!(
-        shown.json(),
+        shown,
         json!({"policy": "chat", "key": "acme", "level": "entity_and_resource", "limits": {
-            "rpm": {"calls": 50, "per": "1h"}, "tpm": {"rate": 9000, "per": "1h"}}, "inert": []})
+            "rpm": {"calls": 50, "per": "1h"}, "tpm": {"rate": 9000, "per": "1h"}}, "inert": [],
+            "version": version, "by": "anyone", "created_at": created_at,
+            "changed_at": changed_at})
     );
     let peek = [&["peek"], &ACME[..], &["--json", "--cost", "1"]].concat();
     assert_eq!(
@@ -66,6 +75,66 @@ fn an_override_is_set_shown_listed_and_removed() {
     let gone = override_(&server, "remove", &ACME).ends(6);
     assert!(gone.error.contains("no override is set"), "{gone:?}");
     override_(&server, "show", &ACME).ends(6);
+}
+
+/// Two who have seen the same change it: the second is told so, and nothing of the first's is
+/// lost. What was done, by whom and why is told afterwards.
+#[test]
+fn who_changes_what_another_has_changed_meanwhile_is_told_so_and_all_of_it_is_in_the_audit() {
+    let server = Server::start(POLICY);
+    let set = |more: &[&str]| override_(&server, "set", &[&ACME[..], more].concat());
+    let first = set(&["rpm=50", "--if-absent", "--json"]).ends(0).json();
+    set(&["rpm=51", "--if-absent"]).ends(7);
+    let version = first["version"].to_string();
+    let why = [
+        "--if-version",
+        &version,
+        "--reason",
+        "bought more",
+        "--for",
+        "1h",
+    ];
+    let second = set(&[&["rpm=60", "--json"], &why[..]].concat())
+        .ends(0)
+        .json();
+    assert!(second["expires_at"].is_string());
+    let late = set(&["rpm=70", "--if-version", &version]).ends(7);
+    let now = format!("at version {} now", second["version"]);
+    assert!(late.error.contains(&now), "{late:?}");
+    let gone = [&ACME[..], &["--if-version", &version]].concat();
+    override_(&server, "remove", &gone).ends(7);
+    assert_eq!(rpm(&server), 60);
+    let shown = override_(&server, "show", &ACME).ends(0).out.clone();
+    assert!(shown.ends_with(": bought more\n"), "{shown}");
+    override_(&server, "remove", &ACME).ends(0);
+    server.request(&[&["reset"], &ACME[..]].concat()).ends(0);
+    let audit = |more: &[&str]| {
+        server
+            .request(&[&["audit"], more].concat())
+            .ends(0)
+            .out
+            .clone()
+    };
+    let told = audit(&[]);
+    let lines: Vec<_> = told.lines().collect();
+    assert_eq!(lines.len(), 4, "{told}");
+    assert!(lines[0].contains("  anyone (http 127.0.0.1:"), "{told}");
+    let changed = "  set_override  policy chat, key acme  rpm=calls:50/1h -> rpm=calls:60/1h";
+    assert!(
+        lines[1].ends_with(&format!("{changed}: bought more")),
+        "{told}"
+    );
+    assert!(lines[2].ends_with("  rpm=calls:60/1h -> nothing"), "{told}");
+    assert!(
+        lines[3].ends_with("  reset  policy chat, key acme"),
+        "{told}"
+    );
+    assert_eq!(audit(&["-p", "chat", "-k", "acme"]), told);
+    assert_eq!(audit(&["-k", "other"]), "");
+    assert_eq!(audit(&["--until", "2001-01-01T00:00:00Z"]), "");
+    let json = audit(&["--json", "--most", "1"]);
+    let one: serde_json::Value = serde_json::from_str(&json).expect("one line of JSON");
+    assert_eq!(one["after"]["limits"]["rpm"]["calls"], 50);
 }
 
 #[test]

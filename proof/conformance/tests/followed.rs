@@ -12,7 +12,10 @@ use tidegate_mysql::MysqlStore;
 use tidegate_policy::parse;
 use tidegate_postgres::PostgresStore;
 use tidegate_redis::RedisStore;
-use tidegate_service::{Charge, OverrideTarget, Scope, Service};
+use tidegate_service::{
+    Answer, AuditListing, Call, Charge, OnlyIf, OverrideOf, OverrideTarget, OverrideTerms, Scope,
+    Service, ServiceError,
+};
 use tidegate_store::{Definition, Store};
 
 /// No window ends while a test runs.
@@ -64,6 +67,8 @@ macro_rules! on_each {
 on_each! {
     an_override_holds_on_every_server_and_either_may_change_and_remove_it
     overrides_of_policies_and_of_all_hold_on_every_server
+    a_change_on_a_version_that_another_server_has_changed_is_refused
+    whatever_both_servers_set_at_once_each_event_tells_what_was_there_before
     a_set_in_another_process_goes_by_what_its_keys_are_given
     an_override_that_cannot_be_read_leaves_what_is_in_force
     a_member_cools_down_on_every_server_until_either_ends_it
@@ -368,6 +373,84 @@ fn a_member_cools_down_on_every_server_until_either_ends_it(server: &Beyond, ope
     let pool = pool_on(&third);
     Witness::of(&*third, "cool-downs").awaits(b"us", Some(&[1]));
     assert!(cooling(&pool, "us").is_some() && cooling(&pool, "eu").is_none());
+}
+
+/// Each server goes by what it was told last, and the store knows better.
+fn a_change_on_a_version_that_another_server_has_changed_is_refused(server: &Beyond, open: Open) {
+    let (a, b) = (Server::on(open(&server.url)), Server::on(open(&server.url)));
+    let ann = OverrideTarget::system().of_entity("ann");
+    let set = |at: &Server, most, only_if| {
+        let caller = at.service.enter(None).expect("it is open");
+        let terms = OverrideTerms {
+            only_if: Some(only_if),
+            ..OverrideTerms::default()
+        };
+        let set = at
+            .service
+            .set_override_on(&caller, &ann, &calls(most), &terms);
+        wait_for(set).map(|set| set.version)
+    };
+    let first = set(&a, 5, OnlyIf::Absent).expect("none was there");
+    let there = |version| {
+        Err(ServiceError::Conflict {
+            target: "every policy/ann".to_owned(),
+            version,
+        })
+    };
+    assert_eq!(set(&b, 6, OnlyIf::Absent), there(Some(first)));
+    let second = set(&b, 7, OnlyIf::Version(first)).expect("it is there");
+    assert_eq!(set(&a, 8, OnlyIf::Version(first)), there(Some(second)));
+    let caller = b.service.enter(None).expect("it is open");
+    let remove = |only_if| {
+        let terms = OverrideTerms {
+            only_if: Some(only_if),
+            ..OverrideTerms::default()
+        };
+        wait_for(b.service.remove_override_on(&caller, &ann, &terms))
+    };
+    assert_eq!(
+        remove(OnlyIf::Version(first)).map(|_| 0),
+        there(Some(second))
+    );
+    assert_eq!(remove(OnlyIf::Version(second)), Ok(true));
+    assert_eq!(set(&a, 9, OnlyIf::Version(second)), there(None));
+    assert_eq!(set(&a, 9, OnlyIf::Present), there(None));
+    set(&a, 9, OnlyIf::Absent).expect("none is there");
+}
+
+/// Neither server says a version: the last one stays, and no event leaves out a change.
+fn whatever_both_servers_set_at_once_each_event_tells_what_was_there_before(
+    server: &Beyond,
+    open: Open,
+) {
+    const EACH: u64 = 20;
+    let (a, b) = (Server::on(open(&server.url)), Server::on(open(&server.url)));
+    let bob = OverrideTarget::system().of_entity("bob");
+    std::thread::scope(|scope| {
+        for (at, first) in [(&a, 100), (&b, 200)] {
+            let bob = &bob;
+            scope.spawn(move || (0..EACH).for_each(|nth| at.set(bob, first + nth)));
+        }
+    });
+    let caller = a.service.enter(None).expect("it is open");
+    let listing = AuditListing {
+        of: OverrideOf {
+            policy: None,
+            key: Some(b"bob"),
+        },
+        most: Some(1_000),
+        ..AuditListing::default()
+    };
+    let told = wait_for(a.service.call(&caller, Call::Audit(listing)));
+    let Ok(Answer::Audit(page)) = told else {
+        panic!("{told:?}");
+    };
+    assert_eq!(page.items.len() as u64, 2 * EACH);
+    let mut before = None;
+    for event in page.items {
+        assert_eq!(event.before, before, "at {}", event.version);
+        before = event.after;
+    }
 }
 
 /// What is asked meanwhile fails in time or waits; nobody's view of it is torn.

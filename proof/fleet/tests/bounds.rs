@@ -501,12 +501,16 @@ async fn told(client: &mut TidegateClient<Channel>, ask: Request) -> Result<(), 
             let set = proto::SetOverrideRequest {
                 place: Some(place),
                 limits: [("rpm".to_owned(), rpm)].into(),
+                ..Default::default()
             };
             client.set_override(set).await.map(drop)
         }
         Request::Remove(place) => {
             let place = Some(place);
-            let remove = proto::RemoveOverrideRequest { place };
+            let remove = proto::RemoveOverrideRequest {
+                place,
+                ..Default::default()
+            };
             client.remove_override(remove).await.map(drop)
         }
         Request::Overrides(list) => client.list_overrides(list).await.map(drop),

@@ -4,14 +4,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use tidegate_protocol::bearer;
-use tidegate_service::{Answer, Call, Caller, Service};
+use tidegate_service::{Answer, Call, Caller, Origin, Service};
 use tokio_stream::{Stream, StreamExt};
-use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::long_calls::LongCalls;
 use crate::proto::tidegate_server::Tidegate;
 use crate::settings::Settings;
+use crate::unasked::OfConnection;
 use crate::{denials, error, parse, proto, render};
 
 type Reply<T> = Result<Response<T>, Status>;
@@ -33,22 +33,28 @@ impl App {
         }
     }
 
-    fn caller(&self, metadata: &MetadataMap) -> Result<Caller, Status> {
-        let header = metadata.get("authorization");
+    fn caller<R>(&self, request: &Request<R>) -> Result<Caller, Status> {
+        let header = request.metadata().get("authorization");
         let token = header.and_then(|value| bearer(value.as_encoded_bytes()));
-        self.service
-            .enter_by(token)
+        let caller = self.service.enter_by(token);
+        let connection = request.extensions().get::<OfConnection>();
+        let origin = Origin {
+            protocol: "grpc",
+            peer: connection.and_then(|connection| connection.peer),
+        };
+        caller
+            .map(|caller| caller.coming_from(origin))
             .map_err(|wrong| error::status(&wrong))
     }
 
     /// Answers a call, whose caller is known before anything else is looked at.
-    async fn answer<T>(
+    async fn answer<R, T>(
         &self,
-        metadata: &MetadataMap,
+        request: &Request<R>,
         call: Result<Call<'_>, Status>,
         render: fn(Answer) -> Option<T>,
     ) -> Reply<T> {
-        let caller = self.caller(metadata)?;
+        let caller = self.caller(request)?;
         let answer = self.call(&caller, call?).await?;
         render(answer).map(Response::new).ok_or_else(other)
     }
@@ -83,15 +89,14 @@ impl Tidegate for App {
 
     async fn check(&self, request: Request<proto::CheckRequest>) -> Reply<proto::CheckResponse> {
         let call = Call::Check(parse::question(request.get_ref()));
-        self.answer(request.metadata(), Ok(call), render::check)
-            .await
+        self.answer(&request, Ok(call), render::check).await
     }
 
     async fn check_many(
         &self,
         request: Request<proto::CheckManyRequest>,
     ) -> Reply<proto::CheckManyResponse> {
-        let caller = self.caller(request.metadata())?;
+        let caller = self.caller(&request)?;
         self.many(&caller, request.get_ref())
             .await
             .map(Response::new)
@@ -101,7 +106,7 @@ impl Tidegate for App {
         &self,
         request: Request<Streaming<proto::CheckManyRequest>>,
     ) -> Reply<Self::CheckStreamStream> {
-        let caller = self.caller(request.metadata())?;
+        let caller = self.caller(&request)?;
         let place = self.long_calls.take(&caller)?;
         let service = self.clone();
         let batches = request.into_inner();
@@ -122,7 +127,7 @@ impl Tidegate for App {
         &self,
         request: Request<proto::AcquireRequest>,
     ) -> Reply<proto::AcquireResponse> {
-        let caller = self.caller(request.metadata())?;
+        let caller = self.caller(&request)?;
         let (_, place, request) = request.into_parts();
         // Whoever waits gives their place back.
         let _kept = request
@@ -142,41 +147,39 @@ impl Tidegate for App {
 
     async fn settle(&self, request: Request<proto::SettleRequest>) -> Reply<proto::SettleResponse> {
         let call = parse::settle(request.get_ref());
-        self.answer(request.metadata(), call, render::ended).await
+        self.answer(&request, call, render::ended).await
     }
 
     async fn release(&self, request: Request<proto::LeaseRequest>) -> Reply<proto::SettleResponse> {
         let call = parse::ended(request.get_ref());
         let call = call.map(|(of, report)| Call::Release(of, report));
-        self.answer(request.metadata(), call, render::ended).await
+        self.answer(&request, call, render::ended).await
     }
 
     async fn cancel(&self, request: Request<proto::LeaseRequest>) -> Reply<proto::SettleResponse> {
         let call = parse::ended(request.get_ref());
         let call = call.map(|(of, report)| Call::Cancel(of, report));
-        self.answer(request.metadata(), call, render::ended).await
+        self.answer(&request, call, render::ended).await
     }
 
     async fn renew(&self, request: Request<proto::RenewRequest>) -> Reply<proto::RenewResponse> {
         let call = parse::renew(request.get_ref());
-        self.answer(request.metadata(), call, render::renewed).await
+        self.answer(&request, call, render::renewed).await
     }
 
     async fn adjust(&self, request: Request<proto::AdjustRequest>) -> Reply<proto::CheckResponse> {
         let call = parse::adjust(request.get_ref());
-        self.answer(request.metadata(), call, render::check).await
+        self.answer(&request, call, render::check).await
     }
 
     async fn debit(&self, request: Request<proto::CheckRequest>) -> Reply<proto::CheckResponse> {
         let call = Call::Debit(parse::question(request.get_ref()));
-        self.answer(request.metadata(), Ok(call), render::check)
-            .await
+        self.answer(&request, Ok(call), render::check).await
     }
 
     async fn peek(&self, request: Request<proto::CheckRequest>) -> Reply<proto::CheckResponse> {
         let call = Call::Peek(parse::question(request.get_ref()));
-        self.answer(request.metadata(), Ok(call), render::check)
-            .await
+        self.answer(&request, Ok(call), render::check).await
     }
 
     async fn forecast(
@@ -184,22 +187,21 @@ impl Tidegate for App {
         request: Request<proto::CheckRequest>,
     ) -> Reply<proto::ForecastResponse> {
         let call = Call::Forecast(parse::question(request.get_ref()));
-        self.answer(request.metadata(), Ok(call), render::forecast)
-            .await
+        self.answer(&request, Ok(call), render::forecast).await
     }
 
     async fn reset(&self, request: Request<proto::ResetRequest>) -> Reply<proto::ResetResponse> {
         let about = request.get_ref();
         let call = Call::Reset(&about.policy, (&*about.key).into());
         let done = |answer| matches!(answer, Answer::Forgotten).then(proto::ResetResponse::default);
-        self.answer(request.metadata(), Ok(call), done).await
+        self.answer(&request, Ok(call), done).await
     }
 
     async fn list_policies(
         &self,
         request: Request<proto::ListPoliciesRequest>,
     ) -> Reply<proto::ListPoliciesResponse> {
-        self.answer(request.metadata(), Ok(Call::Policies), render::policies)
+        self.answer(&request, Ok(Call::Policies), render::policies)
             .await
     }
 
@@ -208,8 +210,7 @@ impl Tidegate for App {
         request: Request<proto::ListKeysRequest>,
     ) -> Reply<proto::ListKeysResponse> {
         let call = parse::keys(request.get_ref());
-        self.answer(request.metadata(), Ok(call), render::keys)
-            .await
+        self.answer(&request, Ok(call), render::keys).await
     }
 
     async fn list_leases(
@@ -217,8 +218,7 @@ impl Tidegate for App {
         request: Request<proto::ListLeasesRequest>,
     ) -> Reply<proto::ListLeasesResponse> {
         let call = parse::leases(request.get_ref());
-        self.answer(request.metadata(), Ok(call), render::leases)
-            .await
+        self.answer(&request, Ok(call), render::leases).await
     }
 
     async fn revoke_lease(
@@ -226,7 +226,7 @@ impl Tidegate for App {
         request: Request<proto::RevokeLeaseRequest>,
     ) -> Reply<proto::SettleResponse> {
         let call = parse::revoke(request.get_ref());
-        self.answer(request.metadata(), call, render::ended).await
+        self.answer(&request, call, render::ended).await
     }
 
     async fn set_override(
@@ -234,7 +234,7 @@ impl Tidegate for App {
         request: Request<proto::SetOverrideRequest>,
     ) -> Reply<proto::Override> {
         let call = parse::set_override(request.get_ref());
-        self.answer(request.metadata(), call, render::placed).await
+        self.answer(&request, call, render::placed).await
     }
 
     async fn remove_override(
@@ -242,7 +242,7 @@ impl Tidegate for App {
         request: Request<proto::RemoveOverrideRequest>,
     ) -> Reply<proto::RemoveOverrideResponse> {
         let call = parse::remove_override(request.get_ref());
-        self.answer(request.metadata(), call, render::removed).await
+        self.answer(&request, call, render::removed).await
     }
 
     async fn list_overrides(
@@ -250,15 +250,14 @@ impl Tidegate for App {
         request: Request<proto::ListOverridesRequest>,
     ) -> Reply<proto::ListOverridesResponse> {
         let call = parse::overrides(request.get_ref());
-        self.answer(request.metadata(), Ok(call), render::overrides)
-            .await
+        self.answer(&request, Ok(call), render::overrides).await
     }
 
     async fn watch_denials(
         &self,
         request: Request<proto::WatchDenialsRequest>,
     ) -> Reply<Self::WatchDenialsStream> {
-        let caller = self.caller(request.metadata())?;
+        let caller = self.caller(&request)?;
         let answer = self.call(&caller, parse::watch(request.get_ref())).await?;
         let Answer::Denials(watch) = answer else {
             return Err(other());

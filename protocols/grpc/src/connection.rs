@@ -15,15 +15,15 @@ use crate::unasked::OfConnection;
 pub struct Connection<S> {
     pub stream: Opening<S>,
     pub _permit: OwnedSemaphorePermit,
-    /// How many streams that need no token it may have.
-    pub streams: OfConnection,
+    /// What its requests carry.
+    pub carried: OfConnection,
 }
 
 impl<S> Connected for Connection<S> {
     type ConnectInfo = OfConnection;
 
     fn connect_info(&self) -> OfConnection {
-        self.streams.clone()
+        self.carried.clone()
     }
 }
 

@@ -18,6 +18,7 @@ pub fn status(error: &ServiceError) -> Status {
         Kind::Invalid => Code::InvalidArgument,
         Kind::Never => Code::OutOfRange,
         Kind::Ended => Code::FailedPrecondition,
+        Kind::Conflict => Code::Aborted,
         Kind::Busy | Kind::Full => Code::ResourceExhausted,
         Kind::Unavailable => Code::Unavailable,
     };

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::future::ready;
 
 use futures_util::{Stream as Connections, StreamExt};
-use tidegate_protocol::{Opening, Permits};
+use tidegate_protocol::{Opening, Peer, Permits};
 use tidegate_service::Service;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tonic::service::Routes as Others;
@@ -44,7 +44,7 @@ impl Server {
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), Error>
     where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        S: Peer + AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let Self { service, settings } = self;
         let (health, health_service) = tonic_health::server::health_reporter();
@@ -91,7 +91,7 @@ fn transport(settings: &Settings) -> tonic::transport::Server {
 }
 
 /// Connections, as many at once as there may be; one more is closed.
-fn bounded<S: AsyncRead + AsyncWrite + Unpin>(
+fn bounded<S: Peer + AsyncRead + AsyncWrite + Unpin>(
     connections: impl Connections<Item = S>,
     settings: &Settings,
 ) -> impl Connections<Item = Result<Connection<S>, Infallible>> {
@@ -99,10 +99,14 @@ fn bounded<S: AsyncRead + AsyncWrite + Unpin>(
     let (opening, streams) = (settings.opening, settings.max_open_streams_of_one);
     connections.filter_map(move |stream| {
         let connection = permits.take().map(|permit| {
+            let carried = OfConnection {
+                streams: Permits::new(streams),
+                peer: stream.peer(),
+            };
             Ok(Connection {
                 stream: Opening::new(stream, "grpc", opening),
                 _permit: permit,
-                streams: OfConnection(Permits::new(streams)),
+                carried,
             })
         });
         ready(connection)

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use tidegate::{Outcome, Select};
+use tidegate::{Outcome, Select, Timestamp};
 use tidegate_service::{
-    Amounts, Call, LeaseHandle, Listing, Number, OfLease, OverrideListing, OverrideOf, Question,
-    Report, Setting, Terms, Uses, bounds,
+    Amounts, Call, LeaseHandle, Listing, Number, OfLease, OnlyIf, OverrideListing, OverrideOf,
+    OverrideTerms, Question, Report, Setting, Terms, Until, Uses, bounds,
 };
 use tonic::Status;
 
@@ -170,11 +170,36 @@ pub fn set_override(request: &proto::SetOverrideRequest) -> Result<Call<'_>, Sta
         .collect();
     // A map has no order; what is wrong is told in one.
     limits.sort_by(|(one, _), (other, _)| one.cmp(other));
-    Ok(Call::SetOverride(of, Cow::Owned(limits)))
+    let until = match (request.expires_at_us, request.expires_in_ms) {
+        (Some(_), Some(_)) => {
+            return Err(Status::invalid_argument(
+                "give `expires_at_us` or `expires_in_ms`, not both",
+            ));
+        }
+        (at, millis) => {
+            let at = at.map(|at| Until::At(Timestamp::from_micros(at)));
+            at.or(millis.map(|millis| Until::For(Duration::from_millis(millis))))
+        }
+    };
+    let terms = OverrideTerms {
+        until,
+        ..terms(request.if_version, &request.reason)
+    };
+    Ok(Call::SetOverride(of, Cow::Owned(limits), terms))
+}
+
+fn terms(if_version: Option<u64>, reason: &str) -> OverrideTerms<'_> {
+    OverrideTerms {
+        only_if: if_version.map(OnlyIf::number),
+        reason: Some(reason).filter(|reason| !reason.is_empty()),
+        until: None,
+    }
 }
 
 pub fn remove_override(request: &proto::RemoveOverrideRequest) -> Result<Call<'_>, Status> {
-    Ok(Call::RemoveOverride(placed(request.place.as_ref())?))
+    let of = placed(request.place.as_ref())?;
+    let terms = terms(request.if_version, &request.reason);
+    Ok(Call::RemoveOverride(of, terms))
 }
 
 pub fn overrides(request: &proto::ListOverridesRequest) -> Call<'_> {

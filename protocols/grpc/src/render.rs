@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tidegate::{Limit, ListedKey, Metadata, Span, Unit, Verdict};
+use tidegate::{Limit, ListedKey, Metadata, Span, Timestamp, Unit, Verdict};
 use tidegate_service::{
     Acquired, ActivePolicy, Answer, Finished, GrantedLease, Level, MemberForecast, PublicLease,
     Setting, StoredOverride, Told, settings_of,
@@ -275,7 +275,7 @@ fn foreseen(forecast: &tidegate::Forecast) -> proto::Forecast {
 }
 
 fn shown(placed: &StoredOverride) -> proto::Override {
-    let limits = placed.limits.iter();
+    let (limits, record) = (placed.limits.iter(), &placed.record);
     proto::Override {
         place: Some(proto::Place {
             policy: placed.target.resource.clone(),
@@ -286,7 +286,17 @@ fn shown(placed: &StoredOverride) -> proto::Override {
             .map(|limit| (limit.name().to_owned(), numbers(limit)))
             .collect(),
         inert: placed.inert.clone(),
+        version: placed.version,
+        by: record.by.clone().unwrap_or_default(),
+        reason: record.reason.clone().unwrap_or_default(),
+        expires_at_us: record.expires_at.map(micros),
+        created_at_us: record.created_at.map(micros),
+        changed_at_us: record.changed_at.map(micros),
     }
+}
+
+const fn micros(at: Timestamp) -> i64 {
+    at.as_micros()
 }
 
 /// The limits of a peek whose numbers are an override's.

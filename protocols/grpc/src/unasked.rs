@@ -5,6 +5,7 @@
 //! their permits: whoever holds all of them keeps nobody from asking how the server is.
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -36,9 +37,14 @@ pub struct Unasked {
     idle: Duration,
 }
 
-/// The permits of one connection, which its requests carry.
+/// What the requests of one connection carry.
 #[derive(Clone, Debug)]
-pub struct OfConnection(pub Permits);
+pub struct OfConnection {
+    /// How many streams that need no token it may have.
+    pub streams: Permits,
+    /// Who is at its other end.
+    pub peer: Option<SocketAddr>,
+}
 
 impl Unasked {
     pub fn new(services: Routes, settings: &Settings) -> Self {
@@ -68,7 +74,7 @@ impl Unasked {
     /// A permit of all streams, and of those of the connection.
     fn permits(&self, request: &Request<Body>) -> Result<Vec<OwnedSemaphorePermit>, Status> {
         let ours = request.extensions().get::<OfConnection>();
-        let of_connection = ours.map(|OfConnection(permits)| permits);
+        let of_connection = ours.map(|ours| &ours.streams);
         let taken = of_connection.into_iter().chain([&self.streams]);
         taken.map(permit).collect()
     }

@@ -56,6 +56,7 @@ fn override_of(place: Place, name: &str, numbers: LimitNumbers) -> proto::SetOve
     proto::SetOverrideRequest {
         place: Some(place),
         limits: [(name.to_owned(), numbers)].into(),
+        ..Default::default()
     }
 }
 
@@ -94,6 +95,7 @@ async fn the_most_specific_override_holds_until_it_is_removed() {
         for removed in [true, false] {
             let remove = proto::RemoveOverrideRequest {
                 place: Some(place.clone()),
+                ..Default::default()
             };
             let answer = client.remove_override(remove).await.unwrap().into_inner();
             assert_eq!(answer.removed, removed);
@@ -190,6 +192,7 @@ async fn everything_wrong_with_an_override_is_told_at_once() {
             ("rps".to_owned(), calls(1)),
         ]
         .into(),
+        ..Default::default()
     };
     let told = client.set_override(wrong).await.unwrap_err();
     assert_eq!(told.code(), Code::InvalidArgument);
@@ -198,11 +201,12 @@ async fn everything_wrong_with_an_override_is_told_at_once() {
     let nowhere = proto::SetOverrideRequest {
         place: None,
         limits: [("rpm".to_owned(), calls(1))].into(),
+        ..Default::default()
     };
     let told = client.set_override(nowhere).await.unwrap_err();
     assert_eq!(told.code(), Code::InvalidArgument);
     assert!(told.message().contains("every policy"), "{told}");
-    let remove = proto::RemoveOverrideRequest { place: None };
+    let remove = proto::RemoveOverrideRequest::default();
     let told = client.remove_override(remove).await.unwrap_err();
     assert_eq!(told.code(), Code::InvalidArgument);
     let unknown = override_of(place("none", ""), "rpm", calls(1));
@@ -311,6 +315,7 @@ async fn a_unit_is_told_and_every_amount_counts_it() {
             },
         )]
         .into(),
+        ..Default::default()
     };
     let set = client.set_override(raised).await.unwrap().into_inner();
     assert_eq!(set.limits["usd"].budget, Some(1_000));
@@ -384,6 +389,7 @@ async fn an_empty_key_or_policy_of_an_override_is_refused_and_changes_nothing() 
         let set = override_of(place.clone(), "rpm", calls(4));
         let remove = proto::RemoveOverrideRequest {
             place: Some(place.clone()),
+            ..Default::default()
         };
         let list = proto::ListOverridesRequest {
             of: Some(place),

@@ -107,9 +107,11 @@ fn methods(lease: &str) -> Vec<(&'static str, Access, Vec<u8>)> {
     let set = proto::SetOverrideRequest {
         place: Some(place()),
         limits: [("rpm".to_owned(), numbers)].into(),
+        ..Default::default()
     };
     let remove = proto::RemoveOverrideRequest {
         place: Some(place()),
+        ..Default::default()
     };
     vec![
         ("Check", Policy(Decide), request().encode_to_vec()),

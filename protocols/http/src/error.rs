@@ -1,7 +1,7 @@
 //! What is said instead of an answer: RFC 9457, with a `code` for programs
 //! that never changes.
 
-use axum::http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::header::{CONNECTION, CONTENT_TYPE, ETAG, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
@@ -9,6 +9,8 @@ use serde::Serialize;
 use tidegate_policy::PolicyErrors;
 use tidegate_protocol::Late;
 use tidegate_service::{Field, Kind, ServiceError};
+
+use crate::render::tag::tag;
 
 /// The registered types of the IETF's RateLimit fields.
 pub(crate) const QUOTA_EXCEEDED: &str =
@@ -53,6 +55,11 @@ pub(crate) struct Problem {
     /// one by one. Missing elsewhere.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     faults: Vec<Fault>,
+    /// The version that is there, where another was expected (412); its `ETag` is this in quotes.
+    /// Missing if nothing is there, and elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64", range(min = 1))]
+    version: Option<u64>,
 }
 
 /// One thing that is wrong with a file, or with a limit that was given.
@@ -98,6 +105,7 @@ impl Problem {
             detail: detail.into(),
             code,
             faults: Vec::new(),
+            version: None,
         }
     }
 
@@ -244,6 +252,9 @@ impl Problem {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, PROBLEM_JSON);
         match self.status {
+            _ if self.version.is_some() => {
+                headers.extend(self.version.map(|version| (ETAG, tag(version))));
+            }
             StatusCode::UNAUTHORIZED => {
                 headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             }
@@ -271,8 +282,13 @@ impl From<ServiceError> for Problem {
             }
             error => error.to_string(),
         };
+        let version = match &error {
+            ServiceError::Conflict { version, .. } => *version,
+            _ => None,
+        };
         Self {
             faults: faults_of(&error),
+            version,
             ..Self::new(status(kind), kind.code(), detail)
         }
     }
@@ -301,6 +317,7 @@ const fn status(kind: Kind) -> StatusCode {
         Kind::Invalid => StatusCode::BAD_REQUEST,
         Kind::Never => StatusCode::UNPROCESSABLE_ENTITY,
         Kind::Ended => StatusCode::CONFLICT,
+        Kind::Conflict => StatusCode::PRECONDITION_FAILED,
         Kind::Busy | Kind::Full | Kind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
     }
 }

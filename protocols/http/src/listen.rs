@@ -9,7 +9,7 @@ use futures_util::Stream as Connections;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
-use tidegate_protocol::{Closing, Opening};
+use tidegate_protocol::{Closing, Opening, Peer};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::error::Problem;
@@ -29,14 +29,16 @@ impl Server {
         connections: impl Connections<Item = S>,
         shutdown: impl Future<Output = ()>,
     ) where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        S: Peer + AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let settings = self.app.settings().clone();
         let full = Problem::busy().as_bytes();
         let builder = builder(&settings);
-        let talk = |stream, closing| {
+        let talk = |stream: S, closing| {
+            let mut server = self.clone();
+            server.peer = stream.peer();
             let stream = Opening::new(stream, "http", settings.head_timeout);
-            converse(builder.clone(), stream, self.clone(), closing)
+            converse(builder.clone(), stream, server, closing)
         };
         let bound = (settings.max_connections, &full[..]);
         tidegate_protocol::serve(connections, bound, settings.drain, shutdown, talk).await;

@@ -12,12 +12,13 @@ use crate::error::Problem;
 use crate::openapi::document::document;
 use crate::openapi::operation::{Operation, delete, get, post, put};
 use crate::render::answer::{Admission, Answer, Many, Peeked};
+use crate::render::audit::Audit;
 use crate::render::ended::{Ended, Renewed};
 use crate::render::forecast::ForecastBody;
 use crate::render::listing::{Denied, Keys, Leases};
 use crate::render::overrides::{Overrides, Shown as Override};
 use crate::render::policies::{Applied, Policies, Shown as Policy};
-use crate::verbs::{decide, forward, listing, operate, overrides, policies};
+use crate::verbs::{audit, decide, forward, listing, operate, overrides, policies};
 
 /// What every listing says of its pages.
 const PAGES: &str = "\
@@ -50,6 +51,7 @@ fn operations() -> impl Iterator<Item = Operation> {
     let requests = decisions().into_iter().chain(leases()).chain(keys());
     let proxies = std::iter::once(for_proxies());
     let listed = listings().into_iter().chain(of_overrides());
+    let listed = listed.chain(std::iter::once(of_audit()));
     let listed = listed.chain(of_policies());
     requests.chain(proxies).chain(listed).chain(operation())
 }
@@ -263,6 +265,7 @@ fn of_overrides() -> [Operation; 3] {
             )
             .scope("`observe`")
             .answers::<Overrides<'_>>("A page of overrides.")
+            .with_version()
             .or(&[403]),
         put("/v1/overrides", overrides::set)
             .named("set_override", "administer")
@@ -278,7 +281,12 @@ fn of_overrides() -> [Operation; 3] {
                  much. No key is reset: what was used stays used.",
             )
             .scope("`administer` for the policy; for all policies if none is named")
+            .about(
+                "With `If-Match` or `If-None-Match`, only if that version is there, or none; else \
+                 412, and nothing is changed. An audit event is kept in the same step.",
+            )
             .answers::<Override<'_>>("It is set.")
+            .with_version()
             .or(&[403, 404]),
         delete("/v1/overrides", overrides::remove)
             .named("remove_override", "administer")
@@ -292,6 +300,26 @@ fn of_overrides() -> [Operation; 3] {
             .done(204, "It is removed.")
             .or(&[403, 404]),
     ]
+}
+
+fn of_audit() -> Operation {
+    get("/v1/audit", audit::events)
+        .named("audit", "observe")
+        .summary("What was changed, and by whom")
+        .about(
+            "Each administrative change that a client made: overrides set and removed, keys that \
+             were reset, leases that were revoked, policies that were applied. In the order in \
+             which they happened, the oldest first; the store keeps them for as long, and as many, \
+             as the servers are set to. A token for some policies sees those of these policies \
+             alone.",
+        )
+        .about(
+            "A page may have fewer items than `limit`, or none, and not be the last: go on until \
+             `cursor` is null.",
+        )
+        .scope("`observe`")
+        .answers::<Audit<'_>>("A page of events.")
+        .or(&[403])
 }
 
 fn of_policies() -> [Operation; 3] {

@@ -5,6 +5,7 @@
 //! request of the others: it is told by its path and called as it is.
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -17,6 +18,7 @@ use tidegate_service::Service;
 use tower_service::Service as TowerService;
 
 use crate::app::App;
+use crate::parse::context::PeerAddress;
 use crate::router::router;
 use crate::settings::Settings;
 use crate::verbs::decide;
@@ -31,6 +33,8 @@ const CHECK: &str = "/v1/check";
 pub struct Server {
     pub(crate) app: App,
     router: Router,
+    /// Who is at the other end of the connection that it serves.
+    pub(crate) peer: Option<SocketAddr>,
     /// Whether checks go past the router: not if something stands before it.
     is_bare: bool,
 }
@@ -43,6 +47,7 @@ impl Server {
         Self {
             router: router(app.clone()),
             app,
+            peer: None,
             is_bare: true,
         }
     }
@@ -73,13 +78,16 @@ where
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<B>) -> Answering {
+    fn call(&mut self, mut request: Request<B>) -> Answering {
         match self.is_bare && is_check(&request) {
             true => {
                 let request = request.map(Body::new);
                 Answering(Handler::call(decide::check, request, self.app.clone()))
             }
             false => {
+                if let Some(peer) = self.peer {
+                    request.extensions_mut().insert(PeerAddress(peer));
+                }
                 let answer = self.router.call(request);
                 Answering(Box::pin(async move {
                     let Ok(response) = answer.await;

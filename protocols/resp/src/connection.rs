@@ -9,6 +9,7 @@
 
 use std::future::{pending, poll_fn};
 use std::io;
+use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
@@ -105,7 +106,7 @@ impl<F: Future<Output = ()>> Closing<'_, F> {
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub(crate) fn new(
         stream: S,
-        service: Service,
+        (service, peer): (Service, Option<SocketAddr>),
         counts: Arc<Counts>,
         settings: Settings,
     ) -> Self {
@@ -116,7 +117,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         idle.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
             stream,
-            session: Session::new(service, counts),
+            session: Session::new(service, peer, counts),
             parser: Parser::new(settings.max_request_bytes),
             input: Vec::new(),
             start: 0,
@@ -435,7 +436,7 @@ mod tests {
         let (mut client, server) = duplex(1 << 22);
         client.write_all(&request.repeat(COUNT)).await.unwrap();
         let settings = Settings::default().max_request_bytes(LONGEST);
-        let mut connection = Connection::new(server, service, Arc::default(), settings);
+        let mut connection = Connection::new(server, (service, None), Arc::default(), settings);
         let mut closing = Closing {
             signal: pin!(pending()),
             came: false,

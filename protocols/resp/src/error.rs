@@ -137,6 +137,8 @@ const fn word(field: Field) -> &'static str {
         Field::CoolDown => "COOLDOWN",
         Field::Cursor => "CURSOR",
         Field::PageSize => "COUNT",
+        Field::Reason => "REASON",
+        Field::ExpiresIn => "EXPIRES",
         field => field.name(),
     }
 }
@@ -150,6 +152,7 @@ fn code(error: &ServiceError) -> &'static str {
         Kind::Full => "FULL",
         Kind::Unavailable => "UNAVAILABLE",
         Kind::Ended => "NOLEASE",
+        Kind::Conflict => "CONFLICT",
         Kind::NotFound if error.field() == Some(Field::Lease) => "NOLEASE",
         Kind::NotFound | Kind::Invalid => "ERR",
     }

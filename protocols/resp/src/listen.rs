@@ -1,9 +1,11 @@
 //! Talks on connections, or on one.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use futures_util::Stream as Connections;
+use tidegate_protocol::Peer;
 use tidegate_service::Service;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -39,16 +41,19 @@ impl Server {
         connections: impl Connections<Item = S>,
         shutdown: impl Future<Output = ()>,
     ) where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        S: Peer + AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let fault = Fault::TooManyConnections;
         let full = format!("-{} {fault}\r\n", fault.code());
         let bound = (self.settings.max_connections, full.as_bytes());
         let drain = self.settings.drain;
-        tidegate_protocol::serve(connections, bound, drain, shutdown, |stream, closing| {
+        tidegate_protocol::serve(connections, bound, drain, shutdown, |stream: S, closing| {
             let server = self.clone();
             // What goes wrong with a connection concerns nobody but its client.
-            async move { _ = server.converse(stream, closing.come()).await }
+            let peer = stream.peer();
+            async move {
+                _ = server.converse_with(peer, stream, closing.come()).await;
+            }
         })
         .await;
     }
@@ -64,8 +69,17 @@ impl Server {
         stream: S,
         shutdown: impl Future<Output = ()>,
     ) -> io::Result<()> {
+        self.converse_with(None, stream, shutdown).await
+    }
+
+    async fn converse_with<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        peer: Option<SocketAddr>,
+        stream: S,
+        shutdown: impl Future<Output = ()>,
+    ) -> io::Result<()> {
         let (service, counts) = (self.service.clone(), Arc::clone(&self.counts));
-        let connection = Connection::new(stream, service, counts, self.settings);
+        let connection = Connection::new(stream, (service, peer), counts, self.settings);
         connection.talk(shutdown).await
     }
 }

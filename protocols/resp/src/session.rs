@@ -1,9 +1,10 @@
 //! Who is there, and what they have said about themselves.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use tidegate_service::{Caller, Service, Undelivered};
+use tidegate_service::{Caller, Origin, Service, ServiceError, Undelivered};
 
 use crate::error::Fault;
 use crate::render::reply::{Protocol, Replies};
@@ -31,17 +32,20 @@ pub(crate) struct Session {
     /// Leases whose answers are yet to go out.
     pub(crate) undelivered: Vec<Arc<Undelivered>>,
     caller: Option<Caller>,
+    /// Who is at the other end.
+    peer: Option<SocketAddr>,
     /// As of which of the service's tokens the caller was let in.
     generation: u64,
 }
 
 impl Session {
-    pub(crate) fn new(service: Service, counts: Arc<Counts>) -> Self {
+    pub(crate) fn new(service: Service, peer: Option<SocketAddr>, counts: Arc<Counts>) -> Self {
         counts.open.fetch_add(1, Ordering::Relaxed);
         Self {
             id: counts.seen.fetch_add(1, Ordering::Relaxed) + 1,
             generation: service.generation(),
-            caller: service.enter(None).ok(),
+            caller: entered(&service, None, peer).ok(),
+            peer,
             name: Vec::new(),
             library: Default::default(),
             replies: Replies::default(),
@@ -79,14 +83,14 @@ impl Session {
         self.generation = self.service.generation();
         self.caller = match self.caller.take() {
             Some(caller) => self.service.readmit(&caller).ok(),
-            None => self.service.enter(None).ok(),
+            None => entered(&self.service, None, self.peer).ok(),
         };
     }
 
     /// Lets in whoever has this token; `user` is its name, or `default`.
     pub(crate) fn authenticate(&mut self, user: &[u8], token: &[u8]) -> Result<(), Fault> {
         let generation = self.service.generation();
-        let entered = self.service.enter_by(Some(token));
+        let entered = entered(&self.service, Some(token), self.peer);
         let caller = entered.map_err(|_| Fault::WrongToken)?;
         let known = [b"default", caller.name().as_bytes()];
         if !self.service.is_open() && !known.contains(&user) {
@@ -99,10 +103,21 @@ impl Session {
     /// As it was when the client had just connected.
     pub(crate) fn reset(&mut self) {
         self.generation = self.service.generation();
-        self.caller = self.service.enter(None).ok();
+        self.caller = entered(&self.service, None, self.peer).ok();
         self.name.clear();
         self.replies.protocol = Protocol::default();
     }
+}
+
+/// Somebody whom the service lets in, and where they come from.
+fn entered(
+    service: &Service,
+    token: Option<&[u8]>,
+    peer: Option<SocketAddr>,
+) -> Result<Caller, ServiceError> {
+    let protocol = "resp";
+    let caller = service.enter_by(token)?;
+    Ok(caller.coming_from(Origin { protocol, peer }))
 }
 
 impl Drop for Session {

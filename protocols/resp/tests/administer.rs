@@ -27,8 +27,8 @@ fn the_most_specific_override_holds_until_it_is_removed() {
     for (place, count) in places {
         let set = format!("TG.OVERRIDE SET {place} LIMIT rpm calls {count} per 1h");
         let shown = client.request(&set);
-        let limits = format!("limits,[rpm,[calls,{count},per,1h]],inert,[]]");
-        assert!(shown.ends_with(&limits), "{shown}");
+        let limits = format!("limits,[rpm,[calls,{count},per,1h]],inert,[],version,");
+        assert!(shown.contains(&limits), "{shown}");
         assert_eq!(client.request(&format!("TG.OVERRIDE GET {place}")), shown);
         assert_eq!(stands(&mut client, "acme"), count);
     }
@@ -46,6 +46,47 @@ fn the_most_specific_override_holds_until_it_is_removed() {
     }
 }
 
+/// What is told of each override behind its limits.
+fn records(listed: &str) -> Vec<&str> {
+    let records = listed
+        .match_indices(",version,")
+        .map(|(at, _)| &listed[at..]);
+    let of = |record: &'_ str| record.find(']').unwrap_or(record.len());
+    records.map(|record| &record[..of(record)]).collect()
+}
+
+/// A second change on the same version would have lost the first one.
+#[test]
+fn a_change_on_an_old_version_is_refused() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let set = |calls: u64, more: &str| {
+        format!("TG.OVERRIDE SET POLICY chat KEY k {more} LIMIT rpm calls {calls} per 1h")
+    };
+    let first = client.request(&set(11, "IFVERSION 0 REASON bought EXPIRES 60000"));
+    assert!(first.contains(",reason,bought,expires_at_us,1"), "{first}");
+    let version = first.split_once(",version,").expect("a version").1;
+    let version = version.split(',').next().unwrap();
+    let refused = |said: String| assert!(said.contains("CONFLICT"), "{said}");
+    refused(client.request(&set(12, "IFVERSION 0")));
+    let second = client.request(&set(13, &format!("IFVERSION {version}")));
+    assert!(second.contains("calls,13"), "{second}");
+    refused(client.request(&set(14, &format!("IFVERSION {version}"))));
+    let del = format!("TG.OVERRIDE DEL POLICY chat KEY k IFVERSION {version}");
+    refused(client.request(&del));
+    for wrong in [
+        "IFVERSION x",
+        "IFVERSION -1",
+        "IFVERSION 1 IFVERSION 1",
+        "EXPIRES 0",
+    ] {
+        let said = client.request(&set(15, wrong));
+        assert!(said.contains("ERR"), "{wrong}: {said}");
+    }
+    let shown = client.request("TG.OVERRIDE GET POLICY chat KEY k");
+    assert!(shown.contains("calls,13"), "{shown}");
+}
+
 #[test]
 fn overrides_are_listed_in_pages() {
     let server = TestServer::start();
@@ -61,13 +102,22 @@ fn overrides_are_listed_in_pages() {
     let cursor = cursor.trim_end_matches(']');
     assert_eq!(items.matches("[policy,chat,key,").count(), 2, "{first}");
     let second = client.request(&format!("TG.OVERRIDE LIST COUNT 2 CURSOR {cursor}"));
-    assert_eq!(
-        second,
+    let [one, other] = records(&second)[..] else {
+        panic!("two overrides: {second}");
+    };
+    let expected = format!(
         "[overrides,[[policy,chat,key,c,level,entity_and_resource,limits,\
-         [rpm,[calls,20,per,1h]],inert,[]],\
+         [rpm,[calls,20,per,1h]],inert,[]{one}],\
          [policy,slots,key,nil,level,resource,limits,\
-         [running,[concurrency,3,ttl,1m]],inert,[]]],cursor,nil]"
+         [running,[concurrency,3,ttl,1m]],inert,[]{other}]],cursor,nil]"
     );
+    assert_eq!(second, expected);
+    for record in [one, other] {
+        assert!(
+            record.contains(",by,anyone,reason,nil,expires_at_us,nil,"),
+            "{record}"
+        );
+    }
     let of_b = client.request("TG.OVERRIDE LIST KEY b");
     assert_eq!(of_b.matches("[policy,").count(), 1, "{of_b}");
     client.request("HELLO 3");

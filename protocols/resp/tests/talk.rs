@@ -14,7 +14,7 @@ use support::{CHAT, THREADS, TestServer, request, tokens, until};
 use tidegate_resp::Settings;
 use tidegate_service::{Scope, Service};
 use tidegate_store::{
-    Abilities, Definition, Definitions, Plan, Store, StoreError, StoreFuture, Table,
+    Abilities, Change, Defined, Definitions, Plan, Store, StoreError, StoreFuture, Table,
 };
 
 #[test]
@@ -552,7 +552,7 @@ impl Store for Still {
     fn definitions(&self, owner: &str, newer_than: u64) -> StoreFuture<Definitions> {
         Away.definitions(owner, newer_than)
     }
-    fn define(&self, _: &str, _: Definition) -> StoreFuture<bool> {
+    fn change(&self, _: &str, _: Change) -> StoreFuture<Defined> {
         StoreFuture::new(std::future::pending())
     }
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {

@@ -4,6 +4,7 @@
 //! | room | holds |
 //! |---|---|
 //! | [`Listener`], [`Stream`] | connections: accepted, and encrypted where there is a [`Tls`] |
+//! | [`Peer`] | who is at the other end of one |
 //! | [`Tls`], [`Offer`] | what handshakes go by, exchanged while in use |
 //! | [`InTurn`] | connections that are answered in turn |
 //! | [`serve()`], [`Closing`] | a conversation for each connection, until the server stops |
@@ -32,7 +33,7 @@ pub use listen::Listener;
 pub use opening::Opening;
 pub use permits::Permits;
 pub use serve::{Closing, serve};
-pub use stream::Stream;
+pub use stream::{Peer, Stream};
 pub use timed_body::{Late, TimedBody};
 pub use tls::{Offer, Tls};
 pub use token::bearer;

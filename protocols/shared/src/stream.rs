@@ -1,10 +1,11 @@
 //! A connection, encrypted or not.
 
 use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
@@ -15,6 +16,34 @@ pub enum Stream {
     Plain(TcpStream),
     /// Encrypted.
     Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// What knows who is at the other end of it.
+pub trait Peer {
+    /// The address at the other end, if it has one.
+    fn peer(&self) -> Option<SocketAddr>;
+}
+
+impl Peer for TcpStream {
+    fn peer(&self) -> Option<SocketAddr> {
+        self.peer_addr().ok()
+    }
+}
+
+impl Peer for Stream {
+    fn peer(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Plain(stream) => stream.peer(),
+            Self::Tls(stream) => stream.get_ref().0.peer(),
+        }
+    }
+}
+
+/// A pipe within the process has no address.
+impl Peer for DuplexStream {
+    fn peer(&self) -> Option<SocketAddr> {
+        None
+    }
 }
 
 /// The same call on whichever it is.

@@ -8,12 +8,15 @@
 //! then. Who comes alone does not wait: that was tried a few answers ago.
 
 use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::stream::Peer;
 
 /// How many answers wait for nobody after one has waited in vain.
 const ALONE: usize = 16;
@@ -75,6 +78,12 @@ pub struct InTurn<S> {
     stream: S,
     turns: Turns,
     owes: Owes,
+}
+
+impl<S: Peer> Peer for InTurn<S> {
+    fn peer(&self) -> Option<SocketAddr> {
+        self.stream.peer()
+    }
 }
 
 /// What a connection owes to its client.

@@ -53,6 +53,17 @@ pub(crate) fn tell_of(target: &OverrideTarget, error: &StoreError) {
     );
 }
 
+/// Logs that a store still keeps what has ended, with what that means.
+pub(crate) fn tell_of_end(target: &OverrideTarget, error: &StoreError) {
+    tracing::warn!(
+        target: "tidegate::overrides",
+        target = %target,
+        error = %error,
+        "an override has ended, and the store cannot be told: it holds no more, and is removed \
+         at the next start",
+    );
+}
+
 /// Logs that a store has none of what it had, with what to do.
 pub(crate) fn tell_of_loss() {
     tracing::warn!(

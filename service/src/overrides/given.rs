@@ -12,6 +12,7 @@ use super::resolve::source;
 use super::settings::{GivenLimit, LimitFault, Setting, read_limits};
 use super::stored::StoredOverride;
 use super::target::{Level, OverrideTarget};
+use super::terms::OverrideTerms;
 use super::verbs::check;
 use crate::access::Caller;
 use crate::active_policy::ActivePolicy;
@@ -22,7 +23,7 @@ use tidegate::{BuildError, Key, Limit, LimitError, Unit};
 use tidegate_policy::Scope;
 
 impl Service {
-    /// As [`set_override`](Self::set_override), with limits as
+    /// As [`set_override_on`](Self::set_override_on), with limits as
     /// [`read_limits`] reads them: each a name, and its fields by theirs.
     ///
     /// # Errors
@@ -33,9 +34,10 @@ impl Service {
         caller: &Caller,
         target: &OverrideTarget,
         given: &[GivenLimit],
+        terms: &OverrideTerms<'_>,
     ) -> Pending<StoredOverride> {
         match self.read_override(caller, target, given) {
-            Ok(limits) => self.set_override(caller, target, &limits),
+            Ok(limits) => self.set_override_on(caller, target, &limits, terms),
             Err(error) => Pending::done(Err(error)),
         }
     }

@@ -7,9 +7,10 @@ use std::task::{Context, Poll};
 use crate::error::ServiceError;
 use tidegate_store::block_on;
 
-/// What a change comes to, once the store keeps it and it is in force here. It is under
-/// way already, and goes on if this is dropped; await it, or [`wait`](Self::wait) for it
-/// on a thread.
+/// What a change comes to, once the store keeps it and it is in force here. The store is
+/// asked already, and what it is asked goes on if this is dropped; only if somebody else has
+/// changed the same meanwhile, it is asked again while this is awaited. Await it, or
+/// [`wait`](Self::wait) for it on a thread.
 #[must_use = "whether the store keeps it is not known before"]
 pub struct Pending<T>(Pin<Box<dyn Future<Output = Result<T, ServiceError>> + Send>>);
 

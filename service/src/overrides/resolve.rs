@@ -48,7 +48,7 @@ fn stored_for<'s>(
     let levels = levels.filter(|level| (*level < Level::Resource) == entity.is_some());
     let found = levels.filter_map(move |level| stored.at(&target(level, entity, resource)?));
     found
-        .flat_map(|limits| limits.iter())
+        .flat_map(|kept| kept.value.limits.iter())
         .collect::<Vec<_>>()
         .into_iter()
 }
@@ -99,6 +99,6 @@ pub(super) fn source(
         let fits = |own: &Limit| {
             own.name() == limit.name() && own.in_place_of(base, &policy.levels).is_ok()
         };
-        own.is_some_and(|limits| limits.iter().any(fits))
+        own.is_some_and(|kept| kept.value.limits.iter().any(fits))
     })
 }

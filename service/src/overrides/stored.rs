@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
-use tidegate_core::DecodeError;
+use tidegate_core::{DecodeError, Span, Timestamp};
 use tidegate_store::{Definition, Definitions, StoreError};
 
+use super::record::{OverrideValue, Record};
 use super::target::OverrideTarget;
-use tidegate::internal::LimitInternals;
+use crate::audit;
 use tidegate::{BuildError, Limit};
 
 /// As whom the store knows a service: no set is called so.
@@ -16,14 +17,6 @@ pub(crate) const OWNER: &str = "service";
 
 /// The most overrides of a service.
 const MOST: usize = 1 << 17;
-
-/// What is kept for `target`, or that nothing is.
-pub(super) fn definition(target: &OverrideTarget, limits: Option<&[Limit]>) -> Definition {
-    match limits {
-        Some(limits) => Definition::new(target.encode(), Limit::encode_all(limits)),
-        None => Definition::none(target.encode()),
-    }
-}
 
 /// An override, and what it says.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -36,25 +29,65 @@ pub struct StoredOverride {
     /// The names of those without effect as the policies are now: no policy that
     /// it is for has such a limit, of that kind and, for a key, of its level.
     pub inert: Vec<String>,
+    /// Of its last change: no two changes of it have the same, and it is never 0.
+    pub version: u64,
+    /// Who set it, why, when, and until when it holds.
+    pub record: Record,
+}
+
+/// What is kept for one place.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) struct Kept {
+    /// What it says.
+    pub(super) value: OverrideValue,
+    /// Of its last change.
+    pub(super) version: u64,
+    /// When it ends, by this server's clock.
+    pub(super) ends_at: Option<Timestamp>,
+}
+
+impl Kept {
+    /// What a store has kept, of which it was told at `now`. If the store says how much is
+    /// left, its clock goes before that of who set it.
+    pub(super) fn read(
+        definition: &Definition,
+        now: Timestamp,
+    ) -> Result<Option<Self>, StoreError> {
+        let Some(value) = definition.value.as_deref() else {
+            return Ok(None);
+        };
+        let value = OverrideValue::decode(value)?;
+        let left = definition.lasts.map(|left| now + Span::from(left));
+        Ok(Some(Self {
+            ends_at: left.or(value.record.expires_at),
+            version: definition.version,
+            value,
+        }))
+    }
 }
 
 /// All overrides of a service.
 #[derive(Debug, Default)]
 pub(crate) struct Stored {
-    by_place: BTreeMap<OverrideTarget, Arc<[Limit]>>,
+    by_place: BTreeMap<OverrideTarget, Arc<Kept>>,
+    /// Those that end, in that order.
+    ends: BTreeSet<(Timestamp, OverrideTarget)>,
 }
 
 impl Stored {
-    /// Goes over to what is defined, and answers the places about which something else is
-    /// said now. What cannot be read stays as it was: `unread` is told of it.
+    /// Goes over to what is defined, of which it is told at `now`, and answers the places at
+    /// which other limits hold now. What cannot be read stays as it was: `unread` is told of
+    /// it.
     pub(crate) fn follow(
         &mut self,
         definitions: &Definitions,
+        now: Timestamp,
         mut unread: impl FnMut(&OverrideTarget, StoreError),
     ) -> BTreeSet<OverrideTarget> {
         let mut said = BTreeSet::new();
         let mut touched = BTreeSet::new();
-        for definition in &definitions.changed {
+        let changed = definitions.changed.iter();
+        for definition in changed.filter(|one| one.key != audit::KEY) {
             let Some(target) = OverrideTarget::decode(&definition.key) else {
                 unread(
                     &OverrideTarget::system(),
@@ -63,15 +96,10 @@ impl Stored {
                 continue;
             };
             said.insert(target.clone());
-            let limits = definition
-                .value
-                .as_deref()
-                .map(Limit::decode_all)
-                .transpose();
-            match limits {
-                Err(error) => unread(&target, error.into()),
-                Ok(limits) => {
-                    if self.put(&target, limits.map(Arc::from)) {
+            match Kept::read(definition, now) {
+                Err(error) => unread(&target, error),
+                Ok(kept) => {
+                    if self.put(&target, kept) {
                         touched.insert(target);
                     }
                 }
@@ -84,23 +112,56 @@ impl Stored {
                 .cloned()
                 .collect();
             for target in gone {
-                self.by_place.remove(&target);
+                self.put(&target, None);
                 touched.insert(target);
             }
         }
         touched
     }
 
-    /// Whether that changes anything.
-    fn put(&mut self, target: &OverrideTarget, limits: Option<Arc<[Limit]>>) -> bool {
-        if self.by_place.get(target) == limits.as_ref() {
-            return false;
+    /// Whether other limits hold by that.
+    fn put(&mut self, target: &OverrideTarget, kept: Option<Kept>) -> bool {
+        let ends_at = kept.as_ref().and_then(|kept| kept.ends_at);
+        let said = kept.map(Arc::new);
+        let before = match &said {
+            Some(kept) => self.by_place.insert(target.clone(), Arc::clone(kept)),
+            None => self.by_place.remove(target),
+        };
+        if let Some(at) = before.as_ref().and_then(|before| before.ends_at) {
+            self.ends.remove(&(at, target.clone()));
         }
-        match limits {
-            Some(limits) => drop(self.by_place.insert(target.clone(), limits)),
-            None => drop(self.by_place.remove(target)),
+        if let Some(at) = ends_at {
+            self.ends.insert((at, target.clone()));
         }
-        true
+        let limits = |kept: Option<Arc<Kept>>| kept.map(|kept| kept.value.limits.clone());
+        limits(before) != limits(said)
+    }
+
+    /// When the next ends.
+    pub(crate) fn next_end(&self) -> Option<Timestamp> {
+        self.ends.first().map(|(at, _)| *at)
+    }
+
+    /// Those that have ended by `now`, with the version of each.
+    pub(crate) fn over(&self, now: Timestamp) -> Vec<(OverrideTarget, u64)> {
+        let over = self.ends.iter().take_while(|(at, _)| *at <= now);
+        let found = over.filter_map(|(_, target)| Some((target, self.by_place.get(target)?)));
+        found
+            .map(|(target, kept)| (target.clone(), kept.version))
+            .collect()
+    }
+
+    /// Lets go of those that have ended by `now`, and answers their places.
+    pub(crate) fn drop_over(&mut self, now: Timestamp) -> BTreeSet<OverrideTarget> {
+        let over: BTreeSet<_> = self
+            .over(now)
+            .into_iter()
+            .map(|(target, _)| target)
+            .collect();
+        for target in &over {
+            self.put(target, None);
+        }
+        over
     }
 
     /// That there is room for something at `target`.
@@ -120,7 +181,7 @@ impl Stored {
     }
 
     /// What is kept for `target`.
-    pub(super) fn at(&self, target: &OverrideTarget) -> Option<&Arc<[Limit]>> {
+    pub(super) fn at(&self, target: &OverrideTarget) -> Option<&Arc<Kept>> {
         self.by_place.get(target)
     }
 
@@ -128,7 +189,7 @@ impl Stored {
     pub(super) fn beyond(
         &self,
         after: Option<&OverrideTarget>,
-    ) -> impl Iterator<Item = (&OverrideTarget, &Arc<[Limit]>)> {
+    ) -> impl Iterator<Item = (&OverrideTarget, &Arc<Kept>)> {
         let from = after.map_or(Unbounded, Excluded);
         self.by_place.range::<OverrideTarget, _>((from, Unbounded))
     }

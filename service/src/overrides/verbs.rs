@@ -5,8 +5,11 @@ use std::sync::Arc;
 use tidegate_store::{KeyPath, Page};
 
 use super::pending::Pending;
-use super::stored::{Stored, StoredOverride, definition};
+use super::record::OverrideValue;
+use super::stored::{Kept, Stored, StoredOverride};
 use super::target::OverrideTarget;
+use super::terms::OverrideTerms;
+use super::write::{OwnedTerms, Write};
 use super::{given, limits};
 use crate::access::Caller;
 use crate::active_policy::ActivePolicy;
@@ -36,24 +39,55 @@ impl Service {
         target: &OverrideTarget,
         limits: &[Limit],
     ) -> Pending<StoredOverride> {
+        self.set_override_on(caller, target, limits, &OverrideTerms::default())
+    }
+
+    /// As [`set_override`](Self::set_override), on these terms. An audit event is kept in the
+    /// same step.
+    ///
+    /// # Errors
+    /// As there; [`ServiceError::Conflict`] if something else is there than has to be; a
+    /// reason that is too long, an end that is over or too late. Then nothing changes.
+    pub fn set_override_on(
+        &self,
+        caller: &Caller,
+        target: &OverrideTarget,
+        limits: &[Limit],
+        terms: &OverrideTerms<'_>,
+    ) -> Pending<StoredOverride> {
         let told = self.concerned(caller, Scope::Administer, target);
         let told = told.and_then(|concerned| {
             check(target, limits, &concerned)?;
+            terms.check()?;
+            let expires_at = terms.expires_at(self.clock().now())?;
             self.seen().check_room(target)?;
-            Ok(concerned)
+            Ok((concerned, expires_at))
         });
-        let concerned = match told {
-            Ok(concerned) => concerned,
+        let (concerned, expires_at) = match told {
+            Ok(told) => told,
             Err(error) => return Pending::done(Err(error)),
         };
-        let kept = self.tell(definition(target, Some(limits)));
-        let (by, target, limits) = (caller.clone(), target.clone(), limits.to_vec());
+        let write = Write {
+            service: self.clone(),
+            caller: caller.clone(),
+            target: target.clone(),
+            terms: OwnedTerms::of(terms),
+            limits: Some(limits.to_vec()),
+            expires_at,
+        };
+        let written = write.begin();
+        let (by, target) = (caller.clone(), target.clone());
         Pending::new(async move {
-            kept.await.map_err(BuildError::from)?;
-            let names: Vec<_> = limits.iter().map(Limit::name).collect();
+            let written = written.await?;
+            let value = written.value.unwrap_or_default();
+            let names: Vec<_> = value.limits.iter().map(Limit::name).collect();
             let subject = format!("{target}: {}", names.join(", "));
             audit::note(by.name(), "set override", &subject);
-            Ok(stored_override(&target, &limits, &concerned))
+            Ok(stored_override(
+                &target,
+                (&value, written.version),
+                &concerned,
+            ))
         })
     }
 
@@ -64,13 +98,37 @@ impl Service {
     /// As [`set_override`](Self::set_override). A policy that is gone is no
     /// error: what was set for it can still be removed.
     pub fn remove_override(&self, caller: &Caller, target: &OverrideTarget) -> Pending<bool> {
-        if let Err(error) = caller.check(Scope::Administer, target.resource.as_deref()) {
+        self.remove_override_on(caller, target, &OverrideTerms::default())
+    }
+
+    /// As [`remove_override`](Self::remove_override), on these terms. An audit event is kept
+    /// in the same step.
+    ///
+    /// # Errors
+    /// As there; [`ServiceError::Conflict`] if something else is there than has to be; a
+    /// reason that is too long. Then nothing changes.
+    pub fn remove_override_on(
+        &self,
+        caller: &Caller,
+        target: &OverrideTarget,
+        terms: &OverrideTerms<'_>,
+    ) -> Pending<bool> {
+        let may = caller.check(Scope::Administer, target.resource.as_deref());
+        if let Err(error) = may.and_then(|()| terms.check()) {
             return Pending::done(Err(error));
         }
-        let kept = self.tell(definition(target, None));
+        let write = Write {
+            service: self.clone(),
+            caller: caller.clone(),
+            target: target.clone(),
+            terms: OwnedTerms::of(terms),
+            limits: None,
+            expires_at: None,
+        };
+        let written = write.begin();
         let (by, target) = (caller.clone(), target.clone());
         Pending::new(async move {
-            let was_any = kept.await.map_err(BuildError::from)?;
+            let was_any = written.await?.changed;
             if was_any {
                 audit::note(by.name(), "remove override", &target.to_string());
             }
@@ -90,7 +148,7 @@ impl Service {
         caller.check(Scope::Observe, target.resource.as_deref())?;
         let active = self.all_active();
         let found = self.seen().at(target).map(Arc::clone);
-        Ok(found.map(|limits| stored_override(target, &limits, &concerning(&active, target))))
+        Ok(found.map(|kept| shown(target, &kept, &concerning(&active, target))))
     }
 
     /// At most `most` overrides that `caller` may observe, in order, from the
@@ -116,11 +174,11 @@ impl Service {
             let stored = self.seen();
             let page = stored.beyond(after).filter(|(target, _)| wanted(target));
             let page = page.take(most);
-            page.map(|(target, limits)| (target.clone(), Arc::clone(limits)))
+            page.map(|(target, kept)| (target.clone(), Arc::clone(kept)))
                 .collect()
         };
-        let shown = |(target, limits): &(OverrideTarget, Arc<[Limit]>)| {
-            stored_override(target, limits, &concerning(&active, target))
+        let shown = |(target, kept): &(OverrideTarget, Arc<Kept>)| {
+            shown(target, kept, &concerning(&active, target))
         };
         page.iter().map(shown).collect()
     }
@@ -282,11 +340,19 @@ pub(super) fn check(
     }
 }
 
+/// One that is kept, with its end by this server's clock.
+fn shown(target: &OverrideTarget, kept: &Kept, concerned: &[Arc<ActivePolicy>]) -> StoredOverride {
+    let mut shown = stored_override(target, (&kept.value, kept.version), concerned);
+    shown.record.expires_at = kept.ends_at;
+    shown
+}
+
 fn stored_override(
     target: &OverrideTarget,
-    limits: &[Limit],
+    (value, version): (&OverrideValue, u64),
     concerned: &[Arc<ActivePolicy>],
 ) -> StoredOverride {
+    let limits = &value.limits;
     let mut fitted = |own: &&Limit| {
         !concerned
             .iter()
@@ -295,7 +361,9 @@ fn stored_override(
     let inert = limits.iter().filter(&mut fitted);
     StoredOverride {
         target: target.clone(),
-        limits: limits.to_vec(),
+        limits: limits.clone(),
         inert: inert.map(|own| own.name().to_owned()).collect(),
+        version,
+        record: value.record.clone(),
     }
 }

@@ -191,12 +191,16 @@ async fn told(channel: Channel, call: &Call) -> Result<Answer, Status> {
                     .iter()
                     .map(|amount| numbers(call, amount))
                     .collect(),
+                ..Default::default()
             };
             read(client.set_override(request), |one| over(&[one], false)).await
         }
         Verb::RemoveOverride => {
             let place = Some(place(call));
-            let request = proto::RemoveOverrideRequest { place };
+            let request = proto::RemoveOverrideRequest {
+                place,
+                ..Default::default()
+            };
             read(client.remove_override(request), |answer| {
                 Answer::new(if answer.removed {
                     Word::Done

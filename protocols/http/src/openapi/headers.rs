@@ -42,6 +42,11 @@ pub(crate) fn all() -> Value {
             "description": "With `headers=legacy`: seconds until it is full again.",
             "schema": number,
         },
+        "ETag": {
+            "description": "The override's version, in quotes; missing where there is none.",
+            "schema": {"type": "string"},
+            "example": "\"18\"",
+        },
         "Retry-After": {
             "description": "Seconds until it makes sense to come again, rounded up; never 0.",
             "required": true,
@@ -61,6 +66,11 @@ pub(crate) fn of_limits() -> Map<String, Value> {
 /// A reference to the one of this name, under its name.
 pub(crate) fn retry_after() -> Map<String, Value> {
     members(json!({"Retry-After": reference("Retry-After")}))
+}
+
+/// A reference to the field of an override's version.
+pub(crate) fn version() -> Value {
+    reference("ETag")
 }
 
 fn reference(name: &str) -> Value {

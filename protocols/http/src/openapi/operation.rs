@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde_json::{Map, Value, json};
 
 use crate::app::App;
-use crate::openapi::headers::of_limits;
+use crate::openapi::headers::{of_limits, version};
 use crate::openapi::problems;
 use crate::openapi::schema::Schemas;
 use crate::openapi::takes::{Taken, Takes};
@@ -32,6 +32,7 @@ pub(crate) struct Operation {
     others: Vec<(&'static str, &'static str)>,
     is_open: bool,
     tells_limits: bool,
+    tells_version: bool,
 }
 
 pub(crate) fn get<T: Takes + 'static>(path: &'static str, by: impl Handler<T, App>) -> Operation {
@@ -75,6 +76,7 @@ impl Operation {
             others: Vec::new(),
             is_open: false,
             tells_limits: false,
+            tells_version: false,
         }
     }
 
@@ -123,6 +125,12 @@ impl Operation {
     /// Its answer tells of limits in the fields of its head.
     pub(crate) fn with_limits(mut self) -> Self {
         self.tells_limits = true;
+        self
+    }
+
+    /// Its answer has an `ETag`, where it is about one override.
+    pub(crate) fn with_version(mut self) -> Self {
+        self.tells_version = true;
         self
     }
 
@@ -184,6 +192,9 @@ impl Operation {
         }
         if taken.is_styled || self.tells_limits {
             response["headers"] = of_limits().into();
+        }
+        if self.tells_version {
+            response["headers"] = json!({"ETag": version()});
         }
         let mut responses = vec![(status.to_string(), response)];
         for (status, description) in &self.others {

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde_json::{Map, Value, json};
 
 use crate::error::Problem;
-use crate::openapi::headers::{of_limits, retry_after};
+use crate::openapi::headers::{of_limits, retry_after, version};
 use crate::openapi::schema::Schemas;
 use crate::render::answer::Refusal;
 
@@ -23,7 +23,7 @@ const fn shared(status: u16, name: &'static str, description: &'static str) -> S
     }
 }
 
-const ALL: [Shared; 12] = [
+const ALL: [Shared; 13] = [
     shared(
         400,
         "Invalid",
@@ -42,6 +42,12 @@ const ALL: [Shared; 12] = [
     shared(404, "NotFound", "There is no such policy, lease or path."),
     shared(408, "Timeout", "The body took too long to arrive."),
     shared(409, "Ended", "The lease has ended."),
+    shared(
+        412,
+        "Conflict",
+        "Something else is there than `If-Match` or `If-None-Match` says: `version` is what is. \
+         Nothing was changed.",
+    ),
     shared(
         413,
         "TooLarge",
@@ -101,6 +107,7 @@ fn response(one: &Shared, schemas: &mut Schemas) -> Value {
             let fields = retry_after().into_iter().chain(of_limits());
             response["headers"] = fields.collect::<Map<_, _>>().into();
         }
+        412 => response["headers"] = json!({"ETag": version()}),
         503 => response["headers"] = retry_after().into(),
         _ => {}
     }

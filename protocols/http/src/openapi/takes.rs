@@ -12,6 +12,7 @@ use crate::app::App;
 use crate::openapi::schema::{Schemas, members};
 use crate::parse::body::{Body, Document};
 use crate::parse::context::{Query, RequestContext};
+use crate::parse::precondition::Precondition;
 use crate::render::headers::Style;
 
 /// What one operation takes.
@@ -78,6 +79,29 @@ impl Takes for Style {
         taken.parameters.push(reference);
         taken.wrong.push(400);
         taken.is_styled = true;
+    }
+}
+
+impl Takes for Precondition {
+    fn takes(taken: &mut Taken, _: &mut Schemas) {
+        let fields = [
+            (
+                "If-Match",
+                "Only if this version is there: an answer's `ETag`, with its quotes; or `*`: only \
+                 if any is.",
+                "\"18\"",
+            ),
+            (
+                "If-None-Match",
+                "`*`: only if none is there. Not together with `If-Match`.",
+                "*",
+            ),
+        ];
+        for (name, about, example) in fields {
+            let schema = json!({"type": "string", "description": about, "examples": [example]});
+            taken.parameter("header", name, members(schema), false);
+        }
+        taken.wrong.extend([400, 412]);
     }
 }
 

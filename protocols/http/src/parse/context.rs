@@ -3,17 +3,22 @@
 use axum::extract::{self, FromRequestParts};
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Uri};
+use axum::http::{Extensions, HeaderMap, Uri};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::error::Error;
+use std::net::SocketAddr;
 use tidegate_protocol::bearer;
-use tidegate_service::{Answer, Call, Caller, ServiceError};
+use tidegate_service::{Answer, Call, Caller, Origin, ServiceError};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::app::App;
 use crate::error::Problem;
 use crate::render::headers::Style;
+
+/// The address at the other end of a request's connection.
+#[derive(Clone, Copy)]
+pub(crate) struct PeerAddress(pub(crate) SocketAddr);
 
 /// A request that was let in. Its permit is held until this is dropped.
 pub(crate) struct RequestContext {
@@ -24,10 +29,19 @@ pub(crate) struct RequestContext {
 
 impl RequestContext {
     /// Lets in a request with this token, if there is a permit.
-    pub(crate) fn begin(app: &App, token: Option<&[u8]>) -> Result<Self, Problem> {
+    pub(crate) fn begin(
+        app: &App,
+        token: Option<&[u8]>,
+        extensions: &Extensions,
+    ) -> Result<Self, Problem> {
         let permit = app.enter()?;
+        let peer = extensions.get::<PeerAddress>().map(|peer| peer.0);
+        let protocol = "http";
         Ok(Self {
-            caller: app.service().enter_by(token)?,
+            caller: app
+                .service()
+                .enter_by(token)?
+                .coming_from(Origin { protocol, peer }),
             app: app.clone(),
             permit: Some(permit),
         })
@@ -55,7 +69,7 @@ impl FromRequestParts<App> for RequestContext {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        Self::begin(app, token(&parts.headers))
+        Self::begin(app, token(&parts.headers), &parts.extensions)
     }
 }
 

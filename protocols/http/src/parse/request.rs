@@ -7,12 +7,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::json;
 use tidegate::{LeaseId, MAX_IDEMPOTENCY_KEY};
-use tidegate_service::bounds::{LONGEST_COOL_DOWN, MOST_CHECKS};
-use tidegate_service::{Call, LeaseHandle, OfLease, OverrideOf, Question, Report, Terms, Uses};
+use tidegate_service::bounds::{LONGEST_COOL_DOWN, LONGEST_OVERRIDE, LONGEST_REASON, MOST_CHECKS};
+use tidegate_service::{Call, LeaseHandle, OfLease, OnlyIf, OverrideOf, OverrideTerms, Question};
+use tidegate_service::{Report, Terms, Until, Uses};
 
 use crate::error::Problem;
 use crate::openapi::schema::schema;
 use crate::parse::amount::{Amount, Amounts};
+use crate::parse::instant::Instant;
 use crate::parse::key::{self, Base64};
 use crate::parse::object::Object;
 use crate::parse::override_limits::OverrideLimits;
@@ -266,6 +268,17 @@ pub(crate) struct OverrideRequest {
     key_base64: Option<Base64>,
     /// Limits by their names in the policies. Those that are not named stay as they are.
     limits: OverrideLimits,
+    /// Why: it is shown with the override, and in the audit events.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(length(max = LONGEST_REASON), example = &"bought more")]
+    reason: Option<String>,
+    /// When it ends, at most ten years from now; for good if it and `expires_in_ms` are missing.
+    #[serde(default, deserialize_with = "present")]
+    expires_at: Option<Instant>,
+    /// In how many milliseconds it ends. Instead of `expires_at`.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(range(min = 1, max = LONGEST_OVERRIDE.as_millis() as u64))]
+    expires_in_ms: Option<u64>,
 }
 
 /// The id of a lease.
@@ -308,12 +321,29 @@ impl OverrideRequest {
         key::chosen(self.key.as_ref(), self.key_base64.as_ref()).map(Some)
     }
 
-    pub(crate) fn call(&self) -> Result<Call<'_>, Problem> {
+    fn until(&self) -> Result<Option<Until>, Problem> {
+        match (self.expires_at, self.expires_in_ms) {
+            (Some(_), Some(_)) => Err(Problem::invalid(
+                "give `expires_at` or `expires_in_ms`, not both",
+            )),
+            (at, millis) => {
+                let length = millis.map(|millis| Until::For(Duration::from_millis(millis)));
+                Ok(at.map(|at| Until::At(at.0)).or(length))
+            }
+        }
+    }
+
+    pub(crate) fn call(&self, only_if: Option<OnlyIf>) -> Result<Call<'_>, Problem> {
         let of = OverrideOf {
             policy: self.policy.as_deref(),
             key: self.key()?,
         };
-        Ok(Call::SetOverride(of, Cow::Borrowed(&self.limits.0)))
+        let terms = OverrideTerms {
+            only_if,
+            reason: self.reason.as_deref(),
+            until: self.until()?,
+        };
+        Ok(Call::SetOverride(of, Cow::Borrowed(&self.limits.0), terms))
     }
 }
 

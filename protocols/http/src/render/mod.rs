@@ -3,12 +3,13 @@
 //! | room | holds |
 //! |---|---|
 //! | `answer` | decisions and leases, and refusals, which are problems |
-//! | `forecast`, `ended`, `listing`, `overrides`, `policies` | what else the service answers |
+//! | `forecast`, `ended`, `listing`, `overrides`, `audit`, `policies` | what else the service answers |
 //! | `example` | answers as the document shows them |
 //! | `headers` | the standard fields of rate limits |
-//! | `instant` | points of time |
+//! | `instant`, `tag` | points of time; versions |
 
 pub(crate) mod answer;
+pub(crate) mod audit;
 pub(crate) mod ended;
 pub(crate) mod example;
 pub(crate) mod forecast;
@@ -17,6 +18,7 @@ pub(crate) mod instant;
 pub(crate) mod listing;
 pub(crate) mod overrides;
 pub(crate) mod policies;
+pub(crate) mod tag;
 
 use axum::body::Body;
 use axum::http::StatusCode;
@@ -26,6 +28,7 @@ use tidegate_service::{Acquired, Answer, Told};
 
 use crate::error::Problem;
 use answer::{Many, json};
+use audit::Audit;
 use ended::{Ended, Renewed};
 use forecast::ForecastBody;
 use headers::Style;
@@ -65,14 +68,17 @@ pub(crate) fn render(answer: Answer, style: Style) -> Response {
         Answer::Keys(_, page) => json(ok, &Keys::from(page)),
         Answer::Leases(active, page) => json(ok, &Leases::of(active, page)),
         Answer::Denied(denied) => json(ok, &Denied::from(&denied[..])),
-        Answer::OverrideSet(set) => json(ok, &overrides::Shown::from(set)),
+        Answer::OverrideSet(set) => {
+            overrides::tagged(json(ok, &overrides::Shown::from(set)), Some(set))
+        }
         Answer::Removed(_, true) => StatusCode::NO_CONTENT.into_response(),
         Answer::Removed(target, false) => Problem::not_found(format!(
             "no override is set for {target}; GET /v1/overrides lists those that are"
         ))
         .into_response(),
-        Answer::Override(set) => json(ok, &Overrides::from(set)),
+        Answer::Override(set) => overrides::tagged(json(ok, &Overrides::from(set)), set.as_ref()),
         Answer::Overrides(page) => json(ok, &Overrides::from(page)),
+        Answer::Audit(page) => json(ok, &Audit::from(page)),
         Answer::Policies(policies) => json(ok, &Policies::from(&policies[..])),
         Answer::Policy(active) => json(ok, &policies::Shown::from(&**active)),
         Answer::Denials(_) | Answer::Rated(_) => Problem::other().into_response(),

@@ -2,13 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use axum::http::header::ETAG;
+use axum::response::Response;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use serde_json::json;
 use tidegate::{Limit, Page, Unit};
-use tidegate_service::{Level, Setting, StoredOverride, settings_of};
+use tidegate_service::{Level, Record, Setting, StoredOverride, settings_of};
 
+use super::instant::Instant;
 use super::listing::{Name, cursor};
+use super::tag::tag;
 use crate::parse::amount::InUnit;
 use crate::parse::override_limits::OverrideLimit;
 
@@ -46,7 +50,9 @@ impl<'a> From<&'a Option<StoredOverride>> for Overrides<'a> {
     rename = "Override",
     example = json!({
         "policy": "chat", "key": "acme/alice", "level": "entity_and_resource",
-        "limits": {"tpm": {"rate": 12000, "per": "1m", "burst": 18000}}, "inert": []
+        "limits": {"tpm": {"rate": 12000, "per": "1m", "burst": 18000}}, "inert": [],
+        "version": 18, "by": "ops", "reason": "bought more",
+        "created_at": "2026-01-01T12:00:00Z", "changed_at": "2026-01-01T12:00:00Z"
     })
 )]
 pub(crate) struct Shown<'a> {
@@ -66,6 +72,52 @@ pub(crate) struct Shown<'a> {
     /// The names of those without effect now: no policy that it is for has such a limit. They
     /// hold as soon as one has.
     inert: &'a [String],
+    /// Of its last change: the `ETag` of the answer about it alone is this in quotes.
+    #[schemars(range(min = 1))]
+    version: u64,
+    #[serde(flatten)]
+    recorded: Recorded<'a>,
+}
+
+/// Who set it, why, when, and until when it holds.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Recorded<'a> {
+    /// The name of the token that set it last; `anyone` where there are no tokens. Missing where
+    /// an earlier version of Tidegate did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<&'a str>,
+    /// Why, if that was said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    /// When it ends; for good if it is missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<Instant>,
+    /// When it was set first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    created_at: Option<Instant>,
+    /// When it was set last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changed_at: Option<Instant>,
+}
+
+impl<'a> From<&'a Record> for Recorded<'a> {
+    fn from(record: &'a Record) -> Self {
+        Self {
+            by: record.by.as_deref(),
+            reason: record.reason.as_deref(),
+            expires_at: record.expires_at.map(Instant),
+            created_at: record.created_at.map(Instant),
+            changed_at: record.changed_at.map(Instant),
+        }
+    }
+}
+
+/// An answer about one override alone, with its version.
+pub(crate) fn tagged(mut response: Response, set: Option<&StoredOverride>) -> Response {
+    if let Some(set) = set {
+        response.headers_mut().insert(ETAG, tag(set.version));
+    }
+    response
 }
 
 impl<'a> From<&'a StoredOverride> for Shown<'a> {
@@ -81,12 +133,14 @@ impl<'a> From<&'a StoredOverride> for Shown<'a> {
             level: stored_override.target.level().name(),
             limits: Limits(&stored_override.limits),
             inert: &stored_override.inert,
+            version: stored_override.version,
+            recorded: Recorded::from(&stored_override.record),
         }
     }
 }
 
 /// Limits as requests have them.
-struct Limits<'a>(&'a [Limit]);
+pub(super) struct Limits<'a>(pub(super) &'a [Limit]);
 
 struct Fields<'a>(&'a Limit);
 

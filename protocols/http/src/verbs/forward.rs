@@ -63,7 +63,7 @@ impl FromRequestParts<App> for Proxied {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         Ok(Self {
-            context: RequestContext::begin(app, token(&parts.headers))?,
+            context: RequestContext::begin(app, token(&parts.headers), &parts.extensions)?,
             headers: parts.headers.clone(),
         })
     }

@@ -6,9 +6,11 @@
 //! | `listing` | keys, leases, denied: what a policy holds |
 //! | `forward` | auth, for proxies that request before they pass a request on |
 //! | `overrides` | overrides: limits in place of what the policies say |
+//! | `audit` | audit: what was changed, and by whom |
 //! | `policies` | what the policies say |
 //! | `operate` | health, readiness, metrics, the OpenAPI document |
 
+pub(crate) mod audit;
 pub(crate) mod decide;
 pub(crate) mod forward;
 pub(crate) mod listing;

@@ -7,14 +7,15 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate::LONGEST_PAGE;
-use tidegate_service::bounds::USUAL_PAGE;
-use tidegate_service::{Call, OverrideListing, OverrideOf};
+use tidegate_service::bounds::{LONGEST_REASON, USUAL_PAGE};
+use tidegate_service::{Call, OverrideListing, OverrideOf, OverrideTerms};
 
 use super::listing::{bytes, key};
 use crate::error::Problem;
 use crate::parse::body::Body;
 use crate::parse::context::{Query, RequestContext};
 use crate::parse::key::Text;
+use crate::parse::precondition::Precondition;
 use crate::parse::request::OverrideRequest;
 use crate::render::headers::Style;
 use crate::render::render;
@@ -56,6 +57,9 @@ pub(crate) struct Which {
     /// The same for a key of any bytes, in padded Base64; not together with `key`.
     #[schemars(length(min = 4))]
     key_base64: Option<String>,
+    /// Why: it is told in the audit event.
+    #[schemars(length(max = LONGEST_REASON))]
+    reason: Option<String>,
 }
 
 pub(crate) async fn all(
@@ -76,20 +80,25 @@ pub(crate) async fn all(
 
 pub(crate) async fn set(
     mut context: RequestContext,
+    Precondition(only_if): Precondition,
     Body(request): Body<OverrideRequest>,
 ) -> Result<Response, Problem> {
-    Ok(render(
-        context.call(request.call()?).await?,
-        Style::Standard,
-    ))
+    let call = request.call(only_if)?;
+    Ok(render(context.call(call).await?, Style::Standard))
 }
 
 pub(crate) async fn remove(
     mut context: RequestContext,
+    Precondition(only_if): Precondition,
     Query(which): Query<Which>,
 ) -> Result<Response, Problem> {
     let key = key(which.key, which.key_base64.as_deref())?;
-    let call = Call::RemoveOverride(of(which.policy.as_deref(), key.as_deref()));
+    let terms = OverrideTerms {
+        only_if,
+        reason: which.reason.as_deref(),
+        until: None,
+    };
+    let call = Call::RemoveOverride(of(which.policy.as_deref(), key.as_deref()), terms);
     Ok(render(context.call(call).await?, Style::Standard))
 }
 

@@ -51,5 +51,7 @@ pub(crate) async fn apply(
     let applied = tokio::task::spawn_blocking(move || apply(application)).await;
     let applied = applied.map_err(|_| Problem::unable("the server is stopping"))?;
     let changes = applied.map_err(Problem::unable)?;
+    let service = context.app().service();
+    service.note_policies(context.caller(), &changes).await?;
     Ok(answer::json(StatusCode::OK, &Applied::from(&changes[..])))
 }

@@ -70,6 +70,13 @@ async fn policies_are_gone_over_to_in_every_language() {
             "change": "raised", "was": "7", "becomes": "8",
             "effect": "from the next decision on; no request waits longer"}]})
     );
+    let audit = house.get("/v1/audit").await.json();
+    let told = audit["events"].as_array().unwrap();
+    let applied = |one: &&serde_json::Value| one["action"] == "apply_policies";
+    assert_eq!(told.iter().filter(applied).count(), 4, "{audit}");
+    let raised =
+        "~ limit web.rpm: calls 7 -> 8 (from the next decision on; no request waits longer)";
+    assert_eq!(told[3]["details"], json!([raised]));
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! The server as its clients see it.
 
 mod apply;
+mod audit;
 #[path = "../../../../service/tests/support/away.rs"]
 mod away;
 mod bounds;
@@ -26,3 +27,4 @@ mod tokens;
 mod tools;
 mod undelivered;
 mod units;
+mod versions;

@@ -55,10 +55,13 @@ async fn the_most_specific_override_holds_from_the_next_decision_on() {
         json!({"policy": "web", "key": "acme", "limits": rpm(7)}),
     )
     .await;
+    let (noon, version) = ("2026-01-01T12:00:00Z", &shown["version"]);
+    assert!(version.as_u64().unwrap() > 0);
     assert_eq!(
         shown,
         json!({"policy": "web", "key": "acme", "level": "entity_and_resource",
-            "limits": rpm(7), "inert": []})
+            "limits": rpm(7), "inert": [], "version": version, "by": "anyone",
+            "created_at": noon, "changed_at": noon})
     );
     assert_eq!(
         stands(&house, "acme").await,
@@ -147,9 +150,20 @@ async fn overrides_are_listed_in_pages_and_one_by_its_place() {
     // What is shown can be sent again.
     for shown in &found {
         let mut body = shown.as_object().unwrap().clone();
-        body.remove("level");
-        body.remove("inert");
-        assert_eq!(&set(&house, Value::Object(body)).await, shown);
+        for told in [
+            "level",
+            "inert",
+            "version",
+            "by",
+            "created_at",
+            "changed_at",
+        ] {
+            body.remove(told);
+        }
+        let mut again = set(&house, Value::Object(body)).await;
+        assert!(again["version"].as_u64() > shown["version"].as_u64());
+        again["version"] = shown["version"].clone();
+        assert_eq!(&again, shown);
     }
 }
 

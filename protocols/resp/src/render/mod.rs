@@ -71,7 +71,11 @@ pub(crate) fn render(replies: &mut Replies, answer: &Answer) {
         Answer::Overrides(page) => list(replies, "overrides", page, overrides::shown),
         Answer::Policies(policies) => policies::policies(replies, policies),
         // No command makes such a call, or it writes that out itself.
-        Answer::Policy(_) | Answer::Denied(_) | Answer::Denials(_) | Answer::Rated(_) => {
+        Answer::Policy(_)
+        | Answer::Denied(_)
+        | Answer::Denials(_)
+        | Answer::Audit(_)
+        | Answer::Rated(_) => {
             replies.error(Fault::Other.code(), &Fault::Other);
         }
     }

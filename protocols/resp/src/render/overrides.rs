@@ -6,9 +6,10 @@ use tidegate_service::{Setting, StoredOverride, settings_of};
 use super::facts;
 use super::reply::Replies;
 
-/// Whose it is, how specific, what the limits become, and which have no effect.
+/// Whose it is, how specific, what the limits become, which have no effect; its version, and who
+/// set it, why, when and until when.
 pub(super) fn shown(replies: &mut Replies, stored_override: &StoredOverride) {
-    replies.map(5);
+    replies.map(11);
     replies.text("policy");
     facts::optional_text(replies, stored_override.target.resource.as_deref());
     replies.text("key");
@@ -30,6 +31,22 @@ pub(super) fn shown(replies: &mut Replies, stored_override: &StoredOverride) {
         .inert
         .iter()
         .for_each(|name| replies.text(name));
+    let record = &stored_override.record;
+    replies.text("version");
+    replies.count(stored_override.version);
+    replies.text("by");
+    facts::optional_text(replies, record.by.as_deref());
+    replies.text("reason");
+    facts::optional_text(replies, record.reason.as_deref());
+    let instants = [
+        ("expires_at_us", record.expires_at),
+        ("created_at_us", record.created_at),
+        ("changed_at_us", record.changed_at),
+    ];
+    for (name, at) in instants {
+        replies.text(name);
+        facts::optional_instant(replies, at);
+    }
 }
 
 /// Its fields, as SET takes them.

@@ -1,9 +1,12 @@
 //! OVERRIDE: limits in place of what the policies say.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use tidegate::MAX_AMOUNT;
-use tidegate_service::{Call, GivenLimit, OverrideListing, OverrideOf, Setting};
+use tidegate_service::{
+    Call, GivenLimit, OnlyIf, OverrideListing, OverrideOf, OverrideTerms, Setting, Until,
+};
 
 use super::listing::{cursor, most};
 use super::named::text;
@@ -12,10 +15,11 @@ use crate::command::number::natural;
 use crate::error::{Fault, quoted};
 use crate::parse::Arguments;
 
-const SET: &str = "TG.OVERRIDE SET [POLICY name] [KEY key] LIMIT name field value \
-                   [field value]... [LIMIT ...]..., such as LIMIT rpm calls 100 per 1m";
+const SET: &str = "TG.OVERRIDE SET [POLICY name] [KEY key] [IFVERSION n] [REASON text] \
+                   [EXPIRES ms] LIMIT name field value [field value]... [LIMIT ...]..., such as \
+                   LIMIT rpm calls 100 per 1m";
 const GET: &str = "TG.OVERRIDE GET [POLICY name] [KEY key]";
-const DEL: &str = "TG.OVERRIDE DEL [POLICY name] [KEY key]";
+const DEL: &str = "TG.OVERRIDE DEL [POLICY name] [KEY key] [IFVERSION n] [REASON text]";
 const LIST: &str = "TG.OVERRIDE LIST [POLICY name] [KEY key] [CURSOR c] [COUNT n]";
 
 pub(in crate::command) fn override_(arguments: Arguments<'_>) -> Result<Call<'_>, Fault> {
@@ -23,7 +27,8 @@ pub(in crate::command) fn override_(arguments: Arguments<'_>) -> Result<Call<'_>
     Ok(match word.to_ascii_uppercase().as_slice() {
         b"SET" => {
             let options = Options::read(arguments, SET)?;
-            Call::SetOverride(options.of()?, Cow::Owned(options.limits))
+            let (of, terms) = (options.of()?, options.terms()?);
+            Call::SetOverride(of, Cow::Owned(options.limits), terms)
         }
         // What is set for exactly that place, or nothing.
         b"GET" => Call::Overrides(OverrideListing {
@@ -31,7 +36,10 @@ pub(in crate::command) fn override_(arguments: Arguments<'_>) -> Result<Call<'_>
             exact: true,
             ..OverrideListing::default()
         }),
-        b"DEL" => Call::RemoveOverride(Options::read(arguments, DEL)?.of()?),
+        b"DEL" => {
+            let options = Options::read(arguments, DEL)?;
+            Call::RemoveOverride(options.of()?, options.terms()?)
+        }
         b"LIST" => {
             let options = Options::read(arguments, LIST)?;
             Call::Overrides(OverrideListing {
@@ -58,6 +66,9 @@ struct Options<'a> {
     key: Option<&'a [u8]>,
     cursor: Option<&'a [u8]>,
     count: Option<&'a [u8]>,
+    if_version: Option<&'a [u8]>,
+    reason: Option<&'a [u8]>,
+    expires: Option<&'a [u8]>,
     limits: Vec<GivenLimit>,
 }
 
@@ -77,6 +88,11 @@ impl<'a> Options<'a> {
                 // No field of a limit is called so.
                 (b"POLICY", _) => once(&mut options.policy, value, "POLICY")?,
                 (b"KEY", _) => once(&mut options.key, value, "KEY")?,
+                (b"IFVERSION", SET | DEL) => {
+                    once(&mut options.if_version, value, "IFVERSION")?;
+                }
+                (b"REASON", SET | DEL) => once(&mut options.reason, value, "REASON")?,
+                (b"EXPIRES", SET) => once(&mut options.expires, value, "EXPIRES")?,
                 (_, SET) if !options.limits.is_empty() => options.field(word, value)?,
                 (b"CURSOR", LIST) => once(&mut options.cursor, value, "CURSOR")?,
                 (b"COUNT", LIST) => once(&mut options.count, value, "COUNT")?,
@@ -101,6 +117,20 @@ impl<'a> Options<'a> {
             fields.push((field, setting));
         }
         Ok(())
+    }
+
+    fn terms(&self) -> Result<OverrideTerms<'a>, Fault> {
+        let number = |value: Option<&[u8]>, what: &'static str| {
+            let number = value.map(|value| natural(value, 0..=i64::MAX, what));
+            number.transpose()
+        };
+        let reason = self.reason.map(|reason| text(reason, "the reason"));
+        let expires = number(self.expires, "EXPIRES")?;
+        Ok(OverrideTerms {
+            only_if: number(self.if_version, "IFVERSION")?.map(OnlyIf::number),
+            reason: reason.transpose()?,
+            until: expires.map(|millis| Until::For(Duration::from_millis(millis))),
+        })
     }
 
     fn of(&self) -> Result<OverrideOf<'a>, Fault> {

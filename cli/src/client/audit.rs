@@ -1,0 +1,112 @@
+//! `tidegate audit`: what was changed, and by whom.
+
+use clap::Args;
+use serde_json::Value;
+
+use super::exit::{Exit, Outcome, TABLE};
+use super::limits;
+use super::listing::{Listing, printable};
+use super::options::Options;
+use super::overrides::place;
+
+const PATH: &str = "/v1/audit";
+
+/// List the administrative changes that clients have made, the oldest first
+///
+/// A line for each: its version, when, who, from where, what was done to what, and of an
+/// override what the limits were and are. The store keeps them for 90 days, and 10,000 of them,
+/// unless the servers are set up otherwise. Takes the scope `observe`.
+#[derive(Debug, Args)]
+#[command(after_help = TABLE)]
+pub struct Audit {
+    /// Of this policy alone
+    #[arg(long, short, value_name = "NAME")]
+    policy: Option<String>,
+
+    /// Of this key alone
+    #[arg(long, short, value_name = "KEY", conflicts_with = "key_base64")]
+    key: Option<String>,
+
+    /// Of this key alone, which is no text
+    #[arg(long, value_name = "BASE64")]
+    key_base64: Option<String>,
+
+    /// From this instant on, such as 2026-12-31T23:59:59Z
+    #[arg(long, value_name = "INSTANT")]
+    since: Option<jiff::Timestamp>,
+
+    /// Before this instant
+    #[arg(long, value_name = "INSTANT")]
+    until: Option<jiff::Timestamp>,
+
+    /// No more than so many; 0 lists all
+    #[arg(long, value_name = "COUNT", default_value_t = 1_000)]
+    most: usize,
+
+    /// Print a JSON object for each, one a line
+    #[arg(long, help_heading = "The answer")]
+    json: bool,
+
+    #[command(flatten)]
+    options: Options,
+}
+
+impl Audit {
+    /// Lists them.
+    pub fn perform(&self) -> Outcome<Exit> {
+        let [since, until] =
+            [self.since, self.until].map(|instant| instant.map(|instant| instant.to_string()));
+        let said = [
+            ("policy", self.policy.as_deref()),
+            ("key", self.key.as_deref()),
+            ("key_base64", self.key_base64.as_deref()),
+            ("since", since.as_deref()),
+            ("until", until.as_deref()),
+        ];
+        let listing = Listing {
+            path: PATH,
+            items: "events",
+            said: &said,
+            most: self.most,
+        };
+        listing.print(&self.options, |event| match self.json {
+            true => event.to_string(),
+            false => line(event),
+        })
+    }
+}
+
+/// An event in one line.
+fn line(event: &Value) -> String {
+    let told = |name: &str| event[name].as_str().map(printable);
+    let word = |name: &str| told(name).unwrap_or_else(|| "?".to_owned());
+    let from = [told("protocol"), told("peer")];
+    let from = from.into_iter().flatten().collect::<Vec<_>>().join(" ");
+    let from = match from.is_empty() {
+        true => String::new(),
+        false => format!(" ({from})"),
+    };
+    let mut line = format!(
+        "{}  {}  {}{from}  {}  {}",
+        event["version"],
+        word("at"),
+        word("by"),
+        word("action"),
+        place(event),
+    );
+    let limits = |when: &str| limits::shown(&event[when]["limits"]);
+    match (event["before"].is_null(), event["after"].is_null()) {
+        (true, true) => {}
+        (true, false) => line += &format!("  {}", limits("after")),
+        (false, true) => line += &format!("  {} -> nothing", limits("before")),
+        (false, false) => line += &format!("  {} -> {}", limits("before"), limits("after")),
+    }
+    let details = event["details"].as_array().into_iter().flatten();
+    for detail in details.filter_map(Value::as_str) {
+        line += &format!("  {}", printable(detail));
+    }
+    match told("reason") {
+        Some(reason) => format!("{line}: {reason}"),
+        None => line,
+    }
+}

@@ -1,0 +1,16 @@
+//! Who changed what: in a log of its own, and as events that the store keeps.
+//!
+//! | room | holds |
+//! |---|---|
+//! | `log` | a line for each change, for `--audit PATH` |
+//! | `event` | [`AuditEvent`]: before, after, who, from where, why, and its bytes |
+//! | `verbs` | events kept, and listed in pages |
+
+mod event;
+mod log;
+mod verbs;
+
+pub use event::{Action, AuditEvent};
+pub(crate) use event::{EventDraft, KEY, Retention};
+pub(crate) use log::begin;
+pub use log::{TARGET, note};
