@@ -5,24 +5,17 @@ use std::sync::Arc;
 
 use http::request::Parts;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderName, Uri, header};
+use http::{HeaderMap, HeaderName, Uri};
 use sha2::{Digest, Sha256};
 use tidegate::Key;
 use tidegate_llm::Provider;
 use tidegate_protocol::bearer;
 
+use crate::credentials::CREDENTIALS;
 use crate::settings::{Settings, Upstream};
 
 /// The key of those who show nothing.
 const ANONYMOUS: &[u8] = b"anonymous";
-
-/// The headers that a credential stands in, by every dialect.
-const CREDENTIALS: [HeaderName; 4] = [
-    header::AUTHORIZATION,
-    HeaderName::from_static("x-api-key"),
-    HeaderName::from_static("x-goog-api-key"),
-    HeaderName::from_static("api-key"),
-];
 
 /// Where a credential stands.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -87,16 +80,6 @@ pub fn keep_one(head: &mut Parts, settings: &Settings) {
     if let Ok(uri) = Uri::from_parts(parts) {
         head.uri = uri;
     }
-}
-
-/// Whether a credential stands in the header of this name.
-pub fn is_credential(name: &HeaderName) -> bool {
-    CREDENTIALS.contains(name)
-}
-
-/// Whether what stands in the header of this name is nobody's business but its receiver's.
-pub fn is_secret(name: &HeaderName) -> bool {
-    is_credential(name) || matches!(*name, header::PROXY_AUTHORIZATION | header::COOKIE)
 }
 
 /// `key` of a query: Gemini's other place for a credential.

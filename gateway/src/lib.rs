@@ -9,7 +9,7 @@
 //! |---|---|
 //! | [`Settings`], [`Upstream`], [`ConcurrencyBy`] | where calls go, and on which terms |
 //! | `dialect` | what a path asks for, and in whose words |
-//! | `caller` | whose limits a call counts against |
+//! | `caller`, `credentials` | whose limits a call counts against; headers that carry a credential |
 //! | [`Counts`], `charge` | what limits count; amounts of an estimate, and of what was used |
 //! | `fair` | whose turn it is among callers that share limits |
 //! | `held` | what a call holds until it is settled |
@@ -28,6 +28,7 @@ mod body;
 mod caller;
 mod charge;
 mod counts;
+mod credentials;
 mod dialect;
 mod events;
 mod fair;

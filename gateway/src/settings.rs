@@ -8,8 +8,8 @@ use http::{HeaderName, HeaderValue, Uri, header};
 use tidegate::fair::MAX_WEIGHT;
 use tidegate_llm::{Prices, Provider};
 
-use crate::caller;
 use crate::counts::Counts;
+use crate::credentials;
 
 /// One account at a provider, or one region of it.
 #[derive(Clone)]
@@ -230,7 +230,7 @@ impl Settings {
         if let Some(name) = self
             .key_header
             .as_ref()
-            .filter(|name| caller::is_secret(name))
+            .filter(|name| credentials::is_secret(name))
         {
             return Err(BadSettings::SecretKey(name.to_string()));
         }

@@ -14,6 +14,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::timeout;
 
 use crate::caller;
+use crate::credentials;
 use crate::refuse::Refusal;
 use crate::settings::{BadSettings, Upstream};
 use tidegate_llm::Provider;
@@ -187,7 +188,7 @@ pub fn forwarded(mut headers: HeaderMap) -> HeaderMap {
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','))
         .filter_map(|name| name.trim().parse().ok())
-        .filter(|name| !caller::is_credential(name))
+        .filter(|name| !credentials::is_credential(name))
         .collect();
     for name in NOT_FORWARDED.iter().chain(&named) {
         headers.remove(name);

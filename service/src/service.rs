@@ -112,7 +112,7 @@ impl ServiceBuilder {
     }
 
     /// For how long the store keeps audit events, and how many of them at most: 90 days and
-    /// 10,000 if not said. More than [`MOST_EVENTS`](super::bounds::MOST_EVENTS) it never
+    /// 10,000 if not said. More than [`MOST_EVENTS`] it never
     /// keeps. What is set holds for events from then on; the oldest go as new ones come.
     #[must_use]
     pub fn audit(mut self, lasts: Duration, most: u32) -> Self {

@@ -29,7 +29,10 @@ fn every_test_that_the_table_of_promises_names_exists() {
         for (file, name) in named(&row) {
             let text = fs::read_to_string(root().join(file));
             let text = text.unwrap_or_else(|error| panic!("{file}: {error}"));
-            let defined = [format!("fn {name}("), format!("fn {name}<")];
+            let keywords = ["fn", "def"];
+            let defined = keywords
+                .map(|keyword| [format!("{keyword} {name}("), format!("{keyword} {name}<")]);
+            let defined = defined.as_flattened();
             let defined = defined.iter().any(|definition| text.contains(definition));
             assert!(defined, "{file} has no test called {name}");
         }
