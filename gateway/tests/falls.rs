@@ -197,6 +197,55 @@ fn a_fall_of_the_limit_is_not_forgotten_before_the_provider_forgets_it() {
     assert_eq!((played.refused, played.admitted), (0, 1_495), "{played:?}");
 }
 
+/// A second fall was taken for the first: what the bucket held from before that was forgotten.
+#[test]
+fn what_was_counted_before_two_falls_is_not_forgotten_by_the_second() {
+    let burst = [
+        (257769, 71),
+        (0, 6),
+        (0, 14),
+        (0, 20),
+        (1050, 94),
+        (0, 31),
+        (0, 63),
+        (0, 52),
+        (0, 16),
+        (17, 88),
+        (0, 6),
+        (0, 74),
+        (12, 44),
+        (10, 23),
+        (29, 96),
+        (0, 88),
+        (0, 81),
+        (0, 20),
+        (0, 16),
+        (0, 77),
+        (0, 27),
+        (30, 9),
+        (30, 65),
+        (17, 16),
+        (9, 85),
+        (534, 69),
+        (31, 51),
+    ];
+    // Told of the first fall, then of the second, while most of it is still counted.
+    let later = [
+        (11400, 59),
+        (0, 1),
+        (11689, 1),
+        (13962, 1),
+        (4958, 1),
+        (30, 1),
+        (17423, 21),
+        (0, 1),
+    ];
+    let calls = burst.into_iter().chain(later);
+    let calls: Vec<_> = calls.map(|(after, amount)| (after, amount, 100)).collect();
+    let played = play(&calls, &[(0, 960), (258837, 203), (282628, 200)]);
+    assert_eq!(played.though_told, 0, "{played:?}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 

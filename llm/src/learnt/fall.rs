@@ -51,6 +51,11 @@ impl Fall {
         fall
     }
 
+    /// The limit before it fell, where that still matters.
+    pub(super) fn before_at(&self, at: Timestamp) -> Option<Amount> {
+        (at < self.until).then_some(self.before)
+    }
+
     /// An answer tells what is left, if no call was answered that was sent later.
     pub(super) fn answered(&mut self, (limit, period): (Amount, Span), call: Sent, seen: &Seen) {
         let Some(remaining) = seen.remaining.filter(|_| call.since(&self.call).is_some()) else {

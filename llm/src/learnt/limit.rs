@@ -165,6 +165,9 @@ impl Learnt {
         };
         let limit = (self.capacity, self.period);
         if let Some(before) = self.fell_from.take() {
+            // What was counted before an earlier fall may not have drained yet.
+            let earlier = self.fall.and_then(|fall| fall.before_at(sent.at));
+            let before = before.max(earlier.unwrap_or(0));
             self.fall = Some(Fall::new(before, limit, sent, seen));
         } else if let Some(fall) = &mut self.fall {
             fall.answered(limit, sent, seen);
