@@ -6,7 +6,6 @@
 
 use std::collections::HashMap;
 
-use crate::client::RESERVED;
 use crate::http::Ended;
 use crate::provider::Used;
 
@@ -18,6 +17,8 @@ pub const BUDGET: u64 = 10_000_000;
 pub struct Made {
     /// Its number.
     pub number: u64,
+    /// The most that is reserved for it.
+    pub reserved: u64,
     /// How it ended.
     pub ended: Ended,
     /// Its process was killed so soon after that it may not have settled it.
@@ -71,7 +72,7 @@ impl Books {
                 }
                 _ => {
                     books.unknown += 1;
-                    (used.prompt, RESERVED.max(used.whole))
+                    (used.prompt, call.reserved.max(used.whole))
                 }
             };
             books.least += least;

@@ -19,8 +19,9 @@ const BOUND: u64 = 32;
 /// The longest answer of those that name none.
 pub const LONGEST: u64 = 64;
 
-/// What is reserved for a call that names a bound, in millionths of a dollar.
-pub const RESERVED: u64 = PROMPT_TOKENS * PRICE.0 + BOUND * PRICE.1;
+/// The most that a gateway takes an answer for whose call names no bound: where it knows of none, or
+/// of short ones alone.
+const UNBOUNDED: u64 = 512;
 
 /// What calls are like.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,6 +63,13 @@ impl Call {
             output: random.random_range(1..=longest),
             leaves,
         }
+    }
+
+    /// The most that is reserved for it, in millionths of a dollar.
+    #[must_use]
+    pub const fn reserved(&self) -> u64 {
+        let answer = if self.bounded { BOUND } else { UNBOUNDED };
+        PROMPT_TOKENS * PRICE.0 + answer * PRICE.1
     }
 
     /// As it is sent.

@@ -147,6 +147,7 @@ impl Course<'_> {
             let ended = http::call(self.at[which], &call.request(fields), call.leaves);
             let made = Made {
                 number,
+                reserved: call.reserved(),
                 ended,
                 is_unsettled: false,
             };
