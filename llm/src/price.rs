@@ -123,18 +123,19 @@ mod tests {
         assert_eq!(price.of(&Usage::default()), 0);
     }
 
-    #[test]
-    fn a_model_has_the_price_of_the_longest_name_that_it_is_a_version_of() {
+    /// The names with prices of 1, 2, 3 and so on.
+    fn numbered(names: &[&str]) -> Prices {
         let price = |input| Price {
             input,
             ..Price::default()
         };
-        let names = ["gpt-5", "gpt-5-mini", "gpt-6"];
-        let prices: Prices = names
-            .iter()
-            .map(|name| (*name).to_owned())
-            .zip((1..).map(price))
-            .collect();
+        let names = names.iter().map(|name| (*name).to_owned());
+        names.zip((1..).map(price)).collect()
+    }
+
+    #[test]
+    fn a_model_has_the_price_of_the_longest_name_that_it_is_a_version_of() {
+        let prices = numbered(&["gpt-5", "gpt-5-mini", "gpt-6"]);
         let of = |model| prices.of(model).map(|price| price.input);
         assert_eq!(of("gpt-5"), Some(1));
         assert_eq!(of("gpt-5-2026-02-01"), Some(1));
@@ -155,16 +156,7 @@ mod tests {
 
     #[test]
     fn what_has_no_name_has_the_price_of_the_longest_beginning() {
-        let price = |input| Price {
-            input,
-            ..Price::default()
-        };
-        let names = ["gpt-5", "gpt-*", "gpt-5-*", "*"];
-        let prices: Prices = names
-            .iter()
-            .map(|name| (*name).to_owned())
-            .zip((1..).map(price))
-            .collect();
+        let prices = numbered(&["gpt-5", "gpt-*", "gpt-5-*", "*"]);
         let of = |model| prices.of(model).map(|price| price.input);
         assert_eq!(of("gpt-5-2026-02-01"), Some(1));
         assert_eq!(of("gpt-5-mini"), Some(3));
