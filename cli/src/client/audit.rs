@@ -7,7 +7,7 @@ use super::exit::{Exit, Outcome, TABLE};
 use super::limits;
 use super::listing::{Listing, printable};
 use super::options::Options;
-use super::overrides::place;
+use super::overrides::{Of, place};
 
 const PATH: &str = "/v1/audit";
 
@@ -19,17 +19,8 @@ const PATH: &str = "/v1/audit";
 #[derive(Debug, Args)]
 #[command(after_help = TABLE)]
 pub struct Audit {
-    /// Of this policy alone
-    #[arg(long, short, value_name = "NAME")]
-    policy: Option<String>,
-
-    /// Of this key alone
-    #[arg(long, short, value_name = "KEY", conflicts_with = "key_base64")]
-    key: Option<String>,
-
-    /// Of this key alone, which is no text
-    #[arg(long, value_name = "BASE64")]
-    key_base64: Option<String>,
+    #[command(flatten)]
+    of: Of,
 
     /// From this instant on, such as 2026-12-31T23:59:59Z
     #[arg(long, value_name = "INSTANT")]
@@ -56,13 +47,9 @@ impl Audit {
     pub fn perform(&self) -> Outcome<Exit> {
         let [since, until] =
             [self.since, self.until].map(|instant| instant.map(|instant| instant.to_string()));
-        let said = [
-            ("policy", self.policy.as_deref()),
-            ("key", self.key.as_deref()),
-            ("key_base64", self.key_base64.as_deref()),
-            ("since", since.as_deref()),
-            ("until", until.as_deref()),
-        ];
+        let [policy, key, key_base64] = self.of.said();
+        let times = [("since", since.as_deref()), ("until", until.as_deref())];
+        let said = [policy, key, key_base64, times[0], times[1]];
         let listing = Listing {
             path: PATH,
             items: "events",

@@ -94,10 +94,9 @@ struct Show {
     options: Options,
 }
 
-/// List the overrides that are set
+/// What is listed: of everything, or of one policy or key.
 #[derive(Debug, Args)]
-#[command(after_help = TABLE)]
-struct List {
+pub struct Of {
     /// Of this policy alone
     #[arg(long, short, value_name = "NAME")]
     policy: Option<String>,
@@ -109,6 +108,14 @@ struct List {
     /// Of this key alone, which is no text
     #[arg(long, value_name = "BASE64")]
     key_base64: Option<String>,
+}
+
+/// List the overrides that are set
+#[derive(Debug, Args)]
+#[command(after_help = TABLE)]
+struct List {
+    #[command(flatten)]
+    of: Of,
 
     /// No more than so many; 0 lists all
     #[arg(long, value_name = "COUNT", default_value_t = 1_000)]
@@ -254,13 +261,20 @@ impl Show {
     }
 }
 
-impl List {
-    fn perform(&self) -> Outcome<Exit> {
-        let said = [
+impl Of {
+    /// As the server is asked.
+    pub fn said(&self) -> [(&'static str, Option<&str>); 3] {
+        [
             ("policy", self.policy.as_deref()),
             ("key", self.key.as_deref()),
             ("key_base64", self.key_base64.as_deref()),
-        ];
+        ]
+    }
+}
+
+impl List {
+    fn perform(&self) -> Outcome<Exit> {
+        let said = self.of.said();
         let listing = Listing {
             path: PATH,
             items: "overrides",
