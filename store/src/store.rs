@@ -51,7 +51,8 @@ pub trait Store: Send + Sync + 'static {
     }
 
     /// What has changed of what is [defined](Self::define) for `owner` since
-    /// `newer_than`, a version that an answer led to; all of it since 0.
+    /// `newer_than`, a version that an answer led to; all of it since 0, or since one that
+    /// the store does not have ([`Definitions::since`]).
     ///
     /// # Errors
     /// *Cannot tell*.

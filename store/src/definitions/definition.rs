@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-/// Of so many keys a store remembers when they were changed last; who knows less than
-/// that is told to forget what it knew.
-pub const MOST_CHANGES: usize = 4_096;
+/// So many of an owner's last changes a store notes: which key each version changed.
+pub const MOST_CHANGES: usize = 1_024;
 
 /// No page of definitions or events has more, whatever is asked for.
 pub const MOST_A_PAGE: usize = 1_000;
@@ -88,6 +87,24 @@ pub struct Definitions {
 }
 
 impl Definitions {
+    /// What is told to who knows `newer_than`, but for what has changed since. `is_noted`: it
+    /// is a version of the changes that the store [notes](MOST_CHANGES).
+    ///
+    /// The one rule of every store: who knows a version that is noted, or the last, goes on from
+    /// there. Whoever knows another forgets what it knew: it is too old, or was never made in
+    /// what the store has. (A failover may lose the last changes, and others be made in their
+    /// place.)
+    #[must_use]
+    pub const fn since(newer_than: u64, version: u64, is_noted: bool) -> Self {
+        let is_known = is_noted || newer_than == version;
+        Self {
+            newer_than,
+            version,
+            whole: newer_than == 0 || !is_known,
+            changed: Vec::new(),
+        }
+    }
+
     /// The same, as it is told to who keeps [some](crate::Follower::is_partial).
     #[must_use]
     pub fn keys_alone(mut self) -> Self {

@@ -48,13 +48,9 @@ pub struct KeptDefinitions {
 #[derive(Debug, Default)]
 struct OwnerDefinitions {
     version: u64,
-    /// Who knows less is given everything.
-    floor: u64,
     values: BTreeMap<Vec<u8>, (u64, Vec<u8>)>,
-    /// The keys that were changed last, each under its version.
+    /// The last changes: which key each version changed.
     changes: BTreeMap<u64, Vec<u8>>,
-    /// And the other way about.
-    changed_at: HashMap<Vec<u8>, u64>,
     log: Log,
 }
 
@@ -143,7 +139,6 @@ impl LocalDefinitions {
     pub fn restore(&self, owner: &str, kept: KeptDefinitions) {
         let mut restored = OwnerDefinitions {
             version: kept.version,
-            floor: kept.version,
             ..OwnerDefinitions::default()
         };
         let values = kept.definitions.into_iter().filter_map(|one| {
@@ -255,19 +250,10 @@ impl OwnerDefinitions {
             Some(value) => drop(self.values.insert(key.clone(), (version, value))),
             None => drop(self.values.remove(&key)),
         }
-        if self.version == 0 {
-            self.floor = version - 1;
-        }
         self.version = version;
-        if let Some(before) = self.changed_at.insert(key.clone(), version) {
-            self.changes.remove(&before);
-        }
         self.changes.insert(version, key);
-        while self.changes.len() > MOST_CHANGES {
-            if let Some((version, key)) = self.changes.pop_first() {
-                self.floor = version;
-                self.changed_at.remove(&key);
-            }
+        if self.changes.len() > MOST_CHANGES {
+            self.changes.pop_first();
         }
         for gone in step.dropped {
             self.log.drop_one(gone);
@@ -300,10 +286,6 @@ impl OwnerDefinitions {
         Page { items, next }
     }
 
-    fn is_forgotten(&self, newer_than: u64) -> bool {
-        newer_than < self.floor || newer_than > self.version || newer_than == 0
-    }
-
     fn since(&self, newer_than: u64) -> Definitions {
         let mut since = self.keys_since(newer_than);
         match since.whole {
@@ -323,22 +305,16 @@ impl OwnerDefinitions {
 
     /// As [`Definitions::keys_alone`].
     fn keys_since(&self, newer_than: u64) -> Definitions {
-        let whole = self.is_forgotten(newer_than);
-        let changed = match whole {
-            true => Vec::new(),
-            false => {
-                let changes = self.changes.range((Excluded(newer_than), Unbounded));
-                let key = |(version, key): (&u64, &Vec<u8>)| {
-                    Definition::none(key.as_slice()).at_version(*version)
-                };
-                changes.map(key).collect()
-            }
-        };
-        Definitions {
-            newer_than,
-            version: self.version,
-            whole,
-            changed,
+        let is_noted = self.changes.contains_key(&newer_than);
+        let mut since = Definitions::since(newer_than, self.version, is_noted);
+        if !since.whole {
+            let changes = self.changes.range((Excluded(newer_than), Unbounded));
+            let newest: HashMap<_, _> = changes.map(|(version, key)| (key, *version)).collect();
+            let key = |(key, version): (&Vec<u8>, u64)| {
+                Definition::none(key.as_slice()).at_version(version)
+            };
+            since.changed = newest.into_iter().map(key).collect();
         }
+        since
     }
 }

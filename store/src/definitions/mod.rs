@@ -5,7 +5,8 @@
 //! step; a definition has the version of its last change. So a change can be made on the
 //! [expected](Change::expected) version alone, and can carry an [`Event`] that is kept if
 //! it is made, and only then. Who [follows](crate::Store::follow) an owner says up to which
-//! version it knows, and is given what has [changed since](Definitions): an answer that
+//! version it knows, and is given what has [changed since](Definitions), or everything where
+//! the store does not have that version ([the rule](Definitions::since)): an answer that
 //! comes late, twice or out of order goes on from a version that is no longer its own, and
 //! changes nothing.
 //!

@@ -1,13 +1,14 @@
 //! What is defined for an owner: items of their own, in the order of their changes in the index
 //! `due`; events, in the order of their versions, and of each subject in that of the index; and
-//! the owner's version, with how many events there were.
+//! the owner's version, with how many events there were; and the versions of half a day.
 //!
 //! Every change compares and raises the owner's version, in one transaction with all that it
 //! writes: so what it has read of the owner, as of one instant, still holds. A version is the
 //! clock in microseconds, and one more where that stands.
 //!
 //! A removed definition stays for a day as an item without a value, so that who knows a version
-//! of the last half day is told of it; who knows an older one is told everything.
+//! of the last half day is told of it; who knows an older one, or one that was never made, is
+//! told everything.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +34,7 @@ use crate::shared::Shared;
 const REMOVED: Span = Span::from_secs(86_400);
 
 /// Who knows a version that is older is told everything.
-const REMEMBERED: u64 = 43_200 * 1_000_000;
+const REMEMBERED: Span = Span::from_secs(43_200);
 
 /// So many of an owner's oldest events are looked at by a change with an event, and go if they
 /// are over or too many. They have room in its transaction.
@@ -103,6 +104,7 @@ impl DefinedItems {
             }
             writes.push(self.put(written_event(owner, event, (version, told, now)))?);
         }
+        writes.push(self.put(noted(owner, version, now))?);
         writes.push(self.raise(owner, last, (version, told))?);
         self.make(&writes).await?;
         Ok(Defined::Done {
@@ -201,19 +203,18 @@ impl DefinedItems {
     /// What has changed; of everything that has, nothing but that for who keeps `some`.
     async fn read(&self, owner: &str, newer_than: u64, some: bool) -> Result<Definitions, Trouble> {
         let now = self.shared.clock.now();
-        let mut read = Definitions {
-            newer_than,
-            version: self.version(owner).await?,
-            whole: false,
-            changed: Vec::new(),
-        };
-        let oldest = u64::try_from(now.as_micros()).unwrap_or(0);
-        let oldest = oldest.saturating_sub(REMEMBERED);
-        if newer_than == read.version && newer_than > 0 {
-            return Ok(read);
+        let oldest = u64::try_from((now - REMEMBERED).as_micros()).unwrap_or(0);
+        let version = self.version(owner).await?;
+        if newer_than == version && newer_than > 0 {
+            return Ok(Definitions::since(newer_than, version, true));
         }
         let (partition, connection) = (keys::definitions(owner), &self.shared.connection);
-        read.whole = newer_than > read.version || newer_than < oldest;
+        let is_noted = newer_than >= oldest
+            && connection
+                .get(&change_key(owner, newer_than))
+                .await?
+                .is_some();
+        let mut read = Definitions::since(newer_than, version, is_noted);
         let mut found = Vec::new();
         if !read.whole {
             let changed = connection.query_all(&partition, MOST_CHANGES + 1, |query| {
@@ -435,6 +436,13 @@ fn version_key(owner: &str) -> Key {
     }
 }
 
+fn change_key(owner: &str, version: u64) -> Key {
+    Key {
+        partition: keys::definitions(owner),
+        sort: keys::change(version),
+    }
+}
+
 fn definition_key(owner: &str, key: &[u8]) -> Key {
     Key {
         partition: keys::definitions(owner),
@@ -460,6 +468,12 @@ fn written(key: &Key, definition: &Definition, (version, now): (u64, Timestamp))
             ("ttl", gone.and_then(ends).map(number)),
         ],
     )
+}
+
+/// The item that notes a version.
+fn noted(owner: &str, version: u64, now: Timestamp) -> Item {
+    let gone = ends(now + REMEMBERED).map(number);
+    item(&change_key(owner, version), [("ttl", gone)])
 }
 
 /// The item of the event of this version and number.

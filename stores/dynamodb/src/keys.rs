@@ -11,6 +11,7 @@
 //! p SET                           r REVISION                       a revision of the set's limits
 //! d OWNER                         v                                the version of its definitions
 //! d OWNER                         k KEY                            a definition
+//! d OWNER                         c VERSION                        that this version was made
 //! d OWNER                         e VERSION                        an event
 //! s                               v                                the version of this layout
 //! ```
@@ -35,6 +36,8 @@ pub(crate) const ROW: u8 = b'k';
 pub(crate) const LEASE: u8 = b'l';
 /// Of a request that waits.
 pub(crate) const WAITER: u8 = b'w';
+/// Of a version that was made.
+const CHANGE: u8 = b'c';
 /// Of an event.
 pub(crate) const EVENT: u8 = b'e';
 
@@ -89,6 +92,11 @@ pub(crate) fn definitions(owner: &str) -> Vec<u8> {
 /// The sort key of a definition of this name, or where names from it on begin.
 pub(crate) fn definition_at(name: &[u8]) -> Vec<u8> {
     with(ROW, name)
+}
+
+/// The sort key of a version that was made.
+pub(crate) fn change(version: u64) -> Vec<u8> {
+    with(CHANGE, &version.to_be_bytes())
 }
 
 /// The sort key of an event.
@@ -225,6 +233,7 @@ mod tests {
         assert_eq!(plans("api"), b"papi");
         assert_eq!(revision(258), b"r\x00\x00\x01\x02");
         assert_eq!(definitions("overrides"), b"doverrides");
+        assert_eq!(change(258), b"c\x00\x00\x00\x00\x00\x00\x01\x02");
         assert_eq!(event(258), b"e\x00\x00\x00\x00\x00\x00\x01\x02");
         assert_eq!(
             (schema().partition, schema().sort),

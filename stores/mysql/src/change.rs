@@ -25,17 +25,9 @@ struct Making<'a> {
     name: Vec<u8>,
 }
 
-/// What the owner has: its version, the least that is remembered of changes, and how many
-/// events there are; the clock; and what is under the key.
-type There = (
-    u64,
-    u64,
-    u64,
-    i64,
-    Option<u64>,
-    Option<Vec<u8>>,
-    Option<i64>,
-);
+/// What the owner has: its version, and how many events there are; the clock; and what is
+/// under the key.
+type There = (u64, u64, i64, Option<u64>, Option<Vec<u8>>, Option<i64>);
 
 /// Makes a change, or finds what is there in its place.
 pub(crate) async fn make(
@@ -53,7 +45,7 @@ pub(crate) async fn make(
         name: names::name(&definition.key),
     };
     making.conn.query_drop("START TRANSACTION").await?;
-    let (version, floor, events, now, at, value, left) = making.begin().await?;
+    let (version, events, now, at, value, left) = making.begin().await?;
     let there = at.zip(value).filter(|_| left.is_none_or(|left| left > 0));
     let at = there.as_ref().map_or(0, |there| there.0);
     let instead = if change.expected.is_some_and(|expected| expected != at) {
@@ -74,7 +66,7 @@ pub(crate) async fn make(
         return Ok(instead);
     }
     making.put(definition, version, now).await?;
-    making.note(version, floor).await?;
+    making.note(version).await?;
     if let Some(event) = &change.event {
         making.tell(event, (version, now), events).await?;
     }
@@ -95,15 +87,14 @@ impl Making<'_> {
     /// Raises the owner's version, and finds what is there.
     async fn begin(&mut self) -> Result<There, Trouble> {
         let p = self.p;
-        // What was there before the first has no version: so the floor is not 0.
         let raise = format!(
-            "INSERT INTO {p}_definition_versions (owner, version, floor, events) \
-             VALUES (?, {NOW}, 1, 0) \
+            "INSERT INTO {p}_definition_versions (owner, version, events) \
+             VALUES (?, {NOW}, 0) \
              ON DUPLICATE KEY UPDATE version = GREATEST(version + 1, VALUES(version))"
         );
         self.conn.exec_drop(raise, (&self.owner,)).await?;
         let there = format!(
-            "SELECT v.version, v.floor, v.events, n.now, d.version, d.body, \
+            "SELECT v.version, v.events, n.now, d.version, d.body, \
              CAST(d.ends_at - n.now AS SIGNED) \
              FROM (SELECT {NOW} AS now) n JOIN {p}_definition_versions v \
              LEFT JOIN {p}_definitions d ON d.owner = v.owner AND d.name = ? WHERE v.owner = ?"
@@ -144,29 +135,25 @@ impl Making<'_> {
         Ok(self.conn.exec_drop(put, row).await?)
     }
 
-    /// Notes that the key was changed, and forgets which were long ago.
-    async fn note(&mut self, version: u64, floor: u64) -> Result<(), Trouble> {
+    /// Notes that the key was changed, and forgets the oldest of too many changes.
+    async fn note(&mut self, version: u64) -> Result<(), Trouble> {
         let p = self.p;
         let note = format!(
-            "REPLACE INTO {p}_definition_changes (owner, name, whole, version) \
+            "INSERT INTO {p}_definition_changes (owner, name, whole, version) \
              VALUES (?, ?, ?, ?)"
         );
         let row = (&self.owner, &self.name, names::whole(self.key), version);
         self.conn.exec_drop(note, row).await?;
         let last = format!(
-            "SELECT version FROM {p}_definition_changes WHERE owner = ? AND version > ? \
+            "SELECT version FROM {p}_definition_changes WHERE owner = ? \
              ORDER BY version DESC LIMIT 1 OFFSET {MOST_CHANGES}"
         );
-        let last = self
-            .conn
-            .exec_first::<u64, _, _>(last, (&self.owner, floor));
-        let Some(floor) = last.await? else {
+        let last = self.conn.exec_first::<u64, _, _>(last, (&self.owner,));
+        let Some(last) = last.await? else {
             return Ok(());
         };
         let delete = format!("DELETE FROM {p}_definition_changes WHERE owner = ? AND version <= ?");
-        self.conn.exec_drop(delete, (&self.owner, floor)).await?;
-        let note = format!("UPDATE {p}_definition_versions SET floor = ? WHERE owner = ?");
-        Ok(self.conn.exec_drop(note, (floor, &self.owner)).await?)
+        Ok(self.conn.exec_drop(delete, (&self.owner, last)).await?)
     }
 
     /// Keeps an event. Those that are over go, and the oldest of too many.

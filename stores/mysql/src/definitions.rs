@@ -1,5 +1,5 @@
 //! What is defined for an owner: rows of their own, never dropped with any state; its
-//! version, and the keys that were changed last. A change is in `change`.
+//! version, and which keys its last changes changed. A change is in `change`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,16 +55,14 @@ impl DefinedRows {
     /// What is known of a version, without what has changed; and as whom the owner is known.
     async fn since(&self, owner: &str, newer_than: u64) -> Result<(Definitions, Vec<u8>), Trouble> {
         let (p, owner) = (&self.shared.prefix, names::name(owner.as_bytes()));
-        let sql = format!("SELECT version, floor FROM {p}_definition_versions WHERE owner = ?");
-        let found: Vec<(u64, u64)> = self.shared.query(&sql, (&owner,)).await?;
-        let (version, floor) = found.first().copied().unwrap_or_default();
-        let since = Definitions {
-            newer_than,
-            version,
-            whole: newer_than == 0 || newer_than < floor || newer_than > version,
-            changed: Vec::new(),
-        };
-        Ok((since, owner))
+        let sql = format!(
+            "SELECT v.version, c.version IS NOT NULL FROM {p}_definition_versions v \
+             LEFT JOIN {p}_definition_changes c ON c.owner = v.owner AND c.version = ? \
+             WHERE v.owner = ?"
+        );
+        let found: Vec<(u64, bool)> = self.shared.query(&sql, (newer_than, &owner)).await?;
+        let (version, is_noted) = found.first().copied().unwrap_or_default();
+        Ok((Definitions::since(newer_than, version, is_noted), owner))
     }
 
     async fn read_changes(&self, owner: &str, newer_than: u64) -> Result<Definitions, Trouble> {
@@ -82,11 +80,12 @@ impl DefinedRows {
                 let some = format!(
                     "SELECT COALESCE(c.whole, c.name), d.body, \
                      CAST(d.ends_at - {AT_START} AS SIGNED), c.version \
-                     FROM {p}_definition_changes c LEFT JOIN {p}_definitions d \
-                     ON d.owner = c.owner AND d.name = c.name \
-                     WHERE c.owner = ? AND c.version > ?"
+                     FROM (SELECT name, MAX(whole) AS whole, MAX(version) AS version \
+                     FROM {p}_definition_changes WHERE owner = ? AND version > ? GROUP BY name) c \
+                     LEFT JOIN {p}_definitions d ON d.owner = ? AND d.name = c.name"
                 );
-                self.shared.query(&some, (&owner, newer_than)).await?
+                let known = (&owner, newer_than, &owner);
+                self.shared.query(&some, known).await?
             }
         };
         let changed = rows.into_iter().map(definition);
@@ -100,8 +99,8 @@ impl DefinedRows {
         let (mut since, owner) = self.since(owner, newer_than).await?;
         if !since.whole {
             let sql = format!(
-                "SELECT COALESCE(whole, name), version FROM {}_definition_changes \
-                 WHERE owner = ? AND version > ?",
+                "SELECT COALESCE(MAX(whole), name), MAX(version) FROM {}_definition_changes \
+                 WHERE owner = ? AND version > ? GROUP BY name",
                 self.shared.prefix
             );
             let rows: Vec<(Vec<u8>, u64)> = self.shared.query(&sql, (&owner, newer_than)).await?;

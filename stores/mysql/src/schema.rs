@@ -76,7 +76,6 @@ const STEPS: &[&[&str]] = &[&[
     "CREATE TABLE IF NOT EXISTS {p}_definition_versions (
         owner VARBINARY(201) NOT NULL PRIMARY KEY,
         version BIGINT NOT NULL,
-        floor BIGINT NOT NULL,
         events BIGINT NOT NULL
     ) ENGINE=InnoDB",
     "CREATE TABLE IF NOT EXISTS {p}_definition_changes (
@@ -84,8 +83,7 @@ const STEPS: &[&[&str]] = &[&[
         name VARBINARY(201) NOT NULL,
         whole VARBINARY(4096) NULL,
         version BIGINT NOT NULL,
-        PRIMARY KEY (owner, name),
-        KEY version (owner, version)
+        PRIMARY KEY (owner, version)
     ) ENGINE=InnoDB",
     "CREATE TABLE IF NOT EXISTS {p}_definition_events (
         owner VARBINARY(201) NOT NULL,

@@ -15,25 +15,22 @@ CREATE TABLE tidegate.definitions (
 );
 CREATE INDEX definitions_ends ON tidegate.definitions (owner, ends_at) WHERE ends_at IS NOT NULL;
 
--- Who knows less than the floor is told to forget what he knows. Whoever has the owner's row
--- goes first: versions are committed in their order.
+-- Whoever has the owner's row goes first: versions are committed in their order.
 CREATE TABLE tidegate.definition_versions (
   owner text PRIMARY KEY,
   version bigint NOT NULL,
-  floor bigint NOT NULL,
   events bigint NOT NULL
 );
 
--- The keys that were changed last, removed ones with them; a key as an index holds it,
--- and a long one whole.
+-- Which keys the last 1024 changes changed or removed; a key as an index holds it, and a long
+-- one whole. Whoever knows a version that is not here is told everything.
 CREATE TABLE tidegate.definition_changes (
   owner text NOT NULL,
   key bytea NOT NULL,
   long_key bytea,
   version bigint NOT NULL,
-  PRIMARY KEY (owner, key)
+  PRIMARY KEY (owner, version)
 );
-CREATE INDEX definition_changes_version ON tidegate.definition_changes (owner, version);
 
 -- What is told of changes, each with the version of its own; a subject as an index holds it,
 -- and a long one whole.
@@ -51,23 +48,15 @@ CREATE TABLE tidegate.definition_events (
 CREATE INDEX definition_events_subject ON tidegate.definition_events (owner, subject, version);
 CREATE INDEX definition_events_ends ON tidegate.definition_events (owner, ends_at);
 
--- Notes that a key was changed at a version; of 4096 keys it is remembered. The floor.
-CREATE FUNCTION tidegate.note_definition(p_owner text, p_key bytea, p_version bigint,
-  p_floor bigint) RETURNS bigint LANGUAGE plpgsql AS $$
-DECLARE
-  v_floor bigint;
-BEGIN
+-- Notes that a key was changed at a version.
+CREATE FUNCTION tidegate.note_definition(p_owner text, p_key bytea, p_version bigint)
+RETURNS void LANGUAGE sql AS $$
   INSERT INTO tidegate.definition_changes (owner, key, long_key, version)
-  VALUES (p_owner, tidegate.short(p_key), CASE WHEN length(p_key) > 255 THEN p_key END, p_version)
-  ON CONFLICT (owner, key) DO UPDATE SET version = excluded.version;
-  SELECT version INTO v_floor FROM tidegate.definition_changes
-  WHERE owner = p_owner ORDER BY version DESC OFFSET 4096 LIMIT 1;
-  IF NOT FOUND THEN
-    RETURN p_floor;
-  END IF;
-  DELETE FROM tidegate.definition_changes WHERE owner = p_owner AND version <= v_floor;
-  RETURN v_floor;
-END $$;
+  VALUES (p_owner, tidegate.short(p_key), CASE WHEN length(p_key) > 255 THEN p_key END, p_version);
+  DELETE FROM tidegate.definition_changes WHERE owner = p_owner AND version <= (
+    SELECT version FROM tidegate.definition_changes
+    WHERE owner = p_owner ORDER BY version DESC OFFSET 1024 LIMIT 1);
+$$;
 
 -- Keeps an event. Those that are over go, and the oldest of more than `p_most`, a hundred of
 -- either at once. How many more there are then.
@@ -110,14 +99,12 @@ DECLARE
   v_there tidegate.definitions;
   v_now bigint;
   v_version bigint;
-  v_floor bigint;
   v_events bigint := 0;
 BEGIN
   SELECT * INTO v_owner FROM tidegate.definition_versions WHERE owner = p_owner FOR UPDATE;
   IF NOT FOUND THEN
-    -- What was there before the first has no version: so the floor is not 0.
-    INSERT INTO tidegate.definition_versions (owner, version, floor, events)
-    VALUES (p_owner, 0, 1, 0) ON CONFLICT (owner) DO NOTHING;
+    INSERT INTO tidegate.definition_versions (owner, version, events)
+    VALUES (p_owner, 0, 0) ON CONFLICT (owner) DO NOTHING;
     SELECT * INTO v_owner FROM tidegate.definition_versions WHERE owner = p_owner FOR UPDATE;
   END IF;
   v_now := tidegate.clock();
@@ -149,13 +136,13 @@ BEGIN
       SELECT key FROM tidegate.definitions
       WHERE owner = p_owner AND ends_at <= v_now ORDER BY ends_at LIMIT 100);
   END IF;
-  v_floor := tidegate.note_definition(p_owner, p_key, v_version, v_owner.floor);
+  PERFORM tidegate.note_definition(p_owner, p_key, v_version);
   IF p_body IS NOT NULL THEN
     v_events := tidegate.tell_definition(p_owner, v_version, v_now, v_owner.events, p_subject,
       p_body, p_keeps, p_most);
   END IF;
   UPDATE tidegate.definition_versions
-  SET version = v_version, floor = v_floor, events = events + v_events WHERE owner = p_owner;
+  SET version = v_version, events = events + v_events WHERE owner = p_owner;
   PERFORM pg_notify('tidegate_defined', '');
   o_made := true;
   o_version := v_version;

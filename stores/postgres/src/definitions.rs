@@ -35,16 +35,14 @@ impl DefinedRows {
 
     /// What is known of a version, without what has changed.
     async fn since(&self, owner: &str, newer_than: u64) -> Result<Definitions, StoreError> {
-        let sql = "SELECT version, floor FROM tidegate.definition_versions WHERE owner = $1";
-        let marks = self.link.query(sql, &[&owner]).await?;
-        let marks = marks.first().map(|row| (number(row, 0), number(row, 1)));
-        let (version, floor) = marks.unwrap_or_default();
-        Ok(Definitions {
-            newer_than,
-            version,
-            whole: newer_than == 0 || newer_than < floor || newer_than > version,
-            changed: Vec::new(),
-        })
+        let sql = "SELECT version, EXISTS (SELECT FROM tidegate.definition_changes
+                WHERE owner = $1 AND version = $2)
+            FROM tidegate.definition_versions WHERE owner = $1";
+        let known = newer_than.cast_signed();
+        let found = self.link.query(sql, &[&owner, &known]).await?;
+        let found = found.first().map(|row| (number(row, 0), row.get(1)));
+        let (version, is_noted) = found.unwrap_or_default();
+        Ok(Definitions::since(newer_than, version, is_noted))
     }
 }
 
@@ -200,11 +198,11 @@ impl Source for DefinedRows {
     async fn changes(&self, owner: &str, newer_than: u64) -> Result<Definitions, StoreError> {
         let all = "SELECT coalesce(long_key, key), value, ends_at - tidegate.clock(), version
             FROM tidegate.definitions WHERE owner = $1";
-        let some = "SELECT coalesce(c.long_key, c.key), d.value, d.ends_at - tidegate.clock(),
-                c.version
+        let some = "SELECT DISTINCT ON (c.key) coalesce(c.long_key, c.key), d.value,
+                d.ends_at - tidegate.clock(), c.version
             FROM tidegate.definition_changes c
             LEFT JOIN tidegate.definitions d ON d.owner = c.owner AND d.key = c.key
-            WHERE c.owner = $1 AND c.version > $2";
+            WHERE c.owner = $1 AND c.version > $2 ORDER BY c.key, c.version DESC";
         let mut since = self.since(owner, newer_than).await?;
         let rows = match since.whole {
             true => self.link.query(all, &[&owner]).await?,
@@ -221,8 +219,9 @@ impl Source for DefinedRows {
     }
 
     async fn changed_keys(&self, owner: &str, newer_than: u64) -> Result<Definitions, StoreError> {
-        let sql = "SELECT coalesce(long_key, key), version FROM tidegate.definition_changes
-            WHERE owner = $1 AND version > $2";
+        let sql = "SELECT DISTINCT ON (key) coalesce(long_key, key), version
+            FROM tidegate.definition_changes
+            WHERE owner = $1 AND version > $2 ORDER BY key, version DESC";
         let mut since = self.since(owner, newer_than).await?;
         if !since.whole {
             let known = newer_than.cast_signed();

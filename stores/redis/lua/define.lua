@@ -1,7 +1,6 @@
--- Makes a change of an owner's definitions. KEYS: the definitions, a hash; the owner's
--- version and floor, a hash; the keys that were changed last, in order of their versions;
--- until when those last that do not for good, in that order; the keys in order of their bytes;
--- and of events: a hash, their versions in order, those of each subject, and until when they
+-- Makes a change of an owner's definitions. KEYS: the definitions, a hash; the owner's last
+-- changes, the version and the key of each, in order of their versions; until when those last
+-- that do not for good, in that order; the keys in order of their bytes; and of events: a hash, their versions in order, those of each subject, and until when they
 -- last. ARGV: the key; '1' if there is a value; the value; for how many microseconds, or '';
 -- the channel on which others are told; the version that is expected, or ''; '1' if there is
 -- an event; its subject; its body; for how many microseconds it is kept, and how many are.
@@ -10,13 +9,13 @@
 -- expected, and what is there: its version (0: nothing), its value, what is left to it.
 --
 -- A version is the server's clock in microseconds, and one more where that stands: it
--- grows also after a failover that has lost the last ones. Either of the two that have it
--- may be lost without the other, where a full server evicts keys: then the last version of
--- one is not that of the other, and whoever knows less than the next is given everything.
--- So may the order of the keys, which a page makes anew; of events what is left is dropped.
-local MOST_CHANGES, MOST_DROPPED, EXACT = 4096, 100, 9007199254740992
-local own, known, changes, ends, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local events, order, subjects, endings = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+-- grows also after a failover that has lost the last ones. The changes may be lost without
+-- the rest, where a full server evicts keys: then they begin anew, and whoever knows one of
+-- before is given everything. So may the order of the keys, which a page makes anew; of
+-- events what is left is dropped.
+local MOST_CHANGES, MOST_DROPPED, EXACT = 1024, 100, 9007199254740992
+local own, changes, ends, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local events, order, subjects, endings = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local key, lasts, expected = ARGV[1], tonumber(ARGV[4]), tonumber(ARGV[6])
 local now = clock()
 
@@ -35,18 +34,10 @@ if ARGV[2] == '0' and not there then
   return { 1, '0' }
 end
 
-local before = tonumber(redis.call('HGET', known, 'version') or nil)
-local version = math.max(now, (before or 0) + 1)
-if tonumber(redis.call('ZRANGE', changes, -1, -1, 'WITHSCORES')[2] or nil) ~= before or not before then
-  redis.call('DEL', changes)
-  redis.call('HSET', known, 'floor', number(version - 1))
-end
-redis.call('ZADD', changes, number(version), key)
-redis.call('HSET', known, 'version', number(version))
+local version = math.max(now, last_version(changes) + 1)
+redis.call('ZADD', changes, number(version), number(version) .. ' ' .. key)
 local surplus = redis.call('ZCARD', changes) - MOST_CHANGES
 if surplus > 0 then
-  local last = redis.call('ZRANGE', changes, surplus - 1, surplus - 1, 'WITHSCORES')
-  redis.call('HSET', known, 'floor', number(tonumber(last[2])))
   redis.call('ZREMRANGEBYRANK', changes, 0, surplus - 1)
 end
 

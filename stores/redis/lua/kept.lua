@@ -20,6 +20,11 @@ local function parts(kept, now)
   return version, ends, string.sub(kept, last + 1)
 end
 
+-- An owner's version, of its changes; 0 before the first.
+local function last_version(changes)
+  return tonumber(redis.call('ZRANGE', changes, -1, -1, 'WITHSCORES')[2] or nil) or 0
+end
+
 -- What is left to what lasts until then; nothing if it lasts for good.
 local function left(ends, now)
   return ends ~= 0 and number(ends - now)

@@ -1,5 +1,5 @@
-//! What is defined for an owner: a hash, its version and the order of its changes, never
-//! dropped with any state.
+//! What is defined for an owner: a hash, and its last changes in order, never dropped with any
+//! state. Its version is that of the last.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ impl DefinedKeys {
         &self.shared.link
     }
 
-    fn keys(&self, owner: &str) -> [Vec<u8>; 5] {
+    fn keys(&self, owner: &str) -> [Vec<u8>; 4] {
         Names::new(&self.prefix, owner).definitions()
     }
 
@@ -167,11 +167,12 @@ impl Source for DefinedKeys {
 
     async fn versions(&self, owners: &[String]) -> Result<Vec<u64>, StoreError> {
         let version = |owner: &String| {
-            let mut request = redis::cmd("HGET");
-            let [_, known, ..] = self.keys(owner);
-            request.arg(known).arg("version");
+            let mut request = redis::cmd("ZRANGE");
+            let [_, changes, ..] = self.keys(owner);
+            request.arg(changes).arg(-1).arg(-1);
             async move {
-                number(self.link().query(&request).await?).ok_or_else(|| garbled("no version"))
+                last_version(self.link().query(&request).await?)
+                    .ok_or_else(|| garbled("no version"))
             }
         };
         try_join_all(owners.iter().map(version)).await
@@ -330,14 +331,19 @@ fn read_events(answer: Value) -> Option<Page<Event>> {
 /// What has changed, without what is whole; and the server's clock.
 fn answered(answer: Value, newer_than: u64) -> Option<(Definitions, u64)> {
     let parts = <[Value; 7]>::try_from(listed(answer)?).ok()?;
-    let [version, whole, now, keys, versions, values, left] = parts;
-    let definitions = Definitions {
-        newer_than,
-        version: number(version)?,
-        whole: matches!(whole, Value::Int(1)),
-        changed: together([keys, versions, values, left])?,
-    };
-    Some((definitions, number(now)?))
+    let [version, is_noted, now, keys, versions, values, left] = parts;
+    let is_noted = matches!(is_noted, Value::Int(1));
+    let mut since = Definitions::since(newer_than, number(version)?, is_noted);
+    since.changed = together([keys, versions, values, left])?;
+    Some((since, number(now)?))
+}
+
+/// The version of the last change, which is all that is answered; 0 if there is none.
+fn last_version(answer: Value) -> Option<u64> {
+    match listed(answer)?.into_iter().next() {
+        None => Some(0),
+        Some(last) => decimal(text(last)?.split(|&byte| byte == b' ').next()?),
+    }
 }
 
 fn shared(bytes: impl AsRef<[u8]>) -> Arc<[u8]> {

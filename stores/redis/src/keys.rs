@@ -8,8 +8,7 @@
 //! {prefix:table:root}:w      who they are
 //! {prefix:table}:plans       the revisions of the table's plan
 //! {prefix:owner}:own         what is defined for an owner
-//! {prefix:owner}:own:version its version
-//! {prefix:owner}:own:changes the order of its changes
+//! {prefix:owner}:own:log     its last changes, in order
 //! {prefix:owner}:own:ends    until when some of it lasts
 //! {prefix:owner}:own:keys    its keys in order
 //! {prefix:owner}:told        what is told of its changes
@@ -48,10 +47,10 @@ impl Names {
         [b"{", self.table.as_slice(), b"}:plans"].concat()
     }
 
-    /// Where an owner's definitions are, their version, the order of their changes, until
-    /// when some of them last, and the order of their keys.
-    pub(crate) fn definitions(&self) -> [Vec<u8>; 5] {
-        self.beside("own", ["", ":version", ":changes", ":ends", ":keys"])
+    /// Where an owner's definitions are, their last changes, until when some of them last, and
+    /// the order of their keys.
+    pub(crate) fn definitions(&self) -> [Vec<u8>; 4] {
+        self.beside("own", ["", ":log", ":ends", ":keys"])
     }
 
     /// Where its events are, in which order, those about each subject, and until when they

@@ -1,16 +1,16 @@
 //! What is defined for an owner: records of their own, never dropped with any state; its
-//! version, and the keys that were changed last. In the registry's shard:
+//! version, and the keys of its last changes. In the registry's shard:
 //!
 //! ```text
-//! V length of the owner u32, owner         version u64, floor u64
+//! V length of the owner u32, owner         version u64
 //! D length of the owner u32, owner, key    ends at i64, version u64, value
 //! U length of the owner u32, owner, until i64 (big-endian), key    nothing: it ends then
 //! C length of the owner u32, owner, version u64 (big-endian)    key
-//! A length of the owner u32, owner, key    the version that changed it
 //! N length of the owner u32, owner         how many changes are noted
 //! ```
 //! Events are in `events`.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use tidegate_store::core::{Span, Timestamp};
@@ -30,12 +30,20 @@ use crate::wakeup;
 const MOST_OVER: usize = 100;
 
 impl Owner<'_> {
-    /// Its version, and the least that is remembered of changes.
-    fn versions(&self, txn: &Txn<'_>) -> Result<(u64, u64), Fault> {
-        match txn.look_up(self.bucket, &self.of(b'V', &[]))? {
-            Some(bytes) => Ok((word(&bytes, 0)?, word(&bytes, 8)?)),
-            None => Ok((0, 0)),
-        }
+    /// Its version.
+    fn version(&self, txn: &Txn<'_>) -> Result<u64, Fault> {
+        self.number(txn, b'V')
+    }
+
+    /// The number that is kept of it under a kind.
+    fn number(&self, txn: &Txn<'_>, kind: u8) -> Result<u64, Fault> {
+        let kept = txn.look_up(self.bucket, &self.of(kind, &[]))?;
+        kept.map_or(Ok(0), |bytes| word(&bytes, 0))
+    }
+
+    fn set_number(&self, txn: &mut Txn<'_>, kind: u8, number: u64) -> Result<(), Fault> {
+        let kept = number.to_le_bytes();
+        txn.put(self.bucket, &self.of(kind, &[]), &kept).map(drop)
     }
 
     /// What is kept under a key, if it is not over.
@@ -59,11 +67,11 @@ impl Owner<'_> {
             });
         }
         let now = txn.now();
-        let (last, floor) = self.versions(txn)?;
+        let last = self.version(txn)?;
         // It grows also from one segment to the next.
         let version = (last + 1).max(now.as_micros().unsigned_abs());
         self.put(txn, definition, (version, now))?;
-        self.note(txn, &definition.key, (version, floor))?;
+        self.note(txn, &definition.key, version)?;
         if definition.lasts.is_some() {
             self.end(txn, now)?;
         }
@@ -122,47 +130,21 @@ impl Owner<'_> {
         self.of(b'U', &[&ends[..], key].concat())
     }
 
-    /// Notes that a key was changed.
-    fn note(
-        &self,
-        txn: &mut Txn<'_>,
-        changed: &[u8],
-        (version, mut floor): (u64, u64),
-    ) -> Result<(), Fault> {
-        let at = self.of(b'A', changed);
-        let key = self.of(b'N', &[]);
-        let count = txn.look_up(self.bucket, &key)?;
-        let mut count = count.as_deref().map_or(Ok(0), |bytes| word(bytes, 0))?;
-        match txn.look_up(self.bucket, &at)? {
-            Some(before) => {
-                let before = word(&before, 0)?.to_be_bytes();
-                txn.remove(self.bucket, &self.of(b'C', &before))?;
+    /// Notes that a key was changed, in place of the oldest change of too many.
+    fn note(&self, txn: &mut Txn<'_>, changed: &[u8], version: u64) -> Result<(), Fault> {
+        let count = self.number(txn, b'N')?;
+        match count < MOST_CHANGES as u64 {
+            true => self.set_number(txn, b'N', count + 1)?,
+            false => {
+                let oldest = txn.seek(self.bucket, &self.of(b'C', &[]), false)?;
+                let oldest = oldest.ok_or(Fault::Corrupt("a change is not noted"))?;
+                let oldest = txn.key(oldest)?;
+                txn.remove(self.bucket, &oldest)?;
             }
-            None => count += 1,
         }
-        txn.put(self.bucket, &at, &version.to_le_bytes())?;
         let place = self.of(b'C', &version.to_be_bytes());
         txn.put(self.bucket, &place, changed)?;
-        if count > MOST_CHANGES as u64 {
-            floor = self.forget_oldest(txn)?;
-            count -= 1;
-        }
-        txn.put(self.bucket, &key, &count.to_le_bytes())?;
-        let versions = [version.to_le_bytes(), floor.to_le_bytes()].concat();
-        txn.put(self.bucket, &self.of(b'V', &[]), &versions)?;
-        Ok(())
-    }
-
-    /// Forgets which key was changed the longest ago; answers the version of that.
-    fn forget_oldest(&self, txn: &mut Txn<'_>) -> Result<u64, Fault> {
-        let beginning = self.of(b'C', &[]);
-        let oldest = txn.seek(self.bucket, &beginning, false)?;
-        let oldest = oldest.ok_or(Fault::Corrupt("a change is not noted"))?;
-        let (key, changed) = (txn.key(oldest)?, txn.value(oldest)?);
-        txn.remove(self.bucket, &key)?;
-        txn.remove(self.bucket, &self.of(b'A', &changed))?;
-        let version = key[beginning.len()..].try_into().map(u64::from_be_bytes);
-        version.map_err(|_| Fault::Corrupt("a version is none"))
+        self.set_number(txn, b'V', version)
     }
 
     /// Those that are over are over everywhere: nobody needs to be told.
@@ -185,10 +167,11 @@ impl Owner<'_> {
         newer_than: u64,
         keys_alone: bool,
     ) -> Result<Definitions, Fault> {
-        let (version, floor) = self.versions(txn)?;
-        let whole = newer_than == 0 || newer_than < floor || newer_than > version;
+        let noted = self.of(b'C', &newer_than.to_be_bytes());
+        let is_noted = txn.look_up(self.bucket, &noted)?.is_some();
+        let mut since = Definitions::since(newer_than, self.version(txn)?, is_noted);
         let now = txn.now();
-        let changed = match (whole, keys_alone) {
+        since.changed = match (since.whole, keys_alone) {
             (true, true) => Vec::new(),
             (true, false) => {
                 let all = self.some(txn, b'D', (&[], false), usize::MAX)?;
@@ -200,12 +183,7 @@ impl Owner<'_> {
             }
             (false, _) => self.changed(txn, newer_than, keys_alone)?,
         };
-        Ok(Definitions {
-            newer_than,
-            version,
-            whole,
-            changed,
-        })
+        Ok(since)
     }
 
     fn changed(
@@ -216,7 +194,11 @@ impl Owner<'_> {
     ) -> Result<Vec<Definition>, Fault> {
         let from = newer_than.to_be_bytes();
         let changes = self.some(txn, b'C', (&from, true), MOST_CHANGES)?;
-        let one = |(version, key): (Vec<u8>, Vec<u8>)| {
+        let newest: HashMap<_, _> = changes
+            .into_iter()
+            .map(|(version, key)| (key, version))
+            .collect();
+        let one = |(key, version): (Vec<u8>, Vec<u8>)| {
             let version = version.as_slice().try_into().map(u64::from_be_bytes);
             let version = version.map_err(|_| Fault::Corrupt("a version is none"))?;
             let kept = match keys_alone {
@@ -225,7 +207,7 @@ impl Owner<'_> {
             };
             Ok(kept.unwrap_or_else(|| Definition::none(key).at_version(version)))
         };
-        changes.into_iter().map(one).collect()
+        newest.into_iter().map(one).collect()
     }
 
     fn page(

@@ -112,6 +112,37 @@ pub(super) fn every_change_of_a_definition_has_a_newer_version(
     Ok(())
 }
 
+/// In what the store has: it may have had another that it has lost, as after a failover.
+pub(super) fn who_knows_a_version_that_was_never_made_is_given_every_definition(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    let (store, owner) = (subject.fresh(), table_name());
+    let mut made = Vec::new();
+    for (key, value) in [(b"a", b"1"), (b"b", b"1"), (b"a", b"2"), (b"a", b"3")] {
+        define(&*store, &owner, key, Some(value));
+        made.push(read(&*store, &owner, 0).version);
+    }
+    for (nth, changed) in [(0, 2), (1, 1), (2, 1), (3, 0)] {
+        let since = read(&*store, &owner, made[nth]);
+        assert_eq!((since.whole, since.changed.len()), (false, changed));
+    }
+    // Of a store in one process there are none between them.
+    let between = made[..3].iter().map(|version| version + 1);
+    let never = between.filter(|version| !made.contains(version));
+    for version in [made[0] - 2, made[0] - 1, made[3] + 1]
+        .into_iter()
+        .chain(never)
+    {
+        let since = read(&*store, &owner, version);
+        assert_eq!((since.whole, since.changed.len()), (true, 2), "{version}");
+        assert_eq!(since.version, made[3]);
+    }
+    let partial = Partial::of(&*store, &owner, made[0] - 1);
+    define(&*store, &owner, b"b", Some(b"2"));
+    assert_eq!(partial.told().2, 1, "what it knew is forgotten");
+    Ok(())
+}
+
 pub(super) fn who_is_far_behind_is_given_every_definition(
     subject: &Subject,
 ) -> Result<(), Skipped> {

@@ -100,6 +100,7 @@ pub const CHECKS: &[(&str, Check)] = table![
     definitions::a_definition_is_kept_for_its_owner_until_it_is_removed,
     definitions::definitions_survive_a_restart,
     definitions::every_change_of_a_definition_has_a_newer_version,
+    definitions::who_knows_a_version_that_was_never_made_is_given_every_definition,
     definitions::who_is_far_behind_is_given_every_definition,
     definitions::who_follows_knows_a_definition_before_it_is_answered,
     definitions::what_is_defined_at_one_handle_holds_at_another,
@@ -236,6 +237,7 @@ macro_rules! suite {
             a_definition_is_kept_for_its_owner_until_it_is_removed
             definitions_survive_a_restart
             every_change_of_a_definition_has_a_newer_version
+            who_knows_a_version_that_was_never_made_is_given_every_definition
             who_is_far_behind_is_given_every_definition
             who_follows_knows_a_definition_before_it_is_answered
             what_is_defined_at_one_handle_holds_at_another
