@@ -8,6 +8,7 @@
 //! | file | knows |
 //! |---|---|
 //! | [`Settings`], [`Upstream`], [`ConcurrencyBy`] | where calls go, and on which terms |
+//! | `check` | whether policies can be served on these terms |
 //! | `dialect` | what a path asks for, and in whose words |
 //! | `caller`, `credentials` | whose limits a call counts against; headers that carry a credential |
 //! | [`Counts`], `charge` | what limits count; amounts of an estimate, and of what was used |
@@ -27,6 +28,7 @@
 mod body;
 mod caller;
 mod charge;
+mod check;
 mod counts;
 mod credentials;
 mod dialect;

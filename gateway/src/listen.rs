@@ -1,6 +1,5 @@
 //! The listener.
 
-use std::collections::HashSet;
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -10,16 +9,16 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tidegate_llm::{Estimator, Prices};
-use tidegate_policy::{Policy, PolicyFile};
+use tidegate_policy::PolicyFile;
 use tidegate_protocol::{Closing, Opening};
 use tidegate_service::Service;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
-use crate::fair::{self, Queues};
+use crate::fair::Queues;
 use crate::inner::Inner;
-use crate::learning::{self, Learning};
+use crate::learning::Learning;
 use crate::meters::Meters;
 use crate::relay::relay;
 use crate::reservations::Reservations;
@@ -46,7 +45,7 @@ impl Gateway {
         mut settings: Settings,
         tls: rustls::ClientConfig,
     ) -> Result<Self, BadSettings> {
-        check(&service, policies, &settings)?;
+        settings.check(policies, service.is_open())?;
         settings.wait = settings.wait.min(service.longest_wait());
         let file_prices = RwLock::new(settings.file_prices.clone());
         let learning = Learning::begin(&service, settings.concurrency_by);
@@ -89,7 +88,7 @@ impl Gateway {
             file_prices: prices.cloned().unwrap_or_else(at_hand),
             ..settings.clone()
         };
-        check(service, policies, &settings)
+        settings.check(policies, service.is_open())
     }
 
     /// From now on calls cost that, in place of what [the file](Settings::file_prices) said, which
@@ -160,68 +159,4 @@ where
         () = closing.come() => connection.as_mut().graceful_shutdown(),
     }
     let _ = connection.await;
-}
-
-/// Whether every policy can be served.
-fn check(service: &Service, policies: &PolicyFile, settings: &Settings) -> Result<(), BadSettings> {
-    if settings.upstreams.is_empty() {
-        return Err(BadSettings::NoUpstream);
-    }
-    let mut names = HashSet::new();
-    for upstream in &settings.upstreams {
-        upstream.check()?;
-        if !names.insert(&upstream.name) {
-            return Err(BadSettings::Twice(upstream.name.clone()));
-        }
-        if upstream.secret.is_none() && !service.is_open() {
-            return Err(BadSettings::NoSecret(upstream.name.clone()));
-        }
-    }
-    settings.check_callers()?;
-    let models = settings.models.iter().map(|(_, policy)| policy);
-    let mut names = models.chain([&settings.policy]);
-    names.try_for_each(|name| {
-        let policy = policies.policies.iter().find(|policy| policy.name == *name);
-        check_policy(
-            policy.ok_or_else(|| BadSettings::NoPolicy(name.clone()))?,
-            settings,
-        )
-    })
-}
-
-/// Whether keys below a root have levels, and callers that queue something to queue for.
-fn check_shared(policy: &Policy, settings: &Settings) -> Result<(), BadSettings> {
-    if settings.key_root.is_some() && policy.levels.len() < 2 {
-        return Err(BadSettings::FlatKeys(policy.name.clone()));
-    }
-    let is_one_callers =
-        settings.key_root.is_none() && settings.key_header.is_none() && !learning::learns(policy);
-    let mut limits = policy.limit_lists().flatten();
-    let shares_some = limits.any(|limit| fair::is_shared(policy, limit));
-    match settings.fair && (is_one_callers || !shares_some) {
-        true => Err(BadSettings::NothingShared(policy.name.clone())),
-        false => Ok(()),
-    }
-}
-
-fn check_policy(policy: &Policy, settings: &Settings) -> Result<(), BadSettings> {
-    settings.check_limits(policy)?;
-    settings.check_members(policy)?;
-    learning::check(policy, settings)?;
-    check_shared(policy, settings)?;
-    if !policy.is_pool() && settings.upstreams.len() > 1 {
-        return Err(BadSettings::NoPool(policy.name.clone()));
-    }
-    let has_no_prices = settings.prices.is_empty() && settings.file_prices.is_empty();
-    if has_no_prices && settings.counts_money(policy) {
-        return Err(BadSettings::NoPrices(policy.name.clone()));
-    }
-    let mut members = policy.members.iter().map(|member| &*member.name);
-    match members.find(|member| settings.upstream(Some(member)).is_none()) {
-        None => Ok(()),
-        Some(member) => Err(BadSettings::NoUpstreamOf {
-            policy: policy.name.clone(),
-            member: member.to_owned(),
-        }),
-    }
 }

@@ -56,10 +56,16 @@ struct State {
 
 impl Applied {
     /// Begins with what is kept at `place`, a file or `store`, if that was applied over
-    /// `of_file`.
-    pub fn begin(place: &Path, store: &Arc<dyn Store>, of_file: &PolicyFile) -> Outcome<Self> {
+    /// `of_file`. What the store keeps of other servers and this one cannot serve, as `serves`
+    /// says, does not hold here.
+    pub fn begin(
+        place: &Path,
+        store: &Arc<dyn Store>,
+        of_file: &PolicyFile,
+        serves: impl Fn(&PolicyFile) -> Result<(), String>,
+    ) -> Outcome<Self> {
         if place != Path::new("store") {
-            let applied = in_file(place, of_file)?;
+            let applied = in_file(place, of_file, serves)?;
             if applied.is_none() {
                 lay_aside(place);
             }
@@ -74,9 +80,16 @@ impl Applied {
         }
         let told = block_on(store.definitions(OWNER, 0)).map_err(Trouble::failure)?;
         let text = text_of(&told);
-        let current = match &text {
-            Some(text) => read(text, of_file).map_err(Trouble::failure)?,
-            None => None,
+        let applied = text.as_deref().map(|text| read(text, of_file, serves));
+        let current = match applied.transpose() {
+            Ok(applied) => applied.flatten(),
+            Err(wrong) => {
+                error!(
+                    error = %wrong,
+                    "cannot serve the policies applied at another server; the file's are in force here"
+                );
+                None
+            }
         };
         let current = current.unwrap_or_else(|| of_file.clone());
         let applied = Self::of(Kept::Store(Arc::clone(store)), of_file, current);
@@ -119,13 +132,19 @@ impl Applied {
     }
 
     /// The server's file was read again: goes over to what holds now, after an application
-    /// that has begun.
+    /// that has begun. What was applied at another server and this one cannot serve holds nothing
+    /// up: what is in force stays, or the file if it says other policies now.
     pub fn reload(&self, serving: &Serving, of_file: &PolicyFile) -> Outcome<Vec<Change>> {
         let _alone = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = self.state();
+        let serves = |policies: &PolicyFile| serving.check(policies, None);
         let applied = match (&self.kept, &state.told) {
-            (Kept::File(path), _) => in_file(path, of_file)?,
-            (Kept::Store(_), Some(text)) => read(text, of_file).map_err(Trouble::failure)?,
+            (Kept::File(path), _) => in_file(path, of_file, serves)?,
+            (Kept::Store(_), Some(text)) => read(text, of_file, serves).unwrap_or_else(|wrong| {
+                stays(&wrong);
+                let is_same = fingerprint(of_file) == fingerprint(&state.of_file);
+                is_same.then(|| state.current.clone())
+            }),
             (Kept::Store(_), None) => None,
         };
         let current = applied.as_ref().unwrap_or(of_file);
@@ -239,7 +258,11 @@ impl Follower for Applied {
         if text.is_none() && !definitions.whole {
             return;
         }
-        let applied = text.as_deref().map(|text| read(text, &state.of_file));
+        // The gateway's flags stay as they are: it is not tried again.
+        let serves = |policies: &PolicyFile| serving.check(policies, None);
+        let applied = text
+            .as_deref()
+            .map(|text| read(text, &state.of_file, serves));
         let is_lost = text.is_none() && state.told.is_some();
         state.told = text;
         let current = match applied.transpose() {
@@ -253,7 +276,7 @@ impl Follower for Applied {
                 );
             }
             Ok(applied) => applied.flatten().unwrap_or_else(|| state.of_file.clone()),
-            Err(wrong) => return error!("policies were applied at another server, and {wrong}"),
+            Err(wrong) => return stays(&wrong),
         };
         if fingerprint(&current) == fingerprint(&state.current) {
             return;
@@ -263,16 +286,6 @@ impl Follower for Applied {
         } else {
             "another server"
         };
-        let stays = |wrong: String| {
-            error!(
-                error = %wrong,
-                "cannot switch to the policies applied at another server; still serving the previous ones"
-            );
-        };
-        // The gateway's flags stay as they are: it is not tried again.
-        if let Err(wrong) = serving.check(&current, None) {
-            return stays(wrong);
-        }
         match serving.exchange(by, &current) {
             Ok(_) if is_lost => {
                 warn!(
@@ -292,7 +305,7 @@ impl Follower for Applied {
                 // It is tried again at the next look.
                 let before = definitions.newer_than;
                 self.version.store(before, Ordering::Release);
-                stays(wrong);
+                stays(&wrong);
             }
         }
     }
@@ -304,8 +317,12 @@ fn text_of(definitions: &Definitions) -> Option<String> {
     Some(String::from_utf8_lossy(one.value.as_deref()?).into_owned())
 }
 
-/// The policies that are kept at `path`, if they were applied over `of_file`.
-fn in_file(path: &Path, of_file: &PolicyFile) -> Outcome<Option<PolicyFile>> {
+/// The policies that are kept at `path`, as [`read`].
+fn in_file(
+    path: &Path,
+    of_file: &PolicyFile,
+    serves: impl Fn(&PolicyFile) -> Result<(), String>,
+) -> Outcome<Option<PolicyFile>> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -313,9 +330,17 @@ fn in_file(path: &Path, of_file: &PolicyFile) -> Outcome<Option<PolicyFile>> {
     };
     let strange = |what: String| {
         let help = "move it away, and the server's own policies hold";
-        Trouble::file("read", path, format!("{what}; {help}"))
+        Trouble::file("use", path, format!("{what}; {help}"))
     };
-    read(&text, of_file).map_err(strange)
+    read(&text, of_file, serves).map_err(strange)
+}
+
+/// What was applied at another server changes nothing here.
+fn stays(wrong: &str) {
+    error!(
+        error = %wrong,
+        "cannot switch to the policies applied at another server; still serving the previous ones"
+    );
 }
 
 /// The file's policies hold: what is kept at `path` would come back with those over which
@@ -338,8 +363,12 @@ fn lay_aside(path: &Path) {
 }
 
 /// The policies that were kept, if they were applied over `of_file`; else what is wrong
-/// with the text.
-fn read(text: &str, of_file: &PolicyFile) -> Result<Option<PolicyFile>, String> {
+/// with the text, or why this server cannot serve them.
+fn read(
+    text: &str,
+    of_file: &PolicyFile,
+    serves: impl Fn(&PolicyFile) -> Result<(), String>,
+) -> Result<Option<PolicyFile>, String> {
     let strange = || "it holds no policies".to_owned();
     let kept: Value = serde_json::from_str(text).map_err(|_| strange())?;
     let word = |name: &str| kept[name].as_str().ok_or_else(strange);
@@ -349,6 +378,7 @@ fn read(text: &str, of_file: &PolicyFile) -> Result<Option<PolicyFile>, String> 
     let policies = parse(word("name")?, word("text")?);
     let policies = policies.map_err(|faults| format!("it is faulty:\n{faults}\n"))?;
     let by = word("by")?;
+    serves(&policies)?;
     info!(by, "using the policies that were applied, not the file's");
     Ok(Some(policies))
 }

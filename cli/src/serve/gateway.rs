@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use tidegate_gateway::{ConcurrencyBy, Counts, Gateway, Settings, Upstream, file_prices};
 use tidegate_llm::{Price, Provider};
-use tidegate_policy::{Config, PolicyFile, ServerSettings, parse_duration};
+use tidegate_policy::{Config, PolicyFile, parse_duration};
 use tidegate_service::Service;
 use tokio::net::TcpListener;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring::default_provider};
@@ -233,7 +233,8 @@ fn price(text: &str) -> Result<(String, Price), String> {
 }
 
 impl GatewayArgs {
-    fn settings(&self, file: &ServerSettings) -> Outcome<Settings> {
+    /// Where calls go and on which terms, by these flags and the file.
+    pub fn settings(&self, file: &Config) -> Outcome<Settings> {
         let upstreams = self
             .upstream
             .iter()
@@ -250,7 +251,8 @@ impl GatewayArgs {
         settings.wait = self.wait;
         settings.only_counted = self.only_counted;
         settings.max_usage_series = self.usage_series;
-        settings::gateway(file, &mut settings);
+        settings.file_prices = file_prices(&file.prices);
+        settings::gateway(&file.server, &mut settings);
         Ok(settings)
     }
 
@@ -263,19 +265,12 @@ impl GatewayArgs {
             ))
         })
     }
+}
 
-    /// What stands before the providers.
-    pub fn gateway(
-        &self,
-        service: &Service,
-        policies: &PolicyFile,
-        file: &Config,
-    ) -> Outcome<Gateway> {
-        let mut settings = self.settings(&file.server)?;
-        settings.file_prices = file_prices(&file.prices);
-        let gateway = Gateway::new(service.clone(), policies, settings, tls()?);
-        gateway.map_err(Trouble::usage)
-    }
+/// What stands before the providers.
+pub fn begin(service: &Service, policies: &PolicyFile, settings: Settings) -> Outcome<Gateway> {
+    let gateway = Gateway::new(service.clone(), policies, settings, tls()?);
+    gateway.map_err(Trouble::usage)
 }
 
 /// An upstream with the credential that the environment has for it.

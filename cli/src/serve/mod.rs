@@ -36,6 +36,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusHandle;
+use tidegate_policy::PolicyFile;
 use tidegate_service::Service;
 use tidegate_service::bounds::{USUAL_AUDIT, USUAL_EVENTS};
 use tokio::time::MissedTickBehavior;
@@ -101,15 +102,23 @@ pub fn serve(args: &Serve, gateway: Option<&GatewayArgs>) -> Outcome<()> {
         config.server.audit_keep.unwrap_or(USUAL_AUDIT),
         config.server.audit_events.unwrap_or(USUAL_EVENTS),
     );
-    let begin =
-        |place: &PathBuf| Applied::begin(place, &opened.store, &config.policies).map(Arc::new);
+    let settings = gateway.map(|args| args.settings(&config)).transpose()?;
+    let serves = |policies: &PolicyFile| {
+        let could = settings
+            .as_ref()
+            .map(|settings| settings.check(policies, config.credentials.is_empty()));
+        could.transpose().map_err(|why| why.to_string()).map(drop)
+    };
+    let begin = |place: &PathBuf| {
+        Applied::begin(place, &opened.store, &config.policies, serves).map(Arc::new)
+    };
     let applied = args.applied.as_ref().map(begin).transpose()?;
     let policies = match &applied {
         Some(applied) => applied.policies(),
         None => config.policies.clone(),
     };
     let service = builder.build(&policies).map_err(Trouble::failure)?;
-    let gateway = gateway.map(|args| args.gateway(&service, &policies, &config));
+    let gateway = settings.map(|settings| gateway::begin(&service, &policies, settings));
     let gateway = gateway.transpose()?;
     let listeners = match (gateway.clone(), socket) {
         (Some(gateway), Some(socket)) => listeners.with_gateway(gateway, socket),

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use super::{Gateway, POLICY, Provider, announced, folder};
+use super::{Gateway, POLICY, Provider, announced, answered, folder, send};
 
 /// Members of a pool, of which no upstream has the name.
 const POOL: &str = "
@@ -13,6 +13,14 @@ const POOL: &str = "
 tokens = { rate = 100, per = '1h' }
 [policy.llm.member.us.limits]
 tokens = { rate = 100, per = '1h' }
+";
+
+/// Lets in who says `another`, and nobody else.
+const TOKEN: &str = "
+[[token]]
+name = 'another'
+sha256 = 'ae448ac86c4e8e4dec645729708ef41873ae79c6dff84eff73360989487f08e5'
+scopes = ['decide']
 ";
 
 const UNKNOWN: &str = "[policy.llm.limits]\nwidgets = { rate = 100, per = '1h' }\n";
@@ -109,4 +117,38 @@ fn what_is_applied_elsewhere_and_a_gateway_cannot_serve_leaves_what_it_serves() 
     assert_eq!(gateway.status("Hi"), 200, "what was in force is");
     assert_eq!(apply(path, &server.url, &POLICY.replace("100", "120")).0, 0);
     until(|| log().contains("policies were applied at another server"));
+}
+
+/// From then on the gateway read nothing again, so that a token that was taken away stayed valid, and
+/// did not start again.
+#[test]
+fn what_is_applied_elsewhere_and_a_gateway_cannot_serve_keeps_no_other_change_from_it() {
+    let (folder, provider) = (folder(), Provider::start());
+    let path = folder.path();
+    let flags = ["--http", "off", "--wait", "20s", "--applied", "store"];
+    let gateway = Gateway::told(path, provider.at, &flags);
+    let server = Server::start(path);
+    assert_eq!(apply(path, &server.url, POOL).0, 0);
+    let log = || fs::read_to_string(path.join("gateway.log")).expect("a log");
+    until(|| log().contains("cannot switch to the policies applied at another server"));
+    assert_eq!(gateway.status("Hi"), 200);
+    fs::write(path.join("tidegate.toml"), format!("{TOKEN}{POLICY}")).expect("written");
+    let was_read = || {
+        let log = log();
+        assert!(!log.contains("configuration not reloaded"), "{log}");
+        log.contains("the file was read again")
+    };
+    until(was_read);
+    let statuses = |gateway: &Gateway| {
+        let body = r#"{"model":"m","max_tokens":5,"prompt":"Hi"}"#;
+        ["sk", "another"].map(|secret| {
+            let call = ("POST", "/v1/completions", secret);
+            answered(send(gateway.at, call, body)).0
+        })
+    };
+    assert_eq!(statuses(&gateway), [401, 200]);
+    drop(gateway);
+    let gateway = Gateway::told(path, provider.at, &flags);
+    assert!(log().contains("the file's are in force here"), "{}", log());
+    assert_eq!(statuses(&gateway), [401, 200]);
 }
