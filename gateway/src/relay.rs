@@ -307,6 +307,12 @@ impl Read<'_> {
         members.find(|member| Some(&*member.name) == name)
     }
 
+    /// Whether a pool has further members than these.
+    fn has_others(&self, than: &[&str]) -> bool {
+        let mut members = self.active.policy().members.iter();
+        members.any(|member| !than.contains(&&*member.name))
+    }
+
     /// Whether it may be sent again although it may have been carried out: what makes tokens changes
     /// nothing else, and an idempotency key tells the provider that it is the same.
     fn is_safe_again(&self) -> bool {
@@ -327,9 +333,7 @@ impl Read<'_> {
         let usual = || PAUSE.saturating_mul(2_u32.saturating_pow(attempt - 1));
         let pause = unserved.after.unwrap_or_else(usual);
         let here = unserved.here && pause <= self.may_wait(gateway);
-        let mut members = self.active.policy().members.iter();
-        let has_others = members.any(|member| !tried.contains(&&*member.name));
-        if unserved.elsewhere && has_others {
+        if unserved.elsewhere && self.has_others(tried) {
             let others = Among {
                 passed_over: tried,
                 // One that may be sent there again does not wait for others.
@@ -364,7 +368,45 @@ impl Read<'_> {
         admitted
     }
 
+    /// Where a learnt limit has fallen and the provider still counts what was used before, it goes
+    /// to another member of the pool that has room; else it waits where that is soonest.
     async fn admitted_among(
+        &self,
+        gateway: &Arc<Inner>,
+        among: Among<'_>,
+    ) -> Result<(Held, Reserved), Refusal> {
+        let by = Instant::now() + among.wait;
+        let mut granted = self.granted(gateway, among).await?;
+        let mut waits = granted.0.sends().map(|(_, after)| after);
+        let mut passed_over = among.passed_over.to_vec();
+        passed_over.extend(self.member(granted.0.member()).map(|one| &*one.name));
+        while waits.is_some() && self.has_others(&passed_over) {
+            let others = Among {
+                passed_over: &passed_over,
+                wait: Duration::ZERO,
+            };
+            let Ok(mut other) = self.granted(gateway, others).await else {
+                break;
+            };
+            let Some(member) = self.member(other.0.member()) else {
+                break;
+            };
+            passed_over.push(&member.name);
+            let other_waits = other.0.sends().map(|(_, after)| after);
+            if other_waits < waits {
+                (waits, granted, other) = (other_waits, other, granted);
+            }
+            other.0.refused(false, None).await;
+        }
+        let (mut held, reserved) = granted;
+        if waits.is_some() {
+            held = self.drained(gateway, held, among, by).await?;
+        }
+        Ok((held, reserved))
+    }
+
+    /// What the limits have granted it.
+    async fn granted(
         &self,
         gateway: &Arc<Inner>,
         among: Among<'_>,
@@ -403,11 +445,7 @@ impl Read<'_> {
         if let Acquired::Refused(_) = acquired {
             let told = Told::acquired(&active, &acquired);
             let limit = told.binding().unwrap_or_default();
-            // Of one that was sent already others are asked by the way.
-            if among.passed_over.is_empty() {
-                let figures = gateway.usage.of(&self.key, &self.model);
-                figures.refused(&active.policy().name, limit);
-            }
+            self.refused(gateway, among, limit);
             gateway.learning.refused(&active, told.decision());
             return Err(Refusal::limit(active.policy(), &told));
         }
@@ -422,20 +460,31 @@ impl Read<'_> {
         if let Some(undelivered) = undelivered {
             undelivered.deliver();
         }
-        Ok((self.drained(gateway, held).await?, reserved))
+        Ok((held, reserved))
+    }
+
+    /// That limit has refused it.
+    fn refused(&self, gateway: &Inner, among: Among<'_>, limit: &str) {
+        // Others are asked by the way, once it was granted or sent.
+        if among.passed_over.is_empty() {
+            let figures = gateway.usage.of(&self.key, &self.model);
+            figures.refused(&self.active.policy().name, limit);
+        }
     }
 
     /// Waits on where a learnt limit has fallen and the provider still counts what was used before.
-    async fn drained(&self, gateway: &Inner, mut held: Held) -> Result<Held, Refusal> {
+    async fn drained(
+        &self,
+        gateway: &Inner,
+        mut held: Held,
+        among: Among<'_>,
+        by: Instant,
+    ) -> Result<Held, Refusal> {
         while let Some((limit, after)) = held.sends() {
             let after = after.as_duration();
-            if after > self.may_wait(gateway) {
-                let policy = &self.active.policy().name;
-                gateway
-                    .usage
-                    .of(&self.key, &self.model)
-                    .refused(policy, limit);
-                let refusal = Refusal::fallen(policy, limit, after);
+            if after > by.saturating_duration_since(Instant::now()) {
+                self.refused(gateway, among, limit);
+                let refusal = Refusal::fallen(&self.active.policy().name, limit, after);
                 held.refused(false, None).await;
                 return Err(refusal);
             }

@@ -1,5 +1,6 @@
 //! Limits that the provider says: taken over, shared with others, and never exceeded.
 
+use tidegate::ManualClock;
 use tidegate_service::Told;
 
 use super::*;
@@ -263,18 +264,64 @@ async fn a_file_that_is_read_again_takes_nothing_away_that_the_provider_has_said
     running.stop().await;
 }
 
+const POOL: &str = r#"
+[policy.llm]
+key = "account/caller"
+balancer = "first_available"
+[policy.llm.member.one.limits]
+tokens = { rate = 1000, per = "1m", level = "account", learnt = true }
+[policy.llm.member.two.limits]
+tokens = { rate = 1000, per = "1m", level = "account", learnt = true }
+"#;
+
+/// Each was refused, or waited for minutes, though the other member had room.
+#[tokio::test]
+async fn a_call_goes_to_a_member_that_has_room_before_it_waits_for_one_whose_limit_has_fallen() {
+    for wait in [Duration::ZERO, Duration::from_secs(300)] {
+        let (clock, provider) = (ManualClock::default(), Provider::begin().await);
+        clock.advance(Duration::from_secs(1_000_000));
+        let service = Service::builder().clock(clock.clock());
+        let change = |settings: &mut Settings| {
+            with_secrets(settings);
+            settings.wait = wait;
+        };
+        let running = start(&provider, POOL, service, change).await;
+        let full = said(Reply::answer(1, 1), ["1000", "900"]);
+        let fallen = Reply::answer(1, 1)
+            .with("x-ratelimit-limit-tokens", "100")
+            .with("x-ratelimit-remaining-tokens", "0")
+            .with("x-ratelimit-reset-tokens", "5m");
+        for reply in [full, fallen] {
+            provider.next(reply);
+            let (status, ..) = running.post("/v1/chat/completions", &chat(100)).await;
+            assert_eq!(status, 200);
+        }
+        // Ours has forgotten it, and the provider counts more than its limit for four minutes.
+        clock.advance(Duration::from_secs(121));
+        provider.next(Reply::answer(1, 1));
+        let (status, _, body) = running.post("/v1/chat/completions", &chat(50)).await;
+        assert_eq!(status, 200, "{body}");
+        let seen = provider.seen();
+        let paths = seen.iter().map(|seen| seen.path.split('/').nth(1));
+        let paths: Vec<_> = paths.flatten().collect();
+        assert_eq!(paths, ["one", "one", "two"]);
+        if wait > Duration::ZERO {
+            // The other one fails it, and is waited for.
+            let failed = Reply::refusal(500, "{}").with("retry-after-ms", "1");
+            provider.next(failed);
+            provider.next(Reply::answer(1, 1));
+            let (status, ..) = running.post("/v1/chat/completions", &chat(50)).await;
+            assert_eq!((status.as_u16(), provider.seen().len()), (200, 5));
+            let last = &provider.seen()[4].path;
+            assert!(last.starts_with("/two/"), "{last}");
+        }
+        running.stop().await;
+    }
+}
+
 #[tokio::test]
 async fn members_of_a_pool_have_accounts_of_their_own() {
-    let pool = r#"
-        [policy.llm]
-        key = "account/caller"
-        balancer = "first_available"
-        [policy.llm.member.one.limits]
-        tokens = { rate = 1000, per = "1m", level = "account", learnt = true }
-        [policy.llm.member.two.limits]
-        tokens = { rate = 1000, per = "1m", level = "account", learnt = true }
-    "#;
-    let running = learning(pool).await;
+    let running = learning(POOL).await;
     running
         .provider
         .next(said(Reply::answer(1, 1), ["800", "0"]));
