@@ -789,6 +789,7 @@ impl Read<'_> {
         }
         let came = match refused {
             Some(refused) if refused.kind == Kind::Rate => Came::Refused,
+            Some(refused) if refused.may_have_run => Came::Lost,
             _ => Came::Failed,
         };
         learning::answered(gateway, &mut held, came, signals, received.at()).await;

@@ -178,6 +178,20 @@ async fn what_a_call_uses_beyond_its_reservation_is_charged_once() {
     running.stop().await;
 }
 
+/// It was charged as used, and once more as somebody else's.
+#[tokio::test]
+async fn a_call_of_which_nobody_knows_the_end_is_charged_once() {
+    let running = learning(LEARNT).await;
+    let reply = said(Reply::refusal(504, "{}"), ["1000", "900"]);
+    running.provider.next(reply);
+    let (status, ..) = running.post("/v1/chat/completions", &chat(100)).await;
+    assert_eq!(status, 504);
+    running.settled().await;
+    let (_, left) = running.account("tokens").await;
+    assert!((880..=900).contains(&left), "{left}");
+    running.stop().await;
+}
+
 /// It was a mistake of its caller's, 400: it had asked for no more than there was.
 #[tokio::test]
 async fn a_call_that_waits_while_the_limit_falls_waits_on() {

@@ -33,6 +33,8 @@ pub enum Came {
     Refused,
     /// Another error; it is not counted.
     Failed,
+    /// Nobody knows whether the provider has carried it out and counted it: here it counts as used.
+    Lost,
 }
 
 /// What was counted when a call was granted.

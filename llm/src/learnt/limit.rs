@@ -141,7 +141,7 @@ impl Learnt {
         }
         self.left(call, &seen);
         let own = match came {
-            Came::Accepted => call.used,
+            Came::Accepted | Came::Lost => call.used,
             Came::Refused | Came::Failed => call.used.saturating_sub(call.amount),
         };
         let limit = seen.limit.unwrap_or(self.capacity);
@@ -201,7 +201,7 @@ impl Learnt {
         let capacity = match came {
             Came::Accepted => self.search.passed(call, self.capacity, now),
             Came::Refused => self.search.refused(call, self.capacity, now),
-            Came::Failed => self.capacity,
+            Came::Failed | Came::Lost => self.capacity,
         };
         self.try_next(capacity, call.order);
     }
