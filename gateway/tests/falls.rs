@@ -146,11 +146,12 @@ fn play(calls: &[(u64, u64, u64)], changes: &[(u64, u64)]) -> Played {
             Next::Goes(nth) => {
                 let call = flying[nth].as_mut().expect("it was granted");
                 let at = clock.clock().now();
-                if let Some(until) = learnt.sends(&mut call.granted, at) {
+                if let Some(until) = learnt.waits(&call.granted, at) {
                     let until = until.since(begin).as_micros();
                     agenda.push(Reverse((until, Next::Goes(nth))));
                     continue;
                 }
+                learnt.sends(&mut call.granted, at);
                 let fits = bucket.call(now, calls[nth].1);
                 let came = if fits { Came::Accepted } else { Came::Refused };
                 if fits {

@@ -37,6 +37,7 @@ pub struct Learning {
 pub struct Sent {
     /// When its grant was known here, by this gateway's clock; the grant itself has the store's.
     at: Timestamp,
+    /// In the order of their addresses.
     pub(super) limits: SmallVec<[(Arc<LearntLimit>, Granted); 2]>,
     in_flight: SmallVec<[InFlight; 1]>,
 }
@@ -48,15 +49,29 @@ impl Sent {
     }
 
     /// Its call is to be sent now: how long it waits yet, and for which limit's sake. That has fallen,
-    /// and the provider still counts what was used before. To be asked again then.
+    /// and the provider still counts what was used before. To be asked again then. Nothing if no limit
+    /// holds it up: then it counts as sent at all of them.
     pub fn sends(&mut self, now: Timestamp) -> Option<(&str, Span)> {
         let passed = now.since(self.at);
-        let waits = self.limits.iter_mut().filter_map(|(limit, granted)| {
-            let now = granted.order.at + passed;
-            let until = limit.sends(granted, now)?;
-            Some((limit.limit().name(), until.since(now)))
+        // Between the question and the answer no other call is sent.
+        let limits = self.limits.iter_mut().map(|(limit, granted)| {
+            let (limit, now): (&LearntLimit, _) = (limit, granted.order.at + passed);
+            (limit, limit.learnt(), granted, now)
         });
-        waits.max_by_key(|(_, after)| *after)
+        let mut limits: SmallVec<[_; 2]> = limits.collect();
+        let waits = limits
+            .iter_mut()
+            .filter_map(|(limit, learnt, granted, now)| {
+                let until = learnt.waits(granted, *now)?;
+                Some((limit.limit().name(), until.since(*now)))
+            });
+        let waits = waits.max_by_key(|(_, after)| *after);
+        if waits.is_none() {
+            for (_, learnt, granted, now) in &mut limits {
+                learnt.sends(granted, *now);
+            }
+        }
+        waits
     }
 
     /// Its call went so, as far as its concurrency tells. Of one that nothing is said of (its caller
@@ -165,9 +180,11 @@ impl Learning {
             let granted = known.granted((order, now), amount, &standing);
             Some((known, granted))
         });
+        let mut limits: SmallVec<[_; 2]> = sent.collect();
+        limits.sort_unstable_by_key(|(limit, _)| Arc::as_ptr(limit));
         Sent {
             at: now,
-            limits: sent.collect(),
+            limits,
             in_flight: in_flight.collect(),
         }
     }
@@ -241,7 +258,8 @@ fn put(set: &LimitSet, limit: &Limit, capacity: u64) {
 #[cfg(test)]
 mod tests {
     use tidegate::Standing;
-    use tidegate_llm::Learnt;
+    use tidegate_llm::learnt::{Came, Learnt};
+    use tidegate_llm::{Provider, Received, Signals, Unit};
 
     use super::*;
 
@@ -265,5 +283,57 @@ mod tests {
             at(100),
             "never before the grant"
         );
+    }
+
+    /// It held up calls that had room at the other limit.
+    #[test]
+    fn a_call_that_waits_for_one_limit_does_not_count_as_sent_at_another() {
+        const MINUTE: Duration = Duration::from_secs(60);
+        let at = |seconds: u64| Timestamp::default() + Span::from_secs(1_000 + seconds);
+        let limit = |name| {
+            let start = Limit::rate(name, 1_000, MINUTE);
+            Arc::new(LearntLimit::new(("llm", ""), &start, &[]))
+        };
+        let limits = [limit("tokens"), limit("output-tokens")];
+        let call = |nth: u64, seconds: u64, of: &[Arc<LearntLimit>], amount: u64| {
+            let at = at(seconds);
+            let granted = |limit: &Arc<LearntLimit>| {
+                let order = (Order { at, nth }, at);
+                let standing = Standing {
+                    full_at: Some(at + Span::from_secs(600)),
+                    ..Standing::full(1_000)
+                };
+                let granted = limit.granted(order, amount, &standing);
+                (Arc::clone(limit), granted)
+            };
+            Sent {
+                at,
+                limits: of.iter().map(granted).collect(),
+                ..Sent::default()
+            }
+        };
+        let mut first = call(1, 0, &limits, 10);
+        assert_eq!(first.sends(at(0)), None);
+        // Both fall to 100, of which the one counts 100 now, and the other 1,000.
+        for ((limit, granted), reset) in first.limits.iter().zip(["60s", "600s"]) {
+            let headers = [("limit", "100"), ("remaining", "0"), ("reset", reset)];
+            let headers = headers.map(|(what, value)| {
+                let name = format!("x-ratelimit-{what}-tokens");
+                let name = http::HeaderName::try_from(name).unwrap();
+                (name, http::HeaderValue::from_static(value))
+            });
+            let headers = headers.into_iter().collect();
+            let received = Received::new(at(0), &headers);
+            let signals = Signals::read(Provider::OpenAi, &headers, received);
+            let told = (&signals, Some(Unit::Tokens));
+            limit.answered((granted, Came::Accepted), told, at(0), |at| at);
+        }
+        let mut waits = call(2, 40, &limits, 50);
+        let (limit, _) = waits.sends(at(40)).expect("it waits");
+        assert_eq!(limit, "output-tokens");
+        let mut goes = call(3, 40, &limits[..1], 50);
+        assert_eq!(goes.sends(at(40)), None);
+        // Once nobody holds it up any more, it counts at both.
+        assert_eq!(waits.sends(at(700)), None);
     }
 }

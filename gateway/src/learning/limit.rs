@@ -60,7 +60,9 @@ impl LearntLimit {
         &self.name
     }
 
-    fn learnt(&self) -> MutexGuard<'_, Learnt> {
+    /// What is known of it. Whoever holds that of several at once has taken them in the order of their
+    /// addresses.
+    pub(super) fn learnt(&self) -> MutexGuard<'_, Learnt> {
         self.learnt.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -96,11 +98,6 @@ impl LearntLimit {
         self.ahead.store(ahead, Ordering::Relaxed);
         self.shown.ours(standing);
         self.learnt().granted(order, amount, standing)
-    }
-
-    /// As [`Learnt::sends`], by the store's clock.
-    pub(super) fn sends(&self, call: &mut Granted, now: Timestamp) -> Option<Timestamp> {
-        self.learnt().sends(call, now)
     }
 
     /// A call of `amount` wants more than there is at all. How long it is, at least, until there may

@@ -100,20 +100,25 @@ impl Learnt {
 
     /// A call that was granted is to be sent at `now`: until when it waits, to be asked again then, since
     /// after a fall of the limit the provider may still count what the limit set does not. Nothing if it
-    /// does not wait: then it counts as sent.
-    pub fn sends(&mut self, call: &mut Granted, now: Timestamp) -> Option<Timestamp> {
-        if call.sent.is_some() {
-            return None;
+    /// does not wait: then it [is sent](Self::sends), unless another limit holds it up.
+    pub fn waits(&mut self, call: &Granted, now: Timestamp) -> Option<Timestamp> {
+        let (sent, limit) = (self.sending(call, now), (self.capacity, self.period));
+        self.fall.as_mut().and_then(|fall| fall.waits(limit, &sent))
+    }
+
+    /// A call that was granted and does not [wait](Self::waits) is sent at `now`.
+    pub fn sends(&mut self, call: &mut Granted, now: Timestamp) {
+        let sent = self.sending(call, now);
+        self.sent = sent.total;
+        call.sent = Some(sent);
+    }
+
+    /// What a call is that would be sent so.
+    const fn sending(&self, call: &Granted, now: Timestamp) -> Sent {
+        Sent {
+            at: now,
+            total: self.sent.wrapping_add(call.amount),
         }
-        let total = self.sent.wrapping_add(call.amount);
-        let sent = Sent { at: now, total };
-        let limit = (self.capacity, self.period);
-        let waits = self.fall.as_mut().and_then(|fall| fall.waits(limit, &sent));
-        if waits.is_none() {
-            self.sent = total;
-            call.sent = Some(sent);
-        }
-        waits
     }
 
     /// The answer to a call came, and said that.
