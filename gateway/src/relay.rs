@@ -93,24 +93,19 @@ async fn answer(
     body: Incoming,
 ) -> Result<Response<Answer>, Refusal> {
     let call = read(gateway, head, body).await?;
-    let mut tried = Vec::new();
+    let mut tries = Tries::default();
     let (mut held, mut reserved) = call.admitted(gateway, call.anywhere(gateway)).await?;
-    let mut attempt = 1;
     loop {
-        tried.extend(call.member(held.member()).map(|member| &*member.name));
+        let member = call.member(held.member());
+        tries.sends(member.map(|member| &*member.name));
         let unserved = match call.forward(gateway, held, reserved).await? {
             Forwarded::Answered(response) => return Ok(*response),
             Forwarded::Unserved(unserved) => *unserved,
         };
-        let again = match attempt >= gateway.settings.attempts {
-            true => None,
-            false => call.again(gateway, &unserved, attempt, &mut tried).await?,
-        };
-        match again {
+        match call.again(gateway, &unserved, &mut tries).await? {
             Some(admitted) => (held, reserved) = admitted,
             None => return unserved.answer,
         }
-        attempt += 1;
     }
 }
 
@@ -279,6 +274,29 @@ struct Unserved {
     after: Option<Duration>,
 }
 
+/// How often a call was sent, and to which members of a pool.
+#[derive(Default)]
+struct Tries<'a> {
+    /// How often; the first time at a further member is none of these.
+    attempts: u32,
+    /// Where it was since the last pause.
+    tried: Vec<&'a str>,
+    /// Where it was at all.
+    visited: Vec<&'a str>,
+}
+
+impl<'a> Tries<'a> {
+    /// It is sent, in a pool to that member.
+    fn sends(&mut self, member: Option<&'a str>) {
+        let further = member.filter(|member| !self.visited.contains(member));
+        if self.attempts == 0 || further.is_none() {
+            self.attempts += 1;
+        }
+        self.visited.extend(further);
+        self.tried.extend(member);
+    }
+}
+
 /// Where a call may go, and how long it may wait for that.
 #[derive(Clone, Copy)]
 struct Among<'a> {
@@ -322,20 +340,25 @@ impl Read<'_> {
     }
 
     /// Admits it once more: to a member of a pool that has not been tried, else, after the time that
-    /// the provider names, to any. Nothing, if it is not to be sent again.
-    async fn again<'a>(
-        &'a self,
+    /// the provider names, to any. Nothing, if it is not to be sent again. After the last attempt only
+    /// members are left where it never was.
+    async fn again(
+        &self,
         gateway: &Arc<Inner>,
         unserved: &Unserved,
-        attempt: u32,
-        tried: &mut Vec<&'a str>,
+        tries: &mut Tries<'_>,
     ) -> Result<Option<(Held, Reserved)>, Refusal> {
-        let usual = || PAUSE.saturating_mul(2_u32.saturating_pow(attempt - 1));
+        let usual = || PAUSE.saturating_mul(2_u32.saturating_pow(tries.attempts - 1));
         let pause = unserved.after.unwrap_or_else(usual);
         let here = unserved.here && pause <= self.may_wait(gateway);
-        if unserved.elsewhere && self.has_others(tried) {
+        let is_last = tries.attempts >= gateway.settings.attempts;
+        let passed_over = match is_last {
+            true => &tries.visited,
+            false => &tries.tried,
+        };
+        if unserved.elsewhere && self.has_others(passed_over) {
             let others = Among {
-                passed_over: tried,
+                passed_over,
                 // One that may be sent there again does not wait for others.
                 wait: match here {
                     true => Duration::ZERO,
@@ -346,11 +369,11 @@ impl Read<'_> {
                 return Ok(Some(admitted));
             }
         }
-        if !here {
+        if !here || is_last {
             return Ok(None);
         }
         sleep(pause).await;
-        tried.clear();
+        tries.tried.clear();
         let admitted = self.admitted(gateway, self.anywhere(gateway)).await;
         admitted.map(Some)
     }

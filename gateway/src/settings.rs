@@ -151,7 +151,8 @@ pub struct Settings {
     pub quantile: u32,
     /// How long a call may wait for its limits, all attempts together: 30 s.
     pub wait: Duration,
-    /// How often a call is sent in all, if the provider refuses it: 3.
+    /// How often a call is sent in all, if the provider refuses it: 3. Each further member of a pool is
+    /// asked once besides.
     pub attempts: u32,
     /// How long a provider may take to begin its answer: 10 minutes.
     pub answer_within: Duration,

@@ -66,6 +66,34 @@ async fn money_that_is_spent_is_asked_once_at_each_member_and_then_at_the_other_
     running.stop().await;
 }
 
+/// The fourth was never asked.
+#[tokio::test]
+async fn a_pool_of_more_members_than_attempts_is_tried_to_its_end() {
+    let member = |name| {
+        format!("[policy.llm.member.{name}.limits]\ntokens = {{ rate = 1000, per = '1h' }}\n")
+    };
+    let four = ["one", "two", "three", "four"].map(member).concat();
+    let four = format!("[policy.llm]\nbalancer = \"first_available\"\n{four}");
+    let running = run(&four, |_| {}).await;
+    for _ in 0..3 {
+        running.provider.next(Reply::refusal(429, SPENT));
+    }
+    running.provider.next(Reply::answer(10, 10));
+    assert_eq!(running.chat().await, 200);
+    assert_eq!(running.members(), ["one", "two", "three", "four"]);
+    running.stop().await;
+    // What passes is waited for, and there are three attempts besides those at new members.
+    let running = run(&four, |settings| settings.wait = Duration::from_secs(30)).await;
+    for _ in 0..7 {
+        let refusal = Reply::refusal(500, "{}").with("retry-after-ms", "1");
+        running.provider.next(refusal);
+    }
+    assert_eq!(running.chat().await, 500);
+    let members = ["one", "two", "three", "four", "one", "two"];
+    assert_eq!(running.members(), members);
+    running.stop().await;
+}
+
 /// The time that was named was not waited for.
 #[tokio::test]
 async fn a_call_that_every_member_fails_waits_before_it_is_sent_again() {

@@ -91,11 +91,9 @@ async fn start(
         base: format!("http://{}/{name}", provider.at).parse().unwrap(),
         secret: None,
     };
-    let names: &[&str] = match policy.contains("member.two") {
-        true => &["one", "two"],
-        false => &["one"],
-    };
-    let upstreams = names.iter().map(|name| upstream(name));
+    let names = ["one", "two", "three", "four"];
+    let is_named = |name: &&str| *name == "one" || policy.contains(&format!("member.{name}."));
+    let upstreams = names.into_iter().filter(is_named).map(upstream);
     let mut settings = Settings::new("llm", upstreams.collect());
     settings.wait = Duration::ZERO;
     change(&mut settings);
