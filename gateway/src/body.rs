@@ -198,7 +198,7 @@ impl Settling {
         figures.add(usage, self.price);
         let active = Arc::clone(self.held.active());
         let settings = &self.gateway.settings;
-        let counts = (self.provider, self.request.max_output);
+        let counts = (self.provider, self.request.output_bound());
         let used = settings.used(active.policy(), counts, usage, self.price);
         // A stream's headers come before its events, of which they count no more than is bounded.
         let output = usage.output.map(|output| match is_stream {

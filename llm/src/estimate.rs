@@ -229,7 +229,8 @@ impl Provider {
     }
 
     /// What the provider's own limits count of a call that has used that: where they count the
-    /// bound when it begins, nothing of it comes back at its end.
+    /// bound of all its answers when it begins, nothing of it comes back at its end. Never less than
+    /// was used.
     #[must_use]
     pub fn counts(self, usage: &Usage, bound: Option<Amount>) -> Usage {
         let Some(bound) = bound else {
@@ -242,7 +243,7 @@ impl Provider {
             _ => return *usage,
         };
         Usage {
-            output: Some(output),
+            output: Some(output.max(usage.output.unwrap_or(0))),
             ..*usage
         }
     }
@@ -319,11 +320,14 @@ mod tests {
     fn a_bound_stays_counted_where_the_provider_counts_it_when_the_call_begins() {
         let counted = |provider: Provider, bound| provider.counts(&used(30, 5), bound).total();
         assert_eq!(counted(Provider::OpenAi, Some(100)), 100);
-        assert_eq!(counted(Provider::OpenAi, Some(20)), 30);
+        assert_eq!(counted(Provider::OpenAi, Some(20)), 35, "what was used");
         assert_eq!(counted(Provider::AzureOpenAi, Some(100)), 130);
         assert_eq!(counted(Provider::Anthropic, Some(100)), 35);
         assert_eq!(counted(Provider::Bedrock, Some(100)), 35);
         assert_eq!(counted(Provider::OpenAi, None), 35);
+        let more = |provider: Provider| provider.counts(&used(10, 3_200), Some(1_000)).total();
+        assert_eq!(more(Provider::OpenAi), 3_210);
+        assert_eq!(more(Provider::AzureOpenAi), 3_210);
     }
 
     #[test]

@@ -192,6 +192,21 @@ async fn a_call_of_which_nobody_knows_the_end_is_charged_once() {
     running.stop().await;
 }
 
+/// A bound that held for each of four answers was kept counted for one.
+#[tokio::test]
+async fn what_stays_counted_is_the_bound_of_all_answers() {
+    let running = learning(LEARNT).await;
+    let reply = Reply::answer(10, 320);
+    running.provider.next(said(reply, ["1000", "600"]));
+    let mut call = chat(100);
+    call["n"] = 4.into();
+    let (status, ..) = running.post("/v1/chat/completions", &call).await;
+    assert_eq!(status, 200);
+    running.settled().await;
+    assert_eq!(running.account("tokens").await, (1_000, 600));
+    running.stop().await;
+}
+
 /// It was a mistake of its caller's, 400: it had asked for no more than there was.
 #[tokio::test]
 async fn a_call_that_waits_while_the_limit_falls_waits_on() {
