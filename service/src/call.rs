@@ -282,21 +282,24 @@ impl Service {
             }
             Call::Reset(policy, key) => {
                 let active = self.policy_for(caller, Scope::Administer, policy, key)?;
-                active.reset(caller, key).await?;
                 let draft = EventDraft::of(Action::Reset);
-                let noted = self.note_key(caller, (policy, key), &draft).await;
-                spans::entered(noted)?;
+                let target = OverrideTarget::of_key(policy, key);
+                let reset = active.reset(caller, key);
+                let reset = self.audited(caller, &target, &draft, reset).await;
+                spans::entered(reset)??;
                 Ok(Answer::Forgotten)
             }
             Call::Revoke(policy, key, handle) => {
                 let active = self.policy_for(caller, Scope::Administer, policy, key)?;
-                let finished = active.revoke(caller, key, handle).await?;
+                let lease = spans::entered(active.find_lease(key, handle).await)?;
                 let draft = EventDraft {
                     details: &[handle.to_string()],
                     ..EventDraft::of(Action::Revoke)
                 };
-                let noted = self.note_key(caller, (policy, key), &draft).await;
-                spans::entered(noted)?;
+                let target = OverrideTarget::of_key(policy, key);
+                let revoked = active.revoke(caller, key, lease);
+                let revoked = self.audited(caller, &target, &draft, revoked).await;
+                let finished = spans::entered(revoked)??;
                 Ok(Answer::Finished(active, finished))
             }
             Call::Keys(policy, listing) => {

@@ -198,28 +198,39 @@ impl ActivePolicy {
         })
     }
 
-    /// Ends the lease that has this handle, as its holder's release would;
-    /// `caller` is noted. The holder is told so when renewing it.
+    /// Ends a lease of `key`, as its holder's release would; `caller` is noted. The holder is
+    /// told so when renewing it.
     ///
     /// # Errors
-    /// [`LeaseError::Unknown`] if the key holds none of that handle; as
-    /// [`LimitSet::release`](tidegate::LimitSet::release).
+    /// As [`LimitSet::release`](tidegate::LimitSet::release).
     pub fn revoke(
         &self,
         caller: &Caller,
         key: Key<'_>,
-        handle: LeaseHandle,
+        lease: LeaseId,
     ) -> Pending<impl Future<Output = Result<Finished, ServiceError>> + Send> {
         pending(async move {
-            let id = self.find(key, handle).await?;
             let finished = self
-                .finish(key, id, Finish::Release, &Report::default())
+                .finish(key, lease, Finish::Release, &Report::default())
                 .await?;
             let key = String::from_utf8_lossy(key.bytes());
+            let handle = LeaseHandle::of(lease);
             let subject = format!("{}/{key} {handle}", self.policy().name);
             audit::note(caller.name(), "revoke", &subject);
             Ok(finished)
         })
+    }
+
+    /// The lease of `key` that has this handle.
+    ///
+    /// # Errors
+    /// [`LeaseError::Unknown`] if the key holds none of that handle; a store that cannot tell.
+    pub fn find_lease(
+        &self,
+        key: Key<'_>,
+        handle: LeaseHandle,
+    ) -> Pending<impl Future<Output = Result<LeaseId, ServiceError>> + Send> {
+        pending(self.find(key, handle))
     }
 
     async fn find(&self, key: Key<'_>, handle: LeaseHandle) -> Result<LeaseId, ServiceError> {

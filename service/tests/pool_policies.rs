@@ -437,7 +437,9 @@ fn a_pool_lists_its_keys_and_leases_member_by_member() {
     assert_eq!(strange.kind(), Kind::Invalid);
     let of_bob = seen.iter().position(|held| held.key == b"bob").unwrap();
     let handle = seen[of_bob].handle;
-    let ended = chat.revoke(&caller, Key::from("bob"), handle);
+    let bob = Key::from("bob");
+    let lease = chat.find_lease(bob, handle).wait().unwrap();
+    let ended = chat.revoke(&caller, bob, lease);
     assert_eq!(ended.wait().unwrap().member.as_deref(), Some("eu"));
 }
 

@@ -57,18 +57,21 @@ pub enum Action {
     Revoke,
     /// Policies were applied.
     ApplyPolicies,
+    /// What the event before it tells of, by the same caller, was answered with an error.
+    Failed,
     /// Something that only a newer server does.
     Other,
 }
 
 impl Action {
     /// Every one that this version does.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::SetOverride,
         Self::RemoveOverride,
         Self::Reset,
         Self::Revoke,
         Self::ApplyPolicies,
+        Self::Failed,
     ];
 
     /// A word for it that never changes.
@@ -80,6 +83,7 @@ impl Action {
             Self::Reset => "reset",
             Self::Revoke => "revoke",
             Self::ApplyPolicies => "apply_policies",
+            Self::Failed => "failed",
             Self::Other => "other",
         }
     }
@@ -91,6 +95,7 @@ impl Action {
             Self::Reset => 3,
             Self::Revoke => 4,
             Self::ApplyPolicies => 5,
+            Self::Failed => 6,
             Self::Other => u8::MAX,
         }
     }
@@ -128,7 +133,7 @@ pub struct AuditEvent {
     /// The override as it is from then on; nothing if there is none.
     pub after: Option<OverrideValue>,
     /// More of it, a line each: the handle of a lease that was ended, what other policies
-    /// have changed.
+    /// have changed; of what has failed, the action and why.
     pub details: Vec<String>,
 }
 

@@ -1,4 +1,5 @@
-//! Who changed what: in a log of its own, and as events that the store keeps.
+//! Who changed what: in a log of its own, and as events that the store keeps: of an override in
+//! the same step, of all else before it is done.
 //!
 //! | room | holds |
 //! |---|---|

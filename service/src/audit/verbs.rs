@@ -1,14 +1,15 @@
 //! Events kept with what they tell of, and listed in pages.
 
+use std::fmt;
+
 use tidegate_core::Timestamp;
 use tidegate_store::{Change, Definition, Event, Page};
 
-use super::event::{AuditEvent, EventDraft, KEY};
+use super::event::{Action, AuditEvent, EventDraft, KEY};
 use crate::access::Caller;
 use crate::error::ServiceError;
 use crate::overrides::OverrideTarget;
 use crate::service::Service;
-use tidegate::Key;
 use tidegate_policy::Scope;
 
 impl Service {
@@ -30,11 +31,33 @@ impl Service {
         }
     }
 
-    /// Keeps what is told of something that is no definition, once it is done.
+    /// Has the store keep what `caller` is about to do to `target`, and then does it: nothing is
+    /// done that no event tells of, whoever hangs up and whatever fails in between. What has
+    /// failed is told by a second event.
     ///
     /// # Errors
-    /// A store that cannot tell: it is done all the same.
-    pub(crate) async fn keep_event(
+    /// A store that cannot tell: then nothing is done. Inside is what became of it.
+    pub(crate) async fn audited<T, E: fmt::Display>(
+        &self,
+        caller: &Caller,
+        target: &OverrideTarget,
+        draft: &EventDraft<'_>,
+        change: impl Future<Output = Result<T, E>>,
+    ) -> Result<Result<T, E>, ServiceError> {
+        self.keep_event(caller, target, draft).await?;
+        let done = change.await;
+        if let Err(error) = &done {
+            let failed = EventDraft {
+                details: &[draft.action.name().to_owned(), error.to_string()],
+                ..EventDraft::of(Action::Failed)
+            };
+            // The caller is told why it failed; that this is not kept says less.
+            self.keep_event(caller, target, &failed).await.ok();
+        }
+        Ok(done)
+    }
+
+    async fn keep_event(
         &self,
         caller: &Caller,
         target: &OverrideTarget,
@@ -46,34 +69,24 @@ impl Service {
         Ok(())
     }
 
-    /// Keeps that `caller` has changed what the policies say.
+    /// Has the store keep that `caller` changes this of the policies, and then does it by
+    /// `apply`.
     ///
     /// # Errors
-    /// A store that cannot tell: they are changed all the same.
-    pub async fn note_policies(
+    /// A store that cannot tell: then `apply` is not begun. Inside is what it came to.
+    pub async fn apply_policies<T, E: fmt::Display>(
         &self,
         caller: &Caller,
         changes: &[crate::Change],
-    ) -> Result<(), ServiceError> {
+        apply: impl Future<Output = Result<T, E>>,
+    ) -> Result<Result<T, E>, ServiceError> {
         let details: Vec<_> = changes.iter().map(ToString::to_string).collect();
         let draft = EventDraft {
             details: &details,
-            ..EventDraft::of(super::Action::ApplyPolicies)
+            ..EventDraft::of(Action::ApplyPolicies)
         };
-        self.keep_event(caller, &OverrideTarget::system(), &draft)
-            .await
-    }
-
-    /// Keeps that `caller` has done `draft` to a key of a policy.
-    pub(crate) async fn note_key(
-        &self,
-        caller: &Caller,
-        (policy, key): (&str, Key<'_>),
-        draft: &EventDraft<'_>,
-    ) -> Result<(), ServiceError> {
-        let target = OverrideTarget::system().of_resource(policy);
-        let target = target.of_entity(key.bytes());
-        self.keep_event(caller, &target, draft).await
+        let everything = OverrideTarget::system();
+        self.audited(caller, &everything, &draft, apply).await
     }
 
     /// A page of the events that `caller` may observe, in the order in which they happened: of

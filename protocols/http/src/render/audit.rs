@@ -51,7 +51,8 @@ struct Shown<'a> {
     version: u64,
     /// When, by the store's clock if it has one, else by the server's.
     at: Instant,
-    /// What was done. `other` is what only a newer server does.
+    /// What was done. `failed`: what the event before it tells of, by the same caller, was
+    /// answered with an error. `other` is what only a newer server does.
     #[schemars(extend("enum" = actions()))]
     action: &'static str,
     /// The policy; every policy if it is missing.
@@ -76,7 +77,8 @@ struct Shown<'a> {
     before: Option<Value<'a>>,
     /// The override as it was from then on; null if there was none.
     after: Option<Value<'a>>,
-    /// More of it: the handle of a lease that was ended, what other policies have changed.
+    /// More of it: the handle of a lease that was ended, what other policies have changed; of
+    /// `failed`, the action and why.
     details: &'a [String],
 }
 

@@ -48,10 +48,13 @@ pub(crate) async fn apply(
         policies: policies.map_err(|errors| Problem::faulty(&errors))?,
         text: document.text,
     };
-    let applied = tokio::task::spawn_blocking(move || apply(application)).await;
-    let applied = applied.map_err(|_| Problem::unable("the server is stopping"))?;
-    let changes = applied.map_err(Problem::unable)?;
     let service = context.app().service();
-    service.note_policies(context.caller(), &changes).await?;
+    let changes = service.compare(&application.policies);
+    let applied = async {
+        let applied = tokio::task::spawn_blocking(move || apply(application)).await;
+        applied.unwrap_or_else(|_| Err("the server is stopping".to_owned()))
+    };
+    let applied = service.apply_policies(context.caller(), &changes, applied);
+    let changes = applied.await?.map_err(Problem::unable)?;
     Ok(answer::json(StatusCode::OK, &Applied::from(&changes[..])))
 }

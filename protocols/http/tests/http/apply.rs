@@ -1,6 +1,6 @@
 //! Other policies, sent to a server.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 
 use axum::body::Body;
 use axum::http::Request;
@@ -77,6 +77,42 @@ async fn policies_are_gone_over_to_in_every_language() {
     let raised =
         "~ limit web.rpm: calls 7 -> 8 (from the next decision on; no request waits longer)";
     assert_eq!(told[3]["details"], json!([raised]));
+}
+
+/// They were applied, and no event told of it.
+#[tokio::test]
+async fn policies_that_are_applied_for_a_client_that_hangs_up_leave_their_event() {
+    let mut house = House::new();
+    let service = house.service.clone();
+    let (begun, mut has_begun) = tokio::sync::mpsc::channel(1);
+    let (go_on, goes_on) = mpsc::channel::<()>();
+    let (done, mut is_done) = tokio::sync::mpsc::channel(1);
+    let goes_on = Mutex::new(goes_on);
+    let settings = Settings {
+        apply: Some(Arc::new(move |application: Application| {
+            begun.blocking_send(()).unwrap();
+            goes_on.lock().unwrap().recv().unwrap();
+            let changes = service.exchange(&application.by, &application.policies);
+            done.blocking_send(()).unwrap();
+            changes.map_err(|error| error.to_string())
+        })),
+        ..Settings::default()
+    };
+    house.server = Server::new(house.service.clone(), settings);
+    let text = "[policy.web.limits]\nrpm = { calls = 5, per = '1m' }\n";
+    tokio::select! {
+        // Its request is dropped with it, as that of a client that hangs up.
+        reply = put(&house, "any", "application/toml", text) => panic!("{}", reply.text()),
+        begun = has_begun.recv() => begun.unwrap(),
+    }
+    go_on.send(()).unwrap();
+    is_done.recv().await.unwrap();
+    let shown = house.get("/v1/policies/web").await.json();
+    assert_eq!(shown["limits"][0]["capacity"], 5);
+    let audit = house.get("/v1/audit").await.json();
+    let told = audit["events"].as_array().unwrap();
+    let actions: Vec<_> = told.iter().map(|one| &one["action"]).collect();
+    assert_eq!(actions, ["apply_policies"], "{audit}");
 }
 
 #[tokio::test]

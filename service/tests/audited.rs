@@ -1,0 +1,250 @@
+//! Administrative changes, and the events that the store keeps of them.
+
+mod support;
+
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Waker};
+
+use support::{file, now};
+use tidegate::{Key, ManualClock, Select, Store};
+use tidegate_memory::MemoryStore;
+use tidegate_service::{
+    Action, Answer, AuditEvent, AuditListing, Call, Caller, LeaseHandle, Listing, Question,
+    Service, ServiceError, Terms,
+};
+use tidegate_store::{
+    Abilities, Change, Command, Defined, Definition, Definitions, Event, Execution, Follower, Op,
+    Out, Page, Plan, StoreError, StoreFuture, Table,
+};
+
+const POLICY: &str = "[policy.jobs.limits]\nrunning = { concurrency = 4, ttl = '1h' }\n";
+
+/// A store in memory that can fall silent, or keep nothing.
+#[derive(Default)]
+struct Faulty {
+    memory: MemoryStore,
+    faults: Arc<Faults>,
+}
+
+#[derive(Default)]
+struct Faults {
+    /// What is asked about one key is done, and never answered.
+    is_silent: AtomicBool,
+    /// No definition and no event is kept.
+    keeps_nothing: AtomicBool,
+}
+
+struct FaultyTable {
+    table: Arc<dyn Table>,
+    faults: Arc<Faults>,
+}
+
+impl Store for Faulty {
+    fn abilities(&self) -> Abilities {
+        self.memory.abilities()
+    }
+
+    fn definitions(&self, owner: &str, newer_than: u64) -> StoreFuture<Definitions> {
+        self.memory.definitions(owner, newer_than)
+    }
+
+    fn definition(&self, owner: &str, key: &[u8]) -> StoreFuture<Option<Definition>> {
+        self.memory.definition(owner, key)
+    }
+
+    fn change(&self, owner: &str, change: Change) -> StoreFuture<Defined> {
+        match self.faults.keeps_nothing.load(Ordering::SeqCst) {
+            true => StoreFuture::new(async { Err(StoreError::Unavailable("away".to_owned())) }),
+            false => self.memory.change(owner, change),
+        }
+    }
+
+    fn events(
+        &self,
+        owner: &str,
+        subject: Option<&[u8]>,
+        after: Option<&[u8]>,
+        most: usize,
+        now: tidegate::Timestamp,
+    ) -> StoreFuture<Page<Event>> {
+        self.memory.events(owner, subject, after, most, now)
+    }
+
+    fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {
+        self.memory.follow(owner, follower);
+    }
+
+    fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
+        Ok(Arc::new(FaultyTable {
+            table: self.memory.open(name, plan)?,
+            faults: Arc::clone(&self.faults),
+        }))
+    }
+}
+
+impl Table for FaultyTable {
+    fn execute(&self, command: &Command<'_>, out: Out<'_>) -> Execution {
+        let is_one = matches!(command.op, Op::One(..));
+        if !is_one || !self.faults.is_silent.load(Ordering::SeqCst) {
+            return self.table.execute(command, out);
+        }
+        self.table.execute_and_wait(command).ok();
+        Execution::from(StoreFuture::new(std::future::pending()))
+    }
+}
+
+/// A service whose key `k` holds a lease.
+struct Fixture {
+    store: Arc<Faulty>,
+    service: Service,
+    caller: Caller,
+    /// One that nobody is told of is given back.
+    _lease: Answer,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        Self::keeping(10_000)
+    }
+
+    /// Of each sort so many events are kept.
+    fn keeping(most: u32) -> Self {
+        let store = Arc::<Faulty>::default();
+        let time = ManualClock::default();
+        let builder = Service::builder().clock(time.clock());
+        let builder = builder.store(Arc::clone(&store) as Arc<dyn Store>);
+        let builder = builder.audit(tidegate_service::bounds::USUAL_AUDIT, most);
+        let service = builder.build(&file(POLICY)).unwrap();
+        let caller = service.enter(None).unwrap();
+        let question = Question {
+            policy: "jobs",
+            key: b"k",
+            ..Question::default()
+        };
+        let acquire = Call::Acquire(question, Terms::default());
+        let lease = now(service.call(&caller, acquire)).unwrap();
+        Self {
+            store,
+            service,
+            caller,
+            _lease: lease,
+        }
+    }
+
+    fn call(&self, call: Call<'_>) -> Result<Answer, ServiceError> {
+        now(self.service.call(&self.caller, call))
+    }
+
+    /// Asks, and hangs up as soon as the store is asked to do it.
+    fn hang_up(&self, call: Call<'_>) {
+        self.store.faults.is_silent.store(true, Ordering::SeqCst);
+        let answer = pin!(self.service.call(&self.caller, call));
+        let polled = answer.poll(&mut Context::from_waker(Waker::noop()));
+        assert!(polled.is_pending(), "{polled:?}");
+        self.store.faults.is_silent.store(false, Ordering::SeqCst);
+    }
+
+    fn keep_nothing(&self, is_so: bool) {
+        let faults = &self.store.faults;
+        faults.keeps_nothing.store(is_so, Ordering::SeqCst);
+    }
+
+    fn reset(&self) -> Result<Answer, ServiceError> {
+        self.call(reset())
+    }
+
+    fn handles(&self) -> Vec<LeaseHandle> {
+        let listing = Listing {
+            select: Select::All,
+            after: None,
+            most: None,
+        };
+        match self.call(Call::Leases("jobs", listing)) {
+            Ok(Answer::Leases(_, page)) => page.items.iter().map(|one| one.handle).collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn events(&self) -> Vec<AuditEvent> {
+        match self.call(Call::Audit(AuditListing::default())) {
+            Ok(Answer::Audit(page)) => page.items,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn actions(&self) -> Vec<Action> {
+        self.events().iter().map(|event| event.action).collect()
+    }
+}
+
+fn reset() -> Call<'static> {
+    Call::Reset("jobs", Key::from("k"))
+}
+
+fn revoke(handle: LeaseHandle) -> Call<'static> {
+    Call::Revoke("jobs", Key::from("k"), handle)
+}
+
+/// Whoever hung up at once left no trace of what was done.
+#[test]
+fn what_is_done_for_a_client_that_hangs_up_leaves_its_event() {
+    let fixture = Fixture::new();
+    let [handle] = fixture.handles()[..] else {
+        panic!("one lease is held");
+    };
+    fixture.hang_up(revoke(handle));
+    assert_eq!(fixture.handles(), []);
+    fixture.hang_up(reset());
+    assert_eq!(fixture.actions(), [Action::Revoke, Action::Reset]);
+}
+
+/// It was done, and refused when it was repeated: no event ever told of it.
+#[test]
+fn what_the_store_can_keep_no_event_of_is_not_done_and_can_be_repeated() {
+    let fixture = Fixture::new();
+    let [handle] = fixture.handles()[..] else {
+        panic!("one lease is held");
+    };
+    fixture.keep_nothing(true);
+    let mut is_begun = false;
+    let apply = async {
+        is_begun = true;
+        Ok::<_, String>(())
+    };
+    let applied = now(fixture.service.apply_policies(&fixture.caller, &[], apply));
+    assert!(applied.is_err() && !is_begun);
+    assert!(fixture.call(revoke(handle)).is_err());
+    assert!(fixture.reset().is_err());
+    assert_eq!(fixture.handles(), [handle]);
+    fixture.keep_nothing(false);
+    fixture.call(revoke(handle)).unwrap();
+    fixture.reset().unwrap();
+    assert_eq!(fixture.actions(), [Action::Revoke, Action::Reset]);
+}
+
+#[test]
+fn what_has_failed_is_told_by_a_second_event() {
+    let fixture = Fixture::new();
+    let apply = async { Err::<(), _>("the disk is full".to_owned()) };
+    let applied = now(fixture.service.apply_policies(&fixture.caller, &[], apply));
+    assert_eq!(applied, Ok(Err("the disk is full".to_owned())));
+    let events = fixture.events();
+    assert_eq!(fixture.actions(), [Action::ApplyPolicies, Action::Failed]);
+    assert_eq!(events[1].details, ["apply_policies", "the disk is full"]);
+    assert_eq!(events[0].target, events[1].target);
+    assert_eq!(events[0].by, events[1].by);
+}
+
+/// A lease that is not there is found missing before any event.
+#[test]
+fn what_is_refused_leaves_no_event() {
+    let fixture = Fixture::new();
+    let handle = fixture.handles()[0];
+    fixture.call(revoke(handle)).unwrap();
+    fixture.call(revoke(handle)).unwrap_err();
+    let nowhere = Call::Reset("nowhere", Key::from("k"));
+    fixture.call(nowhere).unwrap_err();
+    assert_eq!(fixture.actions(), [Action::Revoke]);
+}
