@@ -283,9 +283,8 @@ impl Service {
             Call::Reset(policy, key) => {
                 let active = self.policy_for(caller, Scope::Administer, policy, key)?;
                 let draft = EventDraft::of(Action::Reset);
-                let target = OverrideTarget::of_key(policy, key);
                 let reset = active.reset(caller, key);
-                let reset = self.audited(caller, &target, &draft, reset).await;
+                let reset = self.audited_key(caller, (policy, key), &draft, reset).await;
                 spans::entered(reset)??;
                 Ok(Answer::Forgotten)
             }
@@ -296,9 +295,10 @@ impl Service {
                     details: &[handle.to_string()],
                     ..EventDraft::of(Action::Revoke)
                 };
-                let target = OverrideTarget::of_key(policy, key);
                 let revoked = active.revoke(caller, key, lease);
-                let revoked = self.audited(caller, &target, &draft, revoked).await;
+                let revoked = self
+                    .audited_key(caller, (policy, key), &draft, revoked)
+                    .await;
                 let finished = spans::entered(revoked)??;
                 Ok(Answer::Finished(active, finished))
             }

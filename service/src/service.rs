@@ -111,8 +111,8 @@ impl ServiceBuilder {
         self
     }
 
-    /// For how long the store keeps audit events, and how many of them at most: 90 days and
-    /// 10,000 if not said. More than [`MOST_EVENTS`] it never
+    /// For how long the store keeps audit events, and how many of each sort (of overrides, of
+    /// policies, of keys) at most: 90 days and 10,000 if not said. More than [`MOST_EVENTS`] it never
     /// keeps. What is set holds for events from then on; the oldest go as new ones come.
     #[must_use]
     pub fn audit(mut self, lasts: Duration, most: u32) -> Self {
@@ -192,10 +192,10 @@ impl Shared {
     }
 
     /// Tells all servers of the store, this one first.
-    fn tell(&self, change: StoreChange) -> StoreFuture<Defined> {
+    fn tell(&self, owner: &str, change: StoreChange) -> StoreFuture<Defined> {
         match &self.store {
-            Some(store) => store.change(OWNER, change),
-            None => at_once(self.local_definitions.change(OWNER, &change)),
+            Some(store) => store.change(owner, change),
+            None => at_once(self.local_definitions.change(owner, &change)),
         }
     }
 
@@ -228,7 +228,7 @@ impl Shared {
             let over = self.stored().over(now);
             for (target, version) in over {
                 let gone = StoreChange::from(Definition::none(target.encode()));
-                if let Err(error) = block_on(self.tell(gone.expecting(version))) {
+                if let Err(error) = block_on(self.tell(OWNER, gone.expecting(version))) {
                     overrides::tell_of_end(&target, &error);
                 }
             }
@@ -524,8 +524,8 @@ impl Service {
     }
 
     /// Tells all servers of the store, this one first.
-    pub(super) fn tell(&self, change: StoreChange) -> StoreFuture<Defined> {
-        self.0.tell(change)
+    pub(super) fn tell(&self, owner: &str, change: StoreChange) -> StoreFuture<Defined> {
+        self.0.tell(owner, change)
     }
 
     /// What the store keeps under `key`, whatever this server knows of it.
@@ -536,19 +536,20 @@ impl Service {
         }
     }
 
-    /// A page of the events that the store keeps.
+    /// A page of the events that the store keeps for `owner`.
     pub(super) fn events(
         &self,
+        owner: &str,
         subject: Option<&[u8]>,
         after: Option<&[u8]>,
         most: usize,
     ) -> StoreFuture<Page<Event>> {
         let now = self.0.clock.now();
         match &self.0.store {
-            Some(store) => store.events(OWNER, subject, after, most, now),
+            Some(store) => store.events(owner, subject, after, most, now),
             None => {
                 let local = &self.0.local_definitions;
-                at_once(local.events(OWNER, subject, after, most, now))
+                at_once(local.events(owner, subject, after, most, now))
             }
         }
     }

@@ -2,17 +2,19 @@
 
 mod support;
 
+use std::borrow::Cow;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Waker};
+use std::time::Duration;
 
 use support::{file, now};
-use tidegate::{Key, ManualClock, Select, Store};
+use tidegate::{Key, Limit, ManualClock, Select, Store};
 use tidegate_memory::MemoryStore;
 use tidegate_service::{
-    Action, Answer, AuditEvent, AuditListing, Call, Caller, LeaseHandle, Listing, Question,
-    Service, ServiceError, Terms,
+    Action, Answer, AuditEvent, AuditListing, Call, Caller, LeaseHandle, Listing, OverrideTarget,
+    Question, Service, ServiceError, Terms,
 };
 use tidegate_store::{
     Abilities, Change, Command, Defined, Definition, Definitions, Event, Execution, Follower, Op,
@@ -98,6 +100,7 @@ impl Table for FaultyTable {
 /// A service whose key `k` holds a lease.
 struct Fixture {
     store: Arc<Faulty>,
+    time: ManualClock,
     service: Service,
     caller: Caller,
     /// One that nobody is told of is given back.
@@ -127,6 +130,7 @@ impl Fixture {
         let lease = now(service.call(&caller, acquire)).unwrap();
         Self {
             store,
+            time,
             service,
             caller,
             _lease: lease,
@@ -165,6 +169,19 @@ impl Fixture {
             Ok(Answer::Leases(_, page)) => page.items.iter().map(|one| one.handle).collect(),
             other => panic!("{other:?}"),
         }
+    }
+
+    fn apply(&self) {
+        let apply = async { Ok::<_, String>(()) };
+        let applied = now(self.service.apply_policies(&self.caller, &[], apply));
+        assert_eq!(applied, Ok(Ok(())));
+    }
+
+    fn set_override(&self) {
+        let limit = Limit::concurrency("running", 2);
+        let target = OverrideTarget::system().of_resource("jobs");
+        let set = self.service.set_override(&self.caller, &target, &[limit]);
+        set.wait().unwrap();
     }
 
     fn events(&self) -> Vec<AuditEvent> {
@@ -247,4 +264,75 @@ fn what_is_refused_leaves_no_event() {
     let nowhere = Call::Reset("nowhere", Key::from("k"));
     fixture.call(nowhere).unwrap_err();
     assert_eq!(fixture.actions(), [Action::Revoke]);
+}
+
+/// A server of an earlier version takes all that is kept with overrides for overrides, and did
+/// not start with anything else.
+#[test]
+fn with_the_overrides_nothing_but_overrides_is_kept() {
+    let fixture = Fixture::new();
+    fixture.set_override();
+    fixture.apply();
+    fixture.reset().unwrap();
+    fixture.call(revoke(fixture.handles()[0])).unwrap();
+    let kept = now(fixture.store.memory.definitions("service", 0)).unwrap();
+    let kept: Vec<_> = kept.changed.iter().map(|one| one.key.clone()).collect();
+    let target = OverrideTarget::system().of_resource("jobs");
+    assert_eq!(kept, [target.encode()]);
+}
+
+/// A token for one policy could push out what was told of all others.
+#[test]
+fn many_resets_push_out_no_event_of_an_override_or_of_policies() {
+    let fixture = Fixture::keeping(2);
+    fixture.set_override();
+    fixture.apply();
+    for _ in 0..5 {
+        fixture.reset().unwrap();
+    }
+    let expected = [
+        Action::SetOverride,
+        Action::ApplyPolicies,
+        Action::Reset,
+        Action::Reset,
+    ];
+    assert_eq!(fixture.actions(), expected);
+}
+
+#[test]
+fn pages_tell_of_every_sort_in_the_order_of_time_and_of_each_event_once() {
+    let fixture = Fixture::new();
+    let changes: [fn(&Fixture); 3] = [
+        Fixture::set_override,
+        |fixture| drop(fixture.reset().unwrap()),
+        Fixture::apply,
+    ];
+    let order = [1, 1, 0, 2, 2, 2, 1, 0, 0, 1, 2];
+    for sort in order {
+        fixture.time.advance(Duration::from_secs(1));
+        changes[sort](&fixture);
+    }
+    let expected =
+        order.map(|sort| [Action::SetOverride, Action::Reset, Action::ApplyPolicies][sort]);
+    assert_eq!(fixture.actions(), expected);
+    for most in 1..=order.len() as u64 {
+        let (mut told, mut after) = (Vec::new(), None);
+        loop {
+            let listing = AuditListing {
+                after: after.take().map(Cow::Owned),
+                most: Some(most),
+                ..AuditListing::default()
+            };
+            let Ok(Answer::Audit(page)) = fixture.call(Call::Audit(listing)) else {
+                panic!("no page");
+            };
+            assert!(page.items.len() as u64 <= most);
+            told.extend(page.items);
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(told, fixture.events(), "{most} a page");
+    }
 }

@@ -23,11 +23,7 @@ const MOST_DETAILS: usize = 256;
 /// The longest detail, in bytes.
 const LONGEST_DETAIL: usize = 512;
 
-/// What is changed where an event tells of something that is no definition: no override's
-/// place is written so.
-pub(crate) const KEY: &[u8] = b"audit";
-
-/// For how long events are kept, and how many.
+/// For how long events are kept, and how many of each sort.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Retention {
     pub(crate) lasts: Duration,
@@ -111,8 +107,8 @@ impl Action {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct AuditEvent {
-    /// Its place in the order of all: it grows, and has gaps. Of an override, the version
-    /// that it was given by the change.
+    /// Its place in the order of those of its sort (of overrides, of policies, of keys): it
+    /// grows, and has gaps. Of an override, the version that it was given by the change.
     pub version: u64,
     /// When, by the store's clock if it has one, else by the server's.
     pub at: Timestamp,

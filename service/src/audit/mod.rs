@@ -5,13 +5,15 @@
 //! |---|---|
 //! | `log` | a line for each change, for `--audit PATH` |
 //! | `event` | [`AuditEvent`]: before, after, who, from where, why, and its bytes |
+//! | `sorts` | the three sorts of events, each kept by itself, as one list |
 //! | `verbs` | events kept, and listed in pages |
 
 mod event;
 mod log;
+mod sorts;
 mod verbs;
 
 pub use event::{Action, AuditEvent};
-pub(crate) use event::{EventDraft, KEY, Retention};
+pub(crate) use event::{EventDraft, Retention};
 pub(crate) use log::begin;
 pub use log::{TARGET, note};

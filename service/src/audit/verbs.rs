@@ -5,12 +5,17 @@ use std::fmt;
 use tidegate_core::Timestamp;
 use tidegate_store::{Change, Definition, Event, Page};
 
-use super::event::{Action, AuditEvent, EventDraft, KEY};
+use super::event::{Action, AuditEvent, EventDraft};
+use super::sorts::{OF_KEYS, OF_POLICIES};
 use crate::access::Caller;
 use crate::error::ServiceError;
 use crate::overrides::OverrideTarget;
 use crate::service::Service;
+use tidegate::Key;
 use tidegate_policy::Scope;
+
+/// The one key of a sort that is told of no definition.
+const KEY: &[u8] = b"event";
 
 impl Service {
     /// What is told of a change by `caller`.
@@ -31,20 +36,38 @@ impl Service {
         }
     }
 
-    /// Has the store keep what `caller` is about to do to `target`, and then does it: nothing is
-    /// done that no event tells of, whoever hangs up and whatever fails in between. What has
-    /// failed is told by a second event.
+    /// Has the store keep that `caller` is about to do `draft` to a key of a policy, and then
+    /// does it.
     ///
     /// # Errors
-    /// A store that cannot tell: then nothing is done. Inside is what became of it.
-    pub(crate) async fn audited<T, E: fmt::Display>(
+    /// As [`audited`](Self::audited).
+    pub(crate) async fn audited_key<T, E: fmt::Display>(
         &self,
         caller: &Caller,
-        target: &OverrideTarget,
+        (policy, key): (&str, Key<'_>),
         draft: &EventDraft<'_>,
         change: impl Future<Output = Result<T, E>>,
     ) -> Result<Result<T, E>, ServiceError> {
-        self.keep_event(caller, target, draft).await?;
+        let target = OverrideTarget::system().of_resource(policy);
+        let target = target.of_entity(key.bytes());
+        self.audited(caller, (OF_KEYS, &target), draft, change)
+            .await
+    }
+
+    /// Has the store keep among the events of `sort` what `caller` is about to do to `target`,
+    /// and then does it: nothing is done that no event tells of, whoever hangs up and whatever
+    /// fails in between. What has failed is told by a second event.
+    ///
+    /// # Errors
+    /// A store that cannot tell: then nothing is done. Inside is what became of it.
+    async fn audited<T, E: fmt::Display>(
+        &self,
+        caller: &Caller,
+        (sort, target): (&str, &OverrideTarget),
+        draft: &EventDraft<'_>,
+        change: impl Future<Output = Result<T, E>>,
+    ) -> Result<Result<T, E>, ServiceError> {
+        self.keep_event(caller, (sort, target), draft).await?;
         let done = change.await;
         if let Err(error) = &done {
             let failed = EventDraft {
@@ -52,7 +75,7 @@ impl Service {
                 ..EventDraft::of(Action::Failed)
             };
             // The caller is told why it failed; that this is not kept says less.
-            self.keep_event(caller, target, &failed).await.ok();
+            self.keep_event(caller, (sort, target), &failed).await.ok();
         }
         Ok(done)
     }
@@ -60,12 +83,12 @@ impl Service {
     async fn keep_event(
         &self,
         caller: &Caller,
-        target: &OverrideTarget,
+        (sort, target): (&str, &OverrideTarget),
         draft: &EventDraft<'_>,
     ) -> Result<(), ServiceError> {
         let event = self.event(caller, target, draft);
         let change = Change::from(Definition::new(KEY, [1])).telling(event);
-        self.tell(change).await?;
+        self.tell(sort, change).await?;
         Ok(())
     }
 
@@ -86,13 +109,13 @@ impl Service {
             ..EventDraft::of(Action::ApplyPolicies)
         };
         let everything = OverrideTarget::system();
-        self.audited(caller, &everything, &draft, apply).await
+        let of_policies = (OF_POLICIES, &everything);
+        self.audited(caller, of_policies, &draft, apply).await
     }
 
-    /// A page of the events that `caller` may observe, in the order in which they happened: of
-    /// this policy and of this key, as far as `of` names them, since one instant and before
-    /// another. A
-    /// page may have fewer than it is asked for, or none, and not be the last.
+    /// A page of the events that `caller` may observe, in the order of time: of this
+    /// policy and of this key, as far as `of` names them, since one instant and before another.
+    /// A page may have fewer than it is asked for, or none, and not be the last.
     ///
     /// # Errors
     /// [`ServiceError::Forbidden`], of a policy that the caller may not observe; what is out
@@ -110,7 +133,8 @@ impl Service {
         let subject = of.resource.is_some() && of.entity.is_some();
         let subject = subject.then(|| of.encode());
         let [since, until] = within;
-        let page = self.events(subject.as_deref(), after, most).await?;
+        let page = self.events_of_all_sorts(subject.as_deref(), after, most);
+        let page = page.await?;
         let wanted = |event: &AuditEvent| {
             let target = &event.target;
             let resource = of.resource.is_none() || of.resource == target.resource;

@@ -9,7 +9,6 @@ use tidegate_store::{Definition, Definitions, StoreError};
 
 use super::record::{OverrideValue, Record};
 use super::target::OverrideTarget;
-use crate::audit;
 use tidegate::{BuildError, Limit};
 
 /// As whom the store knows a service: no set is called so.
@@ -86,8 +85,7 @@ impl Stored {
     ) -> BTreeSet<OverrideTarget> {
         let mut said = BTreeSet::new();
         let mut touched = BTreeSet::new();
-        let changed = definitions.changed.iter();
-        for definition in changed.filter(|one| one.key != audit::KEY) {
+        for definition in &definitions.changed {
             let Some(target) = OverrideTarget::decode(&definition.key) else {
                 unread(
                     &OverrideTarget::system(),

@@ -85,11 +85,6 @@ impl OverrideTarget {
         self
     }
 
-    /// A key in a policy.
-    pub(crate) fn of_key(policy: &str, key: Key<'_>) -> Self {
-        Self::system().of_resource(policy).of_entity(key.bytes())
-    }
-
     /// How much it is about.
     #[must_use]
     pub const fn level(&self) -> Level {

@@ -11,7 +11,7 @@ use tidegate_core::Timestamp;
 use tidegate_store::{Change, Defined, Definition, StoreError};
 
 use super::record::{OverrideValue, Record};
-use super::stored::Kept;
+use super::stored::{Kept, OWNER};
 use super::target::OverrideTarget;
 use super::terms::{OnlyIf, OverrideTerms};
 use crate::access::Caller;
@@ -111,7 +111,7 @@ impl Write {
         let known = Before::of_kept(self.service.seen().at(&self.target));
         let first = self.terms.hold(known.version).then(|| {
             let asked = self.ask(known);
-            (self.service.tell(asked.change.clone()), asked)
+            (self.service.tell(OWNER, asked.change.clone()), asked)
         });
         async move {
             let mut next = first;
@@ -137,7 +137,7 @@ impl Write {
                     break;
                 }
                 let asked = self.ask(before);
-                next = Some((self.service.tell(asked.change.clone()), asked));
+                next = Some((self.service.tell(OWNER, asked.change.clone()), asked));
             }
             Err(ServiceError::Busy)
         }
@@ -151,7 +151,7 @@ impl Write {
         asked: &Asked,
     ) -> Result<Defined, ServiceError> {
         let lost = match answer {
-            Err(StoreError::Unavailable(_)) => self.service.tell(asked.change.clone()).await,
+            Err(StoreError::Unavailable(_)) => self.service.tell(OWNER, asked.change.clone()).await,
             answer => return Ok(answer?),
         };
         Ok(match lost? {

@@ -46,8 +46,8 @@ impl<'a> From<&'a Page<AuditEvent>> for Audit<'a> {
     })
 )]
 struct Shown<'a> {
-    /// Its place in the order of all: it grows, and has gaps. Of an override, the version that
-    /// the change gave it.
+    /// Its place in the order of those of its sort (of overrides, of policies, of keys): it
+    /// grows, and has gaps. Of an override, the version that the change gave it.
     version: u64,
     /// When, by the store's clock if it has one, else by the server's.
     at: Instant,

@@ -100,7 +100,7 @@ async fn every_change_leaves_one_event_with_before_and_after_who_and_from_where(
         // Asked without a socket.
         assert_eq!(one.get("peer"), None);
     }
-    let versions: Vec<_> = told
+    let versions: Vec<_> = told[..3]
         .iter()
         .map(|one| one["version"].as_u64().unwrap())
         .collect();
