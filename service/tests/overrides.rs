@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -10,8 +10,8 @@ use tidegate::{BuildError, Limit, ManualClock, Store};
 use tidegate_memory::MemoryStore;
 use tidegate_policy::{PolicyFile, parse};
 use tidegate_service::{
-    Action, Answer, AuditListing, Call, Credential, Level, OverrideTarget, OverrideTerms, Scope,
-    Service, ServiceError, Setting, Until, read_limits, settings_of,
+    Action, Answer, AuditListing, Call, Credential, Level, OnlyIf, OverrideTarget, OverrideTerms,
+    Scope, Service, ServiceError, Setting, Until, read_limits, settings_of,
 };
 use tidegate_store::{
     Abilities, Change, Defined, Definition, Definitions, Event, Follower, Page, Plan, StoreError,
@@ -509,6 +509,8 @@ fn an_override_that_ended_while_nobody_was_there_never_holds_again() {
 struct Lossy {
     memory: MemoryStore,
     loses: AtomicBool,
+    /// Another client's, which comes before the next.
+    rival: Mutex<Option<Change>>,
 }
 
 impl Store for Lossy {
@@ -525,6 +527,10 @@ impl Store for Lossy {
     }
 
     fn change(&self, owner: &str, change: Change) -> StoreFuture<Defined> {
+        let rival = self.rival.lock().unwrap().take();
+        if let Some(rival) = rival {
+            block_on(self.memory.change(owner, rival)).unwrap();
+        }
         let made = self.memory.change(owner, change);
         match self.loses.swap(false, Ordering::SeqCst) {
             true => StoreFuture::new(async { Err(StoreError::Unavailable("lost".to_owned())) }),
@@ -577,4 +583,59 @@ fn a_change_whose_answer_was_lost_is_made_once_and_told_of_once() {
     };
     let actions: Vec<_> = page.items.iter().map(|event| event.action).collect();
     assert_eq!(actions, [Action::SetOverride, Action::RemoveOverride]);
+}
+
+/// Nothing was there any more: that was taken for the doing of whoever's answer was lost.
+#[test]
+fn a_removal_whose_answer_was_lost_is_not_another_clients() {
+    for is_of_a_version in [false, true] {
+        let store = Arc::<Lossy>::default();
+        let service = service_on(&(Arc::clone(&store) as _), TWO);
+        let caller = service.enter(None).unwrap();
+        let chat = OverrideTarget::system().of_resource("chat");
+        let set = service.set_override(&caller, &chat, &[rpm(5)]).wait();
+        let version = set.unwrap().version;
+        let told = Event {
+            subject: chat.encode(),
+            body: Vec::new(),
+            at: service.clock().now(),
+            lasts: MINUTE,
+            most: 10,
+            version: 0,
+        };
+        let rival = Change::from(Definition::none(chat.encode())).telling(told);
+        *store.rival.lock().unwrap() = Some(rival);
+        store.loses.store(true, Ordering::SeqCst);
+        let terms = OverrideTerms {
+            only_if: is_of_a_version.then_some(OnlyIf::Version(version)),
+            ..OverrideTerms::default()
+        };
+        let removed = service.remove_override_on(&caller, &chat, &terms).wait();
+        match is_of_a_version {
+            false => assert_eq!(removed, Ok(false)),
+            true => assert!(
+                matches!(removed, Err(ServiceError::Conflict { version: None, .. })),
+                "{removed:?}"
+            ),
+        }
+    }
+}
+
+/// It was taken for one that was not made, and made again: what was set since was gone.
+#[test]
+fn a_removal_whose_answer_was_lost_removes_nothing_that_was_set_since() {
+    let store = Arc::<Lossy>::default();
+    let service = service_on(&(Arc::clone(&store) as _), TWO);
+    let caller = service.enter(None).unwrap();
+    let chat = OverrideTarget::system().of_resource("chat");
+    let set = service.set_override(&caller, &chat, &[rpm(5)]).wait();
+    let version = set.unwrap().version;
+    let kept = block_on(store.definition("service", &chat.encode()));
+    let value = kept.unwrap().unwrap().value.unwrap();
+    store.loses.store(true, Ordering::SeqCst);
+    let removed = service.remove_override(&caller, &chat);
+    *store.rival.lock().unwrap() = Some(Definition::new(chat.encode(), value).into());
+    assert_eq!(removed.wait(), Ok(true));
+    let kept = service.override_at(&caller, &chat).unwrap().unwrap();
+    assert!(kept.version > version);
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
+use tidegate_store::definitions::event_cursor;
 use tidegate_store::{Change, Defined, Definition, StoreError};
 
 use super::record::{OverrideValue, Record};
@@ -143,8 +144,8 @@ impl Write {
         }
     }
 
-    /// The answer; one that got lost is asked for once more. If it was made already, what is
-    /// there is what was to be there.
+    /// The answer; one that got lost is asked for once more. If the change was made already,
+    /// what is there is what was to be there; of a removal, its event is.
     async fn made(
         &self,
         answer: Result<Defined, StoreError>,
@@ -154,20 +155,44 @@ impl Write {
             Err(StoreError::Unavailable(_)) => self.service.tell(OWNER, asked.change.clone()).await,
             answer => return Ok(answer?),
         };
-        Ok(match lost? {
-            Defined::Conflict(there) => {
-                let at = there.as_ref().map_or(0, |there| there.version);
-                let value = there.as_ref().and_then(|there| there.value.as_ref());
-                match value == asked.change.definition.value.as_ref() {
-                    true => Defined::Done {
-                        changed: asked.value.is_some() || asked.before.version != 0,
-                        version: at,
-                    },
-                    false => Defined::Conflict(there),
-                }
+        let there = match lost? {
+            Defined::Conflict(there) => there,
+            made @ Defined::Done { .. } => return Ok(made),
+        };
+        let version = match &asked.change.definition.value {
+            Some(_) => {
+                let own = |there: &&Definition| there.value == asked.change.definition.value;
+                there.as_ref().filter(own).map(|there| there.version)
             }
-            made @ Defined::Done { .. } => made,
+            None => self.removed(asked).await?,
+        };
+        Ok(match version {
+            None => Defined::Conflict(there),
+            Some(version) => Defined::Done {
+                changed: true,
+                version,
+            },
         })
+    }
+
+    /// At which version the removal was made, if it was: its event is the first of this place
+    /// behind the version that it expected. That nothing is there may be another's doing.
+    async fn removed(&self, asked: &Asked) -> Result<Option<u64>, ServiceError> {
+        let subject = self.target.encode();
+        let mut after = event_cursor(asked.before.version);
+        loop {
+            let page = self.service.events(OWNER, Some(&subject), Some(&after), 1);
+            let page = page.await?;
+            if let Some(first) = page.items.first() {
+                let own = asked.change.event.as_ref();
+                let is_own = own.is_some_and(|own| own.body == first.body);
+                return Ok(is_own.then_some(first.version));
+            }
+            match page.next {
+                Some(next) => after = next,
+                None => return Ok(None),
+            }
+        }
     }
 
     fn conflict(&self, version: u64) -> ServiceError {
