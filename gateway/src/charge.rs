@@ -1,14 +1,13 @@
 //! Amounts by limit, of an estimate and of what was used.
 
 use smallvec::SmallVec;
-use tidegate::internal::LimitInternals;
+use tidegate::internal::{LimitInternals, SetInternals};
 use tidegate::{Limit, MAX_AMOUNT};
 use tidegate_llm::{Price, Prices, Provider, Reserved, Usage};
 use tidegate_policy::{ModelPrice, Policy};
 use tidegate_service::{ActivePolicy, Amounts, Number};
 
 use crate::counts::Counts;
-use crate::learning;
 use crate::settings::{BadSettings, Settings};
 
 /// The prices of a file.
@@ -89,11 +88,11 @@ impl Settings {
         charged.iter().any(|(_, counts)| *counts == Counts::Money)
     }
 
-    /// What to reserve. An estimate locks nobody out of a small limit: of one that holds less, all
-    /// of it is taken, unless the prompt alone is more than it ever grants.
+    /// What to reserve for a call of `key`. An estimate locks nobody out of a small limit: of one
+    /// that holds less, all of it is taken, unless the prompt alone is more than it ever grants.
     pub(crate) fn reserve<'a>(
         &self,
-        active: &'a ActivePolicy,
+        (active, key): (&'a ActivePolicy, &[u8]),
         reserved: Reserved,
         price: Price,
     ) -> Amounts<'a> {
@@ -106,7 +105,7 @@ impl Settings {
         self.amounts(active.policy(), |limit, counts| {
             let whole = amount(limit, counts, (&whole, 0), price);
             let prompt = amount(limit, counts, (&prompt, 0), price);
-            whole.min(learning::at_most(active, limit)).max(prompt)
+            whole.min(at_most(active, key, limit)).max(prompt)
         })
     }
 
@@ -146,6 +145,26 @@ impl Settings {
         });
         amounts.collect()
     }
+}
+
+/// The most that a limit grants `key` at once as of now, overridden or learnt; of a pool, at any
+/// member.
+fn at_most(active: &ActivePolicy, key: &[u8], limit: &Limit) -> u64 {
+    let capacities = active
+        .sets()
+        .filter_map(|set| set.capacity_for(key, limit.name()));
+    capacities.max().unwrap_or_else(|| limit.at_most())
+}
+
+/// What each limit of a policy grants `key` at once as of now.
+pub fn capacities(active: &ActivePolicy, key: &[u8]) -> SmallVec<[Option<u64>; 4]> {
+    let parts = active.sets().zip(active.policy().limit_lists());
+    let capacities = parts.flat_map(|(set, limits)| {
+        limits
+            .iter()
+            .map(|limit| set.capacity_for(key, limit.name()))
+    });
+    capacities.collect()
 }
 
 /// Whether a request has to name an amount of it.

@@ -25,6 +25,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::body::{Answer, Passing, Reading, Settling};
 use crate::caller;
+use crate::charge;
 use crate::dialect::{Asked, plain};
 use crate::fair::{Entering, Turn, units};
 use crate::held::Held;
@@ -436,7 +437,7 @@ impl Read<'_> {
     ) -> Result<(Held, Reserved), Refusal> {
         let reserved = self.reserved(gateway);
         let mut turn = None;
-        let mut capacities = learning::capacities(&self.active);
+        let mut known = charge::capacities(&self.active, &self.key);
         let mut amounts = self.amounts(gateway, reserved);
         let whose = (&self.caller, &self.active);
         if self.takes_nothing(&amounts) {
@@ -454,13 +455,14 @@ impl Read<'_> {
                 Err(Unadmitted::Refused(refusal)) => return Err(refusal),
                 Err(Unadmitted::Never(error)) => error,
             };
-            // A learnt limit may have fallen while the call waited: it waits on for what there is.
+            // A limit may have fallen while the call waited: it waits on for what there is.
             amounts = self.amounts(gateway, reserved);
-            let before = std::mem::replace(&mut capacities, learning::capacities(&self.active));
-            if before == capacities {
+            let now = charge::capacities(&self.active, &self.key);
+            if known == now {
                 self.untried(gateway, never, &amounts)?;
                 amounts = self.amounts(gateway, reserved);
             }
+            known = now;
         };
         let Answered::Acquired(active, acquired, undelivered) = answered else {
             unreachable!("an acquisition is answered by one");
@@ -555,7 +557,8 @@ impl Read<'_> {
     /// What it is to take, of limits that go by what is known.
     fn amounts(&self, gateway: &Inner, reserved: Reserved) -> Amounts<'_> {
         gateway.learning.prepare(&self.active);
-        gateway.settings.reserve(&self.active, reserved, self.price)
+        let whose = (&*self.active, &*self.key);
+        gateway.settings.reserve(whose, reserved, self.price)
     }
 
     /// Asks for that, for as long as it may wait, once it is its turn.

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::{DecodeError, Span, Timestamp};
+use tidegate_core::{Amount, DecodeError, Span, Timestamp};
 
 use crate::decision::Decision;
 use crate::error::BuildError;
@@ -260,6 +260,10 @@ pub trait SetInternals {
     /// Whether keys with fewer levels are let in from here on: a policy has changed.
     fn let_partial_keys_in(&self, partial_keys: bool);
 
+    /// The most that the limit called `name` grants `key` at once, as of now: what is in force for
+    /// it, in the unit's parts. Nothing if there is no such limit.
+    fn capacity_for<'k>(&self, key: impl Into<Key<'k>>, name: &str) -> Option<Amount>;
+
     /// How long a lease of `key` lasts whose request does not say.
     fn lease_length<'k>(&self, key: impl Into<Key<'k>>) -> Duration;
 
@@ -311,6 +315,10 @@ impl SetInternals for LimitSet {
 
     fn let_partial_keys_in(&self, partial_keys: bool) {
         self.inner().let_partial_keys_in(partial_keys);
+    }
+
+    fn capacity_for<'k>(&self, key: impl Into<Key<'k>>, name: &str) -> Option<Amount> {
+        self.inner().capacity_for(key.into().bytes(), name)
     }
 
     fn lease_length<'k>(&self, key: impl Into<Key<'k>>) -> Duration {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use smallvec::SmallVec;
 use tidegate::internal::LimitInternals;
 use tidegate::{Limit, LimitSet};
 use tidegate_policy::Policy;
@@ -25,24 +24,6 @@ pub fn key(policy: &Policy, caller: Arc<[u8]>) -> Arc<[u8]> {
         true => [ACCOUNT, &caller].concat().into(),
         false => caller,
     }
-}
-
-/// The most that a limit grants at once, as far as is known now; of a pool, at any member.
-pub fn at_most(active: &ActivePolicy, limit: &Limit) -> u64 {
-    let learnt = match limit.is_adaptive() {
-        true => active
-            .sets()
-            .filter_map(|set| set.capacity(limit.name()))
-            .max(),
-        false => None,
-    };
-    learnt.unwrap_or_else(|| limit.at_most())
-}
-
-/// What the limits of a policy that its provider says grant at once, as its sets go by now.
-pub fn capacities(active: &ActivePolicy) -> SmallVec<[Option<u64>; 4]> {
-    let capacities = said(active).map(|(_, set, limit)| set.capacity(limit.name()));
-    capacities.collect()
 }
 
 /// The limits of a policy that its provider says: of which member, in which set.

@@ -30,7 +30,7 @@ mod known;
 mod limit;
 mod told;
 
-pub use account::{at_most, capacities, check, key, learns};
+pub use account::{check, key, learns};
 pub use all::{Learning, Sent};
 pub use answer::answered;
 pub use concurrency::{Measured, Went};

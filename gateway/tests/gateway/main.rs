@@ -10,6 +10,7 @@ mod fair;
 mod fleet;
 mod learnt;
 mod options;
+mod overridden;
 mod passing;
 mod provider;
 mod reported;

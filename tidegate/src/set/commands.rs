@@ -731,6 +731,18 @@ impl Inner {
         self.ask(key.into(), None, (begin, read)).await
     }
 
+    /// The most that the limit called `name` grants `key` at once, as of now.
+    pub(crate) fn capacity_for(&self, key: &[u8], name: &str) -> Option<Amount> {
+        let view = self.view.load();
+        let position = view.find(name)?;
+        let path = KeyPath::new(key, view.plan.levels()).ok();
+        Some(match path.and_then(|path| view.at(&path)) {
+            // It has the capacities of the moment, too, where the key has nothing of its own.
+            Some(own) => own.plan.limits()[position].rule.capacity(),
+            None => view.capacity(position),
+        })
+    }
+
     /// How long a lease of `key` lasts whose request does not say.
     pub(crate) fn lease_length(&self, key: &[u8]) -> Span {
         let view = self.view.load();
