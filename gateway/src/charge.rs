@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 use tidegate::internal::{LimitInternals, SetInternals};
-use tidegate::{Limit, MAX_AMOUNT};
+use tidegate::{Limit, MAX_AMOUNT, Unit};
 use tidegate_llm::{Price, Prices, Provider, Reserved, Usage};
 use tidegate_policy::{ModelPrice, Policy};
 use tidegate_service::{ActivePolicy, Amounts, Number};
@@ -86,6 +86,21 @@ impl Settings {
     pub(crate) fn counts_money(&self, policy: &Policy) -> bool {
         let charged = self.charged(policy);
         charged.iter().any(|(_, counts)| *counts == Counts::Money)
+    }
+
+    /// Whether each limit on money counts parts of it: else every call costs 1 at least.
+    pub(crate) fn check_money(&self, policy: &Policy) -> Result<(), BadSettings> {
+        let charged = self.charged(policy);
+        let mut money = charged
+            .iter()
+            .filter(|(_, counts)| *counts == Counts::Money);
+        match money.find(|(limit, _)| limit.amounts() == Unit::ONE) {
+            None => Ok(()),
+            Some((limit, _)) => Err(BadSettings::WholeMoney {
+                policy: policy.name.clone(),
+                limit: limit.name().to_owned(),
+            }),
+        }
     }
 
     /// What to reserve for a call of `key`. An estimate locks nobody out of a small limit: of one

@@ -41,7 +41,7 @@ impl Settings {
     }
 }
 
-/// Whether keys below a root have levels, and callers that queue something to queue for.
+/// Whether keys have the levels that limits are of, and callers that queue something to queue for.
 fn check_shared(policy: &Policy, settings: &Settings) -> Result<(), BadSettings> {
     if settings.key_root.is_some() && policy.levels.len() < 2 {
         return Err(BadSettings::FlatKeys(policy.name.clone()));
@@ -50,10 +50,24 @@ fn check_shared(policy: &Policy, settings: &Settings) -> Result<(), BadSettings>
         settings.key_root.is_none() && settings.key_header.is_none() && !learning::learns(policy);
     let mut limits = policy.limit_lists().flatten();
     let shares_some = limits.any(|limit| fair::is_shared(policy, limit));
-    match settings.fair && (is_one_callers || !shares_some) {
-        true => Err(BadSettings::NothingShared(policy.name.clone())),
-        false => Ok(()),
+    if settings.fair && (is_one_callers || !shares_some) {
+        return Err(BadSettings::NothingShared(policy.name.clone()));
     }
+    check_levels(policy, settings)
+}
+
+/// Whether keys made of credentials have every level. What a header says may have any.
+fn check_levels(policy: &Policy, settings: &Settings) -> Result<(), BadSettings> {
+    let has_root = settings.key_root.is_some() || learning::learns(policy);
+    let made = 1 + usize::from(has_root);
+    if settings.key_header.is_some() || policy.partial_keys || policy.levels.len() <= made {
+        return Ok(());
+    }
+    Err(BadSettings::MoreLevels {
+        policy: policy.name.clone(),
+        levels: policy.levels.len(),
+        has_root,
+    })
 }
 
 fn check_policy(policy: &Policy, settings: &Settings) -> Result<(), BadSettings> {
@@ -68,6 +82,7 @@ fn check_policy(policy: &Policy, settings: &Settings) -> Result<(), BadSettings>
     if has_no_prices && settings.counts_money(policy) {
         return Err(BadSettings::NoPrices(policy.name.clone()));
     }
+    settings.check_money(policy)?;
     let mut members = policy.members.iter().map(|member| &*member.name);
     match members.find(|member| settings.upstream(Some(member)).is_none()) {
         None => Ok(()),

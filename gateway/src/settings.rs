@@ -332,6 +332,16 @@ pub enum BadSettings {
         "policy `{0}` counts money; say what models cost: in `[price]` of the file, or with --price gpt-5=1.25,10"
     )]
     NoPrices(String),
+    /// Money that no call uses less of than 1.
+    #[error(
+        "limit `{limit}` of policy `{policy}` counts money in whole ones, so every call costs 1 at least: give it unit = \"0.000001\""
+    )]
+    WholeMoney {
+        /// The policy.
+        policy: String,
+        /// The limit.
+        limit: String,
+    },
     /// A limit that nobody says the meaning of.
     #[error(
         "what does limit `{limit}` of policy `{policy}` count? Call it tokens, input-tokens, output-tokens or usd, or say so with --counts {limit}=tokens"
@@ -380,6 +390,22 @@ pub enum BadSettings {
         "policy `{0}` has flat keys, and --key-root puts callers' keys below another; give it `key = \"account/caller\"`, and limits that all share `level = \"account\"`"
     )]
     FlatKeys(String),
+    /// Keys of more levels than a credential makes.
+    #[error(
+        "policy `{policy}` has keys of {levels} levels, and a credential {}",
+        match has_root {
+            false => "is one: start with --key-root NAME, or name callers with --key-header",
+            true => "below a root is two: name callers with --key-header",
+        }
+    )]
+    MoreLevels {
+        /// The policy.
+        policy: String,
+        /// How many levels its keys have.
+        levels: usize,
+        /// Whether a level stands before the credential.
+        has_root: bool,
+    },
     /// Callers that queue fairly, each before limits of its own.
     #[error(
         "callers share no limit of policy `{0}`, so there is nothing to queue for: start with --key-root NAME, give the policy `key = \"account/caller\"`, and limits that all share `level = \"account\"`"

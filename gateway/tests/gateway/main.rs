@@ -31,6 +31,7 @@ use provider::{Provider, Reply};
 use serde_json::{Value, json};
 use tidegate_gateway::{BadSettings, Gateway, Settings, Upstream};
 use tidegate_llm::{Price, Provider as Dialect};
+use tidegate_policy::PolicyFile;
 use tidegate_protocol::Listener;
 use tidegate_service::{Answer, Call, Number, Question, Service, ServiceBuilder};
 use tidegate_store::Store;
@@ -965,6 +966,94 @@ fn settings_that_make_no_gateway_say_what_to_write() {
         begin(money, Settings::new("llm", openai())),
         Some(BadSettings::NoPrices("llm".into()))
     );
+}
+
+/// The page's first file had money, and no prices: it did not start.
+#[test]
+fn each_file_of_the_page_without_flags_of_its_own_starts_a_gateway() {
+    let page = include_str!("../../../docs/gateway.md");
+    let (first, _) = page.split_once("## What limits count").unwrap();
+    let files = first.split("```toml\n").skip(1);
+    let files = files.map(|rest| rest.split("```").next().unwrap());
+    let started = files.map(|text| {
+        let config = tidegate_policy::parse_config("llm.toml", text).unwrap();
+        let service = Service::builder().build(&config.policies).unwrap();
+        let mut settings = Settings::new("llm", vec![Upstream::of(Dialect::OpenAi).unwrap()]);
+        settings.file_prices = tidegate_gateway::file_prices(&config.prices);
+        Gateway::new(service, &config.policies, settings, tls()).err()
+    });
+    assert_eq!(started.collect::<Vec<_>>(), [None, None]);
+}
+
+/// Each call cost a whole dollar at least, and nothing said so.
+#[test]
+fn money_in_whole_ones_is_refused_at_the_start_and_when_the_file_is_read_again() {
+    let policies = |unit: &str| {
+        let text = format!("[policy.llm.limits]\nusd = {{ budget = 50, per = '1d'{unit} }}");
+        tidegate_policy::parse("p.toml", &text).unwrap()
+    };
+    let begin = |policies: &PolicyFile| {
+        let service = Service::builder().build(policies).unwrap();
+        let upstreams = vec![Upstream::of(Dialect::OpenAi).unwrap()];
+        let mut settings = Settings::new("llm", upstreams);
+        settings.prices = [("gpt-5".to_owned(), Price::default())]
+            .into_iter()
+            .collect();
+        Gateway::new(service, policies, settings, tls())
+    };
+    let expected = BadSettings::WholeMoney {
+        policy: "llm".into(),
+        limit: "usd".into(),
+    };
+    assert_eq!(
+        expected.to_string(),
+        "limit `usd` of policy `llm` counts money in whole ones, so every call costs 1 at least: \
+         give it unit = \"0.000001\""
+    );
+    assert_eq!(begin(&policies("")).err(), Some(expected.clone()));
+    let gateway = begin(&policies(", unit = '0.000001'")).unwrap();
+    assert_eq!(gateway.check(&policies(""), None), Err(expected));
+    assert_eq!(gateway.check(&policies(", unit = '0.01'"), None), Ok(()));
+}
+
+/// Such a gateway started, and every call was a 400.
+#[test]
+fn keys_of_more_levels_than_callers_have_are_refused_at_the_start() {
+    let begin = |key: &str, change: fn(&mut Settings)| {
+        let text = format!(
+            "[policy.llm]\n{key}\n[policy.llm.limits]\ntokens = {{ rate = 9, per = '1m', level = 'account' }}"
+        );
+        let policies = tidegate_policy::parse("p.toml", &text).unwrap();
+        let service = Service::builder().build(&policies).unwrap();
+        let mut settings = Settings::new("llm", vec![Upstream::of(Dialect::OpenAi).unwrap()]);
+        change(&mut settings);
+        let begun = Gateway::new(service, &policies, settings, tls());
+        begun.err().map(|error| error.to_string())
+    };
+    let (two, three) = ("key = 'account/caller'", "key = 'account/team/caller'");
+    let nothing: fn(&mut Settings) = |_| {};
+    let root: fn(&mut Settings) = |settings| settings.key_root = Some("openai".into());
+    let header: fn(&mut Settings) =
+        |settings| settings.key_header = Some(http::HeaderName::from_static("x-who"));
+    assert_eq!(
+        begin(two, nothing).as_deref(),
+        Some(
+            "policy `llm` has keys of 2 levels, and a credential is one: start with --key-root \
+             NAME, or name callers with --key-header"
+        )
+    );
+    assert_eq!(
+        begin(three, root).as_deref(),
+        Some(
+            "policy `llm` has keys of 3 levels, and a credential below a root is two: name \
+             callers with --key-header"
+        )
+    );
+    assert_eq!(begin(two, root), None);
+    assert_eq!(begin(two, header), None);
+    assert_eq!(begin(three, header), None);
+    let partial = "key = 'account/caller'\npartial_keys = true";
+    assert_eq!(begin(partial, nothing), None);
 }
 
 #[tokio::test]

@@ -50,7 +50,8 @@ async fn an_embedding_passes_where_answers_alone_are_limited() {
 
 #[tokio::test]
 async fn a_model_that_costs_nothing_passes_where_money_is_limited() {
-    let money = "[policy.llm.limits]\nusd = { budget = 10, per = 'day', zone = 'UTC' }";
+    let money =
+        "[policy.llm.limits]\nusd = { budget = 10, per = 'day', zone = 'UTC', unit = '0.000001' }";
     let running = run(money, |settings| {
         settings.prices = [("gpt-5".to_owned(), Price::default())]
             .into_iter()
@@ -59,7 +60,7 @@ async fn a_model_that_costs_nothing_passes_where_money_is_limited() {
     .await;
     running.provider.next(Reply::answer(10, 30));
     assert_eq!(running.post("/v1/chat/completions", &chat(50)).await.0, 200);
-    assert_eq!(running.left("usd").await, 10);
+    assert_eq!(running.left("usd").await, 10_000_000);
     running.stop().await;
 }
 
