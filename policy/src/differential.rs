@@ -50,7 +50,7 @@ impl Translation<'_> {
             Value::Nothing => self.yaml.push('~'),
             Value::Text(text) => self.text(text),
             Value::Integer { written, .. } => self.yaml.push_str(written),
-            Value::Float => self.yaml.push_str("1.5"),
+            Value::Float(_) => self.yaml.push_str("1.5"),
             Value::Flag(flag) => self.yaml.push_str(&flag.to_string()),
             Value::Date => self.yaml.push_str("1979-05-27"),
             Value::List(items) => {

@@ -10,8 +10,8 @@ use super::span::parse_duration;
 use super::suggest::write_instead;
 use super::tree::{Entry, Node, Value};
 
-/// How a decimal looks, in units of its own.
-const EXAMPLE: u64 = 1_250;
+/// An amount of any unit.
+const EXAMPLE: &str = "1";
 
 /// A table on its way through its reader.
 pub(super) struct Fields<'a> {
@@ -109,17 +109,12 @@ impl<'a> Field<'a> {
                     u64::try_from(*number).map_err(|_| AmountError::Negative(number.to_string()));
                 number.and_then(|number| unit.ones(number))
             }
-            Value::Float => {
+            Value::Float(written) => {
                 let message = format!("`{}` is a fraction that is not in quotes", self.name);
-                let example = unit.show(EXAMPLE);
-                let help = format!(
-                    "write it in quotes, such as `{} = \"{example}\"`",
-                    self.name
-                );
-                faults.add(&self.span, message, help);
+                faults.add(&self.span, message, self.in_quotes(written, unit));
                 return None;
             }
-            _ => unit.parse(self.text(&unit.show(EXAMPLE).to_string(), faults)?),
+            _ => unit.parse(self.text(EXAMPLE, faults)?),
         };
         let wrong = match read {
             Ok(amount) if amount >= least => return Some(amount),
@@ -131,6 +126,38 @@ impl<'a> Field<'a> {
         let help = format!("write a multiple of {unit}, {least} to {most}");
         faults.add(&self.span, message, help);
         None
+    }
+
+    /// What to write in place of a fraction without quotes: the same with them.
+    fn in_quotes(&self, written: &str, unit: Unit) -> String {
+        let name = self.name;
+        let places = written
+            .split_once('.')
+            .and_then(|(_, digits)| u8::try_from(digits.len()).ok())
+            .filter(|places| (1..=9).contains(places));
+        match (unit.parse(written), places) {
+            (Ok(_), _) => format!("write it in quotes: `{name} = \"{written}\"`"),
+            (Err(AmountError::NotAMultiple { .. }), Some(places)) => {
+                let unit = Unit::decimal(places);
+                format!(
+                    "write it in quotes, and a unit as fine: `{name} = \"{written}\", unit = \"{unit}\"`"
+                )
+            }
+            _ => format!("write a decimal in quotes, such as `{name} = \"{EXAMPLE}\"`"),
+        }
+    }
+
+    /// Whether it is a fraction without quotes.
+    pub(super) const fn is_fraction(&self) -> bool {
+        matches!(self.node.value, Value::Float(_))
+    }
+
+    /// A decimal as it is written, in quotes or not.
+    pub(super) fn written(&self) -> Option<&'a str> {
+        match &self.node.value {
+            Value::Text(text) | Value::Float(text) => Some(text),
+            _ => None,
+        }
     }
 
     /// A text.

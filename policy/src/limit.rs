@@ -215,7 +215,9 @@ impl<'a> Reader<'a, '_, '_> {
     /// An amount in the limit's unit: a whole number, or a decimal in quotes.
     fn amount(&mut self, field: &Field<'a>) -> Option<u64> {
         let unit = self.unit;
-        if unit == Unit::ONE {
+        // What has no unit yet may be meant to have one.
+        let may_have_parts = matches!(field.name, "rate" | "budget");
+        if unit == Unit::ONE && !(may_have_parts && field.is_fraction()) {
             return field.integer(1..=MAX_AMOUNT, self.faults);
         }
         field.decimal(unit, 1, self.faults)

@@ -6,15 +6,19 @@
 //! "claude-*" = { input = 3, cached-input = "0.30", cache-write = "3.75", output = 15 }
 //! ```
 
-use tidegate::Unit;
+use tidegate::{AmountError, Unit};
 
 use super::fault::Faults;
 use super::fields::Field;
+use super::tree::{Entry, Node, Value};
 
 const SETTINGS: [&str; 4] = ["input", "cached-input", "cache-write", "output"];
 
 /// Prices are written to a millionth.
 const MILLIONTHS: Unit = Unit::decimal(6);
+
+/// What to write in place of a finer one.
+const TOO_FINE: &str = "a price has at most six digits behind the point";
 
 /// No file has more prices than this.
 const MOST: usize = 1_000;
@@ -62,10 +66,13 @@ fn price(entry: &Field<'_>, faults: &mut Faults<'_>) -> Option<ModelPrice> {
         let help = "write a model, such as `gpt-5`, or a beginning and `*`, such as \"claude-*\"";
         faults.add(&entry.key_span, message, help);
     }
+    if dotted(entry.name, entry.node(), faults) {
+        return None;
+    }
     let mut fields = entry.table("`{ input = \"1.25\", output = \"10\" }`", faults)?;
     let mut take = |name, faults: &mut Faults<'_>| {
         let field = fields.take(name)?;
-        Some(field.decimal(MILLIONTHS, 0, faults))
+        Some(cost(&field, faults))
     };
     let [input, cached_input, cache_write, output] = SETTINGS.map(|name| take(name, faults));
     fields.finish("a price", &SETTINGS, faults);
@@ -78,6 +85,41 @@ fn price(entry: &Field<'_>, faults: &mut Faults<'_>) -> Option<ModelPrice> {
         cache_write: cache_write.flatten(),
         output: output?,
     })
+}
+
+/// Tells of models whose names have a dot and no quotes: what is behind the dot is in a table.
+/// Whether there is one.
+fn dotted(name: &str, node: &Node, faults: &mut Faults<'_>) -> bool {
+    let Value::Table(entries) = &node.value else {
+        return false;
+    };
+    let begins_table = |entry: &Entry| {
+        matches!(entry.node.value, Value::Table(_)) && !SETTINGS.contains(&&*entry.name)
+    };
+    if entries.is_empty() || !entries.iter().all(begins_table) {
+        return false;
+    }
+    for entry in entries {
+        let name = format!("{name}.{}", entry.name);
+        if !dotted(&name, &entry.node, faults) {
+            let message = "a dot in a name without quotes begins a table";
+            let help = format!("write `\"{name}\" = {{ ... }}`");
+            faults.add(&entry.key_span, message, help);
+        }
+    }
+    true
+}
+
+/// What a million tokens cost.
+fn cost(field: &Field<'_>, faults: &mut Faults<'_>) -> Option<u64> {
+    if let Some(written) = field.written()
+        && let Err(AmountError::NotAMultiple { .. }) = MILLIONTHS.parse(written)
+    {
+        let message = format!("`{}` is {written}, which is too fine", field.name);
+        faults.add(&field.span, message, TOO_FINE);
+        return None;
+    }
+    field.decimal(MILLIONTHS, 0, faults)
 }
 
 /// What has to be written; of what was written wrong that is told already.
@@ -144,5 +186,69 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
+    }
+    /// The help of each fault, with its message.
+    fn told(prices: &str) -> Vec<String> {
+        let text = format!("{POLICY}[price]\n{prices}\n");
+        let errors = parse_config("t.toml", &text).expect_err("a faulty file");
+        let one = |fault: &super::super::Fault| format!("{} = {}", fault.message, fault.help);
+        errors.faults().iter().map(one).collect()
+    }
+
+    /// What to write was another price, which was taken where it was copied.
+    #[test]
+    fn a_price_that_is_not_in_quotes_is_told_with_the_same_price_in_quotes() {
+        assert_eq!(
+            told("a = { input = 2.5, output = 10 }"),
+            ["`input` is a fraction that is not in quotes = write it in quotes: `input = \"2.5\"`"]
+        );
+        assert_eq!(
+            told("a = { input = nan, output = 10 }"),
+            [
+                "`input` is a fraction that is not in quotes = write a decimal in quotes, such as `input = \"1\"`"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_price_that_is_too_fine_is_told_how_fine_it_may_be() {
+        let help = "a price has at most six digits behind the point";
+        assert_eq!(
+            told("a = { input = '0.0000001', output = 10 }"),
+            [format!("`input` is 0.0000001, which is too fine = {help}")]
+        );
+        assert_eq!(
+            told("a = { input = 0.0000001, output = 10 }"),
+            [format!("`input` is 0.0000001, which is too fine = {help}")]
+        );
+    }
+
+    /// Three faults, none of which named the dot.
+    #[test]
+    fn a_model_with_a_dot_that_is_not_in_quotes_is_one_fault_which_says_what_to_write() {
+        let expected = |written: &str| {
+            format!(
+                "a dot in a name without quotes begins a table = write `\"{written}\" = {{ ... }}`"
+            )
+        };
+        let prices = "{ input = 1, output = 1 }";
+        assert_eq!(told(&format!("gpt-4.1 = {prices}")), [expected("gpt-4.1")]);
+        let two = format!("gpt-4.1.2 = {prices}\ngpt-4.5 = {prices}");
+        assert_eq!(told(&two), [expected("gpt-4.1.2"), expected("gpt-4.5")]);
+        assert_eq!(
+            told(&format!("[price.o1.x]\ninput = 1")),
+            [expected("o1.x")]
+        );
+    }
+
+    /// It was told how a limit is written.
+    #[test]
+    fn a_star_in_a_name_without_quotes_is_one_fault_which_says_what_to_write() {
+        let written = "write a name with `*` in quotes: `\"claude-*\" = { ... }`";
+        let faults = told("claude-* = { input = 1, output = 1 }");
+        let [fault] = &faults[..] else {
+            panic!("{faults:#?}")
+        };
+        assert!(fault.ends_with(written), "{fault}");
     }
 }

@@ -143,7 +143,11 @@ fn what_is_wrong_with_a_unit_is_told_in_its_place() {
         ),
         (
             "a = { budget = 2.5, per = '1m', unit = '0.1' }",
-            "16: `budget` is a fraction that is not in quotes = write it in quotes, such as `budget = \"125.0\"`",
+            "16: `budget` is a fraction that is not in quotes = write it in quotes: `budget = \"2.5\"`",
+        ),
+        (
+            "a = { budget = 0.01, per = '1m' }",
+            "16: `budget` is a fraction that is not in quotes = write it in quotes, and a unit as fine: `budget = \"0.01\", unit = \"0.01\"`",
         ),
         (
             "a = { budget = '2.55', per = '1m', unit = '0.1' }",

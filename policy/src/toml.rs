@@ -1,5 +1,7 @@
 //! TOML as a tree.
 
+use std::ops::Range;
+
 use ::toml::Spanned;
 use ::toml::de::{DeTable, DeValue, Error};
 
@@ -10,20 +12,43 @@ use super::tree::{Entry, Node, Value};
 pub(super) fn read(text: &str, faults: &mut Faults<'_>) -> Option<Node> {
     let (document, broken) = DeTable::parse_recoverable(text);
     // What a broken text means is a guess, and guesses make false faults.
-    broken.iter().for_each(|error| not_toml(error, faults));
+    broken
+        .iter()
+        .for_each(|error| not_toml(text, error, faults));
     broken.is_empty().then(|| Node {
         span: document.span(),
         value: table(document.get_ref()),
     })
 }
 
-fn not_toml(error: &Error, faults: &mut Faults<'_>) {
+fn not_toml(text: &str, error: &Error, faults: &mut Faults<'_>) {
+    let span = error.span().unwrap_or(0..0);
+    if let Some((name, place)) = starred(text, span.start) {
+        let message = format!("`{name}` has a `*`, and is not in quotes");
+        let help = format!("write a name with `*` in quotes: `\"{name}\" = {{ ... }}`");
+        return faults.add(&place, message, help);
+    }
     let help = match error.message() {
         "duplicate key" => "two of one name: rename one, or remove it",
         _ => "a limit is written `name = { calls = 300, per = \"1m\" }`, with texts in quotes",
     };
     let message = format!("this is not TOML: {}", error.message());
-    faults.add(&error.span().unwrap_or(0..0), message, help);
+    faults.add(&span, message, help);
+}
+
+/// The name with a `*` and without quotes that the line of `at` begins with, and its place.
+fn starred(text: &str, at: usize) -> Option<(&str, Range<usize>)> {
+    let (before, after) = text.split_at_checked(at)?;
+    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let end = at + after.find('\n').unwrap_or(after.len());
+    let (key, _) = text[start..end].split_once('=')?;
+    let name = key.trim();
+    let is_bare = |letter: char| letter.is_ascii_alphanumeric() || "-_.*:".contains(letter);
+    if !name.contains('*') || !name.chars().all(is_bare) {
+        return None;
+    }
+    let start = start + key.len() - key.trim_start().len();
+    Some((name, start..start + name.len()))
 }
 
 /// The entries in the order of the file.
@@ -47,7 +72,7 @@ fn node(spanned: &Spanned<DeValue<'_>>) -> Node {
             number: i128::from_str_radix(integer.as_str(), integer.radix()).unwrap_or(i128::MAX),
             written: integer.to_string(),
         },
-        DeValue::Float(_) => Value::Float,
+        DeValue::Float(float) => Value::Float(float.as_str().to_owned()),
         DeValue::Boolean(flag) => Value::Flag(*flag),
         DeValue::Datetime(_) => Value::Date,
         DeValue::Array(items) => Value::List(items.iter().map(node).collect()),

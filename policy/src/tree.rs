@@ -23,7 +23,8 @@ pub(super) enum Value {
         number: i128,
         written: String,
     },
-    Float,
+    /// A number with a point, as it was written.
+    Float(String),
     Flag(bool),
     Date,
     List(Vec<Node>),
@@ -45,7 +46,7 @@ impl Value {
             Self::Nothing => "nothing",
             Self::Text(_) => "a text",
             Self::Integer { .. } => "a whole number",
-            Self::Float => "a number with a point",
+            Self::Float(_) => "a number with a point",
             Self::Flag(_) => "true or false",
             Self::Date => "a date",
             Self::List(_) => "a list",

@@ -241,7 +241,7 @@ fn resolve(text: &str) -> Value {
                 number,
                 written: text.to_owned(),
             },
-            None if is_float(text) => Value::Float,
+            None if is_float(text) => Value::Float(text.to_owned()),
             None => Value::Text(text.to_owned()),
         },
     }
@@ -301,7 +301,7 @@ mod tests {
             assert!(matches!(resolve(text), Value::Text(_)), "{text}");
         }
         for text in ["1.5", "1e3", ".nan", "-.inf", ".5"] {
-            assert!(matches!(resolve(text), Value::Float), "{text}");
+            assert!(matches!(resolve(text), Value::Float(_)), "{text}");
         }
         assert!(matches!(resolve("~"), Value::Nothing));
         assert!(matches!(resolve("false"), Value::Flag(false)));
