@@ -9,6 +9,7 @@ use tidegate_llm::request::NotJson;
 use tidegate_policy::Policy;
 use tidegate_service::{Kind, ServiceError, Told};
 
+use crate::counts::Counts;
 use crate::dialect::Dialect;
 
 /// Why a call was not forwarded, or not answered.
@@ -42,26 +43,40 @@ impl Refusal {
         }
     }
 
-    /// A limit has no room. When a slot comes back its holder alone knows: a caller is told to come
-    /// again soon, and not when the lease expires.
-    pub fn limit(policy: &Policy, told: &Told<'_>) -> Self {
+    /// A limit has no room for a call that takes `wanted`. When a slot comes back its holder alone
+    /// knows: a caller is told to come again soon, and not when the lease expires.
+    pub fn limit(policy: &Policy, told: &Told<'_>, wanted: Option<(Counts, u64)>) -> Self {
         let limit = told.binding().unwrap_or("a limit");
+        let what = short_of(policy, told, wanted)
+            .unwrap_or_else(|| format!("limit `{limit}` of policy `{}` is reached", policy.name));
         let mut limits = policy.limit_lists().flatten();
         let is_slot = limits.any(|known| known.name() == limit && known.is_concurrency());
-        let policy = &policy.name;
         let told = told.retry_after().filter(|_| !is_slot);
         let after = told.map(|after| after.as_duration().min(LONGEST));
         let until = match after {
-            Some(after) => format!("try again in {:.3} s", after.as_secs_f64()),
+            Some(after) => format!("try again in {}", spoken(after)),
             None => "try again when a call has ended".to_owned(),
         };
         Self {
             retry_after: Some(after.unwrap_or(SOON)),
-            ..Self::new(
-                StatusCode::TOO_MANY_REQUESTS,
-                format!("limit `{limit}` of policy `{policy}` is reached; {until}"),
-            )
+            ..Self::new(StatusCode::TOO_MANY_REQUESTS, format!("{what}; {until}"))
         }
+    }
+
+    /// A prompt that is more than a limit ever grants.
+    pub fn prompt(
+        policy: &str,
+        (limit, most): (&str, &str),
+        (counts, wanted): (Counts, &str),
+    ) -> Self {
+        let what = match counts {
+            Counts::Money => format!("the prompt alone costs {wanted}"),
+            _ => format!("the prompt is taken for {wanted} tokens"),
+        };
+        let message = format!(
+            "{what}, and limit `{limit}` of policy `{policy}` never grants more than {most}: shorten it, or raise the limit"
+        );
+        Self::new(StatusCode::BAD_REQUEST, message)
     }
 
     /// A call that wants more than what is tried of a limit that nobody says.
@@ -148,6 +163,11 @@ impl Refusal {
 
     /// A model whose money cannot be counted.
     pub fn no_price(model: &str) -> Self {
+        if model.is_empty() {
+            let message =
+                "the body names no `model`, and the policy counts money, which is by the model";
+            return Self::new(StatusCode::BAD_REQUEST, message);
+        }
         let model: String = model.chars().take(128).collect();
         let message = format!(
             "model `{model}` has no price here, and the policy counts money; give it one in `[price]` of the file, or with --price"
@@ -244,6 +264,51 @@ impl Refusal {
     }
 }
 
+/// How much of the limit that binds a call may take, and how much is left, if that is less.
+fn short_of(policy: &Policy, told: &Told<'_>, wanted: Option<(Counts, u64)>) -> Option<String> {
+    let (counts, wanted) = wanted?;
+    let name = told.binding()?;
+    let stand = told.limits().find(|stand| stand.name == name)?;
+    let left = stand.standing.remaining;
+    if wanted <= left {
+        // Others stand before it.
+        return None;
+    }
+    let (wanted, left, policy) = (stand.unit.show(wanted), stand.unit.show(left), &policy.name);
+    Some(match counts {
+        Counts::Money => {
+            format!(
+                "this call may cost {wanted}, and {left} of `{name}` (policy `{policy}`) is left"
+            )
+        }
+        _ => format!(
+            "this call may use {wanted} tokens, and {left} of `{name}` (policy `{policy}`) are left"
+        ),
+    })
+}
+
+/// A wait in words, rounded up: the two largest units of those that a person counts by.
+fn spoken(wait: Duration) -> String {
+    const MINUTE: u64 = 60;
+    const HOUR: u64 = 60 * MINUTE;
+    const DAY: u64 = 24 * HOUR;
+    if wait < Duration::from_secs(MINUTE) {
+        return format!("{:.3} s", wait.as_secs_f64());
+    }
+    let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+    let (large, small) = match seconds {
+        0..HOUR => ((MINUTE, "min"), (1, "s")),
+        HOUR..DAY => ((HOUR, "h"), (MINUTE, "min")),
+        _ => ((DAY, "d"), (HOUR, "h")),
+    };
+    let parts = seconds.div_ceil(small.0);
+    let in_large = large.0 / small.0;
+    match (parts / in_large, parts % in_large) {
+        (whole, 0) => format!("{whole} {}", large.1),
+        (whole, rest) => format!("{whole} {} {rest} {}", large.1, small.1),
+    }
+}
+
 impl From<ServiceError> for Refusal {
     fn from(error: ServiceError) -> Self {
         let status = match error.kind() {
@@ -270,5 +335,28 @@ impl From<ServiceError> for Unadmitted {
 impl From<Refusal> for Unadmitted {
     fn from(refusal: Refusal) -> Self {
         Self::Refused(refusal)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_spoken_in_two_units_and_never_too_short() {
+        for (millis, words) in [
+            (1_500, "1.500 s"),
+            (59_999, "59.999 s"),
+            (60_000, "1 min"),
+            (90_001, "1 min 31 s"),
+            (3_599_500, "1 h"),
+            (3_600_001, "1 h 1 min"),
+            (86_040_000, "23 h 54 min"),
+            (86_399_000, "24 h"),
+            (90_000_000, "1 d 1 h"),
+            (259_200_000, "3 d"),
+        ] {
+            assert_eq!(spoken(Duration::from_millis(millis)), words, "{millis}");
+        }
     }
 }

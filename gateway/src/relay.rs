@@ -26,6 +26,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use crate::body::{Answer, Passing, Reading, Settling};
 use crate::caller;
 use crate::charge;
+use crate::counts::Counts;
 use crate::dialect::{Asked, plain};
 use crate::fair::{Entering, Turn, units};
 use crate::held::Held;
@@ -221,6 +222,14 @@ fn unread(settings: &Settings, error: &(dyn std::error::Error + Send + Sync + 's
     } else {
         Refusal::late(&format!("the body broke off: {error}"))
     }
+}
+
+/// What a call takes of a limit that wants an amount, and what that counts.
+fn taken_of(gateway: &Inner, limit: &str, amounts: &Amounts<'_>) -> Option<(Counts, u64)> {
+    let counts = gateway.settings.counts(limit)?;
+    let mut amounts = units(amounts).into_iter();
+    let (_, wanted) = amounts.find(|(name, _)| *name == limit)?;
+    Some((counts, wanted))
 }
 
 /// The same call, whose stream says its usage at the end; `None` of a long one with options of a
@@ -472,7 +481,8 @@ impl Read<'_> {
             let limit = told.binding().unwrap_or_default();
             self.refused(gateway, among, limit);
             gateway.learning.refused(&active, told.decision());
-            return Err(Refusal::limit(active.policy(), &told));
+            let wanted = taken_of(gateway, limit, &amounts);
+            return Err(Refusal::limit(active.policy(), &told, wanted));
         }
         let counted = gateway.learning.granted(&active, &acquired, &amounts);
         let (granted, member) = match &acquired {
@@ -604,7 +614,7 @@ impl Read<'_> {
         never: ServiceError,
         amounts: &Amounts<'_>,
     ) -> Result<(), Refusal> {
-        let ServiceError::Never { limit, .. } = &never else {
+        let ServiceError::Never { limit, most } = &never else {
             return Err(never.into());
         };
         let wanted = units(amounts).into_iter().find(|(name, _)| name == limit);
@@ -619,7 +629,14 @@ impl Read<'_> {
                 limit,
                 after.as_duration(),
             )),
-            None => Err(never.into()),
+            None => Err(match taken_of(gateway, limit, amounts) {
+                None => never.into(),
+                Some((counts, wanted)) => {
+                    let policy = &self.active.policy().name;
+                    let wanted = self.active.unit(limit).show(wanted).to_string();
+                    Refusal::prompt(policy, (limit, most), (counts, &wanted))
+                }
+            }),
         }
     }
 

@@ -374,7 +374,7 @@ pub enum BadSettings {
     },
     /// Callers bring accounts of their own.
     #[error(
-        "upstream `{0}` needs a credential of its own, as limits are learnt: each account has others; put it into the environment variable TIDEGATE_KEY_ and the upstream's name in capitals"
+        "upstream `{0}` needs a credential of its own, as limits are learnt: each account has others; put it into the environment variable {variable}", variable = Upstream::variable(.0)
     )]
     LearntOfCallers(String),
     /// A root that is no level of a key.

@@ -386,7 +386,7 @@ fn limits_that_cannot_be_learnt_say_what_to_write() {
     };
     assert_eq!(begin(LEARNT, with_secrets), "");
     let error = begin(LEARNT, |_| {});
-    assert!(error.contains("TIDEGATE_KEY_"), "{error}");
+    assert!(error.contains("TIDEGATE_KEY_OPENAI"), "{error}");
     let by_caller = LEARNT.replace("level = \"account\", ", "");
     let error = begin(&by_caller, with_secrets);
     assert!(error.contains(r#"key = "account/caller""#), "{error}");

@@ -13,6 +13,7 @@ mod options;
 mod overridden;
 mod passing;
 mod provider;
+mod refusals;
 mod reported;
 mod room;
 #[path = "../../../service/tests/support/away.rs"]
@@ -241,7 +242,7 @@ async fn a_call_that_does_not_fit_is_refused_in_the_words_of_its_dialect() {
         body["error"]["message"]
             .as_str()
             .unwrap()
-            .starts_with("limit `tokens` of policy `llm`")
+            .contains(" of `tokens` (policy `llm`) are left; try again in ")
     );
     let millis: u64 = headers["retry-after-ms"].to_str().unwrap().parse().unwrap();
     assert!((1..3_600_000).contains(&millis));
