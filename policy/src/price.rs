@@ -235,10 +235,7 @@ mod tests {
         assert_eq!(told(&format!("gpt-4.1 = {prices}")), [expected("gpt-4.1")]);
         let two = format!("gpt-4.1.2 = {prices}\ngpt-4.5 = {prices}");
         assert_eq!(told(&two), [expected("gpt-4.1.2"), expected("gpt-4.5")]);
-        assert_eq!(
-            told(&format!("[price.o1.x]\ninput = 1")),
-            [expected("o1.x")]
-        );
+        assert_eq!(told("[price.o1.x]\ninput = 1"), [expected("o1.x")]);
     }
 
     /// It was told how a limit is written.

@@ -85,7 +85,7 @@ async fn policies_that_are_applied_for_a_client_that_hangs_up_leave_their_event(
     let mut house = House::new();
     let service = house.service.clone();
     let (begun, mut has_begun) = tokio::sync::mpsc::channel(1);
-    let (go_on, goes_on) = mpsc::channel::<()>();
+    let (go_on, goes_on) = mpsc::sync_channel::<()>(1);
     let (done, mut is_done) = tokio::sync::mpsc::channel(1);
     let goes_on = Mutex::new(goes_on);
     let settings = Settings {
