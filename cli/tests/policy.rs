@@ -471,7 +471,7 @@ fn a_server_that_was_not_told_to_refuses_and_so_does_one_without_the_right_token
         said.ends_with(&format!("applied at {}\n", server.url)),
         "{said}"
     );
-    assert!(errors.contains("[[token]] are not sent"), "{errors}");
+    assert!(errors.contains("note: [[token]] is not sent"), "{errors}");
     let kept = std::fs::read_to_string(path.join("applied.json")).unwrap();
     assert!(!kept.contains("sha256"), "{kept}");
     drop(server);

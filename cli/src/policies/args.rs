@@ -94,7 +94,7 @@ pub struct Plan {
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub struct Apply {
-    /// The file; a server's settings and tokens in it are not sent
+    /// The file; a server's settings and tokens in it are not sent, nor are prices
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
-use tidegate_policy::{PolicyErrors, PolicyFile, ServerSettings, Shape, parse};
+use tidegate_policy::{Config, PolicyErrors, PolicyFile, ServerSettings, Shape, parse};
 
 use crate::serve::configuration;
 use crate::trouble::{Outcome, Trouble};
@@ -59,23 +59,23 @@ pub struct Sent {
     pub name: String,
     /// The file as it is, or what it says of policies.
     pub text: String,
-    /// The file has more, which is left out.
-    pub is_part: bool,
+    /// What the file has beside, which is left out: each with why.
+    pub left_out: Vec<String>,
 }
 
-/// The policies of a file that is to be sound, without a server's settings and tokens.
+/// The policies of a file that is to be sound, without a server's settings, tokens and prices.
 pub fn to_be_sent(path: &Path) -> Outcome<Sent> {
     let (name, text) = (path.to_string_lossy().into_owned(), text(path)?);
     if parse(&name, &text).is_ok() {
-        let is_part = false;
         return Ok(Sent {
             name,
             text,
-            is_part,
+            left_out: Vec::new(),
         });
     }
-    let file = sound(path)?;
-    let policies = file
+    let config = configuration::parse(&name, &text).map_err(Trouble::failure)?;
+    let policies = config
+        .policies
         .policies
         .iter()
         .map(|policy| (policy.name.clone(), value(&policy.shape)));
@@ -84,8 +84,30 @@ pub fn to_be_sent(path: &Path) -> Outcome<Sent> {
         // JSON is YAML.
         name: "policies.json".to_owned(),
         text: json!({"policy": policies}).to_string(),
-        is_part: true,
+        left_out: left_out(&config),
     })
+}
+
+/// What a file has that is no policy, in words that say why it is not sent.
+fn left_out(config: &Config) -> Vec<String> {
+    let settings = [
+        ("[server]", config.server != ServerSettings::default()),
+        ("[[token]]", !config.credentials.is_empty()),
+    ];
+    let settings = settings.iter().filter(|(_, is_there)| *is_there);
+    let settings: Vec<_> = settings.map(|(name, _)| *name).collect();
+    let mut notes = Vec::new();
+    if !settings.is_empty() {
+        let are = if settings.len() > 1 { "are" } else { "is" };
+        notes.push(format!(
+            "{} {are} not sent: the server has its own, in its own file",
+            settings.join(" and ")
+        ));
+    }
+    if !config.prices.is_empty() {
+        notes.push("[price] is not sent: the server goes by the prices of its own file".to_owned());
+    }
+    notes
 }
 
 fn value(shape: &Shape) -> Value {
@@ -168,4 +190,39 @@ fn fault(fault: &tidegate_policy::Fault) -> Value {
         "message": fault.message,
         "help": fault.help,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{configuration, left_out};
+
+    const POLICY: &str = "[policy.p.limits]\nrpm = { calls = 1, per = '1s' }\n";
+    const PRICE: &str = "[price]\na = { input = 1, output = 1 }\n";
+    const SERVER: &str = "[server]\nhttp = 'off'\n";
+
+    fn notes(beside: &[&str]) -> Vec<String> {
+        let text = [POLICY, &beside.concat()].concat();
+        let config = configuration::parse("t.toml", &text);
+        left_out(&config.unwrap_or_else(|errors| panic!("{errors}")))
+    }
+
+    /// Prices were left out without a word, and what the file did not have was named.
+    #[test]
+    fn what_is_not_sent_is_named_and_nothing_else() {
+        let token = format!(
+            "[[token]]\nname = 'a'\nsha256 = '{}'\nscopes = ['decide']\n",
+            "ab".repeat(32)
+        );
+        let price = "[price] is not sent: the server goes by the prices of its own file";
+        let server =
+            |what: &str| format!("{what} not sent: the server has its own, in its own file");
+        assert_eq!(notes(&[]), Vec::<String>::new());
+        assert_eq!(notes(&[PRICE]), [price]);
+        assert_eq!(notes(&[SERVER]), [server("[server] is")]);
+        let all = notes(&[SERVER, PRICE, &token]);
+        assert_eq!(
+            all,
+            [server("[server] and [[token]] are"), price.to_owned()]
+        );
+    }
 }

@@ -80,10 +80,8 @@ fn show(changes: &[Change], showing: &Showing) -> Outcome<ExitCode> {
 fn apply(args: &Apply) -> Outcome<ExitCode> {
     let sent = files::to_be_sent(&args.file)?;
     let client = args.server.connect()?;
-    if sent.is_part {
-        eprintln!(
-            "note: [server] and [[token]] are not sent: the server has its own, in its own file"
-        );
+    for note in &sent.left_out {
+        eprintln!("note: {note}");
     }
     let rows = runtime()?.block_on(server::apply(&client, &args.file, sent))?;
     table::show(&rows, args.json)?;
