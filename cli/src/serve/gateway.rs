@@ -256,6 +256,17 @@ impl GatewayArgs {
         Ok(settings)
     }
 
+    /// Whether its first upstream lists its models to who asks as OpenAI's SDK does.
+    pub fn speaks_like_openai(&self) -> bool {
+        let first = self.upstream.first();
+        first.is_some_and(|UpstreamArg(first)| {
+            matches!(
+                first.provider,
+                Provider::OpenAi | Provider::Groq | Provider::Mistral | Provider::Cerebras
+            )
+        })
+    }
+
     /// Binds its address, before anything is said or done.
     pub async fn open(&self) -> Outcome<TcpListener> {
         let at = self.listen;

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use tidegate::Limit;
 use tidegate_gateway::Gateway;
 use tidegate_http::Apply;
-use tidegate_policy::{PolicyFile, ServerSettings};
+use tidegate_policy::{Policy, PolicyFile, ServerSettings};
 use tidegate_protocol::{Listener, Offer, Tls};
 use tidegate_service::Service;
 use tokio::net::TcpListener;
@@ -42,6 +43,60 @@ pub struct Listeners {
 }
 
 type Serving = JoinSet<std::io::Result<()>>;
+
+/// A request that a policy can answer: a key of its levels, and the least of each rate and budget.
+struct Example {
+    policy: String,
+    key: String,
+    amounts: Vec<(String, String)>,
+}
+
+impl Example {
+    fn of(policy: &Policy) -> Self {
+        let key = match &policy.levels[..] {
+            [] | [_] => "alice".to_owned(),
+            levels => levels.join("/"),
+        };
+        // Any member of a pool may answer it that has all that is named.
+        let limits = policy.limit_lists().next().unwrap_or_default().iter();
+        let measured = limits.filter(|limit| !limit.is_counted() && !limit.is_concurrency());
+        let least = |limit: &Limit| {
+            let least = limit.amounts().show(1).to_string();
+            (limit.name().to_owned(), least)
+        };
+        Self {
+            policy: policy.name.clone(),
+            key,
+            amounts: measured.map(least).collect(),
+        }
+    }
+
+    fn json(&self) -> String {
+        let Self { policy, key, .. } = self;
+        let amounts = self.amounts.iter();
+        let amounts: Vec<_> = amounts
+            .map(|(limit, least)| format!("\"{limit}\":{least}"))
+            .collect();
+        match amounts.is_empty() {
+            true => format!("{{\"policy\":\"{policy}\",\"key\":\"{key}\"}}"),
+            false => format!(
+                "{{\"policy\":\"{policy}\",\"key\":\"{key}\",\"amounts\":{{{}}}}}",
+                amounts.join(",")
+            ),
+        }
+    }
+
+    fn resp(&self) -> String {
+        let amounts = self.amounts.iter();
+        let amounts = amounts.map(|(limit, least)| format!(" AMOUNT {limit} {least}"));
+        format!(
+            "{} {}{}",
+            self.policy,
+            self.key,
+            amounts.collect::<String>()
+        )
+    }
+}
 
 /// Begins to record what `/metrics` shows.
 pub fn recorder() -> Outcome<PrometheusHandle> {
@@ -100,39 +155,54 @@ impl Listeners {
         addresses.any(|address| !address.ip().is_loopback())
     }
 
-    /// Says where the listeners are, and how to try one.
-    pub fn announce(&self, policies: &PolicyFile, store: &str) {
+    /// Says where the listeners are, and how to try one: a gateway, if it can be asked as OpenAI is.
+    pub fn announce(&self, policies: &PolicyFile, store: &str, like_openai: bool) {
         let mut words = format!(
             "tidegate serves {} from {store}\n",
             policies.names().collect::<Vec<_>>().join(", ")
         );
         let at = |listener: &Option<TcpListener>| listener.as_ref().and_then(address);
-        let first = &policies.policies[0].name;
+        // A gateway's policy wants what a call uses: that is tried through the gateway.
+        let first = self
+            .gateway
+            .is_none()
+            .then(|| Example::of(&policies.policies[0]));
         let (https, flag) = match self.tls {
             Some(_) => ("https", " --tls"),
             None => ("http", ""),
         };
         if let Some(at) = at(&self.http) {
-            words += &format!(
-                "  HTTP  {https}://{at}  (/openapi.json, /metrics, /healthz)\n        \
-                 curl -s {https}://{at}/v1/acquire -H 'content-type: application/json' \
-                 -d '{{\"policy\":\"{first}\",\"key\":\"alice\",\"cost\":1}}'\n"
-            );
+            words += &format!("  HTTP  {https}://{at}  (/openapi.json, /metrics, /healthz)\n");
+            if let Some(first) = &first {
+                words += &format!(
+                    "        curl -s {https}://{at}/v1/acquire -H 'content-type: application/json' \
+                     -d '{}'\n",
+                    first.json()
+                );
+            }
         }
         if let Some(at) = at(&self.grpc) {
             words += &format!("  gRPC  {at}  (tidegate.v1.Tidegate, reflection, health)\n");
         }
         if let Some(at) = at(&self.resp) {
             let (host, port) = (at.ip(), at.port());
-            words += &format!(
-                "  RESP  {at}\n        \
-                 redis-cli{flag} -h {host} -p {port} TG.ACQUIRE {first} alice COST 1\n"
-            );
+            words += &format!("  RESP  {at}\n");
+            if let Some(first) = &first {
+                words += &format!(
+                    "        redis-cli{flag} -h {host} -p {port} TG.ACQUIRE {}\n",
+                    first.resp()
+                );
+            }
         }
         if let Some(at) = self.gateway.as_ref().and_then(|(_, at)| address(at)) {
             words += &format!(
                 "  LLM   {https}://{at}  (the base URL of an SDK; of OpenAI's with /v1)\n"
             );
+            if like_openai {
+                words += &format!(
+                    "        curl -s {https}://{at}/v1/models -H \"authorization: Bearer $OPENAI_API_KEY\"\n"
+                );
+            }
         }
         // Whoever does not read it has not asked.
         let _ = std::io::stdout().write_all(words.as_bytes());
@@ -280,5 +350,36 @@ fn ended_early(ended: Result<std::io::Result<()>, tokio::task::JoinError>) -> Ou
         Ok(Ok(())) => Err(Trouble::failure("a listener has closed by itself")),
         Ok(Err(error)) => Err(Trouble::failure(error)),
         Err(error) => Err(Trouble::failure(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_policy::parse;
+
+    use super::Example;
+
+    fn example(text: &str) -> (String, String) {
+        let file = parse("p.toml", text).expect("a sound policy");
+        let example = Example::of(&file.policies[0]);
+        (example.json(), example.resp())
+    }
+
+    /// A cost of 1 was printed for limits of different units, and a key of one level for any.
+    #[test]
+    fn what_is_printed_to_try_fits_the_policy() {
+        let (json, resp) = example(
+            "[policy.llm]\nkey = 'account/caller'\n[policy.llm.limits]\n\
+             calls = { calls = 5, per = '1m' }\ntokens = { rate = 9, per = '1m' }\n\
+             usd = { budget = 5, per = '1d', unit = '0.01' }\nrunning = { concurrency = 2 }",
+        );
+        assert_eq!(
+            json,
+            r#"{"policy":"llm","key":"account/caller","amounts":{"tokens":1,"usd":0.01}}"#
+        );
+        assert_eq!(resp, "llm account/caller AMOUNT tokens 1 AMOUNT usd 0.01");
+        let (json, resp) = example("[policy.chat.limits]\nrpm = { calls = 5, per = '1m' }");
+        assert_eq!(json, r#"{"policy":"chat","key":"alice"}"#);
+        assert_eq!(resp, "chat alice");
     }
 }

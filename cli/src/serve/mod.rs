@@ -117,6 +117,9 @@ pub fn serve(args: &Serve, gateway: Option<&GatewayArgs>) -> Outcome<()> {
         Some(applied) => applied.policies(),
         None => config.policies.clone(),
     };
+    // Nothing is said to be in use that the gateway cannot serve.
+    let like_openai = gateway.is_some_and(GatewayArgs::speaks_like_openai);
+    serves(&policies).map_err(Trouble::usage)?;
     let service = builder.build(&policies).map_err(Trouble::failure)?;
     let gateway = settings.map(|settings| gateway::begin(&service, &policies, settings));
     let gateway = gateway.transpose()?;
@@ -147,7 +150,7 @@ pub fn serve(args: &Serve, gateway: Option<&GatewayArgs>) -> Outcome<()> {
         tokio::spawn(reload.follow()?);
         let signals = Signals::listen().map_err(Trouble::failure)?;
         tokio::spawn(keep_up(recorder.clone()));
-        listeners.announce(&policies, &store::shown(url));
+        listeners.announce(&policies, &store::shown(url), like_openai);
         let apply = applied.map(|applied| applied.verb(&serving));
         listeners.serve(service, recorder, signals, apply).await
     })?;
