@@ -8,6 +8,8 @@ use clap::{Args, Parser, Subcommand};
 use tidegate_policy::parse_duration;
 
 use crate::client::{self, ClientTls};
+#[cfg(feature = "dynamodb")]
+use crate::dynamodb::Dynamodb;
 use crate::policies::Policy;
 use crate::serve::{GatewayArgs, Serve};
 use crate::trace::{CostField, Format, KeyChoice, TimeField};
@@ -33,6 +35,8 @@ pub enum Command {
     Gateway(Box<GatewayArgs>),
     Token(Token),
     Policy(Policy),
+    #[cfg(feature = "dynamodb")]
+    Dynamodb(Dynamodb),
     Replay(Box<Replay>),
     #[command(flatten)]
     Client(Box<client::Command>),

@@ -9,6 +9,8 @@ mod args;
 mod book;
 mod client;
 mod command;
+#[cfg(feature = "dynamodb")]
+mod dynamodb;
 mod plot;
 mod policies;
 mod replay;
@@ -32,6 +34,8 @@ fn main() -> ExitCode {
         args::Command::Token(args) => command::token(&args),
         args::Command::Client(command) => return client::perform(*command, args::Cli::command()),
         args::Command::Policy(args) => return ended(policies::policy(&args)),
+        #[cfg(feature = "dynamodb")]
+        args::Command::Dynamodb(args) => return ended(dynamodb::dynamodb(&args)),
     };
     ended(done.map(|()| ExitCode::SUCCESS))
 }

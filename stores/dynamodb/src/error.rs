@@ -15,6 +15,14 @@ pub enum DynamodbError {
     /// An option makes no sense.
     #[error("{0}")]
     Option(&'static str),
+    /// There is no such table.
+    #[error("the DynamoDB table `{0}` is not there; make it with `tidegate dynamodb create`")]
+    NotThere(String),
+    /// The table is protected: DynamoDB does not delete it.
+    #[error(
+        "the DynamoDB table `{0}` is protected, and stays; `tidegate dynamodb upgrade --protect off` lets it be deleted"
+    )]
+    Protected(String),
     /// DynamoDB cannot be reached, or the table cannot be used.
     #[error("{0}")]
     Server(String),

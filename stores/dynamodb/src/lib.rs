@@ -16,6 +16,8 @@
 //! | `item`, `keys` | what is in an item, and where it is |
 //! | `registry` | the revisions of a table's plan, kept beside the rows |
 //! | `schema` | the DynamoDB table, and its version |
+//! | [`administer`](Administration) | the table made, looked at, brought up to date, deleted |
+//! | [`template`](Template), [`rights`](Rights) | the table for CloudFormation and Terraform; who may do what on it |
 //! | `listing` | keys and leases, a page at a time |
 //! | `definitions` | what is defined for an owner |
 //! | `connection` | a bounded number of requests |
@@ -58,6 +60,7 @@
 //! Deliberately absent: a bound on the number of keys; shares of a hot key.
 #![forbid(unsafe_code)]
 
+mod administer;
 mod attempt;
 mod backoff;
 mod clock;
@@ -73,15 +76,20 @@ mod listing;
 mod options;
 mod registry;
 mod revision;
+mod rights;
 mod schema;
 mod shared;
 mod sight;
 mod store;
 mod table;
+mod template;
 mod trips;
 mod turns;
 mod waiting;
 
+pub use administer::{Administration, Done, Status};
 pub use error::DynamodbError;
 pub use options::{Clock, Credentials, Options};
+pub use rights::Rights;
 pub use store::DynamodbStore;
+pub use template::{Language, Template};

@@ -5,7 +5,8 @@ use std::time::Duration;
 use aws_sdk_dynamodb::error::ProvideErrorMetadata;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, LocalSecondaryIndex, Projection,
-    ProjectionType, ScalarAttributeType, TableStatus, TimeToLiveSpecification, TimeToLiveStatus,
+    ProjectionType, ScalarAttributeType, TableDescription, TableStatus, TimeToLiveSpecification,
+    TimeToLiveStatus,
 };
 use tidegate_store::StoreError;
 
@@ -15,10 +16,13 @@ use crate::item::{INDEX, item, number, read_number};
 use crate::keys;
 
 /// The version of the layout that this version of the program reads and writes.
-const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 
 /// The attribute that says from when on an item may be deleted.
-const TTL: &str = "ttl";
+pub(crate) const TTL: &str = "ttl";
+
+/// The attributes of the table's key.
+pub(crate) const KEY: [&str; 2] = ["pk", "sk"];
 
 /// How often it is looked whether a table that is made is there.
 const GLANCE: Duration = Duration::from_millis(250);
@@ -37,7 +41,7 @@ pub(crate) async fn provide(connection: &Connection, makes: bool) -> Result<(), 
                 )));
             }
             None if makes && !is_made => {
-                make(connection).await?;
+                make(connection, false).await?;
                 is_made = true;
             }
             None if makes => tokio::time::sleep(GLANCE).await,
@@ -53,39 +57,40 @@ pub(crate) async fn provide(connection: &Connection, makes: bool) -> Result<(), 
     if makes {
         sweep(connection).await?;
     }
-    agree(connection, makes).await
+    agree(connection, makes).await.map(drop)
 }
 
 /// Whether there is such a table, and how it is.
 async fn status(connection: &Connection) -> Result<Option<TableStatus>, Trouble> {
+    let table = describe(connection).await?;
+    Ok(table.and_then(|table| table.table_status))
+}
+
+/// The table as DynamoDB describes it, if there is one.
+pub(crate) async fn describe(connection: &Connection) -> Result<Option<TableDescription>, Trouble> {
     let describe = connection.client.describe_table();
     let describe = describe.table_name(&connection.table);
-    match connection.ask(describe.send()).await {
-        Ok(described) => {
-            let Some(table) = described.table else {
-                return Ok(None);
-            };
-            let has_index = table
-                .local_secondary_indexes
-                .unwrap_or_default()
-                .iter()
-                .any(|index| index.index_name() == Some(INDEX));
-            match has_index {
-                true => Ok(table.table_status),
-                false => Err(unusable(&format!(
-                    "the DynamoDB table `{}` was not made for Tidegate: it has no index `{INDEX}`; \
-                     name another",
-                    connection.table
-                ))),
-            }
-        }
-        Err(asked) if code(&asked) == Some("ResourceNotFoundException") => Ok(None),
-        Err(asked) => Err(asked.into()),
+    let table = match connection.ask(describe.send()).await {
+        Ok(described) => described.table,
+        Err(asked) if code(&asked) == Some("ResourceNotFoundException") => None,
+        Err(asked) => return Err(asked.into()),
+    };
+    let mut indexes = table
+        .iter()
+        .flat_map(|table| table.local_secondary_indexes());
+    let has_index = indexes.any(|index| index.index_name() == Some(INDEX));
+    match table.is_none() || has_index {
+        true => Ok(table),
+        false => Err(unusable(&format!(
+            "the DynamoDB table `{}` was not made for Tidegate: it has no index `{INDEX}`; \
+             name another",
+            connection.table
+        ))),
     }
 }
 
-/// Makes the table; another may be faster.
-async fn make(connection: &Connection) -> Result<(), Trouble> {
+/// Makes the table, if another is not faster; whether DynamoDB refuses to delete it.
+pub(crate) async fn make(connection: &Connection, is_protected: bool) -> Result<(), Trouble> {
     let attribute = |name: &str| {
         AttributeDefinition::builder()
             .attribute_name(name)
@@ -100,22 +105,24 @@ async fn make(connection: &Connection) -> Result<(), Trouble> {
             .build()
             .map_err(unbuilt)
     };
+    let [partition, sort] = KEY;
     let all = Projection::builder().projection_type(ProjectionType::All);
     let index = LocalSecondaryIndex::builder()
         .index_name(INDEX)
-        .key_schema(key("pk", KeyType::Hash)?)
-        .key_schema(key("due", KeyType::Range)?)
+        .key_schema(key(partition, KeyType::Hash)?)
+        .key_schema(key(INDEX, KeyType::Range)?)
         .projection(all.build());
     let create = connection.client.create_table();
     let create = create
         .table_name(&connection.table)
-        .attribute_definitions(attribute("pk")?)
-        .attribute_definitions(attribute("sk")?)
-        .attribute_definitions(attribute("due")?)
-        .key_schema(key("pk", KeyType::Hash)?)
-        .key_schema(key("sk", KeyType::Range)?)
+        .attribute_definitions(attribute(partition)?)
+        .attribute_definitions(attribute(sort)?)
+        .attribute_definitions(attribute(INDEX)?)
+        .key_schema(key(partition, KeyType::Hash)?)
+        .key_schema(key(sort, KeyType::Range)?)
         .local_secondary_indexes(index.build().map_err(unbuilt)?)
-        .billing_mode(BillingMode::PayPerRequest);
+        .billing_mode(BillingMode::PayPerRequest)
+        .set_deletion_protection_enabled(is_protected.then_some(true));
     match connection.ask(create.send()).await {
         Ok(_) => Ok(()),
         Err(asked) if code(&asked) == Some("ResourceInUseException") => Ok(()),
@@ -123,17 +130,22 @@ async fn make(connection: &Connection) -> Result<(), Trouble> {
     }
 }
 
-/// Switches on that what is spent is deleted.
-async fn sweep(connection: &Connection) -> Result<(), Trouble> {
+/// Whether DynamoDB deletes what is spent.
+pub(crate) async fn sweeps(connection: &Connection) -> Result<bool, Trouble> {
     let describe = connection.client.describe_time_to_live();
     let described = connection.ask(describe.table_name(&connection.table).send());
     let described = described.await?.time_to_live_description;
     let status = described.and_then(|described| described.time_to_live_status);
-    if matches!(
+    Ok(matches!(
         status,
         Some(TimeToLiveStatus::Enabled | TimeToLiveStatus::Enabling)
-    ) {
-        return Ok(());
+    ))
+}
+
+/// Switches on that what is spent is deleted; false if it was on.
+pub(crate) async fn sweep(connection: &Connection) -> Result<bool, Trouble> {
+    if sweeps(connection).await? {
+        return Ok(false);
     }
     let ttl = TimeToLiveSpecification::builder()
         .attribute_name(TTL)
@@ -143,43 +155,46 @@ async fn sweep(connection: &Connection) -> Result<(), Trouble> {
         .table_name(&connection.table)
         .time_to_live_specification(ttl.build().map_err(unbuilt)?);
     match connection.ask(update.send()).await {
-        Ok(_) => Ok(()),
+        Ok(_) => Ok(true),
         // Another was faster.
-        Err(asked) if code(&asked) == Some("ValidationException") => Ok(()),
+        Err(asked) if code(&asked) == Some("ValidationException") => Ok(false),
         Err(asked) => Err(asked.into()),
     }
 }
 
-/// That what is in the table is of this version.
-async fn agree(connection: &Connection, makes: bool) -> Result<(), Trouble> {
-    let key = keys::schema();
-    match connection.get(&key).await? {
-        Some(found) => match read_number::<u32>(&found, "v")? {
-            VERSION => Ok(()),
-            newer => Err(unusable(&format!(
-                "the DynamoDB table `{}` is of version {newer}, made by a newer Tidegate; upgrade \
-                 this one, or name another table",
-                connection.table
-            ))),
-        },
+/// The version of what is in the table, if anything is.
+pub(crate) async fn version(connection: &Connection) -> Result<Option<u32>, Trouble> {
+    let found = connection.get(&keys::schema()).await?;
+    found.map(|item| read_number(&item, "v")).transpose()
+}
+
+/// That what is in the table is of this version; one without any gets it, if `makes`. Whether it did.
+pub(crate) async fn agree(connection: &Connection, makes: bool) -> Result<bool, Trouble> {
+    match version(connection).await? {
+        Some(VERSION) => Ok(false),
+        Some(newer) => Err(unusable(&format!(
+            "the DynamoDB table `{}` is of version {newer}, made by a newer Tidegate; upgrade \
+             this one, or name another table",
+            connection.table
+        ))),
         None if makes => {
             let put = connection.client.put_item().table_name(&connection.table);
-            let put = put.set_item(Some(item(&key, [("v", Some(number(VERSION)))])));
-            connection.ask(put.send()).await?;
-            Ok(())
+            let new = item(&keys::schema(), [("v", Some(number(VERSION)))]);
+            connection.ask(put.set_item(Some(new)).send()).await?;
+            Ok(true)
         }
         // Nobody has written anything yet.
-        None => Ok(()),
+        None => Ok(false),
     }
 }
 
-fn code<E: ProvideErrorMetadata, R>(asked: &Asked<E, R>) -> Option<&str> {
+pub(crate) fn code<E: ProvideErrorMetadata, R>(asked: &Asked<E, R>) -> Option<&str> {
     match asked {
         Asked::Error(error) => error.as_service_error()?.code(),
         Asked::Trouble(_) => None,
     }
 }
 
-fn unusable(words: &str) -> Trouble {
+pub(crate) fn unusable(words: &str) -> Trouble {
     Trouble::Failed(StoreError::Unavailable(words.to_owned()))
 }

@@ -187,14 +187,25 @@ pub fn mysql(address: &str, said: &mut Options) -> Result<Opener, UrlError> {
 
 #[cfg(feature = "dynamodb")]
 pub fn dynamodb(address: &str, said: &mut Options) -> Result<Opener, UrlError> {
-    use tidegate_dynamodb::{DynamodbStore, Options as DynamodbOptions};
+    let (table, options) = dynamodb_table(address, said)?;
+    Ok(Box::new(move || {
+        let store = tidegate_dynamodb::DynamodbStore::open(&table, options);
+        Ok(Opened::remote(Arc::new(store.map_err(UrlError::store)?)))
+    }))
+}
 
+/// The table's name, and how it is opened.
+#[cfg(feature = "dynamodb")]
+pub fn dynamodb_table(
+    address: &str,
+    said: &mut Options,
+) -> Result<(String, tidegate_dynamodb::Options), UrlError> {
     no_others(
         address,
         "a DynamoDB store knows `connections`, `deadline`, `endpoint`, `migrate` and `region` alone",
     )?;
-    let usual = DynamodbOptions::default();
-    let options = DynamodbOptions {
+    let usual = tidegate_dynamodb::Options::default();
+    let options = tidegate_dynamodb::Options {
         region: said.take("region"),
         endpoint: said.take("endpoint"),
         deadline: said.span("deadline")?.unwrap_or(usual.deadline),
@@ -205,11 +216,10 @@ pub fn dynamodb(address: &str, said: &mut Options) -> Result<Opener, UrlError> {
         ..usual
     };
     said.done("DynamoDB")?;
-    let table = address.trim_start_matches("dynamodb://").to_owned();
-    Ok(Box::new(move || {
-        let store = DynamodbStore::open(&table, options).map_err(UrlError::store)?;
-        Ok(Opened::remote(Arc::new(store)))
-    }))
+    Ok((
+        address.trim_start_matches("dynamodb://").to_owned(),
+        options,
+    ))
 }
 
 /// What this build was made without.

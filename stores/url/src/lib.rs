@@ -98,6 +98,28 @@ fn opener(url: &str) -> Result<engine::Opener, UrlError> {
     Ok(opener)
 }
 
+/// What is done to the table of a DynamoDB store but deciding by it.
+#[cfg(feature = "dynamodb")]
+pub mod dynamodb {
+    pub use tidegate_dynamodb::{
+        Administration, Done, DynamodbError, Language, Options, Rights, Status, Template,
+    };
+}
+
+/// The table and the options that a URL `dynamodb://TABLE` names, for
+/// [`Administration`](dynamodb::Administration).
+///
+/// # Errors
+/// [`UrlError`], but for [`UrlError::Store`].
+#[cfg(feature = "dynamodb")]
+pub fn dynamodb_table(url: &str) -> Result<(String, dynamodb::Options), UrlError> {
+    if !url.starts_with("dynamodb://") {
+        return Err(UrlError::Unknown(shown(url)));
+    }
+    let (address, mut options) = Options::split(url)?;
+    engine::dynamodb_table(&address, &mut options)
+}
+
 /// A URL as it may be shown: without user and password, and without what stands
 /// behind the `?`, where PostgreSQL takes them, too.
 #[must_use]

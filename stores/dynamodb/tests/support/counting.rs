@@ -20,6 +20,8 @@ pub struct Request {
     pub token: String,
     /// How many items it names.
     pub items: usize,
+    /// What a transaction does to its items, as the single requests are called.
+    pub writes: Vec<&'static str>,
 }
 
 /// What becomes of a request.
@@ -128,12 +130,17 @@ fn carry(client: &TcpStream, server: &TcpStream, shared: &Shared) {
         let name = header(&head, "x-amz-target").unwrap_or_default();
         let name = name.rsplit('.').next().unwrap_or_default().to_owned();
         let (fault, token, items) = (shared.fault(&name), token(&body), items(&body));
+        let writes = match &*name {
+            "TransactWriteItems" => writes(&body),
+            _ => Vec::new(),
+        };
         let note = |units| {
             shared.asked.lock().push(Request {
                 name,
                 units,
                 token,
                 items,
+                writes,
             })
         };
         let answer = match fault {
@@ -192,6 +199,19 @@ fn items(body: &[u8]) -> usize {
     String::from_utf8_lossy(body)
         .matches("\"TableName\"")
         .count()
+}
+
+/// What a transaction does to its items.
+fn writes(body: &[u8]) -> Vec<&'static str> {
+    let body = String::from_utf8_lossy(body);
+    let kinds = [
+        ("\"Put\":{", "PutItem"),
+        ("\"Delete\":{", "DeleteItem"),
+        ("\"Update\":{", "UpdateItem"),
+        ("\"ConditionCheck\":{", "ConditionCheckItem"),
+    ];
+    let done = kinds.iter().filter(|(kind, _)| body.contains(kind));
+    done.map(|(_, name)| *name).collect()
 }
 
 /// What a transaction is known by.

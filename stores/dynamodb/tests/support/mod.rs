@@ -8,7 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials as SdkCredentials, Region};
-use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
+    ScalarAttributeType,
+};
 use aws_sdk_dynamodb::{Client, Config};
 use tidegate_conformance::dynamodb_server::DynamodbServer;
 use tidegate_dynamodb::{Clock, Credentials, DynamodbStore, Options};
@@ -132,4 +135,45 @@ pub fn sweep(server: &DynamodbServer, table: &str) -> usize {
         });
     }
     spent.len()
+}
+
+/// A table that was made for something else.
+pub fn make_foreign(server: &DynamodbServer, table: &str) {
+    ask(server, async |client| {
+        let attribute = AttributeDefinition::builder().attribute_name("id");
+        let attribute = attribute.attribute_type(ScalarAttributeType::S).build();
+        let key = KeySchemaElement::builder().attribute_name("id");
+        let key = key.key_type(KeyType::Hash).build();
+        let create = client.create_table().table_name(table);
+        let create = create
+            .attribute_definitions(attribute.expect("an attribute"))
+            .key_schema(key.expect("a key"))
+            .billing_mode(BillingMode::PayPerRequest);
+        create.send().await.expect("it is made");
+    });
+}
+
+/// Whether there is such a table.
+pub fn is_there(server: &DynamodbServer, table: &str) -> bool {
+    ask(server, async |client| {
+        client
+            .describe_table()
+            .table_name(table)
+            .send()
+            .await
+            .is_ok()
+    })
+}
+
+/// Has the table be one of another layout.
+pub fn of_layout(server: &DynamodbServer, table: &str, version: u32) {
+    let layout = items_of(server, table).into_iter();
+    let mut layout = { layout }
+        .find(|item| bytes(item, "pk") == b"s")
+        .expect("a layout");
+    layout.insert("v".into(), AttributeValue::N(version.to_string()));
+    ask(server, async |client| {
+        let put = client.put_item().table_name(table).set_item(Some(layout));
+        put.send().await.expect("it is put");
+    });
 }
