@@ -52,6 +52,7 @@ mod race;
 mod server;
 mod soak;
 mod steps;
+mod suites;
 mod test;
 mod trace;
 mod versions;

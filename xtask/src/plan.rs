@@ -56,6 +56,28 @@ pub const SERVERLESS_TESTS: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// So many suites run at a time.
+pub const SUITES_AT_ONCE: usize = 2;
+
+/// The longest, which begin first: by the folder of the package and the name of the suite.
+pub const LONG_SUITES: &[&str] = &[
+    "proof/fleet table",
+    "proof/race short",
+    "stores/dynamodb suite",
+    "proof/contention waiting",
+    "proof/conformance redis_cluster",
+    "proof/contention locks",
+    "stores/file conformance",
+    "proof/conformance shm",
+    "proof/conformance mariadb",
+    "proof/conformance postgres",
+    "proof/conformance valkey",
+    "proof/conformance redis",
+    "cli proofs",
+    "tidegate fair",
+    "llm tidegate_llm",
+];
+
 /// Crates whose interleavings are explored: built with `--cfg shuttle`, in a
 /// target directory of their own. The tests are those whose path contains
 /// [`SHUTTLE_FILTER`].

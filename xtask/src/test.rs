@@ -6,7 +6,7 @@ use crate::plan::{
     SHUTTLE_PACKAGES,
 };
 use crate::steps::{self, Choice, Step, Tier};
-use crate::{bench, features, fuzz, layers, needs, python, versions};
+use crate::{bench, features, fuzz, layers, needs, python, suites, versions};
 use std::path::Path;
 use std::process::Command;
 
@@ -66,10 +66,10 @@ const STEPS: &[Step] = &[
         run: || tests(LAW_CASES),
     },
     Step {
-        name: "traces",
-        purpose: "requests as traces, which are built only when asked for",
+        name: "asked",
+        purpose: "traces and DynamoDB's table, which the command has only when asked for",
         tier: Tier::Whole,
-        run: traces,
+        run: only_when_asked,
     },
     Step {
         name: "python",
@@ -174,14 +174,14 @@ fn claims_no_std() -> Result<(), String> {
     }
 }
 
-/// Unit, integration and documentation tests; laws in this many cases. One that fails stops no
-/// other, so that a run names all that fail.
+/// Unit, integration and documentation tests; laws in this many cases.
 pub fn tests(cases: u32) -> Result<(), String> {
-    let mut tests = cargo(["test", "--workspace", "--no-fail-fast"]);
-    tests.env("PROPTEST_CASES", cases.to_string());
-    // Built by this very command, so that nobody builds it again by itself.
-    tests.env("TIDEGATE", target_directory().join("debug/tidegate"));
-    command::run(requiring_all(&mut tests))
+    suites::run(|tests| {
+        tests.env("PROPTEST_CASES", cases.to_string());
+        // Built with the tests, so that nobody builds it again by itself.
+        tests.env("TIDEGATE", target_directory().join("debug/tidegate"));
+        requiring_all(tests);
+    })
 }
 
 /// Of the tests those that start no server, in few cases.
@@ -214,12 +214,14 @@ pub fn requiring_all(tests: &mut Command) -> &mut Command {
     tests.env("TIDEGATE_REQUIRE_TOOLS", "1")
 }
 
-/// The command with the feature `otlp`, and what a collector is told by it.
-fn traces() -> Result<(), String> {
-    let with = ["--package", "tidegate-cli", "--features", "otlp"];
+/// The command with the features `otlp` and `dynamodb`: what a collector is told by it, and what it
+/// does to a table of DynamoDB's.
+fn only_when_asked() -> Result<(), String> {
+    let with = ["--package", "tidegate-cli", "--features", "otlp,dynamodb"];
     let mut clippy = cargo(["clippy", "--all-targets"]);
     command::run(clippy.args(with).args(["--", "-D", "warnings"]))?;
-    command::run(cargo(["test", "--test", "otlp"]).args(with))
+    let mut tests = cargo(["test", "--test", "otlp", "--test", "dynamodb"]);
+    command::run(requiring_all(tests.args(with)))
 }
 
 /// Processes killed at every point of what they do in shared memory: built apart, since no

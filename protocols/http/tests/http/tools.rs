@@ -7,18 +7,22 @@
     reason = "each crate's tests use their own part"
 )]
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::Mutex;
 
-/// One at a time fetches what is missing.
-static FETCHING: Mutex<()> = Mutex::new(());
+/// One at a time fetches what is missing, in whatever process its tests are.
+fn fetching() -> File {
+    let path = scratch("fetching.lock");
+    let options = { File::options() }.create(true).append(true).open(&path);
+    let file = options.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    file.lock().expect("a file can be locked");
+    file
+}
 
 /// What `get` gives, or nothing, said aloud.
 pub fn need<T>(tool: &str, get: impl FnOnce() -> Result<T, String>) -> Option<T> {
-    let _one_at_a_time = FETCHING
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let _one_at_a_time = fetching();
     match get() {
         Ok(tool) => Some(tool),
         Err(reason) if std::env::var_os("TIDEGATE_REQUIRE_TOOLS").is_some_and(|v| v == "1") => {
