@@ -277,6 +277,31 @@ fn what_is_applied_stays_if_the_file_cannot_be_gone_over_to() {
     assert!(path.join("applied.json").exists());
 }
 
+/// A price that was another changed nothing, by `diff` and by its exit code.
+#[test]
+fn other_prices_are_rows_of_a_diff_and_no_part_of_a_plan() {
+    let priced =
+        |input: &str| format!("{CHAT}[price]\ngpt-5 = {{ input = '{input}', output = 10 }}\n");
+    let (old, new) = (priced("2.5"), priced("250"));
+    let folder = folder(&[("old.toml", &*old), ("new.toml", &*new)]);
+    let path = folder.path();
+    let (code, said, _) = policy(path, &["diff", "old.toml", "new.toml", "--exit-code"]);
+    let row = said.lines().nth(1).unwrap_or_default();
+    let words: Vec<_> = row.split_whitespace().take(6).collect();
+    assert_eq!(code, 3, "{said}");
+    assert_eq!(words, ["changed", "price", "gpt-5", "input", "2.5", "250"]);
+    let (_, said, _) = policy(path, &["diff", "old.toml", "new.toml", "--json"]);
+    let said: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!(said["changes"][0]["price"], "gpt-5");
+    assert_eq!(said["changes"][0]["policy"], serde_json::Value::Null);
+    let (code, _, _) = policy(path, &["diff", "old.toml", "old.toml", "--exit-code"]);
+    assert_eq!(code, 0);
+    let server = Server::start(path, "old.toml", &[]);
+    let (code, said, noted) = server.plan(path, &["new.toml", "--exit-code"]);
+    assert_eq!((code, &*said), (0, "nothing changes\n"));
+    assert!(noted.contains("[price] is not sent"), "{noted}");
+}
+
 /// Two servers took turns at one store, each by limits of its own, and nothing said so.
 #[test]
 fn a_server_whose_limits_are_not_those_of_the_store_says_so_once() {

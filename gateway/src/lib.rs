@@ -12,6 +12,7 @@
 //! | `dialect` | what a path asks for, and in whose words |
 //! | `caller`, `credentials` | whose limits a call counts against; headers that carry a credential |
 //! | [`Counts`], `charge` | what limits count; amounts of an estimate, and of what was used |
+//! | [`PriceChange`] | what other prices change |
 //! | `fair` | whose turn it is among callers that share limits |
 //! | `held` | what a call holds until it is settled |
 //! | `learning` | limits that the provider says, or how its answers come |
@@ -39,6 +40,7 @@ mod inner;
 mod learning;
 mod listen;
 mod meters;
+mod price_change;
 mod refuse;
 mod relay;
 mod reservations;
@@ -49,4 +51,5 @@ mod usage;
 pub use charge::file_prices;
 pub use counts::Counts;
 pub use listen::Gateway;
+pub use price_change::PriceChange;
 pub use settings::{BadSettings, ConcurrencyBy, Settings, Upstream};

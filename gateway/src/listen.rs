@@ -20,6 +20,7 @@ use crate::fair::Queues;
 use crate::inner::Inner;
 use crate::learning::Learning;
 use crate::meters::Meters;
+use crate::price_change::PriceChange;
 use crate::relay::relay;
 use crate::reservations::Reservations;
 use crate::settings::{BadSettings, Settings};
@@ -89,6 +90,18 @@ impl Gateway {
             ..settings.clone()
         };
         settings.check(policies, service.is_open())
+    }
+
+    /// What `prices` in place of [the file's](Settings::file_prices) change.
+    #[must_use]
+    pub fn price_changes(&self, prices: &Prices) -> Vec<PriceChange> {
+        let Inner {
+            file_prices,
+            settings,
+            ..
+        } = &*self.0;
+        let old = file_prices.read().unwrap_or_else(PoisonError::into_inner);
+        PriceChange::between(&old, prices, &settings.prices)
     }
 
     /// From now on calls cost that, in place of what [the file](Settings::file_prices) said, which

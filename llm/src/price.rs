@@ -47,6 +47,17 @@ impl Prices {
         self.0.is_empty()
     }
 
+    /// Those that were written, in the order of names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Price)> {
+        self.0.iter().map(|(model, price)| (model.as_str(), *price))
+    }
+
+    /// The price that was written for exactly this name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<Price> {
+        self.0.get(name).copied()
+    }
+
     /// The price of a model: of that name, or of the longest that it is a version of: `gpt-5` for
     /// `gpt-5-2026-02-01` and `gpt-5-latest`, not for `gpt-5-mini`. Else that of the longest
     /// beginning: `gpt-5-*` for `gpt-5-mini`, `*` for any.

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
-use tidegate_policy::{Config, PolicyErrors, PolicyFile, ServerSettings, Shape, parse};
+use tidegate_policy::{Config, PolicyErrors, ServerSettings, Shape, parse};
 
 use crate::serve::configuration;
 use crate::trouble::{Outcome, Trouble};
@@ -16,8 +16,8 @@ pub struct Read {
 }
 
 enum Found {
-    /// Its policies, and what a server here would still miss.
-    Sound(PolicyFile, Option<String>),
+    /// What it says, and what a server here would still miss.
+    Sound(Box<Config>, Option<String>),
     Faulty(PolicyErrors),
     Unreadable(String),
 }
@@ -34,7 +34,10 @@ pub fn read(path: &Path) -> Read {
     let found = match text(path) {
         Err(trouble) => Found::Unreadable(trouble.to_string()),
         Ok(text) => match configuration::parse(&path.to_string_lossy(), &text) {
-            Ok(config) => Found::Sound(config.policies, note(&config.server)),
+            Ok(config) => {
+                let note = note(&config.server);
+                Found::Sound(Box::new(config), note)
+            }
             Err(errors) => Found::Faulty(errors),
         },
     };
@@ -44,10 +47,10 @@ pub fn read(path: &Path) -> Read {
     }
 }
 
-/// The policies of a file that is to be sound.
-pub fn sound(path: &Path) -> Outcome<PolicyFile> {
+/// What a file says that is to be sound.
+pub fn sound(path: &Path) -> Outcome<Config> {
     match read(path).found {
-        Found::Sound(policies, _) => Ok(policies),
+        Found::Sound(config, _) => Ok(*config),
         Found::Faulty(errors) => Err(Trouble::failure(errors)),
         Found::Unreadable(message) => Err(Trouble::failure(message)),
     }
@@ -104,10 +107,14 @@ fn left_out(config: &Config) -> Vec<String> {
             settings.join(" and ")
         ));
     }
-    if !config.prices.is_empty() {
-        notes.push("[price] is not sent: the server goes by the prices of its own file".to_owned());
-    }
+    notes.extend(prices_left_out(config));
     notes
+}
+
+/// Why prices are no part of what is sent, if the file has some.
+pub fn prices_left_out(config: &Config) -> Option<String> {
+    let note = "[price] is not sent: the server goes by the prices of its own file";
+    (!config.prices.is_empty()).then(|| note.to_owned())
 }
 
 fn value(shape: &Shape) -> Value {
@@ -147,8 +154,8 @@ pub fn tell(files: &[Read]) -> Outcome<()> {
     let (mut output, mut errors) = (std::io::stdout().lock(), std::io::stderr().lock());
     for Read { path, found } in files {
         let told = match found {
-            Found::Sound(policies, note) => {
-                let names: Vec<&str> = policies.names().collect();
+            Found::Sound(config, note) => {
+                let names: Vec<&str> = config.policies.names().collect();
                 if let Some(note) = note {
                     writeln!(errors, "warning: {}: {note}", path.display())
                         .map_err(Trouble::failure)?;
@@ -168,12 +175,12 @@ pub fn json(files: &[Read]) -> Value {
     let files = files.iter().map(|Read { path, found }| {
         let mut file = json!({"file": path.to_string_lossy(), "sound": false});
         match found {
-            Found::Sound(policies, note) => {
+            Found::Sound(config, note) => {
                 if let Some(note) = note {
                     file["warning"] = note.as_str().into();
                 }
                 file["sound"] = true.into();
-                file["policies"] = policies.names().collect();
+                file["policies"] = config.policies.names().collect();
             }
             Found::Faulty(errors) => file["faults"] = errors.faults().iter().map(fault).collect(),
             Found::Unreadable(message) => file["error"] = message.as_str().into(),

@@ -17,7 +17,9 @@ mod table;
 
 use std::process::ExitCode;
 
-use tidegate_service::{Change, compare};
+use tidegate_gateway::{PriceChange, file_prices};
+use tidegate_llm::Prices;
+use tidegate_service::compare;
 
 pub use args::Policy;
 use args::{Apply, Check, Command, Diff, Plan, Showing};
@@ -56,19 +58,28 @@ fn check(args: &Check) -> Outcome<ExitCode> {
 
 fn diff(args: &Diff) -> Outcome<ExitCode> {
     let (old, new) = (files::sound(&args.old)?, files::sound(&args.new)?);
-    show(&compare(&old, &new), &args.showing)
+    let prices = [&old, &new].map(|file| file_prices(&file.prices));
+    let of_prices = PriceChange::between(&prices[0], &prices[1], &Prices::default());
+    let mut rows = table::rows(&compare(&old.policies, &new.policies));
+    rows.extend(of_prices.iter().map(table::Row::from));
+    show(&rows, &args.showing)
 }
 
 fn plan(args: &Plan) -> Outcome<ExitCode> {
     let wanted = files::sound(&args.file)?;
     let client = args.server.connect()?;
+    if let Some(note) = files::prices_left_out(&wanted) {
+        eprintln!("note: {note}");
+    }
     let known = runtime()?.block_on(server::policies(&client))?;
-    show(&compare(&known, &wanted), &args.showing)
+    show(
+        &table::rows(&compare(&known, &wanted.policies)),
+        &args.showing,
+    )
 }
 
-fn show(changes: &[Change], showing: &Showing) -> Outcome<ExitCode> {
-    let rows: Vec<table::Row> = changes.iter().map(table::Row::from).collect();
-    table::show(&rows, showing.json)?;
+fn show(rows: &[table::Row], showing: &Showing) -> Outcome<ExitCode> {
+    table::show(rows, showing.json)?;
     let differ = showing.exit_code && !rows.is_empty();
     Ok(if differ {
         ExitCode::from(CHANGES)

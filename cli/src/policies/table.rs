@@ -3,14 +3,18 @@
 use std::io::Write;
 
 use serde_json::{Value, json};
-use tidegate_service::Change;
+use tidegate_gateway::PriceChange;
+use tidegate_service::{Change, Sort};
 
 use crate::trouble::{Outcome, Trouble};
 
 /// One change as it is shown.
 pub struct Row {
     sort: String,
-    policy: String,
+    /// The policy; nothing of a price.
+    policy: Option<String>,
+    /// The model of a price.
+    price: Option<String>,
     member: Option<String>,
     limit: Option<String>,
     setting: Option<String>,
@@ -23,7 +27,8 @@ impl From<&Change> for Row {
     fn from(change: &Change) -> Self {
         Self {
             sort: change.sort.name().to_owned(),
-            policy: change.policy.clone(),
+            policy: Some(change.policy.clone()),
+            price: None,
             member: change.member.clone(),
             limit: change.limit.clone(),
             setting: change.setting.clone(),
@@ -34,13 +39,38 @@ impl From<&Change> for Row {
     }
 }
 
+impl From<&PriceChange> for Row {
+    fn from(change: &PriceChange) -> Self {
+        let (sort, effect) = match (change.was_there, change.is_there) {
+            (false, _) => (Sort::Added, "calls from then on cost that"),
+            (true, false) => (
+                Sort::Removed,
+                "refused where money is counted, if no other price holds",
+            ),
+            (true, true) => (Sort::Changed, "calls from then on cost that"),
+        };
+        Self {
+            sort: sort.name().to_owned(),
+            policy: None,
+            price: Some(change.model.clone()),
+            member: None,
+            limit: None,
+            setting: change.setting.map(str::to_owned),
+            was: change.was.clone(),
+            becomes: change.becomes.clone(),
+            effect: effect.to_owned(),
+        }
+    }
+}
+
 /// As a server tells it.
 impl From<&Value> for Row {
     fn from(change: &Value) -> Self {
         let text = |name: &str| change[name].as_str().map(str::to_owned);
         Self {
             sort: text("change").unwrap_or_default(),
-            policy: text("policy").unwrap_or_default(),
+            policy: text("policy"),
+            price: None,
             member: text("member"),
             limit: text("limit"),
             setting: text("setting"),
@@ -55,13 +85,14 @@ impl Row {
     fn json(&self) -> Value {
         json!({
             "policy": self.policy, "member": self.member, "limit": self.limit,
-            "setting": self.setting, "change": self.sort, "was": self.was,
+            "price": self.price, "setting": self.setting, "change": self.sort, "was": self.was,
             "becomes": self.becomes, "effect": self.effect,
         })
     }
 
     fn cells(&self) -> [String; 6] {
-        let mut subject = self.policy.clone();
+        let of_price = self.price.as_ref().map(|model| format!("price {model}"));
+        let mut subject = of_price.or_else(|| self.policy.clone()).unwrap_or_default();
         if let Some(member) = &self.member {
             subject = format!("{subject}/{member}");
         }
@@ -78,6 +109,11 @@ impl Row {
             self.effect.clone(),
         ]
     }
+}
+
+/// A row for each change of policies.
+pub fn rows(changes: &[Change]) -> Vec<Row> {
+    changes.iter().map(Row::from).collect()
 }
 
 /// Shows what changes.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
-use tidegate_gateway::file_prices;
+use tidegate_gateway::{PriceChange, file_prices};
 use tidegate_policy::{Config, ServerSettings};
 use tidegate_protocol::Tls;
 use tidegate_service::{Change, audit};
@@ -69,9 +69,10 @@ impl Reload {
                 let again = Arc::clone(&reload);
                 let done = tokio::task::spawn_blocking(move || again.again()).await;
                 match done.unwrap_or_else(|panic| Err(Trouble::failure(panic))) {
-                    Ok(changes) => {
-                        let what = listed(&changes);
-                        info!(changes = changes.len(), %what, "the file was read again");
+                    Ok((changes, of_prices)) => {
+                        let what = listed(&changes, &of_prices);
+                        let changes = changes.len() + of_prices.len();
+                        info!(changes, %what, "the file was read again");
                     }
                     Err(trouble) => error!(
                         "configuration not reloaded; the previous one stays in force:\n{trouble}"
@@ -82,8 +83,8 @@ impl Reload {
     }
 
     /// Reads everything and goes over to it, wholly or not at all; what has changed of the
-    /// policies.
-    fn again(&self) -> Outcome<Vec<Change>> {
+    /// policies, and of what models cost.
+    fn again(&self) -> Outcome<(Vec<Change>, Vec<PriceChange>)> {
         let config = configuration::read(self.args.config.as_deref(), self.example)?;
         self.is_safe(&config)?;
         let prices = file_prices(&config.prices);
@@ -101,6 +102,7 @@ impl Reload {
         };
         self.audit
             .open(audit_path(&self.args, &config.server).as_deref())?;
+        let of_prices = self.serving.price_changes(&prices);
         let former = self.serving.exchange_prices(prices);
         let exchanged = match &self.applied {
             Some(applied) => applied.reload(&self.serving, &config.policies),
@@ -123,7 +125,7 @@ impl Reload {
             let settled = settled.join("`, `");
             warn!("`{settled}` changed; they hold from the next start on");
         }
-        Ok(changes)
+        Ok((changes, of_prices))
     }
 
     /// Checks that nobody is let in from afar whom nobody knows, unless that
@@ -150,12 +152,14 @@ impl Reload {
     }
 }
 
-/// What has changed, by name: what is there now (`+`), is gone (`-`) or is another (`~`).
-fn listed(changes: &[Change]) -> String {
+/// What has changed, by name: what is there now (`+`), is gone (`-`) or is another (`~`). Of
+/// prices, from what to what.
+fn listed(changes: &[Change], of_prices: &[PriceChange]) -> String {
     let name = |change: &Change| format!("{} {}", change.sort.sign(), change.subject());
     let mut names: Vec<String> = changes.iter().map(name).collect();
     // Those of one limit stand one after the other.
     names.dedup();
+    names.extend(of_prices.iter().map(ToString::to_string));
     let more = names.len().saturating_sub(MOST_NAMED);
     names.truncate(MOST_NAMED);
     if more > 0 {
@@ -232,15 +236,15 @@ mod tests {
             .to_owned();
         let changes = compare(&file(old), &file(&new));
         assert_eq!(
-            listed(&changes),
+            listed(&changes, &[]),
             "- policy old, ~ limit chat.rpm, + limit chat.tpm"
         );
-        assert_eq!(listed(&compare(&file(old), &file(old))), "nothing");
+        assert_eq!(listed(&compare(&file(old), &file(old)), &[]), "nothing");
         for number in 0..MOST_NAMED {
             let policy = format!("[policy.p{number}.limits]\nr = {{ calls = 1, per = '1s' }}\n");
             new.write_str(&policy).expect("text");
         }
-        let changes = listed(&compare(&file(old), &file(&new)));
+        let changes = listed(&compare(&file(old), &file(&new)), &[]);
         assert!(changes.ends_with("+ policy p16, and 3 more"), "{changes}");
     }
 }

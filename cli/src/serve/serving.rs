@@ -1,6 +1,6 @@
 //! Who goes over to other policies: the service, if the gateway before it can serve them too.
 
-use tidegate_gateway::Gateway;
+use tidegate_gateway::{Gateway, PriceChange};
 use tidegate_llm::Prices;
 use tidegate_policy::PolicyFile;
 use tidegate_service::{Change, Service};
@@ -22,6 +22,13 @@ impl Serving {
         let gateway = self.gateway.as_ref();
         let could = gateway.map(|gateway| gateway.check(policies, prices));
         could.transpose().map_err(|why| why.to_string()).map(drop)
+    }
+
+    /// What other prices of the file change: nothing where no gateway goes by them.
+    pub fn price_changes(&self, prices: &Prices) -> Vec<PriceChange> {
+        let gateway = self.gateway.as_ref();
+        let changes = gateway.map(|gateway| gateway.price_changes(prices));
+        changes.unwrap_or_default()
     }
 
     /// Goes over to what models cost by the file that was read last; what they cost before.

@@ -254,6 +254,9 @@ fn prices_of_the_file_are_read_again_with_it() {
     while gateway.status("Hi") != 200 {
         assert!(Instant::now() < by, "the price was not read");
     }
+    let log = std::fs::read_to_string(folder.path().join("gateway.log")).expect("a log");
+    // It said that nothing had changed.
+    assert!(log.contains("+ price m, - price other"), "{log}");
     std::fs::write(&path, file("m = { input = 1.25, output = 10 }")).expect("written");
     let checked = Command::new(env!("CARGO_BIN_EXE_tidegate"))
         .args(["policy", "check", "tidegate.toml"])
