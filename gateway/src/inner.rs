@@ -9,6 +9,7 @@ use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 use crate::fair::Queues;
+use crate::health::Health;
 use crate::learning::Learning;
 use crate::meters::Meters;
 use crate::reservations::Reservations;
@@ -25,6 +26,7 @@ pub struct Inner {
     pub settings: Settings,
     pub client: Client,
     pub meters: Meters,
+    pub health: Health,
     pub usage: ByKey,
     pub reservations: Reservations,
     pub learning: Learning,

@@ -18,6 +18,7 @@
 //! | `learning` | limits that the provider says, or how its answers come |
 //! | `relay` | a call's way, with its further attempts |
 //! | `upstream` | connections to providers |
+//! | `health` | upstreams that fail, for the log |
 //! | `body`, `events` | the answer on its way |
 //! | `refuse` | refusals in the words of each dialect |
 //! | `inner`, `meters`, `usage`, `reservations` | what all calls share; what is counted, by key and model; what is held |
@@ -35,6 +36,7 @@ mod credentials;
 mod dialect;
 mod events;
 mod fair;
+mod health;
 mod held;
 mod inner;
 mod learning;

@@ -17,6 +17,7 @@ use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 use crate::fair::Queues;
+use crate::health::Health;
 use crate::inner::Inner;
 use crate::learning::Learning;
 use crate::meters::Meters;
@@ -55,6 +56,7 @@ impl Gateway {
             service,
             client: Client::new(tls),
             meters: Meters::new(&settings.upstreams),
+            health: Health::new(&settings.upstreams),
             usage: ByKey::new(settings.max_usage_series),
             reservations: Reservations::new(),
             learning,

@@ -43,6 +43,11 @@ impl Refusal {
         }
     }
 
+    /// What is wrong.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
     /// A limit has no room for a call that takes `wanted`. When a slot comes back its holder alone
     /// knows: a caller is told to come again soon, and not when the lease expires.
     pub fn limit(policy: &Policy, told: &Told<'_>, wanted: Option<(Counts, u64)>) -> Self {

@@ -687,6 +687,7 @@ impl Read<'_> {
                 was_silent,
             }) => {
                 gateway.meters.refused(&upstream.name, "unreachable");
+                gateway.health.failed(&upstream.name, refusal.message());
                 if was_silent {
                     held.dropped();
                 }
@@ -719,6 +720,7 @@ impl Read<'_> {
         }
         learning::answered(gateway, &mut held, Came::Accepted, &signals, received.at()).await;
         gateway.meters.accepted(&upstream.name);
+        gateway.health.answered(&upstream.name);
         let settling = Settling {
             took,
             gateway: Arc::clone(gateway),
@@ -820,9 +822,12 @@ impl Read<'_> {
             &body,
             received,
         );
-        gateway
-            .meters
-            .refused(&upstream.name, word(refused.map(|refused| refused.kind)));
+        let kind = refused.map(|refused| refused.kind);
+        gateway.meters.refused(&upstream.name, word(kind));
+        match kind {
+            Some(Kind::Failed) => gateway.health.failed(&upstream.name, head.status.as_str()),
+            _ => gateway.health.answered(&upstream.name),
+        }
         let after = refused
             .and_then(|refused| refused.retry_after)
             .map(|after| after.as_duration());

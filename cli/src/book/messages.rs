@@ -5,8 +5,9 @@ use std::path::Path;
 use super::page::{repository, root};
 
 /// Where the messages of the programs are.
-const SOURCES: [&str; 5] = [
+const SOURCES: [&str; 6] = [
     "cli/src",
+    "gateway/src",
     "policy/src",
     "service/src",
     "store/src",

@@ -271,6 +271,23 @@ fn prices_of_the_file_are_read_again_with_it() {
     assert_eq!(gateway.status("Hi"), 200, "what was read before holds");
 }
 
+/// It said nothing, whatever happened before its providers.
+#[test]
+fn the_log_says_once_that_an_upstream_fails() {
+    let folder = folder();
+    let nobody = SocketAddr::from(([127, 0, 0, 1], 1));
+    let gateway = Gateway::before(folder.path(), nobody, "off", "1s");
+    assert_eq!([gateway.status("Hi"), gateway.status("Hi")], [502, 502]);
+    let log = std::fs::read_to_string(folder.path().join("gateway.log")).expect("a log");
+    let told: Vec<_> = log
+        .lines()
+        .filter(|line| line.contains("an upstream fails"))
+        .collect();
+    assert_eq!(told.len(), 1, "{log}");
+    let names = ["WARN", "upstream=\"fake\"", "cannot be reached", "calls=1"];
+    assert!(names.iter().all(|name| told[0].contains(name)), "{told:?}");
+}
+
 #[test]
 fn what_a_killed_gateway_held_is_free_at_once() {
     let (folder, provider) = (folder(), Provider::start());
