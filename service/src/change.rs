@@ -45,6 +45,15 @@ impl Change {
     }
 }
 
+/// Whether a line that tells a [`Change`] is about this policy. (Where names have dots, perhaps about
+/// another one that begins so.)
+pub(crate) fn is_about(line: &str, policy: &str) -> bool {
+    let subject = line.get(2..).unwrap_or_default();
+    let kinds = ["policy ", "member ", "limit "].into_iter();
+    let mut named = kinds.filter_map(|kind| subject.strip_prefix(kind)?.strip_prefix(policy));
+    named.any(|rest| rest.starts_with([' ', ':', '/', '.']))
+}
+
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.sort.sign(), self.subject())?;

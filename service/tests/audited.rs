@@ -13,8 +13,8 @@ use support::{file, now};
 use tidegate::{Key, Limit, ManualClock, Select, Store};
 use tidegate_memory::MemoryStore;
 use tidegate_service::{
-    Action, Answer, AuditEvent, AuditListing, Call, Caller, LeaseHandle, Listing, OverrideTarget,
-    Question, Service, ServiceError, Terms,
+    Action, Answer, AuditEvent, AuditListing, Call, Caller, LeaseHandle, Listing, OverrideOf,
+    OverrideTarget, Question, Service, ServiceError, Terms, compare,
 };
 use tidegate_store::{
     Abilities, Change, Command, Defined, Definition, Definitions, Event, Execution, Follower, Op,
@@ -239,6 +239,51 @@ fn what_the_store_can_keep_no_event_of_is_not_done_and_can_be_repeated() {
     fixture.call(revoke(handle)).unwrap();
     fixture.reset().unwrap();
     assert_eq!(fixture.actions(), [Action::Revoke, Action::Reset]);
+}
+
+/// Who looked for what had changed a policy found all but that it had been exchanged.
+#[test]
+fn events_of_a_policy_are_also_those_of_an_application_that_changed_it() {
+    let fixture = Fixture::new();
+    let one = |name: &str, most: u32| {
+        file(&format!(
+            "[policy.{name}.limits]\nrunning = {{ concurrency = {most}, ttl = '1h' }}\n"
+        ))
+    };
+    let apply = |name: &str, result: Result<(), String>| {
+        let changes = compare(&one(name, 4), &one(name, 5));
+        let apply = async { result };
+        now(fixture
+            .service
+            .apply_policies(&fixture.caller, &changes, apply))
+        .unwrap()
+        .ok();
+    };
+    apply("jobs", Ok(()));
+    apply("jobs-of-others", Ok(()));
+    apply("jobs", Err("the disk is full".to_owned()));
+    let of = OverrideOf {
+        policy: Some("jobs"),
+        key: None,
+    };
+    let listing = AuditListing {
+        of,
+        ..AuditListing::default()
+    };
+    let Ok(Answer::Audit(page)) = fixture.call(Call::Audit(listing)) else {
+        panic!("it lists events");
+    };
+    let actions: Vec<_> = page.items.iter().map(|event| event.action).collect();
+    assert_eq!(
+        actions,
+        [Action::ApplyPolicies, Action::ApplyPolicies, Action::Failed]
+    );
+    let details = &page.items[2].details;
+    assert_eq!(details[..2], ["apply_policies", "the disk is full"]);
+    assert!(
+        details[2].starts_with("~ limit jobs.running"),
+        "{details:?}"
+    );
 }
 
 #[test]

@@ -13,6 +13,7 @@ use tidegate_store::Event;
 use crate::access::Caller;
 use crate::bounds::{USUAL_AUDIT, USUAL_EVENTS};
 use crate::bytes::{Reader, Writer};
+use crate::change::is_about;
 use crate::overrides::{OverrideTarget, OverrideValue};
 
 const VERSION: u8 = 1;
@@ -129,7 +130,7 @@ pub struct AuditEvent {
     /// The override as it is from then on; nothing if there is none.
     pub after: Option<OverrideValue>,
     /// More of it, a line each: the handle of a lease that was ended, what other policies
-    /// have changed; of what has failed, the action and why.
+    /// have changed; of what has failed, the action and why, and then these.
     pub details: Vec<String>,
 }
 
@@ -191,6 +192,13 @@ impl AuditEvent {
             after: None,
             details: vec![unreadable.to_string()],
         })
+    }
+
+    /// Whether it tells, of policies that were applied, that this one was changed.
+    pub(super) fn names(&self, policy: &str) -> bool {
+        let of_all = matches!(self.action, Action::ApplyPolicies | Action::Failed)
+            && self.target.resource.is_none();
+        of_all && self.details.iter().any(|line| is_about(line, policy))
     }
 
     fn decode(event: &Event) -> Result<Self, DecodeError> {

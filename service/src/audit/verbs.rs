@@ -70,8 +70,10 @@ impl Service {
         self.keep_event(caller, (sort, target), draft).await?;
         let done = change.await;
         if let Err(error) = &done {
+            let mut details = vec![draft.action.name().to_owned(), error.to_string()];
+            details.extend_from_slice(draft.details);
             let failed = EventDraft {
-                details: &[draft.action.name().to_owned(), error.to_string()],
+                details: &details,
                 ..EventDraft::of(Action::Failed)
             };
             // The caller is told why it failed; that this is not kept says less.
@@ -114,7 +116,8 @@ impl Service {
     }
 
     /// A page of the events that `caller` may observe, in the order of time: of this
-    /// policy and of this key, as far as `of` names them, since one instant and before another.
+    /// policy (also of all policies, where one says that it changed this) and of this key, as far
+    /// as `of` names them, since one instant and before another.
     /// A page may have fewer than it is asked for, or none, and not be the last.
     ///
     /// # Errors
@@ -137,7 +140,10 @@ impl Service {
         let page = page.await?;
         let wanted = |event: &AuditEvent| {
             let target = &event.target;
-            let resource = of.resource.is_none() || of.resource == target.resource;
+            let names = |policy: &String| event.names(policy);
+            let resource = of.resource.is_none()
+                || of.resource == target.resource
+                || of.resource.as_ref().is_some_and(names);
             let entity = of.entity.is_none() || of.entity == target.entity;
             let is_late = since.is_none_or(|since| event.at >= since);
             let is_early = until.is_none_or(|until| event.at < until);

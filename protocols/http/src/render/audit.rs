@@ -78,7 +78,7 @@ struct Shown<'a> {
     /// The override as it was from then on; null if there was none.
     after: Option<Value<'a>>,
     /// More of it: the handle of a lease that was ended, what other policies have changed; of
-    /// `failed`, the action and why.
+    /// `failed`, the action and why, and then these.
     details: &'a [String],
 }
 
