@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
+use jiff::Timestamp;
 use tidegate_client::{Key, Quantity, Request};
 use tidegate_policy::parse_duration;
 use tidegate_service::Number;
@@ -73,6 +74,23 @@ impl FromStr for Amount {
     }
 }
 
+/// An instant.
+pub fn instant(text: &str) -> Result<Timestamp, String> {
+    let read = text.parse();
+    read.map_err(|_| "write an instant such as 2026-12-31T23:59:59Z".to_owned())
+}
+
+/// An instant, or one that is so long ago at `now`.
+pub fn instant_or_ago(text: &str, now: Timestamp) -> Result<Timestamp, String> {
+    let ago = |length: Duration| now.checked_sub(length).ok();
+    let read = instant(text)
+        .ok()
+        .or_else(|| duration(text).ok().and_then(ago));
+    read.ok_or_else(|| {
+        "write an instant such as 2026-12-31T23:59:59Z, or how long ago, such as 1h".to_owned()
+    })
+}
+
 /// A length of time.
 pub fn duration(text: &str) -> Result<Duration, String> {
     parse_duration(text).map_err(|error| error.to_string())
@@ -122,6 +140,18 @@ pub fn distinct(amounts: &[Amount]) -> Outcome<&[Amount]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_instant_is_written_out_or_so_long_ago() {
+        let now: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
+        let read = |text| instant_or_ago(text, now).map(|at| at.to_string());
+        assert_eq!(read("1h").as_deref(), Ok("2026-01-01T11:00:00Z"));
+        let noon = "2026-01-01T12:00:00Z";
+        assert_eq!(read("2026-01-01T13:00:00+01:00").as_deref(), Ok(noon));
+        assert!(read("yesterday").unwrap_err().contains("such as 1h"));
+        let wrong = instant("2026-01-01").unwrap_err();
+        assert_eq!(wrong, "write an instant such as 2026-12-31T23:59:59Z");
+    }
 
     #[test]
     fn an_amount_belongs_to_a_limit() {

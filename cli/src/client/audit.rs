@@ -3,7 +3,8 @@
 use clap::Args;
 use serde_json::Value;
 
-use super::exit::{Exit, Outcome, TABLE};
+use super::arguments::{instant, instant_or_ago};
+use super::exit::{Exit, Outcome, Stop, TABLE};
 use super::limits;
 use super::listing::{Listing, printable};
 use super::options::Options;
@@ -11,10 +12,12 @@ use super::overrides::{Of, place};
 
 const PATH: &str = "/v1/audit";
 
-/// List the administrative changes that clients have made, the oldest first
+/// List the administrative changes that clients have made, in the order of time
 ///
 /// A line for each: its version, when, who, from where, what was done to what, and of an
-/// override what the limits were and are. The store keeps them for 90 days, and 10,000 of them,
+/// override what the limits were and are, and until when. Of a policy it lists what was done to
+/// it, its overrides and its keys, and policies that were applied if that changed it (as far as the
+/// first 256 changes tell). The store keeps them for 90 days, and 10,000 of them,
 /// unless the servers are set up otherwise. Takes the scope `observe`.
 #[derive(Debug, Args)]
 #[command(after_help = TABLE)]
@@ -22,13 +25,17 @@ pub struct Audit {
     #[command(flatten)]
     of: Of,
 
-    /// From this instant on, such as 2026-12-31T23:59:59Z
-    #[arg(long, value_name = "INSTANT")]
-    since: Option<jiff::Timestamp>,
+    /// From this instant on, such as 2026-12-31T23:59:59Z, or so long ago, such as 1h
+    #[arg(long, value_name = "INSTANT|TIME")]
+    since: Option<String>,
 
     /// Before this instant
-    #[arg(long, value_name = "INSTANT")]
+    #[arg(long, value_name = "INSTANT", value_parser = instant)]
     until: Option<jiff::Timestamp>,
+
+    /// The newest of them, where there are more than --most; without it the oldest
+    #[arg(long)]
+    newest: bool,
 
     /// No more than so many; 0 lists all
     #[arg(long, value_name = "COUNT", default_value_t = 1_000)]
@@ -45,8 +52,12 @@ pub struct Audit {
 impl Audit {
     /// Lists them.
     pub fn perform(&self) -> Outcome<Exit> {
-        let [since, until] =
-            [self.since, self.until].map(|instant| instant.map(|instant| instant.to_string()));
+        let since = self.since.as_deref().map(|text| {
+            let since = instant_or_ago(text, jiff::Timestamp::now());
+            since.map_err(|help| Stop::usage(format!("--since {text}: {help}")))
+        });
+        let said = |instant: jiff::Timestamp| instant.to_string();
+        let (since, until) = (since.transpose()?.map(said), self.until.map(said));
         let [policy, key, key_base64] = self.of.said();
         let times = [("since", since.as_deref()), ("until", until.as_deref())];
         let said = [policy, key, key_base64, times[0], times[1]];
@@ -55,6 +66,13 @@ impl Audit {
             items: "events",
             said: &said,
             most: self.most,
+            newest: self.newest,
+            more: |last| match last["at"].as_str() {
+                Some(at) => {
+                    format!("there are more after these; --since {at} goes on, --most 0 lists all")
+                }
+                None => "there are more; --most 0 lists all".to_owned(),
+            },
         };
         listing.print(&self.options, |event| match self.json {
             true => event.to_string(),
@@ -81,7 +99,13 @@ fn line(event: &Value) -> String {
         word("action"),
         place(event),
     );
-    let limits = |when: &str| limits::shown(&event[when]["limits"]);
+    let limits = |when: &str| {
+        let limits = limits::shown(&event[when]["limits"]);
+        match event[when]["expires_at"].as_str() {
+            Some(until) => format!("{limits} until {}", printable(until)),
+            None => limits,
+        }
+    };
     match (event["before"].is_null(), event["after"].is_null()) {
         (true, true) => {}
         (true, false) => line += &format!("  {}", limits("after")),
@@ -93,7 +117,7 @@ fn line(event: &Value) -> String {
         line += &format!("  {}", printable(detail));
     }
     match told("reason") {
-        Some(reason) => format!("{line}: {reason}"),
+        Some(reason) => format!("{line}  (reason: {reason})"),
         None => line,
     }
 }

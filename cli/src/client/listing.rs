@@ -1,5 +1,7 @@
 //! `tidegate keys` and `tidegate leases`: what a policy holds.
 
+use std::collections::VecDeque;
+
 use clap::Args;
 use serde_json::{Map, Value, json};
 use tidegate_client::{Exchange, Verb};
@@ -99,6 +101,8 @@ impl What {
             items,
             said: &said,
             most: self.most,
+            newest: false,
+            more,
         };
         listing.print(&self.options, |item| match self.json {
             true => item.to_string(),
@@ -137,34 +141,87 @@ pub struct Listing<'a> {
     pub said: &'a [(&'a str, Option<&'a str>)],
     /// No more items than so many; 0 for all.
     pub most: usize,
+    /// Those at the end, where there are more; else those at the beginning.
+    pub newest: bool,
+    /// What is said where there are more than were printed, of which this is the last.
+    pub more: fn(&Value) -> String,
+}
+
+/// What is said of a listing that goes on.
+pub fn more(_: &Value) -> String {
+    "there are more; --most 0 lists all".to_owned()
 }
 
 impl Listing<'_> {
-    /// Asks for page after page, and prints each as it comes, an item a line.
+    /// Asks for page after page, and prints each as it comes, an item a line; of the newest what is
+    /// left once all have come.
     pub fn print(&self, options: &Options, line: impl Fn(&Value) -> String) -> Outcome<Exit> {
         let client = options.connect()?;
         runtime()?.block_on(async {
-            let (mut cursor, mut left) = (None, self.most);
-            loop {
-                let page = self.page(&client, cursor.as_deref(), left).await?;
-                let listed = page[self.items].as_array().map_or(&[][..], Vec::as_slice);
-                for item in listed {
-                    print_line(&line(item))?;
-                }
-                cursor = page["cursor"].as_str().map(str::to_owned);
-                left = left.saturating_sub(listed.len());
-                if cursor.is_none() || (self.most > 0 && left == 0) {
-                    break;
-                }
+            match self.newest && self.most > 0 {
+                true => self.print_newest(&client, line).await,
+                false => self.print_oldest(&client, line).await,
             }
-            if cursor.is_some() {
-                eprintln!("there are more; --most 0 lists all");
-            }
-            Ok(Exit::Done)
         })
     }
 
-    async fn page(&self, client: &Client, cursor: Option<&str>, left: usize) -> Outcome<Value> {
+    async fn print_oldest(
+        &self,
+        client: &Client,
+        line: impl Fn(&Value) -> String,
+    ) -> Outcome<Exit> {
+        let (mut cursor, mut left, mut last) = (None, self.most, Value::Null);
+        loop {
+            let (listed, next) = self.page(client, cursor.as_deref(), left).await?;
+            left = left.saturating_sub(listed.len());
+            for item in listed {
+                print_line(&line(&item))?;
+                last = item;
+            }
+            cursor = next;
+            if cursor.is_none() || (self.most > 0 && left == 0) {
+                break;
+            }
+        }
+        if cursor.is_some() {
+            eprintln!("{}", (self.more)(&last));
+        }
+        Ok(Exit::Done)
+    }
+
+    async fn print_newest(
+        &self,
+        client: &Client,
+        line: impl Fn(&Value) -> String,
+    ) -> Outcome<Exit> {
+        let (mut cursor, mut newest, mut passed) = (None, VecDeque::new(), false);
+        loop {
+            let (listed, next) = self.page(client, cursor.as_deref(), 0).await?;
+            newest.extend(listed);
+            let older = newest.len().saturating_sub(self.most);
+            newest.drain(..older);
+            passed |= older > 0;
+            cursor = next;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        for item in &newest {
+            print_line(&line(item))?;
+        }
+        if passed {
+            eprintln!("there are older ones; --most 0 lists all");
+        }
+        Ok(Exit::Done)
+    }
+
+    /// The items of a page, `left` at most if that is not 0, and where the next begins.
+    async fn page(
+        &self,
+        client: &Client,
+        cursor: Option<&str>,
+        left: usize,
+    ) -> Outcome<(Vec<Value>, Option<String>)> {
         let limit = if left == 0 { PAGE } else { left.min(PAGE) }.to_string();
         let page = [("cursor", cursor), ("limit", Some(limit.as_str()))];
         let said = self.said.iter().copied().chain(page);
@@ -172,7 +229,13 @@ impl Listing<'_> {
             .filter_map(|(name, value)| Some((name, value?)))
             .collect();
         let asked = Exchange::get(self.path).query(&query);
-        Ok(client.done(asked).await?.body)
+        let mut page = client.done(asked).await?.body;
+        let next = page["cursor"].as_str().map(str::to_owned);
+        let items = match page[self.items].take() {
+            Value::Array(items) => items,
+            _ => Vec::new(),
+        };
+        Ok((items, next))
     }
 }
 

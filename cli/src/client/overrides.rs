@@ -7,9 +7,10 @@ use serde_json::{Map, Value, json};
 use tidegate_client::Exchange;
 use tidegate_policy::parse_duration;
 
+use super::arguments::instant;
 use super::exit::{Exit, Outcome, Stop, TABLE};
 use super::limits::{self, Typed};
-use super::listing::{Listing, key, printable};
+use super::listing::{Listing, key, more, printable};
 use super::options::Options;
 use super::print::{print, print_line};
 use super::server::{Client, runtime};
@@ -69,7 +70,7 @@ struct Set {
     length: Option<Duration>,
 
     /// Set it until this instant, such as 2026-12-31T23:59:59Z
-    #[arg(long, value_name = "INSTANT")]
+    #[arg(long, value_name = "INSTANT", value_parser = instant)]
     until: Option<jiff::Timestamp>,
 
     #[command(flatten)]
@@ -280,6 +281,8 @@ impl List {
             items: "overrides",
             said: &said,
             most: self.most,
+            newest: false,
+            more,
         };
         listing.print(&self.options, |item| match self.json {
             true => item.to_string(),

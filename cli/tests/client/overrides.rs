@@ -119,12 +119,16 @@ fn who_changes_what_another_has_changed_meanwhile_is_told_so_and_all_of_it_is_in
     let lines: Vec<_> = told.lines().collect();
     assert_eq!(lines.len(), 4, "{told}");
     assert!(lines[0].contains("  anyone (http 127.0.0.1:"), "{told}");
-    let changed = "  set_override  policy chat, key acme  rpm=calls:50/1h -> rpm=calls:60/1h";
+    let until = second["expires_at"].as_str().unwrap();
+    let changed = "  set_override  policy chat, key acme  rpm=calls:50/1h -> rpm=calls:60/1h until";
     assert!(
-        lines[1].ends_with(&format!("{changed}: bought more")),
+        lines[1].ends_with(&format!("{changed} {until}  (reason: bought more)")),
         "{told}"
     );
-    assert!(lines[2].ends_with("  rpm=calls:60/1h -> nothing"), "{told}");
+    assert!(
+        lines[2].ends_with(&format!("  rpm=calls:60/1h until {until} -> nothing")),
+        "{told}"
+    );
     assert!(
         lines[3].ends_with("  reset  policy chat, key acme"),
         "{told}"
@@ -132,6 +136,22 @@ fn who_changes_what_another_has_changed_meanwhile_is_told_so_and_all_of_it_is_in
     assert_eq!(audit(&["-p", "chat", "-k", "acme"]), told);
     assert_eq!(audit(&["-k", "other"]), "");
     assert_eq!(audit(&["--until", "2001-01-01T00:00:00Z"]), "");
+    assert_eq!(audit(&["--since", "1h"]), told);
+    assert_eq!(
+        audit(&["--newest", "--most", "2"]),
+        format!("{}\n{}\n", lines[2], lines[3])
+    );
+    let some = server.request(&["audit", "--most", "1"]).ends(0);
+    let at = lines[0].split("  ").nth(1).unwrap();
+    let goes_on = format!("there are more after these; --since {at} goes on");
+    assert!(some.error.contains(&goes_on), "{some:?}");
+    let wrong = server.request(&["audit", "--until", "2026-01-01"]).ends(2);
+    assert!(
+        wrong
+            .error
+            .contains("write an instant such as 2026-12-31T23:59:59Z"),
+        "{wrong:?}"
+    );
     let json = audit(&["--json", "--most", "1"]);
     let one: serde_json::Value = serde_json::from_str(&json).expect("one line of JSON");
     assert_eq!(one["after"]["limits"]["rpm"]["calls"], 50);
