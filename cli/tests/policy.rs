@@ -503,11 +503,11 @@ fn a_server_that_was_not_told_to_refuses_and_so_does_one_without_the_right_token
     std::fs::remove_file(path.join("applied.json")).unwrap();
     let server = Server::start(path, "locked.toml", &applied);
     let (code, _, errors) = server.plan(path, &["next.toml"]);
-    assert!(code == 1 && errors.contains("401"), "{errors}");
+    assert!(code == 1 && errors.contains("TIDEGATE_TOKEN"), "{errors}");
     let (code, said, _) = server.plan(path, &["next.toml", "--token-file", "token"]);
     assert!(code == 0 && said.contains("raised"), "{said}");
     let (code, _, errors) = server.apply(path, &["next.toml", "--token", token]);
-    assert!(code == 1 && errors.contains("403"), "{errors}");
+    assert!(code == 1 && errors.contains("administer"), "{errors}");
     assert!(!path.join("applied.json").exists());
 }
 

@@ -54,6 +54,9 @@ pub enum Error {
     /// The lease has ended.
     #[error("{0}")]
     LeaseEnded(Problem),
+    /// Somebody else has changed first what was to be changed at another version.
+    #[error("{0}")]
+    Conflict(Problem),
     /// Too many requests, or too many that wait: try again after a pause.
     #[error("{0}")]
     Busy(Problem),
@@ -102,6 +105,7 @@ impl Error {
             | Self::Forbidden(problem)
             | Self::NotFound(problem)
             | Self::LeaseEnded(problem)
+            | Self::Conflict(problem)
             | Self::Busy(problem)
             | Self::Full(problem)
             | Self::Unavailable(problem) => Some(problem),
@@ -172,6 +176,10 @@ pub struct Problem {
     pub code: String,
     /// What is wrong, for people.
     pub detail: String,
+    /// The version that is there, where another was expected; nothing if there is none, and
+    /// elsewhere.
+    #[serde(default)]
+    pub version: Option<u64>,
     /// Of a policy file or an override: what is wrong, place by place.
     #[serde(default)]
     pub faults: Vec<Value>,
@@ -184,6 +192,7 @@ impl From<Problem> for Error {
             (403, _) => Self::Forbidden(problem),
             (404, _) => Self::NotFound(problem),
             (409, _) => Self::LeaseEnded(problem),
+            (412, _) => Self::Conflict(problem),
             (422, _) => Self::Never(problem),
             (_, "busy") => Self::Busy(problem),
             (_, "full") => Self::Full(problem),

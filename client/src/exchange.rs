@@ -156,7 +156,7 @@ impl Reply {
     /// What the server did not do; an answer that is no Tidegate's.
     pub fn read<T: DeserializeOwned>(self) -> Result<T, Error> {
         if !self.is_success() && !self.is_refusal() {
-            return Err(self.error());
+            return Err(self.into_error());
         }
         let status = self.status;
         serde_json::from_value(self.body).map_err(|_| Error::NotTidegate { status })
@@ -169,11 +169,13 @@ impl Reply {
     pub fn done(self) -> Result<(), Error> {
         match self.is_success() {
             true => Ok(()),
-            false => Err(self.error()),
+            false => Err(self.into_error()),
         }
     }
 
-    fn error(self) -> Error {
+    /// Why the server did not do it, of a reply that says so.
+    #[must_use]
+    pub fn into_error(self) -> Error {
         let status = self.status;
         let problem = serde_json::from_value::<Problem>(self.body);
         // Who stands before the server may have given the answer another status.

@@ -3,6 +3,8 @@
 use std::fmt::{self, Display};
 use std::process::ExitCode;
 
+use tidegate_client::Error;
+
 use crate::trouble::Trouble;
 
 /// How a command ends.
@@ -37,6 +39,19 @@ Exit codes:
   5  failed: the server cannot be reached, or its store cannot tell
   6  gone: no such policy; no such lease, or it has ended
   7  conflict: another version is there than --if-version or --if-absent says";
+
+impl From<&Error> for Exit {
+    fn from(error: &Error) -> Self {
+        match error {
+            Error::InvalidRequest(_) => Self::Usage,
+            Error::Never(_) => Self::Never,
+            Error::Unauthorized(_) | Error::Forbidden(_) => Self::NotAllowed,
+            Error::NotFound(_) | Error::LeaseEnded(_) => Self::Gone,
+            Error::Conflict(_) => Self::Conflict,
+            _ => Self::Failed,
+        }
+    }
+}
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {

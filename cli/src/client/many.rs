@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Value, json};
-use tidegate_client::Exchange;
+use tidegate_client::{Error, Exchange, Problem};
 
 use super::exit::{Exit, Outcome, Stop, TABLE};
 use super::options::Options;
@@ -135,15 +135,11 @@ fn bad_line(number: usize, why: &str) -> Value {
 
 /// How a check alone would have ended.
 fn exit(answer: &Value) -> Exit {
-    let problem = &answer["problem"];
-    match (answer["admitted"].as_bool(), problem["status"].as_u64()) {
-        (Some(true), _) => Exit::Done,
-        (Some(false), _) => Exit::Refused,
-        (None, Some(422)) => Exit::Never,
-        (None, Some(401 | 403)) => Exit::NotAllowed,
-        (None, Some(404)) => Exit::Gone,
-        (None, Some(400..500)) => Exit::Usage,
-        (None, _) => Exit::Failed,
+    let problem = || serde_json::from_value::<Problem>(answer["problem"].clone());
+    match answer["admitted"].as_bool() {
+        Some(true) => Exit::Done,
+        Some(false) => Exit::Refused,
+        None => problem().map_or(Exit::Failed, |problem| Exit::from(&Error::from(problem))),
     }
 }
 

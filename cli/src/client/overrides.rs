@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
-use tidegate_client::Exchange;
+use tidegate_client::{Exchange, Reply};
 use tidegate_policy::parse_duration;
 
 use super::arguments::instant;
@@ -17,6 +17,9 @@ use super::server::{Client, runtime};
 use super::words;
 
 const PATH: &str = "/v1/overrides";
+
+/// So many policies are named at most where one is not there.
+const MOST_NAMED: usize = 10;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -112,6 +115,9 @@ pub struct Of {
 }
 
 /// List the overrides that are set
+///
+/// A line for each: what it is for, its limits (which can be typed again), its version, who set
+/// it, when, until when, and why.
 #[derive(Debug, Args)]
 #[command(after_help = TABLE)]
 struct List {
@@ -231,7 +237,8 @@ impl Set {
             if self.if_absent {
                 put = put.if_absent();
             }
-            client.done(self.terms.only_if(put)).await
+            let done = client.done(self.terms.only_if(put)).await;
+            self.place.or_who(done, &client).await
         })?;
         self.telling.tell(&reply.body)
     }
@@ -240,20 +247,43 @@ impl Set {
 /// The policies that an override is for, as far as the token may see them.
 async fn policies(client: &Client, policy: Option<&str>) -> Outcome<Vec<Value>> {
     let reply = client.done(Exchange::get("/v1/policies")).await?;
-    let all = reply.body["policies"].as_array().into_iter().flatten();
-    let meant = |shown: &&Value| policy.is_none_or(|policy| shown["name"] == policy);
-    Ok(all.filter(meant).cloned().collect())
+    let all = reply.body["policies"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
+    let Some(policy) = policy else {
+        return Ok(all.to_vec());
+    };
+    match all.iter().find(|shown| shown["name"] == policy) {
+        Some(found) => Ok(vec![found.clone()]),
+        None => Err(Stop::new(Exit::Gone, no_policy(policy, all))),
+    }
+}
+
+/// That there is no such policy, and which there are.
+fn no_policy(policy: &str, all: &[Value]) -> String {
+    let names = all.iter().filter_map(|shown| shown["name"].as_str());
+    let mut known: Vec<_> = names
+        .take(MOST_NAMED)
+        .map(|name| format!("`{}`", printable(name)))
+        .collect();
+    if all.len() > MOST_NAMED {
+        known.push("others".to_owned());
+    }
+    match known.is_empty() {
+        true => format!("there is no policy `{policy}` that the token may see"),
+        false => format!(
+            "there is no policy `{policy}`; there is {}",
+            known.join(", ")
+        ),
+    }
 }
 
 impl Show {
     fn perform(&self) -> Outcome<Exit> {
-        let mut query = self.place.named()?;
-        query.push(("exact", "true"));
+        self.place.named()?;
         let client = self.options.connect()?;
-        let asked = Exchange::get(PATH).query(&query);
-        let reply = runtime()?.block_on(client.done(asked))?;
-        match reply.body["overrides"].get(0) {
-            Some(found) => self.telling.tell(found),
+        match runtime()?.block_on(self.place.there(&client))? {
+            Some(found) => self.telling.tell(&found),
             None => Err(Stop::new(
                 Exit::Gone,
                 "no override is set there; `tidegate override list` shows those that are",
@@ -286,7 +316,7 @@ impl List {
         };
         listing.print(&self.options, |item| match self.json {
             true => item.to_string(),
-            false => line(item),
+            false => format!("{}  {}", line(item), record(item)),
         })
     }
 }
@@ -302,7 +332,10 @@ impl Remove {
         );
         let client = self.options.connect()?;
         let remove = self.terms.only_if(Exchange::delete(PATH).query(&query));
-        runtime()?.block_on(client.done(remove))?;
+        runtime()?.block_on(async {
+            let done = client.done(remove).await;
+            self.place.or_who(done, &client).await
+        })?;
         print("removed")?;
         Ok(Exit::Done)
     }
@@ -342,6 +375,75 @@ impl Place {
             false => Ok(named),
         }
     }
+
+    /// What was done; if another was faster, who, when, and how to look at it.
+    async fn or_who(&self, done: Outcome<Reply>, client: &Client) -> Outcome<Reply> {
+        match done {
+            Err(lost) if lost.exit == Exit::Conflict => {
+                let there = self.there(client).await;
+                Err(there.map_or(lost, |there| {
+                    Stop::new(Exit::Conflict, self.taken(there.as_ref()))
+                }))
+            }
+            done => done,
+        }
+    }
+
+    /// The override that is set for exactly this, if one is.
+    async fn there(&self, client: &Client) -> Outcome<Option<Value>> {
+        let mut query = self.named()?;
+        query.push(("exact", "true"));
+        let reply = client.done(Exchange::get(PATH).query(&query)).await?;
+        Ok(reply.body["overrides"].get(0).cloned())
+    }
+
+    /// That another was faster: what is there now is his.
+    fn taken(&self, there: Option<&Value>) -> String {
+        let flags = self.flags();
+        let Some(there) = there else {
+            return format!(
+                "no override is set there any more; `tidegate audit --newest {flags}` shows who removed \
+                 it. Set it without --if-version"
+            );
+        };
+        let told = |name: &str| {
+            there[name]
+                .as_str()
+                .map_or_else(|| "?".to_owned(), printable)
+        };
+        let (by, at, version) = (told("by"), told("changed_at"), &there["version"]);
+        format!(
+            "{by} changed it at {at} (version {version}); `tidegate override show {flags}` shows it"
+        )
+    }
+
+    /// As it is typed.
+    fn flags(&self) -> String {
+        let said = [
+            ("-p", &self.policy),
+            ("-k", &self.key),
+            ("--key-base64", &self.key_base64),
+        ];
+        let said = said.into_iter().filter_map(|(flag, value)| {
+            let value = value.as_deref()?;
+            Some(format!("{flag} {}", typed(value)))
+        });
+        let said = said.collect::<Vec<_>>().join(" ");
+        if said.is_empty() {
+            "--everywhere".to_owned()
+        } else {
+            said
+        }
+    }
+}
+
+/// A word as a shell takes it.
+fn typed(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+,=".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", printable(&word.replace('\'', r"'\''"))),
+    }
 }
 
 impl Telling {
@@ -371,7 +473,7 @@ fn record(item: &Value) -> String {
         }
     }
     match told("reason") {
-        Some(reason) => format!("{record}: {reason}"),
+        Some(reason) => format!("{record}  (reason: {reason})"),
         None => record,
     }
 }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
 use tidegate_client::internal::settled;
 use tidegate_client::{Admission, BuildError, Error, Exchange, Reply, Request, Why};
 
@@ -48,7 +47,7 @@ impl Client {
     /// Asks, and waits for the answer: whatever its status.
     pub async fn ask(&self, exchange: Exchange) -> Outcome<Reply> {
         let sent = self.0.exchange(&exchange).await;
-        sent.map_err(|error| unanswered(&error))
+        sent.map_err(|error| failed(&error))
     }
 
     /// Asks; what was not done is why the command stops.
@@ -61,9 +60,25 @@ impl Client {
     }
 }
 
-/// Why there is no answer, and where to look.
-fn unanswered(error: &Error) -> Stop {
-    let help = match error {
+/// Why what was asked was not done, and how the command ends.
+fn failed(error: &Error) -> Stop {
+    let message = match error {
+        Error::Unauthorized(_) => {
+            "the server wants a valid token: give one with --token-file FILE, or in TIDEGATE_TOKEN \
+             (`tidegate token NAME` makes one)"
+                .to_owned()
+        }
+        error => match where_to_look(error) {
+            Some(help) => format!("{error}; {help}"),
+            None => error.to_string(),
+        },
+    };
+    Stop::new(Exit::from(error), message)
+}
+
+/// Where to look if no server has answered.
+fn where_to_look(error: &Error) -> Option<&'static str> {
+    Some(match error {
         Error::Unreachable(lost) if lost.why == Why::Tls => {
             "TLS failed: for a server in the clear write http:// in --server, and for one whose \
              authority the system does not know say --ca FILE"
@@ -72,61 +87,29 @@ fn unanswered(error: &Error) -> Stop {
             "something is there, but is it the HTTP listener (default port: 7400), and \
              does it speak TLS (https://)? --server or TIDEGATE_SERVER says where it is"
         }
-        _ => {
+        Error::Unreachable(_) | Error::Timeout { .. } => {
             "is it running? `tidegate serve` starts one, and --server or TIDEGATE_SERVER says \
              where it is"
         }
-    };
-    Stop::failed(format!("{error}; {help}"))
-}
-
-/// How a command ends that the client was not answered.
-fn failed(error: &Error) -> Stop {
-    let Some(problem) = error.problem() else {
-        return unanswered(error);
-    };
-    let exit = exit_of(problem.status, Some(&problem.code));
-    Stop::new(exit, said(problem.status, &problem.detail))
+        Error::NotTidegate { .. } | Error::TooLong { .. } => {
+            "--server or TIDEGATE_SERVER says where the server is"
+        }
+        _ => return None,
+    })
 }
 
 /// How a command ends that was answered so.
 pub fn exit(reply: &Reply) -> Exit {
-    exit_of(reply.status, text(reply, "code"))
-}
-
-fn exit_of(status: u16, code: Option<&str>) -> Exit {
-    match (status, code) {
-        (200..300, _) => Exit::Done,
-        (429, Some("refused")) => Exit::Refused,
-        (422, _) => Exit::Never,
-        (401 | 403, _) => Exit::NotAllowed,
-        (404 | 409, Some("not_found" | "lease_ended")) => Exit::Gone,
-        (412, Some("conflict")) => Exit::Conflict,
-        (400..500, Some(_)) => Exit::Usage,
-        _ => Exit::Failed,
+    match (reply.is_success(), reply.is_refusal()) {
+        (true, _) => Exit::Done,
+        (false, true) => Exit::Refused,
+        (false, false) => Exit::from(&reply.clone().into_error()),
     }
 }
 
 /// What went wrong, in the server's words.
 pub fn stop(reply: &Reply) -> Stop {
-    let detail = text(reply, "detail").or_else(|| text(reply, "title"));
-    let message = match detail {
-        Some(detail) => said(reply.status, detail),
-        None => format!(
-            "the server answers {}, and not as Tidegate does; is --server right?",
-            reply.status
-        ),
-    };
-    Stop::new(exit(reply), message)
-}
-
-fn said(status: u16, detail: &str) -> String {
-    format!("the server answers {status}: {detail}")
-}
-
-/// A member of the answer that is a text.
-pub fn text<'r>(reply: &'r Reply, name: &str) -> Option<&'r str> {
-    reply.body.get(name).and_then(Value::as_str)
+    failed(&reply.clone().into_error())
 }
 
 /// What asks the server: one request at a time.

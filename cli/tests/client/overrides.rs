@@ -60,10 +60,24 @@ fn an_override_is_set_shown_listed_and_removed() {
     )
     .ends(0);
     override_(&server, "set", &["--everywhere", "running=2"]).ends(0);
-    let list = override_(&server, "list", &[]).ends(0).out;
-    assert_eq!(
-        list,
-        format!("everywhere  running=concurrency:2\nkey other  rpm=calls:7/1h\n{line}")
+    let list = override_(&server, "list", &[]).ends(0).out.clone();
+    let lines: Vec<_> = list
+        .lines()
+        .map(|line| line.split_once("  version "))
+        .collect();
+    let [Some((first, _)), Some((second, _)), Some((third, told))] = lines[..] else {
+        panic!("{list}");
+    };
+    let limits = [
+        "everywhere  running=concurrency:2",
+        "key other  rpm=calls:7/1h",
+        line.trim_end(),
+    ];
+    assert_eq!([first, second, third], limits);
+    // It said neither who had set it nor at which version it can be changed.
+    assert!(
+        told.starts_with(&format!("{version} set by anyone at ")),
+        "{list}"
     );
     let of_acme = override_(&server, "list", &["-k", "acme", "--json"]).ends(0);
     assert_eq!(of_acme.json()["key"], "acme");
@@ -99,13 +113,24 @@ fn who_changes_what_another_has_changed_meanwhile_is_told_so_and_all_of_it_is_in
         .json();
     assert!(second["expires_at"].is_string());
     let late = set(&["rpm=70", "--if-version", &version]).ends(7);
-    let now = format!("at version {} now", second["version"]);
-    assert!(late.error.contains(&now), "{late:?}");
+    // It said that the server answers 412, and neither who nor what to type.
+    let who = format!(
+        "error: anyone changed it at {} (version {})",
+        second["changed_at"].as_str().unwrap(),
+        second["version"]
+    );
+    assert!(late.error.starts_with(&who), "{late:?}");
+    assert!(
+        late.error
+            .contains("`tidegate override show -p chat -k acme` shows it"),
+        "{late:?}"
+    );
     let gone = [&ACME[..], &["--if-version", &version]].concat();
-    override_(&server, "remove", &gone).ends(7);
+    let late = override_(&server, "remove", &gone).ends(7);
+    assert!(late.error.starts_with(&who), "{late:?}");
     assert_eq!(rpm(&server), 60);
     let shown = override_(&server, "show", &ACME).ends(0).out.clone();
-    assert!(shown.ends_with(": bought more\n"), "{shown}");
+    assert!(shown.ends_with("  (reason: bought more)\n"), "{shown}");
     override_(&server, "remove", &ACME).ends(0);
     server.request(&[&["reset"], &ACME[..]].concat()).ends(0);
     let audit = |more: &[&str]| {
@@ -183,6 +208,12 @@ fn what_is_wrong_is_told_with_what_to_type() {
         (&["-p", "chat", "rps=5"], 2, "there is `rpm`, `tpm`"),
         (&["-p", "chat", "rpm=5", "rpm=6"], 2, "given twice"),
         (&["-p", "none", "rpm=calls:5/1m"], 6, "there is no policy"),
+        // It said that the token may not see it, and to write the limit out.
+        (
+            &["-p", "caht", "rpm=5"],
+            6,
+            "there is no policy `caht`; there is `chat`",
+        ),
         (&["-p", "chat", "rpm=rate:5/1h"], 2, "it counts calls"),
         (
             &["-p", "chat", "rpm=calls:5/soon", "x=calls:1/1m"],

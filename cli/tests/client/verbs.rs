@@ -235,7 +235,14 @@ fn without_the_right_token_it_is_not_allowed() {
     let told = String::from_utf8(made.stderr).unwrap();
     let token = told.lines().next().unwrap();
     let server = Server::start(&format!("{entry}\n{POLICY}"));
-    server.request(&with("check", CHAT, &["rpm=1"])).ends(4);
+    let without = server.request(&with("check", CHAT, &["rpm=1"])).ends(4);
+    // It said how HTTP has it.
+    assert!(
+        without
+            .error
+            .contains("--token-file FILE, or in TIDEGATE_TOKEN"),
+        "{without:?}"
+    );
     server
         .request(&with("check", CHAT, &["rpm=1", "--token", "tg_other"]))
         .ends(4);
