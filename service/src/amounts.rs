@@ -64,7 +64,8 @@ impl ActivePolicy {
         member: Option<&str>,
         named: &[(&str, u64)],
     ) -> Result<u64, ServiceError> {
-        if !self.has_units() {
+        // Nothing is as much in every unit.
+        if !self.has_units() || matches!(number, Number::Whole(0) | Number::Units(0)) {
             return number.of("cost", Unit::ONE);
         }
         let is_named = |limit: &&Limit| named.iter().any(|(name, _)| *name == limit.name());

@@ -230,6 +230,7 @@ impl Service {
                 Ok(Answer::Charged(Decided::charged(active, charge)))
             }
             Call::Peek(question) => {
+                let question = question.or_nothing();
                 let (active, question) = self.resolved(caller, Scope::Observe, &question)?;
                 let in_units = active.in_units(&question.amounts)?;
                 let request = question.request(&active, &in_units)?;
@@ -482,6 +483,14 @@ impl Question<'_> {
                 wrong: "it belongs to a debit, a peek and a forecast; the pool chooses here",
             })),
         }
+    }
+
+    /// The same; one that says no amount asks for nothing of rates and budgets.
+    fn or_nothing(mut self) -> Self {
+        if self.amounts.is_empty() && self.cost.is_none() {
+            self.cost = Some(Number::Units(0));
+        }
+        self
     }
 
     /// As the engine is asked.

@@ -34,7 +34,7 @@ pub enum Command {
     Adjust(Adjust),
     /// Charge what was used already, whether it fits or not
     Debit(Debit),
-    /// Say what `check` would answer now; nothing changes
+    /// Say what `check` would answer now, and where limits stand; nothing changes
     Peek(Lookup),
     /// Say how many such requests fit, limit by limit, and when one does
     Forecast(Lookup),

@@ -99,6 +99,9 @@ fn a_lease_is_taken_renewed_settled_and_gone() {
     let peeked = server.request(&with("peek", CHAT, &["tpm=700"])).ends(0);
     assert!(peeked.out.starts_with("would be admitted"), "{peeked:?}");
     server.request(&with("peek", CHAT, &["tpm=701"])).ends(1);
+    // It needed an amount of each limit.
+    let looked = server.request(&with("peek", CHAT, &[])).ends(0);
+    assert!(looked.out.contains("tpm  700 of 1000 left"), "{looked:?}");
     let late = server.request(&with("renew", CHAT, &[lease[0], lease[1], "--ttl", "2m"]));
     assert!(late.ends(6).error.contains("acquire again"));
     let unknown = with(

@@ -169,7 +169,8 @@ fn keys() -> [Operation; 4] {
             .summary("What a check would answer now")
             .about(
                 "Changes nothing. A check that would be refused is an answer here, with status \
-                 200.",
+                 200. One that says no amount takes nothing of rates and budgets, and tells where \
+                 they stand, where the policy counts calls or concurrency, too.",
             )
             .scope("`observe`")
             .answers::<Peeked<'_>>("What would be answered.")
