@@ -56,7 +56,8 @@ pub struct GatewayArgs {
     /// Where calls go: a provider (openai, anthropic, gemini, groq, mistral, cerebras), or a name of
     /// yours, a provider's dialect (also azure, bedrock, generic) and an address, without the /v1
     /// that callers ask for. More than one is for the members of a pool. The credential in the
-    /// environment variable TIDEGATE_KEY_NAME (TIDEGATE_KEY_OPENAI) replaces the caller's
+    /// environment variable TIDEGATE_KEY_ and the name in capitals (TIDEGATE_KEY_OPENAI for `openai`)
+    /// replaces the caller's
     #[arg(
         long,
         value_name = "[NAME=]PROVIDER[@URL]",
@@ -98,8 +99,8 @@ pub struct GatewayArgs {
     #[arg(long, help_heading = "The gateway")]
     fair: bool,
 
-    /// How many parts a caller has in place of one, with --fair; it is named as in `tidegate keys`,
-    /// below the root
+    /// How many parts a caller has in place of one, with --fair; it is named as in the metric
+    /// tidegate_gateway_calls_total, below the root
     #[arg(long, value_name = "CALLER=PARTS", value_parser = weight, requires = "fair", help_heading = "The gateway")]
     weight: Vec<(String, u32)>,
 
