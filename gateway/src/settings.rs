@@ -267,6 +267,24 @@ impl Settings {
     }
 }
 
+impl BadSettings {
+    /// Whether the command line alone is wrong, whatever the file says.
+    #[must_use]
+    pub const fn is_of_the_command_line(&self) -> bool {
+        matches!(
+            self,
+            Self::NoUpstream
+                | Self::Address(_)
+                | Self::Credentials(_)
+                | Self::Version { .. }
+                | Self::Twice(_)
+                | Self::KeyRoot(_)
+                | Self::SecretKey(_)
+                | Self::Weight { .. }
+        )
+    }
+}
+
 /// Why a gateway cannot begin.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use crate::client::Options;
+use crate::serve::Terms;
 
 const EXIT_CODES: &str = "\
 Files are TOML, or YAML if their name ends in .yaml, .yml or .json. What they may
@@ -12,7 +13,8 @@ say is in docs/reference/policies.md.
 
 Exit codes:
   0  done; every file is sound
-  1  a file is missing or faulty, or the server cannot or will not
+  1  a file is missing or faulty (with --gateway: or none that a gateway can
+     go by), or the server cannot or will not
   2  the command line makes no sense
   3  with --exit-code: something changes";
 
@@ -35,13 +37,25 @@ pub enum Command {
 /// Find everything that is wrong with policy files, all at once
 ///
 /// Every fault is told with its file, its line and what to write instead. A
-/// server's own file (with `[server]` and `[[token]]`) is read as a whole.
+/// server's own file (with `[server]` and `[[token]]`) is read as a whole. With
+/// --gateway, a file that no gateway could go by is faulty, too.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(
+    after_help = EXIT_CODES,
+    mut_arg("counts", |counts| counts.requires("gateway").help_heading(None::<&str>)),
+    mut_arg("price", |price| price.requires("gateway").help_heading(None::<&str>)),
+)]
 pub struct Check {
     /// The files
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
+
+    /// Also whether `tidegate gateway` could go by this policy of each file; `llm` if none is named
+    #[arg(long, value_name = "POLICY", num_args = 0..=1, require_equals = true, default_missing_value = "llm")]
+    pub gateway: Option<String>,
+
+    #[command(flatten)]
+    pub terms: Terms,
 
     /// Print JSON
     #[arg(long)]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 use tidegate_policy::{Config, PolicyErrors, ServerSettings, Shape, parse};
 
-use crate::serve::configuration;
+use crate::serve::{Terms, configuration};
 use crate::trouble::{Outcome, Trouble};
 
 /// A file that was looked at.
@@ -20,12 +20,31 @@ enum Found {
     Sound(Box<Config>, Option<String>),
     Faulty(PolicyErrors),
     Unreadable(String),
+    /// No gateway can go by it.
+    Unservable(String),
 }
 
 impl Read {
     /// Whether nothing is wrong with it.
     pub const fn is_sound(&self) -> bool {
         matches!(self.found, Found::Sound(..))
+    }
+
+    /// The same; sound only if a gateway could go by its `policy`.
+    pub fn for_gateway(self, policy: &str, terms: &Terms) -> Self {
+        let Found::Sound(config, _) = &self.found else {
+            return self;
+        };
+        match terms.check(config, policy) {
+            Ok(()) => self,
+            Err(why) => Self {
+                found: Found::Unservable(format!(
+                    "{}: no gateway can go by it: {why}",
+                    self.path.display()
+                )),
+                path: self.path,
+            },
+        }
     }
 }
 
@@ -52,7 +71,7 @@ pub fn sound(path: &Path) -> Outcome<Config> {
     match read(path).found {
         Found::Sound(config, _) => Ok(*config),
         Found::Faulty(errors) => Err(Trouble::failure(errors)),
-        Found::Unreadable(message) => Err(Trouble::failure(message)),
+        Found::Unreadable(message) | Found::Unservable(message) => Err(Trouble::failure(message)),
     }
 }
 
@@ -163,7 +182,9 @@ pub fn tell(files: &[Read]) -> Outcome<()> {
                 writeln!(output, "{}: sound ({})", path.display(), names.join(", "))
             }
             Found::Faulty(faults) => writeln!(errors, "error: {faults}\n"),
-            Found::Unreadable(message) => writeln!(errors, "error: {message}\n"),
+            Found::Unreadable(message) | Found::Unservable(message) => {
+                writeln!(errors, "error: {message}\n")
+            }
         };
         told.map_err(Trouble::failure)?;
     }
@@ -183,7 +204,9 @@ pub fn json(files: &[Read]) -> Value {
                 file["policies"] = config.policies.names().collect();
             }
             Found::Faulty(errors) => file["faults"] = errors.faults().iter().map(fault).collect(),
-            Found::Unreadable(message) => file["error"] = message.as_str().into(),
+            Found::Unreadable(message) | Found::Unservable(message) => {
+                file["error"] = message.as_str().into();
+            }
         }
         file
     });

@@ -15,6 +15,7 @@ mod files;
 mod server;
 mod table;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use tidegate_gateway::{PriceChange, file_prices};
@@ -43,7 +44,14 @@ pub fn policy(args: &Policy) -> Outcome<ExitCode> {
 }
 
 fn check(args: &Check) -> Outcome<ExitCode> {
-    let read: Vec<Read> = args.files.iter().map(|path| files::read(path)).collect();
+    let look = |path: &PathBuf| {
+        let read = files::read(path);
+        match &args.gateway {
+            Some(policy) => read.for_gateway(policy, &args.terms),
+            None => read,
+        }
+    };
+    let read: Vec<Read> = args.files.iter().map(look).collect();
     let sound = read.iter().all(Read::is_sound);
     match args.json {
         true => table::print(&files::json(&read))?,

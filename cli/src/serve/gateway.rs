@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use tidegate_gateway::{ConcurrencyBy, Counts, Gateway, Settings, Upstream, file_prices};
+use tidegate_gateway::{
+    BadSettings, ConcurrencyBy, Counts, Gateway, Settings, Upstream, file_prices,
+};
 use tidegate_llm::{Price, Provider};
 use tidegate_policy::{Config, PolicyFile, parse_duration};
 use tidegate_service::Service;
@@ -42,7 +44,14 @@ Examples:
 
 What limits count is told by their names: tokens or tpm (prompt and answer),
 input-tokens or itpm, output-tokens or otpm, usd or eur; others by --counts.
-Limits on calls and concurrency count calls.";
+Limits on calls and concurrency count calls. `tidegate policy check --gateway`
+says beforehand whether a gateway starts with a file.
+
+Exit codes:
+  0  it was stopped, and everything is written
+  1  the file is missing or faulty, or is one that no gateway can go by; an
+     upstream needs a credential; the store cannot be opened
+  2  the command line makes no sense";
 
 /// Stand before providers of language models: reserve, forward, settle
 ///
@@ -104,21 +113,14 @@ pub struct GatewayArgs {
     #[arg(long, value_name = "CALLER=PARTS", value_parser = weight, requires = "fair", help_heading = "The gateway")]
     weight: Vec<(String, u32)>,
 
-    /// What a limit counts whose name does not tell: tokens, input-tokens, output-tokens or usd
-    #[arg(long, value_name = "LIMIT=WHAT", value_parser = counts, help_heading = "The gateway")]
-    counts: Vec<(String, Counts)>,
-
     /// How a `concurrency` limit with `learnt = true` is learnt from the upstream's answers:
     /// guarded-vegas (when they take longer, and bring no more), aimd (when it refuses or is silent),
     /// vegas or gradient2
     #[arg(long, value_name = "ALGORITHM", default_value = "guarded-vegas", value_parser = concurrency_by, help_heading = "The gateway")]
     concurrency_by: ConcurrencyBy,
 
-    /// What a million tokens of a model and of its dated versions cost: of the prompt, of the answer,
-    /// and of the prompt out of a cache (else as the prompt). It goes before `[price]` of the file. A
-    /// `*` at the end is for all whose names begin so
-    #[arg(long, value_name = "MODEL=IN,OUT[,CACHED]", value_parser = price, help_heading = "The gateway")]
-    price: Vec<(String, Price)>,
+    #[command(flatten)]
+    terms: Terms,
 
     /// Refuse calls whose tokens are not counted, such as images, audio and batches (403), but for
     /// those that only read (GET, HEAD)
@@ -141,6 +143,53 @@ pub struct GatewayArgs {
 
     #[command(flatten)]
     pub serve: Serve,
+}
+
+/// What a gateway's file may leave out.
+#[derive(Clone, Debug, Args)]
+pub struct Terms {
+    /// What a limit counts whose name does not tell: tokens, input-tokens, output-tokens or usd
+    #[arg(long, value_name = "LIMIT=WHAT", value_parser = counts, help_heading = "The gateway")]
+    counts: Vec<(String, Counts)>,
+
+    /// What a million tokens of a model and of its dated versions cost: of the prompt, of the answer,
+    /// and of the prompt out of a cache (else as the prompt). It goes before `[price]` of the file. A
+    /// `*` at the end is for all whose names begin so
+    #[arg(long, value_name = "MODEL=IN,OUT[,CACHED]", value_parser = price, help_heading = "The gateway")]
+    price: Vec<(String, Price)>,
+}
+
+impl Terms {
+    /// Puts them, and what the file says, into the settings.
+    fn put(&self, file: &Config, settings: &mut Settings) {
+        settings.counts.clone_from(&self.counts);
+        settings.prices = self.price.iter().cloned().collect();
+        settings.file_prices = file_prices(&file.prices);
+    }
+
+    /// Whether a gateway could go by `policy` of a file, whatever upstreams and callers it has.
+    ///
+    /// # Errors
+    /// Why none could.
+    pub fn check(&self, file: &Config, policy: &str) -> Result<(), BadSettings> {
+        let members = file.policies.get(policy).map(|found| &*found.members);
+        let members = members.unwrap_or_default().iter();
+        let mut names: Vec<_> = members.map(|member| member.name.to_string()).collect();
+        if names.is_empty() {
+            names.push(Provider::OpenAi.to_string());
+        }
+        let upstream = |name| Upstream {
+            name,
+            provider: Provider::OpenAi,
+            base: http::Uri::from_static("https://api.openai.com"),
+            secret: Some(http::HeaderValue::from_static("of its own")),
+        };
+        let mut settings = Settings::new(policy, names.into_iter().map(upstream).collect());
+        self.put(file, &mut settings);
+        // Whoever calls by a header has keys of any levels.
+        settings.key_header = Some(http::HeaderName::from_static("x-caller"));
+        settings.check(&file.policies, true)
+    }
 }
 
 /// `[NAME=]PROVIDER[@URL]`.
@@ -246,13 +295,11 @@ impl GatewayArgs {
         settings.key_root.clone_from(&self.key_root);
         settings.fair = self.fair;
         settings.weights.clone_from(&self.weight);
-        settings.counts.clone_from(&self.counts);
+        self.terms.put(file, &mut settings);
         settings.concurrency_by = self.concurrency_by;
-        settings.prices = self.price.iter().cloned().collect();
         settings.wait = self.wait;
         settings.only_counted = self.only_counted;
         settings.max_usage_series = self.usage_series;
-        settings.file_prices = file_prices(&file.prices);
         settings::gateway(&file.server, &mut settings);
         Ok(settings)
     }
@@ -282,7 +329,15 @@ impl GatewayArgs {
 /// What stands before the providers.
 pub fn begin(service: &Service, policies: &PolicyFile, settings: Settings) -> Outcome<Gateway> {
     let gateway = Gateway::new(service.clone(), policies, settings, tls()?);
-    gateway.map_err(Trouble::usage)
+    gateway.map_err(|why| refused(&why))
+}
+
+/// Why a gateway does not start: the command line is wrong, or what it names.
+pub fn refused(why: &BadSettings) -> Trouble {
+    match why.is_of_the_command_line() {
+        true => Trouble::usage(why),
+        false => Trouble::failure(why),
+    }
 }
 
 /// An upstream with the credential that the environment has for it.

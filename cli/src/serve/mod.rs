@@ -55,7 +55,7 @@ use tidegate_protocol::Tls;
 use tls::TlsFiles;
 
 pub use args::Serve;
-pub use gateway::GatewayArgs;
+pub use gateway::{GatewayArgs, Terms};
 
 /// Serves until it is told to stop; with a gateway, if there is one.
 pub fn serve(args: &Serve, gateway: Option<&GatewayArgs>) -> Outcome<()> {
@@ -103,12 +103,11 @@ pub fn serve(args: &Serve, gateway: Option<&GatewayArgs>) -> Outcome<()> {
         config.server.audit_events.unwrap_or(USUAL_EVENTS),
     );
     let settings = gateway.map(|args| args.settings(&config)).transpose()?;
-    let serves = |policies: &PolicyFile| {
-        let could = settings
-            .as_ref()
-            .map(|settings| settings.check(policies, config.credentials.is_empty()));
-        could.transpose().map_err(|why| why.to_string()).map(drop)
+    let check = |policies: &PolicyFile| match &settings {
+        Some(settings) => settings.check(policies, config.credentials.is_empty()),
+        None => Ok(()),
     };
+    let serves = |policies: &PolicyFile| check(policies).map_err(|why| why.to_string());
     let begin = |place: &PathBuf| {
         Applied::begin(place, &opened.store, &config.policies, serves).map(Arc::new)
     };
@@ -119,7 +118,7 @@ pub fn serve(args: &Serve, gateway: Option<&GatewayArgs>) -> Outcome<()> {
     };
     // Nothing is said to be in use that the gateway cannot serve.
     let like_openai = gateway.is_some_and(GatewayArgs::speaks_like_openai);
-    serves(&policies).map_err(Trouble::usage)?;
+    check(&policies).map_err(|why| gateway::refused(&why))?;
     let service = builder.build(&policies).map_err(Trouble::failure)?;
     let gateway = settings.map(|settings| gateway::begin(&service, &policies, settings));
     let gateway = gateway.transpose()?;

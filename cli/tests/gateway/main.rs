@@ -288,6 +288,50 @@ fn the_log_says_once_that_an_upstream_fails() {
     assert!(names.iter().all(|name| told[0].contains(name)), "{told:?}");
 }
 
+/// The file was called sound, and the gateway said that the command line was wrong.
+#[test]
+fn a_file_that_no_gateway_can_go_by_is_its_own_fault_and_is_found_beforehand() {
+    let folder = folder_with("[policy.llm.limits]\ntoks = { rate = 100, per = '1h' }\n");
+    let ends = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        let output = command.args(words).current_dir(folder.path()).output();
+        let output = output.expect("it runs");
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code().expect("it ends by itself"), error)
+    };
+    let check = |more: &[&str]| ends(&[&["policy", "check", "tidegate.toml"], more].concat());
+    assert_eq!(check(&[]).0, 0);
+    assert_eq!(check(&["--gateway", "--counts", "toks=tokens"]).0, 0);
+    let (code, why) = check(&["--gateway"]);
+    assert!(code == 1 && why.contains("--counts toks=tokens"), "{why}");
+    let (code, why) = check(&["--gateway=other"]);
+    assert!(
+        code == 1 && why.contains("there is no policy `other`"),
+        "{why}"
+    );
+    let begin = [
+        "gateway",
+        "--config",
+        "tidegate.toml",
+        "--store",
+        "memory:",
+        "--listen",
+        "127.0.0.1:0",
+    ];
+    let off = [
+        "--http",
+        "off",
+        "--grpc",
+        "off",
+        "--resp",
+        "off",
+        "--upstream",
+    ];
+    let gateway = |upstream| ends(&[&begin[..], &off, &[upstream]].concat());
+    assert_eq!(gateway("openai").0, 1);
+    assert_eq!(gateway("one=openai@http://127.0.0.1:1/v1").0, 2);
+}
+
 #[test]
 fn what_a_killed_gateway_held_is_free_at_once() {
     let (folder, provider) = (folder(), Provider::start());
