@@ -1,14 +1,13 @@
 //! What a policy holds: its keys, its leases, and who is refused most.
 
 use axum::response::Response;
-use base64::Engine;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate::{LONGEST_PAGE, Select};
 use tidegate_service::bounds::{MOST_DENIED, USUAL_PAGE};
 use tidegate_service::{Call, Listing};
 
+use super::page::{after, key};
 use crate::error::Problem;
 use crate::parse::context::{Query, RequestContext};
 use crate::parse::key::Text;
@@ -73,13 +72,11 @@ impl TryFrom<KeysQuery> for PageRequest {
         if key.is_some() && query.prefix.is_some() {
             return Err(Problem::invalid("give a key or a `prefix`, not both"));
         }
-        let after = query.cursor.as_deref();
-        let after = after.map(|text| bytes(&URL_SAFE_NO_PAD, text, "cursor"));
         Ok(Self {
             policy: query.policy,
             key,
             prefix: query.prefix,
-            after: after.transpose()?,
+            after: after(query.cursor.as_deref())?,
             most: query.limit,
         })
     }
@@ -97,20 +94,6 @@ impl PageRequest {
             most: self.most,
         }
     }
-}
-
-/// The key that a query names, in whichever of the two ways, if it does.
-pub(super) fn key(text: Option<String>, base64: Option<&str>) -> Result<Option<Vec<u8>>, Problem> {
-    match (text, base64) {
-        (Some(_), Some(_)) => Err(Problem::invalid("give `key` or `key_base64`, not both")),
-        (text, None) => Ok(text.map(String::into_bytes)),
-        (None, Some(text)) => bytes(&STANDARD, text, "key_base64").map(Some),
-    }
-}
-
-pub(super) fn bytes(alphabet: &impl Engine, text: &str, name: &str) -> Result<Vec<u8>, Problem> {
-    let decoded = alphabet.decode(text);
-    decoded.map_err(|error| Problem::invalid(format!("`{name}` is not Base64: {error}")))
 }
 
 #[derive(Deserialize, JsonSchema)]

@@ -5,6 +5,7 @@
 //! | `decide` | check, check-many, debit, peek, forecast, reset; acquire and what becomes of leases |
 //! | `listing` | keys, leases, denied: what a policy holds |
 //! | `forward` | auth, for proxies that request before they pass a request on |
+//! | `page` | how queries ask for a page, and for a key |
 //! | `overrides` | overrides: limits in place of what the policies say |
 //! | `audit` | audit: what was changed, and by whom |
 //! | `policies` | what the policies say |
@@ -16,4 +17,5 @@ pub(crate) mod forward;
 pub(crate) mod listing;
 pub(crate) mod operate;
 pub(crate) mod overrides;
+mod page;
 pub(crate) mod policies;

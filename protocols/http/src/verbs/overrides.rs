@@ -1,16 +1,12 @@
 //! Overrides: set, removed and listed.
 
-use std::borrow::Cow;
-
 use axum::response::Response;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tidegate::LONGEST_PAGE;
-use tidegate_service::bounds::{LONGEST_REASON, USUAL_PAGE};
+use tidegate_service::bounds::LONGEST_REASON;
 use tidegate_service::{Call, OverrideListing, OverrideOf, OverrideTerms};
 
-use super::listing::{bytes, key};
+use super::page::{key, page_query};
 use crate::error::Problem;
 use crate::parse::body::Body;
 use crate::parse::context::{Query, RequestContext};
@@ -20,28 +16,14 @@ use crate::parse::request::OverrideRequest;
 use crate::render::headers::Style;
 use crate::render::render;
 
-/// What a listing is asked.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct OverridesQuery {
-    /// Of this policy alone.
-    #[schemars(length(min = 1), example = &"chat")]
-    policy: Option<String>,
-    /// Of this key alone.
-    #[schemars(with = "Option<Text>")]
-    key: Option<String>,
-    /// The same for a key of any bytes, in padded Base64; not together with `key`.
-    #[schemars(length(min = 4))]
-    key_base64: Option<String>,
-    /// The one override of exactly this policy and key, if it is set: without `policy`, the one
-    /// for every policy; without a key, the one for every key.
-    #[serde(default)]
-    exact: bool,
-    /// Where the page before has ended: its `cursor`.
-    cursor: Option<String>,
-    /// How many items a page has at most.
-    #[schemars(range(min = 1, max = LONGEST_PAGE), extend("default" = USUAL_PAGE))]
-    limit: Option<u64>,
+page_query! {
+    /// What a listing is asked.
+    OverridesQuery {
+        /// The one override of exactly this policy and key, if it is set: without `policy`, the one
+        /// for every policy; without a key, the one for every key.
+        #[serde(default)]
+        exact: bool,
+    }
 }
 
 /// Which override is removed.
@@ -64,16 +46,14 @@ pub(crate) struct Which {
 
 pub(crate) async fn all(
     mut context: RequestContext,
-    Query(query): Query<OverridesQuery>,
+    Query(mut query): Query<OverridesQuery>,
 ) -> Result<Response, Problem> {
-    let key = key(query.key, query.key_base64.as_deref())?;
-    let after = query.cursor.as_deref();
-    let after = after.map(|text| bytes(&URL_SAFE_NO_PAD, text, "cursor"));
+    let asked = query.page()?;
     let call = Call::Overrides(OverrideListing {
-        of: of(query.policy.as_deref(), key.as_deref()),
+        of: asked.of(),
         exact: query.exact,
-        after: after.transpose()?.map(Cow::Owned),
-        most: query.limit,
+        after: asked.after(),
+        most: asked.most,
     });
     Ok(render(context.call(call).await?, Style::Standard))
 }
@@ -98,10 +78,10 @@ pub(crate) async fn remove(
         reason: which.reason.as_deref(),
         until: None,
     };
-    let call = Call::RemoveOverride(of(which.policy.as_deref(), key.as_deref()), terms);
+    let of = OverrideOf {
+        policy: which.policy.as_deref(),
+        key: key.as_deref(),
+    };
+    let call = Call::RemoveOverride(of, terms);
     Ok(render(context.call(call).await?, Style::Standard))
-}
-
-const fn of<'a>(policy: Option<&'a str>, key: Option<&'a [u8]>) -> OverrideOf<'a> {
-    OverrideOf { policy, key }
 }
