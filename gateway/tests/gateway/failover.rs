@@ -4,16 +4,6 @@ use super::*;
 
 const CHAT: &str = "/v1/chat/completions";
 
-/// In this order, of which the first that has room is asked.
-const IN_ORDER: &str = r#"
-[policy.llm]
-balancer = "first_available"
-[policy.llm.member.one.limits]
-tokens = { rate = 1000, per = "1h" }
-[policy.llm.member.two.limits]
-tokens = { rate = 1000, per = "1h" }
-"#;
-
 const SPENT: &str = r#"{"error":{"code":"insufficient_quota"}}"#;
 
 impl Running {
@@ -32,7 +22,7 @@ impl Running {
 /// The member that had just failed was asked three times, and the other never.
 #[tokio::test]
 async fn a_call_that_a_member_fails_goes_on_to_another() {
-    let running = run(IN_ORDER, |_| {}).await;
+    let running = run(&in_order(TOKENS), |_| {}).await;
     for refusal in [500, 429] {
         running.provider.next(Reply::refusal(refusal, "{}"));
         running.provider.next(Reply::answer(10, 10));
@@ -44,7 +34,7 @@ async fn a_call_that_a_member_fails_goes_on_to_another() {
 
 #[tokio::test]
 async fn money_that_is_spent_is_asked_once_at_each_member_and_then_at_the_other_first() {
-    let running = run(IN_ORDER, |_| {}).await;
+    let running = run(&in_order(TOKENS), |_| {}).await;
     for _ in 0..2 {
         running.provider.next(Reply::refusal(429, SPENT));
     }
@@ -56,7 +46,7 @@ async fn money_that_is_spent_is_asked_once_at_each_member_and_then_at_the_other_
     assert_eq!(headers["x-should-retry"], "false");
     assert_eq!(running.members(), ["one", "two"]);
     running.stop().await;
-    let running = run(IN_ORDER, |_| {}).await;
+    let running = run(&in_order(TOKENS), |_| {}).await;
     running.provider.next(Reply::refusal(429, SPENT));
     for _ in 0..2 {
         running.provider.next(Reply::answer(10, 10));
@@ -69,11 +59,8 @@ async fn money_that_is_spent_is_asked_once_at_each_member_and_then_at_the_other_
 /// The fourth was never asked.
 #[tokio::test]
 async fn a_pool_of_more_members_than_attempts_is_tried_to_its_end() {
-    let member = |name| {
-        format!("[policy.llm.member.{name}.limits]\ntokens = {{ rate = 1000, per = '1h' }}\n")
-    };
-    let four = ["one", "two", "three", "four"].map(member).concat();
-    let four = format!("[policy.llm]\nbalancer = \"first_available\"\n{four}");
+    let four = ["one", "two", "three", "four"].map(|name| (name, TOKENS));
+    let four = pool(IN_ORDER, &four);
     let running = run(&four, |_| {}).await;
     for _ in 0..3 {
         running.provider.next(Reply::refusal(429, SPENT));
@@ -97,7 +84,10 @@ async fn a_pool_of_more_members_than_attempts_is_tried_to_its_end() {
 /// The time that was named was not waited for.
 #[tokio::test]
 async fn a_call_that_every_member_fails_waits_before_it_is_sent_again() {
-    let running = run(IN_ORDER, |settings| settings.wait = Duration::from_secs(30)).await;
+    let running = run(&in_order(TOKENS), |settings| {
+        settings.wait = Duration::from_secs(30)
+    })
+    .await;
     let begun = tokio::time::Instant::now();
     running.provider.next(Reply::refusal(500, "{}"));
     let last = Reply::refusal(500, "{}").with("retry-after-ms", "700");
@@ -111,15 +101,8 @@ async fn a_call_that_every_member_fails_waits_before_it_is_sent_again() {
 
 #[tokio::test]
 async fn a_call_waits_for_the_member_that_failed_it_where_no_other_has_room() {
-    let slots = r#"
-        [policy.llm]
-        balancer = "first_available"
-        [policy.llm.member.one.limits]
-        running = { concurrency = 1, ttl = "1h" }
-        [policy.llm.member.two.limits]
-        running = { concurrency = 1, ttl = "1h" }
-    "#;
-    let running = run(slots, |settings| settings.wait = Duration::from_secs(30)).await;
+    let slots = in_order("running = { concurrency = 1, ttl = '1h' }");
+    let running = run(&slots, |settings| settings.wait = Duration::from_secs(30)).await;
     let refusal = Reply::refusal(500, "{}");
     running.provider.next(refusal);
     let events = running.provider.next(Reply::stream());

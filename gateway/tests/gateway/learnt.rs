@@ -293,15 +293,12 @@ async fn a_file_that_is_read_again_takes_nothing_away_that_the_provider_has_said
     running.stop().await;
 }
 
-const POOL: &str = r#"
-[policy.llm]
-key = "account/caller"
-balancer = "first_available"
-[policy.llm.member.one.limits]
-tokens = { rate = 1000, per = "1m", level = "account", learnt = true }
-[policy.llm.member.two.limits]
-tokens = { rate = 1000, per = "1m", level = "account", learnt = true }
-"#;
+/// Two members that learn what their account may use.
+fn two_that_learn() -> String {
+    let learnt = "tokens = { rate = 1000, per = '1m', level = 'account', learnt = true }";
+    let settings = format!("key = 'account/caller'\n{IN_ORDER}");
+    pool(&settings, &[("one", learnt), ("two", learnt)])
+}
 
 /// Each was refused, or waited for minutes, though the other member had room.
 #[tokio::test]
@@ -314,7 +311,7 @@ async fn a_call_goes_to_a_member_that_has_room_before_it_waits_for_one_whose_lim
             with_secrets(settings);
             settings.wait = wait;
         };
-        let running = start(&provider, POOL, service, change).await;
+        let running = start(&provider, &two_that_learn(), service, change).await;
         let full = said(Reply::answer(1, 1), ["1000", "900"]);
         let fallen = Reply::answer(1, 1)
             .with("x-ratelimit-limit-tokens", "100")
@@ -350,7 +347,7 @@ async fn a_call_goes_to_a_member_that_has_room_before_it_waits_for_one_whose_lim
 
 #[tokio::test]
 async fn members_of_a_pool_have_accounts_of_their_own() {
-    let running = learning(POOL).await;
+    let running = learning(&two_that_learn()).await;
     running
         .provider
         .next(said(Reply::answer(1, 1), ["800", "0"]));

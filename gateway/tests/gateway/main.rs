@@ -81,6 +81,31 @@ async fn run_on(
     start(&provider, policy, Service::builder().store(store), change).await
 }
 
+/// A policy that is a pool, with these settings and, in this order, these members, each with its
+/// limits.
+fn pool(settings: &str, members: &[(&str, &str)]) -> String {
+    let member =
+        |(name, limits): &(&str, &str)| format!("[policy.llm.member.{name}.limits]\n{limits}\n");
+    let members: String = members.iter().map(member).collect();
+    format!("[policy.llm]\n{settings}\n{members}")
+}
+
+/// A pool of two members with these limits each.
+fn two_of(limits: &str) -> String {
+    pool("", &[("one", limits), ("two", limits)])
+}
+
+/// The same, of which the first that has room is asked.
+fn in_order(limits: &str) -> String {
+    pool(IN_ORDER, &[("one", limits), ("two", limits)])
+}
+
+/// Of the members of a pool the first that has room is asked.
+const IN_ORDER: &str = "balancer = 'first_available'";
+
+/// A limit that no test uses up by chance.
+const TOKENS: &str = "tokens = { rate = 1000, per = '1h' }";
+
 /// A gateway before that provider, on the store of that service.
 async fn start(
     provider: &Provider,
@@ -500,13 +525,8 @@ async fn a_refusal_that_passes_is_asked_again_and_money_that_is_spent_is_not() {
 
 #[tokio::test]
 async fn a_pool_moves_on_to_a_member_that_has_room() {
-    let pool = r#"
-        [policy.llm.member.one.limits]
-        tokens = { rate = 1000, per = "1h" }
-        [policy.llm.member.two.limits]
-        tokens = { rate = 1000, per = "1h" }
-    "#;
-    let running = run(pool, |_| {}).await;
+    let pool = two_of(TOKENS);
+    let running = run(&pool, |_| {}).await;
     running
         .provider
         .next(Reply::refusal(429, "{}").with("retry-after", "30"));
@@ -526,13 +546,8 @@ async fn a_pool_moves_on_to_a_member_that_has_room() {
 
 #[tokio::test]
 async fn a_member_whose_provider_says_to_wait_for_no_time_keeps_no_lease() {
-    let pool = r#"
-        [policy.llm.member.one.limits]
-        running = { concurrency = 1, ttl = "1h" }
-        [policy.llm.member.two.limits]
-        running = { concurrency = 1, ttl = "1h" }
-    "#;
-    let running = run(pool, |_| {}).await;
+    let pool = two_of("running = { concurrency = 1, ttl = '1h' }");
+    let running = run(&pool, |_| {}).await;
     for _ in 0..2 {
         let refusal = Reply::refusal(429, "{}").with("retry-after", "0");
         running.provider.next(refusal);
@@ -544,16 +559,11 @@ async fn a_member_whose_provider_says_to_wait_for_no_time_keeps_no_lease() {
 
 #[tokio::test]
 async fn a_pool_moves_on_from_a_member_that_cannot_be_reached() {
-    let pool = r#"
-        [policy.llm.member.one.limits]
-        running = { concurrency = 4, ttl = "1h" }
-        [policy.llm.member.two.limits]
-        running = { concurrency = 4, ttl = "1h" }
-    "#;
+    let pool = two_of("running = { concurrency = 4, ttl = '1h' }");
     let nowhere = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let at = nowhere.local_addr().unwrap();
     drop(nowhere);
-    let running = run(pool, |settings| {
+    let running = run(&pool, |settings| {
         settings.upstreams[0].base = format!("http://{at}").parse().unwrap();
     })
     .await;
@@ -613,13 +623,14 @@ async fn an_error_with_a_long_answer_passes_and_one_without_end_is_cut() {
 
 #[tokio::test]
 async fn a_call_goes_to_a_member_that_grants_what_it_may_use() {
-    let pool = r#"
-        [policy.llm.member.one.limits]
-        tokens = { rate = 100, per = "1h" }
-        [policy.llm.member.two.limits]
-        tokens = { rate = 2000, per = "1h" }
-    "#;
-    let running = run(pool, |_| {}).await;
+    let pool = pool(
+        "",
+        &[
+            ("one", "tokens = { rate = 100, per = '1h' }"),
+            ("two", "tokens = { rate = 2000, per = '1h' }"),
+        ],
+    );
+    let running = run(&pool, |_| {}).await;
     for _ in 0..3 {
         running.provider.next(Reply::answer(10, 10));
         assert_eq!(
@@ -911,13 +922,14 @@ fn settings_that_make_no_gateway_say_what_to_write() {
         .to_string();
     assert!(error.contains("--counts things=tokens"), "{error}");
     assert_eq!(begin(POLICY, Settings::new("llm", openai())), None);
-    let uneven = r#"
-        [policy.llm.member.one.limits]
-        tokens = { rate = 1, per = "1m" }
-        [policy.llm.member.two.limits]
-        usd = { rate = 1, per = "1m" }
-    "#;
-    let error = begin(uneven, Settings::new("llm", openai()));
+    let uneven = pool(
+        "",
+        &[
+            ("one", "tokens = { rate = 1, per = '1m' }"),
+            ("two", "usd = { rate = 1, per = '1m' }"),
+        ],
+    );
+    let error = begin(&uneven, Settings::new("llm", openai()));
     let error = error.unwrap().to_string();
     assert!(
         error.starts_with("member `two` of policy `llm` has no limit `tokens`"),
