@@ -8,7 +8,7 @@ use pyo3::PyTraverseError;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
-use tidegate::{Admission, Decision, DecisionError, Lease, LeaseError, Request, Settlement};
+use tidegate::{Admission, Decision, Error, Lease, LeaseError, Request, Settlement};
 
 use crate::amount::number;
 use crate::awaiting::{Answer, Awaitable};
@@ -88,11 +88,11 @@ impl Acquisition {
     pub(crate) fn new(
         owner: &Bound<'_, Limiter>,
         requested: Amounts,
-        admission: Result<Admission, DecisionError>,
+        admission: Result<Admission, Error>,
         waits: bool,
     ) -> PyResult<Self> {
         let py = owner.py();
-        let admission = admission.map_err(|error| raised(py, &error.into()))?;
+        let admission = admission.map_err(|error| raised(py, &error))?;
         let (refusal, lease) = match admission {
             Admission::Granted(lease) => (None, Some(Box::new(lease))),
             Admission::Refused(decision) => {

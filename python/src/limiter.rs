@@ -7,12 +7,13 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tidegate::{Admission, DecisionError, LimitPool, LimitSet, Request, Statistics};
+use tidegate::{Admission, DecisionError, Error, Lease, LimitPool, LimitSet, Request, Statistics};
 
 use crate::acquisition::Acquisition;
 use crate::awaiting::{Answer, Awaitable};
 use crate::blocking;
 use crate::fork;
+use crate::limit::LONGEST_TTL;
 use crate::pool;
 use crate::request::{Amounts, Manner, Names};
 use crate::set;
@@ -136,16 +137,18 @@ struct Asked {
     manner: Manner,
     /// Whether it waits; else a refusal is an answer.
     waits: bool,
+    /// Whether it is renewed until it ends.
+    keep_alive: bool,
 }
 
-/// How long it waits, and whether it does; its priority; its ttl.
-type Words = (Option<f64>, bool, i64, Option<f64>);
+/// How long it waits, and whether it does; its priority; its ttl, and whether it is kept alive.
+type Words = (Option<f64>, bool, i64, (Option<f64>, bool));
 
 impl Asked {
     fn new(
         own: &Bound<'_, Limiter>,
         requested: Option<&Bound<'_, PyAny>>,
-        (timeout, waits, priority, ttl): Words,
+        (timeout, waits, priority, (ttl, keep_alive)): Words,
     ) -> PyResult<Self> {
         let (py, limiter) = (own.py(), own.get());
         let open = limiter.open()?;
@@ -154,13 +157,18 @@ impl Asked {
             manner: Manner::new(py, timeout, priority, ttl.or(open.ttl))?,
             target: limiter.target(py)?,
             waits,
+            keep_alive,
         })
     }
 
-    async fn run(&self, names: &Names, key: &str) -> Result<Admission, DecisionError> {
+    async fn run(&self, names: &Names, key: &str) -> Result<Admission, Error> {
         let named = names.named(&self.amounts);
         let request = self.manner.request(&named);
-        self.target.ask(key, request, self.waits).await
+        let mut admission = self.target.ask(key, request, self.waits).await?;
+        if let (Admission::Granted(lease), true) = (&mut admission, self.keep_alive) {
+            keep_alive(lease)?;
+        }
+        Ok(admission)
     }
 
     fn wait(self, own: &Bound<'_, Limiter>, key: &str) -> PyResult<Acquisition> {
@@ -185,9 +193,19 @@ impl Asked {
     }
 }
 
+/// Renews it for as long as it was granted, until it ends; what lasts as long as can be need
+/// not be.
+fn keep_alive(lease: &mut Lease) -> Result<(), Error> {
+    let ttl = lease.expires_at().since(lease.granted_at()).as_duration();
+    match ttl.as_secs_f64() < LONGEST_TTL {
+        true => Ok(lease.renew_when_due(ttl)?),
+        false => Ok(()),
+    }
+}
+
 #[pymethods]
 impl Limiter {
-    #[pyo3(signature = (requested=None, timeout=None, priority=0, *, key="default", ttl=None))]
+    #[pyo3(signature = (requested=None, timeout=None, priority=0, *, key="default", ttl=None, keep_alive=false))]
     fn acquire(
         slf: &Bound<'_, Self>,
         requested: Option<&Bound<'_, PyAny>>,
@@ -195,22 +213,24 @@ impl Limiter {
         priority: i64,
         key: &str,
         ttl: Option<f64>,
+        keep_alive: bool,
     ) -> PyResult<Acquisition> {
-        Asked::new(slf, requested, (timeout, true, priority, ttl))?.wait(slf, key)
+        Asked::new(slf, requested, (timeout, true, priority, (ttl, keep_alive)))?.wait(slf, key)
     }
 
-    #[pyo3(signature = (requested=None, priority=0, *, key="default", ttl=None))]
+    #[pyo3(signature = (requested=None, priority=0, *, key="default", ttl=None, keep_alive=false))]
     fn try_acquire(
         slf: &Bound<'_, Self>,
         requested: Option<&Bound<'_, PyAny>>,
         priority: i64,
         key: &str,
         ttl: Option<f64>,
+        keep_alive: bool,
     ) -> PyResult<Acquisition> {
-        Asked::new(slf, requested, (None, false, priority, ttl))?.wait(slf, key)
+        Asked::new(slf, requested, (None, false, priority, (ttl, keep_alive)))?.wait(slf, key)
     }
 
-    #[pyo3(signature = (requested=None, timeout=None, priority=0, *, key="default", ttl=None))]
+    #[pyo3(signature = (requested=None, timeout=None, priority=0, *, key="default", ttl=None, keep_alive=false))]
     fn async_acquire(
         slf: &Bound<'_, Self>,
         requested: Option<&Bound<'_, PyAny>>,
@@ -218,19 +238,24 @@ impl Limiter {
         priority: i64,
         key: &str,
         ttl: Option<f64>,
+        keep_alive: bool,
     ) -> PyResult<Awaitable> {
-        Ok(Asked::new(slf, requested, (timeout, true, priority, ttl))?.later(slf, key))
+        Ok(
+            Asked::new(slf, requested, (timeout, true, priority, (ttl, keep_alive)))?
+                .later(slf, key),
+        )
     }
 
-    #[pyo3(signature = (requested=None, priority=0, *, key="default", ttl=None))]
+    #[pyo3(signature = (requested=None, priority=0, *, key="default", ttl=None, keep_alive=false))]
     fn async_try_acquire(
         slf: &Bound<'_, Self>,
         requested: Option<&Bound<'_, PyAny>>,
         priority: i64,
         key: &str,
         ttl: Option<f64>,
+        keep_alive: bool,
     ) -> PyResult<Awaitable> {
-        Ok(Asked::new(slf, requested, (None, false, priority, ttl))?.later(slf, key))
+        Ok(Asked::new(slf, requested, (None, false, priority, (ttl, keep_alive)))?.later(slf, key))
     }
 
     /// What was counted in this process since it was made.

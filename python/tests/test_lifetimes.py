@@ -15,7 +15,17 @@ import weakref
 import pytest
 from test_processes import in_child
 
-from tidegate import InvalidRequest, LeaseEnded, LimitPool, LimitSet, Mutex, RateLimit, ResourceLimit, Semaphore
+from tidegate import (
+    InvalidRequest,
+    LeaseEnded,
+    LimitPool,
+    LimitSet,
+    Mutex,
+    RateLimit,
+    ResourceLimit,
+    Semaphore,
+    limited,
+)
 
 
 def one_slot(**more):
@@ -245,3 +255,46 @@ def test_what_remained_is_told_also_after_the_end():
     assert acquired.remaining == {"tokens": 90, "slots": 0}
     with pytest.raises(LeaseEnded, match="acquire again"):
         acquired.renew(60)
+
+
+async def awaited(awaitable):
+    return await awaitable
+
+
+def test_what_is_kept_alive_is_held_until_it_ends_and_what_is_not_until_its_ttl(redis_url):
+    sets = {name: one_slot(name=name, store=redis_url) for name in ("waits", "tries", "awaits", "tries async")}
+    sets.update({"memory": one_slot(), "pool": LimitPool([one_slot(name="of a pool", store=redis_url)])})
+    words = dict(ttl=4, keep_alive=True)
+    held = [
+        sets["waits"].acquire(**words),
+        sets["tries"].try_acquire(**words),
+        asyncio.run(awaited(sets["awaits"].async_acquire(**words))),
+        asyncio.run(awaited(sets["tries async"].async_try_acquire(**words))),
+        sets["memory"].acquire(**words),
+        sets["pool"].acquire(**words),
+    ]
+    left = one_slot(name="left", store=redis_url)
+    _held = left.acquire(ttl=4)
+    time.sleep(6)
+    assert left.try_acquire()
+    assert not any(limits.try_acquire() for limits in sets.values())
+    for acquired in held:
+        acquired.release()
+    assert all(limits.try_acquire() for limits in sets.values())
+
+
+def test_what_a_function_within_limits_holds_is_renewed_at_a_servers_store(redis_url):
+    """Its slot was somebody else's after its ttl."""
+    limits = LimitSet([ResourceLimit("slots", 2, ttl=4)], name="limited", store=redis_url)
+
+    @limited(limits)
+    def works():
+        time.sleep(6)
+        return limits.peek()["slots"]["remaining"]
+
+    @limited(limits)
+    async def works_async():
+        await asyncio.sleep(6)
+        return (await limits.async_peek())["slots"]["remaining"]
+
+    assert (works(), asyncio.run(works_async())) == (1, 1)

@@ -195,6 +195,7 @@ class Limiter:
         *,
         key: str = "default",
         ttl: Optional[float] = None,
+        keep_alive: bool = False,
     ) -> Acquisition:
         """Takes what is requested, in order of arrival; waits for it if need be. Ctrl-C interrupts
         the wait, and takes nothing.
@@ -207,6 +208,9 @@ class Limiter:
         :param key: who is limited: each key has limits of its own.
         :param ttl: seconds after which what is held comes back, unless it is renewed: 2 minutes at a
             server's store; as long as the process in memory and in shared memory.
+        :param keep_alive: whether it is renewed in the background until it ends, each time a third of
+            the ttl has passed, by one thread of the set. If this process dies, what is held comes
+            back within the ttl. What lasts as long as its process needs no renewal.
         :raises AcquireTimeout: not granted in time (a ``TimeoutError``); at once if its rates
             cannot grant it in time.
         :raises ImpossibleRequest: more than a limit ever grants.
@@ -223,6 +227,7 @@ class Limiter:
         *,
         key: str = "default",
         ttl: Optional[float] = None,
+        keep_alive: bool = False,
     ) -> Acquisition:
         """As ``acquire``, but never waits: a refusal is an acquisition that is false."""
     def async_acquire(
@@ -233,6 +238,7 @@ class Limiter:
         *,
         key: str = "default",
         ttl: Optional[float] = None,
+        keep_alive: bool = False,
     ) -> Awaitable[Acquisition]:
         """As ``acquire``, awaited. A task that is cancelled leaves its place, and takes nothing."""
     def async_try_acquire(
@@ -242,6 +248,7 @@ class Limiter:
         *,
         key: str = "default",
         ttl: Optional[float] = None,
+        keep_alive: bool = False,
     ) -> Awaitable[Acquisition]:
         """As ``try_acquire``, awaited."""
     def stats(self) -> dict[str, Any]:

@@ -33,7 +33,8 @@ def limited(
     >>> greet("alice")
     'hello alice'
 
-    A generator holds them from its first step to its end. ``requested`` and ``key`` may be
+    A generator holds them from its first step to its end. What a call holds at a server's store is
+    renewed until then. ``requested`` and ``key`` may be
     functions of the call's arguments, of which a method's first is its ``self`` or ``cls``.
 
     :raises AcquireTimeout: from the call, as ``limits.acquire`` raises it.
@@ -42,7 +43,7 @@ def limited(
     def words(arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
         asked = requested(*arguments, **named) if callable(requested) else requested
         whose = key(*arguments, **named) if callable(key) else key
-        return dict(requested=asked, timeout=timeout, priority=priority, key=whose)
+        return dict(requested=asked, timeout=timeout, priority=priority, key=whose, keep_alive=True)
 
     if not isinstance(limits, (LimitSet, LimitPool)):
         raise TypeError(f"@limited(limits): a LimitSet or a LimitPool is needed, not {limits!r}")

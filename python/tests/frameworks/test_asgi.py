@@ -370,6 +370,13 @@ def test_a_client_that_goes_away_in_the_middle_of_a_stream_gives_its_slot_back()
             thread.join()
 
 
-def test_what_has_no_ttl_of_its_own_is_renewed_in_time_beside_what_has_a_longer_one(redis_url):
-    limits = LimitSet([ResourceLimit("long", 1, ttl=3_600), ResourceLimit("slots", 1)], name="both", store=redis_url)
-    assert Gate(limits, key=str)._ttl == 120
+def test_what_is_taken_together_is_renewed_in_time_for_the_shortest_of_it(redis_url):
+    slots = [ResourceLimit("long", 1, ttl=3_600), ResourceLimit("short", 1, ttl=4)]
+    limits = LimitSet(slots, name="both", store=redis_url)
+
+    async def app(scope, receive, send):
+        await asyncio.sleep(6)
+        assert (await limits.async_try_acquire(key="unknown")).limit is not None
+
+    asyncio.run(LimitMiddleware(app, limits)({"type": "websocket"}, None, None))
+    assert limits.try_acquire(key="unknown")

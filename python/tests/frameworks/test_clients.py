@@ -3,6 +3,7 @@
 import asyncio
 import concurrent.futures
 import gc
+import signal
 import threading
 import time
 from email.utils import formatdate
@@ -194,6 +195,36 @@ def test_a_body_that_streams_for_long_is_renewed_at_a_servers_store(provider, re
                 time.sleep(6)
                 assert not limits.try_acquire()
             assert limits.try_acquire()
+
+
+def streamed_by_httpx(client, url):
+    return client.send(client.build_request("GET", url), stream=True)
+
+
+def streamed_by_requests(session, url):
+    return session.get(url, stream=True)
+
+
+@pytest.mark.parametrize("open_client, streamed", [(by_httpx, streamed_by_httpx), (by_requests, streamed_by_requests)])
+def test_a_store_that_hangs_keeps_no_other_store_from_being_renewed(
+    open_client, streamed, provider, redis_url, mortal_redis
+):
+    """One thread renewed all in turn: each of those at the store that hung held up the others for as
+    long as it may take, and the slot at the other store was somebody else's meanwhile."""
+    hangs, server = mortal_redis
+    there = LimitSet([ResourceLimit("slots", 20)], name="hangs", store=f"{hangs}?deadline=1s")
+    here = LimitSet([ResourceLimit("slots", 1)], name="beside one that hangs", store=redis_url)
+    with open_client(there, ttl=3) as hanging, open_client(here, ttl=6) as renewed:
+        answers = [streamed(hanging, f"{provider.url}/200") for _ in range(20)]
+        server.send_signal(signal.SIGSTOP)
+        answer = streamed(renewed, f"{provider.url}/200")
+        time.sleep(10)
+        assert not here.try_acquire()
+        server.kill()
+        answer.close()
+        assert here.try_acquire()
+        for answer in answers:
+            answer.close()
 
 
 def test_the_same_in_an_event_loop(provider, redis_url):

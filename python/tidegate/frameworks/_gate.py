@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Generic, Optional, TypeVar, Union
@@ -17,7 +16,7 @@ from ..errors import (
 from .._core import Acquisition
 from ..limits import Number
 from ..sets import LimitSet
-from ._renewal import async_leave, lifetime, renewed
+from ._leaving import async_leave
 from .http import Refusal, refusal
 
 _Request = TypeVar("_Request")
@@ -52,10 +51,9 @@ class Gate(Generic[_Request]):
         self._requested = requested
         self._wait = wait
         self._admits = failure_mode == "admit"
-        self._ttl = lifetime([limits])
 
     def enter(self, request: _Request) -> Entry:
-        """Asks for a request, on its thread."""
+        """Asks for a request, on its thread. What is granted is renewed until it is left."""
         key = self._key(request)
         if key is None:
             return None
@@ -77,9 +75,9 @@ class Gate(Generic[_Request]):
         try:
             asked = self._asked(request)
             if self._wait:
-                acquired = await self.limits.async_acquire(asked, self._wait, key=key)
+                acquired = await self.limits.async_acquire(asked, self._wait, key=key, keep_alive=True)
             else:
-                acquired = await self.limits.async_try_acquire(asked, key=key)
+                acquired = await self.limits.async_try_acquire(asked, key=key, keep_alive=True)
         except AcquireTimeout as error:
             with contextlib.suppress(StoreUnavailable):
                 return self._late(error, await self.limits.async_peek(key=key))
@@ -90,8 +88,7 @@ class Gate(Generic[_Request]):
 
     @contextlib.asynccontextmanager
     async def held(self, acquired: Acquisition) -> AsyncIterator[None]:
-        """Holds it while the body runs, renewed where its store would end it."""
-        renewal = None if self._ttl is None else asyncio.ensure_future(renewed(acquired, self._ttl))
+        """Holds it while the body runs."""
         try:
             yield
         except BaseException as error:
@@ -99,15 +96,12 @@ class Gate(Generic[_Request]):
             raise
         else:
             await async_leave(acquired)
-        finally:
-            if renewal is not None:
-                renewal.cancel()
 
     def _acquire(self, request: _Request, key: str) -> Acquisition:
         asked = self._asked(request)
         if self._wait:
-            return self.limits.acquire(asked, self._wait, key=key)
-        return self.limits.try_acquire(asked, key=key)
+            return self.limits.acquire(asked, self._wait, key=key, keep_alive=True)
+        return self.limits.try_acquire(asked, key=key, keep_alive=True)
 
     def _asked(self, request: _Request) -> _Amounts:
         return self._requested(request) if callable(self._requested) else self._requested

@@ -9,7 +9,6 @@ from .._core import Acquisition
 from ..limits import Number
 from ..sets import LimitPool, LimitSet
 from ._answers import pause
-from ._renewal import AsyncHeld, Held, lifetime
 
 _Request = TypeVar("_Request")
 
@@ -36,17 +35,14 @@ class Outgoing(Generic[_Request]):
         self._timeout = timeout
         self._max_pause = max_pause
         self._ttl = ttl
-        self._lifetime = lifetime([self.limits[position] for position in range(len(self.limits))], ttl)
 
-    def acquire(self, request: _Request) -> tuple[Acquisition, Held]:
-        """What is granted for a request, held until it is left."""
-        acquired = self.limits.acquire(**self._asks(request))
-        return acquired, Held(acquired, self._lifetime)
+    def acquire(self, request: _Request) -> Acquisition:
+        """What is granted for a request, renewed until it is left or nobody has it any more."""
+        return self.limits.acquire(**self._asks(request))
 
-    async def async_acquire(self, request: _Request) -> tuple[Acquisition, AsyncHeld]:
+    async def async_acquire(self, request: _Request) -> Acquisition:
         """The same in an event loop."""
-        acquired = await self.limits.async_acquire(**self._asks(request))
-        return acquired, AsyncHeld(acquired, self._lifetime)
+        return await self.limits.async_acquire(**self._asks(request))
 
     def _asks(self, request: _Request) -> dict[str, Any]:
         """What is asked for a request."""
@@ -55,6 +51,7 @@ class Outgoing(Generic[_Request]):
             timeout=self._timeout,
             key=self._key(request) if callable(self._key) else self._key,
             ttl=self._ttl,
+            keep_alive=True,
         )
 
     def hear(self, acquired: Acquisition, status: int, headers: Mapping[str, str]) -> None:

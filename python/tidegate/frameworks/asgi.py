@@ -13,7 +13,7 @@ from ..limits import Number
 from ..sets import LimitSet
 from . import http
 from ._gate import Gate
-from ._renewal import async_leave
+from ._leaving import async_leave
 
 #: Of ASGI. Each framework has types of its own for these.
 Scope = Any

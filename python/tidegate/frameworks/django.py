@@ -19,7 +19,7 @@ from ..limits import Number
 from ..sets import LimitSet
 from . import http
 from ._gate import Gate
-from ._renewal import async_leave, leave
+from ._leaving import async_leave, leave
 
 #: What also knows a view of a class with ``async def`` methods, before Python 3.12.
 _is_async: Callable[[Any], bool] = getattr(

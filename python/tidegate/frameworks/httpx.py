@@ -12,8 +12,9 @@ except ImportError as missing:
 
 from ..limits import Number
 from ..sets import LimitPool, LimitSet
+from .._core import Acquisition
+from ._leaving import async_leave, leave
 from ._outgoing import Outgoing
-from ._renewal import AsyncHeld, Held
 
 _Key = Union[str, Callable[[httpx.Request], str]]
 _Requested = Union[Mapping[str, Number], Callable[[httpx.Request], Mapping[str, Number]], None]
@@ -58,14 +59,14 @@ class LimitTransport(httpx.BaseTransport):
         self._transport = httpx.HTTPTransport() if transport is None else transport
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        acquired, held = self._outgoing.acquire(request)
+        acquired = self._outgoing.acquire(request)
         try:
             response = self._transport.handle_request(request)
             self._outgoing.hear(acquired, response.status_code, response.headers)
             assert isinstance(response.stream, httpx.SyncByteStream)
-            response.stream = _Body(response.stream, held)
+            response.stream = _Body(response.stream, acquired)
         except BaseException as error:
-            held.leave(error)
+            leave(acquired, error)
             raise
         return response
 
@@ -93,14 +94,14 @@ class AsyncLimitTransport(httpx.AsyncBaseTransport):
         self._transport = httpx.AsyncHTTPTransport() if transport is None else transport
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        acquired, held = await self._outgoing.async_acquire(request)
+        acquired = await self._outgoing.async_acquire(request)
         try:
             response = await self._transport.handle_async_request(request)
             self._outgoing.hear(acquired, response.status_code, response.headers)
             assert isinstance(response.stream, httpx.AsyncByteStream)
-            response.stream = _AsyncBody(response.stream, held)
+            response.stream = _AsyncBody(response.stream, acquired)
         except BaseException as error:
-            await held.leave(error)
+            await async_leave(acquired, error)
             raise
         return response
 
@@ -111,9 +112,9 @@ class AsyncLimitTransport(httpx.AsyncBaseTransport):
 class _Body(httpx.SyncByteStream):
     """A body; with its end ends what is held for it."""
 
-    def __init__(self, stream: httpx.SyncByteStream, held: Held) -> None:
+    def __init__(self, stream: httpx.SyncByteStream, acquired: Acquisition) -> None:
         self._stream = stream
-        self._held = held
+        self._acquired = acquired
 
     def __iter__(self) -> Iterator[bytes]:
         return iter(self._stream)
@@ -122,13 +123,13 @@ class _Body(httpx.SyncByteStream):
         try:
             self._stream.close()
         finally:
-            self._held.leave()
+            leave(self._acquired)
 
 
 class _AsyncBody(httpx.AsyncByteStream):
-    def __init__(self, stream: httpx.AsyncByteStream, held: AsyncHeld) -> None:
+    def __init__(self, stream: httpx.AsyncByteStream, acquired: Acquisition) -> None:
         self._stream = stream
-        self._held = held
+        self._acquired = acquired
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self._stream.__aiter__()
@@ -137,4 +138,4 @@ class _AsyncBody(httpx.AsyncByteStream):
         try:
             await self._stream.aclose()
         finally:
-            await self._held.leave()
+            await async_leave(self._acquired)

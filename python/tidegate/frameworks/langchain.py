@@ -12,7 +12,7 @@ except ImportError as missing:
 
 from ..limits import Number, ResourceLimit
 from ..sets import LimitSet
-from ._renewal import async_leave, leave
+from ._leaving import async_leave, leave
 
 
 class LimitSetRateLimiter(BaseRateLimiter):

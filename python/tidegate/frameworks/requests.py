@@ -13,8 +13,9 @@ except ImportError as missing:
 
 from ..limits import Number
 from ..sets import LimitPool, LimitSet
+from .._core import Acquisition
+from ._leaving import leave
 from ._outgoing import Outgoing
-from ._renewal import Held
 
 
 class LimitAdapter(HTTPAdapter):
@@ -57,18 +58,18 @@ class LimitAdapter(HTTPAdapter):
         )
 
     def send(self, request: requests.PreparedRequest, *arguments: Any, **named: Any) -> requests.Response:
-        acquired, held = self._outgoing.acquire(request)
+        acquired = self._outgoing.acquire(request)
         try:
             response = super().send(request, *arguments, **named)
             self._outgoing.hear(acquired, response.status_code, response.headers)
-            _hold(response, held)
+            _hold(response, acquired)
         except BaseException as error:
-            held.leave(error)
+            leave(acquired, error)
             raise
         return response
 
 
-def _hold(response: requests.Response, held: Held) -> None:
+def _hold(response: requests.Response, acquired: Acquisition) -> None:
     """Ends it when the connection goes back: when the body was read, or the response is closed."""
     release = response.raw.release_conn
 
@@ -76,6 +77,6 @@ def _hold(response: requests.Response, held: Held) -> None:
         try:
             release()
         finally:
-            held.leave()
+            leave(acquired)
 
     response.raw.release_conn = ended

@@ -14,7 +14,7 @@ from ..limits import Number, ResourceLimit
 from ..sets import LimitSet
 from . import http
 from ._gate import REFUSED
-from ._renewal import leave
+from ._leaving import leave
 
 
 class LimitThrottle:

@@ -14,7 +14,7 @@ from ..limits import Number
 from ..sets import LimitSet
 from . import http
 from ._gate import Gate
-from ._renewal import leave
+from ._leaving import leave
 
 Environ = dict[str, Any]
 App = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]

@@ -98,11 +98,6 @@ def _pool(limits: Given, mode: Optional[str]) -> LimitPool:
     raise TypeError(f"limits are limits, sets or a pool, not {limits!r}")
 
 
-def is_server(store: Optional[str]) -> bool:
-    """Whether it is beyond this machine: then it cannot see that a process has ended."""
-    return _opened.scheme(store) not in ("memory", "file", "shm")
-
-
 def _check(member: LimitSet, mode: str) -> None:
     kind = _opened.scheme(member.store)
     if kind in ("memory", "file"):

@@ -28,7 +28,7 @@ from .given import Given, Unlimited, pool
 from .granted import Called, Caller, Granted
 from .handle import workers_of
 from .outcome import Outcome
-from .plan import Attempts, Plan, term
+from .plan import Attempts, Plan
 from .retry import Retry
 from .seats import Seat, seat
 
@@ -145,7 +145,7 @@ def map(
         key=key,
         timeout=timeout,
         priority=priority,
-        ttl=term(made, ttl),
+        ttl=ttl,
         retry=retries if isinstance(retries, Retry) else Retry(retries),
         max_workers=number,
     )
@@ -269,7 +269,7 @@ class _Driver:
         self._thread.join()
 
     async def _cancel(self) -> None:
-        tasks = asyncio.all_tasks() - {asyncio.current_task()} - self._attempts.renewals
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

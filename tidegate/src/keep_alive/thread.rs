@@ -2,13 +2,15 @@
 //! runtime or none, and whatever the holders' threads are busy with.
 //!
 //! It runs futures, each when it is woken, and sleeps otherwise. A renewal at a
-//! store beyond a network does not hold up the others.
+//! store beyond a network does not hold up the others, and one that panics ends
+//! alone: its lease is lost when it expires.
 
 use std::collections::VecDeque;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -117,7 +119,10 @@ impl Task {
         let mut work = lock(&self.work);
         let Some(pending) = work.as_mut() else { return };
         let waker = Waker::from(Arc::clone(self));
-        let polled = pending.as_mut().poll(&mut Context::from_waker(&waker));
+        let mut context = Context::from_waker(&waker);
+        // The panic hook has told of it; the work is dropped, and nobody looks at it again.
+        let polled = catch_unwind(AssertUnwindSafe(|| pending.as_mut().poll(&mut context)));
+        let polled = polled.unwrap_or(Poll::Ready(()));
         drop(work);
         if polled.is_ready() {
             self.end();

@@ -21,6 +21,8 @@ pub enum Mood {
     Away,
     /// It does what it is told so often, and says nothing.
     Mute(usize),
+    /// The next request makes it panic; then it answers.
+    Panics,
 }
 
 /// See the [module](self).
@@ -47,6 +49,7 @@ struct FlakyTable {
 }
 
 const AWAY: usize = usize::MAX;
+const PANICS: usize = AWAY - 1;
 
 impl Flaky {
     /// One that loses no answer.
@@ -67,6 +70,7 @@ impl Flaky {
             Mood::Well => 0,
             Mood::Away => AWAY,
             Mood::Mute(times) => times,
+            Mood::Panics => PANICS,
         };
         self.mood.store(mood, Ordering::SeqCst);
     }
@@ -122,6 +126,10 @@ impl Table for FlakyTable {
         match self.mood.load(Ordering::SeqCst) {
             0 => self.table.execute(command, out),
             AWAY => StoreFuture::new(ready(away)).into(),
+            PANICS => {
+                self.mood.store(0, Ordering::SeqCst);
+                panic!("a test wants it");
+            }
             times => {
                 // Whoever does not hear of it cannot give it back.
                 let _never_dropped = ManuallyDrop::new(self.table.execute(command, out));

@@ -91,6 +91,76 @@ fn a_lease_that_nobody_keeps_is_not_renewed() {
 }
 
 #[test]
+fn a_lease_that_is_renewed_when_due_asks_for_nothing_before() {
+    let clock = clock();
+    let (set, store) = flaky(&clock);
+    let mut job = take(&set);
+    let asked = store.asked();
+    job.renew_when_due(TTL).expect("it is held");
+    clock.advance(TTL / 3 - Duration::from_micros(1));
+    assert_eq!(store.asked(), asked);
+    let before = job.sure_until();
+    clock.advance(Duration::from_micros(1));
+    until(|| job.sure_until() > before);
+    for _ in 0..4 {
+        pass_a_third(&clock, &job);
+    }
+    assert!(job.is_held());
+    // Of a lease with less than two thirds left it is due.
+    let mut late = set
+        .try_acquire("other", ask())
+        .wait()
+        .expect("an answer")
+        .granted()
+        .expect("it fits");
+    clock.advance(TTL / 2);
+    let before = late.sure_until();
+    late.renew_when_due(TTL).expect("it is held");
+    until(|| late.sure_until() > before);
+    let none = late.renew_when_due(Duration::ZERO);
+    assert_eq!(
+        none,
+        Err(LeaseError::Request(RequestError::LeaseLength(
+            Duration::ZERO
+        )))
+    );
+    late.release().wait().expect("it is held");
+    let ended = late.renew_when_due(TTL);
+    assert!(matches!(ended, Err(LeaseError::Ended(_))));
+}
+
+/// The thread of its set ended with it: no lease of the set was renewed from there on.
+#[test]
+fn a_renewal_that_panics_ends_alone() {
+    let clock = clock();
+    let store = Arc::<Flaky>::default();
+    let limits = [Limit::concurrency("running", 2)];
+    let set = LimitSet::builder().limits(limits).clock(clock.clock());
+    let set = set.store(Arc::<Flaky>::clone(&store)).build();
+    let set = set.expect("sound");
+    let ask = || Request::named(&[("running", 1)]).ttl(TTL);
+    let mut jobs = ["first", "second"].map(|key| {
+        let admission = set.try_acquire(key, ask()).wait();
+        admission.expect("an answer").granted().expect("it fits")
+    });
+    for job in &mut jobs {
+        job.keep_alive(TTL).wait().expect("it is held");
+    }
+    let before = jobs[0].sure_until();
+    store.is(Mood::Panics);
+    clock.advance(TTL / 3);
+    until(|| jobs.iter().any(|job| job.sure_until() > before));
+    let (kept, lost): (Vec<_>, Vec<_>) = jobs.iter().partition(|job| job.sure_until() > before);
+    let ([kept], [lost]) = (&kept[..], &lost[..]) else {
+        panic!("one of the two is renewed");
+    };
+    pass_a_third(&clock, kept);
+    pass_a_third(&clock, kept);
+    assert!(kept.is_held() && !lost.is_held());
+    assert!(matches!(lost.loss(), Some(Loss::NotRenewed(_))));
+}
+
+#[test]
 fn a_kept_lease_that_is_dropped_is_given_back_and_renewed_no_more() {
     let clock = clock();
     let set = builder(&clock).build().expect("sound");
