@@ -1,0 +1,19 @@
+//! The client of a server: each verb once, waited for on a thread or awaited.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `driving` | the thread that drives connections and heartbeats |
+//! | `words` | amounts and errors, in Python's words |
+//! | `answer` | what a server says of a check |
+//! | `lease` | what it granted, until it ends |
+//! | `server` | the verbs |
+
+mod answer;
+mod driving;
+mod lease;
+mod server;
+mod words;
+
+pub(crate) use answer::Answer;
+pub(crate) use lease::ServerLease;
+pub(crate) use server::Server;

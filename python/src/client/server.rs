@@ -1,0 +1,273 @@
+//! A server, and what is asked of it.
+
+use std::time::Duration;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use tidegate_client::{Admission, BuildError, Client, Key, Request, Tls};
+use tokio::runtime::Runtime;
+
+use super::answer::answer;
+use super::driving::{run, runtime};
+use super::lease::ServerLease;
+use super::words::{quantities, quantity, raised, seconds};
+use crate::error::{exception, invalid};
+use crate::fork;
+use crate::limit::duration;
+use crate::request::{self, one_of_256};
+
+/// What was granted and nobody has taken: dropped, it is given back whole.
+struct Untaken {
+    admission: Option<Admission>,
+    runtime: &'static Runtime,
+}
+
+impl Untaken {
+    fn take(mut self) -> Option<Admission> {
+        self.admission.take()
+    }
+}
+
+impl Drop for Untaken {
+    fn drop(&mut self) {
+        if let Some(Admission::Granted(lease)) = self.admission.take() {
+            self.runtime.spawn(async move {
+                // It expires if the server does not answer.
+                let _ = lease.cancel().await;
+            });
+        }
+    }
+}
+
+/// A server.
+#[pyclass(frozen, module = "tidegate._core")]
+pub(crate) struct Server {
+    opened: fork::Opened<Client>,
+    plan: Plan,
+    is_awaited: bool,
+}
+
+/// What is opened.
+struct Plan {
+    url: String,
+    token: Option<String>,
+    timeout: Duration,
+    tls: Tls,
+}
+
+impl Plan {
+    fn open(&self, py: Python<'_>) -> PyResult<Client> {
+        let mut builder = Client::builder(&self.url)
+            .deadline(self.timeout)
+            .tls(self.tls.clone());
+        if let Some(token) = &self.token {
+            builder = builder.token(token);
+        }
+        let built = py.detach(|| builder.build());
+        built.map_err(|error| match error {
+            BuildError::System(why) => exception(py, "ServerUnavailable", (why,)),
+            error => PyValueError::new_err(error.to_string()),
+        })
+    }
+}
+
+#[pymethods]
+impl Server {
+    #[new]
+    #[pyo3(signature = (url, token, timeout, *, ca, cert, is_awaited))]
+    fn new(
+        py: Python<'_>,
+        url: String,
+        token: Option<String>,
+        timeout: f64,
+        ca: Option<std::path::PathBuf>,
+        cert: Option<(std::path::PathBuf, std::path::PathBuf)>,
+        is_awaited: bool,
+    ) -> PyResult<Self> {
+        let plan = Plan {
+            url,
+            token,
+            timeout: duration(py, timeout)?,
+            tls: Tls {
+                authorities: ca,
+                certificate: cert,
+            },
+        };
+        Ok(Self {
+            opened: fork::Opened::new(plan.open(py)?),
+            plan,
+            is_awaited,
+        })
+    }
+
+    fn check(&self, py: Python<'_>, asked: Asked<'_>) -> PyResult<Py<PyAny>> {
+        let (client, request) = (self.client(py)?, asked.request()?);
+        let verb = async move { client.check(&request).await };
+        run(py, self.is_awaited, verb, answer)
+    }
+
+    fn check_many(&self, py: Python<'_>, asked: Vec<Asked<'_>>) -> PyResult<Py<PyAny>> {
+        let client = self.client(py)?;
+        let checks = asked.into_iter().map(Asked::request);
+        let checks = checks.collect::<PyResult<Vec<_>>>()?;
+        let verb = async move { client.check_many(&checks).await };
+        run(py, self.is_awaited, verb, |py, answers| {
+            let answers = answers.map_err(|error| raised(py, &error))?;
+            let answers = answers.into_iter().map(|one| match one {
+                Ok(one) => answer(py, Ok(one)),
+                Err(error) => Ok(raised(py, &error).into_value(py).into_any()),
+            });
+            let answers = answers.collect::<PyResult<Vec<_>>>()?;
+            Ok(answers.into_pyobject(py)?.unbind())
+        })
+    }
+
+    fn peek(&self, py: Python<'_>, asked: Asked<'_>) -> PyResult<Py<PyAny>> {
+        let (client, request) = (self.client(py)?, asked.request()?);
+        let verb = async move { client.peek(&request).await };
+        run(py, self.is_awaited, verb, answer)
+    }
+
+    fn debit(&self, py: Python<'_>, asked: Asked<'_>) -> PyResult<Py<PyAny>> {
+        let (client, request) = (self.client(py)?, asked.request()?);
+        let verb = async move { client.debit(&request).await };
+        run(py, self.is_awaited, verb, answer)
+    }
+
+    fn forecast(&self, py: Python<'_>, asked: Asked<'_>) -> PyResult<Py<PyAny>> {
+        let (client, request) = (self.client(py)?, asked.request()?);
+        let verb = async move { client.forecast(&request).await };
+        run(py, self.is_awaited, verb, |py, forecasts| {
+            let forecasts = forecasts.map_err(|error| raised(py, &error))?;
+            if !forecasts.members.is_empty() {
+                return Err(invalid(py, "a pool: say which member is meant"));
+            }
+            let fit = PyDict::new(py);
+            for (name, forecast) in forecasts.limits.iter() {
+                fit.set_item(name, forecast.spendable)?;
+            }
+            Ok(fit.into_any().unbind())
+        })
+    }
+
+    fn reset(&self, py: Python<'_>, policy: String, who: Who) -> PyResult<Py<PyAny>> {
+        let client = self.client(py)?;
+        let verb = async move { client.reset(policy, Key::from(who)).await };
+        run(py, self.is_awaited, verb, |py, done| {
+            done.map_err(|error| raised(py, &error))?;
+            Ok(py.None())
+        })
+    }
+
+    /// `timeout`: how many seconds it waits; `None`: it does not, and a refusal is an answer.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "those of the Python class above it"
+    )]
+    fn acquire(
+        &self,
+        py: Python<'_>,
+        asked: Asked<'_>,
+        timeout: Option<f64>,
+        priority: i64,
+        ttl: Option<f64>,
+        wait_for_refunds: bool,
+        idempotency_key: Option<String>,
+    ) -> PyResult<Py<PyAny>> {
+        let (client, waits) = (self.client(py)?, timeout.is_some());
+        let within = request::within(py, timeout.or(Some(0.0)))?;
+        let mut request = asked.request()?.within(within);
+        request = request.priority(one_of_256(py, priority)?);
+        if let Some(ttl) = ttl {
+            request = request.ttl(duration(py, ttl)?);
+        }
+        if wait_for_refunds {
+            request = request.wait_for_refunds();
+        }
+        if let Some(text) = idempotency_key {
+            request = request.idempotency_key(text);
+        }
+        let runtime = runtime(py)?;
+        let asked = client.clone();
+        let verb = async move {
+            let admission = asked.acquire(&request).await;
+            admission.map(|admission| Untaken {
+                admission: Some(admission),
+                runtime,
+            })
+        };
+        run(py, self.is_awaited, verb, move |py, untaken| {
+            let untaken = untaken.map_err(|error| raised(py, &error))?;
+            let admission = untaken.take().expect("it was put in just now");
+            if let (Admission::Refused(answer), true) = (&admission, waits) {
+                return Err(timed_out(py, answer));
+            }
+            Ok(Py::new(py, ServerLease::new(client, admission))?.into_any())
+        })
+    }
+}
+
+impl Server {
+    /// In a forked child, made anew: its parent's connections are its parent's.
+    fn client(&self, py: Python<'_>) -> PyResult<Client> {
+        self.opened.get(|| self.plan.open(py))
+    }
+}
+
+/// Who waits is granted or raises.
+fn timed_out(py: Python<'_>, answer: &tidegate_client::Answer) -> PyErr {
+    let (limit, retry_after) = (answer.binding.clone(), seconds(answer));
+    let by = limit.as_ref().map(|limit| format!(" by limit {limit:?}"));
+    let again = retry_after.map(|wait| format!("; retry after {wait} s"));
+    let words = format!(
+        "not granted in time{}{}",
+        by.unwrap_or_default(),
+        again.unwrap_or_default()
+    );
+    exception(py, "AcquireTimeout", (words, limit, retry_after))
+}
+
+/// Who or what is limited.
+#[derive(FromPyObject)]
+enum Who {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl From<Who> for Key {
+    fn from(who: Who) -> Self {
+        match who {
+            Who::Text(text) => text.into(),
+            Who::Bytes(bytes) => Self::bytes(&bytes),
+        }
+    }
+}
+
+/// What is asked: of which policy, for whom, how much of which limit, and of all others, of
+/// which member.
+#[derive(FromPyObject)]
+struct Asked<'py>(
+    String,
+    Who,
+    Option<Bound<'py, PyAny>>,
+    Option<Bound<'py, PyAny>>,
+    Option<String>,
+);
+
+impl Asked<'_> {
+    fn request(self) -> PyResult<Request> {
+        let Self(policy, who, requested, cost, member) = self;
+        let mut request = Request::new(policy, Key::from(who));
+        for (name, number) in quantities(requested.as_ref())? {
+            request = request.amount(name, number);
+        }
+        if let Some(cost) = cost {
+            request = request.cost(quantity("cost", &cost)?);
+        }
+        Ok(match member {
+            Some(member) => request.member(member),
+            None => request,
+        })
+    }
+}
