@@ -65,13 +65,16 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// `count` calls per period; each request takes one unless it says otherwise.
+    /// `count` calls per period; each request takes one unless it says otherwise. They come back one
+    /// by one, so after a pause a period may see nearly twice as many: [`Algorithm::SlidingLog`]
+    /// admits no more than `count` in any period ([`algorithm`](Self::algorithm)).
     #[must_use]
     pub fn calls(name: impl Into<String>, count: Amount, per: impl Into<Period>) -> Self {
         Self::timed(name, Kind::Calls, count, per.into())
     }
 
-    /// `amount` units per period; the request says how many it takes.
+    /// `amount` units per period; the request says how many it takes. They come back as those of
+    /// [`calls`](Self::calls) do.
     #[must_use]
     pub fn rate(name: impl Into<String>, amount: Amount, per: impl Into<Period>) -> Self {
         Self::timed(name, Kind::Rate, amount, per.into())
