@@ -129,6 +129,7 @@ impl Caller {
         Err(ServiceError::Forbidden {
             token: token.name.clone(),
             scope,
+            policy: policy.map(str::to_owned),
         })
     }
 }
@@ -154,6 +155,18 @@ mod tests {
         assert!(closed.identify(None).is_err());
         assert!(closed.identify(Some(b"guess")).is_err());
         assert!(closed.identify(Some(b"secret")).is_ok());
+    }
+
+    #[test]
+    fn who_may_not_is_told_the_scope_and_the_policies_that_it_takes() {
+        let tokens = Credentials::new([credential(&[Scope::Observe], &["chat"])]);
+        let caller = tokens.identify(Some(b"secret")).unwrap();
+        let said = |policy| {
+            let refused = caller.check(Scope::Observe, policy);
+            refused.unwrap_err().to_string()
+        };
+        assert!(said(None).ends_with("the scope `observe` for all policies"));
+        assert!(said(Some("web")).ends_with("the scope `observe` for the policy `web`"));
     }
 
     /// A RESP client could have a token that was refused over HTTP and gRPC.

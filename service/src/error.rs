@@ -18,12 +18,14 @@ pub enum ServiceError {
     #[error("a valid token is needed: send `Authorization: Bearer TOKEN` (in RESP: AUTH TOKEN)")]
     Unauthenticated,
     /// A token without the scope, or for other policies.
-    #[error("the token `{token}` may not {scope} here")]
+    #[error("the token `{token}` may not {scope} here: that takes the scope `{scope}` for {}", reach(policy.as_deref()))]
     Forbidden {
         /// The token's name.
         token: String,
         /// What it would need.
         scope: Scope,
+        /// Of which policy; `None` of all of them.
+        policy: Option<String>,
     },
     /// No policy of that name.
     #[error("there is no policy `{name}`; there is {known}")]
@@ -113,6 +115,12 @@ pub enum ServiceError {
     /// What the limits say. A name that was asked for and is longer than 128 bytes is cut.
     #[error(transparent)]
     Limits(Error),
+}
+
+fn reach(policy: Option<&str>) -> String {
+    policy.map_or("all policies".into(), |policy| {
+        format!("the policy `{}`", cut(policy))
+    })
 }
 
 fn conflict(target: &str, version: Option<u64>) -> String {
