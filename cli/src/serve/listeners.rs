@@ -155,8 +155,9 @@ impl Listeners {
         addresses.any(|address| !address.ip().is_loopback())
     }
 
-    /// Says where the listeners are, and how to try one: a gateway, if it can be asked as OpenAI is.
-    pub fn announce(&self, policies: &PolicyFile, store: &str, like_openai: bool) {
+    /// Says where the listeners are, and how to try one, with a token where it needs one: a gateway,
+    /// if it can be asked as OpenAI is.
+    pub fn announce(&self, policies: &PolicyFile, store: &str, like_openai: bool, tokens: bool) {
         let mut words = format!(
             "tidegate serves {} from {store}\n",
             policies.names().collect::<Vec<_>>().join(", ")
@@ -171,11 +172,18 @@ impl Listeners {
             Some(_) => ("https", " --tls"),
             None => ("http", ""),
         };
+        let (bearer, password) = match tokens {
+            true => (
+                " -H \"authorization: Bearer $TIDEGATE_TOKEN\"",
+                "REDISCLI_AUTH=\"$TIDEGATE_TOKEN\" ",
+            ),
+            false => ("", ""),
+        };
         if let Some(at) = at(&self.http) {
             words += &format!("  HTTP  {https}://{at}  (/openapi.json, /metrics, /healthz)\n");
             if let Some(first) = &first {
                 words += &format!(
-                    "        curl -s {https}://{at}/v1/acquire -H 'content-type: application/json' \
+                    "        curl -s {https}://{at}/v1/acquire -H 'content-type: application/json'{bearer} \
                      -d '{}'\n",
                     first.json()
                 );
@@ -189,7 +197,7 @@ impl Listeners {
             words += &format!("  RESP  {at}\n");
             if let Some(first) = &first {
                 words += &format!(
-                    "        redis-cli{flag} -h {host} -p {port} TG.ACQUIRE {}\n",
+                    "        {password}redis-cli{flag} -h {host} -p {port} TG.ACQUIRE {}\n",
                     first.resp()
                 );
             }

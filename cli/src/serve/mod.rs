@@ -149,7 +149,8 @@ pub fn serve(args: &Serve, gateway: Option<&GatewayArgs>) -> Outcome<()> {
         tokio::spawn(reload.follow()?);
         let signals = Signals::listen().map_err(Trouble::failure)?;
         tokio::spawn(keep_up(recorder.clone()));
-        listeners.announce(&policies, &store::shown(url), like_openai);
+        let tokens = !config.credentials.is_empty();
+        listeners.announce(&policies, &store::shown(url), like_openai, tokens);
         let apply = applied.map(|applied| applied.verb(&serving));
         listeners.serve(service, recorder, signals, apply).await
     })?;
