@@ -47,8 +47,8 @@ pub enum StoreError {
     /// make room is said.
     #[error("the store is full: {0}")]
     Full(String),
-    /// A table is used by one limit set at a time: two would not see each
-    /// other's changes, nor wake each other's waiters.
+    /// A table that processes do not share is used by one limit set at a time: two would not
+    /// see each other's changes, nor wake each other's waiters.
     #[error("the table `{0}` is in use; clone its limit set, or give this one another name")]
     InUse(String),
     /// What a table holds is kept by levels; under others it would not be found.

@@ -38,7 +38,8 @@ pub enum Reply {
 /// How much a table holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Count {
-    /// Keys, with the ancestors that have state.
+    /// Keys, with the ancestors that have state: what was only looked at, or refused,
+    /// is none.
     pub keys: usize,
     /// Leases that are held; `None` if counting them takes long.
     pub leases: Option<usize>,

@@ -162,13 +162,14 @@ pub trait Store: Send + Sync + 'static {
     /// as it was left, to be [adopted](crate::Op::Adopt).
     ///
     /// # Errors
-    /// What the store cannot do with this plan, or cannot reach;
-    /// [`StoreError::InUse`]; [`StoreError::OtherLevels`].
+    /// What the store cannot do with this plan, or cannot reach; [`StoreError::InUse`] while
+    /// the table is open, unless the store is [shared](Abilities::shared);
+    /// [`StoreError::OtherLevels`].
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError>;
 
     /// Drops the table called `name`, which nobody asks any more: the next to open
     /// it finds nothing used. A store that others share keeps it until what was
-    /// used is spent.
+    /// used is spent, and need not implement this; any other must.
     fn forget(&self, name: &str) {
         let _ = name;
     }
