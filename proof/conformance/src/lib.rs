@@ -10,7 +10,7 @@
 //! | [`model`] | limits as lists of grants, with no cleverness |
 //! | [`walk`] | random requests to a set on a store and to the model |
 //! | [`single_bucket`] | the same for a set of one bucket: by key, by handles, by leases |
-//! | [`wide()`] | numbers of every size on a table and on the contract's loop |
+//! | [`wide()`] | numbers of every size on a table and on `store`'s loop |
 //! | [`fixture`] | limits, a table and commands in few words, for a store's own tests |
 //! | [`apart()`] | one store for many walks |
 //! | [`clocks`] | the server's clock decides, and not its callers' |

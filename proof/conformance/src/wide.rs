@@ -17,8 +17,8 @@ use tidegate_store::{
     Store, StoreError, Table, Terms, Verb,
 };
 
-/// Runs random commands with numbers of every size on a table and on the
-/// contract's decision loop. `cut` says how the store tells an instant that is
+/// Runs random commands with numbers of every size on a table and on
+/// `store`'s decision loop. `cut` says how the store tells an instant that is
 /// farther than it counts; it must be by the caller's clock.
 ///
 /// # Panics
@@ -34,7 +34,7 @@ const START: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 const DAY: u64 = 86_400_000_000;
 const KEY: &[u8] = b"k";
 
-/// The contract's decision loop on the rows of one key.
+/// The decision loop of `store` on the rows of one key.
 struct Reference {
     plan: Arc<Plan>,
     rows: Vec<Row>,

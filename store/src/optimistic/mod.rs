@@ -22,7 +22,7 @@
 //! is written.
 //!
 //! **The core decides.** Rows are decoded by the core's codec, given to the
-//! contract's decision loop ([`crate::decide`]) with a ledger of those
+//! one decision loop ([`crate::decide`]) with a ledger of those
 //! leases that the command can meet, and encoded again. No rule is stated here.
 //!
 //! **Changes of limits** are followed row by row: a row says by which revision of

@@ -4,10 +4,10 @@
 //! version u8, the instant it was written at i64,
 //! a root's? u8 [, the revision up to which its leases followed changes u32,
 //!               the next lease's sequence number u64, until when it is kept i64],
-//! a row of the contract's bytes, with the number of its revision
+//! a row as `bytes` has it, with the number of its revision
 //! ```
 //! One that retains something of limits that its revision does not know is of another
-//! version, and has that before the contract's bytes.
+//! version, and has that before the row.
 
 use crate::bytes::{Reader, decode_row, encode_own, encode_row, row_head, versioned};
 use tidegate_core::{DecodeError, Rule, State, Timestamp};

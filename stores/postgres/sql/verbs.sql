@@ -543,7 +543,7 @@ BEGIN
 END $$;
 
 -- One command on one key and its ancestors, wholly or not at all. A translation
--- of the crates `core` and `contract`: whoever changes a rule there changes it
+-- of the crates `core` and `store`: whoever changes a rule there changes it
 -- here, and the differential test finds who did not.
 --
 -- p_now is the caller's clock, by which the other instants are meant; it decides

@@ -27,7 +27,7 @@
 //! **One round trip.** A command is one call of one function, and one
 //! transaction, whatever the number of its limits and ancestors, also after a
 //! change of limits. The functions (`sql/`) are a translation of the core
-//! and of the contract's decision loop, exact to the last unit: they count in
+//! and of `store`'s decision loop, exact to the last unit: they count in
 //! `numeric`. A take from a single plain bucket is one `UPDATE` in `bigint`, its
 //! refusal one `SELECT`. A second trip is made where five hundred expired leases
 //! of one root are to be dealt with first.

@@ -1,5 +1,5 @@
 -- Tidegate in Redis: one command on one key and its ancestors, wholly or not
--- at all. A translation of the crates `core` and `contract`, word for word
+-- at all. A translation of the crates `core` and `store`, word for word
 -- where that can be: whoever changes a rule there changes it here, and the
 -- differential test finds who did not.
 --

@@ -26,8 +26,8 @@
 //! | `wire` | plans and commands as MessagePack, replies read back |
 //!
 //! **One round trip.** A command is one `FCALL`, whatever the number of its
-//! limits and ancestors. What it calls is a translation of the core and of the
-//! contract's decision loop, exact to the last unit: Redis counts in doubles, so
+//! limits and ancestors. What it calls is a translation of the core and of
+//! `store`'s decision loop, exact to the last unit: Redis counts in doubles, so
 //! whatever may exceed 2^53 is computed in limbs (`lua/wide.lua`). A second trip
 //! is made once for each key after its limits have changed, when the server has
 //! not seen the functions yet, and when an expired lease of another key under the

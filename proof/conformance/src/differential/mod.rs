@@ -12,7 +12,7 @@
 //! | `lists` | what is listed and counted, compared |
 //! | `shrink` | a script that fails, made short |
 //!
-//! The reference runs the contract's own decision loop; what that loop must
+//! The reference runs `store`'s own decision loop; what that loop must
 //! answer is the business of the [walk](crate::walk) and of the core's laws.
 
 mod generate;

@@ -1,5 +1,5 @@
 //! What a table must answer, without any of what makes it fast: rows in an
-//! ordered map, a ledger for each root, and the contract's decision loop. No
+//! ordered map, a ledger for each root, and `store`'s decision loop. No
 //! shards, no words, no eviction, no bounds.
 
 use std::collections::{BTreeMap, BTreeSet};

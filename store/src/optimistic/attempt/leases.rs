@@ -14,7 +14,7 @@ use crate::ledger::Ledger;
 use crate::optimistic::exchange::{DueRange, StoredLease};
 use crate::owned::OwnedKey;
 
-/// A ledger as the contract's loop wants it.
+/// A ledger as the decision loop wants it.
 pub(super) type LeaseLedger = Ledger<OwnedKey>;
 
 /// See the [module](self).

@@ -239,7 +239,7 @@ impl<'r> Attempt<'r> {
         }
     }
 
-    /// The command, by the contract's own loop.
+    /// The command, by the one decision loop.
     fn decide(&mut self) -> Result<Reply, StoreError> {
         let now = self.instant();
         let request = self.request;
