@@ -183,7 +183,8 @@ impl Running {
         let question = Question {
             policy: "llm",
             key: key_of(),
-            cost: Some(Number::Whole(1)),
+            // The least there is: a limit of cents never grants a whole dollar.
+            cost: Some(Number::Units(1)),
             ..Question::default()
         };
         let answer = self
