@@ -28,7 +28,7 @@ use crate::reply::{Answer, Reply};
 
 pub(crate) use reset::forget_charges;
 pub use step::{Row, fresh_row, refunds_on_expiry};
-pub use take::{known, scoped_idempotency_key};
+pub use take::{find_repeated, scoped_idempotency_key};
 
 use adjust::adjust;
 use end::{end, renew};

@@ -36,7 +36,7 @@ pub(super) fn lease<O: PartialEq + AsRef<[u8]>>(
         .map(|given| scoped_idempotency_key(&command.key, given));
     if let Some(known) = idempotency_key
         .as_ref()
-        .and_then(|key| known(ledger, key, command.now))
+        .and_then(|key| find_repeated(ledger, key, command.now))
     {
         let mut again = Decision::bare(Verdict::Admit, None);
         again.lease = Some(known);
@@ -189,7 +189,7 @@ pub(super) const fn lease_term(granted: &Granted) -> LeaseTerm {
 /// `now`: a retry is answered by it, and takes nothing. One that has ended or expired
 /// answers no retry: that is then a request like any other.
 #[must_use]
-pub fn known<O: PartialEq + AsRef<[u8]>>(
+pub fn find_repeated<O: PartialEq + AsRef<[u8]>>(
     ledger: &Ledger<O>,
     idempotency_key: &[u8],
     now: Timestamp,

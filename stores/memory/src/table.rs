@@ -311,7 +311,7 @@ impl Immediate for MemoryTable {
 
     fn find_repeated(&self, key: &KeyPath<'_>, ask: &[u8], now: Timestamp) -> Option<Granted> {
         let shard = self.shard(hash_of(&self.hasher, key.root())).lock();
-        decide::known(
+        decide::find_repeated(
             &shard.ledger,
             &decide::scoped_idempotency_key(key, ask),
             now,
