@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tidegate::Outcome;
@@ -113,6 +114,13 @@ impl Passing {
         match &mut self.without_usage {
             Some(events) => events.pass(&data),
             None => data,
+        }
+    }
+
+    /// They say of its usage what headers may; nobody has asked for them, and they go no further.
+    fn read_trailers(&mut self, trailers: &HeaderMap) {
+        if let Some(settling) = &mut self.settling {
+            settling.usage = settling.usage.then(Usage::of_headers(trailers));
         }
     }
 
@@ -274,8 +282,12 @@ impl Passing {
                 }
                 Poll::Ready(Some(Ok(frame))) => {
                     self.spoke_at = Instant::now();
-                    let Ok(data) = frame.into_data() else {
-                        continue;
+                    let data = match frame.into_data() {
+                        Ok(data) => data,
+                        Err(frame) => {
+                            self.read_trailers(&frame.into_trailers().unwrap_or_default());
+                            continue;
+                        }
                     };
                     let passed = self.read(data);
                     // A client that counts bytes takes the last one for the end, and may be gone

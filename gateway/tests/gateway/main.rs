@@ -19,6 +19,7 @@ mod room;
 #[path = "../../../service/tests/support/away.rs"]
 mod store_away;
 mod told;
+mod trailers;
 
 use std::sync::Arc;
 use std::time::Duration;
