@@ -1,7 +1,7 @@
 //! What gateways of a store tell each other of learnt limits: definitions, under the limit's name.
 //!
 //! ```text
-//! version u8, is said u8, capacity u64, granted at i64 (microseconds), nth u64, start u64
+//! version u8, is said u8, capacity u64, sent at i64 (microseconds), nth u64, start u64
 //! ```
 //! Numbers are little-endian.
 //!

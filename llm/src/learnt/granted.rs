@@ -3,12 +3,13 @@
 use tidegate_core::{Amount, Standing, Timestamp};
 
 use super::charged::Charged;
+use super::room::Sent;
 
-/// The place of a call among all calls of an account: when its store granted it, and, of one
-/// instant, which it was.
+/// The place of a call among all calls of an account: when its store granted it, or when it was sent,
+/// and, of one instant, which it was.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Order {
-    /// When it was granted, by its store's clock.
+    /// When that was, by its store's clock.
     pub at: Timestamp,
     /// A number that grows with each call of the same gateway.
     pub nth: u64,
@@ -40,7 +41,7 @@ pub enum Came {
 /// What was counted when a call was granted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Granted {
-    /// Its place.
+    /// When it was granted.
     pub order: Order,
     /// How much it took.
     pub(super) amount: Amount,
@@ -54,23 +55,9 @@ pub struct Granted {
     pub(super) until: Timestamp,
     /// When it was sent.
     pub(super) sent: Option<Sent>,
-}
-
-/// The sending of a call.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Sent {
-    /// By its store's clock.
-    pub(super) at: Timestamp,
-    /// How much this gateway has sent ever, the call included. The sum may wrap around.
-    pub(super) total: Amount,
-}
-
-impl Sent {
-    /// How much was sent after another call, if that was before.
-    pub(super) fn since(&self, other: &Self) -> Option<Amount> {
-        let since = self.total.wrapping_sub(other.total);
-        (since <= Amount::MAX / 2).then_some(since)
-    }
+    /// Whether one that was granted later was sent before it. The provider had counted that by then,
+    /// and what was used here when it was granted had not.
+    pub(super) is_overtaken: bool,
 }
 
 impl Granted {
@@ -78,6 +65,14 @@ impl Granted {
     #[must_use]
     pub const fn amount(&self) -> Amount {
         self.amount
+    }
+
+    /// Its place among all calls of an account by which answers are merged: when it was sent.
+    pub(super) fn place(&self) -> Order {
+        Order {
+            at: self.sent.map_or(self.order.at, |sent| sent.at),
+            ..self.order
+        }
     }
 }
 

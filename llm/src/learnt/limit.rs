@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use tidegate_core::{Amount, MAX_AMOUNT, Span, Standing, Timestamp};
 
 use super::charged::Charged;
-use super::fall::Fall;
-use super::granted::{Came, Granted, Order, Sent, used};
+use super::granted::{Came, Granted, Order, used};
+use super::room::Room;
 use super::search::Search;
 use super::seen::Seen;
 
@@ -25,11 +25,9 @@ pub struct Learnt {
     search: Search,
     charged: Charged,
     period: Span,
-    /// How much this gateway has sent ever.
-    sent: Amount,
-    /// What the limit was before it fell, until an answer tells what is left since.
-    fell_from: Option<Amount>,
-    fall: Option<Fall>,
+    /// The newest grant of those that were sent.
+    sent: Option<Order>,
+    room: Room,
 }
 
 /// What others have used of the account, and nobody has charged yet.
@@ -56,9 +54,8 @@ impl Learnt {
             search: Search::new(start, period),
             charged: Charged::default(),
             period,
-            sent: 0,
-            fell_from: None,
-            fall: None,
+            sent: None,
+            room: Room::default(),
         }
     }
 
@@ -95,30 +92,23 @@ impl Learnt {
             charged: self.charged,
             until: standing.full_at.unwrap_or(order.at),
             sent: None,
+            is_overtaken: false,
         }
     }
 
     /// A call that was granted is to be sent at `now`: until when it waits, to be asked again then, since
-    /// after a fall of the limit the provider may still count what the limit set does not. Nothing if it
-    /// does not wait: then it [is sent](Self::sends), unless another limit holds it up.
+    /// the provider may count what the limit set does not. Nothing if it does not wait: then it
+    /// [is sent](Self::sends), unless another limit holds it up.
     pub fn waits(&mut self, call: &Granted, now: Timestamp) -> Option<Timestamp> {
-        let (sent, limit) = (self.sending(call, now), (self.capacity, self.period));
-        self.fall.as_mut().and_then(|fall| fall.waits(limit, &sent))
+        let limit = (self.capacity, self.period);
+        self.room.waits(limit, call.amount, now)
     }
 
     /// A call that was granted and does not [wait](Self::waits) is sent at `now`.
     pub fn sends(&mut self, call: &mut Granted, now: Timestamp) {
-        let sent = self.sending(call, now);
-        self.sent = sent.total;
-        call.sent = Some(sent);
-    }
-
-    /// What a call is that would be sent so.
-    const fn sending(&self, call: &Granted, now: Timestamp) -> Sent {
-        Sent {
-            at: now,
-            total: self.sent.wrapping_add(call.amount),
-        }
+        call.sent = Some(self.room.sends(call.amount, now));
+        call.is_overtaken = self.sent > Some(call.order);
+        self.sent = self.sent.max(Some(call.order));
     }
 
     /// The answer to a call came, and said that.
@@ -129,22 +119,32 @@ impl Learnt {
         came: Came,
         now: Timestamp,
     ) -> Option<Elsewhere> {
-        self.adopt(call.order, seen.limit);
+        let place = call.place();
+        self.adopt(place, seen.limit);
         if !self.is_said {
             self.search(call, came, now);
         }
+        if came == Came::Refused {
+            self.room.doubt();
+        }
         let remaining = seen.remaining?;
-        let is_old = self.remaining_by.is_some_and(|newest| call.order < newest);
-        let is_over = now >= call.until || seen.reset_at.is_some_and(|reset_at| reset_at <= now);
-        if is_old {
+        if self.remaining_by.is_some_and(|newest| place < newest) {
             return None;
         }
-        self.remaining_by = Some(call.order);
         (self.seen.remaining, self.seen.reset_at) = (seen.remaining, seen.reset_at);
-        if is_over {
+        // Of the limit before, it is of no use.
+        let sent = call.sent.filter(|_| Some(place) >= self.limit_by);
+        if let Some(sent) = sent.filter(|_| self.is_said) {
+            let limit = (self.capacity, self.period);
+            self.room.answered(limit, sent, &seen);
+        }
+        if call.is_overtaken {
             return None;
         }
-        self.left(call, &seen);
+        self.remaining_by = Some(place);
+        if now >= call.until || seen.reset_at.is_some_and(|reset_at| reset_at <= now) {
+            return None;
+        }
         let own = match came {
             Came::Accepted | Came::Lost => call.used,
             Came::Refused | Came::Failed => call.used.saturating_sub(call.amount),
@@ -159,29 +159,9 @@ impl Learnt {
         })
     }
 
-    /// The newest answer tells what is left.
-    fn left(&mut self, call: &Granted, seen: &Seen) {
-        // Of the limit before, it is of no use.
-        let Some(sent) = call
-            .sent
-            .filter(|_| self.is_said && Some(call.order) >= self.limit_by)
-        else {
-            return;
-        };
-        let limit = (self.capacity, self.period);
-        if let Some(before) = self.fell_from.take() {
-            // What was counted before an earlier fall may not have drained yet.
-            let earlier = self.fall.and_then(|fall| fall.before_at(sent.at));
-            let before = before.max(earlier.unwrap_or(0));
-            self.fall = Some(Fall::new(before, limit, sent, seen));
-        } else if let Some(fall) = &mut self.fall {
-            fall.answered(limit, sent, seen);
-        }
-    }
-
     fn goes_by(&mut self, capacity: Amount) {
-        if capacity < self.capacity {
-            self.fell_from = Some(self.fell_from.unwrap_or(0).max(self.capacity));
+        if capacity != self.capacity {
+            self.room.doubt();
         }
         self.capacity = capacity;
     }
@@ -208,7 +188,7 @@ impl Learnt {
             Came::Refused => self.search.refused(call, self.capacity, now),
             Came::Failed | Came::Lost => self.capacity,
         };
-        self.try_next(capacity, call.order);
+        self.try_next(capacity, call.place());
     }
 
     /// Whatever was tried before, here or by another gateway, this is newer.

@@ -12,11 +12,12 @@
 //! holds already fits into what the provider said was left. A `remaining` that is higher frees
 //! nothing: what is in flight comes back when it is settled.
 //!
-//! *After a fall* a provider may count what ours has forgotten: a bucket drains by the lower limit. Until
-//! that is over a call that was granted [waits](Learnt::sends) for what the newest answer has left.
+//! *A provider may count what ours has forgotten*: after a fall of the limit a bucket drains by the lower
+//! one. Where an answer shows that, a call that was granted [waits](Learnt::waits) until the provider has
+//! room for it, by the newest answer and by what was sent since.
 //!
-//! *An old answer never overrides a newer one.* Answers are merged in the [order](Order) of their
-//! calls' grants, in whatever order they come, and however many gateways share the account.
+//! *An old answer never overrides a newer one.* Answers are merged in the [order](Order) in which their
+//! calls were sent, in whatever order they come, and however many gateways share the account.
 //!
 //! | file | knows |
 //! |---|---|
@@ -24,18 +25,18 @@
 //! | `granted` | what was counted when a call was granted |
 //! | `charged` | what was charged for others, ever |
 //! | `search` | what to try where nobody says a limit |
-//! | `fall` | what a provider still counts after its limit has fallen |
+//! | `room` | whether the provider has room, by its newest answer and by what was sent since |
 //! | `limit` | the limit, merged from all of these |
 //!
-//! It takes for granted that a provider counts calls in the order in which they were granted. Where
+//! It takes for granted that a provider counts calls in the order in which they were sent. Where
 //! two overtake each other on the way, and somebody else uses the account in that very moment, the
 //! amount of one is charged too little until the next answer, or too much until that is spent. What a
 //! call takes beyond its reservation is charged twice if the answer to a later call comes first.
 
 mod charged;
-mod fall;
 mod granted;
 mod limit;
+mod room;
 mod search;
 mod seen;
 
