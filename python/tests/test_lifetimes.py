@@ -298,3 +298,76 @@ def test_what_a_function_within_limits_holds_is_renewed_at_a_servers_store(redis
         return (await limits.async_peek())["slots"]["remaining"]
 
     assert (works(), asyncio.run(works_async())) == (1, 1)
+
+
+def resident():
+    """Bytes of this process that are in memory."""
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def grown(work, number):
+    """By how many bytes this process has grown since the first fourth."""
+    work(number // 4)
+    gc.collect()
+    before = resident()
+    work(number)
+    gc.collect()
+    return resident() - before
+
+
+def growths(works):
+    """By how many bytes each of these makes a process grow."""
+    told = in_child(lambda: [grown(work, number) for work, number in works()])
+    return [int(number) for number in told.strip("[]").split(",")]
+
+
+def test_memory_is_flat_over_many_acquisitions():
+    """`cargo xtask bench python` has a row of a million."""
+    # A leak of 64 bytes each would be 1.3 MB.
+    assert max(growths(works_in_memory)) < 1_000_000
+
+
+def test_memory_is_flat_over_acquisitions_of_a_shared_store(store_url):
+    def works():
+        shared = one_slot(name="flat", store=store_url)
+
+        def shares(number):
+            for _ in range(number):
+                with shared.acquire(keep_alive=True):
+                    pass
+
+        yield shares, 2_000
+
+    assert max(growths(works)) < 1_000_000
+
+
+def works_in_memory():
+    """So many acquisitions, of one kind each."""
+    limits = LimitSet([RateLimit("tokens", 10**9, 1), ResourceLimit("slots", 2)])
+    full, semaphore = one_slot(), Semaphore("flat", 2)
+    held = full.acquire()
+
+    def takes(number):
+        for _ in range(number):
+            with limits.acquire({"tokens": 3}) as acquired:
+                acquired.update({"tokens": 2})
+
+    async def takes_async(number):
+        for _ in range(number):
+            async with await limits.async_acquire({"tokens": 3}):
+                pass
+
+    def is_refused(number):
+        for _ in range(number):
+            assert held and not full.try_acquire()
+
+    def holds(number):
+        for _ in range(number):
+            with semaphore:
+                pass
+
+    yield takes, 20_000
+    yield lambda number: asyncio.run(takes_async(number)), 20_000
+    yield is_refused, 20_000
+    yield holds, 20_000
