@@ -164,8 +164,8 @@ impl DefinedItems {
     }
 
     /// Where the events are that go when `event` comes, before which `told` came: of the oldest
-    /// those that are over, and the first of too many. DynamoDB may have deleted those that are
-    /// over, so how many there are behind the oldest is told by their numbers.
+    /// those that are over, and the first of too many. How many there are behind the oldest is
+    /// told by their numbers: DynamoDB may have deleted some that are over.
     async fn dropped_by(
         &self,
         owner: &str,
@@ -182,9 +182,13 @@ impl DefinedItems {
                 .expression_attribute_values(":e", bytes([EVENT]))
                 .limit(OLDEST as i32)
         });
+        let oldest = oldest.await?;
+        let are_all = oldest.next.is_none();
         let (mut over, mut others, mut behind) = (Vec::new(), Vec::new(), 0);
-        for item in oldest.await?.items {
-            behind = told.saturating_sub(read_number(&item, "o")?);
+        for item in oldest.items {
+            if !are_all {
+                behind = told.saturating_sub(read_number(&item, "o")?);
+            }
             let key = Key {
                 partition: partition.clone(),
                 sort: read_bytes(&item, "sk")?.into(),

@@ -5,18 +5,44 @@ mod support;
 
 use std::time::Duration;
 
+use support::counting::{Counting, Fault};
 use support::{items, sweep};
 use tidegate_conformance::dynamodb_server::DynamodbServer;
 use tidegate_conformance::fixture::{Fixture, SECOND, hourly, machine_time, plan, rate, slots};
 use tidegate_dynamodb::{Clock, DynamodbStore};
 use tidegate_store::core::{Span, Timestamp};
-use tidegate_store::{Change, Definition, Ending, Event, Store, block_on};
+use tidegate_store::{Change, Defined, Definition, Ending, Event, Store, block_on};
 
 fn open(server: &DynamodbServer, clock: Clock) -> DynamodbStore {
     support::opened(support::TABLE, &server.endpoint(), clock)
 }
 
 tidegate_conformance::clock_suite!(DynamodbServer::start, open, Clock);
+
+/// Nobody can tell then how far its clock is off.
+#[test]
+fn a_store_whose_answers_have_no_date_is_not_opened_and_says_why() {
+    let Some(server) = DynamodbServer::start() else {
+        return;
+    };
+    let proxy = Counting::to(server.port());
+    let endpoint = format!("http://127.0.0.1:{}", proxy.port());
+    let open = |clock| DynamodbStore::open("dated", support::options(&endpoint, clock));
+    open(Clock::Server).expect("an emulator whose answers have one");
+    const EVERY: &[&str] = &[
+        "DescribeTable",
+        "DescribeTimeToLive",
+        "UpdateTimeToLive",
+        "GetItem",
+        "PutItem",
+    ];
+    proxy.next(usize::MAX, EVERY, Fault::Undated);
+    let told = open(Clock::Server)
+        .expect_err("there is no `Date`")
+        .to_string();
+    assert!(told.contains("no `Date`"), "{told}");
+    open(Clock::Caller).expect("who decides by its own needs none");
+}
 
 /// Each item of a store that decides by a clock of its own says when it may be deleted, but
 /// for what is defined, the limits and the version of the layout, which are for good.
@@ -46,6 +72,32 @@ fn every_item_of_a_root_has_a_time_to_live() {
     }
 }
 
+/// Tells of a change by an event of this body, which lasts so long, of which so many are kept.
+fn tell(store: &DynamodbStore, (body, lasts): (u8, Duration), most: u32) {
+    let event = Event {
+        subject: b"s".to_vec(),
+        body: vec![body],
+        at: machine_time(),
+        lasts,
+        most,
+        version: 0,
+    };
+    let change = Change::from(Definition::new("k", [body])).telling(event);
+    block_on(store.change("owner", change)).expect("it is made");
+}
+
+/// The bodies of those that are kept.
+fn events(store: &DynamodbStore) -> Vec<u8> {
+    let events = store.events("owner", None, None, 9, Timestamp::MIN);
+    let events = block_on(events).expect("an answer").items;
+    events.into_iter().map(|event| event.body[0]).collect()
+}
+
+fn has_body(item: &support::Item, bytes: &[u8]) -> bool {
+    let body = item.get("b").and_then(|body| body.as_b().ok());
+    body.is_some_and(|body| body.as_ref() == bytes)
+}
+
 /// An event ends some day, and DynamoDB may delete it then; how many are kept is told by what is
 /// left, swept or not.
 #[test]
@@ -55,45 +107,87 @@ fn events_are_deleted_some_day_and_counted_alike_whether_they_were_or_not() {
     };
     let kept = ["kept", "swept"].map(|name| {
         let store = support::opened(name, &server.endpoint(), Clock::Server);
-        let tell = |nth: u8, lasts| {
-            let event = Event {
-                subject: b"s".to_vec(),
-                body: vec![nth],
-                at: machine_time(),
-                lasts,
-                most: 4,
-                version: 0,
-            };
-            let change = Change::from(Definition::new("k", [nth])).telling(event);
-            block_on(store.change("owner", change)).expect("it is made");
-        };
         let (day, moment) = (Duration::from_secs(86_400), Duration::from_micros(1));
         for (nth, lasts) in [(0, moment), (1, day), (3, day), (2, moment)] {
-            tell(nth, lasts);
+            tell(&store, (nth, lasts), 4);
         }
         let items = support::items_of(&server, name);
-        let events = items
+        let told = items
             .iter()
             .filter(|item| support::bytes(item, "sk")[0] == b'e');
-        assert_eq!(events.filter(|item| item.contains_key("ttl")).count(), 3);
-        support::age_where(&server, name, |item| {
-            let body = item.get("b").and_then(|body| body.as_b().ok());
-            body.is_some_and(|body| body.as_ref() == [2])
-        });
+        assert_eq!(told.filter(|item| item.contains_key("ttl")).count(), 3);
+        support::age_where(&server, name, |item| has_body(item, &[2]));
         if name == "swept" {
             assert_eq!(sweep(&server, name), 1);
         }
         (4..7)
             .map(|nth| {
-                tell(nth, day);
-                let events = store.events("owner", None, None, 9, Timestamp::MIN);
-                let events = block_on(events).expect("an answer").items;
-                events.into_iter().map(|event| event.body[0]).collect()
+                tell(&store, (nth, day), 4);
+                events(&store)
             })
             .collect::<Vec<Vec<u8>>>()
     });
     assert_eq!(kept[0], kept[1]);
     assert_eq!(kept[0], [vec![1, 3, 4], vec![1, 3, 4, 5], vec![3, 4, 5, 6]]);
+}
+
+/// An event that was over before those that came earlier: it is no more when it was deleted than
+/// when it was not, and takes nobody's place.
+#[test]
+fn an_event_that_was_deleted_takes_no_place_among_those_that_are_kept() {
+    let Some(server) = DynamodbServer::start() else {
+        return;
+    };
+    let (day, moment) = (Duration::from_secs(86_400), Duration::from_micros(1));
+    let kept = ["kept", "swept"].map(|name| {
+        let store = support::opened(name, &server.endpoint(), Clock::Server);
+        for told in [(0, day), (1, day), (2, moment)] {
+            tell(&store, told, 3);
+        }
+        if name == "swept" {
+            support::age_where(&server, name, |item| has_body(item, &[2]));
+            assert_eq!(sweep(&server, name), 1);
+        }
+        tell(&store, (3, day), 3);
+        events(&store)
+    });
+    assert_eq!(kept, [[0, 1, 3], [0, 1, 3]]);
+}
+
+/// Which versions there were is noted for half a day. Whether the note was deleted yet decides
+/// nothing: who knows an older one is told everything, and who knows the last goes on.
+#[test]
+fn who_knows_a_version_whose_note_was_deleted_is_told_everything() {
+    let Some(server) = DynamodbServer::start() else {
+        return;
+    };
+    let store = support::opened(support::TABLE, &server.endpoint(), Clock::Server);
+    let version = |key: &str| {
+        let change = Definition::new(key, "1").into();
+        match block_on(store.change("owner", change)).expect("it is made") {
+            Defined::Done { version, .. } => version,
+            conflict => panic!("{conflict:?}"),
+        }
+    };
+    let (first, last) = (version("a"), version("b"));
+    let since = |version| {
+        let told = block_on(store.definitions("owner", version)).expect("an answer");
+        (told.whole, told.changed.len(), told.version)
+    };
+    assert_eq!(since(first), (false, 1, last));
+    let notes = || {
+        let items = items(&server).into_iter();
+        items.filter(|item| support::bytes(item, "sk")[0] == b'c')
+    };
+    assert_eq!(notes().count(), 2);
+    assert!(
+        notes().all(|note| note.contains_key("ttl")),
+        "for half a day"
+    );
+    support::age(&server, support::TABLE);
+    assert_eq!(sweep(&server, support::TABLE), 2);
+    assert_eq!(since(first), (true, 2, last));
+    assert_eq!(since(last), (false, 0, last));
 }
 
 /// What was written hours ago is spent. Two tables of the same past, of which one is swept as

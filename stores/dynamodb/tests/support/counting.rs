@@ -35,6 +35,8 @@ pub enum Fault {
     Failed(u16),
     /// It is done, and then this status.
     FailedBehind(u16),
+    /// It is done, and the answer does not say when.
+    Undated,
     /// No answer ever comes: DynamoDB is not asked.
     Silent,
     /// No answer ever comes: it is done.
@@ -144,7 +146,7 @@ fn carry(client: &TcpStream, server: &TcpStream, shared: &Shared) {
             })
         };
         let answer = match fault {
-            None | Some(Fault::FailedBehind(_) | Fault::SilentBehind) => {
+            None | Some(Fault::FailedBehind(_) | Fault::SilentBehind | Fault::Undated) => {
                 if to_server.write_all(&asking(&head, body)).is_err() {
                     return;
                 }
@@ -161,6 +163,7 @@ fn carry(client: &TcpStream, server: &TcpStream, shared: &Shared) {
         };
         let answer = match fault {
             None => answer,
+            Some(Fault::Undated) => undated(&answer),
             Some(Fault::Silent | Fault::SilentBehind) => {
                 // Until whoever asked has had enough, and goes.
                 let _ = from.read_to_end(&mut Vec::new());
@@ -192,6 +195,17 @@ fn error(status: u16, code: &str, rest: &str) -> Vec<u8> {
         body.len()
     );
     [head.as_bytes(), body.as_bytes()].concat()
+}
+
+/// The answer without the line of its head that says when it was made.
+fn undated(answer: &[u8]) -> Vec<u8> {
+    let lines = answer.split_inclusive(|&byte| byte == b'\n');
+    let is_date = |line: &[u8]| line.to_ascii_lowercase().starts_with(b"date:");
+    lines
+        .filter(|line| !is_date(line))
+        .flatten()
+        .copied()
+        .collect()
 }
 
 /// How many items a request names: the table stands with each.
