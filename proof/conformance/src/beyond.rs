@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::fmt;
 
+use crate::dynamodb_server::DynamodbServer;
 use crate::mariadb_server::MariadbServer;
 use crate::postgres_server::PostgresServer;
 use crate::redis_server::RedisServer;
@@ -40,6 +41,13 @@ impl Beyond {
         Some(Self::new(server.url(), server.port(), server.pid(), server))
     }
 
+    /// An emulator of DynamoDB; `None`, with the reason printed, where there is none.
+    #[must_use]
+    pub fn dynamodb() -> Option<Self> {
+        let server = DynamodbServer::start()?;
+        Some(Self::new(server.url(), server.port(), server.pid(), server))
+    }
+
     fn new(url: String, port: u16, pid: u32, server: impl Any) -> Self {
         let server = Box::new(server);
         Self {
@@ -57,4 +65,11 @@ impl fmt::Debug for Beyond {
             .field("url", &self.url)
             .finish_non_exhaustive()
     }
+}
+
+/// A store's URL with these options more, as `deadline=60s`.
+#[must_use]
+pub fn with_options(url: &str, options: &str) -> String {
+    let separator = if url.contains('?') { '&' } else { '?' };
+    format!("{url}{separator}{options}")
 }

@@ -55,7 +55,7 @@ mod witness;
 mod wrong_clock;
 
 pub use apart::apart;
-pub use beyond::Beyond;
+pub use beyond::{Beyond, with_options};
 pub use differential::{OtherProcess, Players, differential, differential_by};
 pub use hole::Hole;
 pub use later::wait_for;

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use tidegate::{Clock, Error, LeaseError, Limit, LimitSet, Request};
-use tidegate_conformance::{Beyond, Paused};
+use tidegate_conformance::{Beyond, Paused, with_options};
 
 const DEADLINE: Duration = Duration::from_secs(2);
 
@@ -16,7 +16,7 @@ const SLACK: Duration = Duration::from_secs(3);
 const PATIENCE: Duration = Duration::from_secs(4);
 
 fn set(store: &Beyond) -> LimitSet {
-    let url = format!("{}?deadline={}s", store.url, DEADLINE.as_secs());
+    let url = with_options(&store.url, &format!("deadline={}s", DEADLINE.as_secs()));
     let opened = tidegate_url::open(&url).expect("a server");
     let slot = Limit::concurrency("gpu", 1).ttl(Duration::from_secs(600));
     let builder = LimitSet::builder().name("gpus").limit(slot);
@@ -89,4 +89,9 @@ fn what_is_asked_of_a_postgresql_that_hangs_ends_in_time() {
 #[test]
 fn what_is_asked_of_a_mariadb_that_hangs_ends_in_time() {
     Beyond::mariadb().iter().for_each(is_told_in_time);
+}
+
+#[test]
+fn what_is_asked_of_a_dynamodb_that_hangs_ends_in_time() {
+    Beyond::dynamodb().iter().for_each(is_told_in_time);
 }

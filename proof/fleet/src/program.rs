@@ -34,7 +34,11 @@ fn own() -> Result<PathBuf, String> {
     Ok(folder.join("tidegate"))
 }
 
-/// Whether it is newer than each file that its build has noted.
+/// What it is built with beside its default features, and a file that this brings.
+const FEATURE: &str = "dynamodb";
+const OF_FEATURE: &str = "stores/dynamodb/src/lib.rs";
+
+/// Whether it has every store, and is newer than each file that its build has noted.
 fn is_current(program: &Path) -> bool {
     let made = |path: &Path| fs::metadata(path).and_then(|file| file.modified()).ok();
     let noted = fs::read_to_string(program.with_extension("d"));
@@ -43,13 +47,14 @@ fn is_current(program: &Path) -> bool {
     };
     let (_, sources) = noted.split_once(": ").unwrap_or_default();
     let older = |path| made(Path::new(path)).is_some_and(|at: SystemTime| at <= built);
-    sources.split_whitespace().all(older)
+    sources.contains(OF_FEATURE) && sources.split_whitespace().all(older)
 }
 
 fn build(program: &Path) -> Result<(), String> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let mut build = Command::new(cargo);
     build.args(["build", "--package", "tidegate-cli", "--bin", "tidegate"]);
+    build.args(["--features", FEATURE]);
     if program
         .parent()
         .is_some_and(|folder| folder.ends_with("release"))

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tidegate_conformance::Beyond;
+use tidegate_conformance::{Beyond, with_options};
 
 /// A store that servers share.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +39,7 @@ pub const STORES: &[Store] = &[
         lock: Some(lock_in_mariadb),
         ..row("mariadb", 2, 5, || Beyond::mariadb().map(Opened::Beyond))
     },
+    row("dynamodb", 2, 5, || Beyond::dynamodb().map(Opened::Beyond)),
 ];
 
 const fn row(
@@ -155,12 +156,14 @@ impl Opened {
             Self::File(folder) => format!("file:{}", file(folder.path(), pair)),
             Self::Segment(folder) => {
                 let name = pair.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
-                let separator = if options.is_empty() { "" } else { "&" };
-                let dir = folder.path().display();
-                format!("shm:{name}?dir={dir}{separator}{options}")
+                let url = format!("shm:{name}?dir={}", folder.path().display());
+                match options {
+                    "" => url,
+                    options => with_options(&url, options),
+                }
             }
             Self::Beyond(store) if options.is_empty() => store.url.clone(),
-            Self::Beyond(store) => format!("{}?{options}", store.url),
+            Self::Beyond(store) => with_options(&store.url, options),
         }
     }
 

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use tidegate::StoreError;
 use tidegate::{Clock, Error};
-use tidegate_conformance::{Beyond, Cut, Proxy};
+use tidegate_conformance::{Beyond, Cut, Proxy, with_options};
 
 use sets::{Leases, Seen, Sets};
 use verbs::{LATER, USED, VERBS, Verb};
@@ -36,6 +36,11 @@ const ROUNDS: usize = 10;
 /// So often it is asked again at most: another connection is made for it.
 const RETRIES: usize = 30;
 
+/// What a client opens whose way is cut.
+fn hurried(url: &str) -> String {
+    with_options(url, &format!("deadline={}s", DEADLINE.as_secs()))
+}
+
 /// How what was cut ended.
 #[derive(Default, Debug)]
 struct Tally {
@@ -50,21 +55,24 @@ struct Tally {
 /// A server, straight and by a way that is cut.
 struct Bench<'s> {
     server: &'s Beyond,
+    /// Whether its store finds out what has become of a write whose answer was lost.
+    finds_out: bool,
     proxy: Proxy,
     straight: Sets,
     cut: Sets,
 }
 
 impl<'s> Bench<'s> {
-    fn at(server: &'s Beyond) -> Self {
+    fn at(server: &'s Beyond, finds_out: bool) -> Self {
         let proxy = Proxy::to(server.port);
         let (from, to) = (server.port.to_string(), proxy.port().to_string());
         let way = server.url.replace(&from, &to);
         Self {
             server,
+            finds_out,
             proxy,
-            straight: Sets::at(&format!("{}?deadline=60s", server.url)),
-            cut: Sets::at(&format!("{way}?deadline={}s", DEADLINE.as_secs())),
+            straight: Sets::at(&with_options(&server.url, "deadline=60s")),
+            cut: Sets::at(&hurried(&way)),
         }
     }
 
@@ -90,13 +98,16 @@ impl<'s> Bench<'s> {
                 });
                 assert!((1..MOST).contains(&tries.count()), "{cut:?}");
             }
-            if tally.untold > 0 && tally.undone + tally.retried > 0 {
+            if (tally.untold > 0 || self.finds_out) && tally.undone + tally.retried > 0 {
                 break;
             }
         }
         let url = &self.server.url;
         println!("{url}: {}: {tally:?}", verb.name);
-        assert!(tally.untold > 0, "{}: no answer was lost", verb.name);
+        match self.finds_out {
+            true => assert_eq!(tally.untold, 0, "{}: it was not found out", verb.name),
+            false => assert!(tally.untold > 0, "{}: no answer was lost", verb.name),
+        }
         let others = tally.undone + tally.retried;
         assert!(others > 0, "{}: all was done", verb.name);
     }
@@ -185,7 +196,10 @@ impl<'b> Try<'b> {
 }
 
 fn is_done_as_a_whole_or_not(store: &Beyond) {
-    let bench = Bench::at(store);
+    is_done_as_a_whole(&Bench::at(store, false));
+}
+
+fn is_done_as_a_whole(bench: &Bench<'_>) {
     VERBS.iter().for_each(|verb| bench.cuts(verb));
 }
 
@@ -204,4 +218,12 @@ fn a_command_to_a_postgresql_that_is_cut_is_done_once_or_not_and_ends_in_time() 
 fn a_command_to_a_mariadb_that_is_cut_is_done_once_or_not_and_ends_in_time() {
     let server = Beyond::mariadb();
     server.iter().for_each(is_done_as_a_whole_or_not);
+}
+
+/// A write is known by a token or by its writer: whoever asks is told what has become of it.
+#[test]
+fn a_command_to_a_dynamodb_that_is_cut_is_done_once_and_told_in_time() {
+    let server = Beyond::dynamodb();
+    let benches = server.iter().map(|server| Bench::at(server, true));
+    benches.for_each(|bench| is_done_as_a_whole(&bench));
 }

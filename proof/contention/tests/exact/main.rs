@@ -16,9 +16,11 @@ use std::time::Duration;
 
 use tidegate::Select;
 use tidegate::{Clock, LONGEST_PAGE, Limit, LimitSet, PageOf};
+use tidegate_conformance::dynamodb_server::DynamodbServer;
 use tidegate_conformance::mariadb_server::MariadbServer;
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_conformance::redis_server::RedisServer;
+use tidegate_conformance::with_options;
 
 use ledger::Ledger;
 use snapshot::Snapshot;
@@ -34,8 +36,7 @@ const ENOUGH: usize = 10;
 
 /// Whatever else the machine does.
 fn patient(url: &str) -> String {
-    let separator = if url.contains('?') { '&' } else { '?' };
-    format!("{url}{separator}deadline=60s")
+    with_options(url, "deadline=60s")
 }
 
 fn process(url: &str) -> Child {
@@ -164,6 +165,15 @@ fn eight_processes_get_what_a_mariadb_has_and_no_more() {
         return;
     };
     is_exact(&server.url(), || snapshot::of_mariadb(&server));
+}
+
+#[test]
+fn eight_processes_get_what_a_dynamodb_has_and_no_more() {
+    let Some(server) = DynamodbServer::start() else {
+        return;
+    };
+    let mut items = snapshot::Items::of(&server);
+    is_exact(&server.url(), || items.snapshot());
 }
 
 /// Nobody but its processes sees into a segment: what is held is what one of them lists, and

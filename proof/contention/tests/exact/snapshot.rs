@@ -2,15 +2,25 @@
 //! leases, and how many are free by the key's row. No command answers both, and between
 //! two a lease may come and go, so this looks where the store keeps them.
 
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
+use aws_sdk_dynamodb::primitives::Blob;
+use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_dynamodb::{Client, Config};
 use redis::Connection;
 use tidegate::{LONGEST_PAGE, LimitSet, PageOf, Select, Timestamp};
+use tidegate_conformance::dynamodb_server::DynamodbServer;
 use tidegate_conformance::mariadb_server::MariadbServer;
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_core::{DecisionTime, DecodeError, Rule, Slots, Span};
 use tidegate_store::bytes::{decode_record, decode_row, versioned};
 use tidegate_store::ledger::LeaseStage;
+use tokio::runtime::{Builder, Runtime};
 
 use crate::SLOTS;
+
+type Item = HashMap<String, AttributeValue>;
 
 /// The slots of the hot key at one instant.
 pub struct Snapshot {
@@ -107,6 +117,72 @@ pub fn of_mariadb(server: &MariadbServer) -> Snapshot {
         }
     }
     snapshot
+}
+
+/// The items of the hot key, in a table of DynamoDB's.
+pub struct Items {
+    client: Client,
+    runtime: Runtime,
+}
+
+impl Items {
+    pub fn of(server: &DynamodbServer) -> Self {
+        let http = aws_smithy_http_client::Builder::new().build_http();
+        let anybody = Credentials::new("tidegate", "tidegate", None, None, "test");
+        let config = Config::builder()
+            .behavior_version(BehaviorVersion::v2026_01_12())
+            .http_client(http)
+            .region(Region::new("local"))
+            .endpoint_url(server.endpoint())
+            .credentials_provider(anybody);
+        let runtime = Builder::new_current_thread().enable_all().build();
+        Self {
+            client: Client::from_conf(config.build()),
+            runtime: runtime.expect("a runtime"),
+        }
+    }
+
+    /// A query reads one item after the other, the root's row first; every change of any of
+    /// them raises its version. So what was read is of one instant if the version still stands.
+    pub fn snapshot(&mut self) -> Snapshot {
+        let mut items = self.items();
+        loop {
+            let again = self.items();
+            let version = |items: &[Item]| items.first().and_then(|row| row.get("v").cloned());
+            if version(&items) == version(&again) {
+                break;
+            }
+            items = again;
+        }
+        let mut snapshot = Snapshot::told(&[0]);
+        for item in &items {
+            match bytes_of(item, "sk") {
+                b"k" => snapshot.free = free(bytes_of(item, "b")),
+                sort if sort.first() == Some(&b'l') => {
+                    snapshot.held.extend(held(bytes_of(item, "b")));
+                }
+                other => panic!("{other:?} is neither the row nor a lease"),
+            }
+        }
+        snapshot
+    }
+
+    /// All of the root's partition, in order.
+    fn items(&self) -> Vec<Item> {
+        let query = self.client.query().table_name("tidegate");
+        let query = query.consistent_read(true);
+        let query = query.key_condition_expression("pk = :p");
+        let root = AttributeValue::B(Blob::new(b"r\x00\x05slotshot"));
+        let query = query.expression_attribute_values(":p", root);
+        let found = self.runtime.block_on(query.send()).expect("an answer");
+        assert!(found.last_evaluated_key.is_none(), "it is one page");
+        found.items.unwrap_or_default()
+    }
+}
+
+fn bytes_of<'i>(item: &'i Item, name: &str) -> &'i [u8] {
+    let value = item.get(name).and_then(|value| value.as_b().ok());
+    value.expect("bytes").as_ref()
 }
 
 /// By the core, before any has expired.

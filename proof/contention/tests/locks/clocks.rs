@@ -6,6 +6,8 @@ use std::time::Duration;
 use tidegate::lock::LeasedSemaphore;
 use tidegate::{Clock, Timestamp};
 use tidegate_conformance::WrongClock;
+use tidegate_conformance::dynamodb_server::DynamodbServer;
+use tidegate_store::core::Span;
 
 use crate::holder::Holder;
 use crate::holders::{LATE, acquire};
@@ -17,6 +19,9 @@ const TTL: Duration = Duration::from_secs(6);
 
 /// How long another holds what it waits for.
 const BRIEF: Duration = Duration::from_secs(1);
+
+/// So far is a process from DynamoDB's time at most.
+const APART: Span = Span::from_secs(2);
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -79,4 +84,25 @@ fn waits_until_the_slot_is_free(off: &mut Holder, brief: &LeasedSemaphore) -> u6
     let waited_in_vain = Duration::from_micros(granted - free_at);
     assert!(waited_in_vain <= LATE, "{waited_in_vain:?}");
     granted
+}
+
+/// Of a store that has no server's clock: its processes are brought together by the first
+/// answer, before anything is decided. A fence is the microsecond of its grant.
+#[test]
+fn a_process_whose_clock_is_an_hour_off_decides_within_two_seconds_of_dynamodbs() {
+    let (Some(wrong), Some(server)) = (WrongClock::find(), DynamodbServer::start()) else {
+        return;
+    };
+    for by in ["+1h", "-1h"] {
+        let mut process = process("hold", &server.url(), 1, TTL);
+        wrong.set(process.arg(format!("--key={by}")), by);
+        let mut off = Holder::spawn(process);
+        is_an_hour_off(&mut off, by);
+        let before = Clock::system().now();
+        let granted: i64 = off.ask("acquire").parse().expect("a fence");
+        let (granted, after) = (Timestamp::from_micros(granted), Clock::system().now());
+        assert!(before.since(granted) <= APART, "{by}: {granted:?} is early");
+        assert!(granted.since(after) <= APART, "{by}: {granted:?} is late");
+        off.kill();
+    }
 }

@@ -11,6 +11,7 @@ use tidegate_conformance::Paused;
 use tidegate_conformance::mariadb_server::MariadbServer;
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_conformance::redis_server::RedisServer;
+use tidegate_conformance::with_options;
 
 /// With its usual `everysec` a Redis may answer up to two seconds before it writes.
 const DURABLE: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
@@ -90,7 +91,7 @@ pub fn on_each(act: impl Fn(&mut Server) + Sync) {
 /// What a process opens: it waits for longer than any ttl here, so that nobody
 /// learns of an outage by it.
 fn patient(url: &str) -> String {
-    format!("{url}?deadline=60s")
+    with_options(url, "deadline=60s")
 }
 
 /// A store of its own, as a process has.
@@ -107,7 +108,8 @@ pub fn semaphore(url: &str, slots: u64, ttl: Duration) -> LeasedSemaphore {
 
 /// The same, of which each command takes that long at most.
 pub fn hasty(url: &str, slots: u64, ttl: Duration, deadline: Duration) -> LeasedSemaphore {
-    let opened = tidegate_url::open(&format!("{url}?deadline={}s", deadline.as_secs()));
+    let options = format!("deadline={}s", deadline.as_secs());
+    let opened = tidegate_url::open(&with_options(url, &options));
     let builder = LeasedSemaphore::builder("gpu", slots).ttl(ttl);
     let store = opened.expect("a server").store;
     builder.store(store).build().expect("sound")

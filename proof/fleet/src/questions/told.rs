@@ -12,7 +12,7 @@ use crate::talk::{Call, Client, PROTOCOLS, Protocol, Verb, Word};
 pub const QUESTION: Question = Question {
     name: "told",
     holds: "What is set at one server holds at the other within a second (Redis, PostgreSQL) or\n\
-            five (MariaDB): overrides, cool-downs, applied policies.",
+            five (MariaDB, DynamoDB): overrides, cool-downs, applied policies.",
     rows,
     concerns: |_: &Store, _| true,
     ask,
