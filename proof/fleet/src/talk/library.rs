@@ -158,8 +158,9 @@ impl Library {
             }
             Verb::Revoke => {
                 let handle = call.lease.parse().map_err(|_| unknown())?;
+                let lease = active.find_lease(key, handle).wait()?;
                 active
-                    .revoke(&self.caller, key, handle)
+                    .revoke(&self.caller, key, lease)
                     .wait()
                     .map(|finished| ended(&finished))
             }
