@@ -2,7 +2,8 @@
 //! itself again when the store is.
 
 use serde_json::{Value, json};
-use tidegate_conformance::{Beyond, Paused};
+use tidegate_conformance::{Beyond, Paused, skip};
+use tidegate_url::UrlError;
 
 use crate::http::Http;
 use crate::server::{Server, folder, until};
@@ -54,6 +55,16 @@ fn a_server_whose_postgresql_is_away_answers_by_the_failure_mode_and_is_itself_a
 #[test]
 fn a_server_whose_mariadb_is_away_answers_by_the_failure_mode_and_is_itself_again() {
     Beyond::mariadb().iter().for_each(may_be_away);
+}
+
+#[test]
+fn a_server_whose_dynamodb_is_away_answers_by_the_failure_mode_and_is_itself_again() {
+    // The command has this store where it is built with the feature, as with the whole workspace.
+    if let Err(error @ UrlError::NotBuilt { .. }) = tidegate_url::check("dynamodb://t") {
+        skip(&error.to_string(), "TIDEGATE_REQUIRE_DYNAMODB");
+        return;
+    }
+    Beyond::dynamodb().iter().for_each(may_be_away);
 }
 
 fn may_be_away(store: &Beyond) {
