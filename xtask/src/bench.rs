@@ -15,11 +15,12 @@ pub const STORES_HELP: &str = include_str!("../../proof/bench-stores/src/help.tx
 pub const PYTHON_HELP: &str = include_str!("../../proof/bench/python/help.txt");
 
 /// `cargo xtask bench`: the arguments are the bench's own, but for `server`,
-/// `gateway`, `stores` and `python`.
+/// `gateway`, `dynamodb`, `stores` and `python`.
 pub fn run(arguments: &[String]) -> Result<(), String> {
     match arguments.split_first() {
         Some((first, rest)) if first == "server" => crate::server::run(rest),
         Some((first, rest)) if first == "gateway" => crate::server::gateway::run(rest),
+        Some((first, rest)) if first == "dynamodb" => crate::server::dynamodb::run(rest),
         Some((first, rest)) if first == "stores" => stores(rest),
         Some((first, rest)) if first == "python" => python(rest),
         _ => command::run(bench().args(arguments)),

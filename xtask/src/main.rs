@@ -7,6 +7,7 @@
 //! | `cargo xtask bench` | Tidegate beside its peers |
 //! | `cargo xtask bench server` | the server beside its peers, over real sockets |
 //! | `cargo xtask bench gateway` | the gateway beside proxies: what each adds to a call |
+//! | `cargo xtask bench dynamodb` | a decision on DynamoDB beside zae-limiter and the bare update |
 //! | `cargo xtask bench python` | the Python package beside its peers |
 //! | `cargo xtask fuzz` | the fuzz targets, a minute each or as long as asked |
 //! | `cargo xtask differential` | random commands on a store and on a reference |
@@ -69,6 +70,7 @@ cargo xtask demo                                        a server, real traffic, 
 cargo xtask bench [ARGUMENTS]                           see cargo xtask bench --help
 cargo xtask bench server [ARGUMENTS]                    the server beside its peers; see --help
 cargo xtask bench gateway [ARGUMENTS]                   what a gateway adds to a call; see --help
+cargo xtask bench dynamodb [ARGUMENTS]                  beside zae-limiter and the bare update; see --help
 cargo xtask bench stores [ARGUMENTS]                    Redis, PostgreSQL, MariaDB; see --help
 cargo xtask bench python [ARGUMENTS]                    the Python package beside its peers; see --help
 cargo xtask fuzz [--seconds N] [--target NAME]          60 seconds for each target
@@ -114,6 +116,7 @@ fn help(command: &str, rest: &[String]) -> Option<String> {
         ("ways", _) => Some(ways::HELP.to_owned()),
         ("bench", "server") => Some(server::HELP.to_owned()),
         ("bench", "gateway") => Some(server::gateway::HELP.to_owned()),
+        ("bench", "dynamodb") => Some(server::dynamodb::HELP.to_owned()),
         ("bench", "stores") => Some(bench::STORES_HELP.to_owned()),
         ("bench", "python") => Some(bench::PYTHON_HELP.to_owned()),
         ("bench", _) => Some(bench::HELP.to_owned()),

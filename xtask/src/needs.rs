@@ -1,7 +1,7 @@
 //! What the tests need beside Rust. Installed where we may, named where not.
 
 use crate::command::{cargo, output, program, run};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// One thing a machine may lack.
 struct Need {
@@ -129,15 +129,16 @@ fn valkey() -> Result<(), String> {
 }
 
 /// The emulator of DynamoDB, into the target folder, where the tests look for it: without what
-/// else it has, and built where it is not built again.
-fn dynoxide() -> Result<(), String> {
-    if Path::new(DYNOXIDE).join("bin/dynoxide").exists() {
-        return Ok(());
+/// else it has, and built where it is not built again. Answers where it is.
+pub fn dynoxide() -> Result<PathBuf, String> {
+    let program = Path::new(DYNOXIDE).join("bin/dynoxide");
+    if program.exists() {
+        return Ok(program);
     }
     let mut install = cargo(["install", "--locked", "--no-default-features"]);
     install.args(["--features", "native-sqlite,http-server,cli"]);
     install.args(["--root", DYNOXIDE, "--target-dir", "target/dynoxide/build"]);
-    run(install.args(["--version", "=3.2.0", "dynoxide-rs"]))
+    run(install.args(["--version", "=3.2.0", "dynoxide-rs"])).map(|()| program)
 }
 
 fn missing() -> Vec<&'static Need> {

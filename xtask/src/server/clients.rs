@@ -112,15 +112,7 @@ pub fn load(program: &Path, more: &[&str], seconds: f64) -> Result<Seen, String>
     let mut command = pinned(&client_core(), &program.display().to_string());
     command.args(["--json", "--duration", &format!("{:.0}ms", seconds * 1e3)]);
     let text = said(command.args(more))?;
-    let number = |name: &str| {
-        let (_, rest) = text.split_once(&format!("\"{name}\": "))?;
-        rest.split([',', '\n', '}'])
-            .next()?
-            .trim()
-            .parse::<f64>()
-            .ok()
-    };
-    let all = ["answered", "rate", "p50", "p99", "p99.9"].map(number);
+    let all = ["answered", "rate", "p50", "p99", "p99.9"].map(|name| number(&text, name));
     match all {
         [Some(answers), Some(rate), Some(p50), Some(p99), Some(p999)] => Ok(Seen {
             answers,
@@ -129,6 +121,13 @@ pub fn load(program: &Path, more: &[&str], seconds: f64) -> Result<Seen, String>
         }),
         _ => Err(format!("tidegate-load: {text}")),
     }
+}
+
+/// A number by its name, in JSON.
+pub fn number(text: &str, name: &str) -> Option<f64> {
+    let (_, rest) = text.split_once(&format!("\"{name}\": "))?;
+    let number = rest.split([',', '\n', '}']).next()?;
+    number.trim().parse().ok()
 }
 
 fn said(command: &mut Command) -> Result<String, String> {

@@ -133,7 +133,7 @@ impl Outcome {
 }
 
 /// The median, with the least and the most.
-fn spread(numbers: &[f64]) -> String {
+pub fn spread(numbers: &[f64]) -> String {
     let least = numbers.iter().copied().fold(f64::INFINITY, f64::min);
     let most = numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     format!("{:.2} ({least:.2}-{most:.2})", median(numbers))

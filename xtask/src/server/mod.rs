@@ -4,17 +4,19 @@
 //! |---|---|
 //! | `options` | what it is told |
 //! | `hosts` | the servers, each pinned to one core and stopped when dropped |
-//! | `peers` | redis-server and its script, throttlecrab-server: how they are had |
+//! | `peers` | redis-server and its script, throttlecrab-server: how they are had, and where any peer is |
 //! | `clients` | who asks: redis-benchmark, h2load, and `tidegate-load` |
 //! | `rows` | who is asked what, and by whom |
 //! | `measure` | interleaved rounds, and what they come to |
 //! | `report` | text and JSON |
 //! | `gateway` | `cargo xtask bench gateway`, by the same servers and clients |
+//! | `dynamodb` | `cargo xtask bench dynamodb`, by the same hosts |
 //!
 //! Servers run on the first core and clients on the last: what is compared is
 //! what one core of each server does, and its CPU time for each decision.
 
 mod clients;
+pub mod dynamodb;
 pub mod gateway;
 mod hosts;
 mod measure;

@@ -44,16 +44,9 @@ impl Options {
                 let value = arguments.next().cloned();
                 value.ok_or_else(|| format!("{argument} needs a value"))
             };
-            let number = |text: String| {
-                let number = text
-                    .parse::<f64>()
-                    .ok()
-                    .filter(|n| (0.1..=600.0).contains(n));
-                number.ok_or_else(|| format!("{argument}: {text} is no number from 0.1 to 600"))
-            };
             match argument.as_str() {
-                "--rounds" => options.rounds = number(value()?)?.ceil() as usize,
-                "--seconds" => options.seconds = number(value()?)?,
+                "--rounds" => options.rounds = number(argument, &value()?)?.ceil() as usize,
+                "--seconds" => options.seconds = number(argument, &value()?)?,
                 "--only" => options.only = Some(value()?),
                 "--store" => options.store = value()?,
                 "--binary" => options.binary = Some(value()?.into()),
@@ -68,4 +61,11 @@ impl Options {
     pub fn wants(&self, row: &str) -> bool {
         self.only.as_ref().is_none_or(|only| row.contains(only))
     }
+}
+
+/// How often, or for how many seconds.
+pub fn number(argument: &str, text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok();
+    let number = number.filter(|number| (0.1..=600.0).contains(number));
+    number.ok_or_else(|| format!("{argument}: {text} is no number from 0.1 to 600"))
 }

