@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import growth
 import ours
 import peers
 import waiting
@@ -245,4 +246,5 @@ ROWS: dict[str, Callable[[str, Options], list[Row]]] = {
     **{f"pool of {members} for 8 processes": pools(members) for members in (1, 4, 16)},
     "three limits, shm": shm_to_memory,
     "three limits, redis": redis_to_memory,
+    "what a million acquisitions add to a process": growth.of_a_million,
 }
