@@ -85,7 +85,7 @@ async fn a_call_without_tokens_passes_a_queue_of_callers_and_learnt_limits() {
 /// Of a pool, it goes to the first member that does not cool down.
 #[tokio::test]
 async fn a_call_without_tokens_goes_to_a_member_of_a_pool() {
-    let pool = two_of(TOKENS);
+    let pool = two_of(super::TOKENS);
     let running = run(&pool, |_| {}).await;
     let refusal = Reply::refusal(429, "{}").with("retry-after", "3600");
     running.provider.next(refusal);
