@@ -2,9 +2,10 @@
 //! processes for most of their time.
 
 use std::collections::VecDeque;
+use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,9 @@ use crate::plan::{LONG_SUITES, SUITES_AT_ONCE};
 
 /// Ports of tests: those that the suites of one lane choose from.
 const PORTS: std::ops::Range<usize> = 20_000..30_000;
+
+/// How long a suite that has ended is still read from, while processes that it began hold its output.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// One program of tests.
 #[derive(Debug, PartialEq, Eq)]
@@ -40,6 +44,7 @@ pub fn run(with: impl Fn(&mut Command) + Sync) -> Result<(), String> {
     let next = || lock(&waiting).pop_front();
     let lane = |lane: usize| {
         while let Some(suite) = next() {
+            println!("--- {} begins", suite.name());
             let ran = suite.run(lane, &with);
             let mut done = lock(&done);
             print!("{}", ran.said);
@@ -171,22 +176,35 @@ impl Suite {
     }
 }
 
-/// Whether it passed, and what it printed, in the order in which it did.
+/// Whether it passed, and what it printed, in the order in which it did. What it leaves running holds
+/// nobody up: the processes of a suite that was killed are read from no longer.
 fn printed(command: &mut Command) -> std::io::Result<(bool, String)> {
-    let (mut reader, writer) = std::io::pipe()?;
+    let (reader, writer) = std::io::pipe()?;
     command.stdin(Stdio::null());
     command.stdout(writer.try_clone()?).stderr(writer);
     let mut child = command.spawn()?;
     // The command holds the pipe's other end, too.
     command.stdout(Stdio::null()).stderr(Stdio::null());
-    let reading = thread::spawn(move || {
-        let mut said = Vec::new();
-        let _ = std::io::Read::read_to_end(&mut reader, &mut said);
-        said
+    let said = Arc::<Mutex<Vec<u8>>>::default();
+    let (heard, ended) = (Arc::clone(&said), mpsc::sync_channel(1));
+    let (at_end, ended) = ended;
+    thread::spawn(move || {
+        let (mut reader, mut part) = (reader, [0; 8_192]);
+        while let Ok(length @ 1..) = reader.read(&mut part) {
+            lock(&heard).extend(&part[..length]);
+        }
+        let _ = at_end.send(());
     });
-    let passed = child.wait()?.success();
-    let said = reading.join().unwrap_or_default();
-    Ok((passed, String::from_utf8_lossy(&said).into_owned()))
+    let status = child.wait()?;
+    let is_all = ended.recv_timeout(LAST_WORDS).is_ok();
+    let mut said = String::from_utf8_lossy(&lock(&said)).into_owned();
+    if !is_all {
+        said += "(processes that it began are still there)\n";
+    }
+    if !status.success() {
+        said += &format!("({status})\n");
+    }
+    Ok((status.success(), said))
 }
 
 /// The text of this name in a line of JSON in which no path has quotes.
@@ -246,7 +264,23 @@ mod tests {
         command.args(["-c", "echo one; echo two >&2; echo three; exit 3"]);
         let (passed, said) = printed(&mut command).unwrap();
         assert!(!passed);
-        assert_eq!(said, "one\ntwo\nthree\n");
+        assert_eq!(said, "one\ntwo\nthree\n(exit status: 3)\n");
+    }
+
+    /// It was waited for, for ever.
+    #[test]
+    fn what_a_suite_leaves_running_holds_nobody_up() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 600 & echo $!; exit 3"]);
+        let (passed, said) = printed(&mut command).unwrap();
+        assert!(!passed);
+        let (left, said) = said.split_once('\n').unwrap();
+        assert_eq!(
+            said,
+            "(processes that it began are still there)\n(exit status: 3)\n"
+        );
+        let ended = Command::new("kill").arg(left).status().unwrap();
+        assert!(ended.success(), "it still ran when this was told");
     }
 
     #[test]
