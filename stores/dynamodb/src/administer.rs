@@ -9,10 +9,10 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::backoff::Backoff;
 use crate::clock::CorrectedClock;
-use crate::connection::Connection;
+use crate::connection::{Connection, code};
 use crate::error::{DynamodbError, Trouble};
 use crate::options::{Options, is_table_name};
-use crate::schema::{self, VERSION, code, unusable};
+use crate::schema::{self, Sweep, VERSION, unusable};
 
 /// What is done to a table takes its time.
 const LONGEST: Duration = Duration::from_secs(300);
@@ -140,6 +140,7 @@ impl Administration {
             let Some(table) = schema::describe(connection).await? else {
                 return Ok(None);
             };
+            active(connection).await?;
             let mut done = complete(connection).await?;
             let is_protected = table.deletion_protection_enabled.unwrap_or_default();
             if let Some(protect) = protect.filter(|protect| *protect != is_protected) {
@@ -167,30 +168,30 @@ impl Administration {
         let begun = Cell::new(false);
         self.ask(async |connection| {
             let name = || connection.table.clone();
-            match schema::describe(connection).await? {
-                None if begun.get() => return Ok(Ok(())),
-                None => return Ok(Err(DynamodbError::NotThere(name()))),
-                Some(table) if table.deletion_protection_enabled == Some(true) => {
+            loop {
+                let table = match schema::describe(connection).await? {
+                    Some(table) => table,
+                    None if begun.get() => return Ok(Ok(())),
+                    None => return Ok(Err(DynamodbError::NotThere(name()))),
+                };
+                if table.deletion_protection_enabled == Some(true) {
                     return Ok(Err(DynamodbError::Protected(name())));
                 }
-                Some(_) => {}
-            }
-            let delete = connection.client.delete_table().table_name(name());
-            begun.set(true);
-            match connection.ask(delete.send()).await {
-                Ok(_) => {}
-                // It is on its way, or there no more.
-                Err(asked)
-                    if matches!(
-                        code(&asked),
-                        Some("ResourceInUseException" | "ResourceNotFoundException")
-                    ) => {}
-                Err(asked) => return Err(asked.into()),
-            }
-            while schema::describe(connection).await?.is_some() {
+                if table.table_status != Some(TableStatus::Deleting) {
+                    let delete = connection.client.delete_table().table_name(name());
+                    let was_begun = begun.replace(true);
+                    match connection.ask(delete.send()).await {
+                        Ok(_) => {}
+                        // It is still being made or changed.
+                        Err(asked) if code(&asked) == Some("ResourceInUseException") => {
+                            begun.set(was_begun);
+                        }
+                        Err(asked) if code(&asked) == Some("ResourceNotFoundException") => {}
+                        Err(asked) => return Err(asked.into()),
+                    }
+                }
                 tokio::time::sleep(GLANCE).await;
             }
-            Ok(Ok(()))
         })?
     }
 
@@ -246,11 +247,22 @@ async fn active(connection: &Connection) -> Result<(), Trouble> {
 
 /// Makes what is missing of a table that is there.
 async fn complete(connection: &Connection) -> Result<Vec<Done>, Trouble> {
-    let layout = schema::agree(connection, true).await?;
-    let expires = schema::sweep(connection).await?;
-    let done = [(expires, Done::Expires), (layout, Done::Layout)];
-    let done = done.into_iter().filter(|(is_done, _)| *is_done);
-    Ok(done.map(|(_, done)| done).collect())
+    let layout = schema::agree(connection).await?;
+    let mut done = Vec::new();
+    match schema::sweep(connection).await? {
+        Sweep::Is => {}
+        Sweep::Begins => done.push(Done::Expires),
+        Sweep::Refused(why) => {
+            return Err(unusable(&format!(
+                "the time to live of the DynamoDB table `{}` cannot be switched on: {why}",
+                connection.table
+            )));
+        }
+    }
+    if layout {
+        done.push(Done::Layout);
+    }
+    Ok(done)
 }
 
 async fn described(connection: &Connection) -> Result<Option<Status>, Trouble> {

@@ -286,6 +286,14 @@ where
     }
 }
 
+/// DynamoDB's word for why a request was refused, if that is what happened.
+pub(crate) fn code<E: ProvideErrorMetadata, R>(asked: &Asked<E, R>) -> Option<&str> {
+    match asked {
+        Asked::Error(error) => error.as_service_error()?.code(),
+        Asked::Trouble(_) => None,
+    }
+}
+
 /// A request that cannot be put together.
 pub(crate) fn unbuilt(error: aws_sdk_dynamodb::error::BuildError) -> Trouble {
     Trouble::Failed(StoreError::Unavailable(format!(

@@ -24,6 +24,7 @@ impl Rights {
                 "dynamodb:PutItem",
                 "dynamodb:Query",
                 "dynamodb:Scan",
+                "dynamodb:UpdateItem",
             ],
             Self::Migrate => &[
                 "dynamodb:CreateTable",
@@ -34,6 +35,7 @@ impl Rights {
                 "dynamodb:PutItem",
                 "dynamodb:Query",
                 "dynamodb:Scan",
+                "dynamodb:UpdateItem",
                 "dynamodb:UpdateTimeToLive",
             ],
             Self::Administer => &[

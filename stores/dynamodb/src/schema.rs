@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use aws_sdk_dynamodb::error::ProvideErrorMetadata;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, LocalSecondaryIndex, Projection,
     ProjectionType, ScalarAttributeType, TableDescription, TableStatus, TimeToLiveSpecification,
@@ -10,7 +9,7 @@ use aws_sdk_dynamodb::types::{
 };
 use tidegate_store::StoreError;
 
-use crate::connection::{Asked, Connection, unbuilt};
+use crate::connection::{Connection, code, unbuilt};
 use crate::error::Trouble;
 use crate::item::{INDEX, item, number, read_number};
 use crate::keys;
@@ -55,9 +54,10 @@ pub(crate) async fn provide(connection: &Connection, makes: bool) -> Result<(), 
         }
     }
     if makes {
+        // Whether it is swept decides nothing: `tidegate dynamodb status` tells.
         sweep(connection).await?;
     }
-    agree(connection, makes).await.map(drop)
+    agree(connection).await.map(drop)
 }
 
 /// Whether there is such a table, and how it is.
@@ -131,21 +131,33 @@ pub(crate) async fn make(connection: &Connection, is_protected: bool) -> Result<
 }
 
 /// Whether DynamoDB deletes what is spent.
+pub(crate) enum Sweep {
+    /// It does, and did.
+    Is,
+    /// It does from now on.
+    Begins,
+    /// It does not, and will not: why.
+    Refused(String),
+}
+
+/// Whether DynamoDB deletes what is spent.
 pub(crate) async fn sweeps(connection: &Connection) -> Result<bool, Trouble> {
     let describe = connection.client.describe_time_to_live();
     let described = connection.ask(describe.table_name(&connection.table).send());
     let described = described.await?.time_to_live_description;
-    let status = described.and_then(|described| described.time_to_live_status);
-    Ok(matches!(
-        status,
-        Some(TimeToLiveStatus::Enabled | TimeToLiveStatus::Enabling)
-    ))
+    Ok(described.is_some_and(|described| {
+        let is_on = matches!(
+            described.time_to_live_status,
+            Some(TimeToLiveStatus::Enabled | TimeToLiveStatus::Enabling)
+        );
+        is_on && described.attribute_name.as_deref() == Some(TTL)
+    }))
 }
 
-/// Switches on that what is spent is deleted; false if it was on.
-pub(crate) async fn sweep(connection: &Connection) -> Result<bool, Trouble> {
+/// Has DynamoDB delete what is spent.
+pub(crate) async fn sweep(connection: &Connection) -> Result<Sweep, Trouble> {
     if sweeps(connection).await? {
-        return Ok(false);
+        return Ok(Sweep::Is);
     }
     let ttl = TimeToLiveSpecification::builder()
         .attribute_name(TTL)
@@ -154,11 +166,15 @@ pub(crate) async fn sweep(connection: &Connection) -> Result<bool, Trouble> {
     let update = update
         .table_name(&connection.table)
         .time_to_live_specification(ttl.build().map_err(unbuilt)?);
-    match connection.ask(update.send()).await {
-        Ok(_) => Ok(true),
+    let asked = match connection.ask(update.send()).await {
+        Ok(_) => return Ok(Sweep::Begins),
+        Err(asked) => asked,
+    };
+    match code(&asked) {
         // Another was faster.
-        Err(asked) if code(&asked) == Some("ValidationException") => Ok(false),
-        Err(asked) => Err(asked.into()),
+        Some("ValidationException") if sweeps(connection).await? => Ok(Sweep::Is),
+        Some("ValidationException") => Ok(Sweep::Refused(Trouble::from(asked).told().to_string())),
+        _ => Err(asked.into()),
     }
 }
 
@@ -168,30 +184,30 @@ pub(crate) async fn version(connection: &Connection) -> Result<Option<u32>, Trou
     found.map(|item| read_number(&item, "v")).transpose()
 }
 
-/// That what is in the table is of this version; one without any gets it, if `makes`. Whether it did.
-pub(crate) async fn agree(connection: &Connection, makes: bool) -> Result<bool, Trouble> {
-    match version(connection).await? {
-        Some(VERSION) => Ok(false),
-        Some(newer) => Err(unusable(&format!(
-            "the DynamoDB table `{}` is of version {newer}, made by a newer Tidegate; upgrade \
-             this one, or name another table",
-            connection.table
-        ))),
-        None if makes => {
-            let put = connection.client.put_item().table_name(&connection.table);
-            let new = item(&keys::schema(), [("v", Some(number(VERSION)))]);
-            connection.ask(put.set_item(Some(new)).send()).await?;
-            Ok(true)
+/// That what is in the table is of this version; one without any gets it. Whether it did.
+pub(crate) async fn agree(connection: &Connection) -> Result<bool, Trouble> {
+    loop {
+        match version(connection).await? {
+            Some(VERSION) => return Ok(false),
+            Some(newer) => {
+                return Err(unusable(&format!(
+                    "the DynamoDB table `{}` is of version {newer}, made by a newer Tidegate; \
+                     upgrade this one, or name another table",
+                    connection.table
+                )));
+            }
+            None => {}
         }
-        // Nobody has written anything yet.
-        None => Ok(false),
-    }
-}
-
-pub(crate) fn code<E: ProvideErrorMetadata, R>(asked: &Asked<E, R>) -> Option<&str> {
-    match asked {
-        Asked::Error(error) => error.as_service_error()?.code(),
-        Asked::Trouble(_) => None,
+        let put = connection.client.put_item().table_name(&connection.table);
+        let new = item(&keys::schema(), [("v", Some(number(VERSION)))]);
+        let put = put.set_item(Some(new));
+        let put = put.condition_expression("attribute_not_exists(pk)");
+        match connection.ask(put.send()).await {
+            Ok(_) => return Ok(true),
+            // Another was faster, and may be of another version.
+            Err(asked) if code(&asked) == Some("ConditionalCheckFailedException") => {}
+            Err(asked) => return Err(asked.into()),
+        }
     }
 }
 

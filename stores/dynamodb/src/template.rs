@@ -1,8 +1,6 @@
 //! The table, who may do what on it, and alarms, for those who have their infrastructure made by
 //! CloudFormation or Terraform.
 
-use std::fmt::Write;
-
 use crate::error::DynamodbError;
 use crate::item::INDEX;
 use crate::options::is_table_name;
@@ -27,13 +25,13 @@ pub struct Template {
     table: String,
 }
 
-/// When an operator is told of something: a metric of `AWS/DynamoDB` for the table, and for one of
-/// its operations.
+/// When an operator is told of something: a metric of `AWS/DynamoDB` for the table, or for each of
+/// these operations.
 struct Alarm {
     name: &'static str,
     about: &'static str,
     metric: &'static str,
-    operation: Option<&'static str>,
+    operations: &'static [Option<&'static str>],
     /// A statistic, and above how much of it in each of five minutes.
     above: (Statistic, u32),
 }
@@ -48,31 +46,45 @@ const ALARMS: &[Alarm] = &[
         name: "WritesThrottled",
         about: "decisions are throttled: a hot key, or a quota of the account",
         metric: "WriteThrottleEvents",
-        operation: None,
+        operations: &[None],
         above: (Statistic::Sum, 0),
     },
     Alarm {
         name: "ReadsThrottled",
         about: "reads are throttled: a hot key, or a quota of the account",
         metric: "ReadThrottleEvents",
-        operation: None,
+        operations: &[None],
         above: (Statistic::Sum, 0),
     },
     Alarm {
         name: "SystemErrors",
         about: "DynamoDB fails: decisions are tried again, and then answered by the failure mode",
         metric: "SystemErrors",
-        operation: Some("PutItem"),
+        operations: &[
+            Some("PutItem"),
+            Some("TransactWriteItems"),
+            Some("GetItem"),
+            Some("TransactGetItems"),
+            Some("Query"),
+        ],
         above: (Statistic::Sum, 0),
     },
     Alarm {
         name: "Slow",
         about: "a write takes longer than 100 ms for one in a hundred",
         metric: "SuccessfulRequestLatency",
-        operation: Some("PutItem"),
+        operations: &[Some("PutItem"), Some("TransactWriteItems")],
         above: (Statistic::P99, 100),
     },
 ];
+
+/// Each alarm, with the operation that it is about.
+fn alarms() -> impl Iterator<Item = (&'static Alarm, Option<&'static str>)> {
+    ALARMS.iter().flat_map(|alarm| {
+        let operations = alarm.operations.iter();
+        operations.map(move |operation| (alarm, *operation))
+    })
+}
 
 impl Template {
     /// For the table called `table`.
@@ -109,7 +121,7 @@ Description: The table in which Tidegate remembers limits, who may use it, and a
 Parameters:
   TableName:
     Type: String
-    Default: {table}
+    Default: "{table}"
     Description: The table of dynamodb://TABLE?migrate=off
   Recovery:
     Type: String
@@ -165,8 +177,8 @@ Resources:
               - !Sub "${{Table.Arn}}/index/{INDEX}"
 "#
         );
-        for alarm in ALARMS {
-            let _ = write!(text, "{}", alarm.cloud_formation());
+        for (alarm, operation) in alarms() {
+            text += &alarm.cloud_formation(operation);
         }
         text += r#"
 Outputs:
@@ -278,8 +290,8 @@ resource "aws_iam_policy" "decide" {{
 }}
 "#
         );
-        for alarm in ALARMS {
-            let _ = write!(text, "{}", alarm.terraform());
+        for (alarm, operation) in alarms() {
+            text += &alarm.terraform(operation);
         }
         text += r#"
 output "store" {
@@ -323,14 +335,14 @@ output "decide_policy" {
 }
 
 impl Alarm {
-    fn cloud_formation(&self) -> String {
-        let Self {
-            name,
-            about,
-            metric,
-            operation,
-            above: (statistic, above),
-        } = self;
+    const fn parts(&self) -> (&str, &str, &str, (&Statistic, u32)) {
+        let (statistic, above) = &self.above;
+        (self.name, self.about, self.metric, (statistic, *above))
+    }
+
+    fn cloud_formation(&self, operation: Option<&str>) -> String {
+        let (name, about, metric, (statistic, above)) = self.parts();
+        let of = operation.map_or_else(String::new, |operation| format!("Of{operation}"));
         let operation = operation.map_or_else(String::new, |operation| {
             format!("\n        - {{Name: Operation, Value: {operation}}}")
         });
@@ -340,7 +352,7 @@ impl Alarm {
         };
         format!(
             r#"
-  {name}:
+  {name}{of}:
     Type: AWS::CloudWatch::Alarm
     Properties:
       AlarmDescription: "{about}"
@@ -359,15 +371,10 @@ impl Alarm {
         )
     }
 
-    fn terraform(&self) -> String {
-        let Self {
-            name,
-            about,
-            metric,
-            operation,
-            above: (statistic, above),
-        } = self;
-        let resource: String = name
+    fn terraform(&self, operation: Option<&str>) -> String {
+        let (name, about, metric, (statistic, above)) = self.parts();
+        let of = operation.map_or_else(String::new, |operation| format!("Of{operation}"));
+        let resource: String = format!("{name}{of}")
             .char_indices()
             .flat_map(|(at, letter)| {
                 let joint = (at > 0 && letter.is_ascii_uppercase()).then_some('_');

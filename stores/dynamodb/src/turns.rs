@@ -14,6 +14,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use tidegate_store::core::{Span, Timestamp};
 use tokio::time::Instant;
 
+use crate::connection::code;
 use crate::error::{Trouble, garbled};
 use crate::inner::Inner;
 use crate::item::{Item, at, bytes, ends, item, number, read_bytes, read_number};
@@ -210,13 +211,22 @@ impl Turn {
             .expression_attribute_names("#ttl", "ttl")
             .expression_attribute_values(":u", number(until.as_micros()))
             .expression_attribute_values(":ttl", number(ends(until + KEPT).unwrap_or(1)));
-        match connection.ask(update.send()).await.map_err(Trouble::from) {
-            Ok(_) => stands.heartbeat = Instant::now(),
-            // It is gone: the next look says so. Or it is not told this time.
-            Err(Trouble::Failed(_) | Trouble::Lost(_) | Trouble::Throttled(..)) => {}
-            Err(trouble) => return Err(trouble),
+        let asked = match connection.ask(update.send()).await {
+            Ok(_) => {
+                stands.heartbeat = Instant::now();
+                return Ok(());
+            }
+            Err(asked) => asked,
+        };
+        // It is gone: the next look says so.
+        if code(&asked) == Some("ConditionalCheckFailedException") {
+            return Ok(());
         }
-        Ok(())
+        match asked.into() {
+            // It is told the next time.
+            Trouble::Lost(_) | Trouble::Throttled(..) => Ok(()),
+            trouble => Err(trouble),
+        }
     }
 
     /// How many are before it, up to [`MOST_COUNTED`] and one, or none if it has lost its

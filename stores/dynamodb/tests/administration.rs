@@ -2,6 +2,7 @@
 
 mod support;
 
+use support::counting::{Counting, Fault};
 use support::{TABLE, options};
 use tidegate_conformance::dynamodb_server::DynamodbServer;
 use tidegate_dynamodb::{
@@ -94,4 +95,54 @@ fn a_table_of_a_newer_layout_is_not_upgraded_and_told() {
     assert!(!status.is_current());
     let wrong = table.upgrade(None).unwrap_err().to_string();
     assert!(wrong.contains("made by a newer Tidegate"), "{wrong}");
+}
+
+/// It was taken for one that is being deleted, and stayed.
+#[test]
+fn a_table_that_is_still_changed_is_deleted_once_it_can_be() {
+    let Some(server) = DynamodbServer::start() else {
+        return;
+    };
+    of(&server, TABLE).create(false).unwrap();
+    let proxy = Counting::to(server.port());
+    let endpoint = format!("http://127.0.0.1:{}", proxy.port());
+    let table = Administration::new(TABLE, options(&endpoint, Clock::Server)).unwrap();
+    let busy = Fault::Refused("ResourceInUseException", "it is being created");
+    proxy.next(1, &["DeleteTable"], busy);
+    table.delete().unwrap();
+    assert!(!support::is_there(&server, TABLE));
+}
+
+/// It was said to be on, whatever the attribute.
+#[test]
+fn a_table_that_expires_by_another_attribute_is_told_and_not_taken_for_current() {
+    let Some(server) = DynamodbServer::start() else {
+        return;
+    };
+    let table = of(&server, TABLE);
+    table.create(false).unwrap();
+    support::expire_by(&server, TABLE, "ttl", false);
+    support::expire_by(&server, TABLE, "other", true);
+    let status = table.status().unwrap();
+    assert!(!status.expires && !status.is_current(), "{status:?}");
+    let wrong = table.upgrade(None).unwrap_err().to_string();
+    assert!(wrong.contains("time to live"), "{wrong}");
+}
+
+/// A table that a template made had no layout for good, so that a later one would be taken for new.
+#[test]
+fn who_decides_by_a_table_without_a_layout_writes_it() {
+    let Some(server) = DynamodbServer::start() else {
+        return;
+    };
+    let table = of(&server, TABLE);
+    table.create(false).unwrap();
+    support::without_layout(&server, TABLE);
+    assert_eq!(table.status().unwrap().layout, None);
+    let options = Options {
+        migrate: false,
+        ..options(&server.endpoint(), Clock::Server)
+    };
+    drop(DynamodbStore::open(TABLE, options).unwrap());
+    assert!(table.status().unwrap().is_current());
 }

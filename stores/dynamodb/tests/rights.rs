@@ -11,7 +11,9 @@ use support::counting::{Counting, Request};
 use support::{TABLE, options};
 use tidegate::{Limit, LimitSet, Request as Asked, Store};
 use tidegate_conformance::dynamodb_server::DynamodbServer;
-use tidegate_dynamodb::{Administration, Clock, DynamodbStore, Options, Rights};
+use tidegate_dynamodb::{
+    Administration, Clock, DynamodbStore, Language, Options, Rights, Template,
+};
 use tidegate_store::{Definition, block_on};
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -57,7 +59,8 @@ fn use_it(store: &Arc<DynamodbStore>) {
     let asked = Asked::from(1).idempotency(b"once");
     let taken = first.try_acquire("a/b", asked).wait().unwrap();
     let mut lease = taken.granted().unwrap();
-    let waits = first.acquire("a/b", Asked::from(1).within(Duration::from_millis(50)));
+    // For so long that it says that it is still there, which it does every second.
+    let waits = first.acquire("a/b", Asked::from(1).within(Duration::from_secs(4)));
     assert!(waits.wait().unwrap().granted().is_none());
     assert_eq!(first.count().wait().unwrap().keys, 2);
     lease.release().wait().unwrap();
@@ -81,7 +84,16 @@ fn a_process_that_decides_needs_what_its_policy_allows() {
     let proxy = Counting::to(server.port());
     let store = Arc::new(DynamodbStore::open(TABLE, at(&proxy, false)).unwrap());
     use_it(&store);
-    assert_eq!(actions(&proxy.asked()), allowed(Rights::Decide));
+    let asked = proxy.asked();
+    assert_eq!(actions(&asked), allowed(Rights::Decide));
+    // What a decision asks is watched. (The rest are heartbeats and listings.)
+    let text = Template::new(TABLE).unwrap();
+    let text = text.text(Language::CloudFormation);
+    let others = ["DeleteItem", "DescribeTable", "Scan", "UpdateItem"];
+    for request in asked.iter().filter(|one| !others.contains(&&*one.name)) {
+        let watched = format!("{{Name: Operation, Value: {}}}", request.name);
+        assert!(text.contains(&watched), "{}", request.name);
+    }
 }
 
 #[test]

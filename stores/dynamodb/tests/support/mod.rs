@@ -10,7 +10,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials as SdkCredentials, Region};
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
-    ScalarAttributeType,
+    ScalarAttributeType, TimeToLiveSpecification,
 };
 use aws_sdk_dynamodb::{Client, Config};
 use tidegate_conformance::dynamodb_server::DynamodbServer;
@@ -175,5 +175,32 @@ pub fn of_layout(server: &DynamodbServer, table: &str, version: u32) {
     ask(server, async |client| {
         let put = client.put_item().table_name(table).set_item(Some(layout));
         put.send().await.expect("it is put");
+    });
+}
+
+/// Has the table be one in which nothing says of which layout it is.
+pub fn without_layout(server: &DynamodbServer, table: &str) {
+    let key = ["pk", "sk"];
+    let layout = items_of(server, table).into_iter();
+    let layout = { layout }
+        .find(|item| bytes(item, "pk") == b"s")
+        .expect("a layout");
+    let key = key.map(|name| (name.to_owned(), layout[name].clone()));
+    ask(server, async |client| {
+        let delete = client.delete_item().table_name(table);
+        let delete = delete.set_key(Some(key.into_iter().collect()));
+        delete.send().await.expect("it is deleted");
+    });
+}
+
+/// Has items expire by this attribute, or no longer by it.
+pub fn expire_by(server: &DynamodbServer, table: &str, attribute: &str, is_on: bool) {
+    ask(server, async |client| {
+        let ttl = TimeToLiveSpecification::builder()
+            .attribute_name(attribute)
+            .enabled(is_on);
+        let update = client.update_time_to_live().table_name(table);
+        let update = update.time_to_live_specification(ttl.build().expect("a switch"));
+        update.send().await.expect("it is switched");
     });
 }
