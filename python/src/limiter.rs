@@ -13,7 +13,6 @@ use crate::acquisition::Acquisition;
 use crate::awaiting::{Answer, Awaitable};
 use crate::blocking;
 use crate::fork;
-use crate::limit::LONGEST_TTL;
 use crate::pool;
 use crate::request::{Amounts, Manner, Names};
 use crate::set;
@@ -166,7 +165,7 @@ impl Asked {
         let request = self.manner.request(&named);
         let mut admission = self.target.ask(key, request, self.waits).await?;
         if let (Admission::Granted(lease), true) = (&mut admission, self.keep_alive) {
-            keep_alive(lease)?;
+            lease.renew_when_due(self.manner.ttl())?;
         }
         Ok(admission)
     }
@@ -190,16 +189,6 @@ impl Asked {
             });
             answer
         })
-    }
-}
-
-/// Renews it for as long as it was granted, until it ends; what lasts as long as can be need
-/// not be.
-fn keep_alive(lease: &mut Lease) -> Result<(), Error> {
-    let ttl = lease.expires_at().since(lease.granted_at()).as_duration();
-    match ttl.as_secs_f64() < LONGEST_TTL {
-        true => Ok(lease.renew_when_due(ttl)?),
-        false => Ok(()),
     }
 }
 

@@ -268,6 +268,11 @@ impl Manner {
         })
     }
 
+    /// For how long a lease is asked for, if that is said.
+    pub(crate) const fn ttl(&self) -> Option<Duration> {
+        self.ttl
+    }
+
     pub(crate) fn request<'a>(&self, named: &'a [(&'a str, Amount)]) -> Request<'a> {
         let request = Request::named(named)
             .within(self.within)

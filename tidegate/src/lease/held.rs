@@ -74,16 +74,27 @@ impl Lease {
     }
 
     /// Keeps it alive as [`keep_alive`](Self::keep_alive) does, but asks the store for nothing
-    /// now: it is renewed for `ttl` (1 ms to 400 days) when two thirds of that are left, at
-    /// once if they are not. For a lease that was granted for this `ttl` just now.
+    /// now: it is renewed for `ttl` (1 ms to 400 days; `None`: as long as its set has leases of its
+    /// key last) when two thirds of that are left, at once if they are not. For a lease that was
+    /// granted for this `ttl` just now. One of 400 days is not renewed: none lasts longer.
     ///
     /// # Errors
     /// [`RequestError::LeaseLength`](crate::RequestError::LeaseLength); a lease that has ended
     /// or expired; no thread ([`LeaseError::NoWorker`]).
-    pub fn renew_when_due(&mut self, ttl: Duration) -> Result<(), LeaseError> {
+    pub fn renew_when_due(&mut self, ttl: Option<Duration>) -> Result<(), LeaseError> {
         self.check_live()?;
-        lease_length(ttl)?;
-        self.keep(ttl, None)
+        let ttl = match ttl {
+            Some(ttl) => lease_length(ttl)?,
+            None => self.set.lease_length(self.key.bytes()),
+        };
+        if self.is_expired() {
+            let at = self.expires_at();
+            return Err(LeaseError::Ended(LeaseEnd::Expired(at)));
+        }
+        match ttl < Span::LONGEST_PERIOD {
+            true => self.keep(ttl.as_duration(), None),
+            false => Ok(()),
+        }
     }
 
     /// Moves the expiry to `ttl` from now; answers it. One that is [kept

@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::flaky::{Flaky, Mood};
 use super::{TTL, clock, until};
 use tidegate::{
-    Lease, LeaseError, Limit, LimitPool, LimitSet, LimitSetBuilder, Loss, ManualClock, Request,
-    RequestError,
+    Lease, LeaseEnd, LeaseError, Limit, LimitPool, LimitSet, LimitSetBuilder, Loss, ManualClock,
+    Request, RequestError,
 };
 
 /// Jobs that run, and how many may start: general limits, not a semaphore's.
@@ -96,7 +96,7 @@ fn a_lease_that_is_renewed_when_due_asks_for_nothing_before() {
     let (set, store) = flaky(&clock);
     let mut job = take(&set);
     let asked = store.asked();
-    job.renew_when_due(TTL).expect("it is held");
+    job.renew_when_due(Some(TTL)).expect("it is held");
     clock.advance(TTL / 3 - Duration::from_micros(1));
     assert_eq!(store.asked(), asked);
     let before = job.sure_until();
@@ -115,9 +115,9 @@ fn a_lease_that_is_renewed_when_due_asks_for_nothing_before() {
         .expect("it fits");
     clock.advance(TTL / 2);
     let before = late.sure_until();
-    late.renew_when_due(TTL).expect("it is held");
+    late.renew_when_due(None).expect("it is held");
     until(|| late.sure_until() > before);
-    let none = late.renew_when_due(Duration::ZERO);
+    let none = late.renew_when_due(Some(Duration::ZERO));
     assert_eq!(
         none,
         Err(LeaseError::Request(RequestError::LeaseLength(
@@ -125,8 +125,20 @@ fn a_lease_that_is_renewed_when_due_asks_for_nothing_before() {
         )))
     );
     late.release().wait().expect("it is held");
-    let ended = late.renew_when_due(TTL);
+    let ended = late.renew_when_due(Some(TTL));
     assert!(matches!(ended, Err(LeaseError::Ended(_))));
+}
+
+/// It was taken for one that is renewed from there on.
+#[test]
+fn a_lease_that_has_expired_is_not_renewed_any_more() {
+    let clock = clock();
+    let (set, _) = flaky(&clock);
+    let mut job = take(&set);
+    clock.advance(TTL);
+    let expired = job.renew_when_due(Some(TTL));
+    let at = LeaseEnd::Expired(job.expires_at());
+    assert_eq!(expired, Err(LeaseError::Ended(at)));
 }
 
 /// The thread of its set ended with it: no lease of the set was renewed from there on.
