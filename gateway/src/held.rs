@@ -286,6 +286,9 @@ impl Held {
             charged.settle(0);
         }
         let lease = self.lease.take()?;
+        if let End::Cancel(_) = &end {
+            self.counted.cancelled();
+        }
         let (gateway, caller) = (Arc::clone(&self.gateway), self.caller.clone());
         let (active, key) = (Arc::clone(&self.active), Arc::clone(&self.key));
         let debits = std::mem::take(&mut self.debits);

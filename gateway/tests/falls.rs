@@ -177,7 +177,10 @@ fn play(calls: &[(u64, u64, u64)], changes: &[(u64, u64)]) -> Played {
                 }
                 match came {
                     Came::Accepted => drop(set.release(KEY, call.lease).wait()),
-                    _ => drop(set.cancel(KEY, call.lease).wait()),
+                    _ => {
+                        learnt.cancelled(&call.granted);
+                        drop(set.cancel(KEY, call.lease).wait());
+                    }
                 }
             }
         }

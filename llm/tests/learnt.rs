@@ -448,3 +448,28 @@ fn a_call_that_wants_more_than_is_tried_has_more_tried() {
     assert_eq!(limit.wanted(at(200)), None, "what the provider says is all");
     assert_eq!((limit.capacity(), limit.most()), (50, 50));
 }
+
+/// Calls that were failed and refused were taken for counted, until an answer told what is left.
+#[test]
+fn what_a_provider_has_not_counted_holds_nobody_up() {
+    let mut limit = Learnt::new(100, MINUTE);
+    let sent = |limit: &mut Learnt, nth| {
+        let mut sent = call(limit, nth);
+        limit.sends(&mut sent, at(0));
+        sent
+    };
+    let first = sent(&mut limit, 1);
+    limit.answered(&first, said(100, 99), Came::Accepted, at(0));
+    let failed: Vec<_> = (2..=120).map(|nth| sent(&mut limit, nth)).collect();
+    for call in &failed {
+        limit.answered(call, Seen::default(), Came::Failed, at(0));
+    }
+    let refused = sent(&mut limit, 121);
+    limit.answered(&refused, Seen::default(), Came::Refused, at(0));
+    let next = call(&limit, 122);
+    assert!(limit.waits(&next, at(0)).is_some(), "they may be counted");
+    for call in failed.iter().chain([&refused]) {
+        limit.cancelled(call);
+    }
+    assert_eq!(limit.waits(&next, at(0)), None);
+}

@@ -74,6 +74,13 @@ impl Sent {
         waits
     }
 
+    /// The provider has not counted its call: it counts as sent no longer.
+    pub fn cancelled(&self) {
+        for (limit, granted) in &self.limits {
+            limit.learnt().cancelled(granted);
+        }
+    }
+
     /// Its call went so, as far as its concurrency tells. Of one that nothing is said of (its caller
     /// went away, or the provider failed) nothing is learnt.
     pub fn went(&self, learning: &Learning, active: &Arc<ActivePolicy>, went: Went) {

@@ -293,6 +293,24 @@ async fn a_file_that_is_read_again_takes_nothing_away_that_the_provider_has_said
     running.stop().await;
 }
 
+/// What was given back here was taken for counted there: calls were refused that the provider had room
+/// for.
+#[tokio::test]
+async fn calls_that_failed_hold_nobody_up_after_a_refusal() {
+    let running = learning(LEARNT).await;
+    assert_eq!(running.answered(100, ["1000", "890"]).await, 200);
+    for status in [[500; 8].as_slice(), &[429]].concat() {
+        running.provider.next(Reply::refusal(status, "{}"));
+        let (answered, ..) = running.post("/v1/chat/completions", &chat(100)).await;
+        assert_eq!(answered, status);
+    }
+    assert_eq!(running.provider.seen().len(), 10);
+    running.provider.next(Reply::answer(1, 1));
+    let (status, _, body) = running.post("/v1/chat/completions", &chat(100)).await;
+    assert_eq!(status, 200, "{body}");
+    running.stop().await;
+}
+
 /// Two members that learn what their account may use.
 fn two_that_learn() -> String {
     let learnt = "tokens = { rate = 1000, per = '1m', level = 'account', learnt = true }";

@@ -106,9 +106,18 @@ impl Learnt {
 
     /// A call that was granted and does not [wait](Self::waits) is sent at `now`.
     pub fn sends(&mut self, call: &mut Granted, now: Timestamp) {
-        call.sent = Some(self.room.sends(call.amount, now));
+        let limit = (self.capacity, self.period);
+        call.sent = Some(self.room.sends(limit, call.amount, now));
         call.is_overtaken = self.sent > Some(call.order);
         self.sent = self.sent.max(Some(call.order));
+    }
+
+    /// A call counts as [sent](Self::sends) no longer: the provider has refused or failed it, or it did
+    /// not go there after all. Whoever gives back what it took says so.
+    pub fn cancelled(&mut self, call: &Granted) {
+        if let Some(sent) = call.sent {
+            self.room.cancelled(sent);
+        }
     }
 
     /// The answer to a call came, and said that.

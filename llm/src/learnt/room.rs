@@ -18,41 +18,32 @@ use super::seen::Seen;
 /// Of what was sent, so many parts may be a part more than was estimated.
 const MARGIN: Amount = 16;
 
-/// A reset that is further away than so many periods is none of the limit's.
-const FARTHEST: u64 = 16;
+/// A reset that is further away than so many periods is none of the limit's, and for longer nobody
+/// waits after a call was sent: nothing would be heard of the provider any more.
+const FARTHEST: Amount = 16;
 
-/// So many calls are kept apart that were sent after the one that was answered. Of more the oldest
-/// two count as one, sent with the later: the provider has drained no less by then.
+/// So many calls are kept apart that were sent after the one that was answered. Of more the oldest are
+/// counted in what the bucket holds, where each is drained from the instant at which it was sent.
 const MOST: usize = 256;
 
 /// The sending of a call.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Sent {
     /// By its store's clock.
     pub(super) at: Timestamp,
     /// Which it is, of all that this gateway has sent.
     nth: u64,
     amount: Amount,
+    /// The most that was sent until then in all, ever.
+    total: u128,
 }
 
-/// What the newest answer told.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Told {
-    /// The call that was answered.
-    call: Sent,
-    /// The limit then.
-    limit: Amount,
-    /// What was counted when the call was.
-    counted: Amount,
-    /// Nothing of that is counted any more from then on.
-    reset_at: Option<Timestamp>,
-}
-
-impl Told {
-    /// When a bucket is empty that held as much then.
-    fn empty_at(&self, bucket: Bucket) -> Timestamp {
-        bucket.drains(self.call.at, self.counted)
-    }
+/// What a bucket holds at an instant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Level {
+    at: Timestamp,
+    /// In units of the limit, times microseconds of its period.
+    held: u128,
 }
 
 /// A bucket that drains all the time.
@@ -63,19 +54,69 @@ struct Bucket {
 }
 
 impl Bucket {
-    /// When so much has drained that begins to then.
-    fn drains(self, from: Timestamp, amount: Amount) -> Timestamp {
-        let micros = u128::from(amount) * u128::from(self.period.as_micros());
-        from.after_micros(micros.div_ceil(u128::from(self.limit.max(1))))
+    fn new((limit, period): (Amount, Span)) -> Self {
+        Self {
+            limit: limit.max(1),
+            period,
+        }
     }
+
+    fn of(self, amount: Amount) -> u128 {
+        u128::from(amount) * u128::from(self.period.as_micros())
+    }
+
+    /// What it holds then, of what it holds.
+    fn drained(self, level: Level, at: Timestamp) -> Level {
+        let micros = u128::from(at.since(level.at).as_micros());
+        Level {
+            at: at.max(level.at),
+            held: level.held.saturating_sub(micros * u128::from(self.limit)),
+        }
+    }
+
+    /// With so much more, of which no more is counted than it holds `most`.
+    fn filled(self, level: Level, amount: Amount, most: Amount) -> Level {
+        let held = level.held.saturating_add(self.of(amount));
+        Level {
+            held: held.min(self.of(most).max(level.held)),
+            ..level
+        }
+    }
+
+    /// When it is empty.
+    fn empty_at(self, level: Level) -> Timestamp {
+        level
+            .at
+            .after_micros(level.held.div_ceil(self.limit.into()))
+    }
+
+    /// The most that it is taken to hold.
+    const fn most(self) -> Amount {
+        self.limit.saturating_mul(FARTHEST)
+    }
+}
+
+/// The newest answer that told what is left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Told {
+    /// To which call it was.
+    nth: u64,
+    /// The limit then.
+    limit: Amount,
+    /// Nothing of what the bucket holds is counted any more from then on.
+    reset_at: Option<Timestamp>,
 }
 
 /// What is known of a provider's room.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Room {
-    /// How many calls were sent ever.
-    sent: u64,
+    /// The newest that was sent ever.
+    sent: Sent,
     told: Option<Told>,
+    /// What the provider's bucket held once the newest call was sent that this counts: the one that
+    /// was answered, or one since that is not kept apart any more.
+    level: Level,
+    counted: Sent,
     /// What was sent after that call, the oldest first.
     since: VecDeque<Sent>,
     /// Whether something was told since that tells of more than the set counts.
@@ -90,61 +131,89 @@ impl Room {
         self.is_doubted = true;
     }
 
-    /// A call of `amount` is sent at `now`.
-    pub(super) fn sends(&mut self, amount: Amount, now: Timestamp) -> Sent {
-        self.sent += 1;
-        let sent = Sent {
+    /// A call of `amount` is sent at `now`, under that limit.
+    pub(super) fn sends(&mut self, limit: (Amount, Span), amount: Amount, now: Timestamp) -> Sent {
+        self.sent = Sent {
             at: now,
-            nth: self.sent,
+            nth: self.sent.nth + 1,
             amount,
+            total: self.sent.total + u128::from(at_most(amount)),
         };
         if self.since.len() == MOST
             && let Some(oldest) = self.since.pop_front()
-            && let Some(next) = self.since.front_mut()
         {
-            next.amount = next.amount.saturating_add(oldest.amount).min(MAX_AMOUNT);
+            self.counts(Bucket::new(limit), oldest, at_most(oldest.amount));
+            // What was forgotten at the reset is not told apart from it any more.
+            if let Some(told) = &mut self.told {
+                told.reset_at = None;
+            }
         }
-        self.since.push_back(sent);
-        sent
+        self.since.push_back(self.sent);
+        self.sent
+    }
+
+    /// The bucket held as much more once a call was sent. A provider counts no call that has no room.
+    fn counts(&mut self, bucket: Bucket, sent: Sent, amount: Amount) {
+        let level = bucket.drained(self.level, sent.at);
+        self.level = bucket.filled(level, amount, bucket.limit);
+        self.counted = sent;
+    }
+
+    /// The provider has not counted that call. One that is not kept apart any more drains.
+    pub(super) fn cancelled(&mut self, call: Sent) {
+        if let Ok(which) = self.since.binary_search_by_key(&call.nth, |sent| sent.nth) {
+            self.since.remove(which);
+        }
     }
 
     /// An answer to a call tells what is left, if no call was answered that was sent later.
-    pub(super) fn answered(&mut self, (limit, period): (Amount, Span), call: Sent, seen: &Seen) {
-        let is_new = self.told.is_none_or(|told| told.call.nth < call.nth);
+    pub(super) fn answered(&mut self, limit: (Amount, Span), call: Sent, seen: &Seen) {
+        let is_new = self.told.is_none_or(|told| told.nth < call.nth);
         let Some(remaining) = seen.remaining.filter(|_| is_new) else {
             return;
         };
-        let mut counted = limit.saturating_sub(remaining);
-        if let Some(reset_at) = seen.reset_at.filter(|_| remaining == 0) {
+        let bucket = Bucket::new(limit);
+        let mut held = bucket.of(bucket.limit.saturating_sub(remaining));
+        let mut reset_at = seen.reset_at;
+        if let Some(reset_at) = reset_at.filter(|_| remaining == 0) {
             // How much more than the limit is counted, its reset alone tells.
             let micros = u128::from(reset_at.since(call.at).as_micros());
-            let drained = (micros * u128::from(limit)).div_ceil(period.as_micros().max(1).into());
-            let most = u128::from(limit) * u128::from(FARTHEST);
-            counted = counted.max(Amount::try_from(drained.min(most)).unwrap_or(MAX_AMOUNT));
+            let drained = micros * u128::from(bucket.limit);
+            held = held.max(drained.min(bucket.of(bucket.most())));
         }
         let after = self.since.partition_point(|sent| sent.nth <= call.nth);
-        let bucket = Bucket { limit, period };
-        // Of an empty bucket, as long as nothing was told.
-        let empty_at = self.told.map(|told| told.empty_at(bucket));
-        let before = self.since.drain(..after);
-        let explained = before.fold(empty_at.unwrap_or(Timestamp::MIN), |empty_at, sent| {
-            bucket.drains(empty_at.max(sent.at), sent.amount)
-        });
-        let told = Told {
-            call,
-            limit,
-            counted,
-            reset_at: seen.reset_at,
-        };
+        for _ in 0..after {
+            if let Some(sent) = self.since.pop_front() {
+                self.counts(bucket, sent, sent.amount);
+            }
+        }
+        let explained = bucket.drained(self.level, call.at);
+        let told = Level { at: call.at, held };
+        let mut told = bucket.drained(told, explained.at);
+        if self.counted.nth > call.nth {
+            // Of what was sent after it and is not kept apart, nothing has drained for certain.
+            let more = self.counted.total - call.total;
+            let more = Amount::try_from(more).unwrap_or(MAX_AMOUNT);
+            told = bucket.filled(told, more.min(bucket.limit), bucket.limit);
+            reset_at = None;
+        } else {
+            self.counted = call;
+        }
         // What is left is told in whole units.
-        self.is_doubted |= told.empty_at(bucket) > bucket.drains(explained.max(call.at), 2);
-        self.told = Some(told);
+        self.is_doubted |= told.held > explained.held + bucket.of(2);
+        self.level = told;
+        self.told = Some(Told {
+            nth: call.nth,
+            limit: bucket.limit,
+            reset_at,
+        });
     }
 
-    /// Until when a call of `amount` waits that would be sent at `now`, if it does.
+    /// Until when a call of `amount` waits that would be sent at `now`, if it does: no later than 16
+    /// periods after the newest call was sent.
     pub(super) fn waits(
         &mut self,
-        (limit, period): (Amount, Span),
+        limit: (Amount, Span),
         amount: Amount,
         now: Timestamp,
     ) -> Option<Timestamp> {
@@ -152,27 +221,37 @@ impl Room {
             return None;
         }
         let told = self.told?;
-        let bucket = Bucket { limit, period };
-        // A bucket that is empty then has room for the call at the instant that is returned.
-        let room_at = |empty_at: Timestamp| {
-            let filled = self.since.iter().fold(empty_at, |empty_at, sent| {
-                bucket.drains(empty_at.max(sent.at), at_most(sent.amount))
+        let bucket = Bucket::new(limit);
+        // A bucket that holds as much has room for the call at the instant that is returned.
+        let room_at = |level: Level| {
+            let level = self.since.iter().fold(level, |level, sent| {
+                let level = bucket.drained(level, sent.at);
+                bucket.filled(level, at_most(sent.amount), bucket.most())
             });
-            bucket.drains(filled, at_most(amount).min(limit)) - period
+            let held = level.held + bucket.of(at_most(amount).min(bucket.limit));
+            bucket.empty_at(Level { held, ..level }) - bucket.period
         };
-        let empty_at = told.empty_at(bucket);
-        let mut at = room_at(empty_at);
+        let level = Level {
+            held: self.level.held.min(bucket.of(bucket.most())),
+            ..self.level
+        };
+        let mut at = room_at(level);
         // One that counts by windows has forgotten it all by then, and not a part of it before.
-        if let Some(reset_at) = told.reset_at.filter(|_| told.limit == limit) {
-            at = at.min(room_at(reset_at).max(reset_at));
+        if let Some(reset_at) = told.reset_at.filter(|_| told.limit == bucket.limit) {
+            let micros = u128::from(reset_at.since(level.at).as_micros());
+            let held = micros * u128::from(bucket.limit);
+            at = at.min(room_at(Level { held, ..level }).max(reset_at));
         }
         if std::mem::take(&mut self.is_doubted) {
-            self.until = self.until.max(empty_at.max(now) + period + period);
+            let empty_at = bucket.empty_at(level);
+            self.until = self
+                .until
+                .max(empty_at.max(now) + bucket.period + bucket.period);
         }
         if at <= now {
             return None;
         }
-        self.until = self.until.max(at + period + period);
+        self.until = self.until.max(at + bucket.period + bucket.period);
         Some(at)
     }
 }
@@ -195,7 +274,7 @@ mod tests {
     /// A call is sent at the beginning, and answered so.
     fn told(remaining: Amount, reset: Span) -> Room {
         let mut room = Room::default();
-        let call = room.sends(1, at(0));
+        let call = sends(&mut room, 1, at(0));
         let seen = Seen {
             limit: Some(600),
             remaining: Some(remaining),
@@ -205,19 +284,87 @@ mod tests {
         room
     }
 
+    fn sends(room: &mut Room, amount: Amount, now: Timestamp) -> Sent {
+        room.sends((600, MINUTE), amount, now)
+    }
+
     /// Each of them was counted, though not each was kept.
     #[test]
     fn of_many_calls_since_the_newest_answer_none_is_left_out() {
         let mut room = told(600, Span::ZERO);
-        for nth in 0..1_200 {
-            room.sends(1, at(nth / 120));
+        for nth in 0..650 {
+            sends(&mut room, 1, at(nth / 65));
         }
         assert_eq!(room.since.len(), MOST);
         room.doubt();
-        // 10 a second drain, and the last of them after 120 s. A sixteenth more is allowed for, and that
-        // the oldest were sent with the later ones.
-        let until = room.waits((600, MINUTE), 1, at(10)).expect("it waits");
-        assert!(at(60) < until && until < at(80), "{until}");
+        // 10 a second drain, and the last of them after 65 s.
+        assert_eq!(room.waits((600, MINUTE), 600, at(10)), Some(at(65)));
+    }
+
+    /// Whatever was sent long ago has drained, though no answer told so.
+    #[test]
+    fn what_was_sent_without_an_answer_that_tells_counts_no_longer_than_it_drains() {
+        let mut room = told(599, Span::ZERO);
+        let mut now = at(0);
+        for _ in 0..18_000 {
+            now = now + Span::from_millis(200);
+            sends(&mut room, 1, now);
+        }
+        room.doubt();
+        assert_eq!(room.waits((600, MINUTE), 1, now), None);
+    }
+
+    /// Not even of calls that had no room, a bucket counts more than it holds.
+    #[test]
+    fn what_was_sent_beyond_the_limit_holds_nobody_up_for_longer_than_a_full_bucket() {
+        let mut room = told(600, Span::ZERO);
+        for nth in 0..18_000 {
+            sends(&mut room, 1, at(nth / 50));
+        }
+        room.doubt();
+        let until = room.waits((600, MINUTE), 600, at(360));
+        assert!(until < Some(at(360 + 2 * 60)), "{until:?}");
+    }
+
+    #[test]
+    fn an_answer_tells_of_calls_that_are_not_kept_apart_any_more() {
+        let (mut room, mut calls) = (Room::default(), VecDeque::new());
+        let seen = Seen {
+            limit: Some(600),
+            remaining: Some(600),
+            reset_at: None,
+        };
+        let mut now = at(0);
+        for _ in 0..3_000 {
+            now = now + Span::from_millis(200);
+            calls.push_back(sends(&mut room, 1, now));
+            if calls.len() > 300 {
+                let call = calls.pop_front().expect("there are some");
+                room.answered((600, MINUTE), call, &seen);
+            }
+        }
+        assert_eq!(now, at(600));
+        room.doubt();
+        assert_eq!(room.waits((600, MINUTE), 1, now), None);
+    }
+
+    /// What was counted under the limit before takes hours to drain by the new one, and as long as no
+    /// call is sent, nothing is heard of the provider.
+    #[test]
+    fn after_a_fall_that_another_gateway_tells_a_call_waits_no_longer_than_16_periods() {
+        let mut room = told(0, MINUTE);
+        room.doubt();
+        let until = room.waits((1, MINUTE), 1, at(1)).expect("it waits");
+        assert!(until <= at(16 * 60), "{until}");
+        // Nor for what was sent since.
+        let mut room = told(600, Span::ZERO);
+        for _ in 0..600 {
+            sends(&mut room, 1, at(1));
+        }
+        room.doubt();
+        let until = room.waits((1, MINUTE), 1, at(1)).expect("it waits");
+        assert!(until <= at(1 + 16 * 60), "{until}");
+        assert_eq!(room.waits((1, MINUTE), 1, until), None);
     }
 
     #[test]
