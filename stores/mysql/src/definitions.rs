@@ -28,6 +28,17 @@ pub(crate) struct DefinedRows {
 /// A key, its value, what is left to it, and its version.
 type Row = (Vec<u8>, Option<Vec<u8>>, Option<i64>, u64);
 
+/// A row, of which the key may be missing; the owner's version, and whether the one that was
+/// known is noted.
+type ChangedRow = (
+    Option<Vec<u8>>,
+    Option<Vec<u8>>,
+    Option<i64>,
+    Option<u64>,
+    u64,
+    bool,
+);
+
 /// A version, the subject, the body, when it was, what is left to it, and how many are kept.
 type EventRow = (u64, Vec<u8>, Vec<u8>, i64, i64, u32);
 
@@ -52,60 +63,56 @@ impl DefinedRows {
         made
     }
 
-    /// What is known of a version, without what has changed; and as whom the owner is known.
-    async fn since(&self, owner: &str, newer_than: u64) -> Result<(Definitions, Vec<u8>), Trouble> {
+    /// What has changed: of each key its version and `changed`, its value and what is left to it.
+    /// Nothing yet where all that is kept is to be read.
+    ///
+    /// One statement: as of one instant the version is noted, and what is newer is all there.
+    async fn since(
+        &self,
+        owner: &str,
+        newer_than: u64,
+        changed: &str,
+    ) -> Result<Definitions, Trouble> {
         let (p, owner) = (&self.shared.prefix, names::name(owner.as_bytes()));
         let sql = format!(
-            "SELECT v.version, c.version IS NOT NULL FROM {p}_definition_versions v \
-             LEFT JOIN {p}_definition_changes c ON c.owner = v.owner AND c.version = ? \
+            "SELECT COALESCE(c.whole, c.name), {changed}, c.version, v.version, \
+             n.version IS NOT NULL FROM {p}_definition_versions v \
+             LEFT JOIN {p}_definition_changes n ON n.owner = v.owner AND n.version = ? \
+             LEFT JOIN (SELECT owner, name, MAX(whole) AS whole, MAX(version) AS version \
+             FROM {p}_definition_changes WHERE owner = ? AND version > ? GROUP BY owner, name) c \
+             ON c.owner = v.owner AND n.version IS NOT NULL \
+             LEFT JOIN {p}_definitions d ON d.owner = v.owner AND d.name = c.name \
              WHERE v.owner = ?"
         );
-        let found: Vec<(u64, bool)> = self.shared.query(&sql, (newer_than, &owner)).await?;
-        let (version, is_noted) = found.first().copied().unwrap_or_default();
-        Ok((Definitions::since(newer_than, version, is_noted), owner))
-    }
-
-    async fn read_changes(&self, owner: &str, newer_than: u64) -> Result<Definitions, Trouble> {
-        let p = &self.shared.prefix;
-        let (mut since, owner) = self.since(owner, newer_than).await?;
-        let rows: Vec<Row> = match since.whole {
-            true => {
-                let all = format!(
-                    "SELECT COALESCE(whole, name), body, CAST(ends_at - {AT_START} AS SIGNED), \
-                     version FROM {p}_definitions WHERE owner = ?"
-                );
-                self.shared.query(&all, (&owner,)).await?
-            }
-            false => {
-                let some = format!(
-                    "SELECT COALESCE(c.whole, c.name), d.body, \
-                     CAST(d.ends_at - {AT_START} AS SIGNED), c.version \
-                     FROM (SELECT name, MAX(whole) AS whole, MAX(version) AS version \
-                     FROM {p}_definition_changes WHERE owner = ? AND version > ? GROUP BY name) c \
-                     LEFT JOIN {p}_definitions d ON d.owner = ? AND d.name = c.name"
-                );
-                let known = (&owner, newer_than, &owner);
-                self.shared.query(&some, known).await?
-            }
-        };
-        let changed = rows.into_iter().map(definition);
-        since.changed = changed
-            .filter(|one| !since.whole || one.value.is_some())
-            .collect();
+        let known = (newer_than, &owner, newer_than, &owner);
+        let rows: Vec<ChangedRow> = self.shared.query(&sql, known).await?;
+        let found = rows.first().map(|row| (row.4, row.5));
+        let (version, is_noted) = found.unwrap_or_default();
+        let mut since = Definitions::since(newer_than, version, is_noted);
+        if !since.whole {
+            let changed = rows
+                .into_iter()
+                .filter_map(|(key, value, left, version, ..)| {
+                    Some(definition((key?, value, left, version?)))
+                });
+            since.changed = changed.collect();
+        }
         Ok(since)
     }
 
-    async fn read_keys(&self, owner: &str, newer_than: u64) -> Result<Definitions, Trouble> {
-        let (mut since, owner) = self.since(owner, newer_than).await?;
-        if !since.whole {
-            let sql = format!(
-                "SELECT COALESCE(MAX(whole), name), MAX(version) FROM {}_definition_changes \
-                 WHERE owner = ? AND version > ? GROUP BY name",
+    async fn read_changes(&self, owner: &str, newer_than: u64) -> Result<Definitions, Trouble> {
+        let changed = format!("d.body, CAST(d.ends_at - {AT_START} AS SIGNED)");
+        let mut since = self.since(owner, newer_than, &changed).await?;
+        if since.whole {
+            let all = format!(
+                "SELECT COALESCE(whole, name), body, CAST(ends_at - {AT_START} AS SIGNED), \
+                 version FROM {}_definitions WHERE owner = ?",
                 self.shared.prefix
             );
-            let rows: Vec<(Vec<u8>, u64)> = self.shared.query(&sql, (&owner, newer_than)).await?;
-            let key = |(key, version): (Vec<u8>, u64)| Definition::none(key).at_version(version);
-            since.changed = rows.into_iter().map(key).collect();
+            let owner = names::name(owner.as_bytes());
+            let rows: Vec<Row> = self.shared.query(&all, (owner,)).await?;
+            let kept = rows.into_iter().map(definition);
+            since.changed = kept.filter(|one| one.value.is_some()).collect();
         }
         Ok(since)
     }
@@ -263,8 +270,8 @@ impl Source for DefinedRows {
     }
 
     async fn changed_keys(&self, owner: &str, newer_than: u64) -> Result<Definitions, StoreError> {
-        let read = self.read_keys(owner, newer_than).await;
-        read.map_err(Trouble::told)
+        let keys = self.since(owner, newer_than, "NULL, NULL").await;
+        keys.map_err(Trouble::told)
     }
 
     fn deadline(&self) -> Duration {

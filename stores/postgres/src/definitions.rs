@@ -33,16 +33,36 @@ impl DefinedRows {
         }
     }
 
-    /// What is known of a version, without what has changed.
-    async fn since(&self, owner: &str, newer_than: u64) -> Result<Definitions, StoreError> {
-        let sql = "SELECT version, EXISTS (SELECT FROM tidegate.definition_changes
-                WHERE owner = $1 AND version = $2)
-            FROM tidegate.definition_versions WHERE owner = $1";
+    /// What has changed: of each key its version and `changed`, its value and what is left to it.
+    /// Nothing yet where all that is kept is to be read.
+    ///
+    /// One statement: as of one instant the version is noted, and what is newer is all there.
+    async fn since(
+        &self,
+        owner: &str,
+        newer_than: u64,
+        changed: &str,
+    ) -> Result<Definitions, StoreError> {
+        let sql = format!(
+            "SELECT coalesce(c.long_key, c.key), {changed}, c.version,
+                v.version, n.version IS NOT NULL, c.key IS NOT NULL
+            FROM tidegate.definition_versions v
+            LEFT JOIN tidegate.definition_changes n ON n.owner = v.owner AND n.version = $2
+            LEFT JOIN LATERAL (
+                SELECT DISTINCT ON (key) key, long_key, version FROM tidegate.definition_changes
+                WHERE owner = v.owner AND version > n.version
+                ORDER BY key, version DESC) c ON true
+            LEFT JOIN tidegate.definitions d ON d.owner = v.owner AND d.key = c.key
+            WHERE v.owner = $1"
+        );
         let known = newer_than.cast_signed();
-        let found = self.link.query(sql, &[&owner, &known]).await?;
-        let found = found.first().map(|row| (number(row, 0), row.get(1)));
+        let rows = self.link.query(&sql, &[&owner, &known]).await?;
+        let found = rows.first().map(|row| (number(row, 4), row.get(5)));
         let (version, is_noted) = found.unwrap_or_default();
-        Ok(Definitions::since(newer_than, version, is_noted))
+        let mut since = Definitions::since(newer_than, version, is_noted);
+        let changed = rows.iter().filter(|row| !since.whole && row.get(6));
+        since.changed = changed.map(definition).collect();
+        Ok(since)
     }
 }
 
@@ -196,43 +216,21 @@ impl Source for DefinedRows {
     }
 
     async fn changes(&self, owner: &str, newer_than: u64) -> Result<Definitions, StoreError> {
-        let all = "SELECT coalesce(long_key, key), value, ends_at - tidegate.clock(), version
-            FROM tidegate.definitions WHERE owner = $1";
-        let some = "SELECT DISTINCT ON (c.key) coalesce(c.long_key, c.key), d.value,
-                d.ends_at - tidegate.clock(), c.version
-            FROM tidegate.definition_changes c
-            LEFT JOIN tidegate.definitions d ON d.owner = c.owner AND d.key = c.key
-            WHERE c.owner = $1 AND c.version > $2 ORDER BY c.key, c.version DESC";
-        let mut since = self.since(owner, newer_than).await?;
-        let rows = match since.whole {
-            true => self.link.query(all, &[&owner]).await?,
-            false => {
-                let known = newer_than.cast_signed();
-                self.link.query(some, &[&owner, &known]).await?
-            }
-        };
-        let changed = rows.iter().map(definition);
-        since.changed = changed
-            .filter(|one| !since.whole || one.value.is_some())
-            .collect();
+        let changed = "d.value, d.ends_at - tidegate.clock()";
+        let mut since = self.since(owner, newer_than, changed).await?;
+        if since.whole {
+            let all = "SELECT coalesce(long_key, key), value, ends_at - tidegate.clock(), version
+                FROM tidegate.definitions WHERE owner = $1";
+            let rows = self.link.query(all, &[&owner]).await?;
+            let kept = rows.iter().map(definition);
+            since.changed = kept.filter(|one| one.value.is_some()).collect();
+        }
         Ok(since)
     }
 
     async fn changed_keys(&self, owner: &str, newer_than: u64) -> Result<Definitions, StoreError> {
-        let sql = "SELECT DISTINCT ON (key) coalesce(long_key, key), version
-            FROM tidegate.definition_changes
-            WHERE owner = $1 AND version > $2 ORDER BY key, version DESC";
-        let mut since = self.since(owner, newer_than).await?;
-        if !since.whole {
-            let known = newer_than.cast_signed();
-            let rows = self.link.query(sql, &[&owner, &known]).await?;
-            let key = |row: &Row| {
-                let key: Vec<u8> = row.get(0);
-                Definition::none(key).at_version(number(row, 1))
-            };
-            since.changed = rows.iter().map(key).collect();
-        }
-        Ok(since)
+        let changed = "NULL::bytea, NULL::bigint";
+        self.since(owner, newer_than, changed).await
     }
 
     fn deadline(&self) -> Duration {
