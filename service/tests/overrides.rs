@@ -180,6 +180,29 @@ fn overrides_are_kept_by_the_store() {
     assert_eq!(limit(&again, "web", "acme", "rpm"), 40);
 }
 
+/// An earlier version kept its events of resets, revocations and applied policies under a key beside
+/// the overrides: no server started there any more, and nothing could remove it.
+#[test]
+fn a_service_starts_where_an_earlier_version_kept_its_events_beside_overrides() {
+    let store = Arc::<MemoryStore>::default() as Arc<dyn Store>;
+    let first = service_on(&store, TWO);
+    set(&first, &OverrideTarget::system(), rpm(40));
+    let define = |key: &[u8]| store.define("service", Definition::new(key, [1]));
+    assert!(block_on(define(b"audit")).unwrap());
+    // Whoever runs already passes it over, too.
+    set(&first, &OverrideTarget::system().of_entity("acme"), rpm(70));
+    assert_eq!(limit(&first, "chat", "acme", "rpm"), 70);
+    drop(first);
+    let again = service_on(&store, TWO);
+    assert_eq!(limit(&again, "chat", "else", "rpm"), 40);
+    assert_eq!(limit(&again, "chat", "acme", "rpm"), 70);
+    drop(again);
+    // Nothing else is: what cannot be read keeps a service from its start.
+    assert!(block_on(define(b"audits")).unwrap());
+    let builder = Service::builder().store(Arc::clone(&store));
+    assert!(builder.build(&file(TWO)).is_err());
+}
+
 #[test]
 fn everything_wrong_with_an_override_is_told_at_once() {
     let service = service(TWO);

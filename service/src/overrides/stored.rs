@@ -14,6 +14,9 @@ use tidegate::{BuildError, Limit};
 /// As whom the store knows a service: no set is called so.
 pub(crate) const OWNER: &str = "service";
 
+/// Under this key an earlier version kept its audit events: that is no override.
+const EARLIER_EVENTS: &[u8] = b"audit";
+
 /// The most overrides of a service.
 const MOST: usize = 1 << 17;
 
@@ -85,7 +88,8 @@ impl Stored {
     ) -> BTreeSet<OverrideTarget> {
         let mut said = BTreeSet::new();
         let mut touched = BTreeSet::new();
-        for definition in &definitions.changed {
+        let changed = definitions.changed.iter();
+        for definition in changed.filter(|one| one.key != EARLIER_EVENTS) {
             let Some(target) = OverrideTarget::decode(&definition.key) else {
                 unread(
                     &OverrideTarget::system(),
