@@ -207,9 +207,12 @@ impl Listeners {
                 "  LLM   {https}://{at}  (the base URL of an SDK; of OpenAI's with /v1)\n"
             );
             if like_openai {
-                words += &format!(
-                    "        curl -s {https}://{at}/v1/models -H \"authorization: Bearer $OPENAI_API_KEY\"\n"
-                );
+                // Who has a token of ours sends that: the upstream's own secret takes its place.
+                let bearer = match tokens {
+                    true => bearer,
+                    false => " -H \"authorization: Bearer $OPENAI_API_KEY\"",
+                };
+                words += &format!("        curl -s {https}://{at}/v1/models{bearer}\n");
             }
         }
         // Whoever does not read it has not asked.

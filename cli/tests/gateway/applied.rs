@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use super::{Gateway, POLICY, Provider, announced, answered, folder, send};
+use super::{Gateway, POLICY, Provider, announced, answered, folder, said, send};
 
 /// Members of a pool, of which no upstream has the name.
 const POOL: &str = "
@@ -16,7 +16,7 @@ tokens = { rate = 100, per = '1h' }
 ";
 
 /// Lets in who says `another`, and nobody else.
-const TOKEN: &str = "
+pub const TOKEN: &str = "
 [[token]]
 name = 'another'
 sha256 = 'ae448ac86c4e8e4dec645729708ef41873ae79c6dff84eff73360989487f08e5'
@@ -89,7 +89,7 @@ impl Server {
         command.args(["--applied", "store"]).current_dir(folder);
         command.stdout(Stdio::piped()).stderr(Stdio::null());
         let mut process = command.spawn().expect("the program runs");
-        let url = format!("http://{}", announced(&mut process)("HTTP"));
+        let url = format!("http://{}", announced(&mut said(&mut process), "HTTP"));
         Self { process, url }
     }
 }

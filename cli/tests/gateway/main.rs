@@ -101,6 +101,8 @@ struct Gateway {
     at: SocketAddr,
     /// Where it serves what a server does, if anywhere.
     http: Option<SocketAddr>,
+    /// What it says to type, to try it.
+    to_try: String,
 }
 
 impl Gateway {
@@ -126,10 +128,16 @@ impl Gateway {
         let log = File::create(folder.join("gateway.log")).expect("a log");
         command.stdout(Stdio::piped()).stderr(log);
         let mut process = command.spawn().expect("the program runs");
-        let mut announced = announced(&mut process);
-        let http = (!more.contains(&"off")).then(|| announced("HTTP"));
-        let at = announced("LLM");
-        Self { process, at, http }
+        let mut said = said(&mut process);
+        let http = (!more.contains(&"off")).then(|| announced(&mut said, "HTTP"));
+        let at = announced(&mut said, "LLM");
+        let to_try = said.next().expect("it is told how to try it");
+        Self {
+            process,
+            at,
+            http,
+            to_try,
+        }
     }
 
     /// A call on its way.
@@ -158,18 +166,20 @@ impl Gateway {
     }
 }
 
-/// Where a process says that it listens, by the words that its lines begin with, in their order.
-fn announced(process: &mut Child) -> impl FnMut(&str) -> SocketAddr + use<> {
+/// What a process says, line by line.
+fn said(process: &mut Child) -> impl Iterator<Item = String> + use<> {
     let said = BufReader::new(process.stdout.take().expect("piped"));
-    let mut lines = said.lines().map(|line| line.expect("text"));
-    move |word| {
-        let line = lines.find(|line| line.trim_start().starts_with(word));
-        let line = line.expect("it is announced");
-        let at = line.split_whitespace().nth(1).expect("an address");
-        at.trim_start_matches("http://")
-            .parse()
-            .expect("an address")
-    }
+    said.lines().map(|line| line.expect("text"))
+}
+
+/// Where it says that it listens: the next line that begins with that word.
+fn announced(said: &mut impl Iterator<Item = String>, word: &str) -> SocketAddr {
+    let line = said.find(|line| line.trim_start().starts_with(word));
+    let line = line.expect("it is announced");
+    let at = line.split_whitespace().nth(1).expect("an address");
+    at.trim_start_matches("http://")
+        .parse()
+        .expect("an address")
 }
 
 /// A request on its way, of whoever has this credential.

@@ -4,6 +4,7 @@ use std::net::TcpStream;
 use std::process::Command;
 use std::time::Duration;
 
+use super::applied::TOKEN;
 use super::{Gateway, POLICY, Provider, answered, folder_with};
 
 const FLAGS: &[&str] = &["--http", "off", "--wait", "20s"];
@@ -38,4 +39,27 @@ fn a_call_is_answered_for_as_long_as_the_file_says_after_the_signal_to_stop() {
     provider.answer_late();
     assert_eq!(answered(call).0, 200);
     assert!(gateway.process.wait().expect("it ends").success());
+}
+
+/// With tokens it was a 401: it sent a key of the provider's.
+#[test]
+fn the_call_that_is_printed_to_try_a_gateway_is_answered() {
+    for tokens in ["", TOKEN] {
+        let folder = folder_with(&format!("{POLICY}{tokens}"));
+        let provider = Provider::start();
+        let gateway = Gateway::told(folder.path(), provider.at, FLAGS);
+        let mut shell = Command::new("sh");
+        let status = format!("{} -o /dev/null -w '%{{http_code}}'", gateway.to_try);
+        shell.args(["-c", &status]);
+        shell
+            .env("OPENAI_API_KEY", "sk")
+            .env("TIDEGATE_TOKEN", "another");
+        let status = shell.output().expect("a shell runs").stdout;
+        assert_eq!(
+            String::from_utf8_lossy(&status),
+            "200",
+            "{}",
+            gateway.to_try
+        );
+    }
 }
