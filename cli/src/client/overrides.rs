@@ -238,7 +238,8 @@ impl Set {
                 put = put.if_absent();
             }
             let done = client.done(self.terms.only_if(put)).await;
-            self.place.or_who(done, &client).await
+            let if_gone = ". Set it without --if-version";
+            self.place.or_who(done, &client, if_gone).await
         })?;
         self.telling.tell(&reply.body)
     }
@@ -334,7 +335,7 @@ impl Remove {
         let remove = self.terms.only_if(Exchange::delete(PATH).query(&query));
         runtime()?.block_on(async {
             let done = client.done(remove).await;
-            self.place.or_who(done, &client).await
+            self.place.or_who(done, &client, "").await
         })?;
         print("removed")?;
         Ok(Exit::Done)
@@ -376,13 +377,14 @@ impl Place {
         }
     }
 
-    /// What was done; if another was faster, who, when, and how to look at it.
-    async fn or_who(&self, done: Outcome<Reply>, client: &Client) -> Outcome<Reply> {
+    /// What was done; if another was faster, who, when, and how to look at it, and `if_gone` where
+    /// it was removed.
+    async fn or_who(&self, done: Outcome<Reply>, client: &Client, if_gone: &str) -> Outcome<Reply> {
         match done {
             Err(lost) if lost.exit == Exit::Conflict => {
                 let there = self.there(client).await;
                 Err(there.map_or(lost, |there| {
-                    Stop::new(Exit::Conflict, self.taken(there.as_ref()))
+                    Stop::new(Exit::Conflict, self.taken(there.as_ref(), if_gone))
                 }))
             }
             done => done,
@@ -398,12 +400,11 @@ impl Place {
     }
 
     /// That another was faster: what is there now is his.
-    fn taken(&self, there: Option<&Value>) -> String {
-        let flags = self.flags();
+    fn taken(&self, there: Option<&Value>, if_gone: &str) -> String {
         let Some(there) = there else {
+            let audit = self.of("tidegate audit --newest");
             return format!(
-                "no override is set there any more; `tidegate audit --newest {flags}` shows who removed \
-                 it. Set it without --if-version"
+                "no override is set there any more; `{audit}` shows who removed it{if_gone}"
             );
         };
         let told = |name: &str| {
@@ -412,28 +413,25 @@ impl Place {
                 .map_or_else(|| "?".to_owned(), printable)
         };
         let (by, at, version) = (told("by"), told("changed_at"), &there["version"]);
-        format!(
-            "{by} changed it at {at} (version {version}); `tidegate override show {flags}` shows it"
-        )
+        let show = self.of(match self.everywhere {
+            true => "tidegate override show --everywhere",
+            false => "tidegate override show",
+        });
+        format!("{by} changed it at {at} (version {version}); `{show}` shows it")
     }
 
-    /// As it is typed.
-    fn flags(&self) -> String {
+    /// That command, of this policy and this key, as it is typed.
+    fn of(&self, command: &str) -> String {
         let said = [
             ("-p", &self.policy),
             ("-k", &self.key),
             ("--key-base64", &self.key_base64),
         ];
-        let said = said.into_iter().filter_map(|(flag, value)| {
+        let flags = said.into_iter().filter_map(|(flag, value)| {
             let value = value.as_deref()?;
-            Some(format!("{flag} {}", typed(value)))
+            Some(format!(" {flag} {}", typed(value)))
         });
-        let said = said.collect::<Vec<_>>().join(" ");
-        if said.is_empty() {
-            "--everywhere".to_owned()
-        } else {
-            said
-        }
+        command.to_owned() + &flags.collect::<String>()
     }
 }
 

@@ -182,6 +182,32 @@ fn who_changes_what_another_has_changed_meanwhile_is_told_so_and_all_of_it_is_in
     assert_eq!(one["after"]["limits"]["rpm"]["calls"], 50);
 }
 
+/// One of them was a flag that the command does not take; and who removes was told to set.
+#[test]
+fn what_a_lost_race_says_to_type_can_be_typed() {
+    let server = Server::start(POLICY);
+    for place in [&["--everywhere"][..], &ACME, &["-k", "two words"]] {
+        let late = |verb: &str, version: &str, more: &[&str]| {
+            let more = [place, more, &["--if-version", version]].concat();
+            let said = override_(&server, verb, &more).ends(7);
+            let typed = said.error.split('`').nth(1);
+            let typed = typed.unwrap_or_else(|| panic!("{said:?}"));
+            (server.types(typed).ends(0).out, said.error)
+        };
+        let set = override_(&server, "set", &[place, &["rpm=50", "--json"]].concat());
+        let version = set.ends(0).json()["version"].to_string();
+        let (shown, _) = late("set", "1000000", &["rpm=60"]);
+        assert!(shown.contains(&format!("version {version}")), "{shown}");
+        override_(&server, "remove", place).ends(0);
+        let (shown, said) = late("set", &version, &["rpm=60"]);
+        assert!(shown.contains("  remove_override  "), "{shown}");
+        assert!(said.contains("Set it without --if-version"), "{said}");
+        let (shown, said) = late("remove", &version, &[]);
+        assert!(shown.contains("  remove_override  "), "{shown}");
+        assert!(!said.contains("Set it"), "{said}");
+    }
+}
+
 #[test]
 fn an_override_outlives_a_server_that_is_killed() {
     let folder = tempfile::tempdir().expect("a folder");

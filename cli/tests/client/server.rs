@@ -80,6 +80,19 @@ impl Server {
         answer
     }
 
+    /// What comes of a line that is typed into a shell.
+    pub fn types(&self, line: &str) -> Said {
+        let program = Path::new(env!("CARGO_BIN_EXE_tidegate"));
+        let folder = program.parent().expect("it is in a folder");
+        let mut path = folder.as_os_str().to_owned();
+        path.push(":");
+        path.push(std::env::var_os("PATH").unwrap_or_default());
+        let mut shell = unsaid(Command::new("sh"));
+        shell.args(["-c", line]).env("PATH", path);
+        shell.env("TIDEGATE_SERVER", &self.url);
+        Said::from(shell.output().expect("a shell runs"))
+    }
+
     /// Asks, and answers what came of it.
     pub fn request(&self, arguments: &[&str]) -> Said {
         Said::from(self.command(arguments).output().expect("the program runs"))
@@ -129,7 +142,11 @@ impl Said {
 
 /// The command, without what the tests' own surroundings say.
 pub fn tidegate() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    unsaid(Command::new(env!("CARGO_BIN_EXE_tidegate")))
+}
+
+/// The same, without what the tests' own surroundings say.
+fn unsaid(mut command: Command) -> Command {
     for name in [
         "SERVER", "TOKEN", "POLICY", "KEY", "LEASE", "CONFIG", "STORE",
     ] {
