@@ -360,8 +360,8 @@ impl Read<'_> {
     ) -> Result<Option<(Held, Reserved)>, Refusal> {
         let usual = || PAUSE.saturating_mul(2_u32.saturating_pow(tries.attempts - 1));
         let pause = unserved.after.unwrap_or_else(usual);
-        let here = unserved.here && pause <= self.may_wait(gateway);
         let is_last = tries.attempts >= gateway.settings.attempts;
+        let here = unserved.here && !is_last && pause <= self.may_wait(gateway);
         let passed_over = match is_last {
             true => &tries.visited,
             false => &tries.tried,
@@ -379,7 +379,7 @@ impl Read<'_> {
                 return Ok(Some(admitted));
             }
         }
-        if !here || is_last {
+        if !here {
             return Ok(None);
         }
         sleep(pause).await;

@@ -1,5 +1,7 @@
 //! What is sent again, where, and what is charged of what nobody knows the end of.
 
+use tidegate_service::Scope;
+
 use super::*;
 
 const CHAT: &str = "/v1/chat/completions";
@@ -12,6 +14,13 @@ impl Running {
         let seen = self.provider.seen();
         let member = |path: &str| path.split('/').nth(1).unwrap().to_owned();
         seen.iter().map(|seen| member(&seen.path)).collect()
+    }
+
+    /// How many calls wait for their limits.
+    fn waiting(&self) -> u64 {
+        let caller = self.service.enter(None).unwrap();
+        let policy = self.service.policy(&caller, Scope::Observe, "llm").unwrap();
+        policy.waiting()
     }
 
     async fn chat(&self) -> StatusCode {
@@ -114,6 +123,37 @@ async fn a_call_waits_for_the_member_that_failed_it_where_no_other_has_room() {
     assert_eq!(running.chat().await, 200);
     assert_eq!(running.members(), ["one", "two", "one", "one"]);
     drop((held, events));
+    running.stop().await;
+}
+
+/// It was sent nowhere: it may go to the first no more, and did not wait for the second.
+#[tokio::test]
+async fn after_the_last_attempt_a_call_waits_for_a_member_where_it_never_was() {
+    let slots = in_order("running = { concurrency = 1, ttl = '1h' }");
+    let running = run(&slots, |settings| {
+        settings.wait = Duration::from_secs(300);
+        settings.attempts = 1;
+    })
+    .await;
+    running.provider.next(Reply::refusal(500, "{}"));
+    let events = running.provider.next(Reply::stream());
+    let mut stream = chat(50);
+    stream["stream"] = true.into();
+    let held = running.begin(CHAT, &stream).await;
+    running.provider.next(Reply::refusal(500, "{}"));
+    let waits = async {
+        while running.waiting() == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        running.provider.next(Reply::answer(10, 10));
+        drop((held, events));
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        status = running.chat() => assert_eq!(status, 200),
+        () = waits => unreachable!("it never ends"),
+    }
+    assert_eq!(running.members(), ["one", "two", "one", "two"]);
     running.stop().await;
 }
 
