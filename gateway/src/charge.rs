@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 use tidegate::internal::{LimitInternals, SetInternals};
-use tidegate::{Limit, MAX_AMOUNT, Unit};
+use tidegate::{Limit, LimitSet, MAX_AMOUNT, Unit};
 use tidegate_llm::{Price, Prices, Provider, Reserved, Usage};
 use tidegate_policy::{ModelPrice, Policy};
 use tidegate_service::{ActivePolicy, Amounts, Number};
@@ -32,7 +32,7 @@ impl Settings {
     }
 
     /// The limits of a policy that want an amount, each name once; of a pool those that grant the
-    /// most: what fits one member is not made smaller for another.
+    /// most.
     fn charged<'a>(&self, policy: &'a Policy) -> SmallVec<[(&'a Limit, Counts); 4]> {
         let mut charged: SmallVec<[(&Limit, Counts); 4]> = SmallVec::new();
         for limit in policy.limit_lists().flatten() {
@@ -103,11 +103,13 @@ impl Settings {
         }
     }
 
-    /// What to reserve for a call of `key`. An estimate locks nobody out of a small limit: of one
-    /// that holds less, all of it is taken, unless the prompt alone is more than it ever grants.
+    /// What to reserve for a call of `key` that goes to one of these sets. An estimate locks nobody
+    /// out of a small limit: of one that holds less, all of it is taken, unless the prompt alone is
+    /// more than it ever grants.
     pub(crate) fn reserve<'a>(
         &self,
-        (active, key): (&'a ActivePolicy, &[u8]),
+        (policy, key): (&'a Policy, &[u8]),
+        sets: &[&LimitSet],
         reserved: Reserved,
         price: Price,
     ) -> Amounts<'a> {
@@ -117,10 +119,10 @@ impl Settings {
             ..Usage::default()
         };
         let (prompt, whole) = (usage(0), usage(reserved.output));
-        self.amounts(active.policy(), |limit, counts| {
+        self.amounts(policy, |limit, counts| {
             let whole = amount(limit, counts, (&whole, 0), price);
             let prompt = amount(limit, counts, (&prompt, 0), price);
-            whole.min(at_most(active, key, limit)).max(prompt)
+            whole.min(at_most(sets, key, limit)).max(prompt)
         })
     }
 
@@ -162,12 +164,10 @@ impl Settings {
     }
 }
 
-/// The most that a limit grants `key` at once as of now, overridden or learnt; of a pool, at any
-/// member.
-fn at_most(active: &ActivePolicy, key: &[u8], limit: &Limit) -> u64 {
-    let capacities = active
-        .sets()
-        .filter_map(|set| set.capacity_for(key, limit.name()));
+/// The most that a limit grants `key` at once as of now, overridden or learnt, at any of these sets.
+fn at_most(sets: &[&LimitSet], key: &[u8], limit: &Limit) -> u64 {
+    let sets = sets.iter();
+    let capacities = sets.filter_map(|set| set.capacity_for(key, limit.name()));
     capacities.max().unwrap_or_else(|| limit.at_most())
 }
 

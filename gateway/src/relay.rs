@@ -8,7 +8,8 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, header, request};
 use http_body::Body;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use tidegate::{Member, Span};
+use smallvec::SmallVec;
+use tidegate::{LimitSet, Member, Span};
 use tidegate_llm::learnt::Came;
 use tidegate_llm::{
     Kind, Price, Received, Refusal as Refused, Request as Asks, Reserved, Signals, StreamReader,
@@ -447,7 +448,7 @@ impl Read<'_> {
         let reserved = self.reserved(gateway);
         let mut turn = None;
         let mut known = charge::capacities(&self.active, &self.key);
-        let mut amounts = self.amounts(gateway, reserved);
+        let mut amounts = self.amounts(gateway, among, reserved);
         let whose = (&self.caller, &self.active);
         if self.takes_nothing(&amounts) {
             let member = self.member_without_lease(among);
@@ -465,11 +466,11 @@ impl Read<'_> {
                 Err(Unadmitted::Never(error)) => error,
             };
             // A limit may have fallen while the call waited: it waits on for what there is.
-            amounts = self.amounts(gateway, reserved);
+            amounts = self.amounts(gateway, among, reserved);
             let now = charge::capacities(&self.active, &self.key);
             if known == now {
                 self.untried(gateway, never, &amounts)?;
-                amounts = self.amounts(gateway, reserved);
+                amounts = self.amounts(gateway, among, reserved);
             }
             known = now;
         };
@@ -554,21 +555,36 @@ impl Read<'_> {
         !counts_calls && units(amounts).iter().all(|(_, units)| *units == 0)
     }
 
-    /// The member of a pool that a call without a lease goes to: the first that does not cool down.
+    /// The members of a pool that it may go to now: those that do not cool down, or all, where each
+    /// does.
+    fn open_members(&self, among: Among<'_>) -> SmallVec<[&Member; 4]> {
+        let members = self.active.members().iter();
+        let members = members.filter(|member| !among.passed_over.contains(&member.name()));
+        let (ready, cooling): (SmallVec<_>, SmallVec<_>) =
+            members.partition(|member| member.cooling().is_none());
+        match ready.is_empty() {
+            true => cooling,
+            false => ready,
+        }
+    }
+
+    /// The member of a pool that a call without a lease goes to: the first of them.
     fn member_without_lease(&self, among: Among<'_>) -> Option<&str> {
-        let members = || {
-            let members = self.active.members().iter();
-            members.filter(|member| !among.passed_over.contains(&member.name()))
-        };
-        let ready = members().find(|member| member.cooling().is_none());
-        ready.or(members().next()).map(Member::name)
+        let members = self.open_members(among);
+        members.first().map(|member| member.name())
     }
 
     /// What it is to take, of limits that go by what is known.
-    fn amounts(&self, gateway: &Inner, reserved: Reserved) -> Amounts<'_> {
+    fn amounts(&self, gateway: &Inner, among: Among<'_>, reserved: Reserved) -> Amounts<'_> {
         gateway.learning.prepare(&self.active);
-        let whose = (&*self.active, &*self.key);
-        gateway.settings.reserve(whose, reserved, self.price)
+        let members = self.open_members(among);
+        let sets: SmallVec<[&LimitSet; 4]> = match members.is_empty() {
+            true => self.active.sets().collect(),
+            false => members.iter().map(|member| member.set()).collect(),
+        };
+        let whose = (self.active.policy(), &*self.key);
+        let settings = &gateway.settings;
+        settings.reserve(whose, &sets, reserved, self.price)
     }
 
     /// Asks for that, for as long as it may wait, once it is its turn.

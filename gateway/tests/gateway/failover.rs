@@ -157,6 +157,23 @@ async fn after_the_last_attempt_a_call_waits_for_a_member_where_it_never_was() {
     running.stop().await;
 }
 
+/// It wanted what only the largest grants, of which no other was ever asked.
+#[tokio::test]
+async fn a_call_that_only_the_largest_member_grants_whole_is_cut_down_for_those_that_are_left() {
+    let tokens = |most: u64| format!("tokens = {{ rate = {most}, per = '1h' }}");
+    let (large, small) = (tokens(1_000), tokens(500));
+    let members = [("one", &*large), ("two", &*small), ("three", &*small)];
+    let running = run(&pool(IN_ORDER, &members), |_| {}).await;
+    running.provider.next(Reply::refusal(429, SPENT));
+    running.provider.next(Reply::answer(10, 10));
+    assert_eq!(running.post(CHAT, &chat(900)).await.0, 200);
+    // The first is passed over for a minute, and the second has no longer 500.
+    running.provider.next(Reply::answer(10, 10));
+    assert_eq!(running.post(CHAT, &chat(900)).await.0, 200);
+    assert_eq!(running.members(), ["one", "two", "three"]);
+    running.stop().await;
+}
+
 /// Each was sent three times: three batches, three bills.
 #[tokio::test]
 async fn what_may_have_been_carried_out_is_not_sent_again_unless_that_is_safe() {
