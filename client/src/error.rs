@@ -54,7 +54,8 @@ pub enum Error {
     /// The lease has ended.
     #[error("{0}")]
     LeaseEnded(Problem),
-    /// Somebody else has changed first what was to be changed at another version.
+    /// Somebody else has changed first what was to be changed at another version, or others depend
+    /// on it as it is.
     #[error("{0}")]
     Conflict(Problem),
     /// Too many requests, or too many that wait: try again after a pause.
@@ -191,8 +192,8 @@ impl From<Problem> for Error {
             (401, _) => Self::Unauthorized(problem),
             (403, _) => Self::Forbidden(problem),
             (404, _) => Self::NotFound(problem),
-            (409, _) => Self::LeaseEnded(problem),
-            (412, _) => Self::Conflict(problem),
+            (409, "lease_ended") => Self::LeaseEnded(problem),
+            (409 | 412, _) => Self::Conflict(problem),
             (422, _) => Self::Never(problem),
             (_, "busy") => Self::Busy(problem),
             (_, "full") => Self::Full(problem),

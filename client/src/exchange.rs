@@ -63,6 +63,14 @@ impl Exchange {
         put
     }
 
+    /// Changes some of what is there: what this names, as JSON.
+    #[must_use]
+    pub fn patch(path: &str, body: &impl Serialize) -> Self {
+        let mut patch = Self::post(path, body);
+        patch.method = Method::PATCH;
+        patch
+    }
+
     /// Sends something as JSON.
     #[must_use]
     pub fn post(path: &str, body: &impl Serialize) -> Self {
@@ -70,6 +78,21 @@ impl Exchange {
         let text = serde_json::to_string(body).expect("names are text, and numbers are finite");
         post.body = Some((JSON, text));
         post
+    }
+
+    /// Of what has this name below the path: any text, percent-encoded.
+    #[must_use]
+    pub fn of(mut self, name: &str) -> Self {
+        self.path.push('/');
+        for byte in name.bytes() {
+            match byte {
+                b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'_' | b'.' | b'~' => {
+                    self.path.push(char::from(byte));
+                }
+                _ => self.path += &format!("%{byte:02X}"),
+            }
+        }
+        self
     }
 
     /// With this query.

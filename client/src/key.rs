@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 
-/// Who or what is limited: text, or bytes.
+/// Who or what is limited: text, bytes, or an entity.
 ///
 /// At most 4,096 bytes. Where the policy has levels, `/` separates them; a `/` of a segment's
 /// own is written `%2F`.
@@ -17,6 +17,8 @@ enum Written {
     Text(String),
     #[serde(rename = "key_base64")]
     Base64(String),
+    #[serde(rename = "entity")]
+    Entity(String),
 }
 
 impl Key {
@@ -24,6 +26,12 @@ impl Key {
     #[must_use]
     pub fn bytes(bytes: &[u8]) -> Self {
         Self::base64(STANDARD.encode(bytes))
+    }
+
+    /// An entity, by its id: the server knows its ancestors. 1 to 256 bytes.
+    #[must_use]
+    pub fn entity(id: impl Into<String>) -> Self {
+        Self(Written::Entity(id.into()))
     }
 
     /// The same in padded Base64 already. The server refuses what is none.

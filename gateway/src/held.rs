@@ -263,7 +263,7 @@ impl Held {
                 }
                 let of = OfLease {
                     policy: &active.policy().name,
-                    key: &key,
+                    whose: key[..].into(),
                     lease,
                 };
                 let renewed = gateway.service.call(&caller, Call::Renew(of, None)).await;
@@ -298,7 +298,7 @@ impl Held {
             }
             let of = OfLease {
                 policy: &active.policy().name,
-                key: &key,
+                whose: key[..].into(),
                 lease,
             };
             if let Err(error) = carry_out(&gateway, &caller, of, &end).await {

@@ -321,7 +321,7 @@ impl From<ServiceError> for Refusal {
             Kind::Forbidden => StatusCode::FORBIDDEN,
             Kind::NotFound => StatusCode::NOT_FOUND,
             Kind::Invalid | Kind::Never => StatusCode::BAD_REQUEST,
-            Kind::Ended => StatusCode::CONFLICT,
+            Kind::Ended | Kind::InUse => StatusCode::CONFLICT,
             _ => StatusCode::SERVICE_UNAVAILABLE,
         };
         Self::new(status, error.to_string())

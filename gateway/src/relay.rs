@@ -19,7 +19,7 @@ use tidegate_policy::PolicyMember;
 use tidegate_protocol::{Late, TimedBody};
 use tidegate_service::{
     Acquired, ActivePolicy, Amounts, Answer as Answered, Call, Caller, Question, Scope,
-    ServiceError, Terms, Told,
+    ServiceError, Terms,
 };
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -474,26 +474,27 @@ impl Read<'_> {
             }
             known = now;
         };
-        let Answered::Acquired(active, acquired, undelivered) = answered else {
+        let Answered::Acquired(acquisition) = answered else {
             unreachable!("an acquisition is answered by one");
         };
+        let (active, acquired) = (&acquisition.active, &acquisition.acquired);
         if let Acquired::Refused(_) = acquired {
-            let told = Told::acquired(&active, &acquired);
+            let told = acquisition.told();
             let limit = told.binding().unwrap_or_default();
             self.refused(gateway, among, limit);
-            gateway.learning.refused(&active, told.decision());
+            gateway.learning.refused(active, told.decision());
             let wanted = taken_of(gateway, limit, &amounts);
             return Err(Refusal::limit(active.policy(), &told, wanted));
         }
-        let counted = gateway.learning.granted(&active, &acquired, &amounts);
-        let (granted, member) = match &acquired {
+        let counted = gateway.learning.granted(active, acquired, &amounts);
+        let (granted, member) = match acquired {
             Acquired::Granted(granted) => (Some(granted), granted.member()),
             _ => (None, self.member_without_lease(among)),
         };
-        let whose = (&self.caller, &active);
+        let whose = (&self.caller, active);
         let mut held = Held::new(gateway, whose, &self.key, member, (granted, counted));
         held.charged(turn.map(Turn::started));
-        if let Some(undelivered) = undelivered {
+        if let Some(undelivered) = &acquisition.lease {
             undelivered.deliver();
         }
         Ok((held, reserved))
@@ -601,7 +602,7 @@ impl Read<'_> {
         let wait = turn.as_ref().map_or(among.wait, Turn::left);
         let question = Question {
             policy: &self.active.policy().name,
-            key: &self.key,
+            whose: self.key[..].into(),
             amounts: amounts.clone(),
             ..Question::default()
         };

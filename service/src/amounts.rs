@@ -1,8 +1,13 @@
 //! Amounts as requests say them, in the units of a policy's limits.
 
+use smallvec::SmallVec;
+
 use super::active_policy::ActivePolicy;
 use super::error::ServiceError;
 use tidegate::{Limit, RequestError, Unit};
+
+/// Amounts by limit, as they were said; a few, as a rule.
+pub type Amounts<'a> = SmallVec<[(&'a str, Number<'a>); 4]>;
 
 /// An amount as a request says it: of whole ones, whatever a limit's unit is, or of whole
 /// units.

@@ -8,6 +8,7 @@ use super::active_policy::{Acquired, ActivePolicy, Charge};
 use super::audit::AuditEvent;
 use super::denial_watch::DenialWatch;
 use super::denials::Frequent;
+use super::entities::{Entity, EntityPath};
 use super::error::ServiceError;
 use super::finish::{Finished, Renewed};
 use super::listing::PublicLease;
@@ -16,7 +17,7 @@ use super::overrides::{Level, OverrideTarget, StoredOverride};
 use super::rated::Rated;
 use super::told::Told;
 use super::undelivered::Undelivered;
-use tidegate::{Decision, ListedKey};
+use tidegate::ListedKey;
 
 /// What a [`Call`](super::Call) is answered.
 #[derive(Debug)]
@@ -31,8 +32,8 @@ pub enum Answer {
     Foretold(Decided, Vec<(String, Level)>),
     /// What fits, and whether that is of one set of limits (`true`) or of a pool's members.
     Forecast(Arc<ActivePolicy>, Vec<MemberForecast>, bool),
-    /// A lease, or why not; one that is to be given back unless it is delivered.
-    Acquired(Arc<ActivePolicy>, Acquired, Option<Arc<Undelivered>>),
+    /// A lease, or why not.
+    Acquired(Acquisition),
     /// How a lease has ended.
     Finished(Arc<ActivePolicy>, Finished),
     /// When a lease expires now, and for how long that is.
@@ -57,6 +58,12 @@ pub enum Answer {
     Overrides(Page<StoredOverride>),
     /// Audit events, and where the next page begins.
     Audit(Page<AuditEvent>),
+    /// An entity as it is kept now.
+    EntityKept(Entity),
+    /// An entity, and the ids of its ancestors, the root's first.
+    Entity(Entity, Vec<String>),
+    /// Entities, and where the next page begins.
+    Entities(Page<Entity>),
     /// Policies in use, by name.
     Policies(Vec<Arc<ActivePolicy>>),
     /// One of them.
@@ -70,20 +77,46 @@ pub enum Answer {
 pub struct Decided {
     active: Arc<ActivePolicy>,
     charge: Charge,
+    path: Option<Arc<EntityPath>>,
+}
+
+/// The answer to a request for a lease, and whose.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Acquisition {
+    /// The policy.
+    pub active: Arc<ActivePolicy>,
+    /// A lease, or why not.
+    pub acquired: Acquired,
+    /// One that is to be given back unless it is delivered.
+    pub lease: Option<Arc<Undelivered>>,
+    pub(super) path: Option<Arc<EntityPath>>,
+}
+
+impl Acquisition {
+    /// With what it takes to write it out.
+    #[must_use]
+    pub fn told(&self) -> Told<'_> {
+        Told::acquired(&self.active, &self.acquired).of_entity(self.path.as_deref())
+    }
 }
 
 impl Decided {
-    pub(super) const fn charged(active: Arc<ActivePolicy>, charge: Charge) -> Self {
-        Self { active, charge }
-    }
-
-    pub(super) const fn of(active: Arc<ActivePolicy>, decision: Decision) -> Self {
-        Self::charged(active, Charge::Decided(decision))
+    pub(super) const fn charged(
+        active: Arc<ActivePolicy>,
+        charge: Charge,
+        path: Option<Arc<EntityPath>>,
+    ) -> Self {
+        Self {
+            active,
+            charge,
+            path,
+        }
     }
 
     /// With what it takes to write it out.
     #[must_use]
     pub fn told(&self) -> Told<'_> {
-        Told::answered(&self.active, &self.charge)
+        Told::answered(&self.active, &self.charge).of_entity(self.path.as_deref())
     }
 }

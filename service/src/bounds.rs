@@ -27,6 +27,18 @@ pub const MOST_LIMITS: usize = 256;
 /// The longest reason of a change, in bytes.
 pub const LONGEST_REASON: usize = 1_024;
 
+/// The longest id of an entity, in bytes.
+pub const LONGEST_ENTITY_ID: usize = 256;
+
+/// The longest name of an entity, in bytes.
+pub const LONGEST_NAME: usize = 256;
+
+/// The most entries of an entity's metadata.
+pub const MOST_METADATA: usize = 16;
+
+/// The longest metadata of an entity, in bytes: of all words and what they say.
+pub const LONGEST_METADATA: usize = 1_024;
+
 /// The longest that an override is set for, unless it is for good: ten years.
 pub const LONGEST_OVERRIDE: Duration = Duration::from_secs(10 * 366 * 86_400);
 
@@ -46,6 +58,17 @@ pub const USUAL_AUDIT: Duration = Duration::from_secs(90 * 86_400);
 pub fn priority(said: u64) -> Result<u8, ServiceError> {
     let fits = u8::try_from(said);
     fits.map_err(|_| out_of(Field::Priority, (0, u8::MAX.into()), said))
+}
+
+/// That the reason of a change is not too long.
+pub(super) const fn reason(said: Option<&str>) -> Result<(), ServiceError> {
+    match said {
+        Some(said) if said.len() > LONGEST_REASON => Err(ServiceError::Form {
+            field: Field::Reason,
+            wrong: "it is longer than 1,024 bytes; say less",
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// How many items a page has.

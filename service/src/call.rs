@@ -8,11 +8,12 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use super::access::Caller;
-use super::active_policy::ActivePolicy;
-use super::amounts::Number;
-use super::answer::{Answer, Decided};
+use super::active_policy::{ActivePolicy, Charge};
+use super::amounts::{Amounts, Number};
+use super::answer::{Acquisition, Answer, Decided};
 use super::audit::{Action, EventDraft};
 use super::bounds;
+use super::entities::{EntityChange, EntityPath, EntityTerms, NewEntity, of_own_level};
 use super::error::ServiceError;
 use super::field::Field;
 use super::finish::{Finish, Report};
@@ -23,12 +24,10 @@ use super::rate::Rate;
 use super::service::Service;
 use super::spans;
 use super::undelivered::Undelivered;
+use super::whose::Whose;
 use tidegate::internal::RequestInternals;
 use tidegate::{Key, LeaseId, PageOf, Request, Select, Timestamp};
 use tidegate_policy::Scope;
-
-/// Amounts by limit, as they were said; a few, as a rule.
-pub type Amounts<'a> = SmallVec<[(&'a str, Number<'a>); 4]>;
 
 /// The same, in the limits' units.
 type InUnits<'a> = SmallVec<[(&'a str, u64); 8]>;
@@ -60,9 +59,9 @@ pub enum Call<'a> {
     /// A lease is to have taken so much in all, with `true` into debt.
     Adjust(OfLease<'a>, Uses<'a>, bool),
     /// Forget a key of a policy.
-    Reset(&'a str, Key<'a>),
+    Reset(&'a str, Whose<'a>),
     /// End the lease of a key of a policy that has this handle.
-    Revoke(&'a str, Key<'a>, LeaseHandle),
+    Revoke(&'a str, Whose<'a>, LeaseHandle),
     /// The keys of a policy.
     Keys(&'a str, Listing<'a>),
     /// The leases that are held of a policy.
@@ -80,6 +79,16 @@ pub enum Call<'a> {
     Overrides(OverrideListing<'a>),
     /// What was changed by whom.
     Audit(AuditListing<'a>),
+    /// A new entity, and why.
+    CreateEntity(NewEntity<'a>, Option<&'a str>),
+    /// Something else is said of an entity.
+    ChangeEntity(&'a str, EntityChange<'a>, EntityTerms<'a>),
+    /// An entity is no more.
+    DeleteEntity(&'a str, EntityTerms<'a>),
+    /// One entity, by its id.
+    Entity(&'a str),
+    /// Entities: all of them, or the children of one.
+    Entities(EntityListing<'a>),
     /// All policies that the caller may observe.
     Policies,
     /// One of them.
@@ -94,7 +103,7 @@ pub struct Question<'a> {
     /// The policy's name.
     pub policy: &'a str,
     /// Whose limits.
-    pub key: &'a [u8],
+    pub whose: Whose<'a>,
     /// Of a pool, the member that is meant; where the pool chooses, none.
     pub member: Option<&'a str>,
     /// How much of each rate and budget that is not named.
@@ -137,7 +146,7 @@ pub struct OfLease<'a> {
     /// The policy's name.
     pub policy: &'a str,
     /// Whose it is.
-    pub key: &'a [u8],
+    pub whose: Whose<'a>,
     /// Its id.
     pub lease: LeaseId,
 }
@@ -169,10 +178,23 @@ pub struct OverrideListing<'a> {
 pub struct AuditListing<'a> {
     /// Those of this policy and of this key alone, as far as they are said.
     pub of: OverrideOf<'a>,
+    /// Those of this entity alone.
+    pub entity: Option<&'a str>,
     /// Those from this instant on.
     pub since: Option<Timestamp>,
     /// Those before this instant.
     pub until: Option<Timestamp>,
+    /// Where it goes on: the end of the page before.
+    pub after: Option<Cow<'a, [u8]>>,
+    /// How many: 1 to 1,000; 100 if not said.
+    pub most: Option<u64>,
+}
+
+/// Which page of the entities.
+#[derive(Clone, Debug, Default)]
+pub struct EntityListing<'a> {
+    /// The children of this one alone.
+    pub of: Option<&'a str>,
     /// Where it goes on: the end of the page before.
     pub after: Option<Cow<'a, [u8]>>,
     /// How many: 1 to 1,000; 100 if not said.
@@ -200,12 +222,13 @@ impl Service {
     pub async fn call(&self, caller: &Caller, call: Call<'_>) -> Result<Answer, ServiceError> {
         match call {
             Call::Check(question) => {
-                let (active, question) = self.resolved(caller, Scope::Decide, &question)?;
+                let meant = self.meant(caller, Scope::Decide, &question).await?;
                 question.belongs_to_no_member()?;
-                let in_units = active.in_units(&question.amounts)?;
-                let request = question.request(&active, &in_units)?;
-                let charge = active.check(question.key, request).await?;
-                Ok(Answer::Decided(Decided::charged(active, charge)))
+                let said = meant.said(&question);
+                let in_units = said.in_units(&meant)?;
+                let request = said.request(&meant, &in_units)?;
+                let charge = meant.active.check(&*meant.key, request).await?;
+                Ok(Answer::Decided(meant.charged(charge)))
             }
             Call::Throttle(key, rate, quantity) => {
                 let rated = Box::pin(self.decide_by_rate(caller, key, rate, quantity));
@@ -221,76 +244,91 @@ impl Service {
             Call::Check(_) | Call::Throttle(..) => unreachable!("answered where it comes in"),
             Call::CheckMany(questions) => self.check_each(caller, questions).await,
             Call::Debit(question) => {
-                let (active, question) = self.resolved(caller, Scope::Decide, &question)?;
-                let in_units = active.in_units(&question.amounts)?;
-                let request = question.request(&active, &in_units)?;
+                let meant = self.meant(caller, Scope::Decide, &question).await?;
+                let said = meant.said(&question);
+                let in_units = said.in_units(&meant)?;
+                let request = said.request(&meant, &in_units)?;
+                let active = &meant.active;
                 let charge = active
-                    .debit_at(question.member, question.key, request)
+                    .debit_at(question.member, &*meant.key, request)
                     .await?;
-                Ok(Answer::Charged(Decided::charged(active, charge)))
+                Ok(Answer::Charged(meant.charged(charge)))
             }
             Call::Peek(question) => {
                 let question = question.or_nothing();
-                let (active, question) = self.resolved(caller, Scope::Observe, &question)?;
-                let in_units = active.in_units(&question.amounts)?;
-                let request = question.request(&active, &in_units)?;
+                let meant = self.meant(caller, Scope::Observe, &question).await?;
+                let said = meant.said(&question);
+                let in_units = said.in_units(&meant)?;
+                let request = said.request(&meant, &in_units)?;
+                let active = &meant.active;
                 let decision = active
-                    .peek_at(question.member, question.key, request)
+                    .peek_at(question.member, &*meant.key, request)
                     .await?;
                 let member = question.member.or(decision.member());
-                let overridden = self.overridden(&active, member, question.key.into());
-                let decided = Decided::of(active, decision);
+                let overridden = self.overridden(active, member, meant.key());
+                let decided = meant.charged(Charge::Decided(decision));
                 Ok(Answer::Foretold(decided, overridden))
             }
             Call::Forecast(question) => {
-                let (active, question) = self.resolved(caller, Scope::Observe, &question)?;
-                let in_units = active.in_units(&question.amounts)?;
-                let request = question.request(&active, &in_units)?;
-                let forecast = active.forecast(question.member, question.key, request);
+                let meant = self.meant(caller, Scope::Observe, &question).await?;
+                let said = meant.said(&question);
+                let in_units = said.in_units(&meant)?;
+                let request = said.request(&meant, &in_units)?;
+                let active = &meant.active;
+                let forecast = active.forecast(question.member, &*meant.key, request);
                 let forecasts = forecast.await?;
                 // Of a pool as a whole, one may be all that could serve the request.
                 let is_one = question.member.is_some() || !active.policy().is_pool();
-                Ok(Answer::Forecast(active, forecasts, is_one))
+                Ok(Answer::Forecast(Arc::clone(active), forecasts, is_one))
             }
             Call::Acquire(question, terms) => self.acquire(caller, &question, terms).await,
             Call::Settle(of, report, used) => {
-                let active = self.of_lease(caller, &of)?;
-                let in_units = active.in_units(&used.amounts)?;
-                let used = active.request(used.cost, None, &in_units)?;
-                finish(active, &of, Finish::Settle(used), &report).await
+                let meant = self.of_lease(caller, &of).await?;
+                let said = meant.said_of_lease(&used);
+                let in_units = said.in_units(&meant)?;
+                let used = said.request(&meant, &in_units)?;
+                finish(&meant, of.lease, Finish::Settle(used), &report).await
             }
             Call::Release(of, report) => {
-                let active = self.of_lease(caller, &of)?;
-                finish(active, &of, Finish::Release, &report).await
+                let meant = self.of_lease(caller, &of).await?;
+                finish(&meant, of.lease, Finish::Release, &report).await
             }
             Call::Cancel(of, report) => {
-                let active = self.of_lease(caller, &of)?;
-                finish(active, &of, Finish::Cancel, &report).await
+                let meant = self.of_lease(caller, &of).await?;
+                finish(&meant, of.lease, Finish::Cancel, &report).await
             }
             Call::Renew(of, ttl_ms) => {
-                let active = self.of_lease(caller, &of)?;
+                let meant = self.of_lease(caller, &of).await?;
                 let ttl = ttl_ms.map(Duration::from_millis);
-                let renewed = active.renew(of.key.into(), of.lease, ttl).await?;
+                let renewed = meant.active.renew(meant.key(), of.lease, ttl).await?;
                 Ok(Answer::Renewed(renewed))
             }
             Call::Adjust(of, to, overdraw) => {
                 to.name_something()?;
-                let active = self.of_lease(caller, &of)?;
-                let in_units = active.in_units(&to.amounts)?;
-                let to = active.request(to.cost, None, &in_units)?;
-                let decision = active.adjust(of.key.into(), of.lease, to, overdraw).await?;
-                Ok(Answer::Decided(Decided::of(active, decision)))
+                let meant = self.of_lease(caller, &of).await?;
+                let said = meant.said_of_lease(&to);
+                let in_units = said.in_units(&meant)?;
+                let to = said.request(&meant, &in_units)?;
+                let adjusted = meant.active.adjust(meant.key(), of.lease, to, overdraw);
+                let decision = adjusted.await?;
+                Ok(Answer::Decided(meant.charged(Charge::Decided(decision))))
             }
-            Call::Reset(policy, key) => {
-                let active = self.policy_for(caller, Scope::Administer, policy, key)?;
+            Call::Reset(policy, whose) => {
+                let meant = self
+                    .policy_of(caller, Scope::Administer, policy, whose)
+                    .await?;
+                let (active, key) = (&meant.active, meant.key());
                 let draft = EventDraft::of(Action::Reset);
                 let reset = active.reset(caller, key);
                 let reset = self.audited_key(caller, (policy, key), &draft, reset).await;
                 spans::entered(reset)??;
                 Ok(Answer::Forgotten)
             }
-            Call::Revoke(policy, key, handle) => {
-                let active = self.policy_for(caller, Scope::Administer, policy, key)?;
+            Call::Revoke(policy, whose, handle) => {
+                let meant = self
+                    .policy_of(caller, Scope::Administer, policy, whose)
+                    .await?;
+                let (active, key) = (&meant.active, meant.key());
                 let lease = spans::entered(active.find_lease(key, handle).await)?;
                 let draft = EventDraft {
                     details: &[handle.to_string()],
@@ -301,7 +339,7 @@ impl Service {
                     .audited_key(caller, (policy, key), &draft, revoked)
                     .await;
                 let finished = spans::entered(revoked)??;
-                Ok(Answer::Finished(active, finished))
+                Ok(Answer::Finished(Arc::clone(active), finished))
             }
             Call::Keys(policy, listing) => {
                 let (active, page) = self.listed(caller, policy, &listing)?;
@@ -330,10 +368,33 @@ impl Service {
                 let of = spans::entered(listing.of.target())?;
                 let page = (listing.after.as_deref(), most);
                 let within = [listing.since, listing.until];
-                let page = self.audit(caller, &of, within, page).await;
+                let of = (&of, listing.entity);
+                let page = self.audit(caller, of, within, page).await;
                 Ok(Answer::Audit(spans::entered(page)?))
             }
             Call::Overrides(listing) => spans::entered(self.list(caller, &listing)),
+            Call::CreateEntity(new, reason) => {
+                let created = self.create_entity(caller, &new, reason).await;
+                Ok(Answer::EntityKept(spans::entered(created)?))
+            }
+            Call::ChangeEntity(id, change, terms) => {
+                let changed = self.change_entity(caller, id, &change, &terms).await;
+                Ok(Answer::EntityKept(spans::entered(changed)?))
+            }
+            Call::DeleteEntity(id, terms) => {
+                spans::entered(self.delete_entity(caller, id, &terms).await)?;
+                Ok(Answer::Forgotten)
+            }
+            Call::Entity(id) => {
+                let (entity, ancestors) = spans::entered(self.entity(caller, id).await)?;
+                Ok(Answer::Entity(entity, ancestors))
+            }
+            Call::Entities(listing) => {
+                let most = spans::entered(bounds::page(listing.most))?;
+                let after = listing.after.as_deref();
+                let page = self.entities(caller, listing.of, after, most).await;
+                Ok(Answer::Entities(spans::entered(page)?))
+            }
             Call::Policies => Ok(Answer::Policies(self.policies(caller))),
             Call::Policy(name) => {
                 let active = self.policy(caller, Scope::Observe, name)?;
@@ -348,23 +409,36 @@ impl Service {
         questions: Vec<Result<Question<'_>, ServiceError>>,
     ) -> Result<Answer, ServiceError> {
         spans::entered(bounds::checks(questions.len()))?;
-        let resolved = questions.iter().map(|question| {
+        let mut all_meant = Vec::with_capacity(questions.len());
+        for question in &questions {
+            all_meant.push(match question {
+                Ok(question) => self.meant(caller, Scope::Decide, question).await,
+                Err(error) => Err(error.clone()),
+            });
+        }
+        let said = questions.iter().zip(&all_meant).map(|(question, meant)| {
+            let meant = meant.as_ref().map_err(Clone::clone)?;
             let question = question.as_ref().map_err(Clone::clone)?;
-            let (active, question) = self.resolved(caller, Scope::Decide, question)?;
             question.belongs_to_no_member()?;
-            let in_units = active.in_units(&question.amounts)?;
-            Ok((active, question, in_units))
+            Ok((meant, meant.said(question)))
         });
-        let resolved: Vec<Result<_, ServiceError>> = resolved.collect();
-        let checks = resolved.iter().map(|resolved| {
-            let (active, question, in_units) = resolved.as_ref().map_err(Clone::clone)?;
-            let request = question.request(active, in_units)?;
-            Ok((Arc::clone(active), Key::from(question.key), request))
+        let said: Vec<Result<_, ServiceError>> = said.collect();
+        let in_units = said.iter().map(|said| {
+            let (meant, said) = said.as_ref().map_err(Clone::clone)?;
+            Ok((meant, said, said.in_units(meant)?))
+        });
+        let in_units: Vec<Result<_, ServiceError>> = in_units.collect();
+        let checks = in_units.iter().map(|in_units| {
+            let (meant, said, in_units) = in_units.as_ref().map_err(Clone::clone)?;
+            let request = said.request(meant, in_units)?;
+            Ok((Arc::clone(&meant.active), meant.key(), request))
         });
         let answers = check_many::<ServiceError>(checks.collect()).await;
-        let answers = answers.into_iter();
-        let decided =
-            answers.map(|one| one.map(|(active, charge)| Decided::charged(active, charge)));
+        let answers = answers.into_iter().zip(&all_meant);
+        let decided = answers.map(|(answer, meant)| {
+            let (_, charge) = answer?;
+            Ok(meant.as_ref().map_err(Clone::clone)?.charged(charge))
+        });
         Ok(Answer::Many(decided.collect()))
     }
 
@@ -375,10 +449,11 @@ impl Service {
         terms: Terms<'_>,
     ) -> Result<Answer, ServiceError> {
         let priority = spans::entered(bounds::priority(terms.priority))?;
-        let (active, question) = self.resolved(caller, Scope::Decide, question)?;
+        let meant = self.meant(caller, Scope::Decide, question).await?;
         question.belongs_to_no_member()?;
-        let in_units = active.in_units(&question.amounts)?;
-        let mut request = question.request(&active, &in_units)?;
+        let said = meant.said(question);
+        let in_units = said.in_units(&meant)?;
+        let mut request = said.request(&meant, &in_units)?;
         request = request.priority(priority).passing_over(terms.passed_over);
         request = request.within(Duration::from_millis(terms.wait_ms));
         if terms.wait_for_refunds {
@@ -393,10 +468,15 @@ impl Service {
         if let Some(key) = terms.idempotency {
             request = request.idempotency(key);
         }
-        let key = Key::from(question.key);
+        let (active, key) = (&meant.active, meant.key());
         let acquired = active.acquire(key, request).await?;
-        let lease = Undelivered::of(&active, key, &acquired, terms.idempotency.is_some());
-        Ok(Answer::Acquired(active, acquired, lease.map(Arc::new)))
+        let lease = Undelivered::of(active, key, &acquired, terms.idempotency.is_some());
+        Ok(Answer::Acquired(Acquisition {
+            active: Arc::clone(active),
+            acquired,
+            lease: lease.map(Arc::new),
+            path: meant.path.clone(),
+        }))
     }
 
     fn list(&self, caller: &Caller, listing: &OverrideListing<'_>) -> Result<Answer, ServiceError> {
@@ -409,23 +489,46 @@ impl Service {
         Ok(Answer::Overrides(page))
     }
 
-    fn resolved<'q, 'a>(
+    #[inline]
+    async fn meant<'a>(
         &self,
         caller: &Caller,
         scope: Scope,
-        question: &'q Question<'a>,
-    ) -> Result<(Arc<ActivePolicy>, &'q Question<'a>), ServiceError> {
-        let key = question.key.into();
-        let active = self.policy_for(caller, scope, question.policy, key)?;
-        Ok((active, question))
+        question: &Question<'a>,
+    ) -> Result<Meant<'a>, ServiceError> {
+        self.policy_of(caller, scope, question.policy, question.whose)
+            .await
     }
 
-    fn of_lease(
+    async fn of_lease<'a>(
         &self,
         caller: &Caller,
-        of: &OfLease<'_>,
-    ) -> Result<Arc<ActivePolicy>, ServiceError> {
-        self.policy_for(caller, Scope::Decide, of.policy, of.key.into())
+        of: &OfLease<'a>,
+    ) -> Result<Meant<'a>, ServiceError> {
+        self.policy_of(caller, Scope::Decide, of.policy, of.whose)
+            .await
+    }
+
+    /// The policy, and whose limits of it are meant. Who may not ask the policy is told nothing
+    /// of entities.
+    #[inline]
+    async fn policy_of<'a>(
+        &self,
+        caller: &Caller,
+        scope: Scope,
+        policy: &str,
+        whose: Whose<'a>,
+    ) -> Result<Meant<'a>, ServiceError> {
+        let active = match whose {
+            Whose::Key(key) => self.policy_for(caller, scope, policy, key.into())?,
+            Whose::Entity(_) => self.policy(caller, scope, policy)?,
+        };
+        let found = spans::entered(self.found(whose).await)?;
+        Ok(Meant {
+            active,
+            key: found.key,
+            path: found.path,
+        })
     }
 
     fn listed<'a>(
@@ -446,13 +549,95 @@ impl Service {
 }
 
 async fn finish(
-    active: Arc<ActivePolicy>,
-    of: &OfLease<'_>,
+    meant: &Meant<'_>,
+    lease: LeaseId,
     how: Finish<'_>,
     report: &Report,
 ) -> Result<Answer, ServiceError> {
-    let finished = active.finish(of.key.into(), of.lease, how, report).await?;
-    Ok(Answer::Finished(active, finished))
+    let finished = meant.active.finish(meant.key(), lease, how, report);
+    Ok(Answer::Finished(Arc::clone(&meant.active), finished.await?))
+}
+
+/// A policy, and whose limits of it.
+struct Meant<'a> {
+    active: Arc<ActivePolicy>,
+    key: Cow<'a, [u8]>,
+    /// Of an entity: it and its ancestors.
+    path: Option<Arc<EntityPath>>,
+}
+
+/// How much is asked of the limits.
+struct Said<'a> {
+    cost: Option<Number<'a>>,
+    member: Option<&'a str>,
+    amounts: Cow<'a, [(&'a str, Number<'a>)]>,
+}
+
+impl Meant<'_> {
+    #[inline]
+    fn key(&self) -> Key<'_> {
+        Key::from(&*self.key)
+    }
+
+    fn charged(&self, charge: Charge) -> Decided {
+        Decided::charged(Arc::clone(&self.active), charge, self.path.clone())
+    }
+
+    /// What `question` asks, of the limits that are to be asked.
+    #[inline]
+    fn said<'s>(&'s self, question: &'s Question<'_>) -> Said<'s> {
+        let asked = (question.cost, question.member, &*question.amounts);
+        self.said_by(asked, true)
+    }
+
+    fn said_of_lease<'s>(&'s self, uses: &'s Uses<'_>) -> Said<'s> {
+        self.said_by((uses.cost, None, &uses.amounts), false)
+    }
+
+    #[inline]
+    fn said_by<'s>(
+        &'s self,
+        (cost, member, amounts): (
+            Option<Number<'s>>,
+            Option<&'s str>,
+            &'s [(&'s str, Number<'s>)],
+        ),
+        is_taken_now: bool,
+    ) -> Said<'s> {
+        match &self.path {
+            Some(path) if !path.charges_parents() => {
+                let asked = (cost, amounts);
+                let amounts = of_own_level(&self.active, path, asked, is_taken_now);
+                Said {
+                    cost: None,
+                    member,
+                    amounts: amounts.into_vec().into(),
+                }
+            }
+            _ => Said {
+                cost,
+                member,
+                amounts: amounts.into(),
+            },
+        }
+    }
+}
+
+impl Said<'_> {
+    #[inline]
+    fn in_units(&self, meant: &Meant<'_>) -> Result<InUnits<'_>, ServiceError> {
+        meant.active.in_units(&self.amounts)
+    }
+
+    /// As the engine is asked.
+    #[inline]
+    fn request<'u>(
+        &self,
+        meant: &Meant<'_>,
+        in_units: &'u [(&'u str, u64)],
+    ) -> Result<Request<'u>, ServiceError> {
+        meant.active.request(self.cost, self.member, in_units)
+    }
 }
 
 impl Uses<'_> {
@@ -491,16 +676,6 @@ impl Question<'_> {
             self.cost = Some(Number::Units(0));
         }
         self
-    }
-
-    /// As the engine is asked.
-    #[inline]
-    fn request<'a>(
-        &self,
-        active: &ActivePolicy,
-        in_units: &'a [(&'a str, u64)],
-    ) -> Result<Request<'a>, ServiceError> {
-        active.request(self.cost, self.member, in_units)
     }
 }
 

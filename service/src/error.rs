@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use super::entities::EntityError;
 use super::field::Field;
 use super::overrides::LimitFault;
 use tidegate::{BuildError, Decision, DecisionError, Error, ErrorKind, LeaseError, Limit};
@@ -80,14 +81,17 @@ pub enum ServiceError {
     /// Everything that is wrong with an override that was given field by field.
     #[error("{}", all(.0))]
     FaultyOverride(Vec<LimitFault>),
-    /// An override was to be changed only as it was at another version.
-    #[error("{}", conflict(target, *version))]
+    /// Something was to be changed only as it was at another version.
+    #[error("{}", conflict(what, *version))]
     Conflict {
-        /// What it is for.
-        target: String,
-        /// The version that is there; nothing if no override is.
+        /// What: an override, an entity.
+        what: String,
+        /// The version that is there; nothing if it is not there.
         version: Option<u64>,
     },
+    /// An entity is not there, or does not change.
+    #[error(transparent)]
+    Entity(#[from] EntityError),
     /// A pool was told what was used, and not where.
     #[error("say which member is meant: there is {0}")]
     MemberNeeded(String),
@@ -123,13 +127,12 @@ fn reach(policy: Option<&str>) -> String {
     })
 }
 
-fn conflict(target: &str, version: Option<u64>) -> String {
+fn conflict(what: &str, version: Option<u64>) -> String {
     match version {
         Some(version) => format!(
-            "the override for {target} is at version {version} now; read it again, and change it \
-             on that version"
+            "{what} is at version {version} now; read it again, and change it on that version"
         ),
-        None => format!("no override is set for {target} now; set it without a version"),
+        None => format!("{what} is not there now; set it without a version"),
     }
 }
 
@@ -201,6 +204,8 @@ pub enum Kind {
     Ended,
     /// Somebody else has changed it first (412).
     Conflict,
+    /// Others depend on it as it is (409).
+    InUse,
     /// Too much at once (503).
     Busy,
     /// The policy, or the root of the key, holds as many keys or leases as it may
@@ -212,7 +217,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every one.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Unauthenticated,
         Self::Forbidden,
         Self::NotFound,
@@ -220,6 +225,7 @@ impl Kind {
         Self::Never,
         Self::Ended,
         Self::Conflict,
+        Self::InUse,
         Self::Busy,
         Self::Full,
         Self::Unavailable,
@@ -288,6 +294,7 @@ impl ServiceError {
             Self::Limits(Error::Store(StoreError::UnknownPage)) => Some(Field::Cursor),
             Self::Limits(Error::UnknownLease) => Some(Field::Lease),
             Self::UnknownPolicy { .. } => Some(Field::Policy),
+            Self::Entity(EntityError::Unknown(_)) => Some(Field::Entity),
             _ => None,
         }
     }
@@ -310,9 +317,22 @@ impl ServiceError {
             | Self::Override(_)
             | Self::FaultyOverride(_) => Kind::Invalid,
             Self::Conflict { .. } => Kind::Conflict,
+            Self::Entity(error) => of_entity(error),
             Self::Never { .. } => Kind::Never,
             Self::Limits(error) => error.kind().into(),
         }
+    }
+}
+
+const fn of_entity(error: &EntityError) -> Kind {
+    match error {
+        EntityError::Unknown(_) => Kind::NotFound,
+        EntityError::Exists { .. } => Kind::Conflict,
+        EntityError::HasChildren { .. } | EntityError::HasLeases { .. } => Kind::InUse,
+        EntityError::Cycle { .. }
+        | EntityError::TooDeep { .. }
+        | EntityError::Orphan { .. }
+        | EntityError::Endless(_) => Kind::Invalid,
     }
 }
 
@@ -333,6 +353,7 @@ impl Kind {
             Self::Never => "never",
             Self::Ended => "lease_ended",
             Self::Conflict => "conflict",
+            Self::InUse => "in_use",
             Self::Busy => "busy",
             Self::Full => "full",
             Self::Unavailable => "unavailable",

@@ -10,6 +10,16 @@ pub enum Field {
     Policy,
     /// Whose limits.
     Key,
+    /// Whose limits: an entity, by its id.
+    Entity,
+    /// The id of an entity that is created or changed.
+    Id,
+    /// To whom an entity belongs.
+    Parent,
+    /// What people call an entity.
+    Name,
+    /// The words of an entity's owner.
+    Metadata,
     /// How much of which limits.
     Amounts,
     /// The member of a pool.
@@ -51,6 +61,11 @@ impl Field {
         match self {
             Self::Policy => "policy",
             Self::Key => "key",
+            Self::Entity => "entity",
+            Self::Id => "id",
+            Self::Parent => "parent",
+            Self::Name => "name",
+            Self::Metadata => "metadata",
             Self::Amounts => "amounts",
             Self::Member => "member",
             Self::Priority => "priority",

@@ -19,6 +19,8 @@
 //! | [`PublicLease`], [`LeaseHandle`] | what is held, for those who do not hold it |
 //! | [`audit`], [`AuditEvent`] | who changed what: a log, and events that the store keeps |
 //! | [`OverrideTarget`], [`StoredOverride`], [`Pending`] | overrides stored at four levels |
+//! | [`Entity`], [`EntityPath`], [`Whose`] | who belongs to whom, and requests by an entity's id |
+//! | `made` | what became of a change whose answer got lost |
 //! | [`Undelivered`] | a lease that nobody was told of, given back |
 //! | [`RequestSpan`] | what a request tells of itself, for whoever traces |
 //! | [`Change`], [`compare()`] | what an exchange of policies changes, and what it means |
@@ -38,6 +40,7 @@ mod change;
 mod denial_watch;
 mod denials;
 mod effect;
+mod entities;
 mod error;
 mod field;
 mod finish;
@@ -45,6 +48,7 @@ mod held;
 mod jitter;
 mod limiter;
 mod listing;
+mod made;
 mod making;
 mod many;
 mod member_forecast;
@@ -60,20 +64,24 @@ pub mod spans;
 mod tables;
 mod told;
 mod undelivered;
+mod whose;
 
 pub use access::{Caller, Origin};
 pub use active_policy::{Acquired, ActivePolicy, Charge, GrantedLease};
 pub use ad_hoc::MOST as MOST_RATES;
-pub use amounts::Number;
-pub use answer::{Answer, Decided};
-pub use audit::{Action, AuditEvent};
+pub use amounts::{Amounts, Number};
+pub use answer::{Acquisition, Answer, Decided};
+pub use audit::{Action, AuditEvent, AuditValue};
 pub use call::{
-    Amounts, AuditListing, Call, Listing, OfLease, OverrideListing, OverrideOf, Question, Terms,
-    Uses,
+    AuditListing, Call, EntityListing, Listing, OfLease, OverrideListing, OverrideOf, Question,
+    Terms, Uses,
 };
 pub use change::{Change, compare};
 pub use denial_watch::DenialWatch;
 pub use denials::{Denial, Frequent, Watcher};
+pub use entities::{
+    Entity, EntityChange, EntityError, EntityPath, EntityTerms, EntityValue, NewEntity,
+};
 pub use error::{Kind, ServiceError};
 pub use field::Field;
 pub use finish::{Finish, Finished, Renewed, Report};
@@ -93,3 +101,4 @@ pub use spans::RequestSpan;
 pub use tidegate_policy::{Credential, Scope};
 pub use told::{Stand, Told};
 pub use undelivered::Undelivered;
+pub use whose::Whose;

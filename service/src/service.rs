@@ -23,6 +23,7 @@ use super::audit::{self, Retention};
 use super::bounds::MOST_EVENTS;
 use super::change::{self, Change};
 use super::denials::{Denials, Frequent, Watcher};
+use super::entities::{self, Known};
 use super::error::{ServiceError, cut};
 use super::limiter::Limiter;
 use super::meters;
@@ -69,6 +70,8 @@ struct Shared {
     /// Whom that is told.
     this: Weak<Shared>,
     retention: Retention,
+    /// The entities that were asked for lately.
+    entities: Arc<Known>,
 }
 
 /// Makes a [`Service`]; [`Service::builder`] begins one.
@@ -145,16 +148,20 @@ impl ServiceBuilder {
             alarm: Mutex::default(),
             this: Weak::clone(this),
             retention: self.retention,
+            entities: Arc::default(),
         }));
         // What ended while nobody was there never holds.
         service.0.let_go_of_what_is_over();
         service.go_over(file)?;
         let names = file.policies.iter().map(|policy| policy.name.as_str());
         audit::begin(&names.collect::<Vec<_>>().join(", "));
-        let shared = Arc::downgrade(&service.0);
-        match &service.0.store {
-            Some(store) => store.follow(OWNER, shared),
-            None => service.0.local_definitions.follow(OWNER, shared),
+        let shared: Weak<dyn Follower> = Weak::clone(&service.0.this) as _;
+        let known: Weak<dyn Follower> = Arc::downgrade(&service.0.entities) as _;
+        for (owner, follower) in [(OWNER, shared), (entities::OWNER, known)] {
+            match &service.0.store {
+                Some(store) => store.follow(owner, follower),
+                None => service.0.local_definitions.follow(owner, follower),
+            }
         }
         Ok(service)
     }
@@ -528,12 +535,34 @@ impl Service {
         self.0.tell(owner, change)
     }
 
-    /// What the store keeps under `key`, whatever this server knows of it.
-    pub(super) fn stored_at(&self, key: &[u8]) -> StoreFuture<Option<Definition>> {
+    /// What the store keeps for `owner` under `key`, whatever this server knows of it.
+    pub(super) fn stored_at(&self, owner: &str, key: &[u8]) -> StoreFuture<Option<Definition>> {
         match &self.0.store {
-            Some(store) => store.definition(OWNER, key),
-            None => at_once(Ok(self.0.local_definitions.definition(OWNER, key))),
+            Some(store) => store.definition(owner, key),
+            None => at_once(Ok(self.0.local_definitions.definition(owner, key))),
         }
+    }
+
+    /// A page of what the store keeps for `owner` under keys that begin with `prefix`.
+    pub(super) fn stored_page(
+        &self,
+        owner: &str,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        most: usize,
+    ) -> StoreFuture<Page<Definition>> {
+        match &self.0.store {
+            Some(store) => store.definitions_page(owner, prefix, after, most),
+            None => {
+                let local = &self.0.local_definitions;
+                at_once(Ok(local.page(owner, prefix, after, most)))
+            }
+        }
+    }
+
+    /// The entities that were asked for lately.
+    pub(super) fn known_entities(&self) -> &Known {
+        &self.0.entities
     }
 
     /// A page of the events that the store keeps for `owner`.

@@ -6,6 +6,7 @@ use std::cell::OnceCell;
 use tidegate::{Decision, Span, Standing, Timestamp, Unit, Verdict};
 
 use super::active_policy::{Acquired, ActivePolicy, Charge, GrantedLease};
+use super::entities::EntityPath;
 
 /// What was answered to somebody who may begin, or not.
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub struct Told<'a> {
     degraded: bool,
     shadowed: bool,
     member: Option<&'a str>,
+    /// The entity that was asked, and its ancestors.
+    path: Option<&'a EntityPath>,
     /// Looked at once, if anybody wants to know.
     at: OnceCell<Timestamp>,
     /// How long to wait: drawn once, so that all say the same.
@@ -48,6 +51,7 @@ impl<'a> Told<'a> {
             degraded: decision.degraded(),
             shadowed: decision.shadowed(),
             member: decision.member(),
+            path: None,
             at: OnceCell::new(),
             wait: OnceCell::new(),
         }
@@ -93,9 +97,17 @@ impl<'a> Told<'a> {
             degraded: true,
             shadowed: false,
             member: None,
+            path: None,
             at: OnceCell::new(),
             wait: OnceCell::new(),
         }
+    }
+
+    /// The same, asked by an entity's id.
+    #[must_use]
+    pub(super) const fn of_entity(mut self, path: Option<&'a EntityPath>) -> Self {
+        self.path = path;
+        self
     }
 
     /// The same, as of `now`: one of several that are told together.
@@ -154,6 +166,22 @@ impl<'a> Told<'a> {
     #[must_use]
     pub fn level(&self) -> Option<&'a str> {
         self.of_limits()?.binding_level()
+    }
+
+    /// The id of the entity whose limit binds: of the one that was asked by its id, or of an
+    /// ancestor.
+    #[must_use]
+    pub fn entity(&self) -> Option<&'a str> {
+        let path = self.path?;
+        self.binding()?;
+        let levels = &self.active.policy().levels;
+        let level = self.level();
+        let level = level.and_then(|level| levels.iter().position(|name| name == level));
+        match level {
+            // The last level is that of whoever is asked, however deep it stands.
+            Some(level) if level + 1 < levels.len() => path.ids().nth(level),
+            _ => path.ids().next_back(),
+        }
     }
 
     /// What the limits said, where they did not give a lease.

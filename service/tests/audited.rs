@@ -10,11 +10,11 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use support::{file, now};
-use tidegate::{Key, Limit, ManualClock, Select, Store};
+use tidegate::{Limit, ManualClock, Select, Store};
 use tidegate_memory::MemoryStore;
 use tidegate_service::{
     Action, Answer, AuditEvent, AuditListing, Call, Caller, LeaseHandle, Listing, OverrideOf,
-    OverrideTarget, Question, Service, ServiceError, Terms, compare,
+    OverrideTarget, Question, Service, ServiceError, Terms, Whose, compare,
 };
 use tidegate_store::{
     Abilities, Change, Command, Defined, Definition, Definitions, Event, Execution, Follower, Op,
@@ -123,7 +123,7 @@ impl Fixture {
         let caller = service.enter(None).unwrap();
         let question = Question {
             policy: "jobs",
-            key: b"k",
+            whose: Whose::Key(b"k"),
             ..Question::default()
         };
         let acquire = Call::Acquire(question, Terms::default());
@@ -197,11 +197,11 @@ impl Fixture {
 }
 
 fn reset() -> Call<'static> {
-    Call::Reset("jobs", Key::from("k"))
+    Call::Reset("jobs", Whose::Key(b"k"))
 }
 
 fn revoke(handle: LeaseHandle) -> Call<'static> {
-    Call::Revoke("jobs", Key::from("k"), handle)
+    Call::Revoke("jobs", Whose::Key(b"k"), handle)
 }
 
 /// Whoever hung up at once left no trace of what was done.
@@ -306,7 +306,7 @@ fn what_is_refused_leaves_no_event() {
     let handle = fixture.handles()[0];
     fixture.call(revoke(handle)).unwrap();
     fixture.call(revoke(handle)).unwrap_err();
-    let nowhere = Call::Reset("nowhere", Key::from("k"));
+    let nowhere = Call::Reset("nowhere", Whose::Key(b"k"));
     fixture.call(nowhere).unwrap_err();
     assert_eq!(fixture.actions(), [Action::Revoke]);
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tidegate::{Key, LeaseId, ManualClock, Outcome, PageOf, Request, Select};
 use tidegate_service::{
     Acquired, ActivePolicy, Answer, Call, Charge, Finish, GrantedLease, Kind, Number, OfLease,
-    PublicLease, Question, Report, Scope, Service, ServiceError, Terms, Uses,
+    PublicLease, Question, Report, Scope, Service, ServiceError, Terms, Uses, Whose,
 };
 
 use support::{file, now};
@@ -453,7 +453,7 @@ fn a_cost_is_in_the_unit_of_the_member_that_is_named() {
     let caller = service.enter(None).unwrap();
     let request = |member, cost| Question {
         policy: "p",
-        key: b"k",
+        whose: Whose::Key(b"k"),
         member,
         cost: Some(Number::Decimal(cost)),
         ..Question::default()
@@ -496,22 +496,23 @@ fn a_lease_of_a_pool_is_settled_and_adjusted_by_a_cost_in_the_one_unit_of_its_me
     let caller = service.enter(None).unwrap();
     let of = |policy, lease| OfLease {
         policy,
-        key: b"k",
+        whose: Whose::Key(b"k"),
         lease,
     };
     let question = Question {
         policy: "p",
-        key: b"k",
+        whose: Whose::Key(b"k"),
         cost: Some(Number::Decimal("0.75")),
         ..Question::default()
     };
     let acquire = Call::Acquire(question, Terms::default());
-    let Ok(Answer::Acquired(_, Acquired::Granted(granted), lease)) =
-        now(service.call(&caller, acquire))
-    else {
+    let Ok(Answer::Acquired(acquisition)) = now(service.call(&caller, acquire)) else {
+        panic!("it is answered");
+    };
+    acquisition.lease.as_ref().unwrap().deliver();
+    let Acquired::Granted(granted) = &acquisition.acquired else {
         panic!("it fits");
     };
-    lease.unwrap().deliver();
     let cost = |cost| Uses {
         cost: Some(Number::Decimal(cost)),
         ..Uses::default()

@@ -85,6 +85,13 @@ fn is_package(name: &str) -> Result<(), String> {
         .ok_or_else(|| format!("there is no package `{name}`"))
 }
 
+/// Whether a path is one of those that the document writes so: `{id}` stands for any segment.
+fn is_of(known: &str, path: &str) -> bool {
+    let (known, path) = (known.split('/'), path.split('/'));
+    let fits = |(known, said): (&str, &str)| known == said || known.starts_with('{');
+    known.clone().count() == path.clone().count() && known.zip(path).all(fits)
+}
+
 /// A path and a method that the server has, and a body whose members it knows.
 fn curl(words: &[String]) -> Result<(), String> {
     let document: Value =
@@ -100,7 +107,9 @@ fn curl(words: &[String]) -> Result<(), String> {
         (None, Some(_)) => "post".to_owned(),
         (None, None) => "get".to_owned(),
     };
-    let operation = &document["paths"][path][&method];
+    let mut paths = document["paths"].as_object().into_iter().flatten();
+    let operation = paths.find(|(known, _)| is_of(known, path));
+    let operation = operation.map_or(&Value::Null, |(_, operations)| &operations[&method]);
     if operation.is_null() {
         return Err(format!("the server has no {method} of {path}"));
     }

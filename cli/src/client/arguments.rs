@@ -26,6 +26,11 @@ pub struct Subject {
     /// The key in Base64, for one that is no text; takes precedence over --key
     #[arg(long, value_name = "BASE64")]
     pub key_base64: Option<String>,
+
+    /// The entity that is limited, by its id: `tidegate entity` keeps them; takes precedence
+    /// over --key
+    #[arg(long, value_name = "ID", conflicts_with = "key_base64")]
+    pub entity: Option<String>,
 }
 
 /// How much.
@@ -99,10 +104,11 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 impl Subject {
     /// The key.
     pub fn key(&self) -> Outcome<Key> {
-        match (&self.key_base64, &self.key) {
-            (Some(key), _) => Ok(Key::base64(key)),
-            (None, Some(key)) => Ok(key.as_str().into()),
-            (None, None) => Err(Stop::usage("say who is limited: --key KEY")),
+        match (&self.entity, &self.key_base64, &self.key) {
+            (Some(id), ..) => Ok(Key::entity(id)),
+            (None, Some(key), _) => Ok(Key::base64(key)),
+            (None, None, Some(key)) => Ok(key.as_str().into()),
+            (None, None, None) => Err(Stop::usage("say who is limited: --key KEY, or --entity ID")),
         }
     }
 

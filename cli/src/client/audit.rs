@@ -2,8 +2,10 @@
 
 use clap::Args;
 use serde_json::Value;
+use tidegate_client::Exchange;
 
 use super::arguments::{instant, instant_or_ago};
+use super::entities;
 use super::exit::{Exit, Outcome, Stop, TABLE};
 use super::limits;
 use super::listing::{Listing, printable};
@@ -15,7 +17,7 @@ const PATH: &str = "/v1/audit";
 /// List the administrative changes that clients have made, in the order of time
 ///
 /// A line for each: its version, when, who, from where, what was done to what, and of an
-/// override what the limits were and are, and until when. Of a policy it lists what was done to
+/// override what the limits were and are, and until when, of an entity what it was and is. Of a policy it lists what was done to
 /// it, its overrides and its keys, and policies that were applied if that changed it (as far as the
 /// first 256 changes tell). The store keeps them for 90 days, and 10,000 of them,
 /// unless the servers are set up otherwise. Takes the scope `observe`.
@@ -24,6 +26,10 @@ const PATH: &str = "/v1/audit";
 pub struct Audit {
     #[command(flatten)]
     of: Of,
+
+    /// Of this entity alone
+    #[arg(long, value_name = "ID", conflicts_with_all = ["policy", "key", "key_base64"])]
+    entity: Option<String>,
 
     /// From this instant on, such as 2026-12-31T23:59:59Z, or so long ago, such as 1h
     #[arg(long, value_name = "INSTANT|TIME")]
@@ -60,9 +66,10 @@ impl Audit {
         let (since, until) = (since.transpose()?.map(said), self.until.map(said));
         let [policy, key, key_base64] = self.of.said();
         let times = [("since", since.as_deref()), ("until", until.as_deref())];
-        let said = [policy, key, key_base64, times[0], times[1]];
+        let entity = ("entity", self.entity.as_deref());
+        let said = [policy, key, key_base64, entity, times[0], times[1]];
         let listing = Listing {
-            path: PATH,
+            asked: Exchange::get(PATH),
             items: "events",
             said: &said,
             most: self.most,
@@ -97,11 +104,18 @@ fn line(event: &Value) -> String {
         word("at"),
         word("by"),
         word("action"),
-        place(event),
+        match event["entity"].as_str() {
+            Some(id) => format!("entity {}", printable(id)),
+            None => place(event),
+        },
     );
     let limits = |when: &str| {
-        let limits = limits::shown(&event[when]["limits"]);
-        match event[when]["expires_at"].as_str() {
+        let state = &event[when];
+        if !event["entity"].is_null() {
+            return entities::said(state);
+        }
+        let limits = limits::shown(&state["limits"]);
+        match state["expires_at"].as_str() {
             Some(until) => format!("{limits} until {}", printable(until)),
             None => limits,
         }

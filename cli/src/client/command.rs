@@ -6,6 +6,7 @@ use clap::Subcommand;
 use tidegate_client::Verb;
 
 use super::audit::Audit;
+use super::entities::Entities;
 use super::exit::{Exit, Outcome};
 use super::listing::{Keys, Leases};
 use super::many::CheckMany;
@@ -46,6 +47,8 @@ pub enum Command {
     Keys(Keys),
     Leases(Leases),
     Override(Override),
+    #[command(name = "entity")]
+    Entities(Entities),
     Audit(Audit),
     Run(Run),
     Top(Top),
@@ -73,6 +76,7 @@ pub fn perform(command: Command, whole: clap::Command) -> ExitCode {
         Command::Keys(keys) => keys.perform(),
         Command::Leases(leases) => leases.perform(),
         Command::Override(given) => given.perform(),
+        Command::Entities(entities) => entities.perform(),
         Command::Audit(audit) => audit.perform(),
         Command::Top(top) => top.perform(),
         Command::Completions(completions) => completions.perform(whole),

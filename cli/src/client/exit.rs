@@ -22,9 +22,9 @@ pub enum Exit {
     NotAllowed = 4,
     /// The server is not there, or cannot tell.
     Failed = 5,
-    /// No such policy; no such lease, or one that has ended.
+    /// No such policy or entity; no such lease, or one that has ended.
     Gone = 6,
-    /// Somebody else has changed it first.
+    /// Somebody else has changed it first, or depends on it.
     Conflict = 7,
 }
 
@@ -37,8 +37,9 @@ Exit codes:
   3  never: more than the limit could grant
   4  not allowed: no token, a wrong one, or one that is not for this
   5  failed: the server cannot be reached, or its store cannot tell
-  6  gone: no such policy; no such lease, or it has ended
-  7  conflict: another version is there than --if-version or --if-absent says";
+  6  gone: no such policy or entity; no such lease, or it has ended
+  7  conflict: another version is there than --if-version or --if-absent says, or others
+     depend on it";
 
 impl From<&Error> for Exit {
     fn from(error: &Error) -> Self {

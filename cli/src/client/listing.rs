@@ -97,7 +97,7 @@ impl What {
             ("prefix", self.prefix.as_deref()),
         ];
         let listing = Listing {
-            path,
+            asked: Exchange::get(path),
             items,
             said: &said,
             most: self.most,
@@ -134,7 +134,7 @@ impl What {
 /// A listing that comes page by page.
 pub struct Listing<'a> {
     /// Where it is.
-    pub path: &'a str,
+    pub asked: Exchange,
     /// What the items are called there.
     pub items: &'a str,
     /// What is asked of it.
@@ -228,7 +228,7 @@ impl Listing<'_> {
         let query: Vec<_> = said
             .filter_map(|(name, value)| Some((name, value?)))
             .collect();
-        let asked = Exchange::get(self.path).query(&query);
+        let asked = self.asked.clone().query(&query);
         let mut page = client.done(asked).await?.body;
         let next = page["cursor"].as_str().map(str::to_owned);
         let items = match page[self.items].take() {

@@ -10,6 +10,7 @@
 //! | [`many`] | checks by the thousand, a line each |
 //! | [`listing`] | keys and leases |
 //! | [`overrides`], [`limits`] | overrides, and how their limits are typed |
+//! | [`entities`] | who belongs to whom |
 //! | [`audit`] | what was changed, and by whom |
 //! | [`run`] | a command that runs while a lease is held |
 //! | [`top`] | a view of the server that is kept up to date |
@@ -20,6 +21,7 @@
 mod arguments;
 mod audit;
 mod command;
+mod entities;
 mod exit;
 mod limits;
 mod listing;

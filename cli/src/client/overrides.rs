@@ -308,7 +308,7 @@ impl List {
     fn perform(&self) -> Outcome<Exit> {
         let said = self.of.said();
         let listing = Listing {
-            path: PATH,
+            asked: Exchange::get(PATH),
             items: "overrides",
             said: &said,
             most: self.most,

@@ -115,10 +115,9 @@ fn scripts(page: &str) -> Vec<&str> {
     scripts
 }
 
-#[test]
-fn what_the_page_of_overrides_types_works() {
+/// Types what a page types, one fence after the other.
+fn typed(page: &str) -> AsItComes {
     let server = AsItComes::start();
-    let page = include_str!("../../../docs/reference/overrides.md");
     let scripts = scripts(page);
     for script in &scripts {
         let said = server.types(script);
@@ -130,6 +129,20 @@ fn what_the_page_of_overrides_types_works() {
         );
     }
     assert!(scripts.len() >= 3);
+    server
+}
+
+#[test]
+fn what_the_page_of_entities_types_works() {
+    let server = typed(include_str!("../../../docs/entities.md"));
+    let left = server.types("tidegate entity list").out;
+    let left: Vec<_> = left.lines().map(|line| line.split(' ').next()).collect();
+    assert_eq!(left, [Some("acme"), Some("ads"), Some("search")]);
+}
+
+#[test]
+fn what_the_page_of_overrides_types_works() {
+    let server = typed(include_str!("../../../docs/reference/overrides.md"));
     let peek = server
         .types("tidegate peek -p example -k someone --json")
         .json();

@@ -33,6 +33,11 @@ impl Http {
         self.send("PUT", path, body)
     }
 
+    /// As [`post`](Self::post), of what is to go.
+    pub fn delete(&mut self, path: &str) -> io::Result<(u16, Value)> {
+        self.send("DELETE", path, &json!({}))
+    }
+
     fn send(&mut self, method: &str, path: &str, body: &Value) -> io::Result<(u16, Value)> {
         let body = body.to_string();
         let request = format!(

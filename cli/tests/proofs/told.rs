@@ -13,6 +13,10 @@ use crate::server::{FILE, Server, folder, until};
 const POLICY: &str = "[policy.web.limits]\nrpm = { calls = 10, per = '1h' }\n\
     tpm = { rate = 10, per = '1h' }\n";
 
+const OF_ENTITIES: &str = "[policy.web]\nlevels = ['org', 'team', 'user']\npartial_keys = true\n\
+    [policy.web.limits]\nteam_rpm = { calls = 5, per = '1h', level = 'team' }\n\
+    rpm = { calls = 5, per = '1h', level = 'user' }\n";
+
 /// They changed without a word, and nobody knew that a start was needed.
 #[test]
 fn settings_that_hold_from_the_next_start_on_are_named_when_they_change() {
@@ -88,4 +92,61 @@ fn a_store_that_was_emptied_no_longer_has_what_was_set_and_says_so() {
             .expect("an answer");
         assert_eq!(said["limits"]["rpm"]["limit"], 10, "{said}");
     }
+}
+
+/// Two servers on one store: what is changed of an entity at one holds at the other, without a
+/// restart.
+#[test]
+fn a_change_of_an_entity_at_one_server_holds_at_another() {
+    for store in [Beyond::redis(), Beyond::postgres(), Beyond::mariadb()] {
+        store
+            .iter()
+            .for_each(a_change_of_an_entity_holds_at_another_server);
+    }
+}
+
+fn a_change_of_an_entity_holds_at_another_server(store: &Beyond) {
+    let folder = folder(OF_ENTITIES);
+    let arguments = ["--store", &*store.url];
+    let (one, other) = (
+        Server::start(folder.path(), &arguments),
+        Server::start(folder.path(), &arguments),
+    );
+    let mut one = Http::connect(one.http).expect("it listens");
+    let mut other = Http::connect(other.http).expect("it listens");
+    for entity in [
+        json!({"id": "acme"}),
+        json!({"id": "search", "parent": "acme"}),
+        json!({"id": "ads", "parent": "acme"}),
+        json!({"id": "alice", "parent": "search"}),
+    ] {
+        let (status, said) = one.post("/v1/entities", &entity).expect("an answer");
+        assert_eq!(status, 200, "{said}");
+    }
+    let alice = json!({"policy": "web", "entity": "alice"});
+    let mut left = |limit: &str| {
+        let (status, said) = other.post("/v1/peek", &alice).expect("an answer");
+        assert_eq!(status, 200, "{said}");
+        said["limits"][limit]["remaining"].as_u64()
+    };
+    // It knows her from here on.
+    assert_eq!(left("team_rpm"), Some(5));
+    let check = json!({"policy": "web", "entity": "search"});
+    let (status, said) = one.post("/v1/check", &check).expect("an answer");
+    assert_eq!(status, 200, "{said}");
+    assert_eq!(left("team_rpm"), Some(4));
+    let (status, said) = one.delete("/v1/entities/alice").expect("an answer");
+    assert_eq!(status, 204, "{said}");
+    until("the other server is told that she is gone", || {
+        let (status, _) = other.post("/v1/peek", &alice).expect("an answer");
+        status == 404
+    });
+    let anew = json!({"id": "alice", "parent": "ads"});
+    let (status, said) = one.post("/v1/entities", &anew).expect("an answer");
+    assert_eq!(status, 200, "{said}");
+    let (status, said) = other.post("/v1/peek", &alice).expect("an answer");
+    assert_eq!(
+        (status, &said["limits"]["team_rpm"]["remaining"]),
+        (200, &json!(5))
+    );
 }

@@ -80,7 +80,7 @@ async fn charged(
         let amounts = [(limit.limit().name(), Number::Units(amount))];
         let question = Question {
             policy: &whose.active.policy().name,
-            key: &whose.key,
+            whose: whose.key[..].into(),
             member: whose.member.as_deref(),
             amounts: amounts.into_iter().collect(),
             ..Question::default()

@@ -113,7 +113,7 @@ tokens  = { rate = 1080, per = "1h" }
         let caller = running.service.enter(None).unwrap();
         let question = Question {
             policy: "llm",
-            key: b"openai/credential-f3abf2a6cc4f0098",
+            whose: b"openai/credential-f3abf2a6cc4f0098"[..].into(),
             amounts: [("tokens", Number::Units(1_076))].into_iter().collect(),
             ..Question::default()
         };

@@ -38,7 +38,7 @@ impl Running {
         let caller = self.service.enter(None).unwrap();
         let question = Question {
             policy: "llm",
-            key: b"account/credential-f3abf2a6cc4f0098",
+            whose: b"account/credential-f3abf2a6cc4f0098"[..].into(),
             cost: Some(Number::Whole(1)),
             ..Question::default()
         };

@@ -183,7 +183,7 @@ impl Running {
         let caller = self.service.enter(None).unwrap();
         let question = Question {
             policy: "llm",
-            key: key_of(),
+            whose: key_of().into(),
             // The least there is: a limit of cents never grants a whole dollar.
             cost: Some(Number::Units(1)),
             ..Question::default()

@@ -393,7 +393,7 @@ fn a_change_on_a_version_that_another_server_has_changed_is_refused(server: &Bey
     let first = set(&a, 5, OnlyIf::Absent).expect("none was there");
     let there = |version| {
         Err(ServiceError::Conflict {
-            target: "every policy/ann".to_owned(),
+            what: "the override for every policy/ann".to_owned(),
             version,
         })
     };

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use tidegate_protocol::bearer;
-use tidegate_service::{Answer, Call, Caller, Origin, Service};
+use tidegate_service::{Answer, Call, Caller, Origin, Service, Whose};
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
 
@@ -135,11 +135,11 @@ impl Tidegate for App {
             .is_none_or(|wait| wait == 0)
             .then_some(place);
         let answer = self.call(&caller, parse::acquire(&request)?).await?;
-        let Answer::Acquired(active, acquired, lease) = answer else {
+        let Answer::Acquired(acquisition) = answer else {
             return Err(other());
         };
-        let mut response = Response::new(render::acquired(&active, &acquired));
-        if let Some(lease) = lease {
+        let mut response = Response::new(render::acquired(&acquisition));
+        if let Some(lease) = acquisition.lease {
             response.extensions_mut().insert(lease);
         }
         Ok(response)
@@ -192,7 +192,7 @@ impl Tidegate for App {
 
     async fn reset(&self, request: Request<proto::ResetRequest>) -> Reply<proto::ResetResponse> {
         let about = request.get_ref();
-        let call = Call::Reset(&about.policy, (&*about.key).into());
+        let call = Call::Reset(&about.policy, Whose::Key(&about.key));
         let done = |answer| matches!(answer, Answer::Forgotten).then(proto::ResetResponse::default);
         self.answer(&request, Ok(call), done).await
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidegate::{Outcome, Select, Timestamp};
 use tidegate_service::{
     Amounts, Call, LeaseHandle, Listing, Number, OfLease, OnlyIf, OverrideListing, OverrideOf,
-    OverrideTerms, Question, Report, Setting, Terms, Until, Uses, bounds,
+    OverrideTerms, Question, Report, Setting, Terms, Until, Uses, Whose, bounds,
 };
 use tonic::Status;
 
@@ -20,7 +20,7 @@ use crate::proto::list_leases_request::Select as OfLeases;
 pub fn question(request: &proto::CheckRequest) -> Question<'_> {
     Question {
         policy: &request.policy,
-        key: &request.key,
+        whose: Whose::Key(&request.key),
         member: Some(&*request.member).filter(|member| !member.is_empty()),
         cost: request.cost.map(Number::Units),
         amounts: amounts(&request.amounts),
@@ -90,7 +90,7 @@ fn of_lease(lease: &proto::LeaseRequest) -> Result<OfLease<'_>, Status> {
     let id = bounds::lease(lease.lease.as_bytes());
     Ok(OfLease {
         policy: &lease.policy,
-        key: &lease.key,
+        whose: Whose::Key(&lease.key),
         lease: id.map_err(|error| status(&error))?,
     })
 }
@@ -119,7 +119,7 @@ pub fn revoke(request: &proto::RevokeLeaseRequest) -> Result<Call<'_>, Status> {
     let handle = handle.map_err(|error| status(&error))?;
     Ok(Call::Revoke(
         &request.policy,
-        (&*request.key).into(),
+        Whose::Key(&request.key),
         handle,
     ))
 }

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use tidegate::{Limit, ListedKey, Metadata, Span, Timestamp, Unit, Verdict};
 use tidegate_service::{
-    Acquired, ActivePolicy, Answer, Finished, GrantedLease, Level, MemberForecast, PublicLease,
-    Setting, StoredOverride, Told, settings_of,
+    Acquired, Acquisition, ActivePolicy, Answer, Finished, GrantedLease, Level, MemberForecast,
+    PublicLease, Setting, StoredOverride, Told, settings_of,
 };
 
 use crate::error::problem;
@@ -39,10 +39,10 @@ pub fn many(answer: Answer) -> Option<Vec<proto::CheckResponse>> {
 }
 
 /// A lease, or why not.
-pub fn acquired(active: &ActivePolicy, acquired: &Acquired) -> proto::AcquireResponse {
+pub fn acquired(acquisition: &Acquisition) -> proto::AcquireResponse {
     proto::AcquireResponse {
-        decision: Some(told(&Told::acquired(active, acquired))),
-        lease: match acquired {
+        decision: Some(told(&acquisition.told())),
+        lease: match &acquisition.acquired {
             Acquired::Granted(granted) => Some(lease(granted)),
             Acquired::Refused(_) | Acquired::Degraded(_) => None,
         },

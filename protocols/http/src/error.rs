@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tidegate_policy::PolicyErrors;
 use tidegate_protocol::Late;
-use tidegate_service::{Field, Kind, ServiceError};
+use tidegate_service::{EntityError, Field, Kind, ServiceError};
 
 use crate::render::tag::tag;
 
@@ -284,6 +284,7 @@ impl From<ServiceError> for Problem {
         };
         let version = match &error {
             ServiceError::Conflict { version, .. } => *version,
+            ServiceError::Entity(EntityError::Exists { version, .. }) => Some(*version),
             _ => None,
         };
         Self {
@@ -316,7 +317,7 @@ const fn status(kind: Kind) -> StatusCode {
         Kind::NotFound => StatusCode::NOT_FOUND,
         Kind::Invalid => StatusCode::BAD_REQUEST,
         Kind::Never => StatusCode::UNPROCESSABLE_ENTITY,
-        Kind::Ended => StatusCode::CONFLICT,
+        Kind::Ended | Kind::InUse => StatusCode::CONFLICT,
         Kind::Conflict => StatusCode::PRECONDITION_FAILED,
         Kind::Busy | Kind::Full | Kind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
     }

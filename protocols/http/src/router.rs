@@ -10,15 +10,16 @@ use axum::response::{IntoResponse, Response};
 use crate::app::App;
 use crate::error::Problem;
 use crate::openapi::document::document;
-use crate::openapi::operation::{Operation, delete, get, post, put};
+use crate::openapi::operation::{Operation, delete, get, patch, post, put};
 use crate::render::answer::{Admission, Answer, Many, Peeked};
 use crate::render::audit::Audit;
 use crate::render::ended::{Ended, Renewed};
+use crate::render::entities::{Entities, Shown as Entity};
 use crate::render::forecast::ForecastBody;
 use crate::render::listing::{Denied, Keys, Leases};
 use crate::render::overrides::{Overrides, Shown as Override};
 use crate::render::policies::{Applied, Policies, Shown as Policy};
-use crate::verbs::{audit, decide, forward, listing, operate, overrides, policies};
+use crate::verbs::{audit, decide, entities, forward, listing, operate, overrides, policies};
 
 /// What every listing says of its pages.
 const PAGES: &str = "\
@@ -51,6 +52,7 @@ fn operations() -> impl Iterator<Item = Operation> {
     let requests = decisions().into_iter().chain(leases()).chain(keys());
     let proxies = std::iter::once(for_proxies());
     let listed = listings().into_iter().chain(of_overrides());
+    let listed = listed.chain(of_entities());
     let listed = listed.chain(std::iter::once(of_audit()));
     let listed = listed.chain(of_policies());
     requests.chain(proxies).chain(listed).chain(operation())
@@ -303,13 +305,77 @@ fn of_overrides() -> [Operation; 3] {
     ]
 }
 
+fn of_entities() -> [Operation; 6] {
+    [
+        get("/v1/entities", entities::all)
+            .named("entities", "observe")
+            .summary("The entities")
+            .about("In the order of their ids' bytes.")
+            .about(PAGES)
+            .scope("`observe`, for all policies")
+            .answers::<Entities<'_>>("A page of entities.")
+            .or(&[403]),
+        post("/v1/entities", entities::create)
+            .named("create_entity", "administer")
+            .summary("Create an entity")
+            .about(
+                "Requests may name it by its id from then on, at every server of the store. It \
+                 belongs to `parent`, or is a root. There are eight levels at most. One that is \
+                 there already is left as it is (412). An audit event is kept in the same step.",
+            )
+            .scope("`administer`, for all policies")
+            .answers::<Entity<'_>>("It is created.")
+            .with_version()
+            .or(&[403, 404, 412]),
+        get("/v1/entities/{id}", entities::one)
+            .named("entity", "observe")
+            .summary("One entity, and its ancestors")
+            .scope("`observe`, for all policies")
+            .answers::<Entity<'_>>("The entity.")
+            .with_version()
+            .or(&[403, 404]),
+        patch("/v1/entities/{id}", entities::change)
+            .named("change_entity", "administer")
+            .summary("Change what is said of an entity")
+            .about(
+                "What is missing in the request stays as it is. It holds for the next request that \
+                 names the entity. An audit event is kept in the same step.",
+            )
+            .about("With `If-Match`, only if that version is there; else 412.")
+            .scope("`administer`, for all policies")
+            .answers::<Entity<'_>>("It is changed.")
+            .with_version()
+            .or(&[403, 404]),
+        delete("/v1/entities/{id}", entities::delete)
+            .named("delete_entity", "administer")
+            .summary("Delete an entity")
+            .about(
+                "One that has children or holds leases stays (409). What it has used is \
+                 forgotten only with time: created anew below the same parent, it goes on \
+                 from there. An audit event is kept in the same step.",
+            )
+            .scope("`administer`, for all policies")
+            .done(204, "It is deleted.")
+            .or(&[403, 404, 409]),
+        get("/v1/entities/{id}/children", entities::children)
+            .named("children", "observe")
+            .summary("The children of an entity")
+            .about("In the order of their ids' bytes.")
+            .about(PAGES)
+            .scope("`observe`, for all policies")
+            .answers::<Entities<'_>>("A page of entities.")
+            .or(&[403, 404]),
+    ]
+}
+
 fn of_audit() -> Operation {
     get("/v1/audit", audit::events)
         .named("audit", "observe")
         .summary("What was changed, and by whom")
         .about(
             "Each administrative change that a client made: overrides set and removed, keys that \
-             were reset, leases that were revoked, policies that were applied. In the order in \
+             were reset, leases that were revoked, policies that were applied, entities created, \
+             changed and deleted. In the order in \
              which they happened, the oldest first; the store keeps them for as long, and as many, \
              as the servers are set to. A token for some policies sees those of these policies \
              alone.",

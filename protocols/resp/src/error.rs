@@ -153,6 +153,7 @@ fn code(error: &ServiceError) -> &'static str {
         Kind::Unavailable => "UNAVAILABLE",
         Kind::Ended => "NOLEASE",
         Kind::Conflict => "CONFLICT",
+        Kind::InUse => "INUSE",
         Kind::NotFound if error.field() == Some(Field::Lease) => "NOLEASE",
         Kind::NotFound | Kind::Invalid => "ERR",
     }

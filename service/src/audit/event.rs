@@ -3,7 +3,7 @@
 //! ```text
 //! version u8 = 1, action u8, by?, protocol?, peer?, reason?, before?, after?, n u32, n x detail
 //! ```
-//! Before and after are overrides as the store keeps them.
+//! Before and after are overrides or entities as the store keeps them.
 
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use crate::access::Caller;
 use crate::bounds::{USUAL_AUDIT, USUAL_EVENTS};
 use crate::bytes::{Reader, Writer};
 use crate::change::is_about;
+use crate::entities::{EntityValue, entity_of_subject};
 use crate::overrides::{OverrideTarget, OverrideValue};
 
 const VERSION: u8 = 1;
@@ -54,6 +55,12 @@ pub enum Action {
     Revoke,
     /// Policies were applied.
     ApplyPolicies,
+    /// An entity was created.
+    CreateEntity,
+    /// An entity was changed.
+    ChangeEntity,
+    /// An entity was deleted.
+    DeleteEntity,
     /// What the event before it tells of, by the same caller, was answered with an error.
     Failed,
     /// Something that only a newer server does.
@@ -62,12 +69,15 @@ pub enum Action {
 
 impl Action {
     /// Every one that this version does.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 9] = [
         Self::SetOverride,
         Self::RemoveOverride,
         Self::Reset,
         Self::Revoke,
         Self::ApplyPolicies,
+        Self::CreateEntity,
+        Self::ChangeEntity,
+        Self::DeleteEntity,
         Self::Failed,
     ];
 
@@ -80,6 +90,9 @@ impl Action {
             Self::Reset => "reset",
             Self::Revoke => "revoke",
             Self::ApplyPolicies => "apply_policies",
+            Self::CreateEntity => "create_entity",
+            Self::ChangeEntity => "change_entity",
+            Self::DeleteEntity => "delete_entity",
             Self::Failed => "failed",
             Self::Other => "other",
         }
@@ -93,6 +106,9 @@ impl Action {
             Self::Revoke => 4,
             Self::ApplyPolicies => 5,
             Self::Failed => 6,
+            Self::CreateEntity => 7,
+            Self::ChangeEntity => 8,
+            Self::DeleteEntity => 10,
             Self::Other => u8::MAX,
         }
     }
@@ -117,6 +133,8 @@ pub struct AuditEvent {
     pub action: Action,
     /// To what: a policy and a key, or every one.
     pub target: OverrideTarget,
+    /// To which entity, by its id; then the target says nothing.
+    pub entity: Option<String>,
     /// The name of the token that did it; `anyone` where there are no tokens.
     pub by: Option<String>,
     /// By which protocol: `http`, `grpc` or `resp`.
@@ -125,13 +143,24 @@ pub struct AuditEvent {
     pub peer: Option<String>,
     /// Why, if that was said.
     pub reason: Option<String>,
-    /// The override as it was; nothing if there was none, or it cannot be read here.
-    pub before: Option<OverrideValue>,
-    /// The override as it is from then on; nothing if there is none.
-    pub after: Option<OverrideValue>,
+    /// The override or the entity as it was; nothing if there was none, or it cannot be read
+    /// here.
+    pub before: Option<AuditValue>,
+    /// The override or the entity as it is from then on; nothing if there is none.
+    pub after: Option<AuditValue>,
     /// More of it, a line each: the handle of a lease that was ended, what other policies
     /// have changed; of what has failed, the action and why, and then these.
     pub details: Vec<String>,
+}
+
+/// What was changed, as it was or as it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum AuditValue {
+    /// An override.
+    Override(OverrideValue),
+    /// An entity.
+    Entity(EntityValue),
 }
 
 /// What an event is to tell.
@@ -184,6 +213,7 @@ impl AuditEvent {
             at: event.at,
             action: Action::Other,
             target: OverrideTarget::decode(&event.subject).unwrap_or_default(),
+            entity: entity_of_subject(&event.subject).map(str::to_owned),
             by: None,
             protocol: None,
             peer: None,
@@ -202,14 +232,21 @@ impl AuditEvent {
     }
 
     fn decode(event: &Event) -> Result<Self, DecodeError> {
-        let target = OverrideTarget::decode(&event.subject);
+        let entity = entity_of_subject(&event.subject);
+        let target = match entity {
+            Some(_) => Some(OverrideTarget::system()),
+            None => OverrideTarget::decode(&event.subject),
+        };
         let mut reader = Reader::new(&event.body, VERSION)?;
         let action = Action::of_number(reader.byte()?);
         let mut text = || reader.some_text();
         let (by, protocol, peer, reason) = (text()?, text()?, text()?, text()?);
         let mut value = || {
             let bytes = reader.some_bytes()?;
-            Ok(bytes.and_then(|bytes| OverrideValue::decode(bytes).ok()))
+            Ok(bytes.and_then(|bytes| match entity {
+                Some(_) => EntityValue::decode(bytes).ok().map(AuditValue::Entity),
+                None => OverrideValue::decode(bytes).ok().map(AuditValue::Override),
+            }))
         };
         let (before, after) = (value()?, value()?);
         let details = reader.many(MOST_DETAILS)?;
@@ -219,6 +256,7 @@ impl AuditEvent {
             at: event.at,
             action,
             target: target.ok_or(DecodeError::Corrupt("event's place"))?,
+            entity: entity.map(str::to_owned),
             by,
             protocol,
             peer,
@@ -267,7 +305,10 @@ mod tests {
         assert_eq!(read.by.as_deref(), Some("anyone"));
         let from = (read.protocol.as_deref(), read.peer.as_deref());
         assert_eq!(from, (Some("resp"), Some("127.0.0.1:7")));
-        assert_eq!((read.before, read.after), (Some(value), None));
+        assert_eq!(
+            (read.before, read.after),
+            (Some(AuditValue::Override(value)), None)
+        );
         assert_eq!(read.details.len(), MOST_DETAILS);
         assert!(read.details.iter().all(|one| one.len() <= LONGEST_DETAIL));
         for end in (0..200).chain((200..body.len()).step_by(9_973)) {

@@ -1,4 +1,4 @@
-//! The three sorts of events as one list.
+//! The four sorts of events as one list.
 //!
 //! A store bounds the events of each owner, so that many of one sort push none of another out:
 //! a token for one policy resets keys as often as it likes, and what was done to overrides and
@@ -10,6 +10,7 @@ use std::array;
 use tidegate_store::definitions::{event_cursor, event_of_cursor};
 use tidegate_store::{Event, Page, StoreError};
 
+use crate::entities;
 use crate::overrides::OWNER;
 use crate::service::Service;
 
@@ -19,8 +20,8 @@ pub(super) const OF_POLICIES: &str = "audit of policies";
 /// And of keys: resets and revocations.
 pub(super) const OF_KEYS: &str = "audit of keys";
 
-/// Each sort. Those of overrides are kept with the overrides, in the same step.
-const SORTS: [&str; 3] = [OWNER, OF_POLICIES, OF_KEYS];
+/// Each sort. Those of overrides and of entities are kept with these, in the same step.
+const SORTS: [&str; 4] = [OWNER, OF_POLICIES, OF_KEYS, entities::OWNER];
 
 /// Of each sort the version that the list has come to.
 type Ends = [u64; SORTS.len()];

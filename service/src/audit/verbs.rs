@@ -8,6 +8,7 @@ use tidegate_store::{Change, Definition, Event, Page};
 use super::event::{Action, AuditEvent, EventDraft};
 use super::sorts::{OF_KEYS, OF_POLICIES};
 use crate::access::Caller;
+use crate::entities::subject_of;
 use crate::error::ServiceError;
 use crate::overrides::OverrideTarget;
 use crate::service::Service;
@@ -19,15 +20,10 @@ const KEY: &[u8] = b"event";
 
 impl Service {
     /// What is told of a change by `caller`.
-    pub(crate) fn event(
-        &self,
-        caller: &Caller,
-        target: &OverrideTarget,
-        draft: &EventDraft<'_>,
-    ) -> Event {
+    pub(crate) fn event(&self, caller: &Caller, subject: Vec<u8>, draft: &EventDraft<'_>) -> Event {
         let retention = self.retention();
         Event {
-            subject: target.encode(),
+            subject,
             body: draft.encode(caller),
             at: self.clock().now(),
             lasts: retention.lasts,
@@ -88,7 +84,7 @@ impl Service {
         (sort, target): (&str, &OverrideTarget),
         draft: &EventDraft<'_>,
     ) -> Result<(), ServiceError> {
-        let event = self.event(caller, target, draft);
+        let event = self.event(caller, target.encode(), draft);
         let change = Change::from(Definition::new(KEY, [1])).telling(event);
         self.tell(sort, change).await?;
         Ok(())
@@ -117,7 +113,7 @@ impl Service {
 
     /// A page of the events that `caller` may observe, in the order of time: of this
     /// policy (also of all policies, where one says that it changed this) and of this key, as far
-    /// as `of` names them, since one instant and before another.
+    /// as `of` names them, or of this entity, since one instant and before another.
     /// A page may have fewer than it is asked for, or none, and not be the last.
     ///
     /// # Errors
@@ -126,15 +122,18 @@ impl Service {
     pub(crate) async fn audit(
         &self,
         caller: &Caller,
-        of: &OverrideTarget,
+        (of, entity): (&OverrideTarget, Option<&str>),
         within: [Option<Timestamp>; 2],
         (after, most): (Option<&[u8]>, usize),
     ) -> Result<Page<AuditEvent>, ServiceError> {
         if let Some(policy) = &of.resource {
             caller.check(Scope::Observe, Some(policy))?;
         }
-        let subject = of.resource.is_some() && of.entity.is_some();
-        let subject = subject.then(|| of.encode());
+        let subject = match entity {
+            Some(id) => Some(subject_of(id)),
+            None if of.resource.is_some() && of.entity.is_some() => Some(of.encode()),
+            None => None,
+        };
         let [since, until] = within;
         let page = self.events_of_all_sorts(subject.as_deref(), after, most);
         let page = page.await?;
@@ -144,11 +143,11 @@ impl Service {
             let resource = of.resource.is_none()
                 || of.resource == target.resource
                 || of.resource.as_ref().is_some_and(names);
-            let entity = of.entity.is_none() || of.entity == target.entity;
+            let key = of.entity.is_none() || of.entity == target.entity;
             let is_late = since.is_none_or(|since| event.at >= since);
             let is_early = until.is_none_or(|until| event.at < until);
             let may = caller.check(Scope::Observe, target.resource.as_deref());
-            resource && entity && is_late && is_early && may.is_ok()
+            resource && key && is_late && is_early && may.is_ok()
         };
         let read = page.items.iter().map(AuditEvent::read);
         Ok(Page {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate_core::{Span, Timestamp};
 
-use crate::bounds::{LONGEST_OVERRIDE, LONGEST_REASON};
+use crate::bounds::{self, LONGEST_OVERRIDE};
 use crate::error::ServiceError;
 use crate::field::Field;
 
@@ -33,7 +33,7 @@ pub enum Until {
 pub struct OverrideTerms<'a> {
     /// What has to be there; else nothing is changed.
     pub only_if: Option<OnlyIf>,
-    /// Why: at most [`LONGEST_REASON`] bytes.
+    /// Why: at most [`LONGEST_REASON`](bounds::LONGEST_REASON) bytes.
     pub reason: Option<&'a str>,
     /// Of one that is set: until when.
     pub until: Option<Until>,
@@ -50,7 +50,7 @@ impl OnlyIf {
     }
 
     /// Whether what is there, at this version or 0 if there is nothing, is what has to be.
-    pub(super) const fn holds(self, version: u64) -> bool {
+    pub(crate) const fn holds(self, version: u64) -> bool {
         match self {
             Self::Version(expected) => expected == version && version != 0,
             Self::Present => version != 0,
@@ -62,16 +62,7 @@ impl OnlyIf {
 impl OverrideTerms<'_> {
     /// That the reason is not too long.
     pub(super) fn check(&self) -> Result<(), ServiceError> {
-        match self
-            .reason
-            .is_some_and(|reason| reason.len() > LONGEST_REASON)
-        {
-            true => Err(ServiceError::Form {
-                field: Field::Reason,
-                wrong: "it is longer than 1,024 bytes; say less",
-            }),
-            false => Ok(()),
-        }
+        bounds::reason(self.reason)
     }
 
     /// When it ends, if it does: after `now`, and at most ten years after it.

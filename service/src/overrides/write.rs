@@ -8,8 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
-use tidegate_store::definitions::event_cursor;
-use tidegate_store::{Change, Defined, Definition, StoreError};
+use tidegate_store::{Change, Defined, Definition};
 
 use super::record::{OverrideValue, Record};
 use super::stored::{Kept, OWNER};
@@ -101,7 +100,6 @@ pub(super) struct Written {
 struct Asked {
     change: Change,
     value: Option<OverrideValue>,
-    before: Before,
 }
 
 impl Write {
@@ -118,8 +116,12 @@ impl Write {
             let mut next = first;
             for tries in 0.. {
                 let there = match next.take() {
-                    None => self.service.stored_at(&self.target.encode()).await?,
-                    Some((answer, asked)) => match self.made(answer.await, &asked).await? {
+                    None => self.service.stored_at(OWNER, &self.target.encode()).await?,
+                    Some((answer, asked)) => match self
+                        .service
+                        .made(OWNER, answer.await, &asked.change)
+                        .await?
+                    {
                         Defined::Conflict(there) => there,
                         Defined::Done { changed, version } => {
                             return Ok(Written {
@@ -144,60 +146,9 @@ impl Write {
         }
     }
 
-    /// The answer; one that got lost is asked for once more. If the change was made already,
-    /// what is there is what was to be there; of a removal, its event is.
-    async fn made(
-        &self,
-        answer: Result<Defined, StoreError>,
-        asked: &Asked,
-    ) -> Result<Defined, ServiceError> {
-        let lost = match answer {
-            Err(StoreError::Unavailable(_)) => self.service.tell(OWNER, asked.change.clone()).await,
-            answer => return Ok(answer?),
-        };
-        let there = match lost? {
-            Defined::Conflict(there) => there,
-            made @ Defined::Done { .. } => return Ok(made),
-        };
-        let version = match &asked.change.definition.value {
-            Some(_) => {
-                let own = |there: &&Definition| there.value == asked.change.definition.value;
-                there.as_ref().filter(own).map(|there| there.version)
-            }
-            None => self.removed(asked).await?,
-        };
-        Ok(match version {
-            None => Defined::Conflict(there),
-            Some(version) => Defined::Done {
-                changed: true,
-                version,
-            },
-        })
-    }
-
-    /// At which version the removal was made, if it was: its event is the first of this place
-    /// behind the version that it expected. That nothing is there may be another's doing.
-    async fn removed(&self, asked: &Asked) -> Result<Option<u64>, ServiceError> {
-        let subject = self.target.encode();
-        let mut after = event_cursor(asked.before.version);
-        loop {
-            let page = self.service.events(OWNER, Some(&subject), Some(&after), 1);
-            let page = page.await?;
-            if let Some(first) = page.items.first() {
-                let own = asked.change.event.as_ref();
-                let is_own = own.is_some_and(|own| own.body == first.body);
-                return Ok(is_own.then_some(first.version));
-            }
-            match page.next {
-                Some(next) => after = next,
-                None => return Ok(None),
-            }
-        }
-    }
-
     fn conflict(&self, version: u64) -> ServiceError {
         ServiceError::Conflict {
-            target: self.target.to_string(),
+            what: format!("the override for {}", self.target),
             version: (version != 0).then_some(version),
         }
     }
@@ -229,7 +180,9 @@ impl Write {
                 None => Action::RemoveOverride,
             })
         };
-        let event = self.service.event(&self.caller, &self.target, &draft);
+        let event = self
+            .service
+            .event(&self.caller, self.target.encode(), &draft);
         let key = self.target.encode();
         let mut definition = match kept {
             Some(kept) => Definition::new(key, kept),
@@ -245,7 +198,6 @@ impl Write {
         Asked {
             change: change.telling(event),
             value,
-            before,
         }
     }
 }

@@ -158,6 +158,7 @@ impl Run {
             policy: self.name().into_owned(),
             key: self.key.clone(),
             key_base64: self.key_base64.clone(),
+            entity: None,
         }
     }
 

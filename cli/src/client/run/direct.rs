@@ -221,7 +221,7 @@ fn stop(error: ServiceError) -> Stop {
         Kind::Unauthenticated | Kind::Forbidden => Exit::NotAllowed,
         Kind::NotFound | Kind::Ended => Exit::Gone,
         Kind::Invalid => Exit::Usage,
-        Kind::Conflict => Exit::Conflict,
+        Kind::Conflict | Kind::InUse => Exit::Conflict,
         Kind::Never => Exit::Never,
         Kind::Busy | Kind::Full => Exit::Refused,
         Kind::Unavailable => Exit::Failed,

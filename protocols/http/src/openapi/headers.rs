@@ -43,7 +43,7 @@ pub(crate) fn all() -> Value {
             "schema": number,
         },
         "ETag": {
-            "description": "The override's version, in quotes; missing where there is none.",
+            "description": "The version of the override or the entity, in quotes; missing where there is none.",
             "schema": {"type": "string"},
             "example": "\"18\"",
         },
@@ -68,7 +68,7 @@ pub(crate) fn retry_after() -> Map<String, Value> {
     members(json!({"Retry-After": reference("Retry-After")}))
 }
 
-/// A reference to the field of an override's version.
+/// A reference to the field of a version.
 pub(crate) fn version() -> Value {
     reference("ETag")
 }

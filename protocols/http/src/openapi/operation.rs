@@ -54,6 +54,10 @@ pub(crate) fn delete<T: Takes + 'static>(
     Operation::new(path, "delete", on(MethodFilter::DELETE, by), T::takes)
 }
 
+pub(crate) fn patch<T: Takes + 'static>(path: &'static str, by: impl Handler<T, App>) -> Operation {
+    Operation::new(path, "patch", on(MethodFilter::PATCH, by), T::takes)
+}
+
 impl Operation {
     fn new(
         path: &'static str,
@@ -128,7 +132,7 @@ impl Operation {
         self
     }
 
-    /// Its answer has an `ETag`, where it is about one override.
+    /// Its answer has an `ETag`, where it is about one override or entity.
     pub(crate) fn with_version(mut self) -> Self {
         self.tells_version = true;
         self

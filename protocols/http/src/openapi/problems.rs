@@ -39,9 +39,17 @@ const ALL: [Shared; 13] = [
         "Forbidden",
         "The token has not the scope, or is for other policies.",
     ),
-    shared(404, "NotFound", "There is no such policy, lease or path."),
+    shared(
+        404,
+        "NotFound",
+        "There is no such policy, lease, entity or path.",
+    ),
     shared(408, "Timeout", "The body took too long to arrive."),
-    shared(409, "Ended", "The lease has ended."),
+    shared(
+        409,
+        "Ended",
+        "The lease has ended; an entity has children or holds leases. Nothing was changed.",
+    ),
     shared(
         412,
         "Conflict",

@@ -176,3 +176,4 @@ all!();
 all!(A);
 all!(A B);
 all!(A B C);
+all!(A B C D);

@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::de::{self, Deserialize, Deserializer};
 use serde_json::{Value, json};
 use tidegate::Key;
+use tidegate_service::Whose;
 
 use crate::error::Problem;
 use crate::openapi::schema::schema;
@@ -39,9 +40,22 @@ schema!(Base64 = {
     "examples": ["YWNtZS9hbGljZQ=="]
 });
 
-/// That a request names a key in one of the two ways.
+/// That a request says whose limits are meant, in one of three ways.
 pub(crate) fn one_of() -> Value {
-    json!([{"required": ["key"]}, {"required": ["key_base64"]}])
+    json!([{"required": ["key"]}, {"required": ["key_base64"]}, {"required": ["entity"]}])
+}
+
+/// Whose limits are meant: those of a key, or of an entity.
+pub(crate) fn whose<'k>(
+    text: Option<&'k String>,
+    bytes: Option<&'k Base64>,
+    entity: Option<&'k String>,
+) -> Result<Whose<'k>, Problem> {
+    match entity {
+        None => chosen(text, bytes).map(Whose::Key),
+        Some(id) if text.is_none() && bytes.is_none() => Ok(Whose::Entity(id)),
+        Some(_) => Err(Problem::invalid("give a key or an `entity`, not both")),
+    }
 }
 
 /// The key that a request names, in whichever of the two ways.

@@ -1,15 +1,21 @@
 //! What may be said in a body. A member that is unknown, or null, is an error.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::json;
 use tidegate::{LeaseId, MAX_IDEMPOTENCY_KEY};
-use tidegate_service::bounds::{LONGEST_COOL_DOWN, LONGEST_OVERRIDE, LONGEST_REASON, MOST_CHECKS};
-use tidegate_service::{Call, LeaseHandle, OfLease, OnlyIf, OverrideOf, OverrideTerms, Question};
-use tidegate_service::{Report, Terms, Until, Uses};
+use tidegate_service::bounds::{
+    LONGEST_COOL_DOWN, LONGEST_ENTITY_ID, LONGEST_NAME, LONGEST_OVERRIDE, LONGEST_REASON,
+    MOST_CHECKS, MOST_METADATA,
+};
+use tidegate_service::{
+    Call, EntityChange, EntityTerms, LeaseHandle, NewEntity, OfLease, OnlyIf, OverrideOf,
+    OverrideTerms, Question, Report, Terms, Until, Uses, Whose,
+};
 
 use crate::error::Problem;
 use crate::openapi::schema::schema;
@@ -41,6 +47,11 @@ macro_rules! keyed {
             /// The key's bytes in padded Base64, where they are no text. Instead of `key`.
             #[serde(default, deserialize_with = "present")]
             key_base64: Option<Base64>,
+            /// The id of the entity that is limited, with its ancestors as the store has them.
+            /// Instead of `key`.
+            #[serde(default, deserialize_with = "present")]
+            #[schemars(length(min = 1, max = LONGEST_ENTITY_ID), example = &"alice")]
+            entity: Option<String>,
             $($fields)*
         }
 
@@ -49,8 +60,9 @@ macro_rules! keyed {
                 &self.policy
             }
 
-            fn key(&self) -> Result<&[u8], Problem> {
-                key::chosen(self.key.as_ref(), self.key_base64.as_ref())
+            fn whose(&self) -> Result<Whose<'_>, Problem> {
+                let (text, bytes) = (self.key.as_ref(), self.key_base64.as_ref());
+                key::whose(text, bytes, self.entity.as_ref())
             }
         }
     )*};
@@ -281,6 +293,82 @@ pub(crate) struct OverrideRequest {
     expires_in_ms: Option<u64>,
 }
 
+/// An entity to be.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(example = json!({"id": "alice", "parent": "search", "name": "Alice"}))]
+pub(crate) struct CreateEntityRequest {
+    /// Its id. It is neither `.` nor `..`.
+    #[schemars(length(min = 1, max = LONGEST_ENTITY_ID))]
+    id: String,
+    /// The id of the entity that it belongs to; without, it is a root.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(length(min = 1, max = LONGEST_ENTITY_ID), example = &"search")]
+    parent: Option<String>,
+    /// What people call it.
+    #[serde(default)]
+    #[schemars(length(max = LONGEST_NAME))]
+    name: String,
+    /// Words of yours, by name: at most 16, of 1,024 bytes in all.
+    #[serde(default)]
+    #[schemars(extend("maxProperties" = MOST_METADATA))]
+    metadata: BTreeMap<String, String>,
+    /// Whether its ancestors are asked and charged, too.
+    #[serde(default = "yes")]
+    charge_parents: bool,
+    /// Why: it is told in the audit event.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(length(max = LONGEST_REASON))]
+    reason: Option<String>,
+}
+
+/// What an entity is to become. What is missing stays as it is.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(example = json!({"name": "Alice", "reason": "she has married"}))]
+pub(crate) struct ChangeEntityRequest {
+    /// What people call it.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(length(max = LONGEST_NAME))]
+    name: Option<String>,
+    /// All of its words, by name: at most 16, of 1,024 bytes in all.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(extend("maxProperties" = MOST_METADATA))]
+    metadata: Option<BTreeMap<String, String>>,
+    /// Whether its ancestors are asked and charged, too.
+    #[serde(default, deserialize_with = "present")]
+    charge_parents: Option<bool>,
+    /// Why: it is told in the audit event.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(length(max = LONGEST_REASON))]
+    reason: Option<String>,
+}
+
+impl CreateEntityRequest {
+    pub(crate) fn call(&self) -> Call<'_> {
+        let new = NewEntity {
+            id: &self.id,
+            parent: self.parent.as_deref(),
+            name: &self.name,
+            metadata: self.metadata.clone(),
+            charge_parents: self.charge_parents,
+        };
+        Call::CreateEntity(new, self.reason.as_deref())
+    }
+}
+
+impl ChangeEntityRequest {
+    pub(crate) fn call<'a>(&'a self, id: &'a str, only_if: Option<OnlyIf>) -> Call<'a> {
+        let change = EntityChange {
+            name: self.name.as_deref(),
+            metadata: self.metadata.clone(),
+            charge_parents: self.charge_parents,
+        };
+        let reason = self.reason.as_deref();
+        Call::ChangeEntity(id, change, EntityTerms { only_if, reason })
+    }
+}
+
 /// The id of a lease.
 #[derive(Clone, Copy)]
 pub(crate) struct Lease(LeaseId);
@@ -352,7 +440,7 @@ pub(crate) trait Keyed {
     fn policy(&self) -> &str;
 
     /// Whose limits are meant.
-    fn key(&self) -> Result<&[u8], Problem>;
+    fn whose(&self) -> Result<Whose<'_>, Problem>;
 }
 
 impl CheckRequest {
@@ -396,7 +484,7 @@ fn question<'a>(
 ) -> Result<Question<'a>, Problem> {
     Ok(Question {
         policy: request.policy(),
-        key: request.key()?,
+        whose: request.whose()?,
         member,
         cost: cost.map(Amount::number),
         amounts: amounts.said(),
@@ -434,15 +522,15 @@ impl AdjustRequest {
 
 impl ResetRequest {
     pub(crate) fn call(&self) -> Result<Call<'_>, Problem> {
-        Ok(Call::Reset(&self.policy, self.key()?.into()))
+        Ok(Call::Reset(&self.policy, self.whose()?))
     }
 }
 
 impl RevokeRequest {
     pub(crate) fn call(&self) -> Result<Call<'_>, Problem> {
-        let key = self.key()?.into();
+        let whose = self.whose()?;
         let handle = LeaseHandle::read(self.handle.as_bytes())?;
-        Ok(Call::Revoke(&self.policy, key, handle))
+        Ok(Call::Revoke(&self.policy, whose, handle))
     }
 }
 
@@ -454,8 +542,12 @@ fn uses<'a>(cost: Option<&'a Amount>, amounts: &'a Amounts) -> Uses<'a> {
 }
 
 fn of_lease(request: &impl Keyed, Lease(lease): Lease) -> Result<OfLease<'_>, Problem> {
-    let (policy, key) = (request.policy(), request.key()?);
-    Ok(OfLease { policy, key, lease })
+    let (policy, whose) = (request.policy(), request.whose()?);
+    Ok(OfLease {
+        policy,
+        whose,
+        lease,
+    })
 }
 
 /// What is said of the work when a lease ends.
@@ -468,6 +560,10 @@ fn report(outcome: Outcome, cool_down_ms: Option<u64>) -> Report {
         },
         cool_down: cool_down_ms.map(Duration::from_millis),
     }
+}
+
+const fn yes() -> bool {
+    true
 }
 
 /// A member that is there has a value: null is not the same as nothing.

@@ -54,6 +54,10 @@ pub(crate) struct Answer<'a> {
     /// The name of the level of the limit that binds, where keys have levels.
     #[serde(skip_serializing_if = "Option::is_none")]
     level: Option<&'a str>,
+    /// The id of the entity whose limit binds, the one that was asked or an ancestor, where an
+    /// `entity` was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entity: Option<&'a str>,
     /// The member of a pool whose answer it is; of a refusal, the one that is free soonest.
     /// Missing without a pool.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -218,6 +222,7 @@ impl<'a> Answer<'a> {
             degraded: told.degraded(),
             shadowed: told.shadowed(),
             level: told.level(),
+            entity: told.entity(),
             member: told.member(),
         }
     }
@@ -307,7 +312,10 @@ pub(crate) fn refused_as(status: StatusCode, told: &Told<'_>, style: Style) -> R
 fn refusal<'a>(status: StatusCode, told: &Told<'a>, at: Timestamp) -> Refusal<'a> {
     let binding = told.binding();
     let by = match (binding, told.level()) {
-        (Some(limit), Some(level)) => format!("refused by {limit} of the {level}"),
+        (Some(limit), Some(level)) => match told.entity() {
+            Some(entity) => format!("refused by {limit} of the {level} {entity}"),
+            None => format!("refused by {limit} of the {level}"),
+        },
         (Some(limit), None) => format!("refused by {limit}"),
         (None, _) => "refused".to_owned(),
     };

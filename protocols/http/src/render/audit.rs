@@ -6,8 +6,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 use tidegate::Page;
-use tidegate_service::{Action, AuditEvent, OverrideValue};
+use tidegate_service::{Action, AuditEvent, AuditValue};
 
+use super::entities;
 use super::instant::Instant;
 use super::listing::{Name, cursor};
 use super::overrides::{Limits, Recorded};
@@ -61,6 +62,9 @@ struct Shown<'a> {
     policy: Option<&'a str>,
     #[serde(flatten)]
     key: Name<'a>,
+    /// The id of the entity that was changed; missing elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entity: Option<&'a str>,
     /// The name of the token that did it; `anyone` where there are no tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     by: Option<&'a str>,
@@ -73,19 +77,27 @@ struct Shown<'a> {
     /// Why, if that was said.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
-    /// The override as it was; null if there was none.
+    /// The override or the entity as it was; null if there was none.
     before: Option<Value<'a>>,
-    /// The override as it was from then on; null if there was none.
+    /// The override or the entity as it was from then on; null if there was none.
     after: Option<Value<'a>>,
     /// More of it: the handle of a lease that was ended, what other policies have changed; of
     /// `failed`, the action and why, and then these.
     details: &'a [String],
 }
 
+/// What an override says, or what is said of an entity.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "AuditValue")]
+enum Value<'a> {
+    Override(OverrideValue<'a>),
+    Entity(entities::Value<'a>),
+}
+
 /// What an override says.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "OverrideValue")]
-struct Value<'a> {
+struct OverrideValue<'a> {
     /// What the limits become, by name.
     #[schemars(with = "BTreeMap<String, OverrideLimit>")]
     limits: Limits<'a>,
@@ -101,29 +113,35 @@ fn actions() -> Vec<&'static str> {
 
 impl<'a> From<&'a AuditEvent> for Shown<'a> {
     fn from(event: &'a AuditEvent) -> Self {
-        let entity = event.target.entity.as_deref();
+        let key = event.target.entity.as_deref();
         Self {
             version: event.version,
             at: Instant(event.at),
             action: event.action.name(),
             policy: event.target.resource.as_deref(),
-            key: entity.map(Name::from).unwrap_or_default(),
+            key: key.map(Name::from).unwrap_or_default(),
+            entity: event.entity.as_deref(),
             by: event.by.as_deref(),
             protocol: event.protocol.as_deref(),
             peer: event.peer.as_deref(),
             reason: event.reason.as_deref(),
-            before: event.before.as_ref().map(Value::from),
-            after: event.after.as_ref().map(Value::from),
+            before: event.before.as_ref().and_then(Value::of),
+            after: event.after.as_ref().and_then(Value::of),
             details: &event.details,
         }
     }
 }
 
-impl<'a> From<&'a OverrideValue> for Value<'a> {
-    fn from(value: &'a OverrideValue) -> Self {
-        Self {
-            limits: Limits(&value.limits),
-            recorded: Recorded::from(&value.record),
+impl<'a> Value<'a> {
+    /// What this version can show.
+    fn of(value: &'a AuditValue) -> Option<Self> {
+        match value {
+            AuditValue::Override(value) => Some(Self::Override(OverrideValue {
+                limits: Limits(&value.limits),
+                recorded: Recorded::from(&value.record),
+            })),
+            AuditValue::Entity(value) => Some(Self::Entity(value.into())),
+            _ => None,
         }
     }
 }

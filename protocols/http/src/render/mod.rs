@@ -3,7 +3,7 @@
 //! | room | holds |
 //! |---|---|
 //! | `answer` | decisions and leases, and refusals, which are problems |
-//! | `forecast`, `ended`, `listing`, `overrides`, `audit`, `policies` | what else the service answers |
+//! | `forecast`, `ended`, `listing`, `overrides`, `entities`, `audit`, `policies` | what else the service answers |
 //! | `example` | answers as the document shows them |
 //! | `headers` | the standard fields of rate limits |
 //! | `instant`, `tag` | points of time; versions |
@@ -11,6 +11,7 @@
 pub(crate) mod answer;
 pub(crate) mod audit;
 pub(crate) mod ended;
+pub(crate) mod entities;
 pub(crate) mod example;
 pub(crate) mod forecast;
 pub(crate) mod headers;
@@ -24,17 +25,19 @@ use axum::body::Body;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use tidegate_protocol::Delivery;
-use tidegate_service::{Acquired, Answer, Told};
+use tidegate_service::{Acquired, Answer};
 
 use crate::error::Problem;
 use answer::{Many, json};
 use audit::Audit;
 use ended::{Ended, Renewed};
+use entities::Entities;
 use forecast::ForecastBody;
 use headers::Style;
 use listing::{Denied, Keys, Leases};
 use overrides::Overrides;
 use policies::Policies;
+use tag::tagged;
 
 /// What the service has answered. What was used already is charged, so that a debit is no
 /// refusal, whether any more may start or not.
@@ -50,14 +53,14 @@ pub(crate) fn render(answer: Answer, style: Style) -> Response {
         Answer::Forecast(active, forecasts, is_one) => {
             json(ok, &ForecastBody::of(active, forecasts, *is_one))
         }
-        Answer::Acquired(active, acquired, lease) => {
-            let told = Told::acquired(active, acquired);
-            let response = match acquired {
+        Answer::Acquired(acquisition) => {
+            let told = acquisition.told();
+            let response = match &acquisition.acquired {
                 Acquired::Granted(granted) => answer::granted(&told, granted, style),
                 Acquired::Refused(_) | Acquired::Degraded(_) => answer::decided(&told, style),
             };
             // A lease goes along until it is delivered.
-            match lease.clone() {
+            match acquisition.lease.clone() {
                 Some(lease) => response.map(|body| Body::new(Delivery::new(body, lease))),
                 None => response,
             }
@@ -68,17 +71,29 @@ pub(crate) fn render(answer: Answer, style: Style) -> Response {
         Answer::Keys(_, page) => json(ok, &Keys::from(page)),
         Answer::Leases(active, page) => json(ok, &Leases::of(active, page)),
         Answer::Denied(denied) => json(ok, &Denied::from(&denied[..])),
-        Answer::OverrideSet(set) => {
-            overrides::tagged(json(ok, &overrides::Shown::from(set)), Some(set))
-        }
+        Answer::OverrideSet(set) => tagged(json(ok, &overrides::Shown::from(set)), set.version),
         Answer::Removed(_, true) => StatusCode::NO_CONTENT.into_response(),
         Answer::Removed(target, false) => Problem::not_found(format!(
             "no override is set for {target}; GET /v1/overrides lists those that are"
         ))
         .into_response(),
-        Answer::Override(set) => overrides::tagged(json(ok, &Overrides::from(set)), set.as_ref()),
+        Answer::Override(set) => {
+            let page = json(ok, &Overrides::from(set));
+            match set {
+                Some(set) => tagged(page, set.version),
+                None => page,
+            }
+        }
         Answer::Overrides(page) => json(ok, &Overrides::from(page)),
         Answer::Audit(page) => json(ok, &Audit::from(page)),
+        Answer::EntityKept(entity) => {
+            tagged(json(ok, &entities::Shown::from(entity)), entity.version)
+        }
+        Answer::Entity(entity, ancestors) => {
+            let shown = entities::Shown::below(entity, ancestors);
+            tagged(json(ok, &shown), entity.version)
+        }
+        Answer::Entities(page) => json(ok, &Entities::from(page)),
         Answer::Policies(policies) => json(ok, &Policies::from(&policies[..])),
         Answer::Policy(active) => json(ok, &policies::Shown::from(&**active)),
         Answer::Denials(_) | Answer::Rated(_) => Problem::other().into_response(),

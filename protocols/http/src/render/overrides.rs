@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use axum::http::header::ETAG;
-use axum::response::Response;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use serde_json::json;
@@ -12,7 +10,6 @@ use tidegate_service::{Level, Record, Setting, StoredOverride, settings_of};
 
 use super::instant::Instant;
 use super::listing::{Name, cursor};
-use super::tag::tag;
 use crate::parse::amount::InUnit;
 use crate::parse::override_limits::OverrideLimit;
 
@@ -110,14 +107,6 @@ impl<'a> From<&'a Record> for Recorded<'a> {
             changed_at: record.changed_at.map(Instant),
         }
     }
-}
-
-/// An answer about one override alone, with its version.
-pub(crate) fn tagged(mut response: Response, set: Option<&StoredOverride>) -> Response {
-    if let Some(set) = set {
-        response.headers_mut().insert(ETAG, tag(set.version));
-    }
-    response
 }
 
 impl<'a> From<&'a StoredOverride> for Shown<'a> {

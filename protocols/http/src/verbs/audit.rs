@@ -13,6 +13,9 @@ use crate::render::render;
 page_query! {
     /// Which events are listed.
     AuditQuery {
+        /// Of this entity alone.
+        #[schemars(length(min = 1), example = &"alice")]
+        entity: Option<String>,
         /// From this instant on.
         since: Option<Instant>,
         /// Before this instant.
@@ -27,6 +30,7 @@ pub(crate) async fn events(
     let asked = query.page()?;
     let call = Call::Audit(AuditListing {
         of: asked.of(),
+        entity: query.entity.as_deref(),
         since: query.since.map(|since| since.0),
         until: query.until.map(|until| until.0),
         after: asked.after(),

@@ -194,7 +194,7 @@ fn question<'q>(query: &'q AuthQuery, headers: &'q HeaderMap) -> Result<Question
     let wrong = |wrong| Problem::invalid(format!("`cost`: {wrong}"));
     Ok(Question {
         policy: policy.ok_or_else(missing)?,
-        key: key.ok_or_else(missing)?.as_bytes(),
+        whose: key.ok_or_else(missing)?.as_bytes().into(),
         cost: cost.map(amount::parse).transpose().map_err(wrong)?,
         ..Question::default()
     })

@@ -7,12 +7,14 @@
 //! | `forward` | auth, for proxies that request before they pass a request on |
 //! | `page` | how queries ask for a page, and for a key |
 //! | `overrides` | overrides: limits in place of what the policies say |
+//! | `entities` | entities: who belongs to whom |
 //! | `audit` | audit: what was changed, and by whom |
 //! | `policies` | what the policies say |
 //! | `operate` | health, readiness, metrics, the OpenAPI document |
 
 pub(crate) mod audit;
 pub(crate) mod decide;
+pub(crate) mod entities;
 pub(crate) mod forward;
 pub(crate) mod listing;
 pub(crate) mod operate;

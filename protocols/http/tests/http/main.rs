@@ -8,6 +8,7 @@ mod bounds;
 #[path = "../../../../service/tests/support/counted.rs"]
 mod counted;
 mod decide;
+mod entities;
 mod forward;
 mod front;
 mod headers;

@@ -32,7 +32,7 @@ use Scope::{Administer, Decide, Observe};
 
 /// The operation, whom it lets in, and a request about the policy `web`. LEASE
 /// stands for a lease of it.
-const OPERATIONS: [(&str, Access, &str, &str); 28] = [
+const OPERATIONS: [(&str, Access, &str, &str); 34] = [
     ("post /v1/check", Policy(Decide), "/v1/check", ASK),
     (
         "post /v1/check-many",
@@ -82,6 +82,37 @@ const OPERATIONS: [(&str, Access, &str, &str); 28] = [
         "delete /v1/overrides",
         Policy(Administer),
         "/v1/overrides?policy=web",
+        "",
+    ),
+    ("get /v1/entities", Whole(Observe), "/v1/entities", ""),
+    (
+        "post /v1/entities",
+        Whole(Administer),
+        "/v1/entities",
+        "{\"id\":\"acme\"}",
+    ),
+    (
+        "get /v1/entities/{id}",
+        Whole(Observe),
+        "/v1/entities/acme",
+        "",
+    ),
+    (
+        "patch /v1/entities/{id}",
+        Whole(Administer),
+        "/v1/entities/acme",
+        "{\"name\":\"Acme\"}",
+    ),
+    (
+        "delete /v1/entities/{id}",
+        Whole(Administer),
+        "/v1/entities/acme",
+        "",
+    ),
+    (
+        "get /v1/entities/{id}/children",
+        Whole(Observe),
+        "/v1/entities/acme/children",
         "",
     ),
     ("get /v1/policies", Parts(Observe), "/v1/policies", ""),

@@ -105,7 +105,7 @@ async fn example(house: &House, document: &Value, path: &str, method: &str, said
         }
         None => String::new(),
     };
-    let path = path.replace("{name}", "chat");
+    let path = path.replace("{name}", "chat").replace("{id}", "alice");
     let query = match path.as_str() {
         "/v1/auth" => "?policy=chat&key=acme/alice&cost=1",
         "/v1/overrides" if method == "delete" => "?policy=chat&key=acme/alice",

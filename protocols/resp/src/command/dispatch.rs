@@ -59,8 +59,8 @@ async fn call(session: &mut Session, call: Call<'_>) -> Result<Flow, Fault> {
     let (service, caller) = session.at_the_service()?;
     let answer = service.call(caller, call).await?;
     render(&mut session.replies, &answer);
-    if let Answer::Acquired(_, _, Some(lease)) = answer {
-        session.undelivered.push(lease);
+    if let Answer::Acquired(acquisition) = answer {
+        session.undelivered.extend(acquisition.lease);
     }
     Ok(Flow::Next)
 }

@@ -14,7 +14,8 @@ pub(crate) mod reply;
 
 use tidegate::{ListedKey, Page, Timestamp};
 use tidegate_service::{
-    Acquired, ActivePolicy, Answer, Finished, GrantedLease, MemberForecast, PublicLease, Told,
+    Acquired, Acquisition, ActivePolicy, Answer, Finished, GrantedLease, MemberForecast,
+    PublicLease, Told,
 };
 
 use crate::error::Fault;
@@ -44,7 +45,7 @@ pub(crate) fn render(replies: &mut Replies, answer: &Answer) {
         Answer::Forecast(active, forecasts, is_one) => {
             forecast(replies, active, forecasts, *is_one)
         }
-        Answer::Acquired(active, acquired, _) => acquisition(replies, active, acquired),
+        Answer::Acquired(acquisition) => self::acquisition(replies, acquisition),
         Answer::Finished(active, finished) => self::finished(replies, active, finished),
         Answer::Renewed(renewed) => {
             replies.map(1);
@@ -75,6 +76,9 @@ pub(crate) fn render(replies: &mut Replies, answer: &Answer) {
         | Answer::Denied(_)
         | Answer::Denials(_)
         | Answer::Audit(_)
+        | Answer::EntityKept(_)
+        | Answer::Entity(..)
+        | Answer::Entities(_)
         | Answer::Rated(_) => {
             replies.error(Fault::Other.code(), &Fault::Other);
         }
@@ -122,14 +126,14 @@ fn member_forecast(replies: &mut Replies, active: &ActivePolicy, foreseen: &Memb
     }
 }
 
-fn acquisition(replies: &mut Replies, active: &ActivePolicy, acquired: &Acquired) {
+fn acquisition(replies: &mut Replies, acquisition: &Acquisition) {
     replies.map(FACTS);
-    let granted = match acquired {
+    let granted = match &acquisition.acquired {
         Acquired::Granted(granted) => Some(granted),
         Acquired::Refused(_) | Acquired::Degraded(_) => None,
     };
     lease(replies, granted);
-    facts::told(replies, &Told::acquired(active, acquired));
+    facts::told(replies, &acquisition.told());
     replies.text("metadata");
     let words = granted.map(GrantedLease::metadata);
     replies.map(words.map_or(0, |words| words.len()));

@@ -1,7 +1,7 @@
 //! The policy, key, lease and amounts of a command.
 
 use tidegate::MAX_AMOUNT;
-use tidegate_service::{Number, OfLease, bounds};
+use tidegate_service::{Number, OfLease, Whose, bounds};
 
 use crate::command::number::natural;
 use crate::error::Fault;
@@ -22,7 +22,7 @@ pub(super) fn of_lease<'a>(arguments: Arguments<'a>) -> Result<OfLease<'a>, Faul
     Ok(OfLease {
         lease: bounds::lease(arguments.get(3).unwrap_or_default())?,
         policy: policy(arguments)?,
-        key: key(arguments),
+        whose: Whose::Key(key(arguments)),
     })
 }
 

@@ -44,7 +44,7 @@ pub(super) enum For {
 fn read<'a>(arguments: Arguments<'a>, purpose: For) -> Result<(Question<'a>, Terms<'a>), Fault> {
     let mut question = Question {
         policy: policy(arguments)?,
-        key: key(arguments),
+        whose: key(arguments).into(),
         ..Question::default()
     };
     let mut options = TermOptions::default();

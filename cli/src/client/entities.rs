@@ -1,0 +1,373 @@
+//! `tidegate entity`: who belongs to whom.
+
+use clap::{Args, Subcommand};
+use serde_json::{Map, Value, json};
+use tidegate_client::Exchange;
+
+use super::exit::{Exit, Outcome, TABLE};
+use super::listing::{Listing, more, printable};
+use super::options::Options;
+use super::print::{print, print_line};
+use super::server::runtime;
+use super::words;
+
+const PATH: &str = "/v1/entities";
+
+const EXAMPLES: &str = "\
+Examples:
+  A customer:                  tidegate entity create acme --name 'Acme Inc.'
+  A team, and who is in it:    tidegate entity create search --parent acme
+                               tidegate entity create alice --parent search --meta tier=gold
+  Asked by her id alone:       tidegate check -p chat --entity alice tpm=1200
+  Where she stands:            tidegate entity show alice
+  Who belongs to a team:       tidegate entity children search
+  She is charged alone:        tidegate entity change alice --charge-parents false
+  Only as it was seen:         tidegate entity change alice --name Alice --if-version 18
+  She leaves:                  tidegate entity delete alice
+
+docs/entities.md says more.";
+
+/// Keep who belongs to whom, so that requests may name one by its id
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Entities {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Create(Create),
+    Show(Show),
+    List(List),
+    Children(Children),
+    Change(Change),
+    Delete(Delete),
+}
+
+/// Create an entity
+///
+/// Takes the scope `administer`, for all policies.
+#[derive(Debug, Args)]
+#[command(after_help = TABLE)]
+struct Create {
+    /// Its id: 1 to 256 bytes
+    id: String,
+
+    /// The entity that it belongs to; without, it is a root
+    #[arg(long, value_name = "ID")]
+    parent: Option<String>,
+
+    #[command(flatten)]
+    said: Said,
+    #[command(flatten)]
+    reason: Reason,
+    #[command(flatten)]
+    telling: Telling,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// Show an entity, and its ancestors
+#[derive(Debug, Args)]
+#[command(after_help = TABLE)]
+struct Show {
+    /// Its id
+    id: String,
+
+    #[command(flatten)]
+    telling: Telling,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// List all entities, by their ids
+#[derive(Debug, Args)]
+#[command(after_help = TABLE)]
+struct List {
+    #[command(flatten)]
+    page: Paging,
+}
+
+/// List the children of an entity, by their ids
+#[derive(Debug, Args)]
+#[command(after_help = TABLE)]
+struct Children {
+    /// Its id
+    id: String,
+
+    #[command(flatten)]
+    page: Paging,
+}
+
+/// Change what is said of an entity
+///
+/// What is not named stays as it is. Takes the scope `administer`, for all policies.
+#[derive(Debug, Args)]
+#[command(after_help = TABLE)]
+struct Change {
+    /// Its id
+    id: String,
+
+    /// No metadata any more
+    #[arg(long, conflicts_with = "meta")]
+    no_meta: bool,
+
+    #[command(flatten)]
+    said: Said,
+    #[command(flatten)]
+    terms: Terms,
+    #[command(flatten)]
+    telling: Telling,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// Delete an entity
+///
+/// One that has children or holds leases stays. Takes the scope `administer`, for all policies.
+#[derive(Debug, Args)]
+#[command(after_help = TABLE)]
+struct Delete {
+    /// Its id
+    id: String,
+
+    #[command(flatten)]
+    terms: Terms,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// What is said of an entity.
+#[derive(Clone, Debug, Args)]
+struct Said {
+    /// What people call it
+    #[arg(long, value_name = "TEXT")]
+    name: Option<String>,
+
+    /// A word of yours, and what it says; all of them, if any is given: at most 16, of 1,024
+    /// bytes in all
+    #[arg(long, value_name = "WORD=TEXT", value_parser = word)]
+    meta: Vec<(String, String)>,
+
+    /// Whether its ancestors are asked and charged, too
+    #[arg(long, value_name = "true|false")]
+    charge_parents: Option<bool>,
+}
+
+/// Why something is done.
+#[derive(Clone, Debug, Args)]
+struct Reason {
+    /// Why; `tidegate audit` tells it
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+/// On which terms an entity is changed.
+#[derive(Clone, Debug, Args)]
+struct Terms {
+    /// Only if it is at this version: what `show` tells
+    #[arg(long, value_name = "N")]
+    if_version: Option<u64>,
+
+    #[command(flatten)]
+    reason: Reason,
+}
+
+/// How much of a list, and how it is told.
+#[derive(Clone, Debug, Args)]
+struct Paging {
+    /// No more than so many; 0 lists all
+    #[arg(long, value_name = "COUNT", default_value_t = 1_000)]
+    most: usize,
+
+    /// Print a JSON object for each, one a line
+    #[arg(long, help_heading = "The answer")]
+    json: bool,
+
+    #[command(flatten)]
+    options: Options,
+}
+
+/// How the answer is told.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "The answer")]
+struct Telling {
+    /// Print the entity as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+fn word(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((word, says)) if !word.is_empty() => Ok((word.to_owned(), says.to_owned())),
+        _ => Err("write WORD=TEXT, such as tier=gold".to_owned()),
+    }
+}
+
+impl Entities {
+    /// Does what is said.
+    pub fn perform(&self) -> Outcome<Exit> {
+        match &self.command {
+            Command::Create(create) => create.perform(),
+            Command::Show(show) => show.telling.ask(&show.options, get(&show.id)),
+            Command::List(list) => list.page.list(Exchange::get(PATH)),
+            Command::Children(children) => children.page.list(get(&children.id).of("children")),
+            Command::Change(change) => change.perform(),
+            Command::Delete(delete) => delete.perform(),
+        }
+    }
+}
+
+fn get(id: &str) -> Exchange {
+    Exchange::get(PATH).of(id)
+}
+
+impl Create {
+    fn perform(&self) -> Outcome<Exit> {
+        let mut body = self.said.body(false);
+        body.insert("id".to_owned(), json!(self.id));
+        if let Some(parent) = &self.parent {
+            body.insert("parent".to_owned(), json!(parent));
+        }
+        self.reason.put(&mut body);
+        self.telling.ask(&self.options, Exchange::post(PATH, &body))
+    }
+}
+
+impl Change {
+    fn perform(&self) -> Outcome<Exit> {
+        let mut body = self.said.body(self.no_meta);
+        self.terms.reason.put(&mut body);
+        let change = Exchange::patch(PATH, &body).of(&self.id);
+        self.telling.ask(&self.options, self.terms.only_if(change))
+    }
+}
+
+impl Delete {
+    fn perform(&self) -> Outcome<Exit> {
+        let reason = self.terms.reason.reason.as_deref();
+        let query: Vec<_> = reason
+            .map(|reason| ("reason", reason))
+            .into_iter()
+            .collect();
+        let delete = Exchange::delete(PATH).of(&self.id).query(&query);
+        // Asked twice, the second time it is not there any more.
+        let delete = self.terms.only_if(delete.repeatable(false));
+        let client = self.options.connect()?;
+        runtime()?.block_on(client.done(delete))?;
+        print("deleted")?;
+        Ok(Exit::Done)
+    }
+}
+
+impl Said {
+    fn body(&self, no_meta: bool) -> Map<String, Value> {
+        let mut body = Map::new();
+        if let Some(name) = &self.name {
+            body.insert("name".to_owned(), json!(name));
+        }
+        if no_meta || !self.meta.is_empty() {
+            let words = self.meta.iter();
+            let words: Map<_, _> = words
+                .map(|(word, says)| (word.clone(), json!(says)))
+                .collect();
+            body.insert("metadata".to_owned(), words.into());
+        }
+        if let Some(charge_parents) = self.charge_parents {
+            body.insert("charge_parents".to_owned(), json!(charge_parents));
+        }
+        body
+    }
+}
+
+impl Reason {
+    fn put(&self, body: &mut Map<String, Value>) {
+        if let Some(reason) = &self.reason {
+            body.insert("reason".to_owned(), json!(reason));
+        }
+    }
+}
+
+impl Terms {
+    fn only_if(&self, exchange: Exchange) -> Exchange {
+        match self.if_version {
+            Some(version) => exchange.if_version(version),
+            None => exchange,
+        }
+    }
+}
+
+impl Paging {
+    fn list(&self, asked: Exchange) -> Outcome<Exit> {
+        let listing = Listing {
+            asked,
+            items: "entities",
+            said: &[],
+            most: self.most,
+            newest: false,
+            more,
+        };
+        listing.print(&self.options, |item| match self.json {
+            true => item.to_string(),
+            false => line(item),
+        })
+    }
+}
+
+impl Telling {
+    fn ask(&self, options: &Options, exchange: Exchange) -> Outcome<Exit> {
+        let client = options.connect()?;
+        let reply = runtime()?.block_on(client.done(exchange))?;
+        match self.json {
+            true => print(&words::json(&reply.body))?,
+            false => {
+                print_line(&line(&reply.body))?;
+                print_line(&record(&reply.body))?;
+            }
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// Its id, whom it belongs to, and what is said of it.
+fn line(item: &Value) -> String {
+    let id = item["id"]
+        .as_str()
+        .map_or_else(|| "?".to_owned(), printable);
+    format!("{id}  {}", said(item))
+}
+
+/// Whom an entity belongs to, and what is said of it.
+pub fn said(item: &Value) -> String {
+    let told = |value: &Value| value.as_str().map(printable);
+    let ancestors = item["ancestors"].as_array().into_iter().flatten();
+    let ancestors: Vec<_> = ancestors.filter_map(told).collect();
+    let mut line = match (ancestors.is_empty(), told(&item["parent"])) {
+        (false, _) => format!("belongs to {}", ancestors.join(" / ")),
+        (true, Some(parent)) => format!("belongs to {parent}"),
+        (true, None) => "a root".to_owned(),
+    };
+    if let Some(name) = told(&item["name"]).filter(|name| !name.is_empty()) {
+        line += &format!("  \"{name}\"");
+    }
+    let words = item["metadata"].as_object().into_iter().flatten();
+    for (word, says) in words {
+        line += &format!("  {}={}", printable(word), told(says).unwrap_or_default());
+    }
+    if item["charge_parents"] == false {
+        line += "  (its parents are not charged)";
+    }
+    line
+}
+
+/// Its version, who changed it, and when.
+fn record(item: &Value) -> String {
+    let mut record = format!("version {}", item["version"]);
+    for (name, word) in [("by", " changed by"), ("changed_at", " at")] {
+        if let Some(told) = item[name].as_str().map(printable) {
+            record = format!("{record}{word} {told}");
+        }
+    }
+    record
+}

@@ -1,0 +1,69 @@
+//! Why an entity is not there, or does not change.
+
+/// What speaks against it. Nothing was changed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EntityError {
+    /// None has this id.
+    #[error("there is no entity `{0}`")]
+    Unknown(String),
+    /// One has this id already.
+    #[error("there is an entity `{id}` already, at version {version}; change it instead")]
+    Exists {
+        /// Its id.
+        id: String,
+        /// Its version.
+        version: u64,
+    },
+    /// It would be below itself.
+    #[error("`{id}` cannot belong to `{parent}`: that is `{id}` itself, or belongs to it")]
+    Cycle {
+        /// The entity.
+        id: String,
+        /// Its parent to be.
+        parent: String,
+    },
+    /// There are so many levels and no more.
+    #[error(
+        "`{id}` cannot belong to `{parent}`: an entity has 7 ancestors at most, which makes 8 \
+         levels, and one would be at level {level}"
+    )]
+    TooDeep {
+        /// The entity.
+        id: String,
+        /// Its parent to be.
+        parent: String,
+        /// The level that was counted to.
+        level: usize,
+    },
+    /// Others belong to it.
+    #[error("`{id}` has children, such as `{child}`; delete or move them first")]
+    HasChildren {
+        /// The entity.
+        id: String,
+        /// One of its children.
+        child: String,
+    },
+    /// Somebody holds leases of it.
+    #[error("`{id}` holds leases of the policy `{policy}`; wait for their end, or revoke them")]
+    HasLeases {
+        /// The entity.
+        id: String,
+        /// A policy of which it holds some.
+        policy: String,
+    },
+    /// An ancestor was deleted, or the store has lost it.
+    #[error(
+        "`{id}` belongs to `{parent}`, which is not there; create `{parent}`, or delete `{id}` \
+         and create it anew"
+    )]
+    Orphan {
+        /// The entity.
+        id: String,
+        /// The parent that is not there.
+        parent: String,
+    },
+    /// Its ancestors do not end: the store was changed by something else.
+    #[error("`{0}` has more than 7 ancestors, or is one of its own; delete it and create it anew")]
+    Endless(String),
+}

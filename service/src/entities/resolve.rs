@@ -1,0 +1,130 @@
+//! An entity and its ancestors, by its id.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use tidegate_store::key::MAX_LEVELS;
+use tidegate_store::{Definition, StoreFuture};
+
+use super::error::EntityError;
+use super::known::KnownEntity;
+use super::path::EntityPath;
+use super::record::{Entity, OWNER, check_id};
+use crate::error::{ServiceError, cut};
+use crate::field::Field;
+use crate::service::Service;
+use crate::whose::Whose;
+
+/// Whose limits a request is about, found.
+pub(crate) struct Found<'a> {
+    /// The key of the limits.
+    pub(crate) key: Cow<'a, [u8]>,
+    /// Of an entity: it and its ancestors.
+    pub(crate) path: Option<Arc<EntityPath>>,
+}
+
+impl Service {
+    /// The key that is meant.
+    ///
+    /// # Errors
+    /// Of an entity, as [`entity_path`](Self::entity_path).
+    #[inline]
+    pub(crate) async fn found<'a>(&self, whose: Whose<'a>) -> Result<Found<'a>, ServiceError> {
+        match whose {
+            Whose::Key(key) => Ok(Found {
+                key: key.into(),
+                path: None,
+            }),
+            Whose::Entity(id) => {
+                let path = Box::pin(self.entity_path(id)).await?;
+                Ok(Found {
+                    key: path.key().to_vec().into(),
+                    path: Some(Arc::new(path)),
+                })
+            }
+        }
+    }
+
+    /// The entity `id` and its ancestors: from memory, as far as they are known there; the store
+    /// is asked for each of the others.
+    ///
+    /// # Errors
+    /// [`EntityError::Unknown`], [`EntityError::Orphan`], [`EntityError::Endless`]; a store that
+    /// cannot tell.
+    pub async fn entity_path(&self, id: &str) -> Result<EntityPath, ServiceError> {
+        check_id(Field::Entity, id)?;
+        let (mut ids, mut charge_parents) = (Vec::<Arc<str>>::with_capacity(MAX_LEVELS), true);
+        let mut next: Option<Arc<str>> = None;
+        loop {
+            let at = next.as_deref().unwrap_or(id);
+            if ids.len() == MAX_LEVELS {
+                return Err(EntityError::Endless(id.to_owned()).into());
+            }
+            let known = match self.known_entities().get(at) {
+                Some(known) => known,
+                None => match self.read_known(at).await? {
+                    Some(known) => known,
+                    None => return Err(missing(ids.last(), at).into()),
+                },
+            };
+            if ids.is_empty() {
+                charge_parents = known.charge_parents;
+            }
+            ids.push(known.id);
+            match known.parent {
+                Some(parent) => next = Some(parent),
+                None => return Ok(EntityPath::upward(ids, charge_parents)),
+            }
+        }
+    }
+
+    /// As the store has it.
+    async fn read_known(&self, id: &str) -> Result<Option<KnownEntity>, ServiceError> {
+        let known = self.known_entities();
+        let told = known.told(id);
+        let there = self.entity_there(id).await?;
+        Ok(there.map(|there| known.keep(id, &there.value, told)))
+    }
+
+    /// The entity as the store has it, whatever this server knows.
+    pub(super) async fn entity_there(&self, id: &str) -> Result<Option<Entity>, ServiceError> {
+        let there: StoreFuture<Option<Definition>> = self.stored_at(OWNER, id.as_bytes());
+        let there = there.await?;
+        let read = there.as_ref().map(Entity::read).transpose();
+        Ok(read.map_err(tidegate_store::StoreError::from)?.flatten())
+    }
+
+    /// The ancestors of an entity that belongs to `parent`, as the store has them: the parent
+    /// first, the root last.
+    pub(super) async fn ancestors_there(
+        &self,
+        id: &str,
+        parent: Option<&str>,
+    ) -> Result<Vec<Entity>, ServiceError> {
+        let (mut found, mut next) = (Vec::<Entity>::new(), parent.map(str::to_owned));
+        while let Some(at) = next {
+            let there = self.entity_there(&at).await?;
+            let below = found.last().map_or(id, |below| &below.id);
+            let there = there.ok_or_else(|| EntityError::Orphan {
+                id: below.to_owned(),
+                parent: at.clone(),
+            })?;
+            next = there.value.parent.clone();
+            found.push(there);
+            if found.len() == MAX_LEVELS && next.is_some() {
+                return Err(EntityError::Endless(id.to_owned()).into());
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn missing(below: Option<&Arc<str>>, at: &str) -> EntityError {
+    match below {
+        None => EntityError::Unknown(cut(at).into_owned()),
+        Some(below) => EntityError::Orphan {
+            id: below.to_string(),
+            parent: at.to_owned(),
+        },
+    }
+}

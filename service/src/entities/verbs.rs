@@ -1,0 +1,379 @@
+//! Entities at the service: who may create, change, move, delete and see them.
+
+use std::collections::BTreeMap;
+
+use tidegate_store::{Page, StoreError};
+
+use super::error::EntityError;
+use super::record::{Entity, EntityValue, OWNER, check_id};
+use super::write::{By, MOST_TRIES, changed, check_ancestors, undone};
+use crate::access::Caller;
+use crate::audit::Action;
+use crate::bounds;
+use crate::error::{Kind, ServiceError, cut};
+use crate::field::Field;
+use crate::overrides::OnlyIf;
+use crate::service::Service;
+use tidegate::{LONGEST_PAGE, PageOf, Select};
+use tidegate_policy::Scope;
+
+/// An entity to be.
+#[derive(Clone, Debug)]
+pub struct NewEntity<'a> {
+    /// Its id: 1 to 256 bytes.
+    pub id: &'a str,
+    /// To whom it is to belong; a root if to nobody.
+    pub parent: Option<&'a str>,
+    /// What people call it: at most 256 bytes.
+    pub name: &'a str,
+    /// Words of its owner's: at most 16 entries, 1,024 bytes in all.
+    pub metadata: BTreeMap<String, String>,
+    /// Whether its ancestors are asked and charged, too.
+    pub charge_parents: bool,
+}
+
+/// What an entity is to become; what is left out stays as it is.
+#[derive(Clone, Debug, Default)]
+pub struct EntityChange<'a> {
+    /// What people call it; empty: nothing any more.
+    pub name: Option<&'a str>,
+    /// All of its metadata.
+    pub metadata: Option<BTreeMap<String, String>>,
+    /// Whether its ancestors are asked and charged, too.
+    pub charge_parents: Option<bool>,
+}
+
+/// On which terms an entity is changed or deleted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct EntityTerms<'a> {
+    /// What has to be there; else nothing is changed.
+    pub only_if: Option<OnlyIf>,
+    /// Why: at most [`LONGEST_REASON`](bounds::LONGEST_REASON) bytes.
+    pub reason: Option<&'a str>,
+}
+
+impl EntityTerms<'_> {
+    fn hold(&self, entity: &Entity) -> Result<(), ServiceError> {
+        match self.only_if {
+            Some(only_if) if !only_if.holds(entity.version) => Err(ServiceError::Conflict {
+                what: format!("the entity `{}`", entity.id),
+                version: Some(entity.version),
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl EntityChange<'_> {
+    const fn is_empty(&self) -> bool {
+        self.name.is_none() && self.metadata.is_none() && self.charge_parents.is_none()
+    }
+
+    fn of(&self, mut value: EntityValue) -> EntityValue {
+        if let Some(name) = self.name {
+            name.clone_into(&mut value.name);
+        }
+        if let Some(metadata) = &self.metadata {
+            value.metadata.clone_from(metadata);
+        }
+        if let Some(charge_parents) = self.charge_parents {
+            value.charge_parents = charge_parents;
+        }
+        value
+    }
+}
+
+impl Service {
+    /// Has the store keep a new entity, for every server of the store. Requests may name it by
+    /// its id from then on. An audit event is kept in the same step.
+    ///
+    /// # Errors
+    /// [`ServiceError::Forbidden`]: it takes the scope to administer all policies;
+    /// what is out of its bounds; [`EntityError::Exists`], [`EntityError::Unknown`] (the parent),
+    /// [`EntityError::Cycle`], [`EntityError::TooDeep`]; a store that cannot keep it.
+    pub async fn create_entity(
+        &self,
+        caller: &Caller,
+        new: &NewEntity<'_>,
+        reason: Option<&str>,
+    ) -> Result<Entity, ServiceError> {
+        caller.check(Scope::Administer, None)?;
+        check_id(Field::Id, new.id)?;
+        bounds::reason(reason)?;
+        let (id, by) = (new.id, By { caller, reason });
+        let value = EntityValue {
+            parent: new.parent.map(str::to_owned),
+            name: new.name.to_owned(),
+            metadata: new.metadata.clone(),
+            charge_parents: new.charge_parents,
+            by: None,
+            created_at: None,
+            changed_at: None,
+        };
+        value.check()?;
+        if let Some(there) = self.entity_there(id).await? {
+            return Err(exists(there));
+        }
+        let mut seen = None;
+        if let Some(parent) = new.parent {
+            let ancestors = self.ancestors_of(id, parent).await?;
+            seen = ancestors.first().map(|parent| parent.version);
+            self.note_child(parent, id).await?;
+        }
+        let value = changed(value, by, self.clock().now());
+        let put = self.put_entity(by, (Action::CreateEntity, id), None, Some(&value));
+        let entity = match put.await? {
+            Ok(version) => Entity {
+                id: id.to_owned(),
+                version,
+                value,
+            },
+            Err(Some(there)) => return Err(exists(there)),
+            Err(None) => return Err(ServiceError::Busy),
+        };
+        if let (Some(parent), Some(seen)) = (new.parent, seen)
+            && let Err(error) = self.confirm_below(id, (parent, seen)).await
+        {
+            let why = undone(&error);
+            let reason = Some(why.as_str());
+            let undo = By { caller, reason };
+            self.put_entity(undo, (Action::DeleteEntity, id), Some(&entity), None)
+                .await?
+                .ok();
+            return Err(unknown_parent(error));
+        }
+        Ok(entity)
+    }
+
+    /// Changes what is said of an entity, on these terms. An audit event is kept
+    /// in the same step.
+    ///
+    /// # Errors
+    /// As [`create_entity`](Self::create_entity); [`EntityError::Unknown`];
+    /// [`ServiceError::Conflict`] if it is at another version than has to be.
+    /// Then nothing changes.
+    pub async fn change_entity(
+        &self,
+        caller: &Caller,
+        id: &str,
+        change: &EntityChange<'_>,
+        terms: &EntityTerms<'_>,
+    ) -> Result<Entity, ServiceError> {
+        caller.check(Scope::Administer, None)?;
+        check_id(Field::Id, id)?;
+        bounds::reason(terms.reason)?;
+        if change.is_empty() {
+            return Err(ServiceError::Form {
+                field: Field::Id,
+                wrong: "say what of the entity is to change: its `name`, `metadata` or \
+                        `charge_parents`",
+            });
+        }
+        let by = By {
+            caller,
+            reason: terms.reason,
+        };
+        for _ in 0..MOST_TRIES {
+            let there = self.entity_or_unknown(id).await?;
+            terms.hold(&there)?;
+            let value = change.of(there.value.clone());
+            value.check()?;
+            let value = changed(value, by, self.clock().now());
+            let put = self.put_entity(by, (Action::ChangeEntity, id), Some(&there), Some(&value));
+            if let Ok(version) = put.await? {
+                return Ok(Entity {
+                    id: id.to_owned(),
+                    version,
+                    value,
+                });
+            }
+        }
+        Err(ServiceError::Busy)
+    }
+
+    /// Deletes an entity, on these terms. An audit event is kept in the same step.
+    ///
+    /// # Errors
+    /// [`ServiceError::Forbidden`]; [`EntityError::Unknown`]; [`ServiceError::Conflict`];
+    /// [`EntityError::HasChildren`], [`EntityError::HasLeases`]; a store that cannot tell.
+    pub async fn delete_entity(
+        &self,
+        caller: &Caller,
+        id: &str,
+        terms: &EntityTerms<'_>,
+    ) -> Result<(), ServiceError> {
+        caller.check(Scope::Administer, None)?;
+        check_id(Field::Id, id)?;
+        bounds::reason(terms.reason)?;
+        let by = By {
+            caller,
+            reason: terms.reason,
+        };
+        let mut own = None;
+        for _ in 0..MOST_TRIES {
+            let mut there = self.entity_or_unknown(id).await?;
+            if own.is_none_or(|own| own != there.version) {
+                terms.hold(&there)?;
+            }
+            self.check_childless(id).await?;
+            self.check_unleased(id).await?;
+            let parent = there.value.parent.clone();
+            let noted = self.noted(parent.as_deref(), id).await?;
+            // Whoever puts a child below it from here on is seen, or sees another version.
+            let Some(version) = self.touch(&there).await? else {
+                continue;
+            };
+            there.version = version;
+            own = Some(version);
+            self.check_childless(id).await?;
+            let put = self.put_entity(by, (Action::DeleteEntity, id), Some(&there), None);
+            if put.await?.is_ok() {
+                self.unnote(parent.as_deref(), id, noted).await;
+                return Ok(());
+            }
+        }
+        Err(ServiceError::Busy)
+    }
+
+    /// The entity `id`, and the ids of its ancestors, the root's first.
+    ///
+    /// # Errors
+    /// [`ServiceError::Forbidden`]: it takes the scope to observe all policies;
+    /// [`EntityError::Unknown`]; ancestors that are not there; a store that cannot tell.
+    pub async fn entity(
+        &self,
+        caller: &Caller,
+        id: &str,
+    ) -> Result<(Entity, Vec<String>), ServiceError> {
+        caller.check(Scope::Observe, None)?;
+        check_id(Field::Id, id)?;
+        let entity = self.entity_or_unknown(id).await?;
+        let parent = entity.value.parent.as_deref();
+        let ancestors = self.ancestors_there(id, parent).await?;
+        let ids = ancestors.into_iter().rev().map(|ancestor| ancestor.id);
+        let ids = ids.collect();
+        Ok((entity, ids))
+    }
+
+    /// A page of all entities, in the order of their ids' bytes, or of the children of one.
+    ///
+    /// # Errors
+    /// [`ServiceError::Forbidden`]; of children, [`EntityError::Unknown`]; what is out of its
+    /// bounds; a store that cannot tell.
+    pub async fn entities(
+        &self,
+        caller: &Caller,
+        of: Option<&str>,
+        after: Option<&[u8]>,
+        most: usize,
+    ) -> Result<Page<Entity>, ServiceError> {
+        caller.check(Scope::Observe, None)?;
+        if let Some(parent) = of {
+            check_id(Field::Id, parent)?;
+            let page = self.children_there(parent, after, most).await?;
+            if page.items.is_empty() && page.next.is_none() {
+                self.entity_or_unknown(parent).await?;
+            }
+            return Ok(page);
+        }
+        let page = self.stored_page(OWNER, &[], after, most).await?;
+        let read = page.items.iter().map(Entity::read);
+        let read: Result<Vec<_>, _> = read.collect();
+        Ok(Page {
+            items: read
+                .map_err(StoreError::from)?
+                .into_iter()
+                .flatten()
+                .collect(),
+            next: page.next,
+        })
+    }
+
+    async fn entity_or_unknown(&self, id: &str) -> Result<Entity, ServiceError> {
+        let there = self.entity_there(id).await?;
+        there.ok_or_else(|| EntityError::Unknown(cut(id).into_owned()).into())
+    }
+
+    /// The ancestors that an entity would have below `parent`.
+    async fn ancestors_of(&self, id: &str, parent: &str) -> Result<Vec<Entity>, ServiceError> {
+        check_id(Field::Parent, parent)?;
+        if id == parent {
+            check_ancestors(id, parent, &[])?;
+        }
+        let ancestors = self.ancestors_there(id, Some(parent)).await;
+        let ancestors = ancestors.map_err(|error| match error {
+            ServiceError::Entity(EntityError::Orphan { id: of, parent }) if of == id => {
+                EntityError::Unknown(cut(&parent).into_owned()).into()
+            }
+            error => error,
+        })?;
+        check_ancestors(id, parent, &ancestors)?;
+        Ok(ancestors)
+    }
+
+    async fn check_childless(&self, id: &str) -> Result<(), ServiceError> {
+        match self.child_of(id).await? {
+            None => Ok(()),
+            Some(child) => Err(EntityError::HasChildren {
+                id: id.to_owned(),
+                child: child.id,
+            }
+            .into()),
+        }
+    }
+
+    async fn check_unleased(&self, id: &str) -> Result<(), ServiceError> {
+        let path = match self.entity_path(id).await {
+            Ok(path) => path,
+            // What has no path holds nothing by it.
+            Err(ServiceError::Entity(_)) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        for active in self.all_active() {
+            let mut after: Option<Vec<u8>> = None;
+            loop {
+                let page = PageOf {
+                    select: Select::Key(path.key()),
+                    after: after.as_deref(),
+                    most: LONGEST_PAGE,
+                };
+                let page = match active.list_leases(page).await {
+                    Ok(page) => page,
+                    // It is no key of this policy.
+                    Err(error) if error.kind() == Kind::Invalid => break,
+                    Err(error) => return Err(error),
+                };
+                if !page.items.is_empty() {
+                    return Err(EntityError::HasLeases {
+                        id: id.to_owned(),
+                        policy: active.policy().name.clone(),
+                    }
+                    .into());
+                }
+                after = page.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn exists(there: Entity) -> ServiceError {
+    EntityError::Exists {
+        id: there.id,
+        version: there.version,
+    }
+    .into()
+}
+
+/// A parent that went away meanwhile is as one that never was there.
+fn unknown_parent(error: ServiceError) -> ServiceError {
+    match error {
+        ServiceError::Entity(EntityError::Orphan { parent, .. }) => {
+            EntityError::Unknown(cut(&parent).into_owned()).into()
+        }
+        error => error,
+    }
+}

@@ -1,0 +1,573 @@
+//! Entities: who belongs to whom, what speaks against a change, and requests by an id alone.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use support::{file, now};
+use tidegate::{ManualClock, Store};
+use tidegate_memory::MemoryStore;
+use tidegate_service::{
+    Acquired, Answer, AuditListing, AuditValue, Call, Caller, Entity, EntityChange, EntityError,
+    EntityListing, EntityTerms, Kind, NewEntity, Number, OfLease, OnlyIf, Question, Report,
+    Service, ServiceError, Terms, Uses, Whose,
+};
+
+const POLICY: &str = "[policy.chat]\nlevels = ['org', 'team', 'user']\npartial_keys = true\n\
+     [policy.chat.limits]\n\
+     org_rpm = { calls = 10, per = '1h', level = 'org' }\n\
+     team_rpm = { calls = 6, per = '1h', level = 'team' }\n\
+     rpm = { calls = 4, per = '1h', level = 'user' }\n\
+     tpm = { rate = 100, per = '1h', level = 'user' }\n\
+     org_tpm = { rate = 1000, per = '1h', level = 'org' }\n\
+     [policy.jobs]\nlevels = ['org', 'team', 'user']\npartial_keys = true\n\
+     [policy.jobs.limits]\n\
+     running = { concurrency = 2, ttl = '1h', level = 'user' }\n\
+     all_running = { concurrency = 3, ttl = '1h', level = 'org' }\n";
+
+struct House {
+    service: Service,
+    caller: Caller,
+    time: ManualClock,
+}
+
+impl House {
+    fn new() -> Self {
+        Self::on(&(Arc::<MemoryStore>::default() as _))
+    }
+
+    fn on(store: &Arc<dyn Store>) -> Self {
+        let time = ManualClock::default();
+        let service = Service::builder().clock(time.clock());
+        let service = service.store(Arc::clone(store));
+        let service = service.build(&file(POLICY)).unwrap();
+        let caller = service.enter(None).unwrap();
+        Self {
+            service,
+            caller,
+            time,
+        }
+    }
+
+    fn call(&self, call: Call<'_>) -> Result<Answer, ServiceError> {
+        now(self.service.call(&self.caller, call))
+    }
+
+    fn create(&self, id: &str, parent: Option<&str>) -> Result<Entity, ServiceError> {
+        let new = NewEntity {
+            id,
+            parent,
+            name: "",
+            metadata: BTreeMap::new(),
+            charge_parents: true,
+        };
+        match self.call(Call::CreateEntity(new, Some("because")))? {
+            Answer::EntityKept(entity) => Ok(entity),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn change(&self, id: &str, change: EntityChange<'_>) -> Result<Entity, ServiceError> {
+        self.change_on(id, change, None)
+    }
+
+    fn change_on(
+        &self,
+        id: &str,
+        change: EntityChange<'_>,
+        only_if: Option<OnlyIf>,
+    ) -> Result<Entity, ServiceError> {
+        let terms = EntityTerms {
+            only_if,
+            reason: None,
+        };
+        match self.call(Call::ChangeEntity(id, change, terms))? {
+            Answer::EntityKept(entity) => Ok(entity),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn delete(&self, id: &str) -> Result<(), ServiceError> {
+        self.call(Call::DeleteEntity(id, EntityTerms::default()))
+            .map(drop)
+    }
+
+    fn get(&self, id: &str) -> Result<(Entity, Vec<String>), ServiceError> {
+        match self.call(Call::Entity(id))? {
+            Answer::Entity(entity, ancestors) => Ok((entity, ancestors)),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn listed(&self, of: Option<&str>, most: u64) -> Vec<Vec<String>> {
+        let (mut pages, mut after) = (Vec::new(), None);
+        loop {
+            let listing = EntityListing {
+                of,
+                after,
+                most: Some(most),
+            };
+            let Ok(Answer::Entities(page)) = self.call(Call::Entities(listing)) else {
+                panic!("it is a page");
+            };
+            pages.push(page.items.into_iter().map(|entity| entity.id).collect());
+            after = page.next.map(Into::into);
+            if after.is_none() {
+                return pages;
+            }
+        }
+    }
+
+    /// Acme with a team, and Alice in it.
+    fn acme(&self) {
+        self.create("acme", None).unwrap();
+        self.create("search", Some("acme")).unwrap();
+        self.create("alice", Some("search")).unwrap();
+    }
+
+    /// Whether a check is admitted, and if not, which limit of which entity refuses.
+    fn check(&self, id: &str, tpm: u64) -> Option<(String, String)> {
+        self.ask(Whose::Entity(id), tpm)
+    }
+
+    fn ask(&self, whose: Whose<'_>, tpm: u64) -> Option<(String, String)> {
+        let question = Question {
+            whose,
+            cost: Some(Number::Units(tpm)),
+            ..of("chat")
+        };
+        let Answer::Decided(decided) = self.call(Call::Check(question)).unwrap() else {
+            panic!("it is decided");
+        };
+        let told = decided.told();
+        if told.admitted() {
+            return None;
+        }
+        let (limit, entity) = (told.binding().unwrap(), told.entity().unwrap_or_default());
+        Some((limit.to_owned(), entity.to_owned()))
+    }
+
+    /// What is left of a limit.
+    fn left(&self, id: &str, limit: &str) -> u64 {
+        let question = Question {
+            whose: Whose::Entity(id),
+            cost: Some(Number::Units(0)),
+            ..of("chat")
+        };
+        let Answer::Foretold(decided, _) = self.call(Call::Peek(question)).unwrap() else {
+            panic!("it is foretold");
+        };
+        let told = decided.told();
+        let stand = told.limits().find(|stand| stand.name == limit);
+        stand.unwrap().standing.remaining
+    }
+
+    fn acquire(&self, id: &str) -> Option<tidegate::LeaseId> {
+        let question = Question {
+            whose: Whose::Entity(id),
+            ..of("jobs")
+        };
+        let acquired = self.call(Call::Acquire(question, Terms::default()));
+        let Answer::Acquired(acquisition) = acquired.unwrap() else {
+            panic!("it is answered");
+        };
+        if let Some(lease) = &acquisition.lease {
+            lease.deliver();
+        }
+        match &acquisition.acquired {
+            Acquired::Granted(granted) => Some(granted.id),
+            _ => None,
+        }
+    }
+
+    fn events(&self, entity: Option<&str>) -> Vec<tidegate_service::AuditEvent> {
+        let listing = AuditListing {
+            entity,
+            ..AuditListing::default()
+        };
+        let Ok(Answer::Audit(page)) = self.call(Call::Audit(listing)) else {
+            panic!("it is a page");
+        };
+        page.items
+    }
+}
+
+fn of(policy: &str) -> Question<'_> {
+    Question {
+        policy,
+        ..Question::default()
+    }
+}
+
+fn why(error: Result<impl std::fmt::Debug, ServiceError>) -> EntityError {
+    match error.unwrap_err() {
+        ServiceError::Entity(error) => error,
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn an_entity_is_created_changed_got_listed_and_deleted() {
+    let house = House::new();
+    house.acme();
+    let (alice, ancestors) = house.get("alice").unwrap();
+    assert_eq!(ancestors, ["acme", "search"]);
+    assert_eq!(alice.value.parent.as_deref(), Some("search"));
+    assert!(alice.version > 0 && alice.value.charge_parents);
+    assert_eq!(alice.value.by.as_deref(), Some("anyone"));
+    house.time.advance(Duration::from_secs(1));
+    let change = EntityChange {
+        name: Some("Alice"),
+        metadata: Some([("tier".to_owned(), "gold".to_owned())].into()),
+        ..EntityChange::default()
+    };
+    let changed = house.change("alice", change).unwrap();
+    assert!(changed.version > alice.version);
+    assert_eq!(changed.value.created_at, alice.value.created_at);
+    assert!(changed.value.changed_at > alice.value.changed_at);
+    let again = house.get("alice").unwrap().0;
+    assert_eq!(again, changed);
+    assert_eq!(
+        (&*again.value.name, &*again.value.metadata["tier"]),
+        ("Alice", "gold")
+    );
+    for id in ["bob", "carol"] {
+        house.create(id, Some("search")).unwrap();
+    }
+    let two = |pages: &[&[&str]]| -> Vec<Vec<String>> {
+        let page = |page: &&[&str]| page.iter().map(|id| (*id).to_owned()).collect();
+        pages.iter().map(page).collect()
+    };
+    let all = house.listed(None, 2);
+    assert_eq!(
+        all,
+        two(&[&["acme", "alice"], &["bob", "carol"], &["search"]])
+    );
+    let children = house.listed(Some("search"), 2);
+    assert_eq!(children, two(&[&["alice", "bob"], &["carol"]]));
+    assert_eq!(house.listed(Some("alice"), 2), two(&[&[]]));
+    house.delete("bob").unwrap();
+    assert_eq!(house.listed(Some("search"), 9), two(&[&["alice", "carol"]]));
+    assert_eq!(why(house.get("bob")), EntityError::Unknown("bob".into()));
+    assert_eq!(why(house.delete("bob")), EntityError::Unknown("bob".into()));
+    let none = Call::Entities(EntityListing {
+        of: Some("bob"),
+        ..EntityListing::default()
+    });
+    assert_eq!(why(house.call(none)), EntityError::Unknown("bob".into()));
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_words_and_changes_nothing() {
+    let house = House::new();
+    house.acme();
+    let nobody = house.create("bob", Some("nobody")).unwrap_err();
+    assert_eq!(nobody.to_string(), "there is no entity `nobody`");
+    assert_eq!(nobody.kind(), Kind::NotFound);
+    let twice = house.create("alice", None).unwrap_err();
+    assert_eq!(twice.kind(), Kind::Conflict);
+    assert!(twice.to_string().contains("already, at version"), "{twice}");
+    let own = house.create("self", Some("self")).unwrap_err();
+    assert!(own.to_string().contains("cannot belong to `self`"), "{own}");
+    let children = house.delete("search").unwrap_err();
+    assert_eq!(children.kind(), Kind::InUse);
+    assert!(
+        children.to_string().contains("such as `alice`"),
+        "{children}"
+    );
+    let mut parent = "alice".to_owned();
+    for level in 4..=8 {
+        let id = format!("level {level}");
+        house.create(&id, Some(&parent)).unwrap();
+        parent = id;
+    }
+    let ninth = house.create("ninth", Some(&parent)).unwrap_err();
+    assert!(ninth.to_string().contains("at level 9"), "{ninth}");
+    let long = "x".repeat(257);
+    for id in ["", ".", "..", &long] {
+        let wrong = house.create(id, None).unwrap_err();
+        assert!(matches!(wrong, ServiceError::Form { .. }), "{wrong}");
+        let wrong = house.create("fine", Some(id)).unwrap_err();
+        assert!(matches!(wrong, ServiceError::Form { .. }), "{wrong}");
+    }
+    let words = |count: usize, length: usize| EntityChange {
+        metadata: Some(
+            (0..count)
+                .map(|n| (format!("{n}"), "x".repeat(length)))
+                .collect(),
+        ),
+        ..EntityChange::default()
+    };
+    for change in [words(17, 1), words(2, 600), EntityChange::default()] {
+        let wrong = house.change("alice", change).unwrap_err();
+        assert!(matches!(wrong, ServiceError::Form { .. }), "{wrong}");
+    }
+    let all: Vec<_> = house.listed(None, 100).concat();
+    let nobody = ["bob", "self", "ninth", "fine"];
+    assert!(!all.iter().any(|id| nobody.contains(&&**id)), "{all:?}");
+    assert_eq!(house.get("alice").unwrap().1, ["acme", "search"]);
+}
+
+#[test]
+fn a_change_on_another_version_is_a_conflict() {
+    let house = House::new();
+    house.acme();
+    let alice = house.get("alice").unwrap().0;
+    let name = |name| EntityChange {
+        name: Some(name),
+        ..EntityChange::default()
+    };
+    let at = Some(OnlyIf::Version(alice.version));
+    let changed = house.change_on("alice", name("A"), at).unwrap();
+    let late = house.change_on("alice", name("B"), at).unwrap_err();
+    assert_eq!(late.kind(), Kind::Conflict);
+    let words = format!("the entity `alice` is at version {} now", changed.version);
+    assert!(late.to_string().starts_with(&words), "{late}");
+    let terms = EntityTerms {
+        only_if: at,
+        reason: None,
+    };
+    let late = house.call(Call::DeleteEntity("alice", terms)).unwrap_err();
+    assert_eq!(late.kind(), Kind::Conflict);
+    let terms = EntityTerms {
+        only_if: Some(OnlyIf::Version(changed.version)),
+        reason: None,
+    };
+    house.call(Call::DeleteEntity("alice", terms)).unwrap();
+}
+
+#[test]
+fn asked_by_its_id_an_entity_and_its_ancestors_are_charged_in_one_step_or_not_at_all() {
+    let house = House::new();
+    house.acme();
+    house.create("bob", Some("search")).unwrap();
+    for _ in 0..4 {
+        assert_eq!(house.check("alice", 1), None);
+    }
+    assert_eq!(house.left("alice", "org_tpm"), 996);
+    assert_eq!(house.left("bob", "team_rpm"), 2);
+    // Her own limit.
+    assert_eq!(
+        house.check("alice", 1),
+        Some(("rpm".into(), "alice".into()))
+    );
+    assert_eq!(house.check("bob", 1), None);
+    assert_eq!(house.check("bob", 1), None);
+    // An exhausted parent's refusal names the limit and the ancestor, and charges nobody.
+    let refused = house.check("bob", 1);
+    assert_eq!(refused, Some(("team_rpm".into(), "search".into())));
+    assert_eq!(house.left("bob", "rpm"), 2);
+    assert_eq!(house.left("bob", "org_rpm"), 4);
+    house.create("ads", Some("acme")).unwrap();
+    house.create("carol", Some("ads")).unwrap();
+    for _ in 0..4 {
+        assert_eq!(house.check("carol", 1), None);
+    }
+    house.create("dave", Some("ads")).unwrap();
+    let refused = house.check("dave", 1);
+    assert_eq!(refused, Some(("org_rpm".into(), "acme".into())));
+    // A root by its id, and by the key of the same bytes.
+    let by_key = house.ask(Whose::Key(b"acme"), 1).map(|(limit, _)| limit);
+    assert_eq!(by_key.as_deref(), Some("org_rpm"));
+    let unknown = Question {
+        whose: Whose::Entity("nobody"),
+        ..of("chat")
+    };
+    let unknown = house.call(Call::Check(unknown)).unwrap_err();
+    assert_eq!(unknown.to_string(), "there is no entity `nobody`");
+    assert_eq!(unknown.kind(), Kind::NotFound);
+}
+
+#[test]
+fn several_entities_are_checked_at_once_and_each_has_its_answer() {
+    let house = House::new();
+    house.acme();
+    let check = |id| {
+        Ok(Question {
+            whose: Whose::Entity(id),
+            cost: Some(Number::Units(1)),
+            ..of("chat")
+        })
+    };
+    let many = Call::CheckMany(vec![check("alice"), check("nobody"), check("acme")]);
+    let Ok(Answer::Many(answers)) = house.call(many) else {
+        panic!("there are answers");
+    };
+    let admitted = |at: usize| answers[at].as_ref().unwrap().told().admitted();
+    assert!(admitted(0) && admitted(2));
+    let unknown = answers[1].as_ref().unwrap_err();
+    assert_eq!(unknown.to_string(), "there is no entity `nobody`");
+    assert_eq!(house.left("acme", "org_rpm"), 8);
+}
+
+#[test]
+fn a_lease_keeps_its_entity_from_being_deleted() {
+    let house = House::new();
+    house.acme();
+    house.create("ads", Some("acme")).unwrap();
+    let lease = house.acquire("alice").unwrap();
+    assert!(house.acquire("alice").is_some());
+    assert!(house.acquire("alice").is_none());
+    let leased = house.delete("alice").unwrap_err();
+    assert_eq!(leased.kind(), Kind::InUse);
+    assert!(
+        leased.to_string().contains("leases of the policy `jobs`"),
+        "{leased}"
+    );
+    let of_lease = OfLease {
+        policy: "jobs",
+        whose: Whose::Entity("alice"),
+        lease,
+    };
+    let settled = Call::Settle(of_lease, Report::default(), Uses::default());
+    house.call(settled).unwrap();
+    assert!(house.acquire("alice").is_some());
+    house.time.advance(Duration::from_secs(7_200));
+    house.delete("alice").unwrap();
+}
+
+#[test]
+fn with_charging_parents_switched_off_ancestors_are_neither_asked_nor_charged() {
+    let house = House::new();
+    house.acme();
+    let alone = |charge_parents| EntityChange {
+        charge_parents: Some(charge_parents),
+        ..EntityChange::default()
+    };
+    assert_eq!(house.check("alice", 10), None);
+    house.change("alice", alone(false)).unwrap();
+    assert_eq!(house.check("alice", 10), None);
+    assert_eq!(
+        (
+            house.left("search", "team_rpm"),
+            house.left("acme", "org_rpm")
+        ),
+        (5, 9)
+    );
+    assert_eq!(house.left("acme", "org_tpm"), 990);
+    assert_eq!(
+        (house.left("alice", "rpm"), house.left("alice", "tpm")),
+        (2, 80)
+    );
+    // Though the team is exhausted.
+    house.create("bob", Some("search")).unwrap();
+    house.create("carol", Some("search")).unwrap();
+    for id in ["bob", "bob", "bob", "carol", "carol"] {
+        assert_eq!(house.check(id, 1), None);
+    }
+    assert_eq!(
+        house.check("carol", 1),
+        Some(("team_rpm".into(), "search".into()))
+    );
+    assert_eq!(house.check("alice", 10), None);
+    house.change("alice", alone(true)).unwrap();
+    assert_eq!(
+        house.check("alice", 10),
+        Some(("team_rpm".into(), "search".into()))
+    );
+    // Slots of hers alone.
+    house.change("alice", alone(false)).unwrap();
+    for id in ["bob", "bob", "carol"] {
+        assert!(house.acquire(id).is_some());
+    }
+    assert!(house.acquire("carol").is_none());
+    assert!(house.acquire("alice").is_some());
+}
+
+/// The lease was charged to the parents; switched off meanwhile, it is settled where it was
+/// charged.
+#[test]
+fn a_lease_is_settled_where_it_was_charged_though_parents_are_switched_off_meanwhile() {
+    let house = House::new();
+    house.acme();
+    let question = Question {
+        whose: Whose::Entity("alice"),
+        cost: Some(Number::Units(50)),
+        ..of("chat")
+    };
+    let acquired = house.call(Call::Acquire(question, Terms::default()));
+    let Ok(Answer::Acquired(acquisition)) = acquired else {
+        panic!("it is answered");
+    };
+    let Acquired::Granted(granted) = &acquisition.acquired else {
+        panic!("it fits");
+    };
+    acquisition.lease.as_ref().unwrap().deliver();
+    assert_eq!(
+        (house.left("alice", "tpm"), house.left("acme", "org_tpm")),
+        (50, 950)
+    );
+    let alone = EntityChange {
+        charge_parents: Some(false),
+        ..EntityChange::default()
+    };
+    house.change("alice", alone).unwrap();
+    let of_lease = OfLease {
+        policy: "chat",
+        whose: Whose::Entity("alice"),
+        lease: granted.id,
+    };
+    let used = Uses {
+        cost: Some(Number::Units(20)),
+        ..Uses::default()
+    };
+    let settled = Call::Settle(of_lease, Report::default(), used);
+    house.call(settled).unwrap();
+    assert_eq!(house.left("alice", "tpm"), 80);
+    assert_eq!(house.left("acme", "org_tpm"), 950);
+}
+
+#[test]
+fn each_change_leaves_one_event_with_before_and_after() {
+    let house = House::new();
+    house.acme();
+    house.create("ads", Some("acme")).unwrap();
+    let name = EntityChange {
+        name: Some("Alice"),
+        ..EntityChange::default()
+    };
+    house.change("alice", name).unwrap();
+    house.create("bob", Some("nobody")).unwrap_err();
+    house.delete("acme").unwrap_err();
+    house.delete("alice").unwrap();
+    let events = house.events(Some("alice"));
+    let actions: Vec<_> = events.iter().map(|event| event.action.name()).collect();
+    let expected = ["create_entity", "change_entity", "delete_entity"];
+    assert_eq!(actions, expected);
+    let parents = |value: &Option<AuditValue>| match value {
+        Some(AuditValue::Entity(value)) => Some((value.parent.clone(), value.name.clone())),
+        None => None,
+        other => panic!("{other:?}"),
+    };
+    let changes: Vec<_> = events
+        .iter()
+        .map(|event| (parents(&event.before), parents(&event.after)))
+        .collect();
+    let state = |parent: &str, name: &str| Some((Some(parent.to_owned()), name.to_owned()));
+    assert_eq!(
+        changes,
+        [
+            (None, state("search", "")),
+            (state("search", ""), state("search", "Alice")),
+            (state("search", "Alice"), None),
+        ]
+    );
+    assert!(
+        events
+            .iter()
+            .all(|event| event.entity.as_deref() == Some("alice"))
+    );
+    assert_eq!(events[0].reason.as_deref(), Some("because"));
+    assert_eq!(house.events(None).len(), 6);
+}
+
+#[test]
+fn what_a_store_keeps_outlives_the_service() {
+    let store = Arc::<MemoryStore>::default() as Arc<dyn Store>;
+    House::on(&store).acme();
+    let house = House::on(&store);
+    assert_eq!(house.get("alice").unwrap().1, ["acme", "search"]);
+    assert_eq!(house.check("alice", 1), None);
+}
