@@ -13,7 +13,7 @@ use super::amounts::{Amounts, Number};
 use super::answer::{Acquisition, Answer, Decided};
 use super::audit::{Action, EventDraft};
 use super::bounds;
-use super::entities::{EntityChange, EntityPath, EntityTerms, NewEntity, of_own_level};
+use super::entities::{EntityChange, EntityPath, EntityTerms, NewEntity, check_id, of_own_level};
 use super::error::ServiceError;
 use super::field::Field;
 use super::finish::{Finish, Report};
@@ -366,6 +366,9 @@ impl Service {
             Call::Audit(listing) => {
                 let most = spans::entered(bounds::page(listing.most))?;
                 let of = spans::entered(listing.of.target())?;
+                if let Some(id) = listing.entity {
+                    spans::entered(check_id(Field::Entity, id))?;
+                }
                 let page = (listing.after.as_deref(), most);
                 let within = [listing.since, listing.until];
                 let of = (&of, listing.entity);

@@ -30,8 +30,10 @@ mod write;
 pub use error::EntityError;
 pub(super) use known::Known;
 pub use path::EntityPath;
+
 pub use record::{Entity, EntityValue};
 pub use verbs::{EntityChange, EntityTerms, NewEntity};
 
 pub(super) use alone::of_own_level;
+pub(super) use record::check_id;
 pub(super) use record::{OWNER, entity_of_subject, subject_of};

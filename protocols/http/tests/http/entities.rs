@@ -86,6 +86,7 @@ async fn an_entity_is_created_shown_changed_on_its_version_and_deleted() {
     assert_eq!(gone.status, 204);
     let none = house.get(path).await.problem(404, "not_found");
     assert_eq!(none, "there is no entity `alice`");
+    assert_eq!(house.get("/v1/audit?entity=").await.status, 400);
     let events = house.get("/v1/audit?entity=alice").await.json();
     let events = events["events"].as_array().unwrap();
     let told: Vec<_> = events
