@@ -50,7 +50,11 @@ impl Translation<'_> {
             Value::Nothing => self.yaml.push('~'),
             Value::Text(text) => self.text(text),
             Value::Integer { written, .. } => self.yaml.push_str(written),
-            Value::Float(_) => self.yaml.push_str("1.5"),
+            // YAML writes those that are no numbers otherwise.
+            Value::Float(written) => match written.contains(|c: char| c.is_ascii_digit()) {
+                true => self.yaml.push_str(written),
+                false => self.yaml.push_str(".nan"),
+            },
             Value::Flag(flag) => self.yaml.push_str(&flag.to_string()),
             Value::Date => self.yaml.push_str("1979-05-27"),
             Value::List(items) => {
