@@ -15,6 +15,12 @@ use crate::plan::{LONG_SUITES, SUITES_AT_ONCE};
 /// Ports of tests: those that the suites of one lane choose from.
 const PORTS: std::ops::Range<usize> = 20_000..30_000;
 
+/// How long a suite may take; the longest takes three minutes.
+const LONGEST: Duration = Duration::from_secs(1_200);
+
+/// How often it is looked whether one has ended.
+const GLANCE: Duration = Duration::from_millis(50);
+
 /// How long a suite that has ended is still read from, while processes that it began hold its output.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
@@ -195,9 +201,32 @@ fn printed(command: &mut Command) -> std::io::Result<(bool, String)> {
         }
         let _ = at_end.send(());
     });
-    let status = child.wait()?;
-    let is_all = ended.recv_timeout(LAST_WORDS).is_ok();
+    // That nobody writes any more is told once.
+    let (mut status, mut is_all) = (None, false);
+    for _ in 0..LONGEST.as_millis() / GLANCE.as_millis() {
+        status = child.try_wait()?;
+        if status.is_some() {
+            break;
+        }
+        is_all |= ended.recv_timeout(GLANCE).is_ok();
+        if is_all {
+            status = Some(child.wait()?);
+            break;
+        }
+    }
+    let hangs = status.is_none();
+    let status = match status {
+        Some(status) => status,
+        None => {
+            child.kill()?;
+            child.wait()?
+        }
+    };
+    let is_all = is_all || ended.recv_timeout(LAST_WORDS).is_ok();
     let mut said = String::from_utf8_lossy(&lock(&said)).into_owned();
+    if hangs {
+        said += &format!("(killed: it did not end within {} s)\n", LONGEST.as_secs());
+    }
     if !is_all {
         said += "(processes that it began are still there)\n";
     }

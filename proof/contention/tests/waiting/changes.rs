@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidegate::{Clock, DecisionError, Limit, Request, RequestError};
 use tidegate_conformance::fixture::{plan, slots};
-use tidegate_core::{Align, Bounds, Rule, Span, Window};
+use tidegate_core::{Align, Bounds, Rule, Span, Timestamp, Window};
 use tidegate_store::{
     Command, Detail, Ending, KeyPath, Op, Out, Patience, Reply, Seat, StoreError, Terms, Verb,
 };
@@ -117,13 +117,12 @@ pub(super) fn a_request_that_waits_for_longer_than_its_calendars_say_asks_again<
         let plan = plan(0, 1, &[(0, budget), (0, slots(1))]);
         let table = store.open(SET, &plan).expect("the server");
         let (path, begun) = (KeyPath::new(KEY.as_bytes(), 1).expect("a key"), clock.now());
-        let after = |millis: u64| begun + Span::from_micros(millis * 1_000);
-        let bounds = |end, next_end| Bounds {
+        let bounds = |from: Timestamp, length: Span| Bounds {
             start: begun,
-            end: after(end),
-            next_end: after(next_end),
+            end: from + length,
+            next_end: from + length + length,
         };
-        let (long, short) = (bounds(600_000, 900_000), bounds(50, 100));
+        let long = bounds(begun, Span::from_secs(600));
         let patience = Patience {
             for_refunds: false,
             turn: 7,
@@ -159,9 +158,20 @@ pub(super) fn a_request_that_waits_for_longer_than_its_calendars_say_asks_again<
         };
         let granted = ask(take(1), long, None).await.expect("an answer");
         assert_eq!(granted.new_lease(), Some(1));
-        let waits = tokio::spawn(ask(take(2), short, Some(&patience)));
-        until(|| server.standing() == 1).await;
-        let left = after(100).since(clock.now());
+        let mut millis = 50;
+        let (waits, over) = loop {
+            let short = bounds(clock.now(), Span::from_micros(millis * 1_000));
+            let waits = tokio::spawn(ask(take(2), short, Some(&patience)));
+            until(|| server.standing() == 1 || waits.is_finished()).await;
+            if !waits.is_finished() {
+                break (waits, short.next_end);
+            }
+            // On a slow machine its calendars were over before it stood in the line.
+            let answer = waits.await.expect("it ends");
+            assert_eq!(answer.err(), Some(StoreError::StalePlan));
+            millis *= 2;
+        };
+        let left = over.since(clock.now());
         tokio::time::sleep(Duration::from_micros(left.as_micros() + 1)).await;
         let (ending, remember) = (Ending::Release, false);
         let end = Verb::End {
