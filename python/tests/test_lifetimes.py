@@ -26,7 +26,6 @@ from tidegate import (
     Semaphore,
     limited,
 )
-from tidegate.testing import ManualClock
 
 
 def one_slot(**more):
@@ -282,16 +281,6 @@ def test_what_is_kept_alive_is_held_until_it_ends_and_what_is_not_until_its_ttl(
     for acquired in held:
         acquired.release()
     assert all(limits.try_acquire() for limits in sets.values())
-
-
-@pytest.mark.parametrize("off", [-3600, 3600])
-def test_what_is_kept_alive_by_a_clock_that_is_off_is_so_for_its_ttl(redis_url, off):
-    """It was taken for no time at all, or for an hour more."""
-    clock = ManualClock(time.time() + off)
-    limits = one_slot(name=f"off by {off}", store=redis_url, clock=clock)
-    with limits.acquire(ttl=4, keep_alive=True):
-        assert not limits.try_acquire()
-    assert limits.try_acquire()
 
 
 def test_what_a_function_within_limits_holds_is_renewed_at_a_servers_store(redis_url):
