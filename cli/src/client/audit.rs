@@ -8,8 +8,7 @@ use super::arguments::{instant, instant_or_ago};
 use super::entities;
 use super::exit::{Exit, Outcome, Stop, TABLE};
 use super::limits;
-use super::listing::{Listing, printable};
-use super::options::Options;
+use super::listing::{Listing, Paging, printable};
 use super::overrides::{Of, place};
 
 const PATH: &str = "/v1/audit";
@@ -43,16 +42,8 @@ pub struct Audit {
     #[arg(long)]
     newest: bool,
 
-    /// No more than so many; 0 lists all
-    #[arg(long, value_name = "COUNT", default_value_t = 1_000)]
-    most: usize,
-
-    /// Print a JSON object for each, one a line
-    #[arg(long, help_heading = "The answer")]
-    json: bool,
-
     #[command(flatten)]
-    options: Options,
+    page: Paging,
 }
 
 impl Audit {
@@ -72,7 +63,7 @@ impl Audit {
             asked: Exchange::get(PATH),
             items: "events",
             said: &said,
-            most: self.most,
+            most: self.page.most,
             newest: self.newest,
             more: |last| match last["at"].as_str() {
                 Some(at) => {
@@ -81,7 +72,7 @@ impl Audit {
                 None => "there are more; --most 0 lists all".to_owned(),
             },
         };
-        listing.print(&self.options, |event| match self.json {
+        listing.print(&self.page.options, |event| match self.page.json {
             true => event.to_string(),
             false => line(event),
         })

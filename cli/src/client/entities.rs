@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use tidegate_client::Exchange;
 
 use super::exit::{Exit, Outcome, TABLE};
-use super::listing::{Listing, more, printable};
+use super::listing::{Listing, Paging, more, printable};
 use super::options::Options;
 use super::print::{print, print_line};
 use super::server::runtime;
@@ -174,21 +174,6 @@ struct Terms {
     reason: Reason,
 }
 
-/// How much of a list, and how it is told.
-#[derive(Clone, Debug, Args)]
-struct Paging {
-    /// No more than so many; 0 lists all
-    #[arg(long, value_name = "COUNT", default_value_t = 1_000)]
-    most: usize,
-
-    /// Print a JSON object for each, one a line
-    #[arg(long, help_heading = "The answer")]
-    json: bool,
-
-    #[command(flatten)]
-    options: Options,
-}
-
 /// How the answer is told.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "The answer")]
@@ -211,8 +196,8 @@ impl Entities {
         match &self.command {
             Command::Create(create) => create.perform(),
             Command::Show(show) => show.telling.ask(&show.options, get(&show.id)),
-            Command::List(list) => list.page.list(Exchange::get(PATH)),
-            Command::Children(children) => children.page.list(get(&children.id).of("children")),
+            Command::List(all) => list(&all.page, Exchange::get(PATH)),
+            Command::Children(children) => list(&children.page, get(&children.id).of("children")),
             Command::Change(change) => change.perform(),
             Command::Delete(delete) => delete.perform(),
         }
@@ -298,21 +283,19 @@ impl Terms {
     }
 }
 
-impl Paging {
-    fn list(&self, asked: Exchange) -> Outcome<Exit> {
-        let listing = Listing {
-            asked,
-            items: "entities",
-            said: &[],
-            most: self.most,
-            newest: false,
-            more,
-        };
-        listing.print(&self.options, |item| match self.json {
-            true => item.to_string(),
-            false => line(item),
-        })
-    }
+fn list(page: &Paging, asked: Exchange) -> Outcome<Exit> {
+    let listing = Listing {
+        asked,
+        items: "entities",
+        said: &[],
+        most: page.most,
+        newest: false,
+        more,
+    };
+    listing.print(&page.options, |item| match page.json {
+        true => item.to_string(),
+        false => line(item),
+    })
 }
 
 impl Telling {

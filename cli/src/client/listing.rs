@@ -15,6 +15,21 @@ use super::words::{self, amount};
 /// How many items are asked for at a time.
 const PAGE: usize = 500;
 
+/// How much of a listing is told, how, and by which server.
+#[derive(Clone, Debug, Args)]
+pub struct Paging {
+    /// No more than so many; 0 lists all
+    #[arg(long, value_name = "COUNT", default_value_t = 1_000)]
+    pub most: usize,
+
+    /// Print a JSON object for each, one a line
+    #[arg(long, help_heading = "The answer")]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub options: Options,
+}
+
 /// Of which keys, and how it is told.
 #[derive(Clone, Debug, Args)]
 pub struct What {
@@ -34,16 +49,8 @@ pub struct What {
     #[arg(long, value_name = "TEXT")]
     prefix: Option<String>,
 
-    /// No more than so many; 0 lists all
-    #[arg(long, value_name = "COUNT", default_value_t = 1_000)]
-    most: usize,
-
-    /// Print a JSON object for each, one a line
-    #[arg(long, help_heading = "The answer")]
-    json: bool,
-
     #[command(flatten)]
-    options: Options,
+    page: Paging,
 }
 
 /// Keys.
@@ -100,11 +107,11 @@ impl What {
             asked: Exchange::get(path),
             items,
             said: &said,
-            most: self.most,
+            most: self.page.most,
             newest: false,
             more,
         };
-        listing.print(&self.options, |item| match self.json {
+        listing.print(&self.page.options, |item| match self.page.json {
             true => item.to_string(),
             false => line(item),
         })
@@ -120,10 +127,10 @@ impl What {
         };
         request.insert(name.to_owned(), json!(key));
         request.insert("handle".to_owned(), json!(handle));
-        let client = self.options.connect()?;
+        let client = self.page.options.connect()?;
         let asked = Exchange::post("/v1/leases/revoke", &request);
         let reply = runtime()?.block_on(client.done(asked))?;
-        match self.json {
+        match self.page.json {
             true => print(&words::json(&reply.body))?,
             false => print(&words::answer(Verb::Release, &reply.body))?,
         }

@@ -10,7 +10,7 @@ use tidegate_policy::parse_duration;
 use super::arguments::instant;
 use super::exit::{Exit, Outcome, Stop, TABLE};
 use super::limits::{self, Typed};
-use super::listing::{Listing, key, more, printable};
+use super::listing::{Listing, Paging, key, more, printable};
 use super::options::Options;
 use super::print::{print, print_line};
 use super::server::{Client, runtime};
@@ -124,16 +124,8 @@ struct List {
     #[command(flatten)]
     of: Of,
 
-    /// No more than so many; 0 lists all
-    #[arg(long, value_name = "COUNT", default_value_t = 1_000)]
-    most: usize,
-
-    /// Print a JSON object for each, one a line
-    #[arg(long, help_heading = "The answer")]
-    json: bool,
-
     #[command(flatten)]
-    options: Options,
+    page: Paging,
 }
 
 /// Remove what is set for exactly this policy and key
@@ -311,11 +303,11 @@ impl List {
             asked: Exchange::get(PATH),
             items: "overrides",
             said: &said,
-            most: self.most,
+            most: self.page.most,
             newest: false,
             more,
         };
-        listing.print(&self.options, |item| match self.json {
+        listing.print(&self.page.options, |item| match self.page.json {
             true => item.to_string(),
             false => format!("{}  {}", line(item), record(item)),
         })
