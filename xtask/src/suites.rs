@@ -192,8 +192,8 @@ fn printed(command: &mut Command) -> std::io::Result<(bool, String)> {
     // The command holds the pipe's other end, too.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let said = Arc::<Mutex<Vec<u8>>>::default();
-    let (heard, ended) = (Arc::clone(&said), mpsc::sync_channel(1));
-    let (at_end, ended) = ended;
+    let heard = Arc::clone(&said);
+    let (at_end, ended) = mpsc::sync_channel(1);
     thread::spawn(move || {
         let (mut reader, mut part) = (reader, [0; 8_192]);
         while let Ok(length @ 1..) = reader.read(&mut part) {
