@@ -7,7 +7,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tidegate::{Admission, DecisionError, Error, Lease, LimitPool, LimitSet, Request, Statistics};
+use tidegate::{Admission, DecisionError, Error, LimitPool, LimitSet, Request, Statistics};
 
 use crate::acquisition::Acquisition;
 use crate::awaiting::{Answer, Awaitable};
