@@ -30,6 +30,8 @@ enum Health {
     Hangs,
     /// It answers once it is well again.
     Stalls,
+    /// The same, for the table of this name alone.
+    StallsAt(&'static str),
     /// It cannot tell.
     Away,
 }
@@ -38,7 +40,7 @@ enum Health {
 #[derive(Clone, Default)]
 struct Ailing(Arc<Fleet>, Arc<Mutex<(Health, u32)>>);
 
-struct AilingTable(Arc<dyn Table>, Arc<Mutex<(Health, u32)>>);
+struct AilingTable(Arc<dyn Table>, Arc<Mutex<(Health, u32)>>, String);
 
 impl Ailing {
     fn becomes(&self, health: Health) {
@@ -63,7 +65,11 @@ impl Store for Ailing {
     }
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
         let table = self.0.open(name, plan)?;
-        Ok(Arc::new(AilingTable(table, Arc::clone(&self.1))))
+        Ok(Arc::new(AilingTable(
+            table,
+            Arc::clone(&self.1),
+            name.to_owned(),
+        )))
     }
 }
 
@@ -73,8 +79,9 @@ impl Table for AilingTable {
         *asked += 1;
         match health {
             Health::Well => self.0.execute(command, out),
+            Health::StallsAt(name) if self.2 != *name => self.0.execute(command, out),
             Health::Hangs => StoreFuture::new(pending()).into(),
-            Health::Stalls => {
+            Health::Stalls | Health::StallsAt(_) => {
                 let mut answer = Ok(Reply::Done);
                 let later = self.0.execute(command, Out::new(&mut answer)).pending();
                 assert!(later.is_none(), "nobody waits for a turn");
@@ -195,6 +202,25 @@ fn a_retry_is_granted_anew_only_where_the_member_that_granted_is_left_out() {
     fleets.time.advance(PATIENCE);
     let second = polled.granted().expect("`b` answers");
     assert_eq!((second.member(), second.is_repeated()), (Some("b"), false));
+}
+
+/// A store under load was taken for one that hangs, member by member: a retry was granted a second
+/// lease, and a request that waited stood in line at a member that was full alone.
+#[test]
+fn a_member_on_a_store_that_answers_for_another_is_waited_for() {
+    let fleets = Fleets::default();
+    let [server, other] = [(); 2].map(|()| fleets.on_one_store(&slots()));
+    let mut full = fill(&server, "a");
+    let first = at_once(&server);
+    assert_eq!(first.member(), Some("b"));
+    full.release().wait().expect("it answers");
+    fleets.stores[0].becomes(Health::StallsAt("b"));
+    let mut polled = Polled::waiting(other.try_acquire("k", request()));
+    fleets.time.advance(10 * PATIENCE);
+    assert!(polled.poll().is_none(), "`a` answers, so that `b` will");
+    fleets.stores[0].becomes(Health::Well);
+    let retry = polled.granted().expect("`b` has answered");
+    assert_eq!((retry.id(), retry.is_repeated()), (first.id(), true));
 }
 
 /// A member that fails decides nothing, so the one that hangs is waited for: its store

@@ -2,12 +2,15 @@
 //!
 //! The process remembers it of its own grants (`repeats`). What another process was
 //! granted, the members' stores know: each member is asked, all at once, before anything
-//! is taken anew. A member that fails, or is [late] while others have
+//! is taken anew. A member that fails, or is [late] while others on other stores have
 //! answered, is left out of the request: it holds up nobody, and what it may hold is not found.
+//! A store that has answered for one member answers for the others on it within its deadline.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
+
+use smallvec::SmallVec;
 
 use super::member::Member;
 use super::round::{Asked, late, no_answer};
@@ -54,7 +57,8 @@ pub(super) async fn holder<'a>(
     let mut round = Round {
         looks: Asked::of(members.iter().filter(shared).map(look)),
         can_decide: members.iter().any(|member| !shared(&member)),
-        late: late(clock),
+        answered: SmallVec::new(),
+        late: Some(late(clock)),
         found: Found::default(),
     };
     poll_fn(|context| round.poll(context)).await;
@@ -66,11 +70,14 @@ struct Round<'a> {
     looks: Asked<&'a Member, Look<'a>>,
     /// Whether a member is there that needs not be asked, or has answered.
     can_decide: bool,
-    late: Sleep,
+    /// Whose stores have answered.
+    answered: SmallVec<[&'a Member; 8]>,
+    /// Until those that have not answered are late; `None` once they are.
+    late: Option<Sleep>,
     found: Found<'a>,
 }
 
-impl Round<'_> {
+impl<'a> Round<'a> {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         while let Some((member, answer)) = self.looks.poll_one(context) {
             match answer {
@@ -78,22 +85,34 @@ impl Round<'_> {
                     self.found.holder = Some(member);
                     return Poll::Ready(());
                 }
-                Ok(Some(false) | None) => self.can_decide = true,
+                Ok(Some(false) | None) => {
+                    self.can_decide = true;
+                    self.answered.push(member);
+                }
                 Err(error) => self.found.left_out.push((member, Err(error))),
             }
         }
         if self.looks.is_empty() {
             return Poll::Ready(());
         }
-        let late = Pin::new(&mut self.late).poll(context).is_ready();
-        if !late || !self.can_decide {
+        let is_over = |late: &mut Sleep| Pin::new(late).poll(context).is_ready();
+        drop(self.late.take_if(is_over));
+        if self.late.is_some() || !self.can_decide {
             return Poll::Pending;
         }
-        let late = self
-            .looks
-            .give_up()
-            .map(|member| (member, Err(no_answer())));
+        self.leave_out_the_late();
+        match self.looks.is_empty() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    }
+
+    /// Those on a store of which none has answered are not waited for.
+    fn leave_out_the_late(&mut self) {
+        let answered = &self.answered;
+        let is_late = |member: &'a Member| !answered.iter().any(|other| other.is_beside(member));
+        let late = self.looks.give_up_if(is_late);
+        let late = late.map(|member| (member, Err(no_answer())));
         self.found.left_out.extend(late);
-        Poll::Ready(())
     }
 }

@@ -68,6 +68,14 @@ impl<M: Copy, T, F: Future<Output = T> + ?Sized> Asked<M, F> {
         self.0.iter().any(|(member, _)| is_it(*member))
     }
 
+    /// Asks none of these any more; which they are.
+    pub(super) fn give_up_if(&mut self, is_it: impl Fn(M) -> bool) -> impl Iterator<Item = M> {
+        let (given_up, left) = self.0.drain(..).partition(|(member, _)| is_it(*member));
+        self.0 = left;
+        let given_up: SmallVec<[(M, Pin<Box<F>>); 4]> = given_up;
+        given_up.into_iter().map(|(member, _)| member)
+    }
+
     /// Asks none of them any more; who has not answered.
     pub(super) fn give_up(&mut self) -> impl Iterator<Item = M> + '_ {
         self.0.drain(..).map(|(member, _)| member)

@@ -130,7 +130,8 @@ impl LimitPool {
     ///
     /// A request with an idempotency key that this process was not granted asks all members
     /// on shared stores first, at once, which of them holds its lease. Whoever cannot tell,
-    /// or has not answered 300 ms later while another member has, is left out of this request.
+    /// or has not answered 300 ms later while a member on another store has and none on its own,
+    /// is left out of this request.
     /// So a retry in another process, or after this one has started again, may be granted a
     /// second lease by another member, if the one that holds the first is left out; each of
     /// the two ends by itself, at its expiry at the latest. While that member answers, a
