@@ -1,9 +1,11 @@
 //! A limit as the replay and its pictures see it.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use tidegate::{Algorithm, Limit, Period};
 use tidegate_policy::{LimitSyntax, Policy};
+use tidegate_store::KeyPath;
 
 /// What a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,10 +63,9 @@ pub struct Subject {
     pub period_us: u64,
     /// How what was taken comes back.
     pub course: Course,
-    /// Which ancestor of a key it is about, if not the key itself: how many
-    /// segments that ancestor has.
-    pub segments: Option<usize>,
-    /// How many segments a key must have for this limit to be about it.
+    /// How many levels the policy's keys have.
+    pub levels: usize,
+    /// How many levels a key must have for this limit to be about it: its own is the last.
     pub reach: usize,
     /// It is recorded, but refuses nobody.
     pub shadow: bool,
@@ -96,19 +97,21 @@ impl Subject {
                 _ => 0,
             },
             course: course(limit, written),
-            segments: level.filter(|level| *level < last).map(|level| level + 1),
+            levels: last + 1,
             reach: level.unwrap_or(last) + 1,
             shadow: written.shadow,
         }
     }
 
-    /// The part of a key that this limit is about.
-    pub fn scope<'k>(&self, key: &'k str) -> &'k str {
-        let Some(segments) = self.segments else {
-            return key;
-        };
-        let mut ends = key.match_indices('/').map(|(at, _)| at);
-        ends.nth(segments - 1).map_or(key, |end| &key[..end])
+    /// The row of a key that this limit is about; the key, if that is none.
+    pub fn scope<'k>(&self, key: &'k str) -> Cow<'k, str> {
+        let path = KeyPath::stored(key.as_bytes(), self.levels);
+        let row = path.map(|path| path.row(self.reach.min(path.depth()) - 1));
+        match row {
+            Ok(Cow::Borrowed(row)) => String::from_utf8_lossy(row),
+            Ok(Cow::Owned(row)) => String::from_utf8_lossy(&row).into_owned().into(),
+            Err(_) => key.into(),
+        }
     }
 
     /// Whether it is charged what the request says.
@@ -224,17 +227,21 @@ mod tests {
             capacity: 900_000,
             period_us: 60_000_000,
             course: Course::Evenly,
-            segments: None,
+            levels: 1,
             reach: 1,
             shadow: false,
         };
         assert_eq!(subject.scope("acme/search/alice"), "acme/search/alice");
+        assert_eq!(subject.scope("/v1/users/7"), "/v1/users/7");
         assert_eq!(
             subject.describe("tokens"),
             "600,000 tokens a minute, burst 900,000"
         );
-        subject.segments = Some(2);
+        (subject.levels, subject.reach) = (3, 2);
         assert_eq!(subject.scope("acme/search/alice"), "acme/search");
         assert_eq!(subject.scope("acme"), "acme");
+        assert_eq!(subject.scope("/acme/search/alice"), "/acme/search");
+        subject.reach = 3;
+        assert_eq!(subject.scope("/acme/search/alice"), "/acme//alice");
     }
 }

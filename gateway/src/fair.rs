@@ -17,6 +17,7 @@ use tidegate::internal::LimitInternals;
 use tidegate::{Limit, Request};
 use tidegate_policy::Policy;
 use tidegate_service::{ActivePolicy, Amounts, Kind, Number};
+use tidegate_store::KeyPath;
 
 use crate::refuse::{Refusal, Unadmitted};
 use crate::settings::Settings;
@@ -194,10 +195,12 @@ impl Drop for Waiting {
 /// What is shared, and who shares it: a key's first level and the rest of it. A key of one level
 /// is shared by all who call with it, each by its credential.
 fn split<'a>(policy: &Policy, key: &'a [u8], credential: &'a [u8]) -> (&'a [u8], &'a [u8]) {
-    let slash = key.iter().position(|byte| *byte == b'/');
-    match slash.filter(|_| policy.levels.len() > 1) {
-        Some(at) if at + 1 < key.len() => (&key[..at], &key[at + 1..]),
-        _ => (key, credential),
+    let Ok(path) = KeyPath::new(key, policy.levels.len().max(1)) else {
+        return (key, credential);
+    };
+    match path.segments().nth(1) {
+        Some(below) => (path.root(), &key[below.start..]),
+        None => (path.root(), credential),
     }
 }
 
@@ -273,6 +276,7 @@ mod tests {
         let split = |policy, key: &'static str| split(policy, key.as_bytes(), b"credential");
         assert_eq!(split(&levels, "acme/alice"), (&b"acme"[..], &b"alice"[..]));
         assert_eq!(split(&levels, "acme"), (&b"acme"[..], &b"credential"[..]));
+        assert_eq!(split(&levels, "/acme/alice"), split(&levels, "acme/alice"));
         assert_eq!(
             split(&flat, "acme/alice"),
             (&b"acme/alice"[..], &b"credential"[..])

@@ -3,7 +3,7 @@
 //! translation beside its data is compared with it.
 //!
 //! A *row* is the states of one level's limits for one key or ancestor, in the
-//! plan's order; `rows[level]` belongs to `key.prefix(level)`.
+//! plan's order; `rows[level]` belongs to `key.row(level)`.
 //!
 //! | room | holds |
 //! |---|---|

@@ -8,6 +8,7 @@
 use smallvec::SmallVec;
 use tidegate_core::{Amount, Timestamp};
 
+use crate::key::row_name;
 use crate::owned::OwnedKey;
 
 /// Which page of which listing.
@@ -22,6 +23,8 @@ pub struct Listing<'a> {
     pub most: usize,
     /// As of when: what equals "never seen", or has expired by then, is left out.
     pub now: Timestamp,
+    /// How many levels the keys have, by which rows are named.
+    pub levels: usize,
 }
 
 /// Which keys.
@@ -32,7 +35,8 @@ pub enum Select<'a> {
     All,
     /// Those that begin so: with whole segments or not.
     Prefix(&'a [u8]),
-    /// This one.
+    /// This one, by the name of its row ([`row_name`]): leases of a path of entities are its last
+    /// entity's, whatever its parents were.
     Key(&'a [u8]),
 }
 
@@ -43,6 +47,7 @@ pub struct OwnedListing {
     after: Option<Box<[u8]>>,
     most: usize,
     now: Timestamp,
+    levels: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -65,6 +70,7 @@ impl OwnedListing {
             after: listing.after.map(Into::into),
             most: listing.most.max(1),
             now: listing.now,
+            levels: listing.levels,
         }
     }
 
@@ -80,6 +86,7 @@ impl OwnedListing {
             after: self.after.as_deref(),
             most: self.most,
             now: self.now,
+            levels: self.levels,
         }
     }
 }
@@ -149,14 +156,23 @@ impl<'a> Select<'a> {
         }
     }
 
-    /// Whether `key` is one of them.
+    /// Whether `key`, the name of a row or a lease's, is one of them, under a set of `levels`
+    /// levels.
     #[must_use]
-    pub fn takes(&self, key: &[u8]) -> bool {
+    pub fn takes(&self, key: &[u8], levels: usize) -> bool {
         match self {
             Self::All => true,
             Self::Prefix(prefix) => key.starts_with(prefix),
-            Self::Key(one) => key == *one,
+            Self::Key(one) => *row_name(key, levels) == **one,
         }
+    }
+}
+
+impl Listing<'_> {
+    /// Whether `key`, the name of a row or a lease's, is one of those that are listed.
+    #[must_use]
+    pub fn takes(&self, key: &[u8]) -> bool {
+        self.select.takes(key, self.levels)
     }
 }
 

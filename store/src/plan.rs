@@ -246,7 +246,7 @@ impl Plan {
     #[must_use]
     pub fn own_limits(&self, path: &KeyPath<'_>, level: usize) -> Option<&Arc<Self>> {
         let range = self.range(level);
-        let variant = self.overrides.get(path.prefix(level))?;
+        let variant = self.overrides.get(&path.row(level))?;
         (variant.limits[range.clone()] != self.limits[range]).then_some(variant)
     }
 
@@ -281,7 +281,7 @@ impl Plan {
     #[cold]
     fn combined(&self, path: &KeyPath<'_>) -> Option<Arc<Self>> {
         let levels = (0..path.depth().min(self.levels)).filter_map(|level| {
-            let variant = self.overrides.get(path.prefix(level))?;
+            let variant = self.overrides.get(&path.row(level))?;
             Some((level, variant))
         });
         let mut combined: Option<Arc<Self>> = None;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 use tidegate_core::{Amount, BucketLevel, Span, Standing, Timestamp, Verdict};
-use tidegate_store::{Reply, StoreError};
+use tidegate_store::{KeyPath, Reply, StoreError};
 
 use crate::error::DecisionError;
 use crate::limit::{Limit, LimitName};
@@ -96,6 +96,20 @@ impl Decision {
     /// The same, decided while the store could not tell: it is [`degraded`](Self::degraded).
     pub(crate) fn mark_degraded(mut self) -> Self {
         self.degraded = true;
+        self
+    }
+
+    /// The same, without where limits stand of levels that the row of this name does not tell.
+    pub(crate) fn at_levels_of(mut self, row: &[u8]) -> Self {
+        let path = KeyPath::of_row(row, self.view.plan.levels());
+        if let (Ok(path), Standings::Told(told)) = (path, &mut self.standings) {
+            let levels = self.view.plan.limits().iter().map(|limit| limit.level);
+            for (standing, level) in told.iter_mut().zip(levels) {
+                if level < path.depth() && path.lacks(level) {
+                    *standing = None;
+                }
+            }
+        }
         self
     }
 

@@ -1,5 +1,6 @@
 //! What is drawn: bins of time, and a panel for each limit.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::level::{Changes, Taken, held, rolling, windowed};
@@ -196,7 +197,7 @@ fn label(limit: &Subject) -> String {
 
 /// Whose limit is drawn: who asked for most of it.
 fn busiest(run: &Run, at: usize) -> String {
-    let mut totals: HashMap<&str, (u64, usize)> = HashMap::new();
+    let mut totals: HashMap<Cow<'_, str>, (u64, usize)> = HashMap::new();
     for (order, request) in run.trace.requests.iter().enumerate() {
         let scope = run.limits[at].scope(&run.trace.keys[request.key as usize]);
         let total = totals.entry(scope).or_insert((0, order));
@@ -206,7 +207,8 @@ fn busiest(run: &Run, at: usize) -> String {
     let best = totals
         .into_iter()
         .max_by_key(|(_, (total, order))| (*total, usize::MAX - order));
-    best.map(|(scope, _)| scope.to_owned()).unwrap_or_default()
+    best.map(|(scope, _)| scope.into_owned())
+        .unwrap_or_default()
 }
 
 /// What a scope asked for, and what it was given.

@@ -42,10 +42,10 @@ impl<'l> Meter<'l> {
         let subject = &self.limits[limit];
         let scope = subject.scope(key);
         let gauges = &mut self.gauges[limit];
-        if !gauges.contains_key(scope) {
-            gauges.insert(scope.to_owned(), Gauge::default());
+        if !gauges.contains_key(&*scope) {
+            gauges.insert(scope.clone().into_owned(), Gauge::default());
         }
-        if let Some(gauge) = gauges.get_mut(scope) {
+        if let Some(gauge) = gauges.get_mut(&*scope) {
             gauge.advance(now, &subject.course);
             gauge.used = used;
             gauge.full_at = full_at;
@@ -113,7 +113,7 @@ mod tests {
             capacity: 10,
             period_us: 100,
             course,
-            segments: None,
+            levels: 1,
             reach: 1,
             shadow: false,
         }

@@ -106,7 +106,8 @@ fn request(extract: Extract, keys: &mut Keys) -> Request {
         cost,
         named,
     } = extract;
-    let depth = key.matches('/').count() + 1;
+    let path = key.strip_prefix('/').unwrap_or(&key);
+    let depth = path.matches('/').count() + 1;
     Request {
         arrived: 0,
         key: keys.number(key),

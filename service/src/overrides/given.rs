@@ -105,7 +105,7 @@ impl Service {
             Some(member) => &member.limits,
             None => &policy.limits,
         };
-        let Ok(path) = KeyPath::new(key.bytes(), policy.levels.len().max(1)) else {
+        let Ok(path) = KeyPath::stored(key.bytes(), policy.levels.len().max(1)) else {
             return Vec::new();
         };
         let found = limits.iter().filter_map(|limit| {

@@ -87,7 +87,7 @@ pub(super) fn source(
     if about >= path.depth() {
         return None;
     }
-    let entity = path.prefix(about);
+    let entity = &*path.row(about);
     let for_all = limits(stored, policy, slice::from_ref(limit));
     Level::ALL.into_iter().find(|level| {
         // What a key is given stands over what all keys have.

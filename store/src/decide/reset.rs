@@ -42,6 +42,6 @@ pub(crate) fn forget_charges<O: PartialEq + AsRef<[u8]>>(
 /// the separators: where there is one, `a/b` is no descendant of `a`.
 fn is_below(owner: &[u8], key: &KeyPath<'_>, levels: usize) -> bool {
     let level = key.depth() - 1;
-    let path = KeyPath::new(owner, levels);
-    path.is_ok_and(|path| level < path.depth() && path.prefix(level) == key.bytes())
+    let path = KeyPath::stored(owner, levels);
+    path.is_ok_and(|path| level < path.depth() && path.row(level) == key.own_row())
 }

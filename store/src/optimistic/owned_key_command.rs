@@ -1,5 +1,6 @@
 //! A command that outlives its call: it owns everything it names.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use tidegate_core::{Bounds, Timestamp};
@@ -41,14 +42,15 @@ impl OwnedKeyCommand {
     /// # Errors
     /// The key is none under the plan's levels.
     pub fn root(&self) -> Result<&[u8], StoreError> {
-        self.path()
-            .map(|path| path.root().len())
-            .map(|end| &self.key[..end])
+        Ok(self.path()?.root())
     }
 
     /// The key's path.
-    pub(crate) fn path(&self) -> Result<KeyPath<'_>, StoreError> {
-        let path = KeyPath::new(&self.key, self.plan.levels());
+    ///
+    /// # Errors
+    /// The key is none under the plan's levels.
+    pub fn path(&self) -> Result<KeyPath<'_>, StoreError> {
+        let path = KeyPath::stored(&self.key, self.plan.levels());
         path.map_err(|error: KeyError| StoreError::Unavailable(error.to_string()))
     }
 
@@ -101,10 +103,9 @@ impl OwnedKeyCommand {
     ///
     /// # Errors
     /// The key is none under the plan's levels.
-    pub fn row_at(&self, level: usize) -> Result<Option<&[u8]>, StoreError> {
+    pub fn row_at(&self, level: usize) -> Result<Option<Cow<'_, [u8]>>, StoreError> {
         let path = self.path()?;
-        let end = (level < path.depth()).then(|| path.prefix(level).len());
-        Ok(end.map(|end| &self.key[..end]))
+        Ok((level < path.depth()).then(|| path.row(level)))
     }
 
     pub(crate) fn is_reset(&self) -> bool {

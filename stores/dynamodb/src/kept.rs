@@ -42,7 +42,7 @@ impl<'a> Decided<'a> {
     ) -> Result<Self, Trouble> {
         let mut names = Vec::new();
         for level in 0..MAX_LEVELS {
-            names.extend(request.row_at(level)?.map(keys::name));
+            names.extend(request.row_at(level)?.map(|row| keys::name(&row)));
         }
         let ahead = |waiters: &Waiters| waiters.ahead(turn.as_deref(), now, &names);
         let kept_at = waiters.as_ref().map(ahead).unwrap_or_default();
@@ -107,7 +107,7 @@ impl<'a> Decided<'a> {
             if refused_levels >> level & 1 == 1
                 && let Some(row) = self.request.row_at(level)?
             {
-                names.push(keys::name(row));
+                names.push(keys::name(&row));
             }
         }
         names.sort_unstable();

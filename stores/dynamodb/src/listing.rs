@@ -12,8 +12,9 @@ use aws_sdk_dynamodb::types::Select as Selected;
 use sha2::{Digest, Sha256};
 use tidegate_store::bytes::Reader;
 use tidegate_store::core::Timestamp;
+use tidegate_store::key::{root_of, root_of_beginning};
 use tidegate_store::optimistic::{Clock, held_lease};
-use tidegate_store::{HeldLease, KeyPath, Listing, OwnedKey, Page, Select, StoreError};
+use tidegate_store::{HeldLease, Listing, OwnedKey, Page, Select, StoreError};
 
 use crate::connection::Found;
 use crate::error::Trouble;
@@ -62,7 +63,7 @@ impl Inner {
                 }
                 let key = self.key_of(item)?;
                 page.next = Some(self.write_key(&read_at(item)?));
-                if is_listed(item, now)? && wanted.select.takes(&key) {
+                if is_listed(item, now)? && wanted.takes(&key) {
                     page.items.push(OwnedKey::new(&key));
                 }
             }
@@ -103,9 +104,7 @@ impl Inner {
         now: Timestamp,
     ) -> Result<Page<OwnedKey>, Trouble> {
         let mut page = Page::empty();
-        let Some(place) = self.place_of(key).await? else {
-            return Ok(page);
-        };
+        let place = self.place_of(key).await?;
         let found = self.shared.connection.get(&place.row(key)).await?;
         if let Some(item) = found.filter(|_| !is_after)
             && is_listed(&item, now)?
@@ -125,10 +124,7 @@ impl Inner {
             None => None,
         };
         let only = match wanted.select {
-            Select::Key(key) => match self.place_of(key).await? {
-                Some(place) => Some(place),
-                None => return Ok(Page::empty()),
-            },
+            Select::Key(key) => Some(self.place_of(key).await?),
             select => self.only_root(select).await?,
         };
         let mut page = Page::empty();
@@ -159,7 +155,7 @@ impl Inner {
             for lease in found {
                 next.position = keys::due(lease.due.as_micros(), lease.sequence);
                 let held = held_lease(&lease.body, now, wanted.now).map_err(StoreError::from)?;
-                let held = held.filter(|held| wanted.select.takes(held.key.bytes()));
+                let held = held.filter(|held| wanted.takes(held.key.bytes()));
                 page.items.extend(held);
             }
             page.next = Some(self.write_spot(&next));
@@ -303,15 +299,14 @@ impl Inner {
         let Select::Prefix(prefix) = select else {
             return Ok(None);
         };
-        let end = prefix.iter().position(|&byte| byte == b'/');
-        let root = end.filter(|_| levels > 1).map(|end| &prefix[..end]);
-        Ok(root.map(|root| RootPlace::new(&self.set, root)))
+        let (root, is_whole) = root_of_beginning(prefix, levels);
+        Ok(is_whole.then(|| RootPlace::new(&self.set, root)))
     }
 
-    /// Where everything of a key's root is; none if it is no key here.
-    async fn place_of(&self, key: &[u8]) -> Result<Option<RootPlace>, Trouble> {
-        let path = KeyPath::new(key, self.levels()?).ok();
-        Ok(path.map(|path| RootPlace::new(&self.set, path.root())))
+    /// Where everything of a key's root is.
+    async fn place_of(&self, key: &[u8]) -> Result<RootPlace, Trouble> {
+        let root = root_of(key, self.levels()?);
+        Ok(RootPlace::new(&self.set, root))
     }
 
     fn levels(&self) -> Result<usize, Trouble> {

@@ -128,7 +128,7 @@ impl<'r> Reading<'r> {
         if id != record.granted.id.to_be_bytes() {
             return Err(damaged("a lease is not where it belongs"));
         }
-        KeyPath::new(record.owner.bytes(), found.plans[found.last].1.levels())
+        KeyPath::stored(record.owner.bytes(), found.plans[found.last].1.levels())
             .map_err(|_| damaged("a lease's key is none"))?;
         found.records.push(record);
         Ok(())
@@ -166,7 +166,8 @@ impl Found {
         (plan, serial): (&Plan, u32),
         own: &[Rule],
     ) -> Result<(), Fault> {
-        let path = KeyPath::new(key, plan.levels()).map_err(|_| damaged("a row's key is none"))?;
+        let path =
+            KeyPath::stored(key, plan.levels()).map_err(|_| damaged("a row's key is none"))?;
         let range = plan.range(path.depth() - 1);
         if range.len() != own.len() {
             return Err(damaged("a row's rules do not go with its limits"));
@@ -311,7 +312,7 @@ fn find<'f, 'k>(
 
 /// A row has a state of the right kind for each limit of its level.
 fn check_row(plan: &Plan, key: &[u8], row: &[State]) -> Result<(), Fault> {
-    let path = KeyPath::new(key, plan.levels()).map_err(|_| damaged("a row's key is none"))?;
+    let path = KeyPath::stored(key, plan.levels()).map_err(|_| damaged("a row's key is none"))?;
     let limits = &plan.limits()[plan.range(path.depth() - 1)];
     let fits = limits
         .iter()

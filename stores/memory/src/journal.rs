@@ -14,6 +14,7 @@ pub use tidegate_store::Adopted;
 use tidegate_store::core::kernel::slots;
 use tidegate_store::core::{Rule, State, Timestamp};
 use tidegate_store::decide::{self, Row};
+use tidegate_store::key::level_of_row;
 use tidegate_store::ledger::Record;
 use tidegate_store::{KeyCommand, KeyPath, OwnedKey, Plan, PlanLimit, Reply, Verb};
 
@@ -94,7 +95,7 @@ impl Watch {
 
     /// Notes the rows of a key and its ancestors.
     pub(crate) fn note_path(&mut self, path: &KeyPath<'_>) {
-        (0..path.depth()).for_each(|level| self.note(path.prefix(level)));
+        path.rows().for_each(|key| self.note(&key));
     }
 
     /// Notes what a command that was answered changed: a refusal and a look
@@ -126,7 +127,7 @@ impl Watch {
     /// A journalled row as `plan` has it, its fences beyond every earlier one;
     /// `None` if it equals "never seen" by now, or `plan` has no such level.
     pub(crate) fn revive(&self, plan: &Plan, from: Journalled<'_>) -> Option<Row> {
-        let level = crate::rows::level_of(from.key, from.plan.levels());
+        let level = level_of_row(from.key, from.plan.levels());
         if !crate::rows::keeps_level(from.key, from.plan, plan) {
             return None;
         }

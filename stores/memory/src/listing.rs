@@ -9,8 +9,9 @@
 use std::hash::BuildHasher;
 
 use tidegate_store::core::Timestamp;
+use tidegate_store::key::root_of;
 use tidegate_store::ledger::Record;
-use tidegate_store::{HeldLease, KeyPath, Listing, OwnedKey, Page, Select, StoreError};
+use tidegate_store::{HeldLease, Listing, OwnedKey, Page, Select, StoreError};
 
 use crate::hash::hash_of;
 use crate::rows::{self, PackedRows, Rows};
@@ -93,8 +94,7 @@ impl MemoryTable {
                 .ledger
                 .held_after(after, most, |id| self.hasher.hash_one(id));
             let held = held.into_iter().filter(|record| {
-                listing.select.takes(record.owner.bytes())
-                    && record.granted.expires_at > listing.now
+                listing.takes(record.owner.bytes()) && record.granted.expires_at > listing.now
             });
             page.extend(held.map(told));
             next.map(|(at, rank)| PageCursor {
@@ -112,13 +112,11 @@ impl MemoryTable {
     /// The key, if its state matters.
     fn one_key(&self, key: &[u8], now: Timestamp) -> Page<OwnedKey> {
         let mut page = Page::empty();
-        if let Ok(path) = KeyPath::new(key, self.last_plan().levels()) {
-            let shard = self.shard(hash_of(&self.hasher, path.root())).lock();
-            let hash = hash_of(&self.hasher, key);
-            let found = shard.rows.find(hash, key);
-            if found.is_some_and(|at| shard.matters_at(at, now)) {
-                page.items.push(OwnedKey::new(key));
-            }
+        let root = root_of(key, self.last_plan().levels());
+        let shard = self.shard(hash_of(&self.hasher, root)).lock();
+        let found = shard.rows.find(hash_of(&self.hasher, key), key);
+        if found.is_some_and(|at| shard.matters_at(at, now)) {
+            page.items.push(OwnedKey::new(key));
         }
         page
     }
@@ -157,11 +155,10 @@ impl MemoryTable {
     ) -> Result<Page<T>, StoreError> {
         let cursor = self.cursor(listing)?;
         let mut page = Page::empty();
-        if let Ok(path) = KeyPath::new(key, self.last_plan().levels()) {
-            let shard = self.shard(hash_of(&self.hasher, path.root())).lock();
-            let next = list(&shard, cursor, &mut page.items);
-            page.next = next.map(|cursor| cursor.write(self.mark()));
-        }
+        let root = root_of(key, self.last_plan().levels());
+        let shard = self.shard(hash_of(&self.hasher, root)).lock();
+        let next = list(&shard, cursor, &mut page.items);
+        page.next = next.map(|cursor| cursor.write(self.mark()));
         Ok(page)
     }
 
@@ -190,7 +187,7 @@ impl Shard {
         let mut keys = Vec::new();
         for (hash, at) in found {
             let Some(key) = self.key_at(at) else { continue };
-            if !listing.select.takes(key.bytes()) || !self.matters_at(at, listing.now) {
+            if !listing.takes(key.bytes()) || !self.matters_at(at, listing.now) {
                 continue;
             }
             if keys.len() == most {

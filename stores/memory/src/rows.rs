@@ -10,6 +10,7 @@ use std::sync::Arc;
 use tidegate_store::atomic_bucket::Retired;
 use tidegate_store::core::{Bounds, PackedBucket, Rule, Span, State, Timestamp};
 use tidegate_store::decide::{self, Row};
+use tidegate_store::key::level_of_row;
 use tidegate_store::{AtomicBucket, AtomicBucketRule, KeyPath, OwnedKey, Plan};
 
 use crate::side_table::{SideRow, SideTable};
@@ -329,7 +330,7 @@ pub(crate) fn adopt(
     // would all be near its beginning.
     adopted.reserve(rows.len(), &hash);
     let mut keep = |key: OwnedKey, mut row: Row| {
-        let level = level_of(key.bytes(), old.levels());
+        let level = level_of_row(key.bytes(), old.levels());
         if !keeps_level(key.bytes(), old, plan) {
             return;
         }
@@ -366,7 +367,7 @@ pub(crate) fn adopt_one(
     now: Timestamp,
     calendars: &[Option<Bounds>],
 ) {
-    let level = level_of(key, plan.levels());
+    let level = level_of_row(key, plan.levels());
     let by = (plan.of_row(key), old.of_row(key));
     let adopt = |row: &mut [State]| decide::adopt_row(by.0, by.1, level, row, now, calendars);
     match rows {
@@ -397,15 +398,9 @@ fn is_packable(state: &State) -> bool {
     !matches!(state, State::Bucket(state) if !state.is_packable())
 }
 
-/// Whether a stored prefix is the same ancestor by both plans. One whose level
+/// Whether a row is the same ancestor's by both plans. One whose level
 /// is another's has no limits to go on with.
 pub(crate) fn keeps_level(key: &[u8], old: &Plan, plan: &Plan) -> bool {
-    level_of(key, old.levels()) == level_of(key, plan.levels())
-        && KeyPath::new(key, plan.levels()).is_ok()
-}
-
-/// The level of a stored prefix: how many separators it has, up to the last.
-pub(crate) fn level_of(key: &[u8], levels: usize) -> usize {
-    let separators = key.iter().filter(|&&byte| byte == b'/').count();
-    separators.min(levels - 1)
+    level_of_row(key, old.levels()) == level_of_row(key, plan.levels())
+        && KeyPath::stored(key, plan.levels()).is_ok()
 }

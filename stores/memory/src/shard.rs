@@ -1,5 +1,6 @@
 //! The rows of some roots under one lock: decides, retires leases, sweeps.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 use tidegate_store::core::{Amount, Bounds, BucketLevel, PackedBucket, State, Timestamp, Verdict};
 use tidegate_store::decide::{self, Row};
+use tidegate_store::key::{level_of_row, root_of};
 use tidegate_store::{
     Answer, AtomicBucket, AtomicBucketRule, KeyCommand, KeyPath, LeaseCounts, Ledger, Plan,
     StoreError, Verb,
@@ -205,12 +207,15 @@ impl Shard {
     }
 
     fn check_root(&self, path: &KeyPath<'_>, capacity: &Capacity) -> Result<(), StoreError> {
-        let hash = |level: usize| hash_of(&self.hasher, path.prefix(level));
-        let has = self.of_root.get(&hash(0)).copied().unwrap_or(0);
+        let has = self.of_root.get(&hash_of(&self.hasher, path.root()));
+        let has = has.copied().unwrap_or(0);
         // Only a root near the bound is worth a look at what is there.
         capacity.check_root(has, path.depth()).or_else(|_| {
-            let absent = |&level: &usize| self.rows.find(hash(level), path.prefix(level)).is_none();
-            capacity.check_root(has, (0..path.depth()).filter(absent).count())
+            let is_absent = |key: &Cow<'_, [u8]>| {
+                let hash = hash_of(&self.hasher, key);
+                self.rows.find(hash, key).is_none()
+            };
+            capacity.check_root(has, path.rows().filter(is_absent).count())
         })
     }
 
@@ -226,8 +231,7 @@ impl Shard {
         if self.plan.levels() == 1 {
             return;
         }
-        let root = key.split(|&byte| byte == b'/').next().unwrap_or(key);
-        let root = hash_of(&self.hasher, root);
+        let root = hash_of(&self.hasher, root_of(key, self.plan.levels()));
         if let Some(rows) = self.of_root.get_mut(&root) {
             *rows = rows.saturating_sub(1);
             if *rows == 0 {
@@ -397,8 +401,8 @@ impl Shard {
     #[inline]
     fn gave_back(&mut self, path: &KeyPath<'_>, now: Timestamp, capacity: &Capacity) {
         if self.spent_from > Timestamp::MIN {
-            (0..path.depth())
-                .for_each(|level| self.gave_back_at(path.prefix(level), now, capacity));
+            path.rows()
+                .for_each(|key| self.gave_back_at(&key, now, capacity));
         }
     }
 
@@ -550,7 +554,7 @@ impl Shard {
     fn retire(&mut self, now: Timestamp, capacity: &Capacity) {
         while let Some(mut record) = self.ledger.take_expired(now) {
             let owner = record.owner.clone();
-            let Ok(path) = KeyPath::new(owner.bytes(), self.plan.levels()) else {
+            let Ok(path) = KeyPath::stored(owner.bytes(), self.plan.levels()) else {
                 continue;
             };
             let plan = self.plan.at(&path);
@@ -616,8 +620,8 @@ impl Shard {
         self.count_row(hash_of(&self.hasher, path.root()), rows);
         let swept = self.spent_from > Timestamp::MIN;
         for level in 0..path.depth() * usize::from(swept) {
-            let key = path.prefix(level);
-            if let Some(at) = self.rows.find(hash_of(&self.hasher, key), key) {
+            let key = path.row(level);
+            if let Some(at) = self.rows.find(hash_of(&self.hasher, &key), &key) {
                 self.may_be_spent(at, capacity);
             }
         }
@@ -650,7 +654,7 @@ impl Shard {
             Rows::General(slab) => {
                 let slot = slab.slot(at)?;
                 let key = slot.key.bytes();
-                let level = rows::level_of(key, self.plan.levels());
+                let level = level_of_row(key, self.plan.levels());
                 Some(journal::forget_at(
                     self.plan.of_row(key),
                     level,
@@ -758,8 +762,10 @@ fn with_general(
 ) -> Result<(), StoreError> {
     // Before anything is found: from here on, no row moves.
     slab.reserve(path.depth(), |key| hash_of(hasher, key));
-    let hash = |level: usize| hash_of(hasher, path.prefix(level));
-    let find = |level: usize| slab.find(hash(level), path.prefix(level));
+    let find = |level: usize| {
+        let key = path.row(level);
+        slab.find(hash_of(hasher, &key), &key)
+    };
     let found: SmallVec<[Option<usize>; 4]> = (0..path.depth()).map(find).collect();
     claim.reserve(capacity, found.iter().filter(|at| at.is_none()).count())?;
     let mut load = |(level, at): (usize, &Option<usize>)| match at {
@@ -773,8 +779,8 @@ fn with_general(
             Some(at) => *slab.value_mut(at) = row,
             None if journal::is_unseen(&row, floor) => capacity.give_back(1),
             None => {
-                let rehash = |key: &[u8]| hash_of(hasher, key);
-                slab.insert(hash(level), OwnedKey::new(path.prefix(level)), row, rehash);
+                let (key, rehash) = (path.row(level), |key: &[u8]| hash_of(hasher, key));
+                slab.insert(rehash(&key), OwnedKey::new(&key), row, rehash);
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_store::core::{Bounds as Calendar, State, Timestamp};
+use tidegate_store::key::{level_of_row, root_of};
 use tidegate_store::ledger::Record;
 use tidegate_store::{KeyPath, Overrides, OwnedKey, Plan};
 
@@ -10,7 +11,7 @@ use crate::bounds::Bounds;
 use crate::capacity::Capacity;
 use crate::hash::hash_of;
 use crate::journal::{self, Adopted, Collected, Journalled, RowView, Sink, Watch};
-use crate::rows::{self, Rows};
+use crate::rows::Rows;
 use crate::shard::Shard;
 use crate::slab::Slab;
 use crate::table::MemoryTable;
@@ -55,8 +56,7 @@ impl MemoryTable {
     /// is noted as changed: it is to be written again, or deleted.
     pub fn restore_row(&self, journalled: Journalled<'_>) {
         let last = self.last_plan();
-        let path = KeyPath::new(journalled.key, last.levels());
-        let root = path.map_or(journalled.key, |path| path.root());
+        let root = root_of(journalled.key, last.levels());
         let shard = self.shard(hash_of(&self.hasher, root));
         shard.lock().restore_row(journalled, &self.capacity);
     }
@@ -75,7 +75,7 @@ impl MemoryTable {
     pub fn restore_lease(&self, record: Record<OwnedKey>) {
         let last = self.last_plan();
         let owner = record.owner.clone();
-        if let Ok(path) = KeyPath::new(owner.bytes(), last.levels()) {
+        if let Ok(path) = KeyPath::stored(owner.bytes(), last.levels()) {
             let shard = self.shard(hash_of(&self.hasher, path.root()));
             shard.lock().ledger.restore(record, path.root());
         }
@@ -175,7 +175,7 @@ impl Shard {
         states: &'a [State],
         latest: Timestamp,
     ) -> Option<RowView<'a>> {
-        let (plan, level) = (&self.plan, rows::level_of(key, self.plan.levels()));
+        let (plan, level) = (&self.plan, level_of_row(key, self.plan.levels()));
         let own = plan.overrides().get(key);
         let view = RowView {
             states,
@@ -204,8 +204,7 @@ impl Shard {
             capacity.reserve_anyway(1);
             let rehash = |key: &[u8]| hash_of(&self.hasher, key);
             slab.insert(rehash(key), OwnedKey::new(key), row, rehash);
-            let path = KeyPath::new(key, self.plan.levels());
-            let root = path.map_or(key, |path| path.root());
+            let root = root_of(key, self.plan.levels());
             self.count_row(hash_of(&self.hasher, root), 1);
         }
     }

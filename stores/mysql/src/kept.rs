@@ -74,7 +74,7 @@ impl<'a> Decided<'a> {
             if refused_levels >> level & 1 == 1
                 && let Some(row) = self.request.row_at(level)?
             {
-                names.push(names::name(row));
+                names.push(names::name(&row));
             }
         }
         names.sort_unstable();

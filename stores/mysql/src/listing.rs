@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use tidegate_store::bytes::Reader;
 use tidegate_store::core::Timestamp;
+use tidegate_store::key::{root_of, root_of_beginning};
 use tidegate_store::optimistic::{Clock, held_lease};
-use tidegate_store::{HeldLease, KeyPath, Listing, OwnedKey, Page, Select, StoreError};
+use tidegate_store::{HeldLease, Listing, OwnedKey, Page, Select, StoreError};
 
 use crate::error::{Trouble, garbled};
 use crate::inner::Inner;
@@ -70,7 +71,7 @@ impl Inner {
                 return Ok(page);
             }
             page.next = Some(self.place_at(&name));
-            if forget_at > now && wanted.select.takes(&key) {
+            if forget_at > now && wanted.takes(&key) {
                 page.items.push(OwnedKey::new(&key));
             }
         }
@@ -149,7 +150,7 @@ impl Inner {
             }
             page.next = Some(self.place_at(&Spot { root, due, turn }.write()));
             let lease = held_lease(&body, now, wanted.now).map_err(StoreError::from)?;
-            let lease = lease.filter(|lease| wanted.select.takes(lease.key.bytes()));
+            let lease = lease.filter(|lease| wanted.takes(lease.key.bytes()));
             page.items.extend(lease);
         }
         if is_last {
@@ -228,15 +229,11 @@ impl Spot {
 /// The only root whose leases are wanted, by its name, if there is only one.
 fn only_root(select: Select<'_>, levels: usize) -> Option<Vec<u8>> {
     match select {
-        Select::Key(key) => {
-            let path = KeyPath::new(key, levels).ok()?;
-            Some(names::name(path.root()))
-        }
+        Select::Key(key) => Some(names::name(root_of(key, levels))),
         Select::All => None,
-        Select::Prefix(_) if levels == 1 => None,
         Select::Prefix(prefix) => {
-            let end = prefix.iter().position(|&byte| byte == b'/')?;
-            Some(names::name(&prefix[..end]))
+            let (root, is_whole) = root_of_beginning(prefix, levels);
+            is_whole.then(|| names::name(root))
         }
     }
 }

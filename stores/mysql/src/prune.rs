@@ -48,7 +48,7 @@ impl Inner {
     async fn look_at(self: &Arc<Self>, owner: &[u8]) -> Result<(), Trouble> {
         let revision = self.revision().await?;
         let plan = &revision.plan;
-        let Ok(key) = KeyPath::new(owner, plan.levels()) else {
+        let Ok(key) = KeyPath::stored(owner, plan.levels()) else {
             return Ok(());
         };
         let calendars = revision.adopted.calendars.clone();

@@ -235,7 +235,7 @@ DECLARE
   c numeric[];
 BEGIN
   FOR v_level IN 1 .. cardinality(p_ends) LOOP
-    v_short := tidegate.short(substring(p_key FROM 1 FOR p_ends[v_level]));
+    v_short := tidegate.short(tidegate.row_name(p_key, p_ends, v_level));
     SELECT retained INTO v_retained FROM tidegate.rows WHERE tab = p_tab AND key = v_short;
     FOR i IN 1 .. coalesce(cardinality(v_retained), 0) LOOP
       r := (v_retained[i]).rule;

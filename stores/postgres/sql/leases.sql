@@ -31,7 +31,7 @@ BEGIN
     CONTINUE WHEN v_position IS NULL OR p_lease.shares[i + 3] <> 0;
     r := e.rules[v_position];
     CONTINUE WHEN NOT r.refund OR p_lease.ends[r.level] IS NULL;
-    v_key := substring(p_lease.owner FROM 1 FOR p_lease.ends[r.level]);
+    v_key := tidegate.row_name(p_lease.owner, p_lease.ends, r.level);
     PERFORM tidegate.carry_row(
       p_lease.tab, v_key, r.level, e.revision, NULL, p_now, p_caller, '{}')
     FROM tidegate.rows WHERE tab = p_lease.tab AND key = tidegate.short(v_key)
@@ -181,7 +181,7 @@ BEGIN
   PERFORM tidegate.move_retained_slots(p_lease.tab, p_lease.owner, p_lease.ends, p_lease.id,
     p_lease.expires_at, NULL, p_now);
   FOR v_level IN 1 .. cardinality(p_lease.ends) LOOP
-    v_key := substring(p_lease.owner FROM 1 FOR p_lease.ends[v_level]);
+    v_key := tidegate.row_name(p_lease.owner, p_lease.ends, v_level);
     SELECT * INTO v_row FROM tidegate.rows
     WHERE tab = p_lease.tab AND key = tidegate.short(v_key) AND states IS NOT NULL;
     CONTINUE WHEN NOT FOUND;

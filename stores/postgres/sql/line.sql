@@ -31,7 +31,7 @@ DECLARE
   v_path bytea[] := '{}';
 BEGIN
   FOR i IN 1 .. cardinality(p_ends) LOOP
-    v_path[i] := tidegate.short(substring(p_key FROM 1 FOR p_ends[i]));
+    v_path[i] := tidegate.short(tidegate.row_name(p_key, p_ends, i));
   END LOOP;
   RETURN v_path;
 END $$;

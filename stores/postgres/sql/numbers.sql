@@ -54,6 +54,20 @@ CREATE FUNCTION tidegate.short(p_key bytea) RETURNS bytea LANGUAGE sql IMMUTABLE
 $$ SELECT CASE WHEN length(p_key) < 256 THEN p_key
    ELSE substring(p_key FROM 1 FOR 224) || sha256(p_key) END $$;
 
+-- The name of the row at a level of a key of which this is where its ancestors end, and
+-- the key itself (`store/src/key.rs`): a prefix, or of a path of entities, which begins with
+-- a slash, its root and the one id.
+CREATE FUNCTION tidegate.row_name(p_key bytea, p_ends integer[], p_level integer)
+RETURNS bytea LANGUAGE sql IMMUTABLE AS
+$$ SELECT CASE
+   WHEN get_byte(p_key, 0) <> 47 OR cardinality(p_ends) = 1
+     THEN substring(p_key FROM 1 FOR p_ends[p_level])
+   WHEN p_level = 1 THEN substring(p_key FROM 2 FOR p_ends[1] - 1)
+   ELSE substring(p_key FROM 1 FOR p_ends[1])
+     || substring('\x2f2f2f2f2f2f2f2f'::bytea FROM 1 FOR p_level - 1)
+     || substring(p_key FROM p_ends[p_level - 1] + 2
+       FOR p_ends[p_level] - p_ends[p_level - 1] - 1) END $$;
+
 -- The advisory lock of a name: for `pg_advisory_lock`, or in a transaction of
 -- one's own for `pg_advisory_xact_lock`.
 CREATE FUNCTION tidegate.lock_key(p_name text) RETURNS bigint LANGUAGE sql IMMUTABLE AS

@@ -118,7 +118,7 @@ CREATE TABLE tidegate.leases (
   id numeric NOT NULL,
   fence numeric NOT NULL,
   owner bytea NOT NULL,
-  -- Where each of its ancestors ends.
+  -- Where each of its ancestors ends, and it itself (`tidegate.row_name`).
   ends integer[] NOT NULL,
   idempotency bytea,
   -- The session with which it ends, if it does.

@@ -283,6 +283,7 @@ RETURNS tidegate.outcome LANGUAGE plpgsql AS $$
 DECLARE
   v_out tidegate.outcome;
   v_level integer := cardinality(a.ends);
+  v_name bytea := tidegate.row_name(a.key, a.ends, v_level);
   v_own numeric[] := '{}';
   v_retained tidegate.retained[];
   v_left tidegate.retained[];
@@ -296,18 +297,18 @@ BEGIN
     END IF;
   END LOOP;
   SELECT retained INTO v_retained FROM tidegate.rows
-  WHERE tab = a.tab AND key = tidegate.short(a.key);
+  WHERE tab = a.tab AND key = tidegate.short(v_name);
   FOR i IN 1 .. coalesce(cardinality(v_retained), 0) LOOP
     v_own := v_own || ((v_retained[i]).rule).uid;
     IF ((v_retained[i]).rule).kind = 5 THEN v_left := v_left || v_retained[i]; END IF;
   END LOOP;
   IF v_left IS DISTINCT FROM v_retained THEN
     UPDATE tidegate.rows SET retained = v_left
-    WHERE tab = a.tab AND key = tidegate.short(a.key);
+    WHERE tab = a.tab AND key = tidegate.short(v_name);
   END IF;
   FOR v_lease IN SELECT * FROM tidegate.leases
     WHERE tab = a.tab AND root = a.root
-      AND substring(owner FROM 1 FOR ends[v_level]) = a.key
+      AND tidegate.row_name(owner, ends, v_level) = v_name
   LOOP
     FOR s IN 1 .. cardinality(v_lease.shares) - 3 BY 4 LOOP
       IF v_lease.shares[s] = ANY (v_own) THEN v_lease.shares[s + 3] := 1; END IF;
@@ -547,7 +548,7 @@ END $$;
 -- here, and the differential test finds who did not.
 --
 -- p_now is the caller's clock, by which the other instants are meant; it decides
--- only if p_caller says so. p_ends says where each ancestor ends in the key.
+-- only if p_caller says so. p_ends says where each ancestor, and the key, ends in it.
 -- p_rules are the numbers of all limits as they decide here, if a key of the path
 -- has some of its own, and p_own says which levels have.
 -- A lease ends with p_session, if that is not null; a lease that is refused looks
@@ -567,7 +568,7 @@ RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   a tidegate.command;
   e tidegate.revisions := tidegate.revision(p_tab, p_revision);
-  v_root bytea := tidegate.short(substring(p_key FROM 1 FOR p_ends[1]));
+  v_root bytea := tidegate.short(tidegate.row_name(p_key, p_ends, 1));
   v_now bigint := p_now;
   v_due bigint;
   v_depth integer := cardinality(p_ends);
@@ -592,12 +593,12 @@ BEGIN
     SELECT * INTO v_row FROM tidegate.rows WHERE tab = p_tab AND key = v_root FOR UPDATE;
     v_locked := FOUND;
   ELSE
-    v_row := tidegate.lock_root(p_tab, substring(p_key FROM 1 FOR p_ends[1]), p_revision);
+    v_row := tidegate.lock_root(p_tab, tidegate.row_name(p_key, p_ends, 1), p_revision);
   END IF;
   FOR v_level IN 1 .. v_depth LOOP
     IF v_level > 1 THEN
       SELECT * INTO v_row FROM tidegate.rows WHERE tab = p_tab
-        AND key = tidegate.short(substring(p_key FROM 1 FOR p_ends[v_level]));
+        AND key = tidegate.short(tidegate.row_name(p_key, p_ends, v_level));
     END IF;
     IF p_own[v_level] THEN v_own := tidegate.rules_at(e.rules, v_level); ELSE v_own := NULL; END IF;
     v_rows[v_level] := v_row;
@@ -606,7 +607,7 @@ BEGIN
       OR (v_row.tab IS NOT NULL AND v_row.own IS DISTINCT FROM v_own);
   END LOOP;
   IF v_foreign AND NOT v_locked THEN
-    v_rows[1] := tidegate.lock_root(p_tab, substring(p_key FROM 1 FOR p_ends[1]), p_revision);
+    v_rows[1] := tidegate.lock_root(p_tab, tidegate.row_name(p_key, p_ends, 1), p_revision);
     v_locked := true;
   END IF;
   IF NOT p_caller THEN v_now := tidegate.instant(v_latest); END IF;
@@ -617,10 +618,10 @@ BEGIN
     END IF;
     FOR v_level IN 1 .. v_depth LOOP
       v_own := CASE WHEN p_own[v_level] THEN tidegate.rules_at(e.rules, v_level) END;
-      PERFORM tidegate.carry_row(p_tab, substring(p_key FROM 1 FOR p_ends[v_level]), v_level,
+      PERFORM tidegate.carry_row(p_tab, tidegate.row_name(p_key, p_ends, v_level), v_level,
         p_revision, v_own, v_now, p_caller, p_calendars::numeric[]);
       SELECT * INTO v_row FROM tidegate.rows WHERE tab = p_tab
-        AND key = tidegate.short(substring(p_key FROM 1 FOR p_ends[v_level]));
+        AND key = tidegate.short(tidegate.row_name(p_key, p_ends, v_level));
       v_rows[v_level] := v_row;
     END LOOP;
   END IF;
@@ -671,7 +672,7 @@ BEGIN
     v_to := e.ends[v_level];
     IF (v_level = 1 AND v_due <> v_row.due)
       OR v_states[v_from : v_to] IS DISTINCT FROM v_kept[v_from : v_to] THEN
-      PERFORM tidegate.save_row(p_tab, substring(p_key FROM 1 FOR p_ends[v_level]), p_revision,
+      PERFORM tidegate.save_row(p_tab, tidegate.row_name(p_key, p_ends, v_level), p_revision,
         v_now, e.rules[v_from : v_to], coalesce(p_own[v_level], false), v_states[v_from : v_to],
         CASE v_level WHEN 1 THEN v_due ELSE 9223372036854775807 END,
         CASE v_level WHEN 1 THEN v_row.followed ELSE p_revision END);

@@ -2,6 +2,7 @@
 //! a page ends is the place in it of what was looked at last.
 
 use tidegate_store::core::{Amount, Timestamp};
+use tidegate_store::key::root_of_beginning;
 use tidegate_store::{HeldLease, Listing, OwnedKey, Page, StoreError};
 use tokio_postgres::Row;
 
@@ -22,11 +23,11 @@ const MARK: &[u8] = b"tidegate page ";
 /// What the keys, or their roots, begin with, as the index holds them.
 fn beginning(wanted: &Listing<'_>, roots: bool) -> Vec<u8> {
     let bytes = wanted.select.beginning();
-    let mut end = bytes.len().min(INDEXED);
-    if roots && let Some(slash) = bytes[..end].iter().position(|&byte| byte == b'/') {
-        end = slash;
-    }
-    bytes[..end].to_vec()
+    let bytes = match roots {
+        true => root_of_beginning(bytes, wanted.levels).0,
+        false => bytes,
+    };
+    bytes[..bytes.len().min(INDEXED)].to_vec()
 }
 
 /// The place behind which the page begins.
@@ -74,9 +75,7 @@ impl Calls {
         let keys = found.map(|row| OwnedKey::new(row.get(0)));
         let next = rows.last().filter(|_| rows.len() as i64 >= most);
         Ok(Page {
-            items: keys
-                .filter(|key| wanted.select.takes(key.bytes()))
-                .collect(),
+            items: keys.filter(|key| wanted.takes(key.bytes())).collect(),
             next: next.map(|row| place_at(self, row.get(1))),
         })
     }
@@ -106,7 +105,7 @@ impl Calls {
         let held = rows.iter().filter(|row| row.get(7));
         let held: Result<Vec<_>, _> = held.map(|row| lease(row, wanted.now)).collect();
         let mut items = held?;
-        items.retain(|lease| wanted.select.takes(lease.key.bytes()));
+        items.retain(|lease| wanted.takes(lease.key.bytes()));
         let next = rows.last().filter(|_| rows.len() as i64 >= most);
         let next = next.map(|row| {
             let id = number::<u128>(row.get(1))?.to_be_bytes();

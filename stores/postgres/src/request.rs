@@ -1,5 +1,6 @@
 //! A command on its way: all of it that is needed once its caller has gone on.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use tidegate_store::core::{Amount, Bounds, MAX_AMOUNT, Timestamp};
@@ -34,7 +35,10 @@ pub(crate) struct Request {
     pub(crate) now: Timestamp,
     pub(crate) bounds: Box<[Option<Bounds>]>,
     pub(crate) key: Vec<u8>,
+    /// Where each of its ancestors ends, and it itself.
     pub(crate) ends: Vec<i32>,
+    /// Where the outermost is in it.
+    root: Range<usize>,
     pub(crate) calendars: Vec<Option<i64>>,
     pub(crate) verb: i32,
     pub(crate) amounts: Vec<i64>,
@@ -53,8 +57,7 @@ pub(crate) struct Request {
 impl Request {
     /// The outermost ancestor of its key.
     pub(crate) fn root(&self) -> &[u8] {
-        let end = self.ends.first().and_then(|&end| usize::try_from(end).ok());
-        end.and_then(|end| self.key.get(..end)).unwrap_or(&self.key)
+        &self.key[self.root.clone()]
     }
 
     /// Whether it asks for a lease.
@@ -81,7 +84,6 @@ impl Request {
         now: Timestamp,
         calendars: &[Option<Bounds>],
     ) -> Self {
-        let end = |level| key.prefix(level).len() as i32;
         let deciding = plan.at(key);
         let own = match &deciding {
             Some(_) => plan::own_levels(plan, key),
@@ -97,7 +99,8 @@ impl Request {
             now,
             bounds: calendars.into(),
             key: key.bytes().to_vec(),
-            ends: (0..key.depth()).map(end).collect(),
+            ends: key.segments().map(|segment| segment.end as i32).collect(),
+            root: key.segments().next().unwrap_or_default(),
             calendars: plan::calendars(calendars),
             verb: LOOK,
             amounts: Vec::new(),

@@ -67,7 +67,7 @@ impl Writer<Compiled> for Calls {
         let mut tasks = JoinSet::new();
         for key in change.touched(MOST_TOUCHED) {
             let looks = revisions.iter().filter_map(|revision| {
-                let path = KeyPath::new(key.bytes(), revision.plan.levels()).ok()?;
+                let path = KeyPath::stored(key.bytes(), revision.plan.levels()).ok()?;
                 let (plan, calendars) = (&revision.plan, &change.adopted.calendars);
                 let look = Request::look(plan, &path, change.adopted.at, calendars);
                 Some((revision.known.clone(), look))

@@ -126,6 +126,7 @@ fn a_role_with_the_grants_of_the_documentation_can_do_everything_but_change_the_
         after: None,
         most: 9,
         now: fixture.now(),
+        levels: 1,
     };
     assert_eq!(
         fixture.table.list_keys(&all).expect("a page").items.len(),

@@ -8,6 +8,7 @@
 -- behind every lease that it concerns, and goes when it comes first.
 local MOST_ANEW = 2000
 local MOST_RESETS = 200
+local SLASH = 47
 local ledger_changed
 
 -- (`%d` makes a C `long` of it, which some servers have 32 bits for.)
@@ -20,8 +21,25 @@ local function idempotency_field(owner, idempotency)
   return 'a' .. struct.pack('<I4', #owner) .. owner .. idempotency
 end
 
--- The ancestor of `owner` at `level`; nil if the owner does not reach it.
-local function prefix_of(owner, level, levels)
+-- The name of the row at `level` of a path of entities: its root, or a slash for each level
+-- between its root and its id.
+local function row_of_entity(path, level)
+  local root_end = string.find(path, '/', 2, true) - 1
+  if level == 1 then return string.sub(path, 2, root_end) end
+  local from = root_end + 2
+  for _ = 3, level do
+    local found = string.find(path, '/', from, true)
+    if not found then return nil end
+    from = found + 1
+  end
+  local id = string.sub(path, from, (string.find(path, '/', from, true) or 0) - 1)
+  return string.sub(path, 1, root_end) .. string.rep('/', level - 1) .. id
+end
+
+-- The name of the row of `owner` at `level` (`store/src/key.rs`); nil if the owner does not
+-- reach it.
+local function row_name(owner, level, levels)
+  if levels > 1 and string.byte(owner) == SLASH then return row_of_entity(owner, level) end
   local from, found = 1, nil
   for at = 1, level do
     if at == levels then return owner end
@@ -43,7 +61,7 @@ end
 local function follow_resets(record)
   local fields = {}
   for level = 1, plan.levels do
-    local name = prefix_of(record.owner, level, plan.levels)
+    local name = row_name(record.owner, level, plan.levels)
     if not name then break end
     fields[level] = reset_field(name, level)
   end
@@ -286,7 +304,8 @@ local function forget_charges(key, row)
   local last = redis.call('ZRANGE', DUE, '-1', '-1', 'WITHSCORES')
   if not last[1] then return end
   local level = row.level
-  local field, number = reset_field(key, level), next_number()
+  local name = row_name(key, level, plan.levels)
+  local field, number = reset_field(name, level), next_number()
   local note = redis.call('HGET', LEDGER, field)
   local reset, before = note and cmsgpack.unpack(note) or {}, 0
   for _, at in pairs(reset) do before = max(before, at) end

@@ -44,7 +44,7 @@ end
 local function rows_of(key)
   local names = {}
   for level = 1, plan.levels do
-    local name = prefix_of(key, level, plan.levels)
+    local name = row_name(key, level, plan.levels)
     if not name then break end
     names[level] = name
   end
@@ -102,7 +102,7 @@ function lines.refused_at(parts)
   local names = {}
   for _, part in ipairs(parts) do
     if part.verdict ~= ADMIT and not part.limit.shadow then
-      table.insert(names, prefix_of(request.key, part.limit.level, plan.levels))
+      table.insert(names, row_name(request.key, part.limit.level, plan.levels))
     end
   end
   return names
@@ -110,7 +110,7 @@ end
 
 -- Tells everyone who is kept back by nobody to ask again.
 function lines.wake(now)
-  local blocked, root, looked = {}, prefix_of(request.key, 1, plan.levels), 0
+  local blocked, root, looked = {}, row_name(request.key, 1, plan.levels), 0
   each_waiter(now, function(waiter)
     local is_kept = false
     for _, name in ipairs(rows_of(waiter.key)) do is_kept = is_kept or blocked[name] end

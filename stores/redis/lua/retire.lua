@@ -6,9 +6,14 @@
 local MOST_AT_ONCE = 200
 
 local function row_of(owner, level, levels)
-  local prefix = prefix_of(owner, level, levels)
-  if not prefix then return nil, nil end
-  local key = keys[FIRST_ROW] .. string.sub(prefix, request.root + 1)
+  local name = row_name(owner, level, levels)
+  if not name then return nil, nil end
+  local key = keys[FIRST_ROW]
+  if level > 1 and string.byte(name) == SLASH then
+    key = string.sub(key, 1, -2) .. 'e' .. string.sub(name, request.root + 2)
+  else
+    key = key .. string.sub(name, request.root + 1)
+  end
   return rows[key], key
 end
 

@@ -73,7 +73,7 @@ impl Inner {
                 }
                 Answer::More(owners) => {
                     for owner in owners {
-                        let path = KeyPath::new(&owner, request.plan.levels());
+                        let path = KeyPath::stored(&owner, request.plan.levels());
                         let path = path.map_err(|_| garbled("a lease of no key"))?;
                         request.add_rows(&path, &self.names);
                     }

@@ -1,7 +1,8 @@
 //! The names of keys: everything of one root under one hash tag.
 //!
 //! ```text
-//! {prefix:table:root}:r...   a row; after the r, what the path adds to the root
+//! {prefix:table:root}:r...   a row; after the r, what its name adds to the root
+//! {prefix:table:root}:e...   the row of an entity; after the e, what its name has behind the root
 //! {prefix:table:root}:b      the leases of the root
 //! {prefix:table:root}:d      what of them is due when
 //! {prefix:table:root}:q      the order of those who wait
@@ -19,7 +20,8 @@
 //! Whatever bytes prefix, table and root have, `%`, `:`, `{` and `}` in them are
 //! written as `%` and two digits: no two tags are alike, and none ends early.
 
-use tidegate_store::KeyPath;
+use tidegate_store::key::root_of_beginning;
+use tidegate_store::{KeyPath, Select};
 
 /// The names of one table's keys.
 #[derive(Clone, Debug)]
@@ -91,27 +93,30 @@ impl Names {
 
     /// The row of `path` at `level`.
     pub(crate) fn row(&self, path: &KeyPath<'_>, level: usize) -> Vec<u8> {
-        let mut row = self.tag(path.root());
-        row.extend(b":r");
-        row.extend(&path.prefix(level)[path.root().len()..]);
-        row
+        let (root, name) = (path.root(), path.row(level));
+        let (kind, rest) = match name.strip_prefix(root) {
+            Some(rest) => (b":r", rest),
+            // `/ROOT//ID`, which no row begins with its root like.
+            None => (b":e", &name[1 + root.len()..]),
+        };
+        [&self.tag(root), kind.as_slice(), rest].concat()
     }
 
-    /// A pattern for `SCAN` that all rows match whose keys begin so, and others
+    /// A pattern for `SCAN` that all rows match that are to be listed, and others
     /// of the same root.
-    pub(crate) fn rows(&self, beginning: &[u8]) -> Vec<u8> {
-        [self.roots(beginning), b"}:r*".to_vec()].concat()
+    pub(crate) fn rows(&self, select: Select<'_>, levels: usize) -> Vec<u8> {
+        [self.roots(select, levels), b"}:[er]*".to_vec()].concat()
     }
 
     /// The same for what is due when.
-    pub(crate) fn ledgers(&self, beginning: &[u8]) -> Vec<u8> {
-        [self.roots(beginning), b"}:d".to_vec()].concat()
+    pub(crate) fn ledgers(&self, select: Select<'_>, levels: usize) -> Vec<u8> {
+        [self.roots(select, levels), b"}:d".to_vec()].concat()
     }
 
-    fn roots(&self, beginning: &[u8]) -> Vec<u8> {
-        let root = beginning.split(|&byte| byte == b'/').next();
+    fn roots(&self, select: Select<'_>, levels: usize) -> Vec<u8> {
+        let (root, _) = root_of_beginning(select.beginning(), levels);
         let mut name = [b"{", self.table.as_slice(), b":"].concat();
-        escape(root.unwrap_or_default(), &mut name);
+        escape(root, &mut name);
         let mut pattern = Vec::new();
         for byte in name {
             if b"*?[]^-\\".contains(&byte) {
@@ -126,9 +131,13 @@ impl Names {
     /// The key or ancestor whose row has this name.
     pub(crate) fn key_of(&self, row: &[u8]) -> Option<Vec<u8>> {
         let (root, rest) = self.parted(row)?;
-        let mut key = unescape(root)?;
-        key.extend(rest.strip_prefix(b"r")?);
-        Some(key)
+        let (kind, rest) = rest.split_first()?;
+        let root = unescape(root)?;
+        match kind {
+            b'r' => Some([&root, rest].concat()),
+            b'e' => Some([b"/", root.as_slice(), rest].concat()),
+            _ => None,
+        }
     }
 
     /// The leases that are due in the order of this name.
@@ -204,6 +213,16 @@ mod tests {
         assert_eq!(found, [&b"}{"[..], b"}{/x", b"}{/x/y"]);
         let ledgers: Vec<_> = keys.iter().filter_map(|key| names.ledger_of(key)).collect();
         assert_eq!(ledgers, [keys[0].clone()]);
+        let path = KeyPath::new(b"/}{/x/y", 3).expect("a key");
+        let entities = names.of(&path);
+        assert_eq!(entities[..5], keys[..5]);
+        assert_eq!(entities[5], format!("{tag}:e/x").as_bytes());
+        assert_eq!(entities[6], format!("{tag}:e//y").as_bytes());
+        let found: Vec<_> = entities
+            .iter()
+            .filter_map(|key| names.key_of(key))
+            .collect();
+        assert_eq!(found, [&b"}{"[..], b"/}{/x", b"/}{//y"]);
         let other = Names::new("pre:fix", "a {table}s");
         assert_eq!(other.key_of(&keys[4]), None);
         assert_eq!(other.ledger_of(&keys[1]), None);

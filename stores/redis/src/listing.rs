@@ -45,7 +45,7 @@ impl Inner {
             }
             return Ok(page);
         }
-        let pattern = self.names.rows(wanted.select.beginning());
+        let pattern = self.names.rows(wanted.select, wanted.levels);
         let mut scan = Scan::new(self, pattern, place);
         while page.items.len() < wanted.most {
             let free = (wanted.most - page.items.len()).min(AT_ONCE);
@@ -53,7 +53,7 @@ impl Inner {
                 break;
             };
             let key = self.names.key_of(&row);
-            let Some(key) = key.filter(|key| wanted.select.takes(key)) else {
+            let Some(key) = key.filter(|key| wanted.takes(key)) else {
                 continue;
             };
             if self.matters(&key, wanted.now, false).await? {
@@ -79,7 +79,7 @@ impl Inner {
         unseen: bool,
     ) -> Result<bool, StoreError> {
         let revision = self.revision().await?;
-        let Ok(path) = KeyPath::new(key, revision.plan.levels()) else {
+        let Ok(path) = KeyPath::stored(key, revision.plan.levels()) else {
             return Ok(false);
         };
         if self.shared.clock == Clock::Server && !unseen {
@@ -98,7 +98,7 @@ impl Inner {
         wanted: &Listing<'_>,
     ) -> Result<Page<HeldLease>, StoreError> {
         let place = self.place(wanted)?;
-        let pattern = self.names.ledgers(wanted.select.beginning());
+        let pattern = self.names.ledgers(wanted.select, wanted.levels);
         let mut scan = Scan::new(self, pattern, place);
         if let (Select::Key(key), false) = (wanted.select, scan.place.has_begun()) {
             let levels = self.revision().await?.plan.levels();
@@ -118,7 +118,7 @@ impl Inner {
             let held = self.held(ledger, &due, within, most, wanted.now).await?;
             let taken = held.leases.into_iter();
             page.items
-                .extend(taken.filter(|lease| wanted.select.takes(lease.key.bytes())));
+                .extend(taken.filter(|lease| wanted.takes(lease.key.bytes())));
             scan.looked_at += most.max(LOOKED_AT / ROOTS_FOR_ONE);
             if held.has_more {
                 scan.place.go_on_within(due, held.last);
@@ -130,7 +130,7 @@ impl Inner {
 
     /// A scan through the leases of one root.
     fn only_root_of(&self, key: &[u8], levels: usize) -> Place {
-        let path = KeyPath::new(key, levels);
+        let path = KeyPath::stored(key, levels);
         let due = path
             .ok()
             .and_then(|path| self.names.of(&path).swap_remove(1).into());
@@ -160,7 +160,7 @@ impl Inner {
 
     /// How many rows there are.
     pub(crate) async fn count_keys(&self) -> Result<usize, StoreError> {
-        let mut scan = Scan::new(self, self.names.rows(b""), None);
+        let mut scan = Scan::new(self, self.names.rows(Select::All, 1), None);
         let mut count = 0;
         while scan.step(LOOKED_AT).await? {
             count += scan.place.found.len();

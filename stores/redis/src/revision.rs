@@ -41,7 +41,7 @@ impl Inner {
 
     /// A look at the row of `key` by `plan`, as of the change.
     fn look(&self, key: &OwnedKey, change: &PlanChange, plan: &Arc<Plan>) -> Option<Request> {
-        let key = KeyPath::new(key.bytes(), plan.levels()).ok()?;
+        let key = KeyPath::stored(key.bytes(), plan.levels()).ok()?;
         let (calendars, clock) = (&change.adopted.calendars, self.shared.clock);
         let at = change.adopted.at;
         let look = wire::command::look(&key, at, calendars, clock);

@@ -86,6 +86,7 @@ fn what_is_in_use_is_listed_by_the_servers_clock_too() {
         after: None,
         most: 10,
         now: fixture.now(),
+        levels: fixture.plan.levels(),
     };
     let keys = fixture.table.list_keys(&listing).expect("a page").items;
     assert_eq!(keys, [OwnedKey::new(b"a%b")]);

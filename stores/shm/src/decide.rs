@@ -335,7 +335,7 @@ impl Inner {
         (gone, now): (Process, Timestamp),
     ) -> Result<(), StoreError> {
         let plan = &asked.request.plan;
-        let path = tidegate_store::KeyPath::new(owner, plan.levels());
+        let path = tidegate_store::KeyPath::stored(owner, plan.levels());
         let key = path.map_err(|error| StoreError::Unavailable(error.to_string()))?;
         let renew = KeyCommand {
             plan,
@@ -423,15 +423,7 @@ impl Asked {
         &self,
         act: impl FnOnce(&tidegate_store::KeyPath<'_>) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
-        let mut key: &[u8] = &[];
-        for level in 0..self.levels {
-            match self.request.row_at(level)? {
-                Some(row) => key = row,
-                None => break,
-            }
-        }
-        let path = tidegate_store::KeyPath::new(key, self.levels);
-        act(&path.map_err(|error| StoreError::Unavailable(error.to_string()))?)
+        act(&self.request.path()?)
     }
 }
 

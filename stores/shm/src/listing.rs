@@ -7,8 +7,9 @@
 use std::collections::HashMap;
 
 use tidegate_store::core::Timestamp;
+use tidegate_store::key::{root_of, root_of_beginning};
 use tidegate_store::optimistic::{Clock, held_lease};
-use tidegate_store::{HeldLease, KeyPath, Listing, OwnedKey, Page, Select, StoreError};
+use tidegate_store::{HeldLease, Listing, OwnedKey, Page, Select, StoreError};
 
 use crate::decide::Inner;
 use crate::error::Fault;
@@ -46,7 +47,7 @@ impl Inner {
                 Clock::Caller => wanted.now,
             };
             let (forget_at, _) = row_instants(&txn.value(record)?)?;
-            match forget_at > least && wanted.select.takes(rest) {
+            match forget_at > least && wanted.takes(rest) {
                 true => Ok(Look::Listed(OwnedKey::new(rest))),
                 false => Ok(Look::Passed),
             }
@@ -74,7 +75,7 @@ impl Inner {
                 Clock::Caller => wanted.now,
             };
             let held = held_lease(lease.record, now, wanted.now)?;
-            let held = held.filter(|held| wanted.select.takes(held.key.bytes()));
+            let held = held.filter(|held| wanted.takes(held.key.bytes()));
             match held.filter(|_| lease.process == NOBODY || is_there(lease.process)) {
                 Some(held) => Ok(Look::Listed(held)),
                 None => Ok(Look::Passed),
@@ -94,6 +95,7 @@ impl Inner {
             after: None,
             most: usize::MAX,
             now: Timestamp::MIN,
+            levels: 1,
         };
         loop {
             let mut looked = 0;
@@ -230,12 +232,12 @@ impl Inner {
     fn only_root(&self, select: &Select<'_>) -> Option<RootKeys> {
         let levels = self.revisions.newest_plan()?.levels();
         let root = match *select {
-            Select::Key(key) => KeyPath::new(key, levels).ok()?.root(),
-            Select::Prefix(prefix) if levels > 1 => {
-                let end = prefix.iter().position(|&byte| byte == b'/')?;
-                &prefix[..end]
-            }
-            Select::All | Select::Prefix(_) => return None,
+            Select::Key(key) => root_of(key, levels),
+            Select::Prefix(prefix) => match root_of_beginning(prefix, levels) {
+                (root, true) => root,
+                (_, false) => return None,
+            },
+            Select::All => return None,
         };
         Some(RootKeys::new(
             self.shared.steps.segment.seed(),

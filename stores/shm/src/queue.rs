@@ -218,11 +218,10 @@ impl Root<'_> {
             if blocked.contains(&root) {
                 return Ok(false);
             }
-            let Ok(path) = KeyPath::new(&waiter.key, levels) else {
+            let Ok(path) = KeyPath::stored(&waiter.key, levels) else {
                 return Err(Fault::Corrupt("one that waits has no path"));
             };
-            let rows = || (0..path.depth()).map(|level| (level, path.prefix(level)));
-            if rows().any(|(_, row)| blocked.contains(row)) {
+            if path.rows().any(|row| blocked.contains(&*row)) {
                 return Ok(true);
             }
             if !there.is(waiter.process) {
@@ -230,8 +229,9 @@ impl Root<'_> {
                 return Ok(true);
             }
             first.push((waiter.wakeup_slot, waiter.number));
-            let waited_for = rows().filter(|(level, _)| waiter.levels >> level & 1 == 1);
-            blocked.extend(waited_for.map(|(_, row)| row.to_vec()));
+            let rows = path.rows().enumerate();
+            let waited_for = rows.filter(|(level, _)| waiter.levels >> level & 1 == 1);
+            blocked.extend(waited_for.map(|(_, row)| row.into_owned()));
             Ok(true)
         })?;
         for (place, turn) in gone {
@@ -246,11 +246,10 @@ impl Root<'_> {
 
 /// The levels of `path` for whose rows one waits.
 fn meeting(waiter: &Waiter, path: &KeyPath<'_>, levels: usize) -> Result<u8, Fault> {
-    let theirs = KeyPath::new(&waiter.key, levels);
+    let theirs = KeyPath::stored(&waiter.key, levels);
     let theirs = theirs.map_err(|_| Fault::Corrupt("one that waits has no path"))?;
     let both = 0..path.depth().min(theirs.depth());
-    let is_met = |level: &usize| {
-        waiter.levels >> level & 1 == 1 && theirs.prefix(*level) == path.prefix(*level)
-    };
+    let is_met =
+        |level: &usize| waiter.levels >> level & 1 == 1 && theirs.row(*level) == path.row(*level);
     Ok(both.filter(is_met).fold(0, |met, level| met | 1 << level))
 }

@@ -12,8 +12,8 @@ use rand::RngExt;
 use tidegate_core::{Amount, Span, Timestamp, Verdict};
 use tidegate_store::sync::atomic::Ordering;
 use tidegate_store::{
-    self as store, Answer, AnswerRoom, Command, Detail, Ending, Execution, Hold, KeyPath, Op, Out,
-    OwnedKey, Patience, Race, Reply, Seat, StoreError, StoreFuture, Terms, Verb,
+    self as store, Answer, AnswerRoom, Command, Detail, Ending, Execution, Hold, KeyError, KeyPath,
+    Op, Out, OwnedKey, Patience, Race, Reply, Seat, StoreError, StoreFuture, Terms, Verb,
 };
 
 use super::ending::{End, How};
@@ -122,12 +122,26 @@ impl Begun {
     }
 }
 
+/// The path of `key`, which may be the name of an entity's row: nothing is charged by that
+/// ([`Asking::check_reach`]).
+///
+/// # Errors
+/// [`KeyError`].
+#[inline]
+fn path_of(key: &[u8], levels: usize) -> Result<KeyPath<'_>, KeyError> {
+    match KeyPath::new(key, levels) {
+        Err(KeyError::EmptySegment) => KeyPath::of_row(key, levels),
+        path => path,
+    }
+}
+
 impl Asking<'_> {
     /// Checks that the key has as many levels as it is to have, and that `amounts` take
     /// something at one of them.
     ///
     /// # Errors
-    /// [`RequestError::KeyDepth`], [`RequestError::KeyTooShort`].
+    /// [`RequestError::KeyDepth`], [`RequestError::KeyTooShort`]; [`RequestError::Key`] for the
+    /// name of a row.
     #[inline]
     pub(super) fn check_reach(&self, amounts: &[Amount]) -> Result<(), RequestError> {
         self.inner.versions.check_depth(&self.path, self.view)?;
@@ -405,7 +419,7 @@ impl Inner {
         let asking = Asking {
             inner: self,
             view: &view,
-            path: KeyPath::new(key, view.plan.levels())?,
+            path: path_of(key, view.plan.levels())?,
             now,
             patience: patient.map(|patient| &patient.patience),
             answer,
@@ -502,7 +516,7 @@ impl Inner {
     pub(super) fn view_at(&self, key: &[u8]) -> Result<Seen, DecisionError> {
         let view = self.view.load();
         if view.has_own_limits() {
-            let path = KeyPath::new(key, view.plan.levels())?;
+            let path = path_of(key, view.plan.levels())?;
             if let Some(own) = view.at(&path) {
                 return Ok(Seen::Own(own));
             }

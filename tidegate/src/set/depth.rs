@@ -3,14 +3,15 @@
 //! A shorter one would skip the limits of the levels that it lacks, and each `/` too many
 //! would begin a count of its own.
 
-use tidegate_store::KeyPath;
+use tidegate_store::{KeyError, KeyPath};
 
 use crate::error::RequestError;
 
 /// Checks that `path` has `needed` levels; fewer, too, where keys may be `partial`.
 ///
 /// # Errors
-/// [`RequestError::KeyDepth`].
+/// [`RequestError::KeyDepth`]; [`KeyError::EmptySegment`] for the name of a row that does not say
+/// whom else to charge.
 #[inline]
 pub(super) fn check(path: &KeyPath<'_>, needed: usize, partial: bool) -> Result<(), RequestError> {
     match needed < 2 {
@@ -20,13 +21,13 @@ pub(super) fn check(path: &KeyPath<'_>, needed: usize, partial: bool) -> Result<
 }
 
 fn check_levels(path: &KeyPath<'_>, needed: usize, partial: bool) -> Result<(), RequestError> {
-    let depth = path.depth();
+    if (0..path.depth()).any(|level| path.lacks(level)) {
+        return Err(KeyError::EmptySegment.into());
+    }
     // The last level has what is left, separators included.
-    let last = match depth {
-        1 => path.bytes(),
-        _ => &path.bytes()[path.prefix(depth - 2).len() + 1..],
-    };
-    let levels = depth + last.iter().filter(|&&byte| byte == b'/').count();
+    let last = path.segments().next_back().unwrap_or_default();
+    let last = &path.bytes()[last];
+    let levels = path.depth() + last.iter().filter(|&&byte| byte == b'/').count();
     match levels == needed || (partial && levels < needed) {
         true => Ok(()),
         false => Err(RequestError::KeyDepth { levels, needed }),

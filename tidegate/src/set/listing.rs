@@ -1,8 +1,10 @@
 //! What a set holds, a page at a time.
 
+use std::borrow::Cow;
 use std::future::Future;
 
 use tidegate_core::{Amount, Timestamp};
+use tidegate_store::key::row_name;
 use tidegate_store::{HeldLease, Listing, Op, Page, Reply, Select, StoreError};
 
 use super::inner::LimitSet;
@@ -129,16 +131,26 @@ impl LimitSet {
         read: fn(Reply) -> Result<Page<T>, StoreError>,
     ) -> Result<Page<T>, StoreError> {
         let most = page.most.clamp(1, LONGEST_PAGE);
+        let levels = self.inner().view.load().plan.levels();
+        let row = match page.select {
+            Select::Key(key) => row_name(key, levels),
+            _ => Cow::default(),
+        };
+        let select = match page.select {
+            Select::Key(_) => Select::Key(&row),
+            select => select,
+        };
         let mut full = Page {
             items: Vec::new(),
             next: page.after.map(<[u8]>::to_vec),
         };
         for _ in 0..ASKED {
             let listing = Listing {
-                select: page.select,
+                select,
                 after: full.next.as_deref(),
                 most: most - full.items.len(),
                 now: self.now(),
+                levels,
             };
             let more = read(self.inner().about(op(listing)).await?)?;
             full.items.extend(more.items);

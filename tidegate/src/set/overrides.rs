@@ -9,6 +9,7 @@ use std::future::Future;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
+use tidegate_store::key::row_name;
 use tidegate_store::{KeyPath, StoreFuture};
 
 use super::inner::{Inner, LimitSet};
@@ -22,7 +23,7 @@ use crate::pending::Pending;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Override {
-    /// The key or ancestor.
+    /// The key or ancestor: of an entity the name of its row, `/acme//alice`.
     pub key: Vec<u8>,
     /// Its limits, as they were given.
     pub limits: Vec<Limit>,
@@ -34,7 +35,9 @@ pub struct Override {
 impl LimitSet {
     /// Gives `key` limits of its own, in place of those of the same names and
     /// of any that it was given before; from the next decision on. A prefix of
-    /// keys (`acme` of `acme/search/alice`) is given those of its own level.
+    /// keys (`acme` of `acme/search/alice`) is given those of its own level. An entity is found
+    /// by its root and its id: `/acme/search/alice` says the same as `/acme//alice`, which is the
+    /// name of its row and how it is listed, and holds wherever it moves within its root.
     ///
     /// What is said of a limit is how much: its amount, its period, its burst,
     /// how long slots are held. How it is counted stays as the set has it. What
@@ -74,7 +77,8 @@ impl LimitSet {
         let inner = self.inner();
         let override_store = inner.override_store.as_ref().ok_or(BuildError::Governed)?;
         let view = inner.view.load_full();
-        let path = KeyPath::new(key, view.plan.levels())?;
+        let key = &*row_name(key, view.plan.levels());
+        let path = KeyPath::of_row(key, view.plan.levels())?;
         variants::check(&view, &inner.versions.levels, &path, limits)?;
         inner
             .versions
@@ -99,18 +103,17 @@ impl LimitSet {
     }
 
     fn untell(&self, key: &[u8]) -> Result<StoreFuture<bool>, BuildError> {
-        let override_store = self
-            .inner()
-            .override_store
-            .as_ref()
-            .ok_or(BuildError::Governed)?;
-        Ok(override_store.keep(key, None))
+        let inner = self.inner();
+        let override_store = inner.override_store.as_ref().ok_or(BuildError::Governed)?;
+        let levels = inner.view.load().plan.levels();
+        Ok(override_store.keep(&row_name(key, levels), None))
     }
 
     /// What `key` was given.
     #[must_use]
     pub fn override_of<'k>(&self, key: impl Into<Key<'k>>) -> Option<Override> {
         let (key, inner) = (key.into().bytes(), self.inner());
+        let key = &*row_name(key, inner.view.load().plan.levels());
         let ledger = inner.versions.ledger.lock();
         let limits = ledger.variants.given().get(key)?;
         Some(inner.shown(key, limits))
@@ -147,7 +150,7 @@ impl Inner {
     /// As [`LimitSet::set_override`].
     pub(crate) fn check_override(&self, key: &[u8], own: &Limit) -> Result<(), BuildError> {
         let view = self.view.load_full();
-        let path = KeyPath::new(key, view.plan.levels())?;
+        let path = KeyPath::of_row(key, view.plan.levels())?;
         let levels = &self.versions.levels;
         variants::check(&view, levels, &path, std::slice::from_ref(own))
     }
@@ -156,7 +159,7 @@ impl Inner {
     pub(crate) fn give(&self, key: &[u8], given: Option<Arc<[Limit]>>) -> Result<(), BuildError> {
         let mut ledger = self.versions.ledger.lock();
         let view = self.view.load_full();
-        let path = KeyPath::new(key, view.plan.levels())?;
+        let path = KeyPath::of_row(key, view.plan.levels())?;
         if ledger.variants.given().get(key) == given.as_ref() {
             return Ok(());
         }

@@ -148,7 +148,7 @@ impl Variants {
         key: &[u8],
     ) -> Option<Arc<Variant>> {
         let given = self.given.get(key)?;
-        let path = KeyPath::new(key, view.plan.levels()).ok()?;
+        let path = KeyPath::of_row(key, view.plan.levels()).ok()?;
         let kind = (path.depth() - 1, Arc::clone(given));
         if let Some(variant) = self.made.get(&kind).and_then(Weak::upgrade) {
             return Some(variant);
@@ -180,7 +180,7 @@ pub(super) fn inert<'g>(
     key: &[u8],
     given: &'g [Limit],
 ) -> impl Iterator<Item = &'g str> {
-    let level = KeyPath::new(key, view.plan.levels()).map(|path| path.depth() - 1);
+    let level = KeyPath::of_row(key, view.plan.levels()).map(|path| path.depth() - 1);
     let has_effect =
         move |own: &&Limit| level.is_ok_and(|level| over(view, levels, level, own).is_ok());
     let inert: Vec<_> = given.iter().filter(|own| !has_effect(own)).collect();

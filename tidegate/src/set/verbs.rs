@@ -273,13 +273,13 @@ impl Inner {
         self.decide(key, begin).await
     }
 
-    /// Where `key` stands, whatever it is asked for.
-    pub(super) async fn standing(&self, key: &[u8]) -> Result<Decision, DecisionError> {
+    /// Where the row of this name stands, and what is above it and known.
+    pub(super) async fn standing(&self, row: &[u8]) -> Result<Decision, DecisionError> {
         let begin = |view: &View, asking: Asking<'_>| {
             let nothing: super::Amounts = view.limits.iter().map(|_| 0).collect();
             Ok(asking.verb(Verb::Peek { amounts: &nothing }))
         };
-        self.decide(key, begin).await
+        Ok(self.decide(row, begin).await?.at_levels_of(row))
     }
 
     async fn forecast(

@@ -242,7 +242,7 @@ impl View {
     fn of_key(&self, path: &KeyPath<'_>) -> Option<Arc<Self>> {
         let plan = self.whole.at(path)?;
         let levels = (0..path.depth()).filter_map(|level| {
-            let variant = self.variants.get(path.prefix(level))?;
+            let variant = self.variants.get(&path.row(level))?;
             Some((plan.range(level), variant))
         });
         let mut limits: Option<Arc<[Limit]>> = None;

@@ -40,7 +40,7 @@ pub(super) fn budget(capacity: Amount) -> Rule {
 /// Keys with rules for the limits of their levels, over `plan`.
 pub(super) fn overrides(plan: &Plan, given: &[(&[u8], &[Rule])]) -> Overrides {
     let variant = |&(key, rules): &(&[u8], &[Rule])| {
-        let path = KeyPath::new(key, plan.levels()).expect("a key");
+        let path = KeyPath::of_row(key, plan.levels()).expect("a key");
         let limits = &plan.limits()[plan.range(path.depth() - 1)];
         let uids: Vec<_> = limits.iter().map(|limit| limit.uid).collect();
         let rule = |limit: &PlanLimit| {

@@ -2,8 +2,8 @@
 
 use super::{
     adjust, batches, behind, bounds, capacities, changes, counts, definition_changes,
-    definition_events, definition_pages, definitions, granted, keys, leases, listing, opening,
-    overrides, pools, takes, untaken, vectors,
+    definition_events, definition_pages, definitions, entities, granted, keys, leases, listing,
+    opening, overrides, pools, takes, untaken, vectors,
 };
 use crate::subject::{Skipped, Subject};
 
@@ -61,6 +61,16 @@ pub const CHECKS: &[(&str, Check)] = table![
     capacities::two_callers_with_capacities_of_their_own_count_the_same_usage,
     capacities::a_key_with_limits_of_its_own_has_no_other_capacity,
     keys::keys_of_any_bytes_do_not_collide,
+    entities::a_path_of_entities_charges_every_ancestor_or_none,
+    entities::an_entity_that_moves_within_its_root_keeps_what_it_has_used,
+    entities::only_the_roots_row_is_shared_with_composed_keys,
+    entities::keys_of_one_level_are_no_paths_of_entities,
+    entities::a_lease_of_an_entity_is_settled_where_it_was_granted,
+    entities::a_lease_of_an_entity_gives_back_at_its_expiry_where_it_was_granted,
+    entities::a_reset_of_an_entity_is_of_it_alone_wherever_it_was,
+    entities::an_entitys_own_limits_hold_wherever_it_is,
+    entities::entities_are_listed_by_the_names_of_their_rows,
+    entities::what_an_entity_has_used_survives_a_restart,
     listing::a_key_in_use_is_listed_once_whatever_comes_meanwhile,
     listing::keys_are_listed_by_their_beginning_and_ancestors_with_them,
     listing::a_key_that_equals_never_seen_is_not_listed,
@@ -198,6 +208,16 @@ macro_rules! suite {
             two_callers_with_capacities_of_their_own_count_the_same_usage
             a_key_with_limits_of_its_own_has_no_other_capacity
             keys_of_any_bytes_do_not_collide
+            a_path_of_entities_charges_every_ancestor_or_none
+            an_entity_that_moves_within_its_root_keeps_what_it_has_used
+            only_the_roots_row_is_shared_with_composed_keys
+            keys_of_one_level_are_no_paths_of_entities
+            a_lease_of_an_entity_is_settled_where_it_was_granted
+            a_lease_of_an_entity_gives_back_at_its_expiry_where_it_was_granted
+            a_reset_of_an_entity_is_of_it_alone_wherever_it_was
+            an_entitys_own_limits_hold_wherever_it_is
+            entities_are_listed_by_the_names_of_their_rows
+            what_an_entity_has_used_survives_a_restart
             a_key_in_use_is_listed_once_whatever_comes_meanwhile
             keys_are_listed_by_their_beginning_and_ancestors_with_them
             a_key_that_equals_never_seen_is_not_listed

@@ -25,7 +25,7 @@ fn pages<T>(
     }
 }
 
-fn keys(fixture: &Fixture, select: Select<'_>) -> Result<Vec<OwnedKey>, Skipped> {
+pub(super) fn keys(fixture: &Fixture, select: Select<'_>) -> Result<Vec<OwnedKey>, Skipped> {
     let list = |most, after: Option<&[u8]>| {
         fixture
             .table
@@ -54,6 +54,7 @@ fn listing<'a>(
         after,
         most,
         now: fixture.now(),
+        levels: fixture.plan.levels(),
     }
 }
 
@@ -287,6 +288,6 @@ pub(super) fn leases_are_listed_whatever_bytes_the_keys_have(
     Ok(())
 }
 
-fn text(key: &OwnedKey) -> String {
+pub(super) fn text(key: &OwnedKey) -> String {
     String::from_utf8_lossy(key.bytes()).into_owned()
 }

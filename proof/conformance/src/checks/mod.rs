@@ -11,6 +11,7 @@
 //! | `adjust` | more, all or nothing; less; into debt |
 //! | `capacities` | capacities that travel with commands |
 //! | `keys` | keys of any bytes |
+//! | `entities` | paths of entities, which may move |
 //! | `listing` | keys and leases, a page at a time |
 //! | `counts` | how much a table holds |
 //! | `bounds` | a store that is full |
@@ -40,6 +41,7 @@ mod definition_events;
 mod definition_fixture;
 mod definition_pages;
 mod definitions;
+mod entities;
 mod fixture;
 mod granted;
 mod keys;

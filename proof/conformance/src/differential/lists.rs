@@ -12,11 +12,12 @@ use crate::table_ext::{TableExt, every_item};
 /// So many items has a page at most: most listings have several.
 const MOST: usize = 3;
 
-/// What is listed, as of when, and the latest instant that the table has seen: what had
+/// What is listed of keys of how many levels, as of when, and the latest instant that the table has seen: what had
 /// passed by then may be gone, though the clock stepped back.
 #[derive(Clone, Copy)]
 pub(crate) struct AsOf {
     pub(crate) select: Select<'static>,
+    pub(crate) levels: usize,
     pub(crate) now: Timestamp,
     pub(crate) latest: Timestamp,
 }
@@ -26,7 +27,7 @@ pub(crate) struct AsOf {
 /// # Errors
 /// What is missing, and what should not be there.
 pub(crate) fn compare(table: &dyn Table, reference: &Reference, at: AsOf) -> Result<(), String> {
-    let is_meant = |key: &[u8]| at.select.takes(key);
+    let is_meant = |key: &[u8]| at.select.takes(key, at.levels);
     if let Some(listed) = all(at, |listing| table.list_keys(listing))? {
         let keys = |when| {
             let mut keys = reference.keys_in_use(when);
@@ -83,6 +84,7 @@ fn all<T>(
             after,
             most: MOST,
             now: at.now,
+            levels: at.levels,
         })
     };
     match every_item(MOST, page, |_| ()) {

@@ -324,7 +324,7 @@ impl PlanData {
     /// What its keys have for themselves, over `plan`.
     pub(crate) fn overrides(&self, plan: &Plan) -> Overrides {
         let variant = |(key, own): (&&'static [u8], &Vec<(u32, Kind)>)| {
-            let level = KeyPath::new(key, self.levels).expect("a key").depth() - 1;
+            let level = KeyPath::of_row(key, self.levels).expect("a key").depth() - 1;
             let rule = |limit: &PlanLimit| {
                 let known = self.limits.iter().find(|known| known.uid == limit.uid)?;
                 let (_, kind) = own.iter().find(|(uid, _)| *uid == limit.uid)?;

@@ -2,11 +2,13 @@
 //! ordered map, a ledger for each root, and `store`'s decision loop. No
 //! shards, no words, no eviction, no bounds.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tidegate_core::{Bounds, Timestamp};
 use tidegate_store::decide::{self, Row};
+use tidegate_store::key::level_of_row;
 use tidegate_store::{
     HeldLease, KeyCommand, KeyPath, LeaseCounts, Ledger, OwnedKey, Plan, Reply, StoreError,
 };
@@ -156,7 +158,7 @@ impl Reference {
         let plan = Arc::clone(&self.plan);
         while let Some(mut record) = self.ledgers.get_mut(root).and_then(|b| b.take_due(now)) {
             let owner = record.owner.clone();
-            let path = KeyPath::new(&owner, plan.levels()).expect("it was a key");
+            let path = KeyPath::stored(&owner, plan.levels()).expect("it was a key");
             let mut rows = self.take_rows(&path);
             let own = plan.at(&path);
             let plan = own.as_ref().unwrap_or(&plan);
@@ -170,20 +172,19 @@ impl Reference {
 
     fn take_rows(&mut self, path: &KeyPath<'_>) -> Vec<Row> {
         let row = |level| {
-            let kept = self.rows.remove(path.prefix(level));
+            let kept = self.rows.remove(&*path.row(level));
             kept.unwrap_or_else(|| decide::fresh_row(&self.plan, level))
         };
         (0..path.depth()).map(row).collect()
     }
 
     fn put_rows(&mut self, path: &KeyPath<'_>, rows: Vec<Row>) {
-        let keys = (0..path.depth()).map(|level| path.prefix(level).to_vec());
+        let keys = path.rows().map(Cow::into_owned);
         self.rows.extend(keys.zip(rows));
     }
 }
 
 /// The level of a stored key or ancestor.
 fn level_of(key: &[u8], plan: &Plan) -> usize {
-    let path = KeyPath::new(key, plan.levels());
-    path.expect("it was a key, or an ancestor of one").depth() - 1
+    level_of_row(key, plan.levels())
 }

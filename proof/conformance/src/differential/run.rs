@@ -287,6 +287,7 @@ impl<'p> Run<'p> {
         }
         let at = AsOf {
             select: of.select(self.data.levels),
+            levels: self.data.levels,
             now: self.now,
             latest: self.latest,
         };

@@ -14,20 +14,38 @@ const FLAT: [&[u8]; 4] = [
     b"k/x",
     b"\x00\xff",
 ];
-/// Keys with ancestors, and ancestors by themselves.
-const DEEP: [&[u8]; 6] = [b"a", b"a/b", b"a/c", b"a/b/x", b"z/b/x/y", b"z/\x00"];
+/// Keys with ancestors, ancestors by themselves, and paths of two entities.
+const OF_TWO: [&[u8]; 8] = [
+    b"a", b"a/b", b"a/c", b"a/b/x", b"z/b/x/y", b"z/\x00", b"/a/b", b"/z/b",
+];
+/// The same of three levels: one entity is at two places.
+const OF_THREE: [&[u8]; 9] = [
+    b"a", b"a/b", b"a/c", b"a/b/x", b"z/b/x/y", b"/a/b", b"/a/b/x", b"/a/c/x", b"/z/b/x",
+];
 
-/// Of those with ancestors, some keys, and ancestors that are no keys here.
-const OWN: [&[u8]; 6] = [b"a", b"a/b", b"a/b/x", b"z", b"z/b", b"z/b/x/y"];
+/// Rows of those of two levels, some that are no keys here.
+const ROWS_OF_TWO: [&[u8]; 7] = [b"a", b"a/b", b"a/b/x", b"z", b"z/b/x/y", b"/a/b", b"/z/b"];
+/// The same of three levels.
+const ROWS_OF_THREE: [&[u8]; 8] = [
+    b"a", b"a/b", b"a/b/x", b"z", b"z/b", b"/a/b", b"/a//x", b"/z//x",
+];
 
 /// The keys that are used with a plan of so many levels.
 pub(crate) const fn keys(levels: usize) -> &'static [&'static [u8]] {
-    if levels == 1 { &FLAT } else { &DEEP }
+    match levels {
+        1 => &FLAT,
+        2 => &OF_TWO,
+        _ => &OF_THREE,
+    }
 }
 
-/// The keys and ancestors that may have limits of their own.
+/// Names of rows that may have limits of their own, and are listed.
 pub(crate) const fn overridable(levels: usize) -> &'static [&'static [u8]] {
-    if levels == 1 { &FLAT } else { &OWN }
+    match levels {
+        1 => &FLAT,
+        2 => &ROWS_OF_TWO,
+        _ => &ROWS_OF_THREE,
+    }
 }
 
 /// Amounts in the order of the plan's limits; more than there are limits.
@@ -88,7 +106,8 @@ pub(crate) enum Deed {
     Outdated,
 }
 
-/// What is listed: all, or of the key of that number itself, or what begins like it.
+/// What is listed: all, or the row of that number, counted around, or what begins like the key
+/// of that number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Of {
     All,
@@ -100,8 +119,15 @@ impl Of {
     pub(crate) fn select(self, levels: usize) -> Select<'static> {
         match self {
             Self::All => Select::All,
-            Self::Key(number) => Select::Key(keys(levels)[number]),
-            Self::Beginning(number) => Select::Prefix(&keys(levels)[number][..1]),
+            Self::Key(number) => {
+                let rows = overridable(levels);
+                Select::Key(rows[number % rows.len()])
+            }
+            Self::Beginning(number) => {
+                let key = keys(levels)[number];
+                let length = if key[0] == b'/' { 1 + number % 3 } else { 1 };
+                Select::Prefix(&key[..length])
+            }
         }
     }
 }

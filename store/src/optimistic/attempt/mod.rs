@@ -144,9 +144,7 @@ impl<'r> Attempt<'r> {
         let path = self.request.path()?;
         let idempotency_key = self.request.idempotency();
         let wanted = LoadRequest {
-            rows: (0..path.depth())
-                .map(|level| path.prefix(level).into())
-                .collect(),
+            rows: path.rows().map(Into::into).collect(),
             ids: self.request.lease().into_iter().collect(),
             idempotency_key: idempotency_key
                 .map(|idempotency_key| decide::scoped_idempotency_key(&path, idempotency_key)),

@@ -69,9 +69,8 @@ impl Attempt<'_> {
         if !gives_back(&revision.plan, record) {
             return None;
         }
-        let path = KeyPath::new(record.owner.bytes(), revision.plan.levels()).ok()?;
-        let keys = (0..path.depth()).map(|level| path.prefix(level));
-        let missing = keys.filter(|key| self.rows.find(key).is_none());
+        let path = KeyPath::stored(record.owner.bytes(), revision.plan.levels()).ok()?;
+        let missing = path.rows().filter(|key| self.rows.find(key).is_none());
         let rows: Vec<Box<[u8]>> = missing.map(Into::into).collect();
         (!rows.is_empty()).then(|| LoadRequest {
             rows,
@@ -81,7 +80,7 @@ impl Attempt<'_> {
 
     fn expire(&mut self, revision: &PlanRevision, mut record: Record<OwnedKey>, until: Timestamp) {
         let owner = record.owner.clone();
-        let Ok(path) = KeyPath::new(owner.bytes(), revision.plan.levels()) else {
+        let Ok(path) = KeyPath::stored(owner.bytes(), revision.plan.levels()) else {
             return;
         };
         // Each row says itself by what it goes: a revision that was read from the backend

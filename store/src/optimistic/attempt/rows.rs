@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 
 use smallvec::SmallVec;
-use tidegate_core::{Bounds, DecodeError, Rule, State, Timestamp};
+use tidegate_core::{Bounds, Rule, State, Timestamp};
 
 use crate::decide::{self, Row};
 use crate::error::StoreError;
-use crate::key::KeyPath;
+use crate::key::{self, KeyPath};
 use crate::optimistic::revision::PlanRevision;
 use crate::optimistic::stored_row::{self, RootHeader, StoredRow};
 use crate::plan::{Plan, PlanLimit};
@@ -54,9 +54,7 @@ impl Rows {
         let mut head = None;
         for (key, bytes) in std::mem::take(&mut self.expected).into_iter().zip(found) {
             let was = bytes.as_deref().map(stored_row::decode).transpose()?;
-            let path = KeyPath::new(&key, plan.levels());
-            let path = path.map_err(|_| DecodeError::Corrupt("a row's key"))?;
-            let level = path.depth() - 1;
+            let level = key::level_of_row(&key, plan.levels());
             head = was.as_ref().and_then(|stored| stored.head).or(head);
             self.all.push(LoadedRow {
                 level,
@@ -106,8 +104,7 @@ impl Rows {
         path: &KeyPath<'_>,
         revision: &'p PlanRevision,
     ) -> Cow<'p, Plan> {
-        let levels = 0..path.depth();
-        let rows = levels.filter_map(|level| self.find(path.prefix(level)));
+        let rows = path.rows().filter_map(|key| self.find(&key));
         let own = rows.filter(|row| row.revision == Some(revision.number) && row.own.is_some());
         own.fold(Cow::Borrowed(&*revision.plan), |plan, row| {
             Cow::Owned(row.plan(&plan).into_owned())
@@ -117,7 +114,7 @@ impl Rows {
     /// The states of those of a path's rows that go by `revision`, or will; fresh
     /// ones for the others, of which it knows nothing.
     pub(super) fn take_out(&mut self, path: &KeyPath<'_>, revision: &PlanRevision) -> Vec<Row> {
-        let states = |level: usize| match self.find_mut(path.prefix(level)) {
+        let states = |level: usize| match self.find_mut(&path.row(level)) {
             Some(row) if row.revision == Some(revision.number) => std::mem::take(&mut row.states),
             _ => decide::fresh_row(&revision.plan, level),
         };
@@ -127,7 +124,7 @@ impl Rows {
     /// What a path's rows retain; nothing of those that are not there.
     pub(super) fn take_retained(&mut self, path: &KeyPath<'_>) -> Vec<Vec<Retained>> {
         let retained = |level: usize| {
-            let row = self.find_mut(path.prefix(level));
+            let row = self.find_mut(&path.row(level));
             row.map_or_else(Vec::new, |row| std::mem::take(&mut row.retained))
         };
         (0..path.depth()).map(retained).collect()
@@ -136,7 +133,7 @@ impl Rows {
     /// Puts it back.
     pub(super) fn put_retained_back(&mut self, path: &KeyPath<'_>, all: Vec<Vec<Retained>>) {
         for (level, retained) in all.into_iter().enumerate() {
-            if let Some(row) = self.find_mut(path.prefix(level)) {
+            if let Some(row) = self.find_mut(&path.row(level)) {
                 row.retained = retained;
             }
         }
@@ -146,7 +143,7 @@ impl Rows {
     pub(super) fn put_back(&mut self, path: &KeyPath<'_>, rows: Vec<Row>, revision: &PlanRevision) {
         for (level, states) in rows.into_iter().enumerate() {
             let number = revision.number;
-            let Some(row) = self.find_mut(path.prefix(level)) else {
+            let Some(row) = self.find_mut(&path.row(level)) else {
                 continue;
             };
             match row.revision {

@@ -157,7 +157,7 @@ impl Refusal {
         let depth = own.depth().min(changed.depth());
         let refused = |level: &usize| self.levels >> level & 1 == 1;
         let mut levels = (0..depth).filter(refused);
-        levels.any(|level| own.prefix(level) == changed.prefix(level))
+        levels.any(|level| own.row(level) == changed.row(level))
     }
 }
 
@@ -190,7 +190,7 @@ pub(super) struct Rows(pub(super) HashSet<OwnedKey, RandomState>);
 impl Rows {
     pub(super) fn add(&mut self, path: &KeyPath<'_>, levels: u8) {
         let refused = (0..path.depth()).filter(|level| levels >> level & 1 == 1);
-        let rows = refused.map(|level| OwnedKey::new(path.prefix(level)));
+        let rows = refused.map(|level| OwnedKey::new(&path.row(level)));
         self.0.extend(rows);
     }
 
@@ -199,7 +199,7 @@ impl Rows {
     }
 
     pub(super) fn meet(&self, path: &KeyPath<'_>) -> bool {
-        (0..path.depth()).any(|level| self.holds(path.prefix(level)))
+        path.rows().any(|key| self.holds(&key))
     }
 }
 
