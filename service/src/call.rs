@@ -527,6 +527,9 @@ impl Service {
             Whose::Entity(_) => self.policy(caller, scope, policy)?,
         };
         let found = spans::entered(self.found(whose).await)?;
+        if let Some(path) = &found.path {
+            spans::entered(path.check_reach(&active).map_err(ServiceError::from))?;
+        }
         Ok(Meant {
             active,
             key: found.key,

@@ -331,6 +331,9 @@ const fn of_entity(error: &EntityError) -> Kind {
         EntityError::HasChildren { .. } | EntityError::HasLeases { .. } => Kind::InUse,
         EntityError::Cycle { .. }
         | EntityError::TooDeep { .. }
+        | EntityError::OtherRoot { .. }
+        | EntityError::OtherLevel { .. }
+        | EntityError::Unlimited { .. }
         | EntityError::Orphan { .. }
         | EntityError::Endless(_) => Kind::Invalid,
     }

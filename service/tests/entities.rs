@@ -25,7 +25,11 @@ const POLICY: &str = "[policy.chat]\nlevels = ['org', 'team', 'user']\npartial_k
      [policy.jobs]\nlevels = ['org', 'team', 'user']\npartial_keys = true\n\
      [policy.jobs.limits]\n\
      running = { concurrency = 2, ttl = '1h', level = 'user' }\n\
-     all_running = { concurrency = 3, ttl = '1h', level = 'org' }\n";
+     all_running = { concurrency = 3, ttl = '1h', level = 'org' }\n\
+     [policy.keys]\nlevels = ['org', 'team', 'user', 'key']\npartial_keys = true\n\
+     [policy.keys.limits]\n\
+     key_running = { concurrency = 2, ttl = '1h', level = 'key' }\n\
+     [policy.flat.limits]\nrpm = { calls = 4, per = '1h' }\n";
 
 struct House {
     service: Service,
@@ -87,6 +91,14 @@ impl House {
             Answer::EntityKept(entity) => Ok(entity),
             other => panic!("{other:?}"),
         }
+    }
+
+    fn shift(&self, id: &str, parent: &str) -> Result<Entity, ServiceError> {
+        let change = EntityChange {
+            parent: Some(parent),
+            ..EntityChange::default()
+        };
+        self.change(id, change)
     }
 
     fn delete(&self, id: &str) -> Result<(), ServiceError> {
@@ -164,10 +176,24 @@ impl House {
         stand.unwrap().standing.remaining
     }
 
+    fn settle(&self, policy: &str, id: &str, lease: tidegate::LeaseId) {
+        let of_lease = OfLease {
+            policy,
+            whose: Whose::Entity(id),
+            lease,
+        };
+        let settled = Call::Settle(of_lease, Report::default(), Uses::default());
+        self.call(settled).unwrap();
+    }
+
     fn acquire(&self, id: &str) -> Option<tidegate::LeaseId> {
+        self.acquire_of("jobs", id)
+    }
+
+    fn acquire_of(&self, policy: &str, id: &str) -> Option<tidegate::LeaseId> {
         let question = Question {
             whose: Whose::Entity(id),
-            ..of("jobs")
+            ..of(policy)
         };
         let acquired = self.call(Call::Acquire(question, Terms::default()));
         let Answer::Acquired(acquisition) = acquired.unwrap() else {
@@ -271,6 +297,31 @@ fn what_cannot_be_is_refused_with_words_and_changes_nothing() {
     assert!(twice.to_string().contains("already, at version"), "{twice}");
     let own = house.create("self", Some("self")).unwrap_err();
     assert!(own.to_string().contains("cannot belong to `self`"), "{own}");
+    for below in ["acme", "search", "alice"] {
+        let cycle = house.shift("acme", below).unwrap_err();
+        assert!(cycle.to_string().contains("belongs to it"), "{cycle}");
+        assert_eq!(cycle.kind(), Kind::Invalid);
+    }
+    let nobody = house.shift("alice", "nobody").unwrap_err();
+    assert_eq!(nobody.to_string(), "there is no entity `nobody`");
+    house.create("else", None).unwrap();
+    house.create("other", Some("else")).unwrap();
+    for (id, parent) in [("alice", "other"), ("else", "acme"), ("other", "acme")] {
+        let elsewhere = house.shift(id, parent).unwrap_err();
+        assert!(
+            elsewhere.to_string().contains("has another root"),
+            "{elsewhere}"
+        );
+        assert_eq!(elsewhere.kind(), Kind::Invalid);
+    }
+    house.delete("other").unwrap();
+    house.delete("else").unwrap();
+    house.create("ads", Some("acme")).unwrap();
+    for (id, parent, level) in [("alice", "acme", "level 3"), ("ads", "search", "level 2")] {
+        let other = house.shift(id, parent).unwrap_err();
+        assert!(other.to_string().contains(level), "{other}");
+        assert_eq!(other.kind(), Kind::Invalid);
+    }
     let children = house.delete("search").unwrap_err();
     assert_eq!(children.kind(), Kind::InUse);
     assert!(
@@ -284,6 +335,8 @@ fn what_cannot_be_is_refused_with_words_and_changes_nothing() {
         parent = id;
     }
     let ninth = house.create("ninth", Some(&parent)).unwrap_err();
+    assert!(ninth.to_string().contains("at level 9"), "{ninth}");
+    let ninth = house.shift("ads", &parent).unwrap_err();
     assert!(ninth.to_string().contains("at level 9"), "{ninth}");
     let long = "x".repeat(257);
     for id in ["", ".", "..", &long] {
@@ -305,7 +358,7 @@ fn what_cannot_be_is_refused_with_words_and_changes_nothing() {
         assert!(matches!(wrong, ServiceError::Form { .. }), "{wrong}");
     }
     let all: Vec<_> = house.listed(None, 100).concat();
-    let nobody = ["bob", "self", "ninth", "fine"];
+    let nobody = ["bob", "self", "ninth", "fine", "else"];
     assert!(!all.iter().any(|id| nobody.contains(&&**id)), "{all:?}");
     assert_eq!(house.get("alice").unwrap().1, ["acme", "search"]);
 }
@@ -403,6 +456,126 @@ fn several_entities_are_checked_at_once_and_each_has_its_answer() {
 }
 
 #[test]
+fn an_entity_that_moves_keeps_what_it_has_used() {
+    let house = House::new();
+    house.acme();
+    house.create("ads", Some("acme")).unwrap();
+    for _ in 0..3 {
+        assert_eq!(house.check("alice", 20), None);
+    }
+    let moved = house.shift("alice", "ads").unwrap();
+    assert_eq!(moved.value.parent.as_deref(), Some("ads"));
+    assert_eq!(house.get("alice").unwrap().1, ["acme", "ads"]);
+    assert!(house.listed(Some("search"), 9).concat().is_empty());
+    assert_eq!(house.listed(Some("ads"), 9).concat(), ["alice"]);
+    let left = |id| (house.left(id, "rpm"), house.left(id, "tpm"));
+    assert_eq!(left("alice"), (1, 40));
+    // What she used before was charged to her old team, what she uses now is to the new one.
+    assert_eq!(house.left("alice", "team_rpm"), 6);
+    assert_eq!(house.check("alice", 20), None);
+    assert_eq!(house.left("alice", "team_rpm"), 5);
+    assert_eq!(house.left("search", "team_rpm"), 3);
+    assert_eq!(house.left("acme", "org_rpm"), 6);
+    assert_eq!(
+        house.check("alice", 1),
+        Some(("rpm".into(), "alice".into()))
+    );
+    house.shift("alice", "search").unwrap();
+    assert_eq!(left("alice"), (0, 20));
+    assert_eq!(house.left("alice", "team_rpm"), 3);
+}
+
+#[test]
+fn all_below_an_entity_move_with_it() {
+    let house = House::new();
+    house.acme();
+    for (id, parent) in [
+        ("us", "acme"),
+        ("eu", "acme"),
+        ("shop", "us"),
+        ("cart", "shop"),
+    ] {
+        house.create(id, Some(parent)).unwrap();
+    }
+    assert_eq!(house.check("shop", 30), None);
+    house.shift("shop", "eu").unwrap();
+    assert_eq!(house.get("cart").unwrap().1, ["acme", "eu", "shop"]);
+    assert_eq!(house.left("shop", "tpm"), 70);
+    assert_eq!(house.left("eu", "team_rpm"), 6);
+    assert_eq!(house.check("shop", 30), None);
+    assert_eq!(house.left("eu", "team_rpm"), 5);
+    assert_eq!(house.left("us", "team_rpm"), 5);
+}
+
+#[test]
+fn what_a_path_of_entities_has_used_it_has_used_when_its_entity_is_created() {
+    let house = House::new();
+    assert_eq!(house.ask(Whose::Key(b"/acme/search/alice"), 20), None);
+    house.acme();
+    let left = |limit| house.left("alice", limit);
+    assert_eq!((left("tpm"), left("rpm")), (80, 3));
+    assert_eq!((left("team_rpm"), left("org_rpm")), (5, 9));
+}
+
+#[test]
+fn an_entity_deeper_than_a_policy_has_no_limits_there() {
+    let house = House::new();
+    house.acme();
+    let check = |policy, id| {
+        house.call(Call::Check(Question {
+            whose: Whose::Entity(id),
+            cost: Some(Number::Units(1)),
+            ..of(policy)
+        }))
+    };
+    check("flat", "acme").unwrap();
+    let unlimited = check("flat", "search").unwrap_err();
+    let words = "`search` is at level 2, and the keys of the policy `flat` have 1";
+    assert!(unlimited.to_string().starts_with(words), "{unlimited}");
+    assert_eq!(unlimited.kind(), Kind::Invalid);
+    house.create("deep", Some("alice")).unwrap();
+    let unlimited = check("chat", "deep").unwrap_err();
+    assert!(unlimited.to_string().contains("have 3"), "{unlimited}");
+    // A key of one level is what it always was.
+    let key = Question {
+        whose: Whose::Key(b"/acme/search"),
+        ..of("flat")
+    };
+    house.call(Call::Check(key)).unwrap();
+}
+
+#[test]
+fn a_lease_keeps_its_entity_and_those_above_from_being_moved() {
+    let house = House::new();
+    house.acme();
+    house.create("ads", Some("acme")).unwrap();
+    house.create("bob", Some("search")).unwrap();
+    let lease = house.acquire("alice").unwrap();
+    let leased = house.shift("alice", "ads").unwrap_err();
+    assert_eq!(leased.kind(), Kind::InUse);
+    let words = "`alice`, or an entity below it, holds leases of the policy `jobs`";
+    assert!(leased.to_string().starts_with(words), "{leased}");
+    assert_eq!(house.get("alice").unwrap().1, ["acme", "search"]);
+    // Who holds none may go.
+    house.shift("bob", "ads").unwrap();
+    house.settle("jobs", "alice", lease);
+    house.shift("alice", "ads").unwrap();
+    // One that belongs to her holds her back, too.
+    house.create("key 1", Some("alice")).unwrap();
+    house.create("key 2", Some("bob")).unwrap();
+    assert!(house.acquire_of("keys", "key 2").is_some());
+    let lease = house.acquire_of("keys", "key 1").unwrap();
+    let leased = house.shift("alice", "search").unwrap_err();
+    assert!(
+        leased.to_string().contains("of the policy `keys`"),
+        "{leased}"
+    );
+    house.settle("keys", "key 1", lease);
+    house.shift("alice", "search").unwrap();
+    assert_eq!(house.get("key 1").unwrap().1, ["acme", "search", "alice"]);
+}
+
+#[test]
 fn a_lease_keeps_its_entity_from_being_deleted() {
     let house = House::new();
     house.acme();
@@ -416,13 +589,7 @@ fn a_lease_keeps_its_entity_from_being_deleted() {
         leased.to_string().contains("leases of the policy `jobs`"),
         "{leased}"
     );
-    let of_lease = OfLease {
-        policy: "jobs",
-        whose: Whose::Entity("alice"),
-        lease,
-    };
-    let settled = Call::Settle(of_lease, Report::default(), Uses::default());
-    house.call(settled).unwrap();
+    house.settle("jobs", "alice", lease);
     assert!(house.acquire("alice").is_some());
     house.time.advance(Duration::from_secs(7_200));
     house.delete("alice").unwrap();
@@ -529,12 +696,18 @@ fn each_change_leaves_one_event_with_before_and_after() {
         ..EntityChange::default()
     };
     house.change("alice", name).unwrap();
+    house.shift("alice", "ads").unwrap();
     house.create("bob", Some("nobody")).unwrap_err();
     house.delete("acme").unwrap_err();
     house.delete("alice").unwrap();
     let events = house.events(Some("alice"));
     let actions: Vec<_> = events.iter().map(|event| event.action.name()).collect();
-    let expected = ["create_entity", "change_entity", "delete_entity"];
+    let expected = [
+        "create_entity",
+        "change_entity",
+        "change_entity",
+        "delete_entity",
+    ];
     assert_eq!(actions, expected);
     let parents = |value: &Option<AuditValue>| match value {
         Some(AuditValue::Entity(value)) => Some((value.parent.clone(), value.name.clone())),
@@ -551,7 +724,8 @@ fn each_change_leaves_one_event_with_before_and_after() {
         [
             (None, state("search", "")),
             (state("search", ""), state("search", "Alice")),
-            (state("search", "Alice"), None),
+            (state("search", "Alice"), state("ads", "Alice")),
+            (state("ads", "Alice"), None),
         ]
     );
     assert!(
@@ -560,7 +734,7 @@ fn each_change_leaves_one_event_with_before_and_after() {
             .all(|event| event.entity.as_deref() == Some("alice"))
     );
     assert_eq!(events[0].reason.as_deref(), Some("because"));
-    assert_eq!(house.events(None).len(), 6);
+    assert_eq!(house.events(None).len(), 7);
 }
 
 #[test]

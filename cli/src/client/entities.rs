@@ -21,6 +21,7 @@ Examples:
   Asked by her id alone:       tidegate check -p chat --entity alice tpm=1200
   Where she stands:            tidegate entity show alice
   Who belongs to a team:       tidegate entity children search
+  She changes teams:           tidegate entity change alice --parent ads
   She is charged alone:        tidegate entity change alice --charge-parents false
   Only as it was seen:         tidegate entity change alice --name Alice --if-version 18
   She leaves:                  tidegate entity delete alice
@@ -100,14 +101,19 @@ struct Children {
     page: Paging,
 }
 
-/// Change what is said of an entity
+/// Change what is said of an entity, or move it
 ///
-/// What is not named stays as it is. Takes the scope `administer`, for all policies.
+/// What is not named stays as it is. Below another parent it keeps what it has used. Takes the
+/// scope `administer`, for all policies.
 #[derive(Debug, Args)]
 #[command(after_help = TABLE)]
 struct Change {
     /// Its id
     id: String,
+
+    /// The entity that it is to belong to: of the same root, and as deep as its parent now
+    #[arg(long, value_name = "ID")]
+    parent: Option<String>,
 
     /// No metadata any more
     #[arg(long, conflicts_with = "meta")]
@@ -223,6 +229,9 @@ impl Create {
 impl Change {
     fn perform(&self) -> Outcome<Exit> {
         let mut body = self.said.body(self.no_meta);
+        if let Some(parent) = &self.parent {
+            body.insert("parent".to_owned(), json!(parent));
+        }
         self.terms.reason.put(&mut body);
         let change = Exchange::patch(PATH, &body).of(&self.id);
         self.telling.ask(&self.options, self.terms.only_if(change))

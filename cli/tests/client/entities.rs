@@ -37,11 +37,15 @@ fn an_entity_is_created_shown_listed_changed_and_deleted() {
             .starts_with("alice  belongs to search  \"Alice\""),
         "{changed:?}"
     );
+    let moved = entity(&server, &["change", "alice", "--parent", "ads"]).ends(0);
+    assert!(moved.out.starts_with("alice  belongs to ads"), "{moved:?}");
+    let up = entity(&server, &["change", "alice", "--parent", "acme"]).ends(2);
+    assert!(up.error.contains("would be at level 2"), "{up:?}");
     let late = entity(&server, &[&change[..], &on_it].concat()).ends(7);
     assert!(late.error.contains("is at version"), "{late:?}");
     entity(&server, &["create", "alice"]).ends(7);
     entity(&server, &["create", "bob", "--parent", "nobody"]).ends(6);
-    let in_use = entity(&server, &["delete", "search"]).ends(7);
+    let in_use = entity(&server, &["delete", "ads"]).ends(7);
     assert!(
         in_use.error.contains("has children, such as `alice`"),
         "{in_use:?}"
@@ -53,7 +57,7 @@ fn an_entity_is_created_shown_listed_changed_and_deleted() {
     entity(&server, &["show", "alice"]).ends(6);
     entity(&server, &["delete", "alice"]).ends(6);
     let audit = server.request(&["audit", "--entity", "alice"]).ends(0).out;
-    assert_eq!(audit.lines().count(), 3, "{audit}");
+    assert_eq!(audit.lines().count(), 4, "{audit}");
     let list = entity(&server, &["list", "--json"]).ends(0).out;
     assert_eq!(list.lines().count(), 3, "{list}");
 }

@@ -336,23 +336,28 @@ fn of_entities() -> [Operation; 6] {
             .or(&[403, 404]),
         patch("/v1/entities/{id}", entities::change)
             .named("change_entity", "administer")
-            .summary("Change what is said of an entity")
+            .summary("Change or move an entity")
             .about(
                 "What is missing in the request stays as it is. It holds for the next request that \
-                 names the entity. An audit event is kept in the same step.",
+                 names the entity, or one below it. An audit event is kept in the same step.",
+            )
+            .about(
+                "An entity that is given another `parent` keeps what it has used, with all that \
+                 belong to it. It stays within its root and at its level (400), and moves only \
+                 while neither it nor one below it holds a lease (409).",
             )
             .about("With `If-Match`, only if that version is there; else 412.")
             .scope("`administer`, for all policies")
             .answers::<Entity<'_>>("It is changed.")
             .with_version()
-            .or(&[403, 404]),
+            .or(&[403, 404, 409]),
         delete("/v1/entities/{id}", entities::delete)
             .named("delete_entity", "administer")
             .summary("Delete an entity")
             .about(
                 "One that has children or holds leases stays (409). What it has used is \
-                 forgotten only with time: created anew below the same parent, it goes on \
-                 from there. An audit event is kept in the same step.",
+                 forgotten only with time: created anew at the same level below the same root, it \
+                 goes on from there. An audit event is kept in the same step.",
             )
             .scope("`administer`, for all policies")
             .done(204, "It is deleted.")

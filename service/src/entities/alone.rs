@@ -1,7 +1,5 @@
 //! Amounts of an entity whose ancestors are not charged: those of the limits of its own level.
 
-use tidegate_store::KeyPath;
-
 use super::path::EntityPath;
 use crate::active_policy::ActivePolicy;
 use crate::amounts::{Amounts, Number};
@@ -18,7 +16,7 @@ pub(crate) fn of_own_level<'a>(
     is_taken_now: bool,
 ) -> Amounts<'a> {
     let levels = &active.policy().levels;
-    let own = KeyPath::new(path.key(), levels.len().max(1)).map_or(0, |path| path.depth() - 1);
+    let own = path.level() - 1;
     let is_own = |limit: &Limit| limit.level_in(levels) == Ok(own);
     let limits = || active.policy().limit_lists().flatten();
     let is_other = |name: &str| limits().any(|limit| limit.name() == name && !is_own(limit));

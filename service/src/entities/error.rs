@@ -36,6 +36,49 @@ pub enum EntityError {
         /// The level that was counted to.
         level: usize,
     },
+    /// What an entity has used is kept with its root.
+    #[error(
+        "`{id}` cannot belong to `{parent}`: that has another root than `{root}`, with which it \
+         is kept what `{id}` has used; create it anew there"
+    )]
+    OtherRoot {
+        /// The entity.
+        id: String,
+        /// Its parent to be.
+        parent: String,
+        /// The root that it has.
+        root: String,
+    },
+    /// What an entity has used is kept for its level.
+    #[error(
+        "`{id}` cannot belong to `{parent}`: it is at level {old} and would be at level {new}, \
+         where other limits hold; create it anew there"
+    )]
+    OtherLevel {
+        /// The entity.
+        id: String,
+        /// Its parent to be.
+        parent: String,
+        /// The level that it has.
+        old: usize,
+        /// The level that it would have.
+        new: usize,
+    },
+    /// It is deeper than the keys of a policy.
+    #[error(
+        "`{id}` is at level {level}, and the keys of the policy `{policy}` have {levels}: it has \
+         no limits there"
+    )]
+    Unlimited {
+        /// The entity.
+        id: String,
+        /// Its level.
+        level: usize,
+        /// The policy.
+        policy: String,
+        /// How many levels its keys have.
+        levels: usize,
+    },
     /// Others belong to it.
     #[error("`{id}` has children, such as `{child}`; delete or move them first")]
     HasChildren {
@@ -45,7 +88,10 @@ pub enum EntityError {
         child: String,
     },
     /// Somebody holds leases of it.
-    #[error("`{id}` holds leases of the policy `{policy}`; wait for their end, or revoke them")]
+    #[error(
+        "`{id}`, or an entity below it, holds leases of the policy `{policy}`; wait for their \
+         end, or revoke them"
+    )]
     HasLeases {
         /// The entity.
         id: String,

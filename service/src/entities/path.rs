@@ -3,7 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tidegate_store::key::push_segment;
+use tidegate::Key;
+use tidegate_store::key::escape;
+
+use super::error::EntityError;
+use crate::active_policy::ActivePolicy;
 
 /// An entity and its ancestors, the root first; at most eight of them.
 #[derive(Clone, PartialEq, Eq)]
@@ -17,10 +21,7 @@ impl EntityPath {
     /// From the entity up to its root.
     pub(super) fn upward(mut ids: Vec<Arc<str>>, charge_parents: bool) -> Self {
         ids.reverse();
-        let mut key = Vec::with_capacity(ids.iter().map(|id| id.len() + 1).sum());
-        for id in &ids {
-            push_segment(&mut key, id.as_bytes());
-        }
+        let key = Key::entities(ids.iter().map(|id| id.as_bytes()));
         Self {
             ids,
             key,
@@ -45,10 +46,47 @@ impl EntityPath {
         self.ids.len()
     }
 
-    /// The key of its limits: the ids with `/` between them.
+    /// The key of its limits: the ids with `/` between them, and one in front if there are
+    /// several.
     #[must_use]
     pub fn key(&self) -> &[u8] {
         &self.key
+    }
+
+    /// Whether this is the key of the entity, or of one below it, that stood where this does now.
+    /// Of a root nobody is below it by that.
+    pub(super) fn is_in(&self, key: &[u8]) -> bool {
+        let mut id = Vec::new();
+        escape(
+            self.ids().next_back().unwrap_or_default().as_bytes(),
+            &mut id,
+        );
+        key == self.key || key.split(|&byte| byte == b'/').nth(self.level()) == Some(&id)
+    }
+
+    /// What the keys of all that have this root begin with, but for its own.
+    pub(super) fn beginning(&self) -> Vec<u8> {
+        let mut beginning = vec![b'/'];
+        escape(self.root().as_bytes(), &mut beginning);
+        beginning.push(b'/');
+        beginning
+    }
+
+    /// That it is at no deeper level than the keys of a policy: else none of its limits is its.
+    ///
+    /// # Errors
+    /// [`EntityError::Unlimited`].
+    pub(crate) fn check_reach(&self, active: &ActivePolicy) -> Result<(), EntityError> {
+        let (level, levels) = (self.level(), active.policy().levels.len().max(1));
+        match level <= levels {
+            true => Ok(()),
+            false => Err(EntityError::Unlimited {
+                id: self.ids().next_back().unwrap_or_default().to_owned(),
+                level,
+                policy: active.policy().name.clone(),
+                levels,
+            }),
+        }
     }
 
     /// Whether its ancestors are asked and charged, too.

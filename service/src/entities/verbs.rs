@@ -6,11 +6,11 @@ use tidegate_store::{Page, StoreError};
 
 use super::error::EntityError;
 use super::record::{Entity, EntityValue, OWNER, check_id};
-use super::write::{By, MOST_TRIES, changed, check_ancestors, undone};
+use super::write::{By, MOST_TRIES, Place, changed, check_ancestors, undone};
 use crate::access::Caller;
 use crate::audit::Action;
 use crate::bounds;
-use crate::error::{Kind, ServiceError, cut};
+use crate::error::{ServiceError, cut};
 use crate::field::Field;
 use crate::overrides::OnlyIf;
 use crate::service::Service;
@@ -35,6 +35,8 @@ pub struct NewEntity<'a> {
 /// What an entity is to become; what is left out stays as it is.
 #[derive(Clone, Debug, Default)]
 pub struct EntityChange<'a> {
+    /// To whom it is to belong.
+    pub parent: Option<&'a str>,
     /// What people call it; empty: nothing any more.
     pub name: Option<&'a str>,
     /// All of its metadata.
@@ -66,10 +68,16 @@ impl EntityTerms<'_> {
 
 impl EntityChange<'_> {
     const fn is_empty(&self) -> bool {
-        self.name.is_none() && self.metadata.is_none() && self.charge_parents.is_none()
+        self.parent.is_none()
+            && self.name.is_none()
+            && self.metadata.is_none()
+            && self.charge_parents.is_none()
     }
 
     fn of(&self, mut value: EntityValue) -> EntityValue {
+        if let Some(parent) = self.parent {
+            value.parent = Some(parent.to_owned());
+        }
         if let Some(name) = self.name {
             name.clone_into(&mut value.name);
         }
@@ -116,7 +124,7 @@ impl Service {
         }
         let mut seen = None;
         if let Some(parent) = new.parent {
-            let ancestors = self.ancestors_of(id, parent).await?;
+            let ancestors = self.ancestors_of(id, parent, None).await?;
             seen = ancestors.first().map(|parent| parent.version);
             self.note_child(parent, id).await?;
         }
@@ -132,7 +140,7 @@ impl Service {
             Err(None) => return Err(ServiceError::Busy),
         };
         if let (Some(parent), Some(seen)) = (new.parent, seen)
-            && let Err(error) = self.confirm_below(id, (parent, seen)).await
+            && let Err(error) = self.confirm_below(id, (parent, seen), None).await
         {
             let why = undone(&error);
             let reason = Some(why.as_str());
@@ -145,12 +153,13 @@ impl Service {
         Ok(entity)
     }
 
-    /// Changes what is said of an entity, on these terms. An audit event is kept
-    /// in the same step.
+    /// Changes what is said of an entity, on these terms; below another parent it keeps what it
+    /// has used. An audit event is kept in the same step.
     ///
     /// # Errors
     /// As [`create_entity`](Self::create_entity); [`EntityError::Unknown`];
-    /// [`ServiceError::Conflict`] if it is at another version than has to be.
+    /// [`ServiceError::Conflict`] if it is at another version than has to be; for another parent
+    /// [`EntityError::OtherRoot`], [`EntityError::OtherLevel`], [`EntityError::HasLeases`].
     /// Then nothing changes.
     pub async fn change_entity(
         &self,
@@ -165,8 +174,8 @@ impl Service {
         if change.is_empty() {
             return Err(ServiceError::Form {
                 field: Field::Id,
-                wrong: "say what of the entity is to change: its `name`, `metadata` or \
-                        `charge_parents`",
+                wrong: "say what of the entity is to change: its `parent`, `name`, `metadata` \
+                        or `charge_parents`",
             });
         }
         let by = By {
@@ -178,15 +187,42 @@ impl Service {
             terms.hold(&there)?;
             let value = change.of(there.value.clone());
             value.check()?;
-            let value = changed(value, by, self.clock().now());
-            let put = self.put_entity(by, (Action::ChangeEntity, id), Some(&there), Some(&value));
-            if let Ok(version) = put.await? {
-                return Ok(Entity {
-                    id: id.to_owned(),
-                    version,
-                    value,
-                });
+            let old_parent = there.value.parent.as_deref();
+            let parent = change.parent.filter(|parent| old_parent != Some(parent));
+            let (mut shift, mut noted) = (None, 0);
+            if let Some(parent) = parent {
+                let ancestors = self.ancestors_there(id, old_parent).await?;
+                let place = Place::of(id, &ancestors);
+                let new = self.ancestors_of(id, parent, Some(&place)).await?;
+                let seen = new.first().map_or(0, |parent| parent.version);
+                self.check_unleased(id, Leases::AndBelow).await?;
+                self.note_child(parent, id).await?;
+                noted = self.noted(old_parent, id).await?;
+                shift = Some(((parent, seen), place));
             }
+            let value = changed(value, by, self.clock().now());
+            let what = (Action::ChangeEntity, id);
+            let put = self.put_entity(by, what, Some(&there), Some(&value));
+            let Ok(version) = put.await? else { continue };
+            let entity = Entity {
+                id: id.to_owned(),
+                version,
+                value,
+            };
+            if let Some((below, place)) = shift
+                && let Err(error) = self.confirm_below(id, below, Some(&place)).await
+            {
+                let why = undone(&error);
+                let reason = Some(why.as_str());
+                let undo = By { caller, reason };
+                let back = changed(there.value, undo, self.clock().now());
+                self.put_entity(undo, what, Some(&entity), Some(&back))
+                    .await?
+                    .ok();
+                return Err(unknown_parent(error));
+            }
+            self.unnote(old_parent, id, noted).await;
+            return Ok(entity);
         }
         Err(ServiceError::Busy)
     }
@@ -216,7 +252,7 @@ impl Service {
                 terms.hold(&there)?;
             }
             self.check_childless(id).await?;
-            self.check_unleased(id).await?;
+            self.check_unleased(id, Leases::OfIt).await?;
             let parent = there.value.parent.clone();
             let noted = self.noted(parent.as_deref(), id).await?;
             // Whoever puts a child below it from here on is seen, or sees another version.
@@ -295,10 +331,15 @@ impl Service {
     }
 
     /// The ancestors that an entity would have below `parent`.
-    async fn ancestors_of(&self, id: &str, parent: &str) -> Result<Vec<Entity>, ServiceError> {
+    async fn ancestors_of(
+        &self,
+        id: &str,
+        parent: &str,
+        place: Option<&Place>,
+    ) -> Result<Vec<Entity>, ServiceError> {
         check_id(Field::Parent, parent)?;
         if id == parent {
-            check_ancestors(id, parent, &[])?;
+            check_ancestors(id, parent, &[], None)?;
         }
         let ancestors = self.ancestors_there(id, Some(parent)).await;
         let ancestors = ancestors.map_err(|error| match error {
@@ -307,7 +348,7 @@ impl Service {
             }
             error => error,
         })?;
-        check_ancestors(id, parent, &ancestors)?;
+        check_ancestors(id, parent, &ancestors, place)?;
         Ok(ancestors)
     }
 
@@ -322,28 +363,31 @@ impl Service {
         }
     }
 
-    async fn check_unleased(&self, id: &str) -> Result<(), ServiceError> {
+    async fn check_unleased(&self, id: &str, whose: Leases) -> Result<(), ServiceError> {
         let path = match self.entity_path(id).await {
             Ok(path) => path,
             // What has no path holds nothing by it.
             Err(ServiceError::Entity(_)) => return Ok(()),
             Err(error) => return Err(error),
         };
+        let beginning = path.beginning();
+        let select = match whose {
+            Leases::OfIt => Select::Key(path.key()),
+            Leases::AndBelow => Select::Prefix(&beginning),
+        };
         for active in self.all_active() {
+            if path.check_reach(&active).is_err() {
+                continue;
+            }
             let mut after: Option<Vec<u8>> = None;
             loop {
                 let page = PageOf {
-                    select: Select::Key(path.key()),
+                    select,
                     after: after.as_deref(),
                     most: LONGEST_PAGE,
                 };
-                let page = match active.list_leases(page).await {
-                    Ok(page) => page,
-                    // It is no key of this policy.
-                    Err(error) if error.kind() == Kind::Invalid => break,
-                    Err(error) => return Err(error),
-                };
-                if !page.items.is_empty() {
+                let page = active.list_leases(page).await?;
+                if page.items.iter().any(|lease| path.is_in(&lease.key)) {
                     return Err(EntityError::HasLeases {
                         id: id.to_owned(),
                         policy: active.policy().name.clone(),
@@ -358,6 +402,15 @@ impl Service {
         }
         Ok(())
     }
+}
+
+/// Whose leases speak against a change.
+#[derive(Clone, Copy)]
+enum Leases {
+    /// The entity's own.
+    OfIt,
+    /// Those of all that belong to it, too.
+    AndBelow,
 }
 
 fn exists(there: Entity) -> ServiceError {

@@ -74,7 +74,7 @@ impl Service {
     }
 
     /// Looks once more at where the entity `id` has just been put: that `parent`, which was at
-    /// version `seen`, is still there, and not below the entity. Whoever deletes it meanwhile either sees
+    /// version `seen`, is still there, and at the same place. Whoever deletes it meanwhile either sees
     /// the child or is told of another version.
     ///
     /// # Errors
@@ -83,10 +83,11 @@ impl Service {
         &self,
         id: &str,
         (parent, seen): (&str, u64),
+        place: Option<&Place>,
     ) -> Result<(), ServiceError> {
         for _ in 0..MOST_TRIES {
             let ancestors = self.ancestors_there(id, Some(parent)).await?;
-            check_ancestors(id, parent, &ancestors)?;
+            check_ancestors(id, parent, &ancestors, place)?;
             let Some(now) = ancestors.first() else {
                 return Ok(());
             };
@@ -98,18 +99,51 @@ impl Service {
     }
 }
 
-/// That an entity can stand below these: it is none of them, and at no ninth level.
+/// Where an entity's limits are kept, whomever else it stands below.
+pub(super) struct Place {
+    root: String,
+    level: usize,
+}
+
+impl Place {
+    /// That of an entity with these ancestors, the root last.
+    pub(super) fn of(id: &str, ancestors: &[Entity]) -> Self {
+        Self {
+            root: ancestors.last().map_or(id, |root| &root.id).to_owned(),
+            level: ancestors.len() + 1,
+        }
+    }
+}
+
+/// That an entity can stand below these: it is none of them, and at no ninth level; one that
+/// moves, at the same `place`.
 pub(super) fn check_ancestors(
     id: &str,
     parent: &str,
     ancestors: &[Entity],
+    place: Option<&Place>,
 ) -> Result<(), EntityError> {
+    let new = Place::of(id, ancestors);
     let (id, parent) = (id.to_owned(), parent.to_owned());
     if id == parent || ancestors.iter().any(|ancestor| ancestor.id == id) {
         return Err(EntityError::Cycle { id, parent });
     }
-    match ancestors.len() + 1 {
-        level if level > MAX_LEVELS => Err(EntityError::TooDeep { id, parent, level }),
+    if new.level > MAX_LEVELS {
+        let level = new.level;
+        return Err(EntityError::TooDeep { id, parent, level });
+    }
+    match place {
+        Some(old) if old.root != new.root => Err(EntityError::OtherRoot {
+            id,
+            parent,
+            root: old.root.clone(),
+        }),
+        Some(old) if old.level != new.level => Err(EntityError::OtherLevel {
+            id,
+            parent,
+            old: old.level,
+            new: new.level,
+        }),
         _ => Ok(()),
     }
 }

@@ -48,7 +48,7 @@ const ALL: [Shared; 13] = [
     shared(
         409,
         "Ended",
-        "The lease has ended; an entity has children or holds leases. Nothing was changed.",
+        "The lease has ended; an entity has children, or holds leases. Nothing was changed.",
     ),
     shared(
         412,

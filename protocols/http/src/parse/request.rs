@@ -325,8 +325,13 @@ pub(crate) struct CreateEntityRequest {
 /// What an entity is to become. What is missing stays as it is.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(example = json!({"name": "Alice", "reason": "she has married"}))]
+#[schemars(example = json!({"parent": "ads", "reason": "she changed teams"}))]
 pub(crate) struct ChangeEntityRequest {
+    /// The id of the entity that it is to belong to: of the same root, and as deep as its parent
+    /// now.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(length(min = 1, max = LONGEST_ENTITY_ID))]
+    parent: Option<String>,
     /// What people call it.
     #[serde(default, deserialize_with = "present")]
     #[schemars(length(max = LONGEST_NAME))]
@@ -360,6 +365,7 @@ impl CreateEntityRequest {
 impl ChangeEntityRequest {
     pub(crate) fn call<'a>(&'a self, id: &'a str, only_if: Option<OnlyIf>) -> Call<'a> {
         let change = EntityChange {
+            parent: self.parent.as_deref(),
             name: self.name.as_deref(),
             metadata: self.metadata.clone(),
             charge_parents: self.charge_parents,

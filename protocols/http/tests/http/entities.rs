@@ -173,6 +173,58 @@ async fn what_speaks_against_a_change_is_said_and_has_a_code() {
 }
 
 #[tokio::test]
+async fn an_entity_moves_and_keeps_what_it_has_used() {
+    let house = acme().await;
+    let path = "/v1/entities/alice";
+    let check = json!({"policy": "chat", "entity": "alice"});
+    assert_eq!(house.post("/v1/check", check.clone()).await.status, 200);
+    let shift = |parent: &str| {
+        let parent = json!({"parent": parent, "reason": "she changed teams"});
+        let house = &house;
+        async move { ask(house, "PATCH", path, &[], parent).await }
+    };
+    let job = json!({"policy": "jobs", "entity": "alice"});
+    let lease = house.post("/v1/acquire", job.clone()).await.json();
+    let leased = shift("ads").await.problem(409, "in_use");
+    assert!(
+        leased.contains("holds leases of the policy `jobs`"),
+        "{leased}"
+    );
+    let mut end = job.clone();
+    end["lease"] = lease["lease"]["id"].clone();
+    assert_eq!(house.post("/v1/release", end).await.status, 200);
+    let moved = shift("ads").await;
+    assert_eq!(moved.status, 200, "{}", moved.text());
+    assert_eq!(moved.json()["parent"], "ads");
+    let shown = house.get(path).await.json();
+    assert_eq!(shown["ancestors"], json!(["acme", "ads"]));
+    let answer = house.post("/v1/check", check.clone()).await.json();
+    assert_eq!(answer["limits"]["rpm"]["remaining"], 0);
+    assert_eq!(answer["limits"]["org_rpm"]["remaining"], 1);
+    assert_eq!(house.post("/v1/check", check).await.status, 429);
+    assert_eq!(house.post("/v1/acquire", job).await.status, 200);
+    shift("nobody").await.problem(404, "not_found");
+    create(&house, json!({"id": "else"})).await;
+    for (parent, words) in [
+        ("alice", "`alice` itself"),
+        ("else", "has another root than `acme`"),
+        ("acme", "is at level 3 and would be at level 2"),
+    ] {
+        let wrong = shift(parent).await.problem(400, "invalid");
+        assert!(wrong.contains(words), "{wrong}");
+    }
+    let events = house.get("/v1/audit?entity=alice").await.json();
+    let events = events["events"].as_array().unwrap();
+    assert_eq!(events.len(), 2);
+    assert_eq!(events[1]["reason"], "she changed teams");
+    let parents = [
+        &events[1]["before"]["parent"],
+        &events[1]["after"]["parent"],
+    ];
+    assert_eq!(parents, ["search", "ads"]);
+}
+
+#[tokio::test]
 async fn a_request_names_an_entity_and_its_ancestors_are_charged() {
     let house = acme().await;
     let check = json!({"policy": "chat", "entity": "alice"});
