@@ -136,7 +136,29 @@ fn checks() -> Vec<Case> {
         .grpc(Request::Check(about(&name, "k")))
         .resp(&format!("TG.CHECK {name} k"));
     missing.is_missing = true;
+    let by_id = |what, told, id: &str| {
+        let entity = Some(id.to_owned());
+        let asked = proto::CheckRequest {
+            entity,
+            ..about("chat", "")
+        };
+        Case::new(what, told)
+            .post(
+                "/v1/check",
+                format!(r#"{{"policy":"chat","entity":"{id}"}}"#),
+            )
+            .grpc(Request::Check(asked))
+    };
+    let told = ["there is no entity `nobody`"; 2];
+    let mut nobody = by_id("an entity that nobody has created", told, "nobody");
+    nobody = nobody.resp("TG.CHECK chat nobody ENTITY");
+    nobody.is_missing = true;
+    let told = ["an entity's id has 256 bytes at most"; 2];
+    let id = "x".repeat(257);
     vec![
+        nobody,
+        by_id("an entity's long id", told, &id).resp(&format!("TG.CHECK chat {id} ENTITY")),
+        by_id("an entity's empty id", ["it is empty"; 2], "").resp("TG.CHECK chat '' ENTITY"),
         Case::new(
             "a cost over two units",
             ["different units", "different units"],
@@ -489,6 +511,7 @@ async fn told(client: &mut TidegateClient<Channel>, ask: Request) -> Result<(), 
                 policy: slots(),
                 key: "k".into(),
                 handle: handle.to_owned(),
+                ..Default::default()
             };
             client.revoke_lease(revoke).await.map(drop)
         }

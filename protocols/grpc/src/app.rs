@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use tidegate_protocol::bearer;
-use tidegate_service::{Answer, Call, Caller, Origin, Service, Whose};
+use tidegate_service::{Answer, Call, Caller, Origin, Service};
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
 
@@ -12,7 +12,7 @@ use crate::long_calls::LongCalls;
 use crate::proto::tidegate_server::Tidegate;
 use crate::settings::Settings;
 use crate::unasked::OfConnection;
-use crate::{denials, error, parse, proto, render};
+use crate::{denials, entities, error, parse, proto, render};
 
 type Reply<T> = Result<Response<T>, Status>;
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -88,8 +88,8 @@ impl Tidegate for App {
     type WatchDenialsStream = Answers<proto::Denial>;
 
     async fn check(&self, request: Request<proto::CheckRequest>) -> Reply<proto::CheckResponse> {
-        let call = Call::Check(parse::question(request.get_ref()));
-        self.answer(&request, Ok(call), render::check).await
+        let call = parse::asked(request.get_ref(), Call::Check);
+        self.answer(&request, call, render::check).await
     }
 
     async fn check_many(
@@ -173,28 +173,27 @@ impl Tidegate for App {
     }
 
     async fn debit(&self, request: Request<proto::CheckRequest>) -> Reply<proto::CheckResponse> {
-        let call = Call::Debit(parse::question(request.get_ref()));
-        self.answer(&request, Ok(call), render::check).await
+        let call = parse::asked(request.get_ref(), Call::Debit);
+        self.answer(&request, call, render::check).await
     }
 
     async fn peek(&self, request: Request<proto::CheckRequest>) -> Reply<proto::CheckResponse> {
-        let call = Call::Peek(parse::question(request.get_ref()));
-        self.answer(&request, Ok(call), render::check).await
+        let call = parse::asked(request.get_ref(), Call::Peek);
+        self.answer(&request, call, render::check).await
     }
 
     async fn forecast(
         &self,
         request: Request<proto::CheckRequest>,
     ) -> Reply<proto::ForecastResponse> {
-        let call = Call::Forecast(parse::question(request.get_ref()));
-        self.answer(&request, Ok(call), render::forecast).await
+        let call = parse::asked(request.get_ref(), Call::Forecast);
+        self.answer(&request, call, render::forecast).await
     }
 
     async fn reset(&self, request: Request<proto::ResetRequest>) -> Reply<proto::ResetResponse> {
-        let about = request.get_ref();
-        let call = Call::Reset(&about.policy, Whose::Key(&about.key));
+        let call = parse::reset(request.get_ref());
         let done = |answer| matches!(answer, Answer::Forgotten).then(proto::ResetResponse::default);
-        self.answer(&request, Ok(call), done).await
+        self.answer(&request, call, done).await
     }
 
     async fn list_policies(
@@ -251,6 +250,53 @@ impl Tidegate for App {
     ) -> Reply<proto::ListOverridesResponse> {
         let call = parse::overrides(request.get_ref());
         self.answer(&request, Ok(call), render::overrides).await
+    }
+
+    async fn create_entity(
+        &self,
+        request: Request<proto::CreateEntityRequest>,
+    ) -> Reply<proto::Entity> {
+        let call = entities::create(request.get_ref());
+        self.answer(&request, Ok(call), entities::shown).await
+    }
+
+    async fn get_entity(&self, request: Request<proto::GetEntityRequest>) -> Reply<proto::Entity> {
+        let call = Call::Entity(&request.get_ref().id);
+        self.answer(&request, Ok(call), entities::shown).await
+    }
+
+    async fn change_entity(
+        &self,
+        request: Request<proto::ChangeEntityRequest>,
+    ) -> Reply<proto::Entity> {
+        let call = entities::change(request.get_ref());
+        self.answer(&request, Ok(call), entities::shown).await
+    }
+
+    async fn delete_entity(
+        &self,
+        request: Request<proto::DeleteEntityRequest>,
+    ) -> Reply<proto::DeleteEntityResponse> {
+        let call = entities::delete(request.get_ref());
+        let done =
+            |answer| matches!(answer, Answer::Forgotten).then(proto::DeleteEntityResponse::default);
+        self.answer(&request, Ok(call), done).await
+    }
+
+    async fn list_entities(
+        &self,
+        request: Request<proto::ListEntitiesRequest>,
+    ) -> Reply<proto::ListEntitiesResponse> {
+        let call = entities::all(request.get_ref());
+        self.answer(&request, Ok(call), entities::listed).await
+    }
+
+    async fn list_children(
+        &self,
+        request: Request<proto::ListChildrenRequest>,
+    ) -> Reply<proto::ListEntitiesResponse> {
+        let call = entities::children(request.get_ref());
+        self.answer(&request, Ok(call), entities::listed).await
     }
 
     async fn watch_denials(

@@ -12,6 +12,7 @@
 //! | [`proto`] | messages, server and client, made from the proto file |
 //! | `app` | each call, over the service |
 //! | `parse`, `render` | calls out of messages, and answers into them |
+//! | `entities` | the same of entities |
 //! | `error` | what is said instead: a status |
 //! | `denials` | refusals as a stream |
 //!
@@ -21,6 +22,7 @@
 mod app;
 mod connection;
 mod denials;
+mod entities;
 mod error;
 mod listen;
 mod long_calls;

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use tidegate::{Outcome, Select, Timestamp};
 use tidegate_service::{
-    Amounts, Call, LeaseHandle, Listing, Number, OfLease, OnlyIf, OverrideListing, OverrideOf,
-    OverrideTerms, Question, Report, Setting, Terms, Until, Uses, Whose, bounds,
+    Amounts, Call, Field, LeaseHandle, Listing, Number, OfLease, OnlyIf, OverrideListing,
+    OverrideOf, OverrideTerms, Question, Report, ServiceError, Setting, Terms, Until, Uses, Whose,
+    bounds,
 };
 use tonic::Status;
 
@@ -17,14 +18,35 @@ use crate::proto::list_keys_request::Select as OfKeys;
 use crate::proto::list_leases_request::Select as OfLeases;
 
 /// What is asked of a policy's limits.
-pub fn question(request: &proto::CheckRequest) -> Question<'_> {
-    Question {
+fn question(request: &proto::CheckRequest) -> Result<Question<'_>, ServiceError> {
+    Ok(Question {
         policy: &request.policy,
-        whose: Whose::Key(&request.key),
+        whose: whose(&request.key, request.entity.as_deref())?,
         member: Some(&*request.member).filter(|member| !member.is_empty()),
         cost: request.cost.map(Number::Units),
         amounts: amounts(&request.amounts),
+    })
+}
+
+/// Whose limits are meant: those of a key, or of an entity.
+fn whose<'a>(key: &'a [u8], entity: Option<&'a str>) -> Result<Whose<'a>, ServiceError> {
+    match entity {
+        None => Ok(Whose::Key(key)),
+        Some(id) if key.is_empty() => Ok(Whose::Entity(id)),
+        Some(_) => Err(ServiceError::Form {
+            field: Field::Entity,
+            wrong: "it stands in place of a `key`; give one of the two",
+        }),
     }
+}
+
+/// A call that asks this of a policy's limits.
+pub fn asked<'a>(
+    request: &'a proto::CheckRequest,
+    call: fn(Question<'a>) -> Call<'a>,
+) -> Result<Call<'a>, Status> {
+    let question = question(request).map_err(|error| status(&error))?;
+    Ok(call(question))
 }
 
 fn amounts(amounts: &HashMap<String, u64>) -> Amounts<'_> {
@@ -42,13 +64,13 @@ fn uses(cost: Option<u64>, named: &HashMap<String, u64>) -> Uses<'_> {
 }
 
 pub fn check_many(request: &proto::CheckManyRequest) -> Call<'_> {
-    let questions = request.checks.iter().map(|one| Ok(question(one)));
-    Call::CheckMany(questions.collect())
+    Call::CheckMany(request.checks.iter().map(question).collect())
 }
 
 pub fn acquire(request: &proto::AcquireRequest) -> Result<Call<'_>, Status> {
     let missing = || Status::invalid_argument("the acquisition has no `request`");
     let question = question(request.request.as_ref().ok_or_else(missing)?);
+    let question = question.map_err(|error| status(&error))?;
     let terms = Terms {
         wait_ms: request.wait_ms.unwrap_or_default(),
         wait_for_refunds: request.wait_for_refunds,
@@ -90,7 +112,7 @@ fn of_lease(lease: &proto::LeaseRequest) -> Result<OfLease<'_>, Status> {
     let id = bounds::lease(lease.lease.as_bytes());
     Ok(OfLease {
         policy: &lease.policy,
-        whose: Whose::Key(&lease.key),
+        whose: whose(&lease.key, lease.entity.as_deref()).map_err(|error| status(&error))?,
         lease: id.map_err(|error| status(&error))?,
     })
 }
@@ -117,11 +139,15 @@ pub fn watch(request: &proto::WatchDenialsRequest) -> Call<'_> {
 pub fn revoke(request: &proto::RevokeLeaseRequest) -> Result<Call<'_>, Status> {
     let handle = LeaseHandle::read(request.handle.as_bytes());
     let handle = handle.map_err(|error| status(&error))?;
-    Ok(Call::Revoke(
-        &request.policy,
-        Whose::Key(&request.key),
-        handle,
-    ))
+    let whose = whose(&request.key, request.entity.as_deref());
+    let whose = whose.map_err(|error| status(&error))?;
+    Ok(Call::Revoke(&request.policy, whose, handle))
+}
+
+pub fn reset(request: &proto::ResetRequest) -> Result<Call<'_>, Status> {
+    let whose = whose(&request.key, request.entity.as_deref());
+    let whose = whose.map_err(|error| status(&error))?;
+    Ok(Call::Reset(&request.policy, whose))
 }
 
 pub fn keys(request: &proto::ListKeysRequest) -> Call<'_> {
@@ -153,12 +179,12 @@ fn listing<'a>(select: Select<'a>, cursor: &'a [u8], limit: u32) -> Listing<'a> 
 }
 
 /// How many items a page has; 0 is not said.
-fn most(limit: u32) -> Option<u64> {
+pub fn most(limit: u32) -> Option<u64> {
     Some(u64::from(limit)).filter(|limit| *limit > 0)
 }
 
 /// Where a page goes on, if it is not the first.
-fn after(cursor: &[u8]) -> Option<&[u8]> {
+pub fn after(cursor: &[u8]) -> Option<&[u8]> {
     Some(cursor).filter(|cursor| !cursor.is_empty())
 }
 

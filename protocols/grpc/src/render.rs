@@ -163,6 +163,7 @@ fn told(told: &Told<'_>) -> proto::CheckResponse {
         level: told.level().unwrap_or_default().to_owned(),
         member: told.member().unwrap_or_default().to_owned(),
         overrides: HashMap::new(),
+        entity: told.entity().unwrap_or_default().to_owned(),
     }
 }
 
@@ -295,7 +296,7 @@ fn shown(placed: &StoredOverride) -> proto::Override {
     }
 }
 
-const fn micros(at: Timestamp) -> i64 {
+pub const fn micros(at: Timestamp) -> i64 {
     at.as_micros()
 }
 

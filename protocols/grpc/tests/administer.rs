@@ -267,6 +267,7 @@ async fn keys_and_leases_are_listed_and_a_lease_is_revoked() {
         policy: "jobs".to_owned(),
         key: "nightly".into(),
         handle: handle.to_owned(),
+        ..Default::default()
     };
     let odd = client.revoke_lease(revoke("x")).await.unwrap_err();
     assert_eq!(odd.code(), Code::InvalidArgument);

@@ -423,6 +423,7 @@ async fn nobody_is_let_in_without_a_token_once_there_is_one() {
     let reset = || proto::ResetRequest {
         policy: "chat".into(),
         key: b"k".to_vec().into(),
+        ..Default::default()
     };
     let refused = client.check(about("k")).await.map(drop).map_err(code);
     assert_eq!(refused, Err(Code::Unauthenticated));

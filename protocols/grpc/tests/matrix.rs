@@ -3,7 +3,7 @@
 //!
 //! A method that is added to the proto file must be added to [`methods`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use prost_types::FileDescriptorSet;
 use tidegate::ManualClock;
 use tidegate_grpc::{Listener, Server, Settings, proto};
 use tidegate_policy::parse;
-use tidegate_service::{Credential, LeaseHandle, OverrideTarget, Scope, Service};
+use tidegate_service::{Credential, LeaseHandle, NewEntity, OverrideTarget, Scope, Service};
 use tokio::net::TcpListener;
 use tonic::Code;
 use tonic::body::Body;
@@ -29,7 +29,7 @@ const POLICIES: &str = "[policy.chat.limits]\nrpm = { calls = 10, per = '1h' }\n
 /// Whom a method lets in.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Access {
-    /// Whoever has this scope for the policy.
+    /// Whoever has this scope for the policy, or for all of them.
     Policy(Scope),
     /// Whoever has a token; each part of the answer is for whom it is for.
     Parts(Scope),
@@ -80,6 +80,7 @@ fn methods(lease: &str) -> Vec<(&'static str, Access, Vec<u8>)> {
     let reset = proto::ResetRequest {
         policy: policy(),
         key: key(),
+        ..Default::default()
     };
     let watch = proto::WatchDenialsRequest { policy: policy() };
     let keys = proto::ListKeysRequest {
@@ -94,6 +95,7 @@ fn methods(lease: &str) -> Vec<(&'static str, Access, Vec<u8>)> {
         policy: policy(),
         key: key(),
         handle: handle(lease),
+        ..Default::default()
     };
     let place = || proto::Place {
         policy: Some(policy()),
@@ -111,6 +113,26 @@ fn methods(lease: &str) -> Vec<(&'static str, Access, Vec<u8>)> {
     };
     let remove = proto::RemoveOverrideRequest {
         place: Some(place()),
+        ..Default::default()
+    };
+    let create = proto::CreateEntityRequest {
+        id: "ads".to_owned(),
+        parent: Some("acme".to_owned()),
+        ..Default::default()
+    };
+    let acme = || "acme".to_owned();
+    let get = proto::GetEntityRequest { id: acme() };
+    let change = proto::ChangeEntityRequest {
+        id: acme(),
+        name: Some("Acme".to_owned()),
+        ..Default::default()
+    };
+    let delete = proto::DeleteEntityRequest {
+        id: "search".to_owned(),
+        ..Default::default()
+    };
+    let children = proto::ListChildrenRequest {
+        id: acme(),
         ..Default::default()
     };
     vec![
@@ -134,6 +156,12 @@ fn methods(lease: &str) -> Vec<(&'static str, Access, Vec<u8>)> {
         ("SetOverride", Policy(Administer), set.encode_to_vec()),
         ("RemoveOverride", Policy(Administer), remove.encode_to_vec()),
         ("ListOverrides", Parts(Observe), Vec::new()),
+        ("CreateEntity", Policy(Administer), create.encode_to_vec()),
+        ("GetEntity", Policy(Observe), get.encode_to_vec()),
+        ("ChangeEntity", Policy(Administer), change.encode_to_vec()),
+        ("DeleteEntity", Policy(Administer), delete.encode_to_vec()),
+        ("ListEntities", Policy(Observe), Vec::new()),
+        ("ListChildren", Policy(Observe), children.encode_to_vec()),
         ("WatchDenials", Policy(Observe), watch.encode_to_vec()),
     ]
 }
@@ -166,6 +194,16 @@ async fn locked() -> House {
     let all = service.enter(Some("all")).unwrap();
     let chat = OverrideTarget::system().of_resource("chat");
     service.set_override(&all, &chat, &[limit]).wait().unwrap();
+    for (id, parent) in [("acme", None), ("search", Some("acme"))] {
+        let new = NewEntity {
+            id,
+            parent,
+            name: "",
+            metadata: BTreeMap::new(),
+            charge_parents: true,
+        };
+        service.create_entity(&all, &new, None).await.unwrap();
+    }
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
     let served = Server::new(service.clone(), Settings::default()).serve(
@@ -259,19 +297,21 @@ impl House {
         answer.lease.unwrap().id
     }
 
-    /// All that there is to see of `chat`.
-    fn seen(&self) -> String {
+    /// All that there is to see of `chat`, and of entities.
+    async fn seen(&self) -> String {
         let all = self.service.enter(Some("all")).unwrap();
         let chat = self.service.policy(&all, Observe, "chat").unwrap();
         let overrides = self
             .service
             .overrides(&all, &OverrideTarget::system(), None, 9);
-        format!("{:?} {overrides:?}", chat.peek("k", ()).wait().unwrap())
+        let entities = self.service.entities(&all, None, None, 9).await.unwrap();
+        let peek = chat.peek("k", ()).wait().unwrap();
+        format!("{peek:?} {overrides:?} {entities:?}")
     }
 
     /// That nothing was charged, and the lease still stands as it was.
     async fn untouched(&self, before: &str, lease: &str) {
-        assert_eq!(self.seen(), before);
+        assert_eq!(self.seen().await, before);
         let (_, _, message) = methods(lease)
             .into_iter()
             .find(|(name, ..)| *name == "Settle")
@@ -298,7 +338,7 @@ fn every_method_of_the_proto_file_is_in_the_matrix() {
 async fn without_a_token_or_with_a_malformed_one_every_method_is_refused() {
     let house = locked().await;
     let lease = house.lease().await;
-    let before = house.seen();
+    let before = house.seen().await;
     let malformed: [Option<&[u8]>; 9] = [
         None,
         Some(b""),
@@ -325,7 +365,7 @@ async fn a_token_of_another_scope_is_refused_at_every_method() {
     for (at, (name, access, _)) in methods("").into_iter().enumerate() {
         let (Policy(needed) | Parts(needed)) = access;
         let lease = house.lease().await;
-        let before = house.seen();
+        let before = house.seen().await;
         let message = methods(&lease).swap_remove(at).2;
         for scope in Scope::ALL.into_iter().filter(|scope| *scope != needed) {
             let says = format!("Bearer {scope}");
@@ -353,7 +393,7 @@ async fn a_token_of_another_scope_is_refused_at_every_method() {
 async fn a_token_of_another_policy_is_refused_at_every_method() {
     let house = locked().await;
     let lease = house.lease().await;
-    let before = house.seen();
+    let before = house.seen().await;
     for (name, access, message) in methods(&lease) {
         let answer = call(&house, name, &message, Some(b"Bearer stranger")).await;
         refused(name, access, &answer);

@@ -65,7 +65,7 @@ async fn a_lease_names_its_member_which_cools_down_when_it_drops_work() {
         key: b"k".to_vec().into(),
         lease: lease.id,
         outcome: proto::Outcome::Dropped.into(),
-        cool_down_ms: None,
+        ..Default::default()
     };
     let ended = client.release(ended).await.unwrap().into_inner();
     assert_eq!(ended.member, "eu");

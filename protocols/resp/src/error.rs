@@ -139,6 +139,9 @@ const fn word(field: Field) -> &'static str {
         Field::PageSize => "COUNT",
         Field::Reason => "REASON",
         Field::ExpiresIn => "EXPIRES",
+        Field::Parent => "PARENT",
+        Field::Name => "NAME",
+        Field::Metadata => "META",
         field => field.name(),
     }
 }

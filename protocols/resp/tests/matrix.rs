@@ -22,7 +22,7 @@ enum Access {
     Anyone,
     /// Whoever has a token: it is about the conversation.
     Known,
-    /// Whoever has this scope for the policy.
+    /// Whoever has this scope for the policy, or for all of them.
     Policy(Scope),
     /// Whoever has a token; each part of the answer is for whom it is for.
     Parts(Scope),
@@ -30,7 +30,7 @@ enum Access {
 
 /// The command, whom it lets in, and a request about the policies `chat` and
 /// `throttle`. <id> stands for a lease of `chat`, <handle> for what it is called.
-const COMMANDS: [(&str, Access, &str); 31] = [
+const COMMANDS: [(&str, Access, &str); 37] = [
     ("CL.THROTTLE", Policy(Decide), "CL.THROTTLE k 9 10 3600"),
     ("THROTTLE", Policy(Decide), "THROTTLE k 10 10 3600"),
     ("TG.CHECK", Policy(Decide), "TG.CHECK chat k"),
@@ -68,6 +68,20 @@ const COMMANDS: [(&str, Access, &str); 31] = [
         "TG.OVERRIDE DEL POLICY chat",
     ),
     ("TG.OVERRIDE", Parts(Observe), "TG.OVERRIDE LIST"),
+    (
+        "TG.ENTITY",
+        Policy(Administer),
+        "TG.ENTITY CREATE ads PARENT acme",
+    ),
+    ("TG.ENTITY", Policy(Observe), "TG.ENTITY SHOW acme"),
+    (
+        "TG.ENTITY",
+        Policy(Administer),
+        "TG.ENTITY CHANGE acme NAME Acme",
+    ),
+    ("TG.ENTITY", Policy(Administer), "TG.ENTITY DELETE search"),
+    ("TG.ENTITY", Policy(Observe), "TG.ENTITY LIST"),
+    ("TG.ENTITY", Policy(Observe), "TG.ENTITY CHILDREN acme"),
     ("PING", Known, "PING"),
     ("ECHO", Known, "ECHO x"),
     ("CLIENT", Known, "CLIENT ID"),
@@ -95,6 +109,13 @@ fn locked() -> TestServer {
         .set_override(&all, &chat, &[limit])
         .wait()
         .unwrap();
+    let mut client = server.client();
+    for line in [
+        "TG.ENTITY CREATE acme",
+        "TG.ENTITY CREATE search PARENT acme",
+    ] {
+        client.request(line);
+    }
     let scopes = Scope::ALL.map(|scope| [scope]);
     let mut known: Vec<(&str, &[Scope], &[&str])> = Vec::new();
     for scope in &scopes {
@@ -126,9 +147,10 @@ fn about(line: &str, lease: &str) -> String {
     line.replace("<id>", lease)
 }
 
-/// All that there is to see of `chat`, and of what comes with the call.
-fn seen(all: &mut Client) -> [String; 3] {
+/// All that there is to see of `chat`, of entities, and of what comes with the call.
+fn seen(all: &mut Client) -> [String; 4] {
     [
+        all.request("TG.ENTITY LIST"),
         all.request("TG.OVERRIDE LIST"),
         all.request("TG.PEEK chat k"),
         all.request("THROTTLE k 10 10 3600 0"),
@@ -136,7 +158,7 @@ fn seen(all: &mut Client) -> [String; 3] {
 }
 
 /// That nothing was charged, and the lease still stands as it was.
-fn untouched(all: &mut Client, before: &[String; 3], lease: &str) {
+fn untouched(all: &mut Client, before: &[String; 4], lease: &str) {
     assert_eq!(&seen(all), before);
     let settled = all.request(&format!("TG.SETTLE chat k {lease}"));
     assert!(settled.starts_with("[expired,0,repeated,0"), "{settled}");

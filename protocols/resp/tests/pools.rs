@@ -23,13 +23,13 @@ fn a_lease_names_its_member_which_cools_down_when_it_drops_work() {
     // The same facts, flat or as a map.
     let flat = client.request("TG.ACQUIRE chat k");
     assert!(
-        flat.contains(",member,eu,metadata,[region,eu-west],granted_at_us,"),
+        flat.contains(",member,eu,entity,nil,metadata,[region,eu-west],granted_at_us,"),
         "{flat}"
     );
     client.request("HELLO 3");
     let granted = client.request("TG.ACQUIRE chat k");
     assert!(
-        granted.contains(",member:eu,metadata:{region:eu-west},granted_at_us:"),
+        granted.contains(",member:eu,entity:nil,metadata:{region:eu-west},granted_at_us:"),
         "{granted}"
     );
     let lease = &granted.strip_prefix("{lease:").unwrap()[..32];
@@ -40,7 +40,7 @@ fn a_lease_names_its_member_which_cools_down_when_it_drops_work() {
     );
     let granted = client.request("TG.ACQUIRE chat other");
     assert!(
-        granted.contains(",member:us,metadata:{},granted_at_us:"),
+        granted.contains(",member:us,entity:nil,metadata:{},granted_at_us:"),
         "{granted}"
     );
     let lease = &granted.strip_prefix("{lease:").unwrap()[..32];

@@ -36,7 +36,7 @@ fn clients_are_greeted_as_by_redis() {
         ),
         ("SELECT 0", "OK"),
         ("SELECT 1", "-ERR DB index is out of range; there is only 0"),
-        ("COMMAND COUNT", "28"),
+        ("COMMAND COUNT", "29"),
         (
             "COMMAND INFO ping nothing",
             "[[ping,-1,[fast],0,0,0,[],[],[],[]],nil]",
@@ -113,7 +113,7 @@ fn hello_changes_flat_arrays_into_maps() {
     assert_eq!(
         client.request("TG.CHECK chat alice AMOUNT rpm 4"),
         "[verdict,admitted,not_until_us,nil,retry_after_ms,0,binding,nil,degraded,0,\
-         limits,[rpm,[limit,10,remaining,6,reset_ms,1440000]],shadowed,0,level,nil,member,nil]"
+         limits,[rpm,[limit,10,remaining,6,reset_ms,1440000]],shadowed,0,level,nil,member,nil,entity,nil]"
     );
     assert_eq!(
         client.request("HELLO 3 SETNAME me"),
@@ -124,7 +124,7 @@ fn hello_changes_flat_arrays_into_maps() {
     assert_eq!(
         client.request("TG.CHECK chat alice AMOUNT rpm 7"),
         "{verdict:refused,not_until_us:1767269160000000,retry_after_ms:360000,binding:rpm,degraded:f,\
-         limits:{rpm:{limit:10,remaining:6,reset_ms:1440000}},shadowed:f,level:nil,member:nil}"
+         limits:{rpm:{limit:10,remaining:6,reset_ms:1440000}},shadowed:f,level:nil,member:nil,entity:nil}"
     );
     assert_eq!(client.request("CLIENT GETNAME"), "me");
     assert!(
@@ -176,11 +176,11 @@ fn every_verb_has_its_answer() {
         ),
         (
             format!("TG.ADJUST slots k {lease} AMOUNT running 0 OVERDRAW"),
-            "{verdict:admitted,not_until_us:nil,retry_after_ms:0,binding:nil,degraded:f,limits:{running:{limit:1,remaining:1,reset_ms:0}},shadowed:f,level:nil,member:nil}",
+            "{verdict:admitted,not_until_us:nil,retry_after_ms:0,binding:nil,degraded:f,limits:{running:{limit:1,remaining:1,reset_ms:0}},shadowed:f,level:nil,member:nil,entity:nil}",
         ),
         (
             format!("TG.ADJUST slots k {lease} AMOUNT running 1"),
-            "{verdict:admitted,not_until_us:nil,retry_after_ms:0,binding:nil,degraded:f,limits:{running:{limit:1,remaining:0,reset_ms:9000}},shadowed:f,level:nil,member:nil}",
+            "{verdict:admitted,not_until_us:nil,retry_after_ms:0,binding:nil,degraded:f,limits:{running:{limit:1,remaining:0,reset_ms:9000}},shadowed:f,level:nil,member:nil,entity:nil}",
         ),
         (
             format!("TG.ADJUST slots k {lease} OVERDRAW OVERDRAW"),
@@ -212,12 +212,12 @@ fn every_verb_has_its_answer() {
         ),
         (
             "TG.DEBIT chat k AMOUNT rpm 12".into(),
-            "{verdict:refused,not_until_us:1767269880000000,retry_after_ms:1080000,binding:rpm,degraded:f,limits:{rpm:{limit:10,remaining:0,reset_ms:4320000}},shadowed:f,level:nil,member:nil}",
+            "{verdict:refused,not_until_us:1767269880000000,retry_after_ms:1080000,binding:rpm,degraded:f,limits:{rpm:{limit:10,remaining:0,reset_ms:4320000}},shadowed:f,level:nil,member:nil,entity:nil}",
         ),
         ("TG.RESET chat k".into(), "OK"),
         (
             "TG.PEEK chat k".into(),
-            "{verdict:admitted,not_until_us:nil,retry_after_ms:0,binding:nil,degraded:f,limits:{rpm:{limit:10,remaining:10,reset_ms:0}},shadowed:f,level:nil,member:nil}",
+            "{verdict:admitted,not_until_us:nil,retry_after_ms:0,binding:nil,degraded:f,limits:{rpm:{limit:10,remaining:10,reset_ms:0}},shadowed:f,level:nil,member:nil,entity:nil}",
         ),
         (
             "TG.FORECAST chat k AMOUNT rpm 3".into(),
@@ -252,7 +252,7 @@ fn an_error_begins_with_its_code() {
         ),
         (
             "TG.CHECK chat k AMOUNT rpm",
-            "-ERR syntax error at 'AMOUNT'; it is TG.CHECK policy key [COST n] [AMOUNT limit n]...",
+            "-ERR syntax error at 'AMOUNT'; it is TG.CHECK policy key [COST n] [AMOUNT limit n]... [ENTITY]",
         ),
         (
             "TG.CHECK chat k AMOUNT rpm -1",
@@ -260,7 +260,7 @@ fn an_error_begins_with_its_code() {
         ),
         (
             "TG.CHECK chat k WAIT 5",
-            "-ERR syntax error at 'WAIT'; it is TG.CHECK policy key [COST n] [AMOUNT limit n]...",
+            "-ERR syntax error at 'WAIT'; it is TG.CHECK policy key [COST n] [AMOUNT limit n]... [ENTITY]",
         ),
         (
             "TG.ACQUIRE chat k COST 1 COST 2",
@@ -276,7 +276,7 @@ fn an_error_begins_with_its_code() {
         ),
         (
             "TG.CHECK chat",
-            "-ERR wrong number of arguments for 'TG.CHECK' command; it is TG.CHECK policy key [COST n] [AMOUNT limit n]...",
+            "-ERR wrong number of arguments for 'TG.CHECK' command; it is TG.CHECK policy key [COST n] [AMOUNT limit n]... [ENTITY]",
         ),
         (
             "CLIENT KILL",
@@ -527,7 +527,7 @@ fn a_store_that_cannot_tell_is_answered_as_the_failure_mode_says() {
     let server = TestServer::at(service, policies, Settings::default());
     let mut client = server.client();
     client.request("HELLO 3");
-    let facts = "verdict:admitted,not_until_us:nil,retry_after_ms:0,binding:nil,degraded:t,limits:{},shadowed:f,level:nil,member:nil}";
+    let facts = "verdict:admitted,not_until_us:nil,retry_after_ms:0,binding:nil,degraded:t,limits:{},shadowed:f,level:nil,member:nil,entity:nil}";
     assert_eq!(client.request("TG.CHECK open b"), format!("{{{facts}"));
     let no_lease = "{lease:nil,fence:nil,expires_at_us:nil,repeated:f,";
     assert_eq!(

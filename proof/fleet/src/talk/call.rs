@@ -38,6 +38,12 @@ pub enum Verb {
     GetOverride,
     RemoveOverride,
     ListOverrides,
+    CreateEntity,
+    ShowEntity,
+    ChangeEntity,
+    DeleteEntity,
+    ListEntities,
+    ListChildren,
     Policies,
     Policy,
     Apply,
@@ -54,8 +60,16 @@ pub struct Call {
     pub verb: Verb,
     /// The policy's name.
     pub policy: String,
-    /// The key.
+    /// The key; of an entity, its id.
     pub key: String,
+    /// Whether the key is the id of an entity that is asked.
+    pub is_entity: bool,
+    /// To whom an entity is to belong.
+    pub parent: Option<String>,
+    /// The metadata of an entity.
+    pub words: Vec<(String, String)>,
+    /// Which version of an entity has to be there.
+    pub version: Option<u64>,
     /// Amounts by limit: of a settlement, what was used; of an override, what the limits
     /// become.
     pub amounts: Vec<(String, u64)>,
@@ -95,6 +109,40 @@ impl Call {
             key: key.to_owned(),
             ..Self::default()
         }
+    }
+
+    /// About an entity, by its id.
+    #[must_use]
+    pub fn entity(verb: Verb, id: &str) -> Self {
+        Self::of(verb, "", id)
+    }
+
+    /// Its key is the id of an entity.
+    #[must_use]
+    pub fn by_id(mut self) -> Self {
+        self.is_entity = true;
+        self
+    }
+
+    /// Of an entity that belongs to this one.
+    #[must_use]
+    pub fn below(mut self, parent: &str) -> Self {
+        self.parent = Some(parent.to_owned());
+        self
+    }
+
+    /// With a word of metadata.
+    #[must_use]
+    pub fn word(mut self, word: &str, says: &str) -> Self {
+        self.words.push((word.to_owned(), says.to_owned()));
+        self
+    }
+
+    /// If this version is there.
+    #[must_use]
+    pub fn on_version(mut self, version: u64) -> Self {
+        self.version = Some(version);
+        self
     }
 
     /// With so much of a limit.
@@ -170,8 +218,10 @@ pub enum Word {
     Busy,
     /// The store cannot tell.
     Unavailable,
-    /// There is no such lease, or it has ended.
+    /// There is no such lease, or it has ended; no such entity, or it is in use.
     Gone,
+    /// Another version is there.
+    Conflict,
     /// The request makes no sense.
     Invalid,
     /// Something else, in the protocol's own words.
@@ -216,6 +266,21 @@ impl Answer {
         } else {
             Word::Refused
         })
+    }
+
+    /// What is told of an entity: of whom it is, and its metadata, word by word.
+    pub(super) fn entity<'a>(
+        &mut self,
+        id: &str,
+        parent: Option<&str>,
+        metadata: impl Iterator<Item = (&'a str, &'a str)>,
+        charge_parents: bool,
+    ) {
+        self.fact(format!("entity {id} of"), parent.unwrap_or("nobody"));
+        self.fact(format!("entity {id} charges parents"), charge_parents);
+        for (word, says) in metadata {
+            self.fact(format!("entity {id} {word}"), says);
+        }
     }
 
     /// A fact as a number.

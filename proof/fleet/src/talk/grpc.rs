@@ -80,6 +80,7 @@ fn refusal(status: &Status) -> Answer {
         Code::ResourceExhausted => Word::Busy,
         Code::Unavailable => Word::Unavailable,
         Code::NotFound | Code::FailedPrecondition => Word::Gone,
+        Code::Aborted => Word::Conflict,
         Code::InvalidArgument => Word::Invalid,
         code => Word::Other(format!("{code:?}: {}", status.message())),
     });
@@ -149,8 +150,11 @@ async fn told(channel: Channel, call: &Call) -> Result<Answer, Status> {
             read(client.adjust(request), decided).await
         }
         Verb::Reset => {
-            let (policy, key) = (call.policy.clone(), bytes(&call.key));
-            let request = proto::ResetRequest { policy, key };
+            let request = proto::ResetRequest {
+                policy: call.policy.clone(),
+                key: key(call),
+                entity: entity_id(call),
+            };
             read(client.reset(request), |_| Answer::default()).await
         }
         Verb::Keys => {
@@ -178,8 +182,9 @@ async fn told(channel: Channel, call: &Call) -> Result<Answer, Status> {
         Verb::Revoke => {
             let request = proto::RevokeLeaseRequest {
                 policy: call.policy.clone(),
-                key: bytes(&call.key),
+                key: key(call),
                 handle: call.lease.clone(),
+                entity: entity_id(call),
             };
             read(client.revoke_lease(request), ended).await
         }
@@ -220,6 +225,54 @@ async fn told(channel: Channel, call: &Call) -> Result<Answer, Status> {
             })
             .await
         }
+        Verb::CreateEntity => {
+            let request = proto::CreateEntityRequest {
+                id: call.key.clone(),
+                parent: call.parent.clone(),
+                metadata: call.words.iter().cloned().collect(),
+                ..Default::default()
+            };
+            read(client.create_entity(request), |one| entities(&[one], false)).await
+        }
+        Verb::ShowEntity => {
+            let id = call.key.clone();
+            let shown = client.get_entity(proto::GetEntityRequest { id });
+            read(shown, |one| entities(&[one], true)).await
+        }
+        Verb::ChangeEntity => {
+            let words = call.words.iter().cloned().collect();
+            let request = proto::ChangeEntityRequest {
+                id: call.key.clone(),
+                metadata: Some(proto::Metadata { words }),
+                if_version: call.version,
+                ..Default::default()
+            };
+            read(client.change_entity(request), |one| entities(&[one], false)).await
+        }
+        Verb::DeleteEntity => {
+            let request = proto::DeleteEntityRequest {
+                id: call.key.clone(),
+                if_version: call.version,
+                ..Default::default()
+            };
+            read(client.delete_entity(request), |_| Answer::default()).await
+        }
+        Verb::ListEntities => {
+            let request = proto::ListEntitiesRequest {
+                limit: 1_000,
+                ..Default::default()
+            };
+            let listed = client.list_entities(request);
+            read(listed, |page| entities(&page.entities, false)).await
+        }
+        Verb::ListChildren => {
+            let request = proto::ListChildrenRequest {
+                id: call.key.clone(),
+                ..Default::default()
+            };
+            let listed = client.list_children(request);
+            read(listed, |page| entities(&page.entities, false)).await
+        }
         Verb::Policies => {
             let request = proto::ListPoliciesRequest {};
             read(client.list_policies(request), |answer| {
@@ -244,13 +297,22 @@ fn bytes(text: &str) -> tonic::codegen::Bytes {
     text.as_bytes().to_vec().into()
 }
 
+fn key(call: &Call) -> tonic::codegen::Bytes {
+    bytes(if call.is_entity { "" } else { &call.key })
+}
+
+fn entity_id(call: &Call) -> Option<String> {
+    call.is_entity.then(|| call.key.clone())
+}
+
 fn check(call: &Call) -> proto::CheckRequest {
     proto::CheckRequest {
         policy: call.policy.clone(),
-        key: bytes(&call.key),
+        key: key(call),
         cost: call.cost,
         amounts: call.amounts.iter().cloned().collect(),
         member: call.member.clone().unwrap_or_default(),
+        entity: entity_id(call),
     }
 }
 
@@ -264,10 +326,11 @@ fn checks(call: &Call) -> proto::CheckManyRequest {
 fn lease(call: &Call) -> proto::LeaseRequest {
     proto::LeaseRequest {
         policy: call.policy.clone(),
-        key: bytes(&call.key),
+        key: key(call),
         lease: call.lease.clone(),
         outcome: proto::Outcome::Succeeded.into(),
         cool_down_ms: call.cool_down,
+        entity: entity_id(call),
     }
 }
 
@@ -298,6 +361,7 @@ fn decided(said: proto::CheckResponse) -> Answer {
         ("binding", said.binding),
         ("level", said.level),
         ("member", said.member),
+        ("entity", said.entity),
     ] {
         if !text.is_empty() {
             answer.fact(name, text);
@@ -415,6 +479,20 @@ fn over(overrides: &[proto::Override], is_listing: bool) -> Answer {
                     answer.fact(format!("{before}{name}.{word}"), number);
                 }
             }
+        }
+    }
+    answer
+}
+
+fn entities(all: &[proto::Entity], with_ancestors: bool) -> Answer {
+    let mut answer = Answer::default();
+    for one in all {
+        let parent = Some(&*one.parent).filter(|parent| !parent.is_empty());
+        let words = one.metadata.iter();
+        let words = words.map(|(word, says)| (&**word, &**says));
+        answer.entity(&one.id, parent, words, one.charge_parents);
+        if with_ancestors {
+            answer.fact("ancestors", one.ancestors.join(" > "));
         }
     }
     answer

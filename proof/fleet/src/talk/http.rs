@@ -47,9 +47,23 @@ impl Http {
         kind: &str,
         body: &str,
     ) -> Result<(u16, Vec<u8>), String> {
+        self.send_on(None, method, path, kind, body)
+    }
+
+    /// The same, if this version is there.
+    fn send_on(
+        &mut self,
+        version: Option<u64>,
+        method: &str,
+        path: &str,
+        kind: &str,
+        body: &str,
+    ) -> Result<(u16, Vec<u8>), String> {
+        let version = version.map(|version| format!("If-Match: \"{version}\"\r\n"));
         let request = format!(
-            "{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\n\
+            "{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\n{}\
              Content-Length: {}\r\n\r\n{body}",
+            version.unwrap_or_default(),
             body.len()
         );
         let sent = self.stream.get_mut().write_all(request.as_bytes());
@@ -95,7 +109,7 @@ impl Client for Http {
                 body.map(|body| body.to_string()).unwrap_or_default(),
             ),
         };
-        let (status, body) = self.send(method, &path, kind, &body)?;
+        let (status, body) = self.send_on(call.version, method, &path, kind, &body)?;
         let said = serde_json::from_slice(&body).unwrap_or(Value::Null);
         let mut answer = match (call.verb, &said["overrides"]) {
             // One override is a listing of one.
@@ -130,6 +144,7 @@ fn word(verb: Verb, status: u16, said: &Value) -> Word {
         (_, Some("busy")) => Word::Busy,
         (503, _) => Word::Unavailable,
         (404 | 409, _) => Word::Gone,
+        (412, _) => Word::Conflict,
         (400, _) => Word::Invalid,
         _ => Word::Other(format!("{status} {said}")),
     }
@@ -191,6 +206,12 @@ fn request(call: &Call) -> (&'static str, String, Option<Value>) {
         Verb::RemoveOverride => ("DELETE", with("/v1/overrides", &[policy, key]), None),
         Verb::GetOverride => get("/v1/overrides", &[policy, key, ("exact", "true")]),
         Verb::ListOverrides => get("/v1/overrides", &[policy, key]),
+        Verb::CreateEntity => ("POST", "/v1/entities".to_owned(), Some(of_entity(call))),
+        Verb::ShowEntity => ("GET", id_path(call), None),
+        Verb::ChangeEntity => ("PATCH", id_path(call), Some(of_entity(call))),
+        Verb::DeleteEntity => ("DELETE", id_path(call), None),
+        Verb::ListEntities => get("/v1/entities", &[("limit", "1000")]),
+        Verb::ListChildren => ("GET", format!("{}/children", id_path(call)), None),
         Verb::Policies => get("/v1/policies", &[]),
         Verb::Policy => ("GET", format!("/v1/policies/{}", call.policy), None),
         Verb::Apply => ("PUT", "/v1/policies".to_owned(), None),
@@ -200,8 +221,32 @@ fn request(call: &Call) -> (&'static str, String, Option<Value>) {
     }
 }
 
+fn escaped(text: &str) -> String {
+    text.replace('/', "%2F").replace(' ', "%20")
+}
+
+fn id_path(call: &Call) -> String {
+    format!("/v1/entities/{}", escaped(&call.key))
+}
+
+/// What is said of an entity.
+fn of_entity(call: &Call) -> Value {
+    let mut body = Map::new();
+    if call.verb == Verb::CreateEntity {
+        body.insert("id".to_owned(), call.key.as_str().into());
+    }
+    if let Some(parent) = &call.parent {
+        body.insert("parent".to_owned(), parent.as_str().into());
+    }
+    if !call.words.is_empty() {
+        let words = call.words.iter().cloned();
+        let words: Map<_, _> = words.map(|(word, says)| (word, says.into())).collect();
+        body.insert("metadata".to_owned(), words.into());
+    }
+    body.into()
+}
+
 fn with(path: &str, query: &[(&str, &str)]) -> String {
-    let escaped = |text: &str| text.replace('/', "%2F").replace(' ', "%20");
     let pairs = query
         .iter()
         .map(|(name, value)| format!("{name}={}", escaped(value)));
@@ -216,7 +261,8 @@ fn body(call: &Call) -> Value {
     let mut body = Map::new();
     let mut put = |name: &str, value: Value| body.insert(name.to_owned(), value);
     put("policy", call.policy.as_str().into());
-    put("key", call.key.as_str().into());
+    let whose = if call.is_entity { "entity" } else { "key" };
+    put(whose, call.key.as_str().into());
     if !call.amounts.is_empty() {
         let amounts = call.amounts.iter();
         let amounts: Map<_, _> = amounts

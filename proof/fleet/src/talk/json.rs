@@ -11,7 +11,7 @@ pub(super) fn read(verb: Verb, word: Word, said: &Value) -> Answer {
     answer.detail = said.to_string();
     // An override has a level of its own.
     let is_override = matches!(verb, Verb::SetOverride | Verb::GetOverride);
-    for name in ["binding", "level", "member"]
+    for name in ["binding", "level", "member", "entity"]
         .into_iter()
         .filter(|_| !is_override)
     {
@@ -33,6 +33,10 @@ pub(super) fn read(verb: Verb, word: Word, said: &Value) -> Answer {
         Verb::CheckMany => many(&mut answer, said),
         Verb::SetOverride | Verb::GetOverride => over(&mut answer, said, ""),
         Verb::ListOverrides => overs(&mut answer, &said["overrides"]),
+        Verb::CreateEntity | Verb::ShowEntity | Verb::ChangeEntity => entity(&mut answer, said),
+        Verb::ListEntities | Verb::ListChildren => {
+            array(&said["entities"]).for_each(|one| entity(&mut answer, one));
+        }
         Verb::Policies => names(&mut answer, said),
         Verb::RemoveOverride => _ = removed(&mut answer, said),
         _ => standings(&mut answer, &said["limits"], ""),
@@ -170,6 +174,22 @@ fn overs(answer: &mut Answer, overrides: &Value) {
         let text = |name: &str| each[name].as_str().unwrap_or("*").to_owned();
         let before = format!("{} {} ", text("policy"), text("key"));
         over(answer, each, &before);
+    }
+}
+
+fn entity(answer: &mut Answer, said: &Value) {
+    let Some(id) = said["id"].as_str() else {
+        return;
+    };
+    let words = object(&said["metadata"]);
+    let words = words.map(|(word, says)| (word.as_str(), says.as_str().unwrap_or_default()));
+    let charges = said["charge_parents"] == true;
+    answer.entity(id, said["parent"].as_str(), words, charges);
+    let ancestors: Vec<_> = array(&said["ancestors"])
+        .filter_map(Value::as_str)
+        .collect();
+    if !said["ancestors"].is_null() {
+        answer.fact("ancestors", ancestors.join(" > "));
     }
 }
 

@@ -1,13 +1,16 @@
 //! The library in this process, on memory: what every server is held against.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::Select;
 use tidegate::{Decision, Key, LONGEST_PAGE, LeaseId, PageOf, Request};
 use tidegate_service::{
-    Acquired, ActivePolicy, Caller, Charge as Told, Finish, Finished, Kind, OverrideTarget, Rate,
-    Report, Scope, Service, ServiceError, Setting, StoredOverride, settings_of,
+    Acquired, ActivePolicy, Answer as Said, Call as Asked, Caller, Charge as Told, Entity,
+    EntityChange, EntityListing, EntityTerms, Finish, Finished, Kind, NewEntity, OnlyIf,
+    OverrideTarget, Rate, Report, Scope, Service, ServiceError, Setting, StoredOverride,
+    settings_of,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -47,16 +50,39 @@ impl Library {
     }
 
     fn told(&self, call: &Call) -> Result<Answer, ServiceError> {
+        if !call.is_entity {
+            return self.told_of(call, call.key.as_bytes());
+        }
+        let path = self.service.entity_path(&call.key);
+        let path = self.runtime.block_on(path)?;
+        let mut answer = self.told_of(call, path.key())?;
+        if answer.facts.contains_key("binding") {
+            let levels = self.policy(call)?.policy().levels.clone();
+            let level = answer.facts.get("level");
+            let level = level.and_then(|level| levels.iter().position(|name| name == level));
+            let above = level.and_then(|level| path.ids().nth(level));
+            answer.fact("entity", above.unwrap_or(&call.key));
+        }
+        Ok(answer)
+    }
+
+    fn told_of(&self, call: &Call, key: &[u8]) -> Result<Answer, ServiceError> {
         let active = match call.verb {
             Verb::CheckMany | Verb::CheckStream => return Ok(self.many(call)),
             Verb::Throttle => return self.throttle(call),
             Verb::Policies => return Ok(self.policies()),
+            Verb::CreateEntity
+            | Verb::ShowEntity
+            | Verb::ChangeEntity
+            | Verb::DeleteEntity
+            | Verb::ListEntities
+            | Verb::ListChildren => return self.entity(call),
             Verb::Info | Verb::Health | Verb::Ready | Verb::Metrics | Verb::Apply => {
                 return Ok(Answer::default());
             }
             _ => self.policy(call)?,
         };
-        let key = Key::from(call.key.as_bytes());
+        let key = Key::from(key);
         let amounts: Vec<_> = call
             .amounts
             .iter()
@@ -246,6 +272,64 @@ impl Library {
         answer
     }
 
+    fn entity(&self, call: &Call) -> Result<Answer, ServiceError> {
+        let metadata: BTreeMap<_, _> = call.words.iter().cloned().collect();
+        let terms = EntityTerms {
+            only_if: call.version.map(OnlyIf::number),
+            reason: None,
+        };
+        let asked = match call.verb {
+            Verb::CreateEntity => {
+                let new = NewEntity {
+                    id: &call.key,
+                    parent: call.parent.as_deref(),
+                    name: "",
+                    metadata,
+                    charge_parents: true,
+                };
+                Asked::CreateEntity(new, None)
+            }
+            Verb::ShowEntity => Asked::Entity(&call.key),
+            Verb::ChangeEntity => {
+                let change = EntityChange {
+                    metadata: Some(metadata),
+                    ..EntityChange::default()
+                };
+                Asked::ChangeEntity(&call.key, change, terms)
+            }
+            Verb::DeleteEntity => Asked::DeleteEntity(&call.key, terms),
+            verb => Asked::Entities(EntityListing {
+                of: (verb == Verb::ListChildren).then_some(&*call.key),
+                ..EntityListing::default()
+            }),
+        };
+        let said = self
+            .runtime
+            .block_on(self.service.call(&self.caller, asked))?;
+        let mut answer = Answer::default();
+        let mut shown = |one: &Entity| {
+            let value = &one.value;
+            let words = value.metadata.iter();
+            let words = words.map(|(word, says)| (&**word, &**says));
+            answer.entity(
+                &one.id,
+                value.parent.as_deref(),
+                words,
+                value.charge_parents,
+            );
+        };
+        match said {
+            Said::EntityKept(one) => shown(&one),
+            Said::Entities(page) => page.items.iter().for_each(shown),
+            Said::Entity(one, ancestors) => {
+                shown(&one);
+                answer.fact("ancestors", ancestors.join(" > "));
+            }
+            _ => {}
+        }
+        Ok(answer)
+    }
+
     fn throttle(&self, call: &Call) -> Result<Answer, ServiceError> {
         let rate = Rate {
             capacity: 10,
@@ -282,7 +366,8 @@ fn unknown() -> ServiceError {
 
 fn refusal(error: &ServiceError) -> Answer {
     let mut answer = Answer::new(match error.kind() {
-        Kind::NotFound | Kind::Ended => Word::Gone,
+        Kind::NotFound | Kind::Ended | Kind::InUse => Word::Gone,
+        Kind::Conflict => Word::Conflict,
         Kind::Invalid => Word::Invalid,
         Kind::Never => Word::Never,
         Kind::Busy => Word::Busy,

@@ -158,7 +158,9 @@ fn fault_word(fault: &str) -> Word {
         Some("NEVER") => Word::Never,
         Some("BUSY") => Word::Busy,
         Some("UNAVAILABLE") => Word::Unavailable,
-        Some("NOLEASE") => Word::Gone,
+        Some("NOLEASE" | "INUSE") => Word::Gone,
+        Some("CONFLICT") => Word::Conflict,
+        Some("ERR") if fault.contains("there is no entity") => Word::Gone,
         Some("ERR") => Word::Invalid,
         _ => Word::Other(fault.to_owned()),
     }
@@ -179,6 +181,14 @@ fn words(call: &Call) -> Vec<String> {
         Verb::GetOverride => over("GET", call),
         Verb::RemoveOverride => over("DEL", call),
         Verb::ListOverrides => over("LIST", call),
+        Verb::CreateEntity => of_entity("CREATE", call),
+        Verb::ShowEntity => of_entity("SHOW", call),
+        Verb::ChangeEntity => of_entity("CHANGE", call),
+        Verb::DeleteEntity => of_entity("DELETE", call),
+        Verb::ListEntities => ["TG.ENTITY", "LIST", "COUNT", "1000"]
+            .map(str::to_owned)
+            .to_vec(),
+        Verb::ListChildren => of_entity("CHILDREN", call),
         Verb::Keys | Verb::Leases => {
             let verb = if call.verb == Verb::Keys {
                 "TG.KEYS"
@@ -230,6 +240,23 @@ fn words(call: &Call) -> Vec<String> {
     }
     if call.for_refunds {
         words.push("REFUNDS".to_owned());
+    }
+    if call.is_entity {
+        words.push("ENTITY".to_owned());
+    }
+    words
+}
+
+fn of_entity(word: &str, call: &Call) -> Vec<String> {
+    let mut words = ["TG.ENTITY", word, &call.key].map(str::to_owned).to_vec();
+    if let Some(parent) = &call.parent {
+        words.extend(["PARENT".to_owned(), parent.clone()]);
+    }
+    for (word, says) in &call.words {
+        words.extend(["META".to_owned(), word.clone(), says.clone()]);
+    }
+    if let Some(version) = call.version {
+        words.extend(["IFVERSION".to_owned(), version.to_string()]);
     }
     words
 }

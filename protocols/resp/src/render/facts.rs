@@ -12,7 +12,7 @@ use tidegate_service::Told;
 use super::reply::Replies;
 
 /// How many facts [`told`] writes.
-pub(crate) const DECISION_FACTS: usize = 9;
+pub(crate) const DECISION_FACTS: usize = 10;
 
 /// Verdict, what binds, until when, and where every limit stands.
 pub(crate) fn told(replies: &mut Replies, told: &Told<'_>) {
@@ -29,6 +29,8 @@ pub(crate) fn told(replies: &mut Replies, told: &Told<'_>) {
     optional_text(replies, told.level());
     replies.text("member");
     optional_text(replies, told.member());
+    replies.text("entity");
+    optional_text(replies, told.entity());
 }
 
 /// Where every limit stands, by its name.

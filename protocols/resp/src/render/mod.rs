@@ -4,9 +4,11 @@
 //! |---|---|
 //! | [`render`] | what the service has answered |
 //! | `policies`, `overrides` | what the policies say, and what holds in its place |
+//! | `entities` | who belongs to whom |
 //! | `facts` | decisions, standings and instants into replies |
 //! | `reply` | replies into bytes, in RESP2 and RESP3 |
 
+mod entities;
 pub(crate) mod facts;
 mod overrides;
 mod policies;
@@ -70,15 +72,15 @@ pub(crate) fn render(replies: &mut Replies, answer: &Answer) {
         Answer::Override(Some(placed)) => overrides::shown(replies, placed),
         Answer::Override(None) => replies.null(),
         Answer::Overrides(page) => list(replies, "overrides", page, overrides::shown),
+        Answer::EntityKept(entity) => entities::shown(replies, entity),
+        Answer::Entity(entity, ancestors) => entities::below(replies, entity, ancestors),
+        Answer::Entities(page) => list(replies, "entities", page, entities::shown),
         Answer::Policies(policies) => policies::policies(replies, policies),
         // No command makes such a call, or it writes that out itself.
         Answer::Policy(_)
         | Answer::Denied(_)
         | Answer::Denials(_)
         | Answer::Audit(_)
-        | Answer::EntityKept(_)
-        | Answer::Entity(..)
-        | Answer::Entities(_)
         | Answer::Rated(_) => {
             replies.error(Fault::Other.code(), &Fault::Other);
         }

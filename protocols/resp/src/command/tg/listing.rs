@@ -5,8 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use tidegate::Select;
 use tidegate_service::{Call, Listing};
 
-use super::named::policy;
-use super::request::once;
+use super::named::{once, policy};
 use crate::command::number::{ANY, natural};
 use crate::error::{Fault, quoted};
 use crate::parse::Arguments;

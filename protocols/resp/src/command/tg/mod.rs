@@ -7,10 +7,12 @@
 //! | `ending` | SETTLE, RELEASE, CANCEL, RENEW, ADJUST, REVOKE |
 //! | `listing` | KEYS, LEASES |
 //! | `overrides` | OVERRIDE |
+//! | `entities` | ENTITY |
 //! | `administer` | RESET, POLICIES |
 
 mod administer;
 mod ending;
+mod entities;
 mod listing;
 mod named;
 mod overrides;
@@ -18,6 +20,7 @@ mod request;
 
 pub(super) use administer::{policies, reset};
 pub(super) use ending::{adjust, cancel, release, renew, revoke, settle};
+pub(super) use entities::entity;
 pub(super) use listing::{keys, leases};
 pub(super) use overrides::override_;
 pub(super) use request::{acquire, check, debit, forecast, peek};

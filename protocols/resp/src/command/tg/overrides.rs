@@ -9,8 +9,7 @@ use tidegate_service::{
 };
 
 use super::listing::{cursor, most};
-use super::named::text;
-use super::request::once;
+use super::named::{once, text};
 use crate::command::number::natural;
 use crate::error::{Fault, quoted};
 use crate::parse::Arguments;

@@ -2,7 +2,7 @@
 
 use tidegate_service::{Call, Question, Terms};
 
-use super::named::{amount, key, number, policy, text};
+use super::named::{amount, number, once, policy, text, whose};
 use crate::command::number::{ANY, natural};
 use crate::error::{Fault, quoted};
 use crate::parse::Arguments;
@@ -44,10 +44,10 @@ pub(super) enum For {
 fn read<'a>(arguments: Arguments<'a>, purpose: For) -> Result<(Question<'a>, Terms<'a>), Fault> {
     let mut question = Question {
         policy: policy(arguments)?,
-        whose: key(arguments).into(),
         ..Question::default()
     };
     let mut options = TermOptions::default();
+    let mut is_entity = None;
     let mut words = arguments.from(3);
     while let Some(word) = words.next() {
         let mut next = || words.next().ok_or_else(|| Fault::Syntax(quoted(word)));
@@ -55,6 +55,8 @@ fn read<'a>(arguments: Arguments<'a>, purpose: For) -> Result<(Question<'a>, Ter
             question.amounts.push(amount(next()?, next()?)?);
         } else if word.eq_ignore_ascii_case(b"COST") {
             once(&mut question.cost, number(next()?, "COST")?, "COST")?;
+        } else if word.eq_ignore_ascii_case(b"ENTITY") {
+            once(&mut is_entity, (), "ENTITY")?;
         } else if purpose == For::Member && word.eq_ignore_ascii_case(b"MEMBER") {
             let member = text(next()?, "the member's name")?;
             once(&mut question.member, member, "MEMBER")?;
@@ -66,6 +68,7 @@ fn read<'a>(arguments: Arguments<'a>, purpose: For) -> Result<(Question<'a>, Ter
             return Err(Fault::Syntax(quoted(word)));
         }
     }
+    question.whose = whose(arguments, is_entity)?;
     let terms = Terms {
         wait_ms: options.wait_ms.unwrap_or(0),
         wait_for_refunds: options.for_refunds,
@@ -100,13 +103,5 @@ impl<'a> TermOptions<'a> {
             b"IDEMPOTENCY" => once(&mut self.idempotency, value, "IDEMPOTENCY"),
             _ => Err(Fault::Syntax(quoted(word))),
         }
-    }
-}
-
-/// Says a word that may be said once.
-pub(super) fn once<T>(place: &mut Option<T>, value: T, word: &'static str) -> Result<(), Fault> {
-    match place.replace(value) {
-        None => Ok(()),
-        Some(_) => Err(Fault::GivenTwice(word)),
     }
 }
