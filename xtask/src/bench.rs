@@ -12,16 +12,20 @@ pub const HELP: &str = include_str!("../../proof/bench/src/help.txt");
 pub const STORES_HELP: &str = include_str!("../../proof/bench-stores/src/help.txt");
 
 /// As the command of that bench says it.
+pub const ENTITIES_HELP: &str = include_str!("../../proof/bench-entities/src/help.txt");
+
+/// As the command of that bench says it.
 pub const PYTHON_HELP: &str = include_str!("../../proof/bench/python/help.txt");
 
 /// `cargo xtask bench`: the arguments are the bench's own, but for `server`,
-/// `gateway`, `dynamodb`, `stores` and `python`.
+/// `gateway`, `dynamodb`, `stores`, `entities` and `python`.
 pub fn run(arguments: &[String]) -> Result<(), String> {
     match arguments.split_first() {
         Some((first, rest)) if first == "server" => crate::server::run(rest),
         Some((first, rest)) if first == "gateway" => crate::server::gateway::run(rest),
         Some((first, rest)) if first == "dynamodb" => crate::server::dynamodb::run(rest),
         Some((first, rest)) if first == "stores" => stores(rest),
+        Some((first, rest)) if first == "entities" => entities(rest),
         Some((first, rest)) if first == "python" => python(rest),
         _ => command::run(bench().args(arguments)),
     }
@@ -32,6 +36,13 @@ fn stores(arguments: &[String]) -> Result<(), String> {
     crate::needs::provide()?;
     let mut bench = cargo(["run", "--quiet", "--release"]);
     bench.args(["--package", "tidegate-bench-stores", "--"]);
+    command::run(bench.args(arguments))
+}
+
+/// What it takes to find one of a million entities by its id.
+fn entities(arguments: &[String]) -> Result<(), String> {
+    let mut bench = cargo(["run", "--quiet", "--release"]);
+    bench.args(["--package", "tidegate-bench-entities", "--"]);
     command::run(bench.args(arguments))
 }
 

@@ -1,0 +1,75 @@
+//! A memory store that counts how often it is asked for an entity: at a store beyond a network
+//! each is a trip.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use tidegate_core::Timestamp;
+use tidegate_memory::MemoryStore;
+use tidegate_store::{
+    Abilities, Change, Defined, Definition, Definitions, Event, Follower, Page, Plan, Store,
+    StoreError, StoreFuture, Table,
+};
+
+/// The store, and what it was asked.
+#[derive(Default)]
+pub struct Trips {
+    store: MemoryStore,
+    trips: AtomicU64,
+}
+
+impl Trips {
+    /// How many since the last time.
+    pub fn take(&self) -> u64 {
+        self.trips.swap(0, Ordering::Relaxed)
+    }
+}
+
+impl Store for Trips {
+    fn abilities(&self) -> Abilities {
+        self.store.abilities()
+    }
+
+    fn definitions(&self, owner: &str, newer_than: u64) -> StoreFuture<Definitions> {
+        self.store.definitions(owner, newer_than)
+    }
+
+    fn definition(&self, owner: &str, key: &[u8]) -> StoreFuture<Option<Definition>> {
+        self.trips.fetch_add(1, Ordering::Relaxed);
+        self.store.definition(owner, key)
+    }
+
+    fn definitions_page(
+        &self,
+        owner: &str,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        most: usize,
+    ) -> StoreFuture<Page<Definition>> {
+        self.trips.fetch_add(1, Ordering::Relaxed);
+        self.store.definitions_page(owner, prefix, after, most)
+    }
+
+    fn change(&self, owner: &str, change: Change) -> StoreFuture<Defined> {
+        self.store.change(owner, change)
+    }
+
+    fn events(
+        &self,
+        owner: &str,
+        subject: Option<&[u8]>,
+        after: Option<&[u8]>,
+        most: usize,
+        now: Timestamp,
+    ) -> StoreFuture<Page<Event>> {
+        self.store.events(owner, subject, after, most, now)
+    }
+
+    fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {
+        self.store.follow(owner, follower);
+    }
+
+    fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
+        self.store.open(name, plan)
+    }
+}
