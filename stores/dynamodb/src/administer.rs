@@ -12,16 +12,13 @@ use crate::clock::CorrectedClock;
 use crate::connection::{Connection, code};
 use crate::error::{DynamodbError, Trouble};
 use crate::options::{Options, is_table_name};
-use crate::schema::{self, Sweep, VERSION, unusable};
+use crate::schema::{self, GLANCE, Sweep, VERSION, unusable};
 
 /// What is done to a table takes its time.
 const LONGEST: Duration = Duration::from_secs(300);
 
 /// The least that a request may take: these are no decisions, for which somebody waits.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// How often it is looked whether it is done.
-const GLANCE: Duration = Duration::from_millis(250);
 
 /// A table of DynamoDB's that may be there or not. Its methods block until they are done, up to
 /// five minutes; they are not for the threads of an async runtime.
@@ -226,23 +223,10 @@ impl Administration {
     }
 }
 
-/// Waits until the table can be used.
+/// Waits until the table can be used and changed.
 async fn active(connection: &Connection) -> Result<(), Trouble> {
-    loop {
-        let table = schema::describe(connection).await?;
-        match table.and_then(|table| table.table_status) {
-            Some(TableStatus::Active) => return Ok(()),
-            None | Some(TableStatus::Creating | TableStatus::Updating) => {
-                tokio::time::sleep(GLANCE).await;
-            }
-            Some(other) => {
-                return Err(unusable(&format!(
-                    "the DynamoDB table `{}` is {other}; wait, or name another",
-                    connection.table
-                )));
-            }
-        }
-    }
+    let is_active = |status: Option<&TableStatus>| status == Some(&TableStatus::Active);
+    schema::awaited(connection, is_active).await.map(drop)
 }
 
 /// Makes what is missing of a table that is there.
@@ -269,10 +253,7 @@ async fn described(connection: &Connection) -> Result<Option<Status>, Trouble> {
     let Some(table) = schema::describe(connection).await? else {
         return Ok(None);
     };
-    let is_usable = matches!(
-        table.table_status,
-        Some(TableStatus::Active | TableStatus::Updating)
-    );
+    let is_usable = schema::is_usable(table.table_status.as_ref());
     let layout = match is_usable {
         true => schema::version(connection).await?,
         false => None,

@@ -1,10 +1,14 @@
 //! What is defined for an owner: items of their own, in the order of their changes in the index
-//! `due`; events, in the order of their versions, and of each subject in that of the index; and
-//! the owner's version, with how many events there were; and the versions of half a day.
+//! `due`; events, in the order of their versions, of each subject in that of the index, and
+//! noted in the order of their ends; and the owner's version, with how many events are noted;
+//! and the versions of half a day.
 //!
 //! Every change compares and raises the owner's version, in one transaction with all that it
 //! writes: so what it has read of the owner, as of one instant, still holds. A version is the
 //! clock in microseconds, and one more where that stands.
+//!
+//! An event's note stays until a change deletes both; the event DynamoDB may have deleted before,
+//! once it is over. So what is over, and how many are not, is told by the notes alone.
 //!
 //! A removed definition stays for a day as an item without a value, so that who knows a version
 //! of the last half day is told of it; who knows an older one, or one that was never made, is
@@ -36,9 +40,9 @@ const REMOVED: Span = Span::from_secs(86_400);
 /// Who knows a version that is older is told everything.
 const REMEMBERED: Span = Span::from_secs(43_200);
 
-/// So many of an owner's oldest events are looked at by a change with an event, and go if they
-/// are over or too many. They have room in its transaction.
-const OLDEST: usize = 32;
+/// So many events at most go with a change that has one, those that are over first. They and
+/// their notes have room in its transaction.
+const MOST_GONE: usize = 32;
 
 /// The definitions of a store. See the [module](self).
 #[derive(Debug)]
@@ -92,20 +96,21 @@ impl DefinedItems {
         let last: Option<u64> = found_number(&own, "v")?;
         let micros = u64::try_from(now.as_micros()).unwrap_or(1).max(1);
         let version = last.map_or(micros, |last| micros.max(last + 1));
-        let mut told: u64 = found_number(&own, "c")?.unwrap_or(0);
+        let mut events: u64 = found_number(&own, "k")?.unwrap_or(0);
         let mut writes = vec![self.put(written(&key, definition, (version, now)))?];
         if let Some(event) = &change.event {
-            let dropped = self.dropped_by(owner, event, (told, now)).await?;
-            told += 1;
-            for key in &dropped {
-                let delete = Delete::builder().table_name(&connection.table);
-                let delete = delete.set_key(Some(at(key))).build().map_err(unbuilt)?;
-                writes.push(TransactWriteItem::builder().delete(delete).build());
+            let gone = self.dropped_by(owner, event, (events, now)).await?;
+            events = (events + 1).saturating_sub(gone.len() as u64);
+            for (version, until) in gone {
+                writes.push(self.delete(&event_key(owner, version))?);
+                writes.push(self.delete(&ending_key(owner, version, until))?);
             }
-            writes.push(self.put(written_event(owner, event, (version, told, now)))?);
+            let until = (now + Span::from(event.lasts)).as_micros();
+            writes.push(self.put(written_event(owner, event, (version, now, until)))?);
+            writes.push(self.put(item(&ending_key(owner, version, until), []))?);
         }
         writes.push(self.put(noted(owner, version, now))?);
-        writes.push(self.raise(owner, last, (version, told))?);
+        writes.push(self.raise(owner, last, (version, events))?);
         self.make(&writes).await?;
         Ok(Defined::Done {
             changed: true,
@@ -120,14 +125,20 @@ impl DefinedItems {
         Ok(TransactWriteItem::builder().put(put).build())
     }
 
+    fn delete(&self, key: &Key) -> Result<TransactWriteItem, Trouble> {
+        let delete = Delete::builder().table_name(&self.shared.connection.table);
+        let delete = delete.set_key(Some(at(key))).build().map_err(unbuilt)?;
+        Ok(TransactWriteItem::builder().delete(delete).build())
+    }
+
     /// Raises the owner's version, if it is still the `last`.
     fn raise(
         &self,
         owner: &str,
         last: Option<u64>,
-        (version, told): (u64, u64),
+        (version, events): (u64, u64),
     ) -> Result<TransactWriteItem, Trouble> {
-        let raised = [("v", Some(number(version))), ("c", Some(number(told)))];
+        let raised = [("v", Some(number(version))), ("k", Some(number(events)))];
         let raised = item(&version_key(owner), raised);
         let raise = Put::builder()
             .table_name(&self.shared.connection.table)
@@ -163,45 +174,58 @@ impl DefinedItems {
         }
     }
 
-    /// Where the events are that go when `event` comes, before which `told` came: of the oldest
-    /// those that are over, and the first of too many. How many there are behind the oldest is
-    /// told by their numbers: DynamoDB may have deleted some that are over.
+    /// Which of the owner's `events` go when `event` comes, by version and end: those that are
+    /// over, and of too many others the oldest.
     async fn dropped_by(
         &self,
         owner: &str,
         event: &Event,
-        (told, now): (u64, Timestamp),
-    ) -> Result<Vec<Key>, Trouble> {
-        if told == 0 {
+        (events, now): (u64, Timestamp),
+    ) -> Result<Vec<(u64, i64)>, Trouble> {
+        if events == 0 {
             return Ok(Vec::new());
         }
-        let partition = keys::definitions(owner);
-        let oldest = self.shared.connection.query(&partition, |query| {
+        let (partition, connection) = (keys::definitions(owner), &self.shared.connection);
+        let over = connection.query(&partition, |query| {
+            let (from, to) = (
+                keys::ending(i64::MIN, 0),
+                keys::ending(now.as_micros(), u64::MAX),
+            );
+            query
+                .key_condition_expression("pk = :p AND sk BETWEEN :f AND :t")
+                .expression_attribute_values(":f", bytes(from))
+                .expression_attribute_values(":t", bytes(to))
+                .limit(MOST_GONE as i32)
+        });
+        let mut gone = Vec::new();
+        for note in over.await?.items {
+            let (until, version) =
+                keys::read_ending(read_bytes(&note, "sk")?).ok_or_else(|| garbled("sk"))?;
+            gone.push((version, until));
+        }
+        let left = events.saturating_sub(gone.len() as u64);
+        let surplus = (left + 1).saturating_sub(event.bound());
+        // More may be over: they go first, with the next changes.
+        let room = MOST_GONE - gone.len();
+        if surplus == 0 || room == 0 {
+            return Ok(gone);
+        }
+        let oldest = connection.query(&partition, |query| {
             query
                 .key_condition_expression("pk = :p AND begins_with(sk, :e)")
                 .expression_attribute_values(":e", bytes([EVENT]))
-                .limit(OLDEST as i32)
+                .limit(MOST_GONE as i32)
         });
-        let oldest = oldest.await?;
-        let are_all = oldest.next.is_none();
-        let (mut over, mut others, mut behind) = (Vec::new(), Vec::new(), 0);
-        for item in oldest.items {
-            if !are_all {
-                behind = told.saturating_sub(read_number(&item, "o")?);
-            }
-            let key = Key {
-                partition: partition.clone(),
-                sort: read_bytes(&item, "sk")?.into(),
-            };
-            match read_number::<i64>(&item, "e")? <= now.as_micros() {
-                true => over.push(key),
-                false => others.push(key),
-            }
+        let mut others = Vec::new();
+        for item in oldest.await?.items {
+            let version = keys::read_event(read_bytes(&item, "sk")?);
+            let version = version.ok_or_else(|| garbled("sk"))?;
+            others.push((version, read_number(&item, "e")?));
         }
-        let left = others.len() as u64 + behind;
-        let surplus = (left + 1).saturating_sub(event.bound()).min(OLDEST as u64);
-        over.extend(others.into_iter().take(surplus as usize));
-        Ok(over)
+        others.retain(|one| !gone.contains(one));
+        let surplus = usize::try_from(surplus).map_or(room, |surplus| surplus.min(room));
+        gone.extend(others.into_iter().take(surplus));
+        Ok(gone)
     }
 
     /// What has changed; of everything that has, nothing but that for who keeps `some`.
@@ -447,6 +471,20 @@ fn change_key(owner: &str, version: u64) -> Key {
     }
 }
 
+fn event_key(owner: &str, version: u64) -> Key {
+    Key {
+        partition: keys::definitions(owner),
+        sort: keys::event(version),
+    }
+}
+
+fn ending_key(owner: &str, version: u64, until: i64) -> Key {
+    Key {
+        partition: keys::definitions(owner),
+        sort: keys::ending(until, version),
+    }
+}
+
 fn definition_key(owner: &str, key: &[u8]) -> Key {
     Key {
         partition: keys::definitions(owner),
@@ -480,24 +518,18 @@ fn noted(owner: &str, version: u64, now: Timestamp) -> Item {
     item(&change_key(owner, version), [("ttl", gone)])
 }
 
-/// The item of the event of this version and number.
-fn written_event(owner: &str, event: &Event, (version, nth, now): (u64, u64, Timestamp)) -> Item {
-    let key = Key {
-        partition: keys::definitions(owner),
-        sort: keys::event(version),
-    };
-    let until = now + Span::from(event.lasts);
+/// The item of the event of this version, which is told now and ends then.
+fn written_event(owner: &str, event: &Event, (version, now, until): (u64, Timestamp, i64)) -> Item {
     item(
-        &key,
+        &event_key(owner, version),
         [
             ("b", Some(bytes(event.body.clone()))),
             ("n", Some(bytes(event.subject.clone()))),
             ("due", Some(bytes(keys::event_of(&event.subject, version)))),
             ("t", Some(number(now.as_micros()))),
-            ("e", Some(number(until.as_micros()))),
+            ("e", Some(number(until))),
             ("m", Some(number(event.most))),
-            ("o", Some(number(nth))),
-            ("ttl", ends(until).map(number)),
+            ("ttl", ends(Timestamp::from_micros(until)).map(number)),
         ],
     )
 }

@@ -19,9 +19,8 @@
 //! | `u` | waiters | without a heartbeat until then, the place is nobody's |
 //! | `r` | waiters | the rows that it waits for |
 //! | `e` | definitions, events | when it ends |
-//! | `c` | definitions' versions | how many events the owner ever had |
+//! | `k` | definitions' versions | how many events of the owner have not gone |
 //! | `m` | events | how many are kept with it |
-//! | `o` | events | its number among the owner's, counted from 1 |
 
 use std::collections::HashMap;
 

@@ -13,10 +13,11 @@
 //! d OWNER                         k KEY                            a definition
 //! d OWNER                         c VERSION                        that this version was made
 //! d OWNER                         e VERSION                        an event
+//! d OWNER                         x END VERSION                    that this event ends then
 //! s                               v                                the version of this layout
 //! ```
-//! All are bytes. LENGTH is that of SET in two bytes, ID and TURN have 16, CAME and VERSION have 8, HASH 32,
-//! REVISION 4; numbers have their highest byte first. A SET, ROOT, OWNER or KEY of more than 200
+//! All are bytes. LENGTH is that of SET in two bytes, ID and TURN have 16, CAME, END and VERSION have 8,
+//! HASH 32, REVISION 4; numbers have their highest byte first. A SET, ROOT, OWNER or KEY of more than 200
 //! bytes is its first 169 and the SHA-256 of all of it.
 
 use sha2::{Digest, Sha256};
@@ -40,6 +41,8 @@ pub(crate) const WAITER: u8 = b'w';
 const CHANGE: u8 = b'c';
 /// Of an event.
 pub(crate) const EVENT: u8 = b'e';
+/// Of when an event ends.
+const ENDING: u8 = b'x';
 
 /// Where an item is.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -110,6 +113,16 @@ pub(crate) fn read_event(sort: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(version.try_into().ok()?))
 }
 
+/// The sort key of when an event ends.
+pub(crate) fn ending(until: i64, version: u64) -> Vec<u8> {
+    with(ENDING, &due(until, version))
+}
+
+/// When an event ends, and its version, of such a sort key.
+pub(crate) fn read_ending(sort: &[u8]) -> Option<(i64, u64)> {
+    read_due(sort.strip_prefix(&[ENDING])?)
+}
+
 /// The position of an event among those of its subject, behind all versions.
 pub(crate) fn event_of(subject: &[u8], version: u64) -> Vec<u8> {
     let name = name(subject);
@@ -169,14 +182,15 @@ pub(crate) fn read_waiter(sort: &[u8]) -> Option<(i64, u128)> {
     ))
 }
 
-/// The position of a lease in the order in which leases are due.
+/// An instant, and a number behind it, in their order: the position of a lease among those that
+/// are due.
 pub(crate) fn due(at: i64, sequence: u64) -> Vec<u8> {
     let mut position = ordered(at).to_vec();
     position.extend(sequence.to_be_bytes());
     position
 }
 
-/// When a lease at this position is due.
+/// The instant and the number of such a position.
 pub(crate) fn read_due(position: &[u8]) -> Option<(i64, u64)> {
     let (at, sequence) = position.split_at_checked(8)?;
     let at = u64::from_be_bytes(at.try_into().ok()?) ^ SIGN;
@@ -235,6 +249,8 @@ mod tests {
         assert_eq!(definitions("overrides"), b"doverrides");
         assert_eq!(change(258), b"c\x00\x00\x00\x00\x00\x00\x01\x02");
         assert_eq!(event(258), b"e\x00\x00\x00\x00\x00\x00\x01\x02");
+        let version = [0, 0, 0, 0, 0, 0, 1, 2];
+        assert_eq!(ending(5, 258), [b"x".as_slice(), &came, &version].concat());
         assert_eq!(
             (schema().partition, schema().sort),
             (vec![b's'], vec![b'v'])
@@ -265,6 +281,7 @@ mod tests {
         for at in instants {
             assert_eq!(read_due(&due(at, 3)), Some((at, 3)));
             assert_eq!(read_waiter(&waiter(at, 3)), Some((at, 3)));
+            assert_eq!(read_ending(&ending(at, 3)), Some((at, 3)));
         }
         assert_eq!(read_revision(&revision(77)), Some(77));
         assert_eq!(read_waiter(b"w12"), None);

@@ -23,35 +23,22 @@ pub(crate) const TTL: &str = "ttl";
 /// The attributes of the table's key.
 pub(crate) const KEY: [&str; 2] = ["pk", "sk"];
 
-/// How often it is looked whether a table that is made is there.
-const GLANCE: Duration = Duration::from_millis(250);
+/// How often it is looked whether a table that is made, changed or deleted is so.
+pub(crate) const GLANCE: Duration = Duration::from_millis(250);
 
 /// What is needed of the table, which is made if `makes` says so.
 pub(crate) async fn provide(connection: &Connection, makes: bool) -> Result<(), Trouble> {
-    let mut is_made = false;
-    loop {
-        match status(connection).await? {
-            Some(TableStatus::Active | TableStatus::Updating) => break,
-            Some(TableStatus::Creating) => tokio::time::sleep(GLANCE).await,
-            Some(other) => {
-                return Err(unusable(&format!(
-                    "the DynamoDB table `{}` is {other}; wait, or name another",
-                    connection.table
-                )));
-            }
-            None if makes && !is_made => {
-                make(connection, false).await?;
-                is_made = true;
-            }
-            None if makes => tokio::time::sleep(GLANCE).await,
-            None => {
-                return Err(unusable(&format!(
-                    "the DynamoDB table `{}` is not there; create it, or open the store without \
-                     migrate=off",
-                    connection.table
-                )));
-            }
-        }
+    let is_there = awaited(connection, |status| status.is_none() || is_usable(status)).await?;
+    if !is_there && !makes {
+        return Err(unusable(&format!(
+            "the DynamoDB table `{}` is not there; create it, or open the store without \
+             migrate=off",
+            connection.table
+        )));
+    }
+    if !is_there {
+        make(connection, false).await?;
+        awaited(connection, is_usable).await?;
     }
     if makes {
         // Whether it is swept decides nothing: `tidegate dynamodb status` tells.
@@ -60,10 +47,35 @@ pub(crate) async fn provide(connection: &Connection, makes: bool) -> Result<(), 
     agree(connection).await.map(drop)
 }
 
-/// Whether there is such a table, and how it is.
-async fn status(connection: &Connection) -> Result<Option<TableStatus>, Trouble> {
-    let table = describe(connection).await?;
-    Ok(table.and_then(|table| table.table_status))
+/// Waits while the table is made or changed, until how it is (nothing: it is not there) is enough; and
+/// whether it is there then.
+pub(crate) async fn awaited(
+    connection: &Connection,
+    is_enough: impl Fn(Option<&TableStatus>) -> bool,
+) -> Result<bool, Trouble> {
+    loop {
+        let table = describe(connection).await?;
+        let status = table.and_then(|table| table.table_status);
+        if is_enough(status.as_ref()) {
+            return Ok(status.is_some());
+        }
+        match status {
+            None | Some(TableStatus::Active | TableStatus::Creating | TableStatus::Updating) => {
+                tokio::time::sleep(GLANCE).await;
+            }
+            Some(other) => {
+                return Err(unusable(&format!(
+                    "the DynamoDB table `{}` is {other}; wait, or name another",
+                    connection.table
+                )));
+            }
+        }
+    }
+}
+
+/// Whether items can be read and written.
+pub(crate) const fn is_usable(status: Option<&TableStatus>) -> bool {
+    matches!(status, Some(TableStatus::Active | TableStatus::Updating))
 }
 
 /// The table as DynamoDB describes it, if there is one.

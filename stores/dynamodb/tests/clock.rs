@@ -88,7 +88,7 @@ fn tell(store: &DynamodbStore, (body, lasts): (u8, Duration), most: u32) {
 
 /// The bodies of those that are kept.
 fn events(store: &DynamodbStore) -> Vec<u8> {
-    let events = store.events("owner", None, None, 9, Timestamp::MIN);
+    let events = store.events("owner", None, None, 100, Timestamp::MIN);
     let events = block_on(events).expect("an answer").items;
     events.into_iter().map(|event| event.body[0]).collect()
 }
@@ -152,6 +152,30 @@ fn an_event_that_was_deleted_takes_no_place_among_those_that_are_kept() {
         events(&store)
     });
     assert_eq!(kept, [[0, 1, 3], [0, 1, 3]]);
+}
+
+/// Those that are over go first, wherever they are: behind the oldest ones they were counted as
+/// kept, and an event that was not over went in their place.
+#[test]
+fn no_event_goes_for_ones_that_are_over_behind_however_many_others() {
+    let Some(server) = DynamodbServer::start() else {
+        return;
+    };
+    let (day, moment) = (Duration::from_secs(86_400), Duration::from_micros(1));
+    let kept = ["kept", "swept"].map(|name| {
+        let store = support::opened(name, &server.endpoint(), Clock::Server);
+        (0..33).for_each(|nth| tell(&store, (nth, day), 40));
+        (33..40).for_each(|nth| tell(&store, (nth, moment), 40));
+        if name == "swept" {
+            let is_over = |item: &support::Item| (33..40).any(|nth| has_body(item, &[nth]));
+            support::age_where(&server, name, is_over);
+            assert!(sweep(&server, name) > 0);
+        }
+        tell(&store, (40, day), 40);
+        events(&store)
+    });
+    let all: Vec<u8> = (0..33).chain([40]).collect();
+    assert_eq!(kept, [all.clone(), all]);
 }
 
 /// Which versions there were is noted for half a day. Whether the note was deleted yet decides
