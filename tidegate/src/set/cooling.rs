@@ -33,6 +33,9 @@ pub(crate) struct Cooling {
     store: Option<Arc<dyn Store>>,
     follows: AtomicBool,
     version: AtomicU64,
+    /// Whether the store keeps this cool-down: it has said so, and nothing was said here since that
+    /// it may not have heard of.
+    is_kept: AtomicBool,
     /// Whom to tell when it changes, by caller.
     calls: Mutex<HashMap<u64, Weak<dyn TimerHandler>, foldhash::fast::RandomState>>,
 }
@@ -79,6 +82,7 @@ impl Cooling {
             store: store.abilities().shared.then_some(store),
             follows: AtomicBool::new(false),
             version: AtomicU64::new(0),
+            is_kept: AtomicBool::new(false),
             calls: Mutex::default(),
         })
     }
@@ -111,12 +115,13 @@ impl Cooling {
     pub(crate) fn cool_down(&self, duration: Duration) -> Timestamp {
         let until = self.clock.now() + Span::from(duration);
         let before = self.extend(until);
-        if until > before
-            && let Some(store) = &self.store
-        {
-            let definition = Definition::new(self.name.as_bytes(), COOLS);
-            // It goes on by itself. A store that is away is not told.
-            drop(store.define(OWNER, definition.lasting(duration.min(LONGEST))));
+        if until > before {
+            self.is_kept.store(false, Ordering::Release);
+            if let Some(store) = &self.store {
+                let definition = Definition::new(self.name.as_bytes(), COOLS);
+                // It goes on by itself. A store that is away is not told.
+                drop(store.define(OWNER, definition.lasting(duration.min(LONGEST))));
+            }
         }
         before.max(until)
     }
@@ -136,6 +141,7 @@ impl Cooling {
     }
 
     fn end_here(&self) {
+        self.is_kept.store(false, Ordering::Release);
         self.until.store(i64::MIN, Ordering::SeqCst);
         self.changed();
     }
@@ -154,20 +160,21 @@ impl Follower for Cooling {
     }
 
     /// What a newer version says of a set is left alone. (Two who go over to the same
-    /// say the same twice.)
+    /// say the same twice.) What the store kept and no longer has was ended.
     fn follow(&self, definitions: &Definitions) {
         if definitions.newer_than != self.version() {
             return;
         }
         let own = |one: &&Definition| one.key == self.name.as_bytes();
-        if let Some(own) = definitions.changed.iter().find(own) {
-            match (own.value.as_deref(), own.lasts) {
-                (Some(COOLS), Some(left)) => {
-                    self.extend(self.clock.now() + Span::from(left));
-                }
-                (None, _) => self.end_here(),
-                _ => {}
+        let found = definitions.changed.iter().find(own);
+        match found.map(|own| (own.value.as_deref(), own.lasts)) {
+            Some((Some(COOLS), Some(left))) => {
+                self.extend(self.clock.now() + Span::from(left));
+                self.is_kept.store(true, Ordering::Release);
             }
+            Some((None, _)) => self.end_here(),
+            None if definitions.whole && self.is_kept.load(Ordering::Acquire) => self.end_here(),
+            _ => {}
         }
         self.version.store(definitions.version, Ordering::Release);
     }
@@ -209,5 +216,38 @@ mod tests {
         cooling.end();
         assert!(stay.iter().all(|rung| rung.0.load(Ordering::SeqCst)));
         assert!(anew.0.load(Ordering::SeqCst));
+    }
+
+    /// A server that had been cut off passed the member over until the old end: what it is told
+    /// then is all that is kept, and that has no word of what was removed.
+    #[test]
+    fn a_cool_down_that_is_not_among_all_that_is_kept_has_ended() {
+        let clock = ManualClock::default().clock();
+        let cooling = || Cooling::new(clock.clone(), "set".to_owned(), crate::embedded::store());
+        let is_cool = |cooling: &Cooling| cooling.until().is_some_and(|until| until > clock.now());
+        let hour = Duration::from_secs(3_600);
+        let told = |newer_than, version, whole, changed: &[Definition]| Definitions {
+            newer_than,
+            version,
+            whole,
+            changed: changed.to_vec(),
+        };
+        let kept = [Definition::new("set", COOLS).at_version(7).lasting(hour)];
+        let other = [Definition::new("other", COOLS).at_version(9).lasting(hour)];
+        let cools = cooling();
+        cools.cool_down(hour);
+        cools.follow(&told(0, 7, true, &kept));
+        cools.follow(&told(7, 8, false, &other));
+        assert!(is_cool(&cools), "of another");
+        cools.follow(&told(8, 9, true, &kept));
+        assert!(is_cool(&cools), "it is among them");
+        cools.follow(&told(9, 5_000, true, &other));
+        assert!(!is_cool(&cools));
+        // A store that was not told yet, or was away when it was to be, has ended nothing.
+        let cools = cooling();
+        cools.follow(&told(0, 7, true, &kept));
+        cools.cool_down(2 * hour);
+        cools.follow(&told(7, 5_000, true, &other));
+        assert!(is_cool(&cools));
     }
 }
