@@ -397,9 +397,11 @@ fn a_member_that_an_ask_never_fits_or_that_does_not_know_it_is_skipped() {
         Err(DecisionError::Request(RequestError::NeedsLease(_)))
     ));
     assert!(matches!(
-        pool.peek("k", &[("slots", 0)]).wait(),
+        pool.try_acquire("k", &[("slots", 0)]).wait(),
         Err(DecisionError::Request(RequestError::NothingAsked))
     ));
+    let standing = pool.peek("k", &[("slots", 0)]).wait().unwrap();
+    assert!(standing.admitted() && standing.remaining("slots").is_some());
 }
 
 #[test]

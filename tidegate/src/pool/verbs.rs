@@ -181,7 +181,8 @@ impl LimitPool {
     }
 
     /// Whether any member would admit `request` now, and if none, when the first
-    /// will. Changes nothing, and is nobody's turn.
+    /// will. Changes nothing, and is nobody's turn. As at [`LimitSet::peek`], a request may ask for
+    /// nothing.
     ///
     /// # Errors
     /// [`DecisionError`], if no member could decide.
@@ -319,7 +320,7 @@ impl LimitPool {
             let set = member.inner();
             match cooling {
                 Some(until) => {
-                    let decision = set.peek(key, request).await?;
+                    let decision = set.foresee(key, request).await?;
                     Ok(Admission::Refused(decision.not_before(until)))
                 }
                 None => {
@@ -385,11 +386,15 @@ impl LimitPool {
         let decide = |(member, cooling): One<'c>| {
             let set = member.inner();
             async move {
-                match (cooling, without) {
-                    (Some(until), _) => Ok(set.peek(key, request).await?.not_before(until)),
+                let decision = match (cooling, without) {
                     (None, Without::Lease) => set.check(key, request, None).await,
-                    (None, Without::Change) => set.peek(key, request).await,
-                }
+                    (Some(_), Without::Lease) => set.foresee(key, request).await,
+                    (_, Without::Change) => set.peek(key, request).await,
+                }?;
+                Ok(match cooling {
+                    Some(until) => decision.not_before(until),
+                    None => decision,
+                })
             }
         };
         let read = |(member, cooling): One<'c>, decision| {

@@ -101,7 +101,8 @@ impl LimitSet {
         }
     }
 
-    /// What [`check`](Self::check) would answer now; changes nothing.
+    /// What [`check`](Self::check) would answer now; changes nothing. A request may ask for nothing
+    /// (a cost of 0): it is admitted, and every limit's standing tells where the key stands.
     ///
     /// # Errors
     /// [`DecisionError`].
@@ -235,7 +236,8 @@ impl Inner {
         is_partial.store(partial_keys, Ordering::Relaxed);
     }
 
-    pub(crate) async fn peek(
+    /// What a check of `request` would be answered.
+    pub(crate) async fn foresee(
         &self,
         key: &[u8],
         request: &Request<'_>,
@@ -246,6 +248,18 @@ impl Inner {
             Ok(asking.verb(Verb::Peek { amounts: &amounts }))
         };
         self.decide(key, begin).await
+    }
+
+    /// The same; of a request for nothing, where the key stands.
+    pub(crate) async fn peek(
+        &self,
+        key: &[u8],
+        request: &Request<'_>,
+    ) -> Result<Decision, DecisionError> {
+        match self.foresee(key, request).await {
+            Err(DecisionError::Request(RequestError::NothingAsked)) => self.standing(key).await,
+            foreseen => foreseen,
+        }
     }
 
     /// As [`peek`](Self::peek), of the limits below the key's root alone.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::counted::Counted;
 use crate::support::House;
@@ -236,6 +236,26 @@ async fn a_forecast_says_how_many_fit_and_when() {
     assert_eq!(limits["tpm"]["spendable"], 0);
     assert_eq!(limits["tpm"]["not_until"], "2026-01-01T12:00:10Z");
     assert_eq!(limits["tpm"]["limit"], 9_000);
+}
+
+/// Where a policy has nothing but rates, it was said to take nothing, and was no peek.
+#[tokio::test]
+async fn a_peek_that_says_no_amount_shows_every_limit_of_the_key() {
+    let house = House::new();
+    let key = json!({"policy": "chat", "key": "acme/alice"});
+    let peek = house.post("/v1/peek", key.clone()).await;
+    assert_eq!((peek.status, &peek.json()["admitted"]), (200, &json!(true)));
+    let left = |reply: &Value, limit: &str| reply["limits"][limit]["remaining"].clone();
+    assert_eq!(left(&peek.json(), "tpm"), 9_000);
+    assert_eq!(left(&peek.json(), "daily"), 20_000);
+    let check = json!({"policy": "chat", "key": "acme/alice", "cost": 9_000});
+    house.post("/v1/check", check).await;
+    let peek = house.post("/v1/peek", key).await.json();
+    assert_eq!(left(&peek, "tpm"), 0);
+    assert_eq!(left(&peek, "daily"), 11_000);
+    // Whoever wants to take it says how much.
+    let check = json!({"policy": "chat", "key": "acme/alice", "cost": 0});
+    house.post("/v1/check", check).await.problem(400, "invalid");
 }
 
 #[tokio::test]
