@@ -82,12 +82,14 @@ pub enum ServiceError {
     #[error("{}", all(.0))]
     FaultyOverride(Vec<LimitFault>),
     /// Something was to be changed only as it was at another version.
-    #[error("{}", conflict(what, *version))]
+    #[error("{}", conflict(what, *version, *removes))]
     Conflict {
         /// What: an override, an entity.
         what: String,
         /// The version that is there; nothing if it is not there.
         version: Option<u64>,
+        /// Whether it was to be removed.
+        removes: bool,
     },
     /// An entity is not there, or does not change.
     #[error(transparent)]
@@ -127,11 +129,13 @@ fn reach(policy: Option<&str>) -> String {
     })
 }
 
-fn conflict(what: &str, version: Option<u64>) -> String {
+fn conflict(what: &str, version: Option<u64>, removes: bool) -> String {
+    let verb = if removes { "remove" } else { "change" };
     match version {
         Some(version) => format!(
-            "{what} is at version {version} now; read it again, and change it on that version"
+            "{what} is at version {version} now; read it again, and {verb} it on that version"
         ),
+        None if removes => format!("{what} is not there now; there is nothing to remove"),
         None => format!("{what} is not there now; set it without a version"),
     }
 }

@@ -1,101 +1,25 @@
 //! Administrative changes, and the events that the store keeps of them.
 
+#[path = "support/faulty.rs"]
+mod faulty;
 mod support;
 
 use std::borrow::Cow;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use faulty::Faulty;
 use support::{file, now};
 use tidegate::{Limit, ManualClock, Select, Store};
-use tidegate_memory::MemoryStore;
 use tidegate_service::{
     Action, Answer, AuditEvent, AuditListing, Call, Caller, LeaseHandle, Listing, OverrideOf,
     OverrideTarget, Question, Service, ServiceError, Terms, Whose, compare,
 };
-use tidegate_store::{
-    Abilities, Change, Command, Defined, Definition, Definitions, Event, Execution, Follower, Op,
-    Out, Page, Plan, StoreError, StoreFuture, Table,
-};
 
 const POLICY: &str = "[policy.jobs.limits]\nrunning = { concurrency = 4, ttl = '1h' }\n";
-
-/// A store in memory that can fall silent, or keep nothing.
-#[derive(Default)]
-struct Faulty {
-    memory: MemoryStore,
-    faults: Arc<Faults>,
-}
-
-#[derive(Default)]
-struct Faults {
-    /// What is asked about one key is done, and never answered.
-    is_silent: AtomicBool,
-    /// No definition and no event is kept.
-    keeps_nothing: AtomicBool,
-}
-
-struct FaultyTable {
-    table: Arc<dyn Table>,
-    faults: Arc<Faults>,
-}
-
-impl Store for Faulty {
-    fn abilities(&self) -> Abilities {
-        self.memory.abilities()
-    }
-
-    fn definitions(&self, owner: &str, newer_than: u64) -> StoreFuture<Definitions> {
-        self.memory.definitions(owner, newer_than)
-    }
-
-    fn definition(&self, owner: &str, key: &[u8]) -> StoreFuture<Option<Definition>> {
-        self.memory.definition(owner, key)
-    }
-
-    fn change(&self, owner: &str, change: Change) -> StoreFuture<Defined> {
-        match self.faults.keeps_nothing.load(Ordering::SeqCst) {
-            true => StoreFuture::new(async { Err(StoreError::Unavailable("away".to_owned())) }),
-            false => self.memory.change(owner, change),
-        }
-    }
-
-    fn events(
-        &self,
-        owner: &str,
-        subject: Option<&[u8]>,
-        after: Option<&[u8]>,
-        most: usize,
-        now: tidegate::Timestamp,
-    ) -> StoreFuture<Page<Event>> {
-        self.memory.events(owner, subject, after, most, now)
-    }
-
-    fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {
-        self.memory.follow(owner, follower);
-    }
-
-    fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
-        Ok(Arc::new(FaultyTable {
-            table: self.memory.open(name, plan)?,
-            faults: Arc::clone(&self.faults),
-        }))
-    }
-}
-
-impl Table for FaultyTable {
-    fn execute(&self, command: &Command<'_>, out: Out<'_>) -> Execution {
-        let is_one = matches!(command.op, Op::One(..));
-        if !is_one || !self.faults.is_silent.load(Ordering::SeqCst) {
-            return self.table.execute(command, out);
-        }
-        self.table.execute_and_wait(command).ok();
-        Execution::from(StoreFuture::new(std::future::pending()))
-    }
-}
 
 /// A service whose key `k` holds a lease.
 struct Fixture {

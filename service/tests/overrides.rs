@@ -1,10 +1,14 @@
 //! Overrides at four levels: which holds, who may set them, what they outlive.
 
+#[path = "support/faulty.rs"]
+mod faulty;
+
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use faulty::Faulty;
 use proptest::prelude::*;
 use tidegate::{BuildError, Limit, ManualClock, Store};
 use tidegate_memory::MemoryStore;
@@ -13,10 +17,7 @@ use tidegate_service::{
     Action, Answer, AuditListing, Call, Credential, Level, OnlyIf, OverrideTarget, OverrideTerms,
     Scope, Service, ServiceError, Setting, Until, read_limits, settings_of,
 };
-use tidegate_store::{
-    Abilities, Change, Defined, Definition, Definitions, Event, Follower, Page, Plan, StoreError,
-    StoreFuture, Table, block_on,
-};
+use tidegate_store::{Change, Definition, Event, block_on};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const TWO: &str = "[policy.chat.limits]\nrpm = { calls = 10, per = '1m' }\n\
@@ -527,68 +528,14 @@ fn an_override_that_ended_while_nobody_was_there_never_holds_again() {
     assert_eq!(kept, Ok(None));
 }
 
-/// A store whose next answer to a change gets lost, though it is made.
-#[derive(Default)]
-struct Lossy {
-    memory: MemoryStore,
-    loses: AtomicBool,
-    /// Another client's, which comes before the next.
-    rival: Mutex<Option<Change>>,
-}
-
-impl Store for Lossy {
-    fn abilities(&self) -> Abilities {
-        self.memory.abilities()
-    }
-
-    fn definitions(&self, owner: &str, newer_than: u64) -> StoreFuture<Definitions> {
-        self.memory.definitions(owner, newer_than)
-    }
-
-    fn definition(&self, owner: &str, key: &[u8]) -> StoreFuture<Option<Definition>> {
-        self.memory.definition(owner, key)
-    }
-
-    fn change(&self, owner: &str, change: Change) -> StoreFuture<Defined> {
-        let rival = self.rival.lock().unwrap().take();
-        if let Some(rival) = rival {
-            block_on(self.memory.change(owner, rival)).unwrap();
-        }
-        let made = self.memory.change(owner, change);
-        match self.loses.swap(false, Ordering::SeqCst) {
-            true => StoreFuture::new(async { Err(StoreError::Unavailable("lost".to_owned())) }),
-            false => made,
-        }
-    }
-
-    fn events(
-        &self,
-        owner: &str,
-        subject: Option<&[u8]>,
-        after: Option<&[u8]>,
-        most: usize,
-        now: tidegate::Timestamp,
-    ) -> StoreFuture<Page<Event>> {
-        self.memory.events(owner, subject, after, most, now)
-    }
-
-    fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {
-        self.memory.follow(owner, follower);
-    }
-
-    fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
-        self.memory.open(name, plan)
-    }
-}
-
 /// Asked again, the store says that another version is there: the one that was just made.
 #[test]
 fn a_change_whose_answer_was_lost_is_made_once_and_told_of_once() {
-    let store = Arc::<Lossy>::default();
+    let store = Arc::<Faulty>::default();
     let service = service_on(&(Arc::clone(&store) as _), TWO);
     let caller = service.enter(None).unwrap();
     let chat = OverrideTarget::system().of_resource("chat");
-    let lose = || store.loses.store(true, Ordering::SeqCst);
+    let lose = || store.faults.loses.store(true, Ordering::SeqCst);
     lose();
     let set = service
         .set_override(&caller, &chat, &[rpm(5)])
@@ -612,7 +559,7 @@ fn a_change_whose_answer_was_lost_is_made_once_and_told_of_once() {
 #[test]
 fn a_removal_whose_answer_was_lost_is_not_another_clients() {
     for is_of_a_version in [false, true] {
-        let store = Arc::<Lossy>::default();
+        let store = Arc::<Faulty>::default();
         let service = service_on(&(Arc::clone(&store) as _), TWO);
         let caller = service.enter(None).unwrap();
         let chat = OverrideTarget::system().of_resource("chat");
@@ -627,8 +574,8 @@ fn a_removal_whose_answer_was_lost_is_not_another_clients() {
             version: 0,
         };
         let rival = Change::from(Definition::none(chat.encode())).telling(told);
-        *store.rival.lock().unwrap() = Some(rival);
-        store.loses.store(true, Ordering::SeqCst);
+        *store.faults.rival.lock().unwrap() = Some(rival);
+        store.faults.loses.store(true, Ordering::SeqCst);
         let terms = OverrideTerms {
             only_if: is_of_a_version.then_some(OnlyIf::Version(version)),
             ..OverrideTerms::default()
@@ -637,7 +584,14 @@ fn a_removal_whose_answer_was_lost_is_not_another_clients() {
         match is_of_a_version {
             false => assert_eq!(removed, Ok(false)),
             true => assert!(
-                matches!(removed, Err(ServiceError::Conflict { version: None, .. })),
+                matches!(
+                    removed,
+                    Err(ServiceError::Conflict {
+                        version: None,
+                        removes: true,
+                        ..
+                    })
+                ),
                 "{removed:?}"
             ),
         }
@@ -647,7 +601,7 @@ fn a_removal_whose_answer_was_lost_is_not_another_clients() {
 /// It was taken for one that was not made, and made again: what was set since was gone.
 #[test]
 fn a_removal_whose_answer_was_lost_removes_nothing_that_was_set_since() {
-    let store = Arc::<Lossy>::default();
+    let store = Arc::<Faulty>::default();
     let service = service_on(&(Arc::clone(&store) as _), TWO);
     let caller = service.enter(None).unwrap();
     let chat = OverrideTarget::system().of_resource("chat");
@@ -655,9 +609,9 @@ fn a_removal_whose_answer_was_lost_removes_nothing_that_was_set_since() {
     let version = set.unwrap().version;
     let kept = block_on(store.definition("service", &chat.encode()));
     let value = kept.unwrap().unwrap().value.unwrap();
-    store.loses.store(true, Ordering::SeqCst);
+    store.faults.loses.store(true, Ordering::SeqCst);
     let removed = service.remove_override(&caller, &chat);
-    *store.rival.lock().unwrap() = Some(Definition::new(chat.encode(), value).into());
+    *store.faults.rival.lock().unwrap() = Some(Definition::new(chat.encode(), value).into());
     assert_eq!(removed.wait(), Ok(true));
     let kept = service.override_at(&caller, &chat).unwrap().unwrap();
     assert!(kept.version > version);

@@ -391,12 +391,14 @@ fn a_change_on_a_version_that_another_server_has_changed_is_refused(server: &Bey
         wait_for(set).map(|set| set.version)
     };
     let first = set(&a, 5, OnlyIf::Absent).expect("none was there");
-    let there = |version| {
+    let conflict = |version, removes| {
         Err(ServiceError::Conflict {
             what: "the override for every policy/ann".to_owned(),
             version,
+            removes,
         })
     };
+    let there = |version| conflict(version, false);
     assert_eq!(set(&b, 6, OnlyIf::Absent), there(Some(first)));
     let second = set(&b, 7, OnlyIf::Version(first)).expect("it is there");
     assert_eq!(set(&a, 8, OnlyIf::Version(first)), there(Some(second)));
@@ -410,7 +412,7 @@ fn a_change_on_a_version_that_another_server_has_changed_is_refused(server: &Bey
     };
     assert_eq!(
         remove(OnlyIf::Version(first)).map(|_| 0),
-        there(Some(second))
+        conflict(Some(second), true)
     );
     assert_eq!(remove(OnlyIf::Version(second)), Ok(true));
     assert_eq!(set(&a, 9, OnlyIf::Version(second)), there(None));

@@ -55,11 +55,12 @@ pub struct EntityTerms<'a> {
 }
 
 impl EntityTerms<'_> {
-    fn hold(&self, entity: &Entity) -> Result<(), ServiceError> {
+    fn hold(&self, entity: &Entity, removes: bool) -> Result<(), ServiceError> {
         match self.only_if {
             Some(only_if) if !only_if.holds(entity.version) => Err(ServiceError::Conflict {
                 what: format!("the entity `{}`", entity.id),
                 version: Some(entity.version),
+                removes,
             }),
             _ => Ok(()),
         }
@@ -184,7 +185,7 @@ impl Service {
         };
         for _ in 0..MOST_TRIES {
             let there = self.entity_or_unknown(id).await?;
-            terms.hold(&there)?;
+            terms.hold(&there, false)?;
             let value = change.of(there.value.clone());
             value.check()?;
             let old_parent = there.value.parent.as_deref();
@@ -249,7 +250,7 @@ impl Service {
         for _ in 0..MOST_TRIES {
             let mut there = self.entity_or_unknown(id).await?;
             if own.is_none_or(|own| own != there.version) {
-                terms.hold(&there)?;
+                terms.hold(&there, true)?;
             }
             self.check_childless(id).await?;
             self.check_unleased(id, Leases::OfIt).await?;

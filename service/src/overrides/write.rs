@@ -150,6 +150,7 @@ impl Write {
         ServiceError::Conflict {
             what: format!("the override for {}", self.target),
             version: (version != 0).then_some(version),
+            removes: self.limits.is_none(),
         }
     }
 

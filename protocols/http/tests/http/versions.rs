@@ -74,7 +74,12 @@ async fn a_change_on_an_old_version_is_refused_with_the_one_that_is_there() {
     let gone = ask(&house, "DELETE", WEB, &[("if-match", &two)], "").await;
     assert_eq!(gone.status, 204);
     let gone = ask(&house, "DELETE", WEB, &[("if-match", &two)], "").await;
-    gone.problem(412, "conflict");
+    let detail = gone.problem(412, "conflict");
+    // It was told to set what it wants to be rid of.
+    assert!(
+        detail.ends_with("web/acme is not there now; there is nothing to remove"),
+        "{detail}"
+    );
     assert_eq!(gone.json().get("version"), None);
     assert_eq!(gone.headers.get("etag"), None);
 }
@@ -85,7 +90,8 @@ async fn an_override_is_set_only_where_there_is_none_or_only_where_there_is_one(
     let (any, none) = ([("if-match", "*")], [("if-none-match", "*")]);
     let put =
         async |says: &[(&str, &str)]| ask(&house, "PUT", PATH, says, &calls(5, &json!({}))).await;
-    put(&any).await.problem(412, "conflict");
+    let detail = put(&any).await.problem(412, "conflict");
+    assert!(detail.ends_with("set it without a version"), "{detail}");
     assert_eq!(put(&none).await.status, 200);
     put(&none).await.problem(412, "conflict");
     assert_eq!(put(&any).await.status, 200);
