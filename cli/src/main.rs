@@ -16,6 +16,7 @@ mod policies;
 mod replay;
 mod report;
 mod serve;
+mod shape;
 mod store;
 mod subject;
 mod trace;

@@ -289,7 +289,7 @@ fn together(settings: &ServerSettings, field: &Field<'_>, faults: &mut Faults<'_
 
 fn credentials(field: &Field<'_>, faults: &mut Faults<'_>) -> Vec<Credential> {
     let mut known: Vec<Credential> = Vec::new();
-    for table in field.tables("`[[token]]`", faults) {
+    for (_, table) in field.tables("`[[token]]`", faults) {
         let Some(credential) = credential(table, field, faults) else {
             continue;
         };

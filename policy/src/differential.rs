@@ -56,7 +56,7 @@ impl Translation<'_> {
                 false => self.yaml.push_str(".nan"),
             },
             Value::Flag(flag) => self.yaml.push_str(&flag.to_string()),
-            Value::Date => self.yaml.push_str("1979-05-27"),
+            Value::Date(_) => self.yaml.push_str("1979-05-27"),
             Value::List(items) => {
                 self.yaml.push('[');
                 for item in items {

@@ -174,6 +174,14 @@ impl<'a> Field<'a> {
         }
     }
 
+    /// A date as it is written, without quotes.
+    pub(super) fn date(&self) -> Option<&'a str> {
+        match &self.node.value {
+            Value::Date(text) => Some(text),
+            _ => None,
+        }
+    }
+
     /// One of a few words.
     pub(super) fn word<T: Copy>(&self, words: &[(&str, T)], faults: &mut Faults<'_>) -> Option<T> {
         let text = self.text(words[0].0, faults)?;
@@ -260,8 +268,12 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// A list of tables.
-    pub(super) fn tables(&self, example: &str, faults: &mut Faults<'_>) -> Vec<Fields<'a>> {
+    /// A list of tables, each with its place.
+    pub(super) fn tables(
+        &self,
+        example: &str,
+        faults: &mut Faults<'_>,
+    ) -> Vec<(Range<usize>, Fields<'a>)> {
         let Value::List(items) = &self.node.value else {
             self.mistyped::<()>("a list of tables", &format!("write {example}"), faults);
             return Vec::new();
@@ -269,7 +281,7 @@ impl<'a> Field<'a> {
         let mut tables = Vec::new();
         for item in items {
             match &item.value {
-                Value::Table(entries) => tables.push(Fields::of(entries)),
+                Value::Table(entries) => tables.push((item.span.clone(), Fields::of(entries))),
                 other => faults.add(
                     &item.span,
                     format!("this is {}, not a table", other.kind()),

@@ -65,15 +65,9 @@ pub(super) fn parse_beside(
     let Some(tree) = tree(&source, &mut faults) else {
         return Err(faults.into_errors());
     };
-    let entries = match &tree.value {
-        Value::Table(entries) => entries.as_slice(),
-        other => {
-            let message = format!("the file is {}; it must be a table", other.kind());
-            faults.add(&tree.span, message, "begin with `policy = { ... }`");
-            return Err(faults.into_errors());
-        }
+    let Some(mut fields) = fields(&tree, "begin with `policy = { ... }`", &mut faults) else {
+        return Err(faults.into_errors());
     };
-    let mut fields = Fields::of(entries);
     others(&mut fields, &mut faults);
     let policies = read(fields, known, &mut faults);
     if faults.is_empty() {
@@ -83,8 +77,24 @@ pub(super) fn parse_beside(
     }
 }
 
+/// What the file has at its top.
+pub(super) fn fields<'n>(
+    tree: &'n Node,
+    help: &str,
+    faults: &mut Faults<'_>,
+) -> Option<Fields<'n>> {
+    match &tree.value {
+        Value::Table(entries) => Some(Fields::of(entries)),
+        other => {
+            let message = format!("the file is {}; it must be a table", other.kind());
+            faults.add(&tree.span, message, help);
+            None
+        }
+    }
+}
+
 /// What the text says, in whichever language.
-fn tree(source: &Source<'_>, faults: &mut Faults<'_>) -> Option<Node> {
+pub(super) fn tree(source: &Source<'_>, faults: &mut Faults<'_>) -> Option<Node> {
     match source.language {
         Language::Toml => toml::read(source.text, faults),
         #[cfg(feature = "yaml")]

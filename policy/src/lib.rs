@@ -21,7 +21,8 @@
 //! they read, for everyone after them), `source` (places in a text), `fields`
 //! (typed look-ups in a table), `span` (lengths of time as people write them),
 //! `limit` (one limit), `levels`, `members`, `definition` (one policy), `file`
-//! (all of them), `price` (what tokens of models cost), `config` (a server's file), `fault` (what is wrong with it),
+//! (all of them), `desired` (entities and
+//! overrides that a server is to keep), `price` (what tokens of models cost), `config` (a server's file), `fault` (what is wrong with it),
 //! `suggest` (did you mean), `shape` (a policy as plain values again).
 //! Not here: reading from disk, which is the caller's, and watching for changes.
 
@@ -29,6 +30,7 @@ mod common;
 mod config;
 mod credential;
 mod definition;
+mod desired;
 #[cfg(all(test, feature = "yaml"))]
 mod differential;
 mod fault;
@@ -56,6 +58,11 @@ pub use config::{
 };
 pub use credential::Credential;
 pub use definition::{FailureMode, Policy, RESERVED};
+pub use desired::{
+    DesiredEntity, DesiredKey, DesiredOverride, DesiredState, FIXED_SETTINGS, LONGEST_ENTITY_ID,
+    LONGEST_METADATA, LONGEST_NAME, LONGEST_REASON, MOST_METADATA, parse_desired, wrong_entity_id,
+    wrong_metadata, wrong_name, wrong_reason,
+};
 pub use fault::{Fault, PolicyErrors};
 pub use file::{PolicyFile, parse};
 pub use language::Language;

@@ -37,7 +37,7 @@ impl Shape {
                         .collect(),
                 )
             }
-            Value::Nothing | Value::Float(_) | Value::Date => Self::Text(String::new()),
+            Value::Nothing | Value::Float(_) | Value::Date(_) => Self::Text(String::new()),
         }
     }
 

@@ -74,7 +74,7 @@ fn node(spanned: &Spanned<DeValue<'_>>) -> Node {
         },
         DeValue::Float(float) => Value::Float(float.as_str().to_owned()),
         DeValue::Boolean(flag) => Value::Flag(*flag),
-        DeValue::Datetime(_) => Value::Date,
+        DeValue::Datetime(date) => Value::Date(date.to_string()),
         DeValue::Array(items) => Value::List(items.iter().map(node).collect()),
         DeValue::Table(inner) => table(inner),
     };

@@ -26,7 +26,8 @@ pub(super) enum Value {
     /// A number with a point, as it was written.
     Float(String),
     Flag(bool),
-    Date,
+    /// A date or an instant without quotes, which only TOML knows.
+    Date(String),
     List(Vec<Node>),
     Table(Vec<Entry>),
 }
@@ -48,7 +49,7 @@ impl Value {
             Self::Integer { .. } => "a whole number",
             Self::Float(_) => "a number with a point",
             Self::Flag(_) => "true or false",
-            Self::Date => "a date",
+            Self::Date(_) => "a date",
             Self::List(_) => "a list",
             Self::Table(_) => "a table",
         }

@@ -1,10 +1,14 @@
 //! What every request is held to, whichever protocol it came by: each bound stands here
 //! once, or where the library has it (keys, amounts, idempotency keys, how long a lease
-//! lasts).
+//! lasts), or the reader of files (entities, reasons).
 
 use std::time::Duration;
 
 use tidegate::{LONGEST_PAGE, LeaseId, NoLeaseId};
+use tidegate_policy::wrong_reason;
+pub use tidegate_policy::{
+    LONGEST_ENTITY_ID, LONGEST_METADATA, LONGEST_NAME, LONGEST_REASON, MOST_METADATA,
+};
 
 use super::error::ServiceError;
 use super::field::Field;
@@ -23,21 +27,6 @@ pub const MOST_CHECKS: u64 = 1_000;
 
 /// The most limits of one override.
 pub const MOST_LIMITS: usize = 256;
-
-/// The longest reason of a change, in bytes.
-pub const LONGEST_REASON: usize = 1_024;
-
-/// The longest id of an entity, in bytes.
-pub const LONGEST_ENTITY_ID: usize = 256;
-
-/// The longest name of an entity, in bytes.
-pub const LONGEST_NAME: usize = 256;
-
-/// The most entries of an entity's metadata.
-pub const MOST_METADATA: usize = 16;
-
-/// The longest metadata of an entity, in bytes: of all words and what they say.
-pub const LONGEST_METADATA: usize = 1_024;
 
 /// The longest that an override is set for, unless it is for good: ten years.
 pub const LONGEST_OVERRIDE: Duration = Duration::from_secs(10 * 366 * 86_400);
@@ -61,13 +50,15 @@ pub fn priority(said: u64) -> Result<u8, ServiceError> {
 }
 
 /// That the reason of a change is not too long.
-pub(super) const fn reason(said: Option<&str>) -> Result<(), ServiceError> {
-    match said {
-        Some(said) if said.len() > LONGEST_REASON => Err(ServiceError::Form {
-            field: Field::Reason,
-            wrong: "it is longer than 1,024 bytes; say less",
-        }),
-        _ => Ok(()),
+pub(super) fn reason(said: Option<&str>) -> Result<(), ServiceError> {
+    fits(Field::Reason, said.and_then(wrong_reason))
+}
+
+/// That nothing is wrong with what this field says.
+pub(super) fn fits(field: Field, wrong: Option<&'static str>) -> Result<(), ServiceError> {
+    match wrong {
+        Some(wrong) => Err(ServiceError::Form { field, wrong }),
+        None => Ok(()),
     }
 }
 

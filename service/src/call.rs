@@ -158,6 +158,8 @@ pub struct OverrideOf<'a> {
     pub policy: Option<&'a str>,
     /// The key, or an ancestor of keys.
     pub key: Option<&'a [u8]>,
+    /// An entity whose key is meant, in place of `key`.
+    pub entity: Option<&'a str>,
 }
 
 /// Which page of the overrides.
@@ -354,18 +356,21 @@ impl Service {
             Call::Denied(policy, most) => Ok(Answer::Denied(self.denied(caller, policy, most)?)),
             Call::WatchDenials(policy) => Ok(Answer::Denials(self.denial_watch(caller, policy)?)),
             Call::SetOverride(of, limits, terms) => {
-                let target = spans::entered(of.target())?;
+                let target = self.target(caller, Scope::Administer, &of).await;
+                let target = spans::entered(target)?;
                 let stored_override = self.write_override(caller, &target, &limits, &terms);
                 Ok(Answer::OverrideSet(spans::entered(stored_override.await)?))
             }
             Call::RemoveOverride(of, terms) => {
-                let target = spans::entered(of.target())?;
+                let target = self.target(caller, Scope::Administer, &of).await;
+                let target = spans::entered(target)?;
                 let removed = self.remove_override_on(caller, &target, &terms).await;
                 Ok(Answer::Removed(target, spans::entered(removed)?))
             }
             Call::Audit(listing) => {
                 let most = spans::entered(bounds::page(listing.most))?;
-                let of = spans::entered(listing.of.target())?;
+                let of = self.target(caller, Scope::Observe, &listing.of).await;
+                let of = spans::entered(of)?;
                 if let Some(id) = listing.entity {
                     spans::entered(check_id(Field::Entity, id))?;
                 }
@@ -375,7 +380,7 @@ impl Service {
                 let page = self.audit(caller, of, within, page).await;
                 Ok(Answer::Audit(spans::entered(page)?))
             }
-            Call::Overrides(listing) => spans::entered(self.list(caller, &listing)),
+            Call::Overrides(listing) => spans::entered(self.list(caller, &listing).await),
             Call::CreateEntity(new, reason) => {
                 let created = self.create_entity(caller, &new, reason).await;
                 Ok(Answer::EntityKept(spans::entered(created)?))
@@ -482,9 +487,13 @@ impl Service {
         }))
     }
 
-    fn list(&self, caller: &Caller, listing: &OverrideListing<'_>) -> Result<Answer, ServiceError> {
+    async fn list(
+        &self,
+        caller: &Caller,
+        listing: &OverrideListing<'_>,
+    ) -> Result<Answer, ServiceError> {
         let most = bounds::page(listing.most)?;
-        let target = listing.of.target()?;
+        let target = self.target(caller, Scope::Observe, &listing.of).await?;
         if listing.exact {
             return Ok(Answer::Override(self.override_at(caller, &target)?));
         }
@@ -535,6 +544,27 @@ impl Service {
             key: found.key,
             path: found.path,
         })
+    }
+
+    /// What an override is for. Who may not do that of the policy is told nothing of entities.
+    async fn target(
+        &self,
+        caller: &Caller,
+        scope: Scope,
+        of: &OverrideOf<'_>,
+    ) -> Result<OverrideTarget, ServiceError> {
+        let Some(id) = of.entity else {
+            return OverrideTarget::read(of.policy, of.key);
+        };
+        if of.key.is_some() {
+            return Err(ServiceError::Form {
+                field: Field::Entity,
+                wrong: "it stands in place of a key; give one of the two",
+            });
+        }
+        caller.check(scope, of.policy)?;
+        let path = self.entity_path(id).await?;
+        OverrideTarget::read(of.policy, Some(path.key()))
     }
 
     fn listed<'a>(
@@ -656,12 +686,6 @@ impl Uses<'_> {
                 wrong: "say how much the lease is to have taken, by limit or by a cost",
             })),
         }
-    }
-}
-
-impl OverrideOf<'_> {
-    fn target(&self) -> Result<OverrideTarget, ServiceError> {
-        OverrideTarget::read(self.policy, self.key)
     }
 }
 

@@ -188,7 +188,7 @@ fn events_of_a_policy_are_also_those_of_an_application_that_changed_it() {
     apply("jobs", Err("the disk is full".to_owned()));
     let of = OverrideOf {
         policy: Some("jobs"),
-        key: None,
+        ..OverrideOf::default()
     };
     let listing = AuditListing {
         of,

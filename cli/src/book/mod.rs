@@ -58,6 +58,10 @@ fn prompted(text: &str) -> String {
 
 fn policies(fence: &Fence) -> Result<(), String> {
     let name = format!("line-{}.{}", fence.line, fence.language);
+    if fence.text.contains("[entity.") || fence.text.contains("[[override]]") {
+        let read = tidegate_policy::parse_desired(&name, &fence.text);
+        return read.map(drop).map_err(|errors| errors.to_string());
+    }
     let read = crate::serve::configuration::parse(&name, &fence.text);
     read.map(drop).map_err(|errors| errors.to_string())
 }

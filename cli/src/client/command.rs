@@ -6,8 +6,9 @@ use clap::Subcommand;
 use tidegate_client::Verb;
 
 use super::audit::Audit;
+use super::desired::{self, Limits};
 use super::entities::Entities;
-use super::exit::{Exit, Outcome};
+use super::exit::Outcome;
 use super::listing::{Keys, Leases};
 use super::many::CheckMany;
 use super::overrides::Override;
@@ -49,6 +50,7 @@ pub enum Command {
     Override(Override),
     #[command(name = "entity")]
     Entities(Entities),
+    Limits(Limits),
     Audit(Audit),
     Run(Run),
     Top(Top),
@@ -82,11 +84,12 @@ pub fn perform(command: Command, whole: clap::Command) -> ExitCode {
         Command::Completions(completions) => completions.perform(whole),
         Command::Man(man) => man.perform(whole),
         Command::Run(run) => return run::perform(&run),
+        Command::Limits(limits) => return ended(desired::perform(&limits)),
     };
     ended(done)
 }
 
-fn ended(done: Outcome<Exit>) -> ExitCode {
+fn ended(done: Outcome<impl Into<ExitCode>>) -> ExitCode {
     match done {
         Ok(exit) => exit.into(),
         Err(stop) => {

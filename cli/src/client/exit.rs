@@ -28,6 +28,9 @@ pub enum Exit {
     Conflict = 7,
 }
 
+/// How a command ends that looks for changes, and finds some.
+pub const CHANGES: u8 = 3;
+
 /// The table, for the help of every command.
 pub const TABLE: &str = "\
 Exit codes:

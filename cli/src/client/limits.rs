@@ -195,7 +195,7 @@ fn limits(policy: &Value) -> impl Iterator<Item = &Map<String, Value>> {
 }
 
 /// Those of that name.
-fn written<'p>(policy: &'p Value, name: &'p str) -> impl Iterator<Item = &'p Value> {
+pub fn written<'p>(policy: &'p Value, name: &'p str) -> impl Iterator<Item = &'p Value> {
     limits(policy).filter_map(move |limits| limits.get(name))
 }
 

@@ -11,6 +11,7 @@
 //! | [`listing`] | keys and leases |
 //! | [`overrides`], [`limits`] | overrides, and how their limits are typed |
 //! | [`entities`] | who belongs to whom |
+//! | [`desired`] | entities and overrides as a file says them |
 //! | [`audit`] | what was changed, and by whom |
 //! | [`run`] | a command that runs while a lease is held |
 //! | [`top`] | a view of the server that is kept up to date |
@@ -21,6 +22,7 @@
 mod arguments;
 mod audit;
 mod command;
+mod desired;
 mod entities;
 mod exit;
 mod limits;
@@ -38,6 +40,7 @@ mod verbs;
 mod words;
 
 pub use command::{Command, perform};
+pub use exit::CHANGES;
 pub use options::Options;
 pub use server::{Client, PATIENCE, stop};
 pub use tls::ClientTls;

@@ -6,6 +6,7 @@ mod replay;
 mod runtime;
 mod token;
 
+pub use progress::Progress;
 pub use replay::replay;
 pub use runtime::runtime;
 pub use token::token;

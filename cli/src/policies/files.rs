@@ -4,9 +4,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
-use tidegate_policy::{Config, PolicyErrors, ServerSettings, Shape, parse};
+use tidegate_policy::{Config, PolicyErrors, ServerSettings, parse};
 
 use crate::serve::{Terms, configuration};
+use crate::shape::json_of;
 use crate::trouble::{Outcome, Trouble};
 
 /// A file that was looked at.
@@ -100,7 +101,7 @@ pub fn to_be_sent(path: &Path) -> Outcome<Sent> {
         .policies
         .policies
         .iter()
-        .map(|policy| (policy.name.clone(), value(&policy.shape)));
+        .map(|policy| (policy.name.clone(), json_of(&policy.shape)));
     let policies: Map<String, Value> = policies.collect();
     Ok(Sent {
         // JSON is YAML.
@@ -134,22 +135,6 @@ fn left_out(config: &Config) -> Vec<String> {
 pub fn prices_left_out(config: &Config) -> Option<String> {
     let note = "[price] is not sent: the server goes by the prices of its own file";
     (!config.prices.is_empty()).then(|| note.to_owned())
-}
-
-fn value(shape: &Shape) -> Value {
-    match shape {
-        Shape::Text(text) => text.as_str().into(),
-        Shape::Integer(number) => i64::try_from(*number).unwrap_or(i64::MAX).into(),
-        Shape::Flag(flag) => (*flag).into(),
-        Shape::List(items) => items.iter().map(value).collect(),
-        Shape::Table(entries) => {
-            let entries = entries
-                .iter()
-                .map(|(name, shape)| (name.clone(), value(shape)));
-            Value::Object(entries.collect())
-        }
-        _ => Value::Null,
-    }
 }
 
 /// What is there where the file is served, perhaps, but not here.

@@ -26,12 +26,10 @@ pub use args::Policy;
 use args::{Apply, Check, Command, Diff, Plan, Showing};
 use files::Read;
 
+use crate::client::CHANGES;
 use crate::command::runtime;
 use crate::store::shown;
 use crate::trouble::Outcome;
-
-/// The exit code of `--exit-code` where something changes.
-const CHANGES: u8 = 3;
 
 /// Does what the command line says.
 pub fn policy(args: &Policy) -> Outcome<ExitCode> {

@@ -1,5 +1,6 @@
 //! The command as a client, against a server that runs.
 
+mod desired;
 mod entities;
 mod library;
 mod listing;
@@ -11,4 +12,5 @@ mod server;
 mod shell;
 mod store;
 mod top;
+mod turnstile;
 mod verbs;

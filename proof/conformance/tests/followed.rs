@@ -437,8 +437,8 @@ fn whatever_both_servers_set_at_once_each_event_tells_what_was_there_before(
     let caller = a.service.enter(None).expect("it is open");
     let listing = AuditListing {
         of: OverrideOf {
-            policy: None,
             key: Some(b"bob"),
+            ..OverrideOf::default()
         },
         most: Some(1_000),
         ..AuditListing::default()

@@ -248,6 +248,7 @@ fn of_place(place: &proto::Place) -> OverrideOf<'_> {
     OverrideOf {
         policy: place.policy.as_deref(),
         key: place.key.as_deref(),
+        entity: None,
     }
 }
 

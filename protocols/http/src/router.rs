@@ -269,7 +269,7 @@ fn of_overrides() -> [Operation; 3] {
             .scope("`observe`")
             .answers::<Overrides<'_>>("A page of overrides.")
             .with_version()
-            .or(&[403]),
+            .or(&[403, 404]),
         put("/v1/overrides", overrides::set)
             .named("set_override", "administer")
             .summary("Set an override")

@@ -8,9 +8,10 @@
 use std::collections::BTreeMap;
 
 use tidegate_core::{DecodeError, Timestamp};
+use tidegate_policy::{MOST_METADATA, wrong_entity_id, wrong_metadata, wrong_name};
 use tidegate_store::Definition;
 
-use crate::bounds::{LONGEST_ENTITY_ID, LONGEST_METADATA, LONGEST_NAME, MOST_METADATA};
+use crate::bounds;
 use crate::bytes::{Reader, Writer};
 use crate::error::ServiceError;
 use crate::field::Field;
@@ -103,19 +104,8 @@ impl EntityValue {
 
     /// That its name and its metadata are within their bounds.
     pub(super) fn check(&self) -> Result<(), ServiceError> {
-        let wrong = |field, wrong| Err(ServiceError::Form { field, wrong });
-        if self.name.len() > LONGEST_NAME {
-            return wrong(Field::Name, "it is longer than 256 bytes");
-        }
-        if self.metadata.len() > MOST_METADATA {
-            return wrong(Field::Metadata, "it has more than 16 entries");
-        }
-        let lengths = self.metadata.iter();
-        let length: usize = lengths.map(|(word, says)| word.len() + says.len()).sum();
-        if length > LONGEST_METADATA {
-            return wrong(Field::Metadata, "it is longer than 1,024 bytes in all");
-        }
-        Ok(())
+        bounds::fits(Field::Name, wrong_name(&self.name))?;
+        bounds::fits(Field::Metadata, wrong_metadata(&self.metadata))
     }
 }
 
@@ -143,21 +133,7 @@ impl Entity {
 /// # Errors
 /// [`ServiceError::Form`]: 1 to 256 bytes.
 pub(crate) fn check_id(field: Field, id: &str) -> Result<(), ServiceError> {
-    match id.len() {
-        1 | 2 if matches!(id, "." | "..") => Err(ServiceError::Form {
-            field,
-            wrong: "an entity's id is neither `.` nor `..`, which no path of a URL can name",
-        }),
-        1..=LONGEST_ENTITY_ID => Ok(()),
-        0 => Err(ServiceError::Form {
-            field,
-            wrong: "it is empty",
-        }),
-        _ => Err(ServiceError::Form {
-            field,
-            wrong: "an entity's id has 256 bytes at most",
-        }),
-    }
+    bounds::fits(field, wrong_entity_id(id))
 }
 
 /// How events call an entity.

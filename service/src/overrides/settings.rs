@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidegate::internal::LimitInternals;
 use tidegate::{Limit, Period, Unit};
-use tidegate_policy::{self, PolicyErrors};
+use tidegate_policy::{self, FIXED_SETTINGS, PolicyErrors};
 
 /// A limit as it is given: its name, and its fields by theirs.
 pub type GivenLimit = (String, Vec<(String, Setting)>);
@@ -44,9 +44,6 @@ fn whose(limit: &str) -> String {
     }
 }
 
-/// Fields that an override cannot have: how a limit counts stays the policy's.
-const FIXED: [&str; 5] = ["level", "shadow", "postpaid", "on_failure", "learnt"];
-
 /// Limits from their fields, each under its name, by the rules of a policy's
 /// file.
 ///
@@ -72,7 +69,7 @@ pub fn read_limits(given: &[GivenLimit]) -> Result<Vec<Limit>, Vec<LimitFault>> 
 fn fixed((name, fields): &GivenLimit) -> impl Iterator<Item = LimitFault> {
     let fixed = fields
         .iter()
-        .filter(|(field, _)| FIXED.contains(&field.as_str()));
+        .filter(|(field, _)| FIXED_SETTINGS.contains(&field.as_str()));
     fixed.map(move |(field, _)| LimitFault {
         limit: name.clone(),
         message: format!("`{field}` stays as the policy has it"),
@@ -99,7 +96,7 @@ fn write_line(name: &str, fields: &[(String, Setting)], out: &mut String) {
     out.push_str(" = {");
     let kept = fields
         .iter()
-        .filter(|(field, _)| !FIXED.contains(&field.as_str()));
+        .filter(|(field, _)| !FIXED_SETTINGS.contains(&field.as_str()));
     for (nth, (field, setting)) in kept.enumerate() {
         out.push_str(if nth > 0 { ", " } else { " " });
         quote(field, out);

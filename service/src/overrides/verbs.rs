@@ -340,11 +340,9 @@ pub(super) fn check(
     }
 }
 
-/// One that is kept, with its end by this server's clock.
+/// One that is kept, as it was set: its end, too, whatever this server's clock says of that.
 fn shown(target: &OverrideTarget, kept: &Kept, concerned: &[Arc<ActivePolicy>]) -> StoredOverride {
-    let mut shown = stored_override(target, (&kept.value, kept.version), concerned);
-    shown.record.expires_at = kept.ends_at;
-    shown
+    stored_override(target, (&kept.value, kept.version), concerned)
 }
 
 fn stored_override(

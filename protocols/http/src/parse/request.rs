@@ -259,7 +259,10 @@ pub(crate) struct ManyRequest {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(
-    extend("not" = {"required": ["key", "key_base64"]}),
+    extend("not" = {"anyOf": [
+        {"required": ["key", "key_base64"]}, {"required": ["key", "entity"]},
+        {"required": ["key_base64", "entity"]}
+    ]}),
     example = json!({
         "policy": "chat", "key": "acme/alice",
         "limits": {"tpm": {"rate": 12000, "per": "1m", "burst": 18000}}
@@ -270,7 +273,7 @@ pub(crate) struct OverrideRequest {
     #[serde(default, deserialize_with = "present")]
     #[schemars(length(min = 1), example = &"chat")]
     policy: Option<String>,
-    /// The key; every key if it and `key_base64` are missing. Where policies have levels, `acme`
+    /// The key; every key if it, `key_base64` and `entity` are missing. Where policies have levels, `acme`
     /// is the ancestor of `acme/alice`: limits of the first level are overridden by it.
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "key::Text")]
@@ -278,6 +281,10 @@ pub(crate) struct OverrideRequest {
     /// The key's bytes in padded Base64, where they are no text. Instead of `key`.
     #[serde(default, deserialize_with = "present")]
     key_base64: Option<Base64>,
+    /// The id of an entity whose key is meant. Instead of `key`.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(length(min = 1, max = LONGEST_ENTITY_ID), example = &"alice")]
+    entity: Option<String>,
     /// Limits by their names in the policies. Those that are not named stay as they are.
     limits: OverrideLimits,
     /// Why: it is shown with the override, and in the audit events.
@@ -431,6 +438,7 @@ impl OverrideRequest {
         let of = OverrideOf {
             policy: self.policy.as_deref(),
             key: self.key()?,
+            entity: self.entity.as_deref(),
         };
         let terms = OverrideTerms {
             only_if,

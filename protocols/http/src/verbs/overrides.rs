@@ -3,7 +3,7 @@
 use axum::response::Response;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tidegate_service::bounds::LONGEST_REASON;
+use tidegate_service::bounds::{LONGEST_ENTITY_ID, LONGEST_REASON};
 use tidegate_service::{Call, OverrideListing, OverrideOf, OverrideTerms};
 
 use super::page::{key, page_query};
@@ -23,6 +23,9 @@ page_query! {
         /// for every policy; without a key, the one for every key.
         #[serde(default)]
         exact: bool,
+        /// Of the key of this entity alone; not together with `key`.
+        #[schemars(length(min = 1, max = LONGEST_ENTITY_ID), example = &"alice")]
+        entity: Option<String>,
     }
 }
 
@@ -39,6 +42,9 @@ pub(crate) struct Which {
     /// The same for a key of any bytes, in padded Base64; not together with `key`.
     #[schemars(length(min = 4))]
     key_base64: Option<String>,
+    /// An entity whose key is meant; not together with `key`.
+    #[schemars(length(min = 1, max = LONGEST_ENTITY_ID), example = &"alice")]
+    entity: Option<String>,
     /// Why: it is told in the audit event.
     #[schemars(length(max = LONGEST_REASON))]
     reason: Option<String>,
@@ -50,7 +56,10 @@ pub(crate) async fn all(
 ) -> Result<Response, Problem> {
     let asked = query.page()?;
     let call = Call::Overrides(OverrideListing {
-        of: asked.of(),
+        of: OverrideOf {
+            entity: query.entity.as_deref(),
+            ..asked.of()
+        },
         exact: query.exact,
         after: asked.after(),
         most: asked.most,
@@ -81,6 +90,7 @@ pub(crate) async fn remove(
     let of = OverrideOf {
         policy: which.policy.as_deref(),
         key: key.as_deref(),
+        entity: which.entity.as_deref(),
     };
     let call = Call::RemoveOverride(of, terms);
     Ok(render(context.call(call).await?, Style::Standard))

@@ -78,6 +78,7 @@ impl Asked {
         OverrideOf {
             policy: self.policy.as_deref(),
             key: self.key.as_deref(),
+            entity: None,
         }
     }
 

@@ -270,3 +270,36 @@ async fn a_request_names_an_entity_and_its_ancestors_are_charged() {
     assert_eq!(house.post("/v1/release", end).await.status, 200);
     assert_eq!(house.post("/v1/acquire", job).await.status, 200);
 }
+
+#[tokio::test]
+async fn an_override_names_an_entity_in_place_of_its_key() {
+    let house = acme().await;
+    let limits = json!({"rpm": {"calls": 9, "per": "1h"}});
+    let body = json!({"policy": "chat", "entity": "alice", "limits": limits,
+        "expires_at": "2026-01-01T13:00:00Z"});
+    let set = ask(&house, "PUT", "/v1/overrides", &[], body).await;
+    assert_eq!(set.status, 200, "{}", set.text());
+    let set = set.json();
+    assert_eq!(set["key"], "acme/search/alice");
+    let exact = "/v1/overrides?policy=chat&entity=alice&exact=true";
+    let there = house.get(exact).await.json();
+    assert_eq!(there["overrides"], json!([set]));
+    let listed = house.get("/v1/overrides?entity=acme").await.json();
+    assert_eq!(listed["overrides"], json!([]));
+    let both = json!({"key": "acme", "entity": "alice", "limits": limits});
+    let both = ask(&house, "PUT", "/v1/overrides", &[], both).await;
+    let told = both.problem(400, "invalid");
+    assert!(told.contains("in place of a key"), "{told}");
+    let nobody = json!({"entity": "nobody", "limits": limits});
+    ask(&house, "PUT", "/v1/overrides", &[], nobody)
+        .await
+        .problem(404, "not_found");
+    house
+        .get("/v1/overrides?entity=nobody")
+        .await
+        .problem(404, "not_found");
+    let remove = "/v1/overrides?policy=chat&entity=alice";
+    let removed = ask(&house, "DELETE", remove, &[], Value::Null).await;
+    assert_eq!(removed.status, 204, "{}", removed.text());
+    assert_eq!(house.get(exact).await.json()["overrides"], json!([]));
+}

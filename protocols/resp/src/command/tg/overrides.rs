@@ -137,6 +137,7 @@ impl<'a> Options<'a> {
         Ok(OverrideOf {
             policy: policy.transpose()?,
             key: self.key,
+            entity: None,
         })
     }
 }
