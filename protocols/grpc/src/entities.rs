@@ -24,6 +24,7 @@ pub fn create(request: &proto::CreateEntityRequest) -> Call<'_> {
 pub fn change(request: &proto::ChangeEntityRequest) -> Call<'_> {
     let metadata = request.metadata.as_ref();
     let change = EntityChange {
+        parent: request.parent.as_deref(),
         name: request.name.as_deref(),
         metadata: metadata.map(|metadata| BTreeMap::from_iter(metadata.words.clone())),
         charge_parents: request.charge_parents,

@@ -14,8 +14,8 @@ use crate::parse::Arguments;
 const CREATE: &str = "TG.ENTITY CREATE id [PARENT id] [NAME text] [META word text]... \
                       [CHARGEPARENTS yes|no] [REASON text]";
 const SHOW: &str = "TG.ENTITY SHOW id";
-const CHANGE: &str = "TG.ENTITY CHANGE id [NAME text] [META word text]... [NOMETA] \
-                      [CHARGEPARENTS yes|no] [IFVERSION n] [REASON text]";
+const CHANGE: &str = "TG.ENTITY CHANGE id [PARENT id] [NAME text] [META word text]... \
+                      [NOMETA] [CHARGEPARENTS yes|no] [IFVERSION n] [REASON text]";
 const DELETE: &str = "TG.ENTITY DELETE id [IFVERSION n] [REASON text]";
 const LIST: &str = "TG.ENTITY LIST [CURSOR c] [COUNT n]";
 const CHILDREN: &str = "TG.ENTITY CHILDREN id [CURSOR c] [COUNT n]";
@@ -39,6 +39,7 @@ pub(in crate::command) fn entity(arguments: Arguments<'_>) -> Result<Call<'_>, F
             let (id, options) = Options::of(arguments, CHANGE)?;
             let terms = options.terms();
             let change = EntityChange {
+                parent: options.parent,
                 name: options.name,
                 metadata: options.metadata,
                 charge_parents: options.charge_parents,
@@ -94,7 +95,7 @@ impl<'a> Options<'a> {
             let wrong = |word: &[u8]| Fault::Words(quoted(word), usage.into());
             let mut next = || words.next().ok_or_else(|| wrong(word));
             match (word.to_ascii_uppercase().as_slice(), usage) {
-                (b"PARENT", CREATE) => {
+                (b"PARENT", CREATE | CHANGE) => {
                     once(
                         &mut options.parent,
                         text(next()?, "the parent's id")?,
