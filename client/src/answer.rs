@@ -33,6 +33,10 @@ pub struct Answer {
     pub level: Option<String>,
     /// The member of a pool whose answer it is.
     pub member: Option<String>,
+    /// Of a refusal: the id of the entity whose limit binds, the one that was asked or an
+    /// ancestor, where an entity was asked.
+    #[serde(default)]
+    pub entity: Option<String>,
     /// Of a peek: the limits whose numbers are an override's, and how specific it is
     /// (`entity_and_resource`, `entity`, `resource`, `system`).
     #[serde(default)]

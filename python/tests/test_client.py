@@ -3,12 +3,14 @@
 import asyncio
 import gc
 import hashlib
+import json
 import os
 import pickle
 import signal
 import socket
 import threading
 import time
+import urllib.request
 from decimal import Decimal
 
 import pytest
@@ -80,6 +82,74 @@ def test_the_other_verbs(server):
     )
     assert [bool(answer) for answer in answers[:2]] == [True, False]
     assert isinstance(answers[2], UnknownPolicy)
+
+
+def create(server, entity, parent=None):
+    said = {"id": entity} if parent is None else {"id": entity, "parent": parent}
+    request = urllib.request.Request(f"{server.url}/v1/entities", json.dumps(said).encode())
+    request.add_header("Content-Type", "application/json")
+    urllib.request.urlopen(request).close()
+
+
+def family(tmp_path):
+    """A server with an entity and one that belongs to it."""
+    limits = "org = { calls = 3, per = '1h', level = 'org' }\nuser = { calls = 2, per = '1h' }"
+    slots = "slots = { concurrency = 1 }"
+    served = Server(
+        tmp_path,
+        config=f"[policy.chat]\nlevels = ['org', 'user']\n[policy.chat.limits]\n{limits}\n"
+        f"[policy.jobs]\nlevels = ['org', 'user']\n[policy.jobs.limits]\n{slots}\n",
+    )
+    create(served, "acme")
+    create(served, "alice", "acme")
+    create(served, "bob", "acme")
+    return served
+
+
+def test_an_entity_is_asked_by_its_id_and_its_ancestors_with_it(tmp_path):
+    served = family(tmp_path)
+    client = Client(served.url)
+    assert client.check("chat", entity="alice").entity is None
+    assert not client.debit("chat", {"org": 1, "user": 1}, entity="alice")
+    refused = client.check("chat", entity="alice")
+    assert not refused and (refused.limit, refused.level, refused.entity) == ("user", "user", "alice")
+    assert client.forecast("chat", entity="bob") == {"org": 1, "user": 2}
+    [_, above] = client.check_many([{"policy": "chat", "entity": "bob"}] * 2)
+    assert not above and above.entity == "acme"
+    assert client.peek("chat", entity="bob").entity == "acme"
+    client.reset("chat", entity="bob")
+    with client.acquire("jobs", entity="alice", timeout=5) as lease:
+        assert lease.adjust({"slots": 1})
+        assert not client.try_acquire("jobs", entity="alice")
+        assert client.try_acquire("jobs", key="acme/bob")
+    with pytest.raises(UnknownPolicy, match="there is no entity `nobody`"):
+        client.check("chat", entity="nobody")
+    with pytest.raises(InvalidRequest, match="not both"):
+        client.check("chat", key="acme/bob", entity="bob")
+    for wrong in (None, 5):
+        with pytest.raises(TypeError):
+            client.check("chat", entity=wrong)
+        with pytest.raises(TypeError):
+            client.reset("chat", entity=wrong)
+    served.kill()
+
+
+def test_an_entity_is_asked_in_an_event_loop(tmp_path):
+    served = family(tmp_path)
+
+    async def main():
+        client = AsyncClient(served.url)
+        async with await client.acquire("jobs", entity="alice", timeout=5):
+            assert not await client.try_acquire("jobs", entity="alice")
+        assert await client.check("chat", entity="alice")
+        assert not await client.debit("chat", {"user": 1}, entity="alice")
+        assert (await client.peek("chat", entity="alice")).entity == "alice"
+        assert await client.forecast("chat", entity="bob") == {"org": 2, "user": 2}
+        await client.reset("chat", entity="alice")
+        assert await client.check("chat", entity="alice")
+
+    asyncio.run(main())
+    served.kill()
 
 
 def test_a_lease_is_settled_with_what_was_used(server):

@@ -410,6 +410,9 @@ class Answer:
     def member(self) -> Optional[str]:
         """The member of a pool whose answer it is."""
     @property
+    def entity(self) -> Optional[str]:
+        """The id of the entity whose limit binds, where an entity was asked."""
+    @property
     def remaining(self) -> dict[str, _Number]:
         """What each limit could still grant."""
     @property
@@ -524,7 +527,7 @@ class Server:
     def peek(self, asked: tuple[Any, ...]) -> Any: ...
     def debit(self, asked: tuple[Any, ...]) -> Any: ...
     def forecast(self, asked: tuple[Any, ...]) -> Any: ...
-    def reset(self, policy: str, who: Union[str, bytes]) -> Any: ...
+    def reset(self, policy: str, who: Union[str, bytes, tuple[str]]) -> Any: ...
     def acquire(
         self,
         asked: tuple[Any, ...],

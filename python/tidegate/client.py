@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _core
-from .errors import TidegateError
+from .errors import InvalidRequest, TidegateError
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -21,6 +21,18 @@ if TYPE_CHECKING:
 
 #: Who is limited unless a request says it.
 _KEY = "default"
+#: No entity. (`None` is an error: it is a variable that is empty by mistake.)
+_NONE: Any = object()
+
+
+def _who(key: _Key, entity: str) -> Any:
+    if entity is _NONE:
+        return key
+    if key != _KEY:
+        raise InvalidRequest("give a key or an entity, not both")
+    if not isinstance(entity, str):
+        raise TypeError(f"the id of an entity is a str, not {entity!r}")
+    return (entity,)
 
 
 def _asked(
@@ -28,10 +40,11 @@ def _asked(
     requested: Optional[_Amounts] = None,
     *,
     key: _Key = _KEY,
+    entity: str = _NONE,
     cost: Optional[_Number] = None,
     member: Optional[str] = None,
 ) -> tuple[Any, ...]:
-    return policy, key, requested, cost, member
+    return policy, _who(key, entity), requested, cost, member
 
 
 class _Server:
@@ -88,8 +101,8 @@ class Client(_Server):
 
     - ``InvalidRequest``: an unknown limit, an amount that is none; ``ImpossibleRequest``: more
       than a limit ever grants;
-    - ``UnknownPolicy``, ``Unauthorized`` (no token, or an unknown one), ``Forbidden`` (it is not
-      for this policy or verb);
+    - ``UnknownPolicy`` (or an entity that nobody has created), ``Unauthorized`` (no token, or an
+      unknown one), ``Forbidden`` (it is not for this policy or verb);
     - ``QueueFull``, ``CapacityFull``, ``StoreUnavailable``: the server cannot tell;
     - ``ServerUnavailable``: it cannot be reached; ``ServerTimeout``: no answer in time.
 
@@ -104,16 +117,20 @@ class Client(_Server):
         requested: Optional[_Amounts] = None,
         *,
         key: _Key = _KEY,
+        entity: str = _NONE,
         cost: Optional[_Number] = None,
     ) -> Answer:
         """Takes what is requested, if it fits now, without a lease.
 
         :param requested: amounts by limit. Calls and resources that are not named are taken at 1;
             a rate that is not named is not charged once any limit is named. 0 leaves a limit out.
-        :param key: who is limited.
+        :param key: who is limited; ``"default"`` if neither this nor ``entity`` is given.
+        :param entity: in place of ``key``, the id of an entity that the server's store keeps: it is
+            limited, and its ancestors.
         :param cost: how much of every rate and budget that is not named.
         """
-        answer: Answer = self._server.check(_asked(policy, requested, key=key, cost=cost))
+        asked = _asked(policy, requested, key=key, entity=entity, cost=cost)
+        answer: Answer = self._server.check(asked)
         return answer
 
     def check_many(self, checks: Sequence[Mapping[str, Any]]) -> list[Union[Answer, TidegateError]]:
@@ -134,11 +151,13 @@ class Client(_Server):
         requested: Optional[_Amounts] = None,
         *,
         key: _Key = _KEY,
+        entity: str = _NONE,
         cost: Optional[_Number] = None,
         member: Optional[str] = None,
     ) -> Answer:
         """What ``check`` would answer now. Nothing changes."""
-        answer: Answer = self._server.peek(_asked(policy, requested, key=key, cost=cost, member=member))
+        asked = _asked(policy, requested, key=key, entity=entity, cost=cost, member=member)
+        answer: Answer = self._server.peek(asked)
         return answer
 
     def forecast(
@@ -147,12 +166,14 @@ class Client(_Server):
         requested: Optional[_Amounts] = None,
         *,
         key: _Key = _KEY,
+        entity: str = _NONE,
         cost: Optional[_Number] = None,
         member: Optional[str] = None,
     ) -> dict[str, int]:
         """How many such requests fit now, by limit. A pool needs ``member``."""
         fit: dict[str, int]
-        fit = self._server.forecast(_asked(policy, requested, key=key, cost=cost, member=member))
+        asked = _asked(policy, requested, key=key, entity=entity, cost=cost, member=member)
+        fit = self._server.forecast(asked)
         return fit
 
     def debit(
@@ -161,6 +182,7 @@ class Client(_Server):
         requested: Optional[_Amounts] = None,
         *,
         key: _Key = _KEY,
+        entity: str = _NONE,
         cost: Optional[_Number] = None,
         member: Optional[str] = None,
     ) -> Answer:
@@ -168,12 +190,13 @@ class Client(_Server):
 
         A pool needs ``member``: where it was used.
         """
-        answer: Answer = self._server.debit(_asked(policy, requested, key=key, cost=cost, member=member))
+        asked = _asked(policy, requested, key=key, entity=entity, cost=cost, member=member)
+        answer: Answer = self._server.debit(asked)
         return answer
 
-    def reset(self, policy: str, *, key: _Key = _KEY) -> None:
+    def reset(self, policy: str, *, key: _Key = _KEY, entity: str = _NONE) -> None:
         """Forgets what a key has used; what is held stays. Takes the scope ``administer``."""
-        self._server.reset(policy, key)
+        self._server.reset(policy, _who(key, entity))
 
     def acquire(
         self,
@@ -183,6 +206,7 @@ class Client(_Server):
         priority: int = 0,
         *,
         key: _Key = _KEY,
+        entity: str = _NONE,
         cost: Optional[_Number] = None,
         ttl: Optional[float] = None,
         wait_for_refunds: bool = False,
@@ -207,7 +231,8 @@ class Client(_Server):
             cannot grant it in time.
         """
         said = (timeout, priority, ttl, wait_for_refunds, idempotency_key)
-        lease: ServerLease = self._server.acquire(_asked(policy, requested, key=key, cost=cost), *said)
+        asked = _asked(policy, requested, key=key, entity=entity, cost=cost)
+        lease: ServerLease = self._server.acquire(asked, *said)
         return lease
 
     def try_acquire(
@@ -217,13 +242,15 @@ class Client(_Server):
         priority: int = 0,
         *,
         key: _Key = _KEY,
+        entity: str = _NONE,
         cost: Optional[_Number] = None,
         ttl: Optional[float] = None,
         idempotency_key: Optional[str] = None,
     ) -> ServerLease:
         """As ``acquire``, but never waits: a refusal is a lease that is false, and holds nothing."""
         said = (None, priority, ttl, False, idempotency_key)
-        lease: ServerLease = self._server.acquire(_asked(policy, requested, key=key, cost=cost), *said)
+        asked = _asked(policy, requested, key=key, entity=entity, cost=cost)
+        lease: ServerLease = self._server.acquire(asked, *said)
         return lease
 
 
@@ -243,10 +270,12 @@ class AsyncClient(_Server):
         requested: Optional[_Amounts] = None,
         *,
         key: _Key = _KEY,
+        entity: str = _NONE,
         cost: Optional[_Number] = None,
     ) -> Awaitable[Answer]:
         """As ``Client.check``."""
-        answer: Awaitable[Answer] = self._server.check(_asked(policy, requested, key=key, cost=cost))
+        asked = _asked(policy, requested, key=key, entity=entity, cost=cost)
+        answer: Awaitable[Answer] = self._server.check(asked)
         return answer
 
     def check_many(
@@ -263,12 +292,14 @@ class AsyncClient(_Server):
         requested: Optional[_Amounts] = None,
         *,
         key: _Key = _KEY,
+        entity: str = _NONE,
         cost: Optional[_Number] = None,
         member: Optional[str] = None,
     ) -> Awaitable[Answer]:
         """As ``Client.peek``."""
         answer: Awaitable[Answer]
-        answer = self._server.peek(_asked(policy, requested, key=key, cost=cost, member=member))
+        asked = _asked(policy, requested, key=key, entity=entity, cost=cost, member=member)
+        answer = self._server.peek(asked)
         return answer
 
     def forecast(
@@ -277,12 +308,14 @@ class AsyncClient(_Server):
         requested: Optional[_Amounts] = None,
         *,
         key: _Key = _KEY,
+        entity: str = _NONE,
         cost: Optional[_Number] = None,
         member: Optional[str] = None,
     ) -> Awaitable[dict[str, int]]:
         """As ``Client.forecast``."""
         fit: Awaitable[dict[str, int]]
-        fit = self._server.forecast(_asked(policy, requested, key=key, cost=cost, member=member))
+        asked = _asked(policy, requested, key=key, entity=entity, cost=cost, member=member)
+        fit = self._server.forecast(asked)
         return fit
 
     def debit(
@@ -291,17 +324,19 @@ class AsyncClient(_Server):
         requested: Optional[_Amounts] = None,
         *,
         key: _Key = _KEY,
+        entity: str = _NONE,
         cost: Optional[_Number] = None,
         member: Optional[str] = None,
     ) -> Awaitable[Answer]:
         """As ``Client.debit``."""
         answer: Awaitable[Answer]
-        answer = self._server.debit(_asked(policy, requested, key=key, cost=cost, member=member))
+        asked = _asked(policy, requested, key=key, entity=entity, cost=cost, member=member)
+        answer = self._server.debit(asked)
         return answer
 
-    def reset(self, policy: str, *, key: _Key = _KEY) -> Awaitable[None]:
+    def reset(self, policy: str, *, key: _Key = _KEY, entity: str = _NONE) -> Awaitable[None]:
         """As ``Client.reset``."""
-        done: Awaitable[None] = self._server.reset(policy, key)
+        done: Awaitable[None] = self._server.reset(policy, _who(key, entity))
         return done
 
     def acquire(
@@ -312,6 +347,7 @@ class AsyncClient(_Server):
         priority: int = 0,
         *,
         key: _Key = _KEY,
+        entity: str = _NONE,
         cost: Optional[_Number] = None,
         ttl: Optional[float] = None,
         wait_for_refunds: bool = False,
@@ -320,7 +356,8 @@ class AsyncClient(_Server):
         """As ``Client.acquire``."""
         said = (timeout, priority, ttl, wait_for_refunds, idempotency_key)
         lease: Awaitable[ServerLease]
-        lease = self._server.acquire(_asked(policy, requested, key=key, cost=cost), *said)
+        asked = _asked(policy, requested, key=key, entity=entity, cost=cost)
+        lease = self._server.acquire(asked, *said)
         return lease
 
     def try_acquire(
@@ -330,6 +367,7 @@ class AsyncClient(_Server):
         priority: int = 0,
         *,
         key: _Key = _KEY,
+        entity: str = _NONE,
         cost: Optional[_Number] = None,
         ttl: Optional[float] = None,
         idempotency_key: Optional[str] = None,
@@ -337,5 +375,6 @@ class AsyncClient(_Server):
         """As ``Client.try_acquire``."""
         said = (None, priority, ttl, False, idempotency_key)
         lease: Awaitable[ServerLease]
-        lease = self._server.acquire(_asked(policy, requested, key=key, cost=cost), *said)
+        asked = _asked(policy, requested, key=key, entity=entity, cost=cost)
+        lease = self._server.acquire(asked, *said)
         return lease

@@ -564,7 +564,7 @@ impl Service {
         }
         caller.check(scope, of.policy)?;
         let path = self.entity_path(id).await?;
-        OverrideTarget::read(of.policy, Some(path.key()))
+        OverrideTarget::read(of.policy, Some(&path.row()))
     }
 
     fn listed<'a>(

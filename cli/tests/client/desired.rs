@@ -277,16 +277,25 @@ fn a_mistake_is_told_with_its_line_and_nothing_is_changed() {
         }
     }
     limits(&server, &["plan", "nowhere.toml"]).ends(2);
-    // It is seen, but nothing has a way to make it so.
-    std::fs::write(&file, "[entity.acme]\n[entity.older]\nparent = 'acme'\n").expect("written");
-    let diff = limits(&server, &["diff", &file]).ends(3).out;
-    assert!(diff.contains("parent  \"old\" -> \"acme\""), "{diff}");
-    let said = limits(&server, &["apply", &file]).ends(7);
-    assert!(
-        said.error.contains("an entity stays below its parent"),
-        "{said:?}"
-    );
     assert_eq!(state(&server), before);
+}
+
+#[test]
+fn another_parent_moves_an_entity_within_its_root() {
+    let (server, file) = server();
+    let tree = "[entity.firm]\n[entity.red]\nparent = 'firm'\n[entity.blue]\nparent = 'firm'\n";
+    let write = |rest: &str| std::fs::write(&file, format!("{tree}{rest}")).expect("written");
+    write("[entity.bea]\nparent = 'red'\n");
+    limits(&server, &["apply", &file]).ends(0);
+    write("[entity.bea]\nparent = 'blue'\n");
+    let diff = limits(&server, &["diff", &file]).ends(3).out;
+    assert!(diff.contains("parent  \"red\" -> \"blue\""), "{diff}");
+    limits(&server, &["apply", &file]).ends(0);
+    limits(&server, &["plan", &file]).ends(0);
+    write("[entity.bea]\nparent = 'old'\n");
+    let said = limits(&server, &["apply", &file]).ends(2);
+    assert!(said.error.contains("another root"), "{said:?}");
+    assert!(said.error.contains("0 of 1 changes are made"), "{said:?}");
 }
 
 #[test]

@@ -71,6 +71,11 @@ impl Answer {
     }
 
     #[getter]
+    fn entity(&self) -> Option<&str> {
+        self.0.entity.as_deref()
+    }
+
+    #[getter]
     fn remaining<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         remaining(py, &self.0)
     }

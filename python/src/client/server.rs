@@ -228,11 +228,12 @@ fn timed_out(py: Python<'_>, answer: &tidegate_client::Answer) -> PyErr {
     exception(py, "AcquireTimeout", (words, limit, retry_after))
 }
 
-/// Who or what is limited.
+/// Who or what is limited: by a key, or an entity by its id.
 #[derive(FromPyObject)]
 enum Who {
     Text(String),
     Bytes(Vec<u8>),
+    Entity((String,)),
 }
 
 impl From<Who> for Key {
@@ -240,6 +241,7 @@ impl From<Who> for Key {
         match who {
             Who::Text(text) => text.into(),
             Who::Bytes(bytes) => Self::bytes(&bytes),
+            Who::Entity((id,)) => Self::entity(id),
         }
     }
 }

@@ -1,10 +1,11 @@
 //! An entity and its ancestors.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
 use tidegate::Key;
-use tidegate_store::key::escape;
+use tidegate_store::key::{escape, row_name};
 
 use super::error::EntityError;
 use crate::active_policy::ActivePolicy;
@@ -51,6 +52,11 @@ impl EntityPath {
     #[must_use]
     pub fn key(&self) -> &[u8] {
         &self.key
+    }
+
+    /// The name of its row: its root and its id, wherever it stands.
+    pub(crate) fn row(&self) -> Cow<'_, [u8]> {
+        row_name(&self.key, self.level())
     }
 
     /// Whether this is the key of the entity, or of one below it, that stood where this does now.

@@ -17,9 +17,6 @@ use crate::shape::json_of;
 /// Makes every change, in order; stops at the first that is not made.
 pub async fn apply(client: &Client, plan: &Plan<'_>, args: &Apply) -> Outcome<()> {
     let steps = &plan.steps;
-    for step in steps {
-        can_be_made(step).map_err(|stop| at(&stop, &args.file, step.of.line()))?;
-    }
     let mut progress = Progress::of_requests(steps.len() as u64, "changing");
     let (mut versions, mut lost) = (Vec::new(), None);
     for step in steps {
@@ -44,24 +41,6 @@ pub async fn apply(client: &Client, plan: &Plan<'_>, args: &Apply) -> Outcome<()
         Some(stop) => Err(undone(stop, (made, steps.len()))),
         None if args.json => Ok(()),
         None => print_line(&tell::summary(steps, "made")),
-    }
-}
-
-/// That what is planned can be done at all.
-fn can_be_made(step: &Step<'_>) -> Outcome<()> {
-    let parent = step.changes.iter().find(|one| one.setting == "parent");
-    match (step.of, step.sort, parent) {
-        (Of::Entity(entity), Sort::Changed, Some(parent)) => {
-            let was = parent.was.as_str().map(|was| format!("belongs to `{was}`"));
-            let was = was.unwrap_or_else(|| "is a root".to_owned());
-            let message = format!(
-                "`{}` {was}, and not to {}: an entity stays below its parent. Delete it and \
-                 create it anew, or correct the file; nothing was changed",
-                entity.id, parent.becomes
-            );
-            Err(Stop::new(Exit::Conflict, message))
-        }
-        _ => Ok(()),
     }
 }
 

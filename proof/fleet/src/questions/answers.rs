@@ -332,6 +332,85 @@ const SCENARIOS: &[Scenario] = &[
         talk.say(Call::of(Verb::ListOverrides, "slots", &talk.key))?;
         Ok(())
     }),
+    row("entity created", Verb::CreateEntity, |talk| {
+        let (root, team) = (talk.key.clone(), format!("{} team", talk.key));
+        let create = |id: &str| Call::entity(Verb::CreateEntity, id);
+        talk.say(create(&team).below(&root))?;
+        talk.say(create(&root).word("tier", "gold"))?;
+        talk.say(create(&root))?;
+        talk.say(create(&team).below(&root))?;
+        talk.say(create("..").below(&root))?;
+        talk.say(Call::entity(Verb::ShowEntity, &team))?;
+        Ok(())
+    }),
+    row("entity shown", Verb::ShowEntity, |talk| {
+        let (root, team) = talk.family()?;
+        for id in [&root, &team, "nobody"] {
+            talk.say(Call::entity(Verb::ShowEntity, id))?;
+        }
+        Ok(())
+    }),
+    row("entity changed", Verb::ChangeEntity, |talk| {
+        let (root, team) = talk.family()?;
+        let change = |id: &str, says| Call::entity(Verb::ChangeEntity, id).word("tier", says);
+        talk.say(change(&root, "gold"))?;
+        talk.say(change(&root, "silver"))?;
+        talk.say(change(&root, "tin").on_version(u64::MAX / 4))?;
+        talk.say(change("nobody", "gold"))?;
+        talk.say(Call::entity(Verb::ShowEntity, &root))?;
+        talk.say(Call::entity(Verb::ShowEntity, &team)).map(drop)
+    }),
+    row("entity deleted", Verb::DeleteEntity, |talk| {
+        let (root, team) = talk.family()?;
+        let delete = |id: &str| Call::entity(Verb::DeleteEntity, id);
+        talk.say(delete(&root))?;
+        talk.say(delete(&team).on_version(u64::MAX / 4))?;
+        talk.say(delete(&team))?;
+        talk.say(delete(&team))?;
+        talk.say(delete(&root))?;
+        talk.say(Call::entity(Verb::ShowEntity, &root)).map(drop)
+    }),
+    row("entities listed", Verb::ListEntities, |talk| {
+        let (_, team) = talk.family()?;
+        talk.say(Call::entity(Verb::ListEntities, ""))?;
+        talk.say(Call::entity(Verb::DeleteEntity, &team))?;
+        talk.say(Call::entity(Verb::ListEntities, "")).map(drop)
+    }),
+    row("children listed", Verb::ListChildren, |talk| {
+        let (root, team) = talk.family()?;
+        for id in [&root, &team, "nobody"] {
+            talk.say(Call::entity(Verb::ListChildren, id))?;
+        }
+        talk.say(Call::entity(Verb::DeleteEntity, &team))?;
+        talk.say(Call::entity(Verb::ListChildren, &root)).map(drop)
+    }),
+    Scenario {
+        besides: &[Verb::CreateEntity],
+        ..row("check, by an entity's id", Verb::Check, |talk| {
+            let (_, team) = talk.family()?;
+            talk.often(5, |_| Call::of(Verb::Check, "deep", &team).by_id())?;
+            talk.often(2, |_| Call::of(Verb::Peek, "deep", &team).by_id())?;
+            talk.say(Call::of(Verb::Check, "deep", "nobody").by_id())?;
+            talk.say(Call::of(Verb::Reset, "deep", &team).by_id())?;
+            talk.say(Call::of(Verb::Check, "deep", &team).by_id())
+                .map(drop)
+        })
+    },
+    Scenario {
+        besides: &[Verb::CreateEntity],
+        ..row("acquire, by an entity's id", Verb::Acquire, |talk| {
+            let (root, _) = talk.family()?;
+            let of = |verb| Call::of(verb, "job", &root).by_id();
+            let lease = talk.lease(of(Verb::Acquire).amount("tokens", 20))?;
+            talk.say(Call::entity(Verb::DeleteEntity, &root))?;
+            talk.say(of(Verb::Adjust).lease(&lease).amount("tokens", 30))?;
+            talk.say(of(Verb::Settle).lease(&lease).amount("tokens", 5))?;
+            let lease = talk.lease(of(Verb::Acquire).amount("tokens", 20))?;
+            talk.say(of(Verb::Release).lease(&lease))?;
+            let lease = talk.lease(of(Verb::Acquire).amount("tokens", 20))?;
+            talk.say(of(Verb::Cancel).lease(&lease)).map(drop)
+        })
+    },
     row("policies", Verb::Policies, |talk| {
         talk.often(2, |key| Call::of(Verb::Policies, "", key))
     }),
@@ -380,7 +459,12 @@ impl Talk<'_> {
         let client = self.turn % self.clients.len();
         self.turn += 1;
         let asked_at = Instant::now();
-        let answer = self.clients[client].ask(&call)?;
+        let mut answer = self.clients[client].ask(&call)?;
+        if call.verb == Verb::ListEntities {
+            // The others' are no part of this conversation.
+            let ours = format!("entity {}", self.key);
+            answer.facts.retain(|name, _| name.starts_with(&ours));
+        }
         self.is_late |= call.policy == "pool" && asked_at.elapsed() > LATE;
         let noted = format!("{:?}: {answer:?}", call.verb);
         self.noted.push(noted.replace(&self.key, "KEY"));
@@ -400,6 +484,14 @@ impl Talk<'_> {
             .lease
             .clone()
             .ok_or_else(|| format!("no lease: {answer:?}"))
+    }
+
+    /// A root, and one that belongs to it.
+    fn family(&mut self) -> Result<(String, String), String> {
+        let (root, team) = (self.key.clone(), format!("{} team", self.key));
+        self.say(Call::entity(Verb::CreateEntity, &root))?;
+        self.say(Call::entity(Verb::CreateEntity, &team).below(&root))?;
+        Ok((root, team))
     }
 
     fn peek(&mut self, policy: &str) -> Result<(), String> {
