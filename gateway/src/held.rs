@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use tidegate::{LeaseId, Outcome, Span};
+use tidegate_policy::Policy;
 use tidegate_service::{
     ActivePolicy, Amounts, Answer, Call, Caller, GrantedLease, Kind, Number, OfLease, Report,
-    ServiceError, Uses,
+    Scope, ServiceError, Uses,
 };
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::{Instant, sleep, timeout};
@@ -314,6 +315,14 @@ impl Held {
     }
 }
 
+impl Used {
+    /// Whether a policy, which may be another than the call was granted by, has that limit.
+    fn is_of(&self, policy: &Policy) -> bool {
+        let mut limits = policy.limit_lists().flatten();
+        limits.any(|limit| limit.name() == self.limit)
+    }
+}
+
 /// What a debit has charged already is not charged again.
 async fn less(used: &mut [Used], debits: Debits) {
     for debit in debits {
@@ -352,9 +361,9 @@ async fn carry_out_once(
 ) -> Result<Answer, ServiceError> {
     let call = match end {
         End::Settle(used, report) => {
-            let amounts = used
-                .iter()
-                .map(|used| (&*used.limit, Number::Units(used.units)));
+            let active = gateway.service.policy(caller, Scope::Decide, of.policy)?;
+            let used = used.iter().filter(|used| used.is_of(active.policy()));
+            let amounts = used.map(|used| (&*used.limit, Number::Units(used.units)));
             let uses = Uses {
                 cost: None,
                 amounts: amounts.collect(),

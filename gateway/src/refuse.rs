@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use serde_json::{Value, json};
+use tidegate::internal::LimitInternals;
 use tidegate_llm::request::NotJson;
 use tidegate_policy::Policy;
 use tidegate_service::{Kind, ServiceError, Told};
@@ -48,6 +49,11 @@ impl Refusal {
         &self.message
     }
 
+    /// Whether a policy may refuse with that what another one does not.
+    pub fn is_of_a_policy(&self) -> bool {
+        self.status == StatusCode::BAD_REQUEST
+    }
+
     /// A limit has no room for a call that takes `wanted`. When a slot comes back its holder alone
     /// knows: a caller is told to come again soon, and not when the lease expires.
     pub fn limit(policy: &Policy, told: &Told<'_>, wanted: Option<(Counts, u64)>) -> Self {
@@ -70,16 +76,25 @@ impl Refusal {
 
     /// A prompt that is more than a limit ever grants.
     pub fn prompt(
-        policy: &str,
+        policy: &Policy,
         (limit, most): (&str, &str),
         (counts, wanted): (Counts, &str),
     ) -> Self {
+        let mut limits = policy.limit_lists().flatten();
+        let is_learnt = limits.any(|known| known.name() == limit && known.is_adaptive());
+        let (policy, how) = match is_learnt {
+            true => (
+                &policy.name,
+                "or set an override, which stands over what is learnt",
+            ),
+            false => (&policy.name, "or raise the limit"),
+        };
         let what = match counts {
             Counts::Money => format!("the prompt alone costs {wanted}"),
             _ => format!("the prompt is taken for {wanted} tokens"),
         };
         let message = format!(
-            "{what}, and limit `{limit}` of policy `{policy}` never grants more than {most}: shorten it, or raise the limit"
+            "{what}, and limit `{limit}` of policy `{policy}` never grants more than {most}: shorten it, {how}"
         );
         Self::new(StatusCode::BAD_REQUEST, message)
     }
@@ -158,7 +173,10 @@ impl Refusal {
     /// No room for another body.
     pub fn busy() -> Self {
         let message = "too many calls are held; try again";
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
+        Self {
+            retry_after: Some(SOON),
+            ..Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
+        }
     }
 
     /// A body that did not arrive.
@@ -189,6 +207,17 @@ impl Refusal {
     /// The provider cannot be reached.
     pub fn unreachable(upstream: &str, why: &str) -> Self {
         let message = format!("upstream `{upstream}` cannot be reached: {why}");
+        Self::new(StatusCode::BAD_GATEWAY, message)
+    }
+
+    /// The provider sends the call elsewhere, where it is not sent.
+    pub fn redirected(upstream: &str, status: StatusCode, to: Option<&str>) -> Self {
+        let to: String = to.unwrap_or("nowhere").chars().take(256).collect();
+        let message = format!(
+            "upstream `{upstream}` redirects to {to} ({}), which is not followed: write the address \
+             that answers in --upstream",
+            status.as_str()
+        );
         Self::new(StatusCode::BAD_GATEWAY, message)
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, header, request};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, request};
 use http_body::Body;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
@@ -23,6 +23,7 @@ use tidegate_service::{
 };
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep, timeout_at};
+use tracing::warn;
 
 use crate::body::{Answer, Passing, Reading, Settling};
 use crate::caller;
@@ -40,6 +41,9 @@ use crate::upstream::{Unanswered, forwarded};
 /// So much of an error's body passes; what is longer is cut there.
 const LONGEST_ERROR: usize = 1024 * 1024;
 
+/// What has not come of an error's body so long after its head is not waited for.
+const ERROR_WITHIN: Duration = Duration::from_secs(5);
+
 /// A longer body is not taken apart: its values would take many times as much memory.
 const LONGEST_REWRITTEN: usize = 256 * 1024;
 
@@ -55,6 +59,9 @@ const UNREACHABLE: Duration = Duration::from_secs(5);
 /// For so long a pool passes over a member whose quota or money is used up, if neither the provider
 /// nor the policy says how long.
 const USED_UP: Duration = Duration::from_secs(60);
+
+/// For no longer a pool passes over a member, whatever its provider says: then one call asks again.
+const LONGEST_COOL_DOWN: Duration = Duration::from_secs(3_600);
 
 /// Answers a call.
 pub async fn relay(gateway: Arc<Inner>, request: Request<Incoming>) -> Response<Answer> {
@@ -77,6 +84,8 @@ struct Read<'h> {
     caller: Caller,
     active: Arc<ActivePolicy>,
     key: Arc<[u8]>,
+    /// What the caller is called, whatever the policy.
+    named: Arc<[u8]>,
     /// What the caller is called by its credential, where callers queue.
     who: Option<Arc<[u8]>>,
     model: String,
@@ -95,19 +104,12 @@ async fn answer(
     head: &request::Parts,
     body: Incoming,
 ) -> Result<Response<Answer>, Refusal> {
-    let call = read(gateway, head, body).await?;
-    let mut tries = Tries::default();
-    let (mut held, mut reserved) = call.admitted(gateway, call.anywhere(gateway)).await?;
+    let mut call = read(gateway, head, body).await?;
     loop {
-        let member = call.member(held.member());
-        tries.sends(member.map(|member| &*member.name));
-        let unserved = match call.forward(gateway, held, reserved).await? {
-            Forwarded::Answered(response) => return Ok(*response),
-            Forwarded::Unserved(unserved) => *unserved,
-        };
-        match call.again(gateway, &unserved, &mut tries).await? {
-            Some(admitted) => (held, reserved) = admitted,
-            None => return unserved.answer,
+        match call.answered(gateway).await {
+            // What makes no sense by a policy may make some by the one that is in force now.
+            Err(refusal) if refusal.is_of_a_policy() && call.goes_on(gateway)? => {}
+            answered => return answered,
         }
     }
 }
@@ -150,34 +152,64 @@ async fn read<'h>(
     let wants_usage =
         asked.uses_tokens && asked.asks_for_usage && asks.stream && !asks.stream_usage;
     let model = asked.model.take().or(asks.model.take()).unwrap_or_default();
-    let policy = settings.policy_of(&model);
-    let active = gateway
-        .service
-        .policy_for(&caller, Scope::Decide, policy, (&*key).into())?;
-    let key = match &settings.key_root {
-        // Learnt limits have a root of their own.
-        Some(root) if !learning::learns(active.policy()) => caller::below(root, &key).into(),
-        _ => learning::key(active.policy(), key),
-    };
-    let price = gateway.price(&model);
-    if asked.uses_tokens && price.is_none() && settings.counts_money(active.policy()) {
-        return Err(Refusal::no_price(&model));
-    }
+    let whose = (&caller, &key);
+    let in_force = InForce::find(gateway, whose, &model, asked.uses_tokens)?;
     Ok(Read {
         head,
         asked,
         caller,
-        active,
-        key,
+        active: in_force.active,
+        key: in_force.key,
+        named: key,
         who,
         model,
         asks,
-        price: price.unwrap_or_default(),
+        price: in_force.price,
         body,
         begun: Instant::now(),
         wants_usage,
         _room: room,
     })
+}
+
+/// What calls of a model go by, as of now.
+struct InForce {
+    active: Arc<ActivePolicy>,
+    /// The caller's, in that policy.
+    key: Arc<[u8]>,
+    price: Price,
+}
+
+impl InForce {
+    /// # Errors
+    /// [`Refusal`]: there is no policy for the caller, or it counts money and the model has no price.
+    fn find(
+        gateway: &Inner,
+        (caller, named): (&Caller, &Arc<[u8]>),
+        model: &str,
+        uses_tokens: bool,
+    ) -> Result<Self, Refusal> {
+        let settings = &gateway.settings;
+        let policy = settings.policy_of(model);
+        let key = (&**named).into();
+        let active = gateway
+            .service
+            .policy_for(caller, Scope::Decide, policy, key)?;
+        let key = match &settings.key_root {
+            // Learnt limits have a root of their own.
+            Some(root) if !learning::learns(active.policy()) => caller::below(root, named).into(),
+            _ => learning::key(active.policy(), Arc::clone(named)),
+        };
+        let price = gateway.price(model);
+        if uses_tokens && price.is_none() && settings.counts_money(active.policy()) {
+            return Err(Refusal::no_price(model));
+        }
+        Ok(Self {
+            active,
+            key,
+            price: price.unwrap_or_default(),
+        })
+    }
 }
 
 /// A body, read whole, and the room that it takes: bounded in size and in time, and all together. It
@@ -317,6 +349,37 @@ struct Among<'a> {
 }
 
 impl Read<'_> {
+    /// What it is answered, by the policy that it goes by.
+    async fn answered(&self, gateway: &Arc<Inner>) -> Result<Response<Answer>, Refusal> {
+        let mut tries = Tries::default();
+        let admitted = self.admitted(gateway, self.anywhere(gateway));
+        let (mut held, mut reserved) = admitted.await?;
+        loop {
+            let member = self.member(held.member());
+            tries.sends(member.map(|member| &*member.name));
+            let unserved = match self.forward(gateway, held, reserved).await? {
+                Forwarded::Answered(response) => return Ok(*response),
+                Forwarded::Unserved(unserved) => *unserved,
+            };
+            match self.again(gateway, &unserved, &mut tries).await? {
+                Some(admitted) => (held, reserved) = admitted,
+                None => return unserved.answer,
+            }
+        }
+    }
+
+    /// It goes by what is in force now; whether that is another policy than before.
+    ///
+    /// # Errors
+    /// [`Refusal`]: there is none any more for it.
+    fn goes_on(&mut self, gateway: &Inner) -> Result<bool, Refusal> {
+        let whose = (&self.caller, &self.named);
+        let now = InForce::find(gateway, whose, &self.model, self.asked.uses_tokens)?;
+        let is_other = !Arc::ptr_eq(&now.active, &self.active);
+        (self.active, self.key, self.price) = (now.active, now.key, now.price);
+        Ok(is_other)
+    }
+
     /// How long it may wait from now on.
     fn may_wait(&self, gateway: &Inner) -> Duration {
         gateway.settings.wait.saturating_sub(self.begun.elapsed())
@@ -649,7 +712,7 @@ impl Read<'_> {
             None => Err(match taken_of(gateway, limit, amounts) {
                 None => never.into(),
                 Some((counts, wanted)) => {
-                    let policy = &self.active.policy().name;
+                    let policy = self.active.policy();
                     let wanted = self.active.unit(limit).show(wanted).to_string();
                     Refusal::prompt(policy, (limit, most), (counts, &wanted))
                 }
@@ -725,6 +788,12 @@ impl Read<'_> {
         let received = Received::new(self.active.now(), response.headers());
         let signals = Signals::read(upstream.provider, response.headers(), received);
         gateway.meters.ignored.increment(u64::from(signals.ignored));
+        if self.asked.uses_tokens && response.status().is_redirection() {
+            let to = response.headers().get(header::LOCATION);
+            let to = to.and_then(|to| to.to_str().ok());
+            let refusal = Refusal::redirected(&upstream.name, response.status(), to);
+            return Ok(redirected(gateway, held, upstream, refusal).await);
+        }
         if response.status().as_u16() >= 400 {
             let failed = self.failed(
                 gateway,
@@ -783,7 +852,7 @@ impl Read<'_> {
             return Ok(sent(response, None, true));
         }
         let (head, mut body) = response.into_parts();
-        let begun = beginning(&mut body, gateway.settings.pause).await;
+        let begun = beginning(&mut body, &gateway.settings).await;
         // An API from before that option, or without it.
         if memchr::memmem::find(&begun, OPTION).is_some() {
             return Ok(sent(send(self.body.clone()).await?, None, false));
@@ -809,7 +878,11 @@ impl Read<'_> {
         };
         let filter = asked_usage && matches!(reading, Reading::Stream(_));
         head.headers = forwarded(head.headers);
-        if filter {
+        let has_none = matches!(
+            head.status,
+            StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
+        );
+        if filter || has_none {
             head.headers.remove(header::CONTENT_LENGTH);
         }
         let passing = Passing::new(body, reading, filter, gateway.settings.pause, settling);
@@ -828,7 +901,7 @@ impl Read<'_> {
         let (mut head, mut body) = response.into_parts();
         let body = match begun {
             Some(begun) => begun,
-            None => beginning(&mut body, gateway.settings.pause).await,
+            None => beginning(&mut body, &gateway.settings).await,
         };
         let status = head.status.as_u16();
         let refused = Refused::of(
@@ -867,7 +940,18 @@ impl Read<'_> {
         };
         match refused.is_some_and(|refused| refused.may_have_run) {
             true => held.lost().await,
-            false => held.refused(cools_down, after.or(named).or(usual)).await,
+            false => {
+                let believed = after.map(|after| after.min(LONGEST_COOL_DOWN));
+                if cools_down && self.active.policy().is_pool() && believed < after {
+                    let upstream = &*upstream.name;
+                    warn!(
+                        upstream,
+                        ?after,
+                        "a provider is not asked again for an hour"
+                    );
+                }
+                held.refused(cools_down, believed.or(named).or(usual)).await;
+            }
         }
         head.headers = forwarded(head.headers);
         head.headers.remove(header::CONTENT_LENGTH);
@@ -891,8 +975,27 @@ impl Read<'_> {
     }
 }
 
-/// What comes of an error's body within that time, up to the longest that passes.
-async fn beginning(body: &mut Incoming, within: Duration) -> Bytes {
+/// An upstream that sends a call elsewhere has not answered it.
+async fn redirected(
+    gateway: &Inner,
+    held: Held,
+    upstream: &Upstream,
+    refusal: Refusal,
+) -> Forwarded {
+    gateway.meters.refused(&upstream.name, word(None));
+    gateway.health.failed(&upstream.name, refusal.message());
+    held.refused(true, Some(UNREACHABLE)).await;
+    Forwarded::Unserved(Box::new(Unserved {
+        answer: Err(refusal),
+        elsewhere: true,
+        here: false,
+        after: None,
+    }))
+}
+
+/// What comes of an error's body in time, up to the longest that passes.
+async fn beginning(body: &mut Incoming, settings: &Settings) -> Bytes {
+    let within = settings.pause.min(ERROR_WITHIN);
     let (by, mut begun) = (Instant::now() + within, BytesMut::new());
     while begun.len() < LONGEST_ERROR
         && let Ok(Some(Ok(frame))) = timeout_at(by, body.frame()).await

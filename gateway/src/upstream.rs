@@ -180,8 +180,12 @@ impl Upstream {
 }
 
 /// What passes on to the next neighbour. `Connection` names what is between two neighbours alone;
-/// that is never the credential that a call counts by.
+/// that is never the credential that a call counts by. A length beside a coding is none (RFC 9112,
+/// section 6.3).
 pub fn forwarded(mut headers: HeaderMap) -> HeaderMap {
+    if headers.contains_key(header::TRANSFER_ENCODING) {
+        headers.remove(header::CONTENT_LENGTH);
+    }
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)
         .iter()

@@ -445,8 +445,33 @@ fn a_call_that_wants_more_than_is_tried_has_more_tried() {
     assert!(limit.news().unwrap().order > first.order);
     let said = call(&limit, 2);
     limit.answered(&said, self::said(50, 49), Came::Accepted, at(62));
-    assert_eq!(limit.wanted(at(200)), None, "what the provider says is all");
-    assert_eq!((limit.capacity(), limit.most()), (50, 50));
+    assert_eq!(limit.wanted(at(59)), None, "what the provider says is all");
+    assert_eq!((limit.capacity(), limit.most()), (50, 160));
+}
+
+/// No call was sent any more, and so no answer told another limit.
+#[test]
+fn what_was_said_of_a_limit_gives_way_where_it_keeps_out_whatever_comes() {
+    let mut limit = Learnt::new(160, MINUTE);
+    let first = call(&limit, 1);
+    limit.answered(&first, said(1, 0), Came::Accepted, at(1));
+    let mut other = Learnt::new(160, MINUTE);
+    assert!(other.told(&limit.news().unwrap()));
+    assert_eq!((limit.wanted(at(59)), limit.capacity()), (None, 1));
+    assert_eq!(limit.wanted(at(60)), Some(at(60)));
+    assert_eq!(limit.capacity(), 160);
+    assert!(
+        other.told(&limit.news().unwrap()),
+        "other gateways go by it"
+    );
+    assert_eq!(other.capacity(), 160);
+    // Not by what is said late of the limit before, but by the next.
+    limit.answered(&first, said(1, 0), Came::Accepted, at(61));
+    assert_eq!(limit.capacity(), 160);
+    let by = Order { at: at(61), nth: 2 };
+    let next = limit.granted(by, 1, &used(160, 1));
+    limit.answered(&next, said(2, 1), Came::Refused, at(62));
+    assert_eq!((limit.capacity(), limit.wanted(at(63))), (2, None));
 }
 
 /// Calls that were failed and refused were taken for counted, until an answer told what is left.

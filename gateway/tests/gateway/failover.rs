@@ -4,26 +4,26 @@ use tidegate_service::Scope;
 
 use super::*;
 
-const CHAT: &str = "/v1/chat/completions";
+pub(super) const CHAT: &str = "/v1/chat/completions";
 
 const SPENT: &str = r#"{"error":{"code":"insufficient_quota"}}"#;
 
 impl Running {
     /// Whom the provider was asked as, call by call.
-    fn members(&self) -> Vec<String> {
+    pub(super) fn members(&self) -> Vec<String> {
         let seen = self.provider.seen();
         let member = |path: &str| path.split('/').nth(1).unwrap().to_owned();
         seen.iter().map(|seen| member(&seen.path)).collect()
     }
 
     /// How many calls wait for their limits.
-    fn waiting(&self) -> u64 {
+    pub(super) fn waiting(&self) -> u64 {
         let caller = self.service.enter(None).unwrap();
         let policy = self.service.policy(&caller, Scope::Observe, "llm").unwrap();
         policy.waiting()
     }
 
-    async fn chat(&self) -> StatusCode {
+    pub(super) async fn chat(&self) -> StatusCode {
         self.post(CHAT, &chat(50)).await.0
     }
 }
@@ -62,6 +62,25 @@ async fn money_that_is_spent_is_asked_once_at_each_member_and_then_at_the_other_
         assert_eq!(running.chat().await, 200);
     }
     assert_eq!(running.members(), ["one", "two", "two"]);
+    running.stop().await;
+}
+
+/// It was passed over for as long as it said: 400 days, at every gateway of the store.
+#[tokio::test]
+async fn a_member_is_passed_over_for_an_hour_at_most_whatever_its_provider_says() {
+    let running = run(&in_order(TOKENS), |_| {}).await;
+    let days = Reply::refusal(429, "{}").with("retry-after", "34000000");
+    running.provider.next(days);
+    running.provider.next(Reply::answer(10, 10));
+    assert_eq!(running.chat().await, 200);
+    let caller = running.service.enter(None).unwrap();
+    let policy = running
+        .service
+        .policy(&caller, Scope::Observe, "llm")
+        .unwrap();
+    let until = policy.members()[0].cooling().expect("it cools down");
+    let hour = tidegate::Span::from_secs(3_600);
+    assert!(until.since(policy.now()) <= hour, "{until:?}");
     running.stop().await;
 }
 

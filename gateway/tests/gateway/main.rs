@@ -1,6 +1,7 @@
 //! Calls through a gateway to a provider: real connections, real limits.
 #![allow(missing_docs, reason = "a test")]
 
+mod answers;
 mod away;
 mod callers;
 mod concurrency;
@@ -14,6 +15,7 @@ mod overridden;
 mod passing;
 mod provider;
 mod refusals;
+mod reloads;
 mod reported;
 mod room;
 #[path = "../../../service/tests/support/away.rs"]
@@ -372,34 +374,12 @@ async fn a_provider_that_dies_in_a_stream_is_settled_for_what_came() {
     running.stop().await;
 }
 
-/// A provider whose every answer is one event of a stream, behind which the connection is gone.
-async fn torn(event: &'static str) -> std::net::SocketAddr {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let at = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        loop {
-            let (mut stream, _) = listener.accept().await.unwrap();
-            let mut request = Vec::new();
-            while !request.ends_with(b"}") {
-                stream.read_buf(&mut request).await.unwrap();
-            }
-            let answer = format!(
-                "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
-                 transfer-encoding: chunked\r\n\r\n{:x}\r\n{event}\r\n",
-                event.len()
-            );
-            stream.write_all(answer.as_bytes()).await.unwrap();
-        }
-    });
-    at
-}
-
 /// The gateway's connection went with the provider's, and what it had not written yet with it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_provider_says_before_it_dies_reaches_the_caller() {
     const EVENT: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n";
-    let at = torn(EVENT).await;
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked";
+    let at = provider::says(format!("{head}\r\n\r\n{:x}\r\n{EVENT}\r\n", EVENT.len())).await;
     let base = format!("http://{at}").parse().unwrap();
     let running = run(POLICY, |settings| settings.upstreams[0].base = base).await;
     let mut call = chat(5);

@@ -12,6 +12,7 @@ use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
@@ -192,4 +193,25 @@ impl Provider {
             }
         }
     }
+}
+
+/// A provider that answers every call with these bytes, behind which the connection is gone.
+pub async fn says(answer: String) -> std::net::SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = Vec::new();
+            let is_whole = |request: &[u8]| match request.starts_with(b"GET") {
+                true => request.ends_with(b"\r\n\r\n"),
+                false => request.ends_with(b"}"),
+            };
+            while !is_whole(&request) {
+                stream.read_buf(&mut request).await.unwrap();
+            }
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+    });
+    at
 }

@@ -71,12 +71,12 @@ impl Learnt {
         &self.seen
     }
 
-    /// The most that it may come to, as far as is known: what the provider says, or what is tried
-    /// at most where it says nothing.
+    /// The most that it may come to, as far as is known: what the provider says, or the start once it
+    /// has not said so for a period; or what is tried at most where it says nothing.
     #[must_use]
     pub fn most(&self) -> Amount {
         match self.is_said {
-            true => self.capacity,
+            true => self.search.start.max(self.capacity),
             false => self.search.most().max(self.capacity),
         }
     }
@@ -177,10 +177,18 @@ impl Learnt {
 
     /// A call was refused at `now` because it wanted more than there is at all, and not more than
     /// it [may come to](Self::most): when it may come to more. Nothing where the provider has said
-    /// the limit.
+    /// the limit within a period. What it said before that gives way to the start: where no call is
+    /// sent, no answer puts it right.
     pub fn wanted(&mut self, now: Timestamp) -> Option<Timestamp> {
         if self.is_said {
-            return None;
+            let is_old = self
+                .limit_by
+                .is_none_or(|by| now.since(by.at) >= self.period);
+            let start = self.search.start.max(self.capacity);
+            return is_old.then(|| {
+                self.try_next(start, Order { at: now, nth: 0 });
+                now
+            });
         }
         let capacity = self.search.wanted(self.capacity, now);
         let is_more = capacity > self.capacity;
