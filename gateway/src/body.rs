@@ -146,11 +146,11 @@ impl Settling {
         if !self.uses_tokens {
             return self.held.release();
         }
-        let (said, events, whole) = match reading {
+        let (said, came, whole) = match reading {
             Reading::Stream(stream) => {
                 // Only Gemini's streams end without a word.
                 let ended = complete && self.provider == Provider::Gemini || stream.has_ended();
-                (stream.usage(), Some(stream.events()), ended)
+                (stream.usage(), Some(stream.output()), ended)
             }
             Reading::Object(kept) => {
                 let said = Usage::of_body(kept);
@@ -159,19 +159,19 @@ impl Settling {
             Reading::Nothing => (Usage::default(), None, complete),
         };
         let said = self.usage.then(said);
-        if events.is_none() && whole {
+        if came.is_none() && whole {
             self.measure(&said);
         }
         let meters = &self.gateway.meters;
         match (whole, said.is_known()) {
             (false, _) => meters.broken.increment(1),
             (true, false) => meters.unknown.increment(1),
-            (true, true) => return self.settle_whole(said, events.is_some()),
+            (true, true) => return self.settle_whole(said, came.is_some()),
         }
-        match events {
-            Some(events) if !whole => self.settle_broken(said, events),
+        match came {
+            Some(came) if !whole => self.settle_broken(said, came),
             // More came than was reserved.
-            Some(events) if events > self.reserved.output => self.settle_broken(said, events),
+            Some(came) if came > self.reserved.output => self.settle_broken(said, came),
             // The provider has made all of an answer that is no stream before it begins.
             _ => self.held.release(),
         }
@@ -190,12 +190,11 @@ impl Settling {
         self.settle_for(&used, is_stream, Outcome::Succeeded);
     }
 
-    /// A stream that broke off has used its prompt, and of the answer what came: an event is a
-    /// token, if it says no more.
-    fn settle_broken(self, said: Usage, events: u64) {
+    /// A stream that broke off has used its prompt, and of the answer what came, if it says no more.
+    fn settle_broken(self, said: Usage, came: u64) {
         let usage = Usage {
             input: said.input.or(Some(self.reserved.input)),
-            output: Some(said.output.unwrap_or(0).max(events)),
+            output: Some(said.output.unwrap_or(0).max(came)),
             ..said
         };
         self.settle_for(&usage, true, Outcome::Ignored);

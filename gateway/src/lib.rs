@@ -22,6 +22,7 @@
 //! | `body`, `events` | the answer on its way |
 //! | `refuse` | refusals in the words of each dialect |
 //! | `inner`, `meters`, `usage`, `reservations` | what all calls share; what is counted, by key and model; what is held |
+//! | `taking` | clients that take nothing of what they are written |
 //! | [`Gateway`] | the listener |
 //!
 //! Not here: limits and their store (`service`), what providers mean (`llm`).
@@ -47,6 +48,7 @@ mod refuse;
 mod relay;
 mod reservations;
 mod settings;
+mod taking;
 mod upstream;
 mod usage;
 

@@ -25,6 +25,7 @@ use crate::price_change::PriceChange;
 use crate::relay::relay;
 use crate::reservations::Reservations;
 use crate::settings::{BadSettings, Settings};
+use crate::taking::Taking;
 use crate::upstream::Client;
 use crate::usage::ByKey;
 
@@ -125,11 +126,12 @@ impl Gateway {
     {
         let settings = &self.0.settings;
         let (drain, head_timeout) = (settings.drain, settings.head_timeout);
+        let pause = settings.pause;
         let bound = (settings.max_connections, FULL);
         let gateway = Arc::clone(&self.0);
         let talk = move |stream, closing| {
             let stream = Opening::new(stream, "gateway", head_timeout);
-            converse(Arc::clone(&gateway), stream, closing)
+            converse(Arc::clone(&gateway), Taking::new(stream, pause), closing)
         };
         let waiting = Arc::clone(&self.0);
         let shutdown = async move {

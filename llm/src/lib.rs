@@ -10,6 +10,7 @@
 //! | [`refusal`] | what a refusal means: wait, move on, or never again |
 //! | [`request`](mod@request) | what a call asks for, read from its body |
 //! | [`usage`] | what a call has used, read from an answer or a stream |
+//! | `brought` | the texts that an event of a stream brings |
 //! | [`estimate`] | how many tokens an answer will have, learnt from those before |
 //! | [`price`] | what tokens cost |
 //!
@@ -19,6 +20,7 @@
 //! Not here: limits and leases (`tidegate`), and the proxy that brings the two together.
 #![forbid(unsafe_code)]
 
+mod brought;
 pub mod estimate;
 pub mod headers;
 pub mod learnt;

@@ -13,18 +13,24 @@ const LONGEST_MODEL: usize = 256;
 /// A file has at least so many bytes.
 const ATTACHMENT: usize = 1_024;
 
-/// What members are called that files stand in, as base64 alone: of OpenAI's, Anthropic's, Gemini's,
-/// Bedrock's and Mistral's calls. Elsewhere a file says that it is one (`data:...;base64,`).
-const FILES: [&str; 8] = [
+/// What members are called that files stand in, as base64 alone or as `data:...;base64,`: of OpenAI's,
+/// Anthropic's, Gemini's, Bedrock's and Mistral's calls. What stands elsewhere is text.
+const FILES: [&str; 11] = [
+    "audio_url",
     "bytes",
     "data",
+    "document_url",
     "file_data",
     "image",
     "image_url",
     "images",
     "inputImage",
     "input_audio",
+    "video_url",
 ];
+
+/// What stands within a member of [those](FILES), as OpenAI's `"image_url": {"url": ...}`.
+const URL: &str = "url";
 
 /// What a file (a picture, a page) counts as; a provider says what it was afterwards.
 const TOKENS_OF_ATTACHMENT: u64 = 1_500;
@@ -46,7 +52,8 @@ pub struct Request {
     /// How many answers are wanted: 1 unless it says otherwise.
     pub answers: Amount,
     /// How many tokens the prompt has, by its length: a quarter of its ASCII bytes, one for each
-    /// other character and for each number in a list, 1,500 for each file: base64 where files stand.
+    /// other character and for each number in a list, 1,500 for each file: base64 where files stand
+    /// (what looks like one elsewhere is text).
     pub prompt: Amount,
 }
 
@@ -226,31 +233,33 @@ impl<'de> Visitor<'de> for Look {
 }
 
 /// How long the texts of a body are.
-#[derive(Default)]
-struct Length {
+#[derive(Clone, Default, Debug)]
+pub(super) struct Length {
     ascii: u64,
     other: u64,
     attachments: u64,
 }
 
 impl Length {
-    /// A text, or a file if it stands where files do.
-    fn add(&mut self, text: &str, is_file: bool) {
-        let bytes = text.as_bytes();
-        if bytes.len() >= ATTACHMENT {
-            let data = behind_data(text);
-            if (is_file || data.is_some()) && is_base64(data.unwrap_or(text)) {
-                self.attachments += 1;
-                return;
-            }
+    /// What stands where files do, which a text may, too.
+    fn add_file(&mut self, text: &str) {
+        match text.len() >= ATTACHMENT && is_base64(behind_data(text).unwrap_or(text)) {
+            true => self.attachments += 1,
+            false => self.add(text),
         }
+    }
+
+    /// A text.
+    pub(super) fn add(&mut self, text: &str) {
+        let bytes = text.as_bytes();
         let ascii = bytes.iter().filter(|byte| byte.is_ascii()).count();
         let all = text.chars().count();
         self.ascii += ascii as u64;
         self.other += (all - ascii) as u64;
     }
 
-    fn tokens(&self) -> Amount {
+    /// How many tokens that is.
+    pub(super) fn tokens(&self) -> Amount {
         let files = self.attachments.saturating_mul(TOKENS_OF_ATTACHMENT);
         (self.ascii.div_ceil(4) + self.other)
             .saturating_add(files)
@@ -296,7 +305,10 @@ impl<'de> Visitor<'de> for Measure<'_> {
     }
 
     fn visit_str<E>(self, text: &str) -> Result<(), E> {
-        self.length.add(text, self.is_file);
+        match self.is_file {
+            true => self.length.add_file(text),
+            false => self.length.add(text),
+        }
         Ok(())
     }
 
@@ -333,8 +345,9 @@ impl<'de> Visitor<'de> for Measure<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
-        let length = self.length;
-        while let Some(is_file) = members.next_key_seed(Name { length })? {
+        let Measure { length, is_file } = self;
+        let is_within = is_file;
+        while let Some(is_file) = members.next_key_seed(Name { length, is_within })? {
             members.next_value_seed(Measure { length, is_file })?;
         }
         Ok(())
@@ -344,6 +357,8 @@ impl<'de> Visitor<'de> for Measure<'_> {
 /// Measures a member's name; whether files stand behind it.
 struct Name<'l> {
     length: &'l mut Length,
+    /// Whether files stand behind the name of what it is a member of.
+    is_within: bool,
 }
 
 impl<'de> DeserializeSeed<'de> for Name<'_> {
@@ -362,8 +377,8 @@ impl Visitor<'_> for Name<'_> {
     }
 
     fn visit_str<E>(self, name: &str) -> Result<bool, E> {
-        self.length.add(name, false);
-        Ok(FILES.contains(&name))
+        self.length.add(name);
+        Ok(FILES.contains(&name) || self.is_within && name == URL)
     }
 }
 
@@ -424,6 +439,9 @@ mod tests {
             format!(r#"{{"data":"{file}, and a text"}}"#),
             format!(r#"{{"image_url":"https://example.com/{file}?a=b"}}"#),
             format!(r#"{{"data":{{"text":"{file}"}}}}"#),
+            format!(r#"{{"content":"data:text/plain;base64,{file}"}}"#),
+            format!(r#"{{"text":"data:image/png;base64,{file}"}}"#),
+            format!(r#"{{"url":"data:image/png;base64,{file}"}}"#),
         ] {
             assert!(measured(&text), "{}", &text[..40]);
         }
@@ -434,6 +452,8 @@ mod tests {
             format!(r#"{{"file":{{"file_data":"data:application/pdf;base64,{file}"}}}}"#),
             format!(r#"{{"image":{{"source":{{"bytes":"{file}"}}}}}}"#),
             format!(r#"{{"images":["{file}","{file}"]}}"#),
+            format!(r#"{{"document_url":"data:application/pdf;base64,{file}"}}"#),
+            format!(r#"{{"video_url":{{"url":"data:video/mp4;base64,{file}"}}}}"#),
             format!(r#"{{"input_audio":"{file}-_"}}"#),
         ] {
             assert!(!measured(&file), "{}", &file[..40]);

@@ -10,6 +10,8 @@ use http::HeaderMap;
 use memchr::memmem::Finder;
 use tidegate_core::{Amount, MAX_AMOUNT};
 
+use crate::brought;
+use crate::request::Length;
 use crate::said::{self, Said};
 
 /// A line of a stream that is longer is not read.
@@ -139,6 +141,8 @@ pub struct StreamReader {
     /// The line that is being read is too long.
     skips: bool,
     events: u64,
+    /// Of the texts that its events brought.
+    length: Length,
     ended: bool,
 }
 
@@ -185,6 +189,7 @@ impl StreamReader {
         let data = data.trim_ascii();
         self.ended |= data == b"[DONE]" || is_last(data);
         self.usage = self.usage.then(Usage::of_body(data));
+        brought::add(data, &mut self.length);
     }
 
     /// What it has said so far.
@@ -197,6 +202,13 @@ impl StreamReader {
     #[must_use]
     pub const fn events(&self) -> u64 {
         self.events
+    }
+
+    /// How many tokens the answer has had so far, if it does not say: one for each event, or more by
+    /// the length of the texts that came, as [`prompt`](crate::Request::prompt) is measured.
+    #[must_use]
+    pub fn output(&self) -> Amount {
+        self.events.max(self.length.tokens())
     }
 
     /// Whether the stream said that it is complete. (Gemini's does not say so.)

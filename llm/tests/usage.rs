@@ -189,3 +189,40 @@ proptest! {
         }
     }
 }
+
+/// An event counted as one token, however much it brought.
+#[test]
+fn an_answer_is_as_long_as_the_texts_that_came() {
+    let words = "word ".repeat(160);
+    let output = |event: &str| {
+        let mut reader = StreamReader::new();
+        for event in [event, event] {
+            reader.read(format!("data: {event}\n\n").replace('W', &words).as_bytes());
+        }
+        reader.output()
+    };
+    for event in [
+        r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":"W"}}],"usage":null}"#,
+        r#"{"choices":[{"index":0,"text":"W","logprobs":null}]}"#,
+        r#"{"choices":[{"delta":{"tool_calls":[{"id":"c","function":{"arguments":"W"}}]}}]}"#,
+        r#"{"type":"response.output_text.delta","item_id":"m","delta":"W","obfuscation":"xxxxxxxx"}"#,
+        r#"{"type":"content_block_delta","delta":{"type":"thinking_delta","thinking":"W"}}"#,
+        r#"{"candidates":[{"content":{"parts":[{"text":"W"}],"role":"model"},"index":0}]}"#,
+        r#"{"candidates":[{"content":{"parts":[{"functionCall":{"args":{"a":["W",1.5]}}}]}}]}"#,
+    ] {
+        assert_eq!(output(event), 400, "{event}");
+    }
+    // What is told a second time, or is no text.
+    for event in [
+        r#"{"type":"response.output_text.done","text":"W"}"#,
+        r#"{"type":"response.created","response":{"instructions":"W","output":[{"text":"W"}]}}"#,
+        r#"{"choices":[{"delta":{"audio":{"id":"W","data":"W"}}}]}"#,
+        r#"{"delta":{"type":"signature_delta","signature":"W"}}"#,
+        r#"["W"]"#,
+        r#""W""#,
+        "W",
+        r#"{"delta":-1,"choices":{"delta":true}}"#,
+    ] {
+        assert_eq!(output(event), 2, "one for each event: {event}");
+    }
+}

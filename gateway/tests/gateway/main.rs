@@ -3,6 +3,7 @@
 
 mod answers;
 mod away;
+mod broken_off;
 mod callers;
 mod concurrency;
 mod failover;

@@ -100,6 +100,11 @@ impl Events {
         self.0.as_ref().unwrap().send(Ok(event)).await.unwrap();
     }
 
+    /// Until nobody takes them any more.
+    pub async fn gone(&self) {
+        self.0.as_ref().unwrap().closed().await;
+    }
+
     pub async fn break_off(self) {
         let broken = std::io::Error::other("the provider has died");
         self.0.as_ref().unwrap().send(Err(broken)).await.unwrap();

@@ -1,0 +1,85 @@
+//! What is charged of a stream that its caller does not wait for.
+
+use super::failover::CHAT;
+use super::*;
+
+/// Each event was charged as one token, whatever it said: who left before the last one had the rest
+/// for nothing.
+#[tokio::test]
+async fn a_caller_that_goes_away_pays_for_the_length_of_what_came() {
+    let running = run(POLICY, |_| {}).await;
+    let events = running.provider.next(Reply::stream());
+    let mut call = chat(500);
+    call["stream"] = true.into();
+    let response = running.begin(CHAT, &call).await;
+    let mut body = response.into_body();
+    // 200 tokens each.
+    let words = "word ".repeat(160);
+    for _ in 0..2 {
+        let event =
+            format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"{words}\"}}}}]}}\n\n");
+        events.send(event).await;
+        body.frame().await.unwrap().unwrap();
+    }
+    drop((body, events));
+    running.settles_to("running", 4).await;
+    let left = running.left("tokens").await;
+    assert!((570..=600).contains(&left), "{left}");
+    running.stop().await;
+}
+
+/// What was told as a file counted as 1,500 tokens, and nobody said otherwise of a stream that broke
+/// off.
+#[tokio::test]
+async fn a_text_that_looks_like_a_file_is_charged_by_its_length() {
+    let running = run(&POLICY.replace("1000", "50_000"), |_| {}).await;
+    let events = running.provider.next(Reply::stream());
+    let mut call = chat(500);
+    call["stream"] = true.into();
+    let text = format!("data:text/plain;base64,{}", "QUJD".repeat(10_000));
+    call["messages"][0]["content"] = text.into();
+    let response = running.begin(CHAT, &call).await;
+    let mut body = response.into_body();
+    events
+        .send("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n".into())
+        .await;
+    body.frame().await.unwrap().unwrap();
+    drop((body, events));
+    running.settles_to("running", 4).await;
+    let left = running.left("tokens").await;
+    assert!((39_000..40_000).contains(&left), "{left}");
+    running.stop().await;
+}
+
+/// Its slot came back, and its connection stayed, with the provider's, for as long as it held it.
+#[tokio::test]
+async fn a_caller_that_takes_nothing_of_its_answer_is_cut_off() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let running = run(POLICY, |settings| {
+        settings.pause = Duration::from_millis(200);
+    })
+    .await;
+    let events = running.provider.next(Reply::stream());
+    let mut caller = tokio::net::TcpStream::connect(&running.at).await.unwrap();
+    let body = r#"{"model":"m","stream":true}"#;
+    let head = format!(
+        "POST {CHAT} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer sk-test\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    caller.write_all(head.as_bytes()).await.unwrap();
+    caller.read_exact(&mut [0; 16]).await.unwrap();
+    let filling = async {
+        loop {
+            tokio::select! {
+                biased;
+                () = events.gone() => return,
+                () = events.send(format!("data: {}\n\n", "x".repeat(60_000))) => {}
+            }
+        }
+    };
+    let cut = tokio::time::timeout(Duration::from_secs(100), filling).await;
+    cut.expect("long before");
+    running.settles_to("running", 4).await;
+    drop(caller);
+    running.stop().await;
+}
