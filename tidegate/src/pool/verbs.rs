@@ -181,8 +181,8 @@ impl LimitPool {
     }
 
     /// Whether any member would admit `request` now, and if none, when the first
-    /// will. Changes nothing, and is nobody's turn. As at [`LimitSet::peek`], a request may ask for
-    /// nothing.
+    /// will. Changes nothing, and is nobody's turn. As at
+    /// [`LimitSet::peek`](crate::LimitSet::peek), a request may ask for nothing.
     ///
     /// # Errors
     /// [`DecisionError`], if no member could decide.
