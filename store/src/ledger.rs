@@ -63,8 +63,10 @@ pub struct Record<O> {
     due_at: Timestamp,
     /// Its position among the records that are due at the same instant.
     sequence: u64,
-    /// So many bytes of its owner are the root of its key.
+    /// So many bytes of its owner are the root of its key, behind the slash of a path of
+    /// entities.
     root: u16,
+    is_path: bool,
     /// The idempotency key it was made under.
     idempotency: Option<Box<[u8]>>,
     /// A limit has more than one share.
@@ -84,6 +86,7 @@ impl<O> Record<O> {
             due_at: granted.expires_at,
             sequence: 0,
             root: 0,
+            is_path: false,
             idempotency: None,
         }
     }
@@ -215,7 +218,9 @@ impl<O> Record<O> {
         O: AsRef<[u8]>,
     {
         let owner = self.owner.as_ref();
-        owner.get(..usize::from(self.root)).unwrap_or(owner)
+        let begins = usize::from(self.is_path);
+        let root = owner.get(begins..begins + usize::from(self.root));
+        root.unwrap_or(owner)
     }
 
     /// Whether it has neither ended nor been found expired.
@@ -366,7 +371,7 @@ impl<O: PartialEq + AsRef<[u8]>> Ledger<O> {
         }
         let sequence = self.enter((id, due_at), index, true, idempotency_key.as_deref());
         // Made where it stays: what was just written piece by piece is slow to copy.
-        Ok(self.records[index as usize].insert(Record {
+        let record = self.records[index as usize].insert(Record {
             owner: owner(),
             shares: Shares::new(),
             granted,
@@ -374,9 +379,12 @@ impl<O: PartialEq + AsRef<[u8]>> Ledger<O> {
             due_at,
             sequence,
             root: root.len() as u16,
+            is_path: false,
             idempotency: idempotency_key,
             is_adjusted: false,
-        }))
+        });
+        record.is_path = is_path(record.owner.as_ref(), root);
+        Ok(record)
     }
 
     /// Puts a record of a key of `root` back as a journal has it; what is
@@ -384,6 +392,7 @@ impl<O: PartialEq + AsRef<[u8]>> Ledger<O> {
     pub fn restore(&mut self, mut record: Record<O>, root: &[u8]) {
         let id = record.granted.id;
         record.root = root.len() as u16;
+        record.is_path = is_path(record.owner.as_ref(), root);
         self.keep(record);
         if self.index(id).is_some()
             && let Some(changed) = &mut self.changed
@@ -817,6 +826,11 @@ impl<O: PartialEq + AsRef<[u8]>> Ledger<O> {
 fn is_at<O>(records: &[Option<Record<O>>], index: u32, id: u128) -> bool {
     let record = records.get(index as usize).and_then(Option::as_ref);
     record.is_some_and(|record| record.granted.id == id)
+}
+
+/// Whether a key of this root is a path of entities: the root is behind its first slash.
+fn is_path(key: &[u8], root: &[u8]) -> bool {
+    key.first() == Some(&b'/') && root.first() != Some(&b'/')
 }
 
 /// What stands for a root in the count of its leases.

@@ -208,6 +208,27 @@ fn keys_of_one_root_share_what_it_may_hold() {
     assert!(detached(&set, "acme/c").is_ok());
 }
 
+/// Leases of paths of entities counted as those of another root, and their ends as none's.
+#[test]
+fn entities_of_one_root_share_what_it_may_hold() {
+    let time = ManualClock::default();
+    let set = rate(&time).levels(["org", "user"]).max_leases_per_root(3);
+    let set = set.build().unwrap();
+    let held = ["/acme/a", "/acme/b", "acme/a"].map(|key| (key, detached(&set, key).unwrap()));
+    let full = DecisionError::Store(StoreError::RootLeasesFull {
+        max_leases_per_root: 3,
+    });
+    assert_eq!(detached(&set, "/acme/c").unwrap_err(), full);
+    assert_eq!(detached(&set, "acme/c").unwrap_err(), full);
+    for (key, id) in held {
+        set.release(key, id).wait().unwrap();
+    }
+    for key in ["/acme/d", "acme/d", "/acme/d"] {
+        detached(&set, key).unwrap();
+    }
+    assert_eq!(detached(&set, "/acme/e").unwrap_err(), full);
+}
+
 /// Expired leases of a key that nobody asks for any more counted as held.
 #[test]
 fn leases_that_have_expired_make_room_wherever_they_are() {

@@ -85,9 +85,12 @@ impl<'a> Round<'a> {
                     self.found.holder = Some(member);
                     return Poll::Ready(());
                 }
-                Ok(Some(false) | None) => {
+                Ok(has_granted) => {
                     self.can_decide = true;
-                    self.answered.push(member);
+                    // Where nobody can tell, no store was asked.
+                    if has_granted.is_some() {
+                        self.answered.push(member);
+                    }
                 }
                 Err(error) => self.found.left_out.push((member, Err(error))),
             }
