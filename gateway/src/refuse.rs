@@ -212,7 +212,9 @@ impl Refusal {
 
     /// The provider sends the call elsewhere, where it is not sent.
     pub fn redirected(upstream: &str, status: StatusCode, to: Option<&str>) -> Self {
-        let to: String = to.unwrap_or("nowhere").chars().take(256).collect();
+        // Without what is asked of it: that may be a key.
+        let to = to.unwrap_or("nowhere").split(['?', '#']).next();
+        let to: String = to.unwrap_or_default().chars().take(256).collect();
         let message = format!(
             "upstream `{upstream}` redirects to {to} ({}), which is not followed: write the address \
              that answers in --upstream",
@@ -375,6 +377,16 @@ impl From<Refusal> for Unadmitted {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// An address that redirects to another often repeats the query, and the caller's key in it.
+    #[test]
+    fn where_an_upstream_redirects_to_is_told_without_its_query() {
+        let to = Some("https://host/v1beta/models/m:generateContent?key=SECRET");
+        let refusal = Refusal::redirected("gemini", StatusCode::MOVED_PERMANENTLY, to);
+        let message = refusal.message();
+        assert!(message.contains("https://host/v1beta/models/m:generateContent ("));
+        assert!(!message.contains("SECRET"), "{message}");
+    }
 
     #[test]
     fn a_wait_is_spoken_in_two_units_and_never_too_short() {

@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 
 use http::HeaderMap;
 use memchr::memmem::Finder;
+use serde_json::Value;
 use tidegate_core::{Amount, MAX_AMOUNT};
 
 use crate::brought;
@@ -120,16 +121,24 @@ fn mentions(bytes: &[u8]) -> bool {
     })
 }
 
-/// What a stream says last: Anthropic's, and OpenAI's responses.
+/// Whether an event is what a stream says last: Anthropic's, and OpenAI's responses. Its type
+/// says so; the same word elsewhere in it is the answer's.
 fn is_last(data: &[u8]) -> bool {
-    const RESPONSES: [&[u8]; 3] = [b"completed\"", b"incomplete\"", b"failed\""];
+    const LAST: [&str; 4] = [
+        "message_stop",
+        "response.completed",
+        "response.incomplete",
+        "response.failed",
+    ];
     static STOP: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("\"message_stop\""));
     static RESPONSE: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("\"response."));
-    let mut named = RESPONSE
-        .find_iter(data)
-        .map(|at| &data[at + "\"response.".len()..]);
-    named.any(|name| RESPONSES.iter().any(|last| name.starts_with(last)))
-        || STOP.find(data).is_some()
+    if STOP.find(data).is_none() && RESPONSE.find(data).is_none() {
+        return false;
+    }
+    let event = serde_json::from_slice::<Value>(data).unwrap_or_default();
+    event["type"]
+        .as_str()
+        .is_some_and(|kind| LAST.contains(&kind))
 }
 
 /// Reads a stream of server-sent events as it passes by, and keeps what it says of usage. Its

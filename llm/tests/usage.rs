@@ -226,3 +226,21 @@ fn an_answer_is_as_long_as_the_texts_that_came() {
         assert_eq!(output(event), 2, "one for each event: {event}");
     }
 }
+
+/// A tool of that name ended the stream, so that who hung up then paid for one token.
+#[test]
+fn the_word_for_the_end_of_a_stream_ends_none_where_it_is_the_answers() {
+    let mut reader = StreamReader::new();
+    for event in [
+        r#"{"type":"content_block_start","content_block":{"type":"tool_use","name":"message_stop"}}"#,
+        r#"{"choices":[{"delta":{"content":"\"message_stop\" \"response.completed\""}}]}"#,
+        r#"{"type":"response.output_text.delta","delta":"x","name":"response.completed"}"#,
+        r#""message_stop""#,
+        r#"{"type":7,"name":"message_stop"}"#,
+    ] {
+        reader.read(format!("data: {event}\n\n").as_bytes());
+        assert!(!reader.has_ended(), "{event}");
+    }
+    reader.read(b"data: {\"type\":\"message_stop\"}\n");
+    assert!(reader.has_ended());
+}
