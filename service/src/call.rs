@@ -564,6 +564,17 @@ impl Service {
         }
         caller.check(scope, of.policy)?;
         let path = self.entity_path(id).await?;
+        match of.policy {
+            Some(policy) => path.check_reach(&*self.policy(caller, scope, policy)?)?,
+            None if path.level() > 1 => {
+                return Err(ServiceError::Form {
+                    field: Field::Policy,
+                    wrong: "an entity that belongs to another has limits in policies with levels: \
+                            say in which",
+                });
+            }
+            None => {}
+        }
         OverrideTarget::read(of.policy, Some(&path.row()))
     }
 

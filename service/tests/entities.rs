@@ -11,8 +11,8 @@ use tidegate::{ManualClock, Store};
 use tidegate_memory::MemoryStore;
 use tidegate_service::{
     Acquired, Answer, AuditListing, AuditValue, Call, Caller, Entity, EntityChange, EntityError,
-    EntityListing, EntityTerms, Kind, NewEntity, Number, OfLease, OnlyIf, Question, Report,
-    Service, ServiceError, Terms, Uses, Whose,
+    EntityListing, EntityTerms, Kind, NewEntity, Number, OfLease, OnlyIf, OverrideOf,
+    OverrideTerms, Question, Report, Service, ServiceError, Terms, Uses, Whose,
 };
 
 const POLICY: &str = "[policy.chat]\nlevels = ['org', 'team', 'user']\npartial_keys = true\n\
@@ -536,6 +536,22 @@ fn an_entity_deeper_than_a_policy_has_no_limits_there() {
     house.create("deep", Some("alice")).unwrap();
     let unlimited = check("chat", "deep").unwrap_err();
     assert!(unlimited.to_string().contains("have 3"), "{unlimited}");
+    // Nor an override, which would have been that of a key: `/acme/search` may be a path of URLs.
+    let remove = |policy, entity| {
+        let of = OverrideOf {
+            policy,
+            entity: Some(entity),
+            ..OverrideOf::default()
+        };
+        house.call(Call::RemoveOverride(of, OverrideTerms::default()))
+    };
+    let unlimited = remove(Some("flat"), "search").unwrap_err();
+    assert!(unlimited.to_string().starts_with(words), "{unlimited}");
+    let everywhere = remove(None, "search").unwrap_err();
+    assert!(
+        everywhere.to_string().contains("say in which"),
+        "{everywhere}"
+    );
     // A key of one level is what it always was.
     let key = Question {
         whose: Whose::Key(b"/acme/search"),

@@ -372,6 +372,33 @@ fn limits_that_refuse_nobody_refuse_no_ask_with_an_idempotency_key() {
     assert_eq!((retry.id(), retry.is_repeated()), (lease.id(), true));
 }
 
+/// A member that refuses nobody is not asked, and says nothing of its store.
+#[test]
+fn a_store_that_was_not_asked_is_none_that_answers() {
+    let fleets = Fleets::default();
+    let member = |name: &str, store: usize, limit: Limit| {
+        let set = LimitSet::builder().name(name).limit(limit);
+        let set = set.clock(fleets.time.clock());
+        let set = set.store(fleets.stores[store].clone().shared());
+        set.build().expect("sound")
+    };
+    let pool = LimitPool::builder()
+        .member("shadow", member("shadow", 0, slots().shadow()))
+        .member("a", member("a", 0, slots()))
+        .member("b", member("b", 1, slots()));
+    let pool = pool.build().expect("sound");
+    fleets.stores[0].becomes(Health::Hangs);
+    let mut polled = Polled::waiting(pool.try_acquire("k", request()));
+    fleets.time.advance(PATIENCE);
+    assert!(
+        polled.poll().is_none(),
+        "whoever refuses nobody is late, too"
+    );
+    fleets.time.advance(PATIENCE);
+    let lease = polled.granted().expect("`b` answers");
+    assert_eq!(lease.member(), Some("b"));
+}
+
 /// It asked whether the lease is still held, and then for the lease: a store that hangs held
 /// it up for two deadlines.
 #[test]

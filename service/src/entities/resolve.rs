@@ -94,6 +94,17 @@ impl Service {
         Ok(read.map_err(tidegate_store::StoreError::from)?.flatten())
     }
 
+    /// Where an entity stands, as the store has it, whatever this server knows.
+    pub(super) async fn path_there(&self, id: &str) -> Result<EntityPath, ServiceError> {
+        let there = self.entity_there(id).await?;
+        let there = there.ok_or_else(|| missing(None, id))?;
+        let above = self.ancestors_there(id, there.value.parent.as_deref());
+        let above = above.await?;
+        let ids = [&there].into_iter().chain(&above);
+        let ids = ids.map(|entity| Arc::from(&*entity.id)).collect();
+        Ok(EntityPath::upward(ids, there.value.charge_parents))
+    }
+
     /// The ancestors of an entity that belongs to `parent`, as the store has them: the parent
     /// first, the root last.
     pub(super) async fn ancestors_there(

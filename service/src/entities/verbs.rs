@@ -365,7 +365,7 @@ impl Service {
     }
 
     async fn check_unleased(&self, id: &str, whose: Leases) -> Result<(), ServiceError> {
-        let path = match self.entity_path(id).await {
+        let path = match self.path_there(id).await {
             Ok(path) => path,
             // What has no path holds nothing by it.
             Err(ServiceError::Entity(_)) => return Ok(()),
