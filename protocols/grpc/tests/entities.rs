@@ -110,6 +110,7 @@ async fn an_entity_is_created_shown_changed_on_its_version_and_deleted() {
     refused(twice, Code::Aborted);
     let none = proto::ChangeEntityRequest {
         id: "alice".to_owned(),
+        parent: Some("ads".to_owned()),
         metadata: Some(proto::Metadata::default()),
         charge_parents: Some(false),
         ..Default::default()
@@ -117,6 +118,7 @@ async fn an_entity_is_created_shown_changed_on_its_version_and_deleted() {
     let none = client.change_entity(none).await.unwrap().into_inner();
     assert_eq!((&none.metadata, &*none.name), (&HashMap::new(), "Alice"));
     assert!(!none.charge_parents);
+    assert_eq!(none.parent, "ads", "it has moved");
     let on_it = delete("alice", Some(none.version));
     client.delete_entity(on_it).await.unwrap();
     let gone = refused(client.get_entity(get("alice")).await, Code::NotFound);

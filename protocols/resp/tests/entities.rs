@@ -151,8 +151,8 @@ fn what_is_wrong_with_a_command_or_speaks_against_it_is_said_and_changes_nothing
             "-ERR IFVERSION is not a number",
         ),
         (
-            "TG.ENTITY CHANGE alice PARENT ads",
-            "-ERR syntax error at 'PARENT'",
+            "TG.ENTITY CHANGE alice PARENT acme",
+            "-ERR `alice` cannot belong to `acme`: it is at level 3",
         ),
         (
             "TG.ENTITY DELETE search",
@@ -181,6 +181,8 @@ fn what_is_wrong_with_a_command_or_speaks_against_it_is_said_and_changes_nothing
     client.send(b"*4\r\n$8\r\nTG.CHECK\r\n$4\r\nchat\r\n$1\r\n\xff\r\n$6\r\nENTITY\r\n");
     assert_eq!(client.reply(), "-ERR the entity's id is not UTF-8");
     assert_eq!(client.request("TG.ENTITY LIST"), before);
+    let moved = client.request("TG.ENTITY CHANGE alice PARENT ads");
+    assert!(moved.contains(",parent,ads,"), "{moved}");
 }
 
 #[test]
@@ -222,7 +224,7 @@ fn every_command_about_a_key_takes_the_id_of_an_entity() {
     assert!(refused.contains(",entity,alice,metadata,"), "{refused}");
     let in_use = client.request("TG.ENTITY DELETE alice");
     assert!(
-        in_use.starts_with("-INUSE `alice` holds leases"),
+        in_use.starts_with("-INUSE `alice`, or an entity below it, holds leases"),
         "{in_use}"
     );
     for line in [

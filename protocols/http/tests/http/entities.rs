@@ -280,7 +280,7 @@ async fn an_override_names_an_entity_in_place_of_its_key() {
     let set = ask(&house, "PUT", "/v1/overrides", &[], body).await;
     assert_eq!(set.status, 200, "{}", set.text());
     let set = set.json();
-    assert_eq!(set["key"], "acme/search/alice");
+    assert_eq!(set["key"], "/acme//alice", "wherever she stands");
     let exact = "/v1/overrides?policy=chat&entity=alice&exact=true";
     let there = house.get(exact).await.json();
     assert_eq!(there["overrides"], json!([set]));
