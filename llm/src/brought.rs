@@ -10,6 +10,7 @@ use serde::de::{
     Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor,
 };
 
+use crate::name;
 use crate::request::Length;
 
 /// Adds those of an event to `length`; nothing of one that is no JSON object.
@@ -71,19 +72,7 @@ impl Place {
 
 impl<'de> Deserialize<'de> for Name {
     fn deserialize<D: Deserializer<'de>>(name: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl Visitor<'_> for Text {
-            type Value = Name;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a name")
-            }
-
-            fn visit_str<E>(self, name: &str) -> Result<Name, E> {
-                Ok(Name::of(name))
-            }
-        }
-        name.deserialize_str(Text)
+        name::read(name, Self::of)
     }
 }
 

@@ -11,6 +11,7 @@
 //! | [`request`](mod@request) | what a call asks for, read from its body |
 //! | [`usage`] | what a call has used, read from an answer or a stream |
 //! | `brought` | the texts that an event of a stream brings |
+//! | `name` | the name of a member of a JSON object |
 //! | [`estimate`] | how many tokens an answer will have, learnt from those before |
 //! | [`price`] | what tokens cost |
 //!
@@ -24,6 +25,7 @@ mod brought;
 pub mod estimate;
 pub mod headers;
 pub mod learnt;
+mod name;
 pub mod price;
 pub mod provider;
 pub mod refusal;

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use tidegate_core::Amount;
 
+use crate::name;
 use crate::request::Known;
 
 /// What a body says of its usage; nothing of one that is no JSON object.
@@ -72,19 +73,7 @@ impl Name {
 
 impl<'de> Deserialize<'de> for Name {
     fn deserialize<D: Deserializer<'de>>(name: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl Visitor<'_> for Text {
-            type Value = Name;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a name")
-            }
-
-            fn visit_str<E>(self, name: &str) -> Result<Name, E> {
-                Ok(Name::of(name))
-            }
-        }
-        name.deserialize_str(Text)
+        name::read(name, Self::of)
     }
 }
 
