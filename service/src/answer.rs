@@ -6,6 +6,7 @@ use tidegate_store::Page;
 
 use super::active_policy::{Acquired, ActivePolicy, Charge};
 use super::audit::AuditEvent;
+use super::capacity::Capacity;
 use super::denial_watch::DenialWatch;
 use super::denials::Frequent;
 use super::entities::{Entity, EntityPath};
@@ -42,6 +43,8 @@ pub enum Answer {
     Forgotten,
     /// Keys, and where the next page begins.
     Keys(Arc<ActivePolicy>, Page<ListedKey>),
+    /// What a page of keys comes to, and where the next page begins.
+    Capacity(Arc<ActivePolicy>, Page<Capacity>),
     /// Leases, and where the next page begins.
     Leases(Arc<ActivePolicy>, Page<PublicLease>),
     /// The keys that are refused most often, the most frequent first.

@@ -64,6 +64,8 @@ pub enum Call<'a> {
     Revoke(&'a str, Whose<'a>, LeaseHandle),
     /// The keys of a policy.
     Keys(&'a str, Listing<'a>),
+    /// What the keys of a policy come to, of the limits of a level or of all.
+    Capacity(&'a str, Option<&'a str>, Listing<'a>),
     /// The leases that are held of a policy.
     Leases(&'a str, Listing<'a>),
     /// The keys that are refused most often, of a policy or of all that the caller may
@@ -347,6 +349,11 @@ impl Service {
                 let (active, page) = self.listed(caller, policy, &listing)?;
                 let page = active.list_keys(page).await?;
                 Ok(Answer::Keys(active, page))
+            }
+            Call::Capacity(policy, level, listing) => {
+                let (active, page) = self.listed(caller, policy, &listing)?;
+                let page = active.capacity(level, page).await?;
+                Ok(Answer::Capacity(active, page))
             }
             Call::Leases(policy, listing) => {
                 let (active, page) = self.listed(caller, policy, &listing)?;

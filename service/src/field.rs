@@ -22,6 +22,8 @@ pub enum Field {
     Metadata,
     /// How much of which limits.
     Amounts,
+    /// A level of keys.
+    Level,
     /// The member of a pool.
     Member,
     /// How many seconds earlier it counts as having come.
@@ -67,6 +69,7 @@ impl Field {
             Self::Name => "name",
             Self::Metadata => "metadata",
             Self::Amounts => "amounts",
+            Self::Level => "level",
             Self::Member => "member",
             Self::Priority => "priority",
             Self::Ttl => "ttl_ms",

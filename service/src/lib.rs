@@ -36,6 +36,7 @@ pub mod audit;
 pub mod bounds;
 mod bytes;
 mod call;
+mod capacity;
 mod change;
 mod denial_watch;
 mod denials;
@@ -76,6 +77,7 @@ pub use call::{
     AuditListing, Call, EntityListing, Listing, OfLease, OverrideListing, OverrideOf, Question,
     Terms, Uses,
 };
+pub use capacity::{Capacity, LimitCapacity};
 pub use change::{Change, compare};
 pub use denial_watch::DenialWatch;
 pub use denials::{Denial, Frequent, Watcher};

@@ -6,6 +6,7 @@ use clap::Subcommand;
 use tidegate_client::Verb;
 
 use super::audit::Audit;
+use super::capacity::Capacity;
 use super::desired::{self, Limits};
 use super::entities::Entities;
 use super::exit::Outcome;
@@ -46,6 +47,7 @@ pub enum Command {
     CheckMany(CheckMany),
     /// List the keys that are in use, and what is left of their limits
     Keys(Keys),
+    Capacity(Capacity),
     Leases(Leases),
     Override(Override),
     #[command(name = "entity")]
@@ -76,6 +78,7 @@ pub fn perform(command: Command, whole: clap::Command) -> ExitCode {
         Command::Reset(reset) => reset.perform(),
         Command::CheckMany(many) => many.perform(),
         Command::Keys(keys) => keys.perform(),
+        Command::Capacity(capacity) => capacity.perform(),
         Command::Leases(leases) => leases.perform(),
         Command::Override(given) => given.perform(),
         Command::Entities(entities) => entities.perform(),

@@ -8,7 +8,7 @@
 //! | [`command`] | their words |
 //! | [`arguments`], [`verbs`], [`words`] | check, acquire and the others: asked and told |
 //! | [`many`] | checks by the thousand, a line each |
-//! | [`listing`] | keys and leases |
+//! | [`listing`], [`capacity`] | keys and leases, and what keys come to |
 //! | [`overrides`], [`limits`] | overrides, and how their limits are typed |
 //! | [`entities`] | who belongs to whom |
 //! | [`desired`] | entities and overrides as a file says them |
@@ -21,6 +21,7 @@
 
 mod arguments;
 mod audit;
+mod capacity;
 mod command;
 mod desired;
 mod entities;

@@ -1,5 +1,6 @@
 //! The command as a client, against a server that runs.
 
+mod capacity;
 mod desired;
 mod entities;
 mod library;

@@ -13,6 +13,7 @@ use crate::openapi::document::document;
 use crate::openapi::operation::{Operation, delete, get, patch, post, put};
 use crate::render::answer::{Admission, Answer, Many, Peeked};
 use crate::render::audit::Audit;
+use crate::render::capacity::Capacity;
 use crate::render::ended::{Ended, Renewed};
 use crate::render::entities::{Entities, Shown as Entity};
 use crate::render::forecast::ForecastBody;
@@ -212,7 +213,7 @@ fn for_proxies() -> Operation {
         .or(&[404, 422, 429])
 }
 
-fn listings() -> [Operation; 4] {
+fn listings() -> [Operation; 5] {
     [
         get("/v1/keys", listing::keys)
             .named("keys", "observe")
@@ -221,6 +222,17 @@ fn listings() -> [Operation; 4] {
             .about(PAGES)
             .scope("`observe`")
             .answers::<Keys<'_>>("A page of keys.")
+            .or(&[403, 404]),
+        get("/v1/capacity", listing::capacity)
+            .named("capacity", "observe")
+            .summary("What the keys that are in use may take, and have left")
+            .about(
+                "The sums over a page of keys: of each key those limits that are about it, and \
+                 not about an ancestor. Add the pages up.",
+            )
+            .about(PAGES)
+            .scope("`observe`")
+            .answers::<Capacity<'_>>("The sums of a page of keys.")
             .or(&[403, 404]),
         get("/v1/leases", listing::leases)
             .named("leases", "observe")

@@ -182,7 +182,7 @@ pub(crate) struct Stand {
     full_at: Option<Instant>,
 }
 
-fn without_maximum(schema: &mut Schema) {
+pub(super) fn without_maximum(schema: &mut Schema) {
     schema.remove("maximum");
 }
 

@@ -3,13 +3,14 @@
 //! | room | holds |
 //! |---|---|
 //! | `answer` | decisions and leases, and refusals, which are problems |
-//! | `forecast`, `ended`, `listing`, `overrides`, `entities`, `audit`, `policies` | what else the service answers |
+//! | `forecast`, `ended`, `listing`, `capacity`, `overrides`, `entities`, `audit`, `policies` | what else the service answers |
 //! | `example` | answers as the document shows them |
 //! | `headers` | the standard fields of rate limits |
 //! | `instant`, `tag` | points of time; versions |
 
 pub(crate) mod answer;
 pub(crate) mod audit;
+pub(crate) mod capacity;
 pub(crate) mod ended;
 pub(crate) mod entities;
 pub(crate) mod example;
@@ -30,6 +31,7 @@ use tidegate_service::{Acquired, Answer};
 use crate::error::Problem;
 use answer::{Many, json};
 use audit::Audit;
+use capacity::Capacity;
 use ended::{Ended, Renewed};
 use entities::Entities;
 use forecast::ForecastBody;
@@ -69,6 +71,7 @@ pub(crate) fn render(answer: Answer, style: Style) -> Response {
         Answer::Renewed(renewed) => json(ok, &Renewed::from(*renewed)),
         Answer::Forgotten => StatusCode::NO_CONTENT.into_response(),
         Answer::Keys(_, page) => json(ok, &Keys::from(page)),
+        Answer::Capacity(active, page) => json(ok, &Capacity::of(active, page)),
         Answer::Leases(active, page) => json(ok, &Leases::of(active, page)),
         Answer::Denied(denied) => json(ok, &Denied::from(&denied[..])),
         Answer::OverrideSet(set) => tagged(json(ok, &overrides::Shown::from(set)), set.version),

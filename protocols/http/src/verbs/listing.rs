@@ -1,4 +1,4 @@
-//! What a policy holds: its keys, its leases, and who is refused most.
+//! What a policy holds: its keys, what they come to, its leases, and who is refused most.
 
 use axum::response::Response;
 use schemars::JsonSchema;
@@ -52,6 +52,43 @@ pub(crate) async fn leases(
 ) -> Result<Response, Problem> {
     let requested = PageRequest::try_from(query)?;
     let call = Call::Leases(&requested.policy, requested.listing());
+    Ok(render(context.call(call).await?, Style::Standard))
+}
+
+/// What `/v1/capacity` is asked.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CapacityQuery {
+    /// The policy.
+    #[schemars(length(min = 1), example = &"chat")]
+    policy: String,
+    /// Of the limits of this level of keys alone, by its name in the policy: those of the first
+    /// are of the roots.
+    #[schemars(length(min = 1), example = &"org")]
+    level: Option<String>,
+    /// Of keys that begin so.
+    prefix: Option<String>,
+    /// Where the page before has ended: its `cursor`. One from before a restart is an error;
+    /// begin anew.
+    cursor: Option<String>,
+    /// How many keys are added up at most.
+    #[schemars(range(min = 1, max = LONGEST_PAGE), extend("default" = USUAL_PAGE))]
+    limit: Option<u64>,
+}
+
+pub(crate) async fn capacity(
+    mut context: RequestContext,
+    Query(query): Query<CapacityQuery>,
+) -> Result<Response, Problem> {
+    let requested = PageRequest {
+        policy: query.policy,
+        key: None,
+        prefix: query.prefix,
+        after: after(query.cursor.as_deref())?,
+        most: query.limit,
+    };
+    let level = query.level.as_deref();
+    let call = Call::Capacity(&requested.policy, level, requested.listing());
     Ok(render(context.call(call).await?, Style::Standard))
 }
 

@@ -3,7 +3,7 @@
 //! | room | paths |
 //! |---|---|
 //! | `decide` | check, check-many, debit, peek, forecast, reset; acquire and what becomes of leases |
-//! | `listing` | keys, leases, denied: what a policy holds |
+//! | `listing` | keys, capacity, leases, denied: what a policy holds |
 //! | `forward` | auth, for proxies that request before they pass a request on |
 //! | `page` | how queries ask for a page, and for a key |
 //! | `overrides` | overrides: limits in place of what the policies say |

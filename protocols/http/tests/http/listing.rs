@@ -135,3 +135,46 @@ async fn who_is_refused_most_comes_first_and_only_where_one_may_look() {
     let seen = house.get_as("chat", "/v1/denied").await.json();
     assert_eq!(seen["denied"], json!([]));
 }
+
+#[tokio::test]
+async fn what_keys_come_to_is_added_up_level_by_level_and_page_by_page() {
+    let house = House::new();
+    for key in ["acme/alice", "acme/bob", "zeta/carol"] {
+        let request = json!({"policy": "chat", "key": key, "cost": 1_000});
+        assert_eq!(house.post("/v1/check", request).await.status, 200);
+    }
+    let all = house.get("/v1/capacity?policy=chat").await.json();
+    assert_eq!((&all["keys"], &all["cursor"]), (&json!(5), &Value::Null));
+    let keys = house.get("/v1/keys?policy=chat").await.json();
+    let sum = |limit: &str, field: &str| {
+        let keys = keys["keys"].as_array().unwrap().iter();
+        let own = keys.filter(|key| (limit == "daily") != key["key"].to_string().contains('/'));
+        let amounts = own.filter_map(|key| key["limits"][limit][field].as_u64());
+        json!(amounts.sum::<u64>())
+    };
+    for (limit, level, count) in [("daily", "org", 2), ("tpm", "user", 3)] {
+        let (capacity, available) = (sum(limit, "limit"), sum(limit, "remaining"));
+        let expected = json!({"level": level, "keys": count, "capacity": capacity,
+            "available": available, "debt": 0});
+        assert_eq!(all["limits"][limit], expected, "{limit}");
+    }
+    let roots = house.get("/v1/capacity?policy=chat&level=org").await.json();
+    let limits = roots["limits"].as_object().unwrap();
+    assert_eq!(limits.keys().collect::<Vec<_>>(), ["daily"]);
+    let (mut path, mut counted) = ("/v1/capacity?policy=chat&limit=2".to_owned(), 0);
+    loop {
+        let page = house.get(&path).await.json();
+        assert!(page["keys"].as_u64() <= Some(2), "{page}");
+        counted += page["keys"].as_u64().unwrap();
+        match page["cursor"].as_str() {
+            Some(next) => path = format!("/v1/capacity?policy=chat&limit=2&cursor={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(counted, 5);
+    let strange = house.get("/v1/capacity?policy=chat&level=orb").await;
+    let told = strange.problem(400, "invalid");
+    assert!(told.contains("no such level"), "{told}");
+    let strange = house.get("/v1/capacity?policy=chat&limit=1001").await;
+    strange.problem(400, "invalid");
+}

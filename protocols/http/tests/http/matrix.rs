@@ -32,7 +32,7 @@ use Scope::{Administer, Decide, Observe};
 
 /// The operation, whom it lets in, and a request about the policy `web`. LEASE
 /// stands for a lease of it.
-const OPERATIONS: [(&str, Access, &str, &str); 34] = [
+const OPERATIONS: [(&str, Access, &str, &str); 35] = [
     ("post /v1/check", Policy(Decide), "/v1/check", ASK),
     (
         "post /v1/check-many",
@@ -129,6 +129,12 @@ const OPERATIONS: [(&str, Access, &str, &str); 34] = [
         "{\"policy\":{\"web\":{\"limits\":{\"rpm\":{\"calls\":7,\"per\":\"1m\"}}}}}",
     ),
     ("get /v1/keys", Policy(Observe), "/v1/keys?policy=web", ""),
+    (
+        "get /v1/capacity",
+        Policy(Observe),
+        "/v1/capacity?policy=web",
+        "",
+    ),
     (
         "get /v1/leases",
         Policy(Observe),

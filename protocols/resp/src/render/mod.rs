@@ -78,6 +78,7 @@ pub(crate) fn render(replies: &mut Replies, answer: &Answer) {
         Answer::Policies(policies) => policies::policies(replies, policies),
         // No command makes such a call, or it writes that out itself.
         Answer::Policy(_)
+        | Answer::Capacity(..)
         | Answer::Denied(_)
         | Answer::Denials(_)
         | Answer::Audit(_)

@@ -1,0 +1,225 @@
+//! `tidegate capacity`: what all keys of a policy may take, and have left.
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+use tidegate_client::Exchange;
+
+use super::exit::{Exit, Outcome, TABLE};
+use super::listing::printable;
+use super::options::Options;
+use super::print::print_line;
+use super::server::{Client, runtime};
+use crate::command::Progress;
+
+/// How many keys are added up by one request.
+const PAGE: &str = "1000";
+
+/// Amounts are added up in billionths, the finest unit that there is.
+const BILLION: u128 = 1_000_000_000;
+
+/// Add up what the keys of a policy may take at once, and have left, limit by limit
+///
+/// The sums of what a peek of each key that is in use tells; a key that has used nothing is not
+/// counted. Each limit is added up over the keys of its own level. Nobody is held up.
+#[derive(Debug, Args)]
+#[command(after_help = TABLE)]
+pub struct Capacity {
+    /// The policy
+    #[arg(long, short, value_name = "NAME", env = "TIDEGATE_POLICY")]
+    policy: String,
+
+    /// Of the limits of this level of keys alone; the first is that of the roots
+    #[arg(long, value_name = "LEVEL")]
+    level: Option<String>,
+
+    /// Of keys that begin so
+    #[arg(long, value_name = "TEXT")]
+    prefix: Option<String>,
+
+    /// Print one JSON object
+    #[arg(long, help_heading = "The answer")]
+    json: bool,
+
+    #[command(flatten)]
+    options: Options,
+}
+
+/// What a limit comes to.
+#[derive(Default)]
+struct Sum {
+    level: Option<String>,
+    keys: u64,
+    capacity: u128,
+    available: u128,
+    debt: u128,
+    /// Its amounts are decimals in quotes.
+    is_decimal: bool,
+}
+
+impl Capacity {
+    /// Adds page after page up, and prints what all come to.
+    pub fn perform(&self) -> Outcome<Exit> {
+        let client = self.options.connect()?;
+        let (keys, limits) = runtime()?.block_on(self.sums(&client))?;
+        match self.json {
+            true => print_line(&whole(keys, &limits).to_string())?,
+            false if limits.is_empty() => print_line("no key is in use")?,
+            false => {
+                let width = limits.iter().map(|(name, _)| name.chars().count()).max();
+                for (name, sum) in &limits {
+                    print_line(&sum.line(name, width.unwrap_or_default()))?;
+                }
+            }
+        }
+        Ok(Exit::Done)
+    }
+
+    /// How many keys there are, and what each limit comes to.
+    async fn sums(&self, client: &Client) -> Outcome<(u64, Vec<(String, Sum)>)> {
+        let mut progress = Progress::counting("adding up keys:", true);
+        let (mut keys, mut limits) = (0, Vec::new());
+        let mut cursor: Option<String> = None;
+        loop {
+            let said = [
+                ("policy", Some(&*self.policy)),
+                ("level", self.level.as_deref()),
+                ("prefix", self.prefix.as_deref()),
+                ("limit", Some(PAGE)),
+                ("cursor", cursor.as_deref()),
+            ];
+            let said = said.into_iter();
+            let query: Vec<_> = said
+                .filter_map(|(name, value)| Some((name, value?)))
+                .collect();
+            let asked = Exchange::get("/v1/capacity").query(&query);
+            let page = client.done(asked).await?.body;
+            let counted = page["keys"].as_u64().unwrap_or_default();
+            (0..counted).for_each(|_| progress.tick());
+            keys += counted;
+            add(&mut limits, &page["limits"]);
+            cursor = page["cursor"].as_str().map(str::to_owned);
+            if cursor.is_none() {
+                return Ok((keys, limits));
+            }
+        }
+    }
+}
+
+fn add(limits: &mut Vec<(String, Sum)>, page: &Value) {
+    for (name, more) in page.as_object().into_iter().flatten() {
+        let at = limits.iter().position(|(known, _)| known == name);
+        let at = at.unwrap_or_else(|| {
+            limits.push((name.clone(), Sum::default()));
+            limits.len() - 1
+        });
+        limits[at].1.add(more);
+    }
+}
+
+impl Sum {
+    fn add(&mut self, more: &Value) {
+        self.level = more["level"].as_str().map(str::to_owned);
+        self.keys += more["keys"].as_u64().unwrap_or_default();
+        self.is_decimal |= more["capacity"].is_string();
+        self.capacity += billionths(&more["capacity"]);
+        self.available += billionths(&more["available"]);
+        self.debt += billionths(&more["debt"]);
+    }
+
+    const fn used(&self) -> u128 {
+        self.capacity.saturating_sub(self.available)
+    }
+
+    /// How much of it is used, in tenths of a percent.
+    fn per_mille(&self) -> u128 {
+        (self.used() * 1_000)
+            .checked_div(self.capacity)
+            .unwrap_or_default()
+    }
+
+    fn line(&self, name: &str, width: usize) -> String {
+        let level = self.level.as_deref().map(printable);
+        let level = level.map_or_else(String::new, |level| format!("({level})  "));
+        let (available, capacity) = (text(self.available), text(self.capacity));
+        let owed = match self.debt {
+            0 => String::new(),
+            debt => format!("  (owes {})", text(debt)),
+        };
+        let keys = if self.keys == 1 { "key" } else { "keys" };
+        let (count, used) = (self.keys, self.per_mille());
+        format!(
+            "{:width$}  {level}{count} {keys}  {available} of {capacity} available  {}.{} % \
+             used{owed}",
+            printable(name),
+            used / 10,
+            used % 10
+        )
+    }
+
+    fn json(&self) -> Value {
+        let shown = |amount: u128| match u64::try_from(amount / BILLION) {
+            Ok(number) if !self.is_decimal => json!(number),
+            _ => json!(text(amount)),
+        };
+        json!({
+            "level": self.level, "keys": self.keys, "capacity": shown(self.capacity),
+            "available": shown(self.available), "used": shown(self.used()),
+            "debt": shown(self.debt),
+            "utilisation": f64::from(u32::try_from(self.per_mille()).unwrap_or(1_000)) / 1_000.0,
+        })
+    }
+}
+
+fn whole(keys: u64, limits: &[(String, Sum)]) -> Value {
+    let limits = limits.iter();
+    let limits: Map<_, _> = limits
+        .map(|(name, sum)| (name.clone(), sum.json()))
+        .collect();
+    json!({"keys": keys, "limits": limits})
+}
+
+/// An amount: a whole number, or a decimal in quotes.
+fn billionths(amount: &Value) -> u128 {
+    let text = amount.as_str().unwrap_or_default();
+    let (whole, parts) = text.split_once('.').unwrap_or((text, ""));
+    let whole = amount.as_u64().or_else(|| whole.parse().ok());
+    let parts: u128 = format!("{parts:0<9}").parse().unwrap_or_default();
+    u128::from(whole.unwrap_or_default()) * BILLION + parts
+}
+
+fn text(amount: u128) -> String {
+    let (whole, parts) = (amount / BILLION, amount % BILLION);
+    match parts {
+        0 => whole.to_string(),
+        parts => format!("{whole}.{parts:09}")
+            .trim_end_matches('0')
+            .to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_and_decimals_are_added_up_exactly() {
+        let page = |capacity: Value, available: Value| json!({"usd": {"keys": 1, "capacity": capacity, "available": available, "debt": 0}});
+        let mut limits = Vec::new();
+        add(&mut limits, &page(json!("0.10"), json!("0.07")));
+        add(&mut limits, &page(json!("0.2"), json!("0.000000001")));
+        let (_, sum) = &limits[0];
+        assert_eq!(sum.json()["capacity"], "0.3");
+        assert_eq!(sum.json()["available"], "0.070000001");
+        let mut limits = Vec::new();
+        for _ in 0..3_000 {
+            add(&mut limits, &page(json!(u64::MAX / 2), json!(0)));
+        }
+        let (_, sum) = &limits[0];
+        assert_eq!(
+            text(sum.capacity),
+            (3_000 * u128::from(u64::MAX / 2)).to_string()
+        );
+        assert_eq!(sum.line("usd", 3).split("  ").last(), Some("100.0 % used"));
+        assert_eq!(Sum::default().json()["utilisation"], 0.0);
+    }
+}
