@@ -268,6 +268,10 @@ const SCENARIOS: &[Scenario] = &[
         talk.often(3, |key| Call::of(Verb::Check, "calls", key))?;
         talk.often(2, |key| Call::of(Verb::Keys, "calls", key))
     }),
+    row("capacity", Verb::Capacity, |talk| {
+        talk.often(3, |key| Call::of(Verb::Check, "calls", key))?;
+        talk.often(2, |key| Call::of(Verb::Capacity, "calls", key))
+    }),
     row("leases", Verb::Leases, |talk| {
         let lease = talk.lease(Call::of(Verb::Acquire, "job", &talk.key).amount("tokens", 7))?;
         talk.often(2, |key| Call::of(Verb::Leases, "job", key))?;

@@ -122,6 +122,9 @@ pub(super) const HANGS: &[Hang] = &[
         Call::of(Verb::Reset, "calls", "another")
     }),
     row("keys", Verb::Keys, || Call::of(Verb::Keys, "calls", "")),
+    row("capacity", Verb::Capacity, || {
+        Call::of(Verb::Capacity, "calls", "")
+    }),
     row("leases", Verb::Leases, || {
         Call::of(Verb::Leases, "hung", "")
     }),

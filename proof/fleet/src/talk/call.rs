@@ -31,6 +31,7 @@ pub enum Verb {
     Forecast,
     Reset,
     Keys,
+    Capacity,
     Leases,
     Revoke,
     Denied,

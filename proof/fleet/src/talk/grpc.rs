@@ -29,6 +29,7 @@ pub(super) fn speaks(verb: Verb) -> bool {
         verb,
         Verb::Auth
             | Verb::Throttle
+            | Verb::Capacity
             | Verb::Denied
             | Verb::GetOverride
             | Verb::Policy

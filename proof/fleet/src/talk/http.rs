@@ -189,15 +189,19 @@ fn request(call: &Call) -> (&'static str, String, Option<Value>) {
             }
             get("/v1/auth", &query)
         }
-        Verb::Keys | Verb::Leases => {
-            let path = if call.verb == Verb::Keys {
-                "/v1/keys"
-            } else {
-                "/v1/leases"
+        Verb::Keys | Verb::Leases | Verb::Capacity => {
+            let path = match call.verb {
+                Verb::Keys => "/v1/keys",
+                Verb::Leases => "/v1/leases",
+                _ => "/v1/capacity",
             };
             let cursor = call.cursor.as_deref().map(base64);
             let mut query = vec![policy];
-            query.extend((!call.key.is_empty()).then_some(key));
+            let which = match call.verb {
+                Verb::Capacity => ("prefix", key.1),
+                _ => key,
+            };
+            query.extend((!call.key.is_empty()).then_some(which));
             query.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
             get(path, &query)
         }

@@ -29,6 +29,7 @@ pub(super) fn read(verb: Verb, word: Word, said: &Value) -> Answer {
         Verb::Settle | Verb::Release | Verb::Cancel | Verb::Revoke => ended(&mut answer, said),
         Verb::Forecast => forecasts(&mut answer, said),
         Verb::Keys => listed(&mut answer, &said["keys"]),
+        Verb::Capacity => sums(&mut answer, said),
         Verb::Leases => held(&mut answer, said),
         Verb::CheckMany => many(&mut answer, said),
         Verb::SetOverride | Verb::GetOverride => over(&mut answer, said, ""),
@@ -125,6 +126,14 @@ fn listed(answer: &mut Answer, keys: &Value) {
         let name = key["key"].as_str().unwrap_or_default();
         let member = key["member"].as_str().unwrap_or_default();
         standings(answer, &key["limits"], &format!("{name} {member} "));
+    }
+}
+
+fn sums(answer: &mut Answer, said: &Value) {
+    for (name, sum) in object(&said["limits"]) {
+        for what in ["keys", "capacity", "available"] {
+            answer.fact(format!("{name}.{what}"), &sum[what]);
+        }
     }
 }
 

@@ -164,6 +164,17 @@ impl Library {
                 }
                 Ok(answer)
             }
+            Verb::Capacity => {
+                let mut answer = Answer::default();
+                let page = active.capacity(None, beginning(call)).wait()?;
+                for sum in page.items.iter().flat_map(|sum| &sum.limits) {
+                    let name = &sum.limit;
+                    answer.fact(format!("{name}.keys"), sum.keys);
+                    answer.fact(format!("{name}.capacity"), sum.capacity);
+                    answer.fact(format!("{name}.available"), sum.available);
+                }
+                Ok(answer)
+            }
             Verb::Leases => {
                 let mut answer = Answer::default();
                 for (place, lease) in active
@@ -437,6 +448,17 @@ fn page(call: &Call) -> PageOf<'_> {
         },
         after: None,
         most: LONGEST_PAGE,
+    }
+}
+
+/// Those that begin with the key, in place of the key alone.
+fn beginning(call: &Call) -> PageOf<'_> {
+    PageOf {
+        select: match call.key.is_empty() {
+            true => Select::All,
+            false => Select::Prefix(call.key.as_bytes()),
+        },
+        ..page(call)
     }
 }
 

@@ -21,6 +21,7 @@ pub(super) fn speaks(verb: Verb) -> bool {
         Verb::CheckMany
             | Verb::CheckStream
             | Verb::Auth
+            | Verb::Capacity
             | Verb::Denied
             | Verb::Policy
             | Verb::Apply
