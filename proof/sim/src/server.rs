@@ -14,6 +14,7 @@ use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::Response;
 use axum::routing::{any, get};
+use axum::serve::ListenerExt;
 use futures_util::stream;
 use serde_json::{Map, Value, json};
 use tidegate_core::{Span, Timestamp};
@@ -75,6 +76,8 @@ pub async fn serve_sim(listener: TcpListener, sim: Sim) -> io::Result<()> {
         .fallback(any(call))
         .layer(DefaultBodyLimit::max(LONGEST_BODY))
         .with_state(shared);
+    // A token goes out when it is due, and not when the bytes before it were acknowledged.
+    let listener = listener.tap_io(|connection| drop(connection.set_nodelay(true)));
     axum::serve(listener, router).into_future().await
 }
 
