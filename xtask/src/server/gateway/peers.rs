@@ -284,7 +284,8 @@ fn litellm_rs(place: &Place<'_>) -> Result<Command, String> {
          cache: {{ enabled: false }}\n\
          rate_limit: {{ enabled: false }}\n\
          pricing: {{ source: 'embedded://model_prices_extended', unpriced_model_policy: allow_unpriced,\n\
-         \x20   unpriced_fallback_cost_per_1k_tokens: 0.0 }}\n",
+         \x20   unpriced_fallback_cost_per_1k_tokens: 0.0 }}\n\
+         monitoring: {{ metrics: {{ enabled: false }} }}\n",
         place.port, place.upstream
     );
     let file = write(place, "litellm-rs.yaml", &text)?;
