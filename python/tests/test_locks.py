@@ -13,6 +13,7 @@ from tidegate import (
     ImpossibleRequest,
     InvalidRequest,
     LimitSet,
+    Lock,
     Mutex,
     ResourceLimit,
     Semaphore,
@@ -58,6 +59,12 @@ def test_a_mutex_lets_in_one_thread_at_a_time():
     for thread in threads:
         thread.join()
     assert counted == [800]
+
+
+def test_a_mutex_is_a_lock_under_the_name_of_other_libraries():
+    assert Lock is Mutex
+    with Lock("one of two names"):
+        assert Mutex("one of two names").try_acquire() is None
 
 
 def test_an_exception_passes_through_and_gives_the_slot_back():

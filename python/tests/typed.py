@@ -14,6 +14,7 @@ from tidegate import (
     CallLimit,
     LimitPool,
     LimitSet,
+    Lock,
     Mutex,
     Permit,
     RateLimit,
@@ -65,6 +66,7 @@ async def locks() -> int:
     async with mutex as held:
         assert_type(held, Permit)
     assert_type(semaphore.try_acquire(), Optional[Permit])
+    assert_type(Lock("accounts"), Mutex)
     return permit.fence
 
 

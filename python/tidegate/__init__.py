@@ -37,7 +37,7 @@ from .limits import (
     RateLimitAlgorithm,
     ResourceLimit,
 )
-from .locks import Mutex, Semaphore
+from .locks import Lock, Mutex, Semaphore
 from .sets import LimitPool, LimitSet
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ __all__ = [
     "LimitPool",
     "LimitSet",
     "LoadBalancing",
+    "Lock",
     "Mutex",
     "Permit",
     "QueueFull",

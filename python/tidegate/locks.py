@@ -202,3 +202,7 @@ class Mutex(Semaphore):
         clock: Optional[ManualClock] = None,
     ) -> None:
         super().__init__(name, 1, store=store, key=key, ttl=ttl, max_waiting=max_waiting, clock=clock)
+
+
+#: The name that other libraries give it.
+Lock = Mutex
