@@ -90,6 +90,25 @@ def test_a_mutex_is_awaited():
     asyncio.run(main())
 
 
+def test_who_has_a_larger_priority_gets_the_slot_before_who_came_earlier():
+    async def main():
+        gpus, order = Semaphore("urgent first", 1), []
+
+        async def work(name, priority):
+            async with await gpus.async_acquire(priority=priority):
+                order.append(name)
+
+        async with gpus:
+            waiting = []
+            for name, priority in (("early", 0), ("urgent", 255)):
+                waiting.append(asyncio.create_task(work(name, priority)))
+                await asyncio.sleep(0)  # It stands in the queue.
+        await asyncio.gather(*waiting)
+        assert order == ["urgent", "early"]
+
+    asyncio.run(main())
+
+
 def test_decorated_functions_hold_their_limits_while_they_run():
     limits = LimitSet([ResourceLimit("slots", 1), CallLimit(3, "per_hour")])
 

@@ -161,6 +161,27 @@ def test_threads_are_served_in_order_of_arrival():
     assert order == list(range(8))
 
 
+def test_who_has_a_larger_priority_is_served_before_who_came_earlier():
+    async def main():
+        limits = LimitSet([ResourceLimit("slots", 1)])
+        order = []
+
+        async def work(name, priority):
+            async with await limits.async_acquire(priority=priority):
+                order.append(name)
+
+        async with await limits.async_acquire():
+            waiting = []
+            for number, (name, priority) in enumerate([("early", 0), ("urgent", 1)]):
+                waiting.append(asyncio.create_task(work(name, priority)))
+                await asyncio.sleep(0)
+                assert limits.stats()["waiting"] == number + 1
+        await asyncio.gather(*waiting)
+        assert order == ["urgent", "early"]
+
+    asyncio.run(main())
+
+
 def test_the_queue_has_a_bound():
     limits = LimitSet([ResourceLimit("slots", 1)], max_waiting=1)
     held = limits.acquire()
