@@ -223,22 +223,27 @@ def test_what_the_limits_say_is_the_items_error_and_is_not_tried_again():
         list(workers.map(square, [1], limits=strict, requested={"tokens": 1}))
 
 
-@pytest.mark.parametrize("mode", ["thread", "asyncio"])
-def test_a_back_off_holds_neither_a_slot_nor_a_worker(mode):
-    failed, order = threading.Event(), []
+def fails_until_another_has_passed(item):
+    notes, name = item
+    with open(notes, "a+") as file:
+        file.seek(0)
+        has_passed = "passes" in file.read()
+        file.write(f"{name}\n")
+    if name == "fails" and not has_passed:
+        raise OSError("not yet")
+    return name
 
-    def work(item):
-        order.append(item)
-        if item == "fails" and not failed.is_set():
-            failed.set()
-            raise OSError("once")
-        return item
 
+@pytest.mark.parametrize("mode", MODES)
+def test_a_back_off_holds_neither_a_slot_nor_a_worker(mode, tmp_path):
+    """It fails for as long as the other cannot have the only worker and the only slot."""
+    items = [(str(tmp_path / "notes"), name) for name in ("fails", "passes")]
     limits = LimitSet([ResourceLimit("slots", 1)])
-    words = dict(max_workers=1, limits=limits, retries=workers.Retry(1, first=0.3))
-    assert results(work, ["fails", "passes"], mode, **words) == ["fails", "passes"]
-    assert order == ["fails", "passes", "fails"]
-    assert limits.stats()["dropped"] == 1 and limits.stats()["succeeded"] == 2
+    words = dict(max_workers=1, limits=limits, retries=workers.Retry(2_000, first=0.02, factor=1))
+    assert results(fails_until_another_has_passed, items, mode, **words) == ["fails", "passes"]
+    order = (tmp_path / "notes").read_text().split()
+    assert order[0] == order[-1] == "fails" and order.count("passes") == 1
+    assert limits.stats()["dropped"] == len(order) - 2 and limits.stats()["succeeded"] == 2
 
 
 def test_retries_end_and_are_of_the_errors_that_were_named():
