@@ -220,18 +220,6 @@ def test_what_cannot_be_limited_is_said_at_once():
         calls_async()
 
 
-@pytest.fixture(params=["memory", "file", "shm", "redis"])
-def any_store(request, tmp_path):
-    """A store of each kind that needs no more than Redis."""
-    if request.param == "memory":
-        return "memory:"
-    if request.param == "file":
-        return f"file:{tmp_path}/tidegate.redb"
-    if request.param == "shm":
-        return f"shm:{request.getfixturevalue('shm_name')}?size=8&deadline=10s"
-    return request.getfixturevalue("redis_url")
-
-
 def test_semaphores_and_mutexes_are_the_same_in_any_store(any_store):
     name = f"any-{uuid.uuid4()}"
     gpus = Semaphore(name, 2, store=any_store)

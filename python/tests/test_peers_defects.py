@@ -8,7 +8,6 @@ import os
 import pathlib
 import random
 import resource
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +17,7 @@ import time
 import uuid
 
 import pytest
+from databases import installed
 
 from tidegate import (
     ImpossibleRequest,
@@ -268,9 +268,7 @@ def test_what_is_kept_does_not_grow_with_the_amount(algorithm):
 @pytest.fixture(scope="module")
 def moved_clock(tmp_path_factory):
     """Runs a script that may `move(seconds)` its wall clock, and `stop()` it."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler is installed")
+    compiler = installed("cc", "TOOLS")
     library = tmp_path_factory.mktemp("clock") / "clock.so"
     source = pathlib.Path(__file__).with_name("clock.c")
     subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)

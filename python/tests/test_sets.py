@@ -5,6 +5,7 @@ import math
 import pickle
 import threading
 import time
+import uuid
 from datetime import timedelta
 from decimal import Decimal
 
@@ -534,6 +535,38 @@ def test_peeking_says_where_limits_stand_and_takes_nothing():
         assert await limits.async_peek() == stands
 
     asyncio.run(main())
+
+
+def test_sets_are_the_same_in_any_store(any_store):
+    described = [RateLimit("tokens", 1_000, "per_day"), ResourceLimit("slots", 1)]
+    limits = LimitSet(described, name=f"any-{uuid.uuid4()}", store=any_store)
+    with limits.acquire({"tokens": 400}, timeout=60, key="alice") as acquired:
+        assert acquired.remaining["slots"] == 0 and acquired.fence > 0
+        refused = limits.try_acquire({"tokens": 1}, key="alice")
+        assert not refused and refused.limit == "slots"
+        assert limits.try_acquire({"tokens": 1_000}, key="bob")
+        assert acquired.adjust({"tokens": 600}) and not acquired.adjust({"tokens": 1_001})
+        acquired.renew(60)
+        acquired.update({"tokens": 100})
+        served = []
+        waits = threading.Thread(target=lambda: served.append(limits.acquire({"tokens": 5}, timeout=60, key="alice")))
+        waits.start()
+        while limits.stats()["waiting"] < 1 and waits.is_alive():
+            time.sleep(0.001)
+    waits.join()
+    assert acquired.reclaimed == {"tokens": 500} and served[0].fence > acquired.fence
+    served[0].cancel()
+    assert limits.peek(key="alice")["slots"] == {"capacity": 1, "remaining": 1, "debt": 0}
+    with pytest.raises(ImpossibleRequest):
+        limits.acquire({"tokens": 1_001}, key="alice")
+
+    async def main():
+        async with await limits.async_acquire({"tokens": 10}, timeout=60, key="carol"):
+            with pytest.raises(AcquireTimeout):
+                await limits.async_acquire({"tokens": 10}, timeout=0.05, key="carol")
+        return await limits.async_peek(key="carol")
+
+    assert asyncio.run(main())["slots"]["remaining"] == 1
 
 
 def test_what_was_counted_is_told_by_limit():
