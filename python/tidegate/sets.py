@@ -29,8 +29,8 @@ class LimitSet(_core.Set):
     :param name: what the set is called in its store; sets of one name in one store share what
         they have used. Needed for every store but the set's own memory. In ``memory:`` and
         ``file:`` they share their limits, too: those that were said last.
-    :param store: ``"shm:NAME"``, ``"file:PATH"``, ``"redis://..."``, ``"postgres://..."``,
-        ``"mysql://..."``; ``None`` for memory of its own.
+    :param store: ``"memory:"`` (this process's, shared by name), ``"shm:NAME"``, ``"file:PATH"``,
+        ``"redis://..."``, ``"postgres://..."``, ``"mysql://..."``; ``None`` for memory of its own.
     :param mode: in place of ``store``: ``"thread"`` and ``"asyncio"`` are memory of its own,
         ``"process"`` is ``"shm:python"``, shared memory of this user's processes. ``"ray"`` is
         that where Ray has one node; where it has more it needs a server's ``store`` beside it.
