@@ -158,7 +158,9 @@ impl Facts<'_> {
                 .is_some_and(|window| window >= Span::from_secs(86_400));
             daily && seen.remaining == Some(0)
         });
-        let bedrock = self.error_type().contains("ServiceQuotaExceeded");
+        // Where it throttles, only the message says which limit it was.
+        let bedrock = self.error_type().contains("ServiceQuotaExceeded")
+            || provider == Provider::Bedrock && self.text("/message").contains("per day");
         let gemini = provider == Provider::Gemini && self.details("violations").any(is_per_day);
         used_up || bedrock || gemini
     }
@@ -180,10 +182,15 @@ impl Facts<'_> {
         details.filter_map(move |detail| detail.get(member))
     }
 
-    /// Gemini: `RetryInfo`, which is cut to seconds; the message has it in full.
+    /// Gemini: `RetryInfo`, which is cut to seconds; the message has it in full. OpenAI and Groq:
+    /// the message.
     fn retry_delay(&self) -> Option<Span> {
-        let precise = self.text("/error/message").split_once("retry in ");
-        let precise = precise.and_then(|(_, after)| {
+        const BEFORE: [&str; 2] = ["retry in ", "try again in "];
+        let message = self.text("/error/message");
+        let mut behind = BEFORE
+            .iter()
+            .filter_map(|before| message.split_once(before));
+        let precise = behind.next().and_then(|(_, after)| {
             let end = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '.');
             let text = after[..end.unwrap_or(after.len())].trim_end_matches('.');
             when::duration(text)

@@ -125,6 +125,18 @@ fn a_quota_of_a_day_is_not_asked_for_by_the_minute() {
         Some(22_000),
         false,
     );
+    // Bedrock throttles for either, and its message alone says for which.
+    let throttled = [("x-amzn-errortype", "ThrottlingException")];
+    for (message, kind) in [
+        ("Too many tokens, please wait", Kind::Rate),
+        ("Too many tokens per day, please wait", Kind::Quota),
+    ] {
+        let body = format!("{{\"message\":\"{message}\"}}");
+        let told = refusal(Provider::Bedrock, 429, &throttled, &body);
+        means(told, kind, None, kind == Kind::Rate);
+        let told = refusal(Provider::OpenAi, 429, &[], &body);
+        means(told, Kind::Rate, None, true);
+    }
     let azure = refusal(Provider::AzureOpenAi, 403, &[("retry-after", "900")], "");
     means(azure, Kind::Quota, Some(900_000), false);
 }
@@ -146,6 +158,61 @@ fn the_more_precise_delay_of_two_counts() {
         Some(10_000),
         true,
     );
+}
+
+/// OpenAI's and Groq's refusals have had nothing but that.
+#[test]
+fn a_delay_that_only_the_message_says_is_read() {
+    let message = |text: &str| format!("{{\"error\":{{\"message\":\"{text}\"}}}}");
+    for (text, after) in [
+        ("Please try again in 1m26.4s. Visit", Some(86_400)),
+        ("Please try again in 562ms.", Some(562)),
+        (
+            "Please try again in 50.597142857s. Need more?",
+            Some(50_597),
+        ),
+        ("Please try again in a while.", None),
+        ("Please try again in ", None),
+    ] {
+        let told = refusal(Provider::Groq, 429, &[], &message(text));
+        let after_ms = told
+            .and_then(|told| told.retry_after)
+            .map(|after| after.as_micros() / 1_000);
+        assert_eq!(after_ms, after, "{text}");
+    }
+    let both = message("Please try again in 5s.");
+    means(
+        refusal(Provider::OpenAi, 429, &[("retry-after", "3")], &both),
+        Kind::Rate,
+        Some(3_000),
+        true,
+    );
+}
+
+/// Azure API Management: 429 for its rate, 403 for its quota, each with when to come again.
+#[test]
+fn azures_gateway_tells_a_rate_from_a_quota_by_its_status() {
+    let after = [("retry-after", "41")];
+    let of = |status| refusal(Provider::AzureOpenAi, status, &after, r#"{"statusCode":0}"#);
+    means(of(429), Kind::Rate, Some(41_000), true);
+    means(of(403), Kind::Quota, Some(41_000), false);
+    assert_eq!(refusal(Provider::AzureOpenAi, 403, &[], ""), None);
+    assert_eq!(refusal(Provider::OpenAi, 403, &after, ""), None);
+}
+
+/// The least of a minute and a week is no use: what is used up for a week is not asked for again.
+#[test]
+fn a_subscriptions_week_at_anthropic_is_no_rate() {
+    let told = |window: &str| {
+        let (status, reset) = (
+            format!("anthropic-ratelimit-unified-{window}-status"),
+            format!("anthropic-ratelimit-unified-{window}-reset"),
+        );
+        let lines = [(&*status, "rejected"), (&*reset, "1736730660")];
+        refusal(Provider::Anthropic, 429, &lines, "")
+    };
+    means(told("5h"), Kind::Rate, Some(7_200_000), true);
+    means(told("7d"), Kind::Quota, Some(7_200_000), false);
 }
 
 #[test]

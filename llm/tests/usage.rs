@@ -1,6 +1,6 @@
 //! What bodies and streams of each dialect say of usage.
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 use proptest::prelude::*;
 use tidegate_llm::usage::LONGEST_LINE;
 use tidegate_llm::{StreamReader, Usage};
@@ -92,6 +92,23 @@ fn a_place_without_a_number_hides_no_other_and_of_two_names_the_first_counts() {
 
 #[test]
 fn bedrock_says_it_in_headers() {
+    let all = [
+        ("x-amzn-bedrock-input-token-count", "18"),
+        ("x-amzn-bedrock-output-token-count", "386"),
+        ("x-amzn-bedrock-cache-read-input-token-count", "7502"),
+        ("x-amzn-bedrock-cache-write-input-token-count", "40"),
+        ("x-amzn-bedrock-invocation-latency", "776"),
+    ];
+    let all: HeaderMap = all
+        .into_iter()
+        .map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()))
+        .collect();
+    let usage = Usage::of_headers(&all);
+    assert_eq!(
+        parts(usage),
+        [Some(18), Some(7_502), Some(40), Some(386), None]
+    );
+    assert_eq!((usage.prompt(), usage.total()), (7_560, 7_946));
     let mut headers = HeaderMap::new();
     headers.insert("x-amzn-bedrock-input-token-count", "12".parse().unwrap());
     headers.insert("x-amzn-bedrock-output-token-count", "x".parse().unwrap());

@@ -1,12 +1,13 @@
 //! The fields `RateLimit` and `RateLimit-Policy` of the IETF draft "RateLimit header fields for
 //! HTTP": lists of strings with parameters since its 8th version (`"default";r=50;t=30`), a
 //! dictionary in its 7th (`limit=100, remaining=50, reset=30`), three headers before. Read
-//! leniently: a name may be a token, `r` may be missing.
+//! leniently: a name may be a token, `r` may be missing. A field that is malformed anywhere is
+//! ignored as a whole.
 
 use std::borrow::Cow;
 
 use sfv::{BareItem, Dictionary, Item, List, ListEntry, Parser};
-use tidegate_core::{Amount, MAX_AMOUNT, Span, Timestamp};
+use tidegate_core::{Amount, MAX_AMOUNT, Span};
 
 use super::observation::{MOST_OBSERVATIONS, Observation};
 use super::reader::Reader;
@@ -26,12 +27,17 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Vec<Observation> {
         let Some(text) = joined(reader, field) else {
             continue;
         };
+        let Some(text) = reader.counted(text) else {
+            continue;
+        };
         let list = Parser::new(&text).parse::<List>();
-        let named = list.ok().filter(|list| list.iter().all(is_named));
-        if let Some(list) = named {
+        let list = list.unwrap_or_default();
+        if !list.is_empty() && list.iter().all(is_named) {
             for item in list.iter().filter_map(item) {
                 take(reader, &mut seen, item);
             }
+        } else if !list.is_empty() && list.iter().all(is_seventh) {
+            // Policies that say which of several holds by nothing: the dictionary says it.
         } else if field == "ratelimit"
             && let Ok(dictionary) = Parser::new(&text).parse::<Dictionary>()
         {
@@ -49,21 +55,25 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Vec<Observation> {
 
 type Take = fn(&mut Reader<'_>, &mut Vec<Observation>, &Item);
 
-/// A field may stand in several lines.
-fn joined(reader: &Reader<'_>, field: &'static str) -> Option<String> {
-    let lines: Vec<&str> = reader
-        .headers
-        .get_all(field)
-        .iter()
-        .filter_map(|line| line.to_str().ok())
-        .collect();
-    (!lines.is_empty()).then(|| lines.join(","))
+/// A field may stand in several lines. `Some(None)`: one of them is no text.
+fn joined(reader: &Reader<'_>, field: &'static str) -> Option<Option<String>> {
+    let lines = reader.headers.get_all(field).iter();
+    let lines: Vec<Option<&str>> = lines.map(|line| line.to_str().ok()).collect();
+    (!lines.is_empty()).then(|| {
+        let lines: Option<Vec<&str>> = lines.into_iter().collect();
+        lines.map(|lines| lines.join(","))
+    })
 }
 
 /// A member of the present form: a string, or a token that is alone (the seventh has `limit=100`,
 /// and of its policies `100;w=60`).
 fn is_named(entry: &ListEntry) -> bool {
     item(entry).is_some_and(|item| name(item).is_some())
+}
+
+/// A policy of the seventh: `100;w=60`.
+fn is_seventh(entry: &ListEntry) -> bool {
+    item(entry).is_some_and(|item| item.bare_item.as_integer().is_some())
 }
 
 const fn item(entry: &ListEntry) -> Option<&Item> {
@@ -107,22 +117,22 @@ fn named<'s>(
 }
 
 fn policy(reader: &mut Reader<'_>, seen: &mut Vec<Observation>, item: &Item) {
-    let Some(seen) = named(reader, seen, item) else {
-        return;
-    };
-    seen.limit = integer(item, "q");
-    let seconds = integer(item, "w").map(Span::from_secs);
-    seen.window = seconds.filter(|window| (Span::SECOND..=Span::LONGEST_PERIOD).contains(window));
-    seen.unit = unit(item);
+    let limit = integer(reader, item, "q");
+    let window = seconds(reader, item, "w", Span::SECOND);
+    if let Some(seen) = named(reader, seen, item) {
+        (seen.limit, seen.window) = (limit, window);
+        seen.unit = unit(item);
+    }
 }
 
 fn state(reader: &mut Reader<'_>, seen: &mut Vec<Observation>, item: &Item) {
+    let remaining = integer(reader, item, "r");
+    let more_in = seconds(reader, item, "t", Span::ZERO);
     let at = reader.received.at();
-    let Some(seen) = named(reader, seen, item) else {
-        return;
-    };
-    seen.remaining = integer(item, "r");
-    seen.reset_at = integer(item, "t").and_then(|seconds| after(at, seconds));
+    if let Some(seen) = named(reader, seen, item) {
+        seen.remaining = remaining;
+        seen.reset_at = more_in.map(|more_in| at + more_in);
+    }
 }
 
 /// What is counted: requests unless it says otherwise. Of units of one's own (`acme-qu`) the name
@@ -137,19 +147,28 @@ fn unit(item: &Item) -> Unit {
     }
 }
 
-fn seventh(reader: &Reader<'_>, dictionary: &Dictionary) -> Option<Observation> {
-    let of = |key: &str| match dictionary.get(key) {
-        Some(ListEntry::Item(item)) => whole(&item.bare_item),
-        _ => None,
+fn seventh(reader: &mut Reader<'_>, dictionary: &Dictionary) -> Option<Observation> {
+    let mut of = |key: &str| match dictionary.get(key)? {
+        ListEntry::Item(item) => reader.counted(whole(&item.bare_item)),
+        ListEntry::InnerList(_) => reader.counted(None),
     };
     let mut seen = Observation::of("default", Unit::Requests, None);
     (seen.limit, seen.remaining) = (of("limit"), of("remaining"));
-    seen.reset_at = of("reset").and_then(|seconds| after(reader.received.at(), seconds));
+    let reset = of("reset").and_then(|reset| span(reset, Span::ZERO));
+    seen.reset_at = reset.map(|reset| reader.received.at() + reset);
     Some(seen)
 }
 
-fn integer(item: &Item, key: &str) -> Option<Amount> {
-    whole(item.params.get(key)?)
+/// A parameter that is an amount; one that is none is counted.
+fn integer(reader: &mut Reader<'_>, item: &Item, key: &str) -> Option<Amount> {
+    let value = item.params.get(key)?;
+    reader.counted(whole(value))
+}
+
+/// A parameter in seconds, so many at least; one that is none is counted.
+fn seconds(reader: &mut Reader<'_>, item: &Item, key: &str, least: Span) -> Option<Span> {
+    let value = item.params.get(key)?;
+    reader.counted(whole(value).and_then(|seconds| span(seconds, least)))
 }
 
 fn whole(item: &BareItem) -> Option<Amount> {
@@ -159,7 +178,9 @@ fn whole(item: &BareItem) -> Option<Amount> {
         .filter(|amount| *amount <= MAX_AMOUNT)
 }
 
-fn after(at: Timestamp, seconds: u64) -> Option<Timestamp> {
+/// So many seconds, if that is believed.
+fn span(seconds: u64, least: Span) -> Option<Span> {
     let longest = Span::LONGEST_PERIOD.as_micros() / 1_000_000;
-    (seconds <= longest).then(|| at + Span::from_secs(seconds))
+    let span = (seconds <= longest).then(|| Span::from_secs(seconds));
+    span.filter(|span| *span >= least)
 }

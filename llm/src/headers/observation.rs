@@ -12,7 +12,8 @@ pub const MOST_OBSERVATIONS: usize = 16;
 /// What one answer said of one limit. Any part may be missing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Observation {
-    /// The provider's own name of it: `requests`, `input-tokens`, `tokens-minute`.
+    /// The provider's own name of it: `requests`, `input-tokens`, `tokens-minute`. What is beside
+    /// the account's limits has one of its own: `priority-input-tokens`, `unified-5h`.
     pub name: Cow<'static, str>,
     /// What it counts.
     pub unit: Unit,

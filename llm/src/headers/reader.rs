@@ -4,7 +4,8 @@ use http::HeaderMap;
 use tidegate_core::{Amount, MAX_AMOUNT, Span, Timestamp};
 
 use super::observation::Observation;
-use super::table::Row;
+use super::table::{Row, Window};
+use crate::provider::Unit;
 use crate::when::{self, Received};
 
 /// Reads values, and counts those that are none.
@@ -21,7 +22,7 @@ impl<'h> Reader<'h> {
     }
 
     /// Counts what is none.
-    fn counted<T>(&mut self, value: Option<T>) -> Option<T> {
+    pub(super) fn counted<T>(&mut self, value: Option<T>) -> Option<T> {
         self.ignored += u32::from(value.is_none());
         value
     }
@@ -33,6 +34,18 @@ impl<'h> Reader<'h> {
         seen.remaining = remaining.map(|left| left.saturating_sub(row.rounded_by));
         seen.reset_at = self.instant(row.reset);
         seen.says_something().then_some(seen)
+    }
+
+    /// Nothing of one that lets calls in: how much is left it does not say.
+    pub(super) fn window(&mut self, window: &Window) -> Option<Observation> {
+        let status = self.text(window.status)?;
+        if status.trim() != "rejected" {
+            return None;
+        }
+        let mut seen = Observation::of(window.name, Unit::Other, window.window);
+        seen.remaining = Some(0);
+        seen.reset_at = self.instant(window.reset);
+        Some(seen)
     }
 
     /// A number of units. Of a list (`100, 100;w=60`) its first. -1 says that it is not known.
@@ -51,15 +64,18 @@ impl<'h> Reader<'h> {
         Some(self.received.at() + after)
     }
 
-    pub(super) fn retry_after(&mut self) -> Option<Span> {
+    /// `last` is a further name for it, in seconds or as an instant.
+    pub(super) fn retry_after(&mut self, last: Option<&str>) -> Option<Span> {
         if let Some(text) = self.text("retry-after-ms")
             && let Some(after) = self.counted(when::milliseconds(text))
         {
             return Some(after);
         }
-        let text = self.text("retry-after")?;
-        let after = when::seconds(text).or_else(|| when::until(text, self.received));
-        self.counted(after)
+        ["retry-after"].into_iter().chain(last).find_map(|name| {
+            let text = self.text(name)?;
+            let after = when::seconds(text).or_else(|| when::until(text, self.received));
+            self.counted(after)
+        })
     }
 
     pub(super) fn should_retry(&mut self) -> Option<bool> {

@@ -14,7 +14,8 @@ use crate::when::Received;
 pub struct Signals {
     /// Limit by limit, at most [`MOST_OBSERVATIONS`].
     pub observations: Vec<Observation>,
-    /// How long to wait before asking again, if it says so: `Retry-After-Ms` before `Retry-After`.
+    /// How long to wait before asking again, if it says so: `Retry-After-Ms` before `Retry-After`
+    /// before a provider's own name.
     pub retry_after: Option<Span>,
     /// Whether to ask again at all, if it says so: `X-Should-Retry`.
     pub should_retry: Option<bool>,
@@ -38,6 +39,8 @@ impl Signals {
             .iter()
             .filter_map(|row| reader.row(row))
             .collect();
+        let windows = table::windows(provider).iter();
+        observations.extend(windows.filter_map(|window| reader.window(window)));
         if observations.is_empty() {
             observations = fields::read(&mut reader);
         }
@@ -46,7 +49,7 @@ impl Signals {
         observations.truncate(MOST_OBSERVATIONS);
         Self {
             observations,
-            retry_after: reader.retry_after(),
+            retry_after: reader.retry_after(table::come_again(provider)),
             should_retry: reader.should_retry(),
             ignored: reader.ignored,
         }

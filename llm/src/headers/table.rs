@@ -16,9 +16,19 @@ pub(super) struct Row {
     pub rounded_by: u64,
 }
 
+/// The headers of a limit that is told by whether it lets calls in.
+pub(super) struct Window {
+    pub name: &'static str,
+    pub window: Option<Span>,
+    pub status: &'static str,
+    pub reset: &'static str,
+}
+
 const MINUTE: Option<Span> = Some(Span::from_secs(60));
 const HOUR: Option<Span> = Some(Span::from_secs(3_600));
+const FIVE_HOURS: Option<Span> = Some(Span::from_secs(5 * 3_600));
 const DAY: Option<Span> = Some(Span::from_secs(86_400));
+const WEEK: Option<Span> = Some(Span::from_secs(7 * 86_400));
 
 /// `x-ratelimit-limit-NAME`, `-remaining-`, `-reset-`.
 macro_rules! x_ratelimit {
@@ -35,18 +45,29 @@ macro_rules! x_ratelimit {
     };
 }
 
-/// `anthropic-NAME-limit`, `-remaining`, `-reset`. Of tokens what is left is rounded to
-/// thousands.
+/// `PREFIX-limit`, `-remaining`, `-reset`. Of tokens what is left is rounded to thousands.
 macro_rules! anthropic {
-    ($kind:literal, $name:literal, $unit:ident, $rounded:literal) => {
+    ($name:literal, $prefix:literal, $unit:ident, $rounded:literal) => {
         Row {
             name: $name,
             unit: Unit::$unit,
             window: MINUTE,
-            limit: concat!("anthropic-", $kind, "-", $name, "-limit"),
-            remaining: concat!("anthropic-", $kind, "-", $name, "-remaining"),
-            reset: concat!("anthropic-", $kind, "-", $name, "-reset"),
+            limit: concat!($prefix, "-limit"),
+            remaining: concat!($prefix, "-remaining"),
+            reset: concat!($prefix, "-reset"),
             rounded_by: $rounded,
+        }
+    };
+}
+
+/// `NAME-status`, `-reset`.
+macro_rules! unified {
+    ($name:literal, $prefix:literal, $window:expr) => {
+        Window {
+            name: $name,
+            window: $window,
+            status: concat!($prefix, "-status"),
+            reset: concat!($prefix, "-reset"),
         }
     };
 }
@@ -75,13 +96,53 @@ const OPENAI: &[Row] = &[
     x_ratelimit!("tokens_usage_based", Tokens, None),
 ];
 
+/// Those of the priority tier and of the fast mode are limits of their own, beside the account's.
 const ANTHROPIC: &[Row] = &[
-    anthropic!("ratelimit", "requests", Requests, 0),
-    anthropic!("ratelimit", "tokens", Tokens, 500),
-    anthropic!("ratelimit", "input-tokens", InputTokens, 500),
-    anthropic!("ratelimit", "output-tokens", OutputTokens, 500),
-    anthropic!("priority", "input-tokens", InputTokens, 500),
-    anthropic!("priority", "output-tokens", OutputTokens, 500),
+    anthropic!("requests", "anthropic-ratelimit-requests", Requests, 0),
+    anthropic!("tokens", "anthropic-ratelimit-tokens", Tokens, 500),
+    anthropic!(
+        "input-tokens",
+        "anthropic-ratelimit-input-tokens",
+        InputTokens,
+        500
+    ),
+    anthropic!(
+        "output-tokens",
+        "anthropic-ratelimit-output-tokens",
+        OutputTokens,
+        500
+    ),
+    anthropic!(
+        "priority-input-tokens",
+        "anthropic-priority-input-tokens",
+        Other,
+        500
+    ),
+    anthropic!(
+        "priority-output-tokens",
+        "anthropic-priority-output-tokens",
+        Other,
+        500
+    ),
+    anthropic!(
+        "fast-input-tokens",
+        "anthropic-fast-input-tokens",
+        Other,
+        500
+    ),
+    anthropic!(
+        "fast-output-tokens",
+        "anthropic-fast-output-tokens",
+        Other,
+        500
+    ),
+];
+
+/// Those of a subscription.
+const UNIFIED: &[Window] = &[
+    unified!("unified", "anthropic-ratelimit-unified", None),
+    unified!("unified-5h", "anthropic-ratelimit-unified-5h", FIVE_HOURS),
+    unified!("unified-7d", "anthropic-ratelimit-unified-7d", WEEK),
 ];
 
 const GROQ: &[Row] = &[
@@ -130,5 +191,21 @@ pub(super) const fn of(provider: Provider) -> &'static [Row] {
         Provider::Cerebras => CEREBRAS,
         Provider::Mistral => MISTRAL,
         Provider::Gemini | Provider::Bedrock | Provider::Generic => &[],
+    }
+}
+
+/// Limits of a provider that are told by whether they let calls in.
+pub(super) const fn windows(provider: Provider) -> &'static [Window] {
+    match provider {
+        Provider::Anthropic => UNIFIED,
+        _ => &[],
+    }
+}
+
+/// A provider's own name for when to come again, which counts after the usual ones.
+pub(super) const fn come_again(provider: Provider) -> Option<&'static str> {
+    match provider {
+        Provider::AzureOpenAi => Some("x-rate-limit-reset-tokens"),
+        _ => None,
     }
 }
