@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use tidegate::Outcome;
+use tidegate::{MAX_AMOUNT, Outcome};
 use tidegate_llm::{Price, Provider, Request, Reserved, StreamReader, Usage};
 use tokio::time::{Instant, Sleep, sleep_until};
 
@@ -44,6 +44,8 @@ pub struct Passing {
     ended: bool,
     /// Why it broke off, until the caller is told.
     broken: Option<Broken>,
+    /// How many tokens of the answer are taken from the limits.
+    taken: u64,
     settling: Option<Settling>,
 }
 
@@ -92,6 +94,7 @@ impl Passing {
             silence: None,
             ended: false,
             broken: None,
+            taken: settling.reserved.output,
             settling: Some(settling),
         }
     }
@@ -103,6 +106,9 @@ impl Passing {
                 if let Some(settling) = self.settling.as_mut().filter(|_| reader.events() > 0) {
                     let took = settling.held.took();
                     settling.held.measured(Measured::FirstToken, took);
+                    if reader.output() > self.taken {
+                        self.taken = settling.takes_more(reader.output());
+                    }
                 }
             }
             Reading::Object(kept) if kept.len() + data.len() <= LONGEST_ANSWER => {
@@ -140,6 +146,29 @@ impl Settling {
             Some(tokens) => self.held.measured(Measured::EachToken, self.took / tokens),
             None => self.held.measured(Measured::Whole, self.took),
         }
+    }
+
+    /// A stream has come to so many tokens, more than were taken: it takes a quarter more than came,
+    /// whatever its limits have left, so that they grant nobody else what it uses. How many tokens are
+    /// taken then.
+    fn takes_more(&self, came: u64) -> u64 {
+        let bound = self.request.output_bound();
+        let most = bound.unwrap_or(MAX_AMOUNT);
+        if !self.uses_tokens || came > most {
+            // What came is measured by its length: its bound says it better.
+            return u64::MAX;
+        }
+        let taken = came.saturating_add(came / 4).min(most);
+        let usage = Usage {
+            input: Some(self.reserved.input),
+            output: Some(taken),
+            ..Usage::default()
+        };
+        let policy = self.held.active().policy();
+        let settings = &self.gateway.settings;
+        let amounts = settings.used(policy, (self.provider, bound), &usage, self.price);
+        self.held.takes(&amounts);
+        taken
     }
 
     fn settle(mut self, reading: &Reading, complete: bool) {

@@ -13,8 +13,9 @@ use tidegate_service::{
     ActivePolicy, Amounts, Answer, Call, Caller, GrantedLease, Kind, Number, OfLease, Report,
     Scope, ServiceError, Uses,
 };
+use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinHandle};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::warn;
 
 use crate::fair::{Charged, units};
@@ -52,6 +53,14 @@ pub struct Held {
     charged: Option<Charged>,
     /// When the caller took of the answer last, once it has begun.
     taken_at: Arc<Mutex<Option<Instant>>>,
+    more: Arc<More>,
+}
+
+/// What a lease is to hold instead, once that is more than was taken.
+#[derive(Default)]
+struct More {
+    to: Mutex<Vec<(String, u64)>>,
+    told: Notify,
 }
 
 /// Whose limits a call counts against.
@@ -105,6 +114,7 @@ impl Held {
             has_told: false,
             charged: None,
             taken_at: Arc::default(),
+            more: Arc::default(),
         };
         held.renewal = granted.map(|granted| held.renew(granted));
         held
@@ -178,6 +188,14 @@ impl Held {
         *taken_at = Some(Instant::now());
     }
 
+    /// It is to hold so much from now on, whatever its limits have left.
+    pub fn takes(&self, amounts: &Amounts<'_>) {
+        let to = units(amounts).into_iter();
+        let to = to.map(|(limit, units)| (limit.to_owned(), units));
+        *self.more.to.lock().unwrap_or_else(PoisonError::into_inner) = to.collect();
+        self.more.told.notify_one();
+    }
+
     /// That was debited for others when its answer began.
     pub fn debited(&mut self, debits: Debits) {
         self.debits = debits;
@@ -247,16 +265,28 @@ impl Held {
         }
     }
 
-    /// Keeps it while the call lasts: a caller that takes nothing of its answer for as long as a
+    /// Keeps it while the call lasts, and takes more if it is told to: a caller that takes nothing of its answer for as long as a
     /// stream may pause is not waited for, and what it holds expires.
     fn renew(&self, granted: &GrantedLease) -> AbortHandle {
         let ttl = granted.expires_at.since(granted.granted_at).as_duration();
         let (gateway, caller) = (Arc::clone(&self.gateway), self.caller.clone());
         let (active, key, lease) = (Arc::clone(&self.active), Arc::clone(&self.key), granted.id);
         let (taken_at, pause) = (Arc::clone(&self.taken_at), gateway.settings.pause);
+        let more = Arc::clone(&self.more);
+        let every = (ttl / 3).max(SHORTEST);
         let task = async move {
+            let mut due = Instant::now() + every;
             loop {
-                sleep((ttl / 3).max(SHORTEST)).await;
+                if timeout_at(due, more.told.notified()).await.is_ok() {
+                    let of = OfLease {
+                        policy: &active.policy().name,
+                        whose: key[..].into(),
+                        lease,
+                    };
+                    more.take(&gateway, &caller, of).await;
+                    continue;
+                }
+                due = Instant::now() + every;
                 let taken_at = *taken_at.lock().unwrap_or_else(PoisonError::into_inner);
                 if taken_at.is_some_and(|at| at.elapsed() > pause) {
                     warn!("a caller takes nothing of its answer; what it holds expires");
@@ -320,6 +350,26 @@ impl Used {
     fn is_of(&self, policy: &Policy) -> bool {
         let mut limits = policy.limit_lists().flatten();
         limits.any(|limit| limit.name() == self.limit)
+    }
+}
+
+impl More {
+    /// Takes it. If that cannot be done, it is charged at the end.
+    async fn take(&self, gateway: &Inner, caller: &Caller, of: OfLease<'_>) {
+        let to = std::mem::take(&mut *self.to.lock().unwrap_or_else(PoisonError::into_inner));
+        let amounts = to.iter();
+        let amounts = amounts.map(|(limit, units)| (&**limit, Number::Units(*units)));
+        let uses = Uses {
+            cost: None,
+            amounts: amounts.collect(),
+        };
+        if let Err(error) = gateway
+            .service
+            .call(caller, Call::Adjust(of, uses, true))
+            .await
+        {
+            warn!(%error, "a stream took no more, though it has outgrown what it reserved");
+        }
     }
 }
 

@@ -83,3 +83,68 @@ async fn a_caller_that_takes_nothing_of_its_answer_is_cut_off() {
     drop(caller);
     running.stop().await;
 }
+
+/// What came beyond the reservation was charged at the end alone: until then the limit granted it to
+/// others.
+#[tokio::test]
+async fn a_stream_that_outgrows_its_reservation_takes_more_while_it_comes() {
+    const LIMIT: u64 = 1_000_000;
+    let running = run(&POLICY.replace("1000", "1_000_000"), |_| {}).await;
+    let events = running.provider.next(Reply::stream());
+    let call = json!({ "model": "m", "stream": true, "messages": [] });
+    let mut body = running.begin(CHAT, &call).await.into_body();
+    let reserved = LIMIT - running.left("tokens").await;
+    // 1,000 tokens each.
+    let words = "word ".repeat(800);
+    let event = format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"{words}\"}}}}]}}\n\n");
+    let mut came = 0;
+    while came <= reserved + 3_000 {
+        events.send(event.clone()).await;
+        body.frame().await.unwrap().unwrap();
+        came += 1_000;
+    }
+    let mut left = LIMIT;
+    for _ in 0..2_000 {
+        left = running.left("tokens").await;
+        if left <= LIMIT - came {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let taken = LIMIT - left;
+    assert!(
+        (came..came + came / 2).contains(&taken),
+        "{taken} of {came}"
+    );
+    let usage = r#"{"usage":{"prompt_tokens":10,"completion_tokens":7000}}"#;
+    events
+        .send(format!("data: {usage}\n\ndata: [DONE]\n\n"))
+        .await;
+    drop(events);
+    while body.frame().await.is_some() {}
+    running.settles_to("tokens", LIMIT - 7_010).await;
+    running.settles_to("running", 4).await;
+    running.stop().await;
+}
+
+/// A text may be measured as longer than it is: a bound of the caller's own says better what it comes to.
+#[tokio::test]
+async fn a_stream_takes_no_more_than_its_bound() {
+    let running = run(&POLICY.replace("1000", "1_000_000"), |_| {}).await;
+    let events = running.provider.next(Reply::stream());
+    let mut call = chat(500);
+    call["stream"] = true.into();
+    let mut body = running.begin(CHAT, &call).await.into_body();
+    let left = running.left("tokens").await;
+    let words = "word ".repeat(800);
+    let event = format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"{words}\"}}}}]}}\n\n");
+    for _ in 0..3 {
+        events.send(event.clone()).await;
+        body.frame().await.unwrap().unwrap();
+        assert_eq!(running.left("tokens").await, left);
+    }
+    events.send("data: [DONE]\n\n".into()).await;
+    drop((body, events));
+    running.settles_to("running", 4).await;
+    running.stop().await;
+}
