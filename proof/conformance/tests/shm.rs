@@ -6,7 +6,7 @@ mod support;
 use std::process::{Command, Stdio};
 
 use support::open;
-use tidegate_conformance::{OtherProcess, Players, Subject, differential_by, suite};
+use tidegate_conformance::{OtherProcess, Players, Subject, differential, differential_by, suite};
 
 /// Opened again, it maps its segment anew, as another process would.
 fn shm() -> Subject {
@@ -19,6 +19,13 @@ fn shm() -> Subject {
 }
 
 suite!(shm());
+
+/// It is the script in which a key's limits are lowered, nobody asks for the key, and a listing comes
+/// when those of before would have forgotten it: it was left out.
+#[test]
+fn a_key_is_listed_by_the_limits_of_now_though_nobody_has_asked_for_it_since() {
+    assert!(differential(&shm(), 25_769_803_792, 1) > 0);
+}
 
 /// Where the segment of two processes is; it is there for the second of them.
 const PLACE: &str = "TIDEGATE_TWO_PROCESSES_DIR";

@@ -74,6 +74,17 @@ pub struct WriteSet {
     pub may_have_leases: bool,
 }
 
+/// A row as a backend keeps it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeptRow<'a> {
+    /// Its key.
+    pub key: &'a [u8],
+    /// Its bytes.
+    pub bytes: &'a [u8],
+    /// The [`forget_at`](RowWrite::forget_at) that it was written with.
+    pub forget_at: Timestamp,
+}
+
 /// What becomes of a row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RowWrite {

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`OwnedKeyCommand`] | a command that outlives its call |
 //! | [`Attempt`] | one try: what it needs, what it found, what it wants written |
+//! | [`ListedRow`] | a kept row as it is listed, by the limits of now |
 //! | [`RootAtHand`] | what an attempt knew of a plain root, for the next command |
 //! | `answer` | a reply by the caller's clock |
 //! | [`exchange`] | what a backend loads and writes |
@@ -43,9 +44,11 @@ pub mod revision;
 mod root_at_hand;
 mod stored_row;
 
-pub use attempt::{Attempt, Step};
+pub use attempt::{Attempt, ListedRow, Step};
 pub use clock::Clock;
-pub use exchange::{DueRange, LeaseWrite, LoadReply, LoadRequest, RowWrite, StoredLease, WriteSet};
+pub use exchange::{
+    DueRange, KeptRow, LeaseWrite, LoadReply, LoadRequest, RowWrite, StoredLease, WriteSet,
+};
 pub use held_lease::held_lease;
 pub use known_revisions::KnownRevisions;
 pub use owned_key_command::{OwnedKeyCommand, moved};

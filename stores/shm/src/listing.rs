@@ -5,10 +5,12 @@
 //! Where it ends are the table, the bucket and the key of the last.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use tidegate_store::core::Timestamp;
 use tidegate_store::key::{root_of, root_of_beginning};
-use tidegate_store::optimistic::{Clock, held_lease};
+use tidegate_store::optimistic::{Clock, KeptRow, ListedRow, PlanRevision, held_lease};
+use tidegate_store::revisions::Revision;
 use tidegate_store::{HeldLease, Listing, OwnedKey, Page, Select, StoreError};
 
 use crate::decide::Inner;
@@ -17,7 +19,8 @@ use crate::kept::{Lease, NOBODY};
 use crate::keys::{RootKeys, kind, parse};
 use crate::layout::shard;
 use crate::process::Process;
-use crate::root::{id_of, row_instants};
+use crate::registry;
+use crate::root::{ROW_HEAD, id_of, row_instants};
 use crate::txn::Txn;
 
 /// So many records are looked at for one page.
@@ -41,17 +44,53 @@ enum Look<T> {
 
 impl Inner {
     pub(crate) fn keys(&self, wanted: &Listing<'_>) -> Result<Page<OwnedKey>, StoreError> {
+        let own = self.revisions.settled();
         self.page(wanted, kind::ROW, |txn, record, rest, now| {
-            let least = match self.shared.clock {
+            let now = match self.shared.clock {
                 Clock::Server => now,
                 Clock::Caller => wanted.now,
             };
-            let (forget_at, _) = row_instants(&txn.value(record)?)?;
-            match forget_at > least && wanted.takes(rest) {
+            if !wanted.takes(rest) {
+                return Ok(Look::Passed);
+            }
+            let kept = txn.value(record)?;
+            match self.forgotten_at(own.as_ref(), rest, &kept, now)? > now {
                 true => Ok(Look::Listed(OwnedKey::new(rest))),
                 false => Ok(Look::Passed),
             }
         })
+    }
+
+    /// From when on a kept row equals "never seen", by the limits of now.
+    fn forgotten_at(
+        &self,
+        own: Option<&Revision<Arc<PlanRevision>>>,
+        key: &[u8],
+        kept: &[u8],
+        now: Timestamp,
+    ) -> Result<Timestamp, Fault> {
+        let (forget_at, _) = row_instants(kept)?;
+        let Some(own) = own else {
+            return Ok(forget_at);
+        };
+        let kept = KeptRow {
+            key,
+            bytes: &kept[ROW_HEAD..],
+            forget_at,
+        };
+        loop {
+            match ListedRow::of(&kept, &own.known, &self.known.all(), now)? {
+                ListedRow::ForgottenAt(at) => return Ok(at),
+                ListedRow::Revisions(numbers) => {
+                    let found = registry::fetch(&self.shared.steps, self.number, &numbers);
+                    // Of one that nobody knows any more, nothing newer can be told.
+                    let Ok(found) = found else {
+                        return Ok(forget_at);
+                    };
+                    self.known.learn(found);
+                }
+            }
+        }
     }
 
     pub(crate) fn leases(&self, wanted: &Listing<'_>) -> Result<Page<HeldLease>, StoreError> {
@@ -97,6 +136,7 @@ impl Inner {
             now: Timestamp::MIN,
             levels: 1,
         };
+        let own = self.revisions.settled();
         loop {
             let mut looked = 0;
             let end = self.look(
@@ -104,12 +144,15 @@ impl Inner {
                 &all,
                 kind::ROW,
                 &mut looked,
-                |txn, record, _, now| {
-                    let least = match self.shared.clock {
-                        Clock::Server => now,
-                        Clock::Caller => Timestamp::MIN,
+                |txn, record, rest, now| {
+                    // By the caller's clock nothing is forgotten by itself.
+                    let (now, least) = match self.shared.clock {
+                        Clock::Server => (now, now),
+                        Clock::Caller => (Timestamp::MAX, Timestamp::MIN),
                     };
-                    count += usize::from(row_instants(&txn.value(record)?)?.0 > least);
+                    let kept = txn.value(record)?;
+                    let at = self.forgotten_at(own.as_ref(), rest, &kept, now)?;
+                    count += usize::from(at > least);
                     Ok(true)
                 },
             )?;

@@ -23,7 +23,9 @@ impl Attempt<'_> {
                 self.retire(old, at)?;
                 self.head.followed = new.number;
             }
-            self.carry_over(old, new, now);
+            for row in &mut self.rows.all {
+                row.carry_over(old, new, now);
+            }
         }
         Ok(())
     }
@@ -48,20 +50,6 @@ impl Attempt<'_> {
         let by_others = met.filter(|row| row.revision == Some(own.number) && !row.is_by(&own));
         for row in by_others {
             row.adopt((&own, &own), (now, &self.request.calendars));
-        }
-    }
-
-    /// What a change removes is forgotten, unless the row was written since (as it may have
-    /// been where the clock stands before the change again): then another server goes on by
-    /// it.
-    fn carry_over(&mut self, old: &PlanRevision, new: &PlanRevision, now: Timestamp) {
-        let rows = self.rows.all.iter_mut();
-        for row in rows.filter(|row| row.revision == Some(old.number)) {
-            let at = Clock::follows(new.adopted.at, row.latest(), now);
-            let is_carried = row.adopt((old, new), (at, &new.adopted.calendars));
-            if is_carried && (row.latest()..=now).contains(&new.adopted.at) {
-                row.retained.clear();
-            }
         }
     }
 

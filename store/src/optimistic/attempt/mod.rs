@@ -7,6 +7,7 @@
 //! | `follow` | changes of limits, revision by revision |
 //! | `retire` | what is due about leases |
 //! | `write` | what has changed |
+//! | `listed` | from when on a kept row equals "never seen", for who lists rows |
 //! | `at_hand` | what an attempt knew of a plain root, for the next command |
 //!
 //! Whoever drives it loads what [`Attempt::begin`] wants, and then does what each
@@ -16,6 +17,7 @@
 mod at_hand;
 mod follow;
 mod leases;
+mod listed;
 mod retire;
 mod rows;
 mod write;
@@ -37,6 +39,7 @@ use crate::owned::OwnedKey;
 use crate::reply::Reply;
 use crate::{decide, retained};
 use leases::Leases;
+pub use listed::ListedRow;
 use rows::Rows;
 
 /// What is to be done next.

@@ -3,12 +3,14 @@
 use std::borrow::Cow;
 
 use smallvec::SmallVec;
-use tidegate_core::{Bounds, Rule, State, Timestamp};
+use tidegate_core::{Bounds, DecodeError, Rule, State, Timestamp};
 
 use crate::decide::{self, Row};
 use crate::error::StoreError;
 use crate::key::{self, KeyPath};
+use crate::optimistic::clock::Clock;
 use crate::optimistic::revision::PlanRevision;
+use crate::optimistic::root_at_hand::forget_states_at;
 use crate::optimistic::stored_row::{self, RootHeader, StoredRow};
 use crate::plan::{Plan, PlanLimit};
 use crate::retained;
@@ -53,23 +55,9 @@ impl Rows {
     ) -> Result<Option<RootHeader>, StoreError> {
         let mut head = None;
         for (key, bytes) in std::mem::take(&mut self.expected).into_iter().zip(found) {
-            let was = bytes.as_deref().map(stored_row::decode).transpose()?;
-            let level = key::level_of_row(&key, plan.levels());
-            head = was.as_ref().and_then(|stored| stored.head).or(head);
-            self.all.push(LoadedRow {
-                level,
-                revision: was.as_ref().map(|stored| stored.revision),
-                retained: was
-                    .as_ref()
-                    .map_or_else(Vec::new, |stored| stored.retained.clone()),
-                own: was.as_ref().and_then(|stored| stored.own.clone()),
-                states: match &was {
-                    Some(stored) => stored.states.clone(),
-                    None => decide::fresh_row(plan, level),
-                },
-                was,
-                key,
-            });
+            let row = LoadedRow::new(key, bytes.as_deref(), plan)?;
+            head = row.was.as_ref().and_then(|stored| stored.head).or(head);
+            self.all.push(row);
         }
         Ok(head)
     }
@@ -157,6 +145,52 @@ impl Rows {
 }
 
 impl LoadedRow {
+    /// What was found of a key, if anything was.
+    pub(super) fn new(
+        key: Box<[u8]>,
+        found: Option<&[u8]>,
+        plan: &Plan,
+    ) -> Result<Self, DecodeError> {
+        let was = found.map(stored_row::decode).transpose()?;
+        let level = key::level_of_row(&key, plan.levels());
+        Ok(Self {
+            level,
+            revision: was.as_ref().map(|stored| stored.revision),
+            retained: was
+                .as_ref()
+                .map_or_else(Vec::new, |stored| stored.retained.clone()),
+            own: was.as_ref().and_then(|stored| stored.own.clone()),
+            states: match &was {
+                Some(stored) => stored.states.clone(),
+                None => decide::fresh_row(plan, level),
+            },
+            was,
+            key,
+        })
+    }
+
+    /// Carries it over from its revision, `old`, if it is that, to the one that followed. What
+    /// a change removes is forgotten, unless the row was written since (as it may have been
+    /// where the clock stands before the change again): then another server goes on by it.
+    pub(super) fn carry_over(&mut self, old: &PlanRevision, new: &PlanRevision, now: Timestamp) {
+        if self.revision != Some(old.number) {
+            return;
+        }
+        let at = Clock::follows(new.adopted.at, self.latest(), now);
+        let is_carried = self.adopt((old, new), (at, &new.adopted.calendars));
+        if is_carried && (self.latest()..=now).contains(&new.adopted.at) {
+            self.retained.clear();
+        }
+    }
+
+    /// From when on it equals "never seen", if `plan` is its revision's.
+    pub(super) fn forget_at(&self, plan: &Plan) -> Timestamp {
+        let plan = self.plan(plan);
+        let states = forget_states_at(&plan.limits()[plan.range(self.level)], &self.states);
+        let retained = self.retained.iter().map(Retained::forget_at);
+        retained.fold(states, Timestamp::max)
+    }
+
     /// Carries it over from its revision, `old`, to `new`. What its key has for
     /// itself in a revision that was read from the backend, nobody knows: it goes
     /// on by what it has, and the answer is `false`. Where the limits are others, what it

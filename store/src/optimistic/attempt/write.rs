@@ -12,12 +12,10 @@ use super::{Attempt, Step};
 use crate::error::StoreError;
 use crate::optimistic::clock::Clock;
 use crate::optimistic::exchange::{LeaseRow, LeaseWrite, RowWrite, WriteSet};
-use crate::optimistic::root_at_hand::forget_states_at;
 use crate::optimistic::stored_row;
 use crate::owned::OwnedKey;
 use crate::plan::Plan;
 use crate::reply::Reply;
-use crate::retained::Retained;
 
 /// Most rows, and most records of leases, have no more bytes.
 const USUAL: usize = 192;
@@ -108,10 +106,7 @@ impl Attempt<'_> {
 
     /// From when on a row's states equal "never seen".
     fn forget_at(&self, row: &LoadedRow) -> Timestamp {
-        let plan = row.plan(self.plan_of(row.revision.unwrap_or(self.own.number)));
-        let states = forget_states_at(&plan.limits()[plan.range(row.level)], &row.states);
-        let retained = row.retained.iter().map(Retained::forget_at);
-        retained.fold(states, Timestamp::max)
+        row.forget_at(self.plan_of(row.revision.unwrap_or(self.own.number)))
     }
 
     /// The plan of a revision that was met, and is known by now.
