@@ -384,6 +384,24 @@ mod tests {
     }
 
     #[test]
+    fn a_segment_of_another_user_is_refused_to_root_too() {
+        if !geteuid().is_root() {
+            eprintln!("not tried: only root gives a file to another user");
+            return;
+        }
+        let dir = tempfile::tempdir().expect("a directory");
+        drop(opened(dir.path(), "theirs").expect("it opens"));
+        let file = path("theirs", &options(dir.path())).expect("a name");
+        std::os::unix::fs::chown(&file, Some(65_534), None).expect("root may");
+        let refused = opened(dir.path(), "theirs").expect_err("it is another's");
+        assert!(matches!(
+            &refused,
+            ShmError::OtherOwner { path, owner: 65_534, user: 0 } if *path == file
+        ));
+        assert!(refused.to_string().contains("belongs to the user 65534"));
+    }
+
+    #[test]
     fn a_torn_a_newer_a_distant_and_an_unfinished_segment_are_refused() {
         let dir = tempfile::tempdir().expect("a directory");
         let spoil = |name: &str, word: usize, value: u64| {
