@@ -246,10 +246,22 @@ fn several_processes_killed_at_once_leave_a_segment_that_goes_on() {
     }
 }
 
-/// How often it has asked, and how often it had what it asked for.
+/// How often it has asked, and how often it had what it asked for, until it was killed or
+/// had done all.
 fn until_killed(mut other: Other) -> (u64, u64) {
-    let (mut asked, mut had) = (0, 0);
+    let said = asked_and_had(&mut other, || {});
+    other.ends_or_is_killed();
+    said
+}
+
+/// How often it asks, and how often it has what it asked for; `begun` is called when it has
+/// asked first.
+fn asked_and_had(other: &mut Other, begun: impl FnOnce()) -> (u64, u64) {
+    let (mut asked, mut had, mut begun) = (0, 0, Some(begun));
     while let Some(said) = other.says() {
+        if let Some(begun) = begun.take() {
+            begun();
+        }
         match &*said {
             "asks" => asked += 1,
             "has" => had += 1,
@@ -257,6 +269,15 @@ fn until_killed(mut other: Other) -> (u64, u64) {
         }
     }
     (asked, had)
+}
+
+/// Else the tests here would pass while what they kill does nothing.
+#[test]
+#[should_panic(expected = "exit status: 101")]
+fn a_process_that_panics_is_not_taken_for_one_that_was_killed() {
+    let dir = Dir::default();
+    let _store = dir.store();
+    until_killed(Other::start(dir.path(), "a-deed-of-one-word"));
 }
 
 /// All slots are free, and no more.
@@ -293,24 +314,17 @@ fn one_kill(dir: &Dir, set: &LimitSet, (key, last): (&str, &str), after: Option<
             own
         });
         let mut other = Other::start(dir.path(), &format!("{key} {last}"));
-        let (mut asked, mut had) = (0, 0);
+        let pid = other.id();
         let (_goes_on, ends) = std::sync::mpsc::sync_channel::<()>(0);
-        while let Some(said) = other.says() {
-            // From when it has asked first.
-            if let Some(after) = after.filter(|_| asked == 0) {
-                let pid = other.id();
-                let ends = &ends;
+        let said = asked_and_had(&mut other, || {
+            if let Some(after) = after {
                 let _ = ends.recv_timeout(after);
                 support::child::kill(pid);
             }
-            match &*said {
-                "asks" => asked += 1,
-                "has" => had += 1,
-                _ => {}
-            }
-        }
+        });
         is_over.store(true, Ordering::SeqCst);
-        (beside.join().expect("nobody hangs"), (asked, had))
+        other.ends_or_is_killed();
+        (beside.join().expect("nobody hangs"), said)
     });
     all_slots_are_free(set, key);
     let used = used(set, key) - before - own;

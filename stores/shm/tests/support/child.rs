@@ -2,8 +2,11 @@
 //! its standard output what it was told.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+
+use rustix::process::Signal;
 
 /// What its lines begin with: the harness writes others.
 const MARK: &str = "> ";
@@ -69,10 +72,22 @@ impl Other {
     }
 
     /// Waits until it has ended by itself.
-    pub fn ends(mut self) {
-        drop(self.input.take());
-        let status = self.child.wait().expect("it ends");
+    pub fn ends(self) {
+        let status = self.ended();
         assert!(status.success(), "{status}");
+    }
+
+    /// Waits until it was killed, or has ended by itself: one that fails, as by a panic, is
+    /// neither.
+    pub fn ends_or_is_killed(self) {
+        let status = self.ended();
+        let is_killed = status.signal() == Some(Signal::KILL.as_raw());
+        assert!(is_killed || status.success(), "{status}");
+    }
+
+    fn ended(mut self) -> ExitStatus {
+        drop(self.input.take());
+        self.child.wait().expect("it ends")
     }
 }
 
@@ -85,7 +100,7 @@ impl Drop for Other {
 
 /// Kills a process that this one has started and not waited for.
 pub fn kill(pid: u32) {
-    use rustix::process::{Pid, Signal, kill_process};
+    use rustix::process::{Pid, kill_process};
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     kill_process(pid.expect("a number"), Signal::KILL).expect("it is there");
 }

@@ -6,6 +6,7 @@ pub mod child;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::task::{Context, Waker};
+use std::time::Duration;
 
 use tempfile::TempDir;
 use tidegate_shm::{Clock, Options, ShmStore};
@@ -42,10 +43,11 @@ pub fn waits<F: Future>(request: impl IntoFuture<IntoFuture = F>) -> Pin<Box<F>>
     request
 }
 
-/// As tests open it.
+/// As tests open it: patient, since who holds a lock may not be run for long on a busy machine.
 pub fn options(dir: impl Into<PathBuf>) -> Options {
     Options {
         dir: dir.into(),
+        deadline: Duration::from_secs(60),
         ..Options::default()
     }
 }
