@@ -49,15 +49,19 @@ fn entities(arguments: &[String]) -> Result<(), String> {
 /// The Python package as it is installed, beside what else there is for Python.
 fn python(arguments: &[String]) -> Result<(), String> {
     let wheel = wheels::of_this_machine()?;
+    let tidegate = crate::server::built("tidegate-cli", "tidegate")?;
     let venv = target_directory().join("python/bench");
-    if !venv.join("bin/python").exists() {
-        let peers = ["--requirement", "proof/bench/python/requirements.txt"];
-        wheels::fresh(&venv, "python3", &peers)?;
+    let peers = ["--requirement", "proof/bench/python/requirements.txt"];
+    match venv.join("bin/python").exists() {
+        // One of before may lack what was added since.
+        true => wheels::install(&venv, &peers)?,
+        false => wheels::fresh(&venv, "python3", &peers)?,
     }
     let wheel = wheel.to_str().expect("target folders are text");
     wheels::install(&venv, &["--force-reinstall", "--no-deps", wheel])?;
     let mut bench = Command::new(venv.join("bin/python"));
     bench.arg(root().join("proof/bench/python/bench.py"));
+    bench.env("TIDEGATE", tidegate);
     command::run(bench.args(arguments))
 }
 

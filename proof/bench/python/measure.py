@@ -16,6 +16,9 @@ FORK = get_context("fork")
 #: Does so many operations; raises if one was refused.
 Work = Callable[[int], None]
 
+#: Does so many, and says how many seconds each took.
+Each = Callable[[int], list[float]]
+
 
 @dataclass
 class Contender:
@@ -129,6 +132,11 @@ class Options:
     rounds: int = 15
     lap: float = 0.03
 
+    @property
+    def samples(self) -> int:
+        """How many are timed in a round where each is timed by itself."""
+        return round(self.lap * 10_000)
+
 
 @dataclass
 class Row:
@@ -140,6 +148,22 @@ class Row:
 
     def __str__(self) -> str:
         return f"| {self.name} | {self.ours} | {self.theirs} | {self.ratio} | {self.spread} |"
+
+    @classmethod
+    def left_out(cls, name: str, why: str) -> Row:
+        return cls(name, f"left out: {why}", "", "", "")
+
+    @classmethod
+    def of(cls, label: str, ours: list[float], theirs: list[float]) -> Row:
+        """Of the seconds of each round."""
+        ratios = [one / other for one, other in zip(ours, theirs)]
+        return cls(
+            label,
+            shown(statistics.median(ours)),
+            shown(statistics.median(theirs)),
+            digits(statistics.median(ratios)),
+            f"{digits(min(ratios))}-{digits(max(ratios))}",
+        )
 
 
 @dataclass
@@ -170,16 +194,36 @@ class Compared:
             self.figures.append(figures)
 
     def _row(self, name: str, ours: list[float], position: int) -> Row:
-        theirs = [figures[position] for figures in self.figures]
-        ratios = [one / other for one, other in zip(ours, theirs)]
         label = name if position == 1 else "..."
-        return Row(
-            f"{label} / {self.contenders[position].name}",
-            shown(statistics.median(ours)),
-            shown(statistics.median(theirs)),
-            digits(statistics.median(ratios)),
-            f"{digits(min(ratios))}-{digits(max(ratios))}",
+        theirs = [figures[position] for figures in self.figures]
+        return Row.of(f"{label} / {self.contenders[position].name}", ours, theirs)
+
+
+#: What is told of times: the median, and what one in a hundred exceeds.
+PARTS = {"p50": 0.5, "p99": 0.99}
+
+
+def percentiles(name: str, options: Options, ours: dict[str, Each], theirs: dict[str, Each]) -> list[Row]:
+    """Each of ours (by what its label ends with) beside each of theirs, in turns: percentiles of each round."""
+    everyone = [*ours.values(), *theirs.values()]
+    for each in everyone:
+        each(max(1, options.samples // 10))
+    rounds = []
+    for turn in range(options.rounds):
+        rounds.append([[]] * len(everyone))
+        for step in range(len(everyone)):
+            position = (turn + step) % len(everyone)
+            rounds[-1][position] = sorted(everyone[position](options.samples))
+    return [
+        Row.of(
+            f"{name}{our}: {label} / {peer}",
+            [times[mine][int(part * len(times[mine]))] for times in rounds],
+            [times[other][int(part * len(times[other]))] for times in rounds],
         )
+        for mine, our in enumerate(ours)
+        for other, peer in enumerate(theirs, len(ours))
+        for label, part in PARTS.items()
+    ]
 
 
 def digits(number: float) -> str:

@@ -34,6 +34,10 @@ def three(name=None, store=None) -> LimitSet:
     return LimitSet(limits, name=name, store=store)
 
 
+def slots(name, store, *, capacity=8, **more) -> LimitSet:
+    return LimitSet([ResourceLimit("slots", capacity)], name=name, store=store, **more)
+
+
 def acquires(limits):
     def work(count):
         for _ in range(count):

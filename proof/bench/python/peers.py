@@ -75,6 +75,10 @@ def concurry_set(mode, *, three=False):
     return concurry.LimitSet(limits=made, shared=True, mode=mode, **more)
 
 
+def concurry_slots(mode):
+    return concurry.LimitSet(limits=[concurry.ResourceLimit(key="slots", capacity=8)], shared=True, mode=mode)
+
+
 def concurry_acquires(made):
     def work(count):
         for _ in range(count):

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import multiprocessing
-import shutil
-import socket
-import subprocess
-import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
+import actors
 import growth
+import mutex
 import ours
 import peers
+import servers
 import waiting
+import wakeups
 from measure import Compared, Options, Row, alone, by_the_clock, in_a_loop, in_processes, on_threads
 
 from tidegate import Semaphore
@@ -127,6 +124,7 @@ def threads(number):
             options,
             on_threads("ours", number, ours.acquires(ours.one())),
             on_threads("limits", number, peers.hits()),
+            on_threads("throttled-py", number, peers.throttles()),
             on_threads("concurry, thread", number, peers.concurry_acquires(peers.concurry_set("thread"))),
         )
 
@@ -158,9 +156,9 @@ def shm_to_memory(name, options):
 
 
 def redis_to_memory(name, options):
-    with a_redis() as url:
+    with servers.a_redis() as url:
         if url is None:
-            return [Row(name, "left out: no redis-server is installed", "", "", "")]
+            return [Row.left_out(name, "no redis-server is installed")]
         return compared(
             name,
             options,
@@ -170,54 +168,31 @@ def redis_to_memory(name, options):
 
 
 def ray_mode(name, options):
-    if importlib.util.find_spec("ray") is None:
-        return [Row(name, "left out: ray is not installed", "", "", "")]
-    import ray
-
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
-    try:
+    with servers.a_ray() as ray:
+        if ray is None:
+            return [Row.left_out(name, "ray is not installed")]
         return compared(
             name,
             options,
             by_the_clock("ours, shm", ours.acquires(ours.one("bench", ours.shm("ray")))),
             by_the_clock("concurry, ray", peers.concurry_acquires(peers.concurry_set("ray"))),
         )
-    finally:
-        ray.shutdown()
 
 
-@contextmanager
-def a_redis() -> Iterator[str | None]:
-    program = shutil.which("redis-server")
-    if program is None:
-        yield None
-        return
-    port = free_port()
-    with tempfile.TemporaryDirectory() as folder:
-        arguments = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", folder]
-        server = subprocess.Popen([program, *arguments], stdout=subprocess.DEVNULL)
-        try:
-            for _ in range(500):
-                with socket.socket() as tried:
-                    if tried.connect_ex(("127.0.0.1", port)) == 0:
-                        break
-                time.sleep(0.02)
-            yield f"redis://127.0.0.1:{port}?deadline=10s"
-        finally:
-            server.kill()
-            server.wait()
+def beside_a_mutex(processes):
+    def row(name, options):
+        theirs, store = mutex.made(), ours.shm(f"mutex-{processes}")
+        if theirs is None:
+            return [Row.left_out(name, "no C compiler is installed")]
+        return compared(
+            name,
+            options,
+            in_processes("ours", processes, lambda _: ours.acquires(ours.slots("bench", store))),
+            in_processes("robust mutex of processes, a call each", processes, lambda _: theirs.in_calls),
+            in_processes("the same, all in C", processes, lambda _: theirs.in_c),
+        )
 
-
-def free_port() -> int:
-    # Below the ports that the system gives to those who connect.
-    for port in range(22_000, 32_000):
-        with socket.socket() as tried:
-            try:
-                tried.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise RuntimeError("no port is free")
+    return row
 
 
 def compared(name, options, *contenders) -> list[Row]:
@@ -239,12 +214,16 @@ ROWS: dict[str, Callable[[str, Options], list[Row]]] = {
     **{f"process mode, one limit, {processes(number)}": of_processes(number) for number in (1, *SOME)},
     "process mode, three limits, 1 process": of_processes(1, three=True),
     "process mode, three limits, 4 processes": of_processes(4, three=True),
-    "Ray mode, one limit": ray_mode,
     **{f"one limit, {number} thread{'s' if number > 1 else ''}": threads(number) for number in MANY},
     "1,000 tasks that wait for one slot": waiting.for_a_slot,
     "1,000 tasks that wait for a rate": waiting.for_a_rate,
     **{f"pool of {members} for 8 processes": pools(members) for members in (1, 4, 16)},
+    **{f"acquire + release, shm, {processes(number)}": beside_a_mutex(number) for number in (1, 2)},
+    "from a release to the turn of one that waits in another process, shm": wakeups.rows,
     "three limits, shm": shm_to_memory,
     "three limits, redis": redis_to_memory,
     "what a million acquisitions add to a process": growth.of_a_million,
+    # Ray's threads stay in this process: what forks comes before.
+    "Ray mode, one limit": ray_mode,
+    "acquire + release from an actor of Ray": actors.pairs,
 }

@@ -27,6 +27,7 @@ mod rows;
 
 pub use options::HELP;
 use options::Options;
+pub use rows::built;
 
 /// Runs the rows that are wanted, prints them, and writes JSON if asked.
 pub fn run(arguments: &[String]) -> Result<(), String> {

@@ -112,9 +112,9 @@ impl Bench {
             binary: match &options.binary {
                 // The server runs in a folder of its own.
                 Some(binary) => std::path::absolute(binary).map_err(|error| error.to_string())?,
-                None => build("tidegate-cli", "tidegate")?,
+                None => built("tidegate-cli", "tidegate")?,
             },
-            load: build("tidegate-load", "tidegate-load")?,
+            load: built("tidegate-load", "tidegate-load")?,
             throttlecrab: peers::install_throttlecrab()?,
             folder,
             rounds: options.rounds,
@@ -146,7 +146,7 @@ impl Bench {
 }
 
 /// A program of this build, as it is released.
-fn build(package: &str, program: &str) -> Result<PathBuf, String> {
+pub fn built(package: &str, program: &str) -> Result<PathBuf, String> {
     run(&mut cargo(["build", "--release", "--package", package]))?;
     Ok(target_directory().join("release").join(program))
 }
