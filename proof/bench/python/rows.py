@@ -203,7 +203,7 @@ def processes(number: int) -> str:
     return "1 process" if number == 1 else f"{number} processes"
 
 
-ROWS: dict[str, Callable[[str, Options], list[Row]]] = {
+ROWS: dict[str, Callable[[str, Options], Iterable[Row]]] = {
     "`with limits.acquire()`, one limit": with_one,
     "`with limits.acquire({...})`, three limits, reported": with_three,
     "try_acquire, one limit": tries,
