@@ -63,7 +63,13 @@ TAKES = """
     asyncio.run(main())
     print("opened:", threads())
     held = limits.acquire({"tokens": 1})
-    releases = threading.Timer(0.05, held.release)
+
+    def release_to_who_waits():
+        while limits.stats()["waiting"] < 1:
+            time.sleep(0.001)
+        held.release()
+
+    releases = threading.Thread(target=release_to_who_waits)
     releases.start()
     limits.acquire({"tokens": 1}, timeout=30).release()
     releases.join()
