@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from test_pages import FENCE, ROOT
+from test_pages import EXAMPLES, ROOT
 
 PACKAGE = pathlib.Path(__file__).parents[1]
 TYPED = pathlib.Path(__file__).with_name("typed.py")
@@ -14,13 +14,11 @@ TYPED = pathlib.Path(__file__).with_name("typed.py")
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory):
-    """What the pages of sets and locks show, each example in a file of its own."""
+    """What the pages show, each example in a file of its own, and the axes."""
     folder = tmp_path_factory.mktemp("shown")
-    pages = [ROOT / "README.md", ROOT / "docs/python.md", PACKAGE / "README.md"]
-    examples = [example for page in pages for _, example in FENCE.findall(page.read_text())]
-    for number, example in enumerate(examples):
+    for number, (_, example) in enumerate(EXAMPLES):
         (folder / f"example_{number}.py").write_text(example)
-    return folder
+    return [*sorted(folder.iterdir()), *sorted((ROOT / "examples/axes").glob("*.py"))]
 
 
 def run(module, *arguments):
@@ -46,11 +44,12 @@ def test_mypy_passes_what_the_pages_show(mypy, shown):
     # An example has no annotations of its own.
     leave = ["--config-file=", "--allow-untyped-defs", "--allow-untyped-calls", "--allow-untyped-decorators"]
     leave += ["--disable-error-code", "var-annotated"]
-    mypy(*leave, *sorted(shown.iterdir()))
+    mypy(*leave, *shown)
 
 
-def test_pyright_passes_the_examples():
-    run("pyright", TYPED)
+def test_pyright_passes_the_package_and_its_examples():
+    # Without an interpreter it finds no framework.
+    run("pyright", "--pythonpath", sys.executable, "tidegate", TYPED)
 
 
 def test_the_stub_is_what_the_module_has():

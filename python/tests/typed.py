@@ -34,6 +34,8 @@ limits = LimitSet(
     config={"region": "eu"},
 )
 pool = LimitPool({"eu": limits, "us": limits}, weights=[2, 1])
+several = [CallLimit(100, "per_minute"), ResourceLimit("slots", 8)]
+of_a_list = LimitSet(several, config="a region")
 short = LimitSet(["10/second", ResourceLimit("slots", 2)])
 assert_type(pool[0], LimitSet)
 

@@ -96,8 +96,8 @@ def _algorithm(algorithm: Union[RateLimitAlgorithm, str, None]) -> Optional[str]
 
 
 @dataclass(frozen=True)
-class _Limit:
-    """What all limits have."""
+class Limit:
+    """What all limits have; a list of several kinds of them is a list of these."""
 
     name: str
     capacity: Number
@@ -134,7 +134,7 @@ class _Limit:
 
 
 @dataclass(frozen=True)
-class RateLimit(_Limit):
+class RateLimit(Limit):
     """``capacity`` units per ``window``: an acquisition says how many it takes.
 
     ``RateLimit("tokens", 90_000, "per_minute")``. A capacity with a fraction counts in
@@ -181,7 +181,7 @@ class Budget(RateLimit):
 
 
 @dataclass(frozen=True)
-class CallLimit(_Limit):
+class CallLimit(Limit):
     """``capacity`` acquisitions per ``window``: each takes one, and reports nothing.
 
     ``CallLimit(100, "per_minute")``.
@@ -219,7 +219,7 @@ class CallLimit(_Limit):
 
 
 @dataclass(frozen=True)
-class ResourceLimit(_Limit):
+class ResourceLimit(Limit):
     """``capacity`` things held at once: an acquisition holds one unless it says otherwise.
 
     ``ttl``: seconds after which a holder that was never heard of again loses what it held.
@@ -230,9 +230,6 @@ class ResourceLimit(_Limit):
 
     def _spec(self) -> dict[str, Any]:
         return self._described("concurrency", ttl=self.ttl, shadow=self.shadow)
-
-
-Limit = Union[RateLimit, Budget, CallLimit, ResourceLimit]
 
 
 def parse(text: str, *, is_alone: bool = True) -> CallLimit:

@@ -8,10 +8,9 @@ from typing import Any, Optional, Union
 from . import _core, _opened, _ray
 from ._core import ManualClock
 from .errors import InvalidRequest
-from .limits import Budget, CallLimit, Limit, LoadBalancing, RateLimit, ResourceLimit, parse
+from .limits import Limit, LoadBalancing, RateLimit, parse
 
 _MODES = {"thread": None, "asyncio": None, "process": "shm:python"}
-_LIMITS = (RateLimit, Budget, CallLimit, ResourceLimit)
 
 
 class LimitSet(_core.Set):
@@ -47,7 +46,7 @@ class LimitSet(_core.Set):
     limits: tuple[Limit, ...]
     name: Optional[str]
     store: Optional[str]
-    config: Optional[Mapping[str, Any]]
+    config: Any
     _words: dict[str, Any]
     _made_on: Optional[_ray.Machine]
 
@@ -58,7 +57,7 @@ class LimitSet(_core.Set):
         name: Optional[str] = None,
         store: Optional[str] = None,
         mode: Optional[str] = None,
-        config: Optional[Mapping[str, Any]] = None,
+        config: Any = None,
         strict_updates: bool = False,
         max_waiting: Optional[int] = None,
         clock: Optional[ManualClock] = None,
@@ -67,7 +66,7 @@ class LimitSet(_core.Set):
         _opened.check_clock(clock, store)
         if store is not None and not name:
             raise InvalidRequest(f"a set in {_opened.scheme(store)}: needs a name; who says the same shares it")
-        given = [limits] if isinstance(limits, (str, *_LIMITS)) else list(limits)
+        given = [limits] if isinstance(limits, (str, Limit)) else list(limits)
         is_alone = sum(isinstance(limit, str) for limit in given) == 1
         described = tuple(parse(limit, is_alone=is_alone) if isinstance(limit, str) else limit for limit in given)
         super().__init__(

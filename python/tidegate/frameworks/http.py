@@ -18,7 +18,7 @@ from typing import Optional, Union
 
 from .. import _core
 from ..errors import AcquireTimeout, CapacityFull, ImpossibleRequest, QueueFull, TidegateError
-from ..limits import Limit, Number, RateLimit, ResourceLimit, _window
+from ..limits import CallLimit, Limit, Number, RateLimit, _window
 from ..sets import LimitSet
 
 #: The largest integer of a structured field: 15 digits.
@@ -152,7 +152,7 @@ def _problem(
 
 def _policy(limit: Limit) -> str:
     text = f";q={_integer(limit.capacity)}"
-    if isinstance(limit, ResourceLimit):
+    if not isinstance(limit, (RateLimit, CallLimit)):
         return text + ';qu="concurrent-requests"'
     window = _window(limit.window)
     if isinstance(window, int) and window % 1_000_000 == 0:

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Optional, Union
 
 from .. import _opened, _ray
-from ..limits import Budget, CallLimit, Limit, RateLimit, ResourceLimit
+from ..limits import Limit, RateLimit
 from ..sets import LimitPool, LimitSet
 
 #: Nothing, a limit, limits, a set, sets, sets by name, or a pool.
 Given = Union[None, Limit, str, LimitSet, LimitPool, Iterable[Union[Limit, str, LimitSet]], Mapping[str, LimitSet]]
 
 MODES = ("thread", "asyncio", "process", "ray")
-_LIMITS = (str, RateLimit, Budget, CallLimit, ResourceLimit)
+_LIMITS = (str, Limit)
 _INSTEAD = {
     "process": "mode='process' (this machine) or store='redis://...'",
     "ray": "mode='ray' (one node) or store='redis://...'",
@@ -78,7 +78,7 @@ def shared_pool(limits: Given, mode: str) -> LimitPool:
     return made
 
 
-def _pool(limits: Given, mode: Optional[str]) -> LimitPool:
+def _pool(limits: Any, mode: Optional[str]) -> LimitPool:
     if limits is None:
         return Unlimited()
     if isinstance(limits, LimitPool):
