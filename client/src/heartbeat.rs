@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use tidegate::internal::Pace;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// Why it is lost if nobody says anything else.
 const SILENT: &str = "no answer before it had expired";
@@ -30,19 +30,21 @@ pub enum Lost<L> {
 
 /// Renews a lease each time a third of what it was granted or renewed for has passed, and answers
 /// why it is lost, if it ever is. While nobody answers it is asked again, and is not lost before
-/// it must have expired; `note` is told the first time why it is not renewed.
-pub async fn keep_renewing<L, F: Future<Output = Renewal<L>>>(
+/// it must have expired; `note` is told the first time why it is not renewed. What `asked` comes to
+/// is renewed at once, with that in hand.
+pub async fn keep_renewing<L, A, W: Future<Output = A>, F: Future<Output = Renewal<L>>>(
     mut sure_until: Instant,
-    renew: impl Fn() -> F,
+    asked: impl Fn() -> W,
+    renew: impl Fn(Option<A>) -> F,
     note: impl Fn(&str),
 ) -> Lost<L> {
     let left = |until: Instant| until.saturating_duration_since(Instant::now());
     let mut pace = Pace::new(left(sure_until));
     let mut pause = pace.answered(left(sure_until));
     loop {
-        sleep(pause).await;
+        let asked = timeout(pause, asked()).await.ok();
         // A server that hangs is not waited for longer than the lease surely lasts.
-        let sent = timeout_at(sure_until, renew()).await;
+        let sent = timeout_at(sure_until, renew(asked)).await;
         pause = match sent.unwrap_or_else(|_| Renewal::Unsure(SILENT.to_owned())) {
             Renewal::Lost(why) => return Lost::Told(why),
             Renewal::Until(until) => {
@@ -63,7 +65,8 @@ pub async fn keep_renewing<L, F: Future<Output = Renewal<L>>>(
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
+    use std::cell::{Cell, RefCell};
+    use std::future::pending;
     use std::time::Duration;
 
     use super::*;
@@ -73,8 +76,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn of_a_store_that_hangs_it_is_known_when_the_lease_has_expired() {
         let begun = Instant::now();
-        let silent = std::future::pending::<Renewal<()>>;
-        let lost = keep_renewing(begun + TTL, silent, |_| {}).await;
+        let silent = |_: Option<()>| pending::<Renewal<()>>();
+        let lost = keep_renewing(begun + TTL, pending, silent, |_| {}).await;
         assert_eq!(lost, Lost::NotRenewed(SILENT.to_owned()));
         assert_eq!(begun.elapsed(), TTL);
     }
@@ -84,7 +87,7 @@ mod tests {
         answers.reverse();
         let (begun, answers) = (Instant::now(), RefCell::new(answers));
         let sent_ms = RefCell::new(Vec::new());
-        let renew = || {
+        let renew = |_: Option<()>| {
             let now = Instant::now();
             let sent = now.duration_since(begun).as_millis();
             sent_ms.borrow_mut().push(sent);
@@ -94,7 +97,7 @@ mod tests {
                 _ => Renewal::Unsure("away".to_owned()),
             })
         };
-        let why = keep_renewing(begun + TTL, renew, |_| {}).await;
+        let why = keep_renewing(begun + TTL, pending, renew, |_| {}).await;
         (why, sent_ms.into_inner())
     }
 
@@ -103,6 +106,27 @@ mod tests {
         let (why, sent) = play(vec![Some(true), Some(true), Some(false)]).await;
         assert_eq!(why, Lost::Told("ended"));
         assert_eq!(sent, [10_000, 20_000, 30_000]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_is_renewed_at_once_when_that_is_asked_and_goes_on_from_there() {
+        let begun = Instant::now();
+        let (is_asked, sent) = (Cell::new(false), RefCell::new(Vec::new()));
+        let asked = async || match is_asked.replace(true) {
+            false => tokio::time::sleep(Duration::from_secs(1)).await,
+            true => pending().await,
+        };
+        let renew = |asked: Option<()>| {
+            let length = if asked.is_some() { 2 * TTL } else { TTL };
+            sent.borrow_mut().push((begun.elapsed().as_secs(), length));
+            std::future::ready(match begun.elapsed().as_secs() {
+                0..30 => Renewal::Until(Instant::now() + length),
+                _ => Renewal::Lost("ended"),
+            })
+        };
+        let why = keep_renewing(begun + TTL, asked, renew, |_| {}).await;
+        assert_eq!(why, Lost::Told("ended"));
+        assert_eq!(sent.into_inner(), [(1, 2 * TTL), (21, TTL), (31, TTL)]);
     }
 
     #[tokio::test(start_paused = true)]

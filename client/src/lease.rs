@@ -7,14 +7,14 @@ use std::time::Duration;
 use serde::Deserialize;
 use tidegate::{Loss, Timestamp};
 use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::{Mutex, mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::Instant;
 
 use crate::adjustment::Adjustment;
 use crate::answer::Answer;
 use crate::client::Client;
-use crate::error::Error;
+use crate::error::{Error, Problem};
 use crate::heartbeat::{Lost, Renewal, keep_renewing};
 use crate::instant;
 use crate::lease_ref::LeaseRef;
@@ -62,6 +62,7 @@ pub struct Lease {
     answer: Box<Answer>,
     granted: Granted,
     term: watch::Receiver<Term>,
+    asks: mpsc::Sender<Ask>,
     heartbeat: AbortHandle,
     runtime: Handle,
     has_ended: bool,
@@ -73,6 +74,8 @@ struct Term {
     sure_until: Instant,
     /// For how long it was granted or renewed last.
     length: Duration,
+    /// For how long it is renewed; for as long as the server says, without.
+    ttl: Option<Duration>,
     expires_at: Timestamp,
     loss: Option<Loss>,
 }
@@ -90,14 +93,16 @@ impl Lease {
         let (told, term) = watch::channel(Term {
             sure_until,
             length: Duration::from_millis(granted.expires_in_ms),
+            ttl,
             expires_at: granted.expires_at,
             loss: None,
         });
+        let (asks, asked) = mpsc::channel(1);
         let runtime = Handle::current();
         let beats = Beats {
             client: client.clone(),
             lease: lease.clone(),
-            ttl,
+            asked: Mutex::new(asked),
             told,
         };
         let heartbeat = runtime.spawn(beats.run()).abort_handle();
@@ -107,6 +112,7 @@ impl Lease {
             answer: Box::new(answer),
             granted,
             term,
+            asks,
             heartbeat,
             runtime,
             has_ended: false,
@@ -204,6 +210,24 @@ impl Lease {
         async move { client.adjust(&lease, to).await }
     }
 
+    /// Moves its expiry to `ttl` from now (1 ms to 400 days, rounded up to milliseconds); from here
+    /// on each renewal is for that.
+    ///
+    /// # Errors
+    /// [`Error::LeaseEnded`]: it is lost. [`Error::InvalidRequest`]: a length that is none, and
+    /// nothing has changed. A server that gave no answer may have renewed it: then it is held for as
+    /// long as it surely lasts either way, and each renewal from here on is for `ttl`.
+    pub fn renew(&self, ttl: Duration) -> impl Future<Output = Result<(), Error>> + Send + use<> {
+        let (asks, term) = (self.asks.clone(), self.term.clone());
+        async move {
+            let why = || is_lost(term.borrow().loss.as_ref());
+            let (told, answer) = oneshot::channel();
+            let asked = asks.send(Ask { ttl, told }).await;
+            asked.map_err(|_| why())?;
+            answer.await.unwrap_or_else(|_| Err(why()))
+        }
+    }
+
     /// Ends it with what was really used: less than was taken comes back, more is debt, and what
     /// is not named was used as taken.
     ///
@@ -262,12 +286,29 @@ async fn ended(ending: JoinHandle<Result<Settlement, Error>>) -> Result<Settleme
     }
 }
 
-/// What renews a lease, and tells its holder.
+/// That a lease which is lost, for this reason, cannot be renewed.
+fn is_lost(loss: Option<&Loss>) -> Error {
+    let detail = loss.map_or_else(|| "it has ended".to_owned(), Loss::to_string);
+    Error::LeaseEnded(Problem {
+        status: 409,
+        code: "lease_ended".to_owned(),
+        detail,
+        version: None,
+        faults: Vec::new(),
+    })
+}
+
+/// That a lease is to be renewed at once.
+struct Ask {
+    ttl: Duration,
+    told: oneshot::Sender<Result<(), Error>>,
+}
+
+/// What renews a lease, one renewal after the other, and tells its holder.
 struct Beats {
     client: Client,
     lease: LeaseRef,
-    /// For how long it is renewed; for as long as the server says, without.
-    ttl: Option<Duration>,
+    asked: Mutex<mpsc::Receiver<Ask>>,
     told: watch::Sender<Term>,
 }
 
@@ -275,7 +316,8 @@ impl Beats {
     /// Renews it until it is lost.
     async fn run(self) {
         let sure_until = self.told.borrow().sure_until;
-        let lost = keep_renewing(sure_until, || self.once(), |_| {}).await;
+        let (asked, renew) = (|| self.asked(), |ask| self.once(ask));
+        let lost = keep_renewing(sure_until, asked, renew, |_| {}).await;
         let loss = match lost {
             Lost::Told(loss) => loss,
             Lost::NotRenewed(why) => Loss::NotRenewed(why),
@@ -283,25 +325,59 @@ impl Beats {
         self.told.send_modify(|term| term.loss = Some(loss));
     }
 
-    async fn once(&self) -> Renewal<Loss> {
-        let sent = Instant::now();
-        // Of two attempts in its time, one may hang.
-        let longest = self.told.borrow().length / 3;
-        let renewed = self.client.renew_within(&self.lease, self.ttl, longest);
-        match renewed.await {
-            Ok((expires_at, expires_in)) => {
-                let sure_until = later(sent, expires_in);
-                self.told.send_modify(|term| {
-                    term.sure_until = sure_until;
-                    term.length = expires_in;
-                    term.expires_at = expires_at;
-                });
-                Renewal::Until(sure_until)
-            }
+    async fn asked(&self) -> Ask {
+        match self.asked.lock().await.recv().await {
+            Some(ask) => ask,
+            // Nobody has the lease any more.
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn once(&self, ask: Option<Ask>) -> Renewal<Loss> {
+        let ttl = ask.as_ref().map(|ask| ask.ttl);
+        let renewed = self.renewed(ttl).await;
+        let renewal = match &renewed {
+            Ok(sure_until) => Renewal::Until(*sure_until),
             Err(Error::LeaseEnded(_)) => Renewal::Lost(Loss::Ended),
             Err(Error::NotFound(_)) => Renewal::Lost(Loss::Forgotten),
+            // Whoever asked is told; it goes on from what is sure.
+            Err(_) if ttl.is_some() => Renewal::Until(self.told.borrow().sure_until),
             Err(error) => Renewal::Unsure(error.to_string()),
+        };
+        if let Some(ask) = ask {
+            // Whoever asked may have gone.
+            let _ = ask.told.send(renewed.map(|_| ()));
         }
+        renewal
+    }
+
+    /// Until when it surely lasts, renewed for `ttl` or else for what was said last.
+    async fn renewed(&self, ttl: Option<Duration>) -> Result<Instant, Error> {
+        let sent = Instant::now();
+        let (length, before) = {
+            let term = self.told.borrow();
+            (term.length, term.ttl)
+        };
+        let ttl = ttl.or(before);
+        // Of two attempts in its time, one may hang.
+        let renewed = self.client.renew_within(&self.lease, ttl, length / 3);
+        let renewed = renewed.await;
+        self.told.send_modify(|term| match &renewed {
+            Ok((expires_at, expires_in)) => {
+                term.sure_until = later(sent, *expires_in);
+                term.length = *expires_in;
+                term.ttl = ttl;
+                term.expires_at = *expires_at;
+            }
+            // It may have been renewed, and for a shorter time than it would have lasted.
+            Err(error) if error.may_have_been_done() => {
+                let soonest = ttl.map_or(term.sure_until, |ttl| later(sent, ttl));
+                term.sure_until = term.sure_until.min(soonest);
+                term.ttl = ttl;
+            }
+            Err(_) => {}
+        });
+        renewed.map(|_| self.told.borrow().sure_until)
     }
 }
 

@@ -27,6 +27,7 @@ from tidegate import (
     ResourceLimit,
     ServerTimeout,
     ServerUnavailable,
+    StoreUnavailable,
     Unauthorized,
     UnknownPolicy,
 )
@@ -208,6 +209,60 @@ def test_a_lease_is_renewed_while_it_is_held(server):
         until(lambda: client.peek("jobs").retry_after < 2.5)
         until(lambda: client.peek("jobs").retry_after > 2.5)
         assert lease.is_held
+
+
+def test_a_lease_that_is_renewed_by_its_holder_lasts_so_long_from_then_on(server):
+    client = Client(server.url)
+    lease = client.acquire("jobs", ttl=600)
+    # For longer, and then for shorter: each later renewal is for as long.
+    lease.renew(1_200)
+    assert client.peek("jobs").retry_after > 1_000
+    lease.renew(6)
+    until(lambda: client.peek("jobs").retry_after < 5)
+    until(lambda: client.peek("jobs").retry_after > 5)
+    assert lease.is_held and client.peek("jobs").retry_after <= 6
+    for wrong in (0, 40_000_000, -1, float("nan")):
+        with pytest.raises(InvalidRequest):
+            lease.renew(wrong)
+    assert lease.is_held
+    lease.release()
+    with pytest.raises(LeaseEnded):
+        lease.renew(3)
+    with client.acquire("jobs"), pytest.raises(LeaseEnded):
+        client.try_acquire("jobs").renew(3)
+
+    async def main():
+        async with await AsyncClient(server.url).acquire("jobs", ttl=600) as lease:
+            await lease.async_renew(30)
+            assert client.peek("jobs").retry_after <= 30
+
+    asyncio.run(main())
+
+
+def test_an_answer_says_that_the_servers_store_is_away(tmp_path, mortal_redis):
+    url, redis = mortal_redis
+    limits = "limits.rpm = { calls = 1, per = '1h' }"
+    config = f"[policy.admits]\nfailure_mode = 'admit'\n{limits}\n[policy.refuses]\n{limits}\n"
+    server = Server(tmp_path, "--store", url, config=config)
+    client = Client(server.url)
+    assert not client.check("admits").degraded
+    refused = client.check("admits")
+    assert not refused and not refused.degraded
+    redis.kill()
+    redis.wait()
+    answer = client.check("admits")
+    assert answer and answer.degraded
+    with client.acquire("admits", timeout=5) as lease:
+        assert lease and lease.degraded and not lease.is_held
+        assert repr(lease) == "<Lease: degraded>"
+    with pytest.raises(StoreUnavailable):
+        client.check("refuses")
+
+    async def main():
+        assert (await AsyncClient(server.url).check("admits")).degraded
+
+    asyncio.run(main())
+    server.kill()
 
 
 def test_what_is_wrong_is_an_exception_of_its_kind(server):

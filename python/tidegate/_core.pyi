@@ -486,6 +486,15 @@ class ServerLease:
         charged all the same, and is debt.
         """
     def async_adjust(self, requested: Mapping[str, Any], *, overdraw: bool = False) -> Awaitable[bool]: ...
+    def renew(self, ttl: float) -> None:
+        """Holds it for ``ttl`` seconds from now on (0.001 to 34,560,000: 400 days), and is renewed for
+        as many in the background from here on.
+
+        :raises LeaseEnded: it has ended, was lost, or was refused.
+        :raises InvalidRequest: a ``ttl`` that is none; nothing has changed.
+        :raises ServerUnavailable, ServerTimeout: the server gave no answer; it may have renewed it.
+        """
+    def async_renew(self, ttl: float) -> Awaitable[None]: ...
     def release(self) -> None:
         """Ends it: what is held comes back, and what was taken was used. Once is enough."""
     def async_release(self) -> Awaitable[None]: ...

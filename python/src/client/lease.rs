@@ -166,6 +166,21 @@ impl ServerLease {
         })
     }
 
+    fn renew_as(slf: &Bound<'_, Self>, is_awaited: bool, ttl: f64) -> PyResult<Py<PyAny>> {
+        let py = slf.py();
+        let ttl = duration(py, ttl)?;
+        if ttl.is_zero() {
+            return Err(invalid(py, "a lease is renewed for 0.001 seconds or more"));
+        }
+        let lease = slf.get().lease();
+        let renewed = lease.and_then(|lease| lease.as_ref().map(|lease| lease.renew(ttl)));
+        let renewed = renewed.ok_or_else(|| slf.get().ended(py))?;
+        run(py, is_awaited, renewed, |py, done| {
+            done.map_err(|error| raised_of_lease(py, &error))?;
+            Ok(py.None())
+        })
+    }
+
     fn exit(
         slf: &Bound<'_, Self>,
         is_awaited: bool,
@@ -379,6 +394,14 @@ impl ServerLease {
         overdraw: bool,
     ) -> PyResult<Py<PyAny>> {
         Self::adjust_as(slf, true, requested, overdraw)
+    }
+
+    fn renew(slf: &Bound<'_, Self>, ttl: f64) -> PyResult<Py<PyAny>> {
+        Self::renew_as(slf, false, ttl)
+    }
+
+    fn async_renew(slf: &Bound<'_, Self>, ttl: f64) -> PyResult<Py<PyAny>> {
+        Self::renew_as(slf, true, ttl)
     }
 
     fn release(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {

@@ -1,6 +1,7 @@
 //! The command, from its start to its end.
 
 use std::ffi::OsStr;
+use std::future::pending;
 use std::io::ErrorKind;
 use std::os::unix::process::ExitStatusExt;
 use std::pin::pin;
@@ -92,8 +93,9 @@ pub async fn run(
 /// Renews the lease while the command runs, and answers why it is lost, if it ever is.
 async fn renew(leases: &impl Leases, held: &Held) -> String {
     let note = |why: &str| eprintln!("tidegate run: the lease is not renewed: {why}; trying again");
-    let renew = || leases.renew(held);
-    match keep_renewing(held.sure_until, renew, note).await {
+    // Nobody asks for more than that.
+    let (asked, renew) = (pending::<()>, |_| leases.renew(held));
+    match keep_renewing(held.sure_until, asked, renew, note).await {
         Lost::Told(why) | Lost::NotRenewed(why) => why,
     }
 }
