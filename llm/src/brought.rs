@@ -12,12 +12,23 @@ use serde::de::{
 
 use crate::name;
 use crate::request::Length;
+use crate::surrogate;
 
 /// Adds those of an event to `length`; nothing of one that is no JSON object.
 pub(super) fn add(event: &[u8], length: &mut Length) {
+    let before = length.clone();
+    if measure(event, length).is_err()
+        && let Some(mended) = surrogate::mended(event)
+    {
+        *length = before;
+        let _ = measure(&mended, length);
+    }
+}
+
+fn measure(event: &[u8], length: &mut Length) -> serde_json::Result<()> {
     let place = Place::Event;
     let mut reader = serde_json::Deserializer::from_slice(event);
-    let _ = Measure { length, place }.deserialize(&mut reader);
+    Measure { length, place }.deserialize(&mut reader)
 }
 
 /// What stands there.

@@ -11,7 +11,7 @@
 //! | [`request`](mod@request) | what a call asks for, read from its body |
 //! | [`usage`] | what a call has used, read from an answer or a stream |
 //! | `brought` | the texts that an event of a stream brings |
-//! | `name` | the name of a member of a JSON object |
+//! | `name`, `surrogate` | the name of a member of a JSON object; halves of characters in one |
 //! | [`estimate`] | how many tokens an answer will have, learnt from those before |
 //! | [`price`] | what tokens cost |
 //!
@@ -31,6 +31,7 @@ pub mod provider;
 pub mod refusal;
 pub mod request;
 mod said;
+mod surrogate;
 pub mod usage;
 pub mod when;
 

@@ -7,6 +7,8 @@ use serde::de::{
 };
 use tidegate_core::{Amount, MAX_AMOUNT};
 
+use crate::surrogate;
+
 /// Longer names of models are cut.
 const LONGEST_MODEL: usize = 256;
 
@@ -74,11 +76,19 @@ impl std::error::Error for NotJson {
 }
 
 impl Request {
-    /// Reads a body. Members that are not of their type are left out: the provider will say so.
+    /// Reads a body. Members that are not of their type are left out: the provider will say so. Half of
+    /// a surrogate pair (`\ud83d` alone), which is no text to Rust, counts as another character.
     ///
     /// # Errors
     /// [`NotJson`].
     pub fn read(body: &[u8]) -> Result<Self, NotJson> {
+        Self::of(body).or_else(|error| match surrogate::mended(body) {
+            Some(mended) => Self::of(&mended),
+            None => Err(error),
+        })
+    }
+
+    fn of(body: &[u8]) -> Result<Self, NotJson> {
         let mut reader = serde_json::Deserializer::from_slice(body);
         let request = reader.deserialize_map(Body).map_err(NotJson)?;
         reader.end().map_err(NotJson)?;
@@ -202,8 +212,13 @@ impl<'de> Visitor<'de> for Look {
         Ok(Known::default())
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<Known, E> {
-        Ok(Known::default())
+    /// A whole number that is written as `100.0` is one.
+    fn visit_f64<E>(self, amount: f64) -> Result<Known, E> {
+        let is_amount = amount.fract() == 0.0 && (0.0..=MAX_AMOUNT as f64).contains(&amount);
+        Ok(Known {
+            amount: is_amount.then_some(amount as Amount),
+            ..Known::default()
+        })
     }
 
     fn visit_unit<E>(self) -> Result<Known, E> {
@@ -457,6 +472,26 @@ mod tests {
             format!(r#"{{"input_audio":"{file}-_"}}"#),
         ] {
             assert!(!measured(&file), "{}", &file[..40]);
+        }
+    }
+
+    /// Such a body was refused, though providers take it.
+    #[test]
+    fn half_of_a_surrogate_pair_counts_as_a_character() {
+        let call = |text: &str| read(&format!(r#"{{"model":"m","input":"{text}"}}"#));
+        let odd = call(r"\ud83d\ud83d\ude00 \ude00\\ud800");
+        assert_eq!(odd.model.as_deref(), Some("m"));
+        assert_eq!(odd, call(r"\ufffd\ud83d\ude00 \ufffd\\ud800"));
+        assert!(Request::read(br#"{"a":"\ud83d"#).is_err());
+    }
+
+    #[test]
+    fn a_whole_number_may_be_written_with_a_fraction() {
+        let bound = |bound: &str| read(&format!(r#"{{"max_tokens":{bound}}}"#)).max_output;
+        assert_eq!(bound("100.0"), Some(100));
+        assert_eq!(bound("1e2"), Some(100));
+        for none in ["100.5", "-1.0", "9007199254740992.0", "1e300"] {
+            assert_eq!(bound(none), None, "{none}");
         }
     }
 

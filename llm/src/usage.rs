@@ -7,13 +7,20 @@
 use std::sync::LazyLock;
 
 use http::HeaderMap;
-use memchr::memmem::Finder;
+use memchr::memmem::{self, Finder};
 use serde_json::Value;
 use tidegate_core::{Amount, MAX_AMOUNT};
 
 use crate::brought;
 use crate::request::Length;
 use crate::said::{self, Said};
+use crate::surrogate;
+
+/// How the names begin of the members that say it.
+const USAGE: &[u8] = b"\"usage";
+
+/// Of the end of a long object so many such members are looked at: the last.
+const MOST_NAMED: usize = 16;
 
 /// A line of a stream that is longer is not read.
 pub const LONGEST_LINE: usize = 1024 * 1024;
@@ -41,6 +48,19 @@ impl Usage {
             true => Self::of_said(&said::of(body)),
             false => Self::default(),
         }
+    }
+
+    /// What the end of a long JSON object says of it, which may begin anywhere in that; nothing if it
+    /// says nothing. Of one that breaks off it may say what stands within another value.
+    #[must_use]
+    pub fn of_end(end: &[u8]) -> Self {
+        let named = memmem::rfind_iter(end, USAGE).take(MOST_NAMED);
+        let mut said = named.map(|at| {
+            // From the name of a member on, an object's end is one, too, behind its brace. Where the
+            // member is another object's within it, there is a brace too many.
+            Self::of_body(&[b"{", &end[at..]].concat())
+        });
+        said.find(Self::is_known).unwrap_or_default()
     }
 
     /// What Bedrock's headers say of it.
@@ -112,8 +132,8 @@ fn plus(sum: Amount, more: Option<Amount>) -> Amount {
 
 /// Whether it is worth reading: a stream says `"usage":null` in each event but the last.
 fn mentions(bytes: &[u8]) -> bool {
-    static USAGE: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("\"usage"));
-    let mut named = USAGE.find_iter(bytes);
+    static NAMED: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(USAGE));
+    let mut named = NAMED.find_iter(bytes);
     named.any(|at| {
         let behind = bytes[at..].strip_prefix(b"\"usage\"");
         let value = behind.and_then(|behind| behind.trim_ascii_start().strip_prefix(b":"));
@@ -135,7 +155,12 @@ fn is_last(data: &[u8]) -> bool {
     if STOP.find(data).is_none() && RESPONSE.find(data).is_none() {
         return false;
     }
-    let event = serde_json::from_slice::<Value>(data).unwrap_or_default();
+    let event =
+        serde_json::from_slice::<Value>(data).or_else(|error| match surrogate::mended(data) {
+            Some(mended) => serde_json::from_slice(&mended),
+            None => Err(error),
+        });
+    let event = event.unwrap_or_default();
     event["type"]
         .as_str()
         .is_some_and(|kind| LAST.contains(&kind))

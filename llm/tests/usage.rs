@@ -131,6 +131,46 @@ fn what_cannot_be_is_not_believed() {
     }
 }
 
+#[test]
+fn a_number_with_a_fraction_of_nothing_is_whole() {
+    let body = r#"{"usage":{"prompt_tokens":100.0,"completion_tokens":3e1}}"#;
+    says(body, [Some(100), None, None, Some(30), None], 130);
+}
+
+/// Wherever it is cut off in front.
+#[test]
+fn the_end_of_a_long_answer_says_its_usage_and_nothing_within_it_does() {
+    let said = r#""usage" : {"prompt_tokens":12,"completion_tokens":30}"#;
+    let within = r#"{"usage":{"prompt_tokens":1},"a":["usage",{"usage":{"prompt_tokens":2}}]}"#;
+    let whole = format!(
+        r#"{{"choices":[{{"text":"\\","args":{within},"say":"\"usage\":{{}}"}}],{said},"tail":[{within}]}}"#
+    );
+    let begins = whole.find(said).unwrap();
+    for from in 0..whole.len() {
+        let usage = Usage::of_end(&whole.as_bytes()[from..]);
+        let expected = match from <= begins {
+            true => [Some(12), None, None, Some(30), None],
+            false => [None; 5],
+        };
+        assert_eq!(parts(usage), expected, "{}", &whole[from..]);
+    }
+}
+
+/// What one event says of half a character ended the reading of it: no text of it was counted, and
+/// the last one was none.
+#[test]
+fn a_stream_with_halves_of_surrogate_pairs_is_measured_and_ends() {
+    let mut stream = StreamReader::new();
+    let text = "word ".repeat(100);
+    let event = format!(
+        "data: {{\"type\":\"response.output_text.delta\",\"delta\":\"\\ud83d{text}\"}}\n\n"
+    );
+    stream.read(event.as_bytes());
+    assert_eq!(stream.output(), 126);
+    stream.read(b"data: {\"type\":\"response.completed\",\"text\":\"\\ud83d\"}\n\n");
+    assert!(stream.has_ended());
+}
+
 const OPENAI: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"}}],\"usage\":null}\n\n\
     data: {\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":2}}\n\n\
     data: [DONE]\n\n";
