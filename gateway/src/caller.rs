@@ -50,7 +50,8 @@ pub fn credential<'h>(
     match place(headers, uri, provider)? {
         Place::Query => key_of(uri.query()?).map(Cow::Owned),
         Place::Header(name) => {
-            let value = headers.get(name)?.as_bytes();
+            // Over HTTP/2 it comes with the spaces around it.
+            let value = headers.get(name)?.as_bytes().trim_ascii();
             Some(Cow::Borrowed(bearer(value).unwrap_or(value)))
         }
     }
@@ -170,6 +171,10 @@ mod tests {
             hashed,
             "the same secret is the same caller"
         );
+        for same in ["Bearer\tsk-secret", " bearer  sk-secret ", " sk-secret"] {
+            other.insert("authorization", same.parse().unwrap());
+            assert_eq!(key(&other, None, OpenAi), hashed, "{same:?}");
+        }
         let team = HeaderName::from_static("x-team");
         assert_eq!(key(&headers, Some(&team), OpenAi), hashed);
         headers.insert("x-team", "search".parse().unwrap());

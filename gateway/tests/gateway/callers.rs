@@ -55,3 +55,16 @@ async fn of_several_credentials_the_provider_sees_the_one_that_counts() {
     assert_eq!(status(&running, &twice[..1]).await, 429, "the same key");
     running.stop().await;
 }
+
+/// Each was another caller, with limits of its own.
+#[tokio::test]
+async fn a_bearer_is_the_same_whatever_stands_before_its_token() {
+    let running = run(ONE, |_| {}).await;
+    running.provider.next(Reply::answer(1, 1));
+    let call = |value| [("authorization", value)];
+    assert_eq!(status(&running, &call("Bearer one")).await, 200);
+    for same in ["Bearer\tone", "bearer \t one", "BEARER  one"] {
+        assert_eq!(status(&running, &call(same)).await, 429, "{same:?}");
+    }
+    running.stop().await;
+}
