@@ -18,8 +18,11 @@ use crate::held::Held;
 use crate::inner::Inner;
 use crate::learning::Measured;
 
-/// Of an answer that is no stream, so much is kept to be read.
+/// An answer that is no stream is kept to be read up to this length.
 const LONGEST_ANSWER: usize = 8 * 1024 * 1024;
+
+/// Of a longer one so much of the end is: most say their usage there.
+const END: usize = 64 * 1024;
 
 type Broken = Box<dyn std::error::Error + Send + Sync>;
 
@@ -54,9 +57,40 @@ pub enum Reading {
     /// In events.
     Stream(StreamReader),
     /// In one JSON object.
-    Object(BytesMut),
+    Object(Object),
     /// Nowhere.
     Nothing,
+}
+
+/// A JSON object: all of it, or the end of a long one.
+#[derive(Default)]
+pub struct Object {
+    kept: BytesMut,
+    is_long: bool,
+}
+
+impl Object {
+    fn read(&mut self, data: &[u8]) {
+        self.kept.extend_from_slice(data);
+        let most = match self.is_long {
+            true => 2 * END,
+            false => LONGEST_ANSWER,
+        };
+        if self.kept.len() > most {
+            self.is_long = true;
+            // In a place of its own: what it was kept in is large.
+            self.kept = BytesMut::from(&self.kept[self.kept.len() - END..]);
+        }
+    }
+
+    /// What it says, of which that is all or what came before it broke off.
+    fn usage(&self, complete: bool) -> Usage {
+        match (self.is_long, complete) {
+            (false, _) => Usage::of_body(&self.kept),
+            (true, true) => Usage::of_end(&self.kept),
+            (true, false) => Usage::default(),
+        }
+    }
 }
 
 /// What it takes to settle a call.
@@ -111,10 +145,7 @@ impl Passing {
                     }
                 }
             }
-            Reading::Object(kept) if kept.len() + data.len() <= LONGEST_ANSWER => {
-                kept.extend_from_slice(&data);
-            }
-            Reading::Object(_) => self.reading = Reading::Nothing,
+            Reading::Object(object) => object.read(&data),
             Reading::Nothing => {}
         }
         match &mut self.without_usage {
@@ -181,8 +212,8 @@ impl Settling {
                 let ended = complete && self.provider == Provider::Gemini || stream.has_ended();
                 (stream.usage(), Some(stream.output()), ended)
             }
-            Reading::Object(kept) => {
-                let said = Usage::of_body(kept);
+            Reading::Object(object) => {
+                let said = object.usage(complete);
                 (said, None, complete || said.is_known())
             }
             Reading::Nothing => (Usage::default(), None, complete),

@@ -25,7 +25,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep, timeout_at};
 use tracing::warn;
 
-use crate::body::{Answer, Passing, Reading, Settling};
+use crate::body::{Answer, Object, Passing, Reading, Settling};
 use crate::caller;
 use crate::charge;
 use crate::counts::Counts;
@@ -874,7 +874,7 @@ impl Read<'_> {
             // Some compress whatever they are asked for.
             true if is_encoded(&head.headers) => Reading::Nothing,
             true if is_stream(&head.headers) => Reading::Stream(StreamReader::new()),
-            true => Reading::Object(BytesMut::new()),
+            true => Reading::Object(Object::default()),
         };
         let filter = asked_usage && matches!(reading, Reading::Stream(_));
         head.headers = forwarded(head.headers);

@@ -92,3 +92,22 @@ async fn an_answer_that_has_no_body_and_says_a_length_passes() {
         running.stop().await;
     }
 }
+
+/// What was longer than is kept was charged as reserved, though it says its usage at its end.
+#[tokio::test]
+async fn a_long_answer_is_charged_what_it_says_at_its_end() {
+    let running = run(POLICY, |_| {}).await;
+    let audio = "QUJD".repeat(9 * 256 * 1_024);
+    // A tool's arguments stand in it as a model has made them.
+    let answer = format!(
+        r#"{{"choices":[{{"audio":"{audio}","args":{{"usage":{{"prompt_tokens":1}}}}}}],"usage":{{"prompt_tokens":12,"completion_tokens":30}},"id":"a"}}"#
+    );
+    running
+        .provider
+        .next(Reply::Answer(200, vec![], answer.clone().into()));
+    let answered = running.begin(CHAT, &chat(500)).await;
+    let body = answered.into_body().collect().await.unwrap().to_bytes();
+    assert!(body == answer, "it passes whole");
+    running.settles_to("tokens", 1_000 - 42).await;
+    running.stop().await;
+}
