@@ -18,6 +18,7 @@
 //! | `learning` | limits that the provider says, or how its answers come |
 //! | `relay` | a call's way, with its further attempts |
 //! | `upstream` | connections to providers |
+//! | `options` | what is added to a stream's call |
 //! | `health` | upstreams that fail, for the log |
 //! | `body`, `events` | the answer on its way |
 //! | `refuse` | refusals in the words of each dialect |
@@ -43,6 +44,7 @@ mod inner;
 mod learning;
 mod listen;
 mod meters;
+mod options;
 mod price_change;
 mod refuse;
 mod relay;

@@ -34,6 +34,7 @@ use crate::fair::{Entering, Turn, units};
 use crate::held::Held;
 use crate::inner::Inner;
 use crate::learning;
+use crate::options::with_usage;
 use crate::refuse::{Refusal, Unadmitted};
 use crate::settings::{Settings, Upstream};
 use crate::upstream::{Unanswered, forwarded};
@@ -43,9 +44,6 @@ const LONGEST_ERROR: usize = 1024 * 1024;
 
 /// What has not come of an error's body so long after its head is not waited for.
 const ERROR_WITHIN: Duration = Duration::from_secs(5);
-
-/// A longer body is not taken apart: its values would take many times as much memory.
-const LONGEST_REWRITTEN: usize = 256 * 1024;
 
 /// The option that asks a stream for its usage, as a refusal of it names it.
 const OPTION: &[u8] = b"stream_options";
@@ -263,29 +261,6 @@ fn taken_of(gateway: &Inner, limit: &str, amounts: &Amounts<'_>) -> Option<(Coun
     let mut amounts = units(amounts).into_iter();
     let (_, wanted) = amounts.find(|(name, _)| *name == limit)?;
     Some((counts, wanted))
-}
-
-/// The same call, whose stream says its usage at the end; `None` of a long one with options of a
-/// stream.
-fn with_usage(body: &Bytes, asks: &Asks) -> Option<Bytes> {
-    const ASKED: &[u8] = br#","stream_options":{"include_usage":true}}"#;
-    if !asks.has_stream_options {
-        // It is an object, with a member at least: `stream`. Nothing else of it changes.
-        let end = body.iter().rposition(|byte| *byte == b'}')?;
-        return Some([&body[..end], ASKED].concat().into());
-    }
-    let mut call: serde_json::Value = match body.len() {
-        0..=LONGEST_REWRITTEN => serde_json::from_slice(body).ok()?,
-        _ => return None,
-    };
-    let options = &mut call["stream_options"];
-    match options.as_object_mut() {
-        Some(options) => {
-            options.insert("include_usage".to_owned(), true.into());
-        }
-        None => *options = serde_json::json!({ "include_usage": true }),
-    }
-    Some(Bytes::from(call.to_string()))
 }
 
 /// What a provider answers to a call.
@@ -837,7 +812,8 @@ impl Read<'_> {
             gateway.client.send(upstream, call, within)
         };
         let wants_usage = self.wants_usage && !upstream.provider.streams_say_usage();
-        let with_usage = wants_usage.then(|| with_usage(&self.body, &self.asks));
+        let has_options = self.asks.has_stream_options;
+        let with_usage = wants_usage.then(|| with_usage(&self.body, has_options));
         let asked_usage = with_usage.flatten();
         let sent = |response, begun, asked_usage| Sent {
             response,
@@ -1028,35 +1004,5 @@ const fn word(kind: Option<Kind>) -> &'static str {
         Some(Kind::Overloaded) => "overloaded",
         Some(Kind::Failed) => "failed",
         _ => "error",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_call_that_asks_for_its_usage_is_the_same_to_the_last_digit() {
-        let with = |body: &str| {
-            let asks = Asks::read(body.as_bytes()).unwrap();
-            let body = with_usage(&Bytes::copy_from_slice(body.as_bytes()), &asks);
-            body.map(|body| String::from_utf8(body.to_vec()).unwrap())
-        };
-        let call = with("{\"seed\": 12345678901234567890123, \"stream\": true }\n").unwrap();
-        assert_eq!(
-            call,
-            "{\"seed\": 12345678901234567890123, \"stream\": true ,\"stream_options\":{\"include_usage\":true}}"
-        );
-        let call =
-            with(r#"{"stream":true,"stream_options":{"a":1,"include_usage":false}}"#).unwrap();
-        assert_eq!(
-            call,
-            r#"{"stream":true,"stream_options":{"a":1,"include_usage":true}}"#
-        );
-        let long = format!(
-            r#"{{"stream":true,"stream_options":null,"input":[{}0]}}"#,
-            "0,".repeat(LONGEST_REWRITTEN)
-        );
-        assert_eq!(with(&long), None, "it is not taken apart");
     }
 }
