@@ -45,20 +45,21 @@ const USES_TOKENS: [&str; 8] = [
 impl Asked {
     /// What a [plain] path with this method and these headers asks for.
     pub fn of(method: &Method, path: &str, headers: &HeaderMap) -> Self {
-        let post = method == Method::POST;
+        let makes = matches!(*method, Method::POST | Method::PUT | Method::PATCH);
         let reads = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
-        if let Some((model, verb)) = of_gemini(path) {
+        let lower = path.to_ascii_lowercase();
+        if let Some((model, verb)) = of_gemini(path, &lower) {
             let verb = verb.to_ascii_lowercase();
+            let counts = verb == "counttokens";
             return Self {
                 dialect: Dialect::Gemini,
-                uses_tokens: post && !verb.starts_with("counttokens"),
-                only_reads: reads || verb.starts_with("counttokens"),
+                uses_tokens: makes && !counts,
+                only_reads: reads || counts,
                 asks_for_usage: false,
                 is_prompt_alone: verb.contains("embed"),
                 model: Some(model.to_owned()),
             };
         }
-        let lower = path.to_ascii_lowercase();
         let ends = |ends: &[&str]| ends.iter().any(|end| lower.ends_with(end));
         let is_anthropic = lower.contains("/messages") || headers.contains_key("anthropic-version");
         Self {
@@ -66,41 +67,66 @@ impl Asked {
                 true => Dialect::Anthropic,
                 false => Dialect::OpenAi,
             },
-            uses_tokens: post && ends(&USES_TOKENS),
+            uses_tokens: makes && ends(&USES_TOKENS),
             only_reads: reads || ends(&["/count_tokens"]),
             asks_for_usage: ends(&["/completions"]),
             is_prompt_alone: ends(&["/embeddings"]),
-            model: behind(path, "/deployments/").or_else(|| of_bedrock(path)),
+            model: of_azure(path, &lower).or_else(|| of_bedrock(path, &lower)),
         }
     }
 }
 
+/// What stands in a path behind that name, in whatever letters that is written; `lower` is the path in
+/// small ones.
+fn behind<'p>(path: &'p str, lower: &str, name: &str) -> Option<&'p str> {
+    let at = lower.find(name)?;
+    path.get(at + name.len()..)
+}
+
 /// `models/MODEL:verb`, `tunedModels/MODEL:verb`.
-fn of_gemini(path: &str) -> Option<(&str, &str)> {
-    let (_, model) = path
-        .split_once("/models/")
-        .or_else(|| path.split_once("/tunedModels/"))?;
+fn of_gemini<'p>(path: &'p str, lower: &str) -> Option<(&'p str, &'p str)> {
+    let of = |name| behind(path, lower, name);
+    let model = of("/models/").or_else(|| of("/tunedmodels/"))?;
     model.split_once(':')
 }
 
 /// `model/MODEL/converse`, where the model may be the name of a profile with a slash in it.
-fn of_bedrock(path: &str) -> Option<String> {
-    let (_, behind) = path.split_once("/model/")?;
-    let (model, _) = behind.rsplit_once('/')?;
+fn of_bedrock(path: &str, lower: &str) -> Option<String> {
+    let (model, _) = behind(path, lower, "/model/")?.rsplit_once('/')?;
     Some(model.to_owned())
 }
 
-/// What stands in a path behind `before`: Azure's deployment.
-fn behind(path: &str, before: &str) -> Option<String> {
-    let (_, behind) = path.split_once(before)?;
-    let (name, _) = behind.split_once('/')?;
+/// `deployments/NAME/...`.
+fn of_azure(path: &str, lower: &str) -> Option<String> {
+    let (name, _) = behind(path, lower, "/deployments/")?.split_once('/')?;
     Some(name.to_owned())
 }
 
+/// Whether calls of this method are forwarded. CONNECT makes a tunnel, and what TRACE is answered may
+/// have the upstream's credential; in small letters it is another method to some, and the same to others.
+pub fn passes(method: &Method) -> bool {
+    matches!(
+        *method,
+        Method::GET
+            | Method::HEAD
+            | Method::OPTIONS
+            | Method::POST
+            | Method::PUT
+            | Method::PATCH
+            | Method::DELETE
+    )
+}
+
 /// A path as its receiver may read it: without `%xx`, empty names and a slash at the end. `None`
-/// of one that goes up or stays (`..`, `.`), or is no text: what it asks for cannot be told.
+/// of one that goes up or stays (`..`, `.`), is no text, or has a character that some take for a
+/// slash or an end, leave out, or decode once more: what it asks for cannot be told.
 pub fn plain(path: &str) -> Option<String> {
     let path = decoded(path)?;
+    let is_unclear =
+        |c: char| c.is_control() || c.is_whitespace() || matches!(c, '\\' | ';' | '?' | '#' | '%');
+    if path.contains(is_unclear) {
+        return None;
+    }
     let mut plain = String::with_capacity(path.len());
     for name in path.split('/').filter(|name| !name.is_empty()) {
         if matches!(name, "." | "..") {
@@ -187,6 +213,9 @@ mod tests {
             "/v1/messages/",
             "/v1beta/models/m%3AgenerateContent",
             "/v1beta/tunedModels/m:generateContent",
+            "/V1Beta/Models/m:GenerateContent",
+            "/v1beta/models/m:countTokens:generateContent",
+            "/v1/models/m:countTokens/chat/completions",
             "/model/anthropic.claude%3A0/converse",
             "/model/m/invoke",
         ] {
@@ -205,6 +234,16 @@ mod tests {
             "/%zz",
             "/%+1",
             "/%ff",
+            "/v1/chat\\completions",
+            "/v1/chat%5ccompletions",
+            "/v1/chat/completions;a=b",
+            "/v1/chat/completions%3Ba",
+            "/v1/chat/completions%00",
+            "/v1/chat/completions%20",
+            "/v1/chat/completions%c2%a0",
+            "/v1/chat/completions%3F",
+            "/v1/chat/completions%23",
+            "/v1/chat/completion%2573",
         ] {
             assert_eq!(plain(path), None, "{path}");
         }
@@ -217,7 +256,7 @@ mod tests {
             Some("gemini-3")
         );
         assert_eq!(
-            model("/openai/deployments/gpt-5/chat/completions").as_deref(),
+            model("/OpenAI/Deployments/gpt-5/chat/completions").as_deref(),
             Some("gpt-5")
         );
         let arn = "arn:aws:bedrock:us-east-1:1:inference-profile/us.anthropic.claude-x";

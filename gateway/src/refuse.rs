@@ -144,13 +144,15 @@ impl Refusal {
 
     /// A path of which nobody can tell what it asks for.
     pub fn path() -> Self {
-        let message = "a path has no `.` and `..`, and `%xx` stands for UTF-8";
+        let message = "a path has no `.` and `..`, no space, and none of `\\`, `;`, `?`, `#`, `%`, spelt as \
+                       they are or as `%xx`, which stands for UTF-8";
         Self::new(StatusCode::BAD_REQUEST, message)
     }
 
     /// A method that is not forwarded.
     pub fn method() -> Self {
-        let message = "CONNECT and TRACE are not forwarded";
+        let message =
+            "only GET, HEAD, OPTIONS, POST, PUT, PATCH and DELETE are forwarded, in capitals";
         Self::new(StatusCode::METHOD_NOT_ALLOWED, message)
     }
 

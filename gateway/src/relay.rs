@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, request};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header, request};
 use http_body::Body;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
@@ -29,7 +29,7 @@ use crate::body::{Answer, Object, Passing, Reading, Settling};
 use crate::caller;
 use crate::charge;
 use crate::counts::Counts;
-use crate::dialect::{Asked, plain};
+use crate::dialect::{Asked, passes, plain};
 use crate::fair::{Entering, Turn, units};
 use crate::held::Held;
 use crate::inner::Inner;
@@ -118,8 +118,7 @@ async fn read<'h>(
     body: Incoming,
 ) -> Result<Read<'h>, Refusal> {
     let settings = &gateway.settings;
-    // One makes a tunnel; the other one's answer may have the upstream's credential.
-    if matches!(head.method, Method::CONNECT | Method::TRACE) {
+    if !passes(&head.method) {
         return Err(Refusal::method());
     }
     let credential = caller::credential(&head.headers, &head.uri, settings.provider());

@@ -41,6 +41,22 @@ const NOT_FORWARDED: [HeaderName; 9] = [
     header::HOST,
 ];
 
+/// What some go by in place of the method or the path of a call, by which it counts here.
+const OVERRIDES: [HeaderName; 5] = [
+    HeaderName::from_static("x-http-method"),
+    HeaderName::from_static("x-http-method-override"),
+    HeaderName::from_static("x-method-override"),
+    HeaderName::from_static("x-original-url"),
+    HeaderName::from_static("x-rewrite-url"),
+];
+
+/// What names the account that a call is charged to, which goes with that account's credential.
+const ACCOUNTS: [HeaderName; 3] = [
+    HeaderName::from_static("openai-organization"),
+    HeaderName::from_static("openai-project"),
+    HeaderName::from_static("x-goog-user-project"),
+];
+
 /// Connections to providers, used again and again.
 pub struct Client(Pool<HttpsConnector<HttpConnector>, Full<Bytes>>);
 
@@ -144,6 +160,7 @@ impl Upstream {
         *call.uri_mut() = self.address(&head.uri);
         let mut headers = forwarded(head.headers.clone());
         headers.remove(header::CONTENT_LENGTH);
+        remove(&mut headers, &OVERRIDES);
         // What is compressed cannot be read on its way.
         headers.insert(
             header::ACCEPT_ENCODING,
@@ -151,6 +168,7 @@ impl Upstream {
         );
         if let Some(secret) = &self.secret {
             caller::strip(&mut headers);
+            remove(&mut headers, &ACCOUNTS);
             let (name, _) = Self::credential_header(self.provider);
             headers.insert(name, secret.clone());
         }
@@ -179,6 +197,12 @@ impl Upstream {
     }
 }
 
+fn remove(headers: &mut HeaderMap, names: &[HeaderName]) {
+    for name in names {
+        headers.remove(name);
+    }
+}
+
 /// What passes on to the next neighbour. `Connection` names what is between two neighbours alone;
 /// that is never the credential that a call counts by. A length beside a coding is none (RFC 9112,
 /// section 6.3).
@@ -194,9 +218,8 @@ pub fn forwarded(mut headers: HeaderMap) -> HeaderMap {
         .filter_map(|name| name.trim().parse().ok())
         .filter(|name| !credentials::is_credential(name))
         .collect();
-    for name in NOT_FORWARDED.iter().chain(&named) {
-        headers.remove(name);
-    }
+    remove(&mut headers, &NOT_FORWARDED);
+    remove(&mut headers, &named);
     headers
 }
 
@@ -219,6 +242,8 @@ mod tests {
             .header("connection", "close, x-hop")
             .header("x-hop", "1")
             .header("content-length", "7")
+            .header("openai-organization", "theirs")
+            .header("openai-project", "theirs")
             .header("anthropic-version", "2023-06-01");
         let (head, ()) = request.body(()).unwrap().into_parts();
         let call = upstream.call(&head, Bytes::new());
@@ -226,6 +251,15 @@ mod tests {
         let names: Vec<&str> = call.headers().keys().map(HeaderName::as_str).collect();
         assert_eq!(names, ["anthropic-version", "accept-encoding", "x-api-key"]);
         assert_eq!(call.headers()["x-api-key"], "ours");
+    }
+
+    #[test]
+    fn a_call_keeps_the_account_that_it_names_beside_a_credential_of_its_own() {
+        let upstream = Upstream::of(Provider::OpenAi).unwrap();
+        let request = Request::post("/v1/responses").header("openai-project", "theirs");
+        let (head, ()) = request.body(()).unwrap().into_parts();
+        let call = upstream.call(&head, Bytes::new());
+        assert_eq!(call.headers()["openai-project"], "theirs");
     }
 
     #[test]
