@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tidegate::{LeaseId, Outcome, Span};
-use tidegate_policy::Policy;
+use smallvec::SmallVec;
+use tidegate::{Error, LeaseId, Outcome, RequestError, Span};
 use tidegate_service::{
     ActivePolicy, Amounts, Answer, Call, Caller, GrantedLease, Kind, Number, OfLease, Report,
-    Scope, ServiceError, Uses,
+    ServiceError, Uses,
 };
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinHandle};
@@ -345,14 +345,6 @@ impl Held {
     }
 }
 
-impl Used {
-    /// Whether a policy, which may be another than the call was granted by, has that limit.
-    fn is_of(&self, policy: &Policy) -> bool {
-        let mut limits = policy.limit_lists().flatten();
-        limits.any(|limit| limit.name() == self.limit)
-    }
-}
-
 impl More {
     /// Takes it. If that cannot be done, it is charged at the end.
     async fn take(&self, gateway: &Inner, caller: &Caller, of: OfLease<'_>) {
@@ -410,20 +402,43 @@ async fn carry_out_once(
     end: &End,
 ) -> Result<Answer, ServiceError> {
     let call = match end {
-        End::Settle(used, report) => {
-            let active = gateway.service.policy(caller, Scope::Decide, of.policy)?;
-            let used = used.iter().filter(|used| used.is_of(active.policy()));
-            let amounts = used.map(|used| (&*used.limit, Number::Units(used.units)));
-            let uses = Uses {
-                cost: None,
-                amounts: amounts.collect(),
-            };
-            Call::Settle(of, *report, uses)
-        }
+        End::Settle(used, report) => return settle(gateway, caller, of, used, *report).await,
         End::Release(report) => Call::Release(of, *report),
         End::Cancel(report) => Call::Cancel(of, *report),
     };
     gateway.service.call(caller, call).await
+}
+
+/// Settles for the limits that there still are: policies may have been exchanged since the call was
+/// granted, and may be while it is settled.
+async fn settle(
+    gateway: &Inner,
+    caller: &Caller,
+    of: OfLease<'_>,
+    used: &[Used],
+    report: Report,
+) -> Result<Answer, ServiceError> {
+    let mut used: SmallVec<[&Used; 4]> = used.iter().collect();
+    loop {
+        let amounts = used.iter();
+        let amounts = amounts.map(|used| (&*used.limit, Number::Units(used.units)));
+        let uses = Uses {
+            cost: None,
+            amounts: amounts.collect(),
+        };
+        let call = Call::Settle(of, report, uses);
+        let settled = gateway.service.call(caller, call).await;
+        let known = used.len();
+        if let Err(ServiceError::Limits(Error::Request(RequestError::UnknownLimit {
+            name, ..
+        }))) = &settled
+        {
+            used.retain(|used| used.limit != *name);
+        }
+        if used.len() == known {
+            return settled;
+        }
+    }
 }
 
 impl Drop for Held {

@@ -71,3 +71,27 @@ async fn a_call_that_waits_goes_by_the_policy_that_is_in_force_when_its_turn_com
         running.stop().await;
     }
 }
+
+/// Another member still has it: nothing of the call was settled.
+#[tokio::test]
+async fn a_call_is_settled_although_its_member_alone_has_lost_a_limit() {
+    const SLOT: &str = "running = { concurrency = 1, ttl = '1h' }";
+    let whole = format!("{SLOT}\ntpd = {{ rate = 1000_000, per = '1h' }}");
+    let before = pool(IN_ORDER, &[("one", &whole), ("two", &whole)]);
+    let after = pool(IN_ORDER, &[("one", SLOT), ("two", &whole)]);
+    let policies = |text: &str| tidegate_policy::parse("p.toml", text).unwrap();
+    let running = run(&before, |_| {}).await;
+    let events = running.provider.next(Reply::stream());
+    let response = running.begin(CHAT, &stream()).await;
+    let exchange = |text: &str| running.service.exchange("a test", &policies(text));
+    exchange(&after).unwrap();
+    events.send("data: [DONE]\n\n".into()).await;
+    drop(events);
+    response.into_body().collect().await.unwrap();
+    // No call goes to a member without a limit that another one has.
+    exchange(&before).unwrap();
+    running.provider.next(Reply::answer(10, 10));
+    assert_eq!(running.chat().await, 200);
+    assert_eq!(running.members(), ["one", "one"], "its slot is free");
+    running.stop().await;
+}
