@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tidegate_llm::{Estimator, Price, Prices, Provider, Request, Reserved, Usage};
 use tidegate_service::Service;
-use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
+use crate::bodies::Bodies;
 use crate::fair::Queues;
 use crate::health::Health;
 use crate::learning::Learning;
@@ -30,8 +30,7 @@ pub struct Inner {
     pub usage: ByKey,
     pub reservations: Reservations,
     pub learning: Learning,
-    /// Room for bodies, in KiB.
-    pub bodies: Arc<Semaphore>,
+    pub bodies: Arc<Bodies>,
     /// Ends of leases that are on their way.
     pub tasks: TaskTracker,
     pub estimator: Mutex<Estimator>,

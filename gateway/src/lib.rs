@@ -21,6 +21,7 @@
 //! | `options` | what is added to a stream's call |
 //! | `health` | upstreams that fail, for the log |
 //! | `body`, `events` | the answer on its way |
+//! | `bodies` | bodies of calls, and the room for them that callers share |
 //! | `refuse` | refusals in the words of each dialect |
 //! | `inner`, `meters`, `usage`, `reservations` | what all calls share; what is counted, by key and model; what is held |
 //! | `taking` | clients that take nothing of what they are written |
@@ -29,6 +30,7 @@
 //! Not here: limits and their store (`service`), what providers mean (`llm`).
 #![forbid(unsafe_code)]
 
+mod bodies;
 mod body;
 mod caller;
 mod charge;

@@ -13,9 +13,9 @@ use tidegate_policy::PolicyFile;
 use tidegate_protocol::{Closing, Opening};
 use tidegate_service::Service;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
+use crate::bodies::Bodies;
 use crate::fair::Queues;
 use crate::health::Health;
 use crate::inner::Inner;
@@ -30,8 +30,8 @@ use crate::upstream::Client;
 use crate::usage::ByKey;
 
 /// What a connection too many is told.
-const FULL: &[u8] =
-    b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\n\
+    connection: close\r\n\r\n";
 
 /// A gateway. Cloning shares it.
 #[derive(Clone)]
@@ -61,7 +61,7 @@ impl Gateway {
             usage: ByKey::new(settings.max_usage_series),
             reservations: Reservations::new(),
             learning,
-            bodies: Arc::new(Semaphore::new(settings.max_held_bytes / 1_024)),
+            bodies: Bodies::new(settings.max_held_bytes),
             tasks: TaskTracker::new(),
             estimator,
             file_prices,

@@ -174,7 +174,8 @@ impl Refusal {
 
     /// No room for another body.
     pub fn busy() -> Self {
-        let message = "too many calls are held; try again";
+        let message = "the bodies of calls that are not answered yet take up the room that their caller \
+                       may have: send fewer large ones at once, or try again";
         Self {
             retry_after: Some(SOON),
             ..Self::new(StatusCode::SERVICE_UNAVAILABLE, message)

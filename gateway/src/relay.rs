@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header, request};
-use http_body::Body;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use smallvec::SmallVec;
 use tidegate::{LimitSet, Member, Span};
@@ -16,15 +15,14 @@ use tidegate_llm::{
     Usage,
 };
 use tidegate_policy::PolicyMember;
-use tidegate_protocol::{Late, TimedBody};
 use tidegate_service::{
     Acquired, ActivePolicy, Amounts, Answer as Answered, Call, Caller, Question, Scope,
     ServiceError, Terms,
 };
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep, timeout_at};
 use tracing::warn;
 
+use crate::bodies::{self, Room};
 use crate::body::{Answer, Object, Passing, Reading, Settling};
 use crate::caller;
 use crate::charge;
@@ -84,8 +82,8 @@ struct Read<'h> {
     key: Arc<[u8]>,
     /// What the caller is called, whatever the policy.
     named: Arc<[u8]>,
-    /// What the caller is called by its credential, where callers queue.
-    who: Option<Arc<[u8]>>,
+    /// What the caller is called by its credential.
+    who: Arc<[u8]>,
     model: String,
     asks: Asks,
     price: Price,
@@ -94,7 +92,7 @@ struct Read<'h> {
     /// A stream of OpenAI's whose caller has not asked for its usage.
     wants_usage: bool,
     /// The room that the body takes until the call is answered.
-    _room: Option<OwnedSemaphorePermit>,
+    _room: Room,
 }
 
 async fn answer(
@@ -126,16 +124,16 @@ async fn read<'h>(
     let named = caller::named(&head.headers, settings.key_header.as_ref());
     let by_credential = || caller::by_credential(credential.as_deref());
     let key = named.map_or_else(by_credential, Arc::from);
-    let who = gateway.fair.as_ref().map(|_| match named {
+    let who = match named {
         None => Arc::clone(&key),
         Some(_) => by_credential(),
-    });
+    };
     let path = plain(head.uri.path()).ok_or_else(Refusal::path)?;
     let mut asked = Asked::of(&head.method, &path, &head.headers);
     if settings.only_counted && !asked.uses_tokens && !asked.only_reads {
         return Err(Refusal::uncounted(&path));
     }
-    let (body, room) = whole(gateway, body).await?;
+    let (body, room) = bodies::whole(settings, gateway.bodies.room(&who), body).await?;
     let mut asks = Asks {
         answers: 1,
         ..Asks::default()
@@ -206,51 +204,6 @@ impl InForce {
             key,
             price: price.unwrap_or_default(),
         })
-    }
-}
-
-/// A body, read whole, and the room that it takes: bounded in size and in time, and all together. It
-/// takes room as it comes, whatever it announces.
-async fn whole(
-    gateway: &Inner,
-    body: Incoming,
-) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Refusal> {
-    let settings = &gateway.settings;
-    if body.size_hint().lower() > settings.max_body_bytes as u64 {
-        return Err(Refusal::too_large(settings.max_body_bytes));
-    }
-    let timed = TimedBody::new(body, "gateway", settings.head_timeout);
-    let mut limited = Limited::new(timed, settings.max_body_bytes);
-    let (mut whole, mut room) = (BytesMut::new(), None::<OwnedSemaphorePermit>);
-    while let Some(frame) = limited.frame().await {
-        let frame = frame.map_err(|error| unread(settings, &*error))?;
-        let data = frame.into_data().unwrap_or_default();
-        let taken = room.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-        let more = (whole.len() + data.len())
-            .div_ceil(1_024)
-            .saturating_sub(taken);
-        if more > 0 {
-            let more = u32::try_from(more).unwrap_or(u32::MAX);
-            let more = Arc::clone(&gateway.bodies).try_acquire_many_owned(more);
-            let more = more.map_err(|_| Refusal::busy())?;
-            match &mut room {
-                Some(room) => room.merge(more),
-                None => room = Some(more),
-            }
-        }
-        whole.extend_from_slice(&data);
-    }
-    Ok((whole.freeze(), room))
-}
-
-/// Why a body was not read.
-fn unread(settings: &Settings, error: &(dyn std::error::Error + Send + Sync + 'static)) -> Refusal {
-    if error.is::<LengthLimitError>() {
-        Refusal::too_large(settings.max_body_bytes)
-    } else if error.is::<Late>() {
-        Refusal::late(&error.to_string())
-    } else {
-        Refusal::late(&format!("the body broke off: {error}"))
     }
 }
 
@@ -702,13 +655,13 @@ impl Read<'_> {
         reserved: Reserved,
         amounts: &Amounts<'a>,
     ) -> Result<Option<Turn<'a>>, Unadmitted> {
-        let (Some(queues), Some(credential)) = (&gateway.fair, &self.who) else {
+        let Some(queues) = &gateway.fair else {
             return Ok(None);
         };
         let entering = Entering {
             active: &self.active,
             key: &self.key,
-            credential,
+            credential: &self.who,
             amounts: units(amounts),
             tokens: reserved.input.saturating_add(reserved.output),
             wait,

@@ -161,11 +161,12 @@ pub struct Settings {
     /// The largest body of a call, in bytes: 32 MiB.
     pub max_body_bytes: usize,
     /// The most bytes of bodies that are held at once, as they come and until their calls are
-    /// answered: 512 MiB.
+    /// answered: 512 MiB. A caller holds no more than it leaves free.
     pub max_held_bytes: usize,
     /// The most connections of callers at once: 10,000.
     pub max_connections: usize,
-    /// How long a caller may take for a head, and for a body: 30 s.
+    /// How long a caller may take for a head, and pause in a body: 30 s. A body has as long in all, and a
+    /// second more for each 4 KiB of it that come.
     pub head_timeout: Duration,
     /// How long calls may take to end when the gateway stops: 10 s.
     pub drain: Duration,

@@ -816,7 +816,7 @@ async fn a_caller_for_whom_no_slot_is_free_is_told_to_come_again_soon() {
 async fn bodies_beyond_what_is_held_at_once_are_told_to_come_again() {
     let slots = "[policy.llm.limits]\nrunning = { concurrency = 4, ttl = '1m' }";
     let running = run(slots, |settings| {
-        settings.max_held_bytes = 64 * 1024;
+        settings.max_held_bytes = 128 * 1024;
         settings.max_body_bytes = 64 * 1024;
     })
     .await;
