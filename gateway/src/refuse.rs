@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use serde_json::{Value, json};
 use tidegate::internal::LimitInternals;
+use tidegate::{Error, StoreError};
 use tidegate_llm::request::NotJson;
 use tidegate_policy::Policy;
 use tidegate_service::{Kind, ServiceError, Told};
@@ -154,6 +155,26 @@ impl Refusal {
         let message =
             "only GET, HEAD, OPTIONS, POST, PUT, PATCH and DELETE are forwarded, in capitals";
         Self::new(StatusCode::METHOD_NOT_ALLOWED, message)
+    }
+
+    /// A call that would become another protocol.
+    pub fn upgrade() -> Self {
+        let message = "WebSockets are not forwarded, for what they use cannot be counted: call over \
+                       HTTP, without `Upgrade`";
+        Self::new(StatusCode::BAD_REQUEST, message)
+    }
+
+    /// A body that cannot be read as it comes.
+    pub fn encoded(by: &HeaderValue) -> Self {
+        let by: String = String::from_utf8_lossy(by.as_bytes())
+            .chars()
+            .take(64)
+            .collect();
+        let message = format!(
+            "the body is compressed (`{by}`), and its tokens are counted here: send it as it is, \
+             without Content-Encoding"
+        );
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message)
     }
 
     /// A path whose tokens nobody counts, where only counted calls pass.
@@ -358,7 +379,18 @@ impl From<ServiceError> for Refusal {
             Kind::Ended | Kind::InUse => StatusCode::CONFLICT,
             _ => StatusCode::SERVICE_UNAVAILABLE,
         };
-        Self::new(status, error.to_string())
+        let message = match &error {
+            // What it says itself is for the log: it may name hosts.
+            ServiceError::Limits(Error::Store(StoreError::Unavailable(_))) => {
+                "the store of the limits is away, so that nobody can tell what is left of them; try again"
+                    .to_owned()
+            }
+            _ => error.to_string(),
+        };
+        Self {
+            retry_after: (status == StatusCode::SERVICE_UNAVAILABLE).then_some(SOON),
+            ..Self::new(status, message)
+        }
     }
 }
 

@@ -119,6 +119,9 @@ async fn read<'h>(
     if !passes(&head.method) {
         return Err(Refusal::method());
     }
+    if is_web_socket(&head.headers) {
+        return Err(Refusal::upgrade());
+    }
     let credential = caller::credential(&head.headers, &head.uri, settings.provider());
     let caller = gateway.service.enter_by(credential.as_deref())?;
     let named = caller::named(&head.headers, settings.key_header.as_ref());
@@ -132,6 +135,9 @@ async fn read<'h>(
     let mut asked = Asked::of(&head.method, &path, &head.headers);
     if settings.only_counted && !asked.uses_tokens && !asked.only_reads {
         return Err(Refusal::uncounted(&path));
+    }
+    if let Some(by) = encoding(&head.headers).filter(|_| asked.uses_tokens) {
+        return Err(Refusal::encoded(by));
     }
     let (body, room) = bodies::whole(settings, gateway.bodies.room(&who), body).await?;
     let mut asks = Asks {
@@ -800,7 +806,7 @@ impl Read<'_> {
         let reading = match self.asked.uses_tokens {
             false => Reading::Nothing,
             // Some compress whatever they are asked for.
-            true if is_encoded(&head.headers) => Reading::Nothing,
+            true if encoding(&head.headers).is_some() => Reading::Nothing,
             true if is_stream(&head.headers) => Reading::Stream(StreamReader::new()),
             true => Reading::Object(Object::default()),
         };
@@ -935,16 +941,27 @@ async fn beginning(body: &mut Incoming, settings: &Settings) -> Bytes {
 }
 
 fn is_stream(headers: &HeaderMap) -> bool {
-    let value = headers
-        .get(header::CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok());
-    value.is_some_and(|value| value.starts_with("text/event-stream"))
+    let value = headers.get(header::CONTENT_TYPE);
+    let mut parts = value
+        .map_or(&b""[..], HeaderValue::as_bytes)
+        .split(|byte| *byte == b';');
+    let kind = parts.next().unwrap_or_default().trim_ascii();
+    kind.eq_ignore_ascii_case(b"text/event-stream")
 }
 
-/// Whether a body is compressed, so that it says nothing here.
-fn is_encoded(headers: &HeaderMap) -> bool {
+/// By what a body is compressed, if it is, so that it says nothing here.
+fn encoding(headers: &HeaderMap) -> Option<&HeaderValue> {
     let mut encodings = headers.get_all(header::CONTENT_ENCODING).iter();
-    encodings.any(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity"))
+    let is_none = |value: &[u8]| value.is_empty() || value.eq_ignore_ascii_case(b"identity");
+    encodings.find(|value| !is_none(value.as_bytes()))
+}
+
+/// Whether a call would become a WebSocket. Other upgrades are offers that a server may pass over, as
+/// that to HTTP/2 which Java's client makes every server.
+fn is_web_socket(headers: &HeaderMap) -> bool {
+    let upgrades = headers.get_all(header::UPGRADE).iter();
+    let mut upgrades = upgrades.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    upgrades.any(|to| to.trim_ascii().eq_ignore_ascii_case(b"websocket"))
 }
 
 /// What a metric calls an error.

@@ -111,3 +111,21 @@ async fn a_long_answer_is_charged_what_it_says_at_its_end() {
     running.settles_to("tokens", 1_000 - 42).await;
     running.stop().await;
 }
+
+/// It was taken for one object, whose usage is nowhere: charged as reserved.
+#[tokio::test]
+async fn a_stream_is_one_however_its_type_is_written() {
+    let running = run(POLICY, |_| {}).await;
+    let events = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":8,\"completion_tokens\":2}}\n\n\
+        data: [DONE]\n\n";
+    let reply = Reply::Answer(200, vec![], events.into());
+    running
+        .provider
+        .next(reply.with("content-type", "Text/Event-Stream ;charset=utf-8"));
+    let mut call = chat(500);
+    call["stream"] = true.into();
+    call["stream_options"] = json!({ "include_usage": true });
+    assert_eq!(running.post(CHAT, &call).await.0, 200);
+    running.settles_to("tokens", 990).await;
+    running.stop().await;
+}

@@ -19,6 +19,7 @@ mod refusals;
 mod reloads;
 mod reported;
 mod room;
+mod said;
 mod spelt;
 #[path = "../../../service/tests/support/away.rs"]
 mod store_away;
