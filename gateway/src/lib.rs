@@ -17,7 +17,7 @@
 //! | `held` | what a call holds until it is settled |
 //! | `learning` | limits that the provider says, or how its answers come |
 //! | `relay` | a call's way, with its further attempts |
-//! | `upstream` | connections to providers |
+//! | `upstream`, `circuit` | connections to providers, and those that none can be made to |
 //! | `options` | what is added to a stream's call |
 //! | `health` | upstreams that fail, for the log |
 //! | `body`, `events` | the answer on its way |
@@ -35,6 +35,7 @@ mod body;
 mod caller;
 mod charge;
 mod check;
+mod circuit;
 mod counts;
 mod credentials;
 mod dialect;

@@ -1,5 +1,6 @@
 //! Connections to providers.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,7 +10,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client as Pool;
-use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::{HttpConnector, capture_connection};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::timeout;
 
@@ -19,8 +20,9 @@ use crate::refuse::Refusal;
 use crate::settings::{BadSettings, Upstream};
 use tidegate_llm::Provider;
 
-/// How long a connection may take to be made.
-const CONNECT: Duration = Duration::from_secs(10);
+/// How long a connection may take to be made at least, and at most: a segment that is lost is sent
+/// again after a second.
+const CONNECT: [Duration; 2] = [Duration::from_millis(1_500), Duration::from_secs(10)];
 
 /// How long one is kept that nobody uses.
 const IDLE: Duration = Duration::from_secs(60);
@@ -66,7 +68,7 @@ impl Client {
         let mut connector = HttpConnector::new();
         connector.enforce_http(false);
         connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(CONNECT));
+        connector.set_connect_timeout(Some(CONNECT[1]));
         let connector = HttpsConnectorBuilder::new()
             .with_tls_config(tls)
             .https_or_http()
@@ -80,29 +82,80 @@ impl Client {
         Self(pool)
     }
 
-    /// What an upstream answers to a call, if it begins to within that time.
+    /// What an upstream answers to a call, if it begins to within that time; `connected` is called
+    /// once the call has a connection.
     ///
     /// # Errors
     /// [`Unanswered`].
     pub async fn send(
         &self,
         upstream: &Upstream,
-        call: Request<Full<Bytes>>,
-        within: Duration,
+        mut call: Request<Full<Bytes>>,
+        within: Within,
+        mut connected: impl FnMut(),
     ) -> Result<Response<Incoming>, Unanswered> {
-        match timeout(within, self.0.request(call)).await {
-            Ok(Ok(response)) => Ok(response),
-            Ok(Err(error)) => Err(Unanswered {
-                was_sent: !error.is_connect(),
-                was_silent: false,
-                refusal: Refusal::unreachable(&upstream.name, &cause(&error)),
-            }),
+        let mut connection = capture_connection(&mut call);
+        let mut answer = pin!(timeout(within.answer, self.0.request(call)));
+        let connects = async {
+            connection.wait_for_connection_metadata().await;
+        };
+        let answered = tokio::select! {
+            biased;
+            answered = answer.as_mut() => answered,
+            connects = timeout(within.connection, connects) => {
+                if connects.is_err() {
+                    let why = format!("no connection within {:?}", within.connection);
+                    return Err(Unanswered::unreachable(upstream, &why));
+                }
+                connected();
+                answer.await
+            }
+        };
+        match answered {
+            Ok(Ok(response)) => {
+                connected();
+                Ok(response)
+            }
+            Ok(Err(error)) if error.is_connect() => {
+                Err(Unanswered::unreachable(upstream, &cause(&error)))
+            }
+            Ok(Err(error)) => {
+                connected();
+                Err(Unanswered {
+                    was_sent: true,
+                    was_silent: false,
+                    refusal: Refusal::broken_off(&upstream.name, &cause(&error)),
+                })
+            }
             Err(_) => Err(Unanswered {
                 was_sent: true,
                 was_silent: true,
-                refusal: Refusal::silent(&upstream.name, within),
+                refusal: Refusal::silent(&upstream.name, within.answer),
             }),
         }
+    }
+}
+
+/// How long a call waits for its upstream.
+#[derive(Clone, Copy)]
+pub struct Within {
+    connection: Duration,
+    answer: Duration,
+}
+
+impl Within {
+    /// So long for an answer; for a connection as long as the call may wait, from 1.5 s to 10 s.
+    pub fn new(answer: Duration, wait: Duration) -> Self {
+        let [least, most] = CONNECT;
+        Self {
+            connection: wait.clamp(least, most),
+            answer,
+        }
+    }
+
+    /// For a connection.
+    pub const fn connection(&self) -> Duration {
+        self.connection
     }
 }
 
@@ -114,6 +167,17 @@ pub struct Unanswered {
     pub was_sent: bool,
     /// Whether its time was over.
     pub was_silent: bool,
+}
+
+impl Unanswered {
+    /// It was not sent.
+    pub fn unreachable(upstream: &Upstream, why: &str) -> Self {
+        Self {
+            refusal: Refusal::unreachable(&upstream.name, why),
+            was_sent: false,
+            was_silent: false,
+        }
+    }
 }
 
 /// The innermost cause says the most.

@@ -5,6 +5,7 @@ mod answers;
 mod away;
 mod broken_off;
 mod callers;
+mod circuit;
 mod concurrency;
 mod failover;
 mod fair;

@@ -127,7 +127,13 @@ impl Provider {
             at,
             state: Arc::default(),
         };
-        let answering = provider.clone();
+        provider.serve(listener);
+        provider
+    }
+
+    /// It answers there, too.
+    pub fn serve(&self, listener: TcpListener) {
+        let answering = self.clone();
         tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
@@ -144,7 +150,6 @@ impl Provider {
                 });
             }
         });
-        provider
     }
 
     /// What it answers next, after what it was told before.
