@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import actors
 import growth
