@@ -5,24 +5,18 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tidegate::{MAX_AMOUNT, Outcome};
-use tidegate_llm::{Price, Provider, Request, Reserved, StreamReader, Usage};
+use tidegate_llm::{Answer as Reading, Price, Provider, Request, Reserved, Usage};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::events::WithoutUsage;
 use crate::held::Held;
 use crate::inner::Inner;
 use crate::learning::Measured;
-
-/// An answer that is no stream is kept to be read up to this length.
-const LONGEST_ANSWER: usize = 8 * 1024 * 1024;
-
-/// Of a longer one so much of the end is: most say their usage there.
-const END: usize = 64 * 1024;
 
 type Broken = Box<dyn std::error::Error + Send + Sync>;
 
@@ -50,47 +44,6 @@ pub struct Passing {
     /// How many tokens of the answer are taken from the limits.
     taken: u64,
     settling: Option<Settling>,
-}
-
-/// Where usage is found.
-pub enum Reading {
-    /// In events.
-    Stream(StreamReader),
-    /// In one JSON object.
-    Object(Object),
-    /// Nowhere.
-    Nothing,
-}
-
-/// A JSON object: all of it, or the end of a long one.
-#[derive(Default)]
-pub struct Object {
-    kept: BytesMut,
-    is_long: bool,
-}
-
-impl Object {
-    fn read(&mut self, data: &[u8]) {
-        self.kept.extend_from_slice(data);
-        let most = match self.is_long {
-            true => 2 * END,
-            false => LONGEST_ANSWER,
-        };
-        if self.kept.len() > most {
-            self.is_long = true;
-            // In a place of its own: what it was kept in is large.
-            self.kept = BytesMut::from(&self.kept[self.kept.len() - END..]);
-        }
-    }
-
-    /// What it says, of which that is all or what came before it broke off.
-    fn usage(&self, complete: bool) -> Usage {
-        match (self.is_long, complete) {
-            (false, _) => Usage::of_body(&self.kept),
-            (true, true) => Usage::of_end(&self.kept),
-            (true, false) => Usage::default(),
-        }
-    }
 }
 
 /// What it takes to settle a call.
@@ -134,19 +87,15 @@ impl Passing {
     }
 
     fn read(&mut self, data: Bytes) -> Bytes {
-        match &mut self.reading {
-            Reading::Stream(reader) => {
-                reader.read(&data);
-                if let Some(settling) = self.settling.as_mut().filter(|_| reader.events() > 0) {
-                    let took = settling.held.took();
-                    settling.held.measured(Measured::FirstToken, took);
-                    if reader.output() > self.taken {
-                        self.taken = settling.takes_more(reader.output());
-                    }
-                }
+        self.reading.read(&data);
+        if let (Reading::Stream(reader), Some(settling)) = (&self.reading, &mut self.settling)
+            && reader.events() > 0
+        {
+            let took = settling.held.took();
+            settling.held.measured(Measured::FirstToken, took);
+            if reader.output() > self.taken {
+                self.taken = settling.takes_more(reader.output());
             }
-            Reading::Object(object) => object.read(&data),
-            Reading::Nothing => {}
         }
         match &mut self.without_usage {
             Some(events) => events.pass(&data),
@@ -206,58 +155,28 @@ impl Settling {
         if !self.uses_tokens {
             return self.held.release();
         }
-        let (said, came, whole) = match reading {
-            Reading::Stream(stream) => {
-                // Only Gemini's streams end without a word.
-                let ended = complete && self.provider == Provider::Gemini || stream.has_ended();
-                (stream.usage(), Some(stream.output()), ended)
-            }
-            Reading::Object(object) => {
-                let said = object.usage(complete);
-                (said, None, complete || said.is_known())
-            }
-            Reading::Nothing => (Usage::default(), None, complete),
-        };
-        let said = self.usage.then(said);
-        if came.is_none() && whole {
-            self.measure(&said);
+        let ended = reading.end(self.provider, self.usage, complete);
+        if ended.came.is_none() && ended.whole {
+            self.measure(&ended.said);
         }
         let meters = &self.gateway.meters;
-        match (whole, said.is_known()) {
+        match (ended.whole, ended.said.is_known()) {
             (false, _) => meters.broken.increment(1),
             (true, false) => meters.unknown.increment(1),
-            (true, true) => return self.settle_whole(said, came.is_some()),
+            (true, true) => {
+                let key = String::from_utf8_lossy(&self.key);
+                self.gateway
+                    .learn(&self.model, &key, &self.request, &ended.said);
+            }
         }
-        match came {
-            Some(came) if !whole => self.settle_broken(said, came),
-            // More came than was reserved.
-            Some(came) if came > self.reserved.output => self.settle_broken(said, came),
-            // The provider has made all of an answer that is no stream before it begins.
-            _ => self.held.release(),
+        let outcome = match ended.is_said() {
+            true => Outcome::Succeeded,
+            false => Outcome::Ignored,
+        };
+        match ended.usage(self.reserved) {
+            Some(usage) => self.settle_for(&usage, ended.came.is_some(), outcome),
+            None => self.held.release(),
         }
-    }
-
-    /// What was not said of it was used as reserved.
-    fn settle_whole(self, said: Usage, is_stream: bool) {
-        let key = String::from_utf8_lossy(&self.key);
-        self.gateway.learn(&self.model, &key, &self.request, &said);
-        let prompt = (said.prompt() == 0).then_some(self.reserved.input);
-        let used = Usage {
-            input: said.input.or(prompt),
-            output: said.output.or(Some(self.reserved.output)),
-            ..said
-        };
-        self.settle_for(&used, is_stream, Outcome::Succeeded);
-    }
-
-    /// A stream that broke off has used its prompt, and of the answer what came, if it says no more.
-    fn settle_broken(self, said: Usage, came: u64) {
-        let usage = Usage {
-            input: said.input.or(Some(self.reserved.input)),
-            output: Some(said.output.unwrap_or(0).max(came)),
-            ..said
-        };
-        self.settle_for(&usage, true, Outcome::Ignored);
     }
 
     fn settle_for(self, usage: &Usage, is_stream: bool, outcome: Outcome) {

@@ -3,11 +3,11 @@
 use smallvec::SmallVec;
 use tidegate::internal::{LimitInternals, SetInternals};
 use tidegate::{Limit, LimitSet, MAX_AMOUNT, Unit};
-use tidegate_llm::{Price, Prices, Provider, Reserved, Usage};
+use tidegate_llm::price::in_units;
+use tidegate_llm::{Counts, Price, Prices, Provider, Reserved, Usage};
 use tidegate_policy::{ModelPrice, Policy};
 use tidegate_service::{ActivePolicy, Amounts, Number};
 
-use crate::counts::Counts;
 use crate::settings::{BadSettings, Settings};
 
 /// The prices of a file.
@@ -103,9 +103,7 @@ impl Settings {
         }
     }
 
-    /// What to reserve for a call of `key` that goes to one of these sets. An estimate locks nobody
-    /// out of a small limit: of one that holds less, all of it is taken, unless the prompt alone is
-    /// more than it ever grants.
+    /// What to reserve for a call of `key` that goes to one of these sets.
     pub(crate) fn reserve<'a>(
         &self,
         (policy, key): (&'a Policy, &[u8]),
@@ -113,16 +111,10 @@ impl Settings {
         reserved: Reserved,
         price: Price,
     ) -> Amounts<'a> {
-        let usage = |output| Usage {
-            input: Some(reserved.input),
-            output: Some(output),
-            ..Usage::default()
-        };
-        let (prompt, whole) = (usage(0), usage(reserved.output));
         self.amounts(policy, |limit, counts| {
-            let whole = amount(limit, counts, (&whole, 0), price);
-            let prompt = amount(limit, counts, (&prompt, 0), price);
-            whole.min(at_most(sets, key, limit)).max(prompt)
+            // Nothing of an estimate is cached, whoever the provider is.
+            let amount = |usage: &Usage| amount(limit, counts, (Provider::Generic, usage), price);
+            reserved.within(at_most(sets, key, limit), amount)
         })
     }
 
@@ -135,16 +127,12 @@ impl Settings {
         price: Price,
     ) -> Amounts<'a> {
         let counted = provider.counts(usage, bound);
-        let cached = match provider {
-            Provider::Anthropic => usage.cache_read.unwrap_or(0),
-            _ => 0,
-        };
         self.amounts(policy, |limit, counts| {
             let usage = match limit.is_adaptive() {
                 true => &counted,
                 false => usage,
             };
-            amount(limit, counts, (usage, cached), price)
+            amount(limit, counts, (provider, usage), price)
         })
     }
 
@@ -187,26 +175,16 @@ fn is_measured(limit: &Limit) -> bool {
     !limit.is_counted() && !limit.is_concurrency()
 }
 
-/// What a limit counts of that use, in its unit; `cached` is what is no prompt to its provider.
-fn amount(limit: &Limit, counts: Counts, (usage, cached): (&Usage, u64), price: Price) -> u64 {
+/// What a limit counts of that use, in its unit.
+fn amount(
+    limit: &Limit,
+    counts: Counts,
+    (provider, usage): (Provider, &Usage),
+    price: Price,
+) -> u64 {
+    let amount = counts.of(provider, usage, price);
     match counts {
-        Counts::Tokens => ones(limit, usage.total()),
-        Counts::Input => ones(limit, usage.prompt().saturating_sub(cached)),
-        Counts::Output => ones(limit, usage.output.unwrap_or(0)),
-        Counts::Money => money(limit, price.of(usage)),
+        Counts::Money => in_units(amount, limit.amounts().places()),
+        _ => limit.amounts().ones(amount).unwrap_or(MAX_AMOUNT),
     }
-}
-
-/// A number of tokens in a limit's unit.
-fn ones(limit: &Limit, tokens: u64) -> u64 {
-    limit.amounts().ones(tokens).unwrap_or(MAX_AMOUNT)
-}
-
-/// Millionths in a limit's unit, rounded up.
-fn money(limit: &Limit, millionths: u64) -> u64 {
-    let units = match limit.amounts().places() {
-        places @ 0..6 => millionths.div_ceil(10_u64.pow(6 - u32::from(places))),
-        places => millionths.saturating_mul(10_u64.pow(u32::from(places) - 6)),
-    };
-    units.min(MAX_AMOUNT)
 }

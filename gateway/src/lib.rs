@@ -1,6 +1,6 @@
 //! A reverse proxy before providers of language models.
 //!
-//! A call is read (`dialect`, `caller`), its cost is estimated and reserved (`charge`, `held`), it is
+//! A call is read (`llm`, `caller`), its cost is estimated and reserved (`charge`, `held`), it is
 //! forwarded (`relay`, `upstream`), its answer passes through without being kept (`body`, `events`),
 //! and what it has used is settled once: at the end, at a break, or when the client is gone. The
 //! limits are the service's, so that any number of gateways on one store admit what one would.
@@ -9,9 +9,8 @@
 //! |---|---|
 //! | [`Settings`], [`Upstream`], [`ConcurrencyBy`] | where calls go, and on which terms |
 //! | `check` | whether policies can be served on these terms |
-//! | `dialect` | what a path asks for, and in whose words |
 //! | `caller`, `credentials` | whose limits a call counts against; headers that carry a credential |
-//! | [`Counts`], `charge` | what limits count; amounts of an estimate, and of what was used |
+//! | `charge` | amounts of an estimate, and of what was used |
 //! | [`PriceChange`] | what other prices change |
 //! | `fair` | whose turn it is among callers that share limits |
 //! | `held` | what a call holds until it is settled |
@@ -22,7 +21,7 @@
 //! | `health` | upstreams that fail, for the log |
 //! | `body`, `events` | the answer on its way |
 //! | `bodies` | bodies of calls, and the room for them that callers share |
-//! | `refuse` | refusals in the words of each dialect |
+//! | `refuse` | refusals |
 //! | `inner`, `meters`, `usage`, `reservations` | what all calls share; what is counted, by key and model; what is held |
 //! | `taking` | clients that take nothing of what they are written |
 //! | [`Gateway`] | the listener |
@@ -36,9 +35,7 @@ mod caller;
 mod charge;
 mod check;
 mod circuit;
-mod counts;
 mod credentials;
-mod dialect;
 mod events;
 mod fair;
 mod health;
@@ -58,7 +55,7 @@ mod upstream;
 mod usage;
 
 pub use charge::file_prices;
-pub use counts::Counts;
 pub use listen::Gateway;
 pub use price_change::PriceChange;
 pub use settings::{BadSettings, ConcurrencyBy, Settings, Upstream};
+pub use tidegate_llm::Counts;

@@ -1,18 +1,15 @@
-//! Refusals, in the words of each dialect.
+//! Refusals.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
-use serde_json::{Value, json};
 use tidegate::internal::LimitInternals;
 use tidegate::{Error, StoreError};
 use tidegate_llm::request::NotJson;
+use tidegate_llm::{Counts, Dialect};
 use tidegate_policy::Policy;
 use tidegate_service::{Kind, ServiceError, Told};
-
-use crate::counts::Counts;
-use crate::dialect::Dialect;
 
 /// Why a call was not forwarded, or not answered.
 #[derive(Clone, Debug)]
@@ -264,11 +261,8 @@ impl Refusal {
 
     /// The same in the words of a dialect.
     pub fn render(&self, dialect: Dialect) -> Response<Bytes> {
-        let body = match dialect {
-            Dialect::OpenAi => self.openai(),
-            Dialect::Anthropic => self.anthropic(),
-            Dialect::Gemini => self.gemini(),
-        };
+        let status = self.status.as_u16();
+        let body = dialect.error(status, &self.message, self.retry_after);
         let mut response = Response::new(Bytes::from(body.to_string()));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
@@ -285,51 +279,6 @@ impl Refusal {
             headers.insert("retry-after-ms", HeaderValue::from(millis));
         }
         response
-    }
-
-    fn openai(&self) -> Value {
-        let (kind, code) = match self.status.as_u16() {
-            429 => ("rate_limit_error", "rate_limit_exceeded"),
-            401 => ("invalid_request_error", "invalid_api_key"),
-            403 => ("invalid_request_error", "permission_denied"),
-            400..500 => ("invalid_request_error", "invalid_request"),
-            _ => ("server_error", "gateway_error"),
-        };
-        let message = &self.message;
-        json!({ "error": { "message": message, "type": kind, "param": null, "code": code } })
-    }
-
-    fn anthropic(&self) -> Value {
-        let kind = match self.status.as_u16() {
-            429 => "rate_limit_error",
-            401 => "authentication_error",
-            403 => "permission_error",
-            413 => "request_too_large",
-            400..500 => "invalid_request_error",
-            503 => "overloaded_error",
-            _ => "api_error",
-        };
-        json!({ "type": "error", "error": { "type": kind, "message": self.message } })
-    }
-
-    fn gemini(&self) -> Value {
-        let status = match self.status.as_u16() {
-            429 => "RESOURCE_EXHAUSTED",
-            401 => "UNAUTHENTICATED",
-            403 => "PERMISSION_DENIED",
-            504 => "DEADLINE_EXCEEDED",
-            400..500 => "INVALID_ARGUMENT",
-            _ => "UNAVAILABLE",
-        };
-        let delay = |after: Duration| {
-            json!([{
-                "@type": "type.googleapis.com/google.rpc.RetryInfo",
-                "retryDelay": format!("{:.3}s", after.as_secs_f64()),
-            }])
-        };
-        let details = self.retry_after.map_or_else(|| json!([]), delay);
-        let (code, message) = (self.status.as_u16(), &self.message);
-        json!({ "error": { "code": code, "message": message, "status": status, "details": details } })
     }
 }
 

@@ -9,10 +9,11 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use smallvec::SmallVec;
 use tidegate::{LimitSet, Member, Span};
+use tidegate_llm::dialect::{passes, plain};
 use tidegate_llm::learnt::Came;
 use tidegate_llm::{
-    Kind, Price, Received, Refusal as Refused, Request as Asks, Reserved, Signals, StreamReader,
-    Usage,
+    Answer as Reading, Asked, Counts, Kind, Price, Received, Refusal as Refused, Request as Asks,
+    Reserved, Signals, Usage,
 };
 use tidegate_policy::PolicyMember;
 use tidegate_service::{
@@ -23,12 +24,10 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tracing::warn;
 
 use crate::bodies::{self, Room};
-use crate::body::{Answer, Object, Passing, Reading, Settling};
+use crate::body::{Answer, Passing, Settling};
 use crate::caller;
 use crate::charge;
 use crate::circuit::{Attempt, Taken};
-use crate::counts::Counts;
-use crate::dialect::{Asked, passes, plain};
 use crate::fair::{Entering, Turn, units};
 use crate::held::Held;
 use crate::inner::Inner;
@@ -137,7 +136,7 @@ async fn read<'h>(
     if settings.only_counted && !asked.uses_tokens && !asked.only_reads {
         return Err(Refusal::uncounted(&path));
     }
-    if let Some(by) = encoding(&head.headers).filter(|_| asked.uses_tokens) {
+    if let Some(by) = tidegate_llm::encoding(&head.headers).filter(|_| asked.uses_tokens) {
         return Err(Refusal::encoded(by));
     }
     let (body, room) = bodies::whole(settings, gateway.bodies.room(&who), body).await?;
@@ -538,8 +537,7 @@ impl Read<'_> {
         Ok(held)
     }
 
-    /// What is estimated for it: of a call that uses tokens one at least of each kind that it may
-    /// use, for what it takes nothing of is not charged at its end either.
+    /// What is estimated for it.
     fn reserved(&self, gateway: &Inner) -> Reserved {
         if !self.asked.uses_tokens {
             return Reserved {
@@ -550,11 +548,7 @@ impl Read<'_> {
         let key = String::from_utf8_lossy(&self.key);
         let provider = gateway.settings.provider();
         let reserved = gateway.reserve(provider, &self.model, &key, &self.asks);
-        let least_output = u64::from(!self.asked.is_prompt_alone);
-        Reserved {
-            input: reserved.input.max(1),
-            output: reserved.output.max(least_output),
-        }
+        reserved.at_least_one(self.asked.is_prompt_alone)
     }
 
     /// Whether no limit counts anything of it: then there is nothing to ask for, and to hold.
@@ -841,10 +835,7 @@ impl Read<'_> {
         let (mut head, body) = response.into_parts();
         let reading = match self.asked.uses_tokens {
             false => Reading::Nothing,
-            // Some compress whatever they are asked for.
-            true if encoding(&head.headers).is_some() => Reading::Nothing,
-            true if is_stream(&head.headers) => Reading::Stream(StreamReader::new()),
-            true => Reading::Object(Object::default()),
+            true => Reading::begin(&head.headers),
         };
         let filter = asked_usage && matches!(reading, Reading::Stream(_));
         head.headers = forwarded(head.headers);
@@ -974,22 +965,6 @@ async fn beginning(body: &mut Incoming, settings: &Settings) -> Bytes {
     }
     begun.truncate(LONGEST_ERROR);
     begun.freeze()
-}
-
-fn is_stream(headers: &HeaderMap) -> bool {
-    let value = headers.get(header::CONTENT_TYPE);
-    let mut parts = value
-        .map_or(&b""[..], HeaderValue::as_bytes)
-        .split(|byte| *byte == b';');
-    let kind = parts.next().unwrap_or_default().trim_ascii();
-    kind.eq_ignore_ascii_case(b"text/event-stream")
-}
-
-/// By what a body is compressed, if it is, so that it says nothing here.
-fn encoding(headers: &HeaderMap) -> Option<&HeaderValue> {
-    let mut encodings = headers.get_all(header::CONTENT_ENCODING).iter();
-    let is_none = |value: &[u8]| value.is_empty() || value.eq_ignore_ascii_case(b"identity");
-    encodings.find(|value| !is_none(value.as_bytes()))
 }
 
 /// Whether a call would become a WebSocket. Other upgrades are offers that a server may pass over, as

@@ -6,9 +6,8 @@ use std::time::Duration;
 use http::uri::Authority;
 use http::{HeaderName, HeaderValue, Uri, header};
 use tidegate::fair::MAX_WEIGHT;
-use tidegate_llm::{Prices, Provider};
+use tidegate_llm::{Counts, Prices, Provider};
 
-use crate::counts::Counts;
 use crate::credentials;
 
 /// One account at a provider, or one region of it.

@@ -46,6 +46,32 @@ pub struct Reserved {
     pub output: Amount,
 }
 
+impl Reserved {
+    /// One at least of each kind that the call may use: what it takes nothing of is not charged at
+    /// its end either.
+    #[must_use]
+    pub fn at_least_one(self, is_prompt_alone: bool) -> Self {
+        Self {
+            input: self.input.max(1),
+            output: self.output.max(u64::from(!is_prompt_alone)),
+        }
+    }
+
+    /// What to take of a limit that grants `at_most` at once and counts `amount` of a use. An
+    /// estimate locks nobody out of a small limit: of one that holds less, all of it is taken,
+    /// unless the prompt alone is more than it ever grants.
+    #[must_use]
+    pub fn within(self, at_most: Amount, amount: impl Fn(&Usage) -> Amount) -> Amount {
+        let usage = |output| Usage {
+            input: Some(self.input),
+            output: Some(output),
+            ..Usage::default()
+        };
+        let (prompt, whole) = (amount(&usage(0)), amount(&usage(self.output)));
+        whole.min(at_most).max(prompt)
+    }
+}
+
 #[derive(Clone, Debug)]
 struct History {
     answers: Box<[u16; BUCKETS]>,

@@ -8,12 +8,16 @@
 //! | [`headers`] | what an answer's headers tell of limits |
 //! | [`learnt`] | a limit, merged from what answers said, and what others use of it |
 //! | [`refusal`] | what a refusal means: wait, move on, or never again |
+//! | [`dialect`] | what a path asks for, and in whose words |
 //! | [`request`](mod@request) | what a call asks for, read from its body |
 //! | [`usage`] | what a call has used, read from an answer or a stream |
+//! | [`answer`] | an answer as it comes, and what is charged once it ends |
 //! | `brought` | the texts that an event of a stream brings |
 //! | `name`, `surrogate` | the name of a member of a JSON object; halves of characters in one |
 //! | [`estimate`] | how many tokens an answer will have, learnt from those before |
 //! | [`price`] | what tokens cost |
+//! | [`Counts`] | what a limit counts of all that |
+//! | `error` | errors in the words of each dialect |
 //!
 //! All of it is pure: bytes in, numbers out; no clock, no network, no state but what the caller
 //! holds. Values from outside are bounded: what cannot be is left out and counted, never believed.
@@ -21,7 +25,11 @@
 //! Not here: limits and leases (`tidegate`), and the proxy that brings the two together.
 #![forbid(unsafe_code)]
 
+pub mod answer;
 mod brought;
+mod counts;
+pub mod dialect;
+mod error;
 pub mod estimate;
 pub mod headers;
 pub mod learnt;
@@ -35,6 +43,9 @@ mod surrogate;
 pub mod usage;
 pub mod when;
 
+pub use answer::{Answer, Ended, encoding};
+pub use counts::Counts;
+pub use dialect::{Asked, Dialect};
 pub use estimate::{Estimator, Reserved};
 pub use headers::{Observation, Signals};
 pub use learnt::Learnt;

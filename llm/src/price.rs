@@ -36,6 +36,16 @@ impl Price {
     }
 }
 
+/// Millionths as units of so many decimal places, rounded up.
+#[must_use]
+pub fn in_units(millionths: Amount, places: u8) -> Amount {
+    let units = match places {
+        0..6 => millionths.div_ceil(10_u64.pow(6 - u32::from(places))),
+        _ => millionths.saturating_mul(10_u64.saturating_pow(u32::from(places) - 6)),
+    };
+    units.min(MAX_AMOUNT)
+}
+
 /// Prices by model.
 #[derive(Clone, Default, Debug)]
 pub struct Prices(BTreeMap<String, Price>);

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use tidegate::internal::LimitInternals;
 use tidegate::{Limit, LimitSet};
+use tidegate_llm::Counts;
 use tidegate_policy::Policy;
 use tidegate_service::ActivePolicy;
 
-use crate::counts::Counts;
 use crate::settings::{BadSettings, Settings};
 
 /// The first segment of the keys of policies with learnt limits.

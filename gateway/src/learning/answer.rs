@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidegate::{Limit, Timestamp};
 use tidegate_llm::learnt::{Came, Elsewhere};
-use tidegate_llm::{Signals, Unit};
+use tidegate_llm::{Counts, Signals, Unit};
 use tidegate_service::{Call, Number, Question, ServiceError};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
@@ -12,7 +12,6 @@ use tracing::warn;
 
 use super::debit::{Debit, Debits};
 use super::limit::LearntLimit;
-use crate::counts::Counts;
 use crate::held::{Held, Whose};
 use crate::inner::{Inner, TOLD_WITHIN};
 use crate::settings::Settings;

@@ -7,12 +7,11 @@ use std::time::Duration;
 use metrics::{Counter, Gauge, counter, gauge};
 use tidegate::{Error, Limit, MAX_AMOUNT, Period, Span, Standing, Timestamp};
 use tidegate_llm::learnt::{Came, Elsewhere, Granted, Learnt, News, Order, Seen};
-use tidegate_llm::{Observation, Signals, Unit};
+use tidegate_llm::{Counts, Observation, Signals, Unit};
 use tidegate_service::Service;
 
 use super::counted::{Counted, Turn};
 use super::told::Told;
-use crate::counts::Counts;
 
 const DAY: Duration = Duration::from_secs(86_400);
 

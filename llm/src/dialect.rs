@@ -43,7 +43,8 @@ const USES_TOKENS: [&str; 8] = [
 ];
 
 impl Asked {
-    /// What a [plain] path with this method and these headers asks for.
+    /// What a [`plain`] path with this method and these headers asks for.
+    #[must_use]
     pub fn of(method: &Method, path: &str, headers: &HeaderMap) -> Self {
         let makes = matches!(*method, Method::POST | Method::PUT | Method::PATCH);
         let reads = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
@@ -104,6 +105,7 @@ fn of_azure(path: &str, lower: &str) -> Option<String> {
 
 /// Whether calls of this method are forwarded. CONNECT makes a tunnel, and what TRACE is answered may
 /// have the upstream's credential; in small letters it is another method to some, and the same to others.
+#[must_use]
 pub fn passes(method: &Method) -> bool {
     matches!(
         *method,
@@ -120,6 +122,7 @@ pub fn passes(method: &Method) -> bool {
 /// A path as its receiver may read it: without `%xx`, empty names and a slash at the end. `None`
 /// of one that goes up or stays (`..`, `.`), is no text, or has a character that some take for a
 /// slash or an end, leave out, or decode once more: what it asks for cannot be told.
+#[must_use]
 pub fn plain(path: &str) -> Option<String> {
     let path = decoded(path)?;
     let is_unclear =

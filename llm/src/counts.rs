@@ -1,8 +1,13 @@
 //! What limits count.
 
-/// What a limit of a gateway counts. Calls and slots count themselves.
+use tidegate_core::Amount;
+
+use crate::price::Price;
+use crate::provider::Provider;
+use crate::usage::Usage;
+
+/// What a limit on calls of providers counts. Calls and slots count themselves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
 pub enum Counts {
     /// Tokens of prompt and answer.
     Tokens,
@@ -10,7 +15,7 @@ pub enum Counts {
     Input,
     /// Tokens of the answer.
     Output,
-    /// Money, by the prices of [`Settings`](crate::Settings) and of the file.
+    /// Money, by the prices that are given.
     Money,
 }
 
@@ -26,5 +31,21 @@ impl Counts {
             "usd" | "eur" | "money" | "spend" | "budget" => Self::Money,
             _ => return None,
         })
+    }
+
+    /// How much of that a use is: tokens, or money in millionths. What Anthropic took out of a cache
+    /// is no prompt to its limits.
+    #[must_use]
+    pub fn of(self, provider: Provider, usage: &Usage, price: Price) -> Amount {
+        let cached = match provider {
+            Provider::Anthropic => usage.cache_read.unwrap_or(0),
+            _ => 0,
+        };
+        match self {
+            Self::Tokens => usage.total(),
+            Self::Input => usage.prompt().saturating_sub(cached),
+            Self::Output => usage.output.unwrap_or(0),
+            Self::Money => price.of(usage),
+        }
     }
 }
