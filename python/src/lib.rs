@@ -8,6 +8,7 @@
 //! | `limiter` | the verbs of sets and pools, on a thread and awaited |
 //! | `set`, `pool` | how each is opened |
 //! | `client` | the client of a server, and its leases |
+//! | `llm` | calls of providers of language models: what to take for one, what it has used |
 //! | `acquisition` | what was granted or refused, until it ends |
 //! | `lock` | semaphores and mutexes over any store |
 //! | `holding` | how what a `with` block holds is ended |
@@ -34,6 +35,7 @@ mod holding;
 mod kept;
 mod limit;
 mod limiter;
+mod llm;
 mod lock;
 mod named;
 mod pool;
@@ -57,6 +59,8 @@ mod _core {
     use crate::fork::_after_fork;
     #[pymodule_export]
     use crate::limiter::Limiter;
+    #[pymodule_export]
+    use crate::llm::{LlmCall, LlmMeter};
     #[pymodule_export]
     use crate::lock::{Permit, Slots};
     #[pymodule_export]

@@ -10,6 +10,8 @@ __all__ = [
     "Answer",
     "Awaitable",
     "Limiter",
+    "LlmCall",
+    "LlmMeter",
     "ManualClock",
     "Permit",
     "Pool",
@@ -306,6 +308,58 @@ class Pool(Limiter):
 
         :raises InvalidRequest: no set of that name; seconds that are none.
         """
+
+@final
+class LlmMeter:
+    """What the limits of a set, or of each set of a pool, count of calls; what calls cost; and how long
+    answers were.
+
+    ``prices``: by model, of a million tokens: of the prompt, out of a cache, into one, of the answer.
+    """
+
+    def __new__(
+        cls,
+        members: Sequence[Sequence[Any]],
+        counts: Mapping[str, str],
+        prices: Mapping[str, tuple[_Amount, Optional[_Amount], Optional[_Amount], _Amount]],
+        provider: Optional[str],
+    ) -> LlmMeter: ...
+    def uses_tokens(self, method: str, path: str, headers: Sequence[tuple[str, str]]) -> bool:
+        """Whether a request uses tokens: then its body is to be read."""
+    def call(
+        self,
+        method: str,
+        path: str,
+        headers: Sequence[tuple[str, str]],
+        body: Optional[bytes],
+        key: str,
+    ) -> LlmCall:
+        """A request as a call. ``body`` of one that uses tokens."""
+
+@final
+class LlmCall:
+    """What a call asks for, and what it has used."""
+
+    @property
+    def key(self) -> str:
+        """Whose it is."""
+    @property
+    def refusal(self) -> Optional[tuple[int, str]]:
+        """Why it is not to be sent: a status, and words."""
+    def requested(self) -> Optional[dict[str, _Number]]:
+        """What to take of the limits; ``None`` of a call of which none counts anything."""
+    def answered(
+        self, status: int, headers: Sequence[tuple[str, str]]
+    ) -> tuple[Literal["served", "unserved", "lost"], Optional[float]]:
+        """An answer has begun: what has become of the call (of one that is lost nobody knows what it
+        used), and after how many seconds a provider that refused it is to be asked again."""
+    def read(self, data: bytes) -> None:
+        """Reads on in the answer."""
+    def used(self, complete: bool) -> Optional[dict[str, _Number]]:
+        """What it has used, once its answer has ended, whole if it is ``complete``; ``None`` the
+        second time."""
+    def error(self, status: int, message: str, retry_after: Optional[float] = None) -> bytes:
+        """The body of an error in the words of its provider."""
 
 @final
 class Permit:

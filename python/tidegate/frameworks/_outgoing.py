@@ -57,5 +57,14 @@ class Outgoing(Generic[_Request]):
     def hear(self, acquired: Acquisition, status: int, headers: Mapping[str, str]) -> None:
         """Sends nothing more where the answer came from, for as long as it says."""
         seconds = pause(status, headers)
-        if seconds and acquired.member is not None:
+        if seconds:
+            self.pause(acquired, seconds)
+
+    def pause(self, acquired: Acquisition, seconds: float) -> None:
+        """Sends nothing more for so long where that was let go."""
+        if acquired.member is not None:
             self.limits.cool_down(acquired.member, min(seconds, self._max_pause))
+
+    def members(self) -> list[LimitSet]:
+        """The sets that let requests go."""
+        return [self.limits[position] for position in range(len(self.limits))]

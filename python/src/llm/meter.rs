@@ -1,0 +1,227 @@
+//! What the limits of a set or a pool count of calls.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use http::Method;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use tidegate::{Limit, MAX_AMOUNT, Unit};
+use tidegate_llm::dialect::plain;
+use tidegate_llm::price::in_units;
+use tidegate_llm::{Asked, Counts, Estimator, Price, Prices, Provider, Usage};
+
+use super::call::{Body, LlmCall};
+use super::headers;
+use crate::amount::{amount, number};
+use crate::error::invalid;
+use crate::limit;
+
+/// At most one answer in twenty is longer than what was reserved for it.
+const QUANTILE: u32 = 950;
+
+/// What limits count of calls, what calls cost, and how long answers were.
+#[pyclass(frozen, module = "tidegate._core")]
+pub(crate) struct LlmMeter {
+    /// Those that want an amount, each name once.
+    measured: Vec<(Limit, Counts)>,
+    /// Whether others count calls or slots.
+    counts_calls: bool,
+    prices: Prices,
+    provider: Option<Provider>,
+    estimator: Mutex<Estimator>,
+}
+
+/// A price as Python has it: of prompts, of what came out of a cache, of what went into one, of
+/// answers.
+type Written<'py> = (
+    Bound<'py, PyAny>,
+    Option<Bound<'py, PyAny>>,
+    Option<Bound<'py, PyAny>>,
+    Bound<'py, PyAny>,
+);
+
+impl LlmMeter {
+    pub(super) fn provider(&self, usual: Provider) -> Provider {
+        self.provider.unwrap_or(usual)
+    }
+
+    pub(super) fn estimator(&self) -> MutexGuard<'_, Estimator> {
+        self.estimator
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The price of a model; `None`: it has none, and a limit counts money.
+    pub(super) fn price(&self, model: &str) -> Option<Price> {
+        let price = self.prices.of(model);
+        let mut measured = self.measured.iter();
+        match measured.any(|(_, counts)| *counts == Counts::Money) {
+            true => price,
+            false => Some(price.unwrap_or_default()),
+        }
+    }
+
+    /// Whether calls that use no tokens count.
+    pub(super) const fn counts_calls(&self) -> bool {
+        self.counts_calls
+    }
+
+    /// An amount of each limit that wants one, in Python's words.
+    pub(super) fn amounts<'py>(
+        &self,
+        py: Python<'py>,
+        of: impl Fn(&Limit, Counts) -> u64,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let amounts = PyDict::new(py);
+        for (limit, counts) in &self.measured {
+            let units = of(limit, *counts);
+            amounts.set_item(limit.name(), number(py, limit.amounts(), units)?)?;
+        }
+        Ok(amounts)
+    }
+}
+
+/// What a limit counts of that use, in its unit.
+pub(super) fn units(
+    limit: &Limit,
+    counts: Counts,
+    provider: Provider,
+    usage: &Usage,
+    price: Price,
+) -> u64 {
+    let amount = counts.of(provider, usage, price);
+    match counts {
+        Counts::Money => in_units(amount, limit.amounts().places()),
+        _ => limit.amounts().ones(amount).unwrap_or(MAX_AMOUNT),
+    }
+}
+
+/// What a limit counts, by what is said of it, or by its name.
+fn counts(py: Python<'_>, limit: &Limit, told: &HashMap<String, String>) -> PyResult<Counts> {
+    let name = limit.name();
+    let word = told.get(name).map_or(name, String::as_str);
+    let counts = Counts::named(word).ok_or_else(|| {
+        let words = format!(
+            "what limit {name:?} counts is not known by its name; write counts={{{name:?}: \"tokens\"}}, \
+             \"input-tokens\", \"output-tokens\" or \"money\""
+        );
+        invalid(py, words)
+    })?;
+    if counts == Counts::Money && limit.amounts() == Unit::ONE {
+        let words = format!(
+            "limit {name:?} counts money in whole numbers, and every call would cost 1; \
+             give it places=6, or make it a Budget"
+        );
+        return Err(invalid(py, words));
+    }
+    Ok(counts)
+}
+
+/// Millionths of a million tokens' price.
+fn millionths(model: &str, price: &Bound<'_, PyAny>) -> PyResult<u64> {
+    amount(&format!("price of {model}"), Unit::decimal(6), price)
+}
+
+fn price(model: &str, written: Written<'_>) -> PyResult<Price> {
+    let (input, cache_read, cache_write, output) = written;
+    let optional = |price: Option<Bound<'_, PyAny>>| {
+        let price = price.map(|price| millionths(model, &price));
+        price.transpose()
+    };
+    Ok(Price {
+        input: millionths(model, &input)?,
+        cache_read: optional(cache_read)?,
+        cache_write: optional(cache_write)?,
+        output: millionths(model, &output)?,
+    })
+}
+
+#[pymethods]
+impl LlmMeter {
+    /// `members`: the limits of a set, or of each set of a pool.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        members: Vec<Vec<Bound<'_, PyAny>>>,
+        counts: HashMap<String, String>,
+        prices: HashMap<String, Written<'_>>,
+        provider: Option<&str>,
+    ) -> PyResult<Self> {
+        let provider = provider.map(str::parse::<Provider>).transpose();
+        let provider = provider.map_err(|error| invalid(py, error.to_string()))?;
+        let limits =
+            |described: &Vec<Bound<'_, PyAny>>| described.iter().map(limit::limit).collect();
+        let members: PyResult<Vec<Vec<Limit>>> = members.iter().map(limits).collect();
+        let members = members?;
+        let (mut measured, mut counts_calls) = (Vec::<(Limit, Counts)>::new(), false);
+        for limit in members.iter().flatten() {
+            if limit.is_counted() || limit.is_concurrency() {
+                counts_calls = true;
+                continue;
+            }
+            let is_same = |known: &Limit| known.name() == limit.name();
+            if !members.iter().all(|limits| limits.iter().any(is_same)) {
+                let words = format!("limit {:?} is not in every set of the pool", limit.name());
+                return Err(invalid(py, words));
+            }
+            let counted = self::counts(py, limit, &counts)?;
+            match measured.iter_mut().find(|(known, _)| is_same(known)) {
+                Some((known, _)) if known.at_most() < limit.at_most() => known.clone_from(limit),
+                Some(_) => {}
+                None => measured.push((limit.clone(), counted)),
+            }
+        }
+        let is_measured = |name: &&String| measured.iter().any(|(limit, _)| limit.name() == **name);
+        if let Some(other) = counts.keys().find(|name| !is_measured(name)) {
+            let words =
+                format!("counts: no rate or budget {other:?}; calls and slots count themselves");
+            return Err(invalid(py, words));
+        }
+        let counts_money = |(_, counts): &&(Limit, Counts)| *counts == Counts::Money;
+        if let Some((limit, _)) = measured.iter().find(counts_money)
+            && prices.is_empty()
+        {
+            let words = format!("limit {:?} counts money; give prices={{...}}", limit.name());
+            return Err(invalid(py, words));
+        }
+        let prices = prices.into_iter().map(|(model, written)| {
+            let price = price(&model, written)?;
+            Ok((model, price))
+        });
+        Ok(Self {
+            measured,
+            counts_calls,
+            prices: prices.collect::<PyResult<Prices>>()?,
+            provider,
+            estimator: Mutex::new(Estimator::new(QUANTILE)),
+        })
+    }
+
+    /// Whether a request uses tokens: then its body is to be read.
+    fn uses_tokens(&self, method: &str, path: &str, headers: Vec<(String, String)>) -> bool {
+        asked(method, path, &headers).is_some_and(|asked| asked.uses_tokens)
+    }
+
+    /// A request as a call. `body` of one that uses tokens.
+    fn call(
+        slf: Py<Self>,
+        method: &str,
+        path: &str,
+        headers: Vec<(String, String)>,
+        body: Option<&[u8]>,
+        key: String,
+    ) -> LlmCall {
+        let body = match (asked(method, path, &headers), body) {
+            (None, _) => Body::Unclear,
+            (Some(asked), None) => Body::Passes(asked),
+            (Some(asked), Some(body)) => Body::Read(asked, body),
+        };
+        LlmCall::new(slf, body, key)
+    }
+}
+
+fn asked(method: &str, path: &str, lines: &[(String, String)]) -> Option<Asked> {
+    let method = Method::from_bytes(method.as_bytes()).ok()?;
+    Some(Asked::of(&method, &plain(path)?, &headers(lines)))
+}

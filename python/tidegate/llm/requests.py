@@ -1,0 +1,154 @@
+"""Calls of language models within limits, by Requests."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Optional, Union
+from urllib.parse import urlsplit
+
+try:
+    import requests
+    import urllib3
+    from requests.adapters import HTTPAdapter
+except ImportError as missing:
+    raise ImportError("tidegate.llm.requests needs Requests: pip install requests") from missing
+
+from ..sets import LimitPool, LimitSet
+from . import Price
+from ._calls import Calls, Held, Refused
+
+__all__ = ["LlmAdapter"]
+
+
+class LlmAdapter(HTTPAdapter):
+    """Sends each call of a language model when ``limits`` let it, and settles it once for what it used.
+
+    >>> import requests
+    >>> from tidegate import CallLimit, LimitSet, RateLimit
+    >>> limits = LimitSet([CallLimit(500, "per_minute"), RateLimit("tokens", 90_000, "per_minute")])
+    >>> session = requests.Session()
+    >>> session.mount("https://api.openai.com", LlmAdapter(limits))
+
+    A call is settled at the end of its answer, when that is closed or breaks off, or when nobody has it
+    any more. One that the limits refuse is answered in the words of its provider.
+
+    :param key: whose a call is, or a function of the ``PreparedRequest``.
+    :param adapter: what an ``HTTPAdapter`` takes, such as ``pool_maxsize``. What ``max_retries`` sends
+        again is not asked for again.
+
+    The others are those of ``tidegate.llm.httpx.LlmTransport``.
+    """
+
+    def __init__(
+        self,
+        limits: Union[LimitSet, LimitPool],
+        *,
+        key: Union[str, Callable[[requests.PreparedRequest], str]] = "default",
+        timeout: Optional[float] = None,
+        counts: Optional[Mapping[str, str]] = None,
+        prices: Optional[Mapping[str, Price]] = None,
+        provider: Optional[str] = None,
+        max_pause: float = 300,
+        ttl: Optional[float] = None,
+        **adapter: Any,
+    ) -> None:
+        super().__init__(**adapter)
+        self._calls = Calls(
+            limits, timeout=timeout, counts=counts, prices=prices, provider=provider, max_pause=max_pause, ttl=ttl
+        )
+        self._key = key
+
+    def send(self, request: requests.PreparedRequest, *arguments: Any, **named: Any) -> requests.Response:
+        method, path = request.method or "GET", urlsplit(str(request.url)).path
+        headers = _lines(request.headers)
+        body = _body(request.body) if self._calls.uses_tokens(method, path, headers) else None
+        if body is not None:
+            # What is compressed says nothing of its usage on its way.
+            request.headers["Accept-Encoding"] = "identity"
+        key = self._key(request) if callable(self._key) else self._key
+        held = self._calls.enter(self._calls.call(method, path, headers, body, key))
+        if isinstance(held, Refused):
+            return self._in_place(request, held)
+        try:
+            response = super().send(request, *arguments, **named)
+            served = self._calls.served(held, response.status_code, _lines(response.headers))
+        except BaseException as error:
+            if _was_sent(error):
+                held.end(False)
+            else:
+                held.cancel()
+            raise
+        if served is False:
+            held.cancel()
+        elif served is None:
+            held.end(False)
+        else:
+            response.raw = _Raw(response.raw, held)
+        return response
+
+    def _in_place(self, request: requests.PreparedRequest, refused: Refused) -> requests.Response:
+        raw = urllib3.HTTPResponse(
+            body=io.BytesIO(refused.body), headers=refused.headers, status=refused.status, preload_content=False
+        )
+        return self.build_response(request, raw)
+
+
+class _Raw:
+    """A connection's end, read as it passes; with the end of the body the call is settled."""
+
+    def __init__(self, raw: Any, held: Held) -> None:
+        self._raw = raw
+        self._held = held
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._raw, name)
+
+    def stream(self, *arguments: Any, **named: Any) -> Iterator[bytes]:
+        for data in self._raw.stream(*arguments, **named):
+            self._held.read(data)
+            yield data
+        self._held.end(True)
+
+    def read(self, amt: Optional[int] = None, *arguments: Any, **named: Any) -> bytes:
+        data: bytes = self._raw.read(amt, *arguments, **named)
+        self._held.read(data)
+        if amt is None or amt < 0 or (amt > 0 and not data):
+            self._held.end(True)
+        return data
+
+    def close(self) -> None:
+        try:
+            self._raw.close()
+        finally:
+            self._held.end(False)
+
+    def release_conn(self) -> None:
+        try:
+            self._raw.release_conn()
+        finally:
+            self._held.end(False)
+
+    def __del__(self) -> None:
+        # Nobody has it any more, and nobody closed it.
+        self._held.end(False)
+
+
+def _lines(headers: Mapping[str, Union[str, bytes]]) -> list[tuple[str, str]]:
+    text = {name: value.decode("latin-1") if isinstance(value, bytes) else value for name, value in headers.items()}
+    return list(text.items())
+
+
+def _body(body: Any) -> bytes:
+    """The body of a call; nothing of one that is read as it is sent."""
+    if isinstance(body, str):
+        return body.encode()
+    return body if isinstance(body, bytes) else b""
+
+
+def _was_sent(error: BaseException) -> bool:
+    """Whether the provider may have the request."""
+    if isinstance(error, requests.ConnectTimeout):
+        return False
+    reason = getattr(error.args[0], "reason", None) if error.args else None
+    return not isinstance(reason, urllib3.exceptions.NewConnectionError)
