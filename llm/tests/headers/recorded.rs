@@ -1,7 +1,7 @@
 //! Answers that somebody has published, as they stood: `recorded/*.txt`.
 //!
-//! A file is lines with headers, an empty line, and a body: what the fuzz target `llm` reads, too, whose
-//! seeds they are. Lines that begin with `#` say what is to be read:
+//! A file is lines with headers, an empty line, and a body. Lines that begin with `#` say what is
+//! to be read:
 //!
 //! | line | says |
 //! |---|---|
