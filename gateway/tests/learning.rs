@@ -1,6 +1,10 @@
 //! Conservation, as a property: over any course of calls, answers, settlements, crashes and windows,
 //! what limit sets hold and have used never exceeds what the provider said there was.
 //!
+//! A call holds a slot, too, and a lease that lasts for [`TTL`]: of a gateway that was killed, and of
+//! a call that takes longer, it expires. Whatever comes late, as many slots are taken as leases are
+//! held, and what was used still counts.
+//!
 //! Two gateways share a real limit set, and each has a [`Learnt`] of its own: the capacity travels
 //! with each command, so that each asks with its own, as processes do. The provider is a model:
 //! windows of a minute, a limit that moves, somebody else who uses the same account. Answers come
@@ -21,8 +25,6 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use proptest::strategy::ValueTree;
-use proptest::test_runner::TestRunner;
 use tidegate::{Algorithm, LeaseId, Limit, LimitSet, ManualClock, Request, Timestamp};
 use tidegate_llm::learnt::{Came, Elsewhere, Granted, Learnt, Order, Seen};
 
@@ -33,8 +35,9 @@ const START: u64 = 100;
 /// What is charged for others is one sum for so long.
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// How many courses are tried where not every one keeps to the law.
-const COURSES: usize = 5_000;
+/// How long the lease of a call is held, and how many at once.
+const TTL: Duration = Duration::from_secs(50);
+const SLOTS: u64 = 12;
 
 /// What happens.
 #[derive(Clone, Debug)]
@@ -53,7 +56,7 @@ enum Event {
     Settle { which: usize, percent: u64 },
     /// A call is to have taken so many percent, if it fits.
     Adjust { which: usize, percent: u64 },
-    /// Its gateway is killed: the lease expires.
+    /// Its gateway is killed: nobody settles it, and the lease expires.
     Crash { which: usize },
     /// Somebody else uses so much.
     Elsewhere { amount: u64 },
@@ -141,6 +144,7 @@ struct Call {
     gateway: usize,
     lease: LeaseId,
     amount: u64,
+    until: Timestamp,
     /// What the provider has counted of it, window by window.
     parts: Vec<(u64, u64)>,
 }
@@ -179,6 +183,8 @@ struct Course {
     /// What is charged for others, by whom ever.
     counted: LimitSet,
     calls: Vec<Call>,
+    /// Until when the leases are held of calls whose gateway was killed.
+    crashed: Vec<Timestamp>,
     on_their_way: Vec<OnItsWay>,
     nth: u64,
     /// Of the newest answer that said what is left.
@@ -194,12 +200,12 @@ struct Course {
     refused: u64,
 }
 
-fn set(clock: &ManualClock, limit: Limit) -> LimitSet {
-    let builder = LimitSet::builder().clock(clock.clock());
-    builder
-        .limit(limit.adaptive())
-        .build()
-        .expect("a sound limit")
+fn set(clock: &ManualClock, limits: impl IntoIterator<Item = Limit>) -> LimitSet {
+    let mut builder = LimitSet::builder().clock(clock.clock());
+    for limit in limits {
+        builder = builder.limit(limit);
+    }
+    builder.build().expect("sound limits")
 }
 
 impl Course {
@@ -207,6 +213,7 @@ impl Course {
         let clock = ManualClock::default();
         clock.advance(Duration::from_secs(60 * 1_000_000));
         let tokens = Limit::rate("tokens", START, MINUTE).algorithm(algorithm);
+        let slots = Limit::concurrency("slots", SLOTS).ttl(TTL);
         let charged = Limit::rate("charged", 1, DAY).algorithm(Algorithm::FixedWindow);
         Self {
             provider: Provider {
@@ -216,10 +223,11 @@ impl Course {
                 ours: 0,
                 theirs: 0,
             },
-            set: set(&clock, tokens),
+            set: set(&clock, [tokens.adaptive(), slots]),
             gateways: [(); 2].map(|()| Learnt::new(START, MINUTE.into())),
-            counted: set(&clock, charged),
+            counted: set(&clock, [charged.adaptive()]),
             calls: Vec::new(),
+            crashed: Vec::new(),
             on_their_way: Vec::new(),
             nth: 0,
             newest: Order::default(),
@@ -290,7 +298,8 @@ impl Course {
             }
             Event::Crash { which } if !self.calls.is_empty() => {
                 // Nobody settles it; what it took was used.
-                self.calls.swap_remove(which % self.calls.len());
+                let call = self.calls.swap_remove(which % self.calls.len());
+                self.crashed.push(call.until);
             }
             Event::Elsewhere { amount } => {
                 self.provider.theirs += amount.min(self.provider.remaining());
@@ -328,6 +337,7 @@ impl Course {
             nth: self.nth,
         };
         let granted = self.gateways[gateway].granted(order, amount, &standing);
+        let until = lease.expires_at();
         let lease = lease.detach();
         let used = standing.limit - standing.remaining + standing.debt;
         let is_counted = self.provider.call(amount);
@@ -356,6 +366,7 @@ impl Course {
                 gateway,
                 lease,
                 amount,
+                until,
                 parts,
             });
         } else {
@@ -437,9 +448,22 @@ impl Course {
         decision.standing("tokens").expect("known").remaining
     }
 
+    /// As many slots are taken as leases are held: none before its time, and none after it.
+    fn slots(&self) -> Result<(), TestCaseError> {
+        let now = self.now();
+        let until = self.calls.iter().map(|call| call.until);
+        let held = until.chain(self.crashed.iter().copied());
+        let held = held.filter(|until| *until > now).count() as u64;
+        let decision = self.set.peek(KEY, 1).wait().expect("it is asked right");
+        let free = decision.standing("slots").expect("known").remaining;
+        prop_assert_eq!(SLOTS - free, held);
+        Ok(())
+    }
+
     /// What was said to be left, less what ours have used since, is at least what ours would grant.
     fn check(&mut self) -> Result<(), TestCaseError> {
         self.turn();
+        self.slots()?;
         let Some(said) = self.said.filter(|said| said.window == self.provider.window) else {
             return Ok(());
         };
@@ -462,7 +486,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     /// adaptive-rate-limiter's "pending subtracted twice", and the reverse: here "conservation: held +
     /// used <= limit after any header, in any order". Of 60,000 courses four did not keep to it, by up
@@ -506,29 +530,65 @@ proptest! {
     }
 }
 
-/// Of so many courses by chance, how many are so.
-fn courses(are: impl Fn(&[Event], Algorithm, u64) -> bool) -> usize {
-    let algorithms = prop_oneof![Just(Algorithm::SlidingWindow), Just(Algorithm::SlidingLog)];
-    let (courses, mut runner) = ((events(), algorithms, 0..60_u64), TestRunner::default());
-    let by_chance = (0..COURSES).map(|_| courses.new_tree(&mut runner).expect("a course"));
-    let counted = by_chance.filter(|course| {
-        let (events, algorithm, phase) = course.current();
-        are(&events, algorithm, phase)
-    });
-    counted.count()
+/// How many calls the provider refuses of somebody who is alone on the account and whose limit stays;
+/// `says` is whether every answer says that limit.
+fn refused_alone(course: &mut Course, events: &[Event], says: bool) -> Result<u64, TestCaseError> {
+    for event in events {
+        match *event {
+            Event::Elsewhere { .. } | Event::Limit { .. } => {}
+            Event::Answer {
+                which, remaining, ..
+            } => course.play(&Event::Answer {
+                which,
+                limit: says,
+                remaining,
+            }),
+            _ => course.play(event),
+        }
+        course.slots()?;
+    }
+    Ok(course.refused)
 }
 
-/// Whose account nobody else uses, and whose limit stays, is hardly ever refused by the provider.
+fn algorithm() -> impl Strategy<Value = Algorithm> {
+    prop_oneof![Just(Algorithm::SlidingWindow), Just(Algorithm::SlidingLog)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whose account nobody else uses, and whose limit stays and is said, is never refused by a provider
+    /// that counts by windows, whenever these begin. (Of one that counts by a bucket: `falls.rs`.) It was
+    /// said to hold for all but one of 500: those were of providers that had not said it.
+    #[test]
+    fn who_is_alone_is_never_refused(events in events(), algorithm in algorithm(), phase in 0..60_u64) {
+        let mut course = Course::new(algorithm, phase);
+        prop_assert_eq!(refused_alone(&mut course, &events, true)?, 0);
+    }
+}
+
+/// A provider that never says its limit: what is tried is above it some day, and refused. That is how
+/// its limit is found, and the law above is none there.
 #[test]
-fn who_is_alone_is_hardly_ever_refused() {
-    let are_refused = courses(|events, _, phase| {
-        let mut course = Course::new(Algorithm::SlidingWindow, phase);
-        for event in events {
-            if !matches!(event, Event::Elsewhere { .. } | Event::Limit { .. }) {
-                course.play(event);
-            }
-        }
-        course.refused > 0
-    });
-    assert!(are_refused <= COURSES / 500, "{are_refused} of {COURSES}");
+fn who_is_alone_and_is_told_no_limit_is_refused_for_what_is_tried() {
+    let calls = |gateway, amount| Event::Call { gateway, amount };
+    let answer = Event::Answer {
+        which: 0,
+        limit: true,
+        remaining: true,
+    };
+    // Nine tenths of the limit, in each minute.
+    let minute = [[calls(0, 30), answer].as_slice(); 3].concat();
+    let settled = Event::Settle {
+        which: 0,
+        percent: 100,
+    };
+    let minute = [minute, vec![settled; 3], vec![Event::Pass { seconds: 61 }]].concat();
+    // And then as much as is tried by then.
+    let events = [vec![minute; 4].concat(), vec![calls(0, 55); 2]].concat();
+    let refused = |says| {
+        let mut course = Course::new(Algorithm::SlidingWindow, 0);
+        refused_alone(&mut course, &events, says).expect("slots are counted")
+    };
+    assert_eq!([true, false].map(refused), [0, 1]);
 }
