@@ -58,7 +58,7 @@ impl Running {
     }
 
     /// Until every call is settled.
-    async fn settled(&self) {
+    pub async fn settled(&self) {
         for _ in 0..2_000 {
             if self.account("running").await.1 == 4 {
                 return;

@@ -3,7 +3,7 @@
 
 use http::StatusCode;
 use serde_json::json;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{POLICY, Reply, Running, chat, run};
 
@@ -47,6 +47,34 @@ async fn after_the_time_that_a_refusal_names_a_call_passes() {
     };
     tokio::time::sleep(Duration::from_millis(millis)).await;
     assert_eq!(status(&running, 30).await, 200, "after {millis} ms");
+    running.stop().await;
+}
+
+/// Each refusal made it later: keys were locked out for minutes.
+#[tokio::test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "whoever is refused waits by a clock of its own"
+)]
+async fn a_refusal_makes_the_time_that_is_named_no_later() {
+    let slow = "[policy.llm.limits]\ntokens = { rate = 1000, per = '10h' }";
+    let running = run(slow, |_| {}).await;
+    running.provider.next(Reply::answer(10, 990));
+    assert_eq!(status(&running, 1_000).await, 200);
+    let refused = async || {
+        let asked = Instant::now();
+        let (status, headers, _) = running.post(CHAT, &chat(500)).await;
+        assert_eq!(status, 429);
+        let millis = headers["retry-after-ms"].to_str().unwrap().parse().unwrap();
+        let length = Duration::from_millis(millis);
+        // No earlier, and no later, than what was named, but for what it was rounded by.
+        (asked + length, Instant::now() + length)
+    };
+    let (_, first) = refused().await;
+    for _ in 0..50 {
+        let (named, _) = refused().await;
+        assert!(named <= first + Duration::from_millis(1));
+    }
     running.stop().await;
 }
 

@@ -2,7 +2,8 @@
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
-use super::{BodyExt, Reply, chat, run};
+use super::learnt::{LEARNT, said, with_secrets};
+use super::{BodyExt, Price, Reply, chat, run};
 
 const CHAT: &str = "/v1/chat/completions";
 const KEY: &str = "key=\"credential-f3abf2a6cc4f0098\"";
@@ -90,5 +91,55 @@ async fn what_holds_a_reservation_is_told_with_the_oldest() {
     }
     running.settles_to("running", 4).await;
     assert_eq!((held(), oldest()), (Some(0.0), Some(0.0)));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn money_is_told_in_millionths() {
+    let (metrics, _recording) = record();
+    let money = r#"
+        [policy.llm.limits]
+        usd = { budget = 10, per = "day", zone = "UTC", unit = "0.000001" }
+    "#;
+    let price = Price {
+        input: 2_000_000,
+        output: 8_000_000,
+        ..Price::default()
+    };
+    let running = run(money, |settings| {
+        settings.prices = [("gpt-5".to_owned(), price)].into_iter().collect();
+    })
+    .await;
+    running.provider.next(Reply::answer(1_000, 100));
+    assert_eq!(running.post(CHAT, &chat(500)).await.0, 200);
+    running.settles_to("usd", 10_000_000 - 2_800).await;
+    let name = "tidegate_gateway_money_millionths_total";
+    let told = value(&metrics, &[name, KEY, "model=\"gpt-5\""]);
+    assert_eq!(told, Some(2_800.0));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_provider_says_of_its_limit_is_told_beside_ours() {
+    let (metrics, _recording) = record();
+    let running = run(LEARNT, with_secrets).await;
+    let answer = said(Reply::answer(1, 1), ["700", "640"]);
+    // A number that is none.
+    running
+        .provider
+        .next(answer.with("x-ratelimit-limit-requests", "many"));
+    assert_eq!(running.post(CHAT, &chat(10)).await.0, 200);
+    running.settled().await;
+    let of = |name: &str, limit: &str| {
+        value(
+            &metrics,
+            &[&format!("{name}{{"), &format!("limit=\"{limit}\"")],
+        )
+    };
+    assert_eq!(of("tidegate_gateway_provider_limit", "tokens"), Some(700.0));
+    let remaining = of("tidegate_gateway_provider_remaining", "tokens");
+    assert_eq!(remaining, Some(640.0));
+    let ignored = value(&metrics, &["tidegate_gateway_ignored_headers_total "]);
+    assert_eq!(ignored, Some(1.0));
     running.stop().await;
 }
