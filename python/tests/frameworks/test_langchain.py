@@ -1,6 +1,8 @@
 """LangChain's rate limiter, beneath a model of its own."""
 
 import asyncio
+import concurrent.futures
+import multiprocessing
 import threading
 
 import pytest
@@ -48,6 +50,22 @@ def test_each_key_has_a_rate_of_its_own():
     limits = LimitSet("1/day")
     turns = [LimitSetRateLimiter(limits, key=key).acquire(blocking=False) for key in ("a", "b", "a")]
     assert turns == [True, True, False]
+
+
+def turns(url):
+    """How many turns of 15 this process gets, by a limiter of its own."""
+    limits = LimitSet(CallLimit(20, "per_day"), name="langchain", store=url)
+    limiter = LimitSetRateLimiter(limits)
+    return sum(limiter.acquire(blocking=False) for _ in range(15))
+
+
+def test_processes_on_one_store_share_the_rate(store_url):
+    """Its own limiter (`InMemoryRateLimiter`) counts for one process: two call twice as often."""
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(2, mp_context=context) as pool:
+        counts = list(pool.map(turns, [store_url] * 2))
+    counts.append(turns(store_url))
+    assert sum(counts) == 20
 
 
 def test_limits_that_it_cannot_hold_are_refused():
