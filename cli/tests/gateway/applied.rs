@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use super::{Gateway, POLICY, Provider, announced, answered, folder, said, send};
+use super::{CALLER, Gateway, POLICY, Provider, announced, answered, folder, said, send};
 
 /// Members of a pool, of which no upstream has the name.
 const POOL: &str = "
@@ -38,7 +38,7 @@ fn apply(folder: &Path, server: &str, policies: &str) -> (i32, String) {
     (code, String::from_utf8_lossy(&said).into_owned())
 }
 
-fn until(mut done: impl FnMut() -> bool) {
+pub fn until(mut done: impl FnMut() -> bool) {
     for _ in 0..1_500 {
         if done() {
             return;
@@ -141,7 +141,7 @@ fn what_is_applied_elsewhere_and_a_gateway_cannot_serve_keeps_no_other_change_fr
     until(was_read);
     let statuses = |gateway: &Gateway| {
         let body = r#"{"model":"m","max_tokens":5,"prompt":"Hi"}"#;
-        ["sk", "another"].map(|secret| {
+        [CALLER, "another"].map(|secret| {
             let call = ("POST", "/v1/completions", secret);
             answered(send(gateway.at, call, body)).0
         })

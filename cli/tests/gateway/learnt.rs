@@ -2,8 +2,10 @@
 //! somebody else who uses the same account, and a limit that is halved and doubled under way.
 
 use std::net::SocketAddr;
+use std::path::Path;
 
 use tidegate::Span;
+use tidegate_conformance::redis_server::RedisServer;
 use tidegate_llm::Provider as Dialect;
 use tidegate_sim::limit::{Kind, Limit, Unit};
 use tidegate_sim::server::serve;
@@ -11,10 +13,7 @@ use tidegate_sim::settings::{Change, Pace, Settings};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
-use super::{Gateway, answered, folder_with, send};
-
-/// What the gateways have for the provider.
-pub const SECRET: &str = "ours";
+use super::{CALLER, Gateway, SECRET, answered, folder_with, send};
 
 const POLICY: &str = "
 [policy.llm]
@@ -104,16 +103,43 @@ fn metric(gateway: &Gateway, name: &str) -> Option<u64> {
     Some(value as u64)
 }
 
+/// Two on one store; on shared memory where none is named.
+fn two(folder: &Path, provider: &Enforcing, store: Option<&str>) -> [Gateway; 2] {
+    let upstream = format!("fake=openai@http://{}", provider.at);
+    let flags = [
+        "--http",
+        "127.0.0.1:0",
+        "--wait",
+        "20s",
+        "--upstream",
+        &upstream,
+    ];
+    [(); 2].map(|()| match store {
+        Some(store) => Gateway::on(store, folder, &flags),
+        None => Gateway::told(folder, provider.at, &flags[..4]),
+    })
+}
+
 #[test]
 fn what_somebody_else_uses_is_charged_once_by_all_gateways_of_a_store() {
+    is_charged_once(None);
+}
+
+#[test]
+fn what_somebody_else_uses_is_charged_once_by_all_gateways_of_a_redis() {
+    if let Some(redis) = RedisServer::start() {
+        is_charged_once(Some(&redis.url()));
+    }
+}
+
+fn is_charged_once(store: Option<&str>) {
     let (folder, provider) = (folder_with(POLICY), Enforcing::start(vec![]));
-    let gateways =
-        [(); 2].map(|()| Gateway::before(folder.path(), provider.at, "127.0.0.1:0", "20s"));
+    let gateways = two(folder.path(), &provider, store);
     provider.use_elsewhere(400);
     // Both see it at once.
     std::thread::scope(|scope| {
         for gateway in &gateways {
-            scope.spawn(|| assert_eq!(call(gateway.at, "sk", 50), 200));
+            scope.spawn(|| assert_eq!(call(gateway.at, CALLER, 50), 200));
         }
     });
     let charged = || -> u64 {
@@ -127,7 +153,7 @@ fn what_somebody_else_uses_is_charged_once_by_all_gateways_of_a_store() {
     assert!((340..=460).contains(&first), "{first} charged of 400");
     // Had both charged it, there would be room for two of these.
     for number in 0..8 {
-        assert_eq!(call(gateways[number % 2].at, "sk", 45), 200, "{number}");
+        assert_eq!(call(gateways[number % 2].at, CALLER, 45), 200, "{number}");
     }
     assert_eq!(
         provider.refused(),
@@ -141,18 +167,28 @@ fn what_somebody_else_uses_is_charged_once_by_all_gateways_of_a_store() {
 /// One gateway learns, and the other goes by it before it has heard of the provider.
 #[test]
 fn a_limit_that_is_halved_and_doubled_under_way_is_followed_by_both_gateways() {
+    is_followed(None);
+}
+
+#[test]
+fn a_limit_that_is_halved_and_doubled_under_way_is_followed_by_both_gateways_of_a_redis() {
+    if let Some(redis) = RedisServer::start() {
+        is_followed(Some(&redis.url()));
+    }
+}
+
+fn is_followed(store: Option<&str>) {
     let change = |millis, capacity| Change {
         after: Span::from_millis(millis),
         limit: tokens(capacity),
     };
     let changes = vec![change(1_000, 500), change(2_000, 2_000)];
     let (folder, provider) = (folder_with(POLICY), Enforcing::start(changes));
-    let one = Gateway::before(folder.path(), provider.at, "127.0.0.1:0", "20s");
-    let other = Gateway::before(folder.path(), provider.at, "127.0.0.1:0", "20s");
+    let [one, other] = two(folder.path(), &provider, store);
     let mut limits = vec![];
     while limits.last() != Some(&2_000) {
         assert!(limits.len() < 400, "{limits:?}");
-        assert_eq!(call(one.at, "sk", 1), 200);
+        assert_eq!(call(one.at, CALLER, 1), 200);
         limits.extend(metric(&one, "tidegate_gateway_limit"));
     }
     limits.dedup();
@@ -169,7 +205,7 @@ fn a_limit_that_is_halved_and_doubled_under_way_is_followed_by_both_gateways() {
     // The gauge is of when the call was granted, and its own answer came later.
     let mut told = None;
     for _ in 0..400 {
-        assert_eq!(call(other.at, "sk", 1), 200);
+        assert_eq!(call(other.at, CALLER, 1), 200);
         told = metric(&other, "tidegate_gateway_limit");
         if told == Some(2_000) {
             break;

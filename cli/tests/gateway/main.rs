@@ -1,13 +1,15 @@
 //! `tidegate gateway`, as processes: two of them on one store, before a provider.
 
 mod applied;
+mod begun;
+mod cooling;
 mod learnt;
 mod server;
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -19,6 +21,10 @@ const POLICY: &str = "
 tokens  = { rate = 100, per = '1h' }
 running = { concurrency = 1, ttl = '10m' }
 ";
+
+/// What callers show, and what the gateways have for the provider; neither is ever in a log.
+const CALLER: &str = "sk-of-the-caller-e093";
+const SECRET: &str = "sk-of-the-gateway-7d41";
 
 /// What a provider says of every call: it has used 10 tokens.
 const ANSWER: &str = r#"{"choices":[],"usage":{"prompt_tokens":4,"completion_tokens":6}}"#;
@@ -35,6 +41,11 @@ struct Provider {
 
 impl Provider {
     fn start() -> Self {
+        Self::saying("200 OK")
+    }
+
+    /// One whose answers begin so.
+    fn saying(head: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let at = listener.local_addr().expect("bound");
         let (came, calls) = sync_channel(64);
@@ -44,7 +55,7 @@ impl Provider {
             for stream in listener.incoming() {
                 let (stream, came) = (stream.expect("accepted"), came.clone());
                 let waits = Arc::clone(&waits);
-                thread::spawn(move || answer(stream, &came, &waits));
+                thread::spawn(move || answer(stream, head, &came, &waits));
             }
         });
         Self { at, calls, late }
@@ -57,7 +68,7 @@ impl Provider {
 }
 
 /// One call, one connection.
-fn answer(mut stream: TcpStream, came: &SyncSender<()>, waits: &Mutex<Receiver<()>>) {
+fn answer(mut stream: TcpStream, head: &str, came: &SyncSender<()>, waits: &Mutex<Receiver<()>>) {
     let mut lines = BufReader::new(stream.try_clone().expect("cloned"));
     let mut length = 0;
     loop {
@@ -88,7 +99,7 @@ fn answer(mut stream: TcpStream, came: &SyncSender<()>, waits: &Mutex<Receiver<(
         return;
     }
     let answer = format!(
-        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\
+        "HTTP/1.1 {head}\r\ncontent-type: application/json\r\nconnection: close\r\n\
          content-length: {}\r\n\r\n{ANSWER}",
         ANSWER.len()
     );
@@ -103,6 +114,7 @@ struct Gateway {
     http: Option<SocketAddr>,
     /// What it says to type, to try it.
     to_try: String,
+    log: PathBuf,
 }
 
 impl Gateway {
@@ -117,19 +129,31 @@ impl Gateway {
 
     /// One with further flags, of which `off` is where it serves HTTP.
     fn told(folder: &Path, provider: SocketAddr, more: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-        let upstream = format!("fake=openai@http://{provider}");
         let store = format!("shm:gateway?size=8&dir={}", folder.display());
-        command.args(["gateway", "--upstream", &upstream, "--store", &store]);
-        command.args(["--config", "tidegate.toml", "--listen", "127.0.0.1:0"]);
-        command.args(["--grpc", "off", "--resp", "off"]).args(more);
-        command.env("TIDEGATE_KEY_FAKE", learnt::SECRET);
+        let upstream = format!("fake=openai@http://{provider}");
+        let more = [more, &["--upstream", &upstream]].concat();
+        Self::on(&store, folder, &more)
+    }
+
+    /// One on this store.
+    fn on(store: &str, folder: &Path, more: &[&str]) -> Self {
+        let words = ["--store", store, "--config", "tidegate.toml"];
+        Self::run(folder, &[&words, more].concat())
+    }
+
+    /// One that is told this alone.
+    fn run(folder: &Path, words: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        command.args(["gateway", "--listen", "127.0.0.1:0"]);
+        command.args(["--grpc", "off", "--resp", "off"]).args(words);
+        command.env("TIDEGATE_KEY_FAKE", SECRET);
         command.current_dir(folder);
-        let log = File::create(folder.join("gateway.log")).expect("a log");
-        command.stdout(Stdio::piped()).stderr(log);
+        let log = folder.join("gateway.log");
+        let written = File::create(&log).expect("a log");
+        command.stdout(Stdio::piped()).stderr(written);
         let mut process = command.spawn().expect("the program runs");
         let mut said = said(&mut process);
-        let http = (!more.contains(&"off")).then(|| announced(&mut said, "HTTP"));
+        let http = (!words.contains(&"off")).then(|| announced(&mut said, "HTTP"));
         let at = announced(&mut said, "LLM");
         let to_try = said.next().expect("it is told how to try it");
         Self {
@@ -137,6 +161,7 @@ impl Gateway {
             at,
             http,
             to_try,
+            log,
         }
     }
 
@@ -148,7 +173,7 @@ impl Gateway {
     }
 
     fn ask(&self, body: &str) -> TcpStream {
-        send(self.at, ("POST", "/v1/completions", "sk"), body)
+        send(self.at, ("POST", "/v1/completions", CALLER), body)
     }
 
     fn status(&self, prompt: &str) -> u16 {
@@ -208,6 +233,12 @@ impl Drop for Gateway {
         // It may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
+        if !thread::panicking() {
+            let log = std::fs::read_to_string(&self.log).expect("a log");
+            for secret in [CALLER, SECRET] {
+                assert!(!log.contains(secret), "{secret} was logged: {log}");
+            }
+        }
     }
 }
 

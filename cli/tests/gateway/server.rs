@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::applied::TOKEN;
-use super::{Gateway, POLICY, Provider, answered, folder_with};
+use super::{CALLER, Gateway, POLICY, Provider, answered, folder_with};
 
 const FLAGS: &[&str] = &["--http", "off", "--wait", "20s"];
 
@@ -52,7 +52,7 @@ fn the_call_that_is_printed_to_try_a_gateway_is_answered() {
         let status = format!("{} -o /dev/null -w '%{{http_code}}'", gateway.to_try);
         shell.args(["-c", &status]);
         shell
-            .env("OPENAI_API_KEY", "sk")
+            .env("OPENAI_API_KEY", CALLER)
             .env("TIDEGATE_TOKEN", "another");
         let status = shell.output().expect("a shell runs").stdout;
         assert_eq!(
