@@ -15,6 +15,7 @@
 //! | `cargo xtask fleet` | real servers, two at a time on one store; the table of what holds |
 //! | `cargo xtask paused` | a store that stands still under 64 clients: who waits how long |
 //! | `cargo xtask race` | four gateways spend one budget, while processes and stores are killed |
+//! | `cargo xtask mixed` | ten thousand calls of the SDKs through gateways: what was charged, and what was billed |
 //! | `cargo xtask trace` | an hour of real calls before a provider that enforces its limit, by client: a table |
 //! | `cargo xtask postgres` | the store's tests on every version of PostgreSQL |
 //! | `cargo xtask proofs` | laws, interleavings and fuzzing for hours |
@@ -81,9 +82,13 @@ cargo xtask contention [--seconds N]                         eight processes at 
 cargo xtask fleet [--program PATH]                      two servers on one store: proof/fleet/TABLE.md
 cargo xtask paused [--seconds N] [--clients N] [--program PATH]
                                                         a store stands still: who waits how long
-cargo xtask race [--store NAME] [--round NAME] [--calls N]
+cargo xtask race [--store NAME | --peer litellm] [--round NAME] [--calls N]
                                                         four gateways spend 10 dollars: the provider's
                                                         ledger beside the store; 1: they differ
+                                                        --peer: four proxies of LiteLLM on Redis
+cargo xtask mixed [--requests N] [--seed N]             10,000 calls of the SDKs of OpenAI and
+                                                        Anthropic, of all kinds: what was charged
+                                                        beside what was billed; 1: they differ
 cargo xtask trace [--svg PATH] [--windows] [--seed N]
                                                         an hour of real calls before a provider that
                                                         enforces its limit: learnt limits beside others
@@ -166,6 +171,7 @@ fn main() -> ExitCode {
         "fleet" => fleet::run(&rest),
         "paused" => fleet::paused(&rest),
         "race" => race::run(&rest),
+        "mixed" => python::mixed(&rest),
         "trace" => trace::run(&rest),
         "postgres" => postgres::run(&rest),
         "proofs" => proofs::run(&rest),

@@ -44,6 +44,18 @@ pub fn beside_servers(tests: &mut Command) -> Result<(), String> {
     command::run(tests)
 }
 
+/// `cargo xtask mixed [--requests N] [--seed N]`: the long form of `python/tests/gateway/test_mixed.py`;
+/// the arguments are the script's own.
+pub fn mixed(arguments: &[String]) -> Result<(), String> {
+    let venv = venv()?;
+    let [tidegate, provider] = servers()?;
+    let mut mixed = program(path(&venv.join("bin/python")));
+    mixed.arg("tests/gateway/mixed.py").args(arguments);
+    mixed.env("TIDEGATE", tidegate);
+    mixed.env("TIDEGATE_PROVIDER", provider);
+    command::run(here(&mut mixed))
+}
+
 /// The programs that the package's tests start. The step `test` has built them: by themselves they
 /// have other features, and so much of what they are made of would be built a second time.
 fn servers() -> Result<[PathBuf; 2], String> {

@@ -1,6 +1,6 @@
 """Many calls of all kinds at once, by both SDKs: what was charged, and what was billed.
 
-    python mixed.py --requests 10000
+    cargo xtask mixed --requests 10000
 
 It starts a gateway and a simulated provider for each SDK (TIDEGATE and TIDEGATE_PROVIDER say where the
 programs are), and ends with 1 if anything was charged twice, or not, or a slot is lost. The kinds of calls

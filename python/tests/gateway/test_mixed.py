@@ -1,6 +1,6 @@
 """Calls of all kinds at once by both SDKs: each is settled once, and no slot is lost.
 
-`python mixed.py --requests 10000` is the same with more."""
+`cargo xtask mixed` is the same with more."""
 
 import asyncio
 
