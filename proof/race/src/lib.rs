@@ -7,7 +7,8 @@
 //! | `provider` | the simulated provider, and its ledger by call |
 //! | `store` | Redis and PostgreSQL, killed and started again |
 //! | `front` | what stands before the provider, whoever made it |
-//! | `gateway` | a gateway as a process |
+//! | `gateway` | a gateway of ours as a process |
+//! | `litellm` | a proxy of LiteLLM as a process |
 //! | `http` | one call over one connection, and how it may end |
 //! | `client` | what a client asks for, and when it leaves |
 //! | `round` | the rounds: which faults, and when |
@@ -19,6 +20,7 @@ pub mod client;
 pub mod front;
 pub mod gateway;
 pub mod http;
+pub mod litellm;
 pub mod provider;
 pub mod round;
 pub mod store;

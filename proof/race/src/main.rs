@@ -1,22 +1,26 @@
 //! Runs the rounds: `cargo xtask race`.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
+use tidegate_conformance::redis_server::RedisServer;
 use tidegate_fleet::program;
 use tidegate_race::books::Books;
+use tidegate_race::front::Front;
 use tidegate_race::gateway::Gateways;
+use tidegate_race::litellm::Proxies;
 use tidegate_race::provider::Provider;
-use tidegate_race::round::{ROUNDS, Round, run};
-use tidegate_race::store::Store;
+use tidegate_race::round::{self, ROUNDS, Round};
+use tidegate_race::store::{KEPT, Store};
 use tidegate_race::table;
 
 /// Spend a budget of 10 dollars through four gateways on one store, with kills
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask race")]
 struct Race {
-    /// One store: redis or postgres; default: one after the other
-    #[arg(long, value_name = "NAME")]
+    /// One store; default: one after the other
+    #[arg(long, value_name = "NAME", value_parser = ["redis", "postgres"])]
     store: Option<String>,
 
     /// One round: calm, unbounded, leaving, killed, restarted or all
@@ -26,40 +30,70 @@ struct Race {
     /// How many calls each round makes, of which about a thousand spend the budget
     #[arg(long, value_name = "N", default_value_t = 1_600, value_parser = clap::value_parser!(u64).range(1..=4_000))]
     calls: u64,
+
+    /// This program of LiteLLM on Redis instead: as it comes, and with its strictest setting
+    #[arg(long, value_name = "PATH", conflicts_with = "store")]
+    litellm: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
-    let race = Race::parse();
-    let stores = match &race.store {
-        Some(name) => vec![name.clone()],
-        None => vec!["redis".to_owned(), "postgres".to_owned()],
-    };
-    let mut holds = true;
-    for store in stores {
-        match on(&store, &race) {
-            Ok(all_hold) => holds &= all_hold,
-            Err(why) => {
-                eprintln!("{store}: {why}");
-                return ExitCode::FAILURE;
-            }
+    match run(&Race::parse()) {
+        Ok(holds) => ExitCode::from(u8::from(!holds)),
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
         }
     }
-    ExitCode::from(u8::from(!holds))
 }
 
-/// Whether all rounds hold on this store.
-fn on(name: &str, race: &Race) -> Result<bool, String> {
+/// Whether all rounds hold; of somebody else's, nothing is demanded.
+fn run(race: &Race) -> Result<bool, String> {
+    if let Some(program) = &race.litellm {
+        let program = std::path::absolute(program).map_err(|error| error.to_string())?;
+        for (name, strict) in [("LiteLLM", false), ("LiteLLM, fail closed", true)] {
+            rounds(name, race, |provider| litellm(&program, provider, strict))?;
+        }
+        return Ok(true);
+    }
     let program = program::program()?;
+    let mut holds = true;
+    for name in ["redis", "postgres"] {
+        if race.store.as_ref().is_none_or(|wanted| wanted == name) {
+            holds &= rounds(name, race, |provider| ours(&program, name, provider))?;
+        }
+    }
+    Ok(holds)
+}
+
+/// What stands before a provider; `None` where this machine lacks a server.
+type Opened = Result<Option<Box<dyn Front>>, String>;
+
+fn ours(program: &Path, store: &str, provider: &Provider) -> Opened {
+    let Some(store) = Store::open(store)? else {
+        return Ok(None);
+    };
+    Ok(Some(Box::new(Gateways::open(program, store, provider.at)?)))
+}
+
+fn litellm(program: &Path, provider: &Provider, strict: bool) -> Opened {
+    let Some(store) = RedisServer::start_with(&KEPT) else {
+        return Ok(None);
+    };
+    let proxies = Proxies::open(program, store, provider.at, strict)?;
+    Ok(Some(Box::new(proxies)))
+}
+
+/// Plays the rounds, each before a front of its own, and prints a row of each: whether they hold.
+fn rounds(name: &str, race: &Race, open: impl Fn(&Provider) -> Opened) -> Result<bool, String> {
     let wanted = |round: &&Round| race.round.as_ref().is_none_or(|name| name == round.name);
     println!("\n{name}, in dollars\n{}", table::HEAD);
     let mut holds = true;
     for round in ROUNDS.iter().filter(wanted) {
-        let Some(store) = Store::open(name)? else {
+        let provider = Provider::start()?;
+        let Some(mut front) = open(&provider).map_err(|why| format!("{name}: {why}"))? else {
             return Ok(true);
         };
-        let provider = Provider::start()?;
-        let mut gateways = Gateways::open(&program, store, provider.at)?;
-        let books: Books = run(round, race.calls, &mut gateways, &provider)?;
+        let books: Books = round::run(round, race.calls, &mut *front, &provider)?;
         println!("{}", table::row(round.name, &books));
         holds &= books.hold(round.may_owe());
     }

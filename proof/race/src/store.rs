@@ -3,6 +3,9 @@
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_conformance::redis_server::RedisServer;
 
+/// What has a Redis keep everything that it has answered.
+pub const KEPT: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
+
 /// A store that can be killed and started again.
 #[derive(Debug)]
 pub enum Store {
@@ -20,7 +23,6 @@ impl Store {
     /// # Errors
     /// If there is no such store.
     pub fn open(name: &str) -> Result<Option<Self>, String> {
-        const KEPT: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
         match name {
             "redis" => Ok(RedisServer::start_with(&KEPT).map(Self::Redis)),
             "postgres" => Ok(PostgresServer::start().map(Self::Postgres)),

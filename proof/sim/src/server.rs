@@ -143,7 +143,8 @@ const ANONYMOUS: &str = "anonymous";
 
 /// The credential as it was sent, or who calls without one.
 fn account(headers: &HeaderMap) -> String {
-    const NAMES: [&str; 4] = ["authorization", "x-api-key", "api-key", "x-goog-api-key"];
+    // A proxy with a credential of its own in `authorization` may pass the caller's beside it.
+    const NAMES: [&str; 4] = ["x-api-key", "api-key", "x-goog-api-key", "authorization"];
     let sent = NAMES
         .iter()
         .find_map(|name| headers.get(*name)?.to_str().ok());

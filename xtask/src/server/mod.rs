@@ -21,7 +21,7 @@ pub mod gateway;
 mod hosts;
 mod measure;
 mod options;
-mod peers;
+pub mod peers;
 mod report;
 mod rows;
 

@@ -35,6 +35,13 @@ pub fn install_wheel(name: &str, packages: &[&str]) -> Result<(), String> {
     wheels::fresh(&venv, "python3", &packages)
 }
 
+/// LiteLLM's proxy. Later versions are not taken unseen: two of its releases on PyPI (1.82.7, 1.107.0)
+/// carried what others had put there.
+pub fn litellm() -> Result<PathBuf, String> {
+    install_wheel("litellm", &["litellm[proxy]==1.105.7"])?;
+    Ok(home("litellm/bin/litellm"))
+}
+
 /// redis-server, without persistence.
 pub fn redis() -> Result<Host, String> {
     let resp = free_port()?;

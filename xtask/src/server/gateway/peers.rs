@@ -1,7 +1,6 @@
 //! Who is compared: how each is installed, and how it is started.
 //!
-//! Versions are fixed. Of LiteLLM later ones are not taken unseen: two of its releases on PyPI (1.82.7,
-//! 1.107.0) carried what others had put there.
+//! Versions are fixed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +8,7 @@ use std::process::Command;
 
 use crate::command::{cargo, program, run as done, target_directory};
 use crate::server::hosts::{SERVER_CORE, pinned};
-use crate::server::peers::{home, install_wheel};
+use crate::server::peers::{self, home, install_wheel};
 
 /// Where one is started, and before whom.
 pub struct Place<'a> {
@@ -64,7 +63,7 @@ pub const PEERS: &[Peer] = &[
     },
     Peer {
         what: "LiteLLM 1.105",
-        install: || install_wheel("litellm", &["litellm[proxy]==1.105.7"]),
+        install: || peers::litellm().map(drop),
         command: litellm,
         headers: none,
     },
@@ -240,7 +239,7 @@ fn litellm(place: &Place<'_>) -> Result<Command, String> {
         place.upstream
     );
     let file = write(place, "litellm.yaml", &text)?;
-    let mut litellm = pinned(SERVER_CORE, &shown(&home("litellm/bin/litellm")));
+    let mut litellm = pinned(SERVER_CORE, &shown(&peers::litellm()?));
     litellm.args(["--config", &file, "--host", "127.0.0.1"]);
     litellm.args(["--port", &place.port.to_string()]);
     litellm.env("LITELLM_LOCAL_MODEL_COST_MAP", "True");
