@@ -53,7 +53,7 @@ pub fn mixed(arguments: &[String]) -> Result<(), String> {
     mixed.arg("tests/gateway/mixed.py").args(arguments);
     mixed.env("TIDEGATE", tidegate);
     mixed.env("TIDEGATE_PROVIDER", provider);
-    command::run(here(&mut mixed))
+    command::run(mixed.current_dir(root().join("python")))
 }
 
 /// The programs that the package's tests start. The step `test` has built them: by themselves they
