@@ -47,6 +47,15 @@ impl Clock {
         }
     }
 
+    /// Takes an alarm back, if it has not rung yet. Nothing need ring for that.
+    pub(crate) fn take_back(&self, alarm: Alarm) {
+        match &self.0 {
+            Source::System(clock) => clock.alarms().unset(alarm),
+            Source::Manual(clock) => clock.timer().unset(alarm),
+            Source::Steady(clock) => clock.timer().unset(alarm),
+        }
+    }
+
     /// What is to happen on this clock.
     pub(crate) fn timer(&self) -> &Timer {
         match &self.0 {
@@ -76,7 +85,7 @@ impl store::Timer for Clock {
     }
 
     fn unset(&self, alarm: Alarm) {
-        self.timer().unset(alarm);
+        self.take_back(alarm);
     }
 }
 

@@ -69,7 +69,7 @@ impl Future for Sleep {
 impl Drop for Sleep {
     fn drop(&mut self) {
         if let Some(alarm) = self.alarm {
-            self.clock.timer().unset(alarm);
+            self.clock.take_back(alarm);
         }
     }
 }

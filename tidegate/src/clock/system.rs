@@ -53,6 +53,11 @@ impl System {
         Timestamp::from_micros(self.start + (nanos / 1_000) as i64)
     }
 
+    /// The alarms, whether anything rings them or not.
+    pub(crate) const fn alarms(&self) -> &Timer {
+        &self.timer
+    }
+
     /// The alarms; whoever sets one needs the thread that rings it.
     pub(crate) fn timer(&'static self) -> &'static Timer {
         let mut ringing = self.ringing.lock();

@@ -1,7 +1,7 @@
 //! One lease, renewed until its holder ends it or it is lost.
 
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -12,7 +12,8 @@ use tidegate_store::OwnedKey;
 use super::ending::Ending;
 use super::pace::Pace;
 use super::term::{End, Loss, Term, sure_until};
-use crate::clock::Sleep;
+use super::thread::Renews;
+use crate::clock::{Clock, Sleep};
 use crate::error::LeaseError;
 use crate::lease_id::LeaseId;
 use crate::pool::Member;
@@ -43,10 +44,27 @@ pub(crate) enum Renewed {
     Rest,
 }
 
+impl Renews for Renewal {
+    fn clock(&self) -> &Clock {
+        &self.term.clock
+    }
+
+    fn due(&self) -> Option<Timestamp> {
+        let now = self.term.clock.now();
+        let left = self.term.sure_until().since(now).as_duration();
+        let pause = Pace::new(self.ttl).answered(left);
+        (!pause.is_zero()).then(|| now + Span::from(pause))
+    }
+
+    fn run(self: Box<Self>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(self.renewed())
+    }
+}
+
 impl Renewal {
     /// Renews until the lease is ended or lost: then also if a renewal is
     /// under way that nobody answers.
-    pub(crate) async fn run(self) {
+    async fn renewed(self: Box<Self>) {
         let (mut ending, mut renewing) = (Ending::of(&self.term), pin!(self.go_on()));
         poll_fn(|context| {
             let ended = pin!(&mut ending).poll(context).is_ready();
@@ -100,7 +118,7 @@ impl Renewal {
             false => Renewed::Whole,
         };
         if length < Span::MILLISECOND.as_duration() {
-            self.term.note(LAST.to_owned());
+            self.term.note(LAST);
             return Ok(renewed);
         }
         let answer = self.set.renew(self.key.bytes(), self.id.0, length);
@@ -112,7 +130,7 @@ impl Renewal {
                     member.renewed(self.id, until);
                 }
                 if renewed == Renewed::Rest {
-                    self.term.note(LAST.to_owned());
+                    self.term.note(LAST);
                 }
                 return Ok(renewed);
             }

@@ -1,7 +1,8 @@
 //! For how long a lease is surely held: what its holder, its renewal and those who wait
 //! for its loss share.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::task::Waker;
 
 use tidegate_core::{Span, Timestamp};
@@ -44,9 +45,9 @@ struct State {
     sure_until: Timestamp,
     end: Option<End>,
     /// Why it is not renewed now, if it is not.
-    trouble: Option<String>,
+    trouble: Option<Cow<'static, str>>,
     next_watcher: u64,
-    watchers: HashMap<u64, Waker>,
+    watchers: BTreeMap<u64, Waker>,
 }
 
 /// How it ended. Nothing changes after that.
@@ -73,9 +74,9 @@ impl Term {
             expires_at,
             sure_until,
             end: None,
-            trouble: Some(NOT_KEPT.to_owned()),
+            trouble: Some(NOT_KEPT.into()),
             next_watcher: 0,
-            watchers: HashMap::new(),
+            watchers: BTreeMap::new(),
         };
         Self {
             clock,
@@ -101,9 +102,9 @@ impl Term {
         if state.end.is_some() || now < state.sure_until {
             return state.end.clone();
         }
-        let none = || "this process stood still".to_owned();
-        let why = state.trouble.take().unwrap_or_else(none);
-        let end = End::Lost(Loss::NotRenewed(why));
+        let why = state.trouble.take();
+        let why = why.unwrap_or_else(|| "this process stood still".into());
+        let end = End::Lost(Loss::NotRenewed(why.into_owned()));
         drop(state);
         self.finish(end.clone());
         Some(end)
@@ -130,18 +131,19 @@ impl Term {
 
     /// Nobody renews it from here on, until it is kept alive.
     pub(crate) fn is_not_kept(&self) {
-        self.note(NOT_KEPT.to_owned());
+        self.note(NOT_KEPT);
     }
 
     /// Its renewal is under way.
     pub(super) fn renews(&self) {
-        let silence = || "the store does not answer".to_owned();
-        self.state.lock().trouble.get_or_insert_with(silence);
+        let mut state = self.state.lock();
+        let trouble = &mut state.trouble;
+        trouble.get_or_insert_with(|| "the store does not answer".into());
     }
 
     /// It could not be renewed, for now.
-    pub(super) fn note(&self, trouble: String) {
-        self.state.lock().trouble = Some(trouble);
+    pub(super) fn note(&self, trouble: impl Into<Cow<'static, str>>) {
+        self.state.lock().trouble = Some(trouble.into());
     }
 
     /// It ended; what is said first holds.

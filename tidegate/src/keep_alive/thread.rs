@@ -1,19 +1,36 @@
 //! The thread that renews the leases of one set that are kept alive: on any async
 //! runtime or none, and whatever the holders' threads are busy with.
 //!
-//! It runs futures, each when it is woken, and sleeps otherwise. A renewal at a
-//! store beyond a network does not hold up the others, and one that panics ends
-//! alone: its lease is lost when it expires.
+//! Most leases end before their first renewal is due: until then a renewal is one alarm of
+//! its lease's clock, and neither a future nor a waker is made for it. From there on it is a
+//! future, which this thread polls when it is woken. A renewal at a store beyond a network
+//! does not hold up the others, and one that panics ends alone: its lease is lost when it
+//! expires.
 
 use std::collections::VecDeque;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
-type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+use tidegate_core::Timestamp;
+use tidegate_store::{Alarm, TimerHandler};
+
+use crate::clock::Clock;
+
+/// What this thread carries out: nothing until it is due, and a future from there on.
+pub(crate) trait Renews: Send + 'static {
+    /// By whose time it is due.
+    fn clock(&self) -> &Clock;
+
+    /// When it is due first; `None`: now.
+    fn due(&self) -> Option<Timestamp>;
+
+    /// Carries it out, to the end.
+    fn run(self: Box<Self>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+}
 
 /// See the [module](self). Dropped, it lets its thread end when the last lease
 /// has.
@@ -35,10 +52,17 @@ struct State {
 }
 
 struct Task {
-    /// `None` when it has ended.
-    work: Mutex<Option<Work>>,
+    work: Mutex<Work>,
     is_woken: Mutex<bool>,
     queue: Arc<Queue>,
+}
+
+/// How far a renewal has come.
+enum Work {
+    /// Its first step is due when the alarm rings.
+    Due(Box<dyn Renews>, Option<Alarm>),
+    UnderWay(Pin<Box<dyn Future<Output = ()> + Send>>),
+    Ended,
 }
 
 impl RenewalThread {
@@ -53,21 +77,25 @@ impl RenewalThread {
         Ok(Self(queue))
     }
 
-    /// Runs `work` to its end, or until the answer is dropped. The caller polls it first, so
-    /// that the thread need not be woken for what begins with a sleep.
-    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> RenewalTask {
+    /// Renews until the lease is ended or lost, or the answer is dropped. The caller takes
+    /// the first step of what is due now, so that the thread need not be woken for it.
+    pub(crate) fn spawn(&self, renewal: impl Renews) -> RenewalTask {
+        let (clock, due) = (renewal.clock().clone(), renewal.due());
         let task = Arc::new(Task {
-            work: Mutex::new(Some(Box::pin(work))),
+            work: Mutex::new(Work::Due(Box::new(renewal), None)),
             is_woken: Mutex::new(false),
             queue: Arc::clone(&self.0),
         });
         self.0.lock().tasks += 1;
-        task.step();
+        match due {
+            Some(due) => task.ring(&clock, due),
+            None => task.step(),
+        }
         RenewalTask(task)
     }
 }
 
-/// Work under way. Dropped, it is dropped, too, and with it the store that it
+/// A renewal to come or under way. Dropped, it is dropped, too, and with it the store that it
 /// asks: whoever has let go of everything may open that anew at once.
 pub(crate) struct RenewalTask(Arc<Task>);
 
@@ -112,12 +140,28 @@ impl Queue {
 }
 
 impl Task {
+    /// Takes its first step at `due`.
+    fn ring(self: &Arc<Self>, clock: &Clock, due: Timestamp) {
+        let mut work = lock(&self.work);
+        if let Work::Due(_, alarm) = &mut *work {
+            let who: Weak<dyn TimerHandler> = Arc::<Self>::downgrade(self);
+            *alarm = Some(clock.timer().set(due, who));
+        }
+    }
+
     /// Polls it once.
     fn step(self: &Arc<Self>) {
         // Before the poll: a wake in it counts.
         *lock(&self.is_woken) = false;
         let mut work = lock(&self.work);
-        let Some(pending) = work.as_mut() else { return };
+        if let Work::Due(..) = &*work
+            && let Work::Due(renewal, _) = std::mem::replace(&mut *work, Work::Ended)
+        {
+            *work = Work::UnderWay(renewal.run());
+        }
+        let Work::UnderWay(pending) = &mut *work else {
+            return;
+        };
         let waker = Waker::from(Arc::clone(self));
         let mut context = Context::from_waker(&waker);
         // The panic hook has told of it; the work is dropped, and nobody looks at it again.
@@ -133,16 +177,24 @@ impl Task {
     /// for whoever finds that another has dropped it.
     fn end(&self) {
         let mut work = lock(&self.work);
-        let ends = work.is_some();
-        *work = None;
-        drop(work);
-        if ends {
-            let mut state = self.queue.lock();
-            state.tasks -= 1;
-            if state.closed {
-                self.queue.changed.notify_one();
-            }
+        match &*work {
+            Work::Due(renewal, Some(alarm)) => renewal.clock().take_back(*alarm),
+            Work::Due(..) | Work::UnderWay(_) => {}
+            Work::Ended => return,
         }
+        *work = Work::Ended;
+        drop(work);
+        let mut state = self.queue.lock();
+        state.tasks -= 1;
+        if state.closed {
+            self.queue.changed.notify_one();
+        }
+    }
+}
+
+impl TimerHandler for Task {
+    fn fire(self: Arc<Self>, _: Timestamp) {
+        self.wake();
     }
 }
 

@@ -224,7 +224,7 @@ impl Lease {
         let renewal = self.renewal(way);
         // The thread was there when it began to be kept.
         let task = self.set.renewals().ok();
-        let task = task.map(|thread| thread.spawn(renewal.run()));
+        let task = task.map(|thread| thread.spawn(renewal));
         if let Some(kept) = self.kept.get_mut() {
             kept.task = task;
         }
