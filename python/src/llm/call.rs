@@ -223,6 +223,7 @@ impl LlmCall {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "headers tell times of day")]
 fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let micros = since.map_or(0, |since| since.as_micros());

@@ -14,7 +14,7 @@ use tidegate_core::{State, Timestamp};
 use crate::bytes::encode_record;
 use crate::command::{KeyCommand, Verb};
 use crate::decide::{self, Row};
-use crate::ledger::{LeaseStage, Ledger};
+use crate::ledger::{LeaseStage, Ledger, Record};
 use crate::optimistic::answer;
 use crate::optimistic::clock::Clock;
 use crate::optimistic::owned_key_command::moved;
@@ -43,6 +43,8 @@ pub struct RootAtHand {
     ledger: Ledger<OwnedKey>,
     /// No lease is due before, known or not.
     due_from: Timestamp,
+    /// It has no other leases than these.
+    knows_all: bool,
     /// Whether a limit of it is held: then the end of another process may admit.
     is_held: bool,
     /// The row's bytes as they are kept.
@@ -110,6 +112,7 @@ impl RootAtHand {
             states,
             ledger,
             due_from: unknown.min(known),
+            knows_all: unknown == Timestamp::MAX,
             row: Vec::new(),
             bytes: Vec::new(),
         };
@@ -230,6 +233,18 @@ impl RootAtHand {
         self.encode(&mut bytes);
         self.bytes = bytes;
         self.bytes == self.row
+    }
+
+    /// A lease of it that is known.
+    #[must_use]
+    pub fn lease(&self, id: u128) -> Option<&Record<OwnedKey>> {
+        self.ledger.get(id)
+    }
+
+    /// Whether it has no other leases than those that are known.
+    #[must_use]
+    pub const fn knows_all_leases(&self) -> bool {
+        self.knows_all
     }
 
     /// The record of a lease that was made.

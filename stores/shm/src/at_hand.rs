@@ -6,13 +6,13 @@
 //! there last stays.
 
 use parking_lot::{Mutex, MutexGuard};
-use tidegate_store::OwnedKey;
 use tidegate_store::optimistic::RootAtHand;
 
-use crate::keys::RootKeys;
+use crate::in_place::InPlace;
+use crate::keys::{RootKeys, Spot};
 use crate::layout::shard;
 use crate::process::Process;
-use crate::tree::Record;
+use crate::tree::Site;
 
 /// So many places each shard has.
 const PLACES: usize = 64;
@@ -20,14 +20,16 @@ const PLACES: usize = 64;
 /// A root at hand.
 #[derive(Debug)]
 pub(crate) struct Known {
-    /// The root.
-    pub(crate) key: OwnedKey,
+    /// Of the root.
+    pub(crate) keys: RootKeys,
     /// Of its bucket, when it was as this says.
     pub(crate) version: u64,
     /// This process, if it is noted as one that may hold leases of it.
     pub(crate) holder: Option<Process>,
     /// Where its row is.
-    pub(crate) row: Record,
+    pub(crate) row: Site,
+    /// Its leases in place, if it has a record of such.
+    pub(crate) in_place: Option<InPlace>,
     pub(crate) root: RootAtHand,
 }
 
@@ -52,21 +54,24 @@ impl Default for AtHand {
 impl AtHand {
     /// The place of a root, whose shard is locked; `None` if another thread of this process has it
     /// for a moment still, or, in the child of a fork, a thread of its parent.
-    pub(crate) fn place(&self, keys: &RootKeys) -> Option<Place<'_>> {
-        let mut places = self.0[keys.shard].try_lock()?;
+    pub(crate) fn place(&self, spot: Spot) -> Option<Place<'_>> {
+        let mut places = self.0.get(spot.shard)?.try_lock()?;
         if places.is_empty() {
             places.resize_with(PLACES, || None);
         }
-        let number = keys.bucket % PLACES;
+        let number = spot.bucket % PLACES;
         Some(Place { places, number })
     }
 }
 
 impl Place<'_> {
-    /// Takes what is known of the root at a version of its bucket.
-    pub(crate) fn take(&mut self, keys: &RootKeys, version: u64) -> Option<Box<Known>> {
-        let place = &mut self.places[self.number];
-        place.take_if(|known| known.version == version && known.key.is(keys.root()))
+    /// Takes what is known of a root, if its bucket is of this version still.
+    pub(crate) fn take(&mut self, (spot, root): (Spot, &[u8]), version: u64) -> Option<Box<Known>> {
+        let is_it = |known: &mut Box<Known>| {
+            let keys = &known.keys;
+            known.version == version && keys.bucket == spot.bucket && keys.root() == root
+        };
+        self.places.get_mut(self.number)?.take_if(is_it)
     }
 
     pub(crate) fn put(&mut self, known: Box<Known>) {

@@ -9,7 +9,7 @@ use tidegate_store::optimistic::{
     Attempt, Clock, KnownRevisions, OwnedKeyCommand, PlanRevision, Step,
 };
 use tidegate_store::revisions::{Revision, Revisions};
-use tidegate_store::{Answer, Detail, KeyCommand, OwnedKey, Plan, Reply, StoreError, Verb};
+use tidegate_store::{Answer, Detail, KeyCommand, Plan, Reply, StoreError, Verb};
 
 use crate::at_hand::{AtHand, Known};
 use crate::error::Fault;
@@ -169,7 +169,7 @@ impl Inner {
                 txn.commit()?;
             }
             if let Some(known) = known
-                && let Some(mut place) = self.at_hand.place(&asked.keys)
+                && let Some(mut place) = self.at_hand.place(asked.keys.spot())
             {
                 place.put(known);
             }
@@ -436,17 +436,17 @@ fn known(
     let Some(at_hand) = attempt.into_at_hand() else {
         return Ok(None);
     };
-    let (row, me) = (root.own_row(txn)?, process::me());
-    let holder = root.is_noted(txn, me)?.then_some(me);
-    Ok(row.map(|row| {
-        Box::new(Known {
-            key: OwnedKey::new(root.keys.root()),
-            version: txn.version(root.keys.bucket),
-            holder,
-            row,
-            root: at_hand,
-        })
-    }))
+    let (Some(row), me) = (root.own_row(txn)?, process::me()) else {
+        return Ok(None);
+    };
+    Ok(Some(Box::new(Known {
+        keys: root.keys.clone(),
+        version: txn.version(root.keys.bucket),
+        holder: root.is_noted(txn, me)?.then_some(me),
+        row: txn.site(row)?,
+        in_place: None,
+        root: at_hand,
+    })))
 }
 
 /// Whether it takes what others wait for. (A lease that was given before is only told of

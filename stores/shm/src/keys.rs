@@ -10,6 +10,7 @@
 //!   6  came i64, number u64            one that waits: `Waiter`
 //!   7  turn u128                       its place: came, number
 //!   8  process                         one that may hold leases that end with it: nothing
+//!   9  nothing                         leases in place: see `in_place`
 //! ```
 //! Numbers are big-endian, those with a sign with their first bit turned: bytes are in
 //! order as numbers are.
@@ -30,11 +31,19 @@ pub(crate) mod kind {
     pub(crate) const PLACE: u8 = 6;
     pub(crate) const TURN: u8 = 7;
     pub(crate) const HOLDER: u8 = 8;
+    pub(crate) const IN_PLACE: u8 = 9;
     /// Behind all of them.
     pub(crate) const LAST: u8 = 255;
 }
 
-/// Where a root's records are, and with what their keys begin.
+/// Where a root's records are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Spot {
+    pub(crate) shard: usize,
+    pub(crate) bucket: usize,
+}
+
+/// The same, and with what their keys begin.
 #[derive(Clone, Debug)]
 pub(crate) struct RootKeys {
     pub(crate) shard: usize,
@@ -50,17 +59,34 @@ pub(crate) struct Parsed<'k> {
     pub(crate) rest: &'k [u8],
 }
 
+impl Spot {
+    pub(crate) fn new(seed: u64, table: u32, root: &[u8]) -> Self {
+        let hash = tree::hash_of(seed, u64::from(table), root) as usize;
+        Self {
+            shard: hash % shard::ROOTS,
+            bucket: hash / shard::ROOTS % shard::BUCKETS,
+        }
+    }
+}
+
 impl RootKeys {
     pub(crate) fn new(seed: u64, table: u32, root: &[u8]) -> Self {
+        let Spot { shard, bucket } = Spot::new(seed, table, root);
         let mut prefix = KeyBytes::new();
         prefix.extend_from_slice(&table.to_be_bytes());
         prefix.extend_from_slice(&(root.len() as u32).to_be_bytes());
         prefix.extend_from_slice(root);
-        let hash = tree::hash_of(seed, &prefix) as usize;
         Self {
-            shard: hash % shard::ROOTS,
-            bucket: hash / shard::ROOTS % shard::BUCKETS,
+            shard,
+            bucket,
             prefix,
+        }
+    }
+
+    pub(crate) const fn spot(&self) -> Spot {
+        Spot {
+            shard: self.shard,
+            bucket: self.bucket,
         }
     }
 

@@ -5,6 +5,7 @@
 //! Where it ends are the table, the bucket and the key of the last.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use tidegate_store::core::Timestamp;
@@ -17,10 +18,10 @@ use crate::decide::Inner;
 use crate::error::Fault;
 use crate::kept::{Lease, NOBODY};
 use crate::keys::{RootKeys, kind, parse};
-use crate::layout::shard;
+use crate::layout::{shard, shard_at};
 use crate::process::Process;
 use crate::registry;
-use crate::root::{ROW_HEAD, id_of, row_instants};
+use crate::root::{ROW_HEAD, Root, id_of, row_instants};
 use crate::txn::Txn;
 
 /// So many records are looked at for one page.
@@ -212,6 +213,10 @@ impl Inner {
         while cursor.bucket <= last {
             // Buckets of one shard stand together.
             let of = cursor.bucket / shard::BUCKETS;
+            if kind == kind::DUE {
+                let end = last.min((of + 1) * shard::BUCKETS - 1);
+                self.settle(of, cursor.bucket..=end)?;
+            }
             let txn = self.shared.steps.begin(of)?;
             let now = txn.now();
             while cursor.bucket <= last && cursor.bucket / shard::BUCKETS == of {
@@ -226,6 +231,43 @@ impl Inner {
             }
         }
         Ok(true)
+    }
+
+    /// Gives the leases in place of some buckets of a shard records of their own.
+    fn settle(&self, of: usize, buckets: RangeInclusive<usize>) -> Result<(), StoreError> {
+        let steps = &self.shared.steps;
+        for bucket in buckets.map(|bucket| bucket % shard::BUCKETS) {
+            let head = shard_at(of) + shard::BUCKETS_AT + bucket;
+            if steps.segment.mapping().get(head) != 0 {
+                steps.step(of, |txn| self.settle_bucket(txn, bucket))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn settle_bucket(&self, txn: &mut Txn<'_>, bucket: usize) -> Result<(), Fault> {
+        let (table, seed) = (self.number.to_be_bytes(), txn.seed());
+        let mut from = table.to_vec();
+        while let Some(record) = txn.seek(bucket, &from, true)? {
+            from = txn.key(record)?.into_vec();
+            let parsed = parse(&from).filter(|_| from.starts_with(&table));
+            let Some(parsed) = parsed else {
+                return Ok(());
+            };
+            if parsed.kind == kind::IN_PLACE {
+                let keys = RootKeys::new(seed, self.number, parsed.root);
+                Root::load(txn, &keys)?;
+            }
+            let root = 8 + parsed.root.len();
+            let next = match parsed.kind < kind::IN_PLACE {
+                true => kind::IN_PLACE - 1,
+                false => kind::LAST,
+            };
+            from.truncate(root);
+            from.push(next);
+            from.push(kind::LAST);
+        }
+        Ok(())
     }
 
     /// As [`look`](Self::look), in one bucket; `false`: it has seen enough.

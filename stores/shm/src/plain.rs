@@ -1,14 +1,15 @@
 //! The fast path: a plain command on a root that this process has at hand. It is decided by
 //! the core on what is at hand, and what has changed is written where it stands.
 
-use tidegate_store::optimistic::{Change, Clock, NewLease};
+use tidegate_store::optimistic::{Change, Clock, NewLease, RootAtHand};
 use tidegate_store::{Answer, KeyCommand, Reply, StoreError};
 
 use crate::at_hand::Known;
 use crate::decide::Inner;
 use crate::error::Fault;
+use crate::in_place::InPlace;
 use crate::kept::{Lease, NOBODY};
-use crate::keys::RootKeys;
+use crate::keys::Spot;
 use crate::process::{self, Process};
 use crate::root::Root;
 use crate::txn::Txn;
@@ -27,12 +28,13 @@ impl Inner {
             .follow(command.plan, command.now, command.calendars);
         followed?;
         let steps = &self.shared.steps;
-        let keys = RootKeys::new(steps.segment.seed(), self.number, command.key.root());
-        let mut txn = steps.begin(keys.shard)?;
-        let Some(mut place) = self.at_hand.place(&keys) else {
+        let root = command.key.root();
+        let spot = Spot::new(steps.segment.seed(), self.number, root);
+        let mut txn = steps.begin(spot.shard)?;
+        let Some(mut place) = self.at_hand.place(spot) else {
             return Ok(false);
         };
-        let Some(mut known) = place.take(&keys, txn.version(keys.bucket)) else {
+        let Some(mut known) = place.take((spot, root), txn.version(spot.bucket)) else {
             return Ok(false);
         };
         let holder = self.holder(command);
@@ -50,7 +52,7 @@ impl Inner {
             *answer = Ok(Reply::Done);
             return Ok(false);
         }
-        match self.write(&mut txn, &keys, &mut known, (change, holder)) {
+        match write(&mut txn, &mut known, (change, holder)) {
             Ok(()) => {}
             Err(Fault::Full) => {
                 *answer = Ok(Reply::Done);
@@ -73,47 +75,100 @@ impl Inner {
             _ => NOBODY,
         }
     }
-
-    /// Writes what has changed; all of it is done then.
-    fn write(
-        &self,
-        txn: &mut Txn<'_>,
-        keys: &RootKeys,
-        known: &mut Known,
-        (change, holder): (Change, Process),
-    ) -> Result<(), Fault> {
-        let root = Root::plain(keys);
-        match change {
-            Change::Unknown | Change::None => return Ok(()),
-            Change::Taken(None) => {}
-            Change::Taken(Some(new)) => add(txn, &root, known, (new, holder))?,
-            Change::Ended(id) => {
-                txn.may_use_up();
-                root.end_lease(txn, id)?;
-            }
-        }
-        known.row = root.write_own_row(txn, known.row, known.root.row())?;
-        txn.commit()?;
-        known.version = txn.version(keys.bucket);
-        Ok(())
-    }
 }
 
+/// Writes what has changed; all of it is done then.
+fn write(
+    txn: &mut Txn<'_>,
+    known: &mut Known,
+    (change, holder): (Change, Process),
+) -> Result<(), Fault> {
+    let root = Root::plain(&known.keys);
+    let leases = (&mut known.in_place, &mut known.root);
+    match change {
+        Change::Unknown | Change::None => return Ok(()),
+        Change::Taken(None) => {}
+        Change::Taken(Some(new)) => add(txn, &root, leases, (new, holder))?,
+        Change::Ended(id) => {
+            txn.may_use_up();
+            end(txn, &root, leases.0.as_mut(), id)?;
+        }
+    }
+    if let Some(moved) = root.write_own_row(txn, &known.row, known.root.row())? {
+        known.row = moved;
+    }
+    txn.commit()?;
+    known.version = txn.version(known.keys.bucket);
+    Ok(())
+}
+
+/// Keeps a new lease, in place if it can stand there.
 fn add(
     txn: &mut Txn<'_>,
     root: &Root<'_>,
-    known: &mut Known,
+    (in_place, at_hand): (&mut Option<InPlace>, &mut RootAtHand),
     (new, process): (NewLease, Process),
 ) -> Result<(), Fault> {
-    let lease = Lease {
+    if may_stand_in_place(root, at_hand, new.id) {
+        let place = match in_place {
+            Some(place) => place,
+            None => in_place.insert(make_place(txn, root, at_hand, (new, process))?),
+        };
+        if let Some(lease) = at_hand.lease(new.id)
+            && place.takes(process, lease.shares.len())
+        {
+            return place.add(txn, lease, new.sequence);
+        }
+    }
+    let lease = lease_of(at_hand, new, process);
+    match root.add_lease(txn, new.id, &lease)? {
+        true => Ok(()),
+        false => Err(Fault::Told(StoreError::DuplicateLease)),
+    }
+}
+
+/// Whether no other lease has its id, and it is one of the root's own key: then nothing of it is
+/// to be looked for, and its words say all of it.
+fn may_stand_in_place(root: &Root<'_>, at_hand: &RootAtHand, id: u128) -> bool {
+    let lease = at_hand.lease(id);
+    let is_own = lease.is_some_and(|lease| lease.owner.is(root.keys.root()));
+    is_own && at_hand.knows_all_leases()
+}
+
+/// A record for this lease, and others like it, in place.
+fn make_place(
+    txn: &mut Txn<'_>,
+    root: &Root<'_>,
+    at_hand: &mut RootAtHand,
+    (new, process): (NewLease, Process),
+) -> Result<InPlace, Fault> {
+    let shares = at_hand.lease(new.id).map_or(0, |lease| lease.shares.len());
+    let bytes = lease_of(at_hand, new, process).encode().len();
+    InPlace::make(txn, root.keys, (process, shares, bytes))
+}
+
+/// Ends a lease of which nothing is remembered.
+fn end(
+    txn: &mut Txn<'_>,
+    root: &Root<'_>,
+    in_place: Option<&mut InPlace>,
+    id: u128,
+) -> Result<(), Fault> {
+    if let Some(place) = in_place
+        && place.end(txn, id)?
+    {
+        return Ok(());
+    }
+    root.end_lease(txn, id)
+}
+
+/// What a record of its own has of a new lease.
+fn lease_of(at_hand: &mut RootAtHand, new: NewLease, process: Process) -> Lease<'_> {
+    Lease {
         due: new.due,
         sequence: new.sequence,
         process,
         idempotency_key: None,
-        record: known.root.record(new.id),
-    };
-    match root.add_lease(txn, new.id, &lease)? {
-        true => Ok(()),
-        false => Err(Fault::Told(StoreError::DuplicateLease)),
+        record: at_hand.record(new.id),
     }
 }

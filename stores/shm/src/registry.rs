@@ -24,7 +24,7 @@ const LAST_TABLE: &[u8] = b"T";
 
 /// The bucket that things called `name` are in.
 pub(crate) fn bucket_of(seed: u64, name: &[u8]) -> usize {
-    tree::hash_of(seed, name) as usize % shard::BUCKETS
+    tree::hash_of(seed, 0, name) as usize % shard::BUCKETS
 }
 
 fn name_key(name: &str) -> Vec<u8> {

@@ -1,7 +1,7 @@
 //! What is kept of one root, as the optimistic loop loads and writes it.
 
 use tidegate_store::OwnedKey;
-use tidegate_store::bytes::decode_record;
+use tidegate_store::bytes::{decode_record, encode_record};
 use tidegate_store::core::{DecodeError, Timestamp};
 use tidegate_store::optimistic::exchange::LeaseRow;
 use tidegate_store::optimistic::{
@@ -9,10 +9,11 @@ use tidegate_store::optimistic::{
 };
 
 use crate::error::Fault;
+use crate::in_place::{self, TakenOut};
 use crate::kept::{Lease, NOBODY, Overview};
 use crate::keys::{RootKeys, kind, parted, place, process_of};
 use crate::process::Process;
-use crate::tree::{Bytes, Key, Record};
+use crate::tree::{Bytes, Key, Record, Site};
 use crate::txn::Txn;
 
 /// What becomes of a lease's process when the lease is written.
@@ -57,33 +58,65 @@ impl<'k> Root<'k> {
         txn.find(self.keys.bucket, &Key::new(&key))
     }
 
-    /// Writes its own row, whose record was found; where it is afterwards.
+    /// Writes its own row, whose record was found; where it is afterwards, if it moves.
     pub(crate) fn write_own_row(
         &self,
         txn: &mut Txn<'_>,
-        record: Record,
+        site: &Site,
         row: RowAtHand<'_>,
-    ) -> Result<Record, Fault> {
-        let (bucket, bytes) = (self.keys.bucket, row_bytes(row));
-        if txn.replace(bucket, record, &bytes)? {
-            return Ok(record);
+    ) -> Result<Option<Site>, Fault> {
+        let bucket = self.keys.bucket;
+        let word = |instant: Timestamp| u64::from_be_bytes(instant.as_micros().to_le_bytes());
+        let head = [word(row.forget_at), word(row.keep_until)];
+        if txn.rewrite(bucket, site, (head, row.bytes))? {
+            return Ok(None);
         }
-        txn.put(bucket, &self.keys.of(kind::ROW, self.keys.root()), &bytes)?;
-        self.own_row(txn)?
-            .ok_or(Fault::Corrupt("a row that was written is not kept"))
+        let key = self.keys.of(kind::ROW, self.keys.root());
+        txn.put(bucket, &key, &row_bytes(row))?;
+        let record = self.own_row(txn)?;
+        let record = record.ok_or(Fault::Corrupt("a row that was written is not kept"))?;
+        txn.site(record).map(Some)
     }
 
-    pub(crate) fn load(txn: &Txn<'_>, keys: &'k RootKeys) -> Result<Self, Fault> {
+    /// One whose leases all have records of their own.
+    pub(crate) fn load(txn: &mut Txn<'_>, keys: &'k RootKeys) -> Result<Self, Fault> {
         let found = txn.look_up(keys.bucket, &keys.of(kind::OVERVIEW, &[]))?;
         let overview = match found {
             Some(bytes) => Overview::decode(&bytes)?,
             None => Overview::default(),
         };
-        Ok(Self {
+        let root = Self {
             keys,
             was: overview,
             overview,
-        })
+        };
+        root.settle(txn)?;
+        Ok(root)
+    }
+
+    /// Gives each lease in place its records. What a root has from then on is what the loop loads
+    /// and writes.
+    fn settle(&self, txn: &mut Txn<'_>) -> Result<(), Fault> {
+        for TakenOut {
+            process,
+            lease,
+            sequence,
+        } in in_place::take_out(txn, self.keys)?
+        {
+            let mut record = Vec::new();
+            encode_record(&lease, &mut record);
+            let kept = Lease {
+                due: lease.due_at(),
+                sequence,
+                process,
+                idempotency_key: None,
+                record: &record,
+            };
+            if !self.add_lease(txn, lease.granted.id, &kept)? {
+                return Err(Fault::Corrupt("a lease in place is kept elsewhere, too"));
+            }
+        }
+        Ok(())
     }
 
     /// Writes what has changed of the overview.

@@ -13,6 +13,9 @@ use crate::error::Fault;
 use crate::layout::{WORD, block};
 use crate::txn::Txn;
 
+/// Words of a short value, its length and its bucket's version, each with its place.
+type Changes = SmallVec<[(usize, u64); SHORT + 2]>;
+
 /// No tree is so deep, unless its links are broken.
 const DEEPEST: usize = 1 << 16;
 
@@ -52,6 +55,16 @@ impl Key {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Record(usize);
 
+/// A record that was found, with what is to be known for it to be written again and again.
+#[derive(Debug)]
+pub(crate) struct Site {
+    record: Record,
+    /// Bytes of its key.
+    key: usize,
+    /// Where the words of its value are, as many as its blocks hold.
+    places: Vec<usize>,
+}
+
 /// Shows the words of some bytes, the first byte the highest.
 #[inline(always)]
 fn each_word<E>(bytes: &[u8], mut see: impl FnMut(u64) -> Result<(), E>) -> Result<(), E> {
@@ -73,9 +86,27 @@ fn hash(seed: u64, words: &[u64], length: u64) -> u64 {
     mix(words.fold(seed ^ length, |hash, word| mix(hash ^ word)))
 }
 
-/// Spreads `bytes`, by a seed.
-pub(crate) fn hash_of(seed: u64, bytes: &[u8]) -> u64 {
-    hash(seed, &Key::new(bytes).words, bytes.len() as u64)
+/// Spreads a word and `bytes` behind it, by a seed.
+pub(crate) fn hash_of(seed: u64, first: u64, bytes: &[u8]) -> u64 {
+    let mut hash = mix(seed ^ bytes.len() as u64 ^ first);
+    let Ok(()) = each_word(bytes, |word| {
+        hash = mix(hash ^ word);
+        Ok::<_, Infallible>(())
+    });
+    mix(hash)
+}
+
+/// How many blocks a record has whose key and value are so many bytes.
+pub(crate) const fn blocks(key: usize, value: usize) -> usize {
+    let words = key.div_ceil(WORD) + value.div_ceil(WORD);
+    let beyond = words.saturating_sub(block::WORDS - block::FIRST);
+    1 + beyond.div_ceil(block::WORDS - block::REST)
+}
+
+/// How many words of a value so many blocks hold behind a key of so many bytes.
+pub(crate) const fn words_in(blocks: usize, key: usize) -> usize {
+    let beyond = blocks.saturating_sub(1) * (block::WORDS - block::REST);
+    (block::WORDS - block::FIRST + beyond).saturating_sub(key.div_ceil(WORD))
 }
 
 const fn mix(word: u64) -> u64 {
@@ -395,19 +426,61 @@ impl<'s> Txn<'s> {
         self.write(first + block::LENGTHS, lengths)
     }
 
-    /// Writes a short value over that of a record that was found; `false`: it has no room for
-    /// it, and nothing was done.
-    pub(crate) fn replace(
+    /// Where the words of a record's value are, as many as its blocks hold.
+    pub(crate) fn places(&self, record: Record) -> Result<Vec<usize>, Fault> {
+        let (key, _) = self.lengths(record.0)?;
+        let (mut block, mut first, mut places) = (record.0, block::FIRST, Vec::new());
+        for _ in 0..LONGEST {
+            // All of it is in the segment.
+            self.get(block + block::WORDS - 1)?;
+            places.extend(block + first..block + block::WORDS);
+            block = self.get(block + block::NEXT)? as usize;
+            first = block::REST;
+            if block == 0 {
+                return Ok(places.split_off(key.div_ceil(WORD).min(places.len())));
+            }
+        }
+        Err(endless())
+    }
+
+    /// What is to be known of a record that is written again and again.
+    pub(crate) fn site(&self, record: Record) -> Result<Site, Fault> {
+        let (key, _) = self.lengths(record.0)?;
+        let places = self.places(record)?;
+        Ok(Site {
+            record,
+            key,
+            places,
+        })
+    }
+
+    /// Writes a short value over that of a record: two words as they are, and bytes. `false`: it
+    /// has no room for it, or the value is not short, and nothing was done.
+    pub(crate) fn rewrite(
         &mut self,
         bucket: usize,
-        record: Record,
-        value: &[u8],
+        site: &Site,
+        (head, rest): ([u64; 2], &[u8]),
     ) -> Result<bool, Fault> {
-        if !self.has_room(record.0, value)? {
+        let words = head.len() + rest.len().div_ceil(WORD);
+        if words > site.places.len().min(SHORT) {
             return Ok(false);
         }
-        self.touch(bucket)?;
-        self.overwrite(record.0, value)?;
+        let value = head.len() * WORD + rest.len();
+        let lengths = site.key as u64 | (value as u64) << 32;
+        let mut changes = Changes::new();
+        changes.extend(self.touching(bucket));
+        changes.push((site.record.0 + block::LENGTHS, lengths));
+        let mut places = site.places.iter();
+        let mut change = |word: u64| {
+            if let Some(place) = places.next() {
+                changes.push((*place, word));
+            }
+            Ok::<_, Infallible>(())
+        };
+        let Ok(()) = head.into_iter().try_for_each(&mut change);
+        let Ok(()) = each_word(rest, change);
+        self.write_all(&changes)?;
         Ok(true)
     }
 

@@ -43,6 +43,8 @@ struct Heap {
     left: u64,
 }
 
+const OUTSIDE: Fault = Fault::Corrupt("a link leads out of the segment");
+
 /// So many blocks stay free in a shard for what gives something back, where there is no
 /// chunk to be had.
 const SPARE: u64 = 32;
@@ -58,7 +60,7 @@ pub(crate) struct Txn<'s> {
     heap: Heap,
     kept: Heap,
     /// First and last block of what was freed, and how many they are.
-    freed: SmallVec<[(usize, usize, u64); 8]>,
+    freed: SmallVec<[(usize, usize, u64); 2]>,
     /// How many blocks were taken.
     used: u64,
     /// Whether it may use up what is spared.
@@ -87,6 +89,7 @@ impl<'s> Txn<'s> {
     ///
     /// # Errors
     /// It is not given in time.
+    #[inline]
     pub(crate) fn begin(
         segment: &'s Segment,
         number: usize,
@@ -148,12 +151,21 @@ impl<'s> Txn<'s> {
 
     /// The tree of a bucket is written to.
     pub(crate) fn touch(&mut self, bucket: usize) -> Result<(), Fault> {
+        match self.touching(bucket) {
+            Some((at, next)) => self.write(at, next),
+            None => Ok(()),
+        }
+    }
+
+    /// The word that the caller changes, since it writes to the tree of a bucket, and to what;
+    /// `None`: it was changed by this step already.
+    pub(crate) fn touching(&mut self, bucket: usize) -> Option<(usize, u64)> {
         if self.touched == Some(bucket) {
-            return Ok(());
+            return None;
         }
         self.touched = Some(bucket);
         let next = self.version(bucket).wrapping_add(1);
-        self.write(self.base + shard::VERSIONS_AT + bucket, next)
+        Some((self.base + shard::VERSIONS_AT + bucket, next))
     }
 
     /// The word at `at`.
@@ -161,7 +173,7 @@ impl<'s> Txn<'s> {
     pub(crate) fn get(&self, at: usize) -> Result<u64, Fault> {
         match self.mapping().words().get(at) {
             Some(word) => Ok(word.load(Ordering::Relaxed)),
-            None => Err(Fault::Corrupt("a link leads out of the segment")),
+            None => Err(OUTSIDE),
         }
     }
 
@@ -178,7 +190,34 @@ impl<'s> Txn<'s> {
         Ok(())
     }
 
-    /// Fills a word of a block that this step has [taken](Self::block).
+    /// Changes the words at some places. What each was is noted first, and that the notes
+    /// count is written once for all of them.
+    pub(crate) fn write_all(&mut self, changes: &[(usize, u64)]) -> Result<(), Fault> {
+        if self.entries + changes.len() > shard::JOURNAL {
+            let mut changes = changes.iter();
+            return changes.try_for_each(|(at, value)| self.write(*at, *value));
+        }
+        let words = self.mapping().words();
+        let (mut entry, mut noted) = (self.base + shard::JOURNAL_AT + 2 * self.entries, 0);
+        for (at, value) in changes {
+            let old = words.get(*at).ok_or(OUTSIDE)?.load(Ordering::Relaxed);
+            if old != *value {
+                words[entry].store(*at as u64, Ordering::Release);
+                words[entry + 1].store(old, Ordering::Release);
+                entry += 2;
+                noted += 1;
+            }
+        }
+        self.count_notes(noted);
+        for (at, value) in changes {
+            words[*at].store(*value, Ordering::Release);
+            kill::point();
+        }
+        Ok(())
+    }
+
+    /// Fills a word at which nobody looks before this step is done: of a block that it has
+    /// [taken](Self::block), or behind those that count.
     pub(crate) fn fill(&mut self, at: usize, value: u64) {
         self.mapping().set(at, value);
     }
@@ -190,16 +229,23 @@ impl<'s> Txn<'s> {
         let mapping = self.mapping();
         mapping.set(entry, at as u64);
         mapping.set(entry + 1, old);
+        self.count_notes(1);
+        Ok(())
+    }
+
+    /// So many more entries count, which were made.
+    #[inline]
+    fn count_notes(&mut self, more: usize) {
         kill::point();
-        self.entries += 1;
-        // The entry counts before the word is changed. No other processor looks before it
+        self.entries += more;
+        // Entries count before a word is changed. No other processor looks before it
         // has the lock, or was told by the kernel that this one's owner is dead: so it is the
         // order of this thread's instructions that matters.
         compiler_fence(Ordering::SeqCst);
-        mapping.set(self.base + shard::ENTRIES, self.entries as u64);
+        let entries = self.base + shard::ENTRIES;
+        self.mapping().set(entries, self.entries as u64);
         compiler_fence(Ordering::SeqCst);
         kill::point();
-        Ok(())
     }
 
     #[inline]
@@ -337,11 +383,24 @@ impl<'s> Txn<'s> {
     /// All of it is done. The lock is given back when the step is dropped.
     pub(crate) fn commit(&mut self) -> Result<(), Fault> {
         self.spare()?;
-        for (first, last, count) in std::mem::take(&mut self.freed) {
+        while let Some((first, last, count)) = self.freed.pop() {
             self.write(last + block::NEXT, self.heap.free)?;
             self.heap.free = first as u64;
             self.heap.left += count;
         }
+        if self.heap != self.kept {
+            self.write_heap()?;
+        }
+        compiler_fence(Ordering::SeqCst);
+        self.mapping().set(self.base + shard::ENTRIES, 0);
+        compiler_fence(Ordering::SeqCst);
+        kill::point();
+        self.entries = 0;
+        self.give_chunks_back();
+        Ok(())
+    }
+
+    fn write_heap(&mut self) -> Result<(), Fault> {
         let Heap {
             free,
             bump,
@@ -359,12 +418,6 @@ impl<'s> Txn<'s> {
         for (at, word) in words {
             self.write(self.base + at, word)?;
         }
-        compiler_fence(Ordering::SeqCst);
-        self.mapping().set(self.base + shard::ENTRIES, 0);
-        compiler_fence(Ordering::SeqCst);
-        kill::point();
-        self.entries = 0;
-        self.give_chunks_back();
         Ok(())
     }
 
