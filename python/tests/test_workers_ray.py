@@ -14,13 +14,15 @@ import uuid
 
 import pytest
 
-from tidegate import CallLimit, LimitPool, LimitSet, RateLimit, ResourceLimit, WorkerDied, workers
+from tidegate import CallLimit, Client, LimitPool, LimitSet, RateLimit, ResourceLimit, WorkerDied, workers
 
 if "TIDEGATE_REQUIRE_RAY" not in os.environ:
     pytest.importorskip("ray", reason="Ray is not installed: pip install ray")
 
 # Of a cluster that only this machine sees.
 os.environ["RAY_AUTH_MODE"] = "disabled"
+# However much else the machine does.
+os.environ["RAY_raylet_start_wait_time_s"] = "600"
 import ray  # noqa: E402
 
 
@@ -92,6 +94,32 @@ def test_a_killed_actor_gives_its_slot_back(words, remote):
     ray.kill(holder)
     with limits.acquire(timeout=60) as acquired:
         assert acquired.successful
+
+
+def test_two_actors_share_a_limit_of_a_server_by_a_client_that_was_pickled(cluster, server):
+    class Asks:
+        def __init__(self, client):
+            self.client = client
+
+        def admitted(self, tries):
+            return sum(bool(self.client.check("chat", {"rpm": 1})) for _ in range(tries))
+
+        def hold(self, ttl):
+            self.lease = self.client.acquire("jobs", ttl=ttl)
+            return self.lease.fence
+
+        def tries(self):
+            return bool(self.client.try_acquire("jobs"))
+
+    client = Client(server.url, timeout=60)
+    first, second = (ray.remote(Asks).remote(client) for _ in range(2))
+    assert sum(ray.get([actor.admitted.remote(60) for actor in (first, second)])) == 100
+    assert not client.check("chat", {"rpm": 1})
+    fence = ray.get(first.hold.remote(5))
+    assert not ray.get(second.tries.remote())
+    # It is renewed while its holder lives, and back within its ttl when that was killed.
+    ray.kill(first)
+    assert client.acquire("jobs", timeout=60).fence > fence
 
 
 def test_pools_are_passed_to_tasks(words):

@@ -169,6 +169,33 @@ async fn a_lease_is_renewed_while_it_is_held_and_its_loss_is_told() {
     assert!(!lease.is_held());
 }
 
+#[tokio::test]
+async fn a_lease_that_its_holder_renews_is_renewed_for_as_long_from_then_on() {
+    let server = Server::start(POLICY);
+    let client = client(&server);
+    let lease = granted(client.acquire(&job().ttl(LONG)).await.expect("an answer"));
+    let first = lease.expires_at();
+    lease.renew(LONG * 10).await.expect("renewed");
+    assert!(lease.expires_at().since(first).as_duration() > LONG);
+    lease.renew(LONG / 4).await.expect("renewed");
+    let shorter = lease.expires_at();
+    assert!(shorter < first && lease.is_held());
+    let none = lease.renew(Duration::MAX).await;
+    assert!(matches!(none, Err(Error::InvalidRequest(_))), "{none:?}");
+    until(async || lease.expires_at() > shorter).await;
+    assert!(lease.expires_at() < first + tidegate::Span::from(LONG) && lease.is_held());
+    client
+        .release(lease.lease_ref(), Report::new())
+        .await
+        .expect("ended behind its back");
+    // It is told by the renewal itself, and once it is known.
+    for _ in 0..2 {
+        let ended = lease.renew(LONG).await;
+        assert!(matches!(ended, Err(Error::LeaseEnded(_))), "{ended:?}");
+        assert_eq!(timeout(LONG, lease.lost()).await, Ok(Loss::Ended));
+    }
+}
+
 /// It was granted, under its word, before the server saw that its connection had ended; and its
 /// slot stayed taken for two minutes.
 #[tokio::test]
