@@ -8,7 +8,6 @@ use tidegate_service::Service;
 use tokio_util::task::TaskTracker;
 
 use crate::bodies::Bodies;
-use crate::circuit::Circuits;
 use crate::fair::Queues;
 use crate::health::Health;
 use crate::learning::Learning;
@@ -28,7 +27,6 @@ pub struct Inner {
     pub client: Client,
     pub meters: Meters,
     pub health: Health,
-    pub circuits: Circuits,
     pub usage: ByKey,
     pub reservations: Reservations,
     pub learning: Learning,

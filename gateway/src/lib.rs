@@ -16,7 +16,7 @@
 //! | `held` | what a call holds until it is settled |
 //! | `learning` | limits that the provider says, or how its answers come |
 //! | `relay` | a call's way, with its further attempts |
-//! | `upstream`, `circuit` | connections to providers, and those that none can be made to |
+//! | `upstream` | connections to providers |
 //! | `options` | what is added to a stream's call |
 //! | `health` | upstreams that fail, for the log |
 //! | `body`, `events` | the answer on its way |
@@ -34,7 +34,6 @@ mod body;
 mod caller;
 mod charge;
 mod check;
-mod circuit;
 mod credentials;
 mod events;
 mod fair;

@@ -16,7 +16,6 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::task::TaskTracker;
 
 use crate::bodies::Bodies;
-use crate::circuit::Circuits;
 use crate::fair::Queues;
 use crate::health::Health;
 use crate::inner::Inner;
@@ -59,7 +58,6 @@ impl Gateway {
             client: Client::new(tls),
             meters: Meters::new(&settings.upstreams),
             health: Health::new(&settings.upstreams),
-            circuits: Circuits::new(&settings.upstreams),
             usage: ByKey::new(settings.max_usage_series),
             reservations: Reservations::new(),
             learning,

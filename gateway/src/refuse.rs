@@ -231,15 +231,6 @@ impl Refusal {
         Self::new(StatusCode::BAD_GATEWAY, message)
     }
 
-    /// The provider took the call, and the connection broke.
-    pub fn broken_off(upstream: &str, why: &str) -> Self {
-        let message = format!(
-            "upstream `{upstream}` took the call and broke off before it answered ({why}): it may have \
-             carried it out, and what was reserved counts as used"
-        );
-        Self::new(StatusCode::BAD_GATEWAY, message)
-    }
-
     /// The provider sends the call elsewhere, where it is not sent.
     pub fn redirected(upstream: &str, status: StatusCode, to: Option<&str>) -> Self {
         // Without what is asked of it: that may be a key.

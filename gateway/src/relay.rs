@@ -27,7 +27,6 @@ use crate::bodies::{self, Room};
 use crate::body::{Answer, Passing, Settling};
 use crate::caller;
 use crate::charge;
-use crate::circuit::{Attempt, Taken};
 use crate::fair::{Entering, Turn, units};
 use crate::held::Held;
 use crate::inner::Inner;
@@ -35,7 +34,7 @@ use crate::learning;
 use crate::options::with_usage;
 use crate::refuse::{Refusal, Unadmitted};
 use crate::settings::{Settings, Upstream};
-use crate::upstream::{Unanswered, Within, forwarded};
+use crate::upstream::{Unanswered, forwarded};
 
 /// So much of an error's body passes; what is longer is cut there.
 const LONGEST_ERROR: usize = 1024 * 1024;
@@ -248,17 +247,6 @@ struct Unserved {
     here: bool,
     /// After that time, if the provider names one.
     after: Option<Duration>,
-}
-
-impl From<Unanswered> for Unserved {
-    fn from(unanswered: Unanswered) -> Self {
-        Self {
-            answer: Err(unanswered.refusal),
-            elsewhere: !unanswered.was_sent,
-            here: false,
-            after: None,
-        }
-    }
 }
 
 /// How often a call was sent, and to which members of a pool.
@@ -693,38 +681,33 @@ impl Read<'_> {
             held.refused(false, None).await;
             return Err(Refusal::nowhere(&member));
         };
-        let within = Within::new(settings.answer_within, self.may_wait(gateway));
-        let mut attempt = match attempt(gateway, &held, within) {
-            Ok(attempt) => attempt,
-            Err(Taken) => {
-                held.refused(false, None).await;
-                let unsent = Unanswered::unreachable(upstream, "another call tries it just now");
-                return Ok(Forwarded::Unserved(Box::new(unsent.into())));
-            }
-        };
         held.sent();
         let Sent {
             response,
             begun,
             asked_usage,
-        } = match self.send(gateway, (upstream, within), &mut attempt).await {
+        } = match self.send(gateway, upstream).await {
             Ok(sent) => sent,
-            Err(unanswered) => {
+            Err(Unanswered {
+                refusal,
+                was_sent,
+                was_silent,
+            }) => {
                 gateway.meters.refused(&upstream.name, "unreachable");
-                let why = unanswered.refusal.message();
-                gateway.health.failed(&upstream.name, why);
-                if unanswered.was_silent {
+                gateway.health.failed(&upstream.name, refusal.message());
+                if was_silent {
                     held.dropped();
                 }
-                if unanswered.was_sent {
-                    held.lost().await;
-                } else {
-                    if let Some(attempt) = attempt {
-                        attempt.failed();
-                    }
-                    held.refused(true, Some(UNREACHABLE)).await;
+                match was_sent {
+                    true => held.lost().await,
+                    false => held.refused(true, Some(UNREACHABLE)).await,
                 }
-                return Ok(Forwarded::Unserved(Box::new(unanswered.into())));
+                return Ok(Forwarded::Unserved(Box::new(Unserved {
+                    answer: Err(refusal),
+                    elsewhere: !was_sent,
+                    here: false,
+                    after: None,
+                })));
             }
         };
         // Before the store is told, which may take a second.
@@ -772,32 +755,15 @@ impl Read<'_> {
         ))))
     }
 
-    /// What the upstream answers to that body.
-    async fn send_once(
-        &self,
-        gateway: &Inner,
-        (upstream, within): (&Upstream, Within),
-        attempt: &mut Option<Attempt<'_>>,
-        body: Bytes,
-    ) -> Result<Response<Incoming>, Unanswered> {
-        let call = upstream.call(self.head, body);
-        let connected = || {
-            if let Some(attempt) = attempt.take() {
-                attempt.connected();
-            }
-        };
-        gateway.client.send(upstream, call, within, connected).await
-    }
-
     /// What the upstream answers. A stream is asked for its usage; whoever refuses that is asked once
     /// more without it, which is the same call to the caller's limits.
-    async fn send(
-        &self,
-        gateway: &Inner,
-        to: (&Upstream, Within),
-        attempt: &mut Option<Attempt<'_>>,
-    ) -> Result<Sent, Unanswered> {
-        let wants_usage = self.wants_usage && !to.0.provider.streams_say_usage();
+    async fn send(&self, gateway: &Inner, upstream: &Upstream) -> Result<Sent, Unanswered> {
+        let within = gateway.settings.answer_within;
+        let send = |body| {
+            let call = upstream.call(self.head, body);
+            gateway.client.send(upstream, call, within)
+        };
+        let wants_usage = self.wants_usage && !upstream.provider.streams_say_usage();
         let has_options = self.asks.has_stream_options;
         let with_usage = wants_usage.then(|| with_usage(&self.body, has_options));
         let asked_usage = with_usage.flatten();
@@ -807,10 +773,9 @@ impl Read<'_> {
             asked_usage,
         };
         let Some(asking) = asked_usage else {
-            let response = self.send_once(gateway, to, attempt, self.body.clone());
-            return Ok(sent(response.await?, None, false));
+            return Ok(sent(send(self.body.clone()).await?, None, false));
         };
-        let response = self.send_once(gateway, to, attempt, asking).await?;
+        let response = send(asking).await?;
         if !matches!(response.status().as_u16(), 400 | 422) {
             return Ok(sent(response, None, true));
         }
@@ -818,8 +783,7 @@ impl Read<'_> {
         let begun = beginning(&mut body, &gateway.settings).await;
         // An API from before that option, or without it.
         if memchr::memmem::find(&begun, OPTION).is_some() {
-            let response = self.send_once(gateway, to, attempt, self.body.clone());
-            return Ok(sent(response.await?, None, false));
+            return Ok(sent(send(self.body.clone()).await?, None, false));
         }
         Ok(sent(Response::from_parts(head, body), Some(begun), true))
     }
@@ -973,21 +937,6 @@ fn is_web_socket(headers: &HeaderMap) -> bool {
     let upgrades = headers.get_all(header::UPGRADE).iter();
     let mut upgrades = upgrades.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
     upgrades.any(|to| to.trim_ascii().eq_ignore_ascii_case(b"websocket"))
-}
-
-/// A call goes to a member of a pool, to which no other may go while one tries whether it can be
-/// reached.
-fn attempt<'g>(
-    gateway: &'g Inner,
-    held: &Held,
-    within: Within,
-) -> Result<Option<Attempt<'g>>, Taken> {
-    let mut members = held.active().members().iter();
-    let member = members.find(|member| Some(member.name()) == held.member());
-    match member {
-        Some(member) => gateway.circuits.enter(member, within.connection()),
-        None => Ok(None),
-    }
 }
 
 /// What a metric calls an error.

@@ -1,6 +1,5 @@
 //! Connections to providers.
 
-use std::pin::pin;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,7 +9,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client as Pool;
-use hyper_util::client::legacy::connect::{HttpConnector, capture_connection};
+use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::timeout;
 
@@ -20,9 +19,8 @@ use crate::refuse::Refusal;
 use crate::settings::{BadSettings, Upstream};
 use tidegate_llm::Provider;
 
-/// How long a connection may take to be made at least, and at most: a segment that is lost is sent
-/// again after a second.
-const CONNECT: [Duration; 2] = [Duration::from_millis(1_500), Duration::from_secs(10)];
+/// How long a connection may take to be made.
+const CONNECT: Duration = Duration::from_secs(10);
 
 /// How long one is kept that nobody uses.
 const IDLE: Duration = Duration::from_secs(60);
@@ -68,7 +66,7 @@ impl Client {
         let mut connector = HttpConnector::new();
         connector.enforce_http(false);
         connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(CONNECT[1]));
+        connector.set_connect_timeout(Some(CONNECT));
         let connector = HttpsConnectorBuilder::new()
             .with_tls_config(tls)
             .https_or_http()
@@ -82,80 +80,29 @@ impl Client {
         Self(pool)
     }
 
-    /// What an upstream answers to a call, if it begins to within that time; `connected` is called
-    /// once the call has a connection.
+    /// What an upstream answers to a call, if it begins to within that time.
     ///
     /// # Errors
     /// [`Unanswered`].
     pub async fn send(
         &self,
         upstream: &Upstream,
-        mut call: Request<Full<Bytes>>,
-        within: Within,
-        mut connected: impl FnMut(),
+        call: Request<Full<Bytes>>,
+        within: Duration,
     ) -> Result<Response<Incoming>, Unanswered> {
-        let mut connection = capture_connection(&mut call);
-        let mut answer = pin!(timeout(within.answer, self.0.request(call)));
-        let connects = async {
-            connection.wait_for_connection_metadata().await;
-        };
-        let answered = tokio::select! {
-            biased;
-            answered = answer.as_mut() => answered,
-            connects = timeout(within.connection, connects) => {
-                if connects.is_err() {
-                    let why = format!("no connection within {:?}", within.connection);
-                    return Err(Unanswered::unreachable(upstream, &why));
-                }
-                connected();
-                answer.await
-            }
-        };
-        match answered {
-            Ok(Ok(response)) => {
-                connected();
-                Ok(response)
-            }
-            Ok(Err(error)) if error.is_connect() => {
-                Err(Unanswered::unreachable(upstream, &cause(&error)))
-            }
-            Ok(Err(error)) => {
-                connected();
-                Err(Unanswered {
-                    was_sent: true,
-                    was_silent: false,
-                    refusal: Refusal::broken_off(&upstream.name, &cause(&error)),
-                })
-            }
+        match timeout(within, self.0.request(call)).await {
+            Ok(Ok(response)) => Ok(response),
+            Ok(Err(error)) => Err(Unanswered {
+                was_sent: !error.is_connect(),
+                was_silent: false,
+                refusal: Refusal::unreachable(&upstream.name, &cause(&error)),
+            }),
             Err(_) => Err(Unanswered {
                 was_sent: true,
                 was_silent: true,
-                refusal: Refusal::silent(&upstream.name, within.answer),
+                refusal: Refusal::silent(&upstream.name, within),
             }),
         }
-    }
-}
-
-/// How long a call waits for its upstream.
-#[derive(Clone, Copy)]
-pub struct Within {
-    connection: Duration,
-    answer: Duration,
-}
-
-impl Within {
-    /// So long for an answer; for a connection as long as the call may wait, from 1.5 s to 10 s.
-    pub fn new(answer: Duration, wait: Duration) -> Self {
-        let [least, most] = CONNECT;
-        Self {
-            connection: wait.clamp(least, most),
-            answer,
-        }
-    }
-
-    /// For a connection.
-    pub const fn connection(&self) -> Duration {
-        self.connection
     }
 }
 
@@ -167,17 +114,6 @@ pub struct Unanswered {
     pub was_sent: bool,
     /// Whether its time was over.
     pub was_silent: bool,
-}
-
-impl Unanswered {
-    /// It was not sent.
-    pub fn unreachable(upstream: &Upstream, why: &str) -> Self {
-        Self {
-            refusal: Refusal::unreachable(&upstream.name, why),
-            was_sent: false,
-            was_silent: false,
-        }
-    }
 }
 
 /// The innermost cause says the most.

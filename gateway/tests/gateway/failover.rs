@@ -264,8 +264,6 @@ async fn a_provider_that_is_silent_or_breaks_off_costs_what_was_reserved() {
     let running = run(POLICY, |settings| settings.upstreams[0].base = base).await;
     let (status, _, body) = running.post(CHAT, &chat(500)).await;
     assert_eq!(status, 502, "{body}");
-    let message = body["error"]["message"].as_str().unwrap();
-    assert!(message.contains("broke off"), "it was reached: {message}");
     running.settles_to("running", 4).await;
     let left = running.left("tokens").await;
     assert!((400..500).contains(&left), "{left}");

@@ -5,7 +5,6 @@ mod answers;
 mod away;
 mod broken_off;
 mod callers;
-mod circuit;
 mod concurrency;
 mod failover;
 mod fair;

@@ -127,13 +127,7 @@ impl Provider {
             at,
             state: Arc::default(),
         };
-        provider.serve(listener);
-        provider
-    }
-
-    /// It answers there, too.
-    pub fn serve(&self, listener: TcpListener) {
-        let answering = self.clone();
+        let answering = provider.clone();
         tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
@@ -150,6 +144,7 @@ impl Provider {
                 });
             }
         });
+        provider
     }
 
     /// What it answers next, after what it was told before.
