@@ -346,23 +346,45 @@ impl Held {
 }
 
 impl More {
-    /// Takes it. If that cannot be done, it is charged at the end.
+    /// Takes it, of the limits that there still are. If that cannot be done, it is charged at the end.
     async fn take(&self, gateway: &Inner, caller: &Caller, of: OfLease<'_>) {
         let to = std::mem::take(&mut *self.to.lock().unwrap_or_else(PoisonError::into_inner));
-        let amounts = to.iter();
-        let amounts = amounts.map(|(limit, units)| (&**limit, Number::Units(*units)));
-        let uses = Uses {
-            cost: None,
-            amounts: amounts.collect(),
-        };
-        if let Err(error) = gateway
-            .service
-            .call(caller, Call::Adjust(of, uses, true))
-            .await
-        {
+        let to = to.iter().map(|(limit, units)| (&**limit, *units));
+        let adjust = |uses| Call::Adjust(of, uses, true);
+        if let Some(Err(error)) = of_what_there_is(gateway, caller, to.collect(), adjust).await {
             warn!(%error, "a stream took no more, though it has outgrown what it reserved");
         }
     }
+}
+
+/// Calls for these limits, less those that there are no more: policies may have been exchanged since the
+/// call was granted, and may be meanwhile. Nothing if there is none of them.
+async fn of_what_there_is<'c>(
+    gateway: &Inner,
+    caller: &Caller,
+    mut amounts: SmallVec<[(&'c str, u64); 4]>,
+    call: impl Fn(Uses<'c>) -> Call<'c>,
+) -> Option<Result<Answer, ServiceError>> {
+    while !amounts.is_empty() {
+        let units = amounts.iter();
+        let units = units.map(|(limit, units)| (*limit, Number::Units(*units)));
+        let uses = Uses {
+            cost: None,
+            amounts: units.collect(),
+        };
+        let answer = gateway.service.call(caller, call(uses)).await;
+        let known = amounts.len();
+        if let Err(ServiceError::Limits(Error::Request(RequestError::UnknownLimit {
+            name, ..
+        }))) = &answer
+        {
+            amounts.retain(|(limit, _)| limit != name);
+        }
+        if amounts.len() == known {
+            return Some(answer);
+        }
+    }
+    None
 }
 
 /// What a debit has charged already is not charged again.
@@ -409,8 +431,7 @@ async fn carry_out_once(
     gateway.service.call(caller, call).await
 }
 
-/// Settles for the limits that there still are: policies may have been exchanged since the call was
-/// granted, and may be while it is settled.
+/// Settles for the limits that there still are.
 async fn settle(
     gateway: &Inner,
     caller: &Caller,
@@ -418,26 +439,11 @@ async fn settle(
     used: &[Used],
     report: Report,
 ) -> Result<Answer, ServiceError> {
-    let mut used: SmallVec<[&Used; 4]> = used.iter().collect();
-    loop {
-        let amounts = used.iter();
-        let amounts = amounts.map(|used| (&*used.limit, Number::Units(used.units)));
-        let uses = Uses {
-            cost: None,
-            amounts: amounts.collect(),
-        };
-        let call = Call::Settle(of, report, uses);
-        let settled = gateway.service.call(caller, call).await;
-        let known = used.len();
-        if let Err(ServiceError::Limits(Error::Request(RequestError::UnknownLimit {
-            name, ..
-        }))) = &settled
-        {
-            used.retain(|used| used.limit != *name);
-        }
-        if used.len() == known {
-            return settled;
-        }
+    let used = used.iter().map(|used| (&*used.limit, used.units));
+    let settle = |uses| Call::Settle(of, report, uses);
+    match of_what_there_is(gateway, caller, used.collect(), settle).await {
+        Some(settled) => settled,
+        None => gateway.service.call(caller, settle(Uses::default())).await,
     }
 }
 

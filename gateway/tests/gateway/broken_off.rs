@@ -84,12 +84,20 @@ async fn a_caller_that_takes_nothing_of_its_answer_is_cut_off() {
     running.stop().await;
 }
 
+/// So much that nothing to speak of comes back while a test runs.
+fn long() -> String {
+    POLICY.replace(
+        "rate = 1000, per = \"1h\"",
+        "rate = 1_000_000, per = \"400d\"",
+    )
+}
+
 /// What came beyond the reservation was charged at the end alone: until then the limit granted it to
 /// others.
 #[tokio::test]
 async fn a_stream_that_outgrows_its_reservation_takes_more_while_it_comes() {
     const LIMIT: u64 = 1_000_000;
-    let running = run(&POLICY.replace("1000", "1_000_000"), |_| {}).await;
+    let running = run(&long(), |_| {}).await;
     let events = running.provider.next(Reply::stream());
     let call = json!({ "model": "m", "stream": true, "messages": [] });
     let mut body = running.begin(CHAT, &call).await.into_body();
@@ -130,7 +138,7 @@ async fn a_stream_that_outgrows_its_reservation_takes_more_while_it_comes() {
 /// A text may be measured as longer than it is: a bound of the caller's own says better what it comes to.
 #[tokio::test]
 async fn a_stream_takes_no_more_than_its_bound() {
-    let running = run(&POLICY.replace("1000", "1_000_000"), |_| {}).await;
+    let running = run(&long(), |_| {}).await;
     let events = running.provider.next(Reply::stream());
     let mut call = chat(500);
     call["stream"] = true.into();

@@ -95,3 +95,39 @@ async fn a_call_is_settled_although_its_member_alone_has_lost_a_limit() {
     assert_eq!(running.members(), ["one", "one"], "its slot is free");
     running.stop().await;
 }
+
+/// It took more of none of its limits.
+#[tokio::test]
+async fn a_stream_takes_more_of_the_limits_that_a_reload_has_left() {
+    let before = BEFORE.replace(
+        "rate = 1000, per = \"1h\"",
+        "rate = 1_000_000, per = \"400d\"",
+    );
+    let running = run(&before, |_| {}).await;
+    let events = running.provider.next(Reply::stream());
+    let call = json!({ "model": "m", "stream": true, "messages": [] });
+    let mut body = running.begin(CHAT, &call).await.into_body();
+    let after = before.replace("tpd", "tph");
+    let after = tidegate_policy::parse("p.toml", &after).unwrap();
+    running.service.exchange("a test", &after).unwrap();
+    let reserved = 1_000_000 - running.left("output-tokens").await;
+    // 1,000 tokens each.
+    let words = "word ".repeat(800);
+    let event = format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"{words}\"}}}}]}}\n\n");
+    let mut came = 0;
+    while came <= reserved {
+        events.send(event.clone()).await;
+        body.frame().await.unwrap().unwrap();
+        came += 1_000;
+    }
+    for _ in 0..2_000 {
+        if running.left("output-tokens").await <= 1_000_000 - came {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(running.left("output-tokens").await <= 1_000_000 - came);
+    drop((body, events));
+    running.settles_to("running", 1).await;
+    running.stop().await;
+}
