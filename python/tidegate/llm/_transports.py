@@ -143,9 +143,14 @@ class Body:
         self._held = held
 
     def __iter__(self) -> Iterator[bytes]:
-        for data in self._stream:
-            self._held.read(data)
-            yield data
+        try:
+            for data in self._stream:
+                self._held.read(data)
+                yield data
+        except Exception:
+            # Whoever keeps the error keeps this, too.
+            self._held.end(False)
+            raise
         self._held.end(True)
 
     def close(self) -> None:
@@ -167,9 +172,13 @@ class AsyncBody:
         self._held = held
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for data in self._stream:
-            self._held.read(data)
-            yield data
+        try:
+            async for data in self._stream:
+                self._held.read(data)
+                yield data
+        except Exception:
+            await self._held.async_end(False)
+            raise
         await self._held.async_end(True)
 
     async def aclose(self) -> None:

@@ -105,13 +105,22 @@ class _Raw:
         return getattr(self._raw, name)
 
     def stream(self, *arguments: Any, **named: Any) -> Iterator[bytes]:
-        for data in self._raw.stream(*arguments, **named):
-            self._held.read(data)
-            yield data
+        try:
+            for data in self._raw.stream(*arguments, **named):
+                self._held.read(data)
+                yield data
+        except Exception:
+            # Whoever keeps the error keeps this, too.
+            self._held.end(False)
+            raise
         self._held.end(True)
 
     def read(self, amt: Optional[int] = None, *arguments: Any, **named: Any) -> bytes:
-        data: bytes = self._raw.read(amt, *arguments, **named)
+        try:
+            data: bytes = self._raw.read(amt, *arguments, **named)
+        except Exception:
+            self._held.end(False)
+            raise
         self._held.read(data)
         if amt is None or amt < 0 or (amt > 0 and not data):
             self._held.end(True)
