@@ -14,7 +14,8 @@
 //!
 //! Nobody else looks at this record: whoever comes to a root by any other way
 //! [takes them out](take_out) first, and gives each of these leases its two records. So that this
-//! needs no room, the record has as many blocks as those.
+//! finds room, the record has as many blocks as those, and no more than half of what a full
+//! segment keeps for those who give back: a root whose leases would take more has none in place.
 
 use smallvec::SmallVec;
 use tidegate_store::core::{ChargeReference, Timestamp};
@@ -25,7 +26,7 @@ use crate::error::Fault;
 use crate::keys::{RootKeys, kind};
 use crate::process::Process;
 use crate::tree::{self, Key};
-use crate::txn::Txn;
+use crate::txn::{SPARE, Txn};
 
 /// So many leases of a root are in place at most.
 const MOST: usize = 2;
@@ -81,6 +82,12 @@ impl InPlace {
             stride,
             ids: SmallVec::new(),
         })
+    }
+
+    /// Whether leases of a root, of so many bytes each, find room when they are taken out.
+    pub(crate) fn suits(keys: &RootKeys, bytes: usize) -> bool {
+        let key = keys.of(kind::IN_PLACE, &[]).len();
+        blocks_of_records(key, bytes) as u64 <= SPARE / 2
     }
 
     /// Whether another lease that ends with `process` can stand here.
@@ -151,12 +158,23 @@ impl InPlace {
 
 const SHORT: Fault = Fault::Corrupt("the record of leases in place is too short");
 
+/// Whether no lease is in place by this record.
+pub(crate) fn is_empty(record: &[u8]) -> bool {
+    record
+        .first_chunk()
+        .is_some_and(|number| u64::from_ne_bytes(*number) == 0)
+}
+
 /// Words of a value whose record has as many blocks as those of as many leases as may be.
 fn words_of_records(key: usize, lease: usize) -> usize {
+    tree::words_in(blocks_of_records(key, lease), key)
+}
+
+/// Blocks of the records of as many leases as may be.
+fn blocks_of_records(key: usize, lease: usize) -> usize {
     // With an instant and a number behind it, or an id.
     let longer = key + 16;
-    let both = tree::blocks(longer, 16) + tree::blocks(longer, lease);
-    tree::words_in(MOST * both, key)
+    MOST * (tree::blocks(longer, 16) + tree::blocks(longer, lease))
 }
 
 /// A lease that was in place.

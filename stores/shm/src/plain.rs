@@ -110,11 +110,10 @@ fn add(
     (new, process): (NewLease, Process),
 ) -> Result<(), Fault> {
     if may_stand_in_place(root, at_hand, new.id) {
-        let place = match in_place {
-            Some(place) => place,
-            None => in_place.insert(make_place(txn, root, at_hand, (new, process))?),
-        };
-        if let Some(lease) = at_hand.lease(new.id)
+        if in_place.is_none() {
+            *in_place = make_place(txn, root, at_hand, (new, process))?;
+        }
+        if let (Some(place), Some(lease)) = (in_place, at_hand.lease(new.id))
             && place.takes(process, lease.shares.len())
         {
             return place.add(txn, lease, new.sequence);
@@ -135,16 +134,19 @@ fn may_stand_in_place(root: &Root<'_>, at_hand: &RootAtHand, id: u128) -> bool {
     is_own && at_hand.knows_all_leases()
 }
 
-/// A record for this lease, and others like it, in place.
+/// A record for this lease, and others like it, in place, if they are small.
 fn make_place(
     txn: &mut Txn<'_>,
     root: &Root<'_>,
     at_hand: &mut RootAtHand,
     (new, process): (NewLease, Process),
-) -> Result<InPlace, Fault> {
+) -> Result<Option<InPlace>, Fault> {
     let shares = at_hand.lease(new.id).map_or(0, |lease| lease.shares.len());
     let bytes = lease_of(at_hand, new, process).encode().len();
-    InPlace::make(txn, root.keys, (process, shares, bytes))
+    match InPlace::suits(root.keys, bytes) {
+        true => InPlace::make(txn, root.keys, (process, shares, bytes)).map(Some),
+        false => Ok(None),
+    }
 }
 
 /// Ends a lease of which nothing is remembered.

@@ -11,6 +11,7 @@ use tidegate_store::ledger::LeaseStage;
 
 use crate::clock;
 use crate::error::Fault;
+use crate::in_place;
 use crate::kept::{Lease, Overview};
 use crate::keys::{kind, parse};
 use crate::layout::shard;
@@ -134,7 +135,7 @@ fn forget_ended(
     Ok(forgotten)
 }
 
-/// The records of some leases that have ended, from `from` on.
+/// The records of some leases that have ended, and of places for leases where none is, from `from` on.
 fn next_ended(
     txn: &Txn<'_>,
     bucket: usize,
@@ -145,9 +146,15 @@ fn next_ended(
         && let Some(record) = txn.seek(bucket, from, true)?
     {
         *from = txn.key(record)?.into_vec();
-        if parse(from).is_some_and(|parsed| parsed.kind == kind::DUE) {
-            let id = txn.value(record)?;
-            ended.extend(ended_lease(txn, bucket, from, &id)?);
+        match parse(from).map(|parsed| parsed.kind) {
+            Some(kind::DUE) => {
+                let id = txn.value(record)?;
+                ended.extend(ended_lease(txn, bucket, from, &id)?);
+            }
+            Some(kind::IN_PLACE) if in_place::is_empty(&txn.value(record)?) => {
+                ended.push(vec![from.clone()]);
+            }
+            _ => {}
         }
     }
     Ok(ended)

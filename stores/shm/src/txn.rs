@@ -47,7 +47,7 @@ const OUTSIDE: Fault = Fault::Corrupt("a link leads out of the segment");
 
 /// So many blocks stay free in a shard for what gives something back, where there is no
 /// chunk to be had.
-const SPARE: u64 = 32;
+pub(crate) const SPARE: u64 = 32;
 
 /// A step on one shard, which this thread has locked. Dropped, nothing was done.
 pub(crate) struct Txn<'s> {

@@ -135,3 +135,65 @@ fn what_gives_back_finds_room() {
     let lease = slots.try_acquire("key 1", Request::default()).wait();
     assert!(lease.expect("there is room").granted().is_some());
 }
+
+/// Takes a key each until there is no room in any shard.
+fn fill(take: impl Fn(&str) -> Result<(), DecisionError>) -> usize {
+    let (mut taken, mut full) = (0, 0);
+    while full < 2_000 {
+        match take(&format!("key {}", taken + full)) {
+            Ok(()) => taken += 1,
+            Err(DecisionError::Store(StoreError::Full(_))) => full += 1,
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    taken
+}
+
+/// Leases that stand in place are given records of their own by whoever comes to their root in
+/// another way, which finds room.
+#[test]
+fn leases_of_a_long_key_are_looked_at_and_given_back_in_a_full_segment() {
+    for length in [100, 2_000] {
+        let dir = Dir::default();
+        let store = store(&dir);
+        let budget = set(&store, "budget", Limit::budget("calls", 2, FOREVER));
+        let slots = set(&store, "slots", Limit::concurrency("slot", 9).ttl(FOREVER));
+        let key = "k".repeat(length);
+        let take = || {
+            let taken = slots.try_acquire(key.as_str(), Request::default()).wait();
+            taken.expect("an answer").granted().expect("it is free")
+        };
+        drop(take());
+        let mut held = [take(), take()];
+        fill(|key| budget.check(key, 1).wait().map(drop));
+        let left = slots.peek(key.as_str(), Request::default()).wait();
+        let left = left.expect("a look needs no room");
+        assert_eq!(left.standing("slot").expect("its own").remaining, 7);
+        held[0].renew(FOREVER).wait().expect("held");
+        held[1].release().wait().expect("held");
+    }
+}
+
+/// A place for leases where none is goes where room is wanted.
+#[test]
+fn places_of_leases_that_have_ended_make_room() {
+    let dir = Dir::default();
+    let store = store(&dir);
+    let both = LimitSet::builder().name("both");
+    let both = both.limit(Limit::budget("calls", 1_000, FOREVER));
+    let both = both.limit(Limit::concurrency("slot", 9).ttl(FOREVER));
+    let both = both.store(Arc::clone(&store) as _).build().expect("sound");
+    let kept = fill(|key| {
+        for _ in 0..3 {
+            let request = Request::default().cost(1);
+            let mut lease = both
+                .try_acquire(key, request)
+                .wait()?
+                .granted()
+                .expect("room");
+            lease.release().wait().expect("held");
+        }
+        Ok(())
+    });
+    assert!(kept > 4_000, "{kept}");
+}
