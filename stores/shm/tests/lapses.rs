@@ -83,12 +83,13 @@ fn a_lease_that_is_renewed_while_its_killed_holders_lapse_stays() {
     take_one_of_each(&fixture, LEASE + 1);
     holder.kill();
     let mut looker = Other::start(dir.path(), "look");
-    let (mut renewed, mut ended) = (0, 0);
+    let (mut renewed, mut has_passed) = (0, false);
     for point in 1..KEYS {
         let key = key(point);
         looker.hears(&point.to_string());
         if looker.says().as_deref() == Some("has looked") {
             assert!(fixture.admits(&key, &[1]), "it has passed all points");
+            has_passed = true;
             break;
         }
         let renew = Verb::Renew {
@@ -105,15 +106,10 @@ fn a_lease_that_is_renewed_while_its_killed_holders_lapse_stays() {
                 assert!(!is_free, "renewed at point {point}, and given to another");
             }
             Err(StoreError::Busy(_)) => assert!(is_free, "nobody has renewed it"),
-            Err(_) => {
-                ended += 1;
-                assert!(is_free, "it had ended at point {point}");
-            }
+            Err(_) => assert!(is_free, "it had ended at point {point}"),
         }
     }
-    // Before the look, before the holder's leases are looked for and before they end; then not.
-    assert!(
-        renewed >= 3 && ended > 0,
-        "{renewed} renewed, {ended} ended"
-    );
+    // Before the look, before the holder's leases are looked for and before they end; then not: how many
+    // points there are behind that is not always the same.
+    assert!(renewed >= 3 && has_passed, "{renewed} renewed");
 }
