@@ -265,8 +265,8 @@ impl Held {
         }
     }
 
-    /// Keeps it while the call lasts, and takes more if it is told to: a caller that takes nothing of its answer for as long as a
-    /// stream may pause is not waited for, and what it holds expires.
+    /// Keeps it while the call lasts, and takes more if it is told to: a caller that takes nothing of
+    /// its answer for as long as a stream may pause is not waited for, and what it holds expires.
     fn renew(&self, granted: &GrantedLease) -> AbortHandle {
         let ttl = granted.expires_at.since(granted.granted_at).as_duration();
         let (gateway, caller) = (Arc::clone(&self.gateway), self.caller.clone());
@@ -275,14 +275,14 @@ impl Held {
         let more = Arc::clone(&self.more);
         let every = (ttl / 3).max(SHORTEST);
         let task = async move {
+            let of = OfLease {
+                policy: &active.policy().name,
+                whose: key[..].into(),
+                lease,
+            };
             let mut due = Instant::now() + every;
             loop {
                 if timeout_at(due, more.told.notified()).await.is_ok() {
-                    let of = OfLease {
-                        policy: &active.policy().name,
-                        whose: key[..].into(),
-                        lease,
-                    };
                     more.take(&gateway, &caller, of).await;
                     continue;
                 }
@@ -292,11 +292,6 @@ impl Held {
                     warn!("a caller takes nothing of its answer; what it holds expires");
                     return;
                 }
-                let of = OfLease {
-                    policy: &active.policy().name,
-                    whose: key[..].into(),
-                    lease,
-                };
                 let renewed = gateway.service.call(&caller, Call::Renew(of, None)).await;
                 if let Err(error) = renewed {
                     warn!(%error, "a call's lease was not renewed");
