@@ -1,5 +1,6 @@
 //! Steps with a heading and a time, stopping at the first that fails.
 
+use crate::command::{output, program, root};
 use std::time::{Duration, Instant};
 
 /// A named piece of work.
@@ -118,10 +119,25 @@ pub fn run(steps: &[Step], choice: &Choice) -> Result<(), String> {
 fn one(step: &Step, run: Run) -> Result<Duration, String> {
     println!("\n=== {}: {}", step.name, step.purpose);
     let start = Instant::now();
-    run().map_err(|error| format!("\n=== {} FAILED\n{error}", step.name))?;
+    run().map_err(|error| format!("\n=== {} FAILED{}\n{error}", step.name, free()))?;
     let elapsed = start.elapsed();
-    println!("=== {} passed in {}", step.name, seconds(elapsed));
+    println!("=== {} passed in {}{}", step.name, seconds(elapsed), free());
     Ok(elapsed)
+}
+
+/// What is left of the disk, where `df` tells: all that a full one says of itself is that a
+/// compiler could not write.
+fn free() -> String {
+    let said = output(program("df").arg("-Pk").arg(root()));
+    let kibibytes = said.as_deref().and_then(available);
+    kibibytes.map_or_else(String::new, |free| {
+        format!(", {:.1} GiB of disk free", free as f64 / f64::from(1 << 20))
+    })
+}
+
+/// The fourth column of the second line: POSIX says so of `df -P`.
+fn available(said: &str) -> Option<u64> {
+    said.lines().nth(1)?.split_whitespace().nth(3)?.parse().ok()
 }
 
 fn summarise(times: &[(&str, Duration)]) {
@@ -139,7 +155,7 @@ fn seconds(time: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Choice, Step, Tier};
+    use super::{Choice, Step, Tier, available};
 
     const STEPS: &[Step] = &[
         Step {
@@ -179,5 +195,13 @@ mod tests {
         assert_eq!(chosen(&from).as_deref(), Ok(&fast[1..]));
         assert!(chosen(&["--fast", "--only", "long"]).is_err());
         assert!(chosen(&["--only", "nothing"]).is_err());
+    }
+
+    #[test]
+    fn the_free_disk_is_read_as_posix_prints_it() {
+        let said = "Filesystem 1024-blocks Used Available Capacity Mounted on\n\
+                    /dev/vda 264003568 67412236 27262976 72% /\n";
+        assert_eq!(available(said), Some(27_262_976));
+        assert_eq!(available("df: no such file\n"), None);
     }
 }
