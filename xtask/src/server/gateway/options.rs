@@ -30,7 +30,7 @@ pub struct Options {
     pub install: bool,
     pub programs: Option<PathBuf>,
     /// So many streams at once are tried, until one of them loses something.
-    pub streams: Vec<usize>,
+    pub streams: Vec<u32>,
 }
 
 impl Options {

@@ -12,7 +12,7 @@ use crate::server::measure::median;
 const MANY: usize = 32;
 
 /// How many streams come at once while their first events and gaps are measured.
-const STREAMS: usize = 16;
+const STREAMS: u32 = 16;
 
 /// At a given rate so many connections share the calls: enough that the rate is kept to.
 const CONNECTIONS: usize = 128;
@@ -53,7 +53,7 @@ pub struct Row {
     pub highest: Option<f64>,
     pub at_highest: Vec<(Seen, Seen)>,
     /// So many streams at once lost nothing.
-    pub held: usize,
+    pub held: u32,
     /// Resident bytes: before anything was asked, while calls come, and after a rest.
     pub idle: f64,
     pub steady: Vec<f64>,
@@ -211,7 +211,7 @@ impl Row {
     }
 
     /// Holds more and more streams at once, until one of them loses something.
-    pub fn hold(&mut self, numbers: &[usize]) {
+    pub fn hold(&mut self, numbers: &[u32]) {
         for number in numbers {
             match streams::read(&self.server(), &self.fields(), *number) {
                 Ok(_) => self.held = *number,

@@ -28,15 +28,17 @@ pub struct Streamed {
     pub gap_us: [f64; 2],
 }
 
-/// So many streams at once.
+/// So many streams at once. They begin one after the other within the time between two tokens: a
+/// stream is not to wait for the beginnings of all others on one core.
 ///
 /// # Errors
 /// One of them lost a token, broke off, or took too long.
-pub fn read(server: &str, fields: &[String], number: usize) -> Result<Streamed, String> {
+pub fn read(server: &str, fields: &[String], number: u32) -> Result<Streamed, String> {
     let read = thread::scope(|scope| {
-        let spawn = |_| {
+        let spawn = |nth| {
             let thread = thread::Builder::new().stack_size(STACK);
-            thread.spawn_scoped(scope, || stream(server, fields))
+            let after = GAP * nth / number.max(1);
+            thread.spawn_scoped(scope, move || stream(server, fields, after))
         };
         let threads: Vec<_> = (0..number).map(spawn).collect();
         let ended = threads.into_iter().map(|thread| {
@@ -53,9 +55,9 @@ pub fn read(server: &str, fields: &[String], number: usize) -> Result<Streamed, 
     })
 }
 
-/// When each token of a stream arrived, in microseconds.
+/// When each token of a stream that begins `after` so long arrived, in microseconds.
 #[expect(clippy::disallowed_methods, reason = "what is measured is time")]
-fn stream(server: &str, fields: &[String]) -> Result<Vec<f64>, String> {
+fn stream(server: &str, fields: &[String], after: Duration) -> Result<Vec<f64>, String> {
     let wrong = |error: Error| match error.kind() {
         ErrorKind::WouldBlock => format!("nothing came for {SILENCE:?}"),
         _ => error.to_string(),
@@ -68,6 +70,7 @@ fn stream(server: &str, fields: &[String]) -> Result<Vec<f64>, String> {
          content-type: application/json\r\ncontent-length: {}\r\n\r\n{STREAM}",
         STREAM.len()
     );
+    thread::sleep(after);
     let begun = Instant::now();
     connection.write_all(call.as_bytes()).map_err(wrong)?;
     let (mut bytes, mut events, mut instants) = ([0; 16_384], Events::default(), Vec::new());

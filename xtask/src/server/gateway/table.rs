@@ -63,7 +63,7 @@ pub fn text(rows: &[Row], missing: &[Missing], options: &Options) -> String {
     }
     let _ = writeln!(
         text,
-        "\nStreams have 64 tokens, 20 ms apart; 16 come at once where they are measured. Held are so many at once \
+        "\nStreams have 64 tokens, 20 ms apart; 16 are under way where they are measured. Held are so many at once \
          (tried: {:?}) of which none loses a token; the provider itself: {}.\n\n\
          At the highest rate at which no call fails and the 99th percentile is below 50 ms, arriving by \
          chance, beside the provider at the same rate:\n\n\
