@@ -314,7 +314,14 @@ fn credential(
     faults: &mut Faults<'_>,
 ) -> Option<Credential> {
     let name = needed(&mut fields, "name", token, faults);
-    let name = name.and_then(|field| field.text("gateway", faults).map(str::to_owned));
+    let name = name.and_then(|field| {
+        let text = field.text("gateway", faults)?;
+        if text.is_empty() {
+            let help = "write a name: logs and audit events tell by it who did what";
+            faults.add(&field.span, "this token's name is empty", help);
+        }
+        Some(text.to_owned())
+    });
     let sha256 = needed(&mut fields, "sha256", token, faults);
     let sha256 = sha256.and_then(|field| hash(&field, faults));
     let scopes = needed(&mut fields, "scopes", token, faults);
@@ -324,6 +331,10 @@ fn credential(
         if texts.is_empty() {
             let help = "name its policies, or leave `policies` out: it is for all of them then";
             faults.add(&field.span, "this token is for no policy", help);
+        }
+        for (_, span) in texts.iter().filter(|(text, _)| text.is_empty()) {
+            let help = "write its name, or `*` at the end of what names begin with";
+            faults.add(span, "no policy has an empty name", help);
         }
         texts.into_iter().map(|(text, _)| text.to_owned()).collect()
     });
@@ -470,7 +481,21 @@ mod tests {
         };
         let told = (5, "this token is for no policy".to_owned());
         assert_eq!(faults(&token("[]")), [told]);
+        let told = (5, "no policy has an empty name".to_owned());
+        assert_eq!(faults(&token("['chat', '']")), [told]);
         assert!(parse_config("t.toml", &token("['chat']")).is_ok());
+        assert!(parse_config("t.toml", &token("['*']")).is_ok());
+    }
+
+    #[test]
+    fn a_token_without_a_name_is_a_fault() {
+        let hash = "ab".repeat(32);
+        let text =
+            format!("[[token]]\nname = ''\nsha256 = '{hash}'\nscopes = ['decide']\n{POLICY}");
+        assert_eq!(
+            faults(&text),
+            [(2, "this token's name is empty".to_owned())]
+        );
     }
 
     #[test]

@@ -56,6 +56,22 @@ impl<'a> Fields<'a> {
         self.rest
     }
 
+    /// Reports what of these names is there: settings of another sort of file.
+    pub(super) fn elsewhere(
+        &mut self,
+        names: &[&str],
+        what: &str,
+        help: &str,
+        faults: &mut Faults<'_>,
+    ) {
+        for name in names {
+            if let Some(field) = self.take(name) {
+                let message = format!("`{name}` is not a setting of {what}");
+                faults.add(&field.key_span, message, help);
+            }
+        }
+    }
+
     /// Reports what nobody took.
     pub(super) fn finish(self, what: &str, known: &[&str], faults: &mut Faults<'_>) {
         for field in self.rest {

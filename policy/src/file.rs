@@ -115,6 +115,9 @@ fn read(mut fields: Fields<'_>, beside: &[&str], faults: &mut Faults<'_>) -> Vec
         faults.add(&(0..0), "the file has no policy", help);
     }
     let missing = policies.is_none();
+    let beyond = "that stands in a file of its own, which `tidegate limits plan FILE` holds \
+                  against a server";
+    fields.elsewhere(&["entity", "override"], "a policy file", beyond, faults);
     fields.finish("a policy file", &[&["policy"], beside].concat(), faults);
     let named = policies.and_then(|field| field.table("`[policy.NAME]`", faults));
     let named = named.map(Fields::into_all).unwrap_or_default();

@@ -98,7 +98,11 @@ fn read(mut fields: Fields<'_>, lines: &Lines, faults: &mut Faults<'_>) -> Desir
             help,
         );
     }
-    fields.finish("this file", &["entity", "override"], faults);
+    let what = "a file of entities and overrides";
+    let help = "that stands in a server's file, which `tidegate policy plan FILE` holds against \
+                a server";
+    fields.elsewhere(&["policy", "server", "token", "price"], what, help, faults);
+    fields.finish(what, &["entity", "override"], faults);
     let named = entities.and_then(|field| field.table("`[entity.ID]`", faults));
     let named = bounded(named.map(Fields::into_all), |field| &field.key_span, faults);
     let entities: Vec<_> = named
@@ -220,6 +224,20 @@ mod tests {
         }
     }
 
+    /// Both sorts of file are called `limits.toml` by those who write one: told to write
+    /// `entity`, they took their policies for that.
+    #[test]
+    fn a_file_of_the_other_sort_is_told_which_command_takes_it() {
+        let told = |errors: PolicyErrors| errors.to_string();
+        let policies = "[policy.p.limits]\nr = { calls = 1, per = '1s' }\n";
+        let wrong = told(parse_desired("limits.toml", policies).unwrap_err());
+        assert!(wrong.contains("`tidegate policy plan FILE`"), "{wrong}");
+        for entities in ["[entity.a]\n", "[[override]]\nkey = 'a'\nabsent = true\n"] {
+            let wrong = told(crate::parse("limits.toml", entities).unwrap_err());
+            assert!(wrong.contains("`tidegate limits plan FILE`"), "{wrong}");
+        }
+    }
+
     #[test]
     fn what_is_wrong_is_told_with_its_line() {
         let long = "x".repeat(257);
@@ -230,7 +248,23 @@ mod tests {
             ),
             (
                 "[entiy.a]\n",
-                vec![(1, "`entiy` is not a setting of this file")],
+                vec![(
+                    1,
+                    "`entiy` is not a setting of a file of entities and overrides",
+                )],
+            ),
+            (
+                "[policy.p.limits]\nr = { calls = 1, per = '1s' }\n[[token]]\nname = 'a'\n",
+                vec![
+                    (
+                        1,
+                        "`policy` is not a setting of a file of entities and overrides",
+                    ),
+                    (
+                        3,
+                        "`token` is not a setting of a file of entities and overrides",
+                    ),
+                ],
             ),
             (
                 "[entity.a]\nnam = 'x'\n",
