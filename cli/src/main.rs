@@ -11,6 +11,7 @@ mod client;
 mod command;
 #[cfg(feature = "dynamodb")]
 mod dynamodb;
+mod output;
 mod plot;
 mod policies;
 mod replay;

@@ -8,7 +8,7 @@ use tidegate_client::{Exchange, Verb};
 
 use super::exit::{Exit, Outcome, Stop, TABLE};
 use super::options::Options;
-use super::print::{print, print_line};
+use super::print::{print, print_for_reader};
 use super::server::{Client, runtime};
 use super::words::{self, amount};
 
@@ -182,7 +182,9 @@ impl Listing<'_> {
             let (listed, next) = self.page(client, cursor.as_deref(), left).await?;
             left = left.saturating_sub(listed.len());
             for item in listed {
-                print_line(&line(&item))?;
+                if !print_for_reader(&line(&item))? {
+                    return Ok(Exit::Done);
+                }
                 last = item;
             }
             cursor = next;
@@ -214,7 +216,9 @@ impl Listing<'_> {
             }
         }
         for item in &newest {
-            print_line(&line(item))?;
+            if !print_for_reader(&line(item))? {
+                return Ok(Exit::Done);
+            }
         }
         if passed {
             eprintln!("there are older ones; --most 0 lists all");

@@ -1,8 +1,7 @@
 //! What is printed.
 
-use std::io::Write;
-
 use super::exit::{Outcome, Stop};
+use crate::output;
 
 /// Prints a text with its last line ended.
 pub fn print(text: &str) -> Outcome<()> {
@@ -11,7 +10,11 @@ pub fn print(text: &str) -> Outcome<()> {
 
 /// Prints a line.
 pub fn print_line(text: &str) -> Outcome<()> {
-    let mut out = std::io::stdout().lock();
-    let written = writeln!(out, "{text}");
-    written.map_err(|error| Stop::failed(format!("cannot print: {error}")))
+    print_for_reader(text).map(drop)
+}
+
+/// Prints a line, and answers whether somebody reads on.
+pub fn print_for_reader(line: &str) -> Outcome<bool> {
+    let printed = output::print(&format!("{line}\n"));
+    printed.map_err(|error| Stop::failed(format!("cannot print: {error}")))
 }

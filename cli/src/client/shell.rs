@@ -1,12 +1,12 @@
 //! What a shell and `man` want to know of the command line.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Command};
 use clap_complete::Shell;
 
 use super::exit::{Exit, Outcome, Stop};
+use super::print;
 
 /// Completions.
 #[derive(Debug, Args)]
@@ -59,7 +59,6 @@ fn write_all(whole: Command, folder: &Path) -> std::io::Result<()> {
 }
 
 fn print(text: &[u8]) -> Outcome<Exit> {
-    let written = std::io::stdout().lock().write_all(text);
-    written.map_err(|error| Stop::failed(format!("cannot print: {error}")))?;
+    print::print(&String::from_utf8_lossy(text))?;
     Ok(Exit::Done)
 }

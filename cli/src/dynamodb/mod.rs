@@ -2,7 +2,6 @@
 
 mod args;
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 pub use args::Dynamodb;
@@ -10,6 +9,7 @@ use args::{Command, Kind, Status as StatusArgs, Switch, Table, Template as Templ
 use serde_json::json;
 use tidegate_url::dynamodb::{Administration, Done, Language, Rights, Status, Template};
 
+use crate::output;
 use crate::trouble::{Outcome, Trouble};
 
 /// The exit code of a table that wants an upgrade.
@@ -152,6 +152,6 @@ fn template(args: &TemplateArgs) -> Outcome<String> {
 }
 
 fn print(text: &str) -> Outcome<()> {
-    let written = io::stdout().write_all(text.as_bytes());
-    written.map_err(|error| Trouble::failure(format!("cannot write: {error}")))
+    let printed = output::print(text).map(drop);
+    printed.map_err(|error| Trouble::failure(format!("cannot print: {error}")))
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 use tidegate_policy::{Config, PolicyErrors, ServerSettings, parse};
 
+use crate::output;
 use crate::serve::{Terms, configuration};
 use crate::shape::json_of;
 use crate::trouble::{Outcome, Trouble};
@@ -155,7 +156,7 @@ fn text(path: &Path) -> Outcome<String> {
 
 /// Every fault on standard error; a line for each sound file on the output.
 pub fn tell(files: &[Read]) -> Outcome<()> {
-    let (mut output, mut errors) = (std::io::stdout().lock(), std::io::stderr().lock());
+    let mut errors = std::io::stderr().lock();
     for Read { path, found } in files {
         let told = match found {
             Found::Sound(config, note) => {
@@ -164,7 +165,8 @@ pub fn tell(files: &[Read]) -> Outcome<()> {
                     writeln!(errors, "warning: {}: {note}", path.display())
                         .map_err(Trouble::failure)?;
                 }
-                writeln!(output, "{}: sound ({})", path.display(), names.join(", "))
+                let sound = format!("{}: sound ({})\n", path.display(), names.join(", "));
+                output::print(&sound).map(drop)
             }
             Found::Faulty(faults) => writeln!(errors, "error: {faults}\n"),
             Found::Unreadable(message) | Found::Unservable(message) => {

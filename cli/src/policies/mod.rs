@@ -52,7 +52,7 @@ fn check(args: &Check) -> Outcome<ExitCode> {
     let read: Vec<Read> = args.files.iter().map(look).collect();
     let sound = read.iter().all(Read::is_sound);
     match args.json {
-        true => table::print(&files::json(&read))?,
+        true => table::print_json(&files::json(&read))?,
         false => files::tell(&read)?,
     }
     Ok(if sound {
@@ -103,7 +103,7 @@ fn apply(args: &Apply) -> Outcome<ExitCode> {
     let rows = runtime()?.block_on(server::apply(&client, &args.file, sent))?;
     table::show(&rows, args.json)?;
     if !args.json {
-        println!("applied at {}", shown(&args.server.server));
+        table::print(&format!("applied at {}\n", shown(&args.server.server)))?;
     }
     Ok(ExitCode::SUCCESS)
 }

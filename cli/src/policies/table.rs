@@ -1,11 +1,10 @@
 //! Changes as a table for people, or as JSON for programs.
 
-use std::io::Write;
-
 use serde_json::{Value, json};
 use tidegate_gateway::PriceChange;
 use tidegate_service::{Change, Sort};
 
+use crate::output;
 use crate::trouble::{Outcome, Trouble};
 
 /// One change as it is shown.
@@ -120,20 +119,24 @@ pub fn rows(changes: &[Change]) -> Vec<Row> {
 pub fn show(rows: &[Row], as_json: bool) -> Outcome<()> {
     if as_json {
         let changes: Vec<Value> = rows.iter().map(Row::json).collect();
-        return print(&json!({"changes": changes}));
+        return print_json(&json!({"changes": changes}));
     }
     let text = if rows.is_empty() {
         "nothing changes\n".to_owned()
     } else {
         table(rows)
     };
-    let written = std::io::stdout().lock().write_all(text.as_bytes());
-    written.map_err(Trouble::failure)
+    print(&text)
 }
 
 /// Prints JSON.
-pub fn print(value: &Value) -> Outcome<()> {
-    writeln!(std::io::stdout().lock(), "{value:#}").map_err(Trouble::failure)
+pub fn print_json(value: &Value) -> Outcome<()> {
+    print(&format!("{value:#}\n"))
+}
+
+/// Prints a text.
+pub fn print(text: &str) -> Outcome<()> {
+    output::print(text).map(drop).map_err(Trouble::failure)
 }
 
 fn table(rows: &[Row]) -> String {

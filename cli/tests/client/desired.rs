@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::server::{Said, Server};
+use crate::server::{Said, Server, unread};
 use crate::turnstile::Turnstile;
 
 const POLICIES: &str = "[policy.chat]\nkey = 'org/team/user'\npartial_keys = true\n\
@@ -72,6 +72,15 @@ fn state(server: &Server) -> Value {
     events.sort();
     json!({"entities": listed(&["entity", "list"]), "overrides": listed(&["override", "list"]),
            "events": events})
+}
+
+/// `tidegate limits apply FILE | head -1` made the first change, and stopped there.
+#[test]
+fn every_change_is_made_whoever_reads_of_it() {
+    let (server, file) = server();
+    unread(server.command(&["limits", "apply", &file])).ends(0);
+    limits(&server, &["plan", &file]).ends(0);
+    unread(server.command(&["limits", "plan", &file])).ends(0);
 }
 
 #[test]

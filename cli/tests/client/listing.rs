@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::server::{POLICY, Said, Server};
+use crate::server::{POLICY, Said, Server, tidegate, unread};
 
 fn lines(said: &Said) -> Vec<Value> {
     let lines = said.out.lines();
@@ -43,6 +43,39 @@ fn keys_are_listed_with_what_is_left() {
             .error
             .contains("no policy `none`")
     );
+}
+
+/// `tidegate keys | head -1` ended with 5 and "cannot print: Broken pipe".
+#[test]
+fn who_stops_reading_has_read_enough() {
+    let server = Server::start(POLICY);
+    let check = |key: &str| server.command(&["check", "-p", "chat", "-k", key, "tpm=100"]);
+    for number in 0..3 {
+        let said = unread(check(&number.to_string())).ends(0);
+        assert_eq!(said.error, "");
+    }
+    assert_eq!(unread(check("2")).ends(0).error, "");
+    assert_eq!(unread(check("2")).ends(0).error, "");
+    // The answer is the exit code's, whoever reads the words.
+    assert_eq!(unread(check("2")).ends(1).error, "");
+    for listing in [
+        &["keys", "-p", "chat"][..],
+        &["keys", "-p", "chat", "--most", "2"],
+        &["keys", "-p", "chat", "--json", "--most", "0"],
+    ] {
+        assert_eq!(unread(server.command(listing)).ends(0).error, "");
+    }
+    let policy = server.path("tidegate.toml").display().to_string();
+    for words in [
+        &["completions", "bash"][..],
+        &["man"],
+        &["policy", "check", &policy],
+        &["policy", "diff", &policy, &policy],
+    ] {
+        let mut command = tidegate();
+        command.args(words);
+        assert_eq!(unread(command).ends(0).error, "", "{words:?}");
+    }
 }
 
 #[test]

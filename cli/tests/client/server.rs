@@ -99,6 +99,16 @@ impl Server {
     }
 }
 
+/// What comes of a command whose output nobody reads, as behind `| head` in the end.
+pub fn unread(mut command: Command) -> Said {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let child = command.stdout(writer).stderr(Stdio::piped()).spawn();
+    drop(command);
+    let ended = child.expect("the program runs").wait_with_output();
+    Said::from(ended.expect("it ended"))
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         // It may have ended already.
