@@ -18,6 +18,8 @@ use super::words;
 
 const PATH: &str = "/v1/overrides";
 
+const NONE_SET: &str = "no override is set there; `tidegate override list` shows those that are";
+
 /// So many policies are named at most where one is not there.
 const MOST_NAMED: usize = 10;
 
@@ -28,6 +30,7 @@ Examples:
   Half speed for all of a policy:  tidegate override set -p chat rpm=30 tpm=rate:5000/1m
   For a week, and why:             tidegate override set -p chat -k acme rpm=90 --for 7d --reason trial
   Only as it was seen:             tidegate override set -p chat -k acme rpm=95 --if-version 18
+  Of an entity, by its id:         tidegate override set -p chat --entity alice rpm=90
   What is set:                     tidegate override list
   As it was:                       tidegate override remove -p chat -k acme
   What holds, and why:             tidegate peek -p chat -k acme --json
@@ -171,8 +174,13 @@ struct Place {
     #[arg(long, value_name = "BASE64")]
     key_base64: Option<String>,
 
+    /// The entity whose key is meant, by its id: `tidegate entity` keeps them. One that belongs
+    /// to another needs --policy
+    #[arg(long, value_name = "ID", conflicts_with_all = ["key", "key_base64"])]
+    entity: Option<String>,
+
     /// Every key in every policy
-    #[arg(long, conflicts_with_all = ["policy", "key", "key_base64"])]
+    #[arg(long, conflicts_with_all = ["policy", "key", "key_base64", "entity"])]
     everywhere: bool,
 }
 
@@ -277,10 +285,7 @@ impl Show {
         let client = self.options.connect()?;
         match runtime()?.block_on(self.place.there(&client))? {
             Some(found) => self.telling.tell(&found),
-            None => Err(Stop::new(
-                Exit::Gone,
-                "no override is set there; `tidegate override list` shows those that are",
-            )),
+            None => Err(Stop::new(Exit::Gone, NONE_SET)),
         }
     }
 }
@@ -326,7 +331,14 @@ impl Remove {
         let client = self.options.connect()?;
         let remove = self.terms.only_if(Exchange::delete(PATH).query(&query));
         runtime()?.block_on(async {
-            let done = client.done(remove).await;
+            let done = match client.done(remove).await {
+                // The server names its own listing, not the command's.
+                Err(gone) if gone.exit == Exit::Gone => match self.place.there(&client).await {
+                    Ok(None) => Err(Stop::new(Exit::Gone, NONE_SET)),
+                    _ => Err(gone),
+                },
+                done => done,
+            };
             self.place.or_who(done, &client, "").await
         })?;
         print("removed")?;
@@ -356,6 +368,7 @@ impl Place {
             ("policy", &self.policy),
             ("key", &self.key),
             ("key_base64", &self.key_base64),
+            ("entity", &self.entity),
         ];
         let named: Vec<_> = said
             .into_iter()
@@ -363,7 +376,7 @@ impl Place {
             .collect();
         match named.is_empty() && !self.everywhere {
             true => Err(Stop::usage(
-                "say what it is for: --policy NAME, --key KEY, both, or --everywhere",
+                "say what it is for: --policy NAME, --key KEY (or --entity ID), both, or --everywhere",
             )),
             false => Ok(named),
         }
@@ -394,7 +407,12 @@ impl Place {
     /// That another was faster: what is there now is his.
     fn taken(&self, there: Option<&Value>, if_gone: &str) -> String {
         let Some(there) = there else {
-            let audit = self.of("tidegate audit --newest");
+            // Its events tell an entity's key; those of `audit --entity` are of the entity itself.
+            let of_key = Self {
+                entity: None,
+                ..self.clone()
+            };
+            let audit = of_key.of("tidegate audit --newest");
             return format!(
                 "no override is set there any more; `{audit}` shows who removed it{if_gone}"
             );
@@ -418,6 +436,7 @@ impl Place {
             ("-p", &self.policy),
             ("-k", &self.key),
             ("--key-base64", &self.key_base64),
+            ("--entity", &self.entity),
         ];
         let flags = said.into_iter().filter_map(|(flag, value)| {
             let value = value.as_deref()?;

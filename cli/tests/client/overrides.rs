@@ -87,8 +87,42 @@ fn an_override_is_set_shown_listed_and_removed() {
     assert_eq!(override_(&server, "remove", &ACME).ends(0).out, "removed\n");
     assert_eq!(rpm(&server), 3);
     let gone = override_(&server, "remove", &ACME).ends(6);
-    assert!(gone.error.contains("no override is set"), "{gone:?}");
+    // It named `GET /v1/overrides`, which nobody types.
+    let told = "error: no override is set there; `tidegate override list` shows those that are\n";
+    assert_eq!(gone.error, told);
     override_(&server, "show", &ACME).ends(6);
+}
+
+/// The command took a key alone: the name of an entity had to be put together by hand.
+#[test]
+fn an_override_is_for_an_entity_by_its_id() {
+    let teams = "[policy.teams]\nkey = 'org/user'\n[policy.teams.limits]\nrpm = { calls = 3, per = '1h' }\n";
+    let server = Server::start(&format!("{POLICY}{teams}"));
+    server.request(&["entity", "create", "acme"]).ends(0);
+    let alice = ["entity", "create", "alice", "--parent", "acme"];
+    server.request(&alice).ends(0);
+    let alice = ["-p", "teams", "--entity", "alice"];
+    let set = override_(&server, "set", &[&alice[..], &["rpm=5"]].concat()).ends(0);
+    let line = "policy teams, key /acme/alice  rpm=calls:5/1h\n";
+    assert!(set.out.starts_with(line), "{set:?}");
+    assert_eq!(override_(&server, "show", &alice).ends(0).out, set.out);
+    let peek = server.request(&[&["peek"], &alice[..]].concat()).ends(0);
+    assert!(peek.out.contains("5 of 5 left"), "{peek:?}");
+    let late = [&alice[..], &["rpm=6", "--if-absent"]].concat();
+    let late = override_(&server, "set", &late).ends(7);
+    let show = "`tidegate override show -p teams --entity alice` shows it";
+    assert!(late.error.contains(show), "{late:?}");
+    assert_eq!(
+        override_(&server, "remove", &alice).ends(0).out,
+        "removed\n"
+    );
+    let gone = [&alice[..], &["--if-version", "1"]].concat();
+    let gone = override_(&server, "remove", &gone);
+    assert_ne!(gone.code, 0);
+    assert!(!gone.error.contains("audit --newest --entity"), "{gone:?}");
+    // Whose key it is depends on the policy's levels.
+    override_(&server, "set", &["--entity", "alice", "rpm=calls:5/1h"]).ends(2);
+    override_(&server, "show", &["-p", "teams", "--entity", "bob"]).ends(6);
 }
 
 /// Two who have seen the same change it: the second is told so, and nothing of the first's is

@@ -67,6 +67,26 @@ fn the_commands_status_output_and_input_are_passed_on() {
     assert!(!is_held(&server));
 }
 
+/// It took a key alone, unlike every other command about one.
+#[test]
+fn a_command_runs_within_the_limits_of_an_entity() {
+    let server = Server::start(POLICY);
+    server.request(&["entity", "create", "acme"]).ends(0);
+    let run = ["run", "-p", "jobs", "--entity", "acme", "--"];
+    let script = "tidegate leases -p jobs; echo ${TIDEGATE_KEY-none}";
+    let path = std::path::Path::new(env!("CARGO_BIN_EXE_tidegate"));
+    let script = script.replace("tidegate", &path.display().to_string());
+    let mut command = server.command(&[&run[..], &["sh", "-c", &script]].concat());
+    command.env("TIDEGATE_KEY", "another");
+    let said = Said::from(command.output().expect("the program runs")).ends(0);
+    let (lease, key) = said.out.split_once('\n').expect("two lines");
+    assert!(lease.contains("  acme  since "), "{said:?}");
+    assert_eq!(key, "none\n");
+    let nobody = ["run", "-p", "jobs", "--entity", "nobody", "--", "true"];
+    let said = server.request(&nobody).ends(125);
+    assert!(said.error.contains("no entity `nobody`"), "{said:?}");
+}
+
 #[test]
 fn the_command_finds_its_lease_and_fence_in_its_environment() {
     let server = Server::start(POLICY);

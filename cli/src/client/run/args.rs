@@ -26,8 +26,8 @@ Exit codes:
   126  the command cannot be executed
   127  there is no such command
 
-The command finds TIDEGATE_LEASE, TIDEGATE_FENCE, TIDEGATE_KEY (not with --key-base64)
-and (without --store) TIDEGATE_POLICY and TIDEGATE_SERVER in its environment.
+The command finds TIDEGATE_LEASE, TIDEGATE_FENCE, TIDEGATE_KEY (not with --key-base64
+or --entity) and (without --store) TIDEGATE_POLICY and TIDEGATE_SERVER in its environment.
 The fence grows with every grant: hand it to what the command writes to, so that
 it can refuse a late writer. The command does not find
 TIDEGATE_TOKEN, TIDEGATE_STORE, TIDEGATE_CERT or TIDEGATE_CLIENT_KEY: one that calls the
@@ -72,6 +72,11 @@ pub struct Run {
     /// The key in Base64, for one that is no text; takes precedence over --key
     #[arg(long, value_name = "BASE64")]
     pub key_base64: Option<String>,
+
+    /// The entity that is limited, by its id: `tidegate entity` keeps them; takes precedence
+    /// over --key
+    #[arg(long, value_name = "ID", conflicts_with_all = ["key_base64", "store"])]
+    pub entity: Option<String>,
 
     /// Use this store itself, without a server (redis://HOST, postgres://HOST/DATABASE, ..., as for `serve`)
     #[arg(long, value_name = "URL", requires = "limits")]
@@ -158,17 +163,17 @@ impl Run {
             policy: self.name().into_owned(),
             key: self.key.clone(),
             key_base64: self.key_base64.clone(),
-            entity: None,
+            entity: self.entity.clone(),
         }
     }
 
-    /// The key as text, unless it was said in Base64.
+    /// The key as text, unless it was said in Base64, or is that of an entity.
     pub fn shown_key(&self) -> Option<&str> {
-        match (&self.key_base64, &self.key, &self.store) {
-            (Some(_), ..) | (None, None, None) => None,
-            (None, Some(key), _) => Some(key),
-            (None, None, Some(_)) => Some(EVERYONE),
+        if self.key_base64.is_some() || self.entity.is_some() {
+            return None;
         }
+        let everyone = self.store.as_ref().map(|_| EVERYONE);
+        self.key.as_deref().or(everyone)
     }
 
     /// The key at a store.
