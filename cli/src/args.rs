@@ -67,8 +67,8 @@ Exit codes:
   1  a file is missing or faulty, or could not be written; of check, acquire and
      the like: refused, not now
   2  the command line or the request makes no sense
-Commands that call a server have more (3 never, 4 not allowed, 5 failed, 6 gone),
-and so have run and policy: `tidegate COMMAND --help` lists them.";
+Commands that call a server have more (3 never, 4 not allowed, 5 failed, 6 gone,
+7 conflict), and so have run and policy: `tidegate COMMAND --help` lists them.";
 
 const REPLAY: &str = "\
 The trace is played in virtual time: an hour of traffic takes a moment, and the

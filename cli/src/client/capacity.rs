@@ -52,8 +52,8 @@ struct Sum {
     capacity: u128,
     available: u128,
     debt: u128,
-    /// Its amounts are decimals in quotes.
-    is_decimal: bool,
+    /// How many digits its amounts have behind the point, if they are decimals in quotes.
+    places: Option<usize>,
 }
 
 impl Capacity {
@@ -120,7 +120,7 @@ impl Sum {
     fn add(&mut self, more: &Value) {
         self.level = more["level"].as_str().map(str::to_owned);
         self.keys += more["keys"].as_u64().unwrap_or_default();
-        self.is_decimal |= more["capacity"].is_string();
+        self.places = self.places.max(more["capacity"].as_str().map(places));
         self.capacity += billionths(&more["capacity"]);
         self.available += billionths(&more["available"]);
         self.debt += billionths(&more["debt"]);
@@ -140,6 +140,7 @@ impl Sum {
     fn line(&self, name: &str, width: usize) -> String {
         let level = self.level.as_deref().map(printable);
         let level = level.map_or_else(String::new, |level| format!("({level})  "));
+        let text = |amount| text(amount, self.places.unwrap_or_default());
         let (available, capacity) = (text(self.available), text(self.capacity));
         let owed = match self.debt {
             0 => String::new(),
@@ -157,9 +158,9 @@ impl Sum {
     }
 
     fn json(&self) -> Value {
-        let shown = |amount: u128| match u64::try_from(amount / BILLION) {
-            Ok(number) if !self.is_decimal => json!(number),
-            _ => json!(text(amount)),
+        let shown = |amount: u128| match (self.places, u64::try_from(amount / BILLION)) {
+            (None, Ok(number)) => json!(number),
+            (places, _) => json!(text(amount, places.unwrap_or_default())),
         };
         json!({
             "level": self.level, "keys": self.keys, "capacity": shown(self.capacity),
@@ -187,13 +188,17 @@ fn billionths(amount: &Value) -> u128 {
     u128::from(whole.unwrap_or_default()) * BILLION + parts
 }
 
-fn text(amount: u128) -> String {
-    let (whole, parts) = (amount / BILLION, amount % BILLION);
-    match parts {
-        0 => whole.to_string(),
-        parts => format!("{whole}.{parts:09}")
-            .trim_end_matches('0')
-            .to_owned(),
+/// How many digits a decimal has behind the point.
+fn places(decimal: &str) -> usize {
+    decimal.split_once('.').map_or(0, |(_, parts)| parts.len())
+}
+
+/// The amount with so many digits behind the point, nine at most.
+fn text(amount: u128, places: usize) -> String {
+    let (whole, parts) = (amount / BILLION, format!("{:09}", amount % BILLION));
+    match parts.get(..places) {
+        None | Some("") => whole.to_string(),
+        Some(parts) => format!("{whole}.{parts}"),
     }
 }
 
@@ -206,17 +211,30 @@ mod tests {
         let page = |capacity: Value, available: Value| json!({"usd": {"keys": 1, "capacity": capacity, "available": available, "debt": 0}});
         let mut limits = Vec::new();
         add(&mut limits, &page(json!("0.10"), json!("0.07")));
-        add(&mut limits, &page(json!("0.2"), json!("0.000000001")));
+        add(&mut limits, &page(json!("2.40"), json!("0.00")));
         let (_, sum) = &limits[0];
-        assert_eq!(sum.json()["capacity"], "0.3");
-        assert_eq!(sum.json()["available"], "0.070000001");
+        // Every digit, as everywhere: it was 2.5.
+        assert_eq!(sum.json()["capacity"], "2.50");
+        assert_eq!(sum.json()["available"], "0.07");
+        assert_eq!(sum.json()["debt"], "0.00");
+        assert!(sum.line("usd", 3).contains("0.07 of 2.50 available"));
+        let mut limits = Vec::new();
+        for _ in 0..2 {
+            add(
+                &mut limits,
+                &page(json!("0.150000000"), json!("0.000000001")),
+            );
+        }
+        let (_, sum) = &limits[0];
+        assert_eq!(sum.json()["capacity"], "0.300000000");
+        assert_eq!(sum.json()["available"], "0.000000002");
         let mut limits = Vec::new();
         for _ in 0..3_000 {
             add(&mut limits, &page(json!(u64::MAX / 2), json!(0)));
         }
         let (_, sum) = &limits[0];
         assert_eq!(
-            text(sum.capacity),
+            text(sum.capacity, 0),
             (3_000 * u128::from(u64::MAX / 2)).to_string()
         );
         assert_eq!(sum.line("usd", 3).split("  ").last(), Some("100.0 % used"));

@@ -161,5 +161,5 @@ fn open(file: &Path) -> Outcome<Box<dyn BufRead>> {
 }
 
 fn unreadable(file: &Path, error: &io::Error) -> Stop {
-    Stop::failed(format!("cannot read {}: {error}", file.display()))
+    Stop::usage(format!("cannot read {}: {error}", file.display()))
 }

@@ -59,8 +59,8 @@ fn first_line(path: &Path) -> Outcome<String> {
         .map_err(|error| Stop::usage(format!("--token-file {shown}: cannot be read: {error}")))?;
     let line = text.lines().next().unwrap_or_default().trim();
     match line.is_empty() {
-        true => Err(Stop::failed(format!(
-            "{shown} holds no token in its first line; `tidegate token NAME` makes one"
+        true => Err(Stop::usage(format!(
+            "--token-file {shown}: its first line holds no token; `tidegate token NAME` makes one"
         ))),
         false => Ok(line.to_owned()),
     }

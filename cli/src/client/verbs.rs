@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args};
 use serde_json::json;
+use tidegate::LeaseId;
 use tidegate_client::internal::millis;
 use tidegate_client::{Adjustment, Exchange, LeaseRef, Quantity, Reply, Report, Verb};
 
 use super::arguments::{Amount, Amounts, Subject, distinct, duration};
-use super::exit::{Exit, Outcome, TABLE};
+use super::exit::{Exit, Outcome, Stop, TABLE};
 use super::options::Options;
 use super::print::print;
 use super::server::{PATIENCE, exit, runtime, stop};
@@ -126,7 +127,7 @@ pub struct Which {
     lease: String,
 }
 
-/// Not empty, as a variable is that nobody has set; the server reads the rest.
+/// Not empty, as a variable is that nobody has set.
 fn lease_id(text: &str) -> Result<String, String> {
     match text.is_empty() {
         true => Err("it is empty; a lease's id is what `tidegate acquire` printed".to_owned()),
@@ -310,6 +311,11 @@ impl Acquire {
 
 impl Which {
     fn lease(&self) -> Outcome<LeaseRef> {
+        if self.lease.parse::<LeaseId>().is_err() {
+            let message = "--lease: an id is the 32 hexadecimal digits that `tidegate acquire` \
+                           printed (`tidegate leases` lists handles, which `--revoke` takes)";
+            return Err(Stop::usage(message));
+        }
         let key = self.subject.key()?;
         Ok(LeaseRef::new(&self.subject.policy, key, &self.lease))
     }

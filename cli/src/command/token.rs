@@ -20,6 +20,16 @@ pub fn token(args: &Token) -> Outcome<()> {
             )));
         }
     }
+    if args.name.is_empty() {
+        return Err(Trouble::usage(
+            "the token's name is empty; logs and audit events tell by it who did what",
+        ));
+    }
+    if args.policies.iter().any(String::is_empty) {
+        return Err(Trouble::usage(
+            "--policies: no policy has an empty name; leave --policies out for all of them",
+        ));
+    }
     let mut bits = [0; 32];
     rand::rng().fill_bytes(&mut bits);
     let token = format!("tg_{}", hex(&bits));

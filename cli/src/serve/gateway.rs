@@ -91,7 +91,7 @@ pub struct GatewayArgs {
     policy: String,
 
     /// The policy of models whose name begins so, in place of --policy
-    #[arg(long, value_name = "MODEL=POLICY", value_parser = pair, help_heading = "The gateway")]
+    #[arg(long, value_name = "MODEL=POLICY", value_parser = model, help_heading = "The gateway")]
     model: Vec<(String, String)>,
 
     /// The header that names whose limits count; default: the caller's credential, hashed
@@ -148,7 +148,7 @@ pub struct GatewayArgs {
 /// What a gateway's file may leave out.
 #[derive(Clone, Debug, Args)]
 pub struct Terms {
-    /// What a limit counts whose name does not tell: tokens, input-tokens, output-tokens or usd
+    /// What a limit counts whose name does not tell: tokens, input-tokens, output-tokens or money
     #[arg(long, value_name = "LIMIT=WHAT", value_parser = counts, help_heading = "The gateway")]
     counts: Vec<(String, Counts)>,
 
@@ -238,6 +238,10 @@ fn pair(text: &str) -> Result<(String, String), String> {
     Ok((left.to_owned(), right.to_owned()))
 }
 
+fn model(text: &str) -> Result<(String, String), String> {
+    pair(text).map_err(|_| "write MODEL=POLICY, such as gpt-5=large".to_owned())
+}
+
 fn weight(text: &str) -> Result<(String, u32), String> {
     let (caller, parts) = text.rsplit_once('=').ok_or("write CALLER=PARTS")?;
     let parts = parts.parse().map_err(|_| "parts are a whole number")?;
@@ -245,12 +249,9 @@ fn weight(text: &str) -> Result<(String, u32), String> {
 }
 
 fn counts(text: &str) -> Result<(String, Counts), String> {
-    let (limit, what) = pair(text)?;
-    let counts = Counts::named(&what);
-    Ok((
-        limit,
-        counts.ok_or("write tokens, input-tokens, output-tokens or usd")?,
-    ))
+    let help = "write LIMIT=WHAT: tokens, input-tokens, output-tokens or money";
+    let (limit, what) = pair(text).map_err(|_| help)?;
+    Ok((limit, Counts::named(&what).ok_or(help)?))
 }
 
 fn concurrency_by(text: &str) -> Result<ConcurrencyBy, String> {

@@ -110,6 +110,11 @@ fn a_lease_is_taken_renewed_settled_and_gone() {
         &["--lease", "0123456789abcdef0123456789abcdef"],
     );
     server.request(&unknown).ends(6);
+    // It told a line and a column of JSON that nobody had written.
+    let handle = with("settle", JOBS, &["--lease", "0123456789abcdef"]);
+    let said = server.request(&handle).ends(2).error;
+    assert!(said.contains("32 hexadecimal digits"), "{said}");
+    assert!(!said.contains("column"), "{said}");
 }
 
 #[test]
@@ -265,7 +270,7 @@ fn without_the_right_token_it_is_not_allowed() {
     assert!(
         server
             .request(&reset)
-            .ends(5)
+            .ends(2)
             .error
             .contains("holds no token")
     );

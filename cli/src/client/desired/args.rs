@@ -11,7 +11,6 @@ Examples:
   What is not as the file says:     tidegate limits plan limits.toml
   The same, setting by setting:     tidegate limits diff limits.toml
   Make it so:                       tidegate limits apply limits.toml --reason 'ticket 17'
-  In a script, only if it drifted:  tidegate limits plan limits.toml || tidegate limits apply limits.toml
 
 The file is TOML, or YAML if its name ends in .yaml, .yml or .json:
 
