@@ -164,6 +164,63 @@ def test_a_task_that_is_cancelled_in_the_middle_is_charged_for_what_came(of_open
     cut_is_charged(of_openai, asyncio.run(cancelled()), before=BEFORE)
 
 
+@pytest.mark.parametrize("status", [429, 500])
+def test_a_task_that_is_cancelled_behind_a_refusal_keeps_no_connection(openai_provider, redis_url, status):
+    """What was not read yet was nobody's to close."""
+
+    class Cancelling(httpx2.AsyncHTTPTransport):
+        async def handle_async_request(self, request):
+            response = await super().handle_async_request(request)
+            if response.status_code != 200:
+                asyncio.current_task().cancel()
+            return response
+
+    async def run():
+        inner = Cancelling(limits=httpx2.Limits(max_connections=1))
+        transport = tidegate.llm.httpx2.AsyncLlmTransport(account.limits, inner, prices=PRICES)
+        url, headers = f"{openai_provider.url}/v1/chat/completions", {"authorization": f"Bearer {account.secret}"}
+        async with httpx2.AsyncClient(transport=transport, timeout=httpx2.Timeout(PATIENCE, pool=5)) as client:
+            refused = client.post(url, json=ASKED, headers={**headers, **wish(status=status)})
+            with pytest.raises(asyncio.CancelledError):
+                await asyncio.create_task(refused)
+            assert (await client.post(url, json=ASKED, headers=headers)).status_code == 200
+
+    account = Account.at(openai_provider, name=f"cancelled behind {status}", store=redis_url)
+    asyncio.run(run())
+
+
+class Odd(httpx2.SyncByteStream, httpx2.AsyncByteStream):
+    """The body of an answer with a status that is none."""
+
+    is_closed = False
+
+    def close(self):
+        self.is_closed = True
+
+    async def aclose(self):
+        self.is_closed = True
+
+
+def test_an_answer_that_makes_no_sense_is_closed_and_counts_as_used():
+    url, asked = "http://provider/v1/chat/completions", {"json": {**ASKED, "max_tokens": 400}}
+    limits = LimitSet([RateLimit("tokens", 1_000, 86_400, "first_use_window"), ResourceLimit("running", 1)])
+    odd = [Odd(), Odd()]
+    inner = httpx2.MockTransport(lambda request: httpx2.Response(70_000, stream=odd[0]))
+    with pytest.raises(OverflowError):
+        httpx2.Client(transport=tidegate.llm.httpx2.LlmTransport(limits, inner)).post(url, **asked)
+
+    async def run():
+        inner = httpx2.MockTransport(lambda request: httpx2.Response(70_000, stream=odd[1]))
+        transport = tidegate.llm.httpx2.AsyncLlmTransport(limits, inner)
+        await httpx2.AsyncClient(transport=transport).post(url, **asked)
+
+    with pytest.raises(OverflowError):
+        asyncio.run(run())
+    assert [one.is_closed for one in odd] == [True, True]
+    peeked = limits.peek()
+    assert peeked["running"]["remaining"] == 1 and peeked["tokens"]["remaining"] <= 200
+
+
 async def some_of_async(stream):
     came = 0
     async for chunk in stream:

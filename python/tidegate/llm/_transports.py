@@ -77,13 +77,25 @@ class Transport(_Limited[_Inner, _Request]):
             return self._in_place(request, held)
         try:
             response = self._transport.handle_request(request)
-            served = self._calls.served(held, response.status_code, response.headers.multi_items())
         except BaseException as error:
             if self._was_sent(error):
                 held.end(False)
             else:
                 held.cancel()
             raise
+        try:
+            self._begins(response, held)
+        except BaseException:
+            # Nobody has it yet who could close it.
+            try:
+                response.close()
+            finally:
+                held.end(False)
+            raise
+        return response
+
+    def _begins(self, response: Any, held: Held) -> None:
+        served = self._calls.served(held, response.status_code, response.headers.multi_items())
         if served is False:
             held.cancel()
         elif served is None:
@@ -94,7 +106,6 @@ class Transport(_Limited[_Inner, _Request]):
             held.end(True)
         else:
             response.stream = self._body(response.stream, held)
-        return response
 
     def close(self) -> None:
         self._transport.close()
@@ -113,13 +124,25 @@ class AsyncTransport(_Limited[_Inner, _Request]):
             return self._in_place(request, held)
         try:
             response = await self._transport.handle_async_request(request)
-            served = self._calls.served(held, response.status_code, response.headers.multi_items())
         except BaseException as error:
             if self._was_sent(error):
                 await held.async_end(False)
             else:
                 await held.async_cancel()
             raise
+        try:
+            await self._begins(response, held)
+        except BaseException:
+            # As after a cancellation: nobody has it yet who could close it.
+            try:
+                await response.aclose()
+            finally:
+                await held.async_end(False)
+            raise
+        return response
+
+    async def _begins(self, response: Any, held: Held) -> None:
+        served = self._calls.served(held, response.status_code, response.headers.multi_items())
         if served is False:
             await held.async_cancel()
         elif served is None:
@@ -129,7 +152,6 @@ class AsyncTransport(_Limited[_Inner, _Request]):
             await held.async_end(True)
         else:
             response.stream = self._body(response.stream, held)
-        return response
 
     async def aclose(self) -> None:
         await self._transport.aclose()
