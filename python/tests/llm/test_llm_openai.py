@@ -3,6 +3,8 @@
 import asyncio
 import concurrent.futures
 import gc
+import gzip
+import json
 import os
 import pathlib
 import subprocess
@@ -219,6 +221,50 @@ def test_an_answer_that_makes_no_sense_is_closed_and_counts_as_used():
     assert [one.is_closed for one in odd] == [True, True]
     peeked = limits.peek()
     assert peeked["running"]["remaining"] == 1 and peeked["tokens"]["remaining"] <= 200
+
+
+#: As the SDKs of Bedrock sign.
+SIGNED = "AWS4-HMAC-SHA256 Credential=a/20260101/us-east-1/bedrock/aws4_request, SignedHeaders={}, Signature=00"
+
+
+@pytest.mark.parametrize("open_client", [by_httpx2, by_httpx])
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("signed, encoding", [("accept;accept-encoding;host", "gzip"), ("accept;host", "identity")])
+def test_a_header_that_is_signed_stays_as_it_is(open_client, is_async, signed, encoding):
+    """It was changed behind the signature: the provider refused each such call."""
+    library = {by_httpx2: httpx2, by_httpx: httpx}[open_client]
+    ours = {by_httpx2: tidegate.llm.httpx2, by_httpx: tidegate.llm.httpx}[open_client]
+    said = json.dumps({"usage": {"input_tokens": 9, "output_tokens": 3}}).encode()
+
+    def answer(request):
+        is_packed = request.headers["accept-encoding"] == "gzip"
+        body = gzip.compress(said) if is_packed else said
+        parts = [body[:20], body[20:]]
+        headers = {"content-encoding": "gzip"} if is_packed else {}
+        asked.append(request.headers["accept-encoding"])
+        return library.Response(200, headers=headers, content=in_parts(parts) if is_async else iter(parts))
+
+    async def in_parts(parts):
+        for part in parts:
+            yield part
+
+    asked, inner = [], library.MockTransport(answer)
+    limits = LimitSet([RateLimit("tokens", 1_000, 86_400, "first_use_window")])
+    headers = {"authorization": SIGNED.format(signed), "accept-encoding": "gzip"}
+    call = ("POST", "https://bedrock/model/m/invoke")
+    more = {"json": {"max_tokens": 400, "messages": []}, "headers": headers}
+
+    async def run():
+        async with library.AsyncClient(transport=ours.AsyncLlmTransport(limits, inner)) as client:
+            return await client.request(*call, **more)
+
+    if is_async:
+        response = asyncio.run(run())
+    else:
+        with library.Client(transport=ours.LlmTransport(limits, inner)) as client:
+            response = client.request(*call, **more)
+    assert response.content == said and asked == [encoding]
+    assert limits.peek()["tokens"]["remaining"] == 1_000 - 12
 
 
 async def some_of_async(stream):

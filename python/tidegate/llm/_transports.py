@@ -47,11 +47,30 @@ class _Limited(Generic[_Inner, _Request]):
 
     def _call(self, request: Any, body: Optional[bytes]) -> _core.LlmCall:
         headers = request.headers.multi_items()
-        if body is not None:
+        if body is not None and not _signs_encoding(request):
             # What is compressed says nothing of its usage on its way.
             request.headers["Accept-Encoding"] = "identity"
         key = self._key(request) if callable(self._key) else self._key
         return self._calls.call(request.method, _path(request), headers, body, key)
+
+    def _decodes(self, request: Any, response: Any) -> bool:
+        """Whether an answer is compressed as its caller's signature says that it may be: then it is read, and passes,
+        as what it was made of."""
+        encodings = _names(response.headers.get("content-encoding", ""))
+        accepted = _names(request.headers.get("accept-encoding", ""))
+        return bool(encodings) and encodings <= accepted and _signs_encoding(request) and self._uses_tokens(request)
+
+    def _decoded(self, response: Any) -> Any:
+        encoded = self._library.Response(response.status_code, headers=response.headers, stream=response.stream)
+        for header in ("content-encoding", "content-length"):
+            response.headers.pop(header, None)
+        return _Decoded(encoded)
+
+    def _served(self, response: Any, held: Held, *, decodes: bool) -> Optional[bool]:
+        lines = response.headers.multi_items()
+        if decodes:
+            lines = [(name, value) for name, value in lines if name.lower() != "content-encoding"]
+        return self._calls.served(held, response.status_code, lines)
 
     def _in_place(self, request: Any, refused: Refused) -> Any:
         response = self._library.Response
@@ -84,7 +103,7 @@ class Transport(_Limited[_Inner, _Request]):
                 held.cancel()
             raise
         try:
-            self._begins(response, held)
+            self._begins(request, response, held)
         except BaseException:
             # Nobody has it yet who could close it.
             try:
@@ -94,8 +113,9 @@ class Transport(_Limited[_Inner, _Request]):
             raise
         return response
 
-    def _begins(self, response: Any, held: Held) -> None:
-        served = self._calls.served(held, response.status_code, response.headers.multi_items())
+    def _begins(self, request: Any, response: Any, held: Held) -> None:
+        decodes = self._decodes(request, response)
+        served = self._served(response, held, decodes=decodes)
         if served is False:
             held.cancel()
         elif served is None:
@@ -105,7 +125,7 @@ class Transport(_Limited[_Inner, _Request]):
             held.read(response.content)
             held.end(True)
         else:
-            response.stream = self._body(response.stream, held)
+            response.stream = self._body(self._decoded(response) if decodes else response.stream, held)
 
     def close(self) -> None:
         self._transport.close()
@@ -131,7 +151,7 @@ class AsyncTransport(_Limited[_Inner, _Request]):
                 await held.async_cancel()
             raise
         try:
-            await self._begins(response, held)
+            await self._begins(request, response, held)
         except BaseException:
             # As after a cancellation: nobody has it yet who could close it.
             try:
@@ -141,8 +161,9 @@ class AsyncTransport(_Limited[_Inner, _Request]):
             raise
         return response
 
-    async def _begins(self, response: Any, held: Held) -> None:
-        served = self._calls.served(held, response.status_code, response.headers.multi_items())
+    async def _begins(self, request: Any, response: Any, held: Held) -> None:
+        decodes = self._decodes(request, response)
+        served = self._served(response, held, decodes=decodes)
         if served is False:
             await held.async_cancel()
         elif served is None:
@@ -151,10 +172,30 @@ class AsyncTransport(_Limited[_Inner, _Request]):
             held.read(response.content)
             await held.async_end(True)
         else:
-            response.stream = self._body(response.stream, held)
+            response.stream = self._body(self._decoded(response) if decodes else response.stream, held)
 
     async def aclose(self) -> None:
         await self._transport.aclose()
+
+
+class _Decoded:
+    """The body of an answer, as what it was made of."""
+
+    def __init__(self, encoded: Any) -> None:
+        self._encoded = encoded
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._encoded.iter_bytes())
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        decoded: AsyncIterator[bytes] = self._encoded.aiter_bytes()
+        return decoded
+
+    def close(self) -> None:
+        self._encoded.close()
+
+    async def aclose(self) -> None:
+        await self._encoded.aclose()
 
 
 class Body:
@@ -212,6 +253,21 @@ class AsyncBody:
     def __del__(self) -> None:
         # Its loop may have ended.
         self._held.end(False)
+
+
+def _signs_encoding(request: Any) -> bool:
+    """Whether a request was signed with its ``Accept-Encoding``, as those to AWS are: then that stays as it is."""
+    algorithm, _, fields = request.headers.get("authorization", "").partition(" ")
+    if algorithm != "AWS4-HMAC-SHA256":
+        return False
+    named = (field.strip().partition("=") for field in fields.split(","))
+    return any(name == "SignedHeaders" and "accept-encoding" in value.lower().split(";") for name, _, value in named)
+
+
+def _names(codings: str) -> set[str]:
+    """The codings of a header, without what is said of them."""
+    names = (coding.partition(";")[0].strip().lower() for coding in codings.split(","))
+    return {name for name in names if name}
 
 
 def _path(request: Any) -> str:
