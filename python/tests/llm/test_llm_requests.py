@@ -1,10 +1,12 @@
 """Calls by Requests."""
 
+import copy
 import gc
+import pickle
 
 import pytest
 from gateways import cut_is_charged, sdk, wish
-from metered import NOTHING, PRICES
+from metered import NOTHING, PRICES, Account
 
 from tidegate import CallLimit, LimitSet
 
@@ -33,8 +35,6 @@ def post(session, of_openai):
         return session.post(url, json={**ASKED, "stream": stream, **more}, headers=headers, stream=stream)
 
     return post
-
-
 
 
 def test_answers_are_charged_what_the_provider_billed(post, of_openai):
@@ -91,3 +91,23 @@ def test_a_limit_refuses_in_the_words_of_the_provider(session, of_openai):
     assert (refused.status_code, refused.json()["error"]["code"]) == (429, "rate_limit_exceeded")
     assert int(refused.headers["retry-after"]) > 0
     assert of_openai.ledger()["calls"] == 1
+
+
+def is_charged(session, account, adapter):
+    session.mount("http://", adapter)
+    url = f"{account.provider.url}/v1/chat/completions"
+    headers = {"authorization": f"Bearer {account.secret}", **wish(output=7)}
+    assert session.post(url, json=ASKED, headers=headers).status_code == 200
+    assert account.settles() == account.billed()
+    assert account.billed().output == 7
+
+
+def test_a_copy_of_an_adapter_has_its_limits(session, of_openai):
+    """It had none, and failed with its first call; so did what was pickled."""
+    is_charged(session, of_openai, copy.copy(LlmAdapter(of_openai.limits, prices=PRICES)))
+
+
+def test_an_adapter_goes_to_another_process_with_its_limits(session, openai_provider, store_url):
+    account = Account.at(openai_provider, name="pickled", store=store_url)
+    adapter = LlmAdapter(account.limits, prices=PRICES, pool_maxsize=3)
+    is_charged(session, account, pickle.loads(pickle.dumps(adapter)))

@@ -54,10 +54,24 @@ class LlmAdapter(HTTPAdapter):
         **adapter: Any,
     ) -> None:
         super().__init__(**adapter)
-        self._calls = Calls(
-            limits, timeout=timeout, counts=counts, prices=prices, provider=provider, max_pause=max_pause, ttl=ttl
+        self._words: dict[str, Any] = dict(
+            limits=limits,
+            timeout=timeout,
+            counts=counts,
+            prices=prices,
+            provider=provider,
+            max_pause=max_pause,
+            ttl=ttl,
         )
+        self._calls = Calls(**self._words)
         self._key = key
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_words": self._words, "_key": self._key}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._calls = Calls(**self._words)
 
     def send(self, request: requests.PreparedRequest, *arguments: Any, **named: Any) -> requests.Response:
         method, path = request.method or "GET", urlsplit(str(request.url)).path
