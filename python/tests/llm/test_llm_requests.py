@@ -93,6 +93,15 @@ def test_a_limit_refuses_in_the_words_of_the_provider(session, of_openai):
     assert of_openai.ledger()["calls"] == 1
 
 
+@pytest.mark.parametrize("lines", [iter, requests.Response.iter_lines])
+def test_a_stream_that_is_read_by_lines_is_charged_for_its_usage(post, of_openai, lines):
+    """The end of its connection had no lines."""
+    with post({"output": 9}, stream=True, stream_options={"include_usage": True}) as answer:
+        read = list(lines(answer.raw if lines is iter else answer))
+    assert read[-2].strip() == b"data: [DONE]"
+    assert of_openai.settles() == of_openai.billed()
+
+
 def is_charged(session, account, adapter):
     session.mount("http://", adapter)
     url = f"{account.provider.url}/v1/chat/completions"

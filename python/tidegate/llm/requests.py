@@ -129,6 +129,16 @@ class _Raw:
             raise
         self._held.end(True)
 
+    def __iter__(self) -> Iterator[bytes]:
+        """Its lines, each with its end."""
+        rest = b""
+        for data in self.stream(decode_content=True):
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                yield line + b"\n"
+        if rest:
+            yield rest
+
     def read(self, amt: Optional[int] = None, *arguments: Any, **named: Any) -> bytes:
         try:
             data: bytes = self._raw.read(amt, *arguments, **named)
