@@ -54,7 +54,10 @@ pub struct Settling {
     pub model: String,
     pub key: Arc<[u8]>,
     pub request: Request,
+    /// What was estimated of it.
     pub reserved: Reserved,
+    /// How many tokens of its answer are paid for by what was taken for it.
+    pub covered: u64,
     pub price: Price,
     /// Whether it uses tokens: else what it says of none means nothing.
     pub uses_tokens: bool,
@@ -81,7 +84,7 @@ impl Passing {
             silence: None,
             ended: false,
             broken: None,
-            taken: settling.reserved.output,
+            taken: settling.covered,
             settling: Some(settling),
         }
     }
@@ -173,7 +176,11 @@ impl Settling {
             true => Outcome::Succeeded,
             false => Outcome::Ignored,
         };
-        match ended.usage(self.reserved) {
+        let taken = Reserved {
+            output: self.covered,
+            ..self.reserved
+        };
+        match ended.usage(taken) {
             Some(usage) => self.settle_for(&usage, ended.came.is_some(), outcome),
             None => self.held.release(),
         }

@@ -112,10 +112,27 @@ impl Settings {
         price: Price,
     ) -> Amounts<'a> {
         self.amounts(policy, |limit, counts| {
-            // Nothing of an estimate is cached, whoever the provider is.
-            let amount = |usage: &Usage| amount(limit, counts, (Provider::Generic, usage), price);
+            let amount = |usage: &Usage| estimated(limit, counts, usage, price);
             reserved.within(at_most(sets, key, limit), amount)
         })
+    }
+
+    /// How many tokens of the answer are paid for by what was taken of each limit: fewer than were
+    /// estimated, where a limit grants no more.
+    pub(crate) fn covered(
+        &self,
+        policy: &Policy,
+        taken: &[(String, u64)],
+        reserved: Reserved,
+        price: Price,
+    ) -> u64 {
+        let charged = self.charged(policy);
+        let covered = charged.iter().filter_map(|(limit, counts)| {
+            let (_, taken) = taken.iter().find(|(name, _)| name == limit.name())?;
+            let amount = |usage: &Usage| estimated(limit, *counts, usage, price);
+            Some(reserved.covered(*taken, amount))
+        });
+        covered.min().unwrap_or(reserved.output)
     }
 
     /// What was used; of a learnt limit, what the provider counts of a call with that bound.
@@ -173,6 +190,11 @@ pub fn capacities(active: &ActivePolicy, key: &[u8]) -> SmallVec<[Option<u64>; 4
 /// Whether a request has to name an amount of it.
 fn is_measured(limit: &Limit) -> bool {
     !limit.is_counted() && !limit.is_concurrency()
+}
+
+/// What a limit counts of an estimate: nothing of that is cached, whoever the provider is.
+fn estimated(limit: &Limit, counts: Counts, usage: &Usage, price: Price) -> u64 {
+    amount(limit, counts, (Provider::Generic, usage), price)
 }
 
 /// What a limit counts of that use, in its unit.

@@ -39,6 +39,8 @@ pub struct Held {
     active: Arc<ActivePolicy>,
     key: Arc<[u8]>,
     counted: Sent,
+    /// What was taken of each limit that wants an amount.
+    amounts: Vec<(String, u64)>,
     /// What was debited for others when its answer began.
     debits: Debits,
     lease: Option<LeaseId>,
@@ -97,7 +99,7 @@ impl Held {
         (caller, active): (&Caller, &Arc<ActivePolicy>),
         key: &Arc<[u8]>,
         member: Option<&str>,
-        (granted, counted): (Option<&GrantedLease>, Sent),
+        (granted, amounts, counted): (Option<&GrantedLease>, &Amounts<'_>, Sent),
     ) -> Self {
         let mut held = Self {
             gateway: Arc::clone(gateway),
@@ -105,6 +107,7 @@ impl Held {
             active: Arc::clone(active),
             key: Arc::clone(key),
             counted,
+            amounts: owned(amounts).collect(),
             debits: Debits::new(),
             lease: granted.map(|granted| granted.id),
             member: member.map(str::to_owned),
@@ -133,6 +136,11 @@ impl Held {
     /// What was counted of learnt limits when it was granted.
     pub const fn counted(&self) -> &Sent {
         &self.counted
+    }
+
+    /// What was taken when it was granted, of each limit that wants an amount.
+    pub fn amounts(&self) -> &[(String, u64)] {
+        &self.amounts
     }
 
     /// As [`Sent::sends`].
@@ -188,10 +196,14 @@ impl Held {
         *taken_at = Some(Instant::now());
     }
 
-    /// It is to hold so much from now on, whatever its limits have left.
+    /// It is to hold so much from now on, whatever its limits have left; of none less than was taken.
     pub fn takes(&self, amounts: &Amounts<'_>) {
-        let to = units(amounts).into_iter();
-        let to = to.map(|(limit, units)| (limit.to_owned(), units));
+        let to = owned(amounts).map(|(limit, units)| {
+            let mut taken = self.amounts.iter();
+            let taken = taken.find(|(name, _)| *name == limit);
+            let units = taken.map_or(units, |(_, taken)| units.max(*taken));
+            (limit, units)
+        });
         *self.more.to.lock().unwrap_or_else(PoisonError::into_inner) = to.collect();
         self.more.told.notify_one();
     }
@@ -338,6 +350,11 @@ impl Held {
             None => Some(self.gateway.tasks.spawn(task)),
         }
     }
+}
+
+fn owned(amounts: &Amounts<'_>) -> impl Iterator<Item = (String, u64)> {
+    let units = units(amounts).into_iter();
+    units.map(|(limit, units)| (limit.to_owned(), units))
 }
 
 impl More {

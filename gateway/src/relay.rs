@@ -447,7 +447,7 @@ impl Read<'_> {
         let whose = (&self.caller, &self.active);
         if self.takes_nothing(&amounts) {
             let member = self.member_without_lease(among);
-            let nothing = (None, learning::Sent::default());
+            let nothing = (None, &amounts, learning::Sent::default());
             let held = Held::new(gateway, whose, &self.key, member, nothing);
             return Ok((held, reserved));
         }
@@ -487,7 +487,13 @@ impl Read<'_> {
             _ => (None, self.member_without_lease(among)),
         };
         let whose = (&self.caller, active);
-        let mut held = Held::new(gateway, whose, &self.key, member, (granted, counted));
+        let mut held = Held::new(
+            gateway,
+            whose,
+            &self.key,
+            member,
+            (granted, &amounts, counted),
+        );
         held.charged(turn.map(Turn::started));
         if let Some(undelivered) = &acquisition.lease {
             undelivered.deliver();
@@ -734,6 +740,8 @@ impl Read<'_> {
         learning::answered(gateway, &mut held, Came::Accepted, &signals, received.at()).await;
         gateway.meters.accepted(&upstream.name);
         gateway.health.answered(&upstream.name);
+        let policy = held.active().policy();
+        let covered = settings.covered(policy, held.amounts(), reserved, self.price);
         let settling = Settling {
             took,
             gateway: Arc::clone(gateway),
@@ -743,6 +751,7 @@ impl Read<'_> {
             key: Arc::clone(&self.key),
             request: self.asks.clone(),
             reserved,
+            covered,
             price: self.price,
             usage: Usage::of_headers(response.headers()),
             uses_tokens: self.asked.uses_tokens,

@@ -119,21 +119,21 @@ impl Ended {
         self.whole && self.said.is_known()
     }
 
-    /// What is charged: what it said, and as reserved what it did not say; of a stream that broke
-    /// off, or brought more than was reserved, [what came](Self::by_length). `None`: what was
-    /// reserved. A provider has made all of an answer that is no stream before it begins.
+    /// What is charged: what it said, and as reserved what it did not say, or more if that came; of a
+    /// stream that broke off, or brought more than was reserved, [what came](Self::by_length). `None`:
+    /// what was reserved, which is what was taken for it if limits are smaller than an estimate. A provider has made all of an answer that is no stream before it begins.
     #[must_use]
     pub fn usage(&self, reserved: Reserved) -> Option<Usage> {
+        let came = self.came.unwrap_or(0);
         if self.is_said() {
             let prompt = (self.said.prompt() == 0).then_some(reserved.input);
             return Some(Usage {
                 input: self.said.input.or(prompt),
-                output: self.said.output.or(Some(reserved.output)),
+                output: self.said.output.or(Some(reserved.output.max(came))),
                 ..self.said
             });
         }
-        let exceeds = self.came.is_some_and(|came| came > reserved.output);
-        match self.whole && !exceeds {
+        match self.whole && came <= reserved.output {
             true => None,
             false => self.by_length(reserved),
         }

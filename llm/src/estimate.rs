@@ -62,13 +62,37 @@ impl Reserved {
     /// unless the prompt alone is more than it ever grants.
     #[must_use]
     pub fn within(self, at_most: Amount, amount: impl Fn(&Usage) -> Amount) -> Amount {
-        let usage = |output| Usage {
+        let prompt = amount(&self.with_answer(0));
+        amount(&self.with_answer(self.output))
+            .min(at_most)
+            .max(prompt)
+    }
+
+    /// How many tokens of the answer are paid for by `taken` of a limit that counts `amount` of a use,
+    /// which is no less of a longer answer: at most those that were estimated.
+    #[must_use]
+    pub fn covered(self, taken: Amount, amount: impl Fn(&Usage) -> Amount) -> Amount {
+        let covers = |output| amount(&self.with_answer(output)) <= taken;
+        if covers(self.output) {
+            return self.output;
+        }
+        let (mut most, mut beyond) = (0, self.output);
+        while most + 1 < beyond {
+            let middle = most.midpoint(beyond);
+            match covers(middle) {
+                true => most = middle,
+                false => beyond = middle,
+            }
+        }
+        most
+    }
+
+    fn with_answer(self, output: Amount) -> Usage {
+        Usage {
             input: Some(self.input),
             output: Some(output),
             ..Usage::default()
-        };
-        let (prompt, whole) = (amount(&usage(0)), amount(&usage(self.output)));
-        whole.min(at_most).max(prompt)
+        }
     }
 }
 
@@ -278,6 +302,7 @@ impl Provider {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::price::Price;
     use proptest::prelude::*;
 
     fn call(prompt: Amount, max_output: Option<Amount>) -> Request {
@@ -303,6 +328,22 @@ mod tests {
             let end = upper_end(bucket(amount));
             prop_assert!(amount <= end && end - amount <= amount / 4);
             prop_assert!(bucket(amount) < BUCKETS);
+        }
+
+        /// What is taken of a limit pays for as much of the answer as it says, and for no more.
+        #[test]
+        fn what_is_taken_covers_what_it_pays_for(
+            (input, output) in (0..2_000_u64, 0..5_000_u64),
+            at_most in 0..10_000_u64,
+            price in 0..3_000_000_u64,
+        ) {
+            let price = Price { input: 500_000, output: price, ..Price::default() };
+            let (reserved, amount) = (Reserved { input, output }, |usage: &Usage| price.of(usage));
+            let taken = reserved.within(at_most, amount);
+            let covered = reserved.covered(taken, amount);
+            prop_assert!(covered <= output);
+            prop_assert!(amount(&used(input, covered)) <= taken);
+            prop_assert!(covered == output || amount(&used(input, covered + 1)) > taken);
         }
 
         /// Of calls that are alike at most a twentieth has a longer answer than was reserved.

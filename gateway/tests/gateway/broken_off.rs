@@ -84,12 +84,15 @@ async fn a_caller_that_takes_nothing_of_its_answer_is_cut_off() {
     running.stop().await;
 }
 
-/// So much that nothing to speak of comes back while a test runs.
+/// A limit of so many tokens, of which nothing comes back while a test runs.
+fn granting(tokens: u64) -> String {
+    let window = "per = \"400d\", algorithm = \"first_use_window\"";
+    let limit = format!("budget = {tokens}, {window}");
+    POLICY.replace("rate = 1000, per = \"1h\"", &limit)
+}
+
 fn long() -> String {
-    POLICY.replace(
-        "rate = 1000, per = \"1h\"",
-        "rate = 1_000_000, per = \"400d\"",
-    )
+    granting(1_000_000)
 }
 
 /// What came beyond the reservation was charged at the end alone: until then the limit granted it to
@@ -154,5 +157,97 @@ async fn a_stream_takes_no_more_than_its_bound() {
     events.send("data: [DONE]\n\n".into()).await;
     drop((body, events));
     running.settles_to("running", 4).await;
+    running.stop().await;
+}
+
+/// A stream of a call with that bound, to which `many` events of 1,000 tokens each have come.
+async fn begun(
+    running: &Running,
+    max_tokens: u64,
+    many: usize,
+) -> (super::provider::Events, hyper::body::Incoming) {
+    let events = running.provider.next(Reply::stream());
+    let mut call = chat(max_tokens);
+    call["stream"] = true.into();
+    let mut body = running.begin(CHAT, &call).await.into_body();
+    for _ in 0..many {
+        events.send(of_tokens(1_000)).await;
+        body.frame().await.unwrap().unwrap();
+    }
+    (events, body)
+}
+
+/// An event that brings a text of so many tokens.
+fn of_tokens(tokens: usize) -> String {
+    let words = "word".repeat(tokens);
+    format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"{words}\"}}}}]}}\n\n")
+}
+
+/// The stream ends by itself, and does not say its usage.
+async fn ends(
+    running: &Running,
+    (events, mut body): (super::provider::Events, hyper::body::Incoming),
+) {
+    events.send("data: [DONE]\n\n".into()).await;
+    drop(events);
+    while body.frame().await.is_some() {}
+    running.settles_to("running", 4).await;
+}
+
+/// An estimate that is larger than the limit takes all of it, and no more: what came was compared with the
+/// estimate, so that it took nothing more while it came, and was charged the limit at its end.
+#[tokio::test]
+async fn a_stream_pays_for_what_it_outgrows_of_a_limit_that_is_smaller_than_its_estimate() {
+    let running = run(&granting(1_000), |_| {}).await;
+    let stream = begun(&running, 5_000, 4).await;
+    let owed = running.owes("tokens", 3_000).await;
+    assert!(owed <= 4_100, "the estimate: {owed}");
+    ends(&running, stream).await;
+    let owed = running.owes("tokens", 3_000).await;
+    assert!((3_000..3_050).contains(&owed), "{owed}");
+    running.stop().await;
+}
+
+/// Where several limits count a stream, each holds what it took or more.
+#[tokio::test]
+async fn a_stream_that_outgrows_one_limit_holds_what_it_took_of_another() {
+    let window = "per = \"400d\", algorithm = \"first_use_window\"";
+    let limits = long() + &format!("output-tokens = {{ budget = 1_000, {window} }}\n");
+    let running = run(&limits, |_| {}).await;
+    let (events, mut body) = begun(&running, 5_000, 0).await;
+    let left = running.left("tokens").await;
+    for _ in 0..2 {
+        events.send(of_tokens(1_000)).await;
+        body.frame().await.unwrap().unwrap();
+    }
+    let owed = running.owes("output-tokens", 1_000).await;
+    assert!(owed <= 1_500, "the estimate: {owed}");
+    assert_eq!(running.left("tokens").await, left);
+    ends(&running, (events, body)).await;
+    assert_eq!(running.owes("output-tokens", 1_000).await, 1_000);
+    let used = 1_000_000 - running.left("tokens").await;
+    assert!((2_000..2_050).contains(&used), "{used}");
+    running.stop().await;
+}
+
+/// The same of a limit on money.
+#[tokio::test]
+async fn a_stream_pays_for_what_it_outgrows_of_a_limit_on_money() {
+    let budget = "budget = 1000, per = \"400d\"";
+    let money = "budget = \"0.001\", unit = \"0.000001\", per = \"400d\"";
+    let limits = granting(1_000).replace(budget, money);
+    let running = run(&limits.replace("tokens", "usd"), |settings| {
+        let price = Price {
+            output: 1_000_000,
+            ..Price::default()
+        };
+        settings.prices = [("gpt-5".to_owned(), price)].into_iter().collect();
+    })
+    .await;
+    let stream = begun(&running, 5_000, 2).await;
+    let owed = running.owes("usd", 1_000).await;
+    assert!(owed <= 1_500, "the estimate: {owed}");
+    ends(&running, stream).await;
+    assert_eq!(running.owes("usd", 1_000).await, 1_000);
     running.stop().await;
 }

@@ -36,6 +36,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use provider::{Provider, Reply};
 use serde_json::{Value, json};
+use tidegate::Standing;
 use tidegate_gateway::{BadSettings, Gateway, Settings, Upstream};
 use tidegate_llm::{Price, Provider as Dialect};
 use tidegate_policy::PolicyFile;
@@ -185,6 +186,24 @@ impl Running {
 
     /// What is left of a limit, for the caller of these tests.
     async fn left(&self, limit: &str) -> u64 {
+        self.standing(limit).await.remaining
+    }
+
+    /// Until at least so much is used of a limit beyond what it grants; what it is then.
+    async fn owes(&self, limit: &str, least: u64) -> u64 {
+        for _ in 0..2_000 {
+            let owed = self.standing(limit).await.debt;
+            if owed >= least {
+                return owed;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let owed = self.standing(limit).await.debt;
+        panic!("of {limit} {owed} are owed, not {least}");
+    }
+
+    /// Where a limit stands, for the caller of these tests.
+    async fn standing(&self, limit: &str) -> Standing {
         let caller = self.service.enter(None).unwrap();
         let question = Question {
             policy: "llm",
@@ -203,11 +222,7 @@ impl Running {
         };
         let told = decided.told();
         let mut limits = told.limits();
-        limits
-            .find(|stand| stand.name == limit)
-            .unwrap()
-            .standing
-            .remaining
+        limits.find(|stand| stand.name == limit).unwrap().standing
     }
 
     /// Until the limit has so much left: ends of leases are tasks of their own.
