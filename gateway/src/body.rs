@@ -96,8 +96,9 @@ impl Passing {
         {
             let took = settling.held.took();
             settling.held.measured(Measured::FirstToken, took);
-            if reader.output() > self.taken {
-                self.taken = settling.takes_more(reader.output());
+            let came = settling.request.bounded(reader.output());
+            if came > self.taken {
+                self.taken = settling.takes_more(came);
             }
         }
         match &mut self.without_usage {
@@ -136,11 +137,8 @@ impl Settling {
     /// taken then.
     fn takes_more(&self, came: u64) -> u64 {
         let bound = self.request.output_bound();
-        let most = bound.unwrap_or(MAX_AMOUNT);
-        if !self.uses_tokens || came > most {
-            // What came is measured by its length: its bound says it better.
-            return u64::MAX;
-        }
+        let holds = bound.filter(|bound| came <= *bound);
+        let most = holds.unwrap_or(MAX_AMOUNT);
         let taken = came.saturating_add(came / 4).min(most);
         let usage = Usage {
             input: Some(self.reserved.input),

@@ -144,10 +144,7 @@ async fn read<'h>(
         ..Asks::default()
     };
     if asked.uses_tokens {
-        asks = Asks::read(&body).map_err(|error| Refusal::body(&error))?;
-        if asked.is_prompt_alone {
-            asks.max_output = Some(0);
-        }
+        asks = Asks::read(&asked, &body).map_err(|error| Refusal::body(&error))?;
     }
     let wants_usage =
         asked.uses_tokens && asked.asks_for_usage && asks.stream && !asks.stream_usage;

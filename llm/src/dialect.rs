@@ -26,21 +26,28 @@ pub struct Asked {
     pub asks_for_usage: bool,
     /// Whether tokens are of the prompt alone: embeddings.
     pub is_prompt_alone: bool,
+    /// What the members of its body are called that say how many tokens an answer may have; the others of
+    /// such names are another dialect's, and bound nothing.
+    pub bounded_by: &'static [&'static str],
     /// The model, where the path names it.
     pub model: Option<String>,
 }
 
-/// The ends of paths whose calls use tokens, whoever's words the headers are in.
-const USES_TOKENS: [&str; 8] = [
-    "/messages",
-    "/completions",
-    "/responses",
-    "/embeddings",
-    "/converse",
-    "/converse-stream",
-    "/invoke",
-    "/invoke-with-response-stream",
+/// The ends of paths whose calls use tokens, whoever's words the headers are in, each with what
+/// [bounds](Asked::bounded_by) such a call.
+const USES_TOKENS: [(&str, &[&str]); 8] = [
+    ("/messages", &["max_tokens"]),
+    ("/completions", &["max_tokens", "max_completion_tokens"]),
+    ("/responses", &["max_output_tokens"]),
+    ("/embeddings", &[]),
+    ("/converse", &["inferenceConfig"]),
+    ("/converse-stream", &["inferenceConfig"]),
+    ("/invoke", OF_A_MODEL),
+    ("/invoke-with-response-stream", OF_A_MODEL),
 ];
+
+/// Bedrock's models have a dialect each.
+const OF_A_MODEL: &[&str] = &["max_tokens", "max_completion_tokens", "inferenceConfig"];
 
 impl Asked {
     /// What a [`plain`] path with this method and these headers asks for.
@@ -58,20 +65,24 @@ impl Asked {
                 only_reads: reads || counts,
                 asks_for_usage: false,
                 is_prompt_alone: verb.contains("embed"),
+                bounded_by: &["generationConfig", "generation_config"],
                 model: Some(model.to_owned()),
             };
         }
         let ends = |ends: &[&str]| ends.iter().any(|end| lower.ends_with(end));
+        let mut use_tokens = USES_TOKENS.iter();
+        let uses = use_tokens.find(|(end, _)| lower.ends_with(end));
         let is_anthropic = lower.contains("/messages") || headers.contains_key("anthropic-version");
         Self {
             dialect: match is_anthropic {
                 true => Dialect::Anthropic,
                 false => Dialect::OpenAi,
             },
-            uses_tokens: makes && ends(&USES_TOKENS),
+            uses_tokens: makes && uses.is_some(),
             only_reads: reads || ends(&["/count_tokens"]),
             asks_for_usage: ends(&["/completions"]),
             is_prompt_alone: ends(&["/embeddings"]),
+            bounded_by: uses.map_or(&[], |(_, bounded_by)| *bounded_by),
             model: of_azure(path, &lower).or_else(|| of_bedrock(path, &lower)),
         }
     }

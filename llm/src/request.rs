@@ -7,6 +7,7 @@ use serde::de::{
 };
 use tidegate_core::{Amount, MAX_AMOUNT};
 
+use crate::dialect::Asked;
 use crate::surrogate;
 
 /// Longer names of models are cut.
@@ -49,7 +50,8 @@ pub struct Request {
     pub stream_usage: bool,
     /// Whether it has options of a stream at all.
     pub has_stream_options: bool,
-    /// How many tokens each answer may have.
+    /// How many tokens each answer may have, as [its own dialect](Asked::bounded_by) says it: none, of a
+    /// call whose [tokens are of the prompt alone](Asked::is_prompt_alone).
     pub max_output: Option<Amount>,
     /// How many answers are wanted: 1 unless it says otherwise.
     pub answers: Amount,
@@ -76,21 +78,21 @@ impl std::error::Error for NotJson {
 }
 
 impl Request {
-    /// Reads a body. Members that are not of their type are left out: the provider will say so. Half of
+    /// Reads the body of a call that asks for that. Members that are not of their type are left out: the provider will say so. Half of
     /// a surrogate pair (`\ud83d` alone), which is no text to Rust, counts as another character.
     ///
     /// # Errors
     /// [`NotJson`].
-    pub fn read(body: &[u8]) -> Result<Self, NotJson> {
-        Self::of(body).or_else(|error| match surrogate::mended(body) {
-            Some(mended) => Self::of(&mended),
+    pub fn read(asked: &Asked, body: &[u8]) -> Result<Self, NotJson> {
+        Self::of(asked, body).or_else(|error| match surrogate::mended(body) {
+            Some(mended) => Self::of(asked, &mended),
             None => Err(error),
         })
     }
 
-    fn of(body: &[u8]) -> Result<Self, NotJson> {
+    fn of(asked: &Asked, body: &[u8]) -> Result<Self, NotJson> {
         let mut reader = serde_json::Deserializer::from_slice(body);
-        let request = reader.deserialize_map(Body).map_err(NotJson)?;
+        let request = reader.deserialize_map(Body(asked)).map_err(NotJson)?;
         reader.end().map_err(NotJson)?;
         Ok(request)
     }
@@ -101,11 +103,22 @@ impl Request {
         let bound = self.max_output?.saturating_mul(self.answers);
         Some(bound.min(MAX_AMOUNT))
     }
+
+    /// How many tokens an answer has of which so many came, by events and lengths. A text may be measured
+    /// as longer than it is: [the bound](Self::output_bound) says it better. One that is exceeded by more
+    /// than as much again bounds nothing: whoever answers does not read it so.
+    #[must_use]
+    pub fn bounded(&self, came: Amount) -> Amount {
+        match self.output_bound() {
+            Some(bound) if came <= bound.saturating_mul(2) => came.min(bound),
+            _ => came,
+        }
+    }
 }
 
-struct Body;
+struct Body<'a>(&'a Asked);
 
-impl<'de> Visitor<'de> for Body {
+impl<'de> Visitor<'de> for Body<'_> {
     type Value = Request;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -126,11 +139,16 @@ impl<'de> Visitor<'de> for Body {
                     request.has_stream_options = true;
                     request.stream_usage = members.next_value::<Known>()?.includes_usage;
                 }
-                "max_tokens" | "max_completion_tokens" | "max_output_tokens" => {
-                    request.bound(members.next_value::<Known>()?.amount);
-                }
-                "generationConfig" | "generation_config" | "inferenceConfig" => {
-                    request.bound(members.next_value::<Known>()?.bound);
+                "max_tokens"
+                | "max_completion_tokens"
+                | "max_output_tokens"
+                | "generationConfig"
+                | "generation_config"
+                | "inferenceConfig" => {
+                    let known = members.next_value::<Known>()?;
+                    if self.0.bounded_by.contains(&&*member) {
+                        request.bound(known.bound(&member));
+                    }
                 }
                 "n" => {
                     let answers = members.next_value::<Known>()?.amount;
@@ -147,6 +165,9 @@ impl<'de> Visitor<'de> for Body {
             }
         }
         request.prompt = length.tokens();
+        if self.0.is_prompt_alone {
+            request.max_output = Some(0);
+        }
         Ok(request)
     }
 }
@@ -168,8 +189,21 @@ pub(super) struct Known {
     is_true: bool,
     /// Of an object: its `include_usage`.
     includes_usage: bool,
-    /// Of an object: its bound on an answer.
-    bound: Option<Amount>,
+    /// Of an object: its `maxOutputTokens`, as Gemini's.
+    max_output_tokens: Option<Amount>,
+    /// Of an object: its `maxTokens`, as Bedrock's.
+    max_tokens: Option<Amount>,
+}
+
+impl Known {
+    /// The bound on an answer that it is, of a member with that name.
+    fn bound(&self, member: &str) -> Option<Amount> {
+        match member {
+            "generationConfig" | "generation_config" => self.max_output_tokens,
+            "inferenceConfig" => self.max_tokens,
+            _ => self.amount,
+        }
+    }
 }
 
 impl<'de> Deserialize<'de> for Known {
@@ -235,9 +269,10 @@ impl<'de> Visitor<'de> for Look {
         while let Some(member) = members.next_key::<String>()? {
             match member.as_str() {
                 "include_usage" => known.includes_usage = members.next_value::<Known>()?.is_true,
-                "maxOutputTokens" | "max_output_tokens" | "maxTokens" => {
-                    known.bound = members.next_value::<Known>()?.amount;
+                "maxOutputTokens" | "max_output_tokens" => {
+                    known.max_output_tokens = members.next_value::<Known>()?.amount;
                 }
+                "maxTokens" => known.max_tokens = members.next_value::<Known>()?.amount,
                 _ => {
                     members.next_value::<IgnoredAny>()?;
                 }
@@ -400,10 +435,21 @@ impl Visitor<'_> for Name<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::{HeaderMap, Method};
     use proptest::prelude::*;
 
+    const CHAT: &str = "/v1/chat/completions";
+
+    fn try_read(path: &str, body: &[u8]) -> Result<Request, NotJson> {
+        Request::read(&Asked::of(&Method::POST, path, &HeaderMap::new()), body)
+    }
+
+    fn read_at(path: &str, body: &str) -> Request {
+        try_read(path, body.as_bytes()).unwrap()
+    }
+
     fn read(body: &str) -> Request {
-        Request::read(body.as_bytes()).unwrap()
+        read_at(CHAT, body)
     }
 
     #[test]
@@ -418,18 +464,56 @@ mod tests {
         assert_eq!(chat.output_bound(), Some(1_000));
         // role, user, content and the text: 26 bytes; and a number.
         assert_eq!(chat.prompt, 8);
-        let claude =
-            read(r#"{"model":"claude","max_tokens":1024,"system":"Be brief.","messages":[]}"#);
+        let claude = read_at(
+            "/v1/messages",
+            r#"{"model":"claude","max_tokens":1024,"system":"Be brief.","messages":[]}"#,
+        );
         assert_eq!((claude.output_bound(), claude.prompt), (Some(1_024), 3));
-        let gemini = read(
+        let gemini = read_at(
+            "/v1beta/models/m:generateContent",
             r#"{"contents":[{"parts":[{"text":"Hi"}]}],"generationConfig":{"maxOutputTokens":64}}"#,
         );
         assert_eq!(
             (gemini.model.as_deref(), gemini.output_bound()),
             (None, Some(64))
         );
-        let converse = read(r#"{"messages":[],"inferenceConfig":{"maxTokens":7}}"#);
+        let converse = read_at(
+            "/model/m/converse",
+            r#"{"messages":[],"inferenceConfig":{"maxTokens":7}}"#,
+        );
         assert_eq!((converse.output_bound(), converse.answers), (Some(7), 1));
+    }
+
+    /// The smallest of them all was taken, whoever's call it was: a provider leaves out what it does not
+    /// know.
+    #[test]
+    fn a_bound_counts_in_its_own_dialect_alone() {
+        let all = r#"{"max_tokens":1,"max_completion_tokens":2,"max_output_tokens":3,
+            "generationConfig":{"maxOutputTokens":4,"maxTokens":0},"inferenceConfig":{"maxTokens":5,"maxOutputTokens":0}}"#;
+        for (path, bound) in [
+            (CHAT, 1),
+            ("/v1/messages", 1),
+            ("/v1/responses", 3),
+            ("/v1/embeddings", 0),
+            ("/v1beta/models/m:streamGenerateContent", 4),
+            ("/v1beta/models/m:embedContent", 0),
+            ("/model/m/converse", 5),
+            ("/model/m/converse-stream", 5),
+            ("/model/m/invoke", 1),
+        ] {
+            assert_eq!(read_at(path, all).output_bound(), Some(bound), "{path}");
+        }
+        let of_others = r#"{"max_output_tokens":3,"generationConfig":{"maxOutputTokens":4}}"#;
+        assert_eq!(read(of_others).output_bound(), None);
+    }
+
+    #[test]
+    fn what_came_is_within_a_bound_that_it_does_not_refute() {
+        let call = read(r#"{"max_tokens":40}"#);
+        for (came, is) in [(0, 0), (40, 40), (43, 40), (80, 40), (81, 81)] {
+            assert_eq!(call.bounded(came), is, "{came}");
+        }
+        assert_eq!(read("{}").bounded(43), 43);
     }
 
     #[test]
@@ -482,7 +566,7 @@ mod tests {
         let odd = call(r"\ud83d\ud83d\ude00 \ude00\\ud800");
         assert_eq!(odd.model.as_deref(), Some("m"));
         assert_eq!(odd, call(r"\ufffd\ud83d\ude00 \ufffd\\ud800"));
-        assert!(Request::read(br#"{"a":"\ud83d"#).is_err());
+        assert!(try_read(CHAT, br#"{"a":"\ud83d"#).is_err());
     }
 
     #[test]
@@ -508,16 +592,16 @@ mod tests {
         };
         assert_eq!(odd, nothing);
         for body in ["", "[]", "{", "{}x", "\"text\"", "{\"a\":1e999}"] {
-            assert!(Request::read(body.as_bytes()).is_err(), "{body}");
+            assert!(try_read(CHAT, body.as_bytes()).is_err(), "{body}");
         }
         let deep = format!("{{\"a\":{}", "[".repeat(100_000));
-        assert!(Request::read(deep.as_bytes()).is_err());
+        assert!(try_read(CHAT, deep.as_bytes()).is_err());
     }
 
     proptest! {
         #[test]
         fn any_bytes_are_read_or_refused(body in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = Request::read(&body);
+            let _ = try_read(CHAT, &body);
         }
     }
 }

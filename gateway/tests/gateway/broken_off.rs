@@ -147,15 +147,14 @@ async fn a_stream_takes_no_more_than_its_bound() {
     call["stream"] = true.into();
     let mut body = running.begin(CHAT, &call).await.into_body();
     let left = running.left("tokens").await;
-    let words = "word ".repeat(800);
-    let event = format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"{words}\"}}}}]}}\n\n");
-    for _ in 0..3 {
-        events.send(event.clone()).await;
+    for _ in 0..2 {
+        events.send(of_tokens(490)).await;
         body.frame().await.unwrap().unwrap();
         assert_eq!(running.left("tokens").await, left);
     }
     events.send("data: [DONE]\n\n".into()).await;
-    drop((body, events));
+    drop(events);
+    while body.frame().await.is_some() {}
     running.settles_to("running", 4).await;
     running.stop().await;
 }
@@ -249,5 +248,79 @@ async fn a_stream_pays_for_what_it_outgrows_of_a_limit_on_money() {
     assert!(owed <= 1_500, "the estimate: {owed}");
     ends(&running, stream).await;
     assert_eq!(running.owes("usd", 1_000).await, 1_000);
+    running.stop().await;
+}
+
+/// One event was longer than the bound, by its length: the stream took nothing then, and never did.
+#[tokio::test]
+async fn a_stream_takes_up_to_its_bound_when_more_than_that_comes_at_once() {
+    let running = run(&long(), |settings| {
+        settings.upstreams[0].provider = Dialect::Anthropic;
+    })
+    .await;
+    let events = running.provider.next(Reply::stream());
+    let mut call = chat(1_000);
+    call["stream"] = true.into();
+    let mut body = running.begin("/v1/messages", &call).await.into_body();
+    // What is reserved of an answer of which nothing is known.
+    let left = running.left("tokens").await + 512;
+    let delta = json!({ "type": "text_delta", "text": "word".repeat(1_100) });
+    let event = json!({ "type": "content_block_delta", "index": 0, "delta": delta });
+    events.send(format!("data: {event}\n\n")).await;
+    body.frame().await.unwrap().unwrap();
+    running.settles_to("tokens", left - 1_000).await;
+    drop((events, body));
+    running.settles_to("running", 4).await;
+    assert_eq!(running.left("tokens").await, left - 1_000);
+    running.stop().await;
+}
+
+/// The smallest bound that a body said anywhere was taken for the call's: with one that its provider does
+/// not read it reserved nothing, and took no more as it came.
+#[tokio::test]
+async fn a_bound_of_another_dialect_bounds_nothing() {
+    let running = run(&long(), |_| {}).await;
+    let begin = async |mut call: Value| {
+        let before = running.left("tokens").await;
+        let events = running.provider.next(Reply::stream());
+        call["stream"] = true.into();
+        let body = running.begin(CHAT, &call).await.into_body();
+        let reserved = before - running.left("tokens").await;
+        drop((events, body));
+        running.settles_to("running", 4).await;
+        reserved
+    };
+    let honest = begin(chat(100_000)).await;
+    for (member, value) in [
+        ("generationConfig", json!({ "maxOutputTokens": 1 })),
+        ("inferenceConfig", json!({ "maxTokens": 1 })),
+        ("max_output_tokens", json!(1)),
+    ] {
+        let mut call = chat(100_000);
+        call[member] = value;
+        let reserved = begin(call).await;
+        assert!(reserved >= honest, "{member}: {reserved}");
+    }
+    running.stop().await;
+}
+
+/// Whatever a call says, what has come tells better: a provider that does not keep to the bound made such
+/// a stream take nothing more.
+#[tokio::test]
+async fn a_bound_that_is_exceeded_by_far_bounds_nothing() {
+    let running = run(&long(), |_| {}).await;
+    let stream = begun(&running, 500, 3).await;
+    let used = async || 1_000_000 - running.left("tokens").await;
+    for _ in 0..2_000 {
+        if used().await >= 3_000 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let taken = used().await;
+    assert!((3_000..4_100).contains(&taken), "{taken}");
+    ends(&running, stream).await;
+    let used = used().await;
+    assert!((3_000..3_050).contains(&used), "{used}");
     running.stop().await;
 }

@@ -5,10 +5,10 @@
 
 #![no_main]
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use libfuzzer_sys::fuzz_target;
 use tidegate_core::{MAX_AMOUNT, Timestamp};
-use tidegate_llm::{Provider, Received, Refusal, Request, Signals, StreamReader, Usage};
+use tidegate_llm::{Asked, Provider, Received, Refusal, Request, Signals, StreamReader, Usage};
 
 fuzz_target!(|bytes: &[u8]| {
     let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(0);
@@ -31,7 +31,8 @@ fuzz_target!(|bytes: &[u8]| {
         let refusal = Refusal::of(provider, 429, &headers, &signals, body, received);
         assert!(refusal.is_some());
     }
-    if let Ok(request) = Request::read(body) {
+    let asked = Asked::of(&Method::POST, "/v1/chat/completions", &headers);
+    if let Ok(request) = Request::read(&asked, body) {
         assert!(request.prompt <= MAX_AMOUNT && request.answers >= 1);
     }
     assert!(Usage::of_body(body).total() <= MAX_AMOUNT);

@@ -98,16 +98,13 @@ impl LlmCall {
     fn read_body(&mut self, asked: Asked, body: &[u8]) {
         let meter = self.meter.get();
         self.uses_tokens = true;
-        let mut request = match Request::read(body) {
+        let mut request = match Request::read(&asked, body) {
             Ok(request) => request,
             Err(error) => {
                 self.refusal = Some((400, error.to_string()));
                 return;
             }
         };
-        if asked.is_prompt_alone {
-            request.max_output = Some(0);
-        }
         let model = asked.model.or(request.model.take()).unwrap_or_default();
         match meter.price(&model) {
             Some(price) => self.price = price,
