@@ -156,7 +156,7 @@ impl Settling {
         if !self.uses_tokens {
             return self.held.release();
         }
-        let ended = reading.end(self.provider, self.usage, complete);
+        let ended = reading.end(self.provider, &self.request, self.usage, complete);
         if ended.came.is_none() && ended.whole {
             self.measure(&ended.said);
         }

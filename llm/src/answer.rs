@@ -5,6 +5,7 @@ use tidegate_core::Amount;
 
 use crate::estimate::Reserved;
 use crate::provider::Provider;
+use crate::request::Request;
 use crate::usage::{StreamReader, Usage};
 
 /// An answer that is no stream is kept to be read up to this length.
@@ -78,14 +79,22 @@ impl Answer {
         }
     }
 
-    /// It has ended: `complete`, or broken off. `headers` is what those say of its usage.
+    /// It has ended: `complete`, or broken off. `request` is what it answers, and `headers` what those
+    /// say of its usage.
     #[must_use]
-    pub fn end(&self, provider: Provider, headers: Usage, complete: bool) -> Ended {
+    pub fn end(
+        &self,
+        provider: Provider,
+        request: &Request,
+        headers: Usage,
+        complete: bool,
+    ) -> Ended {
         let (said, came, whole) = match self {
             Self::Stream(stream) => {
                 // Only Gemini's streams end without a word.
                 let ended = complete && provider == Provider::Gemini || stream.has_ended();
-                (stream.usage(), Some(stream.output()), ended)
+                let came = request.bounded(stream.output());
+                (stream.usage(), Some(came), ended)
             }
             Self::Object(object) => {
                 let said = object.usage(complete);
@@ -106,7 +115,8 @@ impl Answer {
 pub struct Ended {
     /// What it has said of its usage.
     pub said: Usage,
-    /// Of a stream: how many tokens came, by events and lengths.
+    /// Of a stream: how many tokens came, by events and lengths, [as its bound has
+    /// it](Request::bounded).
     pub came: Option<Amount>,
     /// Whether it came whole.
     pub whole: bool,
@@ -178,6 +188,10 @@ mod tests {
     };
 
     fn ended(headers: &[(&str, &str)], body: &str, complete: bool) -> Ended {
+        answered(&Request::default(), headers, body, complete)
+    }
+
+    fn answered(request: &Request, headers: &[(&str, &str)], body: &str, complete: bool) -> Ended {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             let name = http::HeaderName::from_bytes(name.as_bytes()).unwrap();
@@ -187,7 +201,7 @@ mod tests {
         for byte in body.as_bytes().chunks(1) {
             answer.read(byte);
         }
-        answer.end(Provider::OpenAi, Usage::default(), complete)
+        answer.end(Provider::OpenAi, request, Usage::default(), complete)
     }
 
     fn charged(headers: &[(&str, &str)], body: &str, complete: bool) -> Option<(u64, u64)> {
@@ -229,6 +243,33 @@ mod tests {
             Some((9, 3)),
             "it said its end"
         );
+    }
+
+    /// The events that say who speaks, why a stream ends and that it has ended were charged beyond what the
+    /// answer could have.
+    #[test]
+    fn a_stream_is_charged_no_more_than_its_bound_unless_far_more_came() {
+        let events = &[("content-type", "text/event-stream")][..];
+        let piece = "data: {\"choices\":[{\"delta\":{\"content\":\"high\"}}]}\n\n";
+        let request = Request {
+            max_output: Some(40),
+            answers: 1,
+            ..Request::default()
+        };
+        let charged = |many: usize, end: &str| {
+            let stream = piece.repeat(many) + end;
+            let ended = answered(&request, events, &stream, true);
+            let usage = ended.usage(RESERVED).map(|usage| usage.output.unwrap());
+            (usage, ended.by_length(RESERVED).unwrap().output.unwrap())
+        };
+        let end = "data: [DONE]\n\n";
+        assert_eq!(charged(42, end), (None, 40), "as reserved");
+        assert_eq!(charged(43, ""), (Some(40), 40), "broken off");
+        assert_eq!(charged(80, end), (Some(81), 81));
+        // It says its prompt alone.
+        let said = r#"data: {"usage":{"prompt_tokens":9}}"#;
+        let end = format!("{said}\n\n{end}");
+        assert_eq!(charged(98, &end).0, Some(100));
     }
 
     #[test]

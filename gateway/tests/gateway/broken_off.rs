@@ -156,6 +156,7 @@ async fn a_stream_takes_no_more_than_its_bound() {
     drop(events);
     while body.frame().await.is_some() {}
     running.settles_to("running", 4).await;
+    assert_eq!(running.left("tokens").await, left, "nor is it charged more");
     running.stop().await;
 }
 
@@ -322,5 +323,33 @@ async fn a_bound_that_is_exceeded_by_far_bounds_nothing() {
     ends(&running, stream).await;
     let used = used().await;
     assert!((3_000..3_050).contains(&used), "{used}");
+    running.stop().await;
+}
+
+/// Events that bring no text count as a token each: an answer of 40 tokens was charged 43.
+#[tokio::test]
+async fn a_stream_is_charged_no_more_events_than_its_bound() {
+    let running = run(&long(), |_| {}).await;
+    let (events, mut body) = begun(&running, 40, 0).await;
+    let left = running.left("tokens").await;
+    for _ in 0..42 {
+        events.send(of_tokens(1)).await;
+        body.frame().await.unwrap().unwrap();
+    }
+    ends(&running, (events, body)).await;
+    assert_eq!(running.left("tokens").await, left);
+    let (events, mut body) = begun(&running, 40, 0).await;
+    let left = running.left("tokens").await;
+    for _ in 0..43 {
+        events.send(of_tokens(1)).await;
+        body.frame().await.unwrap().unwrap();
+    }
+    drop((events, body));
+    running.settles_to("running", 4).await;
+    assert_eq!(
+        running.left("tokens").await,
+        left,
+        "also where it broke off"
+    );
     running.stop().await;
 }

@@ -185,7 +185,7 @@ impl LlmCall {
             return Ok(None);
         }
         let answer = std::mem::replace(&mut answering.answer, Answer::Nothing);
-        let ended = answer.end(self.provider, answering.usage, complete);
+        let ended = answer.end(self.provider, &self.request, answering.usage, complete);
         drop(answering);
         let meter = self.meter.get();
         let usage = match ended.is_said() && self.uses_tokens {
