@@ -206,7 +206,7 @@ class Limiter:
             taken at 1; a rate that is not named is not taken, and one must be if nothing else is.
             0 leaves a limit out.
         :param timeout: seconds; ``None`` for as long as it takes, 0 or less for not at all.
-        :param priority: 0 to 255; the larger is served first.
+        :param priority: 0 to 255; a request counts as having come so many seconds earlier.
         :param key: who is limited: each key has limits of its own.
         :param ttl: seconds after which what is held comes back, unless it is renewed: 2 minutes at a
             server's store; as long as the process in memory and in shared memory.
@@ -280,7 +280,7 @@ class Set(Limiter):
         clock: Optional[ManualClock] = None,
     ) -> None: ...
     def peek(self, *, key: str = "default") -> dict[str, dict[str, _Number]]:
-        """Where each limit stands for a key; takes nothing, and waits for nobody.
+        """Where each limit stands for a key; takes nothing, and does not wait.
 
         By limit a dictionary: ``capacity`` (the most that it grants at once), ``remaining`` (what it
         could grant now), ``debt`` (what was used beyond it and is not yet back).

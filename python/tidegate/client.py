@@ -220,7 +220,7 @@ class Client(_Server):
         :param requested: as of ``check``.
         :param timeout: how many seconds it waits; the server allows 300 unless it was set up
             otherwise.
-        :param priority: 0 to 255, larger first.
+        :param priority: 0 to 255; a request counts as having come so many seconds earlier.
         :param ttl: seconds that the lease outlives its holder; the policy's unless said.
         :param wait_for_refunds: wait also where the rates cannot grant it in time, for what others
             give back.
