@@ -37,8 +37,16 @@ pub enum ServiceError {
         known: String,
     },
     /// Too much at once: come again.
-    #[error("too many requests are being served; try again")]
+    #[error(
+        "too many requests or streams at once; try again after a pause, or raise `max_in_flight` in `[server]`"
+    )]
     Busy,
+    /// Whoever looked at it to change it was always outrun by somebody else's change of it.
+    #[error("{what} was changed by others each time that this change was tried; try again")]
+    Outrun {
+        /// What: an override, an entity.
+        what: String,
+    },
     /// A wait longer than anyone may wait here.
     #[error(
         "a request may wait {longest:?} at most here, not {requested:?}; wait {longest:?} or less, or raise `longest_wait` in `[server]`"
@@ -98,7 +106,7 @@ pub enum ServiceError {
     #[error("say which member is meant: there is {0}")]
     MemberNeeded(String),
     /// A member was named where there is no pool.
-    #[error("this policy is no pool: it has no members to name or to cool down")]
+    #[error("this policy is no pool; leave the member and the cool-down out")]
     NoPool,
     /// A cost for rates that count different units.
     #[error(
@@ -310,7 +318,7 @@ impl ServiceError {
             Self::Unauthenticated => Kind::Unauthenticated,
             Self::Forbidden { .. } => Kind::Forbidden,
             Self::UnknownPolicy { .. } => Kind::NotFound,
-            Self::Busy | Self::TooManyRates(_) => Kind::Busy,
+            Self::Busy | Self::Outrun { .. } | Self::TooManyRates(_) => Kind::Busy,
             Self::WaitTooLong { .. }
             | Self::Bound { .. }
             | Self::Form { .. }

@@ -1,11 +1,15 @@
 //! Entities: who belongs to whom, what speaks against a change, and requests by an id alone.
 
+#[path = "support/faulty.rs"]
+mod faulty;
 mod support;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use faulty::Faulty;
 use support::{file, now};
 use tidegate::{ManualClock, Store};
 use tidegate_memory::MemoryStore;
@@ -15,18 +19,18 @@ use tidegate_service::{
     OverrideTerms, Question, Report, Service, ServiceError, Terms, Uses, Whose,
 };
 
-const POLICY: &str = "[policy.chat]\nlevels = ['org', 'team', 'user']\npartial_keys = true\n\
+const POLICY: &str = "[policy.chat]\nkey = 'org/team/user'\npartial_keys = true\n\
      [policy.chat.limits]\n\
      org_rpm = { calls = 10, per = '1h', level = 'org' }\n\
      team_rpm = { calls = 6, per = '1h', level = 'team' }\n\
      rpm = { calls = 4, per = '1h', level = 'user' }\n\
      tpm = { rate = 100, per = '1h', level = 'user' }\n\
      org_tpm = { rate = 1000, per = '1h', level = 'org' }\n\
-     [policy.jobs]\nlevels = ['org', 'team', 'user']\npartial_keys = true\n\
+     [policy.jobs]\nkey = 'org/team/user'\npartial_keys = true\n\
      [policy.jobs.limits]\n\
      running = { concurrency = 2, ttl = '1h', level = 'user' }\n\
      all_running = { concurrency = 3, ttl = '1h', level = 'org' }\n\
-     [policy.keys]\nlevels = ['org', 'team', 'user', 'key']\npartial_keys = true\n\
+     [policy.keys]\nkey = 'org/team/user/key'\npartial_keys = true\n\
      [policy.keys.limits]\n\
      key_running = { concurrency = 2, ttl = '1h', level = 'key' }\n\
      [policy.flat.limits]\nrpm = { calls = 4, per = '1h' }\n";
@@ -760,4 +764,27 @@ fn what_a_store_keeps_outlives_the_service() {
     let house = House::on(&store);
     assert_eq!(house.get("alice").unwrap().1, ["acme", "search"]);
     assert_eq!(house.check("alice", 1), None);
+}
+
+/// It was answered with "too many requests are being served", as if the server were busy.
+#[test]
+fn a_change_that_others_always_outrun_says_of_what() {
+    let store = Arc::<Faulty>::default();
+    let house = House::on(&(Arc::clone(&store) as _));
+    house.create("acme", None).unwrap();
+    let named = EntityChange {
+        name: Some("Acme"),
+        ..EntityChange::default()
+    };
+    store.faults.outruns.store(true, Ordering::SeqCst);
+    let told = house.change("acme", named.clone()).unwrap_err();
+    assert_eq!(
+        told.to_string(),
+        "the entity `acme` was changed by others each time that this change was tried; try again"
+    );
+    assert_eq!(told.kind(), Kind::Busy);
+    assert_eq!(house.get("acme").unwrap().0.value.name, "");
+    store.faults.outruns.store(false, Ordering::SeqCst);
+    house.change("acme", named).unwrap();
+    assert_eq!(house.get("acme").unwrap().0.value.name, "Acme");
 }

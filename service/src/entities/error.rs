@@ -67,7 +67,7 @@ pub enum EntityError {
     /// It is deeper than the keys of a policy.
     #[error(
         "`{id}` is at level {level}, and the keys of the policy `{policy}` have {levels}: it has \
-         no limits there"
+         no limits there; add levels to the policy's `key`, or ask for an ancestor of it"
     )]
     Unlimited {
         /// The entity.

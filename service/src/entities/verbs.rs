@@ -6,7 +6,7 @@ use tidegate_store::{Page, StoreError};
 
 use super::error::EntityError;
 use super::record::{Entity, EntityValue, OWNER, check_id};
-use super::write::{By, MOST_TRIES, Place, changed, check_ancestors, undone};
+use super::write::{By, MOST_TRIES, Place, changed, check_ancestors, named, outrun, undone};
 use crate::access::Caller;
 use crate::audit::Action;
 use crate::bounds;
@@ -58,7 +58,7 @@ impl EntityTerms<'_> {
     fn hold(&self, entity: &Entity, removes: bool) -> Result<(), ServiceError> {
         match self.only_if {
             Some(only_if) if !only_if.holds(entity.version) => Err(ServiceError::Conflict {
-                what: format!("the entity `{}`", entity.id),
+                what: named(&entity.id),
                 version: Some(entity.version),
                 removes,
             }),
@@ -138,7 +138,7 @@ impl Service {
                 value,
             },
             Err(Some(there)) => return Err(exists(there)),
-            Err(None) => return Err(ServiceError::Busy),
+            Err(None) => return Err(outrun(id)),
         };
         if let (Some(parent), Some(seen)) = (new.parent, seen)
             && let Err(error) = self.confirm_below(id, (parent, seen), None).await
@@ -225,7 +225,7 @@ impl Service {
             self.unnote(old_parent, id, noted).await;
             return Ok(entity);
         }
-        Err(ServiceError::Busy)
+        Err(outrun(id))
     }
 
     /// Deletes an entity, on these terms. An audit event is kept in the same step.
@@ -269,7 +269,7 @@ impl Service {
                 return Ok(());
             }
         }
-        Err(ServiceError::Busy)
+        Err(outrun(id))
     }
 
     /// The entity `id`, and the ids of its ancestors, the root's first.

@@ -95,8 +95,18 @@ impl Service {
                 return Ok(());
             }
         }
-        Err(ServiceError::Busy)
+        Err(outrun(parent))
     }
+}
+
+/// An entity, as errors call it.
+pub(super) fn named(id: &str) -> String {
+    format!("the entity `{id}`")
+}
+
+/// Others have changed the entity `id` each time that it was looked at.
+pub(super) fn outrun(id: &str) -> ServiceError {
+    ServiceError::Outrun { what: named(id) }
 }
 
 /// Where an entity's limits are kept, whomever else it stands below.

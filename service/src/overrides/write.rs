@@ -142,13 +142,18 @@ impl Write {
                 let asked = self.ask(before);
                 next = Some((self.service.tell(OWNER, asked.change.clone()), asked));
             }
-            Err(ServiceError::Busy)
+            let what = self.what();
+            Err(ServiceError::Outrun { what })
         }
+    }
+
+    fn what(&self) -> String {
+        format!("the override for {}", self.target)
     }
 
     fn conflict(&self, version: u64) -> ServiceError {
         ServiceError::Conflict {
-            what: format!("the override for {}", self.target),
+            what: self.what(),
             version: (version != 0).then_some(version),
             removes: self.limits.is_none(),
         }

@@ -27,6 +27,8 @@ pub struct Faults {
     pub loses: AtomicBool,
     /// Another client's change, which comes before the next.
     pub rival: Mutex<Option<Change>>,
+    /// Before each change that expects a version, another client keeps once more what is there.
+    pub outruns: AtomicBool,
 }
 
 struct FaultyTable {
@@ -55,6 +57,12 @@ impl Store for Faulty {
         let rival = self.faults.rival.lock().unwrap().take();
         if let Some(rival) = rival {
             block_on(self.memory.change(owner, rival)).unwrap();
+        }
+        if self.faults.outruns.load(Ordering::SeqCst) && change.expected.is_some() {
+            let key = &change.definition.key;
+            if let Some(there) = block_on(self.memory.definition(owner, key)).unwrap() {
+                block_on(self.memory.change(owner, there.into())).unwrap();
+            }
         }
         let made = self.memory.change(owner, change);
         match self.faults.loses.swap(false, Ordering::SeqCst) {
