@@ -38,7 +38,7 @@ pub struct Answer {
     #[serde(default)]
     pub entity: Option<String>,
     /// Of a peek: the limits whose numbers are an override's, and how specific it is
-    /// (`entity_and_resource`, `entity`, `resource`, `system`).
+    /// (`key_and_policy`, `key`, `policy`, `everything`).
     #[serde(default)]
     pub overrides: Named<String>,
 }

@@ -13,13 +13,12 @@ use super::suggest::write_instead;
 use tidegate::{Balance, Limit, Metadata};
 
 /// What a policy may say.
-const SETTINGS: [&str; 19] = [
+const SETTINGS: [&str; 18] = [
     "limits",
     "member",
     "balancer",
     "metadata",
     "key",
-    "levels",
     "partial_keys",
     "ttl",
     "shadow",

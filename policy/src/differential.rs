@@ -137,8 +137,7 @@ fn every_limit_says_the_same_in_yaml_and_so_do_its_faults() {
         .iter()
         .chain(super::tests::FAULTY_LIMITS);
     for limit in fixtures {
-        let text =
-            format!("[policy.p]\nlevels = [\"org\", \"user\"]\n[policy.p.limits]\n{limit}\n");
+        let text = format!("[policy.p]\nkey = \"org/user\"\n[policy.p.limits]\n{limit}\n");
         assert!(same(&text), "{limit}");
     }
 }
@@ -171,7 +170,7 @@ fn a_file_with_a_slip_anywhere_says_the_same_in_yaml() {
 /// Bounded in depth, whatever the reader below it allows.
 #[test]
 fn no_yaml_makes_it_panic() {
-    let good = "policy:\n  p:\n    levels: [org, 'ü']\n    limits:\n\
+    let good = "policy:\n  p:\n    key: 'org/ü'\n    limits:\n\
         \x20     a: { calls: 300, per: \"1m\", burst: 3, level: org }\n      r:\n        concurrency: 2\n";
     assert!(parse("p.yaml", good).is_ok());
     for (at, found) in good.char_indices() {

@@ -10,23 +10,14 @@ use super::fields::Fields;
 /// The names of the levels, outermost first; none if keys are flat. A key of
 /// one level is flat, too, but for its name.
 pub(super) fn read(fields: &mut Fields<'_>, faults: &mut Faults<'_>) -> Vec<String> {
-    let key = fields.take("key");
-    let levels = fields.take("levels");
-    if let (Some(_), Some(levels)) = (&key, &levels) {
-        let message = "`key` names the levels already";
-        faults.add(&levels.key_span, message, "remove `levels`");
-    }
-    match (key, levels) {
-        (Some(field), _) => {
-            let text = field.text("org/team/user", faults).unwrap_or_default();
-            let parts = text.split('/').map(|part| (part, field.span.clone()));
-            match text.is_empty() {
-                true => Vec::new(),
-                false => names(parts, faults),
-            }
-        }
-        (None, Some(field)) => names(field.texts(faults).into_iter(), faults),
-        (None, None) => Vec::new(),
+    let Some(field) = fields.take("key") else {
+        return Vec::new();
+    };
+    let text = field.text("org/team/user", faults).unwrap_or_default();
+    let parts = text.split('/').map(|part| (part, field.span.clone()));
+    match text.is_empty() {
+        true => Vec::new(),
+        false => names(parts, faults),
     }
 }
 
@@ -49,7 +40,7 @@ fn names<'t>(
 ) -> Vec<String> {
     let mut levels: Vec<String> = Vec::new();
     for (level, span) in written {
-        if level.is_empty() || level.contains('/') || levels.iter().any(|known| known == level) {
+        if level.is_empty() || levels.iter().any(|known| known == level) {
             faults.add(
                 &span,
                 format!("the level `{level}` needs a name of its own"),

@@ -56,7 +56,7 @@ pub(super) const POLICIES: &[&str] = &[
     "[policy.p]\nkey = 'org/team/user'\nttl = '30s'\nshadow = true\nmax_keys = 10\n\
      jitter = '500ms'\nfailure_mode = 'admit'\nmetadata = { owner = 'ops' }\n\
      [policy.p.limits]\nrpm = { calls = 300, per = '1m', level = 'team' }\n",
-    "[policy.chat]\nbalancer = 'weighted'\nlevels = ['org', 'user']\npartial_keys = true\nmax_waiting = 5\n\
+    "[policy.chat]\nbalancer = 'weighted'\nkey = 'org/user'\npartial_keys = true\nmax_waiting = 5\n\
      metadata = { team = 'ml' }\n\
      [policy.chat.member.eu]\nmetadata = { region = 'eu-west' }\nweight = 2\ncool_down = '30s'\n\
      [policy.chat.member.eu.limits]\nrpm = { calls = 300, per = '1m' }\n\
@@ -80,14 +80,14 @@ pub(super) const FAULTY_POLICIES: &[&str] = &[
     "[policy.a.member]\n",
     "[policy.a.member.b]\nweight = 0\ncool_down = 'soon'\nlimit = 3\n",
     "[policy.a.member.'b/c'.limits]\nx = { concurrency = 1, levl = 'o' }\n",
-    "[policy.a]\nkey = 'org//user'\nlevels = ['org']\nlimits.x = { concurrency = 1 }",
+    "[policy.a]\nkey = 'org//user'\nlimits.x = { concurrency = 1 }",
     "[policy.a]\nkey = 3\nttl = '0s'\njitter = '2h'\nshadow = 'yes'\nlimits.x = { concurrency = 1 }",
     "[policy.a]\nmetadata = { n = 3 }\nlimits.x = { concurrency = 1 }",
 ];
 
 /// The faults of a limit, as "column: message = help".
 fn faults_of_limit(limit: &str) -> Vec<String> {
-    let text = format!("[policy.p]\nlevels = [\"org\", \"user\"]\n[policy.p.limits]\n{limit}\n");
+    let text = format!("[policy.p]\nkey = \"org/user\"\n[policy.p.limits]\n{limit}\n");
     let Err(errors) = parse("p.toml", &text) else {
         return Vec::new();
     };
@@ -266,7 +266,7 @@ fn what_is_wrong_with_a_pool_is_told_in_its_place() {
         (FAULTY_POLICIES[13], (2, 10), "write 1 to 4294967295"),
         (FAULTY_POLICIES[13], (4, 1), "did you mean `limits`?"),
         (FAULTY_POLICIES[14], (1, 18), "rename it"),
-        (FAULTY_POLICIES[15], (3, 1), "remove `levels`"),
+        (FAULTY_POLICIES[15], (2, 7), "rename it"),
         (FAULTY_POLICIES[17], (2, 18), "write a text in quotes"),
     ] {
         let errors = parse("p.toml", text).unwrap_err();
@@ -291,7 +291,7 @@ fn policies_and_limits_keep_the_order_of_the_file() {
 
 #[test]
 fn a_policys_own_settings_are_read() {
-    let text = "[policy.p]\nlevels = ['org', 'user']\npartial_keys = true\nmax_keys = 10\nmax_waiting = 5\nlimits.a = { concurrency = 1 }";
+    let text = "[policy.p]\nkey = 'org/user'\npartial_keys = true\nmax_keys = 10\nmax_waiting = 5\nlimits.a = { concurrency = 1 }";
     let file = parse("p.toml", text).unwrap();
     let policy = &file.policies[0];
     assert_eq!(policy.levels, ["org", "user"]);
@@ -302,15 +302,15 @@ fn a_policys_own_settings_are_read() {
 /// The engine would refuse the set later, where no line can be pointed at.
 #[test]
 fn one_level_too_many_is_a_fault_of_its_own() {
-    let text = "[policy.p]\nlevels = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i']\n\
+    let text = "[policy.p]\nkey = 'a/b/c/d/e/f/g/h/i'\n\
         limits.x = { concurrency = 1, level = 'i' }";
     let errors = parse("p.toml", text).unwrap_err();
-    let fault = "51: the level `i` is one too many = keep at most 8 levels";
+    let fault = "7: the level `i` is one too many = keep at most 8 levels";
     assert_eq!(lines(&errors), [fault]);
     assert!(
         parse(
             "p.toml",
-            &text.replace(", 'i'", "").replace("= 'i'", "= 'h'")
+            &text.replace("/h/i'", "/h'").replace("= 'i'", "= 'h'")
         )
         .is_ok()
     );
@@ -462,7 +462,7 @@ fn misplaced_and_misnamed_limits_are_recognised() {
 
 #[test]
 fn no_text_makes_it_panic() {
-    let good = "[policy.p]\nlevels = ['org', 'ü']\n[policy.p.limits]\n\
+    let good = "[policy.p]\nkey = 'org/ü'\n[policy.p.limits]\n\
         a = { calls = 300, per = \"1m\", burst = 3, level = 'org' }\n\
         d = { budget = 5, per = \"day\", zone = \"UTC\" }\nr = { concurrency = 2, ttl = '2m' }\n";
     assert!(parse("p.toml", good).is_ok());

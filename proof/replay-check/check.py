@@ -524,8 +524,9 @@ def arguments():
 def main():
     options, report = arguments(), Report()
     policy = read_policy(options.policy)
+    levels = policy["key"].split("/") if "key" in policy else []
     try:
-        limits = [Limit(name, spec, policy.get("levels", [])) for name, spec in policy["limits"].items()]
+        limits = [Limit(name, spec, levels) for name, spec in policy["limits"].items()]
     except NoZone as error:
         print(f"cannot tell: this machine has no time zone {error} (install tzdata)")
         return 3

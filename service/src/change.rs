@@ -159,7 +159,7 @@ impl Changes {
 
     fn policy(&mut self, old: &Policy, new: &Policy) {
         let place = Place::of(new);
-        let settings = |setting: &str| !matches!(setting, "limits" | "member" | "key" | "levels");
+        let settings = |setting: &str| !matches!(setting, "limits" | "member" | "key");
         self.settings(&place, &old.shape, &new.shape, settings, effect::of_policy);
         if old.levels != new.levels {
             let named = |policy: &Policy| Shape::Text(policy.levels.join("/"));

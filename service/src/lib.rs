@@ -101,6 +101,7 @@ pub use service::{Service, ServiceBuilder};
 pub use sort::Sort;
 pub use spans::RequestSpan;
 pub use tidegate_policy::{Credential, Scope};
+pub use tidegate_store::error::INVALID_CURSOR;
 pub use told::{Stand, Told};
 pub use undelivered::Undelivered;
 pub use whose::Whose;

@@ -701,8 +701,8 @@ fn warn_of(policy: &Policy, member: Option<&PolicyMember>, differing: &Differing
         limit = differing.limit,
         here = differing.here.as_deref().unwrap_or(none),
         in_the_store = differing.there.as_deref().unwrap_or(none),
-        "a limit is another here than the store has it, from another server or an earlier start; \
-         servers of one store are to have the same policies"
+        "a limit of this server's file differs from the one in the store (set by another server, or \
+         before the file was changed); give all servers of a store the same policies"
     );
 }
 

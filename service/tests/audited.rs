@@ -103,7 +103,7 @@ impl Fixture {
 
     fn set_override(&self) {
         let limit = Limit::concurrency("running", 2);
-        let target = OverrideTarget::system().of_resource("jobs");
+        let target = OverrideTarget::everything().of_policy("jobs");
         let set = self.service.set_override(&self.caller, &target, &[limit]);
         set.wait().unwrap();
     }
@@ -246,7 +246,7 @@ fn with_the_overrides_nothing_but_overrides_is_kept() {
     fixture.call(revoke(fixture.handles()[0])).unwrap();
     let kept = now(fixture.store.memory.definitions("service", 0)).unwrap();
     let kept: Vec<_> = kept.changed.iter().map(|one| one.key.clone()).collect();
-    let target = OverrideTarget::system().of_resource("jobs");
+    let target = OverrideTarget::everything().of_policy("jobs");
     assert_eq!(kept, [target.encode()]);
 }
 

@@ -14,8 +14,8 @@ use tidegate::{BuildError, Limit, ManualClock, Store};
 use tidegate_memory::MemoryStore;
 use tidegate_policy::{PolicyFile, parse};
 use tidegate_service::{
-    Action, Answer, AuditListing, Call, Credential, Level, OnlyIf, OverrideTarget, OverrideTerms,
-    Scope, Service, ServiceError, Setting, Until, read_limits, settings_of,
+    Action, Answer, AuditListing, Call, Credential, Kind, Level, OnlyIf, OverrideTarget,
+    OverrideTerms, Scope, Service, ServiceError, Setting, Until, read_limits, settings_of,
 };
 use tidegate_store::{Change, Definition, Event, block_on};
 
@@ -71,13 +71,13 @@ const POLICIES: [(&str, u64); 2] = [("chat", 10), ("web", 30)];
 const KEYS: [&str; 3] = ["acme", "else", "none"];
 
 /// The places that a number stands for: every policy or one, every key or one.
-fn target(resource: usize, entity: usize) -> OverrideTarget {
-    let mut target = OverrideTarget::system();
-    if let Some((policy, _)) = POLICIES.get(resource) {
-        target = target.of_resource(*policy);
+fn target(policy_nth: usize, key_nth: usize) -> OverrideTarget {
+    let mut target = OverrideTarget::everything();
+    if let Some((policy, _)) = POLICIES.get(policy_nth) {
+        target = target.of_policy(*policy);
     }
-    match KEYS.get(entity) {
-        Some(key) if entity < 2 => target.of_entity(*key),
+    match KEYS.get(key_nth) {
+        Some(key) if key_nth < 2 => target.of_key(*key),
         _ => target,
     }
 }
@@ -98,8 +98,8 @@ proptest! {
         let service = service(TWO);
         let caller = service.enter(None).unwrap();
         let mut naive: HashMap<OverrideTarget, u64> = HashMap::new();
-        for (resource, entity, count) in steps {
-            let target = target(resource, entity);
+        for (policy, key, count) in steps {
+            let target = target(policy, key);
             match count {
                 Some(count) => {
                     set(&service, &target, rpm(count));
@@ -112,11 +112,11 @@ proptest! {
             }
             for (policy, written) in POLICIES {
                 for key in KEYS {
-                    let system = OverrideTarget::system;
+                    let system = OverrideTarget::everything;
                     let order = [
-                        system().of_resource(policy).of_entity(key),
-                        system().of_entity(key),
-                        system().of_resource(policy),
+                        system().of_policy(policy).of_key(key),
+                        system().of_key(key),
+                        system().of_policy(policy),
                         system(),
                     ];
                     let holds = order.iter().find(|target| naive.contains_key(target));
@@ -136,12 +136,12 @@ fn an_exchange_of_policies_puts_overrides_over_the_new_limits() {
     let caller = service.enter(None).unwrap();
     set(
         &service,
-        &OverrideTarget::system().of_entity("acme"),
+        &OverrideTarget::everything().of_key("acme"),
         rpm(100),
     );
     set(
         &service,
-        &OverrideTarget::system().of_resource("chat"),
+        &OverrideTarget::everything().of_policy("chat"),
         Limit::rate("tpm", 50, MINUTE),
     );
     let added = TWO.replace("calls = 10", "calls = 12")
@@ -152,7 +152,7 @@ fn an_exchange_of_policies_puts_overrides_over_the_new_limits() {
     assert_eq!(limit(&service, "chat", "acme", "tpm"), 50);
     let without = "[policy.web.limits]\nother = { calls = 1, per = '1m' }\n";
     service.exchange("test", &file(without)).unwrap();
-    let all = service.overrides(&caller, &OverrideTarget::system(), None, 9);
+    let all = service.overrides(&caller, &OverrideTarget::everything(), None, 9);
     let inert: Vec<_> = all
         .iter()
         .map(|stored_override| stored_override.inert.join(","))
@@ -169,12 +169,12 @@ fn overrides_are_kept_by_the_store() {
     let first = service_on(&store, TWO);
     set(
         &first,
-        &OverrideTarget::system()
-            .of_entity("acme")
-            .of_resource("chat"),
+        &OverrideTarget::everything()
+            .of_key("acme")
+            .of_policy("chat"),
         rpm(100),
     );
-    set(&first, &OverrideTarget::system(), rpm(40));
+    set(&first, &OverrideTarget::everything(), rpm(40));
     drop(first);
     let again = service_on(&store, TWO);
     assert_eq!(limit(&again, "chat", "acme", "rpm"), 100);
@@ -187,11 +187,15 @@ fn overrides_are_kept_by_the_store() {
 fn a_service_starts_where_an_earlier_version_kept_its_events_beside_overrides() {
     let store = Arc::<MemoryStore>::default() as Arc<dyn Store>;
     let first = service_on(&store, TWO);
-    set(&first, &OverrideTarget::system(), rpm(40));
+    set(&first, &OverrideTarget::everything(), rpm(40));
     let define = |key: &[u8]| store.define("service", Definition::new(key, [1]));
     assert!(block_on(define(b"audit")).unwrap());
     // Whoever runs already passes it over, too.
-    set(&first, &OverrideTarget::system().of_entity("acme"), rpm(70));
+    set(
+        &first,
+        &OverrideTarget::everything().of_key("acme"),
+        rpm(70),
+    );
     assert_eq!(limit(&first, "chat", "acme", "rpm"), 70);
     drop(first);
     let again = service_on(&store, TWO);
@@ -214,8 +218,8 @@ fn everything_wrong_with_an_override_is_told_at_once() {
         rpm(0),
     ];
     for target in [
-        OverrideTarget::system(),
-        OverrideTarget::system().of_entity("k").of_resource("chat"),
+        OverrideTarget::everything(),
+        OverrideTarget::everything().of_key("k").of_policy("chat"),
     ] {
         match service.set_override(&caller, &target, &limits).wait() {
             Err(ServiceError::Override(errors)) => assert_eq!(errors.len(), 3),
@@ -226,7 +230,7 @@ fn everything_wrong_with_an_override_is_told_at_once() {
     let unknown = service
         .set_override(
             &caller,
-            &OverrideTarget::system().of_resource("no"),
+            &OverrideTarget::everything().of_policy("no"),
             &[rpm(1)],
         )
         .wait();
@@ -247,8 +251,8 @@ fn only_who_administers_the_policy_sets_its_overrides() {
         scopes: vec![scope],
         policies: policies.iter().map(|&p| p.to_owned()).collect(),
     };
-    let chat = OverrideTarget::system().of_resource("chat").of_entity("k");
-    let web = OverrideTarget::system().of_resource("web");
+    let chat = OverrideTarget::everything().of_policy("chat").of_key("k");
+    let web = OverrideTarget::everything().of_policy("web");
     let may = |scope, policies: &[&str], target: &OverrideTarget| {
         service.replace_credentials([credential(scope, policies)]);
         let caller = service.enter(Some("secret")).unwrap();
@@ -264,15 +268,15 @@ fn only_who_administers_the_policy_sets_its_overrides() {
     assert!(!may(
         Scope::Administer,
         &["chat"],
-        &OverrideTarget::system()
+        &OverrideTarget::everything()
     ));
     assert!(!may(
         Scope::Administer,
         &["chat"],
-        &OverrideTarget::system().of_entity("k")
+        &OverrideTarget::everything().of_key("k")
     ));
     assert!(!may(Scope::Decide, &[], &chat));
-    assert!(may(Scope::Administer, &[], &OverrideTarget::system()));
+    assert!(may(Scope::Administer, &[], &OverrideTarget::everything()));
 }
 
 #[test]
@@ -332,11 +336,11 @@ fn an_override_holds_at_every_member_of_a_pool_that_has_such_a_limit() {
             .unwrap();
         peek.standing(name).unwrap().limit
     };
-    let chat = OverrideTarget::system().of_resource("chat");
+    let chat = OverrideTarget::everything().of_policy("chat");
     set(&service, &chat, rpm(7));
-    set(&service, &chat.clone().of_entity("acme"), rpm(9));
+    set(&service, &chat.clone().of_key("acme"), rpm(9));
     let tpm = Limit::rate("tpm", 5, MINUTE);
-    set(&service, &OverrideTarget::system().of_entity("acme"), tpm);
+    set(&service, &OverrideTarget::everything().of_key("acme"), tpm);
     for member in ["eu", "us"] {
         assert_eq!(at(member, "else", "rpm"), 7, "{member}");
         assert_eq!(at(member, "acme", "rpm"), 9, "{member}");
@@ -356,32 +360,36 @@ fn an_override_holds_at_every_member_of_a_pool_that_has_such_a_limit() {
 /// Each limit of a key with levels looks at the part of the key that it is about.
 #[test]
 fn the_level_of_an_override_is_told_where_it_holds() {
-    let text = "[policy.chat]\nlevels = ['org', 'user']\n[policy.chat.limits]\n\
+    let text = "[policy.chat]\nkey = 'org/user'\n[policy.chat.limits]\n\
                 daily = { budget = 100, per = 'day', zone = 'UTC', level = 'org' }\n\
                 rpm = { calls = 10, per = '1m', level = 'user' }\n";
     let service = service(text);
     assert!(levels_of(&service, "chat", "acme/alice").is_empty());
     let daily = Limit::budget("daily", 500, tidegate::Period::day("UTC"));
-    set(&service, &OverrideTarget::system().of_entity("acme"), daily);
     set(
         &service,
-        &OverrideTarget::system().of_resource("chat"),
+        &OverrideTarget::everything().of_key("acme"),
+        daily,
+    );
+    set(
+        &service,
+        &OverrideTarget::everything().of_policy("chat"),
         rpm(20),
     );
-    let alice = OverrideTarget::system()
-        .of_resource("chat")
-        .of_entity("acme/alice");
+    let alice = OverrideTarget::everything()
+        .of_policy("chat")
+        .of_key("acme/alice");
     set(&service, &alice, rpm(30));
     assert_eq!(
         levels_of(&service, "chat", "acme/alice"),
-        [Level::Entity, Level::EntityAndResource]
+        [Level::Key, Level::KeyAndPolicy]
     );
     assert_eq!(
         levels_of(&service, "chat", "acme/bob"),
-        [Level::Entity, Level::Resource]
+        [Level::Key, Level::Policy]
     );
-    assert_eq!(levels_of(&service, "chat", "acme"), [Level::Entity]);
-    assert_eq!(levels_of(&service, "chat", "zeta/carol"), [Level::Resource]);
+    assert_eq!(levels_of(&service, "chat", "acme"), [Level::Key]);
+    assert_eq!(levels_of(&service, "chat", "zeta/carol"), [Level::Policy]);
 }
 
 #[test]
@@ -395,7 +403,7 @@ fn what_is_wrong_with_fields_and_with_names_is_told_at_once() {
         ];
         (name.to_owned(), fields)
     };
-    let chat = OverrideTarget::system().of_resource("chat").of_entity("k");
+    let chat = OverrideTarget::everything().of_policy("chat").of_key("k");
     let wrong = [
         given("rpm", "calls", 5, "soon"),
         given("rpn", "calls", 5, "1m"),
@@ -427,7 +435,7 @@ fn what_is_wrong_with_fields_and_with_names_is_told_at_once() {
         .unwrap();
     assert_eq!(
         (stored_override.target.level(), stored_override.limits),
-        (Level::EntityAndResource, vec![rpm(5)])
+        (Level::KeyAndPolicy, vec![rpm(5)])
     );
     assert_eq!(limit(&service, "chat", "k", "rpm"), 5);
     // Whoever may not set it is not told what is wrong with it.
@@ -450,12 +458,12 @@ fn what_is_wrong_with_fields_and_with_names_is_told_at_once() {
 #[test]
 fn a_place_is_read_from_the_bytes_that_it_is_written_as() {
     for target in [
-        OverrideTarget::system(),
-        OverrideTarget::system().of_resource("chat"),
-        OverrideTarget::system().of_entity([0_u8, 255]),
-        OverrideTarget::system()
-            .of_entity("acme/alice")
-            .of_resource("chat"),
+        OverrideTarget::everything(),
+        OverrideTarget::everything().of_policy("chat"),
+        OverrideTarget::everything().of_key([0_u8, 255]),
+        OverrideTarget::everything()
+            .of_key("acme/alice")
+            .of_policy("chat"),
     ] {
         let bytes = target.encode();
         assert_eq!(OverrideTarget::decode(&bytes), Some(target));
@@ -470,7 +478,7 @@ fn an_override_of_another_unit_is_refused() {
     let service =
         service("[policy.p.limits]\nusd = { budget = '2.50', per = '1h', unit = '0.01' }\n");
     let caller = service.enter(None).unwrap();
-    let target = OverrideTarget::system().of_entity("k").of_resource("p");
+    let target = OverrideTarget::everything().of_key("k").of_policy("p");
     let write = |unit: Option<&str>| {
         let mut fields = vec![
             ("budget".to_owned(), Setting::Integer(10)),
@@ -512,7 +520,7 @@ fn an_override_that_ended_while_nobody_was_there_never_holds_again() {
         let caller = service.enter(None).unwrap();
         (service, caller)
     };
-    let [chat, web] = ["chat", "web"].map(|name| OverrideTarget::system().of_resource(name));
+    let [chat, web] = ["chat", "web"].map(|name| OverrideTarget::everything().of_policy(name));
     let (service, caller) = begin();
     for (target, length) in [(&chat, MINUTE), (&web, 3 * MINUTE)] {
         let set = service.set_override_on(&caller, target, &[rpm(5)], &until(length));
@@ -534,7 +542,7 @@ fn a_change_whose_answer_was_lost_is_made_once_and_told_of_once() {
     let store = Arc::<Faulty>::default();
     let service = service_on(&(Arc::clone(&store) as _), TWO);
     let caller = service.enter(None).unwrap();
-    let chat = OverrideTarget::system().of_resource("chat");
+    let chat = OverrideTarget::everything().of_policy("chat");
     let lose = || store.faults.loses.store(true, Ordering::SeqCst);
     lose();
     let set = service
@@ -562,7 +570,7 @@ fn a_removal_whose_answer_was_lost_is_not_another_clients() {
         let store = Arc::<Faulty>::default();
         let service = service_on(&(Arc::clone(&store) as _), TWO);
         let caller = service.enter(None).unwrap();
-        let chat = OverrideTarget::system().of_resource("chat");
+        let chat = OverrideTarget::everything().of_policy("chat");
         let set = service.set_override(&caller, &chat, &[rpm(5)]).wait();
         let version = set.unwrap().version;
         let told = Event {
@@ -604,7 +612,7 @@ fn a_removal_whose_answer_was_lost_removes_nothing_that_was_set_since() {
     let store = Arc::<Faulty>::default();
     let service = service_on(&(Arc::clone(&store) as _), TWO);
     let caller = service.enter(None).unwrap();
-    let chat = OverrideTarget::system().of_resource("chat");
+    let chat = OverrideTarget::everything().of_policy("chat");
     let set = service.set_override(&caller, &chat, &[rpm(5)]).wait();
     let version = set.unwrap().version;
     let kept = block_on(store.definition("service", &chat.encode()));
@@ -615,4 +623,31 @@ fn a_removal_whose_answer_was_lost_removes_nothing_that_was_set_since() {
     assert_eq!(removed.wait(), Ok(true));
     let kept = service.override_at(&caller, &chat).unwrap().unwrap();
     assert!(kept.version > version);
+}
+
+/// It was answered with "too many requests are being served", as if the server were busy.
+#[test]
+fn a_change_that_others_always_outrun_says_of_what() {
+    let store = Arc::<Faulty>::default();
+    let service = service_on(&(Arc::clone(&store) as _), TWO);
+    let caller = service.enter(None).unwrap();
+    let chat = OverrideTarget::everything().of_policy("chat");
+    let set = service.set_override(&caller, &chat, &[rpm(5)]).wait();
+    set.unwrap();
+    store.faults.outruns.store(true, Ordering::SeqCst);
+    let set = service.set_override(&caller, &chat, &[rpm(6)]).wait();
+    let removed = service.remove_override(&caller, &chat).wait();
+    for told in [set.map(drop), removed.map(drop)].map(Result::unwrap_err) {
+        assert_eq!(
+            told.to_string(),
+            "the override for chat was changed by others each time that this change was tried; \
+             try again"
+        );
+        assert_eq!(told.kind(), Kind::Busy);
+    }
+    store.faults.outruns.store(false, Ordering::SeqCst);
+    let shown = service.override_at(&caller, &chat).unwrap().unwrap();
+    assert_eq!(shown.limits, [rpm(5)]);
+    let set = service.set_override(&caller, &chat, &[rpm(6)]).wait();
+    set.unwrap();
 }

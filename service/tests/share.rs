@@ -179,7 +179,7 @@ fn a_lease_ends_where_it_was_given() {
 fn a_share_follows_the_limits_that_hold() {
     let house = house(CHAT);
     let caller = house.service.enter(None).unwrap();
-    let of_chat = OverrideTarget::system().of_resource("chat");
+    let of_chat = OverrideTarget::everything().of_policy("chat");
     let calls = |count| [Limit::calls("rpm", count, Duration::from_secs(3_600))];
     let set = |target: &OverrideTarget, count| {
         house
@@ -188,7 +188,7 @@ fn a_share_follows_the_limits_that_hold() {
             .wait()
     };
     set(&of_chat, 40).unwrap();
-    set(&of_chat.clone().of_entity("acme"), 80).unwrap();
+    set(&of_chat.clone().of_key("acme"), 80).unwrap();
     house.pull(true);
     assert_eq!(admitted(&house, "ann"), (10, true));
     assert_eq!(admitted(&house, "acme"), (20, true));

@@ -2,7 +2,11 @@
 
 use tidegate_core::{DecodeError, Timestamp};
 
-/// *Cannot tell*: nothing was changed.
+/// What is said of a cursor that no page gave.
+pub const INVALID_CURSOR: &str = "invalid cursor; start again without one";
+
+/// *Cannot tell*. Nothing was changed, unless it is [`Unavailable`](Self::Unavailable): then the
+/// command may have been executed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -70,7 +74,7 @@ pub enum StoreError {
     #[error("the lease had ended by {0}; acquire again")]
     LeaseEnded(Timestamp),
     /// The command was made for an older plan; make it again for the newer one.
-    #[error("the limits have changed since the command was made")]
+    #[error("the limits have changed since the command was made; send it again")]
     StalePlan,
     /// A lease of that id exists.
     #[error("a lease of this id exists already")]
@@ -80,7 +84,7 @@ pub enum StoreError {
     CannotList,
     /// A listing cannot go on from there.
     #[error(
-        "invalid cursor; start again without one (a cursor is good for the listing that gave it, and some end with a restart)"
+        "{INVALID_CURSOR} (a cursor is good for the listing that gave it, and some end with a restart)"
     )]
     UnknownPage,
     /// What is stored cannot be read.

@@ -51,9 +51,9 @@ fn overridden(body: &Value) -> String {
     let limits = body["overrides"].as_object().into_iter().flatten();
     let limits = limits.map(|(name, level)| {
         let level = match level.as_str() {
-            Some("entity_and_resource") => "this key in this policy",
-            Some("entity") => "this key",
-            Some("resource") => "this policy",
+            Some("key_and_policy") => "this key in this policy",
+            Some("key") => "this key",
+            Some("policy") => "this policy",
             _ => "every policy",
         };
         format!("  {name} by an override for {level}\n")

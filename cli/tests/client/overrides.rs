@@ -39,7 +39,7 @@ fn an_override_is_set_shown_listed_and_removed() {
     let [version, created_at, changed_at] = told;
     assert_eq!(
         shown,
-        json!({"policy": "chat", "key": "acme", "level": "entity_and_resource", "limits": {
+        json!({"policy": "chat", "key": "acme", "level": "key_and_policy", "limits": {
             "rpm": {"calls": 50, "per": "1h"}, "tpm": {"rate": 9000, "per": "1h"}}, "inert": [],
             "version": version, "by": "anyone", "created_at": created_at,
             "changed_at": changed_at})
@@ -47,7 +47,7 @@ fn an_override_is_set_shown_listed_and_removed() {
     let peek = [&["peek"], &ACME[..], &["--json", "--cost", "1"]].concat();
     assert_eq!(
         server.request(&peek).json()["overrides"]["rpm"],
-        "entity_and_resource"
+        "key_and_policy"
     );
     let peek = [&["peek"], &ACME[..], &["--cost", "1"]].concat();
     let told = server.request(&peek).out;

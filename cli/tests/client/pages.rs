@@ -146,7 +146,7 @@ fn what_the_page_of_overrides_types_works() {
     let peek = server
         .types("tidegate peek -p example -k someone --json")
         .json();
-    assert_eq!(peek["overrides"]["calls"], "resource");
+    assert_eq!(peek["overrides"]["calls"], "policy");
     assert_eq!(peek["limits"]["calls"]["limit"], 40);
 }
 

@@ -394,7 +394,7 @@ fn levels_limit_the_ancestors_of_a_key() {
     let trace = folder.write("t.jsonl", &lines.concat());
     let policy = folder.write(
         "p.toml",
-        "[policy.p]\nlevels = ['org', 'user']\n[policy.p.limits]\n\
+        "[policy.p]\nkey = 'org/user'\n[policy.p.limits]\n\
          org_calls = { calls = 2, per = '1m', level = 'org' }\nuser_tokens = { rate = 5, per = '1m' }\n",
     );
     let options = format!(

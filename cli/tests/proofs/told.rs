@@ -13,7 +13,7 @@ use crate::server::{FILE, Server, folder, until};
 const POLICY: &str = "[policy.web.limits]\nrpm = { calls = 10, per = '1h' }\n\
     tpm = { rate = 10, per = '1h' }\n";
 
-const OF_ENTITIES: &str = "[policy.web]\nlevels = ['org', 'team', 'user']\npartial_keys = true\n\
+const OF_ENTITIES: &str = "[policy.web]\nkey = 'org/team/user'\npartial_keys = true\n\
     [policy.web.limits]\nteam_rpm = { calls = 5, per = '1h', level = 'team' }\n\
     rpm = { calls = 5, per = '1h', level = 'user' }\n";
 

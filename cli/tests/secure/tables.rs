@@ -14,7 +14,7 @@ limits.a = { calls = 3, per = '1h' }
 [policy.'search%2Forg']
 limits.a = { calls = 4, per = '1h' }
 [policy.cl]
-levels = ['5', '10', '60']
+key = '5/10/60'
 partial_keys = true
 limits.a = { calls = 6, per = '1h', level = '5' }
 ";

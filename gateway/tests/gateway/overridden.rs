@@ -8,13 +8,13 @@ use super::{POLICY, Reply, Running, chat, key_of, run};
 const CHAT: &str = "/v1/chat/completions";
 
 fn of_key() -> OverrideTarget {
-    OverrideTarget::system()
-        .of_resource("llm")
-        .of_entity(key_of())
+    OverrideTarget::everything()
+        .of_policy("llm")
+        .of_key(key_of())
 }
 
 fn of_policy() -> OverrideTarget {
-    OverrideTarget::system().of_resource("llm")
+    OverrideTarget::everything().of_policy("llm")
 }
 
 /// Overrides the file's 1,000 tokens an hour, and lets a call of 4,000 in; what was reserved.
@@ -54,9 +54,9 @@ async fn a_call_is_cut_down_to_what_is_in_force_for_its_key() {
 /// One key's override says nothing of others.
 #[tokio::test]
 async fn an_override_of_another_key_cuts_nothing_down() {
-    let other = OverrideTarget::system()
-        .of_resource("llm")
-        .of_entity("credential-0000000000000000");
+    let other = OverrideTarget::everything()
+        .of_policy("llm")
+        .of_key("credential-0000000000000000");
     let (running, reserved) = reserved(other, 10).await;
     assert!(
         (900..=1_000).contains(&reserved),

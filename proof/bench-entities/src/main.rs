@@ -24,7 +24,7 @@ use lap::{Lap, lap};
 use trips::Trips;
 
 /// Three levels, so that one decision is about three limits.
-const POLICY: &str = "[policy.p]\nlevels = ['org', 'team', 'user']\n[policy.p.limits]\n\
+const POLICY: &str = "[policy.p]\nkey = 'org/team/user'\n[policy.p.limits]\n\
     org = { calls = 1_000_000_000, per = '1s', level = 'org' }\n\
     team = { calls = 1_000_000_000, per = '1s', level = 'team' }\n\
     user = { calls = 1_000_000_000, per = '1s', level = 'user' }\n";

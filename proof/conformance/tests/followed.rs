@@ -162,9 +162,9 @@ fn an_override_holds_on_every_server_and_either_may_change_and_remove_it(
     open: Open,
 ) {
     let (a, b) = (Server::on(open(&server.url)), Server::on(open(&server.url)));
-    let mallory = OverrideTarget::system()
-        .of_resource("chat")
-        .of_entity("mallory");
+    let mallory = OverrideTarget::everything()
+        .of_policy("chat")
+        .of_key("mallory");
     a.set(&mallory, 2);
     assert_eq!(
         a.limit("chat", "mallory"),
@@ -204,10 +204,10 @@ fn an_override_holds_on_every_server_and_either_may_change_and_remove_it(
 fn overrides_of_policies_and_of_all_hold_on_every_server(server: &Beyond, open: Open) {
     let (a, b) = (Server::on(open(&server.url)), Server::on(open(&server.url)));
     let (all, chat) = (
-        OverrideTarget::system(),
-        OverrideTarget::system().of_resource("chat"),
+        OverrideTarget::everything(),
+        OverrideTarget::everything().of_policy("chat"),
     );
-    let ann = OverrideTarget::system().of_entity("ann");
+    let ann = OverrideTarget::everything().of_key("ann");
     let limits = |server: &Server| {
         let asked = [
             ("chat", "ann"),
@@ -296,7 +296,7 @@ fn an_override_that_cannot_be_read_leaves_what_is_in_force(server: &Beyond, open
         Server::on(Arc::clone(&here)),
         Server::on(Arc::clone(&there)),
     );
-    let ann = OverrideTarget::system().of_entity("ann");
+    let ann = OverrideTarget::everything().of_key("ann");
     a.set(&ann, 5);
     b.follows(&a, &ann);
     let set = set_on(&here, "jobs");
@@ -378,7 +378,7 @@ fn a_member_cools_down_on_every_server_until_either_ends_it(server: &Beyond, ope
 /// Each server goes by what it was told last, and the store knows better.
 fn a_change_on_a_version_that_another_server_has_changed_is_refused(server: &Beyond, open: Open) {
     let (a, b) = (Server::on(open(&server.url)), Server::on(open(&server.url)));
-    let ann = OverrideTarget::system().of_entity("ann");
+    let ann = OverrideTarget::everything().of_key("ann");
     let set = |at: &Server, most, only_if| {
         let caller = at.service.enter(None).expect("it is open");
         let terms = OverrideTerms {
@@ -427,7 +427,7 @@ fn whatever_both_servers_set_at_once_each_event_tells_what_was_there_before(
 ) {
     const EACH: u64 = 20;
     let (a, b) = (Server::on(open(&server.url)), Server::on(open(&server.url)));
-    let bob = OverrideTarget::system().of_entity("bob");
+    let bob = OverrideTarget::everything().of_key("bob");
     std::thread::scope(|scope| {
         for (at, first) in [(&a, 100), (&b, 200)] {
             let bob = &bob;
@@ -459,8 +459,8 @@ fn whatever_both_servers_set_at_once_each_event_tells_what_was_there_before(
 fn what_was_told_while_a_server_was_paused_holds_afterwards(server: &Beyond, open: Open) {
     let (a, b) = (Server::on(open(&server.url)), Server::on(open(&server.url)));
     let (ann, bob) = (
-        OverrideTarget::system().of_entity("ann"),
-        OverrideTarget::system().of_entity("bob"),
+        OverrideTarget::everything().of_key("ann"),
+        OverrideTarget::everything().of_key("bob"),
     );
     a.set(&ann, 5);
     b.follows(&a, &ann);

@@ -388,7 +388,7 @@ fn places() -> Vec<Case> {
         Case::new(what, told)
             .http("DELETE", &format!("/v1/overrides?{query}"), String::new())
             .grpc(Request::Remove(place))
-            .resp(&format!("TG.OVERRIDE DEL {words}"))
+            .resp(&format!("TG.OVERRIDE REMOVE {words}"))
     };
     let list = |what, told, request, query: &str, words: &str| {
         Case::new(what, told)
@@ -464,7 +464,10 @@ fn places() -> Vec<Case> {
         ),
         list(
             "those beyond nothing",
-            ["`cursor`", "invalid cursor"],
+            [
+                "`cursor`: invalid cursor; start again",
+                "invalid cursor; start again",
+            ],
             cursor,
             "cursor=AAA",
             "CURSOR AAA",
@@ -614,7 +617,7 @@ impl House {
             let leases = served.list_leases(all()).wait().expect("a page");
             keys.items.is_empty() && leases.items.is_empty()
         });
-        let everywhere = tidegate_service::OverrideTarget::system();
+        let everywhere = tidegate_service::OverrideTarget::everything();
         let overrides = self.service.overrides(&self.caller, &everywhere, None, 10);
         holds_nothing && overrides.is_empty()
     }

@@ -32,7 +32,7 @@ const POLICIES: &str = r#"
 rpm = { calls = 3, per = "1m" }
 
 [policy.chat]
-levels = ["org", "user"]
+key = "org/user"
 [policy.chat.limits]
 tpm = { rate = 6_000, per = "1m", burst = 9_000 }
 daily = { budget = 20_000, per = "day", zone = "UTC", level = "org" }

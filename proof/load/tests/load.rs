@@ -9,7 +9,7 @@ use serde_json::Value;
 use tidegate_fleet::program::program;
 
 const POLICY: &str = "[policy.busy.limits]\nrate = { calls = 100_000, per = '1s', burst = 50_000 }\n\
-                      [policy.narrow]\nlevels = ['org', 'user']\n[policy.narrow.limits]\n\
+                      [policy.narrow]\nkey = 'org/user'\n[policy.narrow.limits]\n\
                       org = { calls = 40, per = '1h', level = 'org' }\n\
                       slots = { concurrency = 1_000 }\n";
 

@@ -279,8 +279,8 @@ fn shown(placed: &StoredOverride) -> proto::Override {
     let (limits, record) = (placed.limits.iter(), &placed.record);
     proto::Override {
         place: Some(proto::Place {
-            policy: placed.target.resource.clone(),
-            key: placed.target.entity.clone().map(Into::into),
+            policy: placed.target.policy.clone(),
+            key: placed.target.key.clone().map(Into::into),
         }),
         level: level(placed.target.level()).into(),
         limits: limits
@@ -308,10 +308,10 @@ fn levels(overridden: Vec<(String, Level)>) -> HashMap<String, i32> {
 
 const fn level(level: Level) -> proto::OverrideLevel {
     match level {
-        Level::EntityAndResource => proto::OverrideLevel::EntityAndResource,
-        Level::Entity => proto::OverrideLevel::Entity,
-        Level::Resource => proto::OverrideLevel::Resource,
-        Level::System => proto::OverrideLevel::System,
+        Level::KeyAndPolicy => proto::OverrideLevel::KeyAndPolicy,
+        Level::Key => proto::OverrideLevel::Key,
+        Level::Policy => proto::OverrideLevel::Policy,
+        Level::Everything => proto::OverrideLevel::Everything,
     }
 }
 

@@ -75,14 +75,14 @@ async fn stands(client: &mut TidegateClient<Channel>) -> (u64, Option<OverrideLe
 
 #[tokio::test]
 async fn the_most_specific_override_holds_until_it_is_removed() {
-    use OverrideLevel::{Entity, EntityAndResource, Resource, System};
+    use OverrideLevel::{Everything, Key, KeyAndPolicy, Policy};
     let mut client = client().await;
     assert_eq!(stands(&mut client).await, (10, None));
     let places = [
-        (place("", ""), 11, System),
-        (place("chat", ""), 12, Resource),
-        (place("", "acme"), 13, Entity),
-        (place("chat", "acme"), 14, EntityAndResource),
+        (place("", ""), 11, Everything),
+        (place("chat", ""), 12, Policy),
+        (place("", "acme"), 13, Key),
+        (place("chat", "acme"), 14, KeyAndPolicy),
     ];
     for (place, count, level) in places.clone() {
         let set = override_of(place.clone(), "rpm", calls(count));
@@ -125,7 +125,7 @@ async fn an_override_holds_at_every_member_of_a_pool() {
         let peek = client.peek(peek).await.unwrap().into_inner();
         assert_eq!(peek.limits["rps"].limit, 7, "{member}");
         let level = peek.overrides.get("rps").copied();
-        assert_eq!(level, Some(OverrideLevel::Resource.into()), "{member}");
+        assert_eq!(level, Some(OverrideLevel::Policy.into()), "{member}");
     }
 }
 
@@ -405,7 +405,7 @@ async fn an_empty_key_or_policy_of_an_override_is_refused_and_changes_nothing() 
             assert_eq!(refused.code(), Code::InvalidArgument);
             assert!(refused.message().contains("is empty"), "{refused}");
         }
-        let held = (12, Some(OverrideLevel::Resource));
+        let held = (12, Some(OverrideLevel::Policy));
         assert_eq!(stands(&mut client).await, held);
     }
 }

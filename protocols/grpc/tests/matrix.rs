@@ -192,7 +192,7 @@ async fn locked() -> House {
     // One to be seen and removed; it says what the policy says.
     let limit = tidegate::Limit::calls("rpm", 10, Duration::from_secs(3_600));
     let all = service.enter(Some("all")).unwrap();
-    let chat = OverrideTarget::system().of_resource("chat");
+    let chat = OverrideTarget::everything().of_policy("chat");
     service.set_override(&all, &chat, &[limit]).wait().unwrap();
     for (id, parent) in [("acme", None), ("search", Some("acme"))] {
         let new = NewEntity {
@@ -303,7 +303,7 @@ impl House {
         let chat = self.service.policy(&all, Observe, "chat").unwrap();
         let overrides = self
             .service
-            .overrides(&all, &OverrideTarget::system(), None, 9);
+            .overrides(&all, &OverrideTarget::everything(), None, 9);
         let entities = self.service.entities(&all, None, None, 9).await.unwrap();
         let peek = chat.peek("k", ()).wait().unwrap();
         format!("{peek:?} {overrides:?} {entities:?}")

@@ -72,7 +72,7 @@ fn decisions() -> [Operation; 2] {
             .answers::<Answer<'_>>("Admitted.")
             .or(&[403, 404, 422, 429]),
         post("/v1/check-many", decide::check_many)
-            .named("checkMany", "decide")
+            .named("check_many", "decide")
             .summary("Several checks at once")
             .about(
                 "Each check is decided by itself, in order; each has its answer or its problem. \
@@ -216,7 +216,7 @@ fn for_proxies() -> Operation {
 fn listings() -> [Operation; 5] {
     [
         get("/v1/keys", listing::keys)
-            .named("keys", "observe")
+            .named("list_keys", "observe")
             .summary("The keys that are in use")
             .about("Keys (and their ancestors) that have used something, with where each stands.")
             .about(PAGES)
@@ -235,7 +235,7 @@ fn listings() -> [Operation; 5] {
             .answers::<Capacity<'_>>("The sums of a page of keys.")
             .or(&[403, 404]),
         get("/v1/leases", listing::leases)
-            .named("leases", "observe")
+            .named("list_leases", "observe")
             .summary("The leases that are held")
             .about(
                 "A lease's id is a secret of its holder; what is shown is a handle, by which it \
@@ -246,7 +246,7 @@ fn listings() -> [Operation; 5] {
             .answers::<Leases<'_>>("A page of leases.")
             .or(&[403, 404]),
         post("/v1/leases/revoke", decide::revoke)
-            .named("revoke", "administer")
+            .named("revoke_lease", "administer")
             .summary("End the lease of a handle")
             .about(
                 "As its holder's release would: what it held comes back, what it took was used. \
@@ -256,7 +256,7 @@ fn listings() -> [Operation; 5] {
             .answers::<Ended<'_>>("It has ended.")
             .or(&[403, 404]),
         get("/v1/denied", listing::denied)
-            .named("denied", "observe")
+            .named("list_denied", "observe")
             .summary("The keys refused most often")
             .about(
                 "Counted since the start in a sketch of 256 keys: a key that is refused more \
@@ -272,7 +272,7 @@ fn listings() -> [Operation; 5] {
 fn of_overrides() -> [Operation; 3] {
     [
         get("/v1/overrides", overrides::all)
-            .named("overrides", "observe")
+            .named("list_overrides", "observe")
             .summary("The overrides that are set")
             .about(
                 "Those that the caller may observe: a token for some policies sees those of \
@@ -320,7 +320,7 @@ fn of_overrides() -> [Operation; 3] {
 fn of_entities() -> [Operation; 6] {
     [
         get("/v1/entities", entities::all)
-            .named("entities", "observe")
+            .named("list_entities", "observe")
             .summary("The entities")
             .about("In the order of their ids' bytes.")
             .about(PAGES)
@@ -340,7 +340,7 @@ fn of_entities() -> [Operation; 6] {
             .with_version()
             .or(&[403, 404, 412]),
         get("/v1/entities/{id}", entities::one)
-            .named("entity", "observe")
+            .named("get_entity", "observe")
             .summary("One entity, and its ancestors")
             .scope("`observe`, for all policies")
             .answers::<Entity<'_>>("The entity.")
@@ -375,7 +375,7 @@ fn of_entities() -> [Operation; 6] {
             .done(204, "It is deleted.")
             .or(&[403, 404, 409]),
         get("/v1/entities/{id}/children", entities::children)
-            .named("children", "observe")
+            .named("list_children", "observe")
             .summary("The children of an entity")
             .about("In the order of their ids' bytes.")
             .about(PAGES)
@@ -387,7 +387,7 @@ fn of_entities() -> [Operation; 6] {
 
 fn of_audit() -> Operation {
     get("/v1/audit", audit::events)
-        .named("audit", "observe")
+        .named("list_audit_events", "observe")
         .summary("What was changed, and by whom")
         .about(
             "Each administrative change that a client made: overrides set and removed, keys that \
@@ -409,13 +409,13 @@ fn of_audit() -> Operation {
 fn of_policies() -> [Operation; 3] {
     [
         get("/v1/policies", policies::all)
-            .named("policies", "observe")
+            .named("list_policies", "observe")
             .summary("The policies")
             .about("Those that the caller may observe.")
             .scope("`observe`")
             .answers::<Policies<'_>>("The policies."),
         put("/v1/policies", policies::apply)
-            .named("apply", "administer")
+            .named("apply_policies", "administer")
             .summary("Switch to other policies")
             .about(
                 "Wholly or not at all, from the next decision on; no key is reset. They stay \
@@ -426,7 +426,7 @@ fn of_policies() -> [Operation; 3] {
             .answers::<Applied<'_>>("What was changed.")
             .or(&[403, 404]),
         get("/v1/policies/{name}", policies::one)
-            .named("policy", "observe")
+            .named("get_policy", "observe")
             .summary("One policy")
             .scope("`observe`")
             .answers::<Policy<'_>>("The policy.")

@@ -3,12 +3,13 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use tidegate_service::{Field, Kind, ServiceError};
+use tidegate_service::{Field, INVALID_CURSOR, Kind, ServiceError};
 
 /// How much of an unknown word an error repeats.
 const QUOTED: usize = 64;
 
-/// What a command may answer instead of its reply. Nothing was changed.
+/// What a command may answer instead of its reply. Nothing was changed, unless
+/// the word is `UNAVAILABLE`: then the command may have been executed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum Fault {
     /// What the service says.
@@ -50,7 +51,7 @@ pub(crate) enum Fault {
     #[error("{0} is not UTF-8")]
     NotText(&'static str),
     /// The end of a page that was never one.
-    #[error("{CURSOR}")]
+    #[error("{INVALID_CURSOR}")]
     Cursor,
     /// A protocol that nobody speaks.
     #[error("unsupported protocol version")]
@@ -99,8 +100,6 @@ impl Fault {
     }
 }
 
-const CURSOR: &str = "invalid cursor; start again without one";
-
 /// What the service says, in the words of commands.
 fn in_words(error: &ServiceError) -> Cow<'static, str> {
     match error {
@@ -116,7 +115,7 @@ fn in_words(error: &ServiceError) -> Cow<'static, str> {
         ServiceError::Form { field, wrong } => match field {
             Field::Lease => "a lease's id is 32 hexadecimal digits".into(),
             Field::Handle => "a lease's handle is 16 hexadecimal digits; TG.LEASES tells it".into(),
-            Field::Cursor => CURSOR.into(),
+            Field::Cursor => (*wrong).into(),
             field => format!("{}: {wrong}", word(*field)).into(),
         },
         ServiceError::Missing(field) => format!("{} is missing", word(*field)).into(),

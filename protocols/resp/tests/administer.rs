@@ -29,7 +29,7 @@ fn the_most_specific_override_holds_until_it_is_removed() {
         let shown = client.request(&set);
         let limits = format!("limits,[rpm,[calls,{count},per,1h]],inert,[],version,");
         assert!(shown.contains(&limits), "{shown}");
-        assert_eq!(client.request(&format!("TG.OVERRIDE GET {place}")), shown);
+        assert_eq!(client.request(&format!("TG.OVERRIDE SHOW {place}")), shown);
         assert_eq!(stands(&mut client, "acme"), count);
     }
     assert_eq!(stands(&mut client, "else"), 12);
@@ -39,9 +39,9 @@ fn the_most_specific_override_holds_until_it_is_removed() {
         ("POLICY chat", 11),
         ("", 10),
     ] {
-        assert_eq!(client.request(&format!("TG.OVERRIDE DEL {place}")), "1");
-        assert_eq!(client.request(&format!("TG.OVERRIDE DEL {place}")), "0");
-        assert_eq!(client.request(&format!("TG.OVERRIDE GET {place}")), "nil");
+        assert_eq!(client.request(&format!("TG.OVERRIDE REMOVE {place}")), "1");
+        assert_eq!(client.request(&format!("TG.OVERRIDE REMOVE {place}")), "0");
+        assert_eq!(client.request(&format!("TG.OVERRIDE SHOW {place}")), "nil");
         assert_eq!(stands(&mut client, "acme"), then);
     }
 }
@@ -72,7 +72,7 @@ fn a_change_on_an_old_version_is_refused() {
     let second = client.request(&set(13, &format!("IFVERSION {version}")));
     assert!(second.contains("calls,13"), "{second}");
     refused(client.request(&set(14, &format!("IFVERSION {version}"))));
-    let del = format!("TG.OVERRIDE DEL POLICY chat KEY k IFVERSION {version}");
+    let del = format!("TG.OVERRIDE REMOVE POLICY chat KEY k IFVERSION {version}");
     refused(client.request(&del));
     for wrong in [
         "IFVERSION x",
@@ -83,7 +83,7 @@ fn a_change_on_an_old_version_is_refused() {
         let said = client.request(&set(15, wrong));
         assert!(said.contains("ERR"), "{wrong}: {said}");
     }
-    let shown = client.request("TG.OVERRIDE GET POLICY chat KEY k");
+    let shown = client.request("TG.OVERRIDE SHOW POLICY chat KEY k");
     assert!(shown.contains("calls,13"), "{shown}");
 }
 
@@ -106,9 +106,9 @@ fn overrides_are_listed_in_pages() {
         panic!("two overrides: {second}");
     };
     let expected = format!(
-        "[overrides,[[policy,chat,key,c,level,entity_and_resource,limits,\
+        "[overrides,[[policy,chat,key,c,level,key_and_policy,limits,\
          [rpm,[calls,20,per,1h]],inert,[]{one}],\
-         [policy,slots,key,nil,level,resource,limits,\
+         [policy,slots,key,nil,level,policy,limits,\
          [running,[concurrency,3,ttl,1m]],inert,[]{other}]],cursor,nil]"
     );
     assert_eq!(second, expected);
@@ -141,7 +141,7 @@ fn what_is_wrong_with_an_override_is_told_at_once_and_sets_nothing() {
         ("TG.OVERRIDE", "-ERR wrong number of arguments"),
         (
             "TG.OVERRIDE PUT",
-            "-ERR unknown subcommand 'PUT' of TG.OVERRIDE; there is SET, GET, DEL and LIST",
+            "-ERR unknown subcommand 'PUT' of TG.OVERRIDE; there is SET, SHOW, REMOVE and LIST",
         ),
         ("TG.OVERRIDE SET", "-ERR no limit is given"),
         (
@@ -160,9 +160,9 @@ fn what_is_wrong_with_an_override_is_told_at_once_and_sets_nothing() {
             "TG.OVERRIDE SET POLICY chat LIMIT rpm calls -1 per 1h",
             "-ERR a limit's number is not a number from 0 to 9007199254740991: '-1'",
         ),
-        ("TG.OVERRIDE GET LIMIT rpm", "-ERR syntax error at 'LIMIT'"),
+        ("TG.OVERRIDE SHOW LIMIT rpm", "-ERR syntax error at 'LIMIT'"),
         (
-            "TG.OVERRIDE GET POLICY a POLICY b",
+            "TG.OVERRIDE SHOW POLICY a POLICY b",
             "-ERR 'POLICY' is given twice",
         ),
         ("TG.OVERRIDE LIST COUNT 0", "-ERR COUNT is not a number"),
@@ -262,8 +262,8 @@ fn redis_cli_sets_and_shows_an_override() {
         "{set}"
     );
     assert!(cli("TG.PEEK chat acme").contains("limit\n100\n"));
-    assert!(cli("TG.OVERRIDE LIST KEY acme").contains("entity_and_resource"));
-    assert_eq!(cli("TG.OVERRIDE DEL POLICY chat KEY acme"), "1\n");
-    assert_eq!(cli("TG.OVERRIDE GET POLICY chat KEY acme"), "\n");
-    assert!(cli("COMMAND DOCS TG.OVERRIDE").contains("SET|GET|DEL|LIST"));
+    assert!(cli("TG.OVERRIDE LIST KEY acme").contains("key_and_policy"));
+    assert_eq!(cli("TG.OVERRIDE REMOVE POLICY chat KEY acme"), "1\n");
+    assert_eq!(cli("TG.OVERRIDE SHOW POLICY chat KEY acme"), "\n");
+    assert!(cli("COMMAND DOCS TG.OVERRIDE").contains("SET|SHOW|REMOVE|LIST"));
 }

@@ -5,10 +5,10 @@ mod support;
 use support::{Client, TestServer};
 use tidegate_resp::Settings;
 
-const POLICIES: &str = "[policy.chat]\nlevels = ['org', 'team', 'user']\npartial_keys = true\n\
+const POLICIES: &str = "[policy.chat]\nkey = 'org/team/user'\npartial_keys = true\n\
     [policy.chat.limits]\norg_rpm = { calls = 3, per = '1h', level = 'org' }\n\
     rpm = { calls = 2, per = '1h', level = 'user' }\n\
-    [policy.jobs]\nlevels = ['org', 'team', 'user']\npartial_keys = true\n\
+    [policy.jobs]\nkey = 'org/team/user'\npartial_keys = true\n\
     [policy.jobs.limits]\nrunning = { concurrency = 1, ttl = '1h', level = 'user' }\n";
 
 /// Acme with two teams, and Alice in one.

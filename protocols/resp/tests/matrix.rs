@@ -60,12 +60,12 @@ const COMMANDS: [(&str, Access, &str); 37] = [
     (
         "TG.OVERRIDE",
         Policy(Observe),
-        "TG.OVERRIDE GET POLICY chat",
+        "TG.OVERRIDE SHOW POLICY chat",
     ),
     (
         "TG.OVERRIDE",
         Policy(Administer),
-        "TG.OVERRIDE DEL POLICY chat",
+        "TG.OVERRIDE REMOVE POLICY chat",
     ),
     ("TG.OVERRIDE", Parts(Observe), "TG.OVERRIDE LIST"),
     (
@@ -103,7 +103,7 @@ fn locked() -> TestServer {
     // One to be seen and removed; it says what the policy says.
     let all = server.service.enter(None).unwrap();
     let limit = Limit::calls("rpm", 10, Duration::from_secs(3_600));
-    let chat = OverrideTarget::system().of_resource("chat");
+    let chat = OverrideTarget::everything().of_policy("chat");
     server
         .service
         .set_override(&all, &chat, &[limit])

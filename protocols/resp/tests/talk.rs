@@ -573,7 +573,7 @@ fn overrides_that_a_store_holds_up_hold_up_nobody_else() {
         client.request("PING");
         client.send(request(match nth % 2 {
             0 => "TG.OVERRIDE SET POLICY chat LIMIT rpm calls 20 per 1h",
-            _ => "TG.OVERRIDE DEL POLICY chat",
+            _ => "TG.OVERRIDE REMOVE POLICY chat",
         }));
         client
     });

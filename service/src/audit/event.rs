@@ -227,14 +227,14 @@ impl AuditEvent {
     /// Whether it tells, of policies that were applied, that this one was changed.
     pub(super) fn names(&self, policy: &str) -> bool {
         let of_all = matches!(self.action, Action::ApplyPolicies | Action::Failed)
-            && self.target.resource.is_none();
+            && self.target.policy.is_none();
         of_all && self.details.iter().any(|line| is_about(line, policy))
     }
 
     fn decode(event: &Event) -> Result<Self, DecodeError> {
         let entity = entity_of_subject(&event.subject);
         let target = match entity {
-            Some(_) => Some(OverrideTarget::system()),
+            Some(_) => Some(OverrideTarget::everything()),
             None => OverrideTarget::decode(&event.subject),
         };
         let mut reader = Reader::new(&event.body, VERSION)?;
@@ -275,7 +275,7 @@ mod tests {
 
     fn event(body: Vec<u8>) -> Event {
         Event {
-            subject: OverrideTarget::system().of_entity("acme").encode(),
+            subject: OverrideTarget::everything().of_key("acme").encode(),
             body,
             at: Timestamp::from_micros(5),
             lasts: Duration::from_secs(1),

@@ -44,8 +44,8 @@ impl Service {
         draft: &EventDraft<'_>,
         change: impl Future<Output = Result<T, E>>,
     ) -> Result<Result<T, E>, ServiceError> {
-        let target = OverrideTarget::system().of_resource(policy);
-        let target = target.of_entity(key.bytes());
+        let target = OverrideTarget::everything().of_policy(policy);
+        let target = target.of_key(key.bytes());
         self.audited(caller, (OF_KEYS, &target), draft, change)
             .await
     }
@@ -106,7 +106,7 @@ impl Service {
             details: &details,
             ..EventDraft::of(Action::ApplyPolicies)
         };
-        let everything = OverrideTarget::system();
+        let everything = OverrideTarget::everything();
         let of_policies = (OF_POLICIES, &everything);
         self.audited(caller, of_policies, &draft, apply).await
     }
@@ -126,12 +126,12 @@ impl Service {
         within: [Option<Timestamp>; 2],
         (after, most): (Option<&[u8]>, usize),
     ) -> Result<Page<AuditEvent>, ServiceError> {
-        if let Some(policy) = &of.resource {
+        if let Some(policy) = &of.policy {
             caller.check(Scope::Observe, Some(policy))?;
         }
         let subject = match entity {
             Some(id) => Some(subject_of(id)),
-            None if of.resource.is_some() && of.entity.is_some() => Some(of.encode()),
+            None if of.policy.is_some() && of.key.is_some() => Some(of.encode()),
             None => None,
         };
         let [since, until] = within;
@@ -140,14 +140,14 @@ impl Service {
         let wanted = |event: &AuditEvent| {
             let target = &event.target;
             let names = |policy: &String| event.names(policy);
-            let resource = of.resource.is_none()
-                || of.resource == target.resource
-                || of.resource.as_ref().is_some_and(names);
-            let key = of.entity.is_none() || of.entity == target.entity;
+            let policy = of.policy.is_none()
+                || of.policy == target.policy
+                || of.policy.as_ref().is_some_and(names);
+            let key = of.key.is_none() || of.key == target.key;
             let is_late = since.is_none_or(|since| event.at >= since);
             let is_early = until.is_none_or(|until| event.at < until);
-            let may = caller.check(Scope::Observe, target.resource.as_deref());
-            resource && key && is_late && is_early && may.is_ok()
+            let may = caller.check(Scope::Observe, target.policy.as_deref());
+            policy && key && is_late && is_early && may.is_ok()
         };
         let read = page.items.iter().map(AuditEvent::read);
         Ok(Page {

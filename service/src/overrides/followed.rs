@@ -25,7 +25,7 @@ pub(crate) fn go_over(
             .iter()
             .filter(|target| target.concerns(name))
             .collect();
-        let keys = targets.iter().filter_map(|target| target.entity.as_deref());
+        let keys = targets.iter().filter_map(|target| target.key.as_deref());
         let is_few = targets.len() <= ONE_BY_ONE && keys.clone().count() == targets.len();
         let done = match is_few {
             _ if targets.is_empty() => Ok(()),
@@ -59,8 +59,8 @@ pub(crate) fn tell_of_end(target: &OverrideTarget, error: &StoreError) {
         target: "tidegate::overrides",
         target = %target,
         error = %error,
-        "an override has ended, and the store cannot be told: it holds no more, and is removed \
-         at the next start",
+        "the end of an override could not be written to the store: the override holds no more, and \
+         is removed at the next start",
     );
 }
 

@@ -19,34 +19,34 @@ use tidegate_policy::Policy;
 impl Level {
     /// Every one, the most specific first.
     pub const ALL: [Self; 4] = [
-        Self::EntityAndResource,
-        Self::Entity,
-        Self::Resource,
-        Self::System,
+        Self::KeyAndPolicy,
+        Self::Key,
+        Self::Policy,
+        Self::Everything,
     ];
 }
 
-/// The place of `level` that is about `entity` and `resource`.
-fn target(level: Level, entity: Option<&[u8]>, resource: &str) -> Option<OverrideTarget> {
-    let target = OverrideTarget::system();
+/// The place of `level` that is about `key` and `policy`.
+fn target(level: Level, key: Option<&[u8]>, policy: &str) -> Option<OverrideTarget> {
+    let target = OverrideTarget::everything();
     Some(match level {
-        Level::EntityAndResource => target.of_resource(resource).of_entity(entity?),
-        Level::Entity => target.of_entity(entity?),
-        Level::Resource => target.of_resource(resource),
-        Level::System => target,
+        Level::KeyAndPolicy => target.of_policy(policy).of_key(key?),
+        Level::Key => target.of_key(key?),
+        Level::Policy => target.of_policy(policy),
+        Level::Everything => target,
     })
 }
 
-/// What is stored for `entity` (or for no key in particular) in `resource`, the
+/// What is stored for `key` (or for no key in particular) in `policy`, the
 /// most specific first.
 fn stored_for<'s>(
     stored: &'s Stored,
-    entity: Option<&[u8]>,
-    resource: &str,
+    key: Option<&[u8]>,
+    policy: &str,
 ) -> impl Iterator<Item = &'s Limit> {
     let levels = Level::ALL.into_iter();
-    let levels = levels.filter(|level| (*level < Level::Resource) == entity.is_some());
-    let found = levels.filter_map(move |level| stored.at(&target(level, entity, resource)?));
+    let levels = levels.filter(|level| (*level < Level::Policy) == key.is_some());
+    let found = levels.filter_map(move |level| stored.at(&target(level, key, policy)?));
     found
         .flat_map(|kept| kept.value.limits.iter())
         .collect::<Vec<_>>()
@@ -65,12 +65,10 @@ pub(crate) fn limits(stored: &Stored, policy: &Policy, limits: &[Limit]) -> Vec<
     limits.iter().map(hold).collect()
 }
 
-/// What `entity` is given in `resource`: of two of one name the first holds that
+/// What `key` is given in `policy`: of two of one name the first holds that
 /// can take the limit's place.
-pub(crate) fn given(stored: &Stored, entity: &[u8], resource: &str) -> Option<Arc<[Limit]>> {
-    let limits: Vec<_> = stored_for(stored, Some(entity), resource)
-        .cloned()
-        .collect();
+pub(crate) fn given(stored: &Stored, key: &[u8], policy: &str) -> Option<Arc<[Limit]>> {
+    let limits: Vec<_> = stored_for(stored, Some(key), policy).cloned().collect();
     (!limits.is_empty()).then(|| limits.into())
 }
 
@@ -87,15 +85,15 @@ pub(super) fn source(
     if about >= path.depth() {
         return None;
     }
-    let entity = &*path.row(about);
+    let key = &*path.row(about);
     let for_all = limits(stored, policy, slice::from_ref(limit));
     Level::ALL.into_iter().find(|level| {
         // What a key is given stands over what all keys have.
         let base = match level {
-            Level::EntityAndResource | Level::Entity => &for_all[0],
-            Level::Resource | Level::System => limit,
+            Level::KeyAndPolicy | Level::Key => &for_all[0],
+            Level::Policy | Level::Everything => limit,
         };
-        let own = target(*level, Some(entity), &policy.name).and_then(|target| stored.at(&target));
+        let own = target(*level, Some(key), &policy.name).and_then(|target| stored.at(&target));
         let fits = |own: &Limit| {
             own.name() == limit.name() && own.in_place_of(base, &policy.levels).is_ok()
         };

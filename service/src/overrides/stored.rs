@@ -92,7 +92,7 @@ impl Stored {
         for definition in changed.filter(|one| one.key != EARLIER_EVENTS) {
             let Some(target) = OverrideTarget::decode(&definition.key) else {
                 unread(
-                    &OverrideTarget::system(),
+                    &OverrideTarget::everything(),
                     DecodeError::Corrupt("override's place").into(),
                 );
                 continue;
@@ -196,14 +196,12 @@ impl Stored {
         self.by_place.range::<OverrideTarget, _>((from, Unbounded))
     }
 
-    /// The keys that have something in the policy `resource`.
-    pub(crate) fn entities(&self, resource: &str) -> BTreeSet<&[u8]> {
+    /// The keys that have something in the policy `policy`.
+    pub(crate) fn keys(&self, policy: &str) -> BTreeSet<&[u8]> {
         let targets = self
             .by_place
             .keys()
-            .filter(|target| target.concerns(resource));
-        targets
-            .filter_map(|target| target.entity.as_deref())
-            .collect()
+            .filter(|target| target.concerns(policy));
+        targets.filter_map(|target| target.key.as_deref()).collect()
     }
 }

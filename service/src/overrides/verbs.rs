@@ -113,7 +113,7 @@ impl Service {
         target: &OverrideTarget,
         terms: &OverrideTerms<'_>,
     ) -> Pending<bool> {
-        let may = caller.check(Scope::Administer, target.resource.as_deref());
+        let may = caller.check(Scope::Administer, target.policy.as_deref());
         if let Err(error) = may.and_then(|()| terms.check()) {
             return Pending::done(Err(error));
         }
@@ -145,7 +145,7 @@ impl Service {
         caller: &Caller,
         target: &OverrideTarget,
     ) -> Result<Option<StoredOverride>, ServiceError> {
-        caller.check(Scope::Observe, target.resource.as_deref())?;
+        caller.check(Scope::Observe, target.policy.as_deref())?;
         let active = self.all_active();
         let found = self.seen().at(target).map(Arc::clone);
         Ok(found.map(|kept| shown(target, &kept, &concerning(&active, target))))
@@ -164,10 +164,10 @@ impl Service {
     ) -> Vec<StoredOverride> {
         let active = self.all_active();
         let wanted = |target: &OverrideTarget| {
-            let resource = of.resource.is_none() || of.resource == target.resource;
-            let entity = of.entity.is_none() || of.entity == target.entity;
-            let may = caller.check(Scope::Observe, target.resource.as_deref());
-            resource && entity && may.is_ok()
+            let policy = of.policy.is_none() || of.policy == target.policy;
+            let key = of.key.is_none() || of.key == target.key;
+            let may = caller.check(Scope::Observe, target.policy.as_deref());
+            policy && key && may.is_ok()
         };
         // What is found is looked at without keeping others from it.
         let page: Vec<_> = {
@@ -212,7 +212,7 @@ impl Service {
         scope: Scope,
         target: &OverrideTarget,
     ) -> Result<Vec<Arc<ActivePolicy>>, ServiceError> {
-        match &target.resource {
+        match &target.policy {
             Some(name) => Ok(vec![self.policy(caller, scope, name)?]),
             None => {
                 caller.check(scope, None)?;
@@ -226,9 +226,8 @@ impl ActivePolicy {
     /// Goes over to the policy's limits with what is stored over them.
     pub(crate) fn govern(&self, stored: &Stored) -> Result<(), BuildError> {
         let name = &self.policy().name;
-        let entities = stored.entities(name).into_iter();
-        let given =
-            entities.filter_map(|entity| Some((entity.into(), given(stored, entity, name)?)));
+        let keys = stored.keys(name).into_iter();
+        let given = keys.filter_map(|key| Some((key.into(), given(stored, key, name)?)));
         let given: Overrides = given.collect();
         let partial_keys = self.policy().partial_keys;
         self.every_set()
@@ -244,13 +243,13 @@ impl ActivePolicy {
     }
 
     /// Goes over to what is stored for one key.
-    pub(super) fn govern_key(&self, stored: &Stored, entity: &[u8]) -> Result<(), BuildError> {
-        let given = given(stored, entity, &self.policy().name);
+    pub(super) fn govern_key(&self, stored: &Stored, key: &[u8]) -> Result<(), BuildError> {
+        let given = given(stored, key, &self.policy().name);
         if let Some(share) = self.share() {
-            share.govern_key(entity, given.as_deref());
+            share.govern_key(key, given.as_deref());
         }
         self.sets().try_for_each(|set| {
-            match set.give(entity, given.clone()) {
+            match set.give(key, given.clone()) {
                 // What is a key in one policy may be none in another.
                 Err(BuildError::Key(_)) => Ok(()),
                 given => given,
@@ -270,8 +269,8 @@ fn concerning(active: &[Arc<ActivePolicy>], target: &OverrideTarget) -> Vec<Arc<
 /// members, for the keys that `target` is about.
 fn fits(active: &ActivePolicy, target: &OverrideTarget, own: &Limit) -> Result<(), BuildError> {
     let levels = &active.policy().levels;
-    let fit = active.parts().map(|(set, limits)| match &target.entity {
-        Some(entity) => set.check_override(entity, own),
+    let fit = active.parts().map(|(set, limits)| match &target.key {
+        Some(key) => set.check_override(key, own),
         None => fits_one_of(limits, levels, own),
     });
     first_fit(fit)
@@ -322,8 +321,8 @@ pub(super) fn check(
     if limits.is_empty() {
         wrong.push(BuildError::Nothing("limit"));
     }
-    if let Some(entity) = &target.entity
-        && let Err(error) = KeyPath::new(entity, 1)
+    if let Some(key) = &target.key
+        && let Err(error) = KeyPath::new(key, 1)
     {
         wrong.push(error.into());
     }

@@ -463,9 +463,9 @@ fn beginning(call: &Call) -> PageOf<'_> {
 }
 
 fn place(call: &Call) -> OverrideTarget {
-    OverrideTarget::system()
-        .of_resource(&call.policy)
-        .of_entity(call.key.as_bytes())
+    OverrideTarget::everything()
+        .of_policy(&call.policy)
+        .of_key(call.key.as_bytes())
 }
 
 /// An override's limits, as a file of policies says them.
@@ -486,8 +486,8 @@ fn limits(call: &Call) -> Vec<tidegate::Limit> {
 fn over(overrides: &[StoredOverride], is_listing: bool) -> Answer {
     let mut answer = Answer::default();
     for placed in overrides {
-        let policy = placed.target.resource.as_deref().unwrap_or("*");
-        let key = placed.target.entity.as_deref().unwrap_or(b"*");
+        let policy = placed.target.policy.as_deref().unwrap_or("*");
+        let key = placed.target.key.as_deref().unwrap_or(b"*");
         let key = String::from_utf8_lossy(key).into_owned();
         let before = match is_listing {
             true => format!("{policy} {key} "),

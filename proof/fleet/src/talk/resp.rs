@@ -179,8 +179,8 @@ fn words(call: &Call) -> Vec<String> {
                 .to_vec()
         }
         Verb::SetOverride => over("SET", call),
-        Verb::GetOverride => over("GET", call),
-        Verb::RemoveOverride => over("DEL", call),
+        Verb::GetOverride => over("SHOW", call),
+        Verb::RemoveOverride => over("REMOVE", call),
         Verb::ListOverrides => over("LIST", call),
         Verb::CreateEntity => of_entity("CREATE", call),
         Verb::ShowEntity => of_entity("SHOW", call),

@@ -113,12 +113,12 @@ fn actions() -> Vec<&'static str> {
 
 impl<'a> From<&'a AuditEvent> for Shown<'a> {
     fn from(event: &'a AuditEvent) -> Self {
-        let key = event.target.entity.as_deref();
+        let key = event.target.key.as_deref();
         Self {
             version: event.version,
             at: Instant(event.at),
             action: event.action.name(),
-            policy: event.target.resource.as_deref(),
+            policy: event.target.policy.as_deref(),
             key: key.map(Name::from).unwrap_or_default(),
             entity: event.entity.as_deref(),
             by: event.by.as_deref(),

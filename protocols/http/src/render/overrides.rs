@@ -46,7 +46,7 @@ impl<'a> From<&'a Option<StoredOverride>> for Overrides<'a> {
 #[schemars(
     rename = "Override",
     example = json!({
-        "policy": "chat", "key": "acme/alice", "level": "entity_and_resource",
+        "policy": "chat", "key": "acme/alice", "level": "key_and_policy",
         "limits": {"tpm": {"rate": 12000, "per": "1m", "burst": 18000}}, "inert": [],
         "version": 18, "by": "ops", "reason": "bought more",
         "created_at": "2026-01-01T12:00:00Z", "changed_at": "2026-01-01T12:00:00Z"
@@ -112,10 +112,10 @@ impl<'a> From<&'a Record> for Recorded<'a> {
 impl<'a> From<&'a StoredOverride> for Shown<'a> {
     fn from(stored_override: &'a StoredOverride) -> Self {
         Self {
-            policy: stored_override.target.resource.as_deref(),
+            policy: stored_override.target.policy.as_deref(),
             key: stored_override
                 .target
-                .entity
+                .key
                 .as_deref()
                 .map(Name::from)
                 .unwrap_or_default(),

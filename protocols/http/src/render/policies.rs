@@ -92,7 +92,7 @@ impl<'a> From<&'a [Arc<ActivePolicy>]> for Policies<'a> {
             "per": {"ms": 60000}, "algorithm": "token_bucket", "level": null, "shadow": false
         }],
         "written": {
-            "levels": ["org", "user"],
+            "key": "org/user",
             "limits": {"tpm": {"rate": 6000, "per": "1m", "burst": 9000}}
         }
     })

@@ -7,10 +7,10 @@ use tidegate_http::Settings;
 
 use crate::support::{House, Reply};
 
-const POLICY: &str = "[policy.chat]\nlevels = ['org', 'team', 'user']\npartial_keys = true\n\
+const POLICY: &str = "[policy.chat]\nkey = 'org/team/user'\npartial_keys = true\n\
     [policy.chat.limits]\norg_rpm = { calls = 3, per = '1h', level = 'org' }\n\
     rpm = { calls = 2, per = '1h', level = 'user' }\n\
-    [policy.jobs]\nlevels = ['org', 'team', 'user']\npartial_keys = true\n\
+    [policy.jobs]\nkey = 'org/team/user'\npartial_keys = true\n\
     [policy.jobs.limits]\nrunning = { concurrency = 1, ttl = '1h', level = 'user' }\n";
 
 const PATH: &str = "/v1/entities";

@@ -162,7 +162,7 @@ fn locked() -> House {
     let house = House::new();
     // One to be seen and removed; it says what the policy says.
     let limit = Limit::calls("rpm", 3, Duration::from_secs(60));
-    let web = OverrideTarget::system().of_resource("web");
+    let web = OverrideTarget::everything().of_policy("web");
     let all = house.service.enter(None).unwrap();
     house
         .service

@@ -17,7 +17,7 @@ use crate::tools;
 /// The policies that the document's examples name.
 const POLICIES: &str = r#"
 [policy.chat]
-levels = ["org", "user"]
+key = "org/user"
 [policy.chat.limits]
 rpm = { calls = 60, per = "1m" }
 tpm = { rate = 6_000, per = "1m", burst = 9_000 }

@@ -56,7 +56,7 @@ async fn policies_are_shown_as_they_are() {
         "name": "chat", "levels": ["org", "user"], "failure_mode": "deny",
         "max_keys": null, "max_waiting": null, "ttl_ms": null, "shadow": false, "metadata": {},
         "written": {
-            "levels": ["org", "user"],
+            "key": "org/user",
             "limits": {
                 "tpm": {"rate": 6_000, "per": "1m", "burst": 9_000},
                 "daily": {"budget": 20_000, "per": "day", "zone": "UTC", "level": "org"},

@@ -45,11 +45,11 @@ async fn the_most_specific_override_holds_from_the_next_decision_on() {
     let house = House::new();
     assert_eq!(stands(&house, "acme").await, (3, Value::Null));
     set(&house, json!({"limits": rpm(4)})).await;
-    assert_eq!(stands(&house, "acme").await, (4, json!("system")));
+    assert_eq!(stands(&house, "acme").await, (4, json!("everything")));
     set(&house, json!({"policy": "web", "limits": rpm(5)})).await;
-    assert_eq!(stands(&house, "acme").await, (5, json!("resource")));
+    assert_eq!(stands(&house, "acme").await, (5, json!("policy")));
     set(&house, json!({"key": "acme", "limits": rpm(6)})).await;
-    assert_eq!(stands(&house, "acme").await, (6, json!("entity")));
+    assert_eq!(stands(&house, "acme").await, (6, json!("key")));
     let shown = set(
         &house,
         json!({"policy": "web", "key": "acme", "limits": rpm(7)}),
@@ -59,19 +59,16 @@ async fn the_most_specific_override_holds_from_the_next_decision_on() {
     assert!(version.as_u64().unwrap() > 0);
     assert_eq!(
         shown,
-        json!({"policy": "web", "key": "acme", "level": "entity_and_resource",
+        json!({"policy": "web", "key": "acme", "level": "key_and_policy",
             "limits": rpm(7), "inert": [], "version": version, "by": "anyone",
             "created_at": noon, "changed_at": noon})
     );
-    assert_eq!(
-        stands(&house, "acme").await,
-        (7, json!("entity_and_resource"))
-    );
-    assert_eq!(stands(&house, "else").await, (5, json!("resource")));
+    assert_eq!(stands(&house, "acme").await, (7, json!("key_and_policy")));
+    assert_eq!(stands(&house, "else").await, (5, json!("policy")));
     for (query, then) in [
-        ("?policy=web&key=acme", (6, json!("entity"))),
-        ("?key=acme", (5, json!("resource"))),
-        ("?policy=web", (4, json!("system"))),
+        ("?policy=web&key=acme", (6, json!("key"))),
+        ("?key=acme", (5, json!("policy"))),
+        ("?policy=web", (4, json!("everything"))),
         ("", (3, Value::Null)),
     ] {
         assert_eq!(remove(&house, query).await.status, 204);
@@ -133,7 +130,7 @@ async fn overrides_are_listed_in_pages_and_one_by_its_place() {
     }
     assert_eq!(found.len(), 7);
     assert_eq!(found[0]["key_base64"], "/w==");
-    assert_eq!(found[0]["level"], "entity");
+    assert_eq!(found[0]["level"], "key");
     let whole = list("?limit=7").await;
     assert_eq!(
         (&whole["overrides"], &whole["cursor"]),
@@ -254,7 +251,7 @@ async fn who_administers_one_policy_sets_overrides_there_alone() {
     let house = House::new();
     let all = house.service.enter(None).unwrap();
     let limit = tidegate::Limit::calls("rpm", 9, std::time::Duration::from_secs(60));
-    let everywhere = tidegate_service::OverrideTarget::system();
+    let everywhere = tidegate_service::OverrideTarget::everything();
     let everyone = house
         .service
         .set_override(&all, &everywhere, &[limit])
@@ -293,7 +290,7 @@ async fn an_override_holds_at_every_member_of_a_pool_and_outlives_its_policy() {
         let request = json!({"policy": "chat", "key": "k", "member": member});
         let peek = house.post("/v1/peek", request).await.json();
         assert_eq!(peek["limits"]["rpm"]["limit"], 7, "{member}");
-        assert_eq!(peek["overrides"], json!({"rpm": "resource"}), "{member}");
+        assert_eq!(peek["overrides"], json!({"rpm": "policy"}), "{member}");
     }
     let other = "[policy.web.limits]\nrpm = { calls = 3, per = '1m' }\n";
     let go_over = |text: &str| {

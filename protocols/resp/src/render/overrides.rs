@@ -11,9 +11,9 @@ use super::reply::Replies;
 pub(super) fn shown(replies: &mut Replies, stored_override: &StoredOverride) {
     replies.map(11);
     replies.text("policy");
-    facts::optional_text(replies, stored_override.target.resource.as_deref());
+    facts::optional_text(replies, stored_override.target.policy.as_deref());
     replies.text("key");
-    match &stored_override.target.entity {
+    match &stored_override.target.key {
         Some(key) => replies.bulk(key),
         None => replies.null(),
     }

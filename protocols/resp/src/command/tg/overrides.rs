@@ -17,8 +17,8 @@ use crate::parse::Arguments;
 const SET: &str = "TG.OVERRIDE SET [POLICY name] [KEY key] [IFVERSION n] [REASON text] \
                    [EXPIRES ms] LIMIT name field value [field value]... [LIMIT ...]..., such as \
                    LIMIT rpm calls 100 per 1m";
-const GET: &str = "TG.OVERRIDE GET [POLICY name] [KEY key]";
-const DEL: &str = "TG.OVERRIDE DEL [POLICY name] [KEY key] [IFVERSION n] [REASON text]";
+const SHOW: &str = "TG.OVERRIDE SHOW [POLICY name] [KEY key]";
+const REMOVE: &str = "TG.OVERRIDE REMOVE [POLICY name] [KEY key] [IFVERSION n] [REASON text]";
 const LIST: &str = "TG.OVERRIDE LIST [POLICY name] [KEY key] [CURSOR c] [COUNT n]";
 
 pub(in crate::command) fn override_(arguments: Arguments<'_>) -> Result<Call<'_>, Fault> {
@@ -30,13 +30,13 @@ pub(in crate::command) fn override_(arguments: Arguments<'_>) -> Result<Call<'_>
             Call::SetOverride(of, Cow::Owned(options.limits), terms)
         }
         // What is set for exactly that place, or nothing.
-        b"GET" => Call::Overrides(OverrideListing {
-            of: Options::read(arguments, GET)?.of()?,
+        b"SHOW" => Call::Overrides(OverrideListing {
+            of: Options::read(arguments, SHOW)?.of()?,
             exact: true,
             ..OverrideListing::default()
         }),
-        b"DEL" => {
-            let options = Options::read(arguments, DEL)?;
+        b"REMOVE" => {
+            let options = Options::read(arguments, REMOVE)?;
             Call::RemoveOverride(options.of()?, options.terms()?)
         }
         b"LIST" => {
@@ -52,7 +52,7 @@ pub(in crate::command) fn override_(arguments: Arguments<'_>) -> Result<Call<'_>
             return Err(Fault::UnknownSubcommand(
                 "TG.OVERRIDE",
                 quoted(word),
-                "SET, GET, DEL and LIST",
+                "SET, SHOW, REMOVE and LIST",
             ));
         }
     })
@@ -87,10 +87,10 @@ impl<'a> Options<'a> {
                 // No field of a limit is called so.
                 (b"POLICY", _) => once(&mut options.policy, value, "POLICY")?,
                 (b"KEY", _) => once(&mut options.key, value, "KEY")?,
-                (b"IFVERSION", SET | DEL) => {
+                (b"IFVERSION", SET | REMOVE) => {
                     once(&mut options.if_version, value, "IFVERSION")?;
                 }
-                (b"REASON", SET | DEL) => once(&mut options.reason, value, "REASON")?,
+                (b"REASON", SET | REMOVE) => once(&mut options.reason, value, "REASON")?,
                 (b"EXPIRES", SET) => once(&mut options.expires, value, "EXPIRES")?,
                 (_, SET) if !options.limits.is_empty() => options.field(word, value)?,
                 (b"CURSOR", LIST) => once(&mut options.cursor, value, "CURSOR")?,
