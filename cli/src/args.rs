@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use tidegate_policy::parse_duration;
 
-use crate::client::{self, ClientTls};
+use crate::client::{self, ClientTls, Credential};
 #[cfg(feature = "dynamodb")]
 use crate::dynamodb::Dynamodb;
 use crate::policies::Policy;
@@ -186,7 +186,7 @@ pub struct Replay {
     /// lasts for a shorter time
     #[arg(
         long,
-        value_name = "TIME",
+        value_name = "DURATION",
         default_value = "0s",
         help_heading = "What happens"
     )]
@@ -199,19 +199,11 @@ pub struct Replay {
 
     /// Play the trace so many times as fast; the server's clock must run as
     /// fast (`tidegate serve --speed`)
-    #[arg(long, value_name = "TIMES", default_value_t = 1, requires = "server", help_heading = "Through a server", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "FACTOR", default_value_t = 1, requires = "server", help_heading = "Through a server", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub speed: u32,
 
-    /// The token to authenticate with
-    #[arg(
-        long,
-        value_name = "TOKEN",
-        env = "TIDEGATE_TOKEN",
-        hide_env_values = true,
-        requires = "server",
-        help_heading = "Through a server"
-    )]
-    pub token: Option<String>,
+    #[command(flatten, next_help_heading = "Through a server")]
+    pub token: Credential,
 
     #[command(flatten, next_help_heading = "Through a server")]
     pub tls: ClientTls,

@@ -264,7 +264,7 @@ fn what_is_applied_stays_if_the_file_cannot_be_gone_over_to() {
     };
     // What is new has to be opened at the store.
     let _paused = Paused::new(store.pid);
-    let levels = YAML.replace("    limits", "    levels: [org]\n    limits");
+    let levels = YAML.replace("    limits", "    key: org\n    limits");
     std::fs::write(path.join("server.yaml"), levels).unwrap();
     server.hang_up();
     wait_for(|| logged("configuration not reloaded"));
@@ -335,7 +335,7 @@ fn tells_what_differs(store: &str) {
     let differing = || {
         let log = std::fs::read_to_string(path.join("server.log")).expect("a log");
         let told = log.lines();
-        let told = told.filter(|line| line.contains("is another here than the store has it"));
+        let told = told.filter(|line| line.contains("differs from the one in the store"));
         told.map(str::to_owned).collect::<Vec<_>>()
     };
     let checked = |server: &Server| {

@@ -12,7 +12,7 @@ pub struct Meters {
     pub broken: Counter,
     /// Leases that could not be ended.
     pub unsettled: Counter,
-    /// Headers' values that were none.
+    /// Rate-limit headers whose value could not be read.
     pub ignored: Counter,
     /// Answers that were no refusals, by upstream.
     accepted: Vec<(String, Counter)>,
@@ -29,7 +29,7 @@ impl Meters {
         let ignored = "tidegate_gateway_ignored_headers_total";
         describe_counter!(
             ignored,
-            "Values of providers' rate-limit headers that are none"
+            "Rate-limit headers of providers whose value could not be read"
         );
         for (gauge, what) in [
             ("tidegate_gateway_limit", "What a learnt limit grants"),

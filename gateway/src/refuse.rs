@@ -100,7 +100,7 @@ impl Refusal {
     /// A call that wants more than what is tried of a limit that nobody says.
     pub fn untried(policy: &str, limit: &str, after: Duration) -> Self {
         let message = format!(
-            "limit `{limit}` of policy `{policy}` has not been tried with as much; try again in {:.3} s",
+            "limit `{limit}` of policy `{policy}` has not been tried with as much as this call wants; shorten it, or try again in {:.3} s",
             after.as_secs_f64()
         );
         Self {
@@ -178,15 +178,16 @@ impl Refusal {
     pub fn uncounted(path: &str) -> Self {
         let path: String = path.chars().take(128).collect();
         let message = format!(
-            "what `{path}` uses is not counted here, and only calls that are counted pass \
-             (--only-counted)"
+            "`{path}` is refused: its tokens cannot be counted, and this gateway runs with \
+             --only-counted; call the provider directly, or start it without"
         );
         Self::new(StatusCode::FORBIDDEN, message)
     }
 
     /// A body that is too large.
     pub fn too_large(most: usize) -> Self {
-        let message = format!("a body has at most {most} bytes here");
+        let message =
+            format!("the body is larger than {most} bytes; shorten it, or send files by reference");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, message)
     }
 
@@ -331,8 +332,7 @@ impl From<ServiceError> for Refusal {
         let message = match &error {
             // What it says itself is for the log: it may name hosts.
             ServiceError::Limits(Error::Store(StoreError::Unavailable(_))) => {
-                "the store of the limits is away, so that nobody can tell what is left of them; try again"
-                    .to_owned()
+                "the store of the limits does not answer; try again".to_owned()
             }
             _ => error.to_string(),
         };

@@ -362,7 +362,7 @@ pub enum BadSettings {
     },
     /// A limit that nobody says the meaning of.
     #[error(
-        "what does limit `{limit}` of policy `{policy}` count? Call it tokens, input-tokens, output-tokens or usd, or say so with --counts {limit}=tokens"
+        "what does limit `{limit}` of policy `{policy}` count? Call it tokens, input-tokens, output-tokens or money, or say so with --counts {limit}=tokens"
     )]
     Unclear {
         /// The policy.

@@ -65,7 +65,8 @@ pub(crate) fn limit(described: &Bound<'_, PyAny>) -> PyResult<Limit> {
     limit = limit.unit(unit);
     if let Some(word) = &spec.algorithm {
         let algorithm = algorithm(word);
-        let algorithm = algorithm.ok_or_else(|| invalid(py, format!("no algorithm {word:?}")))?;
+        let algorithm = algorithm
+            .ok_or_else(|| invalid(py, format!("no algorithm {word:?}; there are {ALGORITHMS}")))?;
         limit = limit.algorithm(algorithm);
     }
     if let Some(burst) = &spec.burst {
@@ -93,10 +94,19 @@ fn period(py: Python<'_>, window: Window) -> PyResult<Period> {
             "day" => Period::day(zone),
             "week" => Period::week(zone),
             "month" => Period::month(zone),
-            word => return Err(invalid(py, format!("no calendar {word:?}"))),
+            word => {
+                return Err(invalid(
+                    py,
+                    format!("no calendar {word:?}; there are day, week, month"),
+                ));
+            }
         },
     })
 }
+
+/// The words for an algorithm.
+const ALGORITHMS: &str = "token_bucket, gcra, leaky_bucket, fixed_window, first_use_window, \
+                          sliding_window, sliding_log";
 
 fn algorithm(word: &str) -> Option<Algorithm> {
     Some(match word {

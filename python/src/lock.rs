@@ -56,7 +56,11 @@ impl Plan {
         };
         let (semaphore, slots) = opened.get(py, (url, &self.name), || self.make(py, url))?;
         if slots != self.slots {
-            let words = format!("{:?} has {slots} slots in this process", self.name);
+            let words = format!(
+                "semaphore {:?} was opened with {slots} slots in this process, not {}; use one \
+                 number for one name",
+                self.name, self.slots
+            );
             return Err(invalid(py, words));
         }
         Ok(semaphore.of(self.key.as_str()))

@@ -29,6 +29,9 @@ pub(crate) struct Plan {
     offset: u64,
 }
 
+/// The words for a balancer.
+const BALANCES: &str = "round_robin, random, least_loaded, first_available, weighted";
+
 impl Plan {
     /// In a forked child, made anew of its sets, which may have been.
     pub(crate) fn open(&self, py: Python<'_>) -> PyResult<LimitPool> {
@@ -43,7 +46,12 @@ impl Plan {
             (None, "least_loaded") => builder.balance(Balance::LeastLoaded),
             (None, "first_available") => builder.balance(Balance::FirstAvailable),
             (None, "weighted") => builder.balance(Balance::Weighted),
-            (None, word) => return Err(invalid(py, format!("no load balancing {word:?}"))),
+            (None, word) => {
+                return Err(invalid(
+                    py,
+                    format!("no load balancing {word:?}; there are {BALANCES}"),
+                ));
+            }
         };
         let pool = builder.build().map_err(|error| raised(py, &error.into()))?;
         Ok(pool.with_offset(self.offset))

@@ -98,8 +98,8 @@ def family(tmp_path):
     slots = "slots = { concurrency = 1 }"
     served = Server(
         tmp_path,
-        config=f"[policy.chat]\nlevels = ['org', 'user']\n[policy.chat.limits]\n{limits}\n"
-        f"[policy.jobs]\nlevels = ['org', 'user']\n[policy.jobs.limits]\n{slots}\n",
+        config=f"[policy.chat]\nkey = 'org/user'\n[policy.chat.limits]\n{limits}\n"
+        f"[policy.jobs]\nkey = 'org/user'\n[policy.jobs.limits]\n{slots}\n",
     )
     create(served, "acme")
     create(served, "alice", "acme")

@@ -236,7 +236,8 @@ pub struct TableBounds {
 ///    process, and no other take of that root overtakes it: one without patience that
 ///    meets the queue is refused.
 ///
-/// An error says *cannot tell*: nothing was changed.
+/// An error says *cannot tell*. Nothing was changed, unless it is [`StoreError::Unavailable`]: then
+/// the command may have been executed.
 pub trait Table: Send + Sync + 'static {
     /// Executes one command: its answer is ready in `out`, or comes later.
     fn execute(&self, command: &Command<'_>, out: Out<'_>) -> Execution;

@@ -20,7 +20,7 @@ const BILLION: u128 = 1_000_000_000;
 /// Add up what the keys of a policy may take at once, and have left, limit by limit
 ///
 /// The sums of what a peek of each key that is in use tells; a key that has used nothing is not
-/// counted. Each limit is added up over the keys of its own level. Nobody is held up.
+/// counted. Each limit is added up over the keys of its own level. Other requests are not delayed.
 #[derive(Debug, Args)]
 #[command(after_help = TABLE)]
 pub struct Capacity {

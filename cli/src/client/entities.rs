@@ -18,13 +18,13 @@ Examples:
   A customer:                  tidegate entity create acme --name 'Acme Inc.'
   A team, and who is in it:    tidegate entity create search --parent acme
                                tidegate entity create alice --parent search --meta tier=gold
-  Asked by her id alone:       tidegate check -p chat --entity alice tpm=1200
-  Where she stands:            tidegate entity show alice
+  Asked by its id alone:       tidegate check -p chat --entity alice tpm=1200
+  Where it stands:             tidegate entity show alice
   Who belongs to a team:       tidegate entity children search
-  She changes teams:           tidegate entity change alice --parent ads
-  She is charged alone:        tidegate entity change alice --charge-parents false
+  Move it to another team:     tidegate entity change alice --parent ads
+  Charge it alone:             tidegate entity change alice --charge-parents false
   Only as it was seen:         tidegate entity change alice --name Alice --if-version 18
-  She leaves:                  tidegate entity delete alice
+  Delete it:                   tidegate entity delete alice
 
 docs/entities.md says more.";
 
@@ -48,7 +48,7 @@ enum Command {
 
 /// Create an entity
 ///
-/// Takes the scope `administer`, for all policies.
+/// Needs the scope `administer`, for all policies.
 #[derive(Debug, Args)]
 #[command(after_help = TABLE)]
 struct Create {
@@ -131,7 +131,7 @@ struct Change {
 
 /// Delete an entity
 ///
-/// One that has children or holds leases stays. Takes the scope `administer`, for all policies.
+/// One that has children or holds leases stays. Needs the scope `administer`, for all policies.
 #[derive(Debug, Args)]
 #[command(after_help = TABLE)]
 struct Delete {

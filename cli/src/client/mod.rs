@@ -42,6 +42,6 @@ mod words;
 
 pub use command::{Command, perform};
 pub use exit::CHANGES;
-pub use options::Options;
+pub use options::{Credential, Options};
 pub use server::{Client, PATIENCE, stop};
 pub use tls::ClientTls;

@@ -19,6 +19,16 @@ pub struct Options {
     #[arg(long, value_name = "URL", env = "TIDEGATE_SERVER", default_value = USUAL)]
     pub server: String,
 
+    #[command(flatten)]
+    pub token: Credential,
+
+    #[command(flatten)]
+    pub tls: ClientTls,
+}
+
+/// Who asks.
+#[derive(Clone, Debug, Args)]
+pub struct Credential {
     /// The token to authenticate with
     #[arg(
         long,
@@ -26,15 +36,12 @@ pub struct Options {
         env = "TIDEGATE_TOKEN",
         hide_env_values = true
     )]
-    pub token: Option<String>,
+    token: Option<String>,
 
     /// A file whose first line is the token; takes precedence over --token
     /// and over the environment
     #[arg(long, value_name = "FILE")]
-    pub token_file: Option<PathBuf>,
-
-    #[command(flatten)]
-    pub tls: ClientTls,
+    token_file: Option<PathBuf>,
 }
 
 impl Options {
@@ -45,11 +52,20 @@ impl Options {
 
     /// The server, asked again so many times while it cannot be reached.
     pub fn connect_with(&self, retries: u32) -> Outcome<Client> {
-        let token = match &self.token_file {
-            Some(path) => Some(first_line(path)?),
-            None => self.token.clone().filter(|token| !token.is_empty()),
-        };
-        Client::new(&self.server, token, &self.tls, retries)
+        Client::new(&self.server, self.token.read()?, &self.tls, retries)
+    }
+}
+
+impl Credential {
+    /// The token, if one is said.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or has none.
+    pub fn read(&self) -> Outcome<Option<String>> {
+        match &self.token_file {
+            Some(path) => first_line(path).map(Some),
+            None => Ok(self.token.clone().filter(|token| !token.is_empty())),
+        }
     }
 }
 

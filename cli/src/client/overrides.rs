@@ -56,7 +56,7 @@ enum Command {
 
 /// Set limits in place of the policies' own, and of any set there before
 ///
-/// No key is reset: what was used stays used. Takes the scope `administer`, for
+/// No key is reset: what was used stays used. Needs the scope `administer`, for
 /// all policies if none is named.
 #[derive(Debug, Args)]
 #[command(after_help = TABLE)]
@@ -72,7 +72,7 @@ struct Set {
     if_absent: bool,
 
     /// Set it for so long, such as 7d; else for good
-    #[arg(long = "for", value_name = "TIME", conflicts_with = "until", value_parser = parse_duration)]
+    #[arg(long = "for", value_name = "DURATION", conflicts_with = "until", value_parser = parse_duration)]
     length: Option<Duration>,
 
     /// Set it until this instant, such as 2026-12-31T23:59:59Z
@@ -133,7 +133,7 @@ struct List {
 
 /// Remove what is set for exactly this policy and key
 ///
-/// What is less specific holds again. Takes the scope `administer`, for all
+/// What is less specific holds again. Needs the scope `administer`, for all
 /// policies if none is named.
 #[derive(Debug, Args)]
 #[command(after_help = TABLE)]

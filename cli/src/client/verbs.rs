@@ -23,7 +23,7 @@ pub struct Telling {
     #[arg(long)]
     pub json: bool,
 
-    /// Print nothing but a lease's id; the exit code says the rest
+    /// Print nothing (of acquire: the lease's id alone); the exit code says the rest
     #[arg(long, short, conflicts_with = "json")]
     pub quiet: bool,
 }
@@ -44,7 +44,11 @@ pub struct Request {
 
 /// Peek and forecast.
 #[derive(Debug, Args)]
-#[command(after_help = TABLE)]
+#[command(
+    after_help = TABLE,
+    mut_arg("amounts", |amounts| amounts.help(LOOKED_UP)),
+    mut_arg("cost", |cost| cost.help(LOOKED_UP_COST)),
+)]
 pub struct Lookup {
     #[command(flatten)]
     request: Request,
@@ -68,6 +72,11 @@ pub struct Debit {
     #[arg(long, value_name = "NAME", help_heading = None::<&str>)]
     member: Option<String>,
 }
+
+const LOOKED_UP: &str = "How much of which limit is asked for; nothing is charged. Calls and \
+                         concurrency that are not named count as 1, a rate or budget that is \
+                         not named as 0";
+const LOOKED_UP_COST: &str = "How much is asked of every rate and budget that is not named";
 
 const DEBITED: &str = "How much of which limit was used; calls that are not named are not \
                        charged, and concurrency cannot be. A rate or budget that is not named \

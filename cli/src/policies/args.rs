@@ -104,8 +104,8 @@ pub struct Plan {
 /// all policies; the server notes it in its audit log.
 ///
 /// The server keeps them beside its own file, over restarts too, and must have
-/// been told where: `tidegate serve --applied FILE`. Its own file is not
-/// touched, and wins as soon as its policies are changed.
+/// been started with `--applied FILE`, or with `--applied store` where servers
+/// share a store. Its own file is not touched, and wins as soon as its policies are changed.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub struct Apply {

@@ -101,13 +101,13 @@ pub struct Serve {
         long,
         value_name = "FORM",
         default_value = "text",
-        env = "TIDEGATE_LOG_FORM"
+        env = "TIDEGATE_LOG"
     )]
     pub log: LogForm,
 
     /// Let the server's clock run so many times as fast as the machine's: for
     /// demonstrations and replays
-    #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "FACTOR", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub speed: u32,
 }
 

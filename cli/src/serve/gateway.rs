@@ -63,7 +63,7 @@ Exit codes:
 #[command(after_long_help = EXAMPLES)]
 pub struct GatewayArgs {
     /// Where calls go: a provider (openai, anthropic, gemini, groq, mistral, cerebras), or a name of
-    /// yours, a provider's dialect (also azure, bedrock, generic) and an address, without the /v1
+    /// yours, the provider whose API it speaks (also azure, bedrock, generic) and an address, without the /v1
     /// that callers ask for. More than one is for the members of a pool. The credential in the
     /// environment variable TIDEGATE_KEY_ and the name in capitals (TIDEGATE_KEY_OPENAI for `openai`)
     /// replaces the caller's
@@ -78,7 +78,7 @@ pub struct GatewayArgs {
     upstream: Vec<UpstreamArg>,
 
     /// Where to listen for calls of SDKs
-    #[arg(long, value_name = "ADDRESS", default_value_t = USUAL, value_parser = listen_at, env = "TIDEGATE_GATEWAY", help_heading = "The gateway")]
+    #[arg(long, value_name = "ADDRESS", default_value_t = USUAL, value_parser = listen_at, env = "TIDEGATE_LISTEN", help_heading = "The gateway")]
     listen: SocketAddr,
 
     /// The policy that calls count against
@@ -138,7 +138,7 @@ pub struct GatewayArgs {
     usage_series: usize,
 
     /// How long a call may wait for its limits; a provider's pause that is longer is not waited out
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration, help_heading = "The gateway")]
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration, help_heading = "The gateway")]
     wait: Duration,
 
     #[command(flatten)]

@@ -1,5 +1,7 @@
 //! One command for each verb: what it prints, and how it ends.
 
+use std::process::Command;
+
 use crate::server::{POLICY, Said, Server, tidegate};
 
 const CHAT: [&str; 4] = ["--policy", "chat", "--key", "alice"];
@@ -277,6 +279,37 @@ fn without_the_right_token_it_is_not_allowed() {
     std::fs::remove_file(&path).unwrap();
     let said = server.request(&reset).ends(2).error;
     assert!(said.contains("--token-file"), "{said}");
+}
+
+/// Only a token on the command line was taken; and one in the environment needed --server.
+#[test]
+fn a_trace_is_played_by_the_token_of_a_file() {
+    let made = tidegate().args(["token", "ci"]).output().unwrap();
+    let entry = String::from_utf8(made.stdout).unwrap();
+    let policy = "[policy.jobs.limits]\nrunning = { concurrency = 1 }\n";
+    let server = Server::start(&format!("{entry}\n{policy}"));
+    std::fs::write(server.path("token"), made.stderr).unwrap();
+    let trace = "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:00:00,10,1\n";
+    std::fs::write(server.path("trace.csv"), trace).unwrap();
+    let replay = |more: &[&str]| {
+        let words = "replay trace.csv --policy tidegate.toml --key =k --json";
+        let words: Vec<_> = words.split(' ').chain(more.iter().copied()).collect();
+        let mut command = server.command(&words);
+        command.current_dir(server.path(""));
+        command
+    };
+    let played = |mut command: Command| {
+        let said = Said::from(command.output().unwrap()).ends(0);
+        let told: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+        assert_eq!(told["requests"], 1, "{said:?}");
+    };
+    let through = ["--server", &*server.url, "--token-file", "token"];
+    played(replay(&through));
+    let refused = replay(&through[..2]).output().unwrap();
+    assert!(!refused.status.success());
+    let mut alone = replay(&[]);
+    alone.env("TIDEGATE_TOKEN", "tg_other");
+    played(alone);
 }
 
 /// Amounts were whole numbers alone.

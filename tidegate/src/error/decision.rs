@@ -18,7 +18,7 @@ pub enum DecisionError {
     )]
     QueueFull(usize),
     /// Everyone who waited was [sent away](crate::LimitSet::stop_waiting).
-    #[error("the server is closing; request again elsewhere, or later")]
+    #[error("the wait was stopped: the limits are being closed or replaced; request again")]
     Stopped,
     /// *Cannot tell*: the store.
     #[error(transparent)]

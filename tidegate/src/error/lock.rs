@@ -41,7 +41,7 @@ pub enum LockError {
     #[error("{}", DecisionError::QueueFull(*.0))]
     QueueFull(usize),
     /// Everyone who waited was [sent away](crate::LimitSet::stop_waiting).
-    #[error("the server is closing; request again elsewhere, or later")]
+    #[error("{}", DecisionError::Stopped)]
     Stopped,
     /// No thread could be started that keeps the permit alive.
     #[error("no thread could be started: {0}")]

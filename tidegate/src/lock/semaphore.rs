@@ -66,7 +66,7 @@ impl LeasedSemaphore {
         }
     }
 
-    /// The same, where who waits counts as having come this many seconds earlier.
+    /// The same, where a waiting request counts as having come this many seconds earlier.
     #[must_use]
     pub fn priority(&self, priority: u8) -> Self {
         Self {

@@ -77,7 +77,7 @@ pub struct Looking {
 ///
 /// Parents come before their children. Each change is made on the version that was read, and
 /// leaves an audit event. If another changes the same meanwhile, or if it is ended halfway, what
-/// is done is done: repeat it, and it goes on where it was. Takes the scopes `observe` and
+/// is done is done: repeat it, and it goes on where it was. Needs the scopes `observe` and
 /// `administer` for all policies.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
