@@ -233,28 +233,41 @@ impl Inner {
         Ok(true)
     }
 
-    /// Gives the leases in place of some buckets of a shard records of their own.
+    /// Gives the leases in place of some buckets of a shard records of their own: those of a root in a
+    /// step, which finds room for so many in a full segment.
     fn settle(&self, of: usize, buckets: RangeInclusive<usize>) -> Result<(), StoreError> {
         let steps = &self.shared.steps;
         for bucket in buckets.map(|bucket| bucket % shard::BUCKETS) {
             let head = shard_at(of) + shard::BUCKETS_AT + bucket;
-            if steps.segment.mapping().get(head) != 0 {
-                steps.step(of, |txn| self.settle_bucket(txn, bucket))?;
+            if steps.segment.mapping().get(head) == 0 {
+                continue;
+            }
+            let mut from = Some(self.number.to_be_bytes().to_vec());
+            while let Some(behind) = from {
+                from = steps.step(of, |txn| self.settle_root(txn, bucket, &behind))?;
             }
         }
         Ok(())
     }
 
-    fn settle_bucket(&self, txn: &mut Txn<'_>, bucket: usize) -> Result<(), Fault> {
+    /// Gives the leases in place of the next root of a bucket records of their own; behind which key the
+    /// others are, if there was one.
+    fn settle_root(
+        &self,
+        txn: &mut Txn<'_>,
+        bucket: usize,
+        behind: &[u8],
+    ) -> Result<Option<Vec<u8>>, Fault> {
         let (table, seed) = (self.number.to_be_bytes(), txn.seed());
-        let mut from = table.to_vec();
+        let mut from = behind.to_vec();
         while let Some(record) = txn.seek(bucket, &from, true)? {
             from = txn.key(record)?.into_vec();
             let parsed = parse(&from).filter(|_| from.starts_with(&table));
             let Some(parsed) = parsed else {
-                return Ok(());
+                return Ok(None);
             };
-            if parsed.kind == kind::IN_PLACE {
+            let is_in_place = parsed.kind == kind::IN_PLACE;
+            if is_in_place {
                 let keys = RootKeys::new(seed, self.number, parsed.root);
                 Root::load(txn, &keys)?;
             }
@@ -266,8 +279,11 @@ impl Inner {
             from.truncate(root);
             from.push(next);
             from.push(kind::LAST);
+            if is_in_place {
+                return Ok(Some(from));
+            }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// As [`look`](Self::look), in one bucket; `false`: it has seen enough.
@@ -370,4 +386,75 @@ fn record_bucket(key: &[u8], seed: u64) -> usize {
         .first_chunk::<4>()
         .map_or(0, |table| u32::from_be_bytes(*table));
     RootKeys::new(seed, table, parsed.map_or(&[][..], |parsed| parsed.root)).bucket
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tidegate::{DecisionError, Limit, LimitSet, PageOf, Request};
+
+    use super::*;
+    use crate::keys::Spot;
+    use crate::layout::SMALLEST;
+    use crate::options::Options;
+    use crate::store::ShmStore;
+
+    const FOREVER: Duration = Duration::from_secs(400 * 86_400);
+
+    /// Those of all roots of a bucket were given records in one step, for which a full segment has no
+    /// room.
+    #[test]
+    fn leases_in_place_of_one_bucket_are_listed_in_a_full_segment() {
+        let dir = tempfile::tempdir_in("/dev/shm").expect("a directory in memory");
+        let options = Options {
+            dir: dir.path().to_owned(),
+            size: SMALLEST,
+            ..Options::default()
+        };
+        let store = Arc::new(ShmStore::open("t", options).expect("a segment"));
+        let set = |name: &str, limit: Limit| {
+            let set = LimitSet::builder().name(name).limit(limit);
+            set.store(Arc::clone(&store) as _).build().expect("sound")
+        };
+        let slots = set("slots", Limit::concurrency("slot", 9).ttl(FOREVER));
+        let budget = set("budget", Limit::budget("calls", 2, FOREVER));
+        let steps = &store.0.shared.steps;
+        let (table, _) = registry::find(steps, "slots", false)
+            .expect("an answer")
+            .expect("it is open");
+        let spot = |key: &str| Spot::new(steps.segment.seed(), table, key.as_bytes());
+        let first = spot("0");
+        let keys = (0..).map(|number: u32| number.to_string());
+        let alike = keys.filter(|key| spot(key) == first);
+        let keys: Vec<String> = alike.take(7).collect();
+        let take = |key: &str| {
+            let taken = slots.try_acquire(key, Request::default()).wait();
+            taken.expect("an answer").granted().expect("it is free")
+        };
+        let mut held = Vec::new();
+        for key in &keys {
+            take(key).cancel().wait().expect("held");
+            held.extend([take(key), take(key)]);
+        }
+        let (mut number, mut full) = (0, 0);
+        while full < 2_000 {
+            match budget.check(format!("key {number}").as_str(), 1).wait() {
+                Ok(_) => {}
+                Err(DecisionError::Store(StoreError::Full(_))) => full += 1,
+                Err(other) => panic!("{other:?}"),
+            }
+            number += 1;
+        }
+        let all = PageOf {
+            select: Select::All,
+            after: None,
+            most: 100,
+        };
+        let page = slots
+            .list_leases(all)
+            .wait()
+            .expect("there is room for one root");
+        assert_eq!(page.items.len(), held.len());
+    }
 }

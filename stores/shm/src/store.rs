@@ -31,7 +31,7 @@ use crate::waiters::LazyWaiters;
 ///
 /// When it is dropped, and every set on it, the last of them waits for what is under way, at
 /// most for a second.
-pub struct ShmStore(Arc<Users>);
+pub struct ShmStore(pub(crate) Arc<Users>);
 
 impl ShmStore {
     /// The segment called `name`, made if it is not there.
