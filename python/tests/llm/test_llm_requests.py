@@ -2,7 +2,11 @@
 
 import copy
 import gc
+import io
+import json
 import pickle
+import socket
+import threading
 
 import pytest
 from gateways import cut_is_charged, sdk, wish
@@ -11,6 +15,8 @@ from metered import NOTHING, PRICES, Account
 from tidegate import CallLimit, LimitSet
 
 requests = sdk("requests")
+
+import urllib3  # noqa: E402
 
 from tidegate.llm.requests import LlmAdapter  # noqa: E402
 
@@ -44,6 +50,65 @@ def test_answers_are_charged_what_the_provider_billed(post, of_openai):
     assert of_openai.used()["running"] == 0
     assert of_openai.settles() == of_openai.billed()
     assert of_openai.billed().output == 7 + 9
+
+
+def by(read):
+    """All that a function reads, call by call, until it reads nothing."""
+    return b"".join(iter(read, b""))
+
+
+def into(raw, buffer):
+    return bytes(buffer[: raw.readinto(buffer)])
+
+
+def buffered(raw):
+    # Or urllib3 calls what was read to its end closed.
+    raw.auto_close = False
+    reader = io.BufferedReader(raw, 16)
+    return by(lambda: reader.read(7))
+
+
+READINGS = {
+    "all": lambda raw: raw.read(),
+    "parts": lambda raw: by(lambda: raw.read(7)),
+    "read1": lambda raw: by(raw.read1),
+    "read1 parts": lambda raw: by(lambda: raw.read1(7)),
+    "readinto": lambda raw: by(lambda: into(raw, bytearray(7))),
+    "buffered": buffered,
+    "readline": lambda raw: by(raw.readline),
+    "lines": lambda raw: b"".join(raw),
+    "stream": lambda raw: b"".join(raw.stream(7)),
+    "data": lambda raw: raw.data,
+    "json": lambda raw: json.dumps(raw.json()).encode(),
+}
+
+
+STREAMED = {"stream": True, "stream_options": {"include_usage": True}}
+
+
+@pytest.mark.parametrize(
+    ("reading", "stream"),
+    [(reading, stream) for reading in READINGS for stream in (False, True) if (reading, stream) != ("json", True)],
+)
+def test_a_body_is_charged_however_it_is_read(session, of_openai, reading, stream):
+    session.mount("http://", LlmAdapter(of_openai.limits, prices=PRICES))
+    url = f"{of_openai.provider.url}/v1/chat/completions"
+    headers = {"authorization": f"Bearer {of_openai.secret}", **wish(output=11)}
+    answer = session.post(url, json={**ASKED, **(STREAMED if stream else {})}, headers=headers, stream=True)
+    assert READINGS[reading](answer.raw).endswith(b"[DONE]\n\n" if stream else b"}")
+    # Its reading has ended the call: nobody has closed it or let it go.
+    assert of_openai.settles() == of_openai.billed()
+    assert of_openai.billed().output == 11
+    answer.close()
+
+
+def test_chunks_that_are_read_are_charged(session, of_openai):
+    session.mount("http://", LlmAdapter(of_openai.limits, prices=PRICES))
+    url = f"{of_openai.provider.url}/v1/chat/completions"
+    headers = {"authorization": f"Bearer {of_openai.secret}", **wish(output=11)}
+    answer = session.post(url, json={**ASKED, **STREAMED}, headers=headers, stream=True)
+    assert b"[DONE]" in b"".join(answer.raw.read_chunked())
+    assert of_openai.settles() == of_openai.billed()
 
 
 @pytest.mark.parametrize("leave", ["close", "collect"])
@@ -80,6 +145,94 @@ def test_a_call_that_reaches_nobody_is_charged_nothing(session, of_openai):
         # Nobody listens at that port.
         session.post("http://127.0.0.1:1/v1/chat/completions", json=ASKED)
     assert of_openai.settles() == NOTHING
+
+
+@pytest.fixture
+def one_connection():
+    """Starts what does something with the first connection to a port and is then gone; answers the port."""
+    listeners, threads = [], []
+
+    def start(serve):
+        listener = socket.create_server(("127.0.0.1", 0))
+        listeners.append(listener)
+
+        def run():
+            connection, _ = listener.accept()
+            listener.close()
+            with connection:
+                serve(connection)
+
+        thread = threading.Thread(target=run)
+        threads.append(thread)
+        thread.start()
+        return listener.getsockname()[1]
+
+    yield start
+    for thread in threads:
+        thread.join()
+
+
+def hears_a_request(connection):
+    assert b"\r\n\r\n" in connection.recv(65_536)
+
+
+def says_nothing(connection):
+    while connection.recv(65_536):
+        pass
+
+
+def speaks_no_tls(connection):
+    connection.recv(65_536)
+    connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+
+DEAD = "http://127.0.0.1:1"
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_call_that_no_proxy_takes_is_charged_nothing(session, of_openai, scheme):
+    session.mount(f"{scheme}://", LlmAdapter(of_openai.limits, prices=PRICES))
+    with pytest.raises(requests.exceptions.ProxyError):
+        session.post(f"{scheme}://provider/v1/chat/completions", json=ASKED, proxies={scheme: DEAD})
+    assert of_openai.settles() == NOTHING
+
+
+def test_a_call_that_its_proxy_does_not_let_through_is_charged_nothing(session, of_openai, one_connection):
+    session.mount("https://", LlmAdapter(of_openai.limits, prices=PRICES))
+    # It has heard of a `CONNECT`, and nothing of the call.
+    port = one_connection(hears_a_request)
+    with pytest.raises(requests.ConnectionError):
+        session.post(
+            "https://provider/v1/chat/completions", json=ASKED, proxies={"https": f"http://127.0.0.1:{port}"}
+        )
+    assert of_openai.settles() == NOTHING
+
+
+@pytest.mark.parametrize("serve", [speaks_no_tls, says_nothing])
+def test_a_call_that_finds_no_tls_is_charged_nothing(session, of_openai, one_connection, serve):
+    session.mount("https://", LlmAdapter(of_openai.limits, prices=PRICES))
+    port = one_connection(serve)
+    with pytest.raises((requests.exceptions.SSLError, requests.Timeout)):
+        session.post(f"https://127.0.0.1:{port}/v1/chat/completions", json=ASKED, timeout=0.5)
+    assert of_openai.settles() == NOTHING
+
+
+@pytest.mark.parametrize("by_proxy", [False, True])
+@pytest.mark.parametrize("retries", [0, 1])
+def test_a_call_that_went_out_is_charged_though_nobody_answers(
+    session, of_openai, one_connection, by_proxy, retries
+):
+    again = urllib3.Retry(retries, allowed_methods=None)
+    session.mount("http://", LlmAdapter(of_openai.limits, prices=PRICES, max_retries=again))
+    # What is sent again finds nobody: the first may have been served all the same.
+    there = f"http://127.0.0.1:{one_connection(hears_a_request)}"
+    with pytest.raises(requests.ConnectionError):
+        session.post(
+            f"{'http://provider' if by_proxy else there}/v1/chat/completions",
+            json=ASKED,
+            proxies={"http": there} if by_proxy else None,
+        )
+    assert (of_openai.settles().calls, of_openai.settles().output) == (1, 40)
 
 
 def test_a_limit_refuses_in_the_words_of_the_provider(session, of_openai):

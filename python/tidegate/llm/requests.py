@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import io
+import json
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Optional, Union
 from urllib.parse import urlsplit
@@ -84,11 +88,12 @@ class LlmAdapter(HTTPAdapter):
         held = self._calls.enter(self._calls.call(method, path, headers, body, key))
         if isinstance(held, Refused):
             return self._in_place(request, held)
+        _of_this_thread.was_sent = False
         try:
             response = super().send(request, *arguments, **named)
             served = self._calls.served(held, response.status_code, _lines(response.headers))
-        except BaseException as error:
-            if _was_sent(error):
+        except BaseException:
+            if _of_this_thread.was_sent:
                 held.end(False)
             else:
                 held.cancel()
@@ -101,6 +106,12 @@ class LlmAdapter(HTTPAdapter):
             response.raw = _Raw(response.raw, held)
         return response
 
+    def cert_verify(self, conn: Any, *arguments: Any, **named: Any) -> None:
+        """Every pool of connections passes here before it sends."""
+        super().cert_verify(conn, *arguments, **named)
+        if not issubclass(conn.ConnectionCls, _Connection):
+            conn.ConnectionCls = type("_Connection", (_Connection, conn.ConnectionCls), {})
+
     def _in_place(self, request: requests.PreparedRequest, refused: Refused) -> requests.Response:
         raw = urllib3.HTTPResponse(
             body=io.BytesIO(refused.body), headers=refused.headers, status=refused.status, preload_content=False
@@ -108,19 +119,96 @@ class LlmAdapter(HTTPAdapter):
         return self.build_response(request, raw)
 
 
-class _Raw:
-    """A connection's end, read as it passes; with the end of the body the call is settled."""
+#: ``was_sent``: whether the provider may have the call that this thread sends, by any of its tries.
+_of_this_thread = threading.local()
+
+
+class _Connection:
+    """Notes that a call goes out, once there is a way to the provider: no proxy and no handshake fails any more."""
+
+    def putrequest(self: Any, *arguments: Any, **named: Any) -> None:
+        if self.sock is None:
+            self.connect()
+        _of_this_thread.was_sent = True
+        super().putrequest(*arguments, **named)  # type: ignore[misc]
+
+
+class _Raw(io.IOBase):
+    """A connection's end, read as it passes; with the end of the body the call is settled.
+
+    Whatever reads, reads by one of these: lines, for one, are read by ``read``.
+    """
+
+    _raw: Any
+    _held: Held
 
     def __init__(self, raw: Any, held: Held) -> None:
-        self._raw = raw
-        self._held = held
+        object.__setattr__(self, "_raw", raw)
+        object.__setattr__(self, "_held", held)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._raw, name)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Such as `auto_close` and `decode_content`.
+        setattr(self._raw, name, value)
+
     def stream(self, *arguments: Any, **named: Any) -> Iterator[bytes]:
+        return self._passing(self._raw.stream(*arguments, **named))
+
+    def read_chunked(self, *arguments: Any, **named: Any) -> Iterator[bytes]:
+        return self._passing(self._raw.read_chunked(*arguments, **named))
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._passing(iter(self._raw))
+
+    def read(self, amt: Optional[int] = None, *arguments: Any, **named: Any) -> bytes:
+        data = self._came(lambda: self._raw.read(amt, *arguments, **named))
+        if amt is None or amt < 0 or (amt > 0 and not data):
+            self._held.end(True)
+        return data
+
+    def read1(self, amt: Optional[int] = None, *arguments: Any, **named: Any) -> bytes:
+        # urllib3 1 has no such thing.
+        read1 = getattr(self._raw, "read1", self._raw.read)
+        data = self._came(lambda: read1(amt, *arguments, **named))
+        if amt != 0 and not data:
+            self._held.end(True)
+        return data
+
+    def readinto(self, buffer: Any) -> int:
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    @property
+    def data(self) -> bytes:
+        data = self._came(lambda: self._raw.data)
+        self._held.end(True)
+        return data
+
+    def json(self) -> Any:
+        return json.loads(self.data)
+
+    def drain_conn(self) -> None:
+        with contextlib.suppress(urllib3.exceptions.HTTPError, http.client.HTTPException, OSError):
+            self.read()
+
+    def _came(self, read: Callable[[], Optional[bytes]]) -> bytes:
+        """What is read at once, noted."""
         try:
-            for data in self._raw.stream(*arguments, **named):
+            data = read() or b""
+        except Exception:
+            # Whoever keeps the error keeps this, too.
+            self._held.end(False)
+            raise
+        self._held.read(data)
+        return data
+
+    def _passing(self, parts: Iterator[bytes]) -> Iterator[bytes]:
+        """What is read part by part, noted as it comes."""
+        try:
+            for data in parts:
                 self._held.read(data)
                 yield data
         except Exception:
@@ -129,26 +217,21 @@ class _Raw:
             raise
         self._held.end(True)
 
-    def __iter__(self) -> Iterator[bytes]:
-        """Its lines, each with its end."""
-        rest = b""
-        for data in self.stream(decode_content=True):
-            *lines, rest = (rest + data).split(b"\n")
-            for line in lines:
-                yield line + b"\n"
-        if rest:
-            yield rest
+    def readable(self) -> bool:
+        return True
 
-    def read(self, amt: Optional[int] = None, *arguments: Any, **named: Any) -> bytes:
-        try:
-            data: bytes = self._raw.read(amt, *arguments, **named)
-        except Exception:
-            self._held.end(False)
-            raise
-        self._held.read(data)
-        if amt is None or amt < 0 or (amt > 0 and not data):
-            self._held.end(True)
-        return data
+    @property
+    def closed(self) -> bool:
+        return bool(self._raw.closed)
+
+    def fileno(self) -> int:
+        return int(self._raw.fileno())
+
+    def flush(self) -> None:
+        self._raw.flush()
+
+    def tell(self) -> int:
+        return int(self._raw.tell())
 
     def close(self) -> None:
         try:
@@ -177,11 +260,3 @@ def _body(body: Any) -> bytes:
     if isinstance(body, str):
         return body.encode()
     return body if isinstance(body, bytes) else b""
-
-
-def _was_sent(error: BaseException) -> bool:
-    """Whether the provider may have the request."""
-    if isinstance(error, requests.ConnectTimeout):
-        return False
-    reason = getattr(error.args[0], "reason", None) if error.args else None
-    return not isinstance(reason, urllib3.exceptions.NewConnectionError)
