@@ -80,10 +80,12 @@ struct AmountChange {
 impl AmountChange {
     fn of<O>(limit: &PlanLimit, record: &Record<O>, to: Option<Amount>) -> Self {
         let taken = record.taken(limit.uid);
+        // A shadow that would have refused goes on as if it had.
+        let stays = limit.shadow && taken == 0;
         Self {
             is_held: limit.rule.is_held(),
             taken,
-            target: to.unwrap_or(taken),
+            target: to.filter(|_| !stays).unwrap_or(taken),
         }
     }
 

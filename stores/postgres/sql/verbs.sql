@@ -446,7 +446,8 @@ BEGIN
   FOR i IN 1 .. cardinality(p_states) LOOP
     r := e.rules[i];
     v_taken[i] := tidegate.taken_of(v_lease.shares, r.uid);
-    v_target[i] := coalesce(a.used[i], v_taken[i]);
+    -- A shadow that would have refused goes on as if it had.
+    v_target[i] := CASE WHEN r.shadow AND v_taken[i] = 0 THEN 0 ELSE coalesce(a.used[i], v_taken[i]) END;
     CONTINUE WHEN v_target[i] = v_taken[i];
     IF r.kind = 5 THEN
       CONTINUE WHEN v_target[i] < v_taken[i];

@@ -205,7 +205,9 @@ local function changes_of(record, now)
   local changes, requested = {}, {}
   for i, limit in ipairs(plan.limits) do
     local taken = taken_of(record, limit.uid)
-    local change = { taken = taken, target = request.to[i] or taken }
+    -- A shadow that would have refused goes on as if it had.
+    local stays = limit.shadow and taken == 0
+    local change = { taken = taken, target = not stays and request.to[i] or taken }
     local states = states_of(limit)
     local more = max(change.target - taken, 0)
     requested[i] = request.overdraw and 0 or more

@@ -1,9 +1,12 @@
 //! A lease that is adjusted: more, all or nothing; less; into debt.
 
-use tidegate_core::{Align, Amount, Bucket, Log, MAX_AMOUNT, Ring, Rule, Span, Verdict, Window};
-use tidegate_store::{Decision, Detail, Ending, StoreError, Verb};
+use std::sync::Arc;
 
-use super::fixture::{Fixture, budget, rate, slots};
+use tidegate_core::{Align, Amount, Bucket, Log, MAX_AMOUNT, Ring, Rule, Span, Verdict, Window};
+use tidegate_store::{Decision, Detail, Ending, Plan, StoreError, Verb};
+
+use super::fixture::{Fixture, budget, plan, rate, slots, table_name};
+use crate::fixture::KEEP;
 use crate::subject::{Skipped, Subject};
 
 const SECOND: u64 = 1_000_000;
@@ -103,6 +106,48 @@ pub(super) fn a_lease_is_adjusted_into_debt_where_that_is_said(
     fixture.pass(51_000);
     assert!(fixture.admits(b"k", &[1, 0]));
     fixture.end(b"k", id, Ending::Cancel).expect("held");
+    Ok(())
+}
+
+/// It goes on as if it had, as where the lease is settled.
+pub(super) fn a_shadow_of_which_a_lease_has_nothing_stays_so_when_it_is_adjusted(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    let rules = [budget(100), budget(10), slots(1)];
+    let mut limits = plan(0, 1, &rules.map(|rule| (0, rule))).limits().to_vec();
+    for limit in &mut limits[1..] {
+        limit.shadow = true;
+    }
+    let plan = Arc::new(Plan::new(0, 1, limits, KEEP));
+    let fixture = Fixture::remembering(&*subject.fresh(), &table_name(), plan);
+    let (first, _) = fixture.hold(b"k", &[4, 4, 1], SECOND);
+    let (second, _) = fixture.hold(b"k", &[7, 7, 1], SECOND);
+    assert_eq!(
+        fixture.left(b"k"),
+        [89, 6, 0],
+        "both shadows refuse the second"
+    );
+    for (overdraw, to) in [(true, 9), (true, 12), (false, 15), (false, 3)] {
+        let to = [Some(to), Some(to), Some(1)];
+        let changed = fixture.change_of(b"k", second, &to, overdraw);
+        assert!(changed.expect("it is held").verdict.admitted());
+        assert_eq!(fixture.left(b"k")[1..], [6, 0]);
+    }
+    // Nor do they when there is room again.
+    fixture.end(b"k", first, Ending::Cancel).expect("held");
+    let changed = fixture.change_of(b"k", second, &[Some(5), Some(5), Some(1)], false);
+    assert!(changed.expect("it is held").verdict.admitted());
+    assert_eq!(fixture.left(b"k"), [95, 10, 1]);
+    fixture
+        .end(b"k", second, Ending::Settle(&[Some(6); 3]))
+        .expect("held");
+    assert_eq!(fixture.left(b"k"), [94, 10, 1]);
+    // Of what it has taken of a shadow it takes more.
+    let (third, _) = fixture.hold(b"k", &[4, 4, 1], SECOND);
+    let changed = fixture.change_of(b"k", third, &[Some(8), Some(8), None], true);
+    assert!(changed.expect("it is held").verdict.admitted());
+    assert_eq!(fixture.left(b"k"), [86, 2, 0]);
     Ok(())
 }
 

@@ -48,6 +48,7 @@ pub const CHECKS: &[(&str, Check)] = table![
     adjust::a_lease_is_adjusted_all_or_nothing,
     adjust::an_adjustment_that_is_repeated_changes_nothing,
     adjust::a_lease_is_adjusted_into_debt_where_that_is_said,
+    adjust::a_shadow_of_which_a_lease_has_nothing_stays_so_when_it_is_adjusted,
     adjust::less_is_given_back_where_it_was_charged,
     adjust::a_lease_is_adjusted_any_number_of_times,
     adjust::a_lease_that_is_not_held_is_not_adjusted,
@@ -195,6 +196,7 @@ macro_rules! suite {
             a_lease_is_adjusted_all_or_nothing
             an_adjustment_that_is_repeated_changes_nothing
             a_lease_is_adjusted_into_debt_where_that_is_said
+            a_shadow_of_which_a_lease_has_nothing_stays_so_when_it_is_adjusted
             less_is_given_back_where_it_was_charged
             a_lease_is_adjusted_any_number_of_times
             a_lease_that_is_not_held_is_not_adjusted
