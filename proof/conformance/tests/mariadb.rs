@@ -3,7 +3,7 @@
 mod support;
 
 use tidegate_conformance::mariadb_server::MariadbServer;
-use tidegate_conformance::suite;
+use tidegate_conformance::{differential, suite};
 
 use support::Shared;
 
@@ -20,3 +20,10 @@ macro_rules! servers {
 }
 
 suite!(servers!());
+
+/// It is the script in which a key's limits are lowered, nobody asks for the key, and a listing comes
+/// when those of before would have forgotten it: it was left out.
+#[test]
+fn a_key_is_listed_by_the_limits_of_now_though_nobody_has_asked_for_it_since() {
+    assert!(differential(&servers!(), 25_769_803_792, 1) > 0);
+}

@@ -7,13 +7,15 @@
 //! Where a page ends is a key of a row, or a root with the position of a lease in the order in
 //! which leases are due: an id is a secret, and in no page's end.
 
+use std::sync::Arc;
+
 use aws_sdk_dynamodb::operation::scan::builders::ScanFluentBuilder;
 use aws_sdk_dynamodb::types::Select as Selected;
 use sha2::{Digest, Sha256};
 use tidegate_store::bytes::Reader;
 use tidegate_store::core::Timestamp;
 use tidegate_store::key::{root_of, root_of_beginning};
-use tidegate_store::optimistic::{Clock, held_lease};
+use tidegate_store::optimistic::{Clock, KeptRow, ListedRow, held_lease};
 use tidegate_store::{HeldLease, Listing, OwnedKey, Page, Select, StoreError};
 
 use crate::connection::Found;
@@ -42,7 +44,10 @@ fn looks(wanted: usize) -> impl Iterator<Item = i32> {
 }
 
 impl Inner {
-    pub(crate) async fn keys(&self, wanted: &Listing<'_>) -> Result<Page<OwnedKey>, Trouble> {
+    pub(crate) async fn keys(
+        self: &Arc<Self>,
+        wanted: &Listing<'_>,
+    ) -> Result<Page<OwnedKey>, Trouble> {
         let now = self.now_for(wanted.now);
         let after = wanted.after.map(|after| self.read_key(after)).transpose()?;
         if let Select::Key(key) = wanted.select {
@@ -63,7 +68,7 @@ impl Inner {
                 }
                 let key = self.key_of(item)?;
                 page.next = Some(self.write_key(&read_at(item)?));
-                if is_listed(item, now)? && wanted.takes(&key) {
+                if wanted.takes(&key) && self.is_listed(&key, item, now).await? {
                     page.items.push(OwnedKey::new(&key));
                 }
             }
@@ -97,8 +102,40 @@ impl Inner {
         page.await
     }
 
+    /// Whether a row is more than "never seen", by the limits of now.
+    async fn is_listed(
+        self: &Arc<Self>,
+        key: &[u8],
+        item: &Item,
+        now: Timestamp,
+    ) -> Result<bool, Trouble> {
+        let Some(body) = found_bytes(item, "b") else {
+            return Ok(false);
+        };
+        if is_spent(item, now)? {
+            return Ok(false);
+        }
+        let own = self.revision().await?;
+        let kept = KeptRow {
+            key,
+            bytes: body,
+            forget_at: Timestamp::from_micros(read_number(item, "f")?),
+        };
+        loop {
+            match ListedRow::of(&kept, &own, &self.revisions.all(), now)? {
+                ListedRow::ForgottenAt(at) => return Ok(at > now),
+                ListedRow::Revisions(numbers) => match self.learn(&numbers).await {
+                    Ok(()) => {}
+                    // Of one that nobody knows any more, nothing newer can be told.
+                    Err(Trouble::Failed(_)) => return Ok(kept.forget_at > now),
+                    Err(trouble) => return Err(trouble),
+                },
+            }
+        }
+    }
+
     async fn one_key(
-        &self,
+        self: &Arc<Self>,
         key: &[u8],
         is_after: bool,
         now: Timestamp,
@@ -107,7 +144,7 @@ impl Inner {
         let place = self.place_of(key).await?;
         let found = self.shared.connection.get(&place.row(key)).await?;
         if let Some(item) = found.filter(|_| !is_after)
-            && is_listed(&item, now)?
+            && self.is_listed(key, &item, now).await?
         {
             page.items.push(OwnedKey::new(key));
         }
@@ -363,12 +400,6 @@ impl Inner {
             Clock::Caller => asked,
         }
     }
-}
-
-/// Whether a row is more than "never seen".
-fn is_listed(item: &Item, now: Timestamp) -> Result<bool, Trouble> {
-    let forget_at: i64 = read_number(item, "f")?;
-    Ok(forget_at > now.as_micros() && item.contains_key("b") && !is_spent(item, now)?)
 }
 
 fn read_at(item: &Item) -> Result<Key, Trouble> {

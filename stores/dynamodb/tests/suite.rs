@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use tidegate::Store;
 use tidegate_conformance::dynamodb_server::DynamodbServer;
-use tidegate_conformance::{Subject, suite};
+use tidegate_conformance::{Subject, differential, suite};
 use tidegate_dynamodb::Clock;
 
 /// Random commands in a run: each is a request or two.
@@ -53,3 +53,10 @@ macro_rules! emulator {
 }
 
 suite!(emulator!());
+
+/// It is the script in which a key's limits are lowered, nobody asks for the key, and a listing comes
+/// when those of before would have forgotten it: it was left out.
+#[test]
+fn a_key_is_listed_by_the_limits_of_now_though_nobody_has_asked_for_it_since() {
+    assert!(differential(&emulator!(), 25_769_803_792, 1) > 0);
+}

@@ -235,7 +235,7 @@ impl Inner {
         trouble
     }
 
-    async fn learn(&self, lent: &mut Lent, numbers: &[u32]) -> Result<(), Trouble> {
+    pub(crate) async fn learn(&self, lent: &mut Lent, numbers: &[u32]) -> Result<(), Trouble> {
         let revisions = registry::fetch(&mut lent.conn, self.place(), numbers).await?;
         self.known.learn(revisions);
         Ok(())

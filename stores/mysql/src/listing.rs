@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tidegate_store::bytes::Reader;
 use tidegate_store::core::Timestamp;
 use tidegate_store::key::{root_of, root_of_beginning};
-use tidegate_store::optimistic::{Clock, held_lease};
+use tidegate_store::optimistic::{Clock, KeptRow, ListedRow, PlanRevision, held_lease};
 use tidegate_store::{HeldLease, Listing, OwnedKey, Page, Select, StoreError};
 
 use crate::error::{Trouble, garbled};
@@ -41,16 +41,22 @@ enum Rest {
     Of,
 }
 
+/// A row as it is listed: its name, its key, from when on it equals "never seen", its bytes.
+type Row = (Vec<u8>, Vec<u8>, i64, Vec<u8>);
+
 /// A lease as it is listed.
 type Told = (Vec<u8>, i64, u64, Vec<u8>);
 
 impl Inner {
-    pub(crate) async fn keys(&self, wanted: &Listing<'_>) -> Result<Page<OwnedKey>, Trouble> {
+    pub(crate) async fn keys(
+        self: &Arc<Self>,
+        wanted: &Listing<'_>,
+    ) -> Result<Page<OwnedKey>, Trouble> {
         let after = match wanted.after {
             Some(after) => Some(self.place_after(after)?),
             None => None,
         };
-        let now = self.clock_for(wanted.now).await?;
+        let now = Timestamp::from_micros(self.clock_for(wanted.now).await?);
         let beginning = || names::beginning(wanted.select.beginning()).to_vec();
         let (beginning, sign) = match (wanted.select, &after) {
             (Select::Key(_), Some(_)) => return Ok(Page::empty()),
@@ -59,10 +65,10 @@ impl Inner {
             (Select::All | Select::Prefix(_), None) => (beginning(), ">="),
         };
         let from = after.unwrap_or_else(|| beginning.clone());
-        let found = self.names(sign, from).await?;
-        let is_last = found.len() < LOOKED_AT;
+        let found = self.rows_from(sign, from).await?;
+        let (is_last, own) = (found.len() < LOOKED_AT, self.revision().await?);
         let mut page = Page::empty();
-        for (name, key, forget_at) in found {
+        for (name, key, forget_at, body) in found {
             if !name.starts_with(&beginning) {
                 page.next = None;
                 return Ok(page);
@@ -71,7 +77,12 @@ impl Inner {
                 return Ok(page);
             }
             page.next = Some(self.place_at(&name));
-            if forget_at > now && wanted.takes(&key) {
+            let kept = KeptRow {
+                key: &key,
+                bytes: &body,
+                forget_at: Timestamp::from_micros(forget_at),
+            };
+            if wanted.takes(&key) && self.forgotten_at(&kept, &own, now).await? > now {
                 page.items.push(OwnedKey::new(&key));
             }
         }
@@ -81,15 +92,37 @@ impl Inner {
         Ok(page)
     }
 
-    /// Names, keys, and from when on each equals "never seen".
-    async fn names(
+    /// From when on a kept row equals "never seen", by the limits of now.
+    async fn forgotten_at(
         &self,
-        sign: &str,
-        from: Vec<u8>,
-    ) -> Result<Vec<(Vec<u8>, Vec<u8>, i64)>, Trouble> {
+        kept: &KeptRow<'_>,
+        own: &Arc<PlanRevision>,
+        now: Timestamp,
+    ) -> Result<Timestamp, Trouble> {
+        loop {
+            match ListedRow::of(kept, own, &self.known.all(), now)? {
+                ListedRow::ForgottenAt(at) => return Ok(at),
+                ListedRow::Revisions(numbers) => {
+                    let mut lent = self.shared.pool.lend().await?;
+                    match self.learn(&mut lent, &numbers).await {
+                        Ok(()) => lent.put_back(),
+                        // Of one that nobody knows any more, nothing newer can be told.
+                        Err(Trouble::Failed(_)) => {
+                            lent.put_back();
+                            return Ok(kept.forget_at);
+                        }
+                        Err(trouble) => return Err(self.give_up(lent, trouble).await),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Rows in the order of their names.
+    async fn rows_from(&self, sign: &str, from: Vec<u8>) -> Result<Vec<Row>, Trouble> {
         let Place { prefix, table } = self.place();
         let sql = format!(
-            "SELECT name, COALESCE(whole, name), forget_at FROM {prefix}_rows \
+            "SELECT name, COALESCE(whole, name), forget_at, body FROM {prefix}_rows \
              WHERE table_id = ? AND name {sign} ? ORDER BY name LIMIT {LOOKED_AT}"
         );
         self.shared.query(&sql, (table, from)).await
