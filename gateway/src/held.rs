@@ -15,7 +15,7 @@ use tidegate_service::{
 };
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinHandle};
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use tracing::warn;
 
 use crate::fair::{Charged, units};
@@ -23,10 +23,10 @@ use crate::inner::{Inner, TOLD_WITHIN};
 use crate::learning::{Debits, Measured, Sent, Went};
 use crate::reservations::Reservation;
 
-/// No lease is renewed more often than this.
+/// No lease is renewed more often than this; and the shortest pause before a store is asked once more.
 const SHORTEST: Duration = Duration::from_millis(100);
 
-/// The longest pause before a lease is ended once more, while the store is away.
+/// The longest pause before a lease is ended, or takes more, once more while the store is away.
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// For so long at least a lease is remembered that has expired, and charged by what ends it late.
@@ -283,7 +283,7 @@ impl Held {
         let ttl = granted.expires_at.since(granted.granted_at).as_duration();
         let (gateway, caller) = (Arc::clone(&self.gateway), self.caller.clone());
         let (active, key, lease) = (Arc::clone(&self.active), Arc::clone(&self.key), granted.id);
-        let (taken_at, pause) = (Arc::clone(&self.taken_at), gateway.settings.pause);
+        let (taken_at, silence) = (Arc::clone(&self.taken_at), gateway.settings.pause);
         let more = Arc::clone(&self.more);
         let every = (ttl / 3).max(SHORTEST);
         let task = async move {
@@ -292,15 +292,23 @@ impl Held {
                 whose: key[..].into(),
                 lease,
             };
-            let mut due = Instant::now() + every;
+            let (mut due, mut again, mut pause) = (Instant::now() + every, None, SHORTEST);
             loop {
-                if timeout_at(due, more.told.notified()).await.is_ok() {
-                    more.take(&gateway, &caller, of).await;
+                let grows = async {
+                    match again {
+                        None => more.told.notified().await,
+                        Some(at) => sleep_until(at).await,
+                    }
+                };
+                if timeout_at(due, grows).await.is_ok() {
+                    let taken = more.take(&gateway, &caller, of).await;
+                    again = (!taken).then(|| Instant::now() + pause);
+                    pause = if taken { SHORTEST } else { longer(pause) };
                     continue;
                 }
                 due = Instant::now() + every;
                 let taken_at = *taken_at.lock().unwrap_or_else(PoisonError::into_inner);
-                if taken_at.is_some_and(|at| at.elapsed() > pause) {
+                if taken_at.is_some_and(|at| at.elapsed() > silence) {
                     warn!("a caller takes nothing of its answer; what it holds expires");
                     return;
                 }
@@ -358,14 +366,25 @@ fn owned(amounts: &Amounts<'_>) -> impl Iterator<Item = (String, u64)> {
 }
 
 impl More {
-    /// Takes it, of the limits that there still are. If that cannot be done, it is charged at the end.
-    async fn take(&self, gateway: &Inner, caller: &Caller, of: OfLease<'_>) {
-        let to = std::mem::take(&mut *self.to.lock().unwrap_or_else(PoisonError::into_inner));
-        let to = to.iter().map(|(limit, units)| (&**limit, *units));
+    /// Takes it, of the limits that there still are; `false` if the store is away: then it is to be asked
+    /// again, for what is wanted by then. What is not taken is charged at the end.
+    async fn take(&self, gateway: &Inner, caller: &Caller, of: OfLease<'_>) -> bool {
+        let wanted = || self.to.lock().unwrap_or_else(PoisonError::into_inner);
+        let to = wanted().clone();
+        let asked = to.iter().map(|(limit, units)| (&**limit, *units)).collect();
         let adjust = |uses| Call::Adjust(of, uses, true);
-        if let Some(Err(error)) = of_what_there_is(gateway, caller, to.collect(), adjust).await {
+        let answer = of_what_there_is(gateway, caller, asked, adjust).await;
+        if let Some(Err(error)) = answer {
             warn!(%error, "a stream took no more, though it has outgrown what it reserved");
+            if error.kind() == Kind::Unavailable {
+                return false;
+            }
         }
+        let mut now = wanted();
+        if *now == to {
+            now.clear();
+        }
+        true
     }
 }
 
@@ -425,8 +444,13 @@ async fn carry_out(
             return ended;
         }
         sleep(pause).await;
-        pause = (pause * 2).min(LONGEST);
+        pause = longer(pause);
     }
+}
+
+/// The pause before a store that is still away is asked once more.
+fn longer(pause: Duration) -> Duration {
+    (pause * 2).min(LONGEST)
 }
 
 async fn carry_out_once(

@@ -14,7 +14,7 @@ use super::*;
 /// Longer than any of these tests takes, and no bound of what they are about.
 const LONG: Duration = Duration::from_secs(120);
 
-/// What becomes of an end of a lease, and of a debit.
+/// What becomes of an end of a lease, of its growth, and of a debit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
     Answers,
@@ -75,7 +75,8 @@ impl Store for Away {
 
 impl Table for AwayTable {
     fn execute(&self, command: &Command<'_>, out: Out<'_>) -> Execution {
-        let Op::One(_, Verb::End { .. } | Verb::Debit { .. }) = command.op else {
+        let Op::One(_, Verb::End { .. } | Verb::Adjust { .. } | Verb::Debit { .. }) = command.op
+        else {
             return self.table.execute(command, out);
         };
         let mut way = self.asked.way.subscribe();
@@ -96,6 +97,53 @@ impl Table for AwayTable {
             }
         }
     }
+}
+
+/// It was tried once: with the store back, others were granted what the stream had used.
+#[tokio::test]
+async fn a_stream_that_outgrows_its_reservation_takes_more_once_the_store_is_back() {
+    const LIMIT: u64 = 1_000_000;
+    let (store, asked) = Away::begin();
+    let running = run_on(store, &broken_off::long(), |_| {}).await;
+    let events = running.provider.next(Reply::stream());
+    let call = json!({ "model": "m", "stream": true, "messages": [] });
+    let mut body = running
+        .begin("/v1/chat/completions", &call)
+        .await
+        .into_body();
+    let reserved = LIMIT - running.left("tokens").await;
+    asked.goes(Way::Fails);
+    let begun = tokio::time::Instant::now();
+    // 1,000 tokens each.
+    let event = broken_off::event(800);
+    let mut came = 0;
+    while came <= reserved + 30_000 || asked.failures.load(Ordering::SeqCst) == 0 {
+        events.send(event.clone()).await;
+        body.frame().await.unwrap().unwrap();
+        came += 1_000;
+    }
+    // However often it grows: one try at a time, and a pause of 100 ms or more between two.
+    let failures = asked.failures.load(Ordering::SeqCst) as u128;
+    assert!(
+        failures <= 2 + begun.elapsed().as_millis() / 100,
+        "{failures}"
+    );
+    asked.goes(Way::Answers);
+    let grown = async {
+        while running.left("tokens").await > LIMIT - came {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(LONG, grown).await.expect("it is asked for again");
+    let usage = r#"{"usage":{"prompt_tokens":10,"completion_tokens":7000}}"#;
+    events
+        .send(format!("data: {usage}\n\ndata: [DONE]\n\n"))
+        .await;
+    drop(events);
+    while body.frame().await.is_some() {}
+    running.settles_to("tokens", LIMIT - 7_010).await;
+    running.settles_to("running", 4).await;
+    running.stop().await;
 }
 
 /// It was settled once, and if the store was away just then it stayed charged what was reserved.

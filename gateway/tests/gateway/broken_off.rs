@@ -91,8 +91,15 @@ fn granting(tokens: u64) -> String {
     POLICY.replace("rate = 1000, per = \"1h\"", &limit)
 }
 
-fn long() -> String {
+/// So much that nothing to speak of comes back while a test runs.
+pub fn long() -> String {
     granting(1_000_000)
+}
+
+/// So many words of an answer.
+pub fn event(words: usize) -> String {
+    let words = "word ".repeat(words);
+    format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"{words}\"}}}}]}}\n\n")
 }
 
 /// What came beyond the reservation was charged at the end alone: until then the limit granted it to
@@ -106,8 +113,7 @@ async fn a_stream_that_outgrows_its_reservation_takes_more_while_it_comes() {
     let mut body = running.begin(CHAT, &call).await.into_body();
     let reserved = LIMIT - running.left("tokens").await;
     // 1,000 tokens each.
-    let words = "word ".repeat(800);
-    let event = format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"{words}\"}}}}]}}\n\n");
+    let event = event(800);
     let mut came = 0;
     while came <= reserved + 3_000 {
         events.send(event.clone()).await;
