@@ -232,6 +232,14 @@ impl Refusal {
         Self::new(StatusCode::BAD_GATEWAY, message)
     }
 
+    /// No connection to the provider came about in the time that an answer has to begin in.
+    pub fn unconnected(upstream: &str, within: Duration) -> Self {
+        Self::unreachable(
+            upstream,
+            &format!("no connection came about within {within:?}"),
+        )
+    }
+
     /// The provider sends the call elsewhere, where it is not sent.
     pub fn redirected(upstream: &str, status: StatusCode, to: Option<&str>) -> Self {
         // Without what is asked of it: that may be a key.

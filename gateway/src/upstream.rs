@@ -9,7 +9,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client as Pool;
-use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::{HttpConnector, capture_connection};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::timeout;
 
@@ -19,7 +19,7 @@ use crate::refuse::Refusal;
 use crate::settings::{BadSettings, Upstream};
 use tidegate_llm::Provider;
 
-/// How long a connection may take to be made.
+/// How long a connection may take to be made, before its TLS.
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// How long one is kept that nobody uses.
@@ -80,22 +80,28 @@ impl Client {
         Self(pool)
     }
 
-    /// What an upstream answers to a call, if it begins to within that time.
+    /// What an upstream answers to a call, if it begins to within that time, in which a connection is made, too.
     ///
     /// # Errors
     /// [`Unanswered`].
     pub async fn send(
         &self,
         upstream: &Upstream,
-        call: Request<Full<Bytes>>,
+        mut call: Request<Full<Bytes>>,
         within: Duration,
     ) -> Result<Response<Incoming>, Unanswered> {
+        let connection = capture_connection(&mut call);
         match timeout(within, self.0.request(call)).await {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) => Err(Unanswered {
                 was_sent: !error.is_connect(),
                 was_silent: false,
                 refusal: Refusal::unreachable(&upstream.name, &cause(&error)),
+            }),
+            Err(_) if connection.connection_metadata().is_none() => Err(Unanswered {
+                was_sent: false,
+                was_silent: false,
+                refusal: Refusal::unconnected(&upstream.name, within),
             }),
             Err(_) => Err(Unanswered {
                 was_sent: true,

@@ -283,6 +283,29 @@ async fn a_provider_that_cannot_be_reached_costs_nothing() {
     running.stop().await;
 }
 
+/// It was charged what was reserved as if it had been sent, and its caller told that nobody had answered.
+#[tokio::test]
+async fn a_provider_to_which_no_connection_comes_about_in_time_costs_nothing() {
+    // It takes connections, and says nothing of TLS.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("https://{}", listener.local_addr().unwrap());
+    let running = run(POLICY, |settings| {
+        settings.answer_within = Duration::from_millis(200);
+        settings.upstreams[0].base = base.parse().unwrap();
+    })
+    .await;
+    let (status, _, body) = running.post(CHAT, &chat(500)).await;
+    assert_eq!(status, 502, "{body}");
+    let said = body["error"]["message"].as_str().unwrap();
+    assert!(
+        said.ends_with("cannot be reached: no connection came about within 200ms"),
+        "{said}"
+    );
+    running.settles_to("tokens", 1_000).await;
+    running.settles_to("running", 4).await;
+    running.stop().await;
+}
+
 /// A provider that takes a whole call, and is gone.
 async fn hung_up() -> std::net::SocketAddr {
     use tokio::io::AsyncReadExt;
