@@ -12,6 +12,7 @@ use crate::plan::Plan;
 use crate::race::Race;
 use crate::sync::Mutex;
 use crate::timer::{Timer, TimerHandler};
+use crate::usage::Hours;
 
 /// One command. It borrows everything and is `Copy`: a table that answers at once copies
 /// nothing, one that answers later makes it an [`OwnedCommand`](crate::OwnedCommand).
@@ -49,6 +50,9 @@ pub enum Op<'c> {
     /// A page of the leases that are held. Answered by
     /// [`Reply::Leases`](crate::Reply::Leases).
     ListLeases(Listing<'c>),
+    /// A page of what was used in some hours, by rows of these keys: what is kept of it as
+    /// of now. Answered by [`Reply::Usage`](crate::Reply::Usage).
+    ListUsage(Listing<'c>, Hours),
     /// How many keys the table holds. Answered by
     /// [`Reply::Count`](crate::Reply::Count).
     Count,

@@ -12,12 +12,14 @@
 //! | `end` | how a lease ends, and how it lasts longer |
 //! | `adjust` | how a lease comes to hold more or less |
 //! | `reset` | how a key is forgotten |
+//! | `used` | what each of them changes of [usage](crate::usage) |
 
 mod adjust;
 mod end;
 mod reset;
 mod step;
 mod take;
+mod used;
 
 use tidegate_core::{Bounds, DecisionTime, State, Timestamp};
 
@@ -73,7 +75,11 @@ pub fn execute<O: PartialEq + AsRef<[u8]>>(
             amounts,
             lease: None,
             detail,
-        } => *answer = Ok(Reply::Decision(take(command, rows, amounts, detail))),
+        } => {
+            *answer = Ok(Reply::Decision(take(
+                command, rows, ledger, amounts, detail,
+            )))
+        }
         Verb::Take {
             amounts,
             lease: Some(ref terms),
@@ -85,7 +91,9 @@ pub fn execute<O: PartialEq + AsRef<[u8]>>(
             (amounts, terms, detail),
             answer,
         ),
-        Verb::Debit { amounts } => *answer = Ok(Reply::Decision(debit(command, rows, amounts))),
+        Verb::Debit { amounts } => {
+            *answer = Ok(Reply::Decision(debit(command, rows, ledger, amounts)));
+        }
         Verb::Peek { amounts } => *answer = Ok(Reply::Decision(peek(command, rows, amounts))),
         Verb::End {
             id,
@@ -111,10 +119,12 @@ pub fn execute<O: PartialEq + AsRef<[u8]>>(
 
 /// Does what is due about a record that [`Ledger::take_due`] gave: gives back
 /// what the limits give back at expiry, and answers when to look again, if
-/// ever. `rows` are those of the record's owner.
-pub fn expire<O>(
+/// ever. `rows` are those of the record's owner; `ledger`, where it was, is told what was not
+/// used.
+pub fn expire<O: PartialEq + AsRef<[u8]>>(
     plan: &Plan,
     rows: &mut [Row],
+    ledger: &mut Ledger<O>,
     record: &mut Record<O>,
     now: Timestamp,
 ) -> Option<Timestamp> {
@@ -131,6 +141,7 @@ pub fn expire<O>(
         };
         with_state(plan, rows, share.uid, &DecisionTime::at(now), refund);
     }
+    used::by_expiry(plan, ledger, record);
     record.stage = LeaseStage::Expired;
     Some(record.granted.expires_at + plan.keep())
 }

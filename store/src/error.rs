@@ -47,6 +47,16 @@ pub enum StoreError {
         /// The bound.
         max_leases_per_root: usize,
     },
+    /// Every record of usage that may be kept is.
+    #[error(
+        "{max_usage} records of usage are kept; keep them for a shorter time (`usage` of the \
+         policy), or raise its `max_keys`, of which there are four for each (in Rust \
+         `.max_keys()`)"
+    )]
+    UsageFull {
+        /// The bound.
+        max_usage: usize,
+    },
     /// There is no room for more keys or leases, and all that are kept matter: what would
     /// make room is said.
     #[error("the store is full: {0}")]
@@ -82,6 +92,12 @@ pub enum StoreError {
     /// The store has no listing.
     #[error("this store cannot list what it holds")]
     CannotList,
+    /// The store keeps no usage.
+    #[error(
+        "this store does not count usage; leave `usage` out of the policy, or choose another \
+         store"
+    )]
+    CannotCount,
     /// A listing cannot go on from there.
     #[error(
         "{INVALID_CURSOR} (a cursor is good for the listing that gave it, and some end with a restart)"

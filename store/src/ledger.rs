@@ -18,7 +18,9 @@ pub use crate::due_order::DueKey;
 use crate::due_order::DueOrder;
 use crate::error::StoreError;
 use crate::lease_counts::{LeaseCounts, MOST_SET_ASIDE};
+use crate::plan::PlanLimit;
 use crate::reply::{Granted, Settlement};
+use crate::usage::{Hour, UsageChange};
 
 /// One charge of a limit by a lease. A limit has one, and one more for each time that
 /// the lease was adjusted to more of it.
@@ -59,6 +61,8 @@ pub struct Record<O> {
     pub granted: Granted,
     /// How far it has come.
     pub stage: LeaseStage,
+    /// What it uses is [counted](crate::usage): it was granted by a plan that does.
+    pub is_counted: bool,
     /// When something is to be done about it next.
     due_at: Timestamp,
     /// Its position among the records that are due at the same instant.
@@ -83,6 +87,7 @@ impl<O> Record<O> {
             shares,
             granted,
             stage: LeaseStage::Live,
+            is_counted: false,
             due_at: granted.expires_at,
             sequence: 0,
             root: 0,
@@ -281,6 +286,8 @@ pub struct Ledger<O> {
     room: usize,
     /// Whose records have changed, if a journal wants to know.
     changed: Option<HashSet<u128, foldhash::fast::RandomState>>,
+    /// What was used, and is not kept yet.
+    used: Vec<UsageChange>,
 }
 
 impl<O: PartialEq + AsRef<[u8]>> Ledger<O> {
@@ -301,6 +308,7 @@ impl<O: PartialEq + AsRef<[u8]>> Ledger<O> {
             counts,
             room: 0,
             changed: None,
+            used: Vec::new(),
         }
     }
 
@@ -321,6 +329,25 @@ impl<O: PartialEq + AsRef<[u8]>> Ledger<O> {
             .as_mut()
             .map(std::mem::take)
             .unwrap_or_default()
+    }
+
+    /// Notes that `amount` more, or below 0 less, was used of `limit` in an hour. Of what is
+    /// held nothing is used.
+    pub(crate) fn use_more(&mut self, limit: &PlanLimit, hour: Hour, amount: i64) {
+        if amount != 0 && !limit.rule.is_held() {
+            self.used.push(UsageChange {
+                level: limit.level,
+                limit: Arc::clone(&limit.name),
+                hour,
+                amount,
+            });
+        }
+    }
+
+    /// What one command, or one lease that was found expired, has changed of usage: for the
+    /// store to keep in the same step. Nothing unless the plan counts it.
+    pub fn drain_used(&mut self) -> impl Iterator<Item = UsageChange> + '_ {
+        self.used.drain(..)
     }
 
     /// Notes a record as changed.
@@ -376,6 +403,7 @@ impl<O: PartialEq + AsRef<[u8]>> Ledger<O> {
             shares: Shares::new(),
             granted,
             stage: LeaseStage::Live,
+            is_counted: false,
             due_at,
             sequence,
             root: root.len() as u16,

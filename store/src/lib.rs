@@ -31,6 +31,7 @@
 //! | [`lease_counts`] | how many leases are held and remembered, and may be |
 //! | [`atomic_bucket`] | a single bucket of a pinned key, shared with its handles |
 //! | [`rebuild`] | rules made again from the numbers that they keep |
+//! | [`usage`] | how much was used, hour by hour |
 //! | [`sync`] | locks and atomics, replaced by a model checker's when one runs |
 //!
 //! Deliberately absent: any store, any client library, any clock, waiting.
@@ -63,6 +64,7 @@ pub mod store;
 pub mod store_future;
 pub mod sync;
 pub mod timer;
+pub mod usage;
 
 pub use adopted::Adopted;
 pub use atomic_bucket::{AtomicBucket, AtomicBucketRule};
@@ -90,3 +92,4 @@ pub use store::{Abilities, AtomicBuckets, Store, Table, TableBounds};
 pub use store_future::{Responder, StoreFuture, Wake, response_channel};
 pub use tidegate_core as core;
 pub use timer::{Alarm, Timer, TimerHandler};
+pub use usage::{Hour, Hours, Usage, UsageChange};

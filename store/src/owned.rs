@@ -1,5 +1,7 @@
 //! A key kept by someone: in place up to 22 bytes, on the heap beyond.
 
+use std::cmp::Ordering;
+
 /// The longest key that needs no allocation.
 const INLINE: usize = 22;
 
@@ -15,6 +17,19 @@ pub enum OwnedKey {
     },
     /// A long one.
     Heap(Box<[u8]>),
+}
+
+/// In the order of their bytes.
+impl Ord for OwnedKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.bytes().cmp(other.bytes())
+    }
+}
+
+impl PartialOrd for OwnedKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 impl AsRef<[u8]> for OwnedKey {

@@ -10,6 +10,7 @@ use crate::key::{Ends, KeyPath};
 use crate::listing::OwnedListing;
 use crate::owned::OwnedKey;
 use crate::plan::Plan;
+use crate::usage::Hours;
 
 /// A [`Command`] that borrows nothing.
 #[derive(Clone, Debug)]
@@ -28,6 +29,7 @@ enum OwnedOp {
     Adopt,
     ListKeys(OwnedListing),
     ListLeases(OwnedListing),
+    ListUsage(OwnedListing, Hours),
     Count,
 }
 
@@ -110,6 +112,9 @@ impl OwnedCommand {
                 Op::Adopt => OwnedOp::Adopt,
                 Op::ListKeys(listing) => OwnedOp::ListKeys(OwnedListing::of(&listing)),
                 Op::ListLeases(listing) => OwnedOp::ListLeases(OwnedListing::of(&listing)),
+                Op::ListUsage(listing, hours) => {
+                    OwnedOp::ListUsage(OwnedListing::of(&listing), hours)
+                }
                 Op::Count => OwnedOp::Count,
             },
             patience: command.patience.cloned(),
@@ -162,6 +167,7 @@ impl OwnedCommand {
             OwnedOp::Adopt => Op::Adopt,
             OwnedOp::ListKeys(listing) => Op::ListKeys(listing.lend()),
             OwnedOp::ListLeases(listing) => Op::ListLeases(listing.lend()),
+            OwnedOp::ListUsage(listing, hours) => Op::ListUsage(listing.lend(), *hours),
             OwnedOp::Count => Op::Count,
         };
         act(&Command {

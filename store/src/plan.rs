@@ -136,6 +136,8 @@ pub struct Plan {
     overrides: Overrides,
     /// Whether a limit of it is adaptive.
     adapts: bool,
+    /// For how long what was used is kept; `None`: it is not counted.
+    usage: Option<Span>,
 }
 
 impl Plan {
@@ -159,6 +161,7 @@ impl Plan {
             keep,
             overrides: Overrides::default(),
             adapts,
+            usage: None,
         }
     }
 
@@ -166,6 +169,14 @@ impl Plan {
     #[must_use]
     pub fn with_overrides(mut self, overrides: Overrides) -> Self {
         self.overrides = overrides;
+        self
+    }
+
+    /// The same plan, which has what is used [counted](crate::usage), and kept for so long
+    /// after its hour; `None`: not counted.
+    #[must_use]
+    pub const fn counting_usage(mut self, keep: Option<Span>) -> Self {
+        self.usage = keep;
         self
     }
 
@@ -337,6 +348,25 @@ impl Plan {
         self.keep
     }
 
+    /// For how long what was used in an hour is kept after it; `None`: usage is not
+    /// counted.
+    #[inline]
+    #[must_use]
+    pub const fn usage(&self) -> Option<Span> {
+        self.usage
+    }
+
+    /// The bucket that a plan is that has one level, one bucket that is
+    /// [nothing else](PlanLimit::is_simple), and counts no usage: stores have faster ways
+    /// for it.
+    #[must_use]
+    pub fn single_bucket(&self) -> Option<&Bucket> {
+        match &self.limits[..] {
+            [limit] if self.levels == 1 && self.usage.is_none() => limit.simple_bucket(),
+            _ => None,
+        }
+    }
+
     /// Whether the rows of both are alike, but for keys that have limits of their own: it
     /// differs from `other` at most in its version, and in which limits are adaptive. (A
     /// capacity travels with each command. What was read back from a store's bytes does not
@@ -344,7 +374,7 @@ impl Plan {
     #[must_use]
     pub fn has_limits_of(&self, other: &Self) -> bool {
         self.levels == other.levels
-            && self.keep == other.keep
+            && (self.keep, self.usage) == (other.keep, other.usage)
             && self.limits.len() == other.limits.len()
             && (self.limits.iter().zip(&other.limits)).all(|(one, other)| one.is_kept_as(other))
     }

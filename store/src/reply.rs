@@ -7,6 +7,7 @@ use crate::error::StoreError;
 use crate::listing::{HeldLease, Page};
 use crate::owned::OwnedKey;
 use crate::plan::Plan;
+use crate::usage::Usage;
 
 /// What comes of a command.
 pub type Answer = Result<Reply, StoreError>;
@@ -29,6 +30,8 @@ pub enum Reply {
     Keys(Page<OwnedKey>),
     /// To a listing of leases.
     Leases(Page<HeldLease>),
+    /// To a listing of usage.
+    Usage(Page<Usage>),
     /// To a count.
     Count(Count),
     /// To a batch: an answer to each, in its order.
@@ -69,7 +72,10 @@ impl Reply {
         if let Self::Settled(settlement) = self {
             return !settlement.uses.spilled();
         }
-        !matches!(self, Self::Keys(_) | Self::Leases(_) | Self::Batch(_))
+        !matches!(
+            self,
+            Self::Keys(_) | Self::Leases(_) | Self::Usage(_) | Self::Batch(_)
+        )
     }
 
     /// The decision in full, however short it came.

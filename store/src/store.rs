@@ -27,6 +27,9 @@ pub struct Abilities {
     /// is to take nothing twice asks again by an idempotency key. Where none can be lost, a
     /// command that failed has changed nothing.
     pub answers_can_be_lost: bool,
+    /// It keeps what is used, of a plan that [counts](Plan::usage) it. Where it does not, no
+    /// limit set has a plan that does.
+    pub counts_usage: bool,
 }
 
 /// Where state lives.

@@ -23,10 +23,12 @@
 //! ```
 //!
 //! Deliberately absent: waiting (a request that may wait is refused at once, like any other:
-//! `tidegate-net` brings a queue to stores beyond a network), listing what is held, and
-//! deleting rows that nobody needs any more (after `RowWrite::keep_until`).
+//! `tidegate-net` brings a queue to stores beyond a network), listing keys and leases, and
+//! deleting what nobody needs any more (rows after `RowWrite::keep_until`, usage after
+//! `UsageWrite::over_at`).
 
 use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -35,13 +37,13 @@ use tidegate_store::definitions::at_once;
 use tidegate_store::optimistic::exchange::LeaseRow;
 use tidegate_store::optimistic::{
     Attempt, Clock, DueRange, KnownRevisions, LoadReply, LoadRequest, OwnedKeyCommand,
-    PlanRevision, Step, StoredLease, WriteSet,
+    PlanRevision, Step, StoredLease, UsageWrite, WriteSet,
 };
 use tidegate_store::revisions::{PlanChange, Revision, Revisions};
 use tidegate_store::{
     Abilities, Answer, Change, Command, Count, Defined, Definition, Definitions, Event, Execution,
-    Follower, KeyCommand, LocalDefinitions, Op, Out, Page, Plan, Reply, Store, StoreError,
-    StoreFuture, Table,
+    Follower, Hour, Hours, KeyCommand, Listing, LocalDefinitions, Op, Out, OwnedKey, Page, Plan,
+    Reply, Store, StoreError, StoreFuture, Table, Usage, usage,
 };
 
 /// Everything of one root: its row and those below it by their keys, and its leases.
@@ -57,7 +59,12 @@ struct Maps {
     /// The limits, one revision for each time that they were changed.
     revisions: Vec<PlanRevision>,
     roots: BTreeMap<Box<[u8]>, Root>,
+    /// What was used, and from when on that is over.
+    usage: BTreeMap<UsagePlace, (u64, Timestamp)>,
 }
+
+/// A record of usage: of which row, in which hour, of which limit.
+type UsagePlace = (Box<[u8]>, Hour, Arc<str>);
 
 /// The store. Tables of one name share what they keep.
 #[derive(Default)]
@@ -122,6 +129,34 @@ impl Root {
             };
         }
     }
+}
+
+/// Adds what was used, in the step in which it was.
+fn count(records: &mut BTreeMap<UsagePlace, (u64, Timestamp)>, usage: &[UsageWrite]) {
+    for more in usage {
+        let place = (more.key.clone(), more.hour, Arc::clone(&more.limit));
+        let (amount, over_at) = records.entry(place).or_default();
+        *amount = usage::changed(*amount, more.amount);
+        *over_at = more.over_at;
+    }
+}
+
+/// Where a page of usage goes on behind a record: `hour u32, limit's length u32, limit, key`.
+fn cursor((key, hour, limit): &UsagePlace) -> Vec<u8> {
+    let mut bytes = hour.number().to_be_bytes().to_vec();
+    bytes.extend((limit.len() as u32).to_be_bytes());
+    bytes.extend(limit.as_bytes());
+    bytes.extend(&**key);
+    bytes
+}
+
+fn place_of_cursor(bytes: &[u8]) -> Option<UsagePlace> {
+    let (hour, rest) = bytes.split_first_chunk()?;
+    let (length, rest) = rest.split_first_chunk()?;
+    let (limit, key) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+    let limit = std::str::from_utf8(limit).ok()?;
+    let hour = Hour::new(u32::from_be_bytes(*hour));
+    Some((key.into(), hour, limit.into()))
 }
 
 fn kept(row: &LeaseRow) -> StoredLease {
@@ -198,6 +233,7 @@ impl MapTable {
                     attempt.learned(self.known.all())
                 }
                 Step::Write(set, answer) => {
+                    count(&mut maps.usage, &set.usage);
                     root.write(set);
                     return Ok(answer);
                 }
@@ -213,6 +249,31 @@ impl MapTable {
             .revisions
             .follow(command.plan, command.now, command.calendars);
         self.revision(maps);
+    }
+
+    /// What was used, in the order of its records.
+    fn page_of_usage(&self, listing: &Listing<'_>, hours: Hours) -> Answer {
+        let after = match listing.after {
+            None => Unbounded,
+            Some(after) => Excluded(place_of_cursor(after).ok_or(StoreError::UnknownPage)?),
+        };
+        let maps = self.maps.lock();
+        let records = maps.usage.range((after, Unbounded));
+        let told = records.filter(|((key, hour, _), (amount, over_at))| {
+            let is_kept = *amount > 0 && *over_at > listing.now;
+            is_kept && listing.takes(key) && hours.has(*hour)
+        });
+        let told: Vec<_> = told.take(listing.most).collect();
+        let last = told.last().filter(|_| told.len() == listing.most);
+        let next = last.map(|(place, _)| cursor(place));
+        let item = |((key, hour, limit), (amount, _)): (&UsagePlace, &(u64, _))| Usage {
+            key: OwnedKey::new(key),
+            limit: Arc::clone(limit),
+            hour: *hour,
+            amount: *amount,
+        };
+        let items = told.into_iter().map(item).collect();
+        Ok(Reply::Usage(Page { items, next }))
     }
 
     fn count(&self) -> Count {
@@ -236,6 +297,7 @@ impl Table for MapTable {
                 Ok(Reply::Done)
             }
             Op::ListKeys(_) | Op::ListLeases(_) => Err(StoreError::CannotList),
+            Op::ListUsage(listing, hours) => self.page_of_usage(&listing, hours),
             Op::Count => Ok(Reply::Count(self.count())),
         })
     }
@@ -248,6 +310,7 @@ impl Store for MapStore {
             shared: true,
             own_clock: false,
             answers_can_be_lost: false,
+            counts_usage: true,
         }
     }
 

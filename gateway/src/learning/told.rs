@@ -224,6 +224,7 @@ mod tests {
                 shared: false,
                 own_clock: false,
                 answers_can_be_lost: false,
+                counts_usage: false,
             }
         }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tidegate_core::{Amount, Bounds, Span, Timestamp, Verdict};
 use tidegate_store::{
-    Answer, AtomicBucket, Command, Count, Detail, HeldLease, KeyCommand, KeyPath, Listing, Op,
-    OwnedKey, Page, Plan, Reply, StoreError, Table, Verb,
+    Answer, AtomicBucket, Command, Count, Detail, HeldLease, Hours, KeyCommand, KeyPath, Listing,
+    Op, OwnedKey, Page, Plan, Reply, StoreError, Table, Usage, Verb,
 };
 
 /// What the suite sends to a table. Decisions come in full, however short they came.
@@ -57,6 +57,12 @@ pub trait TableExt {
     /// # Errors
     /// Those of the table.
     fn list_leases(&self, listing: &Listing<'_>) -> Result<Page<HeldLease>, StoreError>;
+
+    /// A page of usage.
+    ///
+    /// # Errors
+    /// Those of the table.
+    fn list_usage(&self, listing: &Listing<'_>, hours: Hours) -> Result<Page<Usage>, StoreError>;
 
     /// How much it holds at `now`.
     ///
@@ -167,6 +173,13 @@ impl TableExt for dyn Table {
     fn list_leases(&self, listing: &Listing<'_>) -> Result<Page<HeldLease>, StoreError> {
         match about(self, listing.now, Op::ListLeases(*listing))? {
             Reply::Leases(page) => Ok(page),
+            _ => Err(StoreError::Mismatch),
+        }
+    }
+
+    fn list_usage(&self, listing: &Listing<'_>, hours: Hours) -> Result<Page<Usage>, StoreError> {
+        match about(self, listing.now, Op::ListUsage(*listing, hours))? {
+            Reply::Usage(page) => Ok(page),
             _ => Err(StoreError::Mismatch),
         }
     }

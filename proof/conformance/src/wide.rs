@@ -52,7 +52,13 @@ impl Reference {
 
     fn retire(&mut self, now: Timestamp) {
         while let Some(mut record) = self.ledger.take_due(now) {
-            let again = decide::expire(&self.plan, &mut self.rows, &mut record, now);
+            let again = decide::expire(
+                &self.plan,
+                &mut self.rows,
+                &mut self.ledger,
+                &mut record,
+                now,
+            );
             if let Some(again) = again {
                 self.ledger.put_back(record, again);
             }

@@ -208,6 +208,7 @@ impl Table for MapTable {
                 Ok(Reply::Done)
             }
             Op::ListKeys(_) | Op::ListLeases(_) => Err(StoreError::CannotList),
+            Op::ListUsage(..) => Err(StoreError::CannotCount),
             Op::Count => Ok(Reply::Count(Count {
                 keys: self.count(),
                 leases: None,
@@ -225,6 +226,7 @@ impl Store for Maps {
             shared: true,
             own_clock: false,
             answers_can_be_lost: false,
+            counts_usage: false,
         }
     }
 

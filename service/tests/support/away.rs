@@ -18,6 +18,7 @@ impl Store for Away {
             shared: false,
             own_clock: false,
             answers_can_be_lost: true,
+            counts_usage: false,
         }
     }
 

@@ -4,6 +4,7 @@
 //! version u8, plan version u64, levels u8, keep u64, adopted i64,
 //! n u32, n x calendar: there u8 [, start i64, end i64, next end i64],
 //! n u32, n x limit: name, uid u32, level u8, postpaid u8, shadow u8, refund u8, rule
+//! [, usage u64: for how long it is kept]
 //! rule: kind u8
 //!   1 bucket  drain u64, weight u64, burst u64
 //!   2 window  capacity u64, align u8: 0 epoch, 1 first use (, period u64), 2 calendar
@@ -11,6 +12,8 @@
 //!   4 log     capacity u64, window u64, entries u32
 //!   5 slots   capacity u64, ttl u64
 //! ```
+//! A plan that counts usage is of another version, and says for how long that is kept at its
+//! end: who does not count must not decide by it.
 
 use crate::adopted::Adopted;
 use crate::key::MAX_LEVELS;
@@ -18,12 +21,19 @@ use crate::{Plan, PlanLimit, rebuild};
 use tidegate_core::{Align, Bounds, DecodeError, Log, Payment, Rule, Slots, Span, Window};
 
 use super::reader::Reader;
-use super::version::{VERSION, put_bytes, versioned};
+use super::version::{VERSION, of_version, put_bytes};
+
+/// The version of a plan that counts usage.
+const WITH_USAGE: u8 = VERSION + 1;
 
 /// A plan as bytes.
 #[must_use]
 pub fn encode_plan(plan: &Plan, adopted: &Adopted) -> Vec<u8> {
-    let mut out = vec![VERSION];
+    let mut out = vec![if plan.usage().is_some() {
+        WITH_USAGE
+    } else {
+        VERSION
+    }];
     out.extend(plan.version().to_le_bytes());
     out.push(plan.levels() as u8);
     out.extend(plan.keep().as_micros().to_le_bytes());
@@ -35,6 +45,9 @@ pub fn encode_plan(plan: &Plan, adopted: &Adopted) -> Vec<u8> {
     out.extend((plan.limits().len() as u32).to_le_bytes());
     for limit in plan.limits() {
         encode_limit(limit, &mut out);
+    }
+    if let Some(keep) = plan.usage() {
+        numbers([keep.as_micros()], &mut out);
     }
     out
 }
@@ -105,7 +118,8 @@ fn numbers<const N: usize>(numbers: [u64; N], out: &mut Vec<u8>) {
 /// # Errors
 /// [`DecodeError`]; nothing is guessed.
 pub fn decode_plan(bytes: &[u8]) -> Result<(Plan, Adopted), DecodeError> {
-    let mut reader = versioned(bytes)?;
+    let counts = bytes.first() != Some(&VERSION);
+    let mut reader = of_version(bytes, if counts { WITH_USAGE } else { VERSION })?;
     let (version, levels) = (reader.u64()?, usize::from(reader.u8()?));
     if !(1..=MAX_LEVELS).contains(&levels) {
         return Err(DecodeError::Corrupt("levels"));
@@ -121,8 +135,10 @@ pub fn decode_plan(bytes: &[u8]) -> Result<(Plan, Adopted), DecodeError> {
     let limits: Result<_, _> = (0..count)
         .map(|_| decode_limit(&mut reader, levels))
         .collect();
+    let usage = counts.then(|| span(&mut reader)).transpose()?;
     reader.end()?;
-    Ok((Plan::new(version, levels, limits?, keep), adopted))
+    let plan = Plan::new(version, levels, limits?, keep).counting_usage(usage);
+    Ok((plan, adopted))
 }
 
 fn decode_calendar(reader: &mut Reader<'_>) -> Result<Option<Bounds>, DecodeError> {

@@ -3,7 +3,7 @@
 //! ```text
 //! version u8, id u128, granted i64, expires i64, fence u64, due i64, owner,
 //! n u32, n x (uid u32, amount u64, place i64, forgotten u8),
-//! idempotent u8 [, key], stage u8: 0 live, 1 expired,
+//! idempotent u8 [, key], counted u8, stage u8: 0 live, 1 expired,
 //! 2 ended: expired u8, n u32, n x (uid u32, taken u64, used u64)
 //! ```
 //! Byte strings have their length (u32) before them.
@@ -16,7 +16,7 @@ use super::reader::Reader;
 use super::version::{of_version, put_bytes};
 
 /// The version written, and the only one that is read: no earlier one was released.
-const RECORD: u8 = 3;
+const RECORD: u8 = 4;
 
 /// Appends a record.
 pub fn encode_record(record: &Record<OwnedKey>, out: &mut Vec<u8>) {
@@ -38,6 +38,7 @@ pub fn encode_record(record: &Record<OwnedKey>, out: &mut Vec<u8>) {
     if let Some(key) = record.idempotency() {
         put_bytes(key, out);
     }
+    out.push(u8::from(record.is_counted));
     encode_stage(&record.stage, out);
 }
 
@@ -79,6 +80,7 @@ pub fn decode_record(bytes: &[u8]) -> Result<Record<OwnedKey>, DecodeError> {
         false => None,
     };
     let mut record = Record::new(owner, shares?, granted).under(idempotency);
+    record.is_counted = reader.flag("counted")?;
     record.stage = decode_stage(&mut reader)?;
     reader.end()?;
     Ok(record.due(due_at))

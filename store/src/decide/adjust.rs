@@ -5,6 +5,7 @@ use tidegate_core::{Amount, LeaseTerm, Part, Receipt, State, commit, compose};
 
 use super::end::{give_back, held_until};
 use super::step::{Row, decision, parts, refunds_on_expiry};
+use super::used;
 use crate::command::{Detail, KeyCommand};
 use crate::error::StoreError;
 use crate::ledger::{Ledger, Record};
@@ -56,6 +57,13 @@ pub(super) fn adjust<O: PartialEq + AsRef<[u8]>>(
         let changed = parts.iter_mut().zip(plan.limits()).zip(&changes);
         for ((part, limit), change) in changed.filter(|((part, _), _)| part.verdict.admitted()) {
             change.carry_out(limit, part, &mut record, term);
+            used::by_adjustment(
+                command,
+                ledger,
+                &record,
+                limit,
+                (change.taken, change.target),
+            );
         }
     }
     let mut decision = decision(plan, &parts, answer, detail);

@@ -5,6 +5,7 @@ use tidegate_core::{Amount, DecisionTime, LeaseTerm, State, Timestamp};
 
 use super::step::{Row, decision_time, plain_limits, with_state, with_state_at};
 use super::take::lease_term;
+use super::used;
 use crate::command::{Ending, KeyCommand};
 use crate::error::StoreError;
 use crate::execution::overwrite;
@@ -43,12 +44,14 @@ pub(super) fn end<O: PartialEq + AsRef<[u8]>>(
         return;
     };
     end_shares(command, rows, record, ending, &mut settlement.uses);
+    let unused = used::by_end(command, record, &settlement.uses);
     if remember || record.has_idempotency() {
         let stage = LeaseStage::Ended(Box::new(settlement.clone()));
         ledger.go_on(index, stage, command.now + command.plan.keep());
     } else {
         ledger.forget_at(index);
     }
+    used::note(command, ledger, unused);
 }
 
 /// Ends what was taken of each limit, in the order in which it was taken first.

@@ -3,6 +3,7 @@
 use tidegate_core::{Amount, DecisionTime, LeaseTerm, State, Timestamp, Verdict, commit, compose};
 
 use super::step::{Row, decision, each_limit, parts, plain_limits, refunds_on_expiry};
+use super::used;
 use crate::command::{Detail, KeyCommand, Terms};
 use crate::execution::overwrite;
 use crate::key::KeyPath;
@@ -10,9 +11,10 @@ use crate::ledger::{Ledger, Record};
 use crate::plan::PlanLimit;
 use crate::reply::{Answer, Decision, Granted, Reply};
 
-pub(super) fn take(
+pub(super) fn take<O: PartialEq + AsRef<[u8]>>(
     command: &KeyCommand<'_>,
     rows: &mut [Row],
+    ledger: &mut Ledger<O>,
     amounts: &[Amount],
     detail: Detail,
 ) -> Decision {
@@ -20,6 +22,7 @@ pub(super) fn take(
     let answer = compose(&mut parts);
     if answer.verdict.admitted() {
         commit(&mut parts, None);
+        used::by_parts(command, ledger, &parts);
     }
     decision(command.plan, &parts, answer, detail)
 }
@@ -73,6 +76,11 @@ pub(super) fn lease<O: PartialEq + AsRef<[u8]>>(
         false => *decision = charge_some(command, rows, amounts, record, detail),
     }
     decision.lease = Some(record.granted);
+    if command.plan.usage().is_some() {
+        record.is_counted = true;
+        let (granted_at, shares) = (record.granted.granted_at, record.shares.clone());
+        used::by_lease(command.plan, ledger, granted_at, &shares);
+    }
 }
 
 /// Whether every amount fits, of shadows too: then each is charged as asked.
@@ -213,13 +221,19 @@ pub fn scoped_idempotency_key(key: &KeyPath<'_>, idempotency_key: &[u8]) -> Box<
         .into_boxed_slice()
 }
 
-pub(super) fn debit(command: &KeyCommand<'_>, rows: &mut [Row], amounts: &[Amount]) -> Decision {
+pub(super) fn debit<O: PartialEq + AsRef<[u8]>>(
+    command: &KeyCommand<'_>,
+    rows: &mut [Row],
+    ledger: &mut Ledger<O>,
+    amounts: &[Amount],
+) -> Decision {
     let mut parts = parts(command, rows, amounts);
     compose(&mut parts);
     for part in parts.iter_mut().filter(|part| part.amount > 0) {
         part.verdict = Verdict::Admit;
     }
     commit(&mut parts, None);
+    used::by_parts(command, ledger, &parts);
     // The work is done; the answer is whether any more may start.
     for part in &mut parts {
         part.amount = part.amount.min(1);

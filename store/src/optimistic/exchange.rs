@@ -1,7 +1,11 @@
 //! What a backend loads and writes. Keys are those of rows: a root, or a key below
 //! it; how they are named where they are kept is the backend's business.
 
+use std::sync::Arc;
+
 use tidegate_core::Timestamp;
+
+use crate::usage::Hour;
 
 /// What is to be loaded, all of one root.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -69,6 +73,8 @@ pub struct WriteSet {
     pub rows: Vec<RowWrite>,
     /// What becomes of leases.
     pub leases: Vec<LeaseWrite>,
+    /// What more, or less, was used: each record once.
+    pub usage: Vec<UsageWrite>,
     /// Whether the root may have any lease afterwards: a backend that notes it
     /// beside the root's row need not look for leases where there are none.
     pub may_have_leases: bool,
@@ -97,6 +103,22 @@ pub struct RowWrite {
     pub forget_at: Timestamp,
     /// From when on it may be deleted: nothing below it is needed any more.
     pub keep_until: Timestamp,
+}
+
+/// What is to be added to a record of usage, which may not be there. Below 0 it takes
+/// away: a record has [never less than nothing, nor more than it can](crate::usage::changed).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UsageWrite {
+    /// The row's key.
+    pub key: Box<[u8]>,
+    /// The limit's name.
+    pub limit: Arc<str>,
+    /// The hour.
+    pub hour: Hour,
+    /// How much.
+    pub amount: i64,
+    /// From when on the record is over, and may be deleted.
+    pub over_at: Timestamp,
 }
 
 /// What becomes of a lease.

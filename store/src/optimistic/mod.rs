@@ -47,7 +47,8 @@ mod stored_row;
 pub use attempt::{Attempt, ListedRow, Step};
 pub use clock::Clock;
 pub use exchange::{
-    DueRange, KeptRow, LeaseWrite, LoadReply, LoadRequest, RowWrite, StoredLease, WriteSet,
+    DueRange, KeptRow, LeaseWrite, LoadReply, LoadRequest, RowWrite, StoredLease, UsageWrite,
+    WriteSet,
 };
 pub use held_lease::held_lease;
 pub use known_revisions::KnownRevisions;

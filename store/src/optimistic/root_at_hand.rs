@@ -3,7 +3,7 @@
 //! nothing is loaded or decoded for it.
 //!
 //! A root is plain if its plan has one level, no calendars, no capacities that move, no
-//! limits for single keys, and gives nothing back when a lease expires. A command is plain
+//! limits for single keys, counts no usage, and gives nothing back when a lease expires. A command is plain
 //! if it takes, as a lease or not and under no idempotency key, or ends a lease that need
 //! not be remembered. Any other is for an [`Attempt`](super::Attempt), and so is all that is due.
 
@@ -28,8 +28,8 @@ use crate::reply::{Answer, Reply};
 const MOST_LEASES: usize = 4_096;
 
 /// What an attempt knew of a root that is plain: its plan has one level, no calendars, no
-/// capacities that move, no limits for single keys, and gives nothing back when a lease expires.
-/// As long as nobody has written to the root since, [`decide`](Self::decide) needs nothing
+/// capacities that move, no limits for single keys, counts no usage, and gives nothing back when
+/// a lease expires. As long as nobody has written to the root since, [`decide`](Self::decide) needs nothing
 /// loaded.
 #[derive(Debug)]
 pub struct RootAtHand {
@@ -265,7 +265,8 @@ impl RootAtHand {
 
 fn is_plain(plan: &Plan) -> bool {
     let stays = |limit: &PlanLimit| !limit.refund_on_expiry && limit.adaptive.is_none();
-    plan.levels() == 1 && plan.overrides().is_empty() && plan.limits().iter().all(stays)
+    let is_flat = plan.levels() == 1 && plan.overrides().is_empty();
+    is_flat && plan.usage().is_none() && plan.limits().iter().all(stays)
 }
 
 /// From when on the states of these limits equal "never seen".

@@ -11,7 +11,7 @@ use tidegate_store::core::{DecodeError, Rule, State};
 use tidegate_store::decide::Row;
 use tidegate_store::definitions::KeptDefinitions;
 use tidegate_store::ledger::Record;
-use tidegate_store::{KeyPath, OwnedKey, Plan, PlanLimit};
+use tidegate_store::{KeyPath, OwnedKey, Plan, PlanLimit, Usage};
 
 use crate::bytes::{
     Known, decode_definition, decode_event, decode_owner, decode_plan, decode_record, decode_row,
@@ -20,7 +20,8 @@ use crate::bytes::{
 use crate::error::Fault;
 use crate::journal::{Layouts, Tracked};
 use crate::layout::{
-    DEFINED, EVENTS, FORMAT, FORMAT_KEY, LEASES, META, OWNERS, PLANS, ROWS, TABLES, split,
+    DEFINED, EVENTS, FORMAT, FORMAT_KEY, LEASES, META, OWNERS, PLANS, ROWS, TABLES, USAGE, split,
+    usage_place,
 };
 
 /// A table on its way back.
@@ -96,10 +97,33 @@ impl<'r> Reading<'r> {
             let (key, record) = entry?;
             self.lease(key.value(), record.value())?;
         }
+        self.usage()?;
         let tables = self.found.into_iter().map(|(id, found)| found.finish(id));
         let mut tables: Vec<_> = tables.collect();
         tables.sort_by_key(|tracked| tracked.id);
         Ok((tables, self.bytes))
+    }
+
+    fn usage(&mut self) -> Result<(), Fault> {
+        let table = match self.group.open_table(USAGE) {
+            // No table of it has ever been written by a version that counts.
+            Err(TableError::TableDoesNotExist(_)) => return Ok(()),
+            table => table?,
+        };
+        for entry in table.iter()? {
+            let (key, amount) = entry?;
+            self.bytes += key.value().len() as u64 + 8;
+            let (found, rest) = find(&mut self.found, key.value())?;
+            let place = usage_place(rest);
+            let (key, limit, hour) = place.ok_or_else(|| damaged("a record of usage is none"))?;
+            found.memory.restore_usage(Usage {
+                key,
+                limit,
+                hour,
+                amount: amount.value(),
+            });
+        }
+        Ok(())
     }
 
     fn row(&mut self, key: &[u8], row: &[u8]) -> Result<(), Fault> {

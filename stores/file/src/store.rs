@@ -127,6 +127,7 @@ impl Store for FileStore {
             shared: false,
             own_clock: false,
             answers_can_be_lost: true,
+            counts_usage: true,
         }
     }
 

@@ -90,7 +90,7 @@ fn may_change(command: &Command<'_>) -> bool {
         Op::One(_, verb) => !matches!(verb, Verb::Peek { .. }),
         Op::Batch(_) => true,
         // Its error is met again by every command, until the plan is written.
-        Op::Adopt | Op::ListKeys(_) | Op::ListLeases(_) | Op::Count => false,
+        Op::Adopt | Op::ListKeys(_) | Op::ListLeases(_) | Op::ListUsage(..) | Op::Count => false,
     }
 }
 

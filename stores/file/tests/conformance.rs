@@ -53,6 +53,8 @@ fn state_survives_a_restart_of_a_file() {
         "state_survives_a_restart",
         "what_was_used_by_limits_of_its_own_survives_a_restart",
         "definitions_survive_a_restart",
+        "usage_survives_a_restart",
+        "random_histories_add_up_in_the_hours_that_were_charged",
     ] {
         checks::run(check, &subject);
     }

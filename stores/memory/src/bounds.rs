@@ -6,7 +6,8 @@ use tidegate_store::{LeaseBounds, TableBounds};
 /// How much each table of a store may hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
-    /// The most keys (and ancestors) whose state matters at once.
+    /// The most keys (and ancestors) whose state matters at once. Of usage, where it is
+    /// counted, there are at most four times as many records.
     pub max_keys: usize,
     /// The most of them under one root, where keys have levels; `None`: half of all,
     /// and 8 at least.
@@ -43,6 +44,12 @@ impl Bounds {
     pub(crate) fn of_root(self) -> usize {
         let half = self.max_keys.div_ceil(2).max(MAX_LEVELS);
         self.max_keys_per_root.unwrap_or(half)
+    }
+
+    /// How many records of usage there may be: so many hours of a limit for each key, on
+    /// average.
+    pub(crate) const fn of_usage(self) -> usize {
+        self.max_keys.saturating_mul(4)
     }
 
     /// How leases are bounded.

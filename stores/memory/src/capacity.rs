@@ -12,6 +12,9 @@ pub(crate) struct Capacity {
     pub(crate) rows: AtomicUsize,
     max_keys: AtomicUsize,
     max_keys_per_root: AtomicUsize,
+    /// How many records of usage there are, and may be.
+    usage: AtomicUsize,
+    max_usage: AtomicUsize,
     /// No row can be dropped before the one instant, if the clock has not stepped
     /// back behind the other.
     full_until: AtomicI64,
@@ -30,6 +33,8 @@ impl Capacity {
             rows: AtomicUsize::new(0),
             max_keys: AtomicUsize::new(bounds.max_keys),
             max_keys_per_root: AtomicUsize::new(bounds.of_root()),
+            usage: AtomicUsize::new(0),
+            max_usage: AtomicUsize::new(bounds.of_usage()),
             full_until: AtomicI64::new(i64::MIN),
             full_since: AtomicI64::new(i64::MIN),
             lowered: AtomicUsize::new(0),
@@ -109,11 +114,33 @@ impl Capacity {
         self.rows.fetch_sub(rows, Ordering::Relaxed);
     }
 
+    /// Whether there may be so many records of usage more.
+    pub(crate) fn has_room_for_usage(&self, records: usize) -> bool {
+        let max_usage = self.max_usage.load(Ordering::Relaxed);
+        self.usage.load(Ordering::Relaxed) + records <= max_usage
+    }
+
+    /// Why there is no room for another record of usage.
+    pub(crate) fn usage_is_full(&self) -> StoreError {
+        let max_usage = self.max_usage.load(Ordering::Relaxed);
+        StoreError::UsageFull { max_usage }
+    }
+
+    /// Takes room for so many records of usage more.
+    pub(crate) fn reserve_usage(&self, records: usize) {
+        self.usage.fetch_add(records, Ordering::Relaxed);
+    }
+
+    pub(crate) fn give_usage_back(&self, records: usize) {
+        self.usage.fetch_sub(records, Ordering::Relaxed);
+    }
+
     /// From here on these are the bounds.
     pub(crate) fn bound(&self, bounds: Bounds) {
         self.max_keys.store(bounds.max_keys, Ordering::Relaxed);
         let per_root = &self.max_keys_per_root;
         per_root.store(bounds.of_root(), Ordering::Relaxed);
+        self.max_usage.store(bounds.of_usage(), Ordering::Relaxed);
         self.reopen();
     }
 

@@ -18,6 +18,8 @@ use tidegate_store::key::level_of_row;
 use tidegate_store::ledger::Record;
 use tidegate_store::{KeyCommand, KeyPath, OwnedKey, Plan, PlanLimit, Reply, Verb};
 
+pub use crate::usage::UsagePlace;
+
 /// What a row is, and by which limits.
 #[derive(Clone, Copy, Debug)]
 pub struct RowView<'a> {
@@ -33,6 +35,8 @@ pub trait Sink {
     fn row(&mut self, key: &[u8], row: Option<RowView<'_>>);
     /// A lease's record; `None`: it is forgotten.
     fn lease(&mut self, id: u128, record: Option<&Record<OwnedKey>>);
+    /// What was used of a row and a limit in an hour; `None`: it is forgotten.
+    fn usage(&mut self, place: &UsagePlace, amount: Option<u64>);
 }
 
 /// What was collected of a shard, and by which plan it is to be read.
@@ -48,6 +52,8 @@ pub struct Collected {
     pub rows: HashSet<OwnedKey, RandomState>,
     /// The ids of the leases.
     pub leases: Vec<u128>,
+    /// The records of usage.
+    pub usage: HashSet<UsagePlace, RandomState>,
 }
 
 /// A row as it was journalled, on its way back into a table.

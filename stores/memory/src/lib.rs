@@ -9,7 +9,8 @@
 //! | [`journal`] | what changed since it was last asked, for a store that keeps a journal |
 //! | `watched` | how a table hands its changes over, and takes them back |
 //! | `shard` | the rows of some roots under one lock: decide, retire, sweep |
-//! | `listing` | keys and leases, a page at a time |
+//! | `listing` | keys, leases and usage, a page at a time |
+//! | `usage` | what was used of each row and limit, hour by hour |
 //! | `rows` | the two shapes a row can have, and how one turns into the other |
 //! | `side_table` | rows that are more than a word: shared, or with leases that may give back |
 //! | `hash` | where a key's row is looked for |
@@ -37,6 +38,7 @@ mod side_table;
 mod slab;
 mod store;
 mod table;
+mod usage;
 mod watched;
 
 pub use bounds::Bounds;

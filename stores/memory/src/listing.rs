@@ -1,9 +1,9 @@
-//! Keys and leases, a page at a time.
+//! Keys, leases and usage, a page at a time.
 //!
 //! A page goes through the shards in order; each is locked for a bounded number
 //! of its rows. Where a page ends is a shard and a position in it: for keys a hash
 //! (a row's index in the array changes, its hash does not), for leases an
-//! expiry. Hashes are seeded at random, so a cursor is good for this table alone;
+//! expiry, for usage a record. Hashes are seeded at random, so a cursor is good for this table alone;
 //! a mark made of the seed tells it from every other's.
 
 use std::hash::BuildHasher;
@@ -11,13 +11,14 @@ use std::hash::BuildHasher;
 use tidegate_store::core::Timestamp;
 use tidegate_store::key::root_of;
 use tidegate_store::ledger::Record;
-use tidegate_store::{HeldLease, Listing, OwnedKey, Page, Select, StoreError};
+use tidegate_store::{HeldLease, Hour, Hours, Listing, OwnedKey, Page, Select, StoreError, Usage};
 
 use crate::hash::hash_of;
 use crate::rows::{self, PackedRows, Rows};
 use crate::shard::Shard;
 use crate::side_table::SideTable;
 use crate::table::MemoryTable;
+use crate::usage::UsagePlace;
 
 /// How many rows are looked at for one page, about.
 const LOOKED_AT: usize = 8_192;
@@ -109,6 +110,46 @@ impl MemoryTable {
         }
     }
 
+    pub(crate) fn page_of_usage(
+        &self,
+        listing: &Listing<'_>,
+        hours: Hours,
+    ) -> Result<Page<Usage>, StoreError> {
+        let mark = self.mark();
+        let after = listing.after.map(|after| read_place(after, mark));
+        let after = after.transpose()?;
+        let (only, mut shard, mut place) = match (listing.select, after) {
+            (Select::Key(key), after) => {
+                let root = root_of(key, self.last_plan().levels());
+                let shard = Self::shard_number(hash_of(&self.hasher, root));
+                (true, shard, after.and_then(|(_, place)| place))
+            }
+            (_, Some((shard, place))) => (false, usize::from(shard), place),
+            (_, None) => (false, 0, None),
+        };
+        let mut page = Page::empty();
+        for _ in 0..LOOKED_AT / AT_ONCE {
+            let Some(at) = self.shards.get(shard) else {
+                return Ok(page);
+            };
+            let asked = (listing, hours);
+            let usage = &at.0.lock().usage;
+            place = usage.page(place.as_ref(), asked, AT_ONCE, &mut page.items);
+            match place {
+                None if only => return Ok(page),
+                None => shard += 1,
+                Some(_) => {}
+            }
+            if page.items.len() >= listing.most {
+                break;
+            }
+        }
+        if shard < self.shards.len() {
+            page.next = Some(write_place(shard as u16, place.as_ref(), mark));
+        }
+        Ok(page)
+    }
+
     /// The key, if its state matters.
     fn one_key(&self, key: &[u8], now: Timestamp) -> Page<OwnedKey> {
         let mut page = Page::empty();
@@ -173,6 +214,42 @@ impl MemoryTable {
     fn mark(&self) -> u32 {
         self.hasher.hash_one("mark") as u32
     }
+}
+
+/// A position in a table's usage: the mark, the shard, and behind which record in it, if any:
+/// `hour u32, limit's length u32, limit, key`.
+fn write_place(shard: u16, place: Option<&UsagePlace>, mark: u32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.extend(mark.to_le_bytes());
+    bytes.extend(shard.to_le_bytes());
+    if let Some((key, limit, hour)) = place {
+        bytes.extend(hour.number().to_le_bytes());
+        bytes.extend((limit.len() as u32).to_le_bytes());
+        bytes.extend(limit.as_bytes());
+        bytes.extend(key.bytes());
+    }
+    bytes
+}
+
+fn read_place(bytes: &[u8], mark: u32) -> Result<(u16, Option<UsagePlace>), StoreError> {
+    let read = || {
+        let (marked, rest) = bytes.split_first_chunk()?;
+        let (shard, rest) = rest.split_first_chunk()?;
+        let shard = u16::from_le_bytes(*shard);
+        if u32::from_le_bytes(*marked) != mark {
+            return None;
+        }
+        if rest.is_empty() {
+            return Some((shard, None));
+        }
+        let (hour, rest) = rest.split_first_chunk()?;
+        let (length, rest) = rest.split_first_chunk()?;
+        let (limit, key) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+        let limit = std::str::from_utf8(limit).ok()?;
+        let hour = Hour::new(u32::from_le_bytes(*hour));
+        Some((shard, Some((OwnedKey::new(key), limit.into(), hour))))
+    };
+    read().ok_or(StoreError::UnknownPage)
 }
 
 impl Shard {

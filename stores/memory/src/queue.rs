@@ -180,7 +180,7 @@ fn gives_back(command: &Command<'_>) -> bool {
         Op::One(_, verb) => verb.gives_back(),
         Op::Batch(items) => items.iter().any(|(_, verb)| verb.gives_back()),
         Op::Adopt => true,
-        Op::ListKeys(_) | Op::ListLeases(_) | Op::Count => false,
+        Op::ListKeys(_) | Op::ListLeases(_) | Op::ListUsage(..) | Op::Count => false,
     }
 }
 
@@ -212,7 +212,9 @@ impl<T: Immediate> Shared<T> {
                 self.adopted();
                 execution
             }
-            Op::ListKeys(_) | Op::ListLeases(_) | Op::Count => self.table.execute(command, out),
+            Op::ListKeys(_) | Op::ListLeases(_) | Op::ListUsage(..) | Op::Count => {
+                self.table.execute(command, out)
+            }
         }
     }
 
@@ -426,7 +428,7 @@ impl<T: Immediate> Shared<T> {
                 changed.for_each(|(path, _)| self.serve(path, command.now));
             }
             Op::Adopt => self.adopted(),
-            Op::ListKeys(_) | Op::ListLeases(_) | Op::Count => {}
+            Op::ListKeys(_) | Op::ListLeases(_) | Op::ListUsage(..) | Op::Count => {}
         }
     }
 

@@ -309,8 +309,7 @@ fn take_back(bucket: &AtomicBucket, now: Timestamp) -> Timestamp {
 
 /// The rule of a single bucket, if `plan` is one.
 pub(crate) fn single_bucket_rule(plan: &Plan, now: Timestamp) -> Option<AtomicBucketRule> {
-    let [limit] = plan.limits() else { return None };
-    let bucket = limit.simple_bucket().filter(|_| plan.levels() == 1)?;
+    let bucket = plan.single_bucket()?;
     let epoch = Timestamp::from_micros(now.as_micros().saturating_sub(EPOCH_MARGIN));
     Some(AtomicBucketRule::new(bucket, epoch))
 }

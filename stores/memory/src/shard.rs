@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
-use tidegate_store::core::{Amount, Bounds, BucketLevel, PackedBucket, State, Timestamp, Verdict};
+use tidegate_store::core::{
+    Amount, Bounds, BucketLevel, PackedBucket, Span, State, Timestamp, Verdict,
+};
 use tidegate_store::decide::{self, Row};
 use tidegate_store::key::{level_of_row, root_of};
 use tidegate_store::{
@@ -20,6 +22,7 @@ use crate::journal::{self, Watch};
 use crate::rows::{self, PackedRows, Rows};
 use crate::side_table::SideTable;
 use crate::slab::Slab;
+use crate::usage::UsageBook;
 use tidegate_store::OwnedKey;
 
 /// How many rows an insertion looks at for one to drop, so that a table that
@@ -32,6 +35,7 @@ pub(crate) struct Shard {
     pub(crate) plan: Arc<Plan>,
     pub(crate) rows: Rows,
     pub(crate) ledger: Ledger<OwnedKey>,
+    pub(crate) usage: UsageBook,
     pub(crate) hasher: RandomState,
     /// How many rows each root has, by its hash, where keys have levels.
     of_root: HashMap<u64, usize, RandomState>,
@@ -83,6 +87,7 @@ impl Shard {
             plan: Arc::clone(plan),
             rows: Rows::new(plan, Timestamp::MIN),
             ledger: Ledger::new(leases),
+            usage: UsageBook::default(),
             hasher,
             of_root: HashMap::default(),
             hand: 0,
@@ -143,6 +148,9 @@ impl Shard {
         answer: &mut Answer,
     ) -> Result<(), StoreError> {
         self.prepare(command.plan, command.now, command.calendars, capacity)?;
+        if command.plan.usage().is_some() {
+            self.ensure_usage(command, capacity)?;
+        }
         match &mut self.rows {
             Rows::General(slab)
                 if command.key.depth() == 1
@@ -154,6 +162,9 @@ impl Shard {
             }
             _ => self.execute_on_rows(command, capacity, answer)?,
         }
+        if let Some(keep) = command.plan.usage() {
+            self.count_usage((keep, &command.key), command.now, capacity);
+        }
         if command.verb.gives_back() && answer.is_ok() {
             self.gave_back(&command.key, command.now, capacity);
         }
@@ -161,6 +172,38 @@ impl Shard {
             watch.note_command(command, reply);
         }
         Ok(())
+    }
+
+    /// Checks that there is room for what a command counts. Only what is about to start is
+    /// refused for it: what has been used is counted in any case.
+    #[cold]
+    fn ensure_usage(
+        &self,
+        command: &KeyCommand<'_>,
+        capacity: &Capacity,
+    ) -> Result<(), StoreError> {
+        let (Verb::Take { .. } | Verb::Debit { .. }) = command.verb else {
+            return Ok(());
+        };
+        let (plan, path) = (command.plan, &command.key);
+        match capacity.has_room_for_usage(plan.limits().len())
+            || self.usage.has_all((plan, path), command.now)
+        {
+            true => Ok(()),
+            false => Err(capacity.usage_is_full()),
+        }
+    }
+
+    /// Keeps what was used, in the step in which it was.
+    #[inline(never)]
+    fn count_usage(
+        &mut self,
+        (keep, path): (Span, &KeyPath<'_>),
+        now: Timestamp,
+        capacity: &Capacity,
+    ) {
+        let used = self.ledger.drain_used();
+        self.usage.add((keep, path), used, now, capacity);
     }
 
     /// Executes a command whose rows are to be looked for, or made.
@@ -560,12 +603,15 @@ impl Shard {
             let plan = self.plan.at(&path);
             let plan = plan.unwrap_or_else(|| Arc::clone(&self.plan));
             let expire = |rows: &mut [Row], ledger: &mut Ledger<OwnedKey>| {
-                if let Some(again) = decide::expire(&plan, rows, &mut record, now) {
+                if let Some(again) = decide::expire(&plan, rows, ledger, &mut record, now) {
                     ledger.put_back(record, again);
                 }
             };
             // Nothing is claimed that could be refused, so nothing fails.
             let _ = self.with_rows(&path, now, (Claim::Anyway, capacity), expire);
+            if let Some(keep) = plan.usage() {
+                self.count_usage((keep, &path), now, capacity);
+            }
             self.gave_back(&path, now, capacity);
             if let Some(watch) = &mut self.watch {
                 watch.note_path(&path);

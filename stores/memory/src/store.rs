@@ -42,6 +42,7 @@ impl Store for MemoryStore {
             shared: false,
             own_clock: false,
             answers_can_be_lost: false,
+            counts_usage: true,
         }
     }
 

@@ -77,8 +77,13 @@ impl MemoryTable {
 
     #[inline]
     pub(crate) fn shard(&self, root_hash: u64) -> &Mutex<Shard> {
+        &self.shards[Self::shard_number(root_hash)].0
+    }
+
+    #[inline]
+    pub(crate) const fn shard_number(root_hash: u64) -> usize {
         // A row's place goes by the high bits of its hash; these are the low ones.
-        &self.shards[root_hash as usize % SHARDS].0
+        root_hash as usize % SHARDS
     }
 
     /// Runs `act`; while the table is full, drops what is spent in some shard
@@ -103,6 +108,7 @@ impl MemoryTable {
         match error {
             StoreError::KeysFull { .. } => self.ensure_capacity(now),
             StoreError::LeasesFull { .. } => self.expire_leases(now),
+            StoreError::UsageFull { .. } => self.drop_usage(now),
             _ => false,
         }
     }
@@ -113,6 +119,13 @@ impl MemoryTable {
     fn expire_leases(&self, now: Timestamp) -> bool {
         let expire = |shard: &Padded| shard.0.lock().expire_leases(now, &self.capacity);
         self.shards.iter().filter(|shard| expire(shard)).count() > 0
+    }
+
+    /// Drops the records of usage that are over; whether there were any.
+    #[cold]
+    fn drop_usage(&self, now: Timestamp) -> bool {
+        let drop = |shard: &Padded| shard.0.lock().usage.sweep(now, &self.capacity);
+        self.shards.iter().filter(|shard| drop(shard)).count() > 0
     }
 
     /// Drops every row that equals "never seen", shard by shard, until some
@@ -212,7 +225,12 @@ impl MemoryTable {
         let mut one = command.one(*path, *verb);
         out.write(|answer| {
             shard.lock().execute(&mut one, root, &self.capacity, answer);
-            if let Err(StoreError::KeysFull { .. } | StoreError::LeasesFull { .. }) = answer {
+            if let Err(
+                StoreError::KeysFull { .. }
+                | StoreError::LeasesFull { .. }
+                | StoreError::UsageFull { .. },
+            ) = answer
+            {
                 self.again(command, (path, verb), (shard, root), answer);
             }
         })
@@ -255,6 +273,7 @@ impl MemoryTable {
             }
             Op::ListKeys(listing) => self.page_of_keys(&listing).map(Reply::Keys),
             Op::ListLeases(listing) => self.page_of_leases(&listing).map(Reply::Leases),
+            Op::ListUsage(listing, hours) => self.page_of_usage(&listing, hours).map(Reply::Usage),
             Op::Count => Ok(Reply::Count(self.count(command.now))),
         };
         out.ready(answer)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_store::core::{Bounds as Calendar, State, Timestamp};
 use tidegate_store::key::{level_of_row, root_of};
 use tidegate_store::ledger::Record;
-use tidegate_store::{KeyPath, Overrides, OwnedKey, Plan};
+use tidegate_store::{KeyPath, Overrides, OwnedKey, Plan, Usage};
 
 use crate::bounds::Bounds;
 use crate::capacity::Capacity;
@@ -71,6 +71,14 @@ impl MemoryTable {
         }
     }
 
+    /// Puts a journalled record of usage back.
+    pub fn restore_usage(&self, record: Usage) {
+        let last = self.last_plan();
+        let root = root_of(record.key.bytes(), last.levels());
+        let mut shard = self.shard(hash_of(&self.hasher, root)).lock();
+        shard.usage.restore(record, last.usage(), &self.capacity);
+    }
+
     /// Puts a journalled lease back; those due earliest first.
     pub fn restore_lease(&self, record: Record<OwnedKey>) {
         let last = self.last_plan();
@@ -88,6 +96,7 @@ impl Shard {
         // A word counts from an epoch near the clock's, which is not known yet.
         self.rows = Rows::General(Slab::new());
         self.ledger.note_changes();
+        self.usage.note_changes();
         self.watch = Some(Box::new(watch));
     }
 
@@ -142,12 +151,17 @@ impl Shard {
             latest: watch.latest,
             rows: std::mem::take(&mut watch.rows),
             leases: self.ledger.take_changed().into_iter().collect(),
+            usage: self.usage.take_changed(),
         };
         for key in &collected.rows {
             self.report_row(key.bytes(), collected.latest, sink);
         }
         for &id in &collected.leases {
             sink.lease(id, self.ledger.get(id));
+        }
+        for place in &collected.usage {
+            let (key, limit, hour) = place;
+            sink.usage(place, self.usage.at(key.bytes(), limit, *hour));
         }
         Some(collected)
     }
@@ -189,6 +203,7 @@ impl Shard {
             watch.rows.extend(collected.rows);
         }
         collected.leases.iter().for_each(|&id| self.ledger.note(id));
+        self.usage.note_again(collected.usage);
     }
 
     fn restore_row(&mut self, journalled: Journalled<'_>, capacity: &Capacity) {

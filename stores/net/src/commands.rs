@@ -1,11 +1,12 @@
 //! The way of every command to a store beyond a network: which of what the store can do
 //! it needs, on which thread, and what its answer is.
 
+use std::future::ready;
 use std::sync::Arc;
 
 use tidegate_store::{
-    Command, Count, HeldLease, KeyCommand, Op, OwnedKey, OwnedListing, Page, Reply, StoreError,
-    StoreFuture,
+    Command, Count, HeldLease, Hours, KeyCommand, Op, OwnedKey, OwnedListing, Page, Reply,
+    StoreError, StoreFuture, Usage,
 };
 
 use crate::batch::batch;
@@ -41,6 +42,16 @@ pub trait Commands: Send + Sync + 'static {
         listing: OwnedListing,
     ) -> impl Future<Output = Result<Page<HeldLease>, StoreError>> + Send;
 
+    /// A page of what was used in some hours.
+    fn page_of_usage(
+        self: Arc<Self>,
+        listing: OwnedListing,
+        hours: Hours,
+    ) -> impl Future<Output = Result<Page<Usage>, StoreError>> + Send {
+        let _ = (listing, hours);
+        ready(Err(StoreError::CannotCount))
+    }
+
     /// How many keys there are. The server may count them one by one.
     fn count(self: Arc<Self>) -> impl Future<Output = Result<usize, StoreError>> + Send;
 }
@@ -72,6 +83,13 @@ pub fn begin<C: Commands>(table: &Arc<C>, command: &Command<'_>) -> StoreFuture 
         Op::ListLeases(listing) => {
             let listing = OwnedListing::of(&listing);
             driver.later(async move { Ok(Reply::Leases(own.page_of_leases(listing).await?)) })
+        }
+        Op::ListUsage(listing, hours) => {
+            let listing = OwnedListing::of(&listing);
+            driver.later(async move {
+                let page = own.page_of_usage(listing, hours).await?;
+                Ok(Reply::Usage(page))
+            })
         }
         Op::Count => driver.later(async move {
             Ok(Reply::Count(Count {

@@ -267,7 +267,8 @@ END $$;
 
 CREATE FUNCTION tidegate.register(
   p_tab integer, p_is_first boolean, p_version numeric, p_at bigint, p_caller boolean,
-  p_levels integer, p_keep numeric, p_numbers numeric[], p_names text[], p_calendars bigint[])
+  p_levels integer, p_keep numeric, p_numbers numeric[], p_names text[], p_calendars bigint[],
+  p_usage numeric DEFAULT NULL)
 RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
   v_rules tidegate.rule[] := tidegate.rules_of(p_numbers);
@@ -284,17 +285,18 @@ BEGIN
   IF p_is_first THEN
     SELECT * INTO e FROM tidegate.revisions WHERE tab = p_tab AND revision = v_newest;
     IF FOUND AND e.rules = v_rules AND e.names = p_names AND e.keep = p_keep
-      AND e.levels = p_levels THEN
+      AND e.levels = p_levels AND e.usage IS NOT DISTINCT FROM p_usage THEN
       RETURN v_newest;
     END IF;
   END IF;
   v_newest := v_newest + 1;
   INSERT INTO tidegate.revisions
-    (tab, revision, version, at, levels, keep, refunds, rules, ends, names, calendars)
+    (tab, revision, version, at, levels, keep, refunds, rules, ends, names, calendars,
+      usage)
   VALUES (p_tab, v_newest, p_version, CASE WHEN p_caller THEN p_at ELSE tidegate.clock() END,
     p_levels, p_keep, v_refunds, v_rules,
     ARRAY(SELECT tidegate.limits_before(v_rules, l + 1) FROM generate_series(1, p_levels) AS l),
-    p_names, p_calendars);
+    p_names, p_calendars, p_usage);
   DELETE FROM tidegate.revisions WHERE tab = p_tab AND revision <= v_newest - 4096;
   UPDATE tidegate.sets SET newest = v_newest WHERE tab = p_tab;
   RETURN v_newest;

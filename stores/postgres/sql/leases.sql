@@ -97,6 +97,8 @@ BEGIN
     ELSE
       IF e.refunds THEN
         PERFORM tidegate.give_back(v_lease, e, p_now, p_caller);
+        PERFORM tidegate.use_more(p_tab, v_lease.owner, v_lease.ends, e,
+          tidegate.used_by_expiry(e, v_lease), p_now);
       END IF;
       UPDATE tidegate.leases SET stage = 1, number = DEFAULT,
         due = tidegate.later(v_lease.expires_at, e.keep)
@@ -229,7 +231,7 @@ BEGIN
   RETURN v_any;
 END $$;
 
--- One step: rows that equal "never seen", leases that are due, and those whose session
+-- One step: rows that equal "never seen", usage that is over, leases that are due, and those whose session
 -- has ended, of the p_most rows behind a place. It waits for no lock, and one at a time
 -- runs; others go away at once. Answers how many rows it looked after, and where to go
 -- on: nowhere if that is null. For what is due it has p_micros; a root that has more of
@@ -260,6 +262,9 @@ BEGIN
       AND r.due = 9223372036854775807 AND r.line_until <= v_now
     FOR UPDATE SKIP LOCKED);
   GET DIAGNOSTICS pruned = ROW_COUNT;
+  DELETE FROM tidegate.usage WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM tidegate.usage WHERE over_at <= v_now ORDER BY over_at LIMIT p_most
+    FOR UPDATE SKIP LOCKED));
   FOR v_root IN
     SELECT r.tab, r.key, r.due, s.newest
     FROM tidegate.rows r JOIN tidegate.sets s ON s.tab = r.tab

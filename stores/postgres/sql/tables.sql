@@ -52,6 +52,8 @@ CREATE TABLE tidegate.revisions (
   ends integer[] NOT NULL,
   names text[] NOT NULL,
   calendars bigint[] NOT NULL,
+  -- For how long what is used is kept after its hour; null if it is not counted.
+  usage numeric,
   PRIMARY KEY (tab, revision)
 );
 
@@ -126,6 +128,8 @@ CREATE TABLE tidegate.leases (
   shares numeric[] NOT NULL,
   settlement numeric[],
   granted_at bigint NOT NULL,
+  -- What it uses is counted: it was granted by a plan that does.
+  counted boolean NOT NULL DEFAULT false,
   PRIMARY KEY (tab, root, id)
 );
 CREATE INDEX leases_due ON tidegate.leases ((tab::bigint), root, due, number);
@@ -133,6 +137,20 @@ CREATE INDEX leases_session ON tidegate.leases (tab, root, session)
   WHERE session IS NOT NULL AND stage = 0;
 CREATE INDEX leases_idempotency ON tidegate.leases (tab, idempotency)
   WHERE idempotency IS NOT NULL AND stage = 0;
+
+-- What was used of a row and a limit, by its name, in an hour of the epoch; until when it
+-- is kept.
+CREATE TABLE tidegate.usage (
+  tab integer NOT NULL,
+  hour integer NOT NULL,
+  amount bigint NOT NULL,
+  over_at bigint NOT NULL,
+  key bytea NOT NULL,
+  long_key bytea,
+  name text NOT NULL,
+  PRIMARY KEY (tab, key, hour, name)
+) WITH (fillfactor = 80);
+CREATE INDEX usage_over_at ON tidegate.usage (over_at);
 
 -- Numbers of sessions: each holds the advisory lock that `tidegate.session_lock`
 -- says for as long as it lasts.

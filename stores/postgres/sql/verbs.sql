@@ -5,7 +5,9 @@ CREATE TYPE tidegate.outcome AS (
   states tidegate.state[],
   -- What `src/reply.rs` reads.
   reply numeric[],
-  leases_changed boolean
+  leases_changed boolean,
+  -- What it changes of usage (usage.sql).
+  used numeric[]
 );
 
 -- A command without its path.
@@ -37,6 +39,7 @@ BEGIN
   IF v_step.verdict = tidegate.admit() THEN
     v_step.states := tidegate.commit_step(
       e.rules, v_step, a.amounts, a.now, a.calendars, NULL, NULL);
+    v_out.used := tidegate.used_by_step(e, v_step, a.amounts, a.now);
   END IF;
   v_out.states := v_step.states;
   v_out.reply := tidegate.decision(e.rules, v_step, a.detail, a.now, NULL, NULL);
@@ -59,13 +62,18 @@ CREATE FUNCTION tidegate.debit(a tidegate.command, e tidegate.revisions, p_state
 RETURNS tidegate.outcome LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
   v_step tidegate.step := tidegate.compose(e.rules, p_states, a.amounts, a.now, a.calendars);
+  v_used numeric[];
+  v_out tidegate.outcome;
 BEGIN
   v_step.verdicts := array_fill(tidegate.admit(), ARRAY[cardinality(p_states)]);
   p_states := tidegate.commit_step(e.rules, v_step, a.amounts, a.now, a.calendars, NULL, NULL);
+  v_used := tidegate.used_by_step(e, v_step, a.amounts, a.now);
   FOR i IN 1 .. cardinality(a.amounts) LOOP
     a.amounts[i] := least(a.amounts[i], 1);
   END LOOP;
-  RETURN tidegate.peek(a, e, p_states);
+  v_out := tidegate.peek(a, e, p_states);
+  v_out.used := v_used;
+  RETURN v_out;
 END $$;
 
 -- An idempotency key belongs to its key: the two, told apart by a length.
@@ -117,10 +125,11 @@ BEGIN
   END LOOP;
   INSERT INTO tidegate.leases
     (tab, stage, expires_at, due, root, id, fence, owner, ends, session, idempotency, shares,
-      granted_at)
+      granted_at, counted)
   VALUES (a.tab, 0, a.until, a.until, a.root, a.id, v_fence, a.key, a.ends, a.session,
     CASE WHEN a.idempotency IS NOT NULL THEN tidegate.idempotency_of(a.key, a.idempotency) END,
-    v_shares, a.now);
+    v_shares, a.now, e.usage IS NOT NULL);
+  v_out.used := tidegate.used_by_step(e, v_step, a.amounts, a.now);
   v_out.states := v_step.states;
   v_out.leases_changed := true;
   v_out.reply := tidegate.decision(e.rules, v_step, a.detail, a.now, NULL,
@@ -215,6 +224,7 @@ BEGIN
     RETURN v_out;
   END IF;
   v_out := tidegate.end_shares(a, e, v_lease, p_states);
+  v_out.used := tidegate.used_by_end(e, v_lease, v_out.reply);
   IF tidegate.took_of_others(e.rules, v_lease.shares) THEN
     PERFORM tidegate.move_retained_slots(
       a.tab, a.key, a.ends, a.id, v_lease.expires_at, NULL, a.now);
@@ -482,6 +492,9 @@ BEGIN
     CONTINUE WHEN NOT v_is_admitted OR v_step.verdicts[i] <> tidegate.admit();
     r := e.rules[i];
     v_more := v_target[i] - v_taken[i];
+    IF v_lease.counted AND e.usage IS NOT NULL AND r.kind <> 5 THEN
+      v_out.used := v_out.used || ARRAY[i, v_lease.granted_at, v_more];
+    END IF;
     c := (v_step.states[i]).n;
     IF r.kind = 5 THEN
       IF c IS NOT NULL AND v_target[i] = 0 THEN
@@ -659,7 +672,10 @@ BEGIN
   ELSIF v_in_line AND p_verb IN (4, 5, 6, 8) THEN
     PERFORM tidegate.wake(p_tab, v_root, v_now);
   END IF;
-  IF NOT v_locked OR (v_out.states = v_kept AND v_out.leases_changed IS NULL) THEN
+  PERFORM tidegate.use_more(p_tab, p_key, p_ends, e, v_out.used, v_now)
+  WHERE v_out.used IS NOT NULL;
+  IF NOT v_locked OR (v_out.states = v_kept AND v_out.leases_changed IS NULL
+    AND v_out.used IS NULL) THEN
     -- Nothing that a crash may not take back: no disk is waited for, with the root's
     -- row locked.
     PERFORM set_config('synchronous_commit', 'off', true);

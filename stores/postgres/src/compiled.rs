@@ -14,13 +14,15 @@ pub(crate) struct Compiled {
     /// The number of its revision.
     pub(crate) revision: i64,
     /// What the functions of `sql/plain.sql` are told of the limits, six numbers of each;
-    /// `None` unless all of them are plain buckets and slots of one level.
+    /// `None` unless all of them are plain buckets and slots of one level, and no usage is
+    /// counted.
     pub(crate) plain: Option<Arc<[i64]>>,
 }
 
 impl Compiled {
     pub(crate) fn new(revision: i64, plan: &Plan) -> Self {
-        let limits = plan.limits().iter().filter(|_| plan.levels() <= 1);
+        let is_flat = plan.levels() <= 1 && plan.usage().is_none();
+        let limits = plan.limits().iter().filter(|_| is_flat);
         let numbers: Option<Vec<_>> = limits.map(numbers).collect();
         let plain = numbers.filter(|numbers| !numbers.is_empty());
         Self {

@@ -1,9 +1,9 @@
-//! Keys and leases, a page at a time, in the order of the table's own index. Where
+//! Keys, leases and usage, a page at a time, in the order of the table's own index. Where
 //! a page ends is the place in it of what was looked at last.
 
 use tidegate_store::core::{Amount, Timestamp};
 use tidegate_store::key::root_of_beginning;
-use tidegate_store::{HeldLease, Listing, OwnedKey, Page, StoreError};
+use tidegate_store::{HeldLease, Hour, Hours, Listing, OwnedKey, Page, Select, StoreError, Usage};
 use tokio_postgres::Row;
 
 use crate::connection::Argument;
@@ -114,6 +114,75 @@ impl Calls {
         Ok(Page {
             items,
             next: next.transpose()?,
+        })
+    }
+}
+
+/// The place of a page of usage: hour, the length of the limit's name, the name, the key.
+fn place_of(hour: i32, name: &str, key: &[u8]) -> Vec<u8> {
+    let mut place = hour.to_be_bytes().to_vec();
+    place.extend((name.len() as u32).to_be_bytes());
+    place.extend(name.as_bytes());
+    place.extend(key);
+    place
+}
+
+fn usage_place(place: &[u8]) -> Option<(i32, &str, &[u8])> {
+    if place.is_empty() {
+        return Some((-1, "", &[]));
+    }
+    let (hour, rest) = place.split_first_chunk()?;
+    let (length, rest) = rest.split_first_chunk()?;
+    let (name, key) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+    // Its text is the server's to read.
+    let name = str::from_utf8(name)
+        .ok()
+        .filter(|name| !name.contains('\0'))?;
+    Some((i32::from_be_bytes(*hour), name, key))
+}
+
+impl Calls {
+    pub(crate) async fn usage(
+        &self,
+        wanted: &Listing<'_>,
+        hours: Hours,
+    ) -> Result<Page<Usage>, StoreError> {
+        let statement = "SELECT coalesce(long_key, key), key, name, hour, amount,
+                amount > 0 AND over_at > CASE WHEN $10 THEN $9 ELSE tidegate.clock() END
+            FROM tidegate.usage
+            WHERE tab = $1 AND key >= $2 AND ($3::bytea IS NULL OR key < $3)
+                AND hour >= $4 AND hour < $5 AND (key, hour, name) > ($6, $7, $8)
+            ORDER BY key, hour, name LIMIT $11";
+        let place = place(wanted, self)?;
+        let (hour, name, key) = usage_place(&place).ok_or(StoreError::UnknownPage)?;
+        let beginning = beginning(wanted, false);
+        let end = match wanted.select {
+            // It and no other.
+            Select::Key(key) if key.len() <= INDEXED => Some([key, &[0]].concat()),
+            _ => end_of(&beginning),
+        };
+        let number = |hour: Hour| i32::try_from(hour.number()).unwrap_or(i32::MAX);
+        let (from, to) = (number(hours.from), number(hours.to));
+        let (now, caller) = (wanted.now.as_micros(), self.is_callers());
+        let most = looked_at(wanted.most);
+        let arguments: [Argument<'_>; 11] = [
+            &self.tab, &beginning, &end, &from, &to, &key, &hour, &name, &now, &caller, &most,
+        ];
+        let rows = self.link.query(statement, &arguments).await?;
+        let kept = rows.iter().filter(|row| row.get(5));
+        let items = kept.map(|row| Usage {
+            key: OwnedKey::new(row.get(0)),
+            limit: row.get::<_, &str>(2).into(),
+            hour: Hour::new(row.get::<_, i32>(3).unsigned_abs()),
+            amount: row.get::<_, i64>(4).unsigned_abs(),
+        });
+        let next = rows.last().filter(|_| rows.len() as i64 >= most);
+        let next = next.map(|row| place_of(row.get(3), row.get(2), row.get(1)));
+        Ok(Page {
+            items: items
+                .filter(|used| wanted.takes(used.key.bytes()))
+                .collect(),
+            next: next.map(|place| place_at(self, &place)),
         })
     }
 }

@@ -59,7 +59,8 @@ impl Plain {
             return None;
         };
         let bucket = limit.simple_bucket()?;
-        let is_common = request.rules.is_none() && request.plan.levels() <= 1;
+        let is_flat = request.plan.levels() <= 1 && request.plan.usage().is_none();
+        let is_common = request.rules.is_none() && is_flat;
         let in_time = clock == Clock::Server || INSTANTS.contains(&request.now.as_micros());
         if request.verb != TAKE || !is_common || !request.is_indexed() {
             return None;

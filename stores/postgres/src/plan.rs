@@ -122,6 +122,7 @@ pub(crate) fn read(
     keep: &str,
     names: &[String],
     numbers: &str,
+    usage: Option<&str>,
 ) -> Result<Plan, StoreError> {
     let levels = usize::try_from(levels).unwrap_or(0);
     if !(1..=MAX_LEVELS).contains(&levels) {
@@ -139,7 +140,10 @@ pub(crate) fn read(
         .collect();
     let version = version.parse().map_err(|_| garbled("version"))?;
     let keep = keep.parse().map_err(|_| garbled("keep"))?;
-    Ok(Plan::new(version, levels, limits?, Span::from_micros(keep)))
+    let usage = usage.map(|keep| keep.parse().map_err(|_| garbled("usage")));
+    let usage = usage.transpose()?.map(Span::from_micros);
+    let plan = Plan::new(version, levels, limits?, Span::from_micros(keep));
+    Ok(plan.counting_usage(usage))
 }
 
 fn read_limit(name: &str, numbers: &[u64], levels: usize) -> Option<PlanLimit> {

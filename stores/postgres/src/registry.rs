@@ -26,7 +26,8 @@ pub(crate) async fn newest(link: &Link, name: &str) -> Result<Option<Plan>, Stor
             refund::int, capacity, drain, weight, brim, most, align, period, step, steps, entries),
             ',' ORDER BY number), '')
          FROM unnest(e.rules) WITH ORDINALITY AS r (uid, level, kind, postpaid, shadow, refund,
-            capacity, drain, weight, brim, most, align, period, step, steps, entries, number))
+            capacity, drain, weight, brim, most, align, period, step, steps, entries, number)),
+        e.usage::text
         FROM tidegate.sets s JOIN tidegate.revisions e ON e.tab = s.tab AND e.revision = s.newest
         WHERE s.name = $1";
     let rows = link.query(statement, &[&name]).await?;
@@ -34,5 +35,14 @@ pub(crate) async fn newest(link: &Link, name: &str) -> Result<Option<Plan>, Stor
         return Ok(None);
     };
     let names: Vec<String> = row.get(3);
-    plan::read(row.get(0), row.get(1), row.get(2), &names, row.get(4)).map(Some)
+    let usage = row.get(5);
+    plan::read(
+        row.get(0),
+        row.get(1),
+        row.get(2),
+        &names,
+        row.get(4),
+        usage,
+    )
+    .map(Some)
 }

@@ -15,7 +15,7 @@ use crate::plan;
 use crate::request::Request;
 
 const REGISTER: &str = "SELECT tidegate.register($1, $2, $3::text::numeric, $4, $5, $6,
-    $7::text::numeric, $8::text::numeric[], $9, $10), tidegate.wake_first($1)::text";
+    $7::text::numeric, $8::text::numeric[], $9, $10, $11::text::numeric), tidegate.wake_first($1)::text";
 
 impl Inner {
     /// The plan that a request was made for, written first if it is not yet.
@@ -39,13 +39,14 @@ impl Writer<Compiled> for Calls {
             plan.version().to_string(),
             plan.keep().as_micros().to_string(),
         );
+        let usage = plan.usage().map(|keep| keep.as_micros().to_string());
         let at = change.adopted.at.as_micros();
         let (levels, numbers) = (plan.levels() as i32, plan::numbers(plan));
         let (names, calendars) = (
             plan::names(plan),
             plan::calendars(&change.adopted.calendars),
         );
-        let arguments: [Argument<'_>; 10] = [
+        let arguments: [Argument<'_>; 11] = [
             &self.tab,
             &change.is_first(),
             &version,
@@ -56,6 +57,7 @@ impl Writer<Compiled> for Calls {
             &numbers,
             &names,
             &calendars,
+            &usage,
         ];
         let rows = self.link.query(REGISTER, &arguments).await?;
         let row = rows.first().ok_or_else(|| garbled("no revision"))?;

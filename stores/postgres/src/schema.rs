@@ -43,6 +43,7 @@ const VERSIONS: &[Version] = &[Version {
         "compose",
         "rows",
         "adopt",
+        "usage",
         "leases",
         "verbs",
         "line",
@@ -176,13 +177,13 @@ async fn unlike(transaction: &Transaction<'_>, tables: Tables) -> Result<Vec<Str
         return Ok(Vec::new());
     };
     let others = "SELECT relname::text FROM pg_class WHERE relnamespace = 'tidegate'::regnamespace
-        AND relname IN ('rows', 'leases') AND relpersistence::text <> $1";
+        AND relname IN ('rows', 'leases', 'usage') AND relpersistence::text <> $1";
     let others = transaction.query(others, &[&letter]).await;
     let others = others.map_err(|error| unavailable(&error))?;
     Ok(others.iter().map(|table| table.get(0)).collect())
 }
 
-/// Makes rows and leases logged or unlogged, if they are not what is asked for.
+/// Makes rows, leases and usage logged or unlogged, if they are not what is asked for.
 async fn keep_as(transaction: &Transaction<'_>, tables: Tables) -> Result<(), StoreError> {
     let Some((word, _)) = kept_as(tables) else {
         return Ok(());

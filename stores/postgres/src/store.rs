@@ -148,6 +148,7 @@ impl Store for PostgresStore {
             shared: true,
             own_clock: self.shared.clock == Clock::Server,
             answers_can_be_lost: true,
+            counts_usage: true,
         }
     }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tidegate_net::waiting::{Line, Waiting};
 use tidegate_net::{Changes, Commands, Driver, Finish, begin};
 use tidegate_store::{
-    Command, Execution, HeldLease, KeyCommand, Out, OwnedKey, OwnedListing, Page, Reply,
-    StoreError, StoreFuture, Table,
+    Command, Execution, HeldLease, Hours, KeyCommand, Out, OwnedKey, OwnedListing, Page, Reply,
+    StoreError, StoreFuture, Table, Usage,
 };
 
 use crate::error::garbled;
@@ -88,6 +88,14 @@ impl Commands for Inner {
         listing: OwnedListing,
     ) -> Result<Page<HeldLease>, StoreError> {
         self.calls.leases(&listing.lend()).await
+    }
+
+    async fn page_of_usage(
+        self: Arc<Self>,
+        listing: OwnedListing,
+        hours: Hours,
+    ) -> Result<Page<Usage>, StoreError> {
+        self.calls.usage(&listing.lend(), hours).await
     }
 
     async fn count(self: Arc<Self>) -> Result<usize, StoreError> {

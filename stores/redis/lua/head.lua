@@ -9,7 +9,8 @@
 -- which is not there while functions are loaded, is not touched before.
 --
 -- keys     the ledger, its order of time, the order of those who wait, who they
---          are, the rows of the path outermost first,
+--          are; where usage is counted, its records and their order;
+--          the rows of the path outermost first,
 --          then rows of others that an expired lease gives back to
 -- arguments
 --          in MessagePack: the plan that decides; the command; the levels of

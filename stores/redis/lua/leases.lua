@@ -54,6 +54,7 @@ local function lease(terms, now)
   local record = {
     id = terms.id, owner = request.key, expires_at = terms.expires_at, fence = 0,
     granted_at = now, stage = LIVE, idempotency = terms.idempotency, shares = {}, settlement = false,
+    counted = plan.usage and true,
   }
   for _, part in ipairs(parts) do
     record.fence = max(record.fence, part.fence)
@@ -61,6 +62,7 @@ local function lease(terms, now)
       table.insert(record.shares, { part.limit.uid, part.amount, part.reference, 0 })
     end
   end
+  usage.of_parts(parts, now)
   put_record(record, record.expires_at)
   if line and request.turn then line.leave(now) end
   return decision(parts, verdict, binding, request.detail, now, nil, granted(record, 0))
@@ -155,6 +157,7 @@ local function end_lease(now)
       if limit then end_charges(limit, position, taken, used, record, now) end
     end
   end
+  if usage.is_counted(plan, record) then usage.at_end(record, uses) end
   each_retained_slots(now, function(slots, state)
     slots.release(state, record.id, record.expires_at, now)
   end)
@@ -267,7 +270,13 @@ local function adjust(now)
   if verdict == ADMIT then
     commit(parts, { record.id, record.expires_at })
     for i, part in ipairs(parts) do
-      if part.verdict == ADMIT then carry_out(changes[i], part, record, now) end
+      if part.verdict == ADMIT then
+        local change = changes[i]
+        carry_out(change, part, record, now)
+        if usage.is_counted(plan, record) then
+          usage.more(plan, record.owner, i, record.granted_at, change.target - change.taken)
+        end
+      end
     end
   end
   if verdict ~= ADMIT then

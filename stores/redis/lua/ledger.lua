@@ -116,7 +116,8 @@ local function read_record(id)
   if not bytes then return nil end
   local record, shares, at = { id = id, settlement = false }, nil, nil
   record.stage, record.expires_at, record.fence, record.due, record.number,
-    record.granted_at, record.owner, record.idempotency, shares, at = unpack_lease(bytes)
+    record.granted_at, record.owner, record.idempotency, shares, at, record.counted =
+    unpack_lease(bytes)
   record.shares = unpack_all(SHARE, SHARE_BYTES, bytes, at, at + shares)
   if record.stage == ENDED then
     local uses_at = at + shares + 1
@@ -188,7 +189,8 @@ local function pack_all(format, all)
 end
 
 local function pack_record(record)
-  local bytes = pack_lease(record.stage, record.expires_at, record.fence, record.due,
+  local stage = record.stage + (record.counted and COUNTED or 0)
+  local bytes = pack_lease(stage, record.expires_at, record.fence, record.due,
     record.number, record.granted_at, record.owner, record.idempotency,
     pack_all(SHARE, record.shares))
   if record.stage ~= ENDED then return bytes end

@@ -45,7 +45,10 @@ local function run_verb(now)
   local parts = parts_of(request.amounts, now)
   if verb == 'take' then
     local verdict, binding = in_turn(parts, now)
-    if verdict == ADMIT then commit(parts) end
+    if verdict == ADMIT then
+      commit(parts)
+      usage.of_parts(parts, now)
+    end
     return decision(parts, verdict, binding, request.detail, now)
   end
   local verdict, binding = compose(parts)
@@ -54,6 +57,7 @@ local function run_verb(now)
       if part.amount > 0 then part.verdict = ADMIT end
     end
     commit(parts)
+    usage.of_parts(parts, now)
     -- The work is done; the answer is whether any more may start.
     for _, part in ipairs(parts) do part.amount = min(part.amount, 1) end
     verdict, binding = compose(parts)
@@ -141,6 +145,7 @@ local function begin(call_keys, call_arguments)
   end
   plan, request = last_plan, cmsgpack.unpack(arguments[2])
   other_levels, own_limits, moved = cmsgpack.unpack(arguments[3])
+  FIRST_ROW = usage.begin()
   rows, path, ledger_changed, head, line = {}, {}, false, nil, nil
 end
 
@@ -168,6 +173,7 @@ local function run(call_keys, call_arguments)
   if reply[1] ~= REVISIONS and reply[1] ~= UNKNOWN then
     for _, row in pairs(rows) do save_row(row, now) end
     save_ledger(reply[1] ~= MORE)
+    usage.save(now)
     if line and GIVES_BACK[request.verb] and reply[1] ~= MORE then line.wake(now) end
   end
   return reply

@@ -56,6 +56,14 @@ local function expire(revision, record, now)
       end
     end
   end)
+  if revision.refunds and usage.is_counted(revision, record) then
+    for _, share in ipairs(record.shares) do
+      local limit, position = limit_of(revision.limits, share[1])
+      if limit and limit.refund then
+        usage.more(revision, record.owner, position, record.granted_at, -share[2])
+      end
+    end
+  end
   record.stage = EXPIRED
   put_record(record, later(record.expires_at, revision.keep))
 end

@@ -6,7 +6,7 @@
 local keys, arguments
 local plan, request, other_levels, own_limits, moved
 local LEDGER, DUE, QUEUE, WAITERS
-local FIRST_ROW = 5
+local FIRST_ROW
 
 -- A server's clock may stand behind what was written by another before a
 -- failover: as far as this, time stands still. Beyond, the clock has stepped

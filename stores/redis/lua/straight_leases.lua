@@ -24,7 +24,7 @@ local function ended_by(now, ledger, due)
   end
   if not fields[1] then return false end
   for _, record in ipairs(redis.call('HMGET', ledger, unpack(fields))) do
-    if record and string.byte(record) == LIVE then return nil end
+    if record and string.byte(record) % COUNTED == LIVE then return nil end
   end
   return members, fields
 end

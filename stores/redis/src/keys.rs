@@ -7,6 +7,8 @@
 //! {prefix:table:root}:d      what of them is due when
 //! {prefix:table:root}:q      the order of those who wait
 //! {prefix:table:root}:w      who they are
+//! {prefix:table:root}:u      what was used under the root, hour by hour
+//! {prefix:table:root}:h      the same in order
 //! {prefix:table}:plans       the revisions of the table's plan
 //! {prefix:owner}:own         what is defined for an owner
 //! {prefix:owner}:own:log     its last changes, in order
@@ -80,6 +82,14 @@ impl Names {
         ledger.into_iter().chain(rows).collect()
     }
 
+    /// The same of a plan that counts usage: before the rows its records, and their order.
+    pub(crate) fn of_counted(&self, path: &KeyPath<'_>) -> Vec<Vec<u8>> {
+        let (tag, mut keys) = (self.tag(path.root()), self.of(path));
+        let usage = [b":u", b":h"].map(|end| [&tag, end.as_slice()].concat());
+        keys.splice(4..4, usage);
+        keys
+    }
+
     /// The row of a path of one level, the order of those who wait; and if leases matter,
     /// the ledger, its order of time.
     pub(crate) fn plain(&self, path: &KeyPath<'_>, leases: bool) -> Vec<Vec<u8>> {
@@ -113,6 +123,11 @@ impl Names {
         [self.roots(select, levels), b"}:d".to_vec()].concat()
     }
 
+    /// The same for the order of what was used.
+    pub(crate) fn usage(&self, select: Select<'_>, levels: usize) -> Vec<u8> {
+        [self.roots(select, levels), b"}:h".to_vec()].concat()
+    }
+
     fn roots(&self, select: Select<'_>, levels: usize) -> Vec<u8> {
         let (root, _) = root_of_beginning(select.beginning(), levels);
         let mut name = [b"{", self.table.as_slice(), b":"].concat();
@@ -144,6 +159,16 @@ impl Names {
     pub(crate) fn ledger_of(&self, due: &[u8]) -> Option<Vec<u8>> {
         let (_, rest) = self.parted(due)?;
         (rest == b"d").then(|| [&due[..due.len() - 1], b"b"].concat())
+    }
+
+    /// What was used in the order of this name, of which a place may stand behind it: the
+    /// records, the order, and that place.
+    pub(crate) fn usage_of<'n>(&self, order: &'n [u8]) -> Option<([Vec<u8>; 2], &'n [u8])> {
+        let (_, rest) = self.parted(order)?;
+        let place = rest.strip_prefix(b"h")?;
+        let order = &order[..order.len() - place.len()];
+        let records = [&order[..order.len() - 1], b"u"].concat();
+        Some(([records, order.to_vec()], place))
     }
 
     /// The root in a name of this table, as it is written there, and what stands

@@ -1,4 +1,4 @@
-//! Keys and leases, a page at a time.
+//! Keys, leases and usage, a page at a time.
 //!
 //! The server's keys are walked by `SCAN`. Where a page ends is a place in that
 //! scan: its cursor, what the last step of it found and the page had no room
@@ -8,7 +8,9 @@
 use std::sync::Arc;
 
 use tidegate_store::core::Timestamp;
-use tidegate_store::{HeldLease, KeyPath, Listing, OwnedKey, Page, Select, StoreError};
+use tidegate_store::{
+    HeldLease, Hours, KeyPath, Listing, OwnedKey, Page, Select, StoreError, Usage,
+};
 
 use crate::error::garbled;
 use crate::inner::Inner;
@@ -18,6 +20,7 @@ use crate::wire;
 use crate::wire::held::{self, Held};
 use crate::wire::place::Place;
 use crate::wire::reply::Answer;
+use crate::wire::used;
 
 /// How many of the server's keys are looked at for one page, about.
 const LOOKED_AT: usize = 8_192;
@@ -122,6 +125,53 @@ impl Inner {
             scan.looked_at += most.max(LOOKED_AT / ROOTS_FOR_ONE);
             if held.has_more {
                 scan.place.go_on_within(due, held.last);
+            }
+        }
+        page.next = scan.place.next(&self.names);
+        Ok(page)
+    }
+
+    pub(crate) async fn usage(
+        self: &Arc<Self>,
+        wanted: &Listing<'_>,
+        hours: Hours,
+    ) -> Result<Page<Usage>, StoreError> {
+        let place = self.place(wanted)?;
+        let plan = self.revision().await?.plan.clone();
+        let pattern = self.names.usage(wanted.select, wanted.levels);
+        let mut scan = Scan::new(self, pattern, place);
+        if let (Select::Key(key), false) = (wanted.select, scan.place.has_begun()) {
+            let path = KeyPath::stored(key, plan.levels()).ok();
+            let order = path.map(|path| self.names.of_counted(&path).swap_remove(5));
+            scan.place = Place::at(order.into_iter().collect());
+        }
+        let mut page = Page::empty();
+        while page.items.len() < wanted.most {
+            let Some(found) = scan.next(ROOTS_AT_ONCE).await? else {
+                break;
+            };
+            // A caller may have made up a place.
+            let Some((keys, after)) = self.names.usage_of(&found) else {
+                continue;
+            };
+            let most = (wanted.most - page.items.len()).min(AT_ONCE);
+            let at = match self.shared.clock {
+                Clock::Server => None,
+                Clock::Caller => Some(wanted.now),
+            };
+            let arguments = used::query(after, hours, most, plan.usage(), at);
+            let link = &self.shared.link;
+            let answer = link
+                .call(&self.shared.scripts.used, &keys, &arguments)
+                .await?;
+            let (more, records) = used::read(answer)?;
+            let records = records.into_iter();
+            page.items
+                .extend(records.filter(|used| used.amount > 0 && wanted.takes(used.key.bytes())));
+            scan.looked_at += most.max(LOOKED_AT / ROOTS_FOR_ONE);
+            if let Some(last) = more {
+                let [_, order] = keys;
+                scan.place.found.push([order, last].concat());
             }
         }
         page.next = scan.place.next(&self.names);

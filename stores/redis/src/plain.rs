@@ -56,6 +56,9 @@ pub(crate) struct PlainCall {
 impl Plain {
     /// `None` for a plan that is more than plain limits.
     pub(crate) fn of(plan: &Plan, revision: i64, scripts: &Scripts) -> Option<Self> {
+        if plan.usage().is_some() {
+            return None;
+        }
         let limits: Option<Vec<_>> = plan.limits().iter().map(numbers).collect();
         let limits = limits.filter(|limits| plan.levels() <= 1 && limits.len() <= MOST_LIMITS)?;
         let keep = plan.keep().as_micros().min(1 << 53) as i64;

@@ -74,7 +74,10 @@ impl Request {
             now,
             calendars: Box::default(),
             command: command.into(),
-            keys: names.of(path),
+            keys: match plan.usage() {
+                None => names.of(path),
+                Some(_) => names.of_counted(path),
+            },
             needs: Needs::NONE,
             own: Vec::new(),
             others: Vec::new(),

@@ -58,6 +58,7 @@ const ROWS: &str = concat!(
     lua!("retained"),
     lua!("compose"),
     lua!("ledger"),
+    lua!("usage"),
     lua!("retire"),
 );
 
@@ -193,11 +194,12 @@ impl Script {
 }
 
 /// The files that are whole scripts, by name.
-const WHOLE: [(&str, &str); 9] = [
+const WHOLE: [(&str, &str); 10] = [
     ("register", lua!("register")),
     ("restore", lua!("restore")),
     ("single_bucket", lua!("single_bucket")),
     ("held", concat!(lua!("record"), lua!("held"))),
+    ("used", lua!("used")),
     ("define", concat!(lua!("kept"), lua!("define"))),
     ("defined", concat!(lua!("kept"), lua!("defined"))),
     ("definition", concat!(lua!("kept"), lua!("definition"))),
@@ -234,6 +236,8 @@ pub(crate) struct Scripts {
     pub(crate) single_bucket: Script,
     /// Lists some of a root's leases.
     pub(crate) held: Script,
+    /// Lists some of what was used under a root.
+    pub(crate) used: Script,
     /// Makes a change of a definition.
     pub(crate) define: Script,
     /// Tells what has changed of an owner's.
@@ -255,6 +259,7 @@ impl Scripts {
             restore,
             single_bucket,
             held,
+            used,
             define,
             defined,
             definition,
@@ -268,6 +273,7 @@ impl Scripts {
             restore,
             single_bucket,
             held,
+            used,
             define,
             defined,
             definition,

@@ -88,6 +88,7 @@ impl Store for RedisStore {
             shared: true,
             own_clock: self.shared.clock == Clock::Server,
             answers_can_be_lost: true,
+            counts_usage: true,
         }
     }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tidegate_net::waiting::{Line, Waiting};
 use tidegate_net::{Changes, Commands, Driver, Finish, begin, closed};
 use tidegate_store::{
-    Command, Execution, HeldLease, KeyCommand, Out, OwnedKey, OwnedListing, Page, StoreError,
-    StoreFuture, Table,
+    Command, Execution, HeldLease, Hours, KeyCommand, Out, OwnedKey, OwnedListing, Page,
+    StoreError, StoreFuture, Table, Usage,
 };
 
 use crate::inner::{Inner, Likely};
@@ -94,6 +94,14 @@ impl Commands for Inner {
         listing: OwnedListing,
     ) -> Result<Page<HeldLease>, StoreError> {
         self.leases(&listing.lend()).await
+    }
+
+    async fn page_of_usage(
+        self: Arc<Self>,
+        listing: OwnedListing,
+        hours: Hours,
+    ) -> Result<Page<Usage>, StoreError> {
+        self.usage(&listing.lend(), hours).await
     }
 
     async fn count(self: Arc<Self>) -> Result<usize, StoreError> {

@@ -31,8 +31,11 @@ pub(super) const fn of_store(error: &StoreError) -> ErrorKind {
         | StoreError::RootKeysFull { .. }
         | StoreError::LeasesFull { .. }
         | StoreError::RootLeasesFull { .. }
+        | StoreError::UsageFull { .. }
         | StoreError::Full(_) => ErrorKind::Full,
-        StoreError::UnknownPage | StoreError::CannotList => ErrorKind::Invalid,
+        StoreError::UnknownPage | StoreError::CannotList | StoreError::CannotCount => {
+            ErrorKind::Invalid
+        }
         _ => ErrorKind::Unavailable,
     }
 }

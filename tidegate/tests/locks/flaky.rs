@@ -90,6 +90,7 @@ impl Store for Flaky {
     fn abilities(&self) -> Abilities {
         Abilities {
             answers_can_be_lost: !self.loses_none,
+            counts_usage: false,
             ..self.store.abilities()
         }
     }

@@ -3,7 +3,7 @@
 use super::{
     adjust, batches, behind, bounds, capacities, changes, counts, definition_changes,
     definition_events, definition_pages, definitions, entities, granted, keys, leases, listing,
-    opening, overrides, pools, takes, untaken, vectors,
+    opening, overrides, pools, takes, untaken, usage, usage_histories, vectors,
 };
 use crate::subject::{Skipped, Subject};
 
@@ -134,6 +134,25 @@ pub const CHECKS: &[(&str, Check)] = table![
     opening::state_survives_a_restart,
     opening::a_table_that_is_forgotten_begins_anew_unless_others_share_it,
     opening::every_limit_that_can_be_made_is_read_back,
+    usage::what_is_consumed_is_counted,
+    usage::usage_is_counted_in_the_hour_in_which_it_is_charged,
+    usage::a_late_settlement_corrects_the_hour_that_was_charged,
+    usage::a_lease_counts_in_the_hour_it_was_granted_however_it_is_adjusted,
+    usage::what_is_repeated_is_counted_once,
+    usage::an_expired_lease_stays_counted_as_its_limits_have_it,
+    usage::ancestors_have_usage_of_their_own,
+    usage::a_limit_may_be_called_anything,
+    usage::usage_is_kept_for_as_long_as_the_plan_says,
+    usage::a_reset_and_a_change_of_limits_leave_what_was_used,
+    usage::nothing_is_counted_of_a_lease_that_was_granted_uncounted,
+    usage::of_a_shadow_that_refuses_nothing_is_counted,
+    usage::a_batch_is_counted_like_its_items_by_themselves,
+    usage::usage_is_listed_in_pages_each_record_once,
+    usage::more_than_ten_thousand_hours_add_up,
+    usage::usage_survives_a_restart,
+    usage::a_table_that_is_full_of_usage_refuses_what_is_new_and_counts_the_rest,
+    usage::the_largest_amounts_add_up,
+    usage_histories::random_histories_add_up_in_the_hours_that_were_charged,
     vectors::every_vector_is_answered_as_written,
 ];
 
@@ -282,6 +301,25 @@ macro_rules! suite {
             state_survives_a_restart
             a_table_that_is_forgotten_begins_anew_unless_others_share_it
             every_limit_that_can_be_made_is_read_back
+            what_is_consumed_is_counted
+            usage_is_counted_in_the_hour_in_which_it_is_charged
+            a_late_settlement_corrects_the_hour_that_was_charged
+            a_lease_counts_in_the_hour_it_was_granted_however_it_is_adjusted
+            what_is_repeated_is_counted_once
+            an_expired_lease_stays_counted_as_its_limits_have_it
+            ancestors_have_usage_of_their_own
+            a_limit_may_be_called_anything
+            usage_is_kept_for_as_long_as_the_plan_says
+            a_reset_and_a_change_of_limits_leave_what_was_used
+            nothing_is_counted_of_a_lease_that_was_granted_uncounted
+            of_a_shadow_that_refuses_nothing_is_counted
+            a_batch_is_counted_like_its_items_by_themselves
+            usage_is_listed_in_pages_each_record_once
+            more_than_ten_thousand_hours_add_up
+            usage_survives_a_restart
+            a_table_that_is_full_of_usage_refuses_what_is_new_and_counts_the_rest
+            the_largest_amounts_add_up
+            random_histories_add_up_in_the_hours_that_were_charged
             every_vector_is_answered_as_written
         }
     };

@@ -24,6 +24,8 @@
 //! | `definition_events` | what is told of a change, in the same step |
 //! | `pools` | pools of several processes |
 //! | `opening` | tables opened twice, again, and after a restart |
+//! | `usage` | what was used, hour by hour |
+//! | `usage_histories` | the same of random histories, beside an independent ledger |
 //! | `vectors` | the tables of `proof/vectors` |
 //!
 //! A store that cannot do a thing is not asked to: the check says why it was
@@ -53,6 +55,8 @@ mod overrides;
 mod pools;
 mod takes;
 mod untaken;
+mod usage;
+mod usage_histories;
 mod vectors;
 
 pub use list::{CHECKS, Check, run, run_all};

@@ -162,11 +162,12 @@ impl Reference {
             let mut rows = self.take_rows(&path);
             let own = plan.at(&path);
             let plan = own.as_ref().unwrap_or(&plan);
-            let again = decide::expire(plan, &mut rows, &mut record, now);
-            self.put_rows(&path, rows);
-            if let (Some(ledger), Some(again)) = (self.ledgers.get_mut(root), again) {
+            let ledger = self.ledgers.get_mut(root).expect("it had a record");
+            let again = decide::expire(plan, &mut rows, ledger, &mut record, now);
+            if let Some(again) = again {
                 ledger.put_back(record, again);
             }
+            self.put_rows(&path, rows);
         }
     }
 

@@ -8,6 +8,7 @@
 //! | `retire` | what is due about leases |
 //! | `write` | what has changed |
 //! | `listed` | from when on a kept row equals "never seen", for who lists rows |
+//! | `used` | what was used |
 //! | `at_hand` | what an attempt knew of a plain root, for the next command |
 //!
 //! Whoever drives it loads what [`Attempt::begin`] wants, and then does what each
@@ -20,6 +21,7 @@ mod leases;
 mod listed;
 mod retire;
 mod rows;
+mod used;
 mod write;
 
 use std::collections::BTreeMap;
@@ -41,6 +43,7 @@ use crate::{decide, retained};
 use leases::Leases;
 pub use listed::ListedRow;
 use rows::Rows;
+use used::Used;
 
 /// What is to be done next.
 #[derive(Debug)]
@@ -89,6 +92,7 @@ pub struct Attempt<'r> {
     head: RootHeader,
     rows: Rows,
     leases: Leases,
+    used: Used,
     /// How many records were dealt with because they were due.
     retired: usize,
     /// How many rows and leases may be written in one step.
@@ -124,6 +128,7 @@ impl<'r> Attempt<'r> {
             head,
             rows: Rows::default(),
             leases: Leases::new(),
+            used: Used::default(),
             retired: 0,
             room: usize::MAX,
         }
@@ -253,6 +258,8 @@ impl<'r> Attempt<'r> {
         let mut reply = retained::apply(&command, &mut rows, &mut beside, ledger, owner);
         self.rows.put_back(&command.key, rows, &own);
         self.rows.put_retained_back(&command.key, beside);
+        let ledger = &mut self.leases.ledger;
+        self.used.take_in(&own.plan, &command.key, ledger);
         let moves = !request.is_reset();
         self.leases
             .note_changes(moves.then_some(&mut self.head.sequence));

@@ -88,8 +88,10 @@ impl Attempt<'_> {
         let plan = self.rows.plan_of(&path, revision);
         // A row that another revision wrote has nothing of this one's limits.
         let mut rows = self.rows.take_out(&path, revision);
-        let again = decide::expire(&plan, &mut rows, &mut record, until);
+        let ledger = &mut self.leases.ledger;
+        let again = decide::expire(&plan, &mut rows, ledger, &mut record, until);
         self.rows.put_back(&path, rows, revision);
+        self.used.take_in(&plan, &path, &mut self.leases.ledger);
         if let Some(again) = again {
             self.leases.ledger.put_back(record, again);
         }

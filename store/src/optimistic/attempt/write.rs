@@ -26,7 +26,8 @@ impl Attempt<'_> {
         let leases = self.lease_writes();
         let changed = self.rows.all.iter().map(LoadedRow::has_changed);
         let changed: SmallVec<[bool; 8]> = changed.collect();
-        if leases.is_empty() && !changed.contains(&true) {
+        let usage = self.used.writes(self.instant());
+        if leases.is_empty() && usage.is_empty() && !changed.contains(&true) {
             return match reply {
                 Some(reply) => Step::Done(reply),
                 None => Step::Done(Err(StoreError::Unavailable("nothing was due".to_owned()))),
@@ -43,6 +44,7 @@ impl Attempt<'_> {
             version: self.version,
             rows: self.row_writes(&changed),
             leases,
+            usage,
             may_have_leases: self.leases.may_remain(),
         };
         Step::Write(write_set, reply)

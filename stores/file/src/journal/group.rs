@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use redb::{ReadableTable, Table, WriteTransaction};
-use tidegate_memory::journal::{Collected, RowView, Sink};
+use tidegate_memory::journal::{Collected, RowView, Sink, UsagePlace};
 use tidegate_store::OwnedKey;
 use tidegate_store::core::{State, Timestamp};
 use tidegate_store::ledger::Record;
@@ -15,8 +15,8 @@ use crate::bytes::{
 };
 use crate::error::Fault;
 use crate::layout::{
-    DEFINED, EVENTS, FORMAT, FORMAT_KEY, LEASES, META, OWNERS, PLANS, ROWS, TABLES, lease_key,
-    row_key,
+    DEFINED, EVENTS, FORMAT, FORMAT_KEY, LEASES, META, OWNERS, PLANS, ROWS, TABLES, USAGE,
+    lease_key, row_key, usage_key,
 };
 
 /// What one shard's changes are as bytes.
@@ -26,6 +26,7 @@ pub(super) struct Gathered {
     rows: Vec<GatheredRow>,
     /// A lease's id, and where its record ends.
     leases: Vec<(u128, Option<usize>)>,
+    usage: Vec<(UsagePlace, Option<u64>)>,
     /// Where leases begin in `bytes`.
     middle: usize,
     /// The largest fence among them.
@@ -46,6 +47,7 @@ impl Gathered {
         self.bytes.clear();
         self.rows.clear();
         self.leases.clear();
+        self.usage.clear();
         (self.middle, self.fence) = (0, 0);
     }
 }
@@ -79,6 +81,10 @@ impl Sink for Gathered {
             self.bytes.len()
         });
         self.leases.push((id, end));
+    }
+
+    fn usage(&mut self, place: &UsagePlace, amount: Option<u64>) {
+        self.usage.push((place.clone(), amount));
     }
 }
 
@@ -188,6 +194,7 @@ pub(super) fn delete(group: &WriteTransaction, forgotten: &mut Vec<u32>) -> Resu
     let mut tables = group.open_table(TABLES)?;
     let mut plans = group.open_table(PLANS)?;
     let mut kept = [group.open_table(ROWS)?, group.open_table(LEASES)?];
+    let mut usage = group.open_table(USAGE)?;
     let mut left = DELETED_AT_ONCE;
     let mut gone = Vec::new();
     for &id in &*forgotten {
@@ -198,6 +205,11 @@ pub(super) fn delete(group: &WriteTransaction, forgotten: &mut Vec<u32>) -> Resu
                 entry?;
                 left -= 1;
             }
+        }
+        let range = &from[..]..&to[..];
+        for entry in usage.extract_from_if(range, |_, _| true)?.take(left) {
+            entry?;
+            left -= 1;
         }
         if left > 0 {
             plans.retain_in((id, 0)..=(id, u32::MAX), |_, _| false)?;
@@ -223,6 +235,7 @@ struct Tables<'g> {
     plans: Table<'g, (u32, u32), &'static [u8]>,
     rows: Table<'g, &'static [u8], &'static [u8]>,
     leases: Table<'g, &'static [u8], &'static [u8]>,
+    usage: Table<'g, &'static [u8], u64>,
     /// Where a row's key and value are put together.
     key: Vec<u8>,
     value: Vec<u8>,
@@ -236,6 +249,7 @@ impl<'g> Tables<'g> {
             plans: group.open_table(PLANS)?,
             rows: group.open_table(ROWS)?,
             leases: group.open_table(LEASES)?,
+            usage: group.open_table(USAGE)?,
             key: Vec::new(),
             value: Vec::new(),
         })
@@ -254,7 +268,9 @@ impl<'g> Tables<'g> {
         }
         self.write_rows(gathered, placed.serial())?;
         self.write_leases(gathered)?;
-        let changed = !gathered.rows.is_empty() || !gathered.leases.is_empty();
+        self.write_usage(gathered)?;
+        let changed =
+            !gathered.rows.is_empty() || !gathered.leases.is_empty() || !gathered.usage.is_empty();
         Ok(changed || matches!(placed, Placed::Written(_)))
     }
 
@@ -288,6 +304,17 @@ impl<'g> Tables<'g> {
                     start = end;
                 }
                 None => drop(self.leases.remove(key.as_slice())?),
+            }
+        }
+        Ok(())
+    }
+
+    fn write_usage(&mut self, gathered: &Gathered) -> Result<(), Fault> {
+        for (place, amount) in &gathered.usage {
+            usage_key(self.id, place, &mut self.key);
+            match amount {
+                Some(amount) => drop(self.usage.insert(self.key.as_slice(), amount)?),
+                None => drop(self.usage.remove(self.key.as_slice())?),
             }
         }
         Ok(())

@@ -7,6 +7,7 @@
 //! | `command` | a command |
 //! | `reply` | its answer |
 //! | `held` | leases that are listed |
+//! | `used` | what was used, as it is listed |
 //! | `place` | where a page of a listing ends |
 
 pub(crate) mod command;
@@ -15,6 +16,7 @@ pub(crate) mod pack;
 pub(crate) mod place;
 pub(crate) mod plan;
 pub(crate) mod reply;
+pub(crate) mod used;
 
 use tidegate_store::core::Timestamp;
 

@@ -16,7 +16,8 @@ const DEBT_SPAN_BITS: u32 = 47;
 /// What a command is decided by: the plan as the revision of this number.
 pub(crate) fn revision(plan: &Plan, number: i64) -> Vec<u8> {
     let mut pack = Pack::default();
-    pack.map(7).name("revision").int(number);
+    pack.map(7 + counting(plan));
+    pack.name("revision").int(number);
     body(plan, false, &mut pack);
     pack.done()
 }
@@ -48,18 +49,16 @@ pub(crate) fn moved(plan: &Plan, deciding: &Plan, path: &KeyPath<'_>) -> Vec<u8>
 /// The plan with the names of its limits: what is kept of it, and compared.
 pub(crate) fn content(plan: &Plan) -> Vec<u8> {
     let mut pack = Pack::default();
-    pack.map(6);
+    pack.map(6 + counting(plan));
     body(plan, true, &mut pack);
     pack.done()
 }
 
-/// So many pairs are kept of a revision, but for its number and its instant.
-const KEPT: usize = 8;
-
 /// What is kept of a revision, but for its number and its instant.
 pub(crate) fn kept(plan: &Plan, calendars: &[Option<Bounds>]) -> Vec<u8> {
     let mut pack = Pack::default();
-    pack.map(KEPT).name("version").int(plan.version() as i64);
+    pack.map(8 + counting(plan));
+    pack.name("version").int(plan.version() as i64);
     pack.name("calendars");
     put_calendars(calendars, &mut pack);
     body(plan, true, &mut pack);
@@ -83,11 +82,12 @@ pub(crate) fn stand_in(kept: &[u8], number: i64, at: i64, lost: i64) -> Vec<u8> 
 
 fn with(kept: &[u8], more: &[(&str, i64)]) -> Vec<u8> {
     let mut pack = Pack::default();
-    pack.map(more.len() + KEPT);
+    // A map of so few pairs begins with one byte that says how many.
+    let pairs = usize::from(kept[0] & 0x0f);
+    pack.map(more.len() + pairs);
     for &(name, number) in more {
         pack.name(name).int(number);
     }
-    // A map of so few pairs begins with one byte that says how many.
     [pack.done(), kept[1..].to_vec()].concat()
 }
 
@@ -104,6 +104,11 @@ pub(crate) fn put_calendars(calendars: &[Option<Bounds>], pack: &mut Pack) {
     }
 }
 
+/// How many pairs there are more of a plan that counts usage.
+fn counting(plan: &Plan) -> usize {
+    usize::from(plan.usage().is_some())
+}
+
 fn body(plan: &Plan, named: bool, pack: &mut Pack) {
     let levels = plan.levels();
     pack.name("levels").int(levels as i64);
@@ -118,6 +123,13 @@ fn body(plan: &Plan, named: bool, pack: &mut Pack) {
     pack.name("starts").array(levels);
     for level in 0..levels {
         pack.int(plan.range(level).start as i64);
+    }
+    if let Some(keep) = plan.usage() {
+        pack.name("usage").array(1 + plan.limits().len());
+        pack.int(keep.as_micros().min(1 << 53) as i64);
+        for limit in plan.limits() {
+            pack.bytes(limit.name.as_bytes());
+        }
     }
     pack.name("limits").array(plan.limits().len());
     for (position, limit) in plan.limits().iter().enumerate() {
@@ -190,12 +202,15 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Plan, &'static str> {
         .map(|limit| read_limit(limit, levels))
         .collect();
     let keep = Span::from_micros(number(&revision, "keep")?);
-    Ok(Plan::new(
-        number(&revision, "version")?,
-        levels,
-        limits?,
-        keep,
-    ))
+    let plan = Plan::new(number(&revision, "version")?, levels, limits?, keep);
+    let usage = match field(&revision, "usage") {
+        Err(_) => None,
+        Ok(usage) => {
+            let keep = usage.as_array().and_then(|usage| usage.first()?.as_u64());
+            Some(Span::from_micros(keep.ok_or("usage")?))
+        }
+    };
+    Ok(plan.counting_usage(usage))
 }
 
 fn read_limit(limit: &Value, levels: usize) -> Result<PlanLimit, &'static str> {

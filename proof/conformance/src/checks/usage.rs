@@ -1,0 +1,621 @@
+//! What was used, hour by hour: charged in the hour, corrected where it was charged.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tidegate_core::{Align, Amount, Payment, Rule, Span, Window};
+use tidegate_store::{
+    Detail, Ending, Hour, Hours, Listing, OwnedKey, Plan, PlanLimit, Select, Store, StoreError,
+    Usage, UsageChange, Verb,
+};
+
+use super::fixture::{Fixture, overrides, slots, table_name};
+use crate::fixture::{KEEP, SECOND, hourly};
+use crate::subject::{Skipped, Subject};
+use crate::table_ext::{TableExt, every_item};
+
+const HOUR: i64 = 3_600 * SECOND as i64;
+
+/// For how long these plans keep usage, unless a check says otherwise.
+pub(super) const KEPT: Span = Span::from_secs(400 * 86_400);
+
+/// As good as no limit: a year's, from the first use on.
+pub(super) fn ample() -> Rule {
+    let align = Align::FirstUse(Span::from_secs(365 * 86_400));
+    Rule::Window(Window::new(1 << 50, align).expect("a sound budget"))
+}
+
+/// A limit of this name, level and rule.
+pub(super) fn limit(name: &str, uid: u32, level: usize, rule: Rule) -> PlanLimit {
+    PlanLimit {
+        name: name.into(),
+        uid,
+        rule,
+        level,
+        payment: Payment::Prepaid,
+        shadow: false,
+        refund_on_expiry: false,
+        adaptive: None,
+    }
+}
+
+/// A plan of these limits that counts usage.
+fn counting(version: u64, levels: usize, limits: Vec<PlanLimit>) -> Arc<Plan> {
+    let plan = Plan::new(version, levels, limits, KEEP).counting_usage(Some(KEPT));
+    Arc::new(plan)
+}
+
+/// Two limits, ample and named so, on one level.
+fn tokens_and_calls() -> Vec<PlanLimit> {
+    vec![
+        limit("tokens", 0, 0, ample()),
+        limit("calls", 1, 0, ample()),
+    ]
+}
+
+pub(super) fn needs_counting(subject: &Subject) -> Result<(), Skipped> {
+    match subject.abilities().counts_usage {
+        true => Ok(()),
+        false => Err("it does not count usage"),
+    }
+}
+
+/// A table of the subject's by a plan that counts usage.
+fn counted(subject: &Subject, levels: usize, limits: Vec<PlanLimit>) -> Result<Fixture, Skipped> {
+    needs_counting(subject)?;
+    let plan = counting(0, levels, limits);
+    Ok(Fixture::remembering(&*subject.fresh(), &table_name(), plan))
+}
+
+/// All of these records, in pages of `most`.
+pub(super) fn usage(
+    fixture: &Fixture,
+    select: Select<'_>,
+    hours: Hours,
+    most: usize,
+) -> Vec<Usage> {
+    let list = |after: Option<&[u8]>| {
+        let listing = Listing {
+            select,
+            after,
+            most,
+            now: fixture.now(),
+            levels: fixture.plan.levels(),
+        };
+        fixture.table.list_usage(&listing, hours)
+    };
+    let mut items = every_item(most, list, |_| ()).expect("a page");
+    items.sort_unstable();
+    items
+}
+
+/// What there is of each row and limit, over all hours.
+pub(super) fn sums(fixture: &Fixture) -> BTreeMap<(OwnedKey, Arc<str>), u64> {
+    let mut sums = BTreeMap::new();
+    for used in usage(fixture, Select::All, Hours::ALL, 50) {
+        *sums.entry((used.key, used.limit)).or_default() += used.amount;
+    }
+    sums
+}
+
+/// The same in words: `key limit amount, ...`.
+fn in_all(fixture: &Fixture) -> String {
+    let sums = sums(fixture).into_iter();
+    let words = sums.map(|((key, limit), amount)| format!("{} {limit} {amount}", text(&key)));
+    words.collect::<Vec<_>>().join(", ")
+}
+
+/// Of one limit in the hours from the checks' first on: `hour:amount ...`.
+fn by_hour(fixture: &Fixture, key: &[u8], of: &str) -> String {
+    let first = Hour::of(tidegate_core::Timestamp::from_micros(super::fixture::START));
+    let items = usage(fixture, Select::Key(key), Hours::ALL, 3).into_iter();
+    let items = items.filter(|used| &*used.limit == of);
+    let words = items.map(|used| {
+        let hour = used.hour.number() - first.number();
+        format!("{hour}:{}", used.amount)
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+fn text(key: &OwnedKey) -> String {
+    String::from_utf8_lossy(key.bytes()).into_owned()
+}
+
+fn adjust(
+    fixture: &Fixture,
+    key: &[u8],
+    id: u128,
+    to: &[Option<Amount>],
+    overdraw: bool,
+) -> Result<bool, StoreError> {
+    let verb = Verb::Adjust {
+        id,
+        to,
+        overdraw,
+        detail: Detail::Verdict,
+    };
+    Ok(fixture.decide(key, verb)?.verdict.admitted())
+}
+
+pub(super) fn what_is_consumed_is_counted(subject: &Subject) -> Result<(), Skipped> {
+    let mut limits = tokens_and_calls();
+    limits[1].rule = hourly(9);
+    limits.push(limit("running", 2, 0, slots(5)));
+    let fixture = counted(subject, 1, limits)?;
+    assert!(fixture.admits(b"a", &[5, 1]));
+    assert!(fixture.admits(b"a", &[7]));
+    assert!(!fixture.admits(b"a", &[100, 9]), "refused: nothing is used");
+    fixture.debit(b"a", &[30, 10]);
+    fixture.hold(b"a", &[1_000, 0, 2], SECOND);
+    fixture.left(b"a");
+    assert!(fixture.admits(b"b", &[1]));
+    assert_eq!(in_all(&fixture), "a calls 11, a tokens 1042, b tokens 1");
+    Ok(())
+}
+
+pub(super) fn usage_is_counted_in_the_hour_in_which_it_is_charged(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    let fixture = counted(subject, 1, tokens_and_calls())?;
+    for tokens in [5, 6, 7] {
+        assert!(fixture.admits(b"a", &[tokens]));
+        fixture.debit(b"a", &[10]);
+        fixture.pass(HOUR / 2);
+    }
+    // The checks begin at 22:13:20.
+    assert_eq!(by_hour(&fixture, b"a", "tokens"), "0:31 1:17");
+    Ok(())
+}
+
+pub(super) fn a_late_settlement_corrects_the_hour_that_was_charged(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    let fixture = counted(subject, 1, tokens_and_calls())?;
+    let take = || fixture.hold(b"a", &[100, 1], 9 * HOUR as u64).0;
+    let ids: Vec<u128> = (0..6).map(|_| take()).collect();
+    assert_eq!(by_hour(&fixture, b"a", "tokens"), "0:600");
+    fixture.pass(3 * HOUR);
+    let end = |at: usize, ending| fixture.end(b"a", ids[at], ending).expect("held");
+    end(0, Ending::Settle(&[Some(30), None]));
+    assert_eq!(by_hour(&fixture, b"a", "tokens"), "0:530", "less");
+    end(1, Ending::Settle(&[Some(300), Some(4)]));
+    assert_eq!(by_hour(&fixture, b"a", "tokens"), "0:730", "more");
+    end(2, Ending::Cancel);
+    end(3, Ending::Release);
+    end(4, Ending::Fail(&[true, false]));
+    assert_eq!(by_hour(&fixture, b"a", "tokens"), "0:530");
+    assert_eq!(by_hour(&fixture, b"a", "calls"), "0:8");
+    // Of what it did not take, too.
+    let (id, _) = fixture.hold(b"a", &[1], 9 * HOUR as u64);
+    fixture.pass(HOUR);
+    let used = [Some(1), Some(3)];
+    fixture.end(b"a", id, Ending::Settle(&used)).expect("held");
+    assert_eq!(by_hour(&fixture, b"a", "calls"), "0:8 3:3");
+    Ok(())
+}
+
+pub(super) fn a_lease_counts_in_the_hour_it_was_granted_however_it_is_adjusted(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    let mut limits = tokens_and_calls();
+    limits[1].rule = hourly(10);
+    let fixture = counted(subject, 1, limits)?;
+    let (id, _) = fixture.hold(b"a", &[100, 1], 90 * HOUR as u64);
+    fixture.pass(2 * HOUR);
+    let to = |to: &[Option<Amount>], overdraw| {
+        adjust(&fixture, b"a", id, to, overdraw).expect("an answer")
+    };
+    assert!(to(&[Some(500)], false));
+    assert_eq!(by_hour(&fixture, b"a", "tokens"), "0:500", "up");
+    fixture.pass(HOUR);
+    assert!(to(&[Some(40), Some(3)], false));
+    assert_eq!(by_hour(&fixture, b"a", "tokens"), "0:40", "down");
+    assert!(!to(&[Some(900), Some(99)], false), "refused as a whole");
+    assert_eq!(by_hour(&fixture, b"a", "tokens"), "0:40");
+    assert!(to(&[None, Some(99)], true), "into debt");
+    assert_eq!(by_hour(&fixture, b"a", "calls"), "0:99");
+    fixture.pass(HOUR);
+    let used = [Some(41), Some(50)];
+    fixture.end(b"a", id, Ending::Settle(&used)).expect("held");
+    assert_eq!(by_hour(&fixture, b"a", "tokens"), "0:41");
+    assert_eq!(by_hour(&fixture, b"a", "calls"), "0:50");
+    Ok(())
+}
+
+pub(super) fn what_is_repeated_is_counted_once(subject: &Subject) -> Result<(), Skipped> {
+    let fixture = counted(subject, 1, tokens_and_calls())?;
+    let ask = || {
+        let asked = fixture.lease_by(b"a", &[10, 1], 60 * SECOND, Some(b"once"));
+        asked.expect("an answer").lease.expect("it fits")
+    };
+    let (first, again) = (ask(), ask());
+    assert_eq!((first.id, again.repeated), (again.id, true));
+    assert_eq!(in_all(&fixture), "a calls 1, a tokens 10");
+    for _ in 0..3 {
+        assert_eq!(
+            adjust(&fixture, b"a", first.id, &[Some(25)], false),
+            Ok(true)
+        );
+        assert_eq!(in_all(&fixture), "a calls 1, a tokens 25");
+    }
+    for used in [4, 4, 9] {
+        let ending = Ending::Settle(&[Some(used), None]);
+        let settled = fixture.end(b"a", first.id, ending).expect("known");
+        assert_eq!(settled.uses[0].used, 4);
+        assert_eq!(in_all(&fixture), "a calls 1, a tokens 4");
+    }
+    assert_eq!(
+        fixture.end(b"a", 1 << 90, Ending::Cancel),
+        Err(StoreError::UnknownLease)
+    );
+    assert_eq!(in_all(&fixture), "a calls 1, a tokens 4");
+    // After the end of its lease a request by the same key is another one.
+    assert!(!ask().repeated);
+    assert_eq!(in_all(&fixture), "a calls 2, a tokens 14");
+    Ok(())
+}
+
+pub(super) fn an_expired_lease_stays_counted_as_its_limits_have_it(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    let mut limits = tokens_and_calls();
+    limits[1].refund_on_expiry = true;
+    let fixture = counted(subject, 1, limits)?;
+    let late = fixture.hold(b"a", &[10, 10], SECOND).0;
+    let lost = fixture.hold(b"a", &[100, 100], SECOND).0;
+    fixture.pass(2 * SECOND as i64);
+    // Somebody else's command finds them.
+    assert!(fixture.admits(b"a", &[1, 1]));
+    assert_eq!(by_hour(&fixture, b"a", "tokens"), "0:111");
+    assert_eq!(by_hour(&fixture, b"a", "calls"), "0:1");
+    let used = Ending::Settle(&[Some(3), Some(4)]);
+    let settled = fixture.end(b"a", late, used).expect("remembered");
+    assert!(settled.expired);
+    assert_eq!(by_hour(&fixture, b"a", "tokens"), "0:104");
+    assert_eq!(by_hour(&fixture, b"a", "calls"), "0:5");
+    fixture.pass(HOUR);
+    assert!(fixture.end(b"a", lost, Ending::Cancel).is_err());
+    assert_eq!(by_hour(&fixture, b"a", "tokens"), "0:104");
+    Ok(())
+}
+
+pub(super) fn ancestors_have_usage_of_their_own(subject: &Subject) -> Result<(), Skipped> {
+    let limits = vec![
+        limit("budget", 0, 0, ample()),
+        limit("budget of a team", 1, 1, ample()),
+        limit("calls", 2, 2, ample()),
+    ];
+    let fixture = counted(subject, 3, limits)?;
+    assert!(fixture.admits(b"acme/search/alice", &[5, 6, 1]));
+    assert!(fixture.admits(b"acme/search", &[10, 20]));
+    let (id, _) = fixture.hold(b"acme/ads/bob", &[100, 100, 1], 60 * SECOND);
+    let used = Ending::Settle(&[Some(7), Some(8), None]);
+    fixture.end(b"acme/ads/bob", id, used).expect("held");
+    let composed = "acme budget 22, acme/ads budget of a team 8, acme/ads/bob calls 1, \
+                    acme/search budget of a team 26, acme/search/alice calls 1";
+    assert_eq!(in_all(&fixture), composed);
+    // An entity keeps what it used wherever it moves within its root.
+    assert!(fixture.admits(b"/acme/x/carol", &[1, 1, 1]));
+    assert!(fixture.admits(b"/acme/y/carol", &[1, 1, 1]));
+    let carol = usage(&fixture, Select::Key(b"/acme//carol"), Hours::ALL, 9);
+    let carol: u64 = carol.iter().map(|used| used.amount).sum();
+    assert_eq!(carol, 2);
+    Ok(())
+}
+
+pub(super) fn a_limit_may_be_called_anything(subject: &Subject) -> Result<(), Skipped> {
+    let names = [
+        "ttl", "window", "total", "usage", "hour", "0", "a b", "a:b", "a/b", "'", "\"", "\u{e4}",
+    ];
+    let limits = names.iter().enumerate();
+    let limits = limits.map(|(uid, name)| limit(name, uid as u32, 0, ample()));
+    let fixture = counted(subject, 1, limits.collect())?;
+    let amounts: Vec<u64> = (1..=names.len() as u64).collect();
+    for key in [&b"k"[..], b"\0", b"a:b", b"ttl", b"\xff\xfe"] {
+        assert!(fixture.admits(key, &amounts));
+        let (id, _) = fixture.hold(key, &amounts, 60 * SECOND);
+        fixture.end(key, id, Ending::Cancel).expect("held");
+        let told = usage(&fixture, Select::Key(key), Hours::ALL, 5);
+        let told = told.iter().map(|used| (&*used.limit, used.amount));
+        let mut expected: Vec<_> = names.into_iter().zip(amounts.iter().copied()).collect();
+        expected.sort_unstable();
+        assert!(told.eq(expected), "{key:?}");
+    }
+    Ok(())
+}
+
+pub(super) fn usage_is_kept_for_as_long_as_the_plan_says(subject: &Subject) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    needs_counting(subject)?;
+    let keep = Span::from_secs(2 * 3_600);
+    let plan = Plan::new(0, 1, tokens_and_calls(), KEEP).counting_usage(Some(keep));
+    let fixture = Fixture::remembering(&*subject.fresh(), &table_name(), Arc::new(plan));
+    let (id, _) = fixture.hold(b"a", &[10], 90 * HOUR as u64);
+    // From 22:13:20, the hour ends at 23:00, and its records are over at 1:00.
+    fixture.pass(2 * HOUR + 46 * 60 * SECOND as i64);
+    assert!(fixture.admits(b"a", &[1]));
+    assert_eq!(by_hour(&fixture, b"a", "tokens"), "0:10 2:1");
+    fixture.pass(41 * SECOND as i64);
+    assert_eq!(by_hour(&fixture, b"a", "tokens"), "2:1", "whoever asks");
+    assert!(fixture.admits(b"a", &[1]));
+    // What is over is not made again.
+    let used = Ending::Settle(&[Some(500), None]);
+    fixture.end(b"a", id, used).expect("held");
+    assert_eq!(by_hour(&fixture, b"a", "tokens"), "2:1 3:1");
+    Ok(())
+}
+
+pub(super) fn a_reset_and_a_change_of_limits_leave_what_was_used(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    let mut fixture = counted(subject, 1, tokens_and_calls())?;
+    assert!(fixture.admits(b"a", &[5, 1]));
+    let (id, _) = fixture.hold(b"a", &[100, 1], 60 * SECOND);
+    fixture.execute(b"a", Verb::Reset).expect("an answer");
+    assert_eq!(in_all(&fixture), "a calls 2, a tokens 105");
+    let used = Ending::Settle(&[Some(20), None]);
+    fixture.end(b"a", id, used).expect("held");
+    assert_eq!(in_all(&fixture), "a calls 2, a tokens 25");
+    // One limit goes, another comes, and one of the old name is another limit.
+    let limits = vec![limit("tokens", 7, 0, ample()), limit("jobs", 8, 0, ample())];
+    fixture.plan = counting(1, 1, limits);
+    fixture.table.adopt(&fixture.plan, fixture.now(), &[]);
+    assert!(fixture.admits(b"a", &[1, 3]));
+    assert_eq!(in_all(&fixture), "a calls 2, a jobs 3, a tokens 26");
+    // A key with limits of its own is counted like any other.
+    let own = overrides(&fixture.plan, &[(b"a", &[hourly(9)])]);
+    fixture.plan = Arc::new(fixture.plan.going_on(2, own));
+    fixture.table.adopt(&fixture.plan, fixture.now(), &[]);
+    assert!(fixture.admits(b"a", &[1, 1]));
+    assert_eq!(in_all(&fixture), "a calls 2, a jobs 4, a tokens 27");
+    Ok(())
+}
+
+pub(super) fn nothing_is_counted_of_a_lease_that_was_granted_uncounted(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    let mut fixture = counted(subject, 1, tokens_and_calls())?;
+    let mut go_on = |version, usage| {
+        let plan = Plan::new(version, 1, tokens_and_calls(), KEEP).counting_usage(usage);
+        fixture.plan = Arc::new(plan);
+        fixture.table.adopt(&fixture.plan, fixture.now(), &[]);
+        let (id, _) = fixture.hold(b"a", &[100, 1], 60 * SECOND);
+        (id, in_all(&fixture))
+    };
+    let (uncounted, told) = go_on(1, None);
+    assert_eq!(told, "");
+    let (counted, told) = go_on(2, Some(KEPT));
+    assert_eq!(told, "a calls 1, a tokens 100");
+    assert_eq!(
+        adjust(&fixture, b"a", uncounted, &[Some(50)], false),
+        Ok(true)
+    );
+    assert_eq!(in_all(&fixture), told);
+    for id in [uncounted, counted] {
+        let used = Ending::Settle(&[Some(30), None]);
+        fixture.end(b"a", id, used).expect("held");
+    }
+    assert_eq!(in_all(&fixture), "a calls 1, a tokens 30");
+    Ok(())
+}
+
+pub(super) fn of_a_shadow_that_refuses_nothing_is_counted(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    let mut limits = tokens_and_calls();
+    (limits[1].rule, limits[1].shadow) = (hourly(10), true);
+    let fixture = counted(subject, 1, limits)?;
+    assert!(fixture.admits(b"a", &[1, 6]));
+    assert!(fixture.admits(b"a", &[1, 6]), "a shadow refuses nobody");
+    let (id, _) = fixture.hold(b"a", &[1, 6], 60 * SECOND);
+    assert_eq!(in_all(&fixture), "a calls 6, a tokens 3");
+    assert_eq!(
+        adjust(&fixture, b"a", id, &[Some(2), Some(2)], false),
+        Ok(true)
+    );
+    assert_eq!(in_all(&fixture), "a calls 8, a tokens 4");
+    fixture.end(b"a", id, Ending::Cancel).expect("held");
+    assert_eq!(in_all(&fixture), "a calls 6, a tokens 2");
+    Ok(())
+}
+
+pub(super) fn a_batch_is_counted_like_its_items_by_themselves(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    use tidegate_store::{Command, KeyPath, Op, Reply};
+    let fixture = counted(subject, 1, tokens_and_calls())?;
+    let take = |amounts| Verb::Take {
+        amounts,
+        lease: None,
+        detail: Detail::Verdict,
+    };
+    let key = |bytes| KeyPath::new(bytes, 1).expect("a key");
+    let items = [
+        (key(b"a"), take(&[3, 1])),
+        (key(b"b"), take(&[4, 0])),
+        (key(b"a"), Verb::Debit { amounts: &[5, 1] }),
+    ];
+    let command = Command {
+        plan: &fixture.plan,
+        now: fixture.now(),
+        calendars: &[],
+        op: Op::Batch(&items),
+        patience: None,
+    };
+    match fixture.table.execute_and_wait(&command) {
+        Ok(Reply::Batch(answers)) => assert!(answers.iter().all(Result::is_ok)),
+        answer => panic!("a batch is answered by {answer:?}"),
+    }
+    assert_eq!(in_all(&fixture), "a calls 2, a tokens 8, b tokens 4");
+    Ok(())
+}
+
+pub(super) fn usage_is_listed_in_pages_each_record_once(subject: &Subject) -> Result<(), Skipped> {
+    let limits = vec![
+        limit("budget", 0, 0, ample()),
+        limit("calls", 1, 1, ample()),
+    ];
+    let fixture = counted(subject, 2, limits)?;
+    for n in 0..40 {
+        let key = format!("root {}/{n}", n % 7);
+        assert!(fixture.admits(key.as_bytes(), &[10, 1]));
+    }
+    let list = |select, most, between: &dyn Fn(usize)| {
+        let page = |after: Option<&[u8]>| {
+            let listing = Listing {
+                select,
+                after,
+                most,
+                now: fixture.now(),
+                levels: 2,
+            };
+            fixture.table.list_usage(&listing, Hours::ALL)
+        };
+        let items = every_item(most, page, between).expect("a page");
+        let mut early: Vec<_> = items.into_iter().map(|used| text(&used.key)).collect();
+        early.retain(|key| !key.starts_with("late"));
+        early.sort_unstable();
+        early
+    };
+    let late = |page: usize| {
+        for n in 0..3 * usize::from(page < 10) {
+            let key = format!("late {page}/{n}");
+            assert!(fixture.admits(key.as_bytes(), &[1, 1]));
+        }
+    };
+    for most in [1, 4, 1_000] {
+        let listed = list(Select::All, most, &late);
+        let mut once = listed.clone();
+        once.dedup();
+        assert_eq!((listed.len(), once.len()), (47, 47), "in pages of {most}");
+    }
+    assert_eq!(list(Select::Prefix(b"root 3/"), 2, &|_| ()).len(), 6);
+    assert_eq!(list(Select::Key(b"root 3"), 2, &|_| ()), ["root 3"]);
+    assert_eq!(list(Select::Key(b"root 3/10"), 2, &|_| ()), ["root 3/10"]);
+    assert!(list(Select::Key(b"nobody"), 2, &|_| ()).is_empty());
+    let unknown = Listing {
+        select: Select::All,
+        after: Some(b"\x07nowhere"),
+        most: 5,
+        now: fixture.now(),
+        levels: 2,
+    };
+    assert_eq!(
+        fixture.table.list_usage(&unknown, Hours::ALL),
+        Err(StoreError::UnknownPage)
+    );
+    Ok(())
+}
+
+pub(super) fn more_than_ten_thousand_hours_add_up(subject: &Subject) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    needs_counting(subject)?;
+    let keep = Span::from_secs(20_000 * 3_600);
+    let limits = vec![limit("total", 0, 0, hourly(1 << 40))];
+    let plan = Plan::new(0, 1, limits, KEEP).counting_usage(Some(keep));
+    let fixture = Fixture::remembering(&*subject.fresh(), &table_name(), Arc::new(plan));
+    let hours = 10_240;
+    for hour in 0..hours {
+        fixture.debit(b"a", &[hour + 1]);
+        fixture.pass(HOUR);
+    }
+    let told = usage(&fixture, Select::All, Hours::ALL, 1_000);
+    assert_eq!(told.len() as u64, hours);
+    let total: u64 = told.iter().map(|used| used.amount).sum();
+    assert_eq!(total, hours * (hours + 1) / 2);
+    let from = told[5].hour;
+    let some = Hours {
+        from,
+        to: Hour::new(from.number() + 7),
+    };
+    let told = usage(&fixture, Select::Key(b"a"), some, 3);
+    let told: Vec<_> = told.iter().map(|used| used.amount).collect();
+    assert_eq!(told, [6, 7, 8, 9, 10, 11, 12]);
+    Ok(())
+}
+
+pub(super) fn usage_survives_a_restart(subject: &Subject) -> Result<(), Skipped> {
+    needs_counting(subject)?;
+    let reopened = subject.reopened_store()?;
+    let (store, name) = (subject.fresh(), table_name());
+    let open =
+        |store: &dyn Store| Fixture::remembering(store, &name, counting(0, 1, tokens_and_calls()));
+    let fixture = open(&*store);
+    assert!(fixture.admits(b"a", &[5, 1]));
+    let (id, _) = fixture.hold(b"a", &[100, 1], 60 * SECOND);
+    let told = usage(&fixture, Select::All, Hours::ALL, 9);
+    drop((fixture, store));
+    let again = open(&*reopened());
+    assert_eq!(usage(&again, Select::All, Hours::ALL, 9), told);
+    let used = Ending::Settle(&[Some(20), None]);
+    again.end(b"a", id, used).expect("held");
+    assert_eq!(in_all(&again), "a calls 2, a tokens 25");
+    Ok(())
+}
+
+pub(super) fn a_table_that_is_full_of_usage_refuses_what_is_new_and_counts_the_rest(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    needs_counting(subject)?;
+    let keep = Span::from_secs(100 * 3_600);
+    let plan = Plan::new(0, 1, tokens_and_calls(), KEEP).counting_usage(Some(keep));
+    let store = subject.bounded_store(4, 100)?;
+    let fixture = Fixture::remembering(&*store, &table_name(), Arc::new(plan));
+    let (id, _) = fixture.hold(b"a", &[10, 1], 900 * HOUR as u64);
+    let mut refused = None;
+    for hour in 1..20 {
+        fixture.pass(HOUR);
+        match fixture.take(b"a", &[1, 1]) {
+            Ok(verdict) => assert!(verdict.admitted()),
+            Err(error) => {
+                refused = Some((hour, error));
+                break;
+            }
+        }
+    }
+    let (hour, error) = refused.expect("its bound");
+    assert_eq!((hour, error), (8, StoreError::UsageFull { max_usage: 16 }));
+    let before = usage(&fixture, Select::All, Hours::ALL, 9);
+    assert_eq!(before.len(), 16);
+    let used = Ending::Settle(&[Some(25), None]);
+    fixture.end(b"a", id, used).expect("held");
+    assert!(by_hour(&fixture, b"a", "tokens").starts_with("0:25 1:1 "));
+    // What is over makes room.
+    fixture.pass(94 * HOUR);
+    assert!(fixture.admits(b"a", &[1, 1]));
+    Ok(())
+}
+
+/// A record has never less than nothing, nor more than 2^63 - 1, and what is beyond breaks no
+/// command.
+pub(super) fn the_largest_amounts_add_up(subject: &Subject) -> Result<(), Skipped> {
+    let fixture = counted(subject, 1, tokens_and_calls())?;
+    let most = tidegate_core::MAX_AMOUNT;
+    fixture.debit(b"a", &[most, 1]);
+    fixture.debit(b"a", &[most, 1]);
+    let two = sums(&fixture)[&(OwnedKey::new(b"a"), "tokens".into())];
+    assert_eq!(two, 2 * most);
+    let change = UsageChange {
+        level: 0,
+        limit: "tokens".into(),
+        hour: Hour::default(),
+        amount: most as i64,
+    };
+    assert_eq!(tidegate_store::usage::changed(two, change.amount), 3 * most);
+    for _ in 0..1_030 {
+        fixture.debit(b"a", &[most, 1]);
+    }
+    let all = sums(&fixture);
+    let hours = usage(&fixture, Select::Key(b"a"), Hours::ALL, 9).len();
+    assert_eq!(all[&(OwnedKey::new(b"a"), "calls".into())], 1_032);
+    if hours == 2 {
+        let tokens = all[&(OwnedKey::new(b"a"), "tokens".into())];
+        assert_eq!(tokens, tidegate_store::usage::MOST_USED);
+    }
+    Ok(())
+}

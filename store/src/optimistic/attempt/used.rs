@@ -1,0 +1,46 @@
+//! What was used in the course of an attempt.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tidegate_core::Timestamp;
+
+use super::leases::LeaseLedger;
+use crate::key::KeyPath;
+use crate::optimistic::exchange::UsageWrite;
+use crate::plan::Plan;
+use crate::usage::Hour;
+
+/// A record: of which row, of which limit, in which hour.
+type Record = (Box<[u8]>, Arc<str>, Hour);
+
+/// What was used of each record, and from when on that is over.
+#[derive(Debug, Default)]
+pub(super) struct Used(BTreeMap<Record, (i64, Timestamp)>);
+
+impl Used {
+    /// Adds what `ledger` has noted of the rows of `path`.
+    pub(super) fn take_in(&mut self, plan: &Plan, path: &KeyPath<'_>, ledger: &mut LeaseLedger) {
+        let Some(keep) = plan.usage() else { return };
+        for change in ledger.drain_used() {
+            let place = (path.row(change.level).into(), change.limit, change.hour);
+            let (amount, over_at) = self.0.entry(place).or_default();
+            *amount = amount.saturating_add(change.amount);
+            *over_at = change.hour.over_at(keep);
+        }
+    }
+
+    /// What is to be written of it at `now`: a record that is over is not made again.
+    pub(super) fn writes(&mut self, now: Timestamp) -> Vec<UsageWrite> {
+        let used = std::mem::take(&mut self.0).into_iter();
+        let kept = used.filter(|(_, (amount, over_at))| *amount != 0 && *over_at > now);
+        let write = |((key, limit, hour), (amount, over_at))| UsageWrite {
+            key,
+            limit,
+            hour,
+            amount,
+            over_at,
+        };
+        kept.map(write).collect()
+    }
+}

@@ -1,0 +1,86 @@
+-- What was used, hour by hour (`store/src/usage.rs`; what a command changes of it,
+-- `store/src/decide/used.rs`). A change is three numbers: the position of the limit in the
+-- plan, the instant whose hour it is of, and how much more, or less, was used.
+
+-- What a take, a debit or a lease has charged of those limits that are admitted.
+CREATE FUNCTION tidegate.used_by_step(
+  e tidegate.revisions, p_step tidegate.step, p_amounts numeric[], p_now bigint)
+RETURNS numeric[] LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  v_used numeric[];
+BEGIN
+  IF e.usage IS NULL THEN RETURN NULL; END IF;
+  FOR i IN 1 .. cardinality(p_step.verdicts) LOOP
+    IF p_amounts[i] > 0 AND p_step.verdicts[i] = tidegate.admit()
+      AND (e.rules[i]).kind <> 5 THEN
+      v_used := v_used || ARRAY[i, p_now, p_amounts[i]];
+    END IF;
+  END LOOP;
+  RETURN v_used;
+END $$;
+
+-- What the end of a lease with these uses (uid, taken, used of each) changes. What its limits
+-- gave back when it expired was taken out then.
+CREATE FUNCTION tidegate.used_by_end(
+  e tidegate.revisions, p_lease tidegate.leases, p_uses numeric[])
+RETURNS numeric[] LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  v_used numeric[];
+  v_position integer;
+  v_more numeric;
+  r tidegate.rule;
+BEGIN
+  IF e.usage IS NULL OR NOT p_lease.counted THEN RETURN NULL; END IF;
+  FOR u IN 1 .. cardinality(p_uses) - 2 BY 3 LOOP
+    v_position := tidegate.position_of(e.rules, p_uses[u]);
+    CONTINUE WHEN v_position IS NULL;
+    r := e.rules[v_position];
+    v_more := p_uses[u + 2]
+      - CASE WHEN r.refund AND p_lease.stage = 1 THEN 0 ELSE p_uses[u + 1] END;
+    IF v_more <> 0 AND r.kind <> 5 THEN
+      v_used := v_used || ARRAY[v_position, p_lease.granted_at, v_more];
+    END IF;
+  END LOOP;
+  RETURN v_used;
+END $$;
+
+-- What the expiry of a lease changes: what its limits give back by themselves was not used.
+CREATE FUNCTION tidegate.used_by_expiry(e tidegate.revisions, p_lease tidegate.leases)
+RETURNS numeric[] LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  v_used numeric[];
+  v_position integer;
+BEGIN
+  IF e.usage IS NULL OR NOT p_lease.counted THEN RETURN NULL; END IF;
+  FOR s IN 1 .. cardinality(p_lease.shares) - 3 BY 4 LOOP
+    v_position := tidegate.position_of(e.rules, p_lease.shares[s]);
+    IF (e.rules[v_position]).refund AND (e.rules[v_position]).kind <> 5 THEN
+      v_used := v_used || ARRAY[v_position, p_lease.granted_at, -p_lease.shares[s + 1]];
+    END IF;
+  END LOOP;
+  RETURN v_used;
+END $$;
+
+-- Keeps what was used of a key and its ancestors, by whoever holds the lock on their root's
+-- row. What is over is not noted again.
+CREATE FUNCTION tidegate.use_more(
+  p_tab integer, p_key bytea, p_ends integer[], e tidegate.revisions, p_used numeric[],
+  p_now bigint)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_hour integer;
+  v_over_at bigint;
+  v_name bytea;
+BEGIN
+  FOR i IN 1 .. coalesce(cardinality(p_used), 0) - 2 BY 3 LOOP
+    v_hour := greatest(floor(p_used[i + 1] / 3600000000), 0);
+    v_over_at := tidegate.later((v_hour + 1) * 3600000000::bigint, e.usage);
+    v_name := tidegate.row_name(p_key, p_ends, (e.rules[p_used[i]::integer]).level);
+    CONTINUE WHEN v_over_at <= p_now OR v_name IS NULL;
+    INSERT INTO tidegate.usage AS kept (tab, key, long_key, hour, name, amount, over_at)
+    VALUES (p_tab, tidegate.short(v_name), CASE WHEN length(v_name) > 255 THEN v_name END,
+      v_hour, e.names[p_used[i]::integer], greatest(p_used[i + 2], 0), v_over_at)
+    ON CONFLICT (tab, key, hour, name) DO UPDATE SET over_at = excluded.over_at,
+      amount = greatest(least(kept.amount + p_used[i + 2], 9223372036854775807), 0);
+  END LOOP;
+END $$;

@@ -1,0 +1,25 @@
+-- Some of what was used under a root, in the order of its records. KEYS: the records, their
+-- order. ARGV: from where to where, as `ZRANGEBYLEX` takes it; how many at most; for how long
+-- records are kept after their hour, or '' if that is not known; the instant, or '' for the
+-- server's now. Answers the last field looked at if there are more (or nothing); then each field
+-- and what was used.
+local USAGE, ORDER = KEYS[1], KEYS[2]
+local most, keep, now = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+if not now then
+  local time = redis.call('TIME')
+  now = tonumber(time[1]) * 1000000 + tonumber(time[2])
+end
+-- One of the two was evicted without the other, where a server is full.
+if redis.call('ZCARD', ORDER) ~= redis.call('HLEN', USAGE) then
+  redis.call('DEL', ORDER)
+  for _, field in ipairs(redis.call('HKEYS', USAGE)) do redis.call('ZADD', ORDER, 0, field) end
+end
+local found = redis.call('ZRANGEBYLEX', ORDER, ARGV[1], ARGV[2], 'LIMIT', 0, most)
+local reply = { #found == most and found[most] }
+for _, field in ipairs(found) do
+  local hour = struct.unpack('>I4', field)
+  if not keep or (hour + 1) * 3600000000 + keep > now then
+    reply[#reply + 1], reply[#reply + 2] = field, redis.call('HGET', USAGE, field)
+  end
+end
+return reply
