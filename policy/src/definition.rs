@@ -10,10 +10,10 @@ use super::limit::{self, LimitSyntax};
 use super::members::{self, PolicyMember};
 use super::shape::Shape;
 use super::suggest::write_instead;
-use tidegate::{Balance, Limit, Metadata};
+use tidegate::{Balance, LONGEST_USAGE, Limit, Metadata, SHORTEST_USAGE};
 
 /// What a policy may say.
-const SETTINGS: [&str; 18] = [
+const SETTINGS: [&str; 19] = [
     "limits",
     "member",
     "balancer",
@@ -28,6 +28,7 @@ const SETTINGS: [&str; 18] = [
     "max_leases_per_root",
     "max_remembered_leases",
     "remember",
+    "usage",
     "max_waiting",
     "jitter",
     "failure_mode",
@@ -119,6 +120,8 @@ pub struct Policy {
     /// How long to remember them; as long as a lease lasts, and a minute at least,
     /// if not said.
     pub remember: Option<Duration>,
+    /// For how long to keep what was used in an hour; not counted if not said.
+    pub usage: Option<Duration>,
     /// How many may wait at once; the engine's default if not said.
     pub max_waiting: Option<usize>,
     /// How much later than the exact instant those who are refused are told to come back,
@@ -165,6 +168,7 @@ impl Policy {
             max_leases_per_root: None,
             max_remembered_leases: None,
             remember: None,
+            usage: None,
             max_waiting: None,
             jitter: None,
             failure_mode: FailureMode::Deny,
@@ -213,6 +217,8 @@ pub(super) fn read(entry: &Field<'_>, faults: &mut Faults<'_>) -> Option<Policy>
     let max_leases_per_root = count(&mut fields, "max_leases_per_root", faults);
     let max_remembered_leases = count(&mut fields, "max_remembered_leases", faults);
     let remember = duration(&mut fields, "remember", faults);
+    let usage = fields.take("usage");
+    let usage = usage.and_then(|field| field.duration(SHORTEST_USAGE..=LONGEST_USAGE, faults));
     let max_waiting = count(&mut fields, "max_waiting", faults);
     let jitter = fields.take("jitter");
     let jitter = jitter.and_then(|field| field.duration(SHORTEST_JITTER..=LONGEST_JITTER, faults));
@@ -244,6 +250,7 @@ pub(super) fn read(entry: &Field<'_>, faults: &mut Faults<'_>) -> Option<Policy>
         max_leases_per_root,
         max_remembered_leases,
         remember,
+        usage,
         max_waiting,
         jitter,
         failure_mode: failure_mode.unwrap_or_default(),

@@ -12,7 +12,7 @@ use super::denials::Frequent;
 use super::entities::{Entity, EntityPath};
 use super::error::ServiceError;
 use super::finish::{Finished, Renewed};
-use super::listing::PublicLease;
+use super::listing::{PublicLease, PublicUsage};
 use super::member_forecast::MemberForecast;
 use super::overrides::{Level, OverrideTarget, StoredOverride};
 use super::rated::Rated;
@@ -47,6 +47,8 @@ pub enum Answer {
     Capacity(Arc<ActivePolicy>, Page<Capacity>),
     /// Leases, and where the next page begins.
     Leases(Arc<ActivePolicy>, Page<PublicLease>),
+    /// What was used, and where the next page begins.
+    Usage(Arc<ActivePolicy>, Page<PublicUsage>),
     /// The keys that are refused most often, the most frequent first.
     Denied(Vec<Frequent>),
     /// The refusals that are watched from now on.

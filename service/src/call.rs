@@ -17,7 +17,7 @@ use super::entities::{EntityChange, EntityPath, EntityTerms, NewEntity, check_id
 use super::error::ServiceError;
 use super::field::Field;
 use super::finish::{Finish, Report};
-use super::listing::LeaseHandle;
+use super::listing::{LeaseHandle, PublicUsage};
 use super::many::check_many;
 use super::overrides::{GivenLimit, OverrideTarget, OverrideTerms};
 use super::rate::Rate;
@@ -28,6 +28,7 @@ use super::whose::Whose;
 use tidegate::internal::RequestInternals;
 use tidegate::{Key, LeaseId, PageOf, Request, Select, Timestamp};
 use tidegate_policy::Scope;
+use tidegate_store::Page;
 
 /// The same, in the limits' units.
 type InUnits<'a> = SmallVec<[(&'a str, u64); 8]>;
@@ -68,6 +69,8 @@ pub enum Call<'a> {
     Capacity(&'a str, Option<&'a str>, Listing<'a>),
     /// The leases that are held of a policy.
     Leases(&'a str, Listing<'a>),
+    /// What was used of a policy, hour by hour.
+    Usage(&'a str, UsageListing<'a>),
     /// The keys that are refused most often, of a policy or of all that the caller may
     /// observe: 1 to 256; 100 if not said.
     Denied(Option<&'a str>, Option<u64>),
@@ -192,6 +195,19 @@ pub struct AuditListing<'a> {
     pub after: Option<Cow<'a, [u8]>>,
     /// How many: 1 to 1,000; 100 if not said.
     pub most: Option<u64>,
+}
+
+/// Which page of what was used.
+#[derive(Clone, Debug)]
+pub struct UsageListing<'a> {
+    /// Of which keys, where it goes on, and how many records.
+    pub listing: Listing<'a>,
+    /// Of this entity alone; then `listing` selects all.
+    pub entity: Option<&'a str>,
+    /// In the hours from that of this instant on; from the first if not said.
+    pub since: Option<Timestamp>,
+    /// In the hours before this instant; to the last if not said.
+    pub until: Option<Timestamp>,
 }
 
 /// Which page of the entities.
@@ -359,6 +375,10 @@ impl Service {
                 let (active, page) = self.listed(caller, policy, &listing)?;
                 let page = active.list_leases(page).await?;
                 Ok(Answer::Leases(active, page))
+            }
+            Call::Usage(policy, listing) => {
+                let (active, page) = self.used(caller, policy, &listing).await?;
+                Ok(Answer::Usage(active, page))
             }
             Call::Denied(policy, most) => Ok(Answer::Denied(self.denied(caller, policy, most)?)),
             Call::WatchDenials(policy) => Ok(Answer::Denials(self.denial_watch(caller, policy)?)),
@@ -583,6 +603,26 @@ impl Service {
             None => {}
         }
         OverrideTarget::read(of.policy, Some(&path.row()))
+    }
+
+    async fn used(
+        &self,
+        caller: &Caller,
+        policy: &str,
+        wanted: &UsageListing<'_>,
+    ) -> Result<(Arc<ActivePolicy>, Page<PublicUsage>), ServiceError> {
+        let (active, mut page) = self.listed(caller, policy, &wanted.listing)?;
+        let path = match wanted.entity {
+            Some(id) => Some(spans::entered(self.entity_path(id).await)?),
+            None => None,
+        };
+        if let Some(path) = &path {
+            page.select = Select::Key(path.key());
+        }
+        let since = wanted.since.unwrap_or(Timestamp::from_micros(0));
+        let until = wanted.until.unwrap_or(Timestamp::MAX);
+        let used = active.list_usage(page, since, until).await?;
+        Ok((active, used))
     }
 
     fn listed<'a>(

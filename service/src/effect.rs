@@ -32,6 +32,7 @@ pub(super) fn of_policy(setting: &str, _: Sort) -> &'static str {
         | "max_leases_per_root"
         | "max_remembered_leases"
         | "remember"
+        | "usage"
         | "max_waiting" => "from the next start on",
         "ttl" => "for leases from now on",
         "metadata" => "with leases from now on",

@@ -17,6 +17,7 @@
 //! | [`ServiceError`], [`Kind`] | why not, in terms that every protocol can say |
 //! | [`Denial`], [`Frequent`], [`DenialWatch`] | who is refused, as it happens and most often, and who is told |
 //! | [`PublicLease`], [`LeaseHandle`] | what is held, for those who do not hold it |
+//! | [`PublicUsage`] | what was used, hour by hour |
 //! | [`audit`], [`AuditEvent`] | who changed what: a log, and events that the store keeps |
 //! | [`OverrideTarget`], [`StoredOverride`], [`Pending`] | overrides stored at four levels |
 //! | [`Entity`], [`EntityPath`], [`Whose`] | who belongs to whom, and requests by an entity's id |
@@ -75,7 +76,7 @@ pub use answer::{Acquisition, Answer, Decided};
 pub use audit::{Action, AuditEvent, AuditValue};
 pub use call::{
     AuditListing, Call, EntityListing, Listing, OfLease, OverrideListing, OverrideOf, Question,
-    Terms, Uses,
+    Terms, UsageListing, Uses,
 };
 pub use capacity::{Capacity, LimitCapacity};
 pub use change::{Change, compare};
@@ -87,7 +88,7 @@ pub use entities::{
 pub use error::{Kind, ServiceError};
 pub use field::Field;
 pub use finish::{Finish, Finished, Renewed, Report};
-pub use listing::{LeaseHandle, NoHandle, PublicLease};
+pub use listing::{LeaseHandle, NoHandle, PublicLease, PublicUsage};
 pub use many::{Check, Checked, check_many};
 pub use member_forecast::MemberForecast;
 pub use meters::count_timeout;

@@ -20,8 +20,8 @@ use super::field::Field;
 use super::finish::{Finish, Finished, Report};
 use tidegate::internal::{MemberInternals, pending};
 use tidegate::{
-    Key, LONGEST_PAGE, LeaseError, LeaseId, LimitSet, ListedKey, ListedLease, Member, PageOf,
-    Pending,
+    Key, LONGEST_PAGE, LeaseError, LeaseId, LimitSet, ListedKey, ListedLease, ListedUsage, Member,
+    PageOf, Pending,
 };
 
 /// What a lease is called by those who do not hold it.
@@ -46,6 +46,16 @@ pub struct PublicLease {
     pub fence: u64,
     /// What was taken, by limit.
     pub taken: Vec<(String, Amount)>,
+}
+
+/// What was used of one limit in one hour.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct PublicUsage {
+    /// The pool's member of which it was used.
+    pub member: Option<String>,
+    /// Of which key and limit, when, and how much, in the limit's own unit.
+    pub used: ListedUsage,
 }
 
 impl LeaseHandle {
@@ -153,6 +163,32 @@ impl ActivePolicy {
             Ok(Page {
                 items: held.collect(),
                 next,
+            })
+        })
+    }
+
+    /// What was used in the hours from that of `since` on to before `until`; of a pool, member
+    /// by member.
+    ///
+    /// # Errors
+    /// As [`LimitSet::list_usage`](tidegate::LimitSet::list_usage).
+    pub fn list_usage(
+        &self,
+        page: PageOf<'_>,
+        since: Timestamp,
+        until: Timestamp,
+    ) -> Pending<impl Future<Output = Result<Page<PublicUsage>, ServiceError>> + Send> {
+        pending(async move {
+            let place = self.place(page)?;
+            let used = place.set.list_usage(place.page, since, until).await?;
+            let member = place.member.map(|member| member.name().to_owned());
+            let items = used.items.into_iter().map(|used| PublicUsage {
+                member: member.clone(),
+                used,
+            });
+            Ok(Page {
+                items: items.collect(),
+                next: place.next(used.next),
             })
         })
     }

@@ -608,7 +608,10 @@ impl Service {
         let share = match policy.failure_mode {
             FailureMode::Share(percent) => {
                 let before = before.and_then(ActivePolicy::share).map(Share::limiter);
-                Some(Share::new(percent, self.limiter(policy, before, None)?))
+                // What is decided without the store is not counted: nobody could read it.
+                let mut uncounted = policy.clone();
+                uncounted.usage = None;
+                Some(Share::new(percent, self.limiter(&uncounted, before, None)?))
             }
             _ => None,
         };
@@ -677,6 +680,9 @@ impl Service {
         }
         if let Some(remember) = policy.remember {
             builder = builder.remember(remember);
+        }
+        if let Some(usage) = policy.usage {
+            builder = builder.keep_usage(usage);
         }
         if let Some(max_waiting) = policy.max_waiting {
             builder = builder.max_waiting(max_waiting);

@@ -16,6 +16,7 @@ use super::overrides::Override;
 use super::run::{self, Run};
 use super::shell::{Completions, Man};
 use super::top::Top;
+use super::usage::Usage;
 use super::verbs::{Acquire, Adjust, Debit, End, Lookup, Renew, Request, Reset, Settle};
 
 /// A command that calls a server.
@@ -54,6 +55,7 @@ pub enum Command {
     Entities(Entities),
     Limits(Limits),
     Audit(Audit),
+    Usage(Usage),
     Run(Run),
     Top(Top),
     /// Print what a shell needs to complete this command line
@@ -83,6 +85,7 @@ pub fn perform(command: Command, whole: clap::Command) -> ExitCode {
         Command::Override(given) => given.perform(),
         Command::Entities(entities) => entities.perform(),
         Command::Audit(audit) => audit.perform(),
+        Command::Usage(usage) => usage.perform(),
         Command::Top(top) => top.perform(),
         Command::Completions(completions) => completions.perform(whole),
         Command::Man(man) => man.perform(whole),

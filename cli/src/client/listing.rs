@@ -172,6 +172,28 @@ impl Listing<'_> {
         })
     }
 
+    /// Asks for page after page, and calls `act` with each item as it comes.
+    pub fn each(
+        &self,
+        options: &Options,
+        mut act: impl FnMut(Value) -> Outcome<()>,
+    ) -> Outcome<()> {
+        let client = options.connect()?;
+        runtime()?.block_on(async {
+            let mut cursor = None;
+            loop {
+                let (listed, next) = self.page(&client, cursor.as_deref(), 0).await?;
+                for item in listed {
+                    act(item)?;
+                }
+                cursor = next;
+                if cursor.is_none() {
+                    return Ok(());
+                }
+            }
+        })
+    }
+
     async fn print_oldest(
         &self,
         client: &Client,

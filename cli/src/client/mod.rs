@@ -13,6 +13,7 @@
 //! | [`entities`] | who belongs to whom |
 //! | [`desired`] | entities and overrides as a file says them |
 //! | [`audit`] | what was changed, and by whom |
+//! | [`usage`] | what was used, hour by hour |
 //! | [`run`] | a command that runs while a lease is held |
 //! | [`top`] | a view of the server that is kept up to date |
 //! | [`shell`] | completions and manual pages |
@@ -37,6 +38,7 @@ mod server;
 mod shell;
 mod tls;
 mod top;
+mod usage;
 mod verbs;
 mod words;
 

@@ -14,4 +14,5 @@ mod shell;
 mod store;
 mod top;
 mod turnstile;
+mod usage;
 mod verbs;

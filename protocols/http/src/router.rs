@@ -17,7 +17,7 @@ use crate::render::capacity::Capacity;
 use crate::render::ended::{Ended, Renewed};
 use crate::render::entities::{Entities, Shown as Entity};
 use crate::render::forecast::ForecastBody;
-use crate::render::listing::{Denied, Keys, Leases};
+use crate::render::listing::{Denied, Keys, Leases, Used};
 use crate::render::overrides::{Overrides, Shown as Override};
 use crate::render::policies::{Applied, Policies, Shown as Policy};
 use crate::verbs::{audit, decide, entities, forward, listing, operate, overrides, policies};
@@ -213,7 +213,7 @@ fn for_proxies() -> Operation {
         .or(&[404, 422, 429])
 }
 
-fn listings() -> [Operation; 5] {
+fn listings() -> [Operation; 6] {
     [
         get("/v1/keys", listing::keys)
             .named("list_keys", "observe")
@@ -254,6 +254,18 @@ fn listings() -> [Operation; 5] {
             )
             .scope("`administer`")
             .answers::<Ended<'_>>("It has ended.")
+            .or(&[403, 404]),
+        get("/v1/usage", listing::usage)
+            .named("usage", "observe")
+            .summary("What was used, hour by hour")
+            .about(
+                "Where the policy says `usage`: of each key, ancestor and limit what was used in \
+                 an hour of UTC. What a lease uses belongs to the hour in which it was granted, \
+                 however late it is adjusted or settled. Days and months are sums of hours.",
+            )
+            .about(PAGES)
+            .scope("`observe`")
+            .answers::<Used<'_>>("A page of what was used.")
             .or(&[403, 404]),
         get("/v1/denied", listing::denied)
             .named("list_denied", "observe")

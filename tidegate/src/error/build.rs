@@ -40,6 +40,9 @@ pub enum BuildError {
     /// A lease that would last too short or too long.
     #[error("a lease lasts from 1 ms to 400 days, not {0:?}")]
     LeaseLength(Duration),
+    /// Usage that would be kept for too short or too long.
+    #[error("usage is kept for an hour to 3660 days, not for {0:?}")]
+    UsageLength(Duration),
     /// A capacity was set for a limit whose capacity is its own.
     #[error(
         "limit `{0}` is not adaptive: declare it with `.adaptive()`, or replace it with put_limit"

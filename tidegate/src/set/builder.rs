@@ -6,11 +6,12 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use tidegate_core::Span;
 use tidegate_store::sync::atomic::AtomicU64;
-use tidegate_store::{Plan, Store, TableBounds, key::MAX_LEVELS};
+use tidegate_store::{Plan, Store, StoreError, TableBounds, key::MAX_LEVELS};
 
 use super::cooling::Cooling;
 use super::differing;
 use super::inner::{Inner, LimitSet, Metadata};
+use super::kept::Kept;
 use super::override_store::OverrideStore;
 use super::uid::{numbered, uid_in};
 use super::versions::Versions;
@@ -24,6 +25,11 @@ use crate::statistics::Counters;
 /// How many may wait at once unless said otherwise.
 const MAX_WAITING: usize = 10_000;
 
+/// For how long usage is kept, at least and at most.
+pub const SHORTEST_USAGE: Duration = Duration::from_secs(3_600);
+/// Ten years.
+pub const LONGEST_USAGE: Duration = Duration::from_secs(3_660 * 86_400);
+
 /// Makes a [`LimitSet`]; [`LimitSet::builder`] begins one.
 #[derive(Clone, Default)]
 pub struct LimitSetBuilder {
@@ -35,6 +41,7 @@ pub struct LimitSetBuilder {
     pub(super) partial_keys: bool,
     pub(super) bounds: TableBounds,
     pub(super) remember: Option<Duration>,
+    pub(super) keep_usage: Option<Duration>,
     pub(super) max_waiting: Option<usize>,
     pub(super) clock: Clock,
     pub(super) metadata: Metadata,
@@ -150,6 +157,16 @@ impl LimitSetBuilder {
         self
     }
 
+    /// Counts what is used of each key, ancestor and limit, hour by hour, and keeps that for so
+    /// long after the hour, from an hour to 3,660 days: [`LimitSet::list_usage`] reads it. It
+    /// is not counted if not said. A change holds from the next opening on; a lease that was
+    /// granted before it was counted is not counted.
+    #[must_use]
+    pub fn keep_usage(mut self, keep_usage: Duration) -> Self {
+        self.keep_usage = Some(keep_usage);
+        self
+    }
+
     /// The most requests that may wait at once (10,000 if not said).
     #[must_use]
     pub fn max_waiting(mut self, max_waiting: usize) -> Self {
@@ -248,6 +265,14 @@ fn remembered(length: Duration) -> Result<Span, BuildError> {
     lease_span(length).ok_or(BuildError::LeaseLength(length))
 }
 
+/// For how long usage is kept.
+fn kept(length: Duration) -> Result<Span, BuildError> {
+    match (SHORTEST_USAGE..=LONGEST_USAGE).contains(&length) {
+        true => Ok(Span::from(length)),
+        false => Err(BuildError::UsageLength(length)),
+    }
+}
+
 impl Inner {
     fn open(mut builder: LimitSetBuilder) -> Result<Arc<Self>, BuildError> {
         let limits = std::mem::take(&mut builder.limits);
@@ -259,17 +284,23 @@ impl Inner {
         let last = store.last_plan(&name)?;
         let known = last.as_deref().map_or(&[][..], Plan::limits);
         let numbered = numbered(limits, |name| uid_in(known, name));
-        let remember = builder.remember.map(remembered).transpose()?;
-        let versions = Versions::new(builder.levels.clone(), builder.partial_keys, remember);
+        let abilities = store.abilities();
+        if builder.keep_usage.is_some() && !abilities.counts_usage {
+            return Err(StoreError::CannotCount.into());
+        }
+        let kept = Kept {
+            remember: builder.remember.map(remembered).transpose()?,
+            usage: builder.keep_usage.map(kept).transpose()?,
+        };
+        let versions = Versions::new(builder.levels.clone(), builder.partial_keys, kept);
         let version = last.as_ref().map_or(0, |plan| plan.version() + 1);
         let view = View::new(
             (versions.set, version),
             &builder.levels,
             numbered,
-            remember,
+            kept,
             None,
         )?;
-        let abilities = store.abilities();
         let there = last.as_deref().filter(|_| abilities.shared);
         let differing = there.map(|there| differing::between(&view.plan, there));
         let override_store =

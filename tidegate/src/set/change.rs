@@ -210,7 +210,7 @@ impl Inner {
             (self.versions.set, version),
             &self.versions.levels,
             limits,
-            self.versions.remember,
+            self.versions.kept,
             Some(&old),
         )?;
         view.plan.keep_capacities(&old.plan);

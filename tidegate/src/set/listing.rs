@@ -5,7 +5,7 @@ use std::future::Future;
 
 use tidegate_core::{Amount, Timestamp};
 use tidegate_store::key::row_name;
-use tidegate_store::{HeldLease, Listing, Op, Page, Reply, Select, StoreError};
+use tidegate_store::{HeldLease, Hour, Hours, Listing, Op, Page, Reply, Select, StoreError};
 
 use super::inner::LimitSet;
 use super::view::View;
@@ -59,6 +59,21 @@ pub struct ListedLease {
     pub fence: u64,
     /// What was taken, by limit.
     pub taken: Vec<(String, Amount)>,
+}
+
+/// What was used of one limit in one hour.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct ListedUsage {
+    /// The key, or the ancestor of keys.
+    pub key: Vec<u8>,
+    /// The limit's name: also one that is gone.
+    pub limit: String,
+    /// When the hour begins, in UTC, by the clock that decided: of what a lease used, that in
+    /// which it was granted.
+    pub starts_at: Timestamp,
+    /// How much: at most 2^63 - 1.
+    pub amount: Amount,
 }
 
 impl LimitSet {
@@ -123,11 +138,53 @@ impl LimitSet {
         })
     }
 
+    /// A page of what was used, in the hours from that of `from` on to before `to`, where it is
+    /// [counted](crate::LimitSetBuilder::keep_usage). Days and months are sums of hours.
+    ///
+    /// # Errors
+    /// As [`list_keys`](Self::list_keys); a store that does not count usage.
+    pub fn list_usage<'a>(
+        &'a self,
+        page: PageOf<'a>,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> Pending<impl Future<Output = Result<Page<ListedUsage>, StoreError>> + Send> {
+        Pending::new(async move {
+            let read = |reply| match reply {
+                Reply::Usage(page) => Ok(page),
+                _ => Err(StoreError::Mismatch),
+            };
+            let first = Hour::of(from);
+            let last = Hour::of(to);
+            let hours = Hours {
+                from: first,
+                to: if last.starts_at() < to {
+                    last.next()
+                } else {
+                    last
+                },
+            };
+            let used = self
+                .pages(page, |listing| Op::ListUsage(listing, hours), read)
+                .await?;
+            let items = used.items.into_iter().map(|used| ListedUsage {
+                key: used.key.bytes().to_vec(),
+                limit: used.limit.to_string(),
+                starts_at: used.hour.starts_at(),
+                amount: used.amount,
+            });
+            Ok(Page {
+                items: items.collect(),
+                next: used.next,
+            })
+        })
+    }
+
     /// A page that is full, or the last, or as far as it was looked.
     async fn pages<T>(
         &self,
         page: PageOf<'_>,
-        op: for<'l> fn(Listing<'l>) -> Op<'l>,
+        op: impl for<'l> Fn(Listing<'l>) -> Op<'l> + Send + Sync,
         read: fn(Reply) -> Result<Page<T>, StoreError>,
     ) -> Result<Page<T>, StoreError> {
         let most = page.most.clamp(1, LONGEST_PAGE);

@@ -13,6 +13,7 @@
 //! | `depth` | whether a key has as many levels as the set's keys |
 //! | `waiters` | requests of this process that wait: bounded, and stopped together |
 //! | `versions` | what successive versions of the limits share |
+//! | `kept` | for how long a set keeps what is over |
 //! | `change` | limits added, replaced and removed while in use |
 //! | `overrides` | limits of some keys' own: set, removed, listed |
 //! | `override_store` | where they are kept |
@@ -36,6 +37,7 @@ mod ending;
 mod follow;
 mod handle;
 mod inner;
+mod kept;
 mod listing;
 mod override_store;
 mod overrides;
@@ -48,14 +50,14 @@ mod versions;
 mod view;
 mod waiters;
 
-pub use builder::LimitSetBuilder;
+pub use builder::{LONGEST_USAGE, LimitSetBuilder, SHORTEST_USAGE};
 pub(crate) use commands::Manner;
 pub use differing::Differing;
 pub(crate) use ending::{End, How};
 pub use handle::Handle;
 pub(crate) use inner::Inner;
 pub use inner::{LimitSet, Metadata};
-pub use listing::{LONGEST_PAGE, ListedKey, ListedLease, PageOf};
+pub use listing::{LONGEST_PAGE, ListedKey, ListedLease, ListedUsage, PageOf};
 pub use overrides::Override;
 pub(crate) use subject::Subject;
 pub use variants::Overrides;

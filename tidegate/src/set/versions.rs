@@ -1,11 +1,11 @@
 //! What successive versions of a set's limits share.
 
-use tidegate_core::Span;
 use tidegate_store::KeyPath;
 use tidegate_store::sync::Mutex;
 use tidegate_store::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::depth;
+use super::kept::Kept;
 use super::variants::{Overrides, Variants};
 use super::view::View;
 use crate::error::RequestError;
@@ -18,8 +18,7 @@ pub(crate) struct Versions {
     pub(super) levels: Vec<String>,
     /// Keys with fewer levels are let in.
     pub(super) partial_keys: AtomicBool,
-    /// How long ended leases are remembered, if that was said.
-    pub(super) remember: Option<Span>,
+    pub(super) kept: Kept,
     /// One change at a time.
     pub(super) ledger: Mutex<Ledger>,
     /// How often a capacity was set.
@@ -36,7 +35,7 @@ pub(super) struct Ledger {
 }
 
 impl Versions {
-    pub(super) fn new(levels: Vec<String>, partial_keys: bool, remember: Option<Span>) -> Self {
+    pub(super) fn new(levels: Vec<String>, partial_keys: bool, kept: Kept) -> Self {
         let ledger = Ledger {
             variants: Variants::default(),
         };
@@ -44,7 +43,7 @@ impl Versions {
             set: SETS.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
             levels,
             partial_keys: AtomicBool::new(partial_keys),
-            remember,
+            kept,
             ledger: Mutex::new(ledger),
             capacities: AtomicU64::new(0),
         }

@@ -9,6 +9,7 @@ use tidegate_core::{Amount, Bounds, MAX_AMOUNT, Payment, Rule, Span, Timestamp};
 use tidegate_store::sync::Mutex;
 use tidegate_store::{Adaptive, KeyMap, KeyPath, Overrides, Plan, PlanLimit};
 
+use super::kept::Kept;
 use super::variant::Variant;
 use crate::error::{BuildError, RequestError};
 use crate::limit::{Calendar, Called, Limit, LimitId, LimitName, NamedAmounts, OnFailure};
@@ -92,7 +93,7 @@ impl CachedCalendar {
 
 impl View {
     /// `limits` with their uids, over `levels`, as version `version`; ended leases
-    /// are remembered for `remember`, or for as long as they last. Those that have the names
+    /// are remembered for as long as is said, or for as long as they last. Those that have the names
     /// of limits of `before` are these.
     ///
     /// # Errors
@@ -101,7 +102,7 @@ impl View {
         (set, version): (u64, u64),
         levels: &[String],
         limits: Vec<(u32, Limit)>,
-        remember: Option<Span>,
+        kept: Kept,
         before: Option<&Self>,
     ) -> Result<Self, BuildError> {
         check_names(&limits)?;
@@ -126,7 +127,7 @@ impl View {
             levels,
             plans,
             (limits, measures),
-            remember,
+            kept,
         ))
     }
 
@@ -135,7 +136,7 @@ impl View {
         names: &[String],
         plans: Vec<PlanLimit>,
         (limits, measures): (Vec<Limit>, Arc<[Measure]>),
-        remember: Option<Span>,
+        kept: Kept,
     ) -> Self {
         let calendar = |limit: &Limit| {
             let calendar = limit
@@ -153,8 +154,9 @@ impl View {
         let lease_ttl = ttl_of(&plans);
         let levels = names.len().max(1);
         let lone = levels == 1 && limits.len() == 1 && calendars.is_empty();
-        let keep = remember.unwrap_or(lease_ttl.max(KEEP));
-        let plan = Arc::new(Plan::new(version, levels, plans, keep));
+        let keep = kept.remember.unwrap_or(lease_ttl.max(KEEP));
+        let plan = Plan::new(version, levels, plans, keep).counting_usage(kept.usage);
+        let plan = Arc::new(plan);
         Self {
             lone: lone && !limits[0].is_concurrency(),
             levels: names.into(),

@@ -32,6 +32,9 @@ pub(crate) struct Amounts(Vec<(String, Amount)>);
 /// An amount of a limit with this unit, as it is answered.
 pub(crate) struct InUnit(pub(crate) Unit, pub(crate) u64);
 
+/// How a sum of amounts is written: as they are, and it may be larger than any of them.
+pub(crate) struct Sum;
+
 /// A decimal in quotes.
 pub(crate) const DECIMAL: &str = r"^[0-9]+(\.[0-9]{1,9})?$";
 
@@ -41,6 +44,7 @@ schema!(Amount = {
 schema!(InUnit = {
     "type": ["integer", "string"], "minimum": 0, "maximum": MAX_AMOUNT, "pattern": DECIMAL
 });
+schema!(Sum = { "type": ["integer", "string"], "minimum": 0, "pattern": DECIMAL });
 schema!(Amounts = {
     "type": "object",
     "additionalProperties": {

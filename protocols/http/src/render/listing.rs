@@ -6,12 +6,12 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
-use tidegate::{Amount, ListedKey, Page};
-use tidegate_service::{ActivePolicy, Frequent, PublicLease};
+use tidegate::{Amount, ListedKey, ListedUsage, Page};
+use tidegate_service::{ActivePolicy, Frequent, PublicLease, PublicUsage};
 
 use super::answer::{Limits, Standings};
 use super::instant::Instant;
-use crate::parse::amount::InUnit;
+use crate::parse::amount::{InUnit, Sum};
 use crate::parse::key::{Base64, Text};
 
 /// A page of keys.
@@ -149,6 +149,59 @@ impl<'a> ShownLease<'a> {
             expires_at: Instant(held.expires_at),
             amounts: Taken(active, &held.taken),
         }
+    }
+}
+
+/// A page of what was used.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Usage")]
+pub(crate) struct Used<'a> {
+    usage: Vec<ShownUsage<'a>>,
+    /// Where the next page goes on; null if this is the last.
+    cursor: Option<String>,
+}
+
+impl<'a> Used<'a> {
+    pub(crate) fn of(active: &'a ActivePolicy, page: &'a Page<PublicUsage>) -> Self {
+        let usage = page.items.iter().map(|used| ShownUsage {
+            key: Name::from(&used.used.key[..]),
+            member: used.member.as_deref(),
+            limit: &used.used.limit,
+            hour: Instant(used.used.starts_at),
+            amount: Amounted(active, &used.used),
+        });
+        Self {
+            usage: usage.collect(),
+            cursor: cursor(page),
+        }
+    }
+}
+
+/// What was used of one limit in one hour.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "UsedInHour")]
+struct ShownUsage<'a> {
+    #[serde(flatten)]
+    key: Name<'a>,
+    /// The member of the pool, where the policy is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    member: Option<&'a str>,
+    /// The limit's name: also one that is gone.
+    limit: &'a str,
+    /// When the hour begins, in UTC, by the clock that decided: of what a lease used, that in
+    /// which it was granted.
+    hour: Instant,
+    /// How much was used.
+    #[schemars(with = "Sum")]
+    amount: Amounted<'a>,
+}
+
+/// What was used, in the unit of its limit.
+struct Amounted<'a>(&'a ActivePolicy, &'a ListedUsage);
+
+impl Serialize for Amounted<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        InUnit(self.0.unit(&self.1.limit), self.1.amount).serialize(serializer)
     }
 }
 

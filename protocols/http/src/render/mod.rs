@@ -36,7 +36,7 @@ use ended::{Ended, Renewed};
 use entities::Entities;
 use forecast::ForecastBody;
 use headers::Style;
-use listing::{Denied, Keys, Leases};
+use listing::{Denied, Keys, Leases, Used};
 use overrides::Overrides;
 use policies::Policies;
 use tag::tagged;
@@ -73,6 +73,7 @@ pub(crate) fn render(answer: Answer, style: Style) -> Response {
         Answer::Keys(_, page) => json(ok, &Keys::from(page)),
         Answer::Capacity(active, page) => json(ok, &Capacity::of(active, page)),
         Answer::Leases(active, page) => json(ok, &Leases::of(active, page)),
+        Answer::Usage(active, page) => json(ok, &Used::of(active, page)),
         Answer::Denied(denied) => json(ok, &Denied::from(&denied[..])),
         Answer::OverrideSet(set) => tagged(json(ok, &overrides::Shown::from(set)), set.version),
         Answer::Removed(_, true) => StatusCode::NO_CONTENT.into_response(),

@@ -1,15 +1,17 @@
-//! What a policy holds: its keys, what they come to, its leases, and who is refused most.
+//! What a policy holds: its keys, what they come to, its leases, what was used, and who is
+//! refused most.
 
 use axum::response::Response;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate::{LONGEST_PAGE, Select};
 use tidegate_service::bounds::{MOST_DENIED, USUAL_PAGE};
-use tidegate_service::{Call, Listing};
+use tidegate_service::{Call, Listing, UsageListing};
 
 use super::page::{after, key};
 use crate::error::Problem;
 use crate::parse::context::{Query, RequestContext};
+use crate::parse::instant::Instant;
 use crate::parse::key::Text;
 use crate::render::headers::Style;
 use crate::render::render;
@@ -89,6 +91,64 @@ pub(crate) async fn capacity(
     };
     let level = query.level.as_deref();
     let call = Call::Capacity(&requested.policy, level, requested.listing());
+    Ok(render(context.call(call).await?, Style::Standard))
+}
+
+/// What `/v1/usage` is asked.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct UsageQuery {
+    /// The policy.
+    #[schemars(length(min = 1), example = &"chat")]
+    policy: String,
+    /// Of this key alone; not together with `prefix` or `entity`.
+    #[schemars(with = "Option<Text>")]
+    key: Option<String>,
+    /// The same for a key of any bytes, in padded Base64; not together with `key`.
+    #[schemars(length(min = 4))]
+    key_base64: Option<String>,
+    /// Of keys that begin so.
+    prefix: Option<String>,
+    /// Of this entity alone.
+    #[schemars(length(min = 1), example = &"alice")]
+    entity: Option<String>,
+    /// In the hours from that of this instant on.
+    since: Option<Instant>,
+    /// In the hours before this instant.
+    until: Option<Instant>,
+    /// Where the page before has ended: its `cursor`. One from before a restart is an error;
+    /// begin anew.
+    cursor: Option<String>,
+    /// How many items a page has at most.
+    #[schemars(range(min = 1, max = LONGEST_PAGE), extend("default" = USUAL_PAGE))]
+    limit: Option<u64>,
+}
+
+pub(crate) async fn usage(
+    mut context: RequestContext,
+    Query(query): Query<UsageQuery>,
+) -> Result<Response, Problem> {
+    let (since, until, entity) = (query.since, query.until, query.entity);
+    let requested = PageRequest::try_from(KeysQuery {
+        policy: query.policy,
+        key: query.key,
+        key_base64: query.key_base64,
+        prefix: query.prefix,
+        cursor: query.cursor,
+        limit: query.limit,
+    })?;
+    if entity.is_some() && (requested.key.is_some() || requested.prefix.is_some()) {
+        return Err(Problem::invalid(
+            "give an `entity`, a key or a `prefix`, and no two of them",
+        ));
+    }
+    let listing = UsageListing {
+        listing: requested.listing(),
+        entity: entity.as_deref(),
+        since: since.map(|since| since.0),
+        until: until.map(|until| until.0),
+    };
+    let call = Call::Usage(&requested.policy, listing);
     Ok(render(context.call(call).await?, Style::Standard))
 }
 

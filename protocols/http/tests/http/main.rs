@@ -28,4 +28,5 @@ mod tokens;
 mod tools;
 mod undelivered;
 mod units;
+mod usage;
 mod versions;

@@ -32,7 +32,7 @@ use Scope::{Administer, Decide, Observe};
 
 /// The operation, whom it lets in, and a request about the policy `web`. LEASE
 /// stands for a lease of it.
-const OPERATIONS: [(&str, Access, &str, &str); 35] = [
+const OPERATIONS: [(&str, Access, &str, &str); 36] = [
     ("post /v1/check", Policy(Decide), "/v1/check", ASK),
     (
         "post /v1/check-many",
@@ -147,6 +147,7 @@ const OPERATIONS: [(&str, Access, &str, &str); 35] = [
         "/v1/leases/revoke",
         "{\"policy\":\"web\",\"key\":\"k\",\"handle\":\"0123456789abcdef\"}",
     ),
+    ("get /v1/usage", Policy(Observe), "/v1/usage?policy=web", ""),
     ("get /v1/denied", Parts(Observe), "/v1/denied", ""),
     ("get /v1/audit", Parts(Observe), "/v1/audit", ""),
     ("get /openapi.json", Anyone, "/openapi.json", ""),

@@ -29,11 +29,12 @@ fn posts() -> Vec<(&'static str, Scope, Value)> {
     ]
 }
 
-const GETS: [(&str, Scope); 6] = [
+const GETS: [(&str, Scope); 7] = [
     ("/v1/auth?policy=web&key=k", Scope::Decide),
     ("/v1/policies/web", Scope::Observe),
     ("/v1/keys?policy=web", Scope::Observe),
     ("/v1/leases?policy=web", Scope::Observe),
+    ("/v1/usage?policy=web", Scope::Observe),
     ("/v1/denied?policy=web", Scope::Observe),
     ("/metrics", Scope::Observe),
 ];

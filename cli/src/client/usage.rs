@@ -1,0 +1,495 @@
+//! `tidegate usage`: what was used, hour by hour, and what that adds up to.
+
+use std::collections::BTreeMap;
+
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::{Map, Value, json};
+use tidegate_client::Exchange;
+
+use super::arguments::{instant, instant_or_ago};
+use super::exit::{Exit, Outcome, Stop, TABLE};
+use super::listing::{Listing, Paging, key, more};
+use super::options::Options;
+use super::print::{print, print_line};
+use super::words::amount;
+
+const PATH: &str = "/v1/usage";
+
+/// So many characters the longest bar has.
+const WIDEST: u128 = 50;
+
+/// Parts of one, as sums are added up: amounts have nine decimals at most.
+const ONE: u128 = 1_000_000_000;
+
+/// Show what was used, by hour, day or month
+///
+/// Of policies that count it (`usage` in the policy): of each key, its ancestors and each limit,
+/// hour by hour of UTC. What a lease uses belongs to the hour in which it was granted, however
+/// late it is settled. Takes the scope `observe`.
+#[derive(Debug, Args)]
+pub struct Usage {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// List the hours in which something was used, a line for each key and limit
+    List(List),
+    /// Add up what was used, by hour, day or month
+    Summary(Summary),
+    /// Write all of it: a JSON object a line, or CSV
+    Export(Export),
+}
+
+/// Of which keys, and when.
+#[derive(Clone, Debug, Args)]
+struct Of {
+    /// Of this key alone
+    #[arg(long, short, value_name = "KEY", conflicts_with_all = ["prefix", "key_base64", "entity"])]
+    key: Option<String>,
+
+    /// Of this key alone, which is no text
+    #[arg(long, value_name = "BASE64", conflicts_with_all = ["prefix", "entity"])]
+    key_base64: Option<String>,
+
+    /// Of keys that begin so
+    #[arg(long, value_name = "TEXT", conflicts_with = "entity")]
+    prefix: Option<String>,
+
+    /// Of this entity alone
+    #[arg(long, value_name = "ID")]
+    entity: Option<String>,
+
+    /// From the hour of this instant on, such as 2026-12-01T00:00:00Z, or so long ago, such as 30d
+    #[arg(long, value_name = "INSTANT|TIME")]
+    since: Option<String>,
+
+    /// In the hours before this instant
+    #[arg(long, value_name = "INSTANT", value_parser = instant)]
+    until: Option<jiff::Timestamp>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = TABLE)]
+struct List {
+    /// The policy
+    #[arg(long, short, value_name = "NAME", env = "TIDEGATE_POLICY")]
+    policy: String,
+
+    #[command(flatten)]
+    of: Of,
+
+    #[command(flatten)]
+    page: Paging,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = TABLE)]
+struct Summary {
+    /// A policy; several are told apart
+    #[arg(
+        long,
+        short,
+        value_name = "NAME",
+        env = "TIDEGATE_POLICY",
+        required = true
+    )]
+    policy: Vec<String>,
+
+    #[command(flatten)]
+    of: Of,
+
+    /// By which time it is added up
+    #[arg(long, value_enum, default_value_t = By::Day)]
+    by: By,
+
+    /// What is told apart beside policy and limit, comma-separated
+    #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
+    per: Vec<Per>,
+
+    /// Draw a bar for each
+    #[arg(long, help_heading = "The answer")]
+    plot: bool,
+
+    /// Print a JSON object for each, one a line
+    #[arg(long, help_heading = "The answer", conflicts_with = "plot")]
+    json: bool,
+
+    #[command(flatten)]
+    options: Options,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = TABLE)]
+struct Export {
+    /// A policy; several are written one after the other
+    #[arg(
+        long,
+        short,
+        value_name = "NAME",
+        env = "TIDEGATE_POLICY",
+        required = true
+    )]
+    policy: Vec<String>,
+
+    #[command(flatten)]
+    of: Of,
+
+    /// Write CSV: policy, member, key, limit, hour, amount. A key that is no text is in Base64
+    /// behind `base64:`
+    #[arg(long, help_heading = "The answer")]
+    csv: bool,
+
+    #[command(flatten)]
+    options: Options,
+}
+
+/// By which time sums are made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum By {
+    /// Hours of UTC
+    Hour,
+    /// Days of UTC
+    Day,
+    /// Months of UTC
+    Month,
+    /// All of it
+    All,
+}
+
+/// What sums tell apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Per {
+    /// Each key and ancestor
+    Key,
+    /// Each member of a pool
+    Member,
+}
+
+impl Usage {
+    /// Does what is asked.
+    pub fn perform(&self) -> Outcome<Exit> {
+        match &self.verb {
+            Verb::List(list) => list.perform(),
+            Verb::Summary(summary) => summary.perform(),
+            Verb::Export(export) => export.perform(),
+        }
+    }
+}
+
+impl Of {
+    /// Calls `act` with a listing of this policy, `most` records at most if that is not 0.
+    fn listed<T>(
+        &self,
+        policy: &str,
+        most: usize,
+        act: impl FnOnce(&Listing<'_>) -> Outcome<T>,
+    ) -> Outcome<T> {
+        let since = self.since.as_deref().map(|text| {
+            let since = instant_or_ago(text, jiff::Timestamp::now());
+            since.map_err(|help| Stop::usage(format!("--since {text}: {help}")))
+        });
+        let said = |instant: jiff::Timestamp| instant.to_string();
+        let (since, until) = (since.transpose()?.map(said), self.until.map(said));
+        let said = [
+            ("policy", Some(policy)),
+            ("key", self.key.as_deref()),
+            ("key_base64", self.key_base64.as_deref()),
+            ("prefix", self.prefix.as_deref()),
+            ("entity", self.entity.as_deref()),
+            ("since", since.as_deref()),
+            ("until", until.as_deref()),
+        ];
+        act(&Listing {
+            asked: Exchange::get(PATH),
+            items: "usage",
+            said: &said,
+            most,
+            newest: false,
+            more,
+        })
+    }
+
+    /// Calls `act` with each record of these policies, and the policy.
+    fn each(
+        &self,
+        policies: &[String],
+        options: &Options,
+        mut act: impl FnMut(&str, &Value) -> Outcome<()>,
+    ) -> Outcome<()> {
+        for policy in policies {
+            self.listed(policy, 0, |listing| {
+                listing.each(options, |used| act(policy, &used))
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl List {
+    fn perform(&self) -> Outcome<Exit> {
+        self.of.listed(&self.policy, self.page.most, |listing| {
+            listing.print(&self.page.options, |used| match self.page.json {
+                true => used.to_string(),
+                false => line(used),
+            })
+        })
+    }
+}
+
+impl Export {
+    fn perform(&self) -> Outcome<Exit> {
+        if self.csv {
+            print_line("policy,member,key,limit,hour,amount")?;
+        }
+        self.of.each(&self.policy, &self.options, |policy, used| {
+            print_line(&match self.csv {
+                true => csv_line(policy, used),
+                false => json_line(policy, used),
+            })
+        })?;
+        Ok(Exit::Done)
+    }
+}
+
+impl Summary {
+    fn perform(&self) -> Outcome<Exit> {
+        let mut sums = Sums::default();
+        self.of.each(&self.policy, &self.options, |policy, used| {
+            sums.add(self.place(policy, used), &used["amount"]);
+            Ok(())
+        })?;
+        if sums.0.is_empty() {
+            eprintln!("nothing was used; policies count it whose file says `usage`");
+        }
+        match (self.json, self.plot) {
+            (true, _) => {
+                for (place, sum) in &sums.0 {
+                    print_line(&place.json(*sum).to_string())?;
+                }
+            }
+            (false, true) => print(&sums.bars())?,
+            (false, false) => {
+                for (place, sum) in &sums.0 {
+                    print_line(&format!("{}  {}", place.words(), decimal(*sum)))?;
+                }
+            }
+        }
+        Ok(Exit::Done)
+    }
+
+    fn place(&self, policy: &str, used: &Value) -> Place {
+        let hour = used["hour"].as_str().unwrap_or_default();
+        let length = match self.by {
+            By::Hour => 13,
+            By::Day => 10,
+            By::Month => 7,
+            By::All => 0,
+        };
+        let of = |what: Per, text: Option<String>| text.filter(|_| self.per.contains(&what));
+        Place {
+            policy: policy.to_owned(),
+            limit: used["limit"].as_str().unwrap_or_default().to_owned(),
+            member: of(Per::Member, used["member"].as_str().map(str::to_owned)),
+            key: of(Per::Key, Some(key(used))),
+            time: hour.get(..length).unwrap_or(hour).to_owned(),
+        }
+    }
+}
+
+/// What a sum is of.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Place {
+    policy: String,
+    limit: String,
+    member: Option<String>,
+    key: Option<String>,
+    /// A day, such as `2026-11-26`, or more or less of it.
+    time: String,
+}
+
+impl Place {
+    fn words(&self) -> String {
+        let mut words = vec![self.policy.as_str(), &self.limit];
+        words.extend(self.member.as_deref());
+        words.extend(self.key.as_deref());
+        if !self.time.is_empty() {
+            words.push(&self.time);
+        }
+        words.join("  ")
+    }
+
+    fn json(&self, sum: u128) -> Value {
+        let mut said = Map::new();
+        said.insert("policy".to_owned(), json!(self.policy));
+        said.insert("limit".to_owned(), json!(self.limit));
+        let beside = [("member", &self.member), ("key", &self.key)];
+        for (name, text) in beside {
+            if let Some(text) = text {
+                said.insert(name.to_owned(), json!(text));
+            }
+        }
+        if !self.time.is_empty() {
+            said.insert("time".to_owned(), json!(self.time));
+        }
+        let whole = u64::try_from(sum / ONE)
+            .ok()
+            .filter(|_| sum.is_multiple_of(ONE));
+        let amount = whole.map_or_else(|| json!(decimal(sum)), |whole| json!(whole));
+        said.insert("amount".to_owned(), amount);
+        Value::Object(said)
+    }
+}
+
+/// Sums, exact.
+#[derive(Debug, Default)]
+struct Sums(BTreeMap<Place, u128>);
+
+impl Sums {
+    fn add(&mut self, place: Place, amount: &Value) {
+        *self.0.entry(place).or_default() += parts(amount).unwrap_or(0);
+    }
+
+    /// A bar for each, as long as it is much of the largest of its policy and limit.
+    fn bars(&self) -> String {
+        let width = self.0.keys().map(|place| place.words().chars().count());
+        let width = width.max().unwrap_or(0);
+        let mut largest: BTreeMap<(&str, &str), u128> = BTreeMap::new();
+        for (place, sum) in &self.0 {
+            let most = largest.entry((&place.policy, &place.limit)).or_default();
+            *most = (*most).max(*sum);
+        }
+        let bar = |(place, sum): (&Place, &u128)| {
+            let most = largest[&(place.policy.as_str(), place.limit.as_str())].max(1);
+            let eighths = (sum * WIDEST * 8).div_ceil(most) as usize;
+            let mut bar = "\u{2588}".repeat(eighths / 8);
+            // A block of one eighth to seven.
+            let rest = (eighths % 8) as u32;
+            bar.extend(char::from_u32(0x2590 - rest).filter(|_| rest > 0));
+            let words = place.words();
+            format!("{words:width$}  {bar} {}\n", decimal(*sum))
+        };
+        self.0.iter().map(bar).collect()
+    }
+}
+
+/// An amount in parts: a whole number, or a decimal in quotes.
+fn parts(amount: &Value) -> Option<u128> {
+    if let Some(whole) = amount.as_u64() {
+        return Some(u128::from(whole) * ONE);
+    }
+    let text = amount.as_str()?;
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let fraction = format!("{fraction:0<9}");
+    let parts: u128 = fraction.get(..9)?.parse().ok()?;
+    Some(whole.parse::<u128>().ok()? * ONE + parts)
+}
+
+/// So many parts as a number.
+fn decimal(parts: u128) -> String {
+    let (whole, rest) = (parts / ONE, parts % ONE);
+    match rest {
+        0 => whole.to_string(),
+        _ => format!("{whole}.{rest:09}")
+            .trim_end_matches('0')
+            .to_owned(),
+    }
+}
+
+fn line(used: &Value) -> String {
+    let word = |name: &str| used[name].as_str().unwrap_or("?");
+    let member = used["member"].as_str();
+    let member = member.map_or_else(String::new, |member| format!(" at {member}"));
+    let (hour, limit, used_of) = (word("hour"), word("limit"), key(used));
+    format!(
+        "{hour}  {used_of}{member}  {limit} {}",
+        amount(&used["amount"])
+    )
+}
+
+fn json_line(policy: &str, used: &Value) -> String {
+    let mut said = Map::new();
+    said.insert("policy".to_owned(), json!(policy));
+    said.extend(used.as_object().cloned().unwrap_or_default());
+    Value::Object(said).to_string()
+}
+
+fn csv_line(policy: &str, used: &Value) -> String {
+    let word = |name: &str| used[name].as_str().unwrap_or_default().to_owned();
+    let key = match (used["key"].as_str(), used["key_base64"].as_str()) {
+        (Some(text), _) => text.to_owned(),
+        (None, bytes) => format!("base64:{}", bytes.unwrap_or_default()),
+    };
+    let amount = parts(&used["amount"]).map_or_else(String::new, decimal);
+    let columns = [
+        policy.to_owned(),
+        word("member"),
+        key,
+        word("limit"),
+        word("hour"),
+        amount,
+    ];
+    columns.map(|column| quoted(&column)).join(",")
+}
+
+/// A column as RFC 4180 has it.
+fn quoted(text: &str) -> String {
+    match text.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(limit: &str, time: &str) -> Place {
+        Place {
+            policy: "chat".to_owned(),
+            limit: limit.to_owned(),
+            member: None,
+            key: None,
+            time: time.to_owned(),
+        }
+    }
+
+    #[test]
+    fn amounts_add_up_whole_and_decimal() {
+        let mut sums = Sums::default();
+        for amount in [json!(2), json!("0.25"), json!("0.000000001"), json!("7")] {
+            sums.add(place("spend", "2026-11"), &amount);
+        }
+        assert_eq!(decimal(sums.0[&place("spend", "2026-11")]), "9.250000001");
+        let json = place("spend", "2026-11").json(3 * ONE);
+        assert_eq!(json["amount"], json!(3));
+    }
+
+    #[test]
+    fn a_bar_is_as_long_as_it_is_much_of_the_largest_of_its_limit() {
+        let mut sums = Sums::default();
+        for (limit, time, amount) in [
+            ("calls", "01", 1),
+            ("tokens", "01", 40),
+            ("tokens", "02", 80),
+        ] {
+            sums.add(place(limit, time), &json!(amount));
+        }
+        let bars = sums.bars();
+        let lengths = bars.lines().map(|line| line.matches('\u{2588}').count());
+        assert_eq!(lengths.collect::<Vec<_>>(), [50, 25, 50], "{bars}");
+        assert!(bars.starts_with("chat  calls  01   "), "{bars}");
+    }
+
+    #[test]
+    fn a_line_of_csv_is_read_back_whatever_the_key_has() {
+        let used = json!({
+            "key": "a,\"b\"", "limit": "tokens", "hour": "2026-11-26T10:00:00Z", "amount": "0.50"
+        });
+        assert_eq!(
+            csv_line("chat", &used),
+            "chat,,\"a,\"\"b\"\"\",tokens,2026-11-26T10:00:00Z,0.5"
+        );
+    }
+}

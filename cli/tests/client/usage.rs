@@ -1,0 +1,84 @@
+//! What was used, listed, added up, drawn and exported.
+
+use serde_json::Value;
+
+use crate::server::Server;
+
+const POLICY: &str = "[policy.chat]\nusage = '400d'\n[policy.chat.limits]\n\
+                      total = { rate = 1000, per = '1h' }\n\
+                      spend = { budget = '90', per = 'month', zone = 'UTC', unit = '0.01' }\n";
+
+fn of<'a>(verb: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    [&["usage", verb, "-p", "chat"], more].concat()
+}
+
+#[test]
+fn usage_is_listed_added_up_drawn_and_exported() {
+    let server = Server::start(POLICY);
+    let take = |key: &str, amounts: &[&str]| {
+        let asked = ["check", "-p", "chat", "-k", key, "-q"];
+        server.request(&[&asked[..], amounts].concat()).ends(0);
+    };
+    take("alice", &["total=40", "spend=1.25"]);
+    take("bob", &["total=2", "spend=0.5"]);
+    take("a,\"b\"", &["total=1"]);
+    let json = |said: String| -> Vec<Value> {
+        let lines = said.lines();
+        lines
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    };
+    let listed = server
+        .request(&of("list", &["-k", "alice", "--json"]))
+        .ends(0);
+    let mut listed = json(listed.out);
+    listed.sort_by_key(Value::to_string);
+    assert_eq!(listed.len(), 2);
+    assert_eq!(
+        (&listed[0]["amount"], &listed[0]["limit"]),
+        (&"1.25".into(), &"spend".into())
+    );
+    let line = server.request(&of("list", &["-k", "bob"])).ends(0).out;
+    assert!(
+        line.contains("  bob  total 2\n") && line.contains("  bob  spend 0.50\n"),
+        "{line}"
+    );
+    let summary = |more: &[&str]| server.request(&of("summary", more)).ends(0).out;
+    assert_eq!(
+        summary(&["--by", "all"]),
+        "chat  spend  1.75\nchat  total  43\n"
+    );
+    let per_key = json(summary(&["--by", "all", "--per", "key", "--json"]));
+    assert_eq!(per_key.len(), 5);
+    let alice = per_key
+        .iter()
+        .find(|sum| sum["key"] == "alice" && sum["limit"] == "total");
+    assert_eq!(alice.unwrap()["amount"], 40);
+    // Who asks around midnight has two days.
+    let days: u64 = json(summary(&["--json"]))
+        .iter()
+        .filter(|sum| sum["limit"] == "total")
+        .map(|sum| sum["amount"].as_u64().unwrap())
+        .sum();
+    assert_eq!(days, 43);
+    let drawn = summary(&["--by", "all", "--per", "key", "--plot"]);
+    let longest = "\u{2588}".repeat(50);
+    assert!(
+        drawn.contains(&format!("chat  total  alice  {longest} 40\n")),
+        "{drawn}"
+    );
+    let csv = server.request(&of("export", &["--csv"])).ends(0).out;
+    assert!(
+        csv.starts_with("policy,member,key,limit,hour,amount\n"),
+        "{csv}"
+    );
+    assert!(csv.contains("\nchat,,\"a,\"\"b\"\"\",total,2"), "{csv}");
+    let exported = json(server.request(&of("export", &[])).ends(0).out);
+    assert!(exported.len() >= 5 && exported.iter().all(|used| used["policy"] == "chat"));
+    let ahead = summary(&["--since", "2200-01-01T00:00:00Z"]);
+    assert_eq!(ahead, "");
+    server.request(&["usage", "list", "-p", "none"]).ends(6);
+    server
+        .request(&of("list", &["-k", "a", "--entity", "b"]))
+        .ends(2);
+}

@@ -1,0 +1,99 @@
+//! What was used, hour by hour.
+
+use serde_json::{Value, json};
+use std::time::Duration;
+use tidegate_http::Settings;
+
+use crate::support::House;
+
+const POLICIES: &str = r#"
+[policy.chat]
+levels = ["org", "user"]
+usage = "30d"
+[policy.chat.limits]
+ttl = { rate = 6_000, per = "1m", burst = 9_000 }
+total = { budget = "90", per = "day", zone = "UTC", unit = "0.01", level = "org" }
+
+[policy.uncounted.limits]
+rpm = { calls = 3, per = "1m" }
+"#;
+
+async fn usage(house: &House, query: &str) -> Vec<Value> {
+    let (mut found, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let path = format!("/v1/usage?policy=chat&limit=1{query}{cursor}");
+        let page = house.get(&path).await;
+        assert_eq!(page.status, 200, "{}", page.text());
+        let page = page.json();
+        found.extend(page["usage"].as_array().unwrap().iter().cloned());
+        match page["cursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    found.sort_by_key(Value::to_string);
+    found
+}
+
+#[tokio::test]
+async fn usage_is_told_by_key_limit_and_hour_in_the_limits_unit() {
+    let house = House::of(POLICIES, Settings::default());
+    let alice =
+        json!({"policy": "chat", "key": "acme/alice", "amounts": {"ttl": 70, "total": "1.25"}});
+    assert_eq!(house.post("/v1/check", alice).await.status, 200);
+    let lease = json!({
+        "policy": "chat", "key": "acme/bob", "amounts": {"ttl": 100, "total": "3"}, "ttl_ms": 90_000_000
+    });
+    let lease = house.post("/v1/acquire", lease).await.json();
+    house.time.advance(Duration::from_secs(3 * 3_600));
+    let settle = json!({
+        "policy": "chat", "key": "acme/bob", "lease": lease["lease"]["id"],
+        "used": {"ttl": 40, "total": "0.5"}
+    });
+    assert_eq!(house.post("/v1/settle", settle).await.status, 200);
+    let debit = json!({"policy": "chat", "key": "acme/bob", "amounts": {"ttl": 7}});
+    assert_eq!(house.post("/v1/debit", debit).await.status, 200);
+    let noon = "2026-01-01T12:00:00Z";
+    let (acme, alice, bob) = (
+        json!({"key": "acme", "limit": "total", "hour": noon, "amount": "1.75"}),
+        json!({"key": "acme/alice", "limit": "ttl", "hour": noon, "amount": 70}),
+        json!({"key": "acme/bob", "limit": "ttl", "hour": noon, "amount": 40}),
+    );
+    let later =
+        json!({"key": "acme/bob", "limit": "ttl", "hour": "2026-01-01T15:00:00Z", "amount": 7});
+    let mut all = vec![acme.clone(), alice, bob.clone(), later.clone()];
+    all.sort_by_key(Value::to_string);
+    assert_eq!(usage(&house, "").await, all);
+    assert_eq!(usage(&house, "&key=acme").await, [acme]);
+    assert_eq!(
+        usage(&house, "&prefix=acme/b&until=2026-01-01T12:59:00Z").await,
+        [bob]
+    );
+    assert_eq!(usage(&house, "&since=2026-01-01T13:00:00Z").await, [later]);
+    assert!(usage(&house, "&key=nobody").await.is_empty());
+    // Kept for thirty days after its hour.
+    house
+        .time
+        .advance(Duration::from_secs(30 * 86_400 - 3 * 3_600 + 3_600));
+    assert_eq!(usage(&house, "").await.len(), 1);
+}
+
+#[tokio::test]
+async fn whoever_asks_for_usage_wrongly_is_told_so() {
+    let house = House::of(POLICIES, Settings::default());
+    for query in [
+        "?policy=chat&key=a&entity=b",
+        "?policy=chat&prefix=a&key=b",
+        "?policy=chat&since=yesterday",
+        "?policy=chat&cursor=AAAA",
+        "?policy=chat&limit=0",
+        "",
+    ] {
+        let reply = house.get(&format!("/v1/usage{query}")).await;
+        assert_eq!(reply.status, 400, "{query}: {}", reply.text());
+    }
+    let none = house.get("/v1/usage?policy=other").await;
+    none.problem(404, "not_found");
+    let uncounted = house.get("/v1/usage?policy=uncounted").await;
+    assert_eq!(uncounted.json(), json!({"usage": [], "cursor": null}));
+}
