@@ -2,6 +2,7 @@
 //! versions: what a store adds to it is I/O alone.
 
 use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -10,13 +11,13 @@ use tidegate_core::Timestamp;
 use tidegate_store::definitions::at_once;
 use tidegate_store::optimistic::{
     Attempt, Clock, DueRange, KnownRevisions, LoadReply, LoadRequest, OwnedKeyCommand,
-    PlanRevision, Step, StoredLease, WriteSet, exchange,
+    PlanRevision, Step, StoredLease, UsageWrite, WriteSet, exchange,
 };
 use tidegate_store::revisions::{Revision, Revisions};
 use tidegate_store::{
     Abilities, Change, Command, Count, Defined, Definition, Definitions, Event, Execution,
-    Follower, KeyCommand, LocalDefinitions, Op, Out, Page, Plan, Reply, Store, StoreError,
-    StoreFuture, Table,
+    Follower, Hours, KeyCommand, Listing, LocalDefinitions, Op, Out, OwnedKey, Page, Plan, Reply,
+    Store, StoreError, StoreFuture, Table, Usage, usage,
 };
 
 /// Random commands in a run.
@@ -35,6 +36,8 @@ struct Root {
 struct TableKept {
     revisions: Vec<PlanRevision>,
     roots: BTreeMap<Box<[u8]>, Root>,
+    /// Records of usage, each with when it is over, by their places in the listing.
+    usage: BTreeMap<Vec<u8>, (Usage, Timestamp)>,
 }
 
 #[derive(Default)]
@@ -47,6 +50,57 @@ struct MapTable {
     kept: Arc<Mutex<TableKept>>,
     revisions: Revisions<Arc<PlanRevision>>,
     known: KnownRevisions,
+}
+
+/// Where a record of usage stands: hour, length of the limit's name, the name, the key.
+fn place_of(used: &UsageWrite) -> Vec<u8> {
+    let length = used.limit.len() as u32;
+    let mut place = used.hour.number().to_be_bytes().to_vec();
+    place.extend(length.to_be_bytes());
+    place.extend(used.limit.as_bytes());
+    place.extend(&used.key);
+    place
+}
+
+fn is_place(bytes: &[u8]) -> bool {
+    let length = bytes.get(4..8).and_then(|length| length.try_into().ok());
+    let length = length.map(|length| u32::from_be_bytes(length) as usize);
+    length.is_some_and(|length| bytes.len() - 8 >= length)
+}
+
+impl TableKept {
+    fn use_more(&mut self, used: &UsageWrite) {
+        let none = Usage {
+            key: OwnedKey::new(&used.key),
+            limit: Arc::clone(&used.limit),
+            hour: used.hour,
+            amount: 0,
+        };
+        let kept = self.usage.entry(place_of(used));
+        let (kept, over_at) = kept.or_insert((none, used.over_at));
+        kept.amount = usage::changed(kept.amount, used.amount);
+        *over_at = used.over_at;
+    }
+
+    fn usage(&self, wanted: &Listing<'_>, hours: Hours) -> Result<Page<Usage>, StoreError> {
+        let mut page = Page::empty();
+        let behind = match wanted.after {
+            Some(after) if !is_place(after) => return Err(StoreError::UnknownPage),
+            Some(after) => Excluded(after),
+            None => Unbounded,
+        };
+        for (place, (used, over_at)) in self.usage.range::<[u8], _>((behind, Unbounded)) {
+            let is_kept = used.amount > 0 && *over_at > wanted.now;
+            if is_kept && hours.has(used.hour) && wanted.takes(used.key.bytes()) {
+                page.items.push(used.clone());
+            }
+            if page.items.len() == wanted.most {
+                page.next = Some(place.clone());
+                break;
+            }
+        }
+        Ok(page)
+    }
 }
 
 impl Root {
@@ -162,9 +216,13 @@ impl MapTable {
                     attempt.learned(self.known.all())
                 }
                 Step::Done(reply) => return Some(reply),
-                Step::Write(write_set, reply) => {
+                Step::Write(mut write_set, reply) => {
                     let mut kept = self.kept.lock();
+                    let usage = std::mem::take(&mut write_set.usage);
                     let swapped = kept.roots.get_mut(root).expect("loaded").write(write_set);
+                    if swapped {
+                        usage.iter().for_each(|used| kept.use_more(used));
+                    }
                     return reply.filter(|_| swapped);
                 }
             }
@@ -208,7 +266,10 @@ impl Table for MapTable {
                 Ok(Reply::Done)
             }
             Op::ListKeys(_) | Op::ListLeases(_) => Err(StoreError::CannotList),
-            Op::ListUsage(..) => Err(StoreError::CannotCount),
+            Op::ListUsage(listing, hours) => {
+                let page = self.kept.lock().usage(&listing, hours);
+                page.map(Reply::Usage)
+            }
             Op::Count => Ok(Reply::Count(Count {
                 keys: self.count(),
                 leases: None,
@@ -226,7 +287,7 @@ impl Store for Maps {
             shared: true,
             own_clock: false,
             answers_can_be_lost: false,
-            counts_usage: false,
+            counts_usage: true,
         }
     }
 

@@ -73,7 +73,7 @@ pub struct WriteSet {
     pub rows: Vec<RowWrite>,
     /// What becomes of leases.
     pub leases: Vec<LeaseWrite>,
-    /// What more, or less, was used: each record once.
+    /// What more, or less, was used: each record once, those of one hour of a row together.
     pub usage: Vec<UsageWrite>,
     /// Whether the root may have any lease afterwards: a backend that notes it
     /// beside the root's row need not look for leases where there are none.
@@ -117,8 +117,10 @@ pub struct UsageWrite {
     pub hour: Hour,
     /// How much.
     pub amount: i64,
-    /// From when on the record is over, and may be deleted.
+    /// From when on the record is over, and listed no more.
     pub over_at: Timestamp,
+    /// From when on it may be deleted.
+    pub keep_until: Timestamp,
 }
 
 /// What becomes of a lease.

@@ -11,14 +11,14 @@ use std::sync::Arc;
 use tidegate_net::waiting::{Outcome, kept_back};
 use tidegate_store::core::{Span, Timestamp};
 use tidegate_store::optimistic::{
-    Attempt, Clock, DueRange, LoadReply, LoadRequest, OwnedKeyCommand, Step, WriteSet,
+    Attempt, Clock, DueRange, LoadReply, LoadRequest, OwnedKeyCommand, Step, UsageWrite, WriteSet,
 };
 use tidegate_store::{Reply, StoreError};
 use tokio::time::timeout;
 
 use crate::error::Trouble;
 use crate::inner::Inner;
-use crate::item::{LeaseItem, RootItem, bytes, ends, item, number};
+use crate::item::{LeaseItem, RootItem, UsedMore, bytes, ends, item, number};
 use crate::kept::{Decided, InLineWrite};
 use crate::keys;
 use crate::known::LARGEST;
@@ -514,6 +514,12 @@ impl Inner {
                 None => Write::Delete(key),
             });
             seen.sight.rows.insert(row.key, row.bytes);
+        }
+        let is_one =
+            |one: &UsageWrite, next: &UsageWrite| (&one.key, one.hour) == (&next.key, next.hour);
+        for of_one in set.usage.chunk_by(is_one) {
+            let key = seen.place.at(keys::used(&of_one[0].key, of_one[0].hour));
+            others.extend(UsedMore::of(key, of_one).map(Write::Use));
         }
     }
 

@@ -6,7 +6,7 @@
 //! | `b` | rows, leases, revisions, definitions, events | the record, in bytes |
 //! | `ttl` | what is spent some day | from when on DynamoDB may delete it, in seconds since 1970 |
 //! | `f` | rows | from when on it equals "never seen", in microseconds since 1970 |
-//! | `n` | rows, definitions | the whole key, of a row where `sk` has a hash |
+//! | `n` | rows, usage, definitions | the whole key, of a row or its usage where `sk` has a hash |
 //! | `n` | events | whom it is about |
 //! | `v` | roots' rows, definitions' versions, the layout's | the version, which every change raises |
 //! | `w` | roots' rows | who wrote it last: a number drawn for each write |
@@ -18,16 +18,21 @@
 //! | `id` | idempotency keys | the lease |
 //! | `u` | waiters | without a heartbeat until then, the place is nobody's |
 //! | `r` | waiters | the rows that it waits for |
-//! | `e` | definitions, events | when it ends |
+//! | `u:LIMIT` | usage | how much of the limit of this name; may be below 0, which is nothing |
+//! | `e` | usage, definitions, events | when it ends |
 //! | `k` | definitions' versions | how many events of the owner have not gone |
 //! | `m` | events | how many are kept with it |
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use aws_sdk_dynamodb::primitives::Blob;
-use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_dynamodb::types::builders::UpdateBuilder;
+use aws_sdk_dynamodb::types::{AttributeValue, Update};
 use tidegate_store::StoreError;
 use tidegate_store::core::Timestamp;
+use tidegate_store::optimistic::UsageWrite;
+use tidegate_store::usage::MOST_USED;
 
 use crate::error::{Trouble, garbled};
 use crate::keys::{self, Key};
@@ -37,6 +42,9 @@ pub(crate) type Item = HashMap<String, AttributeValue>;
 
 /// The index of what is due, or was changed, in order.
 pub(crate) const INDEX: &str = "due";
+
+/// What the attribute of a limit begins with.
+const USED: &str = "u:";
 
 /// DynamoDB takes 400 KB.
 const LARGEST: usize = 400 * 1_024;
@@ -211,6 +219,77 @@ impl RootItem {
             ],
         )
     }
+}
+
+/// What was used more, or less, of a row in an hour.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct UsedMore {
+    pub(crate) key: Key,
+    /// The whole key, where the item's does not say it.
+    pub(crate) whole: Option<Vec<u8>>,
+    /// From when on it is listed no more, in microseconds since 1970.
+    pub(crate) over_at: i64,
+    /// From when on it may be deleted, in seconds since 1970.
+    pub(crate) ends: Option<i64>,
+    /// By the names of limits.
+    pub(crate) amounts: Vec<(Arc<str>, i64)>,
+}
+
+impl UsedMore {
+    /// What is written of the records of one hour of a row.
+    pub(crate) fn of(key: Key, records: &[UsageWrite]) -> Option<Self> {
+        let first = records.first()?;
+        let amount = |record: &UsageWrite| (Arc::clone(&record.limit), record.amount);
+        Some(Self {
+            key,
+            whole: keys::whole(&first.key).map(Into::into),
+            over_at: first.over_at.as_micros(),
+            ends: ends(first.keep_until),
+            amounts: records.iter().map(amount).collect(),
+        })
+    }
+
+    /// The change of an item that need not be there.
+    pub(crate) fn update(&self) -> UpdateBuilder {
+        let mut sets = vec!["e = :e"];
+        let mut update = Update::builder()
+            .set_key(Some(at(&self.key)))
+            .expression_attribute_values(":e", number(self.over_at));
+        if let Some(ends) = self.ends {
+            sets.push("#ttl = :ttl");
+            update = update
+                .expression_attribute_names("#ttl", "ttl")
+                .expression_attribute_values(":ttl", number(ends));
+        }
+        if let Some(whole) = &self.whole {
+            sets.push("n = :n");
+            update = update.expression_attribute_values(":n", bytes(whole.clone()));
+        }
+        let mut adds = Vec::new();
+        for (at, (limit, amount)) in self.amounts.iter().enumerate() {
+            adds.push(format!("#u{at} :u{at}"));
+            update = update
+                .expression_attribute_names(format!("#u{at}"), format!("{USED}{limit}"))
+                .expression_attribute_values(format!(":u{at}"), number(amount));
+        }
+        let (sets, adds) = (sets.join(", "), adds.join(", "));
+        update.update_expression(format!("SET {sets} ADD {adds}"))
+    }
+}
+
+/// How much an item says that was used of each limit, in the order of their names.
+pub(crate) fn used(item: &Item) -> Result<Vec<(&str, u64)>, Trouble> {
+    let mut all = Vec::new();
+    for (name, value) in item {
+        if let Some(limit) = name.strip_prefix(USED) {
+            let amount = value.as_n().ok().and_then(|number| number.parse().ok());
+            let amount: i128 = amount.ok_or_else(|| garbled("u"))?;
+            let amount = amount.clamp(0, i128::from(MOST_USED));
+            all.push((limit, amount as u64));
+        }
+    }
+    all.sort_unstable();
+    Ok(all)
 }
 
 /// A lease as it is kept.

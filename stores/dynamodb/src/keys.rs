@@ -7,6 +7,7 @@
 //! r LENGTH SET ROOT               k KEY                            the row of a key below it
 //! r LENGTH SET ROOT               l ID                             a lease
 //! r LENGTH SET ROOT               i HASH                           which lease an idempotency key has
+//! r LENGTH SET ROOT               u SIZE KEY HOUR                  what a row used in an hour
 //! r LENGTH SET ROOT               w CAME TURN                      a request that waits
 //! p SET                           r REVISION                       a revision of the set's limits
 //! d OWNER                         v                                the version of its definitions
@@ -16,11 +17,12 @@
 //! d OWNER                         x END VERSION                    that this event ends then
 //! s                               v                                the version of this layout
 //! ```
-//! All are bytes. LENGTH is that of SET in two bytes, ID and TURN have 16, CAME, END and VERSION have 8,
-//! HASH 32, REVISION 4; numbers have their highest byte first. A SET, ROOT, OWNER or KEY of more than 200
-//! bytes is its first 169 and the SHA-256 of all of it.
+//! All are bytes. LENGTH is that of SET in two bytes, SIZE that of KEY in one, ID and TURN have 16, CAME,
+//! END and VERSION have 8, HASH 32, REVISION and HOUR 4; numbers have their highest byte first. A SET, ROOT,
+//! OWNER or KEY of more than 200 bytes is its first 169 and the SHA-256 of all of it.
 
 use sha2::{Digest, Sha256};
+use tidegate_store::Hour;
 
 /// The longest name that stands for itself.
 const LONGEST: usize = 200;
@@ -35,6 +37,8 @@ pub(crate) const HEAD: usize = LONGEST - HASH + 1;
 pub(crate) const ROW: u8 = b'k';
 /// Of a lease.
 pub(crate) const LEASE: u8 = b'l';
+/// Of what was used in an hour.
+pub(crate) const USAGE: u8 = b'u';
 /// Of a request that waits.
 pub(crate) const WAITER: u8 = b'w';
 /// Of a version that was made.
@@ -155,6 +159,29 @@ pub(crate) fn lease(id: u128) -> Vec<u8> {
     with(LEASE, &id.to_be_bytes())
 }
 
+/// What the sort keys begin with of what `key` used.
+pub(crate) fn used_by(key: &[u8]) -> Vec<u8> {
+    let name = name(key);
+    let mut sort = vec![USAGE, name.len() as u8];
+    sort.extend(name);
+    sort
+}
+
+/// The sort key of what `key` used in an hour.
+pub(crate) fn used(key: &[u8], hour: Hour) -> Vec<u8> {
+    let mut sort = used_by(key);
+    sort.extend(hour.number().to_be_bytes());
+    sort
+}
+
+/// The name of the row and the hour of such a sort key.
+pub(crate) fn read_used(sort: &[u8]) -> Option<(&[u8], Hour)> {
+    let (size, rest) = sort.strip_prefix(&[USAGE])?.split_first()?;
+    let (name, hour) = rest.split_at_checked(usize::from(*size))?;
+    let hour = u32::from_be_bytes(hour.try_into().ok()?);
+    Some((name, Hour::new(hour)))
+}
+
 /// What an idempotency key is known by.
 pub(crate) fn idempotency_hash(key: &[u8]) -> Vec<u8> {
     Sha256::digest(key).to_vec()
@@ -244,6 +271,8 @@ mod tests {
         let came = [0x80, 0, 0, 0, 0, 0, 0, 5];
         let turn = [[0; 15].as_slice(), &[9]].concat();
         assert_eq!(waiter(5, 9), [b"w".as_slice(), &came, &turn].concat());
+        let alice = [b"u\x0aacme/alice".as_slice(), &[0, 0, 1, 2]].concat();
+        assert_eq!(used(b"acme/alice", Hour::new(258)), alice);
         assert_eq!(plans("api"), b"papi");
         assert_eq!(revision(258), b"r\x00\x00\x01\x02");
         assert_eq!(definitions("overrides"), b"doverrides");
@@ -283,6 +312,11 @@ mod tests {
             assert_eq!(read_waiter(&waiter(at, 3)), Some((at, 3)));
             assert_eq!(read_ending(&ending(at, 3)), Some((at, 3)));
         }
+        let most = name(&[b'k'; 4_096]);
+        let (hour, last) = (Hour::new(7), Hour::MAX);
+        assert_eq!(read_used(&used(b"", hour)), Some((&b""[..], hour)));
+        assert_eq!(read_used(&used(&[b'k'; 4_096], last)), Some((&*most, last)));
+        assert_eq!(read_used(b"u\x05key"), None);
         assert_eq!(read_revision(&revision(77)), Some(77));
         assert_eq!(read_waiter(b"w12"), None);
         assert_eq!(read_event(&event(7)), Some(7));

@@ -1,11 +1,12 @@
-//! Keys and leases, a page at a time.
+//! Keys, leases and usage, a page at a time.
 //!
 //! What is of one root is found by a query of its partition. What is of several is found by a
 //! scan of the whole table, which is billed for all that it passes: for a person who looks, not
 //! for a program that does so often. A page looks at a bounded number of items.
 //!
 //! Where a page ends is a key of a row, or a root with the position of a lease in the order in
-//! which leases are due: an id is a secret, and in no page's end.
+//! which leases are due (an id is a secret, and in no page's end), or the key of an hour's usage
+//! with the limit in it that was last.
 
 use std::sync::Arc;
 
@@ -16,15 +17,15 @@ use tidegate_store::bytes::Reader;
 use tidegate_store::core::Timestamp;
 use tidegate_store::key::{root_of, root_of_beginning};
 use tidegate_store::optimistic::{Clock, KeptRow, ListedRow, held_lease};
-use tidegate_store::{HeldLease, Listing, OwnedKey, Page, Select, StoreError};
+use tidegate_store::{HeldLease, Hours, Listing, OwnedKey, Page, Select, StoreError, Usage};
 
 use crate::connection::Found;
-use crate::error::Trouble;
+use crate::error::{Trouble, garbled};
 use crate::inner::Inner;
 use crate::item::{
-    INDEX, Item, LeaseItem, at, bytes, found_bytes, is_spent, number, read_bytes, read_number,
+    INDEX, Item, LeaseItem, at, bytes, found_bytes, is_spent, number, read_bytes, read_number, used,
 };
-use crate::keys::{self, Key, LEASE, ROW};
+use crate::keys::{self, Key, LEASE, ROW, USAGE};
 use crate::trips::RootPlace;
 
 /// So many items are looked at for one page.
@@ -59,8 +60,8 @@ impl Inner {
         for most in looks(wanted.most) {
             let start = from.take();
             let found = match &only {
-                Some(place) => self.rows_of(place, start, most).await?,
-                None => self.scan_rows(start, most).await?,
+                Some(place) => self.items_of(place, &[ROW], start, most).await?,
+                None => self.scan_items(ROW, start, most).await?,
             };
             for item in &found.items {
                 if page.items.len() == wanted.most {
@@ -76,7 +77,7 @@ impl Inner {
                 return Ok(page);
             }
             let next = found.next.as_ref().map(read_at).transpose()?;
-            page.next = next.map(|next| self.write_key(&public(next)));
+            page.next = next.map(|next| self.write_key(&public(next, ROW)));
             from = found.next;
             if from.is_none() {
                 break;
@@ -85,17 +86,18 @@ impl Inner {
         Ok(page)
     }
 
-    /// Rows of one root.
-    async fn rows_of(
+    /// Items of one root whose sort keys begin so.
+    async fn items_of(
         &self,
         place: &RootPlace,
+        beginning: &[u8],
         from: Option<Item>,
         most: i32,
     ) -> Result<Found, Trouble> {
         let page = self.shared.connection.query(&place.partition, |query| {
             query
                 .key_condition_expression("pk = :p AND begins_with(sk, :k)")
-                .expression_attribute_values(":k", bytes([ROW]))
+                .expression_attribute_values(":k", bytes(beginning))
                 .limit(most)
                 .set_exclusive_start_key(from.clone())
         });
@@ -204,6 +206,88 @@ impl Inner {
         Ok(page)
     }
 
+    pub(crate) async fn usage(
+        &self,
+        wanted: &Listing<'_>,
+        hours: Hours,
+    ) -> Result<Page<Usage>, Trouble> {
+        let now = self.now_for(wanted.now);
+        let (only, beginning) = match wanted.select {
+            Select::Key(key) => (Some(self.place_of(key).await?), keys::used_by(key)),
+            select => (self.only_root(select).await?, vec![USAGE]),
+        };
+        let (mut from, mut page) = (None, Page::empty());
+        if let Some(after) = wanted.after {
+            let UsedSpot { key, limit } = self.read_used(after)?;
+            let is_of = |only: &RootPlace| {
+                key.partition == only.partition && key.sort.starts_with(&beginning)
+            };
+            if !only.as_ref().is_none_or(is_of) {
+                return Err(StoreError::UnknownPage.into());
+            }
+            if let Some(limit) = limit
+                && let Some(item) = self.shared.connection.get(&key).await?
+                && !self.list_used(&item, &limit, (wanted, hours, now), &mut page)?
+            {
+                return Ok(page);
+            }
+            from = Some(at(&key));
+        }
+        for most in looks(wanted.most) {
+            let start = from.take();
+            let found = match &only {
+                Some(place) => self.items_of(place, &beginning, start, most).await?,
+                None => self.scan_items(USAGE, start, most).await?,
+            };
+            for item in &found.items {
+                if !self.list_used(item, "", (wanted, hours, now), &mut page)? {
+                    return Ok(page);
+                }
+            }
+            let next = found.next.as_ref().map(read_at).transpose()?;
+            page.next = next.map(|next| self.write_used(public(next, USAGE), None));
+            from = found.next;
+            if from.is_none() {
+                break;
+            }
+        }
+        Ok(page)
+    }
+
+    /// Lists what an item says of limits behind one; `false`: the page is full, and says where it
+    /// has ended.
+    fn list_used(
+        &self,
+        item: &Item,
+        behind: &str,
+        (wanted, hours, now): (&Listing<'_>, Hours, Timestamp),
+        page: &mut Page<Usage>,
+    ) -> Result<bool, Trouble> {
+        let at = read_at(item)?;
+        let (name, hour) = keys::read_used(&at.sort).ok_or_else(|| garbled("sk"))?;
+        let key = found_bytes(item, "n").unwrap_or(name);
+        let over_at: i64 = read_number(item, "e")?;
+        if over_at <= now.as_micros() || !hours.has(hour) || !wanted.takes(key) {
+            return Ok(true);
+        }
+        for (limit, amount) in used(item)? {
+            if limit <= behind || amount == 0 {
+                continue;
+            }
+            page.items.push(Usage {
+                key: OwnedKey::new(key),
+                limit: limit.into(),
+                hour,
+                amount,
+            });
+            if page.items.len() == wanted.most {
+                page.next = Some(self.write_used(at.clone(), Some(limit)));
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// How many keys there are: the table is looked through.
     pub(crate) async fn count_rows(&self) -> Result<usize, Trouble> {
         let least = match self.shared.options.clock {
@@ -234,12 +318,12 @@ impl Inner {
         scan.expression_attribute_values(":r", bytes(keys::roots(&self.set)))
     }
 
-    /// Rows of the set, of whatever root.
-    async fn scan_rows(&self, from: Option<Item>, most: i32) -> Result<Found, Trouble> {
+    /// Items of a kind of the set, of whatever root.
+    async fn scan_items(&self, kind: u8, from: Option<Item>, most: i32) -> Result<Found, Trouble> {
         let page = self.scan(|scan| {
             self.of_this_set(scan)
                 .filter_expression("begins_with(pk, :r) AND begins_with(sk, :k)")
-                .expression_attribute_values(":k", bytes([ROW]))
+                .expression_attribute_values(":k", bytes([kind]))
                 .set_exclusive_start_key(from.clone())
                 .limit(most)
         });
@@ -380,6 +464,20 @@ impl Inner {
         Ok(key.ok_or(StoreError::UnknownPage)?)
     }
 
+    fn write_used(&self, key: Key, limit: Option<&str>) -> Vec<u8> {
+        let spot = UsedSpot {
+            key,
+            limit: limit.map(Into::into),
+        };
+        [self.mark().as_slice(), &spot.write()].concat()
+    }
+
+    fn read_used(&self, place: &[u8]) -> Result<UsedSpot, Trouble> {
+        let rest = place.strip_prefix(&self.mark());
+        let spot = rest.and_then(UsedSpot::read);
+        Ok(spot.ok_or(StoreError::UnknownPage)?)
+    }
+
     fn read_spot(&self, place: &[u8]) -> Result<Spot, Trouble> {
         let rest = place.strip_prefix(&self.mark());
         Ok(Spot::read(rest.ok_or(StoreError::UnknownPage)?)?)
@@ -409,12 +507,13 @@ fn read_at(item: &Item) -> Result<Key, Trouble> {
     })
 }
 
-/// A place in a scan that tells no id: behind all leases of the root, or before all rows.
-fn public(key: Key) -> Key {
+/// A place in a scan for items of a kind that tells no id: one of them, or behind all that is of
+/// the root, or before all of them.
+fn public(key: Key, kind: u8) -> Key {
     let sort = match key.sort.first() {
-        Some(&kind) if kind > ROW => vec![u8::MAX],
-        Some(&ROW) => key.sort,
-        _ => vec![ROW - 1],
+        Some(&of) if of > kind => vec![u8::MAX],
+        Some(&of) if of == kind => key.sort,
+        _ => vec![kind - 1],
     };
     Key { sort, ..key }
 }
@@ -435,6 +534,34 @@ fn read_key(place: &[u8]) -> Option<Key> {
         sort: sort.into(),
     };
     (!sort.is_empty()).then_some(key)
+}
+
+/// A place among what was used.
+struct UsedSpot {
+    key: Key,
+    /// Behind this limit of the item; none: behind the item.
+    limit: Option<String>,
+}
+
+impl UsedSpot {
+    fn write(&self) -> Vec<u8> {
+        // No limit is called nothing.
+        let limit = self.limit.as_deref().unwrap_or_default();
+        let mut place = (limit.len() as u32).to_le_bytes().to_vec();
+        place.extend(limit.as_bytes());
+        place.extend(write_key(&self.key));
+        place
+    }
+
+    fn read(place: &[u8]) -> Option<Self> {
+        let (length, rest) = place.split_first_chunk::<4>()?;
+        let (limit, key) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+        let limit = str::from_utf8(limit).ok()?;
+        Some(Self {
+            key: read_key(key)?,
+            limit: (!limit.is_empty()).then(|| limit.into()),
+        })
+    }
 }
 
 /// A place among leases.

@@ -110,7 +110,7 @@ impl Store for DynamodbStore {
             shared: true,
             own_clock: self.shared.options.clock == Clock::Server,
             answers_can_be_lost: true,
-            counts_usage: false,
+            counts_usage: true,
         }
     }
 

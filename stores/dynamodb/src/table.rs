@@ -6,8 +6,8 @@ use tidegate_net::waiting::{Line, PollingLine, Waiting};
 use tidegate_net::{Changes, Commands, Driver, Finish, begin};
 use tidegate_store::optimistic::{KnownRevisions, OwnedKeyCommand};
 use tidegate_store::{
-    Command, Execution, HeldLease, KeyCommand, Out, OwnedKey, OwnedListing, Page, StoreError,
-    StoreFuture, Table,
+    Command, Execution, HeldLease, Hours, KeyCommand, Out, OwnedKey, OwnedListing, Page,
+    StoreError, StoreFuture, Table, Usage,
 };
 
 use crate::error::Trouble;
@@ -83,6 +83,15 @@ impl Commands for Inner {
         self.held_leases(&listing.lend())
             .await
             .map_err(Trouble::told)
+    }
+
+    async fn page_of_usage(
+        self: Arc<Self>,
+        listing: OwnedListing,
+        hours: Hours,
+    ) -> Result<Page<Usage>, StoreError> {
+        let page = self.usage(&listing.lend(), hours).await;
+        page.map_err(Trouble::told)
     }
 
     async fn count(self: Arc<Self>) -> Result<usize, StoreError> {

@@ -20,8 +20,8 @@ use crate::backoff::Backoff;
 use crate::connection::{Asked, Connection, Transacted, unbuilt};
 use crate::error::{Trouble, garbled};
 use crate::item::{
-    INDEX, Item, LeaseItem, RootItem, at, bytes, check_size, found_bytes, is_spent, number,
-    read_bytes, too_large,
+    INDEX, Item, LeaseItem, RootItem, UsedMore, at, bytes, check_size, found_bytes, is_spent,
+    number, read_bytes, too_large,
 };
 use crate::keys::{self, Key};
 use crate::sight::{Sight, hash_of};
@@ -223,6 +223,7 @@ pub(crate) enum Write {
     Put(Item),
     /// Only where none is that is not spent by this second.
     PutNew(Item, i64),
+    Use(UsedMore),
     Delete(Key),
 }
 
@@ -372,6 +373,10 @@ impl Connection {
                     .expression_attribute_names("#ttl", "ttl")
                     .expression_attribute_values(":now", number(second));
                 builder.put(put.build().map_err(unbuilt)?)
+            }
+            Write::Use(used) => {
+                let update = used.update().table_name(&self.table);
+                builder.update(update.build().map_err(unbuilt)?)
             }
             Write::Delete(key) => {
                 let delete = Delete::builder().table_name(&self.table);

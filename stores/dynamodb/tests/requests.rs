@@ -3,11 +3,14 @@
 
 mod support;
 
+use std::sync::Arc;
+
 use support::counting::{Counting, Request};
 use tidegate_conformance::dynamodb_server::DynamodbServer;
 use tidegate_conformance::fixture::{Fixture, SECOND, hourly, machine_time, plan, rate, slots};
 use tidegate_dynamodb::{Clock, DynamodbStore};
 use tidegate_store::Ending;
+use tidegate_store::core::Span;
 
 fn open(proxy: &Counting) -> DynamodbStore {
     let endpoint = format!("http://127.0.0.1:{}", proxy.port());
@@ -172,6 +175,50 @@ fn a_take_a_lease_and_its_settlement_cost_what_the_page_says() {
         });
         assert_eq!(settled, more, "{levels}");
         assert_eq!(fixture.left(key), vec![99 - 3; levels]);
+    }
+}
+
+/// What is counted of a key and its ancestors is an item more for each of them.
+#[test]
+fn what_is_counted_costs_what_the_page_says() {
+    let Some(server) = DynamodbServer::start() else {
+        return;
+    };
+    let proxy = Counting::to(server.port());
+    let store = open(&proxy);
+    for (levels, key) in [(1, &b"a"[..]), (2, b"a/b")] {
+        let rules = (0..levels).flat_map(|level| [(level, hourly(99)), (level, hourly(98))]);
+        let plan = plan(0, levels, &rules.collect::<Vec<_>>());
+        let plan = Arc::unwrap_or_clone(plan).counting_usage(Some(Span::from_secs(86_400)));
+        let name = format!("of {levels}");
+        let fixture = Fixture::at(&store, &name, Arc::new(plan), machine_time());
+        let ones = vec![1; 2 * levels];
+        assert!(fixture.admits(key, &ones));
+        let cost = |act: &mut dyn FnMut()| {
+            proxy.forget();
+            act();
+            let asked = proxy.asked();
+            assert_eq!(names(&asked), ["TransactWriteItems"]);
+            (asked[0].items, asked[0].units)
+        };
+        let taken = cost(&mut || assert!(fixture.admits(key, &ones)));
+        assert_eq!(taken, (2 * levels, 4.0 * levels as f64), "{levels}");
+        let more = (2 * levels + 1, 4.0 * levels as f64 + 3.0);
+        let mut lease = None;
+        let twos = vec![2; 2 * levels];
+        let granted = cost(&mut || lease = fixture.lease(key, &twos, 600 * SECOND).lease);
+        assert_eq!(granted, more, "{levels}");
+        let id = lease.expect("it fits").id;
+        let settled = cost(&mut || {
+            let used = vec![Some(1); 2 * levels];
+            fixture.end(key, id, Ending::Settle(&used)).expect("held");
+        });
+        assert_eq!(settled, more, "{levels}");
+        // What is used as it was taken changes nothing of it.
+        lease = fixture.lease(key, &twos, 600 * SECOND).lease;
+        let id = lease.expect("it fits").id;
+        let released = cost(&mut || drop(fixture.end(key, id, Ending::Release).expect("held")));
+        assert!(released.0 <= levels + 1, "{released:?}");
     }
 }
 

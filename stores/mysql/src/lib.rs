@@ -17,7 +17,7 @@
 //! | `sql` | their statements |
 //! | `registry` | the revisions of a table's plan, kept beside the rows |
 //! | `schema` | the SQL tables, and how they change from version to version |
-//! | `listing` | keys and leases, a page at a time |
+//! | `listing` | keys, leases and usage, a page at a time |
 //! | `definitions`, `change` | what is defined for an owner, and one change of it |
 //! | `names` | what a row is called |
 //! | `connection` | a bounded number of connections |
@@ -48,7 +48,8 @@
 //! one whose clock is right. [`Clock::Caller`] is for tests.
 //!
 //! **What is kept.** A row for each key (and ancestor) until it equals "never
-//! seen", a record for each lease for as long as the plan remembers it; neither
+//! seen", a record for each lease for as long as the plan remembers it, and of what is counted
+//! a record for each row, hour and limit for as long as the plan says; none of them
 //! grows with the amount asked. What is spent is deleted a little after every 64
 //! commands, a minute or so late.
 //!

@@ -1,17 +1,18 @@
-//! Keys and leases, a page at a time.
+//! Keys, leases and usage, a page at a time.
 //!
 //! A page goes through an index in its order: keys by name, leases by root, by
-//! when they are due, and by turn (an id is a secret, and in no page's end). It
-//! looks at a bounded number of entries. Where it ends is the last of them, with
-//! the table's number before it.
+//! when they are due, and by turn (an id is a secret, and in no page's end), usage by
+//! name, hour and limit. It looks at a bounded number of entries. Where it ends is the
+//! last of them, with the table's number before it.
 
 use std::sync::Arc;
 
+use mysql_async::{Params, Value};
 use tidegate_store::bytes::Reader;
 use tidegate_store::core::Timestamp;
 use tidegate_store::key::{root_of, root_of_beginning};
 use tidegate_store::optimistic::{Clock, KeptRow, ListedRow, PlanRevision, held_lease};
-use tidegate_store::{HeldLease, Listing, OwnedKey, Page, Select, StoreError};
+use tidegate_store::{HeldLease, Hour, Hours, Listing, OwnedKey, Page, Select, StoreError, Usage};
 
 use crate::error::{Trouble, garbled};
 use crate::inner::Inner;
@@ -29,6 +30,18 @@ struct Spot {
     due: i64,
     turn: u64,
 }
+
+/// A place among records of usage.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct UsageSpot {
+    name: Vec<u8>,
+    hour: u32,
+    limit: Vec<u8>,
+}
+
+/// A record of usage: name and key of the row, hour, name and whole name of the limit, how much,
+/// and when it is over.
+type Used = (Vec<u8>, Vec<u8>, u32, Vec<u8>, Vec<u8>, u64, i64);
 
 /// What of leases comes after a spot.
 #[derive(Clone, Copy)]
@@ -237,6 +250,114 @@ impl Inner {
             Rest::Beyond => shared.query(&sql("> ?"), (table, root)).await,
             Rest::Of => shared.query(&sql("= ?"), (table, root)).await,
         }
+    }
+}
+
+impl Inner {
+    pub(crate) async fn usage(
+        &self,
+        wanted: &Listing<'_>,
+        hours: Hours,
+    ) -> Result<Page<Usage>, Trouble> {
+        let now = self.clock_for(wanted.now).await?;
+        let (beginning, first, is_one) = match wanted.select {
+            Select::Key(key) => (names::name(key), hours.from, true),
+            select => {
+                let beginning = names::beginning(select.beginning());
+                (beginning.to_vec(), Hour::default(), false)
+            }
+        };
+        let spot = match wanted.after {
+            Some(after) => UsageSpot::read(&self.place_after(after)?)?,
+            None => UsageSpot::before(&beginning, first),
+        };
+        let found = self.usage_after(&spot, is_one).await?;
+        let is_last = found.len() < LOOKED_AT;
+        let mut page = Page::empty();
+        for (name, key, hour, limit, whole, amount, over_at) in found {
+            let hour = Hour::new(hour);
+            let is_among = match is_one {
+                true => name == beginning && hour < hours.to,
+                false => name.starts_with(&beginning),
+            };
+            if !is_among {
+                page.next = None;
+                return Ok(page);
+            }
+            if page.items.len() == wanted.most {
+                return Ok(page);
+            }
+            let spot = UsageSpot {
+                name,
+                hour: hour.number(),
+                limit,
+            };
+            page.next = Some(self.place_at(&spot.write()));
+            let is_kept = amount > 0 && over_at > now;
+            if is_kept && hours.has(hour) && wanted.takes(&key) {
+                let limit = str::from_utf8(&whole).map_err(|_| garbled("a limit"))?;
+                page.items.push(Usage {
+                    key: OwnedKey::new(&key),
+                    limit: limit.into(),
+                    hour,
+                    amount,
+                });
+            }
+        }
+        if is_last {
+            page.next = None;
+        }
+        Ok(page)
+    }
+
+    async fn usage_after(&self, spot: &UsageSpot, is_one: bool) -> Result<Vec<Used>, Trouble> {
+        let Place { prefix, table } = self.place();
+        let UsageSpot { name, hour, limit } = spot;
+        let others = if is_one { "" } else { "name > ? OR " };
+        let sql = format!(
+            "SELECT name, COALESCE(whole, name), hour, limit_name, \
+             COALESCE(whole_limit, limit_name), amount, over_at FROM {prefix}_usage \
+             WHERE table_id = ? AND ({others}(name = ? AND \
+             (hour > ? OR (hour = ? AND limit_name > ?)))) \
+             ORDER BY name, hour, limit_name LIMIT {LOOKED_AT}"
+        );
+        let mut parameters = vec![Value::from(table)];
+        if !is_one {
+            parameters.push(name.into());
+        }
+        parameters.extend([name.into(), hour.into(), hour.into(), limit.into()]);
+        self.shared
+            .query(&sql, Params::Positional(parameters))
+            .await
+    }
+}
+
+impl UsageSpot {
+    /// Before all records of a row from an hour on: no limit is called nothing.
+    fn before(name: &[u8], hour: Hour) -> Self {
+        Self {
+            name: name.to_vec(),
+            hour: hour.number(),
+            limit: Vec::new(),
+        }
+    }
+
+    fn write(&self) -> Vec<u8> {
+        let mut bytes = self.hour.to_le_bytes().to_vec();
+        bytes.extend((self.limit.len() as u32).to_le_bytes());
+        bytes.extend(&self.limit);
+        bytes.extend(&self.name);
+        bytes
+    }
+
+    fn read(bytes: &[u8]) -> Result<Self, StoreError> {
+        let mut reader = Reader::new(bytes);
+        let unknown = |_| StoreError::UnknownPage;
+        Ok(Self {
+            hour: reader.u32().map_err(unknown)?,
+            limit: reader.bytes().map_err(unknown)?.to_vec(),
+            name: reader.rest().to_vec(),
+        })
     }
 }
 

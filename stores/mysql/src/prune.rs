@@ -4,14 +4,17 @@
 use std::sync::Arc;
 
 use mysql_async::prelude::Queryable;
-use mysql_async::{Params, Value};
+use mysql_async::{Params, Row, Value};
 use tidegate_store::optimistic::OwnedKeyCommand;
 use tidegate_store::{KeyCommand, KeyPath, Verb};
 
 use crate::error::Trouble;
 use crate::inner::Inner;
-use crate::sql::{AT_START, Place};
+use crate::sql::{AT_START, Place, marks};
 use crate::turns;
+
+/// What a record of usage is found by.
+const USAGE_KEY: [&str; 4] = ["table_id", "name", "hour", "limit_name"];
 
 /// So many rows are deleted at once.
 const MOST_ROWS: u32 = 512;
@@ -20,11 +23,13 @@ const MOST_ROWS: u32 = 512;
 const MOST_LEASES: u32 = 64;
 
 impl Inner {
-    /// Forgets who waits no longer, deletes rows that are spent, and looks at leases that
-    /// are due on roots that nobody asks.
+    /// Forgets who waits no longer, deletes rows and records of usage that are spent, and looks
+    /// at leases that are due on roots that nobody asks.
     pub(crate) async fn prune(self: &Arc<Self>) -> Result<(), Trouble> {
         turns::forget(&self.shared).await?;
-        self.delete_spent_rows().await?;
+        self.delete_spent("rows", &["table_id", "name"], "keep_until")
+            .await?;
+        self.delete_spent("usage", &USAGE_KEY, "over_at").await?;
         for owner in self.owners_of_due_leases().await? {
             // One that cannot be looked at, now or ever, keeps no other from it.
             let _ = self.look_at(&owner).await;
@@ -62,24 +67,26 @@ impl Inner {
         self.attempt(&request, None).await.map(drop)
     }
 
-    /// Rows that others have locked are left to them.
-    async fn delete_spent_rows(&self) -> Result<(), Trouble> {
-        let Place { prefix, .. } = self.place();
+    /// Deletes from an SQL table what is spent, by the instant in this column. What others have
+    /// locked is left to them.
+    async fn delete_spent(&self, table: &str, key: &[&str], spent: &str) -> Result<(), Trouble> {
+        let (prefix, columns) = (self.place().prefix, key.join(", "));
         let mut lent = self.shared.pool.lend().await?;
         lent.conn.query_drop("START TRANSACTION").await?;
         let find = format!(
-            "SELECT table_id, name FROM {prefix}_rows WHERE keep_until <= {AT_START} \
-             ORDER BY keep_until LIMIT {MOST_ROWS} FOR UPDATE SKIP LOCKED"
+            "SELECT {columns} FROM {prefix}_{table} WHERE {spent} <= {AT_START} \
+             ORDER BY {spent} LIMIT {MOST_ROWS} FOR UPDATE SKIP LOCKED"
         );
-        let spent: Vec<(u32, Vec<u8>)> = lent.conn.query(find).await?;
-        if !spent.is_empty() {
-            let marks = vec!["(?, ?)"; spent.len()].join(", ");
-            let delete = format!("DELETE FROM {prefix}_rows WHERE (table_id, name) IN ({marks})");
-            let names = spent.into_iter();
-            let names = names.flat_map(|(table, name)| [Value::from(table), Value::from(name)]);
-            let names = Params::Positional(names.collect());
+        let found: Vec<Row> = lent.conn.exec(find, ()).await?;
+        if !found.is_empty() {
+            let one = format!("({})", marks(key.len()));
+            let all = vec![one; found.len()].join(", ");
+            let delete = format!("DELETE FROM {prefix}_{table} WHERE ({columns}) IN ({all})");
+            let keys: Vec<Value> = found.into_iter().flat_map(Row::unwrap).collect();
             let delete = lent.conn.prep(delete).await?;
-            lent.conn.exec_drop(&delete, names).await?;
+            lent.conn
+                .exec_drop(&delete, Params::Positional(keys))
+                .await?;
             lent.conn.close(delete).await?;
         }
         lent.conn.query_drop("COMMIT").await?;

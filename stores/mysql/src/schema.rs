@@ -53,6 +53,18 @@ const STEPS: &[&[&str]] = &[&[
         KEY ask (table_id, root, ask),
         KEY due_anywhere (table_id, due)
     ) ENGINE=InnoDB",
+    "CREATE TABLE IF NOT EXISTS {p}_usage (
+        table_id INT UNSIGNED NOT NULL,
+        name VARBINARY(201) NOT NULL,
+        hour INT UNSIGNED NOT NULL,
+        limit_name VARBINARY(201) NOT NULL,
+        whole VARBINARY(4096) NULL,
+        whole_limit MEDIUMBLOB NULL,
+        amount BIGINT NOT NULL,
+        over_at BIGINT NOT NULL,
+        PRIMARY KEY (table_id, name, hour, limit_name),
+        KEY over_at (over_at)
+    ) ENGINE=InnoDB",
     "CREATE TABLE IF NOT EXISTS {p}_turns (
         table_id INT UNSIGNED NOT NULL,
         name VARBINARY(201) NOT NULL,

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use tidegate_store::optimistic::LoadRequest;
+use tidegate_store::usage::MOST_USED;
 
 /// A table of limits, as SQL knows it.
 #[derive(Clone, Copy, Debug)]
@@ -158,6 +159,7 @@ pub(crate) struct SwapShape {
     pub(crate) rows_deleted: usize,
     pub(crate) leases_put: usize,
     pub(crate) leases_deleted: usize,
+    pub(crate) usage: usize,
     pub(crate) commits: bool,
 }
 
@@ -166,7 +168,8 @@ impl SwapShape {
     /// name, whole key, forget_at, keep_until, leases, body (the root's, if it is
     /// written again: forget_at, keep_until, leases, body, table, name); table and names of those
     /// deleted; of each lease table, root, id, owner, due, turn, ask, body; table,
-    /// root and ids of those deleted.
+    /// root and ids of those deleted; of each record of usage table, name, hour, name of the
+    /// limit, both wholes, how much more was used, over_at, and how much more once again.
     pub(crate) fn text(self, p: &str) -> String {
         let mut text = "BEGIN NOT ATOMIC ".to_owned();
         let put = format!(
@@ -206,6 +209,14 @@ impl SwapShape {
             let ids = marks(self.leases_deleted);
             text += &format!(
                 "DELETE FROM {p}_leases WHERE table_id = ? AND root = ? AND id IN ({ids}); "
+            );
+        }
+        for _ in 0..self.usage {
+            text += &format!(
+                "INSERT INTO {p}_usage (table_id, name, hour, limit_name, whole, whole_limit, \
+                 amount, over_at) VALUES (?, ?, ?, ?, ?, ?, GREATEST(?, 0), ?) \
+                 ON DUPLICATE KEY UPDATE over_at = VALUES(over_at), \
+                 amount = LEAST(GREATEST(CAST(amount AS DECIMAL(20)) + ?, 0), {MOST_USED}); "
             );
         }
         if self.commits {

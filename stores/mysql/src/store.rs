@@ -147,7 +147,7 @@ impl Store for MysqlStore {
             shared: true,
             own_clock: self.shared.clock == Clock::Server,
             answers_can_be_lost: true,
-            counts_usage: false,
+            counts_usage: true,
         }
     }
 

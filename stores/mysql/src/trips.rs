@@ -6,7 +6,7 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Params, Row, Statement, Value};
 use tidegate_store::core::Timestamp;
 use tidegate_store::optimistic::{
-    LeaseWrite, LoadReply, LoadRequest, RowWrite, StoredLease, WriteSet,
+    LeaseWrite, LoadReply, LoadRequest, RowWrite, StoredLease, UsageWrite, WriteSet,
 };
 
 use crate::error::{Trouble, garbled, made_anew};
@@ -16,6 +16,9 @@ use crate::turns::Ahead;
 
 /// Rows and leases are dealt with so many at a time, where there are many.
 const CHUNK: usize = 32;
+
+/// So many records of usage are written with the root's row; more of them go before it.
+const MOST_USED_AT_ONCE: usize = 8;
 
 /// Instants until which a row is kept are rounded up to this grid (67 seconds), so
 /// that the index of a busy row is written once a minute and not at every turn.
@@ -204,6 +207,7 @@ pub(crate) async fn swap(
         root_was_there,
         rows,
         leases,
+        usage,
         may_have_leases,
         ..
     } = write_set;
@@ -218,6 +222,9 @@ pub(crate) async fn swap(
     for lease in leases {
         batch.lease(lease);
     }
+    for used in usage {
+        batch.used(used);
+    }
     batch.write_most(conn).await?;
     let root = batch.row_values(first, may_have_leases);
     batch.finish(conn, (root, root_was_there)).await
@@ -231,6 +238,7 @@ struct Batch<'a> {
     rows_deleted: Vec<Vec<Value>>,
     leases_put: Vec<Vec<Value>>,
     leases_deleted: Vec<Vec<Value>>,
+    usage: Vec<Vec<Value>>,
 }
 
 impl<'a> Batch<'a> {
@@ -242,6 +250,7 @@ impl<'a> Batch<'a> {
             rows_deleted: Vec::new(),
             leases_put: Vec::new(),
             leases_deleted: Vec::new(),
+            usage: Vec::new(),
         }
     }
 
@@ -284,6 +293,20 @@ impl<'a> Batch<'a> {
         ]);
     }
 
+    fn used(&mut self, used: UsageWrite) {
+        self.usage.push(vec![
+            self.place.table.into(),
+            names::name(&used.key).into(),
+            used.hour.number().into(),
+            names::name(used.limit.as_bytes()).into(),
+            names::whole(&used.key).into(),
+            names::whole(used.limit.as_bytes()).into(),
+            used.amount.into(),
+            used.over_at.as_micros().into(),
+            used.amount.into(),
+        ]);
+    }
+
     /// Where there are many leases or rows to delete, all but the last of each, so
     /// that what is left has one of few shapes.
     async fn write_most(&mut self, conn: &mut Conn) -> Result<(), Trouble> {
@@ -313,6 +336,14 @@ impl<'a> Batch<'a> {
             };
             self.execute(conn, shape, some.concat()).await?;
         }
+        while self.usage.len() > MOST_USED_AT_ONCE {
+            let some = chunk(&mut self.usage);
+            let shape = SwapShape {
+                usage: some.len(),
+                ..SwapShape::default()
+            };
+            self.execute(conn, shape, some.concat()).await?;
+        }
         Ok(())
     }
 
@@ -328,6 +359,7 @@ impl<'a> Batch<'a> {
             rows_deleted: self.rows_deleted.len(),
             leases_put: self.leases_put.len(),
             leases_deleted: self.leases_deleted.len(),
+            usage: self.usage.len(),
             commits: true,
         };
         let mut parameters = root;
@@ -346,6 +378,7 @@ impl<'a> Batch<'a> {
             parameters.extend(self.lease_place());
             parameters.extend(self.leases_deleted.concat());
         }
+        parameters.extend(self.usage.concat());
         self.execute(conn, shape, parameters).await
     }
 

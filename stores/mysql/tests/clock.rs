@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::sync::Arc;
+
 use support::{Fixture, SECOND, hourly, machine_time, number, open, plan, slots};
 use tidegate_conformance::TableExt as _;
 use tidegate_conformance::mariadb_server::MariadbServer;
@@ -62,6 +64,35 @@ fn what_is_spent_is_deleted_as_commands_come_and_what_is_not_stays() {
     assert!(fixture.left(b"live")[0] < 9_999);
     fixture.lease(b"live", &[1], SECOND);
     assert_eq!(leases(&server), 1);
+}
+
+#[test]
+fn usage_that_is_over_is_deleted_as_commands_come_and_what_is_not_stays() {
+    let Some(server) = MariadbServer::start() else {
+        return;
+    };
+    let store = open(&server, Clock::Server);
+    let plan = Arc::unwrap_or_clone(plan(0, 1, &[(0, hourly(9_999))]));
+    let plan = plan.counting_usage(Some(HOUR));
+    let fixture = Fixture::at(&store, "t", Arc::new(plan), machine_time());
+    for key in 0..100_u8 {
+        assert!(fixture.admits(&[key], &[1]));
+    }
+    let records = || {
+        number(
+            &server,
+            "SELECT COUNT(*) FROM tidegate_usage WHERE amount = 1",
+        )
+    };
+    assert_eq!(records(), 100);
+    server.ask("UPDATE tidegate_usage SET over_at = 1 WHERE name <> X'07'");
+    while records() > 1 {
+        fixture.left(b"a");
+    }
+    assert!(fixture.admits(&[7], &[1]));
+    assert_eq!(records(), 0);
+    let all = number(&server, "SELECT SUM(amount) FROM tidegate_usage");
+    assert_eq!(all, 2, "what is not over goes on");
 }
 
 /// A lease of a root that nobody asks any more: it is looked at all the same, and

@@ -1,7 +1,6 @@
 //! The way of every command to a store beyond a network: which of what the store can do
 //! it needs, on which thread, and what its answer is.
 
-use std::future::ready;
 use std::sync::Arc;
 
 use tidegate_store::{
@@ -47,10 +46,7 @@ pub trait Commands: Send + Sync + 'static {
         self: Arc<Self>,
         listing: OwnedListing,
         hours: Hours,
-    ) -> impl Future<Output = Result<Page<Usage>, StoreError>> + Send {
-        let _ = (listing, hours);
-        ready(Err(StoreError::CannotCount))
-    }
+    ) -> impl Future<Output = Result<Page<Usage>, StoreError>> + Send;
 
     /// How many keys there are. The server may count them one by one.
     fn count(self: Arc<Self>) -> impl Future<Output = Result<usize, StoreError>> + Send;

@@ -4,6 +4,7 @@
 //! process    namespace u64, pid u32, start u64
 //! overview   waiting u32, next number u64
 //! lease      due i64, sequence u64, process, idempotent u8 [, its key], its record
+//! used       over at i64, keep until i64, amount u64
 //! waiter     turn u128, process, wakeup slot u32, number u32, levels u8, its key's path
 //! ```
 //! Little-endian; byte strings have their length (u32) before them.
@@ -39,6 +40,15 @@ pub(crate) struct Lease<'b> {
     pub(crate) process: Process,
     pub(crate) idempotency_key: Option<&'b [u8]>,
     pub(crate) record: &'b [u8],
+}
+
+/// What was used of a row and a limit in an hour.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Used {
+    /// From when on it is listed no more, and from when on it may go.
+    pub(crate) over_at: Timestamp,
+    pub(crate) keep_until: Timestamp,
+    pub(crate) amount: u64,
 }
 
 /// One that waits.
@@ -115,6 +125,25 @@ impl<'b> Lease<'b> {
                 false => None,
             },
             record: reader.rest(),
+        })
+    }
+}
+
+impl Used {
+    pub(crate) fn encode(self) -> Bytes {
+        let mut out = Bytes::new();
+        out.extend_from_slice(&self.over_at.as_micros().to_le_bytes());
+        out.extend_from_slice(&self.keep_until.as_micros().to_le_bytes());
+        out.extend_from_slice(&self.amount.to_le_bytes());
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes);
+        Ok(Self {
+            over_at: reader.instant()?,
+            keep_until: reader.instant()?,
+            amount: reader.u64()?,
         })
     }
 }

@@ -11,10 +11,13 @@
 //!   7  turn u128                       its place: came, number
 //!   8  process                         one that may hold leases that end with it: nothing
 //!   9  nothing                         leases in place: see `in_place`
+//!  10  length of the key u32, key,     what was used in an hour: `Used`
+//!      hour u32, the limit's name
 //! ```
 //! Numbers are big-endian, those with a sign with their first bit turned: bytes are in
 //! order as numbers are.
 
+use tidegate_store::Hour;
 use tidegate_store::core::Timestamp;
 
 use crate::layout::shard;
@@ -32,6 +35,8 @@ pub(crate) mod kind {
     pub(crate) const TURN: u8 = 7;
     pub(crate) const HOLDER: u8 = 8;
     pub(crate) const IN_PLACE: u8 = 9;
+    /// The last kind, behind all that goes with the root's row.
+    pub(crate) const USAGE: u8 = 10;
     /// Behind all of them.
     pub(crate) const LAST: u8 = 255;
 }
@@ -114,6 +119,23 @@ impl RootKeys {
     pub(crate) fn lease(&self, id: u128) -> KeyBytes {
         self.of(kind::LEASE, &id.to_be_bytes())
     }
+
+    pub(crate) fn used(&self, row: &[u8], hour: Hour, limit: &str) -> KeyBytes {
+        let mut key = self.of(kind::USAGE, &(row.len() as u32).to_be_bytes());
+        key.extend_from_slice(row);
+        key.extend_from_slice(&hour.number().to_be_bytes());
+        key.extend_from_slice(limit.as_bytes());
+        key
+    }
+}
+
+/// The row, the hour and the limit of a record of usage, of what its key has behind the kind.
+pub(crate) fn used_place(rest: &[u8]) -> Option<(&[u8], Hour, &str)> {
+    let (length, rest) = rest.split_first_chunk::<4>()?;
+    let (key, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+    let (hour, limit) = rest.split_first_chunk::<4>()?;
+    let hour = Hour::new(u32::from_be_bytes(*hour));
+    Some((key, hour, str::from_utf8(limit).ok()?))
 }
 
 /// Bytes of a process in a key.

@@ -22,7 +22,7 @@
 //! | `shared`, `decide`, `table` | what the tables of a store share; a command's way |
 //! | `at_hand`, `plain` | plain roots that this process knows as they are kept; the fast path |
 //! | `in_place` | the few leases that the fast path writes in place |
-//! | `listing` | keys and leases, a page at a time |
+//! | `listing` | keys, leases and usage, a page at a time |
 //!
 //! **The core decides**, in the process that asks: the loop of
 //! [`tidegate_store::optimistic`], on bytes. A command locks the one shard of its root,

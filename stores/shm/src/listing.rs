@@ -1,7 +1,7 @@
-//! Keys and leases, a page at a time.
+//! Keys, leases and usage, a page at a time.
 //!
 //! A page goes through the buckets in their order, and in each through its records in
-//! theirs: rows by key, leases by when they are due. It looks at a bounded number of them.
+//! theirs: rows by key, leases by when they are due, usage by key, hour and limit. It looks at a bounded number of them.
 //! Where it ends are the table, the bucket and the key of the last.
 
 use std::collections::HashMap;
@@ -12,12 +12,12 @@ use tidegate_store::core::Timestamp;
 use tidegate_store::key::{root_of, root_of_beginning};
 use tidegate_store::optimistic::{Clock, KeptRow, ListedRow, PlanRevision, held_lease};
 use tidegate_store::revisions::Revision;
-use tidegate_store::{HeldLease, Listing, OwnedKey, Page, Select, StoreError};
+use tidegate_store::{HeldLease, Hours, Listing, OwnedKey, Page, Select, StoreError, Usage};
 
 use crate::decide::Inner;
 use crate::error::Fault;
-use crate::kept::{Lease, NOBODY};
-use crate::keys::{RootKeys, kind, parse};
+use crate::kept::{Lease, NOBODY, Used};
+use crate::keys::{RootKeys, kind, parse, used_place};
 use crate::layout::{shard, shard_at};
 use crate::process::Process;
 use crate::registry;
@@ -119,6 +119,34 @@ impl Inner {
             match held.filter(|_| lease.process == NOBODY || is_there(lease.process)) {
                 Some(held) => Ok(Look::Listed(held)),
                 None => Ok(Look::Passed),
+            }
+        })
+    }
+
+    pub(crate) fn usage(
+        &self,
+        wanted: &Listing<'_>,
+        hours: Hours,
+    ) -> Result<Page<Usage>, StoreError> {
+        self.page(wanted, kind::USAGE, |txn, record, rest, now| {
+            let place = used_place(rest);
+            let (key, hour, limit) = place.ok_or(Fault::Corrupt("usage is of no row"))?;
+            if !hours.has(hour) || !wanted.takes(key) {
+                return Ok(Look::Passed);
+            }
+            let used = Used::decode(&txn.value(record)?)?;
+            let now = match self.shared.clock {
+                Clock::Server => now,
+                Clock::Caller => wanted.now,
+            };
+            match used.amount > 0 && used.over_at > now {
+                true => Ok(Look::Listed(Usage {
+                    key: OwnedKey::new(key),
+                    limit: limit.into(),
+                    hour,
+                    amount: used.amount,
+                })),
+                false => Ok(Look::Passed),
             }
         })
     }

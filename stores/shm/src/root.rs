@@ -1,16 +1,16 @@
 //! What is kept of one root, as the optimistic loop loads and writes it.
 
-use tidegate_store::OwnedKey;
 use tidegate_store::bytes::{decode_record, encode_record};
 use tidegate_store::core::{DecodeError, Timestamp};
 use tidegate_store::optimistic::exchange::LeaseRow;
 use tidegate_store::optimistic::{
-    DueRange, LoadReply, LoadRequest, RowAtHand, StoredLease, WriteSet,
+    DueRange, LoadReply, LoadRequest, RowAtHand, StoredLease, UsageWrite, WriteSet,
 };
+use tidegate_store::{OwnedKey, usage};
 
 use crate::error::Fault;
 use crate::in_place::{self, TakenOut};
-use crate::kept::{Lease, NOBODY, Overview};
+use crate::kept::{Lease, NOBODY, Overview, Used};
 use crate::keys::{RootKeys, kind, parted, place, process_of};
 use crate::process::Process;
 use crate::tree::{Bytes, Key, Record, Site};
@@ -250,6 +250,22 @@ impl<'k> Root<'k> {
         for lease in &set.leases {
             self.write_lease(txn, lease.id, lease.kept.as_ref(), tie)?;
         }
+        for used in &set.usage {
+            self.use_more(txn, used)?;
+        }
+        Ok(())
+    }
+
+    fn use_more(&self, txn: &mut Txn<'_>, more: &UsageWrite) -> Result<(), Fault> {
+        let key = self.keys.used(&more.key, more.hour, &more.limit);
+        let found = txn.look_up(self.keys.bucket, &key)?;
+        let was = found.as_deref().map(Used::decode).transpose()?;
+        let used = Used {
+            over_at: more.over_at,
+            keep_until: more.keep_until,
+            amount: usage::changed(was.map_or(0, |was| was.amount), more.amount),
+        };
+        txn.put(self.keys.bucket, &key, &used.encode())?;
         Ok(())
     }
 

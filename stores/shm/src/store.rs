@@ -75,7 +75,7 @@ impl Store for ShmStore {
             shared: true,
             own_clock: self.0.shared.clock == Clock::Server,
             answers_can_be_lost: false,
-            counts_usage: false,
+            counts_usage: true,
         }
     }
 

@@ -1,5 +1,5 @@
-//! What is spent is deleted where there is no room: rows from the instant on that the loop
-//! said, a root's row with all that hangs on it; where there is none, what is remembered of
+//! What is spent is deleted where there is no room: rows and usage from the instant on that the
+//! loop said, a root's row with all that hangs on it but its usage; where there is none, what is remembered of
 //! leases that have ended.
 
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -12,8 +12,8 @@ use tidegate_store::ledger::LeaseStage;
 use crate::clock;
 use crate::error::Fault;
 use crate::in_place;
-use crate::kept::{Lease, Overview};
-use crate::keys::{kind, parse};
+use crate::kept::{Lease, Overview, Used};
+use crate::keys::{Parsed, kind, parse};
 use crate::layout::shard;
 use crate::root::row_instants;
 use crate::segment::Segment;
@@ -90,7 +90,7 @@ fn sweep_bucket(
     }
 }
 
-/// A row that is spent, from `from` on.
+/// A row or a record of usage that is spent, from `from` on.
 fn next_spent(
     txn: &Txn<'_>,
     bucket: usize,
@@ -99,12 +99,16 @@ fn next_spent(
 ) -> Result<Option<Vec<u8>>, Fault> {
     while let Some(record) = txn.seek(bucket, from, true)? {
         *from = txn.key(record)?.into_vec();
-        let is_row = parse(from).is_some_and(|parsed| parsed.kind == kind::ROW);
-        if is_row && row_instants(&txn.value(record)?)?.1 <= now {
+        let Some(parsed) = parse(from) else { continue };
+        let keep_until = match parsed.kind {
+            kind::ROW => row_instants(&txn.value(record)?)?.1,
+            kind::USAGE => Used::decode(&txn.value(record)?)?.keep_until,
+            _ => continue,
+        };
+        if keep_until <= now {
             let spent = from.clone();
             // A root that has more than is deleted at once is looked at again.
-            let again = parse(&spent).filter(|parsed| parsed.rest == parsed.root);
-            if again.is_some() {
+            if is_root(&parsed) {
                 from.pop();
             }
             return Ok(Some(spent));
@@ -188,14 +192,18 @@ fn ended_lease(
     Ok(Some(records))
 }
 
-/// Deletes a spent row, or some of what hangs on it: it goes last. `false`: it stays.
+fn is_root(parsed: &Parsed<'_>) -> bool {
+    parsed.kind == kind::ROW && parsed.rest == parsed.root
+}
+
+/// Deletes a spent record of usage or row, or some of what hangs on it: it goes last. `false`: it stays.
 fn delete(txn: &mut Txn<'_>, bucket: usize, spent: &[u8]) -> Result<bool, Fault> {
     let Some(parsed) = parse(spent) else {
         return Ok(false);
     };
-    if parsed.rest != parsed.root {
+    if !is_root(&parsed) {
         txn.remove(bucket, spent)?;
-        txn.count_rows(0, 1);
+        txn.count_rows(0, u64::from(parsed.kind == kind::ROW));
         return Ok(true);
     }
     let prefix = &spent[..8 + parsed.root.len()];
@@ -221,7 +229,7 @@ fn delete(txn: &mut Txn<'_>, bucket: usize, spent: &[u8]) -> Result<bool, Fault>
     Ok(true)
 }
 
-/// Some of the records of a root, from a key on.
+/// Some of the records of a root, from a key on, but none of its usage.
 fn records(
     txn: &Txn<'_>,
     bucket: usize,
@@ -233,11 +241,71 @@ fn records(
         && let Some(record) = txn.seek(bucket, &from, is_behind)?
     {
         from = txn.key(record)?.into_vec();
-        if !from.starts_with(prefix) {
+        let kind = from.strip_prefix(prefix).and_then(|rest| rest.first());
+        if kind.is_none_or(|kind| *kind >= kind::USAGE) {
             break;
         }
         found.push(from.clone());
         is_behind = true;
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::RootKeys;
+    use crate::layout::SMALLEST;
+    use crate::options::Options;
+    use crate::segment;
+    use tidegate_store::Hour;
+
+    #[test]
+    fn usage_goes_when_it_is_over_and_not_with_its_root() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let options = Options {
+            dir: dir.path().to_owned(),
+            size: SMALLEST,
+            ..Options::default()
+        };
+        let path = segment::path("t", &options).expect("a name");
+        let segment = Segment::open(&path, &options).expect("it opens");
+        // A root whose name is also what a record of usage has behind its kind.
+        let root = b"\0\0\0\0\0\0\0\x01tokens";
+        let keys = RootKeys::new(segment.seed(), 1, root);
+        let (spent, past) = (keys.of(kind::ROW, root), 1_i64.to_le_bytes());
+        let used = |keep_until| {
+            let used = Used {
+                over_at: Timestamp::from_micros(keep_until),
+                keep_until: Timestamp::from_micros(keep_until),
+                amount: 5,
+            };
+            used.encode()
+        };
+        let over = [
+            keys.used(b"", Hour::new(1), "tokens"),
+            keys.used(root, Hour::new(1), "a"),
+        ];
+        let stays = keys.used(root, Hour::new(2), "a");
+        let deadline = Duration::from_secs(60);
+        let mut txn = Txn::begin(&segment, keys.shard, deadline).expect("nobody has it");
+        let mut put = |key: &[u8], value: &[u8]| {
+            assert!(txn.put(keys.bucket, key, value).expect("room"));
+        };
+        put(&spent, &[past, past].concat());
+        put(&keys.of(kind::ROW, b"below"), &[past, past].concat());
+        over.iter().for_each(|key| put(key, &used(1)));
+        put(&stays, &used(i64::MAX));
+        txn.count_rows(2, 0);
+        txn.commit().expect("room");
+        drop(txn);
+        assert!(Sweeps::default().sweep(&segment, keys.shard, deadline));
+        let txn = Txn::begin(&segment, keys.shard, deadline).expect("nobody has it");
+        let (mut from, mut left) = (Vec::new(), Vec::new());
+        while let Some(record) = txn.seek(keys.bucket, &from, true).expect("whole") {
+            from = txn.key(record).expect("whole").into_vec();
+            left.push(from.clone());
+        }
+        assert_eq!(left, [stays.to_vec()]);
+    }
 }

@@ -147,7 +147,9 @@ impl Table for ShmTable {
             Op::Adopt => out.ready(self.adopt(command)),
             Op::ListKeys(listing) => out.ready(self.inner.keys(&listing).map(Reply::Keys)),
             Op::ListLeases(listing) => out.ready(self.inner.leases(&listing).map(Reply::Leases)),
-            Op::ListUsage(..) => out.ready(Err(StoreError::CannotCount)),
+            Op::ListUsage(listing, hours) => {
+                out.ready(self.inner.usage(&listing, hours).map(Reply::Usage))
+            }
             Op::Count => out.ready(self.inner.count().map(|keys| {
                 Reply::Count(Count {
                     keys,

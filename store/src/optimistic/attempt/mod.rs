@@ -134,9 +134,9 @@ impl<'r> Attempt<'r> {
         }
     }
 
-    /// Leases that are due are dealt with in steps of which none writes more than `room` rows
-    /// and leases, a lease that changes counted twice: for a backend that keeps it under its
-    /// idempotency key, too. At least 32.
+    /// Leases that are due are dealt with in steps of which none writes more than `room` rows,
+    /// leases and hours of usage of a row, a lease that changes counted twice: for a backend that
+    /// keeps it under its idempotency key, too. At least 48.
     #[must_use]
     pub const fn with_room(mut self, room: usize) -> Self {
         self.room = room;

@@ -20,7 +20,7 @@ const HANDFUL: usize = 64;
 impl Attempt<'_> {
     /// Deals with every lease that is due at `until`, by the plan of `revision`.
     pub(super) fn retire(&mut self, revision: &PlanRevision, until: Timestamp) -> Result<(), Need> {
-        while let Some(record) = self.next_due(until)? {
+        while let Some(record) = self.next_due(revision, until)? {
             if let Some(wanted) = self.missing_rows(revision, &record) {
                 self.leases.pending = Some(record);
                 return Err(Need::Load(wanted));
@@ -33,11 +33,15 @@ impl Attempt<'_> {
     }
 
     /// The next record that is due, once all before it were loaded.
-    fn next_due(&mut self, until: Timestamp) -> Result<Option<Record<OwnedKey>>, Need> {
+    fn next_due(
+        &mut self,
+        revision: &PlanRevision,
+        until: Timestamp,
+    ) -> Result<Option<Record<OwnedKey>>, Need> {
         if let Some(record) = self.leases.pending.take() {
             return Ok(Some(record));
         }
-        if self.retired >= MOST_AT_ONCE || self.is_out_of_room() {
+        if self.retired >= MOST_AT_ONCE || self.is_out_of_room(revision) {
             return Err(Need::Pause);
         }
         if self.leases.may_have_more(until) {
@@ -54,9 +58,14 @@ impl Attempt<'_> {
     }
 
     /// Whether one more record, the rows of its owner and the command itself may not fit.
-    fn is_out_of_room(&self) -> bool {
-        let written = 2 * self.retired + self.rows.all.len();
-        written + 2 + 2 + MAX_LEVELS > self.room
+    fn is_out_of_room(&self, revision: &PlanRevision) -> bool {
+        let written = 2 * self.retired + self.rows.all.len() + self.used.hours();
+        // Of each row an hour of the record's, and one of the command's.
+        let used = match self.own.plan.usage().or(revision.plan.usage()) {
+            Some(_) => 2 * MAX_LEVELS,
+            None => 0,
+        };
+        written + 2 + 2 + MAX_LEVELS + used > self.room
     }
 
     /// The rows of a record's owner that something is given back to and that were

@@ -7,12 +7,13 @@ use tidegate_core::Timestamp;
 
 use super::leases::LeaseLedger;
 use crate::key::KeyPath;
+use crate::optimistic::clock::Clock;
 use crate::optimistic::exchange::UsageWrite;
 use crate::plan::Plan;
 use crate::usage::Hour;
 
-/// A record: of which row, of which limit, in which hour.
-type Record = (Box<[u8]>, Arc<str>, Hour);
+/// A record: of which row, in which hour, of which limit.
+type Record = (Box<[u8]>, Hour, Arc<str>);
 
 /// What was used of each record, and from when on that is over.
 #[derive(Debug, Default)]
@@ -23,23 +24,35 @@ impl Used {
     pub(super) fn take_in(&mut self, plan: &Plan, path: &KeyPath<'_>, ledger: &mut LeaseLedger) {
         let Some(keep) = plan.usage() else { return };
         for change in ledger.drain_used() {
-            let place = (path.row(change.level).into(), change.limit, change.hour);
+            let place = (path.row(change.level).into(), change.hour, change.limit);
             let (amount, over_at) = self.0.entry(place).or_default();
             *amount = amount.saturating_add(change.amount);
             *over_at = change.hour.over_at(keep);
         }
     }
 
+    /// In how many hours of rows.
+    pub(super) fn hours(&self) -> usize {
+        let mut of: Vec<_> = self.0.keys().map(|(key, hour, _)| (key, hour)).collect();
+        of.dedup();
+        of.len()
+    }
+
     /// What is to be written of it at `now`: a record that is over is not made again.
-    pub(super) fn writes(&mut self, now: Timestamp) -> Vec<UsageWrite> {
+    pub(super) fn writes(&mut self, now: Timestamp, clock: Clock) -> Vec<UsageWrite> {
         let used = std::mem::take(&mut self.0).into_iter();
         let kept = used.filter(|(_, (amount, over_at))| *amount != 0 && *over_at > now);
-        let write = |((key, limit, hour), (amount, over_at))| UsageWrite {
+        let write = |((key, hour, limit), (amount, over_at))| UsageWrite {
             key,
             limit,
             hour,
             amount,
             over_at,
+            // The caller's clock may step back.
+            keep_until: match clock {
+                Clock::Caller => Timestamp::MAX,
+                Clock::Server => over_at,
+            },
         };
         kept.map(write).collect()
     }

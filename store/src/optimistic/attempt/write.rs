@@ -26,7 +26,7 @@ impl Attempt<'_> {
         let leases = self.lease_writes();
         let changed = self.rows.all.iter().map(LoadedRow::has_changed);
         let changed: SmallVec<[bool; 8]> = changed.collect();
-        let usage = self.used.writes(self.instant());
+        let usage = self.used.writes(self.instant(), self.clock);
         if leases.is_empty() && usage.is_empty() && !changed.contains(&true) {
             return match reply {
                 Some(reply) => Step::Done(reply),
