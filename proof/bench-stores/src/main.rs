@@ -6,7 +6,7 @@
 //! | `bench` | what every row is told |
 //! | `host` | a server on one core, and the CPU time that it has spent |
 //! | `drive` | clients that ask as fast as they are answered |
-//! | `ours` | takes from a set on a store |
+//! | `ours` | takes and leases of sets on a store, some of which count what is used |
 //! | `measure` | interleaved rounds, and what they come to |
 //! | `redis`, `postgres`, `mariadb` | who is asked what |
 //!

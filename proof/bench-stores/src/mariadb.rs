@@ -13,7 +13,7 @@ use crate::bench::Bench;
 use crate::drive::{Clients, drive, runtime};
 use crate::host::Host;
 use crate::measure::{Contender, Outcome, compare};
-use crate::ours::Ours;
+use crate::ours::{Counted, Ours};
 
 const KEYS: u32 = 10_000;
 const CONNECTIONS: usize = 8;
@@ -31,6 +31,7 @@ pub fn rows(bench: &Bench) -> Vec<Outcome> {
     let store = MysqlStore::open(&server.url(), options).expect("a server");
     let (one, three) = (Ours::new(&store, "one", 1), Ours::new(&store, "three", 3));
     let leases = Ours::of_leases(&store, "leases");
+    let counted = Counted::new(&store);
     let connections = runtime.block_on(connections(&server));
     let update = move |client: usize, key: u32| {
         let connection = Arc::clone(&connections[client]);
@@ -62,6 +63,7 @@ pub fn rows(bench: &Bench) -> Vec<Outcome> {
             clients,
         );
         outcomes.extend(compare(bench, &row, host, contenders));
+        outcomes.extend(counted.rows(bench, ("mariadb", host), &runtime, clients));
     }
     outcomes
 }

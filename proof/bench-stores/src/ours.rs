@@ -3,29 +3,42 @@
 use std::sync::Arc;
 
 use tidegate_conformance::fixture::{Fixture, machine_time, plan, rate, slots};
-use tidegate_store::core::Span;
+use tidegate_store::core::{Rule, Span};
 use tidegate_store::{Detail, Ending, Out, Reply, Store, StoreFuture, Terms, Verb};
 use tokio::runtime::Runtime;
 
+use crate::bench::Bench;
 use crate::drive::{Clients, drive};
-use crate::measure::Contender;
+use crate::host::Host;
+use crate::measure::{Contender, Outcome, compare};
 
 /// A set of so many rates that nobody is refused by.
 #[derive(Clone)]
 pub struct Ours(Arc<Fixture>);
 
+/// For how long usage is kept.
+const KEPT: Span = Span::from_secs(400 * 86_400);
+
+/// A rate that nobody is refused by.
+fn ample() -> Rule {
+    rate(1_000_000, 1_000_000_000)
+}
+
 impl Ours {
     pub fn new(store: &dyn Store, name: &str, limits: usize) -> Self {
-        let rates = vec![(0, rate(1_000_000, 1_000_000_000)); limits];
-        let plan = plan(0, 1, &rates);
-        Self(Arc::new(Fixture::at(store, name, plan, machine_time())))
+        Self::of(store, name, &vec![ample(); limits], None)
     }
 
     /// What most have: calls, tokens and slots, which nobody is refused by either.
     pub fn of_leases(store: &dyn Store, name: &str) -> Self {
-        let rate = rate(1_000_000, 1_000_000_000);
-        let plan = plan(0, 1, &[(0, rate), (0, rate), (0, slots(1_000_000))]);
-        Self(Arc::new(Fixture::at(store, name, plan, machine_time())))
+        Self::of(store, name, &[ample(), ample(), slots(1_000_000)], None)
+    }
+
+    fn of(store: &dyn Store, name: &str, rules: &[Rule], usage: Option<Span>) -> Self {
+        let rules: Vec<_> = rules.iter().map(|&rule| (0, rule)).collect();
+        let plan = Arc::unwrap_or_clone(plan(0, 1, &rules)).counting_usage(usage);
+        let fixture = Fixture::at(store, name, Arc::new(plan), machine_time());
+        Self(Arc::new(fixture))
     }
 
     /// Clients that take of it, as one of a row.
@@ -61,6 +74,22 @@ impl Ours {
                 second.await;
             }
         };
+        vec![
+            Contender {
+                what: "two of them",
+                lap: Box::new(move |lap| drive(runtime, clients, lap, twice.clone())),
+            },
+            self.leasing(what, runtime, clients),
+        ]
+    }
+
+    /// Clients that take a lease and settle it, as one of a row.
+    fn leasing<'r>(
+        &self,
+        what: &'static str,
+        runtime: &'r Runtime,
+        clients: Clients,
+    ) -> Contender<'r> {
         let ours = self.clone();
         let lease = move |_, key| {
             let (ours, id) = (ours.clone(), fastrand::u128(..));
@@ -69,16 +98,10 @@ impl Ours {
                 ours.settle(key, id).await;
             }
         };
-        vec![
-            Contender {
-                what: "two of them",
-                lap: Box::new(move |lap| drive(runtime, clients, lap, twice.clone())),
-            },
-            Contender {
-                what,
-                lap: Box::new(move |lap| drive(runtime, clients, lap, lease.clone())),
-            },
-        ]
+        Contender {
+            what,
+            lap: Box::new(move |lap| drive(runtime, clients, lap, lease.clone())),
+        }
     }
 
     /// One unit of each limit; with an id, as a lease.
@@ -128,5 +151,51 @@ impl Ours {
         let mut answer = Ok(Reply::Done);
         let execution = self.0.table.execute(&command, Out::new(&mut answer));
         execution.pending().expect("a store beyond a network")
+    }
+}
+
+/// Sets that count what is used, each beside one of the same limits that does not.
+pub struct Counted {
+    takes: [Ours; 2],
+    leases: [Ours; 2],
+}
+
+impl Counted {
+    pub fn new(store: &dyn Store) -> Self {
+        let both = |name: &str, rules: &[Rule]| {
+            [None, Some(KEPT)].map(|usage| {
+                let name = format!("{name}, counted: {}", usage.is_some());
+                Ours::of(store, &name, rules, usage)
+            })
+        };
+        Self {
+            takes: both("takes", &[ample()]),
+            leases: both("leases", &[ample(), ample(), slots(1_000_000)]),
+        }
+    }
+
+    /// What counting costs takes, and leases.
+    pub fn rows(
+        &self,
+        bench: &Bench,
+        (engine, host): (&str, Host),
+        runtime: &Runtime,
+        clients: Clients,
+    ) -> Vec<Outcome> {
+        let [plain, counted] = &self.takes;
+        let takes = vec![
+            plain.contender("one limit", runtime, clients),
+            counted.contender("the same, counted (aim 0.8)", runtime, clients),
+        ];
+        let row = format!("{engine}, usage, {}", clients.name());
+        let mut outcomes = compare(bench, &row, host, takes);
+        let [plain, counted] = &self.leases;
+        let leases = vec![
+            plain.leasing("three limits, lease, settle", runtime, clients),
+            counted.leasing("the same, counted (aim 0.8)", runtime, clients),
+        ];
+        let row = format!("{engine}, usage, leases, {}", clients.name());
+        outcomes.extend(compare(bench, &row, host, leases));
+        outcomes
     }
 }

@@ -18,7 +18,7 @@ use crate::bench::Bench;
 use crate::drive::{Clients, Lap, drive, runtime};
 use crate::host::Host;
 use crate::measure::{Contender, Outcome, compare};
-use crate::ours::Ours;
+use crate::ours::{Counted, Ours};
 
 /// Keys of the scripts that are not about a hot one.
 const KEYS: u32 = 100_000;
@@ -183,6 +183,7 @@ fn by_the_store(bench: &Bench, server: &PostgresServer, host: Host) -> Vec<Outco
         Ours::new(&store, "three rates", 3),
     );
     let leases = Ours::of_leases(&store, "leases");
+    let counted = Counted::new(&store);
     let asked = runtime.block_on(connections(server));
     let update = move |client: usize, key: u32| {
         let asked = Arc::clone(&asked[client]);
@@ -213,6 +214,7 @@ fn by_the_store(bench: &Bench, server: &PostgresServer, host: Host) -> Vec<Outco
             clients,
         );
         outcomes.extend(compare(bench, &row, host, contenders));
+        outcomes.extend(counted.rows(bench, ("postgres", host), &runtime, clients));
     }
     outcomes
 }

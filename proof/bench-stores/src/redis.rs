@@ -11,7 +11,7 @@ use crate::bench::Bench;
 use crate::drive::{Clients, drive, runtime};
 use crate::host::Host;
 use crate::measure::{Contender, Outcome, compare};
-use crate::ours::Ours;
+use crate::ours::{Counted, Ours};
 
 /// The theoretical arrival time alone, in doubles: what is asked of a rate limiter
 /// at the least.
@@ -40,6 +40,7 @@ pub fn rows(bench: &Bench) -> Vec<Outcome> {
     let store = RedisStore::open(&server.url(), options).expect("a server");
     let (one, three) = (Ours::new(&store, "one", 1), Ours::new(&store, "three", 3));
     let leases = Ours::of_leases(&store, "leases");
+    let counted = Counted::new(&store);
     let script = Arc::new(Script::new(GCRA));
     let gcra = move |_, key: u32| {
         let (script, mut connection) = (Arc::clone(&script), connection.clone());
@@ -72,6 +73,7 @@ pub fn rows(bench: &Bench) -> Vec<Outcome> {
             clients,
         );
         outcomes.extend(compare(bench, &row, host, contenders));
+        outcomes.extend(counted.rows(bench, ("redis", host), &runtime, clients));
     }
     outcomes
 }
