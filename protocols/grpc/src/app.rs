@@ -220,6 +220,14 @@ impl Tidegate for App {
         self.answer(&request, Ok(call), render::leases).await
     }
 
+    async fn list_usage(
+        &self,
+        request: Request<proto::ListUsageRequest>,
+    ) -> Reply<proto::ListUsageResponse> {
+        let call = parse::usage(request.get_ref());
+        self.answer(&request, Ok(call), render::usage).await
+    }
+
     async fn revoke_lease(
         &self,
         request: Request<proto::RevokeLeaseRequest>,

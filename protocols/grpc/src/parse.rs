@@ -7,8 +7,8 @@ use std::time::Duration;
 use tidegate::{Outcome, Select, Timestamp};
 use tidegate_service::{
     Amounts, Call, Field, LeaseHandle, Listing, Number, OfLease, OnlyIf, OverrideListing,
-    OverrideOf, OverrideTerms, Question, Report, ServiceError, Setting, Terms, Until, Uses, Whose,
-    bounds,
+    OverrideOf, OverrideTerms, Question, Report, ServiceError, Setting, Terms, Until, UsageListing,
+    Uses, Whose, bounds,
 };
 use tonic::Status;
 
@@ -16,6 +16,7 @@ use crate::error::status;
 use crate::proto;
 use crate::proto::list_keys_request::Select as OfKeys;
 use crate::proto::list_leases_request::Select as OfLeases;
+use crate::proto::list_usage_request::Select as OfUsage;
 
 /// What is asked of a policy's limits.
 fn question(request: &proto::CheckRequest) -> Result<Question<'_>, ServiceError> {
@@ -168,6 +169,22 @@ pub fn leases(request: &proto::ListLeasesRequest) -> Call<'_> {
     };
     let listing = listing(select, &request.cursor, request.limit);
     Call::Leases(&request.policy, listing)
+}
+
+pub fn usage(request: &proto::ListUsageRequest) -> Call<'_> {
+    let (select, entity) = match &request.select {
+        Some(OfUsage::Key(key)) => (Select::Key(key), None),
+        Some(OfUsage::Prefix(prefix)) => (Select::Prefix(prefix), None),
+        Some(OfUsage::Entity(id)) => (Select::All, Some(id.as_str())),
+        None => (Select::All, None),
+    };
+    let listing = UsageListing {
+        listing: listing(select, &request.cursor, request.limit),
+        entity,
+        since: request.since_us.map(Timestamp::from_micros),
+        until: request.until_us.map(Timestamp::from_micros),
+    };
+    Call::Usage(&request.policy, listing)
 }
 
 fn listing<'a>(select: Select<'a>, cursor: &'a [u8], limit: u32) -> Listing<'a> {

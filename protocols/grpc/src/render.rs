@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tidegate::{Limit, ListedKey, Metadata, Span, Timestamp, Unit, Verdict};
 use tidegate_service::{
     Acquired, Acquisition, ActivePolicy, Answer, Finished, GrantedLease, Level, MemberForecast,
-    PublicLease, Setting, StoredOverride, Told, settings_of,
+    PublicLease, PublicUsage, Setting, StoredOverride, Told, settings_of,
 };
 
 use crate::error::problem;
@@ -112,6 +112,16 @@ pub fn leases(answer: Answer) -> Option<proto::ListLeasesResponse> {
     }
 }
 
+pub fn usage(answer: Answer) -> Option<proto::ListUsageResponse> {
+    match answer {
+        Answer::Usage(_, page) => Some(proto::ListUsageResponse {
+            usage: page.items.into_iter().map(used).collect(),
+            cursor: page.next.unwrap_or_default().into(),
+        }),
+        _ => None,
+    }
+}
+
 pub fn policies(answer: Answer) -> Option<proto::ListPoliciesResponse> {
     match answer {
         Answer::Policies(policies) => Some(proto::ListPoliciesResponse {
@@ -200,6 +210,16 @@ fn key(listed: ListedKey) -> proto::ListedKey {
         member: listed.decision.member().unwrap_or_default().to_owned(),
         limits: limits.collect(),
         key: listed.key.into(),
+    }
+}
+
+fn used(of: PublicUsage) -> proto::UsedInHour {
+    proto::UsedInHour {
+        key: of.used.key.into(),
+        member: of.member.unwrap_or_default(),
+        limit: of.used.limit,
+        hour_us: of.used.starts_at.as_micros(),
+        amount: of.used.amount,
     }
 }
 

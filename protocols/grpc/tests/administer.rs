@@ -279,6 +279,74 @@ async fn keys_and_leases_are_listed_and_a_lease_is_revoked() {
     assert!(listed.leases.is_empty());
 }
 
+#[tokio::test]
+async fn usage_is_listed_by_key_limit_and_hour() {
+    use proto::list_usage_request::Select;
+    let counted = "[policy.chat]\nlevels = ['org', 'user']\nusage = '30d'\n[policy.chat.limits]\n\
+                   ttl = { calls = 100, per = '1h' }\n\
+                   usd = { budget = '9', per = 'day', unit = '0.01', level = 'org', zone = 'UTC' }\n";
+    let mut client = serving(counted).await;
+    for (key, calls, cents) in [("acme/a", 7, 125), ("acme/b", 3, 0)] {
+        let check = proto::CheckRequest {
+            policy: "chat".into(),
+            key: key.into(),
+            amounts: [("ttl".to_owned(), calls), ("usd".to_owned(), cents)].into(),
+            ..Default::default()
+        };
+        assert!(client.check(check).await.unwrap().into_inner().admitted);
+    }
+    let all = proto::ListUsageRequest {
+        policy: "chat".into(),
+        limit: 1,
+        ..Default::default()
+    };
+    let mut list = async |request: proto::ListUsageRequest| {
+        let (mut request, mut found) = (request, Vec::new());
+        loop {
+            let page = client.list_usage(request.clone()).await.unwrap();
+            let page = page.into_inner();
+            found.extend(page.usage);
+            if page.cursor.is_empty() {
+                found.sort_by(|one, other| one.key.cmp(&other.key));
+                return found;
+            }
+            request.cursor = page.cursor;
+        }
+    };
+    let found = list(all.clone()).await;
+    let told = |used: &proto::UsedInHour| {
+        let key = String::from_utf8_lossy(&used.key).into_owned();
+        (key, used.limit.clone(), used.amount)
+    };
+    let one = |key: &str, limit: &str, amount| (key.to_owned(), limit.to_owned(), amount);
+    let (acme, a, b) = (
+        one("acme", "usd", 125),
+        one("acme/a", "ttl", 7),
+        one("acme/b", "ttl", 3),
+    );
+    let listed: Vec<_> = found.iter().map(told).collect();
+    assert_eq!(listed, [acme.clone(), a, b.clone()]);
+    let hour = found[0].hour_us;
+    assert_eq!(hour % 3_600_000_000, 0);
+    let of = |select| proto::ListUsageRequest {
+        select: Some(select),
+        since_us: Some(hour),
+        ..all.clone()
+    };
+    let key = list(of(Select::Key("acme".into()))).await;
+    assert_eq!(key.iter().map(told).collect::<Vec<_>>(), [acme]);
+    let prefix = list(of(Select::Prefix("acme/b".into()))).await;
+    assert_eq!(prefix.iter().map(told).collect::<Vec<_>>(), [b]);
+    let before = proto::ListUsageRequest {
+        until_us: Some(hour),
+        ..all.clone()
+    };
+    assert!(list(before).await.is_empty());
+    let entity = of(Select::Entity("nobody".into()));
+    let unknown = client.list_usage(entity).await.unwrap_err();
+    assert_eq!(unknown.code(), Code::NotFound);
+}
+
 /// Amounts are whole numbers of a limit's unit, which is told with its policy.
 #[tokio::test]
 async fn a_unit_is_told_and_every_amount_counts_it() {

@@ -87,6 +87,10 @@ fn methods(lease: &str) -> Vec<(&'static str, Access, Vec<u8>)> {
         policy: policy(),
         ..Default::default()
     };
+    let usage = proto::ListUsageRequest {
+        policy: policy(),
+        ..Default::default()
+    };
     let leases = proto::ListLeasesRequest {
         policy: policy(),
         ..Default::default()
@@ -152,6 +156,7 @@ fn methods(lease: &str) -> Vec<(&'static str, Access, Vec<u8>)> {
         ("ListPolicies", Parts(Observe), Vec::new()),
         ("ListKeys", Policy(Observe), keys.encode_to_vec()),
         ("ListLeases", Policy(Observe), leases.encode_to_vec()),
+        ("ListUsage", Policy(Observe), usage.encode_to_vec()),
         ("RevokeLease", Policy(Administer), revoke.encode_to_vec()),
         ("SetOverride", Policy(Administer), set.encode_to_vec()),
         ("RemoveOverride", Policy(Administer), remove.encode_to_vec()),

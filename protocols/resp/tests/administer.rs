@@ -5,6 +5,7 @@ mod support;
 use std::process::Command;
 
 use support::{Client, TestServer};
+use tidegate_resp::Settings;
 
 /// How many `chat` grants a key.
 fn stands(client: &mut Client, key: &str) -> u64 {
@@ -174,6 +175,13 @@ fn what_is_wrong_with_an_override_is_told_at_once_and_sets_nothing() {
             "-ERR syntax error at 'PREFIX'",
         ),
         ("TG.LEASES none", "-ERR there is no policy"),
+        ("TG.LEASES slots SINCE 1", "-ERR syntax error at 'SINCE'"),
+        ("TG.USAGE none", "-ERR there is no policy"),
+        ("TG.USAGE chat ENTITY a KEY b", "-ERR syntax error at 'KEY'"),
+        ("TG.USAGE chat SINCE -1", "-ERR SINCE is not a number"),
+        ("TG.USAGE chat UNTIL", "-ERR syntax error at 'UNTIL'"),
+        ("TG.USAGE chat KEY a KEY b", "-ERR 'KEY' is given twice"),
+        ("TG.USAGE chat CURSOR AAAA", "-ERR invalid cursor"),
         ("TG.REVOKE slots k x", "-ERR a lease's handle is 16"),
         ("TG.REVOKE slots k 0123456789abcdef", "-NOLEASE"),
     ] {
@@ -235,6 +243,31 @@ fn keys_and_leases_are_listed_and_a_lease_is_revoked() {
     let renew = client.request(&format!("TG.RENEW slots nightly {id} 1000"));
     assert!(renew.starts_with("-NOLEASE"), "{renew}");
     assert_eq!(client.request("TG.LEASES slots"), "[leases,[],cursor,nil]");
+}
+
+#[test]
+fn usage_is_listed_by_key_limit_and_hour() {
+    let counted = "[policy.chat]\nlevels = ['org', 'user']\nusage = '30d'\n[policy.chat.limits]\n\
+                   ttl = { calls = 100, per = '1h' }\n\
+                   total = { budget = '90', per = 'day', unit = '0.01', level = 'org', zone = 'UTC' }\n";
+    let server = TestServer::of(counted, Settings::default());
+    let mut client = server.client();
+    client.request("TG.CHECK chat acme/alice AMOUNT ttl 7 AMOUNT total 1.25");
+    client.request("TG.CHECK chat acme/bob AMOUNT ttl 3");
+    let alice = client.request("TG.USAGE chat KEY acme/alice COUNT 1000");
+    let hour = alice.split_once("hour_us,").expect("an hour").1;
+    let hour = hour.split_once(',').expect("a number").0;
+    let one = |key: &str, limit: &str, amount: &str| {
+        format!("[key,{key},member,nil,limit,{limit},hour_us,{hour},amount,{amount}]")
+    };
+    let page = |items: &[String]| format!("[usage,[{}],cursor,nil]", items.join(","));
+    assert_eq!(alice, page(&[one("acme/alice", "ttl", "7")]));
+    let acme = client.request("TG.USAGE chat KEY acme");
+    assert_eq!(acme, page(&[one("acme", "total", "1.25")]));
+    let bob = client.request(&format!("TG.USAGE chat PREFIX acme/b SINCE {hour}"));
+    assert_eq!(bob, page(&[one("acme/bob", "ttl", "3")]));
+    let before = client.request(&format!("TG.USAGE chat UNTIL {hour}"));
+    assert_eq!(before, page(&[]));
 }
 
 /// As the manual types it.

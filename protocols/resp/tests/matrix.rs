@@ -30,7 +30,7 @@ enum Access {
 
 /// The command, whom it lets in, and a request about the policies `chat` and
 /// `throttle`. <id> stands for a lease of `chat`, <handle> for what it is called.
-const COMMANDS: [(&str, Access, &str); 37] = [
+const COMMANDS: [(&str, Access, &str); 38] = [
     ("CL.THROTTLE", Policy(Decide), "CL.THROTTLE k 9 10 3600"),
     ("THROTTLE", Policy(Decide), "THROTTLE k 10 10 3600"),
     ("TG.CHECK", Policy(Decide), "TG.CHECK chat k"),
@@ -51,6 +51,7 @@ const COMMANDS: [(&str, Access, &str); 37] = [
     ("TG.POLICIES", Parts(Observe), "TG.POLICIES"),
     ("TG.KEYS", Policy(Observe), "TG.KEYS chat"),
     ("TG.LEASES", Policy(Observe), "TG.LEASES chat"),
+    ("TG.USAGE", Policy(Observe), "TG.USAGE chat"),
     ("TG.REVOKE", Policy(Administer), "TG.REVOKE chat k <handle>"),
     (
         "TG.OVERRIDE",

@@ -88,6 +88,7 @@ pub(super) const COMMANDS: &[Command] = commands! {
     "TG.RESET" 3..=4 write known call tg::reset: "policy key [ENTITY]", "Forgets a key";
     "TG.KEYS" 2..=MANY connection known call tg::keys: "policy [KEY key|PREFIX text] [CURSOR c] [COUNT n]", "The keys in use, and where they stand";
     "TG.LEASES" 2..=MANY connection known call tg::leases: "policy [KEY key|PREFIX text] [CURSOR c] [COUNT n]", "The leases that are held";
+    "TG.USAGE" 2..=MANY connection known call tg::usage: "policy [KEY key|PREFIX text|ENTITY id] [SINCE us] [UNTIL us] [CURSOR c] [COUNT n]", "What was used, hour by hour";
     "TG.REVOKE" 4..=5 write known call tg::revoke: "policy key handle [ENTITY]", "Ends the lease of a handle";
     "TG.OVERRIDE" 2..=MANY connection known call tg::override_: "SET|SHOW|REMOVE|LIST [POLICY name] [KEY key] [LIMIT name field value...]... [CURSOR c] [COUNT n]", "Limits in place of what the policies say";
     "TG.ENTITY" 2..=MANY connection known call tg::entity: "CREATE|SHOW|CHANGE|DELETE|LIST|CHILDREN [id] [PARENT id] [NAME text] [META word text]... [NOMETA] [CHARGEPARENTS yes|no] [IFVERSION n] [REASON text] [CURSOR c] [COUNT n]", "Who belongs to whom";

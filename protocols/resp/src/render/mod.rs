@@ -17,7 +17,7 @@ pub(crate) mod reply;
 use tidegate::{ListedKey, Page, Timestamp};
 use tidegate_service::{
     Acquired, Acquisition, ActivePolicy, Answer, Finished, GrantedLease, MemberForecast,
-    PublicLease, Told,
+    PublicLease, PublicUsage, Told,
 };
 
 use crate::error::Fault;
@@ -66,6 +66,11 @@ pub(crate) fn render(replies: &mut Replies, answer: &Answer) {
                 held(replies, active, item)
             });
         }
+        Answer::Usage(active, page) => {
+            list(replies, "usage", page, |replies, item| {
+                used(replies, active, item)
+            });
+        }
         Answer::OverrideSet(placed) => overrides::shown(replies, placed),
         // How many were removed.
         Answer::Removed(_, removed) => replies.integer((*removed).into()),
@@ -79,7 +84,6 @@ pub(crate) fn render(replies: &mut Replies, answer: &Answer) {
         // No command makes such a call, or it writes that out itself.
         Answer::Policy(_)
         | Answer::Capacity(..)
-        | Answer::Usage(..)
         | Answer::Denied(_)
         | Answer::Denials(_)
         | Answer::Audit(_)
@@ -239,4 +243,19 @@ fn held(replies: &mut Replies, active: &ActivePolicy, held: &PublicLease) {
     }
     replies.text("granted_at_us");
     replies.integer(held.granted_at.as_micros());
+}
+
+fn used(replies: &mut Replies, active: &ActivePolicy, used: &PublicUsage) {
+    let PublicUsage { member, used, .. } = used;
+    replies.map(5);
+    replies.text("key");
+    replies.bulk(&used.key);
+    replies.text("member");
+    facts::optional_text(replies, member.as_deref());
+    replies.text("limit");
+    replies.text(&used.limit);
+    replies.text("hour_us");
+    replies.integer(used.starts_at.as_micros());
+    replies.text("amount");
+    facts::amount(replies, active.unit(&used.limit), used.amount);
 }

@@ -5,7 +5,7 @@
 //! | `named` | the policy, key, lease and amounts of a command |
 //! | `request` | CHECK, DEBIT, PEEK, FORECAST, ACQUIRE |
 //! | `ending` | SETTLE, RELEASE, CANCEL, RENEW, ADJUST, REVOKE |
-//! | `listing` | KEYS, LEASES |
+//! | `listing` | KEYS, LEASES, USAGE |
 //! | `overrides` | OVERRIDE |
 //! | `entities` | ENTITY |
 //! | `administer` | RESET, POLICIES |
@@ -21,6 +21,6 @@ mod request;
 pub(super) use administer::{policies, reset};
 pub(super) use ending::{adjust, cancel, release, renew, revoke, settle};
 pub(super) use entities::entity;
-pub(super) use listing::{keys, leases};
+pub(super) use listing::{keys, leases, usage};
 pub(super) use overrides::override_;
 pub(super) use request::{acquire, check, debit, forecast, peek};
