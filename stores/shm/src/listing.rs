@@ -287,26 +287,25 @@ impl Inner {
         behind: &[u8],
     ) -> Result<Option<Vec<u8>>, Fault> {
         let (table, seed) = (self.number.to_be_bytes(), txn.seed());
-        let mut from = behind.to_vec();
-        while let Some(record) = txn.seek(bucket, &from, true)? {
+        let (mut from, mut is_behind) = (behind.to_vec(), true);
+        while let Some(record) = txn.seek(bucket, &from, is_behind)? {
             from = txn.key(record)?.into_vec();
             let parsed = parse(&from).filter(|_| from.starts_with(&table));
             let Some(parsed) = parsed else {
                 return Ok(None);
             };
+            is_behind = parsed.kind >= kind::IN_PLACE;
             let is_in_place = parsed.kind == kind::IN_PLACE;
             if is_in_place {
                 let keys = RootKeys::new(seed, self.number, parsed.root);
                 Root::load(txn, &keys)?;
             }
-            let root = 8 + parsed.root.len();
-            let next = match parsed.kind < kind::IN_PLACE {
-                true => kind::IN_PLACE - 1,
-                false => kind::LAST,
-            };
-            from.truncate(root);
-            from.push(next);
-            from.push(kind::LAST);
+            from.truncate(8 + parsed.root.len());
+            // A record of an earlier kind may go on with any byte.
+            from.push(match is_behind {
+                true => kind::LAST,
+                false => kind::IN_PLACE,
+            });
             if is_in_place {
                 return Ok(Some(from));
             }
@@ -335,16 +334,15 @@ impl Inner {
             let Some(parsed) = parse(&from) else {
                 return Err(Fault::Corrupt("a key is too short"));
             };
-            let root = 8 + parsed.root.len();
-            if parsed.kind < wanted {
-                from.truncate(root);
-                from.push(wanted - 1);
-                from.push(kind::LAST);
-                continue;
-            }
-            if parsed.kind > wanted {
-                from.truncate(root);
-                from.push(kind::LAST);
+            if parsed.kind != wanted {
+                // A record of an earlier kind may go on with any byte: what is wanted is looked for by
+                // where it begins.
+                is_behind = parsed.kind > wanted;
+                from.truncate(8 + parsed.root.len());
+                from.push(match is_behind {
+                    true => kind::LAST,
+                    false => wanted,
+                });
                 continue;
             }
             *looked += 1;

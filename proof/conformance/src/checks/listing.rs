@@ -266,24 +266,28 @@ pub(super) fn leases_are_listed_whatever_bytes_the_keys_have(
     subject: &Subject,
 ) -> Result<(), Skipped> {
     let fixture = Fixture::new(subject, 2, &[(0, slots(9)), (1, budget(9))]);
-    let odd = ["a/x}:d", "a/}:b", "}:d/x", "a/{b}:d", "*/?}:d"];
+    let mut odd = [
+        &b"a/x}:d"[..],
+        b"a/}:b",
+        b"}:d/x",
+        b"a/{b}:d",
+        b"*/?}:d",
+        b"\xffa/\xffx",
+        b"\xff\xff/\0",
+    ];
     for key in odd {
-        fixture.hold(key.as_bytes(), &[1, 1], SECOND);
+        fixture.hold(key, &[1, 1], SECOND);
     }
     let mut listed: Vec<_> = leases(&fixture, Select::All)?
         .iter()
-        .map(|lease| text(&lease.key))
+        .map(|lease| lease.key.bytes().to_vec())
         .collect();
     listed.sort_unstable();
-    let mut expected = odd;
-    expected.sort_unstable();
-    assert_eq!(listed, expected);
+    odd.sort_unstable();
+    assert_eq!(listed, odd);
     for key in odd {
-        assert_eq!(
-            leases(&fixture, Select::Key(key.as_bytes()))?.len(),
-            1,
-            "{key}"
-        );
+        let listed = leases(&fixture, Select::Key(key))?;
+        assert_eq!(listed.len(), 1, "{key:?}");
     }
     Ok(())
 }
