@@ -46,7 +46,7 @@ const USES_TOKENS: [(&str, &[&str]); 8] = [
     ("/invoke-with-response-stream", OF_A_MODEL),
 ];
 
-/// Bedrock's models have a dialect each.
+/// Bedrock's models, and those of Vertex that are called raw, have a dialect each.
 const OF_A_MODEL: &[&str] = &["max_tokens", "max_completion_tokens", "inferenceConfig"];
 
 impl Asked {
@@ -65,7 +65,11 @@ impl Asked {
                 only_reads: reads || counts,
                 asks_for_usage: false,
                 is_prompt_alone: verb.contains("embed"),
-                bounded_by: &["generationConfig", "generation_config"],
+                // Vertex hands a raw call to a publisher's model as it is: to Claude, for one.
+                bounded_by: match verb.ends_with("rawpredict") {
+                    true => OF_A_MODEL,
+                    false => &["generationConfig", "generation_config"],
+                },
                 model: Some(model.to_owned()),
             };
         }

@@ -497,6 +497,10 @@ mod tests {
             ("/v1/embeddings", 0),
             ("/v1beta/models/m:streamGenerateContent", 4),
             ("/v1beta/models/m:embedContent", 0),
+            (
+                "/v1/projects/p/locations/l/publishers/anthropic/models/m:streamRawPredict",
+                1,
+            ),
             ("/model/m/converse", 5),
             ("/model/m/converse-stream", 5),
             ("/model/m/invoke", 1),
