@@ -273,3 +273,25 @@ def test_an_adapter_goes_to_another_process_with_its_limits(session, openai_prov
     account = Account.at(openai_provider, name="pickled", store=store_url)
     adapter = LlmAdapter(account.limits, prices=PRICES, pool_maxsize=3)
     is_charged(session, account, pickle.loads(pickle.dumps(adapter)))
+
+
+def test_two_threads_that_come_to_a_pool_at_once_mark_its_connections_once(of_openai):
+    """The later one failed: between two looks at the pool the earlier one had marked it."""
+
+    class Pool(urllib3.HTTPConnectionPool):
+        looks = 0
+
+        @property
+        def ConnectionCls(self):
+            self.looks += 1
+            return urllib3.connection.HTTPConnection if self.looks == 1 else self.marked
+
+        @ConnectionCls.setter
+        def ConnectionCls(self, marked):
+            self.marked = marked
+
+    adapter, pool = LlmAdapter(of_openai.limits), Pool("127.0.0.1")
+    adapter.cert_verify(pool, "http://127.0.0.1", False, None)
+    marked, pool.looks = pool.marked, 0
+    adapter.cert_verify(pool, "http://127.0.0.1", False, None)
+    assert len(pool.marked.__mro__) == len(marked.__mro__)

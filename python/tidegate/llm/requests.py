@@ -109,8 +109,9 @@ class LlmAdapter(HTTPAdapter):
     def cert_verify(self, conn: Any, *arguments: Any, **named: Any) -> None:
         """Every pool of connections passes here before it sends."""
         super().cert_verify(conn, *arguments, **named)
-        if not issubclass(conn.ConnectionCls, _Connection):
-            conn.ConnectionCls = type("_Connection", (_Connection, conn.ConnectionCls), {})
+        of_pool = conn.ConnectionCls  # Read once: another thread may be here for the same pool.
+        if not issubclass(of_pool, _Connection):
+            conn.ConnectionCls = type("_Connection", (_Connection, of_pool), {})
 
     def _in_place(self, request: requests.PreparedRequest, refused: Refused) -> requests.Response:
         raw = urllib3.HTTPResponse(
