@@ -345,9 +345,11 @@ impl<O: PartialEq + AsRef<[u8]>> Ledger<O> {
     }
 
     /// What one command, or one lease that was found expired, has changed of usage: for the
-    /// store to keep in the same step. Nothing unless the plan counts it.
-    pub fn drain_used(&mut self) -> impl Iterator<Item = UsageChange> + '_ {
-        self.used.drain(..)
+    /// store to keep in the same step. Nothing unless the plan counts it, and nothing of a limit
+    /// that a key of `depth` levels no longer reaches: it was moved to a deeper one meanwhile.
+    pub fn drain_used(&mut self, depth: usize) -> impl Iterator<Item = UsageChange> + '_ {
+        let used = self.used.drain(..);
+        used.filter(move |change| change.level < depth)
     }
 
     /// Notes a record as changed.

@@ -1,8 +1,8 @@
 //! How many rows there are, and may be.
 
-use tidegate_store::StoreError;
 use tidegate_store::core::Timestamp;
 use tidegate_store::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use tidegate_store::{Hour, StoreError};
 
 use crate::bounds::Bounds;
 
@@ -15,6 +15,8 @@ pub(crate) struct Capacity {
     /// How many records of usage there are, and may be.
     usage: AtomicUsize,
     max_usage: AtomicUsize,
+    /// In which hour all shards were last looked through for records that are over: once in each.
+    usage_swept: AtomicI64,
     /// No row can be dropped before the one instant, if the clock has not stepped
     /// back behind the other.
     full_until: AtomicI64,
@@ -35,6 +37,7 @@ impl Capacity {
             max_keys_per_root: AtomicUsize::new(bounds.of_root()),
             usage: AtomicUsize::new(0),
             max_usage: AtomicUsize::new(bounds.of_usage()),
+            usage_swept: AtomicI64::new(-1),
             full_until: AtomicI64::new(i64::MIN),
             full_since: AtomicI64::new(i64::MIN),
             lowered: AtomicUsize::new(0),
@@ -118,6 +121,17 @@ impl Capacity {
     pub(crate) fn has_room_for_usage(&self, records: usize) -> bool {
         let max_usage = self.max_usage.load(Ordering::Relaxed);
         self.usage.load(Ordering::Relaxed) + records <= max_usage
+    }
+
+    /// Whether records that are over may be found in this hour: not again once they were looked for.
+    pub(crate) fn may_find_usage(&self, hour: Hour) -> bool {
+        self.usage_swept.load(Ordering::Relaxed) != i64::from(hour.number())
+    }
+
+    /// All shards were looked through in this hour.
+    pub(crate) fn note_usage_swept(&self, hour: Hour) {
+        self.usage_swept
+            .store(i64::from(hour.number()), Ordering::Relaxed);
     }
 
     /// Why there is no room for another record of usage.

@@ -182,13 +182,14 @@ impl Shard {
         command: &KeyCommand<'_>,
         capacity: &Capacity,
     ) -> Result<(), StoreError> {
-        let (Verb::Take { .. } | Verb::Debit { .. }) = command.verb else {
+        let (Verb::Take { amounts, .. } | Verb::Debit { amounts }) = command.verb else {
             return Ok(());
         };
-        let (plan, path) = (command.plan, &command.key);
-        match capacity.has_room_for_usage(plan.limits().len())
-            || self.usage.has_all((plan, path), command.now)
-        {
+        let missing = || {
+            let of = (&**command.plan, &command.key);
+            self.usage.missing(of, amounts, command.now)
+        };
+        match capacity.has_room_for_usage(amounts.len()) || capacity.has_room_for_usage(missing()) {
             true => Ok(()),
             false => Err(capacity.usage_is_full()),
         }
@@ -202,7 +203,7 @@ impl Shard {
         now: Timestamp,
         capacity: &Capacity,
     ) {
-        let used = self.ledger.drain_used();
+        let used = self.ledger.drain_used(path.depth());
         self.usage.add((keep, path), used, now, capacity);
     }
 

@@ -7,7 +7,7 @@ use tidegate_store::core::Timestamp;
 use tidegate_store::sync::Mutex;
 use tidegate_store::sync::atomic::Ordering;
 use tidegate_store::{
-    Answer, AtomicBucket, AtomicBuckets, Command, Count, Detail, Execution, Granted, KeyPath,
+    Answer, AtomicBucket, AtomicBuckets, Command, Count, Detail, Execution, Granted, Hour, KeyPath,
     LeaseCounts, Op, Out, Plan, Reply, StoreError, Table, Verb, decide,
 };
 
@@ -121,11 +121,17 @@ impl MemoryTable {
         self.shards.iter().filter(|shard| expire(shard)).count() > 0
     }
 
-    /// Drops the records of usage that are over; whether there were any.
+    /// Drops the records of usage that are over, once an hour; whether there were any.
     #[cold]
     fn drop_usage(&self, now: Timestamp) -> bool {
+        let hour = Hour::of(now);
+        if !self.capacity.may_find_usage(hour) {
+            return false;
+        }
         let drop = |shard: &Padded| shard.0.lock().usage.sweep(now, &self.capacity);
-        self.shards.iter().filter(|shard| drop(shard)).count() > 0
+        let dropped = self.shards.iter().filter(|shard| drop(shard)).count();
+        self.capacity.note_usage_swept(hour);
+        dropped > 0
     }
 
     /// Drops every row that equals "never seen", shard by shard, until some

@@ -12,7 +12,7 @@ use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use tidegate_store::core::{Span, Timestamp};
+use tidegate_store::core::{Amount, Span, Timestamp};
 use tidegate_store::{Hour, Hours, KeyPath, Listing, OwnedKey, Plan, Usage, UsageChange, usage};
 
 use crate::capacity::Capacity;
@@ -74,15 +74,23 @@ impl UsageBook {
         }
     }
 
-    /// Whether a charge of these amounts at `now` has the records that it needs.
-    pub(crate) fn has_all(&self, (plan, path): (&Plan, &KeyPath<'_>), now: Timestamp) -> bool {
-        let limits = plan.limits().iter();
-        let mut counted =
-            limits.filter(|limit| limit.level < path.depth() && !limit.rule.is_held());
-        counted.all(|limit| {
-            let key = path.row(limit.level);
-            self.at(&key, &limit.name, Hour::of(now)).is_some()
-        })
+    /// How many records a charge of these amounts at `now` needs that are not there.
+    pub(crate) fn missing(
+        &self,
+        (plan, path): (&Plan, &KeyPath<'_>),
+        amounts: &[Amount],
+        now: Timestamp,
+    ) -> usize {
+        let asked = plan.limits().iter().zip(amounts);
+        let missing = asked.filter(|(limit, amount)| {
+            **amount > 0
+                && limit.level < path.depth()
+                && !limit.rule.is_held()
+                && self
+                    .at(&path.row(limit.level), &limit.name, Hour::of(now))
+                    .is_none()
+        });
+        missing.count()
     }
 
     /// Adds what a command, or the expiry of a lease, has changed of the rows of `path`.

@@ -144,6 +144,7 @@ pub const CHECKS: &[(&str, Check)] = table![
     usage::a_limit_may_be_called_anything,
     usage::usage_is_kept_for_as_long_as_the_plan_says,
     usage::a_reset_and_a_change_of_limits_leave_what_was_used,
+    usage::a_limit_that_moves_below_a_key_breaks_no_command_there,
     usage::nothing_is_counted_of_a_lease_that_was_granted_uncounted,
     usage::of_a_shadow_that_refuses_nothing_is_counted,
     usage::a_batch_is_counted_like_its_items_by_themselves,
@@ -151,6 +152,7 @@ pub const CHECKS: &[(&str, Check)] = table![
     usage::more_than_ten_thousand_hours_add_up,
     usage::usage_survives_a_restart,
     usage::a_table_that_is_full_of_usage_refuses_what_is_new_and_counts_the_rest,
+    usage::a_table_that_is_full_of_usage_goes_on_with_the_records_that_it_has,
     usage::the_largest_amounts_add_up,
     usage_histories::random_histories_add_up_in_the_hours_that_were_charged,
     vectors::every_vector_is_answered_as_written,
@@ -311,6 +313,7 @@ macro_rules! suite {
             a_limit_may_be_called_anything
             usage_is_kept_for_as_long_as_the_plan_says
             a_reset_and_a_change_of_limits_leave_what_was_used
+            a_limit_that_moves_below_a_key_breaks_no_command_there
             nothing_is_counted_of_a_lease_that_was_granted_uncounted
             of_a_shadow_that_refuses_nothing_is_counted
             a_batch_is_counted_like_its_items_by_themselves
@@ -318,6 +321,7 @@ macro_rules! suite {
             more_than_ten_thousand_hours_add_up
             usage_survives_a_restart
             a_table_that_is_full_of_usage_refuses_what_is_new_and_counts_the_rest
+            a_table_that_is_full_of_usage_goes_on_with_the_records_that_it_has
             the_largest_amounts_add_up
             random_histories_add_up_in_the_hours_that_were_charged
             every_vector_is_answered_as_written

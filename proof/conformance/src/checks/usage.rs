@@ -375,6 +375,30 @@ pub(super) fn a_reset_and_a_change_of_limits_leave_what_was_used(
     Ok(())
 }
 
+/// What a lease of it gave back could not be written, and each command of the root failed then.
+pub(super) fn a_limit_that_moves_below_a_key_breaks_no_command_there(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    let at = |level| {
+        vec![PlanLimit {
+            refund_on_expiry: true,
+            ..limit("tokens", 0, level, ample())
+        }]
+    };
+    let mut fixture = counted(subject, 2, at(0))?;
+    fixture.hold(b"acme", &[100], SECOND);
+    let (id, _) = fixture.hold(b"acme", &[100], 600 * SECOND);
+    fixture.plan = counting(1, 2, at(1));
+    fixture.table.adopt(&fixture.plan, fixture.now(), &[]);
+    fixture.pass(2 * SECOND as i64);
+    assert!(fixture.admits(b"acme/alice", &[1]));
+    let used = Ending::Settle(&[Some(30)]);
+    fixture.end(b"acme", id, used).expect("held");
+    assert!(fixture.admits(b"acme/alice", &[1]));
+    assert_eq!(in_all(&fixture), "acme tokens 200, acme/alice tokens 2");
+    Ok(())
+}
+
 pub(super) fn nothing_is_counted_of_a_lease_that_was_granted_uncounted(
     subject: &Subject,
 ) -> Result<(), Skipped> {
@@ -417,7 +441,8 @@ pub(super) fn of_a_shadow_that_refuses_nothing_is_counted(
         adjust(&fixture, b"a", id, &[Some(2), Some(2)], false),
         Ok(true)
     );
-    assert_eq!(in_all(&fixture), "a calls 8, a tokens 4");
+    // A shadow that refused a lease goes on as if it had.
+    assert_eq!(in_all(&fixture), "a calls 6, a tokens 4");
     fixture.end(b"a", id, Ending::Cancel).expect("held");
     assert_eq!(in_all(&fixture), "a calls 6, a tokens 2");
     Ok(())
@@ -588,6 +613,29 @@ pub(super) fn a_table_that_is_full_of_usage_refuses_what_is_new_and_counts_the_r
     // What is over makes room.
     fixture.pass(94 * HOUR);
     assert!(fixture.admits(b"a", &[1, 1]));
+    Ok(())
+}
+
+/// A limit that is not asked, or that the records have already, takes no room.
+pub(super) fn a_table_that_is_full_of_usage_goes_on_with_the_records_that_it_has(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    needs_counting(subject)?;
+    let plan = Plan::new(0, 1, tokens_and_calls(), KEEP).counting_usage(Some(KEPT));
+    let store = subject.bounded_store(1, 100)?;
+    let fixture = Fixture::remembering(&*store, &table_name(), Arc::new(plan));
+    assert!(fixture.admits(b"a", &[1, 1]));
+    fixture.pass(HOUR);
+    for _ in 0..2 {
+        assert!(fixture.admits(b"a", &[0, 1]));
+    }
+    fixture.pass(HOUR);
+    for _ in 0..3 {
+        assert!(fixture.admits(b"a", &[0, 1]));
+        let error = fixture.take(b"a", &[1, 1]);
+        assert_eq!(error, Err(StoreError::UsageFull { max_usage: 4 }));
+    }
     Ok(())
 }
 

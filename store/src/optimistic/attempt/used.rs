@@ -23,7 +23,7 @@ impl Used {
     /// Adds what `ledger` has noted of the rows of `path`.
     pub(super) fn take_in(&mut self, plan: &Plan, path: &KeyPath<'_>, ledger: &mut LeaseLedger) {
         let Some(keep) = plan.usage() else { return };
-        for change in ledger.drain_used() {
+        for change in ledger.drain_used(path.depth()) {
             let place = (path.row(change.level).into(), change.hour, change.limit);
             let (amount, over_at) = self.0.entry(place).or_default();
             *amount = amount.saturating_add(change.amount);
