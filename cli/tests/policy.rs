@@ -410,7 +410,7 @@ fn is_applied_everywhere(store: &Beyond) {
     let refused = tidegate(path, &alone);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(
-        !refused.status.success() && said.contains("name a file"),
+        !refused.status.success() && said.contains("--applied FILE"),
         "{said}"
     );
 }

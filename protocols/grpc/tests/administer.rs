@@ -282,7 +282,7 @@ async fn keys_and_leases_are_listed_and_a_lease_is_revoked() {
 #[tokio::test]
 async fn usage_is_listed_by_key_limit_and_hour() {
     use proto::list_usage_request::Select;
-    let counted = "[policy.chat]\nlevels = ['org', 'user']\nusage = '30d'\n[policy.chat.limits]\n\
+    let counted = "[policy.chat]\nkey = 'org/user'\nusage = '30d'\n[policy.chat.limits]\n\
                    ttl = { calls = 100, per = '1h' }\n\
                    usd = { budget = '9', per = 'day', unit = '0.01', level = 'org', zone = 'UTC' }\n";
     let mut client = serving(counted).await;

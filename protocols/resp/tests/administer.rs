@@ -247,7 +247,7 @@ fn keys_and_leases_are_listed_and_a_lease_is_revoked() {
 
 #[test]
 fn usage_is_listed_by_key_limit_and_hour() {
-    let counted = "[policy.chat]\nlevels = ['org', 'user']\nusage = '30d'\n[policy.chat.limits]\n\
+    let counted = "[policy.chat]\nkey = 'org/user'\nusage = '30d'\n[policy.chat.limits]\n\
                    ttl = { calls = 100, per = '1h' }\n\
                    total = { budget = '90', per = 'day', unit = '0.01', level = 'org', zone = 'UTC' }\n";
     let server = TestServer::of(counted, Settings::default());

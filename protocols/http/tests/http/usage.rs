@@ -8,7 +8,7 @@ use crate::support::House;
 
 const POLICIES: &str = r#"
 [policy.chat]
-levels = ["org", "user"]
+key = "org/user"
 usage = "30d"
 [policy.chat.limits]
 ttl = { rate = 6_000, per = "1m", burst = 9_000 }
