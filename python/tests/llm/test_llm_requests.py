@@ -290,7 +290,7 @@ def test_two_threads_that_come_to_a_pool_at_once_mark_its_connections_once(of_op
         def ConnectionCls(self, marked):
             self.marked = marked
 
-    adapter, pool = LlmAdapter(of_openai.limits), Pool("127.0.0.1")
+    adapter, pool = LlmAdapter(of_openai.limits, prices=PRICES), Pool("127.0.0.1")
     adapter.cert_verify(pool, "http://127.0.0.1", False, None)
     marked, pool.looks = pool.marked, 0
     adapter.cert_verify(pool, "http://127.0.0.1", False, None)
