@@ -172,11 +172,7 @@ impl RootAtHand {
     fn change(&mut self, command: &KeyCommand<'_>, now: Timestamp, answer: &Answer) -> Change {
         let change = match (answer, command.verb) {
             (Ok(Reply::Decision(decision)), _) if !decision.verdict.admitted() => {
-                // Of a clock that stepped back note is taken also where it is refused.
-                return match self.is_held || !self.is_as_kept() {
-                    true => Change::Unknown,
-                    false => Change::None,
-                };
+                return self.nothing_but_a_step_back(self.is_held);
             }
             (Ok(_), Verb::Take { lease: None, .. }) => Change::Taken(None),
             (
@@ -186,10 +182,19 @@ impl RootAtHand {
                 },
             ) => Change::Taken(Some(self.made(terms.id, terms.expires_at))),
             (Ok(_), Verb::End { id, .. }) => Change::Ended(id),
-            _ => return Change::None,
+            _ => return self.nothing_but_a_step_back(false),
         };
         self.latest = now;
         change
+    }
+
+    /// What a refusal or an error changes: of a clock that stepped back note is taken also there, by
+    /// an attempt; so it is where another `may_admit`.
+    fn nothing_but_a_step_back(&mut self, may_admit: bool) -> Change {
+        match may_admit || !self.is_as_kept() {
+            true => Change::Unknown,
+            false => Change::None,
+        }
     }
 
     fn made(&mut self, id: u128, due: Timestamp) -> NewLease {

@@ -54,7 +54,8 @@ impl Inner {
         }
         match write(&mut txn, &mut known, (change, holder)) {
             Ok(()) => {}
-            Err(Fault::Full) => {
+            // An attempt says so, and takes note of a clock that has stepped back.
+            Err(Fault::Full | Fault::Told(StoreError::DuplicateLease)) => {
                 *answer = Ok(Reply::Done);
                 return Ok(false);
             }

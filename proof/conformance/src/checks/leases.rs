@@ -218,3 +218,24 @@ pub(super) fn a_reset_leaves_alone_what_only_looks_like_a_descendant(
     }
     Ok(())
 }
+
+/// What is asked for under an id that another lease has changes nothing, and of a clock that has
+/// stepped back note is taken all the same, as of any other answer.
+pub(super) fn a_step_back_is_noted_where_an_id_is_refused(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    let fixture = Fixture::new(subject, 1, &[(0, slots(5))]);
+    fixture.set(3_600_000_000);
+    let (id, _) = fixture.hold(b"k", &[1], SECOND);
+    fixture.set(0);
+    fixture.number_from(id - 1);
+    let again = fixture.lease_by(b"k", &[0], SECOND, None);
+    assert_eq!(again.map(|_| ()), Err(StoreError::DuplicateLease));
+    fixture.pass(500_000);
+    assert_eq!(fixture.left(b"k"), [4]);
+    // A second after the step back, and not after the next command.
+    fixture.pass(500_001);
+    assert_eq!(fixture.left(b"k"), [5]);
+    Ok(())
+}

@@ -37,6 +37,7 @@ pub const CHECKS: &[(&str, Check)] = table![
     leases::a_retry_after_the_end_of_its_lease_takes_anew,
     leases::a_lease_is_nobody_elses_to_end,
     leases::a_reset_leaves_alone_what_only_looks_like_a_descendant,
+    leases::a_step_back_is_noted_where_an_id_is_refused,
     granted::a_lease_says_when_it_was_granted,
     granted::a_renewal_and_an_adjustment_leave_when_a_lease_was_granted,
     granted::a_retry_is_told_when_its_lease_was_granted,
@@ -206,6 +207,7 @@ macro_rules! suite {
             a_retry_after_the_end_of_its_lease_takes_anew
             a_lease_is_nobody_elses_to_end
             a_reset_leaves_alone_what_only_looks_like_a_descendant
+            a_step_back_is_noted_where_an_id_is_refused
             a_lease_says_when_it_was_granted
             a_renewal_and_an_adjustment_leave_when_a_lease_was_granted
             a_retry_is_told_when_its_lease_was_granted
