@@ -267,6 +267,22 @@ def test_a_header_that_is_signed_stays_as_it_is(open_client, is_async, signed, e
     assert limits.peek()["tokens"]["remaining"] == 1_000 - 12
 
 
+@pytest.mark.parametrize("open_client", [by_httpx2, by_httpx])
+def test_an_answer_that_its_library_cannot_read_says_so(open_client):
+    """It lost its ``Content-Encoding``: its caller took what is compressed for the answer."""
+    library = {by_httpx2: httpx2, by_httpx: httpx}[open_client]
+    ours = {by_httpx2: tidegate.llm.httpx2, by_httpx: tidegate.llm.httpx}[open_client]
+    headers = {"content-encoding": "gzip, x-unheard-of"}
+    inner = library.MockTransport(lambda _: library.Response(200, headers=headers, content=iter([b"packed"])))
+    limits = LimitSet([RateLimit("tokens", 1_000, 86_400, "first_use_window")])
+    signed = {"authorization": SIGNED.format("accept-encoding;host"), "accept-encoding": "gzip, x-unheard-of"}
+    with library.Client(transport=ours.LlmTransport(limits, inner)) as client:
+        call = ("POST", "https://bedrock/model/m/invoke")
+        with client.stream(*call, json={"max_tokens": 40}, headers=signed) as answer:
+            assert answer.headers["content-encoding"] == headers["content-encoding"]
+            assert b"".join(answer.iter_raw()) == b"packed"
+
+
 async def some_of_async(stream):
     came = 0
     async for chunk in stream:

@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import gzip
 import io
 import json
 import pickle
@@ -12,7 +13,7 @@ import pytest
 from gateways import cut_is_charged, sdk, wish
 from metered import NOTHING, PRICES, Account
 
-from tidegate import CallLimit, LimitSet
+from tidegate import CallLimit, LimitSet, RateLimit
 
 requests = sdk("requests")
 
@@ -50,6 +51,33 @@ def test_answers_are_charged_what_the_provider_billed(post, of_openai):
     assert of_openai.used()["running"] == 0
     assert of_openai.settles() == of_openai.billed()
     assert of_openai.billed().output == 7 + 9
+
+
+#: As adapters that sign for AWS do, ``Accept-Encoding`` included.
+SIGNED = "AWS4-HMAC-SHA256 Credential=a/20260101/us-east-1/bedrock/aws4_request, SignedHeaders={}, Signature=00"
+
+
+@pytest.mark.parametrize("signed, encoding", [("accept-encoding;host", "gzip"), ("host", "identity")])
+def test_a_header_that_is_signed_stays_as_it_is(monkeypatch, session, signed, encoding):
+    """It was changed behind the signature: the provider refused each such call."""
+    said = json.dumps({"usage": {"input_tokens": 9, "output_tokens": 3}}).encode()
+
+    def send(self, request, *arguments, **named):
+        asked.append(request.headers["Accept-Encoding"])
+        is_packed = asked[-1] == "gzip"
+        headers = {"content-encoding": "gzip"} if is_packed else {}
+        body = io.BytesIO(gzip.compress(said) if is_packed else said)
+        raw = urllib3.HTTPResponse(body=body, headers=headers, status=200, preload_content=False)
+        return self.build_response(request, raw)
+
+    asked = []
+    monkeypatch.setattr(requests.adapters.HTTPAdapter, "send", send)
+    limits = LimitSet([RateLimit("tokens", 1_000, 86_400, "first_use_window")])
+    session.mount("https://", LlmAdapter(limits))
+    headers = {"authorization": SIGNED.format(signed), "accept-encoding": "gzip"}
+    answer = session.post("https://bedrock/model/m/invoke", json={"max_tokens": 400, "messages": []}, headers=headers)
+    assert answer.content == said and asked == [encoding]
+    assert limits.peek()["tokens"]["remaining"] == 1_000 - 12
 
 
 def by(read):

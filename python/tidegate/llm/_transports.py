@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any, ClassVar, Generic, Optional, TypeVar, Union
 
@@ -9,6 +10,7 @@ from .. import _core
 from ..sets import LimitPool, LimitSet
 from . import Price
 from ._calls import Calls, Held, Refused
+from ._codings import are_read, is_signed, names
 
 _Inner = TypeVar("_Inner")
 _Request = TypeVar("_Request")
@@ -54,11 +56,12 @@ class _Limited(Generic[_Inner, _Request]):
         return self._calls.call(request.method, _path(request), headers, body, key)
 
     def _decodes(self, request: Any, response: Any) -> bool:
-        """Whether an answer is compressed as its caller's signature says that it may be: then it is read, and passes,
-        as what it was made of."""
-        encodings = _names(response.headers.get("content-encoding", ""))
-        accepted = _names(request.headers.get("accept-encoding", ""))
-        return bool(encodings) and encodings <= accepted and _signs_encoding(request) and self._uses_tokens(request)
+        """Whether an answer is compressed as its caller's signature says that it may be, and the library can read it:
+        then it is read, and passes, as what it was made of."""
+        if not _signs_encoding(request) or not self._uses_tokens(request):
+            return False
+        encoding, accepted = response.headers.get("content-encoding"), request.headers.get("accept-encoding")
+        return are_read(encoding, accepted, _known(self._library))
 
     def _decoded(self, response: Any) -> Any:
         encoded = self._library.Response(response.status_code, headers=response.headers, stream=response.stream)
@@ -256,18 +259,14 @@ class AsyncBody:
 
 
 def _signs_encoding(request: Any) -> bool:
-    """Whether a request was signed with its ``Accept-Encoding``, as those to AWS are: then that stays as it is."""
-    algorithm, _, fields = request.headers.get("authorization", "").partition(" ")
-    if algorithm != "AWS4-HMAC-SHA256":
-        return False
-    named = (field.strip().partition("=") for field in fields.split(","))
-    return any(name == "SignedHeaders" and "accept-encoding" in value.lower().split(";") for name, _, value in named)
+    return is_signed(request.headers.get("authorization"))
 
 
-def _names(codings: str) -> set[str]:
-    """The codings of a header, without what is said of them."""
-    names = (coding.partition(";")[0].strip().lower() for coding in codings.split(","))
-    return {name for name in names if name}
+@functools.cache
+def _known(library: Any) -> set[str]:
+    """The codings that a library can read: those that it asks for, some of which need a package of their own."""
+    with library.Client(transport=library.MockTransport(library.Response), trust_env=False) as client:
+        return names(client.headers["accept-encoding"])
 
 
 def _path(request: Any) -> str:

@@ -21,6 +21,7 @@ except ImportError as missing:
 from ..sets import LimitPool, LimitSet
 from . import Price
 from ._calls import Calls, Held, Refused
+from ._codings import are_read, is_signed
 
 __all__ = ["LlmAdapter"]
 
@@ -81,7 +82,8 @@ class LlmAdapter(HTTPAdapter):
         method, path = request.method or "GET", urlsplit(str(request.url)).path
         headers = _lines(request.headers)
         body = _body(request.body) if self._calls.uses_tokens(method, path, headers) else None
-        if body is not None:
+        is_signed_so = is_signed(_line(headers, "authorization"))
+        if body is not None and not is_signed_so:
             # What is compressed says nothing of its usage on its way.
             request.headers["Accept-Encoding"] = "identity"
         key = self._key(request) if callable(self._key) else self._key
@@ -91,7 +93,12 @@ class LlmAdapter(HTTPAdapter):
         _of_this_thread.was_sent = False
         try:
             response = super().send(request, *arguments, **named)
-            served = self._calls.served(held, response.status_code, _lines(response.headers))
+            lines = _lines(response.headers)
+            encoding, accepted = _line(lines, "content-encoding"), _line(headers, "accept-encoding")
+            if is_signed_so and are_read(encoding, accepted, urllib3.HTTPResponse.CONTENT_DECODERS):
+                # Requests has it read as what it was made of.
+                lines = [(name, value) for name, value in lines if name.lower() != "content-encoding"]
+            served = self._calls.served(held, response.status_code, lines)
         except BaseException:
             if _of_this_thread.was_sent:
                 held.end(False)
@@ -254,6 +261,10 @@ class _Raw(io.IOBase):
 def _lines(headers: Mapping[str, Union[str, bytes]]) -> list[tuple[str, str]]:
     text = {name: value.decode("latin-1") if isinstance(value, bytes) else value for name, value in headers.items()}
     return list(text.items())
+
+
+def _line(lines: list[tuple[str, str]], name: str) -> Optional[str]:
+    return next((value for line, value in lines if line.lower() == name), None)
 
 
 def _body(body: Any) -> bytes:
