@@ -10,7 +10,7 @@ use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tidegate::{MAX_AMOUNT, Outcome};
-use tidegate_llm::{Answer as Reading, Price, Provider, Request, Reserved, Usage};
+use tidegate_llm::{Answer as Reading, Ended, Price, Provider, Request, Reserved, Usage};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::events::WithoutUsage;
@@ -174,31 +174,37 @@ impl Settling {
             true => Outcome::Succeeded,
             false => Outcome::Ignored,
         };
-        let taken = Reserved {
+        let least = Reserved {
             output: self.covered,
             ..self.reserved
         };
-        match ended.usage(taken) {
-            Some(usage) => self.settle_for(&usage, ended.came.is_some(), outcome),
+        match ended.usage(least) {
+            Some(usage) => self.settle_for(usage, &ended, outcome),
             None => self.held.release(),
         }
     }
 
-    fn settle_for(self, usage: &Usage, is_stream: bool, outcome: Outcome) {
-        let figures = self.gateway.usage.used(&self.key, &self.model);
-        figures.add(usage, self.price);
-        let active = Arc::clone(self.held.active());
-        let settings = &self.gateway.settings;
-        let counts = (self.provider, self.request.output_bound());
-        let used = settings.used(active.policy(), counts, usage, self.price);
+    /// It has used so much by what was taken of the smallest limit.
+    fn settle_for(self, least: Usage, ended: &Ended, outcome: Outcome) {
+        let usage = |taken: Reserved| ended.usage(taken).unwrap_or(least);
         // A stream's headers come before its events, of which they count no more than is bounded.
-        let output = usage.output.map(|output| match is_stream {
-            true => output.min(self.reserved.output),
-            false => output,
-        });
-        let early = Usage { output, ..*usage };
-        let early = settings.used(active.policy(), counts, &early, self.price);
-        self.held.settle((&used, &early), usage.total(), outcome);
+        let early = |taken: Reserved| {
+            let usage = usage(taken);
+            let most = ended.came.map_or(MAX_AMOUNT, |_| self.reserved.output);
+            let output = usage.output.map(|output| output.min(most));
+            Usage { output, ..usage }
+        };
+        let active = Arc::clone(self.held.active());
+        let by = (self.provider, self.request.output_bound());
+        let of_taken = |usage: &dyn Fn(Reserved) -> Usage| {
+            let taken = (self.held.amounts(), self.reserved);
+            let settings = &self.gateway.settings;
+            settings.used_of_taken(active.policy(), by, taken, usage, self.price)
+        };
+        let (used, early, all) = (of_taken(&usage), of_taken(&early), usage(self.reserved));
+        let figures = self.gateway.usage.used(&self.key, &self.model);
+        figures.add(&all, self.price);
+        self.held.settle((&used, &early), all.total(), outcome);
     }
 }
 

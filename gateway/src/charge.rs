@@ -143,13 +143,28 @@ impl Settings {
         usage: &Usage,
         price: Price,
     ) -> Amounts<'a> {
-        let counted = provider.counts(usage, bound);
         self.amounts(policy, |limit, counts| {
-            let usage = match limit.is_adaptive() {
-                true => &counted,
-                false => usage,
-            };
-            amount(limit, counts, (provider, usage), price)
+            used(limit, counts, (provider, bound), usage, price)
+        })
+    }
+
+    /// What was used by an answer that may not say it: `usage` says what it is, of what was taken of a limit.
+    pub(crate) fn used_of_taken<'a>(
+        &self,
+        policy: &'a Policy,
+        by: (Provider, Option<u64>),
+        (taken, reserved): (&[(String, u64)], Reserved),
+        usage: impl Fn(Reserved) -> Usage,
+        price: Price,
+    ) -> Amounts<'a> {
+        self.amounts(policy, |limit, counts| {
+            let mut all = taken.iter();
+            let taken = all.find(|(name, _)| name == limit.name());
+            let output = taken.map_or(reserved.output, |(_, taken)| {
+                reserved.covered(*taken, |usage| estimated(limit, counts, usage, price))
+            });
+            let usage = usage(Reserved { output, ..reserved });
+            used(limit, counts, by, &usage, price)
         })
     }
 
@@ -195,6 +210,23 @@ fn is_measured(limit: &Limit) -> bool {
 /// What a limit counts of an estimate: nothing of that is cached, whoever the provider is.
 fn estimated(limit: &Limit, counts: Counts, usage: &Usage, price: Price) -> u64 {
     amount(limit, counts, (Provider::Generic, usage), price)
+}
+
+/// What a limit counts of what was used; a learnt one, what the provider counts of a call with that bound.
+fn used(
+    limit: &Limit,
+    counts: Counts,
+    (provider, bound): (Provider, Option<u64>),
+    usage: &Usage,
+    price: Price,
+) -> u64 {
+    match limit.is_adaptive() {
+        true => {
+            let counted = provider.counts(usage, bound);
+            amount(limit, counts, (provider, &counted), price)
+        }
+        false => amount(limit, counts, (provider, usage), price),
+    }
 }
 
 /// What a limit counts of that use, in its unit.

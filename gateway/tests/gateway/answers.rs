@@ -3,6 +3,24 @@
 use super::failover::CHAT;
 use super::*;
 
+/// Each limit was charged for as many tokens as the smallest had paid for.
+#[tokio::test]
+async fn what_an_answer_does_not_say_is_charged_as_taken_of_each_limit() {
+    let window = "per = '400d', algorithm = 'first_use_window'";
+    let limits = format!(
+        "[policy.llm.limits]\ntokens = {{ budget = 100_000, {window} }}\n\
+         output-tokens = {{ budget = 10, {window} }}"
+    );
+    let running = run(&limits, |_| {}).await;
+    let said = json!({ "usage": { "prompt_tokens": 9 } });
+    let answer = Reply::Answer(200, vec![], said.to_string().into());
+    running.provider.next(answer);
+    assert_eq!(running.post(CHAT, &chat(512)).await.0, 200);
+    running.settles_to("tokens", 100_000 - 9 - 512).await;
+    assert_eq!(running.left("output-tokens").await, 0);
+    running.stop().await;
+}
+
 /// It passed for an answer, and was charged as reserved.
 #[tokio::test]
 async fn an_upstream_that_redirects_is_told_and_costs_nothing() {
