@@ -12,6 +12,7 @@ use crate::fair::Queues;
 use crate::health::Health;
 use crate::learning::Learning;
 use crate::meters::Meters;
+use crate::reach::Reach;
 use crate::reservations::Reservations;
 use crate::settings::Settings;
 use crate::upstream::Client;
@@ -27,6 +28,7 @@ pub struct Inner {
     pub client: Client,
     pub meters: Meters,
     pub health: Health,
+    pub reach: Reach,
     pub usage: ByKey,
     pub reservations: Reservations,
     pub learning: Learning,

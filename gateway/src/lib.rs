@@ -18,6 +18,7 @@
 //! | `relay` | a call's way, with its further attempts |
 //! | `upstream` | connections to providers |
 //! | `options` | what is added to a stream's call |
+//! | `reach` | upstreams to which no connection comes about, and who tries them again |
 //! | `health` | upstreams that fail, for the log |
 //! | `body`, `events` | the answer on its way |
 //! | `bodies` | bodies of calls, and the room for them that callers share |
@@ -45,6 +46,7 @@ mod listen;
 mod meters;
 mod options;
 mod price_change;
+mod reach;
 mod refuse;
 mod relay;
 mod reservations;

@@ -22,6 +22,7 @@ use crate::inner::Inner;
 use crate::learning::Learning;
 use crate::meters::Meters;
 use crate::price_change::PriceChange;
+use crate::reach::Reach;
 use crate::relay::relay;
 use crate::reservations::Reservations;
 use crate::settings::{BadSettings, Settings};
@@ -58,6 +59,7 @@ impl Gateway {
             client: Client::new(tls),
             meters: Meters::new(&settings.upstreams),
             health: Health::new(&settings.upstreams),
+            reach: Reach::new(&settings.upstreams),
             usage: ByKey::new(settings.max_usage_series),
             reservations: Reservations::new(),
             learning,

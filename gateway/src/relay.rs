@@ -32,9 +32,10 @@ use crate::held::Held;
 use crate::inner::Inner;
 use crate::learning;
 use crate::options::with_usage;
+use crate::reach::Trip;
 use crate::refuse::{Refusal, Unadmitted};
 use crate::settings::{Settings, Upstream};
-use crate::upstream::{Unanswered, forwarded};
+use crate::upstream::{CONNECT, Unanswered, Within, forwarded};
 
 /// So much of an error's body passes; what is longer is cut there.
 const LONGEST_ERROR: usize = 1024 * 1024;
@@ -48,8 +49,15 @@ const OPTION: &[u8] = b"stream_options";
 /// The first pause before a further attempt where nobody says how long; doubled each time.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// For so long a pool passes over a member that cannot be reached.
-const UNREACHABLE: Duration = Duration::from_secs(5);
+/// For so long a pool passes over a member that redirects.
+const REDIRECTED: Duration = Duration::from_secs(5);
+
+/// Where a call may go to another member of a pool, it waits for a connection for no longer than that,
+/// nor for more than half of the time that it may wait in all.
+const CONNECTED_ELSE_ELSEWHERE: Duration = Duration::from_secs(3);
+
+/// It waits for so long, however little it may wait.
+const CONNECTED_AT_LEAST_WITHIN: Duration = Duration::from_secs(1);
 
 /// For so long a pool passes over a member whose quota or money is used up, if neither the provider
 /// nor the policy says how long.
@@ -275,23 +283,33 @@ struct Among<'a> {
     /// Members of a pool that are not asked.
     passed_over: &'a [&'a str],
     wait: Duration,
+    /// It was granted or sent before: others are asked by the way.
+    is_further: bool,
+}
+
+/// A call that its limits have admitted.
+struct Admitted<'g> {
+    held: Held,
+    /// What was estimated for it.
+    reserved: Reserved,
+    trip: Trip<'g>,
 }
 
 impl Read<'_> {
     /// What it is answered, by the policy that it goes by.
     async fn answered(&self, gateway: &Arc<Inner>) -> Result<Response<Answer>, Refusal> {
         let mut tries = Tries::default();
-        let admitted = self.admitted(gateway, self.anywhere(gateway));
-        let (mut held, mut reserved) = admitted.await?;
+        let mut admitted = self.admitted(gateway, self.anywhere(gateway)).await?;
         loop {
-            let member = self.member(held.member());
+            let member = self.member(admitted.held.member());
             tries.sends(member.map(|member| &*member.name));
-            let unserved = match self.forward(gateway, held, reserved).await? {
+            let within = self.connected_within(gateway, &tries);
+            let unserved = match self.forward(gateway, admitted, within).await? {
                 Forwarded::Answered(response) => return Ok(*response),
                 Forwarded::Unserved(unserved) => *unserved,
             };
             match self.again(gateway, &unserved, &mut tries).await? {
-                Some(admitted) => (held, reserved) = admitted,
+                Some(again) => admitted = again,
                 None => return unserved.answer,
             }
         }
@@ -319,6 +337,16 @@ impl Read<'_> {
         Among {
             passed_over: &[],
             wait: self.may_wait(gateway),
+            is_further: false,
+        }
+    }
+
+    /// How long it waits for a connection.
+    fn connected_within(&self, gateway: &Inner, tries: &Tries<'_>) -> Duration {
+        match self.has_others(&tries.visited) {
+            false => CONNECT,
+            true => (self.may_wait(gateway) / 2)
+                .clamp(CONNECTED_AT_LEAST_WITHIN, CONNECTED_ELSE_ELSEWHERE),
         }
     }
 
@@ -334,6 +362,28 @@ impl Read<'_> {
         members.any(|member| !than.contains(&&*member.name))
     }
 
+    /// Whether one of those can be reached, as far as is known.
+    fn has_others_within_reach(&self, gateway: &Inner, than: &[&str]) -> bool {
+        let mut members = self.active.policy().members.iter();
+        members.any(|member| {
+            !than.contains(&&*member.name) && !gateway.reach.is_passed_over(&member.name)
+        })
+    }
+
+    /// Members of a pool that cannot be reached, of those that are asked; none, if they are all.
+    fn out_of_reach<'a>(&'a self, gateway: &Inner, passed_over: &[&str]) -> SmallVec<[&'a str; 4]> {
+        let members = self.active.policy().members.iter();
+        let names = members.map(|member| &*member.name);
+        let asked = names.filter(|name| !passed_over.contains(name));
+        let away = |name: &&str| gateway.reach.is_passed_over(name);
+        let (away, within_reach): (SmallVec<[&str; 4]>, SmallVec<[&str; 4]>) =
+            asked.partition(away);
+        match within_reach.is_empty() {
+            true => SmallVec::new(),
+            false => away,
+        }
+    }
+
     /// Whether it may be sent again although it may have been carried out: what makes tokens changes
     /// nothing else, and an idempotency key tells the provider that it is the same.
     fn is_safe_again(&self) -> bool {
@@ -345,12 +395,12 @@ impl Read<'_> {
     /// Admits it once more: to a member of a pool that has not been tried, else, after the time that
     /// the provider names, to any. Nothing, if it is not to be sent again. After the last attempt only
     /// members are left where it never was.
-    async fn again(
+    async fn again<'g>(
         &self,
-        gateway: &Arc<Inner>,
+        gateway: &'g Arc<Inner>,
         unserved: &Unserved,
         tries: &mut Tries<'_>,
-    ) -> Result<Option<(Held, Reserved)>, Refusal> {
+    ) -> Result<Option<Admitted<'g>>, Refusal> {
         let usual = || PAUSE.saturating_mul(2_u32.saturating_pow(tries.attempts - 1));
         let pause = unserved.after.unwrap_or_else(usual);
         let is_last = tries.attempts >= gateway.settings.attempts;
@@ -359,7 +409,11 @@ impl Read<'_> {
             true => &tries.visited,
             false => &tries.tried,
         };
-        if unserved.elsewhere && self.has_others(passed_over) {
+        let has_others = match here {
+            true => self.has_others_within_reach(gateway, passed_over),
+            false => self.has_others(passed_over),
+        };
+        if unserved.elsewhere && has_others {
             let others = Among {
                 passed_over,
                 // One that may be sent there again does not wait for others.
@@ -367,6 +421,7 @@ impl Read<'_> {
                     true => Duration::ZERO,
                     false => self.may_wait(gateway),
                 },
+                is_further: true,
             };
             if let Ok(admitted) = self.admitted(gateway, others).await {
                 return Ok(Some(admitted));
@@ -381,17 +436,52 @@ impl Read<'_> {
         admitted.map(Some)
     }
 
-    /// What it holds from now on, and what was estimated for it.
-    async fn admitted(
+    /// What it holds from now on, and where it goes.
+    async fn admitted<'g>(
         &self,
-        gateway: &Arc<Inner>,
+        gateway: &'g Arc<Inner>,
         among: Among<'_>,
-    ) -> Result<(Held, Reserved), Refusal> {
+    ) -> Result<Admitted<'g>, Refusal> {
         let asked = Instant::now();
-        let admitted = self.admitted_among(gateway, among).await;
+        let admitted = self.admitted_within_reach(gateway, among).await;
         let figures = gateway.usage.of(&self.key, &self.model);
         figures.waited(asked.elapsed());
         admitted
+    }
+
+    /// It goes to a member that can be reached, or tries one that could not be, if no other call does;
+    /// where none can be, to any.
+    async fn admitted_within_reach<'g>(
+        &self,
+        gateway: &'g Arc<Inner>,
+        among: Among<'_>,
+    ) -> Result<Admitted<'g>, Refusal> {
+        let by = Instant::now() + among.wait;
+        let mut passed_over: SmallVec<[&str; 4]> = among.passed_over.into();
+        loop {
+            let mut all = passed_over.clone();
+            all.extend(self.out_of_reach(gateway, &passed_over));
+            let within_reach = Among {
+                passed_over: &all,
+                wait: by.saturating_duration_since(Instant::now()),
+                ..among
+            };
+            let (held, reserved) = self.admitted_among(gateway, within_reach).await?;
+            let member = self.member(held.member());
+            let upstream = gateway.settings.upstream(held.member());
+            let trip = gateway.reach.trip(upstream.map_or("", |one| &one.name));
+            // It may have been found out of reach, or tried by another, while this call waited.
+            passed_over.extend(member.map(|member| &*member.name));
+            if trip.is_passed_over() && self.has_others_within_reach(gateway, &passed_over) {
+                held.refused(false, None).await;
+                continue;
+            }
+            return Ok(Admitted {
+                held,
+                reserved,
+                trip,
+            });
+        }
     }
 
     /// Where a learnt limit has fallen and the provider still counts what was used before, it goes
@@ -410,6 +500,7 @@ impl Read<'_> {
             let others = Among {
                 passed_over: &passed_over,
                 wait: Duration::ZERO,
+                is_further: true,
             };
             let Ok(mut other) = self.granted(gateway, others).await else {
                 break;
@@ -500,8 +591,7 @@ impl Read<'_> {
 
     /// That limit has refused it.
     fn refused(&self, gateway: &Inner, among: Among<'_>, limit: &str) {
-        // Others are asked by the way, once it was granted or sent.
-        if among.passed_over.is_empty() {
+        if !among.is_further {
             let figures = gateway.usage.of(&self.key, &self.model);
             figures.refused(&self.active.policy().name, limit);
         }
@@ -675,10 +765,15 @@ impl Read<'_> {
     async fn forward(
         &self,
         gateway: &Arc<Inner>,
-        mut held: Held,
-        reserved: Reserved,
+        admitted: Admitted<'_>,
+        connected_within: Duration,
     ) -> Result<Forwarded, Refusal> {
         let settings = &gateway.settings;
+        let Admitted {
+            mut held,
+            reserved,
+            mut trip,
+        } = admitted;
         let Some(upstream) = settings.upstream(held.member()) else {
             let member = held.member().unwrap_or_default().to_owned();
             held.refused(false, None).await;
@@ -689,7 +784,10 @@ impl Read<'_> {
             response,
             begun,
             asked_usage,
-        } = match self.send(gateway, upstream).await {
+        } = match self
+            .send(gateway, upstream, &mut trip, connected_within)
+            .await
+        {
             Ok(sent) => sent,
             Err(Unanswered {
                 refusal,
@@ -703,7 +801,7 @@ impl Read<'_> {
                 }
                 match was_sent {
                     true => held.lost().await,
-                    false => held.refused(true, Some(UNREACHABLE)).await,
+                    false => held.refused(false, None).await,
                 }
                 return Ok(Forwarded::Unserved(Box::new(Unserved {
                     answer: Err(refusal),
@@ -763,11 +861,20 @@ impl Read<'_> {
 
     /// What the upstream answers. A stream is asked for its usage; whoever refuses that is asked once
     /// more without it, which is the same call to the caller's limits.
-    async fn send(&self, gateway: &Inner, upstream: &Upstream) -> Result<Sent, Unanswered> {
-        let within = gateway.settings.answer_within;
-        let send = |body| {
-            let call = upstream.call(self.head, body);
-            gateway.client.send(upstream, call, within)
+    async fn send(
+        &self,
+        gateway: &Inner,
+        upstream: &Upstream,
+        trip: &mut Trip<'_>,
+        connected_within: Duration,
+    ) -> Result<Sent, Unanswered> {
+        let within = Within {
+            connected: connected_within,
+            answered: gateway.settings.answer_within,
+        };
+        let mut send = async |body: Bytes| {
+            let call = || upstream.call(self.head, body.clone());
+            gateway.client.send(upstream, call, trip, within).await
         };
         let wants_usage = self.wants_usage && !upstream.provider.streams_say_usage();
         let has_options = self.asks.has_stream_options;
@@ -915,7 +1022,7 @@ async fn redirected(
 ) -> Forwarded {
     gateway.meters.refused(&upstream.name, word(None));
     gateway.health.failed(&upstream.name, refusal.message());
-    held.refused(true, Some(UNREACHABLE)).await;
+    held.refused(true, Some(REDIRECTED)).await;
     Forwarded::Unserved(Box::new(Unserved {
         answer: Err(refusal),
         elsewhere: true,

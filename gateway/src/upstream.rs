@@ -1,5 +1,9 @@
 //! Connections to providers.
 
+use std::error::Error;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -7,20 +11,27 @@ use http::uri::{PathAndQuery, Uri};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header, request};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::client::legacy::Client as Pool;
 use hyper_util::client::legacy::connect::{HttpConnector, capture_connection};
-use hyper_util::rt::{TokioExecutor, TokioTimer};
-use tokio::time::timeout;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout, timeout_at};
+use tower_service::Service;
 
 use crate::caller;
 use crate::credentials;
+use crate::reach::Trip;
 use crate::refuse::Refusal;
 use crate::settings::{BadSettings, Upstream};
 use tidegate_llm::Provider;
 
-/// How long a connection may take to be made, before its TLS.
-const CONNECT: Duration = Duration::from_secs(10);
+/// How long a connection may take to come about, its name and its TLS included. It goes on for later calls
+/// where the one that began it has found another.
+pub const CONNECT: Duration = Duration::from_secs(10);
+
+/// So many connections that end just as a call comes to them are followed by another.
+const STALE: usize = 3;
 
 /// How long one is kept that nobody uses.
 const IDLE: Duration = Duration::from_secs(60);
@@ -58,7 +69,16 @@ const ACCOUNTS: [HeaderName; 3] = [
 ];
 
 /// Connections to providers, used again and again.
-pub struct Client(Pool<HttpsConnector<HttpConnector>, Full<Bytes>>);
+pub struct Client(Pool<Connector, Full<Bytes>>);
+
+/// How long a call is waited for, from its beginning.
+#[derive(Clone, Copy)]
+pub struct Within {
+    /// Until there is a connection for it.
+    pub connected: Duration,
+    /// Until its answer begins.
+    pub answered: Duration,
+}
 
 impl Client {
     /// One that trusts as `tls` says.
@@ -66,6 +86,7 @@ impl Client {
         let mut connector = HttpConnector::new();
         connector.enforce_http(false);
         connector.set_nodelay(true);
+        // Of several addresses each has a part of it.
         connector.set_connect_timeout(Some(CONNECT));
         let connector = HttpsConnectorBuilder::new()
             .with_tls_config(tls)
@@ -76,39 +97,113 @@ impl Client {
         let pool = Pool::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)
-            .build(connector);
+            .retry_canceled_requests(false)
+            .build(Connector(connector));
         Self(pool)
     }
 
-    /// What an upstream answers to a call, if it begins to within that time, in which a connection is made, too.
+    /// What an upstream answers to a call, if it begins to in time; `trip` is told whether it was
+    /// reached. On a connection that ended before it was written to, nothing was sent: then the call
+    /// goes over another.
     ///
     /// # Errors
     /// [`Unanswered`].
     pub async fn send(
         &self,
         upstream: &Upstream,
-        mut call: Request<Full<Bytes>>,
-        within: Duration,
+        call: impl Fn() -> Request<Full<Bytes>>,
+        trip: &mut Trip<'_>,
+        within: Within,
     ) -> Result<Response<Incoming>, Unanswered> {
-        let connection = capture_connection(&mut call);
-        match timeout(within, self.0.request(call)).await {
-            Ok(Ok(response)) => Ok(response),
-            Ok(Err(error)) => Err(Unanswered {
-                was_sent: !error.is_connect(),
-                was_silent: false,
-                refusal: Refusal::unreachable(&upstream.name, &cause(&error)),
-            }),
-            Err(_) if connection.connection_metadata().is_none() => Err(Unanswered {
-                was_sent: false,
-                was_silent: false,
-                refusal: Refusal::unconnected(&upstream.name, within),
-            }),
-            Err(_) => Err(Unanswered {
-                was_sent: true,
-                was_silent: true,
-                refusal: Refusal::silent(&upstream.name, within),
-            }),
+        let begun = Instant::now();
+        let connected = within.connected.min(within.answered);
+        let mut stale = 0;
+        loop {
+            let mut call = call();
+            let connection = capture_connection(&mut call);
+            let mut answer = pin!(self.0.request(call));
+            let mut is_idle = None;
+            let comes = poll_fn(|context| match answer.as_mut().poll(context) {
+                Poll::Ready(answer) => Poll::Ready(Some(answer)),
+                Poll::Pending => {
+                    let is_there = connection.connection_metadata().is_some();
+                    // One that was idle is there at once, and its other end perhaps no more.
+                    is_idle.get_or_insert(is_there);
+                    match is_there {
+                        true => Poll::Ready(None),
+                        false => Poll::Pending,
+                    }
+                }
+            });
+            let answered = match timeout_at(begun + connected, comes).await {
+                Ok(Some(answered)) => answered,
+                Ok(None) => {
+                    if is_idle == Some(false) {
+                        trip.arrived();
+                    }
+                    match timeout_at(begun + within.answered, answer).await {
+                        Ok(answered) => answered,
+                        Err(_) => {
+                            let refusal = Refusal::silent(&upstream.name, within.answered);
+                            return Err(Unanswered::sent(refusal, true));
+                        }
+                    }
+                }
+                Err(_) => {
+                    trip.failed();
+                    let refusal = Refusal::unconnected(&upstream.name, connected);
+                    return Err(Unanswered::unsent(refusal));
+                }
+            };
+            let error = match answered {
+                Ok(response) => {
+                    trip.arrived();
+                    return Ok(response);
+                }
+                Err(error) => error,
+            };
+            let has_connected = connection.connection_metadata().is_some();
+            if has_connected && is_unwritten(&error) && stale < STALE {
+                stale += 1;
+                continue;
+            }
+            let refusal = Refusal::unreachable(&upstream.name, &cause(&error));
+            if has_connected && !is_unwritten(&error) {
+                return Err(Unanswered::sent(refusal, false));
+            }
+            trip.failed();
+            return Err(Unanswered::unsent(refusal));
         }
+    }
+}
+
+/// Whether a connection ended before anything of the call was written to it.
+fn is_unwritten(error: &hyper_util::client::legacy::Error) -> bool {
+    let cause = error.source().and_then(|cause| cause.downcast_ref());
+    cause.is_some_and(hyper::Error::is_canceled)
+}
+
+/// Makes connections, each within [`CONNECT`].
+#[derive(Clone)]
+struct Connector(HttpsConnector<HttpConnector>);
+
+type Broken = Box<dyn Error + Send + Sync>;
+
+impl Service<Uri> for Connector {
+    type Response = MaybeHttpsStream<TokioIo<TcpStream>>;
+    type Error = Broken;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Broken>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Broken>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, to: Uri) -> Self::Future {
+        let connects = self.0.call(to);
+        Box::pin(async move {
+            let too_late = |_| format!("no connection came about within {CONNECT:?}");
+            timeout(CONNECT, connects).await.map_err(too_late)?
+        })
     }
 }
 
@@ -122,8 +217,26 @@ pub struct Unanswered {
     pub was_silent: bool,
 }
 
+impl Unanswered {
+    const fn unsent(refusal: Refusal) -> Self {
+        Self {
+            refusal,
+            was_sent: false,
+            was_silent: false,
+        }
+    }
+
+    const fn sent(refusal: Refusal, was_silent: bool) -> Self {
+        Self {
+            refusal,
+            was_sent: true,
+            was_silent,
+        }
+    }
+}
+
 /// The innermost cause says the most.
-fn cause(error: &(dyn std::error::Error + 'static)) -> String {
+fn cause(error: &(dyn Error + 'static)) -> String {
     let mut cause = error;
     while let Some(inner) = cause.source() {
         cause = inner;
@@ -231,7 +344,11 @@ pub fn forwarded(mut headers: HeaderMap) -> HeaderMap {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpSocket;
+
     use super::*;
+    use crate::reach::Reach;
 
     #[test]
     fn a_call_goes_behind_the_upstreams_path_with_its_secret_and_without_the_callers() {
@@ -266,6 +383,72 @@ mod tests {
         let (head, ()) = request.body(()).unwrap().into_parts();
         let call = upstream.call(&head, Bytes::new());
         assert_eq!(call.headers()["openai-project"], "theirs");
+    }
+
+    /// It was charged as sent: the connection that had just ended stood for the one that did not come about.
+    #[tokio::test]
+    async fn a_call_whose_second_connection_does_not_come_about_was_not_sent() {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let listener = socket.listen(0).unwrap();
+        let at = listener.local_addr().unwrap();
+        let upstream = Upstream {
+            name: "one".into(),
+            provider: Provider::OpenAi,
+            base: format!("http://{at}").parse().unwrap(),
+            secret: None,
+        };
+        let (head, ()) = Request::get("/v1/models").body(()).unwrap().into_parts();
+        let (client, reach) = (
+            Client::new(tls()),
+            Reach::new(std::slice::from_ref(&upstream)),
+        );
+        let within = Within {
+            connected: Duration::from_secs(1),
+            answered: Duration::from_secs(60),
+        };
+        let send = async || {
+            let call = || upstream.call(&head, Bytes::new());
+            let mut trip = reach.trip("one");
+            client.send(&upstream, call, &mut trip, within).await
+        };
+        let serve = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") {
+                stream.read_buf(&mut request).await.unwrap();
+            }
+            let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+            stream.write_all(answer).await.unwrap();
+            stream
+        };
+        let (answer, stream) = tokio::join!(send(), serve);
+        drop(answer.unwrap_or_else(|_| panic!("it is answered")));
+        // Nobody accepts any more, and what comes beyond these is not let in.
+        let mut queue = Vec::new();
+        let second = Duration::from_secs(1);
+        while let Ok(stream) = timeout(second, TcpStream::connect(at)).await {
+            queue.push(stream.unwrap());
+        }
+        // The runtime finds the connection's end and this byte at once, and goes on here first.
+        let (mut there, here) = std::os::unix::net::UnixStream::pair().unwrap();
+        here.set_nonblocking(true).unwrap();
+        let mut here = tokio::net::UnixStream::from_std(here).unwrap();
+        std::io::Write::write_all(&mut there, b"1").unwrap();
+        drop(stream);
+        here.read_u8().await.unwrap();
+        let unanswered = send().await.expect_err("nobody takes it");
+        assert!(!unanswered.was_sent, "{:?}", unanswered.refusal);
+        assert!(reach.is_passed_over("one"));
+    }
+
+    fn tls() -> rustls::ClientConfig {
+        let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+        rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(rustls::RootCertStore::empty())
+            .with_no_client_auth()
     }
 
     #[test]

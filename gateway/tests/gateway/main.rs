@@ -15,6 +15,7 @@ mod options;
 mod overridden;
 mod passing;
 mod provider;
+mod reach;
 mod refusals;
 mod reloads;
 mod reported;

@@ -121,7 +121,11 @@ type Body = UnsyncBoxBody<Bytes, std::io::Error>;
 
 impl Provider {
     pub async fn begin() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::begin_at("127.0.0.1:0".parse().unwrap()).await
+    }
+
+    pub async fn begin_at(at: std::net::SocketAddr) -> Self {
+        let listener = TcpListener::bind(at).await.unwrap();
         let at = listener.local_addr().unwrap();
         let provider = Self {
             at,
