@@ -2,13 +2,16 @@
 //! and the crate `libfuzzer-sys` brings the driver.
 //!
 //! Committed seeds lie in `proof/fuzz/seeds/TARGET`, words that a target's input
-//! is made of in `proof/fuzz/seeds/TARGET.dict`. What a run finds goes into
+//! is made of in `proof/fuzz/seeds/TARGET.dict`; what a test reads may be seeds, too. What a run finds goes into
 //! the target directory; an input that fails is named at the end, ready to be
 //! copied among the seeds once it is understood.
 
 use crate::command::{self, cargo, output, program, root, target_directory};
 use crate::plan::FUZZ_SECONDS;
 use std::path::{Path, PathBuf};
+
+/// Seeds that are vectors of a test: of a target, in a folder.
+const MORE_SEEDS: &[(&str, &str)] = &[("llm", "llm/tests/headers/recorded")];
 
 const FLAGS: &[&str] = &[
     "-Cpasses=sancov-module",
@@ -102,7 +105,14 @@ fn one(binaries: &Path, target: &str, seconds: u64) -> Result<(), String> {
         fuzzer.arg(format!("-dict={}", words.display()));
     }
     fuzzer.arg(found);
-    fuzzer.args(Some(seeds).filter(|seeds| seeds.is_dir()));
+    let more = MORE_SEEDS.iter().filter(|(of, _)| *of == target);
+    let folders = more.map(|(_, folder)| root().join(folder));
+    fuzzer.args(
+        Some(seeds)
+            .into_iter()
+            .chain(folders)
+            .filter(|seeds| seeds.is_dir()),
+    );
     command::run(&mut fuzzer)
 }
 
