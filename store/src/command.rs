@@ -252,8 +252,8 @@ pub enum Verb<'a> {
         until: Timestamp,
     },
     /// Change how much a lease has taken, all or nothing. More is charged now; less is
-    /// given back where it was charged, the latest first. A shadow of which it has taken
-    /// nothing stays so. Answered as a take is.
+    /// given back where it was charged, the latest first. A shadow of which it never
+    /// took anything stays so. Answered as a take is.
     Adjust {
         /// Which.
         id: u128,

@@ -182,6 +182,11 @@ impl<O> Record<O> {
         });
     }
 
+    /// Whether it was granted some of the limit `uid`, though that may all have come back.
+    pub(crate) fn took(&self, uid: u32) -> bool {
+        self.shares.iter().any(|share| share.uid == uid)
+    }
+
     /// Notes that it has taken `amount` more of the limit `uid`, which was booked at
     /// `index`. Of many charges the last ones count as booked with the one before them:
     /// less of them may come back then, never more.
@@ -193,27 +198,37 @@ impl<O> Record<O> {
         let is_full = of_limit().count() >= MOST_CHARGES;
         let mut shares = self.shares.iter_mut().rev();
         let last = shares.find(|share| share.uid == uid);
-        match last.filter(|share| is_full || share.reference == reference && !share.forgotten) {
-            Some(share) => share.amount += amount,
-            None => self.shares.push(Share {
-                uid,
-                amount,
-                reference,
-                forgotten: false,
-            }),
+        let more = Share {
+            uid,
+            amount,
+            reference,
+            forgotten: false,
+        };
+        match last {
+            // It has come back, and counts no more.
+            Some(share) if share.amount == 0 => *share = more,
+            Some(share) if is_full || share.reference == reference && !share.forgotten => {
+                share.amount += amount;
+            }
+            _ => self.shares.push(more),
         }
         self.is_adjusted = has_repeated(&self.shares);
     }
 
-    /// Notes that `amount` of the limit `uid` was given back, the latest charge first.
-    pub fn take_less(&mut self, uid: u32, mut amount: Amount) {
+    /// Notes that `amount` of the limit `uid` was given back, the latest charge first. If that is all, it is
+    /// as if it had never taken of it, unless that `stays`.
+    pub fn take_less(&mut self, uid: u32, mut amount: Amount, stays: bool) {
         let shares = self.shares.iter_mut().rev();
         for share in shares.filter(|share| share.uid == uid) {
             let part = share.amount.min(amount);
             amount -= part;
             share.amount -= part;
         }
-        self.shares.retain(|share| share.amount > 0);
+        let mut has_one = !stays || self.taken(uid) > 0;
+        self.shares.retain(|share| {
+            let is_of_others = share.uid != uid;
+            is_of_others || share.amount > 0 || !std::mem::replace(&mut has_one, true)
+        });
         self.is_adjusted = has_repeated(&self.shares);
     }
 

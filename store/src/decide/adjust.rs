@@ -89,7 +89,7 @@ impl AmountChange {
     fn of<O>(limit: &PlanLimit, record: &Record<O>, to: Option<Amount>) -> Self {
         let taken = record.taken(limit.uid);
         // A shadow that would have refused goes on as if it had.
-        let stays = limit.shadow && taken == 0;
+        let stays = limit.shadow && !record.took(limit.uid);
         Self {
             is_held: limit.rule.is_held(),
             taken,
@@ -124,7 +124,7 @@ impl AmountChange {
                 0 => limit.rule.release(part.state, term, now),
                 weight => limit.rule.resize(part.state, term, weight, now),
             };
-            record.take_less(limit.uid, self.taken);
+            record.take_less(limit.uid, self.taken, limit.shadow);
             record.take_more(limit.uid, self.target, part.receipt.reference);
             record.granted.fence = record.granted.fence.max(part.receipt.fence);
             return;
@@ -138,7 +138,7 @@ impl AmountChange {
         } else {
             let less = self.taken - self.target;
             give_back(limit, part.state, record, less, &part.time);
-            record.take_less(limit.uid, less);
+            record.take_less(limit.uid, less, limit.shadow);
         }
     }
 }

@@ -360,6 +360,16 @@ BEGIN
   RETURN v_taken;
 END $$;
 
+-- Whether a lease was granted some of a limit, though that may all have come back.
+CREATE FUNCTION tidegate.took(p_shares numeric[], p_uid numeric)
+RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+  FOR s IN 1 .. cardinality(p_shares) - 3 BY 4 LOOP
+    IF p_shares[s] = p_uid THEN RETURN true; END IF;
+  END LOOP;
+  RETURN false;
+END $$;
+
 -- The shares of a lease that has taken more. It remembers eight charges of one limit
 -- apart; the last ones count as booked with the one before them.
 CREATE FUNCTION tidegate.take_more(
@@ -375,6 +385,13 @@ BEGIN
       v_last := s;
     END IF;
   END LOOP;
+  -- It has come back, and counts no more.
+  IF p_shares[v_last + 1] = 0 THEN
+    p_shares[v_last + 1] := p_amount;
+    p_shares[v_last + 2] := p_reference;
+    p_shares[v_last + 3] := 0;
+    RETURN p_shares;
+  END IF;
   IF v_count >= 8 OR (p_shares[v_last + 2] = p_reference AND p_shares[v_last + 3] = 0) THEN
     p_shares[v_last + 1] := p_shares[v_last + 1] + p_amount;
     RETURN p_shares;
@@ -382,17 +399,25 @@ BEGIN
   RETURN p_shares || ARRAY[p_uid, p_amount, p_reference, 0];
 END $$;
 
--- The shares of a lease of which that much was given back, the latest first.
-CREATE FUNCTION tidegate.take_less(p_shares numeric[], p_uid numeric, p_amount numeric)
+-- The shares of a lease of which that much was given back, the latest first. If that is all, it
+-- is as if it had never taken of it, unless that stays.
+CREATE FUNCTION tidegate.take_less(
+  p_shares numeric[], p_uid numeric, p_amount numeric, p_stays boolean)
 RETURNS numeric[] LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
   v_left numeric[] := '{}';
   v_part numeric;
+  v_first integer;
 BEGIN
+  IF p_stays AND tidegate.taken_of(p_shares, p_uid) <= p_amount THEN
+    FOR s IN REVERSE cardinality(p_shares) - 3 .. 1 BY 4 LOOP
+      IF p_shares[s] = p_uid THEN v_first := s; END IF;
+    END LOOP;
+  END IF;
   FOR s IN REVERSE cardinality(p_shares) - 3 .. 1 BY 4 LOOP
     v_part := CASE WHEN p_shares[s] = p_uid THEN least(p_shares[s + 1], p_amount) ELSE 0 END;
     p_amount := p_amount - v_part;
-    IF p_shares[s + 1] > v_part THEN
+    IF p_shares[s] <> p_uid OR p_shares[s + 1] > v_part OR s = v_first THEN
       v_left := ARRAY[p_shares[s], p_shares[s + 1] - v_part, p_shares[s + 2], p_shares[s + 3]]
         || v_left;
     END IF;
@@ -457,7 +482,8 @@ BEGIN
     r := e.rules[i];
     v_taken[i] := tidegate.taken_of(v_lease.shares, r.uid);
     -- A shadow that would have refused goes on as if it had.
-    v_target[i] := CASE WHEN r.shadow AND v_taken[i] = 0 THEN 0 ELSE coalesce(a.used[i], v_taken[i]) END;
+    v_target[i] := CASE WHEN r.shadow AND NOT tidegate.took(v_lease.shares, r.uid) THEN 0
+      ELSE coalesce(a.used[i], v_taken[i]) END;
     CONTINUE WHEN v_target[i] = v_taken[i];
     IF r.kind = 5 THEN
       CONTINUE WHEN v_target[i] < v_taken[i];
@@ -503,7 +529,7 @@ BEGIN
         c := tidegate.slots_resize(c, a.id, v_lease.expires_at, v_target[i], a.now);
       END IF;
       v_step.states[i] := ROW(c)::tidegate.state;
-      v_lease.shares := tidegate.take_less(v_lease.shares, r.uid, v_taken[i]);
+      v_lease.shares := tidegate.take_less(v_lease.shares, r.uid, v_taken[i], r.shadow);
       IF v_target[i] > 0 THEN
         v_lease.shares := tidegate.take_more(v_lease.shares, r.uid, v_target[i], 0);
       END IF;
@@ -520,7 +546,7 @@ BEGIN
     ELSE
       v_step.states[i] := ROW(
         tidegate.give_back(r, c, v_lease.shares, -v_more, a.now))::tidegate.state;
-      v_lease.shares := tidegate.take_less(v_lease.shares, r.uid, -v_more);
+      v_lease.shares := tidegate.take_less(v_lease.shares, r.uid, -v_more, r.shadow);
     END IF;
   END LOOP;
   v_out.states := v_step.states;

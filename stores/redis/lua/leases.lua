@@ -209,7 +209,7 @@ local function changes_of(record, now)
   for i, limit in ipairs(plan.limits) do
     local taken = taken_of(record, limit.uid)
     -- A shadow that would have refused goes on as if it had.
-    local stays = limit.shadow and taken == 0
+    local stays = limit.shadow and not took(record, limit.uid)
     local change = { taken = taken, target = not stays and request.to[i] or taken }
     local states = states_of(limit)
     local more = max(change.target - taken, 0)
@@ -238,7 +238,7 @@ local function carry_out(change, part, record, now)
     elseif state ~= FRESH then
       slots.resize(state, record.id, record.expires_at, change.target, now)
     end
-    take_less(record, uid, change.taken)
+    take_less(record, uid, change.taken, part.limit.shadow)
     if change.target > 0 then take_more(record, uid, change.target, part.reference) end
     record.fence = max(record.fence, part.fence)
   elseif more > 0 then
@@ -249,7 +249,7 @@ local function carry_out(change, part, record, now)
     take_more(record, uid, more, part.reference)
   elseif more < 0 then
     give_back(part.limit, part.states[part.at], record, -more, now)
-    take_less(record, uid, -more)
+    take_less(record, uid, -more, part.limit.shadow)
   end
 end
 

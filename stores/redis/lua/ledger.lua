@@ -140,6 +140,14 @@ local function taken_of(record, uid)
   return taken
 end
 
+-- Whether a lease was granted some of the limit `uid`, though that may all have come back.
+local function took(record, uid)
+  for _, share in ipairs(record.shares) do
+    if share[1] == uid then return true end
+  end
+  return false
+end
+
 -- Calls `act` with each share of the limit `uid` and how much of `amount` comes out of
 -- it, the latest first.
 local function latest_first(record, uid, amount, act)
@@ -160,19 +168,28 @@ local function take_more(record, uid, amount, reference)
   for _, share in ipairs(record.shares) do
     if share[1] == uid then count, last = count + 1, share end
   end
-  if last and (count >= MOST_CHARGES or (last[3] == reference and last[4] == 0)) then
+  if last and last[2] == 0 then
+    -- It has come back, and counts no more.
+    last[2], last[3], last[4] = amount, reference, 0
+  elseif last and (count >= MOST_CHARGES or (last[3] == reference and last[4] == 0)) then
     last[2] = last[2] + amount
   else
     table.insert(record.shares, { uid, amount, reference, 0 })
   end
 end
 
--- That much of it was given back, the latest first.
-local function take_less(record, uid, amount)
+-- That much of it was given back, the latest first. If that is all, it is as if it had never
+-- taken of it, unless that `stays`.
+local function take_less(record, uid, amount, stays)
   latest_first(record, uid, amount, function(share, part) share[2] = share[2] - part end)
-  local left = {}
+  local left, has_one = {}, not stays or taken_of(record, uid) > 0
   for _, share in ipairs(record.shares) do
-    if share[2] > 0 then table.insert(left, share) end
+    if share[1] ~= uid or share[2] > 0 then
+      table.insert(left, share)
+    elseif not has_one then
+      table.insert(left, share)
+      has_one = true
+    end
   end
   record.shares = left
 end

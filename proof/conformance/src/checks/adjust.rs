@@ -109,6 +109,45 @@ pub(super) fn a_lease_is_adjusted_into_debt_where_that_is_said(
     Ok(())
 }
 
+/// What it had taken of one had come back, and was never taken again.
+pub(super) fn a_shadow_that_let_a_lease_in_counts_whatever_it_is_adjusted_to(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    let rules = [budget(100), budget(90), slots(20)];
+    let mut limits = plan(0, 1, &rules.map(|rule| (0, rule))).limits().to_vec();
+    for limit in &mut limits[1..] {
+        limit.shadow = true;
+    }
+    let plan = Arc::new(Plan::new(0, 1, limits, KEEP));
+    let fixture = Fixture::remembering(&*subject.fresh(), &table_name(), plan);
+    let (id, _) = fixture.hold(b"k", &[10, 10, 1], SECOND);
+    for (to, overdraw) in [
+        (0, false),
+        (7, false),
+        (12, true),
+        (0, true),
+        (0, false),
+        (4, true),
+    ] {
+        let changed = fixture.change_of(b"k", id, &[Some(to); 3], overdraw);
+        assert!(changed.expect("it is held").verdict.admitted());
+        assert_eq!(fixture.left(b"k"), [100 - to, 90 - to, 20 - to]);
+    }
+    for to in [[None, Some(0), None], [Some(5), None, Some(0)]] {
+        let changed = fixture.change_of(b"k", id, &to, false);
+        assert!(changed.expect("it is held").verdict.admitted());
+    }
+    assert_eq!(fixture.left(b"k"), [95, 90, 20]);
+    let settled = fixture.end(b"k", id, Ending::Settle(&[None, Some(6), None]));
+    let uses = settled.expect("held").uses;
+    let mut uses: Vec<_> = uses.iter().map(|u| (u.uid, u.taken, u.used)).collect();
+    uses.sort_unstable();
+    assert_eq!(uses, [(0, 5, 5), (1, 0, 6), (2, 0, 0)]);
+    assert_eq!(fixture.left(b"k"), [95, 84, 20]);
+    Ok(())
+}
+
 /// It goes on as if it had, as where the lease is settled.
 pub(super) fn a_shadow_of_which_a_lease_has_nothing_stays_so_when_it_is_adjusted(
     subject: &Subject,

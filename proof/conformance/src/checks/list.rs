@@ -49,6 +49,7 @@ pub const CHECKS: &[(&str, Check)] = table![
     adjust::a_lease_is_adjusted_all_or_nothing,
     adjust::an_adjustment_that_is_repeated_changes_nothing,
     adjust::a_lease_is_adjusted_into_debt_where_that_is_said,
+    adjust::a_shadow_that_let_a_lease_in_counts_whatever_it_is_adjusted_to,
     adjust::a_shadow_of_which_a_lease_has_nothing_stays_so_when_it_is_adjusted,
     adjust::less_is_given_back_where_it_was_charged,
     adjust::a_lease_is_adjusted_any_number_of_times,
@@ -219,6 +220,7 @@ macro_rules! suite {
             a_lease_is_adjusted_all_or_nothing
             an_adjustment_that_is_repeated_changes_nothing
             a_lease_is_adjusted_into_debt_where_that_is_said
+            a_shadow_that_let_a_lease_in_counts_whatever_it_is_adjusted_to
             a_shadow_of_which_a_lease_has_nothing_stays_so_when_it_is_adjusted
             less_is_given_back_where_it_was_charged
             a_lease_is_adjusted_any_number_of_times
