@@ -120,7 +120,7 @@ impl Capacity {
     /// Whether there may be so many records of usage more.
     pub(crate) fn has_room_for_usage(&self, records: usize) -> bool {
         let max_usage = self.max_usage.load(Ordering::Relaxed);
-        self.usage.load(Ordering::Relaxed) + records <= max_usage
+        records == 0 || self.usage.load(Ordering::Relaxed) + records <= max_usage
     }
 
     /// Whether records that are over may be found in this hour: not again once they were looked for.

@@ -12,7 +12,7 @@ use tidegate_store::core::{
 use tidegate_store::decide::{self, Row};
 use tidegate_store::key::{level_of_row, root_of};
 use tidegate_store::{
-    Answer, AtomicBucket, AtomicBucketRule, KeyCommand, KeyPath, LeaseCounts, Ledger, Plan,
+    Answer, AtomicBucket, AtomicBucketRule, KeyCommand, KeyPath, LeaseCounts, Ledger, Plan, Reply,
     StoreError, Verb,
 };
 
@@ -175,24 +175,53 @@ impl Shard {
     }
 
     /// Checks that there is room for what a command counts. Only what is about to start is
-    /// refused for it: what has been used is counted in any case.
+    /// refused for it: what has been used is counted in any case, and of a retry of a lease
+    /// that is held, or of what its limits refuse, nothing is counted.
     #[cold]
     fn ensure_usage(
-        &self,
+        &mut self,
         command: &KeyCommand<'_>,
         capacity: &Capacity,
     ) -> Result<(), StoreError> {
-        let (Verb::Take { amounts, .. } | Verb::Debit { amounts }) = command.verb else {
+        let (amounts, ask) = match command.verb {
+            Verb::Take { amounts, lease, .. } => (amounts, lease.and_then(|of| of.idempotency)),
+            Verb::Debit { amounts } => (amounts, None),
+            _ => return Ok(()),
+        };
+        if capacity.has_room_for_usage(amounts.len()) {
             return Ok(());
-        };
-        let missing = || {
-            let of = (&**command.plan, &command.key);
-            self.usage.missing(of, amounts, command.now)
-        };
-        match capacity.has_room_for_usage(amounts.len()) || capacity.has_room_for_usage(missing()) {
-            true => Ok(()),
-            false => Err(capacity.usage_is_full()),
         }
+        let of = (&**command.plan, &command.key);
+        let missing = self.usage.missing(of, amounts, command.now);
+        let is_charged = || {
+            let known = ask.map(|ask| decide::scoped_idempotency_key(&command.key, ask));
+            let known =
+                known.and_then(|key| decide::find_repeated(&self.ledger, &key, command.now));
+            known.is_none()
+        };
+        if capacity.has_room_for_usage(missing) || !is_charged() {
+            return Ok(());
+        }
+        match matches!(command.verb, Verb::Debit { .. }) || self.fits(command, amounts, capacity)? {
+            true => Err(capacity.usage_is_full()),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether a command's amounts fit its limits.
+    fn fits(
+        &mut self,
+        command: &KeyCommand<'_>,
+        amounts: &[Amount],
+        capacity: &Capacity,
+    ) -> Result<bool, StoreError> {
+        let look = KeyCommand {
+            verb: Verb::Peek { amounts },
+            ..*command
+        };
+        let mut answer = Ok(Reply::Done);
+        self.execute_on_rows(&look, capacity, &mut answer)?;
+        Ok(matches!(answer?, Reply::Decision(decision) if decision.verdict.admitted()))
     }
 
     /// Keeps what was used, in the step in which it was.

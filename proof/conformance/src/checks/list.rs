@@ -155,6 +155,7 @@ pub const CHECKS: &[(&str, Check)] = table![
     usage::usage_survives_a_restart,
     usage::a_table_that_is_full_of_usage_refuses_what_is_new_and_counts_the_rest,
     usage::a_table_that_is_full_of_usage_goes_on_with_the_records_that_it_has,
+    usage::a_table_that_is_full_of_usage_answers_retries_and_refusals,
     usage::the_largest_amounts_add_up,
     usage_histories::random_histories_add_up_in_the_hours_that_were_charged,
     vectors::every_vector_is_answered_as_written,
@@ -326,6 +327,7 @@ macro_rules! suite {
             usage_survives_a_restart
             a_table_that_is_full_of_usage_refuses_what_is_new_and_counts_the_rest
             a_table_that_is_full_of_usage_goes_on_with_the_records_that_it_has
+            a_table_that_is_full_of_usage_answers_retries_and_refusals
             the_largest_amounts_add_up
             random_histories_add_up_in_the_hours_that_were_charged
             every_vector_is_answered_as_written

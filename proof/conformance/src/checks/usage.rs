@@ -667,3 +667,35 @@ pub(super) fn the_largest_amounts_add_up(subject: &Subject) -> Result<(), Skippe
     }
     Ok(())
 }
+
+/// A retry of a lease that is held, and what its limits refuse, need no record.
+pub(super) fn a_table_that_is_full_of_usage_answers_retries_and_refusals(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    needs_counting(subject)?;
+    let mut limits = tokens_and_calls();
+    let year = Align::FirstUse(Span::from_secs(365 * 86_400));
+    limits[1].rule = Rule::Window(Window::new(2, year).expect("a sound budget"));
+    let plan = Plan::new(0, 1, limits, KEEP).counting_usage(Some(KEPT));
+    let store = subject.bounded_store(1, 100)?;
+    let fixture = Fixture::remembering(&*store, &table_name(), Arc::new(plan));
+    let ask = || fixture.lease_by(b"a", &[0, 1], 9 * HOUR as u64, Some(b"once"));
+    assert!(fixture.admits(b"a", &[1, 1]));
+    fixture.pass(HOUR);
+    let held = ask().expect("an answer").lease.expect("it fits");
+    assert!(fixture.admits(b"a", &[1, 0]));
+    fixture.pass(HOUR);
+    let again = ask().expect("an answer").lease.expect("it is held");
+    assert_eq!((again.id, again.repeated), (held.id, true));
+    assert!(!fixture.admits(b"a", &[0, 1]), "its limit says so");
+    let full = StoreError::UsageFull { max_usage: 4 };
+    assert_eq!(fixture.take(b"a", &[1, 0]), Err(full));
+    assert!(
+        ask()
+            .expect("an answer")
+            .lease
+            .is_some_and(|of| of.repeated)
+    );
+    Ok(())
+}
