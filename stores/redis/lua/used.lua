@@ -13,6 +13,8 @@ end
 if redis.call('ZCARD', ORDER) ~= redis.call('HLEN', USAGE) then
   redis.call('DEL', ORDER)
   for _, field in ipairs(redis.call('HKEYS', USAGE)) do redis.call('ZADD', ORDER, 0, field) end
+  local left = redis.call('PTTL', USAGE)
+  if left > 0 then redis.call('PEXPIRE', ORDER, left) end
 end
 local found = redis.call('ZRANGEBYLEX', ORDER, ARGV[1], ARGV[2], 'LIMIT', 0, most)
 local reply = { #found == most and found[most] }

@@ -49,7 +49,10 @@ impl Inner {
             tasks.spawn(async move {
                 let Shared { link, scripts, .. } = &*inner.shared;
                 let own = &known.registered;
-                inner.registry.look_after(link, scripts, own).await;
+                if inner.registry.look_after(link, scripts, own).await {
+                    // What is beside the plans may be lost with them.
+                    inner.entered.forget();
+                }
             });
         }
     }

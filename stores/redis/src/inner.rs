@@ -13,6 +13,7 @@ use crate::keys::Names;
 use crate::known::Known;
 use crate::registry::Registry;
 use crate::request::Request;
+use crate::roots::Entered;
 use crate::script::Needs;
 use crate::shared::Shared;
 use crate::wire::reply::{self, Answer};
@@ -26,6 +27,7 @@ pub(crate) struct Inner {
     pub(crate) names: Names,
     pub(crate) registry: Registry,
     pub(crate) changes: Changes<Arc<Known>>,
+    pub(crate) entered: Entered,
     /// So many more commands are asked by a script that knows of those who wait.
     pub(crate) lines: Likely,
     /// So many more are asked by the whole script.

@@ -10,6 +10,8 @@
 //! {prefix:table:root}:u      what was used under the root, hour by hour
 //! {prefix:table:root}:h      the same in order
 //! {prefix:table}:plans       the revisions of the table's plan
+//! {prefix:table}:used        the roots under which something was used, in order
+//! {prefix:table}:used:since  when each was entered there
 //! {prefix:owner}:own         what is defined for an owner
 //! {prefix:owner}:own:log     its last changes, in order
 //! {prefix:owner}:own:ends    until when some of it lasts
@@ -51,6 +53,11 @@ impl Names {
         [b"{", self.table.as_slice(), b"}:plans"].concat()
     }
 
+    /// The roots under which something was used in order, and since when each is there.
+    pub(crate) fn counted_roots(&self) -> [Vec<u8>; 2] {
+        self.beside("used", ["", ":since"])
+    }
+
     /// Where an owner's definitions are, their last changes, until when some of them last, and
     /// the order of their keys.
     pub(crate) fn definitions(&self) -> [Vec<u8>; 4] {
@@ -84,10 +91,15 @@ impl Names {
 
     /// The same of a plan that counts usage: before the rows its records, and their order.
     pub(crate) fn of_counted(&self, path: &KeyPath<'_>) -> Vec<Vec<u8>> {
-        let (tag, mut keys) = (self.tag(path.root()), self.of(path));
-        let usage = [b":u", b":h"].map(|end| [&tag, end.as_slice()].concat());
-        keys.splice(4..4, usage);
+        let mut keys = self.of(path);
+        keys.splice(4..4, self.usage(path.root()));
         keys
+    }
+
+    /// What was used under a root: its records, and their order.
+    pub(crate) fn usage(&self, root: &[u8]) -> [Vec<u8>; 2] {
+        let tag = self.tag(root);
+        [b":u", b":h"].map(|end| [&tag, end.as_slice()].concat())
     }
 
     /// The row of a path of one level, the order of those who wait; and if leases matter,
@@ -123,11 +135,6 @@ impl Names {
         [self.roots(select, levels), b"}:d".to_vec()].concat()
     }
 
-    /// The same for the order of what was used.
-    pub(crate) fn usage(&self, select: Select<'_>, levels: usize) -> Vec<u8> {
-        [self.roots(select, levels), b"}:h".to_vec()].concat()
-    }
-
     fn roots(&self, select: Select<'_>, levels: usize) -> Vec<u8> {
         let (root, _) = root_of_beginning(select.beginning(), levels);
         let mut name = [b"{", self.table.as_slice(), b":"].concat();
@@ -159,16 +166,6 @@ impl Names {
     pub(crate) fn ledger_of(&self, due: &[u8]) -> Option<Vec<u8>> {
         let (_, rest) = self.parted(due)?;
         (rest == b"d").then(|| [&due[..due.len() - 1], b"b"].concat())
-    }
-
-    /// What was used in the order of this name, of which a place may stand behind it: the
-    /// records, the order, and that place.
-    pub(crate) fn usage_of<'n>(&self, order: &'n [u8]) -> Option<([Vec<u8>; 2], &'n [u8])> {
-        let (_, rest) = self.parted(order)?;
-        let place = rest.strip_prefix(b"h")?;
-        let order = &order[..order.len() - place.len()];
-        let records = [&order[..order.len() - 1], b"u"].concat();
-        Some(([records, order.to_vec()], place))
     }
 
     /// The root in a name of this table, as it is written there, and what stands

@@ -10,7 +10,8 @@
 //! | `shared` | what the tables of a store share |
 //! | `request` | a command with all that it needs on its way |
 //! | `revision`, `known` | what the server knows a plan by |
-//! | `listing` | keys and leases, a page at a time |
+//! | `listing` | keys, leases and usage, a page at a time |
+//! | `roots` | the roots under which something was used, in order |
 //! | `definitions` | what is defined for an owner |
 //! | `waiting` | a request that waits for its turn |
 //! | `wakes` | the connection on which it hears that it has come |
@@ -79,9 +80,10 @@
 //! remembered) can be asked again without taking twice. Nothing is asked again by
 //! the store itself. Passwords are in no message.
 //!
-//! **Listings** go through the server's keys by `SCAN`, a bounded number of them for
-//! each page. Where the server's own table shrinks between two pages, a key may
-//! come twice.
+//! **Listings** of keys and leases go through the server's keys by `SCAN`, a bounded number of
+//! them for each page. Where the server's own table shrinks between two pages, a key may
+//! come twice. Usage goes by an order of its own (`{prefix:table}:used`), and each record comes
+//! once; a process enters a root there, a trip more, before it uses it first, and every hour.
 //!
 //! **Waiting.** Who waits for a lease stands in one line of its root, whatever its
 //! process: in order of arrival at the server (a priority counts as having come
@@ -144,6 +146,7 @@ mod plain;
 mod registry;
 mod request;
 mod revision;
+mod roots;
 mod script;
 mod shared;
 mod store;

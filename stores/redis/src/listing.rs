@@ -1,13 +1,16 @@
 //! Keys, leases and usage, a page at a time.
 //!
-//! The server's keys are walked by `SCAN`. Where a page ends is a place in that
+//! For keys and leases the server's keys are walked by `SCAN`. Where a page ends is a place in that
 //! scan: its cursor, what the last step of it found and the page had no room
 //! for, and for leases how far one root's were told. A step of a scan finds a
-//! key again only where the server's own table shrinks between two pages.
+//! key again only where the server's own table shrinks between two pages. Of usage sums are
+//! made, so nothing is told twice: it goes by the [order of roots](crate::roots).
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tidegate_store::core::Timestamp;
+use tidegate_store::key::root_of_beginning;
 use tidegate_store::{
     HeldLease, Hours, KeyPath, Listing, OwnedKey, Page, Select, StoreError, Usage,
 };
@@ -18,7 +21,7 @@ use crate::options::Clock;
 use crate::request::Request;
 use crate::wire;
 use crate::wire::held::{self, Held};
-use crate::wire::place::Place;
+use crate::wire::place::{Place, UsagePlace};
 use crate::wire::reply::Answer;
 use crate::wire::used;
 
@@ -136,31 +139,45 @@ impl Inner {
         wanted: &Listing<'_>,
         hours: Hours,
     ) -> Result<Page<Usage>, StoreError> {
-        let place = self.place(wanted)?;
+        let mut place = match wanted.after {
+            Some(after) => UsagePlace::read(after, &self.names)?,
+            None => UsagePlace::default(),
+        };
         let plan = self.revision().await?.plan.clone();
-        let pattern = self.names.usage(wanted.select, wanted.levels);
-        let mut scan = Scan::new(self, pattern, place);
-        if let (Select::Key(key), false) = (wanted.select, scan.place.has_begun()) {
-            let path = KeyPath::stored(key, plan.levels()).ok();
-            let order = path.map(|path| self.names.of_counted(&path).swap_remove(5));
-            scan.place = Place::at(order.into_iter().collect());
-        }
-        let mut page = Page::empty();
-        while page.items.len() < wanted.most {
-            let Some(found) = scan.next(ROOTS_AT_ONCE).await? else {
-                break;
-            };
-            // A caller may have made up a place.
-            let Some((keys, after)) = self.names.usage_of(&found) else {
-                continue;
-            };
+        let beginning = match wanted.select {
+            Select::Key(key) => match KeyPath::stored(key, plan.levels()) {
+                Ok(path) => (path.root(), true),
+                Err(_) => return Ok(Page::empty()),
+            },
+            select => root_of_beginning(select.beginning(), plan.levels()),
+        };
+        let at = match self.shared.clock {
+            Clock::Server => None,
+            Clock::Caller => Some(wanted.now),
+        };
+        let (mut page, mut looked_at) = (Page::empty(), 0);
+        let (mut roots, mut is_last) = (VecDeque::new(), false);
+        loop {
+            if place.within.is_none() {
+                if roots.is_empty() && !is_last {
+                    let after = (!place.root.is_empty()).then_some(&*place.root);
+                    let found = self.roots(beginning, after, ROOTS_AT_ONCE, wanted.now);
+                    roots = found.await?.into();
+                    is_last = roots.len() < ROOTS_AT_ONCE;
+                }
+                match roots.pop_front() {
+                    Some(root) => place = UsagePlace::at(root),
+                    None => return Ok(page),
+                }
+            }
+            if page.items.len() >= wanted.most || looked_at >= LOOKED_AT {
+                page.next = Some(place.write(&self.names));
+                return Ok(page);
+            }
             let most = (wanted.most - page.items.len()).min(AT_ONCE);
-            let at = match self.shared.clock {
-                Clock::Server => None,
-                Clock::Caller => Some(wanted.now),
-            };
+            let after = place.within.as_deref().unwrap_or_default();
             let arguments = used::query(after, hours, most, plan.usage(), at);
-            let link = &self.shared.link;
+            let (link, keys) = (&self.shared.link, self.names.usage(&place.root));
             let answer = link
                 .call(&self.shared.scripts.used, &keys, &arguments)
                 .await?;
@@ -168,14 +185,9 @@ impl Inner {
             let records = records.into_iter();
             page.items
                 .extend(records.filter(|used| used.amount > 0 && wanted.takes(used.key.bytes())));
-            scan.looked_at += most.max(LOOKED_AT / ROOTS_FOR_ONE);
-            if let Some(last) = more {
-                let [_, order] = keys;
-                scan.place.found.push([order, last].concat());
-            }
+            looked_at += most.max(LOOKED_AT / ROOTS_FOR_ONE);
+            place.within = more;
         }
-        page.next = scan.place.next(&self.names);
-        Ok(page)
     }
 
     /// A scan through the leases of one root.

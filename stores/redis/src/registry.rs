@@ -235,12 +235,17 @@ impl Registry {
     }
 
     /// Gives `own` back if the plans have lost it: whoever finds its rows shall know of
-    /// it. What fails is tried again the next time.
-    pub(crate) async fn look_after(&self, link: &Link, scripts: &Scripts, own: &Registered) {
+    /// it. What fails is tried again the next time. Answers whether it was lost.
+    pub(crate) async fn look_after(
+        &self,
+        link: &Link,
+        scripts: &Scripts,
+        own: &Registered,
+    ) -> bool {
         let mut command = redis::cmd("HEXISTS");
         let is_there = link.query(command.arg(&self.key).arg(own.number)).await;
         if is_there != Ok(Value::Int(0)) {
-            return;
+            return false;
         }
         let arguments = [
             own.number.to_string().into_bytes().into(),
@@ -249,6 +254,7 @@ impl Registry {
         ];
         let keys = std::slice::from_ref(&self.key);
         let _ = link.call(&scripts.restore, keys, &arguments).await;
+        true
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tidegate_store::core::{Bounds, Timestamp};
-use tidegate_store::{KeyCommand, KeyPath, Plan};
+use tidegate_store::core::{Bounds, Span, Timestamp};
+use tidegate_store::{KeyCommand, KeyPath, Plan, Verb};
 
 use crate::keys::Names;
 use crate::options::Clock;
@@ -22,6 +22,8 @@ pub(crate) struct Request {
     pub(crate) keys: Vec<Vec<u8>>,
     /// What it needs of the script beside what the plan needs.
     pub(crate) needs: Needs,
+    /// The root under which it may use something that is counted, and for how long that is kept.
+    pub(crate) counted: Option<(Box<[u8]>, Span)>,
     /// The limits that decide with a capacity of the moment.
     moved: Arc<[u8]>,
     /// For each row: what its key has for itself.
@@ -34,6 +36,7 @@ impl Request {
     pub(crate) fn of(command: &KeyCommand<'_>, clock: Clock, names: &Names) -> Self {
         Self {
             calendars: command.calendars.into(),
+            counted: counted(command),
             ..Self::new(
                 command.plan,
                 &command.key,
@@ -54,6 +57,7 @@ impl Request {
         let bytes = wire::command::encode_in_line(command, clock, turn);
         let mut request = Self::new(command.plan, &command.key, command.now, bytes, names);
         request.calendars = command.calendars.into();
+        request.counted = counted(command);
         request.needs = request.needs.and(Needs::LINE);
         request
     }
@@ -79,6 +83,7 @@ impl Request {
                 Some(_) => names.of_counted(path),
             },
             needs: Needs::NONE,
+            counted: None,
             own: Vec::new(),
             others: Vec::new(),
         };
@@ -111,4 +116,11 @@ impl Request {
         let own = own.map(|variant| wire::plan::own(variant, level).into());
         self.own.push(own);
     }
+}
+
+/// What is counted of a lease later was used under its root before.
+fn counted(command: &KeyCommand<'_>) -> Option<(Box<[u8]>, Span)> {
+    let keep = command.plan.usage()?;
+    let may_use = matches!(command.verb, Verb::Take { .. } | Verb::Debit { .. });
+    may_use.then(|| (command.key.root().into(), keep))
 }

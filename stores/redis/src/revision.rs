@@ -36,6 +36,9 @@ impl Inner {
         let known = changes
             .revision_of(&request.plan, &Registering(Arc::clone(self)))
             .await?;
+        if let Some((root, keep)) = &request.counted {
+            self.enter(root, *keep, request.now).await?;
+        }
         self.query(&known, request).await
     }
 

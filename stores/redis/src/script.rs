@@ -194,12 +194,14 @@ impl Script {
 }
 
 /// The files that are whole scripts, by name.
-const WHOLE: [(&str, &str); 10] = [
+const WHOLE: [(&str, &str); 12] = [
     ("register", lua!("register")),
     ("restore", lua!("restore")),
     ("single_bucket", lua!("single_bucket")),
     ("held", concat!(lua!("record"), lua!("held"))),
     ("used", lua!("used")),
+    ("root", lua!("root")),
+    ("roots", lua!("roots")),
     ("define", concat!(lua!("kept"), lua!("define"))),
     ("defined", concat!(lua!("kept"), lua!("defined"))),
     ("definition", concat!(lua!("kept"), lua!("definition"))),
@@ -238,6 +240,10 @@ pub(crate) struct Scripts {
     pub(crate) held: Script,
     /// Lists some of what was used under a root.
     pub(crate) used: Script,
+    /// Enters a root in the order of those under which something was used.
+    pub(crate) root: Script,
+    /// Lists some of those.
+    pub(crate) roots: Script,
     /// Makes a change of a definition.
     pub(crate) define: Script,
     /// Tells what has changed of an owner's.
@@ -260,6 +266,8 @@ impl Scripts {
             single_bucket,
             held,
             used,
+            root,
+            roots,
             define,
             defined,
             definition,
@@ -274,6 +282,8 @@ impl Scripts {
             single_bucket,
             held,
             used,
+            root,
+            roots,
             define,
             defined,
             definition,

@@ -12,6 +12,7 @@ use tidegate_store::{
 use crate::inner::{Inner, Likely};
 use crate::keys::Names;
 use crate::registry::Registry;
+use crate::roots::Entered;
 use crate::shared::Shared;
 use crate::waiting::InLine;
 
@@ -31,6 +32,7 @@ impl RedisTable {
             names,
             registry,
             changes: Changes::default(),
+            entered: Entered::default(),
             lines: Likely::default(),
             not_plain: Likely::default(),
             not_single_bucket: Likely::default(),

@@ -110,6 +110,57 @@ impl Place {
     }
 }
 
+/// A place in a listing of usage: behind all roots before this one, and either behind this one,
+/// too, or within it. It may come from a caller who made it up.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct UsagePlace {
+    /// The root; none yet, if it is empty.
+    pub(crate) root: Vec<u8>,
+    /// The last record that was looked at there: before all, if it is empty.
+    pub(crate) within: Option<Vec<u8>>,
+}
+
+impl UsagePlace {
+    /// Before the records of a root.
+    pub(crate) const fn at(root: Vec<u8>) -> Self {
+        let within = Some(Vec::new());
+        Self { root, within }
+    }
+
+    pub(crate) fn write(&self, names: &Names) -> Vec<u8> {
+        let mut pack = Pack::default();
+        pack.array(3).bytes(names.table()).bytes(&self.root);
+        pack.array(usize::from(self.within.is_some()));
+        if let Some(within) = &self.within {
+            pack.bytes(within);
+        }
+        pack.done()
+    }
+
+    /// # Errors
+    /// [`StoreError::UnknownPage`]: another table's, or nobody's.
+    pub(crate) fn read(bytes: &[u8], names: &Names) -> Result<Self, StoreError> {
+        Self::parsed(bytes, names).ok_or(StoreError::UnknownPage)
+    }
+
+    fn parsed(mut bytes: &[u8], names: &Names) -> Option<Self> {
+        let value = rmpv::decode::read_value_with_max_depth(&mut bytes, DEEP).ok()?;
+        let [name, root, within] = &value.as_array()?[..] else {
+            return None;
+        };
+        let within = match &within.as_array()?[..] {
+            [within] => Some(within.as_slice()?.to_vec()),
+            [] => None,
+            _ => return None,
+        };
+        let is_ours = name.as_slice()? == names.table();
+        (is_ours && bytes.is_empty()).then_some(Self {
+            root: root.as_slice()?.to_vec(),
+            within,
+        })
+    }
+}
+
 /// What `SCAN` takes: a number, behind the name of a cluster's node and a blank.
 fn is_cursor(bytes: &[u8]) -> bool {
     let number = bytes.rsplit(|&byte| byte == b' ').next();
@@ -122,6 +173,27 @@ fn is_cursor(bytes: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_place_among_usage_is_read_as_it_was_written_and_no_other_is() {
+        let names = Names::new("tidegate", "t");
+        for within in [None, Some(Vec::new()), Some(b"\xff\0".to_vec())] {
+            let place = UsagePlace {
+                root: b"r\xfe".to_vec(),
+                within,
+            };
+            let written = place.write(&names);
+            assert_eq!(UsagePlace::read(&written, &names), Ok(place));
+            let other = Names::new("tidegate", "other");
+            let unknown = Err(StoreError::UnknownPage);
+            assert_eq!(UsagePlace::read(&written, &other), unknown);
+            assert_eq!(UsagePlace::read(&written[1..], &names), unknown);
+            assert_eq!(
+                UsagePlace::read(&[&*written, b"x"].concat(), &names),
+                unknown
+            );
+        }
+    }
 
     #[test]
     fn a_place_is_read_as_it_was_written_and_no_other_is() {

@@ -1,0 +1,131 @@
+//! The roots under which something was used, in order: usage is listed by it, each root once.
+//! (A scan of the server's keys may find one again, where the server's own table shrinks.)
+//!
+//! A root is entered before anything is used under it: the order is another key, which a
+//! cluster has elsewhere, so one step cannot do both. Entered for nothing it has no records; it
+//! is dropped like any other of which all records are over (`lua/root.lua`).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use redis::Value;
+use tidegate_net::key_order;
+use tidegate_store::StoreError;
+use tidegate_store::core::{Span, Timestamp};
+
+use crate::error::garbled;
+use crate::inner::Inner;
+use crate::link::text;
+use crate::options::Clock;
+use crate::wire;
+
+/// A root is entered again once so much time has passed.
+const AGAIN: Span = Span::from_secs(3_600);
+
+/// So many roots are remembered as entered, and up to as many of those before them.
+const REMEMBERED: usize = 1 << 15;
+
+type Since = HashMap<Box<[u8]>, Timestamp>;
+
+/// The roots that this process has entered lately, and when.
+#[derive(Debug, Default)]
+pub(crate) struct Entered(Mutex<(Since, Since)>);
+
+impl Entered {
+    fn has(&self, root: &[u8], now: Timestamp) -> bool {
+        let (new, old) = &*self.0.lock();
+        let since = new.get(root).or_else(|| old.get(root));
+        since.is_some_and(|&since| since <= now && now < since + AGAIN)
+    }
+
+    /// Each is to be entered again: the order may be lost.
+    pub(crate) fn forget(&self) {
+        *self.0.lock() = Default::default();
+    }
+
+    fn note(&self, root: &[u8], now: Timestamp) {
+        let (new, old) = &mut *self.0.lock();
+        if new.len() >= REMEMBERED {
+            *old = std::mem::take(new);
+        }
+        new.insert(root.into(), now);
+    }
+}
+
+impl Inner {
+    /// Enters a root under which something may be used next, unless that was done lately.
+    pub(crate) async fn enter(
+        &self,
+        root: &[u8],
+        keep: Span,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        if self.entered.has(root, now) {
+            return Ok(());
+        }
+        let keep = keep.as_micros().min(1 << 53).to_string();
+        let arguments = [root.into(), keep.into_bytes().into(), self.instant(now)];
+        let (link, keys) = (&self.shared.link, self.names.counted_roots());
+        link.call(&self.shared.scripts.root, &keys, &arguments)
+            .await?;
+        self.entered.note(root, now);
+        Ok(())
+    }
+
+    /// The next roots that begin so, or are called so, behind one of them.
+    pub(crate) async fn roots(
+        &self,
+        (beginning, is_whole): (&[u8], bool),
+        after: Option<&[u8]>,
+        most: usize,
+        now: Timestamp,
+    ) -> Result<Vec<Vec<u8>>, StoreError> {
+        let (low, is_on_it) = key_order::beginning(beginning, after);
+        let from = [if is_on_it { b"[" } else { b"(" }, low].concat();
+        let to = match key_order::behind(beginning) {
+            _ if is_whole => [b"[", beginning].concat(),
+            Some(high) => [b"(", high.as_slice()].concat(),
+            None => b"+".to_vec(),
+        };
+        let most = most.to_string().into_bytes();
+        let arguments = [from.into(), to.into(), most.into(), self.instant(now)];
+        let (link, keys) = (&self.shared.link, self.names.counted_roots());
+        let answer = link
+            .call(&self.shared.scripts.roots, &keys, &arguments)
+            .await?;
+        let Value::Array(roots) = answer else {
+            return Err(garbled("no roots"));
+        };
+        let roots = roots.into_iter().map(text).collect::<Option<_>>();
+        roots.ok_or_else(|| garbled("no root"))
+    }
+
+    /// The caller's instant, if that decides.
+    fn instant(&self, now: Timestamp) -> Arc<[u8]> {
+        match self.shared.clock {
+            Clock::Server => Arc::default(),
+            Clock::Caller => wire::instant(now).to_string().into_bytes().into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_root_is_entered_again_after_an_hour_and_few_are_remembered() {
+        let entered = Entered::default();
+        let at = |minutes: i64| Timestamp::from_micros(minutes * 60_000_000);
+        entered.note(b"a", at(100));
+        let has = |minutes| entered.has(b"a", at(minutes));
+        assert_eq!([99, 100, 159, 160].map(has), [false, true, true, false]);
+        for n in 0..3 * REMEMBERED {
+            entered.note(n.to_string().as_bytes(), at(100));
+        }
+        let (new, old) = &*entered.0.lock();
+        assert!(new.len() + old.len() <= 2 * REMEMBERED);
+        assert!(!new.contains_key(&b"a"[..]) && !old.contains_key(&b"a"[..]));
+    }
+}
