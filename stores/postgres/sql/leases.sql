@@ -231,7 +231,7 @@ BEGIN
   RETURN v_any;
 END $$;
 
--- One step: rows that equal "never seen", usage that is over, leases that are due, and those whose session
+-- One step: rows that equal "never seen", leases that are due, and those whose session
 -- has ended, of the p_most rows behind a place. It waits for no lock, and one at a time
 -- runs; others go away at once. Answers how many rows it looked after, and where to go
 -- on: nowhere if that is null. For what is due it has p_micros; a root that has more of
@@ -262,9 +262,6 @@ BEGIN
       AND r.due = 9223372036854775807 AND r.line_until <= v_now
     FOR UPDATE SKIP LOCKED);
   GET DIAGNOSTICS pruned = ROW_COUNT;
-  DELETE FROM tidegate.usage WHERE ctid = ANY (ARRAY(
-    SELECT ctid FROM tidegate.usage WHERE over_at <= v_now ORDER BY over_at LIMIT p_most
-    FOR UPDATE SKIP LOCKED));
   FOR v_root IN
     SELECT r.tab, r.key, r.due, s.newest
     FROM tidegate.rows r JOIN tidegate.sets s ON s.tab = r.tab
@@ -294,4 +291,19 @@ BEGIN
       RETURN;
     END IF;
   END LOOP;
+END $$;
+
+-- Deletes p_most records of usage that are over, those first that have been for longest; how
+-- many there were. It waits for no lock.
+CREATE FUNCTION tidegate.prune_usage(p_most integer)
+RETURNS integer LANGUAGE plpgsql AS $$
+DECLARE
+  v_now bigint := tidegate.clock();
+  v_deleted integer;
+BEGIN
+  DELETE FROM tidegate.usage WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM tidegate.usage WHERE over_at <= v_now ORDER BY over_at LIMIT p_most
+    FOR UPDATE SKIP LOCKED));
+  GET DIAGNOSTICS v_deleted = ROW_COUNT;
+  RETURN v_deleted;
 END $$;

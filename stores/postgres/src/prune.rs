@@ -1,5 +1,5 @@
 //! The removal of what nobody asks for any more, in the background: a walk along the
-//! rows, in steps that the deadline leaves time for.
+//! rows, and then what of usage is over, in steps that the deadline leaves time for.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,15 +12,26 @@ use crate::connection::{Argument, Link};
 use crate::error::garbled;
 use crate::shared::Shared;
 
-/// So many rows are looked at in one step, if it can be.
+/// So many rows are looked at, or records of usage deleted, in one step, if it can be.
 const AT_ONCE: i32 = 1_000;
 
 /// A step that took too long is made again with so many times fewer; after one that did
 /// not, the next has such a part more.
 const FEWER: i32 = 8;
 
+/// So many records of usage are deleted before rows are looked at again, about: in a minute more
+/// than a fleet makes in one.
+const MOST_USAGE: usize = 1_000_000;
+
 /// What is due has this part of the deadline in a step.
 const PART: u32 = 4;
+
+/// What a step is about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Rows,
+    Usage,
+}
 
 /// A walk along all rows.
 pub(crate) struct Walk {
@@ -28,7 +39,7 @@ pub(crate) struct Walk {
     deadline: Duration,
     /// Behind which table and key it goes on.
     place: (i32, Vec<u8>),
-    /// How many rows its next step looks at.
+    /// How many its next step looks at.
     most: i32,
 }
 
@@ -57,19 +68,32 @@ impl Walk {
         }
     }
 
-    /// Goes on to the last row, and pauses after each step for as long as it took; how
-    /// many rows were looked after. After an error it can go on.
+    /// Goes on to the last row, and then deletes what of usage is over; how many rows were
+    /// looked after. After an error it can go on.
     pub(crate) async fn walk(&mut self) -> Result<usize, StoreError> {
-        let mut pruned = 0;
+        let pruned = self.repeat(Step::Rows).await?;
+        self.repeat(Step::Usage).await?;
+        let forget = "SELECT tidegate.prune_waiters($1)";
+        within(self.deadline, self.link.query(forget, &[&AT_ONCE])).await?;
+        Ok(pruned)
+    }
+
+    /// Makes steps of one kind until nothing is left to do, and pauses after each for as long
+    /// as it took; how much they did.
+    async fn repeat(&mut self, kind: Step) -> Result<usize, StoreError> {
+        let mut done = 0;
         loop {
             let began = Instant::now();
-            let step = within(self.deadline, self.step()).await;
+            let step = match kind {
+                Step::Rows => within(self.deadline, self.rows()).await,
+                Step::Usage => within(self.deadline, self.usage()).await,
+            };
             match step {
-                Ok((looked_after, more)) => {
-                    pruned += looked_after;
+                Ok((some, more)) => {
+                    done += some;
                     self.most = (self.most + self.most / FEWER + 1).min(AT_ONCE);
-                    if !more {
-                        break;
+                    if !more || kind == Step::Usage && done >= MOST_USAGE {
+                        return Ok(done);
                     }
                 }
                 Err(_) if self.most > 1 => self.most = (self.most / FEWER).max(1),
@@ -77,13 +101,10 @@ impl Walk {
             }
             tokio::time::sleep(began.elapsed()).await;
         }
-        let forget = "SELECT tidegate.prune_waiters($1)";
-        within(self.deadline, self.link.query(forget, &[&AT_ONCE])).await?;
-        Ok(pruned)
     }
 
-    /// One step: how many rows it looked after, and whether there are more.
-    async fn step(&mut self) -> Result<(usize, bool), StoreError> {
+    /// How many rows a step looked after, and whether there are more.
+    async fn rows(&mut self) -> Result<(usize, bool), StoreError> {
         let micros = (self.deadline / PART).as_micros();
         let micros = i64::try_from(micros).unwrap_or(i64::MAX);
         let (table, key) = &self.place;
@@ -96,5 +117,14 @@ impl Walk {
         let more = next.is_some();
         self.place = next.unwrap_or_default();
         Ok((pruned, more))
+    }
+
+    /// How many records of usage a step deleted, and whether there may be more.
+    async fn usage(&self) -> Result<(usize, bool), StoreError> {
+        let prune = "SELECT tidegate.prune_usage($1)";
+        let rows = self.link.query(prune, &[&self.most]).await?;
+        let row = rows.first().ok_or_else(|| garbled("no count"))?;
+        let deleted: i32 = row.get(0);
+        Ok((usize::try_from(deleted).unwrap_or(0), deleted >= self.most))
     }
 }

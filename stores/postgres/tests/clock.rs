@@ -71,6 +71,25 @@ fn a_table_that_no_deadline_suffices_for_is_pruned_in_steps() {
     assert_eq!(sql(&server, left), ["150"], "what matters stays");
 }
 
+/// There went as many as a step looks at rows, for each step: where few rows live for long, fewer
+/// than come.
+#[test]
+fn usage_that_is_over_is_deleted_however_few_rows_there_are() {
+    let Some(server) = PostgresServer::start() else {
+        return;
+    };
+    let store = open(&server, Clock::Server);
+    sql(
+        &server,
+        "INSERT INTO tidegate.usage (tab, hour, amount, over_at, key, name)
+         SELECT 1, i, 1, tidegate.clock() + CASE WHEN i % 100 = 0 THEN 3600000000 ELSE -1 END,
+           'k'::bytea, 'calls' FROM generate_series(1, 5000) AS i",
+    );
+    store.prune().expect("an answer");
+    let left = "SELECT count(*) FROM tidegate.usage";
+    assert_eq!(sql(&server, left), ["50"], "what is kept stays");
+}
+
 /// The end of a lease was the first that a clock which had stepped back was told by; from
 /// then on a limit that was not requested noted nothing of it, and seemed to be in debt for
 /// as long as the clock was behind.
