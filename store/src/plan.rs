@@ -9,12 +9,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use tidegate_core::{Amount, Bucket, Payment, Rule, Span};
+use tidegate_core::{Amount, Bucket, Payment, Rule, Span, Timestamp};
 
 use crate::key::KeyPath;
 use crate::keymap::KeyMap;
 use crate::owned::OwnedKey;
 use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::usage::Hour;
 
 /// Keys (and ancestors) whose limits are not the plan's: each with the
 /// [variant](Plan::variant) that its row goes by. Many keys share one.
@@ -354,6 +355,13 @@ impl Plan {
     #[must_use]
     pub const fn usage(&self) -> Option<Span> {
         self.usage
+    }
+
+    /// Whether what was used in an hour is over by this plan at `now`: told no more, however
+    /// long it was to be kept when it was noted.
+    #[must_use]
+    pub fn usage_is_over(&self, hour: Hour, now: Timestamp) -> bool {
+        self.usage.is_some_and(|keep| hour.over_at(keep) <= now)
     }
 
     /// The bucket that a plan is that has one level, one bucket that is

@@ -257,10 +257,14 @@ impl MapTable {
             None => Unbounded,
             Some(after) => Excluded(place_of_cursor(after).ok_or(StoreError::UnknownPage)?),
         };
-        let maps = self.maps.lock();
+        let (maps, plan) = (self.maps.lock(), self.revisions.newest_plan());
         let records = maps.usage.range((after, Unbounded));
         let told = records.filter(|((key, hour, _), (amount, over_at))| {
-            let is_kept = *amount > 0 && *over_at > listing.now;
+            let plan_says = plan
+                .as_ref()
+                .is_some_and(|plan| plan.usage_is_over(*hour, listing.now));
+            let is_over = *over_at <= listing.now || plan_says;
+            let is_kept = *amount > 0 && !is_over;
             is_kept && listing.takes(key) && hours.has(*hour)
         });
         let told: Vec<_> = told.take(listing.most).collect();

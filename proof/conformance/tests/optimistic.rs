@@ -82,7 +82,12 @@ impl TableKept {
         *over_at = used.over_at;
     }
 
-    fn usage(&self, wanted: &Listing<'_>, hours: Hours) -> Result<Page<Usage>, StoreError> {
+    fn usage(
+        &self,
+        wanted: &Listing<'_>,
+        hours: Hours,
+        plan: Option<&Plan>,
+    ) -> Result<Page<Usage>, StoreError> {
         let mut page = Page::empty();
         let behind = match wanted.after {
             Some(after) if !is_place(after) => return Err(StoreError::UnknownPage),
@@ -90,7 +95,9 @@ impl TableKept {
             None => Unbounded,
         };
         for (place, (used, over_at)) in self.usage.range::<[u8], _>((behind, Unbounded)) {
-            let is_kept = used.amount > 0 && *over_at > wanted.now;
+            let plan_says = plan.is_some_and(|plan| plan.usage_is_over(used.hour, wanted.now));
+            let is_over = *over_at <= wanted.now || plan_says;
+            let is_kept = used.amount > 0 && !is_over;
             if is_kept && hours.has(used.hour) && wanted.takes(used.key.bytes()) {
                 page.items.push(used.clone());
             }
@@ -267,7 +274,8 @@ impl Table for MapTable {
             }
             Op::ListKeys(_) | Op::ListLeases(_) => Err(StoreError::CannotList),
             Op::ListUsage(listing, hours) => {
-                let page = self.kept.lock().usage(&listing, hours);
+                let plan = self.revisions.newest_plan();
+                let page = self.kept.lock().usage(&listing, hours, plan.as_deref());
                 page.map(Reply::Usage)
             }
             Op::Count => Ok(Reply::Count(Count {

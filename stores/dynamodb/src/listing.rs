@@ -17,7 +17,7 @@ use tidegate_store::bytes::Reader;
 use tidegate_store::core::Timestamp;
 use tidegate_store::key::{root_of, root_of_beginning};
 use tidegate_store::optimistic::{Clock, KeptRow, ListedRow, held_lease};
-use tidegate_store::{HeldLease, Hours, Listing, OwnedKey, Page, Select, StoreError, Usage};
+use tidegate_store::{HeldLease, Hours, Listing, OwnedKey, Page, Plan, Select, StoreError, Usage};
 
 use crate::connection::Found;
 use crate::error::{Trouble, garbled};
@@ -210,8 +210,9 @@ impl Inner {
         &self,
         wanted: &Listing<'_>,
         hours: Hours,
+        plan: &Plan,
     ) -> Result<Page<Usage>, Trouble> {
-        let now = self.now_for(wanted.now);
+        let which = (wanted, hours, plan);
         let (only, beginning) = match wanted.select {
             Select::Key(key) => (Some(self.place_of(key).await?), keys::used_by(key)),
             select => (self.only_root(select).await?, vec![USAGE]),
@@ -227,7 +228,7 @@ impl Inner {
             }
             if let Some(limit) = limit
                 && let Some(item) = self.shared.connection.get(&key).await?
-                && !self.list_used(&item, &limit, (wanted, hours, now), &mut page)?
+                && !self.list_used(&item, &limit, which, &mut page)?
             {
                 return Ok(page);
             }
@@ -240,7 +241,7 @@ impl Inner {
                 None => self.scan_items(USAGE, start, most).await?,
             };
             for item in &found.items {
-                if !self.list_used(item, "", (wanted, hours, now), &mut page)? {
+                if !self.list_used(item, "", which, &mut page)? {
                     return Ok(page);
                 }
             }
@@ -260,14 +261,15 @@ impl Inner {
         &self,
         item: &Item,
         behind: &str,
-        (wanted, hours, now): (&Listing<'_>, Hours, Timestamp),
+        (wanted, hours, plan): (&Listing<'_>, Hours, &Plan),
         page: &mut Page<Usage>,
     ) -> Result<bool, Trouble> {
         let at = read_at(item)?;
         let (name, hour) = keys::read_used(&at.sort).ok_or_else(|| garbled("sk"))?;
         let key = found_bytes(item, "n").unwrap_or(name);
-        let over_at: i64 = read_number(item, "e")?;
-        if over_at <= now.as_micros() || !hours.has(hour) || !wanted.takes(key) {
+        let (now, over_at): (_, i64) = (self.now_for(wanted.now), read_number(item, "e")?);
+        let is_over = over_at <= now.as_micros() || plan.usage_is_over(hour, now);
+        if is_over || !hours.has(hour) || !wanted.takes(key) {
             return Ok(true);
         }
         for (limit, amount) in used(item)? {

@@ -90,7 +90,8 @@ impl Commands for Inner {
         listing: OwnedListing,
         hours: Hours,
     ) -> Result<Page<Usage>, StoreError> {
-        let page = self.usage(&listing.lend(), hours).await;
+        let plan = Arc::clone(&self.revision().await.map_err(Trouble::told)?.plan);
+        let page = self.usage(&listing.lend(), hours, &plan).await;
         page.map_err(Trouble::told)
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use redb::{ReadTransaction, ReadableTable, TableDefinition, TableError};
 use tidegate_memory::journal::{Adopted, Journalled};
 use tidegate_memory::{Bounds, MemoryTable};
-use tidegate_store::core::{DecodeError, Rule, State};
+use tidegate_store::core::{DecodeError, Rule, Span, State};
 use tidegate_store::decide::Row;
 use tidegate_store::definitions::KeptDefinitions;
 use tidegate_store::ledger::Record;
@@ -111,17 +111,21 @@ impl<'r> Reading<'r> {
             table => table?,
         };
         for entry in table.iter()? {
-            let (key, amount) = entry?;
-            self.bytes += key.value().len() as u64 + 8;
+            let (key, kept) = entry?;
+            self.bytes += key.value().len() as u64 + 16;
+            let (amount, keep) = kept.value();
             let (found, rest) = find(&mut self.found, key.value())?;
             let place = usage_place(rest);
             let (key, limit, hour) = place.ok_or_else(|| damaged("a record of usage is none"))?;
-            found.memory.restore_usage(Usage {
+            let record = Usage {
                 key,
                 limit,
                 hour,
-                amount: amount.value(),
-            });
+                amount,
+            };
+            found
+                .memory
+                .restore_usage(record, Span::from_micros(keep));
         }
         Ok(())
     }

@@ -5,8 +5,8 @@ mod support;
 use std::time::Duration;
 
 use support::{Place, limits, remaining, set};
-use tidegate::{Algorithm, BuildError, Lease, Limit, LimitSet, ManualClock, Request};
-use tidegate::{Store, StoreError};
+use tidegate::{Algorithm, BuildError, Lease, Limit, LimitSet, LimitSetBuilder, ManualClock};
+use tidegate::{PageOf, Request, Select, Store, StoreError};
 use tidegate_core::{Span, Timestamp};
 use tidegate_file::SyncMode;
 
@@ -379,6 +379,44 @@ fn what_is_spent_is_deleted() {
         spend(&set, "last", 1);
         let rows = set.count().wait().expect("no error").keys;
         assert!(rows <= 65, "{rows}");
+    }
+}
+
+/// By limits that no longer count they were kept for good, and listed again.
+#[test]
+fn what_was_used_goes_when_it_would_have_gone_though_nothing_is_counted_any_more() {
+    let (place, clock) = (Place::new(), ManualClock::default());
+    let open = |keep: Option<Duration>| {
+        let set = LimitSet::builder().name("set").limits(limits());
+        let set = set.clock(clock.clock()).store(place.open());
+        let set = keep.into_iter().fold(set, LimitSetBuilder::keep_usage);
+        set.build().expect("sensible limits")
+    };
+    let used = |set: &LimitSet| {
+        let page = PageOf {
+            select: Select::All,
+            after: None,
+            most: 100,
+        };
+        let page = set.list_usage(page, Timestamp::MIN, Timestamp::MAX);
+        let items = page.wait().expect("a page").items.into_iter();
+        items.map(|used| used.amount).sum::<u64>()
+    };
+    {
+        let set = open(Some(60 * MINUTE));
+        (0..9).for_each(|key| spend(&set, &key.to_string(), 1));
+        assert_eq!(used(&set), 9);
+    }
+    {
+        let set = open(None);
+        spend(&set, "later", 1);
+        assert_eq!(used(&set), 9, "it is not over yet");
+    }
+    clock.advance(180 * MINUTE);
+    for _ in 0..2 {
+        let set = open(None);
+        assert_eq!(used(&set), 0);
+        spend(&set, "later", 1);
     }
 }
 

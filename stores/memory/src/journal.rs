@@ -12,7 +12,7 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 pub use tidegate_store::Adopted;
 use tidegate_store::core::kernel::slots;
-use tidegate_store::core::{Rule, State, Timestamp};
+use tidegate_store::core::{Rule, Span, State, Timestamp};
 use tidegate_store::decide::{self, Row};
 use tidegate_store::key::level_of_row;
 use tidegate_store::ledger::Record;
@@ -35,8 +35,9 @@ pub trait Sink {
     fn row(&mut self, key: &[u8], row: Option<RowView<'_>>);
     /// A lease's record; `None`: it is forgotten.
     fn lease(&mut self, id: u128, record: Option<&Record<OwnedKey>>);
-    /// What was used of a row and a limit in an hour; `None`: it is forgotten.
-    fn usage(&mut self, place: &UsagePlace, amount: Option<u64>);
+    /// What was used of a row and a limit in an hour, and for how long that is kept; `None`: it is
+    /// forgotten.
+    fn usage(&mut self, place: &UsagePlace, kept: Option<(u64, Span)>);
 }
 
 /// What was collected of a shard, and by which plan it is to be read.

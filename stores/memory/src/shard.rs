@@ -6,9 +6,7 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
-use tidegate_store::core::{
-    Amount, Bounds, BucketLevel, PackedBucket, Span, State, Timestamp, Verdict,
-};
+use tidegate_store::core::{Amount, Bounds, BucketLevel, PackedBucket, State, Timestamp, Verdict};
 use tidegate_store::decide::{self, Row};
 use tidegate_store::key::{level_of_row, root_of};
 use tidegate_store::{
@@ -83,11 +81,13 @@ pub(crate) struct Swept {
 
 impl Shard {
     pub(crate) fn new(plan: &Arc<Plan>, hasher: RandomState, leases: Arc<LeaseCounts>) -> Self {
+        let mut usage = UsageBook::default();
+        usage.keep_for(plan.usage());
         Self {
             plan: Arc::clone(plan),
             rows: Rows::new(plan, Timestamp::MIN),
             ledger: Ledger::new(leases),
-            usage: UsageBook::default(),
+            usage,
             hasher,
             of_root: HashMap::default(),
             hand: 0,
@@ -162,8 +162,10 @@ impl Shard {
             }
             _ => self.execute_on_rows(command, capacity, answer)?,
         }
-        if let Some(keep) = command.plan.usage() {
-            self.count_usage((keep, &command.key), command.now, capacity);
+        if command.plan.usage().is_some() {
+            self.count_usage(&command.key, command.now, capacity);
+        } else if !self.usage.is_empty() {
+            self.usage.glance(command.now, capacity);
         }
         if command.verb.gives_back() && answer.is_ok() {
             self.gave_back(&command.key, command.now, capacity);
@@ -226,14 +228,9 @@ impl Shard {
 
     /// Keeps what was used, in the step in which it was.
     #[inline(never)]
-    fn count_usage(
-        &mut self,
-        (keep, path): (Span, &KeyPath<'_>),
-        now: Timestamp,
-        capacity: &Capacity,
-    ) {
+    fn count_usage(&mut self, path: &KeyPath<'_>, now: Timestamp, capacity: &Capacity) {
         let used = self.ledger.drain_used(path.depth());
-        self.usage.add((keep, path), used, now, capacity);
+        self.usage.add(path, used, now, capacity);
     }
 
     /// Executes a command whose rows are to be looked for, or made.
@@ -573,6 +570,7 @@ impl Shard {
         }
         // What has expired by now did so under the limits of its time.
         self.retire(now, capacity);
+        self.usage.keep_for(plan.usage());
         if plan.goes_on_from(&self.plan) {
             self.adopt_overrides(plan, now, calendars);
             return Ok(());
@@ -639,8 +637,8 @@ impl Shard {
             };
             // Nothing is claimed that could be refused, so nothing fails.
             let _ = self.with_rows(&path, now, (Claim::Anyway, capacity), expire);
-            if let Some(keep) = plan.usage() {
-                self.count_usage((keep, &path), now, capacity);
+            if plan.usage().is_some() {
+                self.count_usage(&path, now, capacity);
             }
             self.gave_back(&path, now, capacity);
             if let Some(watch) = &mut self.watch {

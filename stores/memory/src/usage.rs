@@ -30,7 +30,7 @@ type RowUsage = BTreeMap<Arc<str>, BTreeMap<Hour, u64>>;
 #[derive(Debug, Default)]
 pub(crate) struct UsageBook {
     rows: BTreeMap<Box<[u8]>, RowUsage>,
-    /// For how long records are kept; none was made before it is known.
+    /// For how long records are kept, by the last plan that counts.
     keep: Span,
     /// The row that was looked at last for what is over.
     hand: Box<[u8]>,
@@ -64,9 +64,36 @@ impl UsageBook {
         self.rows.get(key)?.get(limit)?.get(&hour).copied()
     }
 
-    /// Puts a record back as a journal has it.
-    pub(crate) fn restore(&mut self, record: Usage, keep: Option<Span>, capacity: &Capacity) {
-        self.keep = keep.unwrap_or(Span::from_micros(u64::MAX));
+    /// From here on records are kept for so long; where none is made any more, for as long as
+    /// before.
+    pub(crate) fn keep_for(&mut self, keep: Option<Span>) {
+        self.keep = keep.unwrap_or(self.keep);
+    }
+
+    /// For how long records are kept.
+    pub(crate) const fn keep(&self) -> Span {
+        self.keep
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Puts a record back as a journal has it, which was to be kept for so long. If the plan
+    /// says something else, it is to be written again.
+    pub(crate) fn restore(
+        &mut self,
+        (record, kept): (Usage, Span),
+        plan_says: Option<Span>,
+        capacity: &Capacity,
+    ) {
+        match (plan_says, &mut self.changed) {
+            (None, _) => self.keep = self.keep.max(kept),
+            (Some(keep), Some(changed)) if keep != kept => {
+                changed.insert((record.key.clone(), Arc::clone(&record.limit), record.hour));
+            }
+            _ => {}
+        }
         let row = self.rows.entry(record.key.bytes().into()).or_default();
         let hours = row.entry(record.limit).or_default();
         if hours.insert(record.hour, record.amount).is_none() {
@@ -96,13 +123,12 @@ impl UsageBook {
     /// Adds what a command, or the expiry of a lease, has changed of the rows of `path`.
     pub(crate) fn add(
         &mut self,
-        (keep, path): (Span, &KeyPath<'_>),
+        path: &KeyPath<'_>,
         changes: impl Iterator<Item = UsageChange>,
         now: Timestamp,
         capacity: &Capacity,
     ) {
-        self.keep = keep;
-        let oldest = Hour::oldest(now, keep);
+        let oldest = Hour::oldest(now, self.keep);
         for change in changes {
             // What is over is not noted again.
             if change.hour >= oldest {
@@ -110,7 +136,7 @@ impl UsageBook {
                 self.change(&key, &change, capacity);
             }
         }
-        self.glance(oldest, capacity);
+        self.glance(now, capacity);
     }
 
     fn change(&mut self, key: &[u8], change: &UsageChange, capacity: &Capacity) {
@@ -138,7 +164,8 @@ impl UsageBook {
     }
 
     /// Looks at the next row, and drops some of what is over there.
-    fn glance(&mut self, oldest: Hour, capacity: &Capacity) {
+    pub(crate) fn glance(&mut self, now: Timestamp, capacity: &Capacity) {
+        let oldest = Hour::oldest(now, self.keep);
         let after = (Excluded(&*self.hand), Unbounded);
         let Some((key, _)) = self.rows.range::<[u8], _>(after).next() else {
             self.hand = Box::default();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_store::core::{Bounds as Calendar, State, Timestamp};
+use tidegate_store::core::{Bounds as Calendar, Span, State, Timestamp};
 use tidegate_store::key::{level_of_row, root_of};
 use tidegate_store::ledger::Record;
 use tidegate_store::{KeyPath, Overrides, OwnedKey, Plan, Usage};
@@ -71,12 +71,15 @@ impl MemoryTable {
         }
     }
 
-    /// Puts a journalled record of usage back.
-    pub fn restore_usage(&self, record: Usage) {
+    /// Puts a journalled record of usage back, which was to be kept for so long.
+    pub fn restore_usage(&self, record: Usage, kept: Span) {
         let last = self.last_plan();
         let root = root_of(record.key.bytes(), last.levels());
         let mut shard = self.shard(hash_of(&self.hasher, root)).lock();
-        shard.usage.restore(record, last.usage(), &self.capacity);
+        let plan_says = last.usage();
+        shard
+            .usage
+            .restore((record, kept), plan_says, &self.capacity);
     }
 
     /// Puts a journalled lease back; those due earliest first.
@@ -161,7 +164,8 @@ impl Shard {
         }
         for place in &collected.usage {
             let (key, limit, hour) = place;
-            sink.usage(place, self.usage.at(key.bytes(), limit, *hour));
+            let amount = self.usage.at(key.bytes(), limit, *hour);
+            sink.usage(place, amount.map(|amount| (amount, self.usage.keep())));
         }
         Some(collected)
     }

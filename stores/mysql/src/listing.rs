@@ -255,11 +255,12 @@ impl Inner {
 
 impl Inner {
     pub(crate) async fn usage(
-        &self,
+        self: &Arc<Self>,
         wanted: &Listing<'_>,
         hours: Hours,
     ) -> Result<Page<Usage>, Trouble> {
         let now = self.clock_for(wanted.now).await?;
+        let plan = Arc::clone(&self.revision().await?.plan);
         let (beginning, first, is_one) = match wanted.select {
             Select::Key(key) => (names::name(key), hours.from, true),
             select => {
@@ -293,7 +294,8 @@ impl Inner {
                 limit,
             };
             page.next = Some(self.place_at(&spot.write()));
-            let is_kept = amount > 0 && over_at > now;
+            let is_over = over_at <= now || plan.usage_is_over(hour, Timestamp::from_micros(now));
+            let is_kept = amount > 0 && !is_over;
             if is_kept && hours.has(hour) && wanted.takes(&key) {
                 let limit = str::from_utf8(&whole).map_err(|_| garbled("a limit"))?;
                 page.items.push(Usage {

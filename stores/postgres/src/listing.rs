@@ -148,8 +148,11 @@ impl Calls {
         hours: Hours,
     ) -> Result<Page<Usage>, StoreError> {
         let statement = "SELECT coalesce(long_key, key), key, name, hour, amount,
-                amount > 0 AND over_at > CASE WHEN $10 THEN $9 ELSE tidegate.clock() END
-            FROM tidegate.usage
+                amount > 0 AND least(over_at, (hour + 1) * 3600000000 + keep)
+                    > CASE WHEN $10 THEN $9 ELSE tidegate.clock() END
+            FROM tidegate.usage, (SELECT (SELECT e.usage FROM tidegate.sets s
+                JOIN tidegate.revisions e ON e.tab = s.tab AND e.revision = s.newest
+                WHERE s.tab = $1) AS keep) plan
             WHERE tab = $1 AND key >= $2 AND ($3::bytea IS NULL OR key < $3)
                 AND hour >= $4 AND hour < $5 AND (key, hour, name) > ($6, $7, $8)
             ORDER BY key, hour, name LIMIT $11";

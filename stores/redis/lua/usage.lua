@@ -1,7 +1,9 @@
 -- What was used, hour by hour (`store/src/usage.rs`, and `decide/used.rs` there). One hash of a
 -- root has the records, by field: the hour and the length of the row's name, each as four bytes,
 -- the name, and the limit's. One sorted set has the fields in order, by which records are
--- listed, and go when they are over: field by field what came in is there in both.
+-- listed, and go when they are over: field by field what came in is there in both. The field ''
+-- of the hash is no record: it has for how long they were kept after their hour when one was made
+-- last, for who does not count any more.
 -- What others call of it: a server's function has 200 local names at most.
 local usage = {}
 
@@ -92,6 +94,7 @@ function usage.save(now)
     end
   end
   if not has_new then return end
+  redis.call('HSET', USAGE, '', whole(plan.usage[1]))
   local oldest = max(math.floor((now - plan.usage[1]) / HOUR), 0)
   local before = '(' .. struct.pack('>I4', oldest)
   local over = redis.call('ZRANGEBYLEX', ORDER, '-', before, 'LIMIT', '0', MOST_DROPPED)

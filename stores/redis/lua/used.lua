@@ -1,18 +1,22 @@
 -- Some of what was used under a root, in the order of its records. KEYS: the records, their
 -- order. ARGV: from where to where, as `ZRANGEBYLEX` takes it; how many at most; for how long
--- records are kept after their hour, or '' if that is not known; the instant, or '' for the
+-- records are kept after their hour, or '' if nothing is counted any more; the instant, or '' for the
 -- server's now. Answers the last field looked at if there are more (or nothing); then each field
 -- and what was used.
 local USAGE, ORDER = KEYS[1], KEYS[2]
 local most, keep, now = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local kept = redis.call('HGET', USAGE, '')
+keep = keep or tonumber(kept)
 if not now then
   local time = redis.call('TIME')
   now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 end
 -- One of the two was evicted without the other, where a server is full.
-if redis.call('ZCARD', ORDER) ~= redis.call('HLEN', USAGE) then
+if redis.call('ZCARD', ORDER) + (kept and 1 or 0) ~= redis.call('HLEN', USAGE) then
   redis.call('DEL', ORDER)
-  for _, field in ipairs(redis.call('HKEYS', USAGE)) do redis.call('ZADD', ORDER, 0, field) end
+  for _, field in ipairs(redis.call('HKEYS', USAGE)) do
+    if field ~= '' then redis.call('ZADD', ORDER, 0, field) end
+  end
   local left = redis.call('PTTL', USAGE)
   if left > 0 then redis.call('PEXPIRE', ORDER, left) end
 end

@@ -128,6 +128,7 @@ impl Inner {
         wanted: &Listing<'_>,
         hours: Hours,
     ) -> Result<Page<Usage>, StoreError> {
+        let plan = self.revisions.newest_plan();
         self.page(wanted, kind::USAGE, |txn, record, rest, now| {
             let place = used_place(rest);
             let (key, hour, limit) = place.ok_or(Fault::Corrupt("usage is of no row"))?;
@@ -139,7 +140,11 @@ impl Inner {
                 Clock::Server => now,
                 Clock::Caller => wanted.now,
             };
-            match used.amount > 0 && used.over_at > now {
+            let plan_says = plan
+                .as_ref()
+                .is_some_and(|plan| plan.usage_is_over(hour, now));
+            let is_over = used.over_at <= now || plan_says;
+            match used.amount > 0 && !is_over {
                 true => Ok(Look::Listed(Usage {
                     key: OwnedKey::new(key),
                     limit: limit.into(),

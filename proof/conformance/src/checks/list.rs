@@ -145,6 +145,7 @@ pub const CHECKS: &[(&str, Check)] = table![
     usage::ancestors_have_usage_of_their_own,
     usage::a_limit_may_be_called_anything,
     usage::usage_is_kept_for_as_long_as_the_plan_says,
+    usage::a_shorter_retention_holds_for_what_there_is_and_a_longer_one_from_then_on,
     usage::a_reset_and_a_change_of_limits_leave_what_was_used,
     usage::a_limit_that_moves_below_a_key_breaks_no_command_there,
     usage::nothing_is_counted_of_a_lease_that_was_granted_uncounted,
@@ -317,6 +318,7 @@ macro_rules! suite {
             ancestors_have_usage_of_their_own
             a_limit_may_be_called_anything
             usage_is_kept_for_as_long_as_the_plan_says
+            a_shorter_retention_holds_for_what_there_is_and_a_longer_one_from_then_on
             a_reset_and_a_change_of_limits_leave_what_was_used
             a_limit_that_moves_below_a_key_breaks_no_command_there
             nothing_is_counted_of_a_lease_that_was_granted_uncounted

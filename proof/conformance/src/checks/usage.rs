@@ -349,6 +349,51 @@ pub(super) fn usage_is_kept_for_as_long_as_the_plan_says(subject: &Subject) -> R
     Ok(())
 }
 
+/// Records went by the retention that they were written with on some stores, and by that of now
+/// on others.
+pub(super) fn a_shorter_retention_holds_for_what_there_is_and_a_longer_one_from_then_on(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    needs_counting(subject)?;
+    let keeping = |version, hours: Option<u64>| {
+        let keep = hours.map(|hours| Span::from_secs(hours * 3_600));
+        let plan = Plan::new(version, 1, tokens_and_calls(), KEEP);
+        Arc::new(plan.counting_usage(keep))
+    };
+    let name = table_name();
+    let mut fixture = Fixture::remembering(&*subject.fresh(), &name, keeping(0, Some(48)));
+    let goes_on = |fixture: &mut Fixture, plan| {
+        fixture.plan = plan;
+        fixture.table.adopt(&fixture.plan, fixture.now(), &[]);
+    };
+    assert!(fixture.admits(b"a", &[5]));
+    fixture.pass(3 * HOUR);
+    assert!(fixture.admits(b"a", &[6]));
+    assert_eq!(by_hour(&fixture, b"a", "tokens"), "0:5 3:6");
+    goes_on(&mut fixture, keeping(1, Some(1)));
+    assert_eq!(by_hour(&fixture, b"a", "tokens"), "3:6", "shorter");
+    assert_eq!(in_all(&fixture), "a tokens 6");
+    goes_on(&mut fixture, keeping(2, Some(72)));
+    fixture.pass(HOUR);
+    assert!(fixture.admits(b"a", &[7]));
+    fixture.pass(44 * HOUR);
+    let told = by_hour(&fixture, b"a", "tokens");
+    assert!(told.ends_with("3:6 4:7"), "what was to be kept is kept: {told}");
+    fixture.pass(26 * HOUR);
+    let told = by_hour(&fixture, b"a", "tokens");
+    assert!(told.ends_with("4:7"), "longer: {told}");
+    // Nothing is counted any more, and what was goes when it would have gone.
+    goes_on(&mut fixture, keeping(3, None));
+    assert!(fixture.admits(b"a", &[9]));
+    assert!(by_hour(&fixture, b"a", "tokens").ends_with("4:7"));
+    fixture.pass(5 * HOUR);
+    assert_eq!(in_all(&fixture), "");
+    assert!(fixture.admits(b"a", &[9]));
+    assert_eq!(in_all(&fixture), "");
+    Ok(())
+}
+
 pub(super) fn a_reset_and_a_change_of_limits_leave_what_was_used(
     subject: &Subject,
 ) -> Result<(), Skipped> {
@@ -691,11 +736,6 @@ pub(super) fn a_table_that_is_full_of_usage_answers_retries_and_refusals(
     assert!(!fixture.admits(b"a", &[0, 1]), "its limit says so");
     let full = StoreError::UsageFull { max_usage: 4 };
     assert_eq!(fixture.take(b"a", &[1, 0]), Err(full));
-    assert!(
-        ask()
-            .expect("an answer")
-            .lease
-            .is_some_and(|of| of.repeated)
-    );
+    assert!(ask().expect("an answer").lease.is_some_and(|of| of.repeated));
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use redb::{ReadableTable, Table, WriteTransaction};
 use tidegate_memory::journal::{Collected, RowView, Sink, UsagePlace};
 use tidegate_store::OwnedKey;
-use tidegate_store::core::{State, Timestamp};
+use tidegate_store::core::{Span, State, Timestamp};
 use tidegate_store::ledger::Record;
 
 use super::shared::{Change, Kind};
@@ -26,7 +26,7 @@ pub(super) struct Gathered {
     rows: Vec<GatheredRow>,
     /// A lease's id, and where its record ends.
     leases: Vec<(u128, Option<usize>)>,
-    usage: Vec<(UsagePlace, Option<u64>)>,
+    usage: Vec<(UsagePlace, Option<(u64, Span)>)>,
     /// Where leases begin in `bytes`.
     middle: usize,
     /// The largest fence among them.
@@ -83,8 +83,8 @@ impl Sink for Gathered {
         self.leases.push((id, end));
     }
 
-    fn usage(&mut self, place: &UsagePlace, amount: Option<u64>) {
-        self.usage.push((place.clone(), amount));
+    fn usage(&mut self, place: &UsagePlace, kept: Option<(u64, Span)>) {
+        self.usage.push((place.clone(), kept));
     }
 }
 
@@ -235,7 +235,7 @@ struct Tables<'g> {
     plans: Table<'g, (u32, u32), &'static [u8]>,
     rows: Table<'g, &'static [u8], &'static [u8]>,
     leases: Table<'g, &'static [u8], &'static [u8]>,
-    usage: Table<'g, &'static [u8], u64>,
+    usage: Table<'g, &'static [u8], (u64, u64)>,
     /// Where a row's key and value are put together.
     key: Vec<u8>,
     value: Vec<u8>,
@@ -310,10 +310,13 @@ impl<'g> Tables<'g> {
     }
 
     fn write_usage(&mut self, gathered: &Gathered) -> Result<(), Fault> {
-        for (place, amount) in &gathered.usage {
+        for (place, kept) in &gathered.usage {
             usage_key(self.id, place, &mut self.key);
-            match amount {
-                Some(amount) => drop(self.usage.insert(self.key.as_slice(), amount)?),
+            match kept {
+                Some((amount, keep)) => {
+                    let kept = (*amount, keep.as_micros());
+                    drop(self.usage.insert(self.key.as_slice(), kept)?);
+                }
                 None => drop(self.usage.remove(self.key.as_slice())?),
             }
         }
