@@ -617,6 +617,7 @@ impl Service {
             None => None,
         };
         if let Some(path) = &path {
+            spans::entered(path.check_reach(&active).map_err(ServiceError::from))?;
             page.select = Select::Key(path.key());
         }
         let since = wanted.since.unwrap_or(Timestamp::from_micros(0));

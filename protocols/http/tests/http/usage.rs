@@ -92,6 +92,23 @@ async fn whoever_asks_for_usage_wrongly_is_told_so() {
         let reply = house.get(&format!("/v1/usage{query}")).await;
         assert_eq!(reply.status, 400, "{query}: {}", reply.text());
     }
+    for entity in [
+        json!({"id": "acme"}),
+        json!({"id": "search", "parent": "acme"}),
+        json!({"id": "alice", "parent": "search"}),
+    ] {
+        let made = house.post("/v1/entities", entity).await;
+        assert_eq!(made.status, 200, "{}", made.text());
+    }
+    // It has as many levels more as a check would be told.
+    let check = json!({"policy": "chat", "entity": "alice", "amounts": {"ttl": 1}});
+    let check = house.post("/v1/check", check).await;
+    let deep = house.get("/v1/usage?policy=chat&entity=alice").await;
+    assert_eq!(deep.status, check.status, "{}", deep.text());
+    assert_eq!(deep.json()["detail"], check.json()["detail"]);
+    assert!(check.status >= 400);
+    let reached = house.get("/v1/usage?policy=chat&entity=search").await;
+    assert_eq!(reached.status, 200, "{}", reached.text());
     let none = house.get("/v1/usage?policy=other").await;
     none.problem(404, "not_found");
     let uncounted = house.get("/v1/usage?policy=uncounted").await;
