@@ -18,7 +18,7 @@ pub use crate::due_order::DueKey;
 use crate::due_order::DueOrder;
 use crate::error::StoreError;
 use crate::lease_counts::{LeaseCounts, MOST_SET_ASIDE};
-use crate::plan::PlanLimit;
+use crate::plan::{Plan, PlanLimit};
 use crate::reply::{Granted, Settlement};
 use crate::usage::{Hour, UsageChange};
 
@@ -34,6 +34,9 @@ pub struct Share {
     pub reference: ChargeReference,
     /// The key was reset since: there is nothing left to give back.
     pub forgotten: bool,
+    /// At which level of the key it is [counted](crate::usage) as used, if it is: the limit's when
+    /// it was charged.
+    pub counted_at: Option<u8>,
 }
 
 /// The shares of one lease.
@@ -179,6 +182,7 @@ impl<O> Record<O> {
             amount,
             reference: receipt.reference,
             forgotten: false,
+            counted_at: None,
         });
     }
 
@@ -187,10 +191,24 @@ impl<O> Record<O> {
         self.shares.iter().any(|share| share.uid == uid)
     }
 
+    /// Notes that what it has taken is counted, each limit where `plan` has it.
+    pub(crate) fn count(&mut self, plan: &Plan) {
+        self.is_counted = true;
+        for share in &mut self.shares {
+            let limit = plan.position(share.uid).map(|at| &plan.limits()[at]);
+            share.counted_at = limit.and_then(PlanLimit::counted_at);
+        }
+    }
+
     /// Notes that it has taken `amount` more of the limit `uid`, which was booked at
-    /// `index`. Of many charges the last ones count as booked with the one before them:
-    /// less of them may come back then, never more.
-    pub fn take_more(&mut self, uid: u32, amount: Amount, reference: ChargeReference) {
+    /// `reference`, and is counted at a level. Of many charges the last ones count as booked with
+    /// the one before them: less of them may come back then, never more.
+    pub fn take_more(
+        &mut self,
+        uid: u32,
+        amount: Amount,
+        (reference, counted_at): (ChargeReference, Option<u8>),
+    ) {
         if amount == 0 {
             return;
         }
@@ -203,13 +221,15 @@ impl<O> Record<O> {
             amount,
             reference,
             forgotten: false,
+            counted_at,
+        };
+        let is_like = |share: &Share| {
+            share.reference == reference && share.counted_at == counted_at && !share.forgotten
         };
         match last {
             // It has come back, and counts no more.
             Some(share) if share.amount == 0 => *share = more,
-            Some(share) if is_full || share.reference == reference && !share.forgotten => {
-                share.amount += amount;
-            }
+            Some(share) if is_full || is_like(share) => share.amount += amount,
             _ => self.shares.push(more),
         }
         self.is_adjusted = has_repeated(&self.shares);
@@ -346,13 +366,19 @@ impl<O: PartialEq + AsRef<[u8]>> Ledger<O> {
             .unwrap_or_default()
     }
 
-    /// Notes that `amount` more, or below 0 less, was used of `limit` in an hour. Of what is
-    /// held nothing is used.
+    /// Notes that `amount` more was used of `limit` in an hour. Of what is held nothing is used.
     pub(crate) fn use_more(&mut self, limit: &PlanLimit, hour: Hour, amount: i64) {
-        if amount != 0 && !limit.rule.is_held() {
+        if let Some(level) = limit.counted_at() {
+            self.use_at((level, &limit.name), hour, amount);
+        }
+    }
+
+    /// Notes that `amount` more, or below 0 less, was used at a level of the limit of this name.
+    pub(crate) fn use_at(&mut self, (level, name): (u8, &Arc<str>), hour: Hour, amount: i64) {
+        if amount != 0 {
             self.used.push(UsageChange {
-                level: limit.level,
-                limit: Arc::clone(&limit.name),
+                level: usize::from(level),
+                limit: Arc::clone(name),
                 hour,
                 amount,
             });

@@ -78,6 +78,14 @@ impl Adaptive {
 }
 
 impl PlanLimit {
+    /// The level at which what is charged of it is [counted](crate::usage): none where it is held.
+    pub(crate) const fn counted_at(&self) -> Option<u8> {
+        match self.rule.is_held() {
+            true => None,
+            false => Some(self.level as u8),
+        }
+    }
+
     /// Whether it is its rule and nothing else: what is taken must fit, and an expired
     /// lease gives nothing back. Stores have faster ways for those.
     #[must_use]

@@ -2,12 +2,14 @@
 //!
 //! ```text
 //! version u8, id u128, granted i64, expires i64, fence u64, due i64, owner,
-//! n u32, n x (uid u32, amount u64, place i64, forgotten u8),
+//! n u32, n x (uid u32, amount u64, place i64, u8: 1 if it is forgotten, and twice the level
+//! at which it is counted, from 1 on, if it is),
 //! idempotent u8 [, key], counted u8, stage u8: 0 live, 1 expired,
 //! 2 ended: expired u8, n u32, n x (uid u32, taken u64, used u64)
 //! ```
 //! Byte strings have their length (u32) before them.
 
+use crate::key::MAX_LEVELS;
 use crate::ledger::{LeaseStage, Record, Share};
 use crate::{Granted, OwnedKey, Settlement, Use};
 use tidegate_core::{ChargeReference, DecodeError};
@@ -32,7 +34,8 @@ pub fn encode_record(record: &Record<OwnedKey>, out: &mut Vec<u8>) {
         out.extend(share.uid.to_le_bytes());
         out.extend(share.amount.to_le_bytes());
         out.extend(share.reference.as_i64().to_le_bytes());
-        out.push(u8::from(share.forgotten));
+        let counted_at = share.counted_at.map_or(0, |level| level + 1);
+        out.push(u8::from(share.forgotten) + 2 * counted_at);
     }
     out.push(u8::from(record.idempotency().is_some()));
     if let Some(key) = record.idempotency() {
@@ -87,11 +90,19 @@ pub fn decode_record(bytes: &[u8]) -> Result<Record<OwnedKey>, DecodeError> {
 }
 
 fn decode_share(reader: &mut Reader<'_>) -> Result<Share, DecodeError> {
+    let (uid, amount) = (reader.u32()?, reader.amount()?);
+    let reference = ChargeReference::from_i64(reader.i64()?);
+    let marks = reader.u8()?;
+    let counted_at = (marks / 2).checked_sub(1);
+    if counted_at.is_some_and(|level| usize::from(level) >= MAX_LEVELS) {
+        return Err(DecodeError::Corrupt("counted"));
+    }
     Ok(Share {
-        uid: reader.u32()?,
-        amount: reader.amount()?,
-        reference: ChargeReference::from_i64(reader.i64()?),
-        forgotten: reader.flag("forgotten")?,
+        uid,
+        amount,
+        reference,
+        forgotten: marks % 2 == 1,
+        counted_at,
     })
 }
 

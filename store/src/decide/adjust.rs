@@ -56,14 +56,10 @@ pub(super) fn adjust<O: PartialEq + AsRef<[u8]>>(
     if admitted {
         let changed = parts.iter_mut().zip(plan.limits()).zip(&changes);
         for ((part, limit), change) in changed.filter(|((part, _), _)| part.verdict.admitted()) {
-            change.carry_out(limit, part, &mut record, term);
-            used::by_adjustment(
-                command,
-                ledger,
-                &record,
-                limit,
-                (change.taken, change.target),
-            );
+            let amounts = (change.taken, change.target);
+            used::by_adjustment(command, ledger, &record, limit, amounts);
+            let counted_at = used::counted_at(plan, &record, limit);
+            change.carry_out((limit, counted_at), part, &mut record, term);
         }
     }
     let mut decision = decision(plan, &parts, answer, detail);
@@ -113,7 +109,7 @@ impl AmountChange {
     /// Brings the limit and the record up to the target, after what must fit was charged.
     fn carry_out<O>(
         &self,
-        limit: &PlanLimit,
+        (limit, counted_at): (&PlanLimit, Option<u8>),
         part: &mut Part<'_>,
         record: &mut Record<O>,
         term: LeaseTerm,
@@ -125,7 +121,7 @@ impl AmountChange {
                 weight => limit.rule.resize(part.state, term, weight, now),
             };
             record.take_less(limit.uid, self.taken, limit.shadow);
-            record.take_more(limit.uid, self.target, part.receipt.reference);
+            record.take_more(limit.uid, self.target, (part.receipt.reference, counted_at));
             record.granted.fence = record.granted.fence.max(part.receipt.fence);
             return;
         }
@@ -134,7 +130,7 @@ impl AmountChange {
             part.receipt = limit.rule.charge(part.state, more, &part.time, Some(term));
         }
         if more > 0 {
-            record.take_more(limit.uid, more, part.receipt.reference);
+            record.take_more(limit.uid, more, (part.receipt.reference, counted_at));
         } else {
             let less = self.taken - self.target;
             give_back(limit, part.state, record, less, &part.time);

@@ -77,7 +77,7 @@ pub(super) fn lease<O: PartialEq + AsRef<[u8]>>(
     }
     decision.lease = Some(record.granted);
     if command.plan.usage().is_some() {
-        record.is_counted = true;
+        record.count(command.plan);
         let (granted_at, shares) = (record.granted.granted_at, record.shares.clone());
         used::by_lease(command.plan, ledger, granted_at, &shares);
     }

@@ -10,8 +10,8 @@ use crate::plan::{Plan, PlanLimit};
 use crate::reply::Use;
 use crate::usage::Hour;
 
-/// Changes of the plan's limits, by their positions, all of one hour.
-pub(super) type Changes = (Hour, SmallVec<[(usize, i64); 3]>);
+/// Changes of the plan's limits, by their positions, each at a level of the key; all of one hour.
+pub(super) type Changes = (Hour, SmallVec<[(usize, u8, i64); 3]>);
 
 /// How much more is used after than before.
 const fn difference(before: Amount, after: Amount) -> i64 {
@@ -44,14 +44,16 @@ pub(super) fn by_lease<O: PartialEq + AsRef<[u8]>>(
     shares: &[Share],
 ) {
     for share in shares {
-        if let Some(position) = plan.position(share.uid) {
-            let limit = &plan.limits()[position];
-            ledger.use_more(limit, Hour::of(granted_at), difference(0, share.amount));
+        if let (Some(level), Some(position)) = (share.counted_at, plan.position(share.uid)) {
+            let name = &plan.limits()[position].name;
+            let more = difference(0, share.amount);
+            ledger.use_at((level, name), Hour::of(granted_at), more);
         }
     }
 }
 
-/// A lease has come to hold another amount of a limit.
+/// A lease is about to hold another amount of a limit. What it holds no more is given back where
+/// it was counted, which may be another level than the limit has now.
 pub(super) fn by_adjustment<O: PartialEq + AsRef<[u8]>>(
     command: &KeyCommand<'_>,
     ledger: &mut Ledger<O>,
@@ -59,25 +61,50 @@ pub(super) fn by_adjustment<O: PartialEq + AsRef<[u8]>>(
     limit: &PlanLimit,
     (before, after): (Amount, Amount),
 ) {
-    if is_counted(command.plan, record) {
-        let hour = Hour::of(record.granted.granted_at);
-        ledger.use_more(limit, hour, difference(before, after));
+    if !is_counted(command.plan, record) || before == after {
+        return;
+    }
+    let hour = Hour::of(record.granted.granted_at);
+    // What is held is not used, and takes the place of what was.
+    let stays = if limit.rule.is_held() { 0 } else { after };
+    ledger.use_more(limit, hour, difference(before, after.max(before)));
+    for (share, part) in record.latest_first(limit.uid, before.saturating_sub(stays)) {
+        if let Some(level) = share.counted_at {
+            ledger.use_at((level, &limit.name), hour, difference(part, 0));
+        }
     }
 }
 
+/// At which level what a lease takes more of a limit is counted, if it is.
+pub(super) fn counted_at<O>(plan: &Plan, record: &Record<O>, limit: &PlanLimit) -> Option<u8> {
+    limit.counted_at().filter(|_| is_counted(plan, record))
+}
+
 /// A lease has ended with these uses: what is to be [noted](note) of it. What its limits gave
-/// back when it expired was taken out then.
+/// back when it expired was taken out then; what is given back now, where it was counted.
 #[inline]
 pub(super) fn by_end<O>(command: &KeyCommand<'_>, record: &Record<O>, uses: &[Use]) -> Changes {
     let mut changes = (Hour::default(), SmallVec::new());
-    if is_counted(command.plan, record) {
-        changes.0 = Hour::of(record.granted.granted_at);
-        let expired = matches!(record.stage, LeaseStage::Expired);
-        for of in uses {
-            if let Some(position) = command.plan.position(of.uid) {
-                let back = expired && command.plan.limits()[position].refund_on_expiry;
-                let before = if back { 0 } else { of.taken };
-                changes.1.push((position, difference(before, of.used)));
+    if !is_counted(command.plan, record) {
+        return changes;
+    }
+    changes.0 = Hour::of(record.granted.granted_at);
+    let expired = matches!(record.stage, LeaseStage::Expired);
+    for of in uses {
+        let Some(position) = command.plan.position(of.uid) else {
+            continue;
+        };
+        let limit = &command.plan.limits()[position];
+        let back = expired && limit.refund_on_expiry;
+        let before = if back { 0 } else { of.taken };
+        if let Some(level) = limit.counted_at().filter(|_| of.used > before) {
+            changes
+                .1
+                .push((position, level, difference(before, of.used)));
+        }
+        for (share, part) in record.latest_first(of.uid, before.saturating_sub(of.used)) {
+            if let Some(level) = share.counted_at {
+                changes.1.push((position, level, difference(part, 0)));
             }
         }
     }
@@ -91,8 +118,9 @@ pub(super) fn note<O: PartialEq + AsRef<[u8]>>(
     ledger: &mut Ledger<O>,
     (hour, changes): Changes,
 ) {
-    for (position, amount) in changes {
-        ledger.use_more(&command.plan.limits()[position], hour, amount);
+    for (position, level, amount) in changes {
+        let name = &command.plan.limits()[position].name;
+        ledger.use_at((level, name), hour, amount);
     }
 }
 
@@ -108,8 +136,9 @@ pub(super) fn by_expiry<O: PartialEq + AsRef<[u8]>>(
     let hour = Hour::of(record.granted.granted_at);
     for share in &record.shares {
         let limit = plan.position(share.uid).map(|at| &plan.limits()[at]);
-        if let Some(limit) = limit.filter(|limit| limit.refund_on_expiry) {
-            ledger.use_more(limit, hour, difference(share.amount, 0));
+        let limit = limit.filter(|limit| limit.refund_on_expiry);
+        if let (Some(limit), Some(level)) = (limit, share.counted_at) {
+            ledger.use_at((level, &limit.name), hour, difference(share.amount, 0));
         }
     }
 }

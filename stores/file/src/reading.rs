@@ -123,9 +123,7 @@ impl<'r> Reading<'r> {
                 hour,
                 amount,
             };
-            found
-                .memory
-                .restore_usage(record, Span::from_micros(keep));
+            found.memory.restore_usage(record, Span::from_micros(keep));
         }
         Ok(())
     }

@@ -28,7 +28,7 @@ DECLARE
 BEGIN
   FOR i IN 1 .. cardinality(p_lease.shares) - 3 BY 4 LOOP
     v_position := tidegate.position_of(e.rules, p_lease.shares[i]);
-    CONTINUE WHEN v_position IS NULL OR p_lease.shares[i + 3] <> 0;
+    CONTINUE WHEN v_position IS NULL OR p_lease.shares[i + 3] % 2 <> 0;
     r := e.rules[v_position];
     CONTINUE WHEN NOT r.refund OR p_lease.ends[r.level] IS NULL;
     v_key := tidegate.row_name(p_lease.owner, p_lease.ends, r.level);
@@ -62,7 +62,7 @@ BEGIN
     CONTINUE WHEN p_shares[s] <> r.uid;
     v_part := least(p_shares[s + 1], p_amount);
     p_amount := p_amount - v_part;
-    IF v_part > 0 AND p_shares[s + 3] = 0 THEN
+    IF v_part > 0 AND p_shares[s + 3] % 2 = 0 THEN
       c := tidegate.refund(r, c, v_part, p_shares[s + 2], p_now);
     END IF;
   END LOOP;

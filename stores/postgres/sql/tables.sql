@@ -101,7 +101,8 @@ CREATE TABLE tidegate.rows (
 ) WITH (fillfactor = 60);
 
 -- Leases, until they are forgotten. Stages: 0 live, 1 expired, 2 ended. Shares
--- are uid, amount, reference, forgotten; a settlement is expired, then uid, taken
+-- are uid, amount, reference, marks (1 if it is forgotten, and twice the level at which it is
+-- counted as used, if it is); a settlement is expired, then uid, taken
 -- and used of each limit. When a lease was granted, neither a renewal nor an
 -- adjustment changes; for one that waited it is the end of its wait.
 --

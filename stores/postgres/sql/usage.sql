@@ -1,6 +1,12 @@
 -- What was used, hour by hour (`store/src/usage.rs`; what a command changes of it,
--- `store/src/decide/used.rs`). A change is three numbers: the position of the limit in the
--- plan, the instant whose hour it is of, and how much more, or less, was used.
+-- `store/src/decide/used.rs`). A change is four numbers: the position of the limit in the
+-- plan, the level of the key, the instant whose hour it is of, and how much more, or less, was
+-- used.
+
+-- The marks of what a lease takes of a limit: twice the level at which it is counted, if it is.
+CREATE FUNCTION tidegate.marks(e tidegate.revisions, r tidegate.rule)
+RETURNS integer LANGUAGE sql IMMUTABLE AS
+$$ SELECT CASE WHEN e.usage IS NOT NULL AND r.kind <> 5 THEN 2 * r.level ELSE 0 END $$;
 
 -- What a take, a debit or a lease has charged of those limits that are admitted.
 CREATE FUNCTION tidegate.used_by_step(
@@ -13,10 +19,49 @@ BEGIN
   FOR i IN 1 .. cardinality(p_step.verdicts) LOOP
     IF p_amounts[i] > 0 AND p_step.verdicts[i] = tidegate.admit()
       AND (e.rules[i]).kind <> 5 THEN
-      v_used := v_used || ARRAY[i, p_now, p_amounts[i]];
+      v_used := v_used || ARRAY[i, (e.rules[i]).level, p_now, p_amounts[i]];
     END IF;
   END LOOP;
   RETURN v_used;
+END $$;
+
+-- So much less of a limit was used by a lease, its latest charge first: each where it was
+-- counted, which may be another level than the limit has now.
+CREATE FUNCTION tidegate.used_less(
+  p_lease tidegate.leases, p_position integer, p_uid numeric, p_amount numeric)
+RETURNS numeric[] LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  v_used numeric[];
+  v_part numeric;
+  v_level numeric;
+BEGIN
+  FOR s IN REVERSE cardinality(p_lease.shares) - 3 .. 1 BY 4 LOOP
+    CONTINUE WHEN p_lease.shares[s] <> p_uid;
+    v_part := least(p_lease.shares[s + 1], p_amount);
+    p_amount := p_amount - v_part;
+    v_level := div(p_lease.shares[s + 3], 2);
+    IF v_part > 0 AND v_level > 0 THEN
+      v_used := v_used || ARRAY[p_position, v_level, p_lease.granted_at, -v_part];
+    END IF;
+  END LOOP;
+  RETURN v_used;
+END $$;
+
+-- What a lease changes that is about to hold another amount of a limit. What is held is not used,
+-- and takes the place of what was.
+CREATE FUNCTION tidegate.used_by_adjustment(
+  e tidegate.revisions, p_lease tidegate.leases, p_position integer, p_before numeric,
+  p_after numeric)
+RETURNS numeric[] LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  v_used numeric[];
+  r tidegate.rule := e.rules[p_position];
+BEGIN
+  IF p_after > p_before AND r.kind <> 5 THEN
+    RETURN ARRAY[p_position, r.level, p_lease.granted_at, p_after - p_before];
+  END IF;
+  RETURN tidegate.used_less(p_lease, p_position, r.uid,
+    p_before - CASE WHEN r.kind = 5 THEN 0 ELSE p_after END);
 END $$;
 
 -- What the end of a lease with these uses (uid, taken, used of each) changes. What its limits
@@ -27,7 +72,7 @@ RETURNS numeric[] LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
   v_used numeric[];
   v_position integer;
-  v_more numeric;
+  v_before numeric;
   r tidegate.rule;
 BEGIN
   IF e.usage IS NULL OR NOT p_lease.counted THEN RETURN NULL; END IF;
@@ -35,10 +80,13 @@ BEGIN
     v_position := tidegate.position_of(e.rules, p_uses[u]);
     CONTINUE WHEN v_position IS NULL;
     r := e.rules[v_position];
-    v_more := p_uses[u + 2]
-      - CASE WHEN r.refund AND p_lease.stage = 1 THEN 0 ELSE p_uses[u + 1] END;
-    IF v_more <> 0 AND r.kind <> 5 THEN
-      v_used := v_used || ARRAY[v_position, p_lease.granted_at, v_more];
+    v_before := CASE WHEN r.refund AND p_lease.stage = 1 THEN 0 ELSE p_uses[u + 1] END;
+    IF p_uses[u + 2] < v_before THEN
+      v_used := v_used
+        || tidegate.used_less(p_lease, v_position, r.uid, v_before - p_uses[u + 2]);
+    ELSIF p_uses[u + 2] > v_before AND r.kind <> 5 THEN
+      v_used := v_used
+        || ARRAY[v_position, r.level, p_lease.granted_at, p_uses[u + 2] - v_before];
     END IF;
   END LOOP;
   RETURN v_used;
@@ -50,12 +98,15 @@ RETURNS numeric[] LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
   v_used numeric[];
   v_position integer;
+  v_level numeric;
 BEGIN
   IF e.usage IS NULL OR NOT p_lease.counted THEN RETURN NULL; END IF;
   FOR s IN 1 .. cardinality(p_lease.shares) - 3 BY 4 LOOP
     v_position := tidegate.position_of(e.rules, p_lease.shares[s]);
-    IF (e.rules[v_position]).refund AND (e.rules[v_position]).kind <> 5 THEN
-      v_used := v_used || ARRAY[v_position, p_lease.granted_at, -p_lease.shares[s + 1]];
+    v_level := div(p_lease.shares[s + 3], 2);
+    IF (e.rules[v_position]).refund AND v_level > 0 THEN
+      v_used := v_used
+        || ARRAY[v_position, v_level, p_lease.granted_at, -p_lease.shares[s + 1]];
     END IF;
   END LOOP;
   RETURN v_used;
@@ -72,15 +123,15 @@ DECLARE
   v_over_at bigint;
   v_name bytea;
 BEGIN
-  FOR i IN 1 .. coalesce(cardinality(p_used), 0) - 2 BY 3 LOOP
-    v_hour := greatest(floor(p_used[i + 1] / 3600000000), 0);
+  FOR i IN 1 .. coalesce(cardinality(p_used), 0) - 3 BY 4 LOOP
+    v_hour := greatest(floor(p_used[i + 2] / 3600000000), 0);
     v_over_at := tidegate.later((v_hour + 1) * 3600000000::bigint, e.usage);
-    v_name := tidegate.row_name(p_key, p_ends, (e.rules[p_used[i]::integer]).level);
+    v_name := tidegate.row_name(p_key, p_ends, p_used[i + 1]::integer);
     CONTINUE WHEN v_over_at <= p_now OR v_name IS NULL;
     INSERT INTO tidegate.usage AS kept (tab, key, long_key, hour, name, amount, over_at)
     VALUES (p_tab, tidegate.short(v_name), CASE WHEN length(v_name) > 255 THEN v_name END,
-      v_hour, e.names[p_used[i]::integer], greatest(p_used[i + 2], 0), v_over_at)
+      v_hour, e.names[p_used[i]::integer], greatest(p_used[i + 3], 0), v_over_at)
     ON CONFLICT (tab, key, hour, name) DO UPDATE SET over_at = excluded.over_at,
-      amount = greatest(least(kept.amount + p_used[i + 2], 9223372036854775807), 0);
+      amount = greatest(least(kept.amount + p_used[i + 3], 9223372036854775807), 0);
   END LOOP;
 END $$;

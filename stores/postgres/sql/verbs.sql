@@ -119,7 +119,8 @@ BEGIN
     IF a.amounts[i] > 0 AND v_step.verdicts[i] = tidegate.admit() THEN
       r := e.rules[i];
       v_shares := v_shares || ARRAY[
-        r.uid, a.amounts[i], tidegate.reference(r, (v_step.states[i]).n, a.now), 0];
+        r.uid, a.amounts[i], tidegate.reference(r, (v_step.states[i]).n, a.now),
+        tidegate.marks(e, r)];
       IF r.kind = 5 THEN v_fence := greatest(v_fence, (v_step.states[i]).n[2]); END IF;
     END IF;
   END LOOP;
@@ -321,7 +322,9 @@ BEGIN
       AND tidegate.row_name(owner, ends, v_level) = v_name
   LOOP
     FOR s IN 1 .. cardinality(v_lease.shares) - 3 BY 4 LOOP
-      IF v_lease.shares[s] = ANY (v_own) THEN v_lease.shares[s + 3] := 1; END IF;
+      IF v_lease.shares[s] = ANY (v_own) THEN
+        v_lease.shares[s + 3] := v_lease.shares[s + 3] - v_lease.shares[s + 3] % 2 + 1;
+      END IF;
     END LOOP;
     UPDATE tidegate.leases SET shares = v_lease.shares
     WHERE tab = a.tab AND root = a.root AND id = v_lease.id;
@@ -370,10 +373,10 @@ BEGIN
   RETURN false;
 END $$;
 
--- The shares of a lease that has taken more. It remembers eight charges of one limit
+-- The shares of a lease that has taken more, of which nothing is forgotten. It remembers eight charges of one limit
 -- apart; the last ones count as booked with the one before them.
 CREATE FUNCTION tidegate.take_more(
-  p_shares numeric[], p_uid numeric, p_amount numeric, p_reference numeric)
+  p_shares numeric[], p_uid numeric, p_amount numeric, p_reference numeric, p_marks numeric)
 RETURNS numeric[] LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
   v_count integer := 0;
@@ -389,14 +392,14 @@ BEGIN
   IF p_shares[v_last + 1] = 0 THEN
     p_shares[v_last + 1] := p_amount;
     p_shares[v_last + 2] := p_reference;
-    p_shares[v_last + 3] := 0;
+    p_shares[v_last + 3] := p_marks;
     RETURN p_shares;
   END IF;
-  IF v_count >= 8 OR (p_shares[v_last + 2] = p_reference AND p_shares[v_last + 3] = 0) THEN
+  IF v_count >= 8 OR (p_shares[v_last + 2] = p_reference AND p_shares[v_last + 3] = p_marks) THEN
     p_shares[v_last + 1] := p_shares[v_last + 1] + p_amount;
     RETURN p_shares;
   END IF;
-  RETURN p_shares || ARRAY[p_uid, p_amount, p_reference, 0];
+  RETURN p_shares || ARRAY[p_uid, p_amount, p_reference, p_marks];
 END $$;
 
 -- The shares of a lease of which that much was given back, the latest first. If that is all, it
@@ -518,8 +521,9 @@ BEGIN
     CONTINUE WHEN NOT v_is_admitted OR v_step.verdicts[i] <> tidegate.admit();
     r := e.rules[i];
     v_more := v_target[i] - v_taken[i];
-    IF v_lease.counted AND e.usage IS NOT NULL AND r.kind <> 5 THEN
-      v_out.used := v_out.used || ARRAY[i, v_lease.granted_at, v_more];
+    IF v_lease.counted AND e.usage IS NOT NULL THEN
+      v_out.used := v_out.used
+        || tidegate.used_by_adjustment(e, v_lease, i, v_taken[i], v_target[i]);
     END IF;
     c := (v_step.states[i]).n;
     IF r.kind = 5 THEN
@@ -531,7 +535,7 @@ BEGIN
       v_step.states[i] := ROW(c)::tidegate.state;
       v_lease.shares := tidegate.take_less(v_lease.shares, r.uid, v_taken[i], r.shadow);
       IF v_target[i] > 0 THEN
-        v_lease.shares := tidegate.take_more(v_lease.shares, r.uid, v_target[i], 0);
+        v_lease.shares := tidegate.take_more(v_lease.shares, r.uid, v_target[i], 0, 0);
       END IF;
       -- It was granted anew.
       IF a.amounts[i] > 0 THEN v_lease.fence := greatest(v_lease.fence, c[2]); END IF;
@@ -542,7 +546,8 @@ BEGIN
         v_step.states[i] := ROW(c)::tidegate.state;
       END IF;
       v_reference := tidegate.reference(r, c, a.now);
-      v_lease.shares := tidegate.take_more(v_lease.shares, r.uid, v_more, v_reference);
+      v_lease.shares := tidegate.take_more(v_lease.shares, r.uid, v_more, v_reference,
+        CASE WHEN v_lease.counted THEN tidegate.marks(e, r) ELSE 0 END);
     ELSE
       v_step.states[i] := ROW(
         tidegate.give_back(r, c, v_lease.shares, -v_more, a.now))::tidegate.state;

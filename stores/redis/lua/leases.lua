@@ -59,7 +59,7 @@ local function lease(terms, now)
   for _, part in ipairs(parts) do
     record.fence = max(record.fence, part.fence)
     if part.amount > 0 and part.verdict == ADMIT then
-      table.insert(record.shares, { part.limit.uid, part.amount, part.reference, 0 })
+      table.insert(record.shares, { part.limit.uid, part.amount, part.reference, usage.marks(record, part.limit) })
     end
   end
   usage.of_parts(parts, now)
@@ -88,7 +88,7 @@ end
 -- Gives `amount` of a limit back where it was charged.
 local function give_back(limit, state, record, amount, now)
   latest_first(record, limit.uid, amount, function(share, part)
-    if share[4] == 0 then rule.refund(limit, state, part, share[3], now) end
+    if share[4] % 2 == 0 then rule.refund(limit, state, part, share[3], now) end
   end)
 end
 
@@ -157,7 +157,7 @@ local function end_lease(now)
       if limit then end_charges(limit, position, taken, used, record, now) end
     end
   end
-  if usage.is_counted(plan, record) then usage.at_end(record, uses) end
+  usage.at_end(record, uses)
   each_retained_slots(now, function(slots, state)
     slots.release(state, record.id, record.expires_at, now)
   end)
@@ -239,14 +239,14 @@ local function carry_out(change, part, record, now)
       slots.resize(state, record.id, record.expires_at, change.target, now)
     end
     take_less(record, uid, change.taken, part.limit.shadow)
-    if change.target > 0 then take_more(record, uid, change.target, part.reference) end
+    if change.target > 0 then take_more(record, uid, change.target, part.reference, 0) end
     record.fence = max(record.fence, part.fence)
   elseif more > 0 then
     if more > part.amount then
       part.states[part.at], part.reference = rule.charge(part.limit, part.states[part.at], more,
         now, part.calendar, { record.id, record.expires_at })
     end
-    take_more(record, uid, more, part.reference)
+    take_more(record, uid, more, part.reference, usage.marks(record, part.limit))
   elseif more < 0 then
     give_back(part.limit, part.states[part.at], record, -more, now)
     take_less(record, uid, -more, part.limit.shadow)
@@ -272,10 +272,8 @@ local function adjust(now)
     for i, part in ipairs(parts) do
       if part.verdict == ADMIT then
         local change = changes[i]
+        usage.at_adjustment(record, i, change.taken, change.target)
         carry_out(change, part, record, now)
-        if usage.is_counted(plan, record) then
-          usage.more(plan, record.owner, i, record.granted_at, change.target - change.taken)
-        end
       end
     end
   end

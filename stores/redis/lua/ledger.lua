@@ -69,7 +69,7 @@ local function follow_resets(record)
   for level = 1, #fields do
     local reset = notes[level] and cmsgpack.unpack(notes[level]) or {}
     for _, share in ipairs(record.shares) do
-      if (reset[share[1]] or 0) > record.number then share[4] = 1 end
+      if (reset[share[1]] or 0) > record.number then share[4] = share[4] - share[4] % 2 + 1 end
     end
   end
 end
@@ -109,7 +109,8 @@ local function unpack_all(format, size, bytes, from, to)
   return all
 end
 
--- Shares: uid, amount, reference, forgotten. A settlement: expired, then uses: uid,
+-- Shares: uid, amount, reference, marks: 1 if it is forgotten, and twice the level at which it is
+-- counted as used, if it is. A settlement: expired, then uses: uid,
 -- taken, used.
 local function read_record(id)
   local bytes = redis.call('HGET', LEDGER, 'l' .. id)
@@ -161,20 +162,20 @@ local function latest_first(record, uid, amount, act)
   end
 end
 
--- It has taken more. Of many charges the last ones count as booked with the one before
--- them.
-local function take_more(record, uid, amount, reference)
+-- It has taken more, and nothing of that is forgotten. Of many charges the last ones count as
+-- booked with the one before them.
+local function take_more(record, uid, amount, reference, marks)
   local count, last = 0, nil
   for _, share in ipairs(record.shares) do
     if share[1] == uid then count, last = count + 1, share end
   end
   if last and last[2] == 0 then
     -- It has come back, and counts no more.
-    last[2], last[3], last[4] = amount, reference, 0
-  elseif last and (count >= MOST_CHARGES or (last[3] == reference and last[4] == 0)) then
+    last[2], last[3], last[4] = amount, reference, marks
+  elseif last and (count >= MOST_CHARGES or (last[3] == reference and last[4] == marks)) then
     last[2] = last[2] + amount
   else
-    table.insert(record.shares, { uid, amount, reference, 0 })
+    table.insert(record.shares, { uid, amount, reference, marks })
   end
 end
 

@@ -1,5 +1,5 @@
 -- What is kept of a lease, as bytes: how far it has come (8 more if what it uses is counted), numbers of fixed sizes, its owner, its idempotency
--- key, and 21 bytes for each share: uid, amount, reference, forgotten. Behind them, once it has
+-- key, and 21 bytes for each share: uid, amount, reference, marks (ledger.lua). Behind them, once it has
 -- ended, is the answer: whether it had expired, and 20 bytes for each use: uid, taken, used.
 -- The ledger's head has the newest number, the revision up to which changes of limits were
 -- followed, until when the ledger is kept at least, and the number of the newest reset.

@@ -38,7 +38,7 @@ local function each_refund(revision, record, act)
   if not revision.refunds then return true end
   for _, share in ipairs(record.shares) do
     local limit = limit_of(revision.limits, share[1])
-    if limit and limit.refund and share[4] == 0 then
+    if limit and limit.refund and share[4] % 2 == 0 then
       local row, key = row_of(record.owner, limit.level, revision.levels)
       if key and not row then return false end
       if row then act(share, limit, row) end
@@ -56,14 +56,7 @@ local function expire(revision, record, now)
       end
     end
   end)
-  if revision.refunds and usage.is_counted(revision, record) then
-    for _, share in ipairs(record.shares) do
-      local limit, position = limit_of(revision.limits, share[1])
-      if limit and limit.refund then
-        usage.more(revision, record.owner, position, record.granted_at, -share[2])
-      end
-    end
-  end
+  usage.at_expiry(revision, record)
   record.stage = EXPIRED
   put_record(record, later(record.expires_at, revision.keep))
 end

@@ -316,7 +316,7 @@ local function straight(KEYS, ARGV)
         if request[5 + position] > 0 and flat[6 * position] ~= SLOTS then return ONCE end
         position = position + 1
       end
-      if position > count or shares[share + 3] == 1 then return ONCE end
+      if position > count or shares[share + 3] ~= 0 then return ONCE end
       local at, used = 6 * position, request[5 + position]
       if used < 0 then used = taken end
       if flat[at] == SLOTS then

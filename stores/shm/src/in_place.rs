@@ -234,6 +234,7 @@ fn decode(one: &[u64], owner: &[u8]) -> Result<(Record<OwnedKey>, u64), Fault> {
         amount,
         reference: ChargeReference::from_i64(reference.cast_signed()),
         forgotten: false,
+        counted_at: None,
     };
     let shares = shares.iter().map(share).collect();
     Ok((Record::new(OwnedKey::new(owner), shares, granted), sequence))

@@ -379,7 +379,10 @@ pub(super) fn a_shorter_retention_holds_for_what_there_is_and_a_longer_one_from_
     assert!(fixture.admits(b"a", &[7]));
     fixture.pass(44 * HOUR);
     let told = by_hour(&fixture, b"a", "tokens");
-    assert!(told.ends_with("3:6 4:7"), "what was to be kept is kept: {told}");
+    assert!(
+        told.ends_with("3:6 4:7"),
+        "what was to be kept is kept: {told}"
+    );
     fixture.pass(26 * HOUR);
     let told = by_hour(&fixture, b"a", "tokens");
     assert!(told.ends_with("4:7"), "longer: {told}");
@@ -440,7 +443,54 @@ pub(super) fn a_limit_that_moves_below_a_key_breaks_no_command_there(
     let used = Ending::Settle(&[Some(30)]);
     fixture.end(b"acme", id, used).expect("held");
     assert!(fixture.admits(b"acme/alice", &[1]));
-    assert_eq!(in_all(&fixture), "acme tokens 200, acme/alice tokens 2");
+    assert_eq!(in_all(&fixture), "acme tokens 30, acme/alice tokens 2");
+    Ok(())
+}
+
+/// What a lease gave back was taken away where its limit was by then: another key's use went, and
+/// its own stayed.
+pub(super) fn a_lease_gives_back_where_it_was_counted_however_its_limits_change(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    let at = |level, refund_on_expiry| PlanLimit {
+        refund_on_expiry,
+        ..limit("tokens", 0, level, ample())
+    };
+    let held = || limit("tokens", 0, 0, slots(1_000));
+    let ways: [(&str, PlanLimit, PlanLimit, &str); 4] = [
+        ("deeper", at(0, true), at(1, true), "acme 230, acme/a 160"),
+        ("higher", at(1, true), at(0, true), "acme 160, acme/a 230"),
+        ("held", at(0, false), held(), "acme 230"),
+        ("not held", held(), at(0, false), "acme 160"),
+    ];
+    for (way, before, after, expected) in ways {
+        let mut fixture = counted(subject, 2, vec![before])?;
+        let hold = |lasts| fixture.hold(b"acme/a", &[100], lasts).0;
+        let (less, more) = (hold(3_600 * SECOND), hold(3_600 * SECOND));
+        let (down, up, _) = (hold(3_600 * SECOND), hold(3_600 * SECOND), hold(SECOND));
+        let is_held = after.rule.is_held();
+        fixture.plan = counting(1, 2, vec![after]);
+        fixture.table.adopt(&fixture.plan, fixture.now(), &[]);
+        assert!(is_held || fixture.admits(b"acme/a", &[80]), "{way}");
+        let used = |amount| [Some(amount)];
+        fixture
+            .end(b"acme/a", less, Ending::Settle(&used(30)))
+            .expect("held");
+        fixture
+            .end(b"acme/a", more, Ending::Settle(&used(150)))
+            .expect("held");
+        for (id, to) in [(down, 60), (up, 130)] {
+            assert_eq!(
+                adjust(&fixture, b"acme/a", id, &[Some(to)], false),
+                Ok(true)
+            );
+        }
+        fixture.end(b"acme/a", down, Ending::Cancel).expect("held");
+        fixture.pass(2 * SECOND as i64);
+        let _ = fixture.left(b"acme/a");
+        assert_eq!(in_all(&fixture).replace(" tokens", ""), expected, "{way}");
+    }
     Ok(())
 }
 
@@ -736,6 +786,11 @@ pub(super) fn a_table_that_is_full_of_usage_answers_retries_and_refusals(
     assert!(!fixture.admits(b"a", &[0, 1]), "its limit says so");
     let full = StoreError::UsageFull { max_usage: 4 };
     assert_eq!(fixture.take(b"a", &[1, 0]), Err(full));
-    assert!(ask().expect("an answer").lease.is_some_and(|of| of.repeated));
+    assert!(
+        ask()
+            .expect("an answer")
+            .lease
+            .is_some_and(|of| of.repeated)
+    );
     Ok(())
 }

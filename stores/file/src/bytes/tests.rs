@@ -115,12 +115,14 @@ fn stage() -> impl Strategy<Value = LeaseStage> {
 }
 
 fn record() -> impl Strategy<Value = Record<OwnedKey>> {
-    let share = (any::<u32>(), amount(), any::<i64>(), any::<bool>());
-    let share = share.prop_map(|(uid, amount, reference, forgotten)| Share {
+    let marks = (any::<bool>(), prop::option::of(0..8u8));
+    let share = (any::<u32>(), amount(), any::<i64>(), marks);
+    let share = share.prop_map(|(uid, amount, reference, (forgotten, counted_at))| Share {
         uid,
         amount,
         reference: ChargeReference::from_i64(reference),
         forgotten,
+        counted_at,
     });
     let bytes = || prop::collection::vec(any::<u8>(), 0..40);
     let granted = (any::<u128>(), instant(), instant(), any::<u64>());
