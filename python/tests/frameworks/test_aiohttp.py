@@ -124,7 +124,7 @@ def test_a_websocket_holds_its_slot_while_it_is_connected():
 def test_requests_wait_for_their_turn_without_a_thread():
     async def main():
         limits = slots()
-        async with served(app_of(limits, wait=60)) as session:
+        async with served(app_of(limits, timeout=60)) as session:
 
             async def get():
                 async with session.get("/busy") as answer:

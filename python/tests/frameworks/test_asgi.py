@@ -17,7 +17,7 @@ from starlette.testclient import TestClient, WebSocketDenialResponse
 from tidegate import CallLimit, LimitSet, RateLimit, ResourceLimit
 from tidegate.frameworks._gate import Gate
 from tidegate.frameworks.asgi import LimitMiddleware
-from tidegate.frameworks.fastapi import limited
+from tidegate.frameworks.fastapi import limit_requests
 
 
 def slots(count=1, calls=100):
@@ -177,7 +177,7 @@ def test_a_request_may_wait_for_its_turn_and_no_thread_does():
         await asyncio.sleep(0.001)
         return PlainTextResponse("done")
 
-    app = LimitMiddleware(Starlette(routes=[Route("/", work)]), limits, wait=60)
+    app = LimitMiddleware(Starlette(routes=[Route("/", work)]), limits, timeout=60)
 
     async def get():
         sent = []
@@ -203,7 +203,7 @@ def test_a_request_may_wait_for_its_turn_and_no_thread_does():
 
 
 def test_a_wait_that_cannot_end_in_time_is_refused_at_once():
-    client = TestClient(LimitMiddleware(Starlette(routes=[Route("/", quick)]), LimitSet("1/day"), wait=30))
+    client = TestClient(LimitMiddleware(Starlette(routes=[Route("/", quick)]), LimitSet("1/day"), timeout=30))
     assert client.get("/").status_code == 200
     refused = client.get("/")
     assert refused.status_code == 429 and int(refused.headers["retry-after"]) > 86_000
@@ -252,7 +252,7 @@ def test_a_long_connection_is_renewed_at_a_servers_store(redis_url):
 
 def api(limits, **more):
     app = FastAPI()
-    guard = Depends(limited(limits, **more))
+    guard = Depends(limit_requests(limits, **more))
 
     @app.get("/value", dependencies=[guard])
     async def value():
@@ -317,7 +317,7 @@ def test_key_and_amounts_of_a_path_are_dependencies_themselves():
     app = FastAPI()
 
     @app.get("/")
-    async def chat(acquired=Depends(limited(limits, key=user, requested=amounts))):
+    async def chat(acquired=Depends(limit_requests(limits, key=user, requested=amounts))):
         if acquired is None:
             return "unlimited"
         acquired.update({"tokens": 5})
@@ -334,7 +334,7 @@ def test_key_and_amounts_of_a_path_are_dependencies_themselves():
 
 def test_limits_that_are_none_are_told_when_the_application_is_made():
     with pytest.raises(TypeError, match="LimitSet"):
-        limited("10/day")
+        limit_requests("10/day")
     with pytest.raises(ValueError, match="'deny' or 'admit'"):
         LimitMiddleware(None, LimitSet("1/day"), failure_mode="open")
 

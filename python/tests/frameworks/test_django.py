@@ -29,12 +29,12 @@ from rest_framework.response import Response
 from rest_framework.throttling import SimpleRateThrottle
 
 from tidegate import CallLimit, LimitSet, RateLimit, ResourceLimit
-from tidegate.frameworks.django import limited
+from tidegate.frameworks.django import limit_requests
 from tidegate.frameworks.rest_framework import LimitThrottle
 from tidegate.testing import ManualClock
 
 HELD = LimitSet([CallLimit(1_000_000, "per_day"), ResourceLimit("slots", 1)])
-of_all = limited(HELD)
+of_all = limit_requests(HELD)
 
 
 def free(limits=HELD, key="127.0.0.1"):
@@ -42,12 +42,12 @@ def free(limits=HELD, key="127.0.0.1"):
         return looked.remaining["slots"] + bool(looked)
 
 
-@limited(LimitSet("1/day"), key=lambda request: request.headers.get("x-user"))
+@limit_requests(LimitSet("1/day"), key=lambda request: request.headers.get("x-user"))
 def own(request):
     return HttpResponse(str(free()))
 
 
-@limited(LimitSet("1/day"), key=lambda request: request.headers.get("x-user"))
+@limit_requests(LimitSet("1/day"), key=lambda request: request.headers.get("x-user"))
 async def async_own(request, word):
     assert threading.current_thread() is threading.main_thread()
     return HttpResponse(word)
@@ -69,7 +69,7 @@ async def async_stream(request):
     return StreamingHttpResponse(body())
 
 
-@limited(LimitSet(RateLimit("bytes", 100, "per_day")), requested=lambda request: {"bytes": len(request.body)})
+@limit_requests(LimitSet(RateLimit("bytes", 100, "per_day")), requested=lambda request: {"bytes": len(request.body)})
 def sized(request):
     return HttpResponse("taken")
 
@@ -103,7 +103,7 @@ def test_a_class_with_async_methods_is_an_async_view():
         async def get(self, request):
             return HttpResponse("shown")
 
-    view = limited(LimitSet("1/day"))(Shown.as_view())
+    view = limit_requests(LimitSet("1/day"))(Shown.as_view())
     request = RequestFactory().get("/")
 
     async def main():
@@ -116,7 +116,7 @@ def test_a_view_that_outlasts_what_it_holds_answers_all_the_same():
     clock = ManualClock()
     slow = LimitSet([ResourceLimit("slots", 1, ttl=1)], clock=clock)
 
-    @limited(slow)
+    @limit_requests(slow)
     def view(request):
         clock.advance(1_000)
         assert slow.try_acquire(key="127.0.0.1").successful
@@ -186,7 +186,7 @@ def test_a_request_takes_as_much_as_it_says():
 @pytest.mark.parametrize("mode, status", [("deny", 503), ("admit", 200)])
 def test_without_its_store_a_request_gets_what_the_failure_mode_says(mortal_redis, mode, status):
     url, server = mortal_redis
-    view = limited(LimitSet("10/day", name="away", store=url), failure_mode=mode)(lambda request: HttpResponse())
+    view = limit_requests(LimitSet("10/day", name="away", store=url), failure_mode=mode)(lambda request: HttpResponse())
     request = RequestFactory().get("/")
     assert view(request).status_code == 200
     server.kill()

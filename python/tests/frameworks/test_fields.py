@@ -51,9 +51,9 @@ def test_a_limit_is_told_with_its_quota_window_and_unit(limit, requested, policy
 
 
 def test_limits_that_are_infinite_are_not_told():
-    limits = LimitSet([CallLimit(float("inf"), name="none"), CallLimit(1, "day")])
+    limits = LimitSet([CallLimit(float("inf"), "per_second", name="none"), CallLimit(1, "day")])
     assert http.fields(limits, limits.try_acquire())["RateLimit"] == '"calls";r=0'
-    limits = LimitSet([CallLimit(float("inf"))])
+    limits = LimitSet([CallLimit(float("inf"), "day")])
     assert http.fields(limits, limits.try_acquire()) == {}
 
 
@@ -70,7 +70,7 @@ def test_limits_that_are_infinite_are_not_told():
     ],
 )
 def test_a_port_makes_no_other_client(address, key):
-    assert http.client(address) == key
+    assert http.key_of_address(address) == key
 
 
 def test_a_refusal_by_a_resource_says_no_time():

@@ -30,7 +30,7 @@ def test_each_call_of_a_model_takes_its_turn():
 
 def test_turns_that_are_awaited_need_no_thread():
     async def main():
-        limiter = LimitSetRateLimiter(LimitSet(CallLimit(200, burst=1)))
+        limiter = LimitSetRateLimiter(LimitSet(CallLimit(200, "per_second", burst=1)))
         before = threading.active_count()
         turns = [asyncio.ensure_future(limiter.aacquire()) for _ in range(20)]
         await asyncio.sleep(0.01)

@@ -2,12 +2,14 @@
 
 import socket
 import threading
+import time
 import wsgiref.simple_server
 
 import pytest
 from flask import Flask, abort
 
 from tidegate import CallLimit, LimitSet, ResourceLimit
+from tidegate.frameworks import http
 from tidegate.frameworks.wsgi import LimitMiddleware, client_address
 
 
@@ -126,9 +128,34 @@ def test_a_body_that_raises_is_a_request_that_failed():
 
 def test_a_wait_that_ends_without_a_turn_says_where_the_limits_stand():
     limits, said = LimitSet([CallLimit(1, "per_day", name="calls")]), []
-    app = LimitMiddleware(lambda environ, start: start("200 OK", []) or [], limits, wait=30)
+    app = LimitMiddleware(lambda environ, start: start("200 OK", []) or [], limits, timeout=30)
     app({"REMOTE_ADDR": "127.0.0.1"}, lambda *_: None).close()
     app({"REMOTE_ADDR": "127.0.0.1"}, lambda status, headers, *_: said.append((status, dict(headers))))
     [(status, headers)] = said
     assert status.startswith("429") and headers["RateLimit-Policy"] == '"calls";q=1;w=86400'
     assert headers["RateLimit"].startswith('"calls";r=0;t=8')
+
+
+def test_without_a_timeout_a_request_waits_for_as_long_as_it_takes():
+    limits, said = slots(), []
+    app = LimitMiddleware(lambda environ, start: start("200 OK", []) or [], limits, timeout=None)
+    held = limits.acquire(key=http.key_of_address("127.0.0.1"))
+
+    def asks():
+        app({"REMOTE_ADDR": "127.0.0.1"}, lambda status, *_: said.append(status)).close()
+
+    thread = threading.Thread(target=asks)
+    thread.start()
+    while limits.stats()["waiting"] == 0:
+        time.sleep(0.001)
+    assert said == []
+    held.release()
+    thread.join()
+    assert said == ["200 OK"]
+
+
+def test_a_timeout_below_zero_waits_not_at_all():
+    app, said = LimitMiddleware(lambda environ, start: start("200 OK", []) or [], LimitSet("1/day"), timeout=-1), []
+    for _ in range(2):
+        list(app({"REMOTE_ADDR": "127.0.0.1"}, lambda status, *_: said.append(status)))
+    assert [status[:3] for status in said] == ["200", "429"]

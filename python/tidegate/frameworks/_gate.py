@@ -39,7 +39,7 @@ class Gate(Generic[_Request]):
         *,
         key: Callable[[_Request], Optional[str]],
         requested: Union[Mapping[str, Number], Callable[[_Request], _Amounts], None] = None,
-        wait: float = 0,
+        timeout: Optional[float] = 0,
         failure_mode: str = "deny",
     ) -> None:
         if not isinstance(limits, LimitSet):
@@ -49,7 +49,8 @@ class Gate(Generic[_Request]):
         self.limits = limits
         self._key = key
         self._requested = requested
-        self._wait = wait
+        self._timeout = timeout
+        self._waits = timeout is None or timeout > 0
         self._admits = failure_mode == "admit"
 
     def enter(self, request: _Request) -> Entry:
@@ -74,8 +75,8 @@ class Gate(Generic[_Request]):
             return None
         try:
             asked = self._asked(request)
-            if self._wait:
-                acquired = await self.limits.async_acquire(asked, self._wait, key=key, keep_alive=True)
+            if self._waits:
+                acquired = await self.limits.async_acquire(asked, self._timeout, key=key, keep_alive=True)
             else:
                 acquired = await self.limits.async_try_acquire(asked, key=key, keep_alive=True)
         except AcquireTimeout as error:
@@ -99,8 +100,8 @@ class Gate(Generic[_Request]):
 
     def _acquire(self, request: _Request, key: str) -> Acquisition:
         asked = self._asked(request)
-        if self._wait:
-            return self.limits.acquire(asked, self._wait, key=key, keep_alive=True)
+        if self._waits:
+            return self.limits.acquire(asked, self._timeout, key=key, keep_alive=True)
         return self.limits.try_acquire(asked, key=key, keep_alive=True)
 
     def _asked(self, request: _Request) -> _Amounts:

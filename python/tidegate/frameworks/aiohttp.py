@@ -25,7 +25,7 @@ def client_address(request: web.BaseRequest) -> str:
 
     Behind a proxy that is the proxy: give a ``key`` that takes what your proxy adds.
     """
-    return http.client(request.remote)
+    return http.key_of_address(request.remote)
 
 
 def limit_requests(
@@ -34,7 +34,7 @@ def limit_requests(
     *,
     key: Callable[[web.Request], Optional[str]] = client_address,
     requested: Union[Mapping[str, Number], Callable[[web.Request], Mapping[str, Number]], None] = None,
-    wait: float = 0,
+    timeout: Optional[float] = 0,
     failure_mode: str = "deny",
 ) -> None:
     """Requests of ``app`` within limits: of an application, or of a sub-application.
@@ -45,11 +45,12 @@ def limit_requests(
 
     :param key: of a request, whose it is; ``None`` for one that is not limited.
     :param requested: amounts by limit, or a function of the request that says them.
-    :param wait: how many seconds a request may wait for its turn before it is refused.
+    :param timeout: how many seconds a request may wait for its turn before it is refused; ``None`` for as
+        long as it takes, 0 or less for not at all.
     :param failure_mode: what a request gets while the store is away: ``"deny"``, a 503, or
         ``"admit"``.
     """
-    gate: Gate[web.Request] = Gate(limits, key=key, requested=requested, wait=wait, failure_mode=failure_mode)
+    gate: Gate[web.Request] = Gate(limits, key=key, requested=requested, timeout=timeout, failure_mode=failure_mode)
 
     @web.middleware
     async def within(request: web.Request, handler: Handler) -> web.StreamResponse:

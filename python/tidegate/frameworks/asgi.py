@@ -40,7 +40,7 @@ def client_address(scope: Scope) -> str:
     proxy alone: ``uvicorn --proxy-headers --forwarded-allow-ips 10.0.0.2``.
     """
     connected = scope.get("client")
-    return http.client(connected[0] if connected else None)
+    return http.key_of_address(connected[0] if connected else None)
 
 
 class LimitMiddleware:
@@ -60,7 +60,8 @@ class LimitMiddleware:
         (``tidegate.frameworks.fastapi``).
     :param key: of a scope, whose it is; ``None`` for one that is not limited.
     :param requested: amounts by limit, or a function of the scope that says them.
-    :param wait: how many seconds a request may wait for its turn before it is refused.
+    :param timeout: how many seconds a request may wait for its turn before it is refused; ``None`` for as
+        long as it takes, 0 or less for not at all.
     :param failure_mode: what a request gets while the store is away: ``"deny"``, a 503, or
         ``"admit"``.
     """
@@ -72,14 +73,14 @@ class LimitMiddleware:
         *,
         key: Callable[[Scope], Optional[str]] = client_address,
         requested: Union[Mapping[str, Number], Callable[[Scope], Mapping[str, Number]], None] = None,
-        wait: float = 0,
+        timeout: Optional[float] = 0,
         failure_mode: str = "deny",
     ) -> None:
         self.app = app
         self._gate = (
             None
             if limits is None
-            else Gate(limits, key=key, requested=requested, wait=wait, failure_mode=failure_mode)
+            else Gate(limits, key=key, requested=requested, timeout=timeout, failure_mode=failure_mode)
         )
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:

@@ -39,31 +39,32 @@ def client_address(request: Request) -> str:
     Behind a proxy that is the proxy, unless your server puts the client's address into
     ``REMOTE_ADDR``.
     """
-    return http.client(request.META.get("REMOTE_ADDR"))
+    return http.key_of_address(request.META.get("REMOTE_ADDR"))
 
 
-def limited(
+def limit_requests(
     limits: LimitSet,
     *,
     key: Callable[[Any], Optional[str]] = client_address,
     requested: Union[Mapping[str, Number], Callable[[Any], Mapping[str, Number]], None] = None,
-    wait: float = 0,
+    timeout: Optional[float] = 0,
     failure_mode: str = "deny",
 ) -> Callable[[Callable[..., Any]], Any]:
     """A middleware, and a decorator of views: sync and async, each as it is.
 
-    ``per_client = limited(LimitSet("100/minute"))`` in a module of yours is a line of
+    ``per_client = limit_requests(LimitSet("100/minute"))`` in a module of yours is a line of
     ``MIDDLEWARE``; ``@per_client`` above a view limits that. The request holds what it took
     until its view has returned, or its streaming response was closed. A refusal is 429 with
     ``Retry-After``; responses have the fields ``RateLimit-Policy`` and ``RateLimit``.
 
     :param key: of a request, whose it is; ``None`` for one that is not limited.
     :param requested: amounts by limit, or a function of the request that says them.
-    :param wait: how many seconds a request may wait for its turn before it is refused.
+    :param timeout: how many seconds a request may wait for its turn before it is refused; ``None`` for as
+        long as it takes, 0 or less for not at all.
     :param failure_mode: what a request gets while the store is away: ``"deny"``, a 503, or
         ``"admit"``.
     """
-    gate: Gate[Any] = Gate(limits, key=key, requested=requested, wait=wait, failure_mode=failure_mode)
+    gate: Gate[Any] = Gate(limits, key=key, requested=requested, timeout=timeout, failure_mode=failure_mode)
 
     def decorate(view: Callable[..., Any]) -> Any:
         if _is_async(view):

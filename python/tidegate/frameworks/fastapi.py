@@ -15,27 +15,27 @@ except ImportError as missing:
 from .._core import Acquisition
 from ..limits import Number
 from ..sets import LimitSet
-from . import http
+from . import asgi, http
 from ._gate import Gate
-from .asgi import LINES, client_address, encoded
+from .asgi import LINES, encoded
 
 
-async def client(connection: HTTPConnection) -> str:
+async def client_address(connection: HTTPConnection) -> str:
     """The key of the client that is connected: see ``tidegate.frameworks.asgi.client_address``."""
-    return client_address(connection.scope)
+    return asgi.client_address(connection.scope)
 
 
-def limited(
+def limit_requests(
     limits: LimitSet,
     *,
-    key: Callable[..., Any] = client,
+    key: Callable[..., Any] = client_address,
     requested: Union[Mapping[str, Number], Callable[..., Any], None] = None,
-    wait: float = 0,
+    timeout: Optional[float] = 0,
     failure_mode: str = "deny",
 ) -> Callable[..., AsyncIterator[Optional[Acquisition]]]:
     """A dependency that takes from ``limits``, and holds what it took until the response was sent.
 
-    ``@app.get("/search", dependencies=[Depends(limited(LimitSet("10/minute")))])``. Its value
+    ``@app.get("/search", dependencies=[Depends(limit_requests(LimitSet("10/minute")))])``. Its value
     is the acquisition, for ``update``; ``None`` where nothing is limited. A refusal is 429
     with ``Retry-After``. Responses that are no refusals have the fields ``RateLimit-Policy``
     and ``RateLimit`` where the application stands in a ``LimitMiddleware``.
@@ -43,7 +43,8 @@ def limited(
     :param key: a dependency that says whose the request is; ``None`` for one that is not
         limited. Write ``async def``: FastAPI runs others on threads.
     :param requested: amounts by limit, or a dependency that says them.
-    :param wait: how many seconds a request may wait for its turn before it is refused.
+    :param timeout: how many seconds a request may wait for its turn before it is refused; ``None`` for as
+        long as it takes, 0 or less for not at all.
     :param failure_mode: what a request gets while the store is away: ``"deny"``, a 503, or
         ``"admit"``.
     """
@@ -70,7 +71,7 @@ def limited(
         limits,
         key=lambda said: said[0],
         requested=lambda said: said[1],
-        wait=wait,
+        timeout=timeout,
         failure_mode=failure_mode,
     )
     return dependency

@@ -117,7 +117,7 @@ def _refused(limit: Optional[str], headers: dict[str, str]) -> Refusal:
     )
 
 
-def client(address: Optional[str]) -> str:
+def key_of_address(address: Optional[str]) -> str:
     """The key of a client by its IP address: of IPv6 the network of 64 bits, which one client has.
 
     A port that a proxy has written behind it (``192.0.2.1:5000``, ``[2001:db8::1]:5000``) is left

@@ -25,7 +25,7 @@ class LimitThrottle:
 
     A subclass says ``limits``, and stands among ``throttle_classes``. A throttle is not told
     when a request ends, so it holds nothing: a ``ResourceLimit`` needs
-    ``tidegate.frameworks.django.limited``.
+    ``tidegate.frameworks.django.limit_requests``.
     """
 
     limits: LimitSet
@@ -86,6 +86,6 @@ def _client(request: Any) -> str:
     proxies = importlib.import_module("rest_framework.settings").api_settings.NUM_PROXIES
     forwarded = request.META.get("HTTP_X_FORWARDED_FOR")
     if not proxies or forwarded is None:
-        return http.client(request.META.get("REMOTE_ADDR"))
+        return http.key_of_address(request.META.get("REMOTE_ADDR"))
     addresses = forwarded.split(",")
-    return http.client(addresses[-min(proxies, len(addresses))].strip())
+    return http.key_of_address(addresses[-min(proxies, len(addresses))].strip())

@@ -26,7 +26,7 @@ def client_address(environ: Environ) -> str:
     Behind a proxy that is the proxy. Put Werkzeug's ``ProxyFix`` outside of the middleware, with
     as many proxies as there are.
     """
-    return http.client(environ.get("REMOTE_ADDR"))
+    return http.key_of_address(environ.get("REMOTE_ADDR"))
 
 
 class LimitMiddleware:
@@ -40,8 +40,8 @@ class LimitMiddleware:
 
     :param key: of an environ, whose it is; ``None`` for one that is not limited.
     :param requested: amounts by limit, or a function of the environ that says them.
-    :param wait: how many seconds a request may wait for its turn before it is refused; its
-        thread waits with it.
+    :param timeout: how many seconds a request may wait for its turn before it is refused, and its thread
+        with it; ``None`` for as long as it takes, 0 or less for not at all.
     :param failure_mode: what a request gets while the store is away: ``"deny"``, a 503, or
         ``"admit"``.
     """
@@ -53,11 +53,11 @@ class LimitMiddleware:
         *,
         key: Callable[[Environ], Optional[str]] = client_address,
         requested: Union[Mapping[str, Number], Callable[[Environ], Mapping[str, Number]], None] = None,
-        wait: float = 0,
+        timeout: Optional[float] = 0,
         failure_mode: str = "deny",
     ) -> None:
         self.app = app
-        self._gate = Gate(limits, key=key, requested=requested, wait=wait, failure_mode=failure_mode)
+        self._gate = Gate(limits, key=key, requested=requested, timeout=timeout, failure_mode=failure_mode)
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
         entry = self._gate.enter(environ)
