@@ -184,11 +184,11 @@ impl Slots {
         &self,
         py: Python<'_>,
         name: String,
-        slots: Amount,
+        #[pyo3(from_py_with = request::slots)] slots: Amount,
         key: String,
         store: Option<String>,
         ttl: Option<f64>,
-        max_waiting: Option<usize>,
+        #[pyo3(from_py_with = request::max_waiting)] max_waiting: Option<usize>,
         clock: Option<Py<ManualClock>>,
     ) -> PyResult<()> {
         let plan = Plan {
@@ -210,14 +210,18 @@ impl Slots {
         &self,
         py: Python<'_>,
         timeout: Option<f64>,
-        slots: Amount,
+        #[pyo3(from_py_with = request::slots)] slots: Amount,
         priority: i64,
     ) -> PyResult<Option<Permit>> {
         self.asked(py, slots, timeout, priority, true)?.wait(py)
     }
 
     #[pyo3(signature = (*, slots=1))]
-    fn try_acquire(&self, py: Python<'_>, slots: Amount) -> PyResult<Option<Permit>> {
+    fn try_acquire(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = request::slots)] slots: Amount,
+    ) -> PyResult<Option<Permit>> {
         self.asked(py, slots, Some(0.0), 0, false)?.wait(py)
     }
 
@@ -226,14 +230,18 @@ impl Slots {
         &self,
         py: Python<'_>,
         timeout: Option<f64>,
-        slots: Amount,
+        #[pyo3(from_py_with = request::slots)] slots: Amount,
         priority: i64,
     ) -> PyResult<Awaitable> {
         Ok(self.asked(py, slots, timeout, priority, true)?.later())
     }
 
     #[pyo3(signature = (*, slots=1))]
-    fn async_try_acquire(&self, py: Python<'_>, slots: Amount) -> PyResult<Awaitable> {
+    fn async_try_acquire(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = request::slots)] slots: Amount,
+    ) -> PyResult<Awaitable> {
         Ok(self.asked(py, slots, Some(0.0), 0, false)?.later())
     }
 

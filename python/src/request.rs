@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use smallvec::SmallVec;
@@ -58,7 +59,8 @@ impl Names {
     /// Those of several sets in one.
     ///
     /// # Errors
-    /// `InvalidRequest`: an amount of a limit means one thing in one set and another in another.
+    /// `InvalidRequest`: an amount of a limit, or its end, means one thing in one set and another in
+    /// another.
     pub(crate) fn of_all<'a>(
         py: Python<'_>,
         sets: impl Iterator<Item = &'a Self>,
@@ -68,10 +70,10 @@ impl Names {
             for limit in &set.limits {
                 match all.limits.iter().find(|known| known.name == limit.name) {
                     None => all.limits.push(limit.copy(py)),
-                    Some(known) if known.unit == limit.unit => {}
-                    Some(_) => {
-                        let words = "counts in other decimal places in another set; give both the same `places`";
-                        return Err(invalid(py, format!("limit {:?} {words}", limit.name)));
+                    Some(known) => {
+                        if let Some(words) = limit.differs(known) {
+                            return Err(invalid(py, format!("limit {:?} {words}", limit.name)));
+                        }
                     }
                 }
             }
@@ -185,6 +187,27 @@ impl Names {
 }
 
 impl Named {
+    /// What a pool cannot bring together: whichever of its sets grants, its limits are read in one way.
+    fn differs(&self, other: &Self) -> Option<&'static str> {
+        if self.unit != other.unit {
+            return Some(
+                "counts in other decimal places in another set; give both the same `places`",
+            );
+        }
+        if self.is_reported != other.is_reported {
+            return Some(
+                "is to be reported in one set and not in another; give both the same `strict_updates`",
+            );
+        }
+        if self.is_refunded != other.is_refunded {
+            return Some(
+                "comes back after a failure in one set and not in another; give both the same \
+                 `refund_on_failure`",
+            );
+        }
+        None
+    }
+
     fn copy(&self, py: Python<'_>) -> Self {
         Self {
             name: self.name.clone(),
@@ -232,6 +255,42 @@ pub(crate) fn within(py: Python<'_>, timeout: Option<f64>) -> PyResult<Duration>
         Some(seconds) if seconds < 0.0 => Ok(Duration::ZERO),
         Some(seconds) => duration(py, seconds),
     }
+}
+
+/// How many slots.
+///
+/// # Errors
+/// `InvalidRequest`: negative, or beyond any number of slots.
+pub(crate) fn slots(given: &Bound<'_, PyAny>) -> PyResult<Amount> {
+    count("slots", given)
+}
+
+/// How many may wait, if that is said.
+///
+/// # Errors
+/// `InvalidRequest`: negative, or beyond any number of requests.
+pub(crate) fn max_waiting(given: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
+    match given.is_none() {
+        true => Ok(None),
+        false => {
+            let most = count("max_waiting", given)?;
+            Ok(Some(usize::try_from(most).unwrap_or(usize::MAX)))
+        }
+    }
+}
+
+/// A whole number of 0 or more; what is no whole number stays a `TypeError`.
+fn count(name: &str, given: &Bound<'_, PyAny>) -> PyResult<u64> {
+    given.extract().map_err(|error: PyErr| {
+        let py = given.py();
+        match error.is_instance_of::<PyOverflowError>(py) {
+            true => invalid(
+                py,
+                format!("{name}: a whole number of 0 or more is needed, not {given}"),
+            ),
+            false => error,
+        }
+    })
 }
 
 /// A priority.

@@ -15,7 +15,7 @@ use crate::kept::Kept;
 use crate::limit;
 use crate::limiter::{self, Limiter, Target};
 use crate::named::Named;
-use crate::request::Names;
+use crate::request::{self, Names};
 use crate::store;
 
 /// Sets in stores of one process, where a name is opened once.
@@ -174,7 +174,7 @@ impl Set {
         store: Option<String>,
         config: Py<PyAny>,
         strict_updates: bool,
-        max_waiting: Option<usize>,
+        #[pyo3(from_py_with = request::max_waiting)] max_waiting: Option<usize>,
         clock: Option<Py<ManualClock>>,
     ) -> PyResult<()> {
         let limits = limits.iter().map(limit::limit);

@@ -85,6 +85,39 @@ def test_the_other_verbs(server):
     assert isinstance(answers[2], UnknownPolicy)
 
 
+def test_a_check_takes_no_slots(server):
+    client = Client(server.url)
+    with pytest.raises(InvalidRequest, match="take it with acquire"):
+        client.check("jobs")
+    assert free(client) == 1
+
+
+def test_a_client_that_waits_says_for_how_long(server):
+    for client in (Client(server.url), AsyncClient(server.url)):
+        with pytest.raises(TypeError, match="try_acquire"):
+            client.acquire("jobs", timeout=None)
+    assert free(Client(server.url)) == 1
+    with pytest.raises(InvalidRequest, match="300"):
+        Client(server.url).acquire("jobs", timeout=301)
+
+
+def test_checks_that_make_no_sense_are_not_sent(server):
+    client = Client(server.url)
+    good = {"policy": "chat", "requested": {"tokens": 900}}
+    for wrong in (
+        [],
+        [good] * 1_001,
+        [good, {"policy": "chat", "requested": {"tokens": -1}}],
+        [good, {"policy": "chat", "requested": {"tokens": float("nan")}}],
+        [good, {"policy": "chat", "key": "bob", "entity": "alice"}],
+    ):
+        with pytest.raises(InvalidRequest):
+            client.check_many(wrong)
+    with pytest.raises(TypeError):
+        client.check_many([good, {"policy": "chat", "typo": 1}])
+    assert client.peek("chat", cost=0).remaining["tokens"] == 1_000
+
+
 def create(server, entity, parent=None):
     said = {"id": entity} if parent is None else {"id": entity, "parent": parent}
     request = urllib.request.Request(f"{server.url}/v1/entities", json.dumps(said).encode())
@@ -254,7 +287,7 @@ def test_an_answer_says_that_the_servers_store_is_away(tmp_path, mortal_redis):
     assert answer and answer.degraded
     with client.acquire("admits", timeout=5) as lease:
         assert lease and lease.degraded and not lease.is_held
-        assert repr(lease) == "<Lease: degraded>"
+        assert repr(lease) == "<ServerLease: degraded>"
     with pytest.raises(StoreUnavailable):
         client.check("refuses")
 

@@ -241,7 +241,7 @@ def test_an_end_that_is_not_awaited_is_none():
 
 @pytest.mark.parametrize("number", [-1, -0.5, float("nan"), float("inf"), True, "x", None])
 def test_an_amount_of_an_infinite_limit_is_checked(number):
-    limits = LimitSet([RateLimit("tokens", float("inf")), ResourceLimit("slots", 1)])
+    limits = LimitSet([RateLimit("tokens", float("inf"), 1), ResourceLimit("slots", 1)])
     with pytest.raises(InvalidRequest, match="tokens"):
         limits.acquire({"tokens": number})
     with limits.acquire({"tokens": 10**30}) as acquired:

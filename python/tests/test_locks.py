@@ -39,9 +39,31 @@ def test_a_semaphore_has_so_many_slots_and_its_fences_grow():
         assert gpus.available() == 0
 
 
-def test_no_slots_are_an_error():
-    with pytest.raises(InvalidRequest):
-        Semaphore("gpu", 0)
+def test_slots_and_places_in_a_queue_are_whole_numbers():
+    for wrong in (-1, 0, 2**53, 2**64):
+        with pytest.raises(InvalidRequest):
+            Semaphore("gpu of a wrong number", wrong)
+    for wrong in (-1, 2**64):
+        with pytest.raises(InvalidRequest, match="max_waiting"):
+            Semaphore("gpu of a wrong queue", 1, max_waiting=wrong)
+        with pytest.raises(InvalidRequest, match="max_waiting"):
+            LimitSet("1/day", max_waiting=wrong)
+    gpus = Semaphore("gpu of wrong requests", 2)
+    for wrong in (-1, 0, 2**64):
+        for verb in (gpus.acquire, gpus.try_acquire):
+            with pytest.raises(InvalidRequest):
+                verb(slots=wrong)
+
+    async def main():
+        for wrong in (-1, 0, 2**64):
+            for verb in (gpus.async_acquire, gpus.async_try_acquire):
+                with pytest.raises(InvalidRequest):
+                    await verb(slots=wrong)
+
+    asyncio.run(main())
+    assert gpus.available() == 2
+    with pytest.raises(TypeError):
+        gpus.acquire(slots="two")
 
 
 def test_a_mutex_lets_in_one_thread_at_a_time():

@@ -109,9 +109,9 @@ def test_a_store_that_is_away_is_told_as_that():
     from tidegate import StoreUnavailable
 
     with pytest.raises(StoreUnavailable):
-        LimitSet([CallLimit(1)], name="away", store="redis://127.0.0.1:1")
+        LimitSet([CallLimit(1, "per_second")], name="away", store="redis://127.0.0.1:1")
     with pytest.raises(ValueError):
-        LimitSet([CallLimit(1)], name="odd", store="gopher://x")
+        LimitSet([CallLimit(1, "per_second")], name="odd", store="gopher://x")
 
 
 def test_modes_are_short_names_of_stores():

@@ -20,10 +20,12 @@ from tidegate import (
     LeaseEnded,
     LimitPool,
     LimitSet,
+    LoadBalancing,
     QueueFull,
     RateLimit,
     RateLimitAlgorithm,
     ResourceLimit,
+    Semaphore,
     UnreportedUsage,
 )
 
@@ -346,8 +348,6 @@ def test_pools_pass_over_a_full_set():
     second.release()
     assert pool.try_acquire().member == second.member
     assert pool[0].config == {"region": "eu"} and len(pool) == 2
-    with pytest.raises(TypeError):
-        pool["eu"]
 
 
 def test_a_balancer_in_python():
@@ -356,6 +356,80 @@ def test_a_balancer_in_python():
     assert [pool.acquire().config, pool.acquire().config] == [2, 2]
     held = [pool.acquire() for _ in range(3)]
     assert [acquired.config for acquired in held] == [2, 0, 1]
+
+
+@pytest.mark.parametrize("store", ["memory:", "file:{}/tidegate.redb"])
+def test_sets_and_semaphores_in_a_store_of_one_process_are_not_pickled(store, tmp_path):
+    store = store.format(tmp_path)
+    limits = LimitSet("1/minute", name="of one process", store=store)
+    for made in (limits, LimitPool([limits]), Semaphore("slots of one process", 1, store=store)):
+        with pytest.raises(TypeError, match="of one process"):
+            pickle.dumps(made)
+
+
+def test_a_budget_counts_by_windows():
+    for more in ({"algorithm": "token_bucket"}, {"algorithm": RateLimitAlgorithm.GCRA}, {"burst": 5}):
+        with pytest.raises(ValueError, match="RateLimit"):
+            Budget("usd", 50, "per_hour", **more)
+    assert LimitSet(Budget("usd", 50, "per_hour", "first_use_window")).try_acquire({"usd": 50})
+
+
+def test_decimal_places_are_none_to_nine():
+    for kind in (RateLimit, Budget):
+        assert kind("usd", 5, "per_hour", places=9).places == 9
+        for wrong in (-1, 10, 20, 1.5):
+            with pytest.raises(InvalidRequest, match="places"):
+                kind("usd", 5, "per_hour", places=wrong)
+
+
+def test_a_rate_says_its_window():
+    for kind in (RateLimit, Budget):
+        with pytest.raises(TypeError, match="window"):
+            kind("tokens", 50)
+    with pytest.raises(TypeError, match="window"):
+        CallLimit(50)
+
+
+def test_weights_are_numbers_that_the_pool_goes_by():
+    sets = {name: LimitSet(f"{number}/day") for name, number in (("one", 100), ("three", 100))}
+    pool = LimitPool(sets, weights=[1, 3])
+    members = [pool.try_acquire().member for _ in range(8)]
+    assert members.count("three") == 6
+    again = LimitPool(sets, weights=[1, 3], load_balancing=LoadBalancing.LEAST_LOADED)
+    assert again.try_acquire()
+    for wrong in ([0, 1], [-1, 1], [1, 2**32], [1.5, 1], [1]):
+        with pytest.raises(InvalidRequest, match="weights"):
+            LimitPool(sets, weights=wrong)
+    for balancing in ("round_robin", "random", "first_available"):
+        with pytest.raises(ValueError, match="weights"):
+            LimitPool(sets, weights=[1, 3], load_balancing=balancing)
+    with pytest.raises(ValueError, match="weights"):
+        LimitPool(sets, weights=[1, 3], balancer=lambda loads, turn: [0, 1])
+    with pytest.raises(ValueError, match="balancer"):
+        LimitPool(sets, load_balancing="random", balancer=lambda loads, turn: [0, 1])
+    for wrong in (-1, 2**64):
+        with pytest.raises(InvalidRequest, match="offset"):
+            LimitPool(sets, offset=wrong)
+
+
+def test_the_sets_of_a_pool_end_in_one_way():
+    lax, strict = (LimitSet(RateLimit("tokens", 5, "per_day"), strict_updates=is_strict) for is_strict in (False, True))
+    with pytest.raises(InvalidRequest, match="strict_updates"):
+        LimitPool([lax, strict])
+    refunded = LimitSet(RateLimit("tokens", 5, "per_day", refund_on_failure=True))
+    with pytest.raises(InvalidRequest, match="refund_on_failure"):
+        LimitPool([lax, refunded])
+
+
+def test_a_pool_has_its_sets_by_position_and_by_name():
+    eu, us = LimitSet("1/day"), LimitSet("2/day")
+    pool = LimitPool({"eu": eu, "us": us})
+    assert pool[0] is eu and pool["us"] is us and pool[-1] is us
+    assert LimitPool([eu, us])["1"] is us
+    with pytest.raises(KeyError):
+        pool["asia"]
+    with pytest.raises(IndexError):
+        pool[2]
 
 
 def test_sets_of_one_process_are_not_pickled():
@@ -519,7 +593,7 @@ def test_several_lines_are_limits_of_names_of_their_own():
 
 
 def test_peeking_says_where_limits_stand_and_takes_nothing():
-    limits = LimitSet([RateLimit("tokens", 100, "per_hour"), Budget("usd", 0.5, "per_hour"), RateLimit("free", math.inf)])
+    limits = LimitSet([RateLimit("tokens", 100, "per_hour"), Budget("usd", 0.5, "per_hour"), RateLimit("free", math.inf, 1)])
     with limits.acquire({"tokens": 60, "usd": 0.1}) as acquired:
         acquired.adjust({"tokens": 110}, overdraw=True)
         acquired.update({"tokens": 110})

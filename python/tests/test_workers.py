@@ -459,7 +459,7 @@ def test_a_task_that_is_cancelled_ends_its_call_and_frees_its_worker():
 
 def test_a_pool_is_pickled_with_its_words():
     sets = {name: LimitSet("5/day", name=f"{name}-{uuid.uuid4()}", mode="process") for name in ("eu", "us")}
-    pool = LimitPool(sets, load_balancing="first_available", weights=[1, 2], offset=7)
+    pool = LimitPool(sets, load_balancing="first_available", offset=7)
     again = pickle.loads(pickle.dumps(pool))
     assert [again.try_acquire().member for _ in range(6)] == ["eu"] * 5 + ["us"]
     assert pool.try_acquire().member == "us" and len(again) == 2

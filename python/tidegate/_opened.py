@@ -18,14 +18,29 @@ def scheme(store: Optional[str]) -> str:
 
 
 def is_of_one_process(store: Optional[str]) -> bool:
-    """Whether its state is nowhere but in this process."""
-    return scheme(store) == "memory"
+    """Whether no other process can have it open: it is in this one's memory, or in a file of its own."""
+    return scheme(store) in ("memory", "file")
+
+
+def check_portable(what: str, store: Optional[str]) -> None:
+    """Whether what is in ``store`` can be opened in another process.
+
+    :raises TypeError: it cannot, so it is not pickled.
+    """
+    if is_of_one_process(store):
+        raise TypeError(
+            f"{what} in {scheme(store)}: is of one process; give it a name and a store that processes "
+            "share, such as 'shm:NAME' or 'redis://...'"
+        )
 
 
 def check_clock(clock: object, store: Optional[str]) -> None:
-    """A store keeps its own time: only what is in memory takes another."""
+    """A store keeps its own time, also this process's ``memory:``.
+
+    :raises InvalidRequest: a clock, and a store.
+    """
     if clock is not None and store is not None:
-        raise InvalidRequest("a clock is for limits in memory: leave out the store, or the clock")
+        raise InvalidRequest(f"a clock goes with no store, not with {scheme(store)}: leave out one of them")
 
 
 def unopened(cls: type[_T]) -> _T:

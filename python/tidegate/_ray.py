@@ -6,6 +6,8 @@ import os
 import sys
 from typing import Any, Optional
 
+from ._opened import is_of_one_process, scheme
+
 _SERVER = "store='redis://...' (or postgres, mysql)"
 
 #: What tells machines apart, and containers of one machine that share no memory.
@@ -32,10 +34,9 @@ def store(url: Optional[str]) -> str:
     :raises ValueError: there is none such.
     """
     url = "shm:python" if url is None else url
-    kind = url.partition(":")[0]
-    if kind in ("memory", "file"):
-        raise ValueError(f"a {kind}: store is of one process; Ray's processes share a {_SERVER}")
-    if kind == "shm":
+    if is_of_one_process(url):
+        raise ValueError(f"a {scheme(url)}: store is of one process; Ray's processes share a {_SERVER}")
+    if scheme(url) == "shm":
         nodes = sum(bool(node["Alive"]) for node in running().nodes())
         if nodes != 1:
             raise ValueError(f"{nodes} nodes of Ray share no memory, and would each admit as much; give a {_SERVER}")

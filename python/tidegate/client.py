@@ -35,6 +35,15 @@ def _who(key: _Key, entity: str) -> Any:
     return (entity,)
 
 
+def _check_timeout(timeout: Optional[float]) -> None:
+    """A server bounds how long a request waits, so there is no waiting for as long as it takes.
+
+    :raises TypeError: ``None``.
+    """
+    if timeout is None:
+        raise TypeError("acquire: timeout is a number of seconds; try_acquire does not wait")
+
+
 def _asked(
     policy: str,
     requested: Optional[_Amounts] = None,
@@ -99,11 +108,12 @@ class Client(_Server):
 
     Every verb raises
 
-    - ``InvalidRequest``: an unknown limit, an amount that is none; ``ImpossibleRequest``: more
-      than a limit ever grants;
-    - ``UnknownPolicy`` (or an entity that nobody has created), ``Unauthorized`` (no token, or an
-      unknown one), ``Forbidden`` (it is not for this policy or verb);
-    - ``QueueFull``, ``CapacityFull``, ``StoreUnavailable``: the server cannot tell;
+    - ``InvalidRequest``: an unknown limit; an amount below 0, NaN or infinite, above 2^53 - 1, or
+      finer than the limit's unit; ``ImpossibleRequest``: more than a limit ever grants;
+    - ``UnknownPolicy``: the server has no such policy, entity or member; ``Unauthorized``: no token,
+      or an unknown one; ``Forbidden``: it is not for this policy or verb;
+    - ``QueueFull``, ``CapacityFull``: no room for one more request, key or lease;
+      ``StoreUnavailable``: the server's store is away;
     - ``ServerUnavailable``: it cannot be reached; ``ServerTimeout``: no answer in time.
 
     A refusal is no error: it is a falsy value.
@@ -122,9 +132,11 @@ class Client(_Server):
     ) -> Answer:
         """Takes what is requested, if it fits now, without a lease.
 
-        :param requested: amounts by limit. Calls and resources that are not named are taken at 1;
-            a rate that is not named is not charged once any limit is named. 0 leaves a limit out.
-        :param key: who is limited; ``"default"`` if neither this nor ``entity`` is given.
+        :param requested: amounts by limit. Calls that are not named are taken at 1; a rate that is
+            not named is not charged once any limit is named. 0 leaves a limit out. Slots need a lease:
+            a policy with a concurrency limit raises ``InvalidRequest`` unless the limit is left out
+            (``{"slots": 0}``); call ``acquire``.
+        :param key: who is limited; default: ``"default"``, if ``entity`` is not given.
         :param entity: in place of ``key``, the id of an entity that the server's store keeps: it is
             limited, and its ancestors.
         :param cost: how much of every rate and budget that is not named.
@@ -139,7 +151,11 @@ class Client(_Server):
         :param checks: of each the arguments of ``check``: ``{"policy": "chat", "key": "alice",
             "requested": {"tokens": 500}}``.
 
-        One that makes no sense is answered by its error, which is not raised.
+        A check that the server refuses (an unknown policy, an unknown limit) is answered by its error,
+        in its place, which is not raised.
+
+        :raises InvalidRequest: an amount that is below 0, NaN or infinite; a key beside an entity; no
+            checks; more than 1,000: none of them is taken.
         """
         answers: list[Union[Answer, TidegateError]]
         answers = self._server.check_many([_asked(**check) for check in checks])
@@ -189,6 +205,10 @@ class Client(_Server):
         """Charges what was used already, whether it fits or not; answers whether more is admitted.
 
         A pool needs ``member``: where it was used.
+
+        :param requested: amounts by limit. Only what is named is charged, calls included; rates and
+            budgets that are not named by ``cost``.
+        :raises InvalidRequest: nothing is left to charge; a concurrency limit.
         """
         asked = _asked(policy, requested, key=key, entity=entity, cost=cost, member=member)
         answer: Answer = self._server.debit(asked)
@@ -217,11 +237,13 @@ class Client(_Server):
         A lease is renewed in the background until it ends. A holder whose process dies gives back
         what it holds within ``ttl`` seconds.
 
-        :param requested: as of ``check``.
-        :param timeout: how many seconds it waits; the server allows 300 unless it was set up
-            otherwise.
+        :param requested: amounts by limit. Calls and slots that are not named are taken at 1; a rate
+            that is not named is not charged once any limit is named. 0 leaves a limit out.
+        :param timeout: how many seconds it waits: 0 to 300 (the server's ``longest_wait``); more raises
+            ``InvalidRequest``.
         :param priority: 0 to 255; a request counts as having come so many seconds earlier.
-        :param ttl: seconds that the lease outlives its holder; the policy's unless said.
+        :param ttl: seconds (0.001 to 34,560,000) that the lease outlives its holder; default: the
+            policy's.
         :param wait_for_refunds: wait also where the rates cannot grant it in time, for what others
             give back.
         :param idempotency_key: 1 to 255 bytes; the same for the same key again, also from another
@@ -229,7 +251,9 @@ class Client(_Server):
             otherwise, so that one whose answer was lost is asked again and takes nothing twice.
         :raises AcquireTimeout: not granted in time (a ``TimeoutError``); at once if its rates
             cannot grant it in time.
+        :raises TypeError: ``timeout`` is ``None``; ``try_acquire`` does not wait.
         """
+        _check_timeout(timeout)
         said = (timeout, priority, ttl, wait_for_refunds, idempotency_key)
         asked = _asked(policy, requested, key=key, entity=entity, cost=cost)
         lease: ServerLease = self._server.acquire(asked, *said)
@@ -354,6 +378,7 @@ class AsyncClient(_Server):
         idempotency_key: Optional[str] = None,
     ) -> Awaitable[ServerLease]:
         """As ``Client.acquire``."""
+        _check_timeout(timeout)
         said = (timeout, priority, ttl, wait_for_refunds, idempotency_key)
         lease: Awaitable[ServerLease]
         asked = _asked(policy, requested, key=key, entity=entity, cost=cost)

@@ -9,10 +9,12 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any, Optional, Union
 
+from .errors import InvalidRequest
+
 #: A whole or fractional number; infinity is no limit at all.
 Number = Union[int, float, Decimal]
 
-#: Seconds, a ``timedelta``, or words: ``"per_minute"``, ``"minute"``, ``"15 minutes"``, or a
+#: Seconds, a ``timedelta``, or a string: ``"per_minute"``, ``"minute"``, ``"15 minutes"``, or a
 #: calendar's ``"calendar day"``, ``"calendar week"``, ``"calendar month Europe/Berlin"``.
 Window = Union[int, float, timedelta, str]
 
@@ -47,6 +49,10 @@ class RateLimitAlgorithm(str, enum.Enum):
     SLIDING_LOG = "sliding_log"
 
 
+#: Those that refill all the time, and have a burst.
+_BUCKETS = (RateLimitAlgorithm.TOKEN_BUCKET, RateLimitAlgorithm.GCRA, RateLimitAlgorithm.LEAKY_BUCKET)
+
+
 class LoadBalancing(str, enum.Enum):
     """Which set of a pool is tried first."""
 
@@ -55,6 +61,11 @@ class LoadBalancing(str, enum.Enum):
     LEAST_LOADED = "least_loaded"
     FIRST_AVAILABLE = "first_available"
     WEIGHTED = "weighted"
+
+
+def _check_places(places: Optional[int]) -> None:
+    if places is not None and not (isinstance(places, int) and 0 <= places <= 9):
+        raise InvalidRequest(f"places: 0 to 9 decimal places, not {places!r}")
 
 
 def _window(window: Window) -> Union[int, tuple[str, str]]:
@@ -78,7 +89,7 @@ def _words(text: str) -> Union[int, tuple[str, str]]:
             return words[1].lower(), words[2] if len(words) == 3 else "UTC"
     words = [word for word in words + [word.lower() for word in rest] if word != "per"]
     number, unit = words if len(words) == 2 else ["1", *words] if len(words) == 1 else ["", ""]
-    seconds = _SECONDS.get(unit.removesuffix("s") if unit.endswith("s") else unit)
+    seconds = _SECONDS.get(unit.removesuffix("s"))
     try:
         count = float(number)
     except ValueError:
@@ -137,13 +148,25 @@ class Limit:
 class RateLimit(Limit):
     """``capacity`` units per ``window``: an acquisition says how many it takes.
 
-    ``RateLimit("tokens", 90_000, "per_minute")``. A capacity with a fraction counts in
-    millionths; ``places`` says the decimal places where it has none.
+    ``RateLimit("tokens", 90_000, "per_minute")``.
 
-    :raises ValueError: a window or capacity that makes no sense.
+    :param capacity: units; ``math.inf`` limits nothing. A set refuses one that is negative, NaN,
+        above 2^53 - 1 units, or finer than ``places``.
+    :param window: seconds, a ``timedelta``, or a string: ``"per_minute"``, ``"15 minutes"``,
+        ``"calendar day Europe/Berlin"``.
+    :param algorithm: default: ``RateLimitAlgorithm.TOKEN_BUCKET``.
+    :param burst: the most that a bucket grants at once; default: ``capacity``. Of the buckets alone
+        (``TOKEN_BUCKET``, ``GCRA``, ``LEAKY_BUCKET``).
+    :param places: decimal places of an amount, 0 to 9; default: 0, or 6 if ``capacity`` or ``burst``
+        has a fraction.
+    :param postpaid: admits while one unit is left; the request that crosses is charged in full.
+    :param shadow: decides and counts, and never refuses.
+    :param refund_on_failure: if the body raises, or the holder is lost, and no use was reported, the
+        amount comes back; else it stays charged.
+    :raises ValueError: an unknown window or algorithm; ``places`` out of range (``InvalidRequest``).
     """
 
-    window: Window = 1
+    window: Window
     algorithm: Union[RateLimitAlgorithm, str, None] = None
     burst: Optional[Number] = None
     places: Optional[int] = None
@@ -154,6 +177,7 @@ class RateLimit(Limit):
     def __post_init__(self) -> None:
         _window(self.window)
         _algorithm(self.algorithm)
+        _check_places(self.places)
 
     def _spec(self) -> dict[str, Any]:
         return self._described(
@@ -172,8 +196,19 @@ class RateLimit(Limit):
 class Budget(RateLimit):
     """``capacity`` units in each window of the clock or the calendar, counted in millionths.
 
-    ``Budget("usd", 50, "calendar month Europe/Berlin")``; ``places`` says other decimal places.
+    ``Budget("usd", 50, "calendar month Europe/Berlin")``. Its parameters are those of a ``RateLimit``.
+
+    :param algorithm: one that counts by windows; default: of the clock or the calendar
+        (``RateLimitAlgorithm.FIXED_WINDOW``).
+    :param burst: a bucket's; a budget has none.
+    :param places: default: 6.
+    :raises ValueError: an unknown window or algorithm; a bucket, or a ``burst``; ``places`` out of range.
     """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.algorithm in _BUCKETS or self.burst is not None:
+            raise ValueError("a Budget counts by windows; take a RateLimit for a bucket or a burst")
 
     def _spec(self) -> dict[str, Any]:
         places = _PLACES if self.places is None else self.places
@@ -185,9 +220,14 @@ class CallLimit(Limit):
     """``capacity`` acquisitions per ``window``: each takes one, and reports nothing.
 
     ``CallLimit(100, "per_minute")``.
+
+    :param capacity: a whole number; ``math.inf`` limits nothing.
+    :param window: as of a ``RateLimit``, and so are ``algorithm``, ``burst`` and ``shadow``.
+    :param name: default: ``"calls"``.
+    :raises ValueError: an unknown window or algorithm.
     """
 
-    window: Window = 1
+    window: Window
     algorithm: Union[RateLimitAlgorithm, str, None] = None
     burst: Optional[Number] = None
     shadow: bool = False
@@ -195,7 +235,7 @@ class CallLimit(Limit):
     def __init__(
         self,
         capacity: Number,
-        window: Window = 1,
+        window: Window,
         algorithm: Union[RateLimitAlgorithm, str, None] = None,
         *,
         name: str = "calls",
@@ -220,9 +260,12 @@ class CallLimit(Limit):
 
 @dataclass(frozen=True)
 class ResourceLimit(Limit):
-    """``capacity`` things held at once: an acquisition holds one unless it says otherwise.
+    """``capacity`` things held at once: an acquisition holds one, or as many as it requests.
 
-    ``ttl``: seconds after which a holder that was never heard of again loses what it held.
+    :param capacity: a whole number; ``math.inf`` limits nothing.
+    :param ttl: seconds (0.001 to 34,560,000) after which a holder that was not heard of has lost what
+        it held, as ``ttl`` of ``LimitSet.acquire``; the shortest of a set's limits holds for all.
+    :param shadow: decides and counts, and never refuses.
     """
 
     ttl: Optional[float] = None

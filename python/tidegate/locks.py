@@ -80,12 +80,15 @@ class Semaphore(_core.Slots):
     :param store: as of a ``LimitSet``; ``None`` for this process's memory, where the same name
         is the same semaphore, too.
     :param key: which of many semaphores of this name.
-    :param ttl: seconds after which a holder that was not heard of has lost its slots: 30 unless
-        said, in memory never.
-    :param max_waiting: how many may wait at once in this process; 10,000 unless said.
-    :param clock: in memory: what it takes the time from, for tests.
-    :raises InvalidRequest: no slots; in this process the name has another number of them.
-    :raises StoreUnavailable: the store cannot be reached.
+    :param slots: 1 to 2^53 - 1.
+    :param ttl: seconds (0.001 to 34,560,000) after which a holder that was not heard of has lost its
+        slots; default: 30, and without a store or in ``memory:`` never.
+    :param max_waiting: how many may wait at once in this process; default: 10,000.
+    :param clock: without a ``store``: what it takes the time from, for tests.
+    :raises InvalidRequest: ``slots``, ``ttl`` or ``max_waiting`` out of range; in this process the
+        name has another number of slots; 10,000 names are open in this process; a clock and a store.
+    :raises ValueError: a ``store`` that is no URL of a store.
+    :raises StoreUnavailable: the store cannot be reached, or is a file that another process has open.
     """
 
     name: str
@@ -171,8 +174,7 @@ class Semaphore(_core.Slots):
         await self._left(caller).__aexit__(*how)
 
     def __reduce__(self) -> Any:
-        if _opened.is_of_one_process(self.store):
-            raise TypeError("a semaphore in memory is of one process; give it a store that processes share")
+        _opened.check_portable("a semaphore", self.store)
         state = {name: value for name, value in self.__dict__.items() if name != "_inside"}
         return _opened.unopened, (type(self),), state
 

@@ -10,6 +10,9 @@ from ._core import ManualClock
 from .errors import InvalidRequest
 from .limits import Limit, LoadBalancing, RateLimit, parse
 
+#: Which sets are tried first as their weights say.
+_WEIGHING = (LoadBalancing.WEIGHTED, LoadBalancing.LEAST_LOADED)
+
 _MODES = {"thread": None, "asyncio": None, "process": "shm:python"}
 
 
@@ -23,24 +26,30 @@ class LimitSet(_core.Set):
     >>> acquired.reclaimed
     {'tokens': 90}
 
-    :param limits: limits, or lines such as ``"10/minute"``; several lines are limits of the names
+    :param limits: limits, or strings such as ``"10/minute"``; several strings are limits of the names
         ``calls/minute``, ``calls/hour`` ..., a single one is ``calls``.
     :param name: what the set is called in its store; sets of one name in one store share what
         they have used. Needed for every store but the set's own memory. In ``memory:`` and
-        ``file:`` they share their limits, too: those that were said last.
+        ``file:`` they share their limits, too: those of the set that was opened last.
     :param store: ``"memory:"`` (this process's, shared by name), ``"shm:NAME"``, ``"file:PATH"``,
         ``"redis://..."``, ``"postgres://..."``, ``"mysql://..."``; ``None`` for memory of its own.
-    :param mode: in place of ``store``: ``"thread"`` and ``"asyncio"`` are memory of its own,
-        ``"process"`` is ``"shm:python"``, shared memory of this user's processes. ``"ray"`` is
-        that where Ray has one node; where it has more it needs a server's ``store`` beside it.
+    :param mode: in place of ``store``: ``"process"`` is ``"shm:python"``, shared memory of this user's
+        processes. ``"ray"`` is that where Ray has one node; where it has more it needs a server's
+        ``store`` beside it.
+        ``"thread"`` and ``"asyncio"`` change nothing, since every set in memory serves both; they are
+        there for code that comes from concurry.
     :param config: anything (a region, an account): every acquisition has it.
     :param strict_updates: a rate of which an acquisition reports no use raises
         ``UnreportedUsage`` at its end; else it was used as taken.
-    :param max_waiting: how many acquisitions may wait at once; 10,000 unless said.
-    :param clock: in memory: what it takes the time from, for tests; a pool goes by the clock of
-        its sets.
-    :raises InvalidRequest: limits that make no sense together.
-    :raises StoreUnavailable: the store cannot be reached.
+    :param max_waiting: how many acquisitions may wait at once; default: 10,000.
+    :param clock: without a ``store``: what it takes the time from, for tests; a pool goes by the clock
+        of its sets.
+    :raises ValueError: a ``store`` that is no URL of a store; an unknown ``mode``; a ``mode`` beside a
+        ``store``; ``mode="ray"`` without Ray, or where its nodes share no memory.
+    :raises InvalidRequest: two limits of one name, or a limit that no set can have (a negative
+        capacity, a burst of a window); a ``store`` without a ``name``, or with a ``clock``;
+        ``max_waiting`` below 0; 10,000 names are open in this process.
+    :raises StoreUnavailable: the store cannot be reached, or is a file that another process has open.
     """
 
     limits: tuple[Limit, ...]
@@ -65,7 +74,10 @@ class LimitSet(_core.Set):
         store = _store(store, mode)
         _opened.check_clock(clock, store)
         if store is not None and not name:
-            raise InvalidRequest(f"a set in {_opened.scheme(store)}: needs a name; who says the same shares it")
+            raise InvalidRequest(
+                f"a set in {_opened.scheme(store)}: needs name='...'; sets of the same name and store "
+                "share what they have used"
+            )
         given = [limits] if isinstance(limits, (str, Limit)) else list(limits)
         is_alone = sum(isinstance(limit, str) for limit in given) == 1
         described = tuple(parse(limit, is_alone=is_alone) if isinstance(limit, str) else limit for limit in given)
@@ -88,11 +100,7 @@ class LimitSet(_core.Set):
         self._made_on = _ray.machine() if mode == "ray" and store and store.startswith("shm:") else None
 
     def __reduce__(self) -> Any:
-        if _opened.is_of_one_process(self.store):
-            raise TypeError(
-                "a set in memory is of one process; give it a name and a store that processes "
-                "share, such as 'shm:NAME' or 'redis://...'"
-            )
+        _opened.check_portable("a set", self.store)
         return _opened.unopened, (type(self),), self.__dict__
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -121,16 +129,47 @@ def _store(store: Optional[str], mode: Optional[str]) -> Optional[str]:
     return _MODES[mode]
 
 
+def _check_whole(name: str, number: Any, least: int, most: int) -> None:
+    if not hasattr(number, "__index__") or not least <= number <= most:
+        raise InvalidRequest(f"{name}: whole numbers of {least} to {most} are needed, not {number!r}")
+
+
+def _balance(said: Union[LoadBalancing, str, None], weighs: bool, is_called: bool) -> LoadBalancing:
+    """How it is balanced; what would have no effect is refused.
+
+    :raises ValueError: it would; an unknown word.
+    """
+    if said is not None and is_called:
+        raise ValueError("a load_balancing or a balancer, not both")
+    if said is None:
+        balance = LoadBalancing.WEIGHTED if weighs and not is_called else LoadBalancing.ROUND_ROBIN
+    else:
+        balance = LoadBalancing(said)
+    if weighs and balance not in _WEIGHING:
+        who = "a balancer" if is_called else f"load_balancing={balance.value!r}"
+        raise ValueError(f"{who} goes by no weights; leave out the weights, or write load_balancing='weighted'")
+    return balance
+
+
 class LimitPool(_core.Pool):
     """Limit sets that can serve the same work: regions, accounts, endpoints.
 
-    :param sets: the sets, or sets by name.
-    :param load_balancing: which set is tried first; the next if that one has no room.
-    :param weights: how much each can take, beside the others.
-    :param balancer: in place of ``load_balancing``: called with the load of each set that does
-        not cool down and the number of the turn, it answers positions in that list in the
-        order in which they are tried.
-    :param offset: where round-robin begins, so that workers do not all begin at the first.
+    :param sets: the sets, or sets by name; in a list their names are ``"0"``, ``"1"`` ...
+    :param load_balancing: which set is tried first; the next if that one has no room. Default:
+        ``"weighted"`` where ``weights`` are given, else ``"round_robin"``.
+    :param weights: 1 to 2^32 - 1 for each set: one of weight 3 takes three times as much as one of 1.
+        Only of ``"weighted"`` and ``"least_loaded"``.
+    :param balancer: in place of ``load_balancing``: called with a list of how many acquisitions of this
+        pool each set holds that does not cool down, and a number that grows by 1 with each request. It
+        answers indices of that list in the order in which to try; what it leaves out comes last. If
+        it raises, sets are tried in their order, and the error is shown by ``sys.unraisablehook``.
+    :param offset: where round-robin begins, so that workers do not all begin at the first: 0 to
+        2^64 - 1.
+    :raises InvalidRequest: ``weights`` or ``offset`` out of range; no sets; sets whose limits of one
+        name differ in ``places``, ``strict_updates``, ``refund_on_failure``, or in whether they are
+        infinite.
+    :raises ValueError: an unknown ``load_balancing``; ``weights`` beside one that ignores them, or
+        beside a ``balancer``; a ``balancer`` beside a ``load_balancing``.
     """
 
     _sets: dict[str, LimitSet]
@@ -140,19 +179,24 @@ class LimitPool(_core.Pool):
         self,
         sets: Union[Sequence[LimitSet], Mapping[str, LimitSet]],
         *,
-        load_balancing: Union[LoadBalancing, str] = LoadBalancing.ROUND_ROBIN,
+        load_balancing: Union[LoadBalancing, str, None] = None,
         weights: Optional[Sequence[int]] = None,
         balancer: Optional[Callable[[Sequence[int], int], Sequence[int]]] = None,
         offset: int = 0,
     ) -> None:
         if not isinstance(sets, Mapping):
             sets = {str(position): member for position, member in enumerate(sets)}
-        if weights is not None and len(weights) != len(sets):
-            raise ValueError(f"{len(weights)} weights for {len(sets)} sets")
+        _check_whole("offset", offset, 0, 2**64 - 1)
+        balance = _balance(load_balancing, weights is not None, balancer is not None)
+        if weights is not None:
+            if len(weights) != len(sets):
+                raise InvalidRequest(f"{len(weights)} weights for {len(sets)} sets")
+            for weight in weights:
+                _check_whole("weights", weight, 1, 2**32 - 1)
         super().__init__(
             list(sets.items()),
             weights=[1] * len(sets) if weights is None else list(weights),
-            balance=LoadBalancing(load_balancing).value,
+            balance=balance.value,
             balancer=balancer,
             offset=offset,
         )
@@ -170,10 +214,11 @@ class LimitPool(_core.Pool):
         """The same sets, where round-robin begins so many further."""
         return LimitPool(self._sets, **{**self._words, "offset": self._words["offset"] + turns})
 
-    def __getitem__(self, position: int) -> LimitSet:
-        if isinstance(position, str):
-            raise TypeError("a pool is indexed by position; its sets have no names here")
-        return list(self._sets.values())[position]
+    def __getitem__(self, which: Union[int, str]) -> LimitSet:
+        """A set, by its position or its name."""
+        if isinstance(which, str):
+            return self._sets[which]
+        return list(self._sets.values())[which]
 
     def __len__(self) -> int:
         return len(self._sets)

@@ -461,11 +461,11 @@ impl ServerLease {
 
     fn __repr__(&self) -> String {
         match (self.answer.admitted, self.has_lease(), &self.answer.binding) {
-            (true, true, _) => "<Lease: held>".to_owned(),
-            (true, false, _) if self.answer.degraded => "<Lease: degraded>".to_owned(),
-            (true, false, _) => "<Lease: ended>".to_owned(),
-            (false, _, Some(limit)) => format!("<Lease: refused by {limit:?}>"),
-            (false, _, None) => "<Lease: refused>".to_owned(),
+            (true, true, _) => "<ServerLease: held>".to_owned(),
+            (true, false, _) if self.answer.degraded => "<ServerLease: degraded>".to_owned(),
+            (true, false, _) => "<ServerLease: ended>".to_owned(),
+            (false, _, Some(limit)) => format!("<ServerLease: refused by {limit:?}>"),
+            (false, _, None) => "<ServerLease: refused>".to_owned(),
         }
     }
 }

@@ -52,7 +52,7 @@ class Unlimited(LimitPool):
 
 @functools.lru_cache(maxsize=64)
 def _infinite(names: frozenset[str]) -> LimitSet:
-    return LimitSet([RateLimit(name, float("inf")) for name in names])
+    return LimitSet([RateLimit(name, float("inf"), "per_second") for name in names])
 
 
 def pool(limits: Given) -> LimitPool:
@@ -99,10 +99,9 @@ def _pool(limits: Any, mode: Optional[str]) -> LimitPool:
 
 
 def _check(member: LimitSet, mode: str) -> None:
-    kind = _opened.scheme(member.store)
-    if kind in ("memory", "file"):
+    if _opened.is_of_one_process(member.store):
         raise ValueError(
-            f"{member!r} is of one process ({kind}), and each worker's would admit as much again: "
+            f"{member!r} is of one process ({_opened.scheme(member.store)}), and each worker's would admit as much again: "
             f"give it a name and {_INSTEAD[mode]}"
         )
     if mode == "ray":
