@@ -61,5 +61,14 @@ def runs_as_a_program(example, path):
     assert done.returncode == 0, done.stderr
 
 
+def test_the_packages_own_page_begins_as_the_docs_do():
+    """But for its title, where wheels come from, and its last line."""
+    page = (ROOT / "docs/python.md").read_text()
+    own = (ROOT / "python/README.md").read_text().split("\n\n")
+    assert own.pop(0) == "# tidegate for Python" and own.pop().startswith("The whole page: `docs/python.md`")
+    title, *begin = page[: page.index("\n\n## ")].split("\n\n")
+    assert [part for part in begin if not part.startswith("`cargo xtask wheels`")] == own
+
+
 def test_there_are_examples():
     assert len(EXAMPLES) >= 5

@@ -10,8 +10,10 @@ from typing_extensions import assert_type
 
 from tidegate import (
     Acquisition,
+    Answer,
     Budget,
     CallLimit,
+    Client,
     LimitPool,
     LimitSet,
     Lock,
@@ -38,6 +40,7 @@ several = [CallLimit(100, "per_minute"), ResourceLimit("slots", 8)]
 of_a_list = LimitSet(several, config="a region")
 short = LimitSet(["10/second", ResourceLimit("slots", 2)])
 assert_type(pool[0], LimitSet)
+assert_type(pool["eu"], LimitSet)
 
 
 def on_a_thread() -> float:
@@ -51,6 +54,16 @@ def on_a_thread() -> float:
     assert_type(refused.retry_after, Optional[float])
     assert_type(refused.limit, Optional[str])
     return refused.retry_after or 0.0
+
+
+def at_a_server(client: Client) -> bool:
+    answer = client.check("chat", {"tokens": 500}, key="alice")
+    assert_type(answer, Answer)
+    if not answer:
+        return False
+    with client.acquire("chat", timeout=5) as lease:
+        assert_type(bool(lease), bool)
+    return bool(answer)
 
 
 async def in_a_task() -> Acquisition:

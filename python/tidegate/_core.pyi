@@ -68,7 +68,7 @@ class ManualClock:
     A request that waits, also for its ``timeout``, waits until another thread or task advances
     the clock.
 
-    :param start: seconds since the Unix epoch; noon of 1 January 2026, UTC, unless said.
+    :param start: seconds since the Unix epoch; default: noon of 1 January 2026, UTC.
     :raises InvalidRequest: negative, not a number, beyond the year 2970.
     """
 
@@ -102,7 +102,11 @@ class Acquisition:
         """Of a pool: the name of the set that granted it."""
     @property
     def fence(self) -> int:
-        """A number that grows with each grant of the same resource; 0 where none was taken."""
+        """A number that grows with each grant of the same resource; 0 where no slot was taken.
+
+        Pass it with each write to what the slot protects, which must refuse a number below the largest
+        that it has seen: then a holder that lost its slot can do no harm.
+        """
     @property
     def limit(self) -> Optional[str]:
         """Of a refusal: the limit that refused it."""
@@ -120,14 +124,15 @@ class Acquisition:
         """By limit, what it could still grant when this was decided; infinity of an infinite one."""
     @property
     def reclaimed(self) -> dict[str, _Number]:
-        """Once it has ended: by limit, what came back of what was taken."""
+        """By limit, how much less of a rate, budget or call limit was charged than was taken; ``{}``
+        until it has ended. Slots are not in it, nor limits of which all was used."""
     def update(self, usage: Mapping[str, _Amount]) -> None:
         """Reports what was really used: charged at the end in place of what was taken. More than
-        that is debt. Said again of a limit, the last counts.
+        that is debt. Of several reports of one limit the last counts.
 
-        :param usage: amounts by limit, 0 or more.
+        :param usage: amounts by limit, as ``requested`` of ``acquire``.
         :raises LeaseEnded: it has ended, or was refused.
-        :raises InvalidRequest: an unknown limit, an amount that is none.
+        :raises InvalidRequest: an unknown limit; an amount as of ``acquire``.
         """
     def adjust(self, requested: Mapping[str, _Amount], *, overdraw: bool = False) -> bool:
         """Changes how much is taken to ``requested`` in all; what is not named stays.
@@ -136,7 +141,7 @@ class Acquisition:
         charged all the same, and is debt; of a resource never.
 
         :raises LeaseEnded: it has ended or expired, or was refused.
-        :raises InvalidRequest: an unknown limit, an amount that is none.
+        :raises InvalidRequest: an unknown limit; an amount as of ``acquire``.
         :raises StoreUnavailable: the store could not tell.
         """
     def async_adjust(self, requested: Mapping[str, _Amount], *, overdraw: bool = False) -> Awaitable[bool]:
@@ -145,7 +150,7 @@ class Acquisition:
         """Holds it for ``ttl`` seconds from now on: 0.001 to 34,560,000 (400 days).
 
         :raises LeaseEnded: it has ended or expired, or was refused.
-        :raises InvalidRequest: a ``ttl`` that is none.
+        :raises InvalidRequest: a ``ttl`` out of that range.
         :raises StoreUnavailable: the store could not tell.
         """
     def async_renew(self, ttl: float) -> Awaitable[None]:
@@ -155,7 +160,7 @@ class Acquisition:
         or in a forked child, nothing.
 
         :raises UnreportedUsage: of a set with ``strict_updates``, no use of a rate was reported; it
-            has ended all the same.
+            has ended all the same, or is back within its ``ttl`` if the store is away.
         :raises LeaseEnded: it expired so long ago that the store has forgotten it.
         :raises StoreUnavailable: the store could not tell; what is held is back within its ``ttl``.
         """
@@ -202,24 +207,27 @@ class Limiter:
         """Takes what is requested, in order of arrival; waits for it if need be. Ctrl-C interrupts
         the wait, and takes nothing.
 
-        :param requested: amounts by limit, 0 or more. Calls and resources that are not named are
-            taken at 1; a rate that is not named is not taken, and one must be if nothing else is.
-            0 leaves a limit out.
+        :param requested: amounts by limit: 0 to 2^53 - 1 units, no finer than the limit's ``places``.
+            Calls and resources that are not named are taken at 1; a rate that is not named is not
+            taken, and one must be if nothing else is. 0 leaves a limit out.
         :param timeout: seconds; ``None`` for as long as it takes, 0 or less for not at all.
         :param priority: 0 to 255; a request counts as having come so many seconds earlier.
         :param key: who is limited: each key has limits of its own.
-        :param ttl: seconds after which what is held comes back, unless it is renewed: 2 minutes at a
-            server's store; as long as the process in memory and in shared memory.
+        :param ttl: seconds (0.001 to 34,560,000) after which what is held comes back, unless it is
+            renewed. Default: as long as the process in memory and in ``shm:``; elsewhere, and where a
+            ``ResourceLimit`` has a ``ttl``, the shortest of its ``ResourceLimit``s (120 of one without
+            a ``ttl``), or 600 without any.
         :param keep_alive: whether it is renewed in the background until it ends, each time a third of
             the ttl has passed, by one thread of the set. If this process dies, what is held comes
             back within the ttl. What lasts as long as its process needs no renewal.
         :raises AcquireTimeout: not granted in time (a ``TimeoutError``); at once if its rates
             cannot grant it in time.
         :raises ImpossibleRequest: more than a limit ever grants.
-        :raises InvalidRequest: an unknown limit, a rate without an amount, an amount, priority,
-            timeout or ttl that is none.
-        :raises QueueFull: as many wait in this process as may.
-        :raises CapacityFull: as many keys or acquisitions are kept as may be.
+        :raises InvalidRequest: an unknown limit; a rate without an amount; an amount below 0, NaN or
+            infinite, above 2^53 - 1 units, or finer than the limit's ``places``; a priority outside
+            0 to 255; a timeout that is NaN; a ttl outside 0.001 to 34,560,000 seconds.
+        :raises QueueFull: ``max_waiting`` requests wait already in this process.
+        :raises CapacityFull: the store has no room for one more key or acquisition.
         :raises StoreUnavailable: the store could not tell.
         """
     def try_acquire(
@@ -257,9 +265,10 @@ class Limiter:
         """What was counted in this process since it was made.
 
         ``admitted``, ``refused``, ``waited``, ``timed_out``, ``abandoned`` (given up while they
-        waited): requests so far; ``waiting``: now. ``succeeded``, ``ignored``, ``dropped`` (their
-        body raised): how acquisitions ended. ``total_wait``, ``longest_wait``: seconds, of those
-        that were admitted after a wait. ``refusals``: a dictionary by limit, how often it refused.
+        waited): requests so far; ``waiting``: now. ``succeeded``, ``dropped`` (their body raised):
+        how acquisitions ended; ``ignored``: 0, since nothing in Python ends one so. ``total_wait``,
+        ``longest_wait``: seconds, of those that were admitted after a wait. ``refusals``: a dictionary
+        by limit, how often it refused.
         """
 
 class Set(Limiter):
@@ -303,10 +312,15 @@ class Pool(Limiter):
         offset: int = 0,
     ) -> None: ...
     def cool_down(self, member: str, seconds: float) -> None:
-        """Passes over a set for so many seconds from now: its provider refused it. A longer one
-        that was said before stays.
+        """Passes over a set for so many seconds from now: its provider refused it. A longer pause
+        that goes on already stays.
 
-        :raises InvalidRequest: no set of that name; seconds that are none.
+        A pause of a set in memory is this process's; of a set in a shared store it stops every process
+        that uses that set in a pool or a transport.
+
+        :param member: the set's name; of a pool made of a list, ``"0"``, ``"1"`` ...
+        :param seconds: 0 or more.
+        :raises InvalidRequest: no set of that name; seconds that are negative or NaN.
         """
 
 @final
@@ -345,7 +359,7 @@ class LlmCall:
         """Whose it is."""
     @property
     def refusal(self) -> Optional[tuple[int, str]]:
-        """Why it is not to be sent: a status, and words."""
+        """Why it is not to be sent: a status, and a message."""
     def requested(self) -> Optional[dict[str, _Number]]:
         """What to take of the limits; ``None`` of a call of which none counts anything."""
     def answered(
@@ -370,10 +384,13 @@ class Permit:
 
     @property
     def fence(self) -> int:
-        """A number that grows with each grant: what the slot guards refuses smaller ones."""
+        """A number that grows with each grant. Pass it with each write to what the slot protects, which
+        must refuse a number below the largest that it has seen: then a holder that lost its slot can
+        do no harm."""
     @property
     def is_held(self) -> bool:
-        """Whether it may still be believed to be held. Once it is not, it never is again."""
+        """True until it is released or, by this process's clock, its ttl has passed since the last
+        renewal that succeeded. Once it is false it stays so."""
     def release(self) -> None:
         """Gives it back. Once it was released, or in a forked child, nothing.
 
@@ -420,8 +437,9 @@ class Slots:
         :param priority: 0 to 255; a request counts as having come so many seconds earlier.
         :raises AcquireTimeout: not granted in time (a ``TimeoutError``).
         :raises ImpossibleRequest: more slots than there are.
-        :raises InvalidRequest: no slots, a timeout or priority that is none.
-        :raises QueueFull: as many wait in this process as may.
+        :param slots: how many, 1 or more.
+        :raises InvalidRequest: less than one slot; a timeout that is NaN; a priority outside 0 to 255.
+        :raises QueueFull: ``max_waiting`` requests wait already in this process.
         :raises StoreUnavailable: the store could not tell.
         """
     def try_acquire(self, *, slots: int = 1) -> Optional[Permit]:
@@ -472,27 +490,32 @@ class Answer:
     @property
     def debt(self) -> dict[str, _Number]:
         """What was used beyond each limit, and is not paid back yet."""
-    def __bool__(self) -> None: ...
+    def __bool__(self) -> bool: ...
 
 @final
 class ServerLease:
-    """What a server granted, until it ends; or what it refused, which holds nothing and is false."""
+    """What a server granted, until it ends; or what it refused, which holds nothing and is false.
+
+    As a context manager it ends with its block, unless it was settled in it. If the body raises, it
+    ends with the outcome ``"ignored"``, and what it took counts as used.
+    """
 
     @property
     def successful(self) -> bool:
         """Whether it was granted."""
     @property
     def is_held(self) -> bool:
-        """Whether it may still be believed to be held. It is renewed in the background."""
+        """True until it is released or, by this process's clock, its ttl has passed since the last
+        renewal that succeeded. It is renewed in the background."""
     @property
     def fence(self) -> int:
-        """A number that grows with each grant of the same slots."""
+        """As ``Acquisition.fence``: a number that grows with each grant of the same slots."""
     @property
     def member(self) -> Optional[str]:
         """Of a pool: the member that granted it."""
     @property
     def metadata(self) -> dict[str, str]:
-        """The words of the policy, and of that member: region, account, endpoint."""
+        """The ``metadata`` of the policy, and of that member: region, account, endpoint."""
     @property
     def limit(self) -> Optional[str]:
         """The limit that refused it."""
@@ -507,7 +530,8 @@ class ServerLease:
         """What each limit could still grant when this was decided."""
     @property
     def reclaimed(self) -> dict[str, _Number]:
-        """Once it has ended: what came back of what was taken."""
+        """As ``Acquisition.reclaimed``: by limit, how much less was charged than was taken; ``{}`` until
+        it has ended."""
     def settle(
         self,
         usage: Optional[Mapping[str, Any]] = None,
@@ -518,12 +542,19 @@ class ServerLease:
     ) -> None:
         """Ends it with what was really used: less comes back, more is debt.
 
-        ``usage``: by limit; what is not named was used as ``cost`` says (rates and budgets), or as
-        taken. ``outcome``: ``"succeeded"``, ``"ignored"`` or ``"dropped"`` (its provider refused: a
-        pool passes over the member that gave it, for ``cool_down`` seconds or as its policy says).
-        One that the server did not answer can be said again: it is settled once.
+        If the server did not answer, call it again: the lease is settled once.
 
+        :param usage: amounts by limit; of what is not named, rates and budgets were used as ``cost`` says,
+            and the rest as taken.
+        :param cost: an amount, in the unit of each rate and budget that ``usage`` does not name.
+        :param outcome: ``"succeeded"``, ``"ignored"``, or ``"dropped"`` (its provider refused: a pool
+            passes over the member that gave it).
+        :param cool_down: of ``"dropped"``: for how many seconds, 0.001 to 34,560,000; default: as the
+            policy says.
         :raises LeaseEnded: it has ended, or was refused.
+        :raises InvalidRequest: an unknown limit or outcome; an amount as of ``Client``; a
+            ``cool_down`` out of that range.
+        :raises ServerUnavailable, ServerTimeout: the server gave no answer.
         """
     def async_settle(
         self,
@@ -532,29 +563,44 @@ class ServerLease:
         cost: Any = None,
         outcome: str = "succeeded",
         cool_down: Optional[float] = None,
-    ) -> Awaitable[None]: ...
+    ) -> Awaitable[None]:
+        """As ``settle``, awaited."""
     def adjust(self, requested: Mapping[str, Any], *, overdraw: bool = False) -> bool:
         """Changes how much is taken to ``requested`` in all; what is not named stays.
 
         ``False`` if more does not fit: then nothing has changed. With ``overdraw`` it is
         charged all the same, and is debt.
+
+        :raises LeaseEnded: it has ended, was lost, or was refused.
+        :raises InvalidRequest: an unknown limit; an amount as of ``Client``.
+        :raises ServerUnavailable, ServerTimeout: the server gave no answer; it may have changed it.
         """
-    def async_adjust(self, requested: Mapping[str, Any], *, overdraw: bool = False) -> Awaitable[bool]: ...
+    def async_adjust(self, requested: Mapping[str, Any], *, overdraw: bool = False) -> Awaitable[bool]:
+        """As ``adjust``, awaited."""
     def renew(self, ttl: float) -> None:
         """Holds it for ``ttl`` seconds from now on (0.001 to 34,560,000: 400 days), and is renewed for
         as many in the background from here on.
 
         :raises LeaseEnded: it has ended, was lost, or was refused.
-        :raises InvalidRequest: a ``ttl`` that is none; nothing has changed.
+        :raises InvalidRequest: a ``ttl`` out of that range; nothing has changed.
         :raises ServerUnavailable, ServerTimeout: the server gave no answer; it may have renewed it.
         """
-    def async_renew(self, ttl: float) -> Awaitable[None]: ...
+    def async_renew(self, ttl: float) -> Awaitable[None]:
+        """As ``renew``, awaited."""
     def release(self) -> None:
-        """Ends it: what is held comes back, and what was taken was used. Once is enough."""
-    def async_release(self) -> Awaitable[None]: ...
+        """Ends it: slots come back, rates stay charged as taken. Nothing if it has ended.
+
+        :raises ServerUnavailable, ServerTimeout: the server gave no answer; call it again.
+        """
+    def async_release(self) -> Awaitable[None]:
+        """As ``release``, awaited."""
     def cancel(self) -> None:
-        """Ends it and gives everything back: the work did not start."""
-    def async_cancel(self) -> Awaitable[None]: ...
+        """Ends it and gives everything back: the work did not start. Nothing if it has ended.
+
+        :raises ServerUnavailable, ServerTimeout: the server gave no answer; call it again.
+        """
+    def async_cancel(self) -> Awaitable[None]:
+        """As ``cancel``, awaited."""
     def __bool__(self) -> bool: ...
     def __enter__(self) -> ServerLease: ...
     def __exit__(

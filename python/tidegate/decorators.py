@@ -33,11 +33,16 @@ def limited(
     >>> greet("alice")
     'hello alice'
 
-    A generator holds them from its first step to its end. What a call holds at a server's store is
-    renewed until then. ``requested`` and ``key`` may be
-    functions of the call's arguments, of which a method's first is its ``self`` or ``cls``.
+    A generator holds them from its first step to its end. What a call holds for a ``ttl`` is renewed
+    until then.
 
-    :raises AcquireTimeout: from the call, as ``limits.acquire`` raises it.
+    :param requested: amounts by limit, as of ``acquire``, or a function of the call's arguments that
+        answers them; a method's first argument is its ``self`` or ``cls``.
+    :param timeout: seconds that a call waits; ``None``: as long as it takes, 0 or less: not at all.
+    :param priority: 0 to 255; a call counts as having come so many seconds earlier.
+    :param key: whose limits, or a function of the call's arguments.
+    :raises TypeError: ``limits`` is no set and no pool; what is decorated cannot be called.
+    :raises AcquireTimeout: from the call, and so is whatever else ``limits.acquire`` raises.
     """
 
     def words(arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 One for each kind of error of the Rust library (``tidegate::ErrorKind``): ``Invalid`` is ``InvalidRequest``,
 ``Never`` ``ImpossibleRequest``, ``NotFound`` and ``Ended`` ``LeaseEnded``, ``Full`` ``CapacityFull``,
-``Unavailable`` ``StoreUnavailable``; ``Busy`` is ``AcquireTimeout`` or ``QueueFull``.
+``Unavailable`` ``StoreUnavailable``; ``Busy`` is ``AcquireTimeout``, ``QueueFull``, or, where a store was
+busy, ``StoreUnavailable``. Those of a server are in the list of ``Client``.
 """
 
 from __future__ import annotations
@@ -41,11 +42,12 @@ class AcquireTimeout(TidegateError, TimeoutError):
 
 
 class QueueFull(TidegateError):
-    """As many requests wait as may."""
+    """``max_waiting`` requests wait already (10,000 unless set); raise it or wait. Of a ``Client``: the
+    server has no room for one more request."""
 
 
 class CapacityFull(TidegateError):
-    """As many keys or leases are kept as may be."""
+    """The store, or the server's policy, has no room for one more key or lease."""
 
 
 class LeaseEnded(TidegateError):
@@ -57,7 +59,7 @@ class UnreportedUsage(TidegateError):
 
 
 class StoreUnavailable(TidegateError, ConnectionError):
-    """The store could not tell: it is away, busy, or full of errors."""
+    """The store could not tell: it is away or busy, or its data is damaged."""
 
 
 class WorkerDied(TidegateError):
@@ -73,7 +75,7 @@ class ServerTimeout(ServerUnavailable, TimeoutError):
 
 
 class UnknownPolicy(TidegateError, LookupError):
-    """The server has no such policy."""
+    """The server has no such policy, entity or member; the message says which."""
 
 
 class Unauthorized(TidegateError, PermissionError):

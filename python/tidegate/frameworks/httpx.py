@@ -32,14 +32,14 @@ class LimitTransport(httpx.BaseTransport):
     >>> client = httpx.Client(transport=LimitTransport(LimitSet("10/second")))
 
     :param limits: of a pool, the set that let a request go is the one that pauses.
-    :param transport: what sends them; ``httpx.HTTPTransport()`` unless said.
+    :param transport: what sends them; default: ``httpx.HTTPTransport()``.
     :param key: whose a request is, or a function of it: ``lambda request: request.url.host``.
         A pause is of all keys.
     :param requested: amounts by limit, or a function of the request that says them.
     :param timeout: seconds; ``None`` for as long as it takes. Then ``AcquireTimeout`` is raised.
     :param max_pause: the longest that a response can stop requests, in seconds.
-    :param ttl: in how many seconds what a request holds comes back if this process has gone; it is
-        renewed while the response is open. 2 minutes at a server's store unless said.
+    :param ttl: in how many seconds what a request holds comes back if this process has gone, as of
+        ``acquire``; it is renewed while the response is open.
     """
 
     def __init__(

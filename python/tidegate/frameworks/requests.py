@@ -36,8 +36,8 @@ class LimitAdapter(HTTPAdapter):
     :param requested: amounts by limit, or a function of the ``PreparedRequest``.
     :param timeout: seconds; ``None`` for as long as it takes. Then ``AcquireTimeout`` is raised.
     :param max_pause: the longest that a response can stop requests, in seconds.
-    :param ttl: in how many seconds what a request holds comes back if this process has gone; it is
-        renewed while the response is open. 2 minutes at a server's store unless said.
+    :param ttl: in how many seconds what a request holds comes back if this process has gone, as of
+        ``acquire``; it is renewed while the response is open.
     :param adapter: what an ``HTTPAdapter`` takes, such as ``pool_maxsize`` and ``max_retries``.
     """
 

@@ -35,17 +35,17 @@ class LlmTransport(Transport[httpx2.BaseTransport, httpx2.Request], httpx2.BaseT
     any more. One that the limits refuse is answered in the words of its provider.
 
     :param limits: of a pool, the set that let a call go is the one that pauses.
-    :param transport: what sends calls; ``httpx2.HTTPTransport()`` unless said.
+    :param transport: what sends calls; default: ``httpx2.HTTPTransport()``.
     :param key: whose a call is, or a function of the request: each key has limits of its own.
     :param timeout: seconds; ``None`` for as long as it takes. Then the answer is 429.
     :param counts: what a rate or budget counts, by its name, where that does not say it: ``"tokens"``,
         ``"input-tokens"``, ``"output-tokens"`` or ``"money"``.
     :param prices: by model, for limits on money. ``gpt-5`` is also its dated versions, ``gpt-5-*`` all
         that begin so.
-    :param provider: whose habits: ``"azure"``, ``"groq"``, ``"mistral"`` ...; by the path unless said.
+    :param provider: whose habits: ``"azure"``, ``"groq"``, ``"mistral"`` ...; default: by the path.
     :param max_pause: the longest that a refusal of the provider can stop calls, in seconds.
     :param ttl: in how many seconds what a call holds comes back if this process has gone; it is renewed
-        while the answer is open. 2 minutes at a server's store unless said.
+        while the answer is open. Default: as of ``acquire``.
     :raises InvalidRequest: it is not clear what a limit counts; money without prices, or in whole
         numbers; no such provider.
     """

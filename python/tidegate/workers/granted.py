@@ -27,7 +27,7 @@ class Granted:
     def update(self, usage: Mapping[str, Number]) -> None:
         """Reports what was really used: charged when the call ends, in place of what was taken.
 
-        An unknown limit, or an amount that is none, is then the item's error.
+        An unknown limit, or an amount that ``acquire`` refuses, is then the item's error.
         """
         self._usage.update(usage)
 

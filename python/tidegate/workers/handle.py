@@ -63,13 +63,13 @@ def start(
 
     :param mode: ``"thread"``; ``"process"``, a process each; ``"ray"``, a Ray actor each;
         ``"asyncio"``, coroutine methods in the loop that runs.
-    :param max_workers: unless said, as many as ``ThreadPoolExecutor`` has threads, as there are
+    :param max_workers: default: as many as ``ThreadPoolExecutor`` has threads, as there are
         processors, as Ray has, or 100 in an event loop.
     :param limits: what each has as ``self.limits``: ``None``, a limit, limits, a set, sets or a
         pool. In processes and in Ray all share them.
     :param on_demand: a worker is started when a call finds none that is free.
     :param max_waiting: how many calls may wait for a worker; one more raises ``QueueFull``.
-    :param mp_context: as of ``ProcessPoolExecutor``; ``forkserver`` unless said.
+    :param mp_context: as of ``ProcessPoolExecutor``; default: ``forkserver``.
     :param ray_options: of the actors: ``{"num_gpus": 1}``.
     :raises ValueError: a set in this process's memory for several processes; an unknown mode.
     """

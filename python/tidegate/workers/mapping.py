@@ -122,14 +122,16 @@ def map(
         is always so), ``mp_context`` and ``ray_options``.
     :param requested: amounts by limit, or a function of the item that says them.
     :param key: whose limits, or a function of the item.
-    :param timeout: seconds that an attempt waits for its limits.
-    :param ttl: seconds within which a server's store takes back what an attempt holds if this
-        process is killed: 120 unless a limit says its own. It is renewed until the attempt ends.
+    :param timeout: seconds that an attempt waits for its limits; ``None``: as long as it takes.
+    :param priority: 0 to 255; an item counts as having come so many seconds earlier.
+    :param ttl: seconds within which what an attempt holds comes back if this process is killed, as of
+        ``acquire``. It is renewed until the attempt ends.
     :param retries: how many more attempts an item has whose ``fn`` raised, or a ``Retry``. What the
         limits say is not tried again.
     :param on_error: ``"raise"``: an item that failed raises when its turn comes. ``"return"``: its
         error is yielded in its place.
-    :param max_in_flight: twice ``max_workers`` unless said.
+    :param max_in_flight: how many items are begun and not yet yielded, 1 or more; default: twice
+        ``max_workers``.
     :param progress: a bar on standard error, by ``tqdm``.
     :raises ModuleNotFoundError: ``progress`` without ``tqdm``.
     """
