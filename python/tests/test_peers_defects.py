@@ -1,4 +1,13 @@
-"""What other limiters for Python were seen to do, and this one must not: a test for each."""
+"""What other limiters for Python were seen to do, and this one must not: each defect with its tests.
+
+What is not here is
+
+- eight threads on one slot: ``test_sets.py``, ``test_threads_are_served_in_order_of_arrival``;
+- Ray's mode: ``test_workers_ray.py``, ``test_ray_mode_counts_as_the_algorithm_says_and_gives_back_what_was_not_used``;
+- a client's amounts below 0 and NaN: ``test_client.py``, ``test_amounts_are_whole_numbers_or_decimals`` and
+  ``test_checks_that_make_no_sense_are_not_sent``; a semaphore's: ``test_locks.py``,
+  ``test_slots_and_places_in_a_queue_are_whole_numbers``.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +18,21 @@ import pathlib
 import random
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
 import threading
 import time
 import uuid
+from decimal import Decimal
+from urllib.parse import urlsplit
 
 import pytest
 from databases import installed
 
 from tidegate import (
+    AcquireTimeout,
     ImpossibleRequest,
     InvalidRequest,
     LimitPool,
@@ -30,6 +43,7 @@ from tidegate import (
     RateLimitAlgorithm,
     ResourceLimit,
 )
+from tidegate.testing import ManualClock
 
 #: A day refills so slowly that nothing comes back while a test runs.
 DAY = "per_day"
@@ -112,6 +126,27 @@ def test_a_timeout_of_a_millisecond_looks_once_and_no_more():
             limits.acquire(timeout=0.001)
     stats = limits.stats()
     assert stats["timed_out"] == 1 and stats["refused"] <= 1
+
+
+def test_a_timeout_of_a_millisecond_ends_with_that_millisecond():
+    clock, ended = ManualClock(), []
+    limits = LimitSet([ResourceLimit("slots", 1)], clock=clock)
+
+    def waits():
+        with pytest.raises(TimeoutError):
+            limits.acquire(timeout=0.001)
+        ended.append(clock.now())
+
+    with limits.acquire():
+        begin = clock.now()
+        thread = threading.Thread(target=waits)
+        thread.start()
+        until_waiting(limits, 1)
+        clock.advance(0.0009)
+        assert limits.stats()["waiting"] == 1
+        clock.advance(0.0001)
+        thread.join()
+    assert ended[0] - begin == pytest.approx(0.001, abs=1e-6)
 
 
 def test_eight_tasks_on_one_slot_take_turns():
@@ -201,8 +236,10 @@ def test_a_failed_try_acquire_that_is_entered_releases_nothing():
     assert limits.try_acquire()
 
 
-def test_more_used_than_taken_is_charged():
-    limits = LimitSet([RateLimit("tokens", 100, DAY)])
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_more_used_than_taken_is_charged(is_shared, shm):
+    limit = RateLimit("tokens", 100, DAY)
+    limits = in_process_mode(shm, limit) if is_shared else LimitSet([limit])
     with limits.acquire({"tokens": 10}) as acquired:
         acquired.update({"tokens": 90})
     assert not limits.try_acquire({"tokens": 20})
@@ -215,7 +252,11 @@ def test_more_used_than_taken_is_charged():
 # ---- Numbers ----
 
 
-@pytest.mark.parametrize("number", [-1, -0.5, math.nan, math.inf, -math.inf])
+NONE = [-1, -0.5, math.nan, math.inf, -math.inf]
+NONE += [Decimal(number) for number in ("-1", "NaN", "Infinity", "-Infinity")]
+
+
+@pytest.mark.parametrize("number", NONE)
 def test_no_number_below_zero_and_none_that_is_none_is_an_amount(number):
     limits = LimitSet([RateLimit("tokens", 100, DAY, places=2), ResourceLimit("slots", 1)])
     for amounts in ({"tokens": number}, {"tokens": 1, "slots": number}):
@@ -251,15 +292,24 @@ def test_a_limit_of_ten_million_a_second_and_more_limits(algorithm):
     assert not limits.try_acquire({"tokens": 10**12})
 
 
+def in_memory():
+    """How many bytes of this process are in memory now."""
+    return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_what_is_kept_does_not_grow_with_the_amount(algorithm):
-    """A list with an entry for each token would be larger than any memory."""
-    limits = LimitSet([RateLimit("tokens", 10**12, DAY, algorithm)])
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+def test_what_is_kept_does_not_grow_with_the_amount(algorithm, is_shared, shm):
+    """A list with an entry for each token would be larger than any memory, and than shared memory of 8 MiB."""
+    limit = RateLimit("tokens", 10**12, DAY, algorithm)
+    limits = in_process_mode(shm, limit) if is_shared else LimitSet([limit])
+    limits.try_acquire({"tokens": 1}).cancel()
+    before = in_memory()
     with limits.acquire({"tokens": 10**11}) as acquired:
+        assert in_memory() - before < 16 * 1_024**2
         acquired.update({"tokens": 10**10})
+    assert in_memory() - before < 16 * 1_024**2
     assert acquired.reclaimed == {"tokens": 9 * 10**10}
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 16 * 1_024
 
 
 # ---- Clocks ----
@@ -411,6 +461,81 @@ def test_a_killed_holders_slot_is_granted_to_one_that_waits(store_url):
     kill(child)
     with limits.acquire(timeout=60):
         pass
+
+
+def test_one_that_waits_already_gets_a_killed_holders_slot(store_url):
+    limits = LimitSet([ResourceLimit("slots", 1)], name="killed before one that waits", store=store_url)
+    ttl = None if store_url.startswith("shm:") else 1
+
+    def holds(begun):
+        _held = limits.acquire(ttl=ttl, keep_alive=True)
+        begun()
+        time.sleep(600)
+
+    child, granted = child_that(holds), []
+
+    def waits():
+        with limits.acquire(timeout=600) as acquired:
+            granted.append(acquired.successful)
+
+    thread = threading.Thread(target=waits)
+    thread.start()
+    until_waiting(limits, 1)
+    assert granted == []
+    kill(child)
+    thread.join()
+    assert granted == [True]
+
+
+def test_a_killed_holder_of_a_mutex_keeps_nobody_beyond_their_timeout(redis_url):
+    """Its ttl is an hour: one that hangs until then has not timed out."""
+    mutex = Mutex("killed holder's", store=redis_url, ttl=3_600)
+
+    def holds(begun):
+        _permit = mutex.acquire()
+        begun()
+        time.sleep(600)
+
+    child = child_that(holds)
+    ended = []
+
+    def waits():
+        with pytest.raises(AcquireTimeout):
+            mutex.acquire(timeout=3)
+        ended.append(True)
+
+    thread = threading.Thread(target=waits)
+    thread.start()
+    kill(child)
+    with pytest.raises(AcquireTimeout):
+        mutex.acquire(timeout=0.5)
+    thread.join(timeout=1_800)
+    assert ended == [True]
+
+
+def commands(url):
+    """How many scripts Redis was asked to run."""
+    address = urlsplit(url)
+    with socket.create_connection((address.hostname, address.port)) as asked, asked.makefile("rb") as answer:
+        asked.sendall(b"INFO commandstats\r\n")
+        text = answer.read(int(answer.readline()[1:])).decode()
+    calls = dict(line.split(":", 1) for line in text.splitlines() if line.startswith("cmdstat_"))
+    return sum(int(stats.split(",")[0].partition("=")[2]) for name, stats in calls.items() if name in SCRIPTS)
+
+
+SCRIPTS = ("cmdstat_eval", "cmdstat_evalsha", "cmdstat_fcall")
+
+
+def test_an_acquisition_in_redis_is_one_command_and_its_end_another(mortal_redis):
+    url, _ = mortal_redis
+    limits = LimitSet([RateLimit("tokens", 10**6, DAY), ResourceLimit("slots", 4)], name="counted", store=url)
+    with limits.acquire({"tokens": 1}):
+        pass
+    before = commands(url)
+    for _ in range(100):
+        with limits.acquire({"tokens": 2}) as acquired:
+            acquired.update({"tokens": 1})
+    assert commands(url) - before == 200
 
 
 def test_processes_killed_at_any_moment_leave_nobody_hanging(shm):

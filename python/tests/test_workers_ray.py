@@ -65,6 +65,27 @@ def remote(cluster):
     return ray.remote(Holder), ray.remote(task)
 
 
+def test_ray_mode_counts_as_the_algorithm_says_and_gives_back_what_was_not_used(words, cluster):
+    def takes(limits):
+        with limits.acquire({"tokens": 100}) as acquired:
+            acquired.update({"tokens": 40})
+        back = dict(acquired.reclaimed)
+        rest = limits.try_acquire({"tokens": 60})
+        return back, bool(rest), limits.try_acquire({"tokens": 1}).retry_after
+
+    for algorithm, (least, most) in {
+        "token_bucket": (0, 864),
+        "sliding_log": (70_000, 86_400),
+        "first_use_window": (70_000, 86_400),
+    }.items():
+        name = f"{words['name']}-{algorithm}"
+        limits = LimitSet([RateLimit("tokens", 100, "per_day", algorithm)], **{**words, "name": name})
+        back, is_rest, waits = ray.get(ray.remote(takes).remote(limits))
+        assert back == {"tokens": 60} and is_rest, algorithm
+        assert least < waits <= most, (algorithm, waits)
+        assert not limits.try_acquire({"tokens": 1})
+
+
 def calls_and_slots(words):
     return LimitSet([CallLimit(30, "per_day"), ResourceLimit("slots", 1)], **words)
 
