@@ -240,7 +240,7 @@ class Client(_Server):
         :param requested: amounts by limit. Calls and slots that are not named are taken at 1; a rate
             that is not named is not charged once any limit is named. 0 leaves a limit out.
         :param timeout: how many seconds it waits: 0 to 300 (the server's ``longest_wait``); more raises
-            ``InvalidRequest``.
+            ``InvalidRequest``, less waits not at all.
         :param priority: 0 to 255; a request counts as having come so many seconds earlier.
         :param ttl: seconds (0.001 to 34,560,000) that the lease outlives its holder; default: the
             policy's.

@@ -122,7 +122,8 @@ impl LimitPool {
 
     /// Takes what `request` says as a lease, and waits for it at all members at
     /// once: whichever can serve it first does, and the request leaves the other
-    /// queues. First come, first served at each, within a priority, for as long as the request
+    /// queues. First come, first served at each, where one of a higher
+    /// [priority](Request::priority) counts as having come earlier; for as long as the request
     /// [says](Request::within), and [30 seconds](crate::DEFAULT_WAIT) if it says nothing; then
     /// it is refused. A member that cools down is waited for too; one that has not
     /// answered 300 ms after the deadline is not, if another has refused. Given up before

@@ -161,7 +161,8 @@ impl LimitSet {
     }
 
     /// Takes what `request` says as a lease, and waits for it: first come, first
-    /// served within a priority, for as long as the request [says](Request::within), and
+    /// served, where one of a higher [priority](Request::priority) counts as having come
+    /// earlier; for as long as the request [says](Request::within), and
     /// [30 seconds](crate::DEFAULT_WAIT) if it says nothing; then it is refused. Given up
     /// before its end, it gives back what it took and its place in the queue.
     ///

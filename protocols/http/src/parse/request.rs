@@ -118,9 +118,9 @@ keyed! {
         #[serde(default)]
         #[schemars(example = json!({"tpm": 4000}))]
         amounts: Amounts,
-        /// How long to wait for it, in milliseconds: first come, first served within a
-        /// priority. At most five minutes, or the server's `longest_wait`. What the rates
-        /// cannot admit in that time is refused at once.
+        /// How long to wait for it, in milliseconds: first come, first served, where one of a
+        /// higher `priority` counts as having come earlier. At most five minutes, or the
+        /// server's `longest_wait`. What the rates cannot admit in that time is refused at once.
         #[serde(default)]
         #[schemars(range(max = 300_000))]
         wait_ms: u64,
