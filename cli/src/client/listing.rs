@@ -1,6 +1,7 @@
 //! `tidegate keys` and `tidegate leases`: what a policy holds.
 
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
 
 use clap::Args;
 use serde_json::{Map, Value, json};
@@ -172,23 +173,26 @@ impl Listing<'_> {
         })
     }
 
-    /// Asks for page after page, and calls `act` with each item as it comes.
+    /// Asks for page after page, and calls `act` with each item as it comes, until it breaks off:
+    /// then no further page is asked for.
     pub fn each(
         &self,
         options: &Options,
-        mut act: impl FnMut(Value) -> Outcome<()>,
-    ) -> Outcome<()> {
+        mut act: impl FnMut(Value) -> Outcome<ControlFlow<()>>,
+    ) -> Outcome<ControlFlow<()>> {
         let client = options.connect()?;
         runtime()?.block_on(async {
             let mut cursor = None;
             loop {
                 let (listed, next) = self.page(&client, cursor.as_deref(), 0).await?;
                 for item in listed {
-                    act(item)?;
+                    if act(item)?.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
                 }
                 cursor = next;
                 if cursor.is_none() {
-                    return Ok(());
+                    return Ok(ControlFlow::Continue(()));
                 }
             }
         })

@@ -1,6 +1,7 @@
 //! `tidegate usage`: what was used, hour by hour, and what that adds up to.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Map, Value, json};
@@ -10,7 +11,7 @@ use super::arguments::{instant, instant_or_ago};
 use super::exit::{Exit, Outcome, Stop, TABLE};
 use super::listing::{Listing, Paging, key, more};
 use super::options::Options;
-use super::print::{print, print_line};
+use super::print::{print, print_for_reader, print_line};
 use super::words::amount;
 
 const PATH: &str = "/v1/usage";
@@ -211,17 +212,20 @@ impl Of {
         })
     }
 
-    /// Calls `act` with each record of these policies, and the policy.
+    /// Calls `act` with each record of these policies, and the policy, until it breaks off.
     fn each(
         &self,
         policies: &[String],
         options: &Options,
-        mut act: impl FnMut(&str, &Value) -> Outcome<()>,
+        mut act: impl FnMut(&str, &Value) -> Outcome<ControlFlow<()>>,
     ) -> Outcome<()> {
         for policy in policies {
-            self.listed(policy, 0, |listing| {
+            let end = self.listed(policy, 0, |listing| {
                 listing.each(options, |used| act(policy, &used))
             })?;
+            if end.is_break() {
+                break;
+            }
         }
         Ok(())
     }
@@ -240,13 +244,17 @@ impl List {
 
 impl Export {
     fn perform(&self) -> Outcome<Exit> {
-        if self.csv {
-            print_line("policy,member,key,limit,hour,amount")?;
+        if self.csv && !print_for_reader("policy,member,key,limit,hour,amount")? {
+            return Ok(Exit::Done);
         }
         self.of.each(&self.policy, &self.options, |policy, used| {
-            print_line(&match self.csv {
+            let line = match self.csv {
                 true => csv_line(policy, used),
                 false => json_line(policy, used),
+            };
+            Ok(match print_for_reader(&line)? {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
             })
         })?;
         Ok(Exit::Done)
@@ -258,7 +266,7 @@ impl Summary {
         let mut sums = Sums::default();
         self.of.each(&self.policy, &self.options, |policy, used| {
             sums.add(self.place(policy, used), &used["amount"]);
-            Ok(())
+            Ok(ControlFlow::Continue(()))
         })?;
         if sums.0.is_empty() {
             eprintln!("nothing was used; policies count it whose file says `usage`");

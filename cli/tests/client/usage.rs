@@ -1,8 +1,11 @@
 //! What was used, listed, added up, drawn and exported.
 
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
 use serde_json::Value;
 
-use crate::server::Server;
+use crate::server::{Server, tidegate, unread};
 
 const POLICY: &str = "[policy.chat]\nusage = '400d'\n[policy.chat.limits]\n\
                       total = { rate = 1000, per = '1h' }\n\
@@ -81,4 +84,45 @@ fn usage_is_listed_added_up_drawn_and_exported() {
     server
         .request(&of("list", &["-k", "a", "--entity", "b"]))
         .ends(2);
+}
+
+/// What listens as a server with usage without end does, and says how many pages it was asked for
+/// once somebody connects and asks for none.
+fn endless() -> (String, std::thread::JoinHandle<usize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let pages = std::thread::spawn(move || {
+        let used = r#"{"key":"k","limit":"l","hour":"2026-01-01T00:00:00Z","amount":1}"#;
+        let body = format!(r#"{{"usage":[{used},{used}],"cursor":"more"}}"#);
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n";
+        let answer = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
+        let mut pages = 0;
+        for stream in listener.incoming() {
+            let (mut stream, mut asked) = (stream.expect("a connection"), Vec::new());
+            while !asked.ends_with(b"\r\n\r\n") {
+                let mut some = [0; 1_024];
+                match stream.read(&mut some).expect("it is read") {
+                    0 => return pages,
+                    length => asked.extend(&some[..length]),
+                }
+            }
+            pages += 1;
+            stream.write_all(answer.as_bytes()).expect("it is answered");
+        }
+        pages
+    });
+    (url, pages)
+}
+
+/// `tidegate usage export | head -1` went on through every page.
+#[test]
+fn no_page_is_asked_for_that_nobody_reads() {
+    for (more, expected) in [(&[][..], 1), (&["--csv"], 0)] {
+        let (url, pages) = endless();
+        let mut export = tidegate();
+        export.args(of("export", more)).args(["--server", &url]);
+        assert_eq!(unread(export).ends(0).error, "");
+        drop(TcpStream::connect(url.trim_start_matches("http://")).expect("it listens"));
+        assert_eq!(pages.join().expect("it ended"), expected, "{more:?}");
+    }
 }
