@@ -18,6 +18,7 @@
 //! | `clock`, `process` | the machine's clock; who is there |
 //! | `queue` | those who wait, of all processes, in order |
 //! | `wakeup`, `waiters`, `waiting` | how processes wake each other; where their requests wait |
+//! | `owed` | what a process still has to give back |
 //! | `shuttle_tests` | the queue and its wake-ups under a model checker |
 //! | `shared`, `decide`, `table` | what the tables of a store share; a command's way |
 //! | `at_hand`, `plain` | plain roots that this process knows as they are kept; the fast path |
@@ -101,6 +102,11 @@
 //! Whoever is refused, or looks, or holds a lease of the root for the first time, sees first
 //! whether one of these was killed; then what it held expires, as at its expiry.
 //!
+//! **A process that stands still in a step** (`SIGSTOP`) keeps that shard's lock: commands there are
+//! [`Busy`](tidegate_store::StoreError::Busy) after the [`deadline`](Options::deadline). A lease that
+//! is let go of meanwhile, and a place in a queue, are given back as soon as the lock is: a thread
+//! waits for it, and the next command there does it first.
+//!
 //! **One pid namespace.** Locks know their owners by numbers of threads, and leases and places
 //! theirs by numbers of processes: whoever has them from another namespace is refused when he
 //! opens the segment.
@@ -144,6 +150,7 @@ mod listing;
 mod lock;
 mod mapping;
 mod options;
+mod owed;
 mod owner;
 mod plain;
 mod process;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tidegate_store::optimistic::Clock;
 
 use crate::following::Following;
+use crate::owed::Owed;
 use crate::steps::Steps;
 use crate::waiters::LazyWaiters;
 
@@ -18,4 +19,5 @@ pub(crate) struct Shared {
     pub(crate) leases_end_with_process: bool,
     pub(crate) following: Arc<Following>,
     pub(crate) waiters: LazyWaiters,
+    pub(crate) owed: Arc<Owed>,
 }

@@ -25,6 +25,7 @@ use crate::kept::Waiter;
 use crate::keys::{RootKeys, kind};
 use crate::layout::SMALLEST;
 use crate::options::Options;
+use crate::owed::Owed;
 use crate::process::{self, Process};
 use crate::queue::Turn;
 use crate::registry;
@@ -74,6 +75,7 @@ impl Table {
             leases_end_with_process: true,
             following: Arc::new(Following::new(&steps)),
             waiters: LazyWaiters::new(&steps),
+            owed: Owed::new(&steps),
             steps,
         };
         let table = Self {

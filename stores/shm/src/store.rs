@@ -19,6 +19,7 @@ use crate::decide::Inner;
 use crate::error::ShmError;
 use crate::following::Following;
 use crate::options::Options;
+use crate::owed::Owed;
 use crate::registry;
 use crate::segment::{self, Segment};
 use crate::shared::Shared;
@@ -49,6 +50,7 @@ impl ShmStore {
             leases_end_with_process: options.leases_end_with_process,
             following: Arc::new(Following::new(&steps)),
             waiters: LazyWaiters::new(&steps),
+            owed: Owed::new(&steps),
             steps,
         })))))
     }

@@ -1,16 +1,21 @@
 //! One set's table: a command's way.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use parking_lot::Mutex;
 use tidegate_net::Finish;
 use tidegate_net::waiting::{Waiting, stay};
 use tidegate_store::core::Verdict;
 use tidegate_store::{
-    Answer, Command, Count, Execution, KeyCommand, Op, Out, Patience, Reply, StoreError, Table,
+    Answer, Command, Count, Execution, KeyCommand, KeyPath, Op, Out, Patience, Reply, StoreError,
+    StoreFuture, Table,
 };
 
 use crate::decide::Inner;
+use crate::owed::{Debt, Owed};
 use crate::shared::Shared;
 use crate::waiting::QueuedTake;
 
@@ -103,6 +108,38 @@ impl ShmTable {
         Ok(decided?.then_some(execution))
     }
 
+    /// Pays what this process owes where a command leads.
+    fn pay(&self, command: &Command<'_>) -> Result<(), StoreError> {
+        let pay = |path: &KeyPath<'_>| self.inner.shared.owed.pay_at(&self.inner, path.root());
+        match command.op {
+            Op::One(path, _) => pay(&path),
+            Op::Batch(items) => items.iter().try_for_each(|(path, _)| pay(path)),
+            Op::Adopt | Op::ListKeys(_) | Op::ListLeases(_) | Op::ListUsage(..) | Op::Count => {
+                Ok(())
+            }
+        }
+    }
+
+    /// What a command comes to that has failed. A lease that nobody would end again is not lost.
+    #[cold]
+    fn unexecuted(&self, command: &Command<'_>, error: StoreError, out: Out<'_>) -> Execution {
+        let lease = match (command.op, &error) {
+            (Op::One(path, verb), StoreError::Busy(_)) => {
+                Debt::of(&self.inner, &command.one(path, verb))
+            }
+            _ => None,
+        };
+        match lease {
+            Some(lease) => StoreFuture::new(Unended {
+                answer: Some(error),
+                lease: Some(lease),
+                owed: Arc::clone(&self.inner.shared.owed),
+            })
+            .into(),
+            None => out.ready(Err(error)),
+        }
+    }
+
     fn adopt(&self, command: &Command<'_>) -> Answer {
         let revisions = &self.inner.revisions;
         // An error says that a newer plan is here already.
@@ -112,6 +149,34 @@ impl ShmTable {
             self.inner.shared.waiters.wake_all();
         }
         Ok(Reply::Done)
+    }
+}
+
+/// The answer to an end whose lock was not given in time: nothing was done. Dropped before
+/// anybody has asked for it, nobody ends the lease again, and the process owes it.
+struct Unended {
+    answer: Option<StoreError>,
+    lease: Option<Debt>,
+    owed: Arc<Owed>,
+}
+
+impl Future for Unended {
+    type Output = Answer;
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Answer> {
+        self.lease = None;
+        match self.answer.take() {
+            Some(error) => Poll::Ready(Err(error)),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for Unended {
+    fn drop(&mut self) {
+        if let Some(lease) = self.lease.take() {
+            self.owed.add(lease);
+        }
     }
 }
 
@@ -125,12 +190,17 @@ fn is_refusal(reply: &Reply) -> bool {
 impl Table for ShmTable {
     fn execute(&self, command: &Command<'_>, mut out: Out<'_>) -> Execution {
         self.inner.shared.following.listen_again();
+        if self.inner.shared.owed.is_any()
+            && let Err(error) = self.pay(command)
+        {
+            return self.unexecuted(command, error, out);
+        }
         let one = |&(path, verb): &_| self.inner.execute(&command.one(path, verb));
         if let Op::One(path, verb) = command.op {
             match self.at_hand(&command.one(path, verb), command.patience, out.lend()) {
                 Ok(Some(execution)) => return execution,
                 Ok(None) => {}
-                Err(error) => return out.ready(Err(error)),
+                Err(error) => return self.unexecuted(command, error, out),
             }
         }
         match command.op {
@@ -141,7 +211,10 @@ impl Table for ShmTable {
                         Err(error) => out.ready(Err(error)),
                     }
                 }
-                _ => out.ready(one(&(path, verb))),
+                _ => match one(&(path, verb)) {
+                    Err(error) => self.unexecuted(command, error, out),
+                    told => out.ready(told),
+                },
             },
             Op::Batch(items) => out.ready(Ok(Reply::Batch(items.iter().map(one).collect()))),
             Op::Adopt => out.ready(self.adopt(command)),

@@ -9,6 +9,7 @@ use tidegate_store::{KeyCommand, Plan, StoreError};
 use tokio::time::sleep;
 
 use crate::decide::Inner;
+use crate::owed::Debt;
 use crate::queue::Turn;
 use crate::waiters::Registration;
 
@@ -80,12 +81,21 @@ impl Line for QueuedTake {
 
     async fn leave(&mut self, waiting: &Waiting) {
         let levels = waiting.plan().levels();
-        // What cannot be given up now is nobody's once this process has ended.
-        let _ = self.table.give_up(&self.root, levels, self.turn.id);
+        let given_up = self.table.give_up(&self.root, levels, self.turn.id);
+        if let Err(StoreError::Busy(_)) = given_up {
+            let place = Debt::place(&self.table, &self.root, levels, self.turn.id);
+            self.table.shared.owed.add(place);
+        }
     }
 
     async fn cancel(&mut self, cancel: &KeyCommand<'_>) -> Result<(), StoreError> {
-        self.table.execute(cancel).map(drop)
+        match (self.table.execute(cancel), Debt::of(&self.table, cancel)) {
+            (Err(StoreError::Busy(_)), Some(lease)) => {
+                self.table.shared.owed.add(lease);
+                Ok(())
+            }
+            (ended, _) => ended.map(drop),
+        }
     }
 
     fn newest_plan(&self) -> Option<Arc<Plan>> {
