@@ -5,7 +5,7 @@
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"TIDEGATE");
 
 /// The version of this layout.
-pub(crate) const VERSION: u64 = 4;
+pub(crate) const VERSION: u64 = 5;
 
 /// Bytes of a word.
 pub(crate) const WORD: usize = 8;

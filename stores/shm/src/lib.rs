@@ -100,7 +100,8 @@
 //! **Leases end with their process**, if that is before their expiry: with the one that made
 //! them, or renewed or adjusted them last. A root has a note of each process that may hold some.
 //! Whoever is refused, or looks, or holds a lease of the root for the first time, sees first
-//! whether one of these was killed; then what it held expires, as at its expiry.
+//! whether one of these was killed; then what it held expires, as at its expiry. A process that runs another program
+//! (`execve`) is another one from then on.
 //!
 //! **A process that stands still in a step** (`SIGSTOP`) keeps that shard's lock: commands there are
 //! [`Busy`](tidegate_store::StoreError::Busy) after the [`deadline`](Options::deadline). A lease that

@@ -1,13 +1,14 @@
 //! Which process somebody is, and whether it is there.
 //!
 //! A process is known by its number, by when it was started (so that a number that is used
-//! again is no other's), and by the namespace in which that number counts. Of another
+//! again is no other's), by the program that it runs (another, once it has called `execve`: what it
+//! held before is nobody's), and by the namespace in which that number counts. Of another
 //! namespace (this process may have moved) nothing can be told: it is taken to be there.
 
 use std::collections::HashMap;
-use std::fs;
+use std::fs::{self, File};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -23,6 +24,7 @@ use crate::lock;
 pub(crate) struct Process {
     pub(crate) namespace: u64,
     pub(crate) pid: u32,
+    /// [When it was started, and what it runs](start).
     pub(crate) start: u64,
 }
 
@@ -30,14 +32,16 @@ pub(crate) struct Process {
 /// process than its parent.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 
-/// This process, as of a generation.
-static ME: Mutex<Option<(u64, Process)>> = Mutex::new(None);
+/// This process, as of a generation: one more than that, and the same words by whoever of its
+/// threads writes them. There is no lock that a child could find taken.
+static ME: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];
 
-/// Processes that were there when they were looked at.
-static KNOWN: Mutex<Option<HashMap<Process, OwnedFd>>> = Mutex::new(None);
+/// Processes that were there when they were looked at. Who finds it locked (for good, in the
+/// child of a fork) goes without.
+static KNOWN: Mutex<Option<HashMap<Process, Known>>> = Mutex::new(None);
 
-/// So many are remembered.
-const MOST_KNOWN: usize = 1_024;
+/// So many are remembered, with two files each.
+const MOST_KNOWN: usize = 32;
 
 extern "C" fn forked() {
     GENERATION.fetch_add(1, Ordering::SeqCst);
@@ -52,61 +56,119 @@ pub(crate) fn generation() -> u64 {
 
 /// This process.
 pub(crate) fn me() -> Process {
-    let generation = generation();
-    let mut known = ME.lock();
-    match *known {
-        Some((of, me)) if of == generation => me,
-        _ => {
-            let pid = std::process::id();
-            let me = Process {
-                namespace: namespace(),
-                pid,
-                start: start(pid).unwrap_or(0),
-            };
-            *known = Some((generation, me));
-            me
-        }
+    let [of, namespace, pid, start] = &ME;
+    let generation = generation() + 1;
+    if of.load(Ordering::Acquire) == generation {
+        return Process {
+            namespace: namespace.load(Ordering::Relaxed),
+            pid: pid.load(Ordering::Relaxed) as u32,
+            start: start.load(Ordering::Relaxed),
+        };
     }
+    let number = std::process::id();
+    let me = Process {
+        namespace: own_namespace(),
+        pid: number,
+        start: started(number).unwrap_or(0),
+    };
+    namespace.store(me.namespace, Ordering::Relaxed);
+    pid.store(me.pid.into(), Ordering::Relaxed);
+    start.store(me.start, Ordering::Relaxed);
+    of.store(generation, Ordering::Release);
+    me
 }
 
 /// The namespace in which this process has its number.
-fn namespace() -> u64 {
+fn own_namespace() -> u64 {
     fs::metadata("/proc/self/ns/pid").map_or(0, |found| found.ino())
 }
 
-/// When the process of this number was started, in the kernel's ticks since it booted.
-fn start(pid: u32) -> Option<u64> {
-    let said = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+/// Where the kernel says what a process is.
+fn stat(pid: u32) -> Option<File> {
+    File::open(format!("/proc/{pid}/stat")).ok()
+}
+
+fn started(pid: u32) -> Option<u64> {
+    start(&stat(pid)?)
+}
+
+/// Bits of when a process was started.
+const TICKS: u32 = 40;
+
+/// When a process was started, in the kernel's ticks since it booted, and above them what it runs:
+/// of where its stack begins, which is another place for each program that it was made to run. 0
+/// there: that cannot be told. `None`: nothing can.
+fn start(stat: &File) -> Option<u64> {
+    let mut said = [0; 1_024];
+    let length = stat.read_at(&mut said, 0).ok()?;
+    let said = said.get(..length)?;
     // Its name, in parentheses, may hold anything; the 22nd field is the 20th behind it.
-    let (_, rest) = said.rsplit_once(')')?;
-    rest.split_whitespace().nth(19)?.parse().ok()
+    let behind = said.iter().rposition(|byte| *byte == b')')? + 1;
+    let fields = str::from_utf8(&said[behind..]).ok()?;
+    let mut fields = fields.split_whitespace().skip(19);
+    let ticks: u64 = fields.next()?.parse().ok()?;
+    let stack: u64 = fields.nth(5)?.parse().ok()?;
+    // Below are the bits that differ least.
+    let runs = (stack >> 4 ^ stack >> 28) << TICKS;
+    Some(runs | ticks & ((1 << TICKS) - 1))
+}
+
+/// Whether both may be of one process that runs one program.
+fn is_same(one: u64, other: u64) -> bool {
+    // It could not read its own.
+    if one == 0 || other == 0 {
+        return true;
+    }
+    let (runs, others) = (one >> TICKS, other >> TICKS);
+    (one ^ other) << (u64::BITS - TICKS) == 0 && (runs == 0 || others == 0 || runs == others)
+}
+
+/// A process that was there.
+struct Known {
+    handle: OwnedFd,
+    stat: File,
+}
+
+impl Known {
+    /// Whether it is there, and runs what it ran.
+    fn is(&self, process: &Process) -> bool {
+        // What cannot be read any more, its handle tells.
+        is_running(&self.handle)
+            && start(&self.stat).is_none_or(|start| is_same(start, process.start))
+    }
 }
 
 impl Process {
     /// Whether it is there: killed, it is not, whether its parent has noticed or not.
     pub(crate) fn is_there(&self) -> bool {
-        if *self == me() || self.namespace != me().namespace {
+        let me = me();
+        if *self == me || self.namespace != me.namespace {
             return true;
         }
-        let mut known = KNOWN.lock();
+        let mut known = KNOWN.try_lock();
+        let Some(known) = known.as_deref_mut() else {
+            // Nothing can be told: it is there.
+            return !matches!(self.found(), Ok(None));
+        };
         let known = known.get_or_insert_default();
-        if let Some(handle) = known.get(self) {
-            let is_there = is_running(handle);
+        if let Some(found) = known.get(self) {
+            let is_there = found.is(self);
             if !is_there {
                 known.remove(self);
             }
             return is_there;
         }
-        match self.handle() {
-            Ok(Some(handle)) => {
-                let is_there = is_running(&handle);
-                if known.len() >= MOST_KNOWN {
-                    known.clear();
+        match self.found() {
+            Ok(Some(found)) => {
+                // Of those that have ended, nobody asks again.
+                known.retain(|_, found| is_running(&found.handle));
+                if known.len() >= MOST_KNOWN
+                    && let Some(other) = known.keys().next().copied()
+                {
+                    known.remove(&other);
                 }
-                if is_there {
-                    known.insert(*self, handle);
-                }
-                is_there
+                known.insert(*self, found);
+                true
             }
             Ok(None) => false,
             // Nothing can be told.
@@ -116,20 +178,29 @@ impl Process {
 
     /// A handle that tells when it ends; `None`: it has.
     pub(crate) fn handle(&self) -> Result<Option<OwnedFd>, Errno> {
+        Ok(self.found()?.map(|found| found.handle))
+    }
+
+    fn found(&self) -> Result<Option<Known>, Errno> {
         let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else {
             return Ok(None);
         };
-        match pidfd_open(pid, PidfdFlags::empty()) {
-            // Its number may have been another's when the handle was made.
-            Ok(handle) => match start(self.pid) {
-                // 0: it could not read its own.
-                Some(start) => Ok((start == self.start || self.start == 0).then_some(handle)),
-                // It has ended, or nothing can be read here: its handle says which.
-                None if is_running(&handle) => Err(Errno::MFILE),
-                None => Ok(None),
-            },
-            Err(Errno::SRCH) => Ok(None),
-            Err(error) => Err(error),
+        let handle = match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(handle) => handle,
+            Err(Errno::SRCH) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        // Its number may have been another's when the handle was made.
+        let stat = stat(self.pid);
+        let start = stat.as_ref().and_then(start);
+        match (stat, start) {
+            (Some(stat), Some(start)) => {
+                let is_it = is_same(start, self.start) && is_running(&handle);
+                Ok(is_it.then_some(Known { handle, stat }))
+            }
+            // It has ended, or nothing can be read here: its handle says which.
+            _ if is_running(&handle) => Err(Errno::MFILE),
+            _ => Ok(None),
         }
     }
 }
@@ -156,7 +227,7 @@ mod tests {
         let pid = child.id();
         let process = Process {
             pid,
-            start: start(pid).expect("it is there"),
+            start: started(pid).expect("it is there"),
             ..me()
         };
         assert!(process.is_there());
@@ -176,6 +247,48 @@ mod tests {
         poll(&mut asked, None).expect("it ends");
         assert!(!process.is_there());
         child.wait().expect("it has ended");
+        assert!(!process.is_there());
+    }
+
+    fn child() -> (std::process::Child, Process) {
+        let mut child = Command::new("cat");
+        let child = child.stdin(Stdio::piped()).spawn().expect("a process");
+        let (pid, start) = (child.id(), started(child.id()));
+        let start = start.expect("it is there");
+        (child, Process { pid, start, ..me() })
+    }
+
+    /// Each kept a file until somebody asked for it once more, and nobody does.
+    #[test]
+    fn of_processes_that_have_ended_no_handle_stays() {
+        let ended: Vec<Process> = (0..40)
+            .map(|_| {
+                let (mut child, process) = child();
+                assert!(process.is_there());
+                child.kill().expect("it is there");
+                child.wait().expect("it ends");
+                process
+            })
+            .collect();
+        let (mut child, another) = child();
+        assert!(another.is_there());
+        let known = KNOWN.lock();
+        let known = known.as_ref().expect("some were looked at");
+        assert!(known.len() <= MOST_KNOWN);
+        let kept = ended.iter().filter(|process| known.contains_key(process));
+        assert!(kept.count() <= 1, "the last may have come after another");
+        child.kill().expect("it is there");
+        child.wait().expect("it ends");
+    }
+
+    /// A thread of the parent may have been amid a look when it forked.
+    #[test]
+    fn who_finds_the_known_processes_locked_goes_without_them() {
+        let (mut child, process) = child();
+        let _held = KNOWN.lock();
+        assert!(process.is_there());
+        child.kill().expect("it is there");
+        child.wait().expect("it ends");
         assert!(!process.is_there());
     }
 }

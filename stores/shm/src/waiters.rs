@@ -16,6 +16,7 @@ use tidegate_store::StoreError;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
+use tokio::time::timeout;
 
 use crate::error::Fault;
 use crate::layout::{wakeup_slot, wakeup_slot_at};
@@ -26,6 +27,9 @@ use crate::wakeup::{self, NUMBERS};
 /// Where a process may open no file more, those who wait look so often whether others are
 /// there.
 const WITHOUT_HANDLES: Duration = Duration::from_secs(1);
+
+/// That a process runs another program, nobody is told of: whoever watches it looks so often.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 
 /// See the [module](self).
 pub(crate) struct Waiters {
@@ -220,7 +224,7 @@ impl Waiters {
         };
         handle.spawn(async move {
             match process.handle() {
-                Ok(Some(handle)) => ended(handle).await,
+                Ok(Some(handle)) => ended(process, handle).await,
                 Ok(None) => {}
                 Err(_) => tokio::time::sleep(WITHOUT_HANDLES).await,
             }
@@ -239,15 +243,19 @@ impl Waiters {
     }
 }
 
-/// Until a process has ended; where that cannot be told, for a moment.
+/// Until a process has ended, or runs another program; where that cannot be told, for a moment.
 #[allow(
     deprecated,
     reason = "unsound for a handle that closes itself early; this one is closed with its owner"
 )]
-async fn ended(handle: OwnedFd) {
-    match AsyncFd::with_interest(handle, Interest::READABLE) {
-        Ok(handle) => drop(handle.readable().await),
-        Err(_) => tokio::time::sleep(WITHOUT_HANDLES).await,
+async fn ended(process: Process, handle: OwnedFd) {
+    let Ok(handle) = AsyncFd::with_interest(handle, Interest::READABLE) else {
+        return tokio::time::sleep(WITHOUT_HANDLES).await;
+    };
+    while process.is_there() {
+        if timeout(BETWEEN_LOOKS, handle.readable()).await.is_ok() {
+            break;
+        }
     }
 }
 

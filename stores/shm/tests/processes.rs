@@ -4,12 +4,14 @@ mod support;
 
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use support::child::{Other, asked, say, until_let_go};
+use support::child::{Other, asked, hears, say, until_let_go};
 use support::{Dir, waits};
 use tidegate::{Limit, LimitSet, Request};
 use tidegate_conformance::fixture::{Fixture, SECOND, machine_time, plan, slots};
@@ -93,6 +95,25 @@ fn deeds_of_another_process() {
             until_let_go();
         }
         "fork" => fork(&set(store)),
+        "run another program" => {
+            let set = set(store);
+            let held = set.try_acquire("k", Request::default()).wait();
+            let _held = held.expect("an answer").granted().expect("it is free");
+            let _place = waits(set.acquire("k", Request::default().within(PATIENCE)));
+            say("held");
+            let next = hears().expect("it is told");
+            let mut program = Command::new(std::env::current_exe().expect("this test's path"));
+            program.args(["deeds_of_another_process", "--exact", "--nocapture"]);
+            panic!("{}", program.env("TIDEGATE_DEED", next).exec());
+        }
+        "take" => {
+            assert!(is_free(&set(store), "k"));
+            say("taken");
+        }
+        "stay" => {
+            say("stays");
+            until_let_go();
+        }
         other => panic!("nobody does {other}"),
     }
 }
@@ -135,6 +156,29 @@ fn a_killed_process_loses_its_place_at_once() {
     second.has_said("granted");
     second.ends();
     assert!(is_free(&set, "k"), "nobody is before it");
+}
+
+/// It has the same number, and was started when it was.
+#[test]
+fn what_a_process_held_before_it_ran_another_program_is_nobodys() {
+    let dir = Dir::default();
+    let set = set(dir.store());
+    // For itself.
+    let mut same = Other::start(dir.path(), "run another program");
+    same.has_said("held");
+    same.hears("take");
+    same.has_said("taken");
+    same.ends();
+    assert!(is_free(&set, "k"));
+    // And for others, who may wait for it.
+    let mut same = Other::start(dir.path(), "run another program");
+    same.has_said("held");
+    let waiting = waits(set.acquire("k", Request::default().within(PATIENCE)));
+    same.hears("stay");
+    same.has_said("stays");
+    assert!(block_on(waiting).expect("an answer").granted().is_some());
+    assert!(is_free(&set, "k"));
+    same.ends();
 }
 
 #[test]
