@@ -230,7 +230,12 @@ fn kills() -> Result<(), String> {
     let with = ["--package", "tidegate-shm", "--features", "kill-points"];
     let mut clippy = cargo(["clippy", "--all-targets"]);
     command::run(clippy.args(with).args(["--", "-D", "warnings"]))?;
-    command::run(cargo(["test", "--test", "kills", "--test", "lapses"]).args(with))
+    command::run(
+        cargo([
+            "test", "--test", "kills", "--test", "lapses", "--test", "stopped",
+        ])
+        .args(with),
+    )
 }
 
 /// Built apart, since everything below these crates changes with the flag.
