@@ -236,7 +236,10 @@ impl Inner {
         if let Some(Ok(reply)) = &reply
             && is_overtaking(reply, &ahead)
         {
-            self.enqueue(txn, &mut root, (asked, turn), (&ahead, ahead.levels), now)?;
+            let waits = (&ahead, ahead.levels);
+            if self.enqueue(txn, &mut root, (asked, turn), waits, now)? {
+                root.wake_first(txn, &self.shared.steps.segment, asked.levels)?;
+            }
             root.save(txn)?;
             seen.others = others(&root, txn, ahead)?;
             return Ok((Outcome::Kept(None), seen, None));
@@ -245,16 +248,17 @@ impl Inner {
             root.write(txn, set, tie)?;
         }
         let refused = reply.as_ref().and_then(refused_levels);
-        let mut has_left = false;
+        // Whether others may have their turn by what becomes of this one.
+        let mut makes_way = false;
         match (refused, &reply) {
             (Some(levels), _) => {
                 let levels = levels | ahead.levels;
-                self.enqueue(txn, &mut root, (asked, turn), (&ahead, levels), now)?;
+                makes_way = self.enqueue(txn, &mut root, (asked, turn), (&ahead, levels), now)?;
             }
-            (None, Some(Ok(_))) if turn.is_some() => has_left = root.leave(txn, &ahead)?,
+            (None, Some(Ok(_))) if turn.is_some() => makes_way = root.leave(txn, &ahead)?,
             (None, _) => {}
         }
-        if has_left || asked.gives_back {
+        if makes_way || asked.gives_back {
             root.wake_first(txn, &self.shared.steps.segment, asked.levels)?;
         }
         root.save(txn)?;
@@ -275,7 +279,8 @@ impl Inner {
         Ok((outcome, seen, known))
     }
 
-    /// Takes its place in the queue for these levels, if it may wait, and there is anything to wait for.
+    /// Takes its place in the queue for these levels, if it may wait, and there is anything to wait
+    /// for; whether it waits for fewer than before.
     fn enqueue(
         &self,
         txn: &mut Txn<'_>,
@@ -283,12 +288,12 @@ impl Inner {
         (asked, turn): (&Asked, Option<&Turn>),
         (ahead, levels): (&Ahead, u8),
         now: Timestamp,
-    ) -> Result<(), Fault> {
+    ) -> Result<bool, Fault> {
         match turn {
             Some(turn) if levels != 0 => {
                 asked.on_path(|path| root.enqueue(txn, (path, turn), (ahead, levels), now))
             }
-            _ => Ok(()),
+            _ => Ok(false),
         }
     }
 

@@ -136,14 +136,15 @@ impl Root<'_> {
         Ok(())
     }
 
-    /// Takes its place in the queue for the rows of these levels of `path`.
+    /// Takes its place in the queue for the rows of these levels of `path`; whether it waits for
+    /// fewer than before, so that others may have their turn.
     pub(crate) fn enqueue(
         &mut self,
         txn: &mut Txn<'_>,
         (path, turn): (&KeyPath<'_>, &Turn),
         (ahead, levels): (&Ahead, u8),
         now: Timestamp,
-    ) -> Result<(), Fault> {
+    ) -> Result<bool, Fault> {
         let waiter = Waiter {
             turn: turn.id,
             process: process::me(),
@@ -153,7 +154,7 @@ impl Root<'_> {
             key: path.bytes().to_vec(),
         };
         let place = match &ahead.own {
-            Some((_, kept)) if *kept == waiter => return Ok(()),
+            Some((_, kept)) if *kept == waiter => return Ok(false),
             Some((place, _)) => *place,
             None => {
                 self.overview.next += 1;
@@ -165,7 +166,8 @@ impl Root<'_> {
         let turn = self.keys.of(kind::TURN, &turn.id.to_be_bytes());
         txn.put(bucket, &turn, &place)?;
         txn.put(bucket, &self.keys.of(kind::PLACE, &place), &waiter.encode())?;
-        Ok(())
+        let before = ahead.own.as_ref().map_or(0, |(_, kept)| kept.levels);
+        Ok(before & !levels != 0)
     }
 
     /// Leaves the queue; whether it stood there.

@@ -141,3 +141,29 @@ fn who_waits_is_served_when_the_limits_are_raised() {
     set.replace_limits(&[more]).expect("sound");
     assert!(block_on(waiting).expect("an answer").granted().is_some());
 }
+
+/// Kept back by one row at first, it waited for both; then its rate alone refuses it, and who
+/// waits for the other row was told of nothing.
+#[test]
+fn who_begins_to_wait_for_less_wakes_those_behind() {
+    let dir = Dir::default();
+    let set = LimitSet::builder().name("t").levels(["tenant", "user"]);
+    let set = set.limits([
+        Limit::concurrency("all", 1).ttl(HOUR).at_level("tenant"),
+        Limit::calls("own", 1, HOUR).at_level("user"),
+    ]);
+    let set = set.store(Arc::new(dir.store())).build().expect("sound");
+    hold(&set, "a/spent").release().wait().expect("held");
+    let mut held = hold(&set, "a/holder");
+    let long = Request::default().within(2 * HOUR);
+    let _spent = waits(set.acquire("a/spent", long));
+    let behind = waits(set.acquire("a/behind", patient()));
+    // Each asks once more when it has its place: both have, when one that comes later is refused.
+    let _other = hold(&set, "b/holder");
+    let late = Request::default().within(Duration::from_millis(20));
+    let late = set.acquire("b/late", late).wait().expect("an answer");
+    assert!(late.granted().is_none());
+    held.release().wait().expect("held");
+    let behind = block_on(behind).expect("an answer").granted();
+    assert!(behind.is_some(), "nobody has the slot");
+}
