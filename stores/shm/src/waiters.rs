@@ -6,8 +6,9 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Weak};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -41,6 +42,8 @@ pub(crate) struct Waiters {
     waiting: Mutex<HashMap<u32, Vec<Weak<Notify>>>>,
     watched: Mutex<HashSet<Process>>,
     is_over: AtomicBool,
+    /// The thread that sleeps on the futex.
+    listening: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl fmt::Debug for Waiters {
@@ -140,6 +143,10 @@ impl LazyWaiters {
         waiters.is_over.store(true, Ordering::SeqCst);
         let at = wakeup_slot_at(waiters.wakeup_slot);
         wakeup::wake(&self.steps.segment, at + wakeup_slot::FUTEX);
+        // Else it could take a wake-up that is its next owner's.
+        if let Some(listening) = waiters.listening.lock().take() {
+            let _ = listening.join();
+        }
         // One that cannot be given back now is another's once this process has ended.
         let _ = self
             .steps
@@ -152,6 +159,16 @@ impl Waiters {
         let no_thread =
             |error| StoreError::Unavailable(format!("no thread for those who wait: {error}"));
         let driver = Driver::new("tidegate-shm", steps.deadline).map_err(no_thread)?;
+        // A wakeup slot is taken when all else is there: what fails before takes none.
+        let (tells, told) = sync_channel::<Weak<Self>>(1);
+        let segment = Arc::downgrade(steps);
+        let listening = thread::Builder::new().name("tidegate-shm-woken".to_owned());
+        let listening = listening.spawn(move || {
+            if let Ok(waiters) = told.recv() {
+                listen(&waiters, &segment);
+            }
+        });
+        let listening = listening.map_err(no_thread)?;
         let waiters = Arc::new(Self {
             driver,
             generation,
@@ -160,11 +177,9 @@ impl Waiters {
             waiting: Mutex::default(),
             watched: Mutex::default(),
             is_over: AtomicBool::new(false),
+            listening: Mutex::new(Some(listening)),
         });
-        let (weak, segment) = (Arc::downgrade(&waiters), Arc::downgrade(steps));
-        let listening = thread::Builder::new().name("tidegate-shm-woken".to_owned());
-        let listening = listening.spawn(move || listen(&weak, &segment));
-        listening.map_err(no_thread)?;
+        let _ = tells.send(Arc::downgrade(&waiters));
         Ok(waiters)
     }
 
