@@ -2,13 +2,18 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use pyo3::PyTraverseError;
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
-use tidegate::{Admission, Decision, Error, Lease, LeaseError, Request, Settlement};
+use smallvec::SmallVec;
+use tidegate::{
+    Admission, Decision, Error, Lease, LeaseError, LeaseId, LimitSet, Request, Settlement,
+};
 
 use crate::amount::number;
 use crate::awaiting::{Answer, Awaitable};
@@ -17,12 +22,14 @@ use crate::error::{exception, raised};
 use crate::fork;
 use crate::holding::{self, Ending, Holding};
 use crate::limit::duration;
-use crate::limiter::Limiter;
+use crate::limiter::{Limiter, Target};
 use crate::request::{Amounts, Names};
 
 /// What was reported of an acquisition, and what came back at its end.
 #[derive(Default)]
 struct State {
+    /// What is taken, by position.
+    taken: Amounts,
     usage: Amounts,
     reclaimed: Vec<(String, u64)>,
 }
@@ -66,18 +73,77 @@ fn timed_out(py: Python<'_>, decision: &Decision, names: &Names) -> PyErr {
 #[pyclass(frozen, module = "tidegate._core")]
 pub(crate) struct Acquisition {
     owner: Py<Limiter>,
-    /// What was taken, by position.
-    requested: Amounts,
-    /// If it was refused.
-    refusal: Option<Box<Decision>>,
+    /// What was decided, as it was granted or refused.
+    decision: Option<Box<Decision>>,
     member: Option<String>,
     fence: u64,
     successful: bool,
     degraded: bool,
-    /// Verbs on it come one after the other. Once it has ended it still has what was decided.
+    /// Verbs on it come one after the other.
     lease: fork::Own<tidegate::Mutex<Option<Box<Lease>>>>,
+    /// By what it is ended where one of them is under way.
+    by_id: Option<ById>,
     is_held: AtomicBool,
     state: Mutex<State>,
+    /// In which threads' event loops verbs on it are awaited, one for each.
+    awaited: Mutex<Vec<ThreadId>>,
+}
+
+/// What names a lease in its set.
+struct ById {
+    set: LimitSet,
+    key: Box<[u8]>,
+    id: LeaseId,
+}
+
+impl ById {
+    fn of(target: &Target, lease: &Lease) -> Option<Self> {
+        let set = match (target, lease.source()) {
+            (Target::Set(set), _) => set,
+            (Target::Pool(_), Some(member)) => member.set(),
+            (Target::Pool(_), None) => return None,
+        };
+        Some(Self {
+            set: set.clone(),
+            key: lease.key().into(),
+            id: lease.id(),
+        })
+    }
+
+    async fn end(&self, how: Ending, usage: &[(&str, u64)]) -> Result<Settlement, LeaseError> {
+        match how {
+            Ending::Cancelled => self.set.cancel(&*self.key, self.id).await,
+            _ if usage.is_empty() => self.set.release(&*self.key, self.id).await,
+            _ => {
+                let used = Request::named(usage);
+                self.set.settle(&*self.key, self.id, used).await
+            }
+        }
+    }
+}
+
+/// A verb that is awaited in this thread's event loop, until it is dropped.
+struct Awaited<'a>(&'a Mutex<Vec<ThreadId>>, ThreadId);
+
+impl<'a> Awaited<'a> {
+    fn new(by: &'a Mutex<Vec<ThreadId>>) -> Self {
+        let here = thread::current().id();
+        locked(by).push(here);
+        Self(by, here)
+    }
+}
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        let mut threads = locked(self.0);
+        if let Some(at) = threads.iter().position(|thread| *thread == self.1) {
+            threads.swap_remove(at);
+        }
+    }
+}
+
+fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Acquisition {
@@ -87,7 +153,7 @@ impl Acquisition {
     /// What the library says; `ImpossibleRequest`; of one that `waits`, a refusal.
     pub(crate) fn new(
         owner: &Bound<'_, Limiter>,
-        requested: Amounts,
+        (target, taken): (&Target, Amounts),
         admission: Result<Admission, Error>,
         waits: bool,
     ) -> PyResult<Self> {
@@ -106,25 +172,30 @@ impl Acquisition {
                 (Some(Box::new(decision)), None)
             }
         };
-        let decision = match &lease {
-            Some(lease) => lease.decision(),
-            None => refusal.as_deref(),
-        };
         let member = match &lease {
             Some(lease) => lease.member(),
             None => refusal.as_deref().and_then(Decision::member),
         };
+        let member = member.map(str::to_owned);
+        let decision = match &lease {
+            Some(lease) => lease.decision().cloned().map(Box::new),
+            None => refusal,
+        };
         Ok(Self {
             owner: owner.clone().unbind(),
-            member: member.map(str::to_owned),
+            member,
             successful: lease.is_some(),
-            degraded: decision.is_some_and(Decision::degraded),
+            degraded: decision.as_deref().is_some_and(Decision::degraded),
             fence: lease.as_ref().map_or(0, |lease| lease.fence()),
             is_held: AtomicBool::new(lease.is_some()),
+            by_id: lease.as_ref().and_then(|lease| ById::of(target, lease)),
             lease: fork::Own::new(tidegate::Mutex::new(lease)),
-            state: Mutex::default(),
-            requested,
-            refusal,
+            state: Mutex::new(State {
+                taken,
+                ..State::default()
+            }),
+            awaited: Mutex::default(),
+            decision,
         })
     }
 
@@ -133,7 +204,18 @@ impl Acquisition {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
+    }
+
+    /// What was decided, if it was refused.
+    fn refusal(&self) -> Option<&Decision> {
+        self.decision.as_deref().filter(|_| !self.successful)
+    }
+
+    /// Whether a verb on it is awaited in this thread's event loop: it does not go on while this
+    /// thread waits.
+    fn is_awaited_here(&self) -> bool {
+        locked(&self.awaited).contains(&thread::current().id())
     }
 
     fn ended(&self, py: Python<'_>) -> PyErr {
@@ -151,38 +233,84 @@ pub(crate) struct Ended {
     unreported: Option<String>,
 }
 
+/// An end that has begun: nobody else ends it any more.
+struct End {
+    how: Ending,
+    usage: Amounts,
+    unreported: Option<String>,
+}
+
+impl End {
+    /// What is said to have been used.
+    fn used<'n>(&self, names: &'n Names) -> SmallVec<[(&'n str, u64); 4]> {
+        let mut used = names.named(&self.usage);
+        if self.how == Ending::Failed {
+            used.extend(names.refunded(&used));
+        }
+        used
+    }
+
+    fn with(self, settlement: Result<Settlement, LeaseError>) -> Ended {
+        Ended {
+            settlement: Some(settlement),
+            unreported: self.unreported,
+        }
+    }
+}
+
+impl Acquisition {
+    /// From here on it is not held. `None`: it was not.
+    fn begin_end(&self, how: Ending) -> Option<End> {
+        let names = self.names().ok()?;
+        if !self.is_held.swap(false, Ordering::SeqCst) {
+            return None;
+        }
+        let mut state = self.state();
+        let usage = std::mem::take(&mut state.usage);
+        let unreported = names.unreported(&state.taken, &usage);
+        let unreported = unreported
+            .filter(|_| how == Ending::Done)
+            .map(str::to_owned);
+        Some(End {
+            how,
+            usage,
+            unreported,
+        })
+    }
+
+    /// Ends the lease, which this has to itself: given up before it begins, it changes nothing.
+    async fn ended_with(&self, held: &mut Option<Box<Lease>>, how: Ending) -> Option<Ended> {
+        let end = self.begin_end(how)?;
+        let used = end.used(self.names().ok()?);
+        // Dropped amid its end, or failed, it is given back.
+        let mut lease = held.take()?;
+        let settlement = settle(&mut lease, how, &used).await;
+        Some(end.with(settlement))
+    }
+}
+
 impl Holding for Acquisition {
     type Ended = Ended;
 
     async fn end(&self, how: Ending) -> Option<Ended> {
         let lease = self.lease.get()?;
-        if !self.is_held.swap(false, Ordering::SeqCst) {
-            return None;
-        }
-        let usage = std::mem::take(&mut self.state().usage);
-        let names = self.names().ok()?;
-        let unreported = names.unreported(&self.requested, &usage);
-        let unreported = unreported
-            .filter(|_| how == Ending::Done)
-            .map(str::to_owned);
+        let _awaited = Awaited::new(&self.awaited);
         let mut held = lease.lock().await;
-        let settlement = match held.take() {
-            // Dropped amid its end, or failed, it is given back.
-            Some(mut lease) => {
-                let mut used = names.named(&usage);
-                if how == Ending::Failed {
-                    used.extend(names.refunded(&used));
-                }
-                let ended = settle(&mut lease, how, &used).await;
-                *held = ended.is_ok().then_some(lease);
-                Some(ended)
-            }
-            None => None,
-        };
-        Some(Ended {
-            settlement,
-            unreported,
-        })
+        self.ended_with(&mut held, how).await
+    }
+
+    async fn end_here(&self, how: Ending) -> Option<Ended> {
+        let lease = self.lease.get()?;
+        if let Some(mut held) = lease.try_lock() {
+            return self.ended_with(&mut held, how).await;
+        }
+        if let (true, Some(by_id)) = (self.is_awaited_here(), &self.by_id) {
+            let end = self.begin_end(how)?;
+            let settlement = by_id.end(how, &end.used(self.names().ok()?)).await;
+            return Some(end.with(settlement));
+        }
+        let mut held = lease.lock().await;
+        self.ended_with(&mut held, how).await
     }
 
     /// Notes how it ended.
@@ -220,20 +348,16 @@ async fn settle(
 
 /// A change of a lease that goes on.
 enum Change {
-    Adjust {
-        to: Vec<(String, u64)>,
-        overdraw: bool,
-    },
+    Adjust { to: Amounts, overdraw: bool },
     Renew(Duration),
 }
 
 impl Change {
     /// Whether it was admitted; `None`: the lease has ended.
-    async fn run(&self, lease: &mut Lease) -> Result<bool, LeaseError> {
+    async fn run(&self, lease: &mut Lease, names: &Names) -> Result<bool, LeaseError> {
         match self {
             Self::Adjust { to, overdraw } => {
-                let to = to.iter().map(|(name, to)| (name.as_str(), *to));
-                let to: Vec<(&str, u64)> = to.collect();
+                let to = names.named(to);
                 let request = Request::named(&to);
                 let changed = match overdraw {
                     true => lease.overdraw(request).await,
@@ -256,10 +380,7 @@ impl Change {
 
 impl Acquisition {
     fn adjustment(&self, requested: &Bound<'_, PyAny>, overdraw: bool) -> PyResult<Change> {
-        let names = self.names()?;
-        let to = names.amounts(Some(requested))?;
-        let to = names.named(&to).into_iter();
-        let to = to.map(|(name, to)| (name.to_owned(), to)).collect();
+        let to = self.names()?.amounts(Some(requested))?;
         Ok(Change::Adjust { to, overdraw })
     }
 
@@ -269,7 +390,12 @@ impl Acquisition {
         if !self.is_held.load(Ordering::SeqCst) {
             return None;
         }
-        Some(change.run(lease.as_mut()?).await)
+        let changed = change.run(lease.as_mut()?, self.names().ok()?).await;
+        if !self.is_held.load(Ordering::SeqCst) {
+            // It was ended by its id meanwhile.
+            lease.take();
+        }
+        Some(changed)
     }
 
     fn changed_so(
@@ -284,6 +410,11 @@ impl Acquisition {
     }
 
     fn change(&self, py: Python<'_>, change: &Change) -> PyResult<Py<PyAny>> {
+        if self.is_awaited_here() {
+            let words = "a verb on this acquisition is awaited in this event loop, which would wait for \
+                         itself; await this one, too (async_adjust, async_renew)";
+            return Err(PyRuntimeError::new_err(words));
+        }
         let changed = blocking::wait(py, self.changed(change))?;
         self.changed_so(py, change, changed)
     }
@@ -291,7 +422,10 @@ impl Acquisition {
     fn change_later(slf: &Bound<'_, Self>, change: Change) -> Awaitable {
         let own = slf.clone().unbind();
         Awaitable::new(async move {
-            let changed = own.get().changed(&change).await;
+            let changed = {
+                let _awaited = Awaited::new(&own.get().awaited);
+                own.get().changed(&change).await
+            };
             let answer: Answer = Box::new(move |py| own.get().changed_so(py, &change, changed));
             answer
         })
@@ -326,7 +460,7 @@ impl Acquisition {
 
     #[getter]
     fn limit(&self) -> Option<&str> {
-        self.refusal.as_ref()?.binding()
+        self.refusal()?.binding()
     }
 
     #[getter]
@@ -336,20 +470,17 @@ impl Acquisition {
 
     #[getter]
     fn retry_after(&self) -> Option<f64> {
-        retry_after(self.refusal.as_ref()?, self.names().ok()?)
+        retry_after(self.refusal()?, self.names().ok()?)
     }
 
     #[getter]
     fn remaining<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (remaining, names) = (PyDict::new(py), self.names()?);
-        let lease = match self.lease.get() {
-            Some(lease) => Some(blocking::wait(py, lease.lock())?),
-            None => None,
-        };
-        let lease = lease.as_ref().and_then(|lease| lease.as_ref());
-        let granted = lease.and_then(|lease| lease.decision());
-        let decision = granted.or(self.refusal.as_deref());
-        for (name, standing) in decision.into_iter().flat_map(Decision::standings) {
+        for (name, standing) in self
+            .decision
+            .iter()
+            .flat_map(|decision| decision.standings())
+        {
             let unit = names.unit(name).unwrap_or_default();
             remaining.set_item(name, number(py, unit, standing.remaining)?)?;
         }
@@ -466,7 +597,8 @@ impl Acquisition {
             (false, _) => "refused".to_owned(),
         };
         let names = self.names()?;
-        for (name, amount) in names.named(&self.requested) {
+        let taken = names.named(&self.state().taken);
+        for (name, amount) in taken {
             let unit = names.unit(name).unwrap_or_default();
             words += &format!(", {name} {}", number(py, unit, amount)?);
         }

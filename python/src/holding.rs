@@ -28,6 +28,7 @@ impl Ending {
             false => Self::Failed,
         }
     }
+    }
 }
 
 /// What holds something until it ends.
@@ -35,8 +36,14 @@ pub(crate) trait Holding: PyClass<Frozen = True> + Send + Sync {
     /// What came of the end.
     type Ended: Send + 'static;
 
-    /// Ends it. `None`: it has ended, or a parent process holds it.
+    /// Ends it, in an event loop. `None`: it has ended, or a parent process holds it.
     fn end(&self, how: Ending) -> impl Future<Output = Option<Self::Ended>> + Send;
+
+    /// The same on a thread, whose event loop does not go on meanwhile: it waits for nothing that is
+    /// awaited there.
+    fn end_here(&self, how: Ending) -> impl Future<Output = Option<Self::Ended>> + Send {
+        self.end(how)
+    }
 
     /// What came of it, as Python is told.
     fn told(&self, py: Python<'_>, ended: Self::Ended) -> PyResult<()>;
@@ -57,7 +64,7 @@ fn told<H: Holding>(
 
 /// Ends it on this thread.
 pub(crate) fn end<H: Holding>(py: Python<'_>, held: &H, how: Ending) -> PyResult<()> {
-    let (ended, interrupted) = blocking::finish(py, held.end(how));
+    let (ended, interrupted) = blocking::finish(py, held.end_here(how));
     let told = told(py, held, how, ended);
     interrupted.and(told)
 }

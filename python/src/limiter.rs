@@ -172,7 +172,7 @@ impl Asked {
 
     fn wait(self, own: &Bound<'_, Limiter>, key: &str) -> PyResult<Acquisition> {
         let admission = blocking::wait(own.py(), self.run(own.get().names()?, key))?;
-        Acquisition::new(own, self.amounts, admission, self.waits)
+        Acquisition::new(own, (&self.target, self.amounts), admission, self.waits)
     }
 
     fn later(self, own: &Bound<'_, Limiter>, key: &str) -> Awaitable {
@@ -184,7 +184,8 @@ impl Asked {
             };
             let answer: Answer = Box::new(move |py| {
                 let own = own.into_bound(py);
-                let acquired = Acquisition::new(&own, self.amounts, admission?, self.waits)?;
+                let acquired =
+                    Acquisition::new(&own, (&self.target, self.amounts), admission?, self.waits)?;
                 Ok(Py::new(py, acquired)?.into_any())
             });
             answer

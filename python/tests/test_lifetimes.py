@@ -6,6 +6,7 @@ import gc
 import os
 import pickle
 import re
+import select
 import signal
 import socket
 import threading
@@ -225,6 +226,99 @@ def test_ctrl_c_amid_the_end_of_a_failed_body_loses_neither_its_exception_nor_th
     finally:
         signal.signal(signal.SIGINT, before)
         proxy.listening.close()
+
+
+def in_time(work, seconds=60):
+    """What `work` answers in a forked child; a child that hangs is killed, however it hangs."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(write, str(work()).encode())
+        except BaseException as error:
+            os.write(write, repr(error).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as answer:
+        is_told, _, _ = select.select([answer], [], [], seconds)
+        if not is_told:
+            os.kill(child, signal.SIGKILL)
+        told = answer.read()
+    os.waitpid(child, 0)
+    return told or "it hangs"
+
+
+class Held:
+    """Limits at a server to which nothing goes between `hold` and `go`."""
+
+    def __init__(self, redis_url, name):
+        self.is_free = threading.Event()
+        self.go()
+        self.limits = one_slot(name=name, store=Proxy(redis_url, lambda sent: self.is_free.wait()).url)
+
+    def hold(self):
+        self.is_free.clear()
+
+    def go(self):
+        self.is_free.set()
+
+    def go_soon(self):
+        threading.Timer(0.1, self.go).start()
+
+
+@pytest.mark.parametrize("ends", ["release", "cancel", "leave"])
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_what_is_said_on_a_thread_waits_for_nothing_that_its_loop_awaits(redis_url, ends, is_cancelled):
+    """Both waited for each other, for good."""
+    held = Held(redis_url, f"in one loop-{ends}-{is_cancelled}")
+
+    async def main():
+        acquired = await held.limits.async_acquire()
+        held.hold()
+        renewal = asyncio.ensure_future(awaited(acquired.async_renew(60)))
+        await asyncio.sleep(0)
+        remaining = acquired.remaining
+        with pytest.raises(RuntimeError, match="async_renew"):
+            acquired.renew(60)
+        with pytest.raises(RuntimeError, match="async_adjust"):
+            acquired.adjust({"slots": 1})
+        if is_cancelled:
+            renewal.cancel()
+        held.go_soon()
+        if ends == "leave":
+            acquired.__exit__(None, None, None)
+        else:
+            getattr(acquired, ends)()
+        with contextlib.suppress(LeaseEnded, asyncio.CancelledError):
+            await renewal
+        with pytest.raises(LeaseEnded):
+            acquired.renew(60)
+        return remaining, bool(held.limits.try_acquire())
+
+    assert in_time(lambda: asyncio.run(main())) == "({'slots': 0}, True)"
+
+
+def test_an_end_that_is_cancelled_before_it_begins_can_be_said_again(redis_url):
+    """Its lease was held for as long as somebody had the acquisition, which had ended."""
+    held = Held(redis_url, "an end that is cancelled")
+
+    async def main():
+        acquired = await held.limits.async_acquire()
+        held.hold()
+        renewal = asyncio.ensure_future(awaited(acquired.async_renew(60)))
+        await asyncio.sleep(0)
+        end = asyncio.ensure_future(awaited(acquired.async_release()))
+        await asyncio.sleep(0)
+        end.cancel()
+        await asyncio.wait([end])
+        held.go()
+        await renewal
+        is_held = not held.limits.try_acquire()
+        await acquired.async_release()
+        return is_held, bool(held.limits.try_acquire()), repr(acquired)
+
+    assert in_time(lambda: asyncio.run(main())).startswith("(True, True, '<Acquisition: ended")
 
 
 def test_an_end_that_is_not_awaited_is_none():

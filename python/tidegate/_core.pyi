@@ -143,6 +143,7 @@ class Acquisition:
         :raises LeaseEnded: it has ended or expired, or was refused.
         :raises InvalidRequest: an unknown limit; an amount as of ``acquire``.
         :raises StoreUnavailable: the store could not tell.
+        :raises RuntimeError: a verb on it is awaited in the event loop of this thread.
         """
     def async_adjust(self, requested: Mapping[str, _Amount], *, overdraw: bool = False) -> Awaitable[bool]:
         """As ``adjust``, awaited."""
@@ -152,12 +153,13 @@ class Acquisition:
         :raises LeaseEnded: it has ended or expired, or was refused.
         :raises InvalidRequest: a ``ttl`` out of that range.
         :raises StoreUnavailable: the store could not tell.
+        :raises RuntimeError: a verb on it is awaited in the event loop of this thread.
         """
     def async_renew(self, ttl: float) -> Awaitable[None]:
         """As ``renew``, awaited."""
     def release(self) -> None:
         """Ends it: what is held comes back, and what was reported is charged. Once it has ended,
-        or in a forked child, nothing.
+        or in a forked child, nothing. A verb on it that is awaited meanwhile raises ``LeaseEnded``.
 
         :raises UnreportedUsage: of a set with ``strict_updates``, no use of a rate was reported; it
             has ended all the same, or is back within its ``ttl`` if the store is away.
