@@ -391,6 +391,9 @@ impl Acquisition {
             return None;
         }
         let changed = change.run(lease.as_mut()?, self.names().ok()?).await;
+        if let (Change::Adjust { to, .. }, Ok(true)) = (change, &changed) {
+            self.state().taken.update(to.clone());
+        }
         if !self.is_held.load(Ordering::SeqCst) {
             // It was ended by its id meanwhile.
             lease.take();

@@ -25,6 +25,7 @@ from tidegate import (
     RateLimit,
     ResourceLimit,
     Semaphore,
+    UnreportedUsage,
     limited,
 )
 
@@ -465,3 +466,14 @@ def works_in_memory():
     yield lambda number: asyncio.run(takes_async(number)), 20_000
     yield is_refused, 20_000
     yield holds, 20_000
+
+
+def test_an_end_asks_for_what_was_taken_last():
+    limits = LimitSet([RateLimit("tokens", 1_000, "per_hour"), ResourceLimit("slots", 1)], strict_updates=True)
+    more = limits.acquire({"tokens": 0})
+    assert more.adjust({"tokens": 500}) and "tokens 500" in repr(more)
+    with pytest.raises(UnreportedUsage):
+        more.release()
+    none = limits.acquire({"tokens": 5})
+    assert none.adjust({"tokens": 0}) and not none.adjust({"tokens": 600})
+    none.release()
