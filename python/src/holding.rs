@@ -6,8 +6,10 @@
 use std::future::{Future, ready};
 
 use pyo3::PyClass;
+use pyo3::exceptions::PyGeneratorExit;
 use pyo3::prelude::*;
 use pyo3::pyclass::boolean_struct::True;
+use pyo3::types::PyType;
 
 use crate::awaiting::{Answer, Awaitable};
 use crate::blocking;
@@ -16,6 +18,9 @@ use crate::blocking;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     Done,
+    /// The body is a generator's, and whoever went through it wants no more of it (a `break`,
+    /// `close()`): as done as it is to be.
+    Closed,
     Failed,
     Cancelled,
 }
@@ -23,11 +28,12 @@ pub(crate) enum Ending {
 impl Ending {
     /// That of a block, by the kind of its exception.
     fn of(kind: &Bound<'_, PyAny>) -> Self {
-        match kind.is_none() {
-            true => Self::Done,
-            false => Self::Failed,
+        let is_closed = |kind: &Bound<'_, PyType>| kind.is_subclass_of::<PyGeneratorExit>();
+        match kind.cast::<PyType>() {
+            Ok(kind) if is_closed(kind).unwrap_or(false) => Self::Closed,
+            Ok(_) => Self::Failed,
+            Err(_) => Self::Done,
         }
-    }
     }
 }
 
@@ -57,7 +63,7 @@ fn told<H: Holding>(
 ) -> PyResult<()> {
     let told = ended.map_or(Ok(()), |ended| held.told(py, ended));
     match how {
-        Ending::Failed => Ok(()),
+        Ending::Closed | Ending::Failed => Ok(()),
         Ending::Done | Ending::Cancelled => told,
     }
 }

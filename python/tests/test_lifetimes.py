@@ -477,3 +477,40 @@ def test_an_end_asks_for_what_was_taken_last():
     none = limits.acquire({"tokens": 5})
     assert none.adjust({"tokens": 0}) and not none.adjust({"tokens": 600})
     none.release()
+
+
+def tokens_of_a_job():
+    return LimitSet([RateLimit("tokens", 100, "per_hour", refund_on_failure=True)], strict_updates=True)
+
+
+def test_a_generator_that_is_left_early_has_not_failed():
+    """What had been used came back, as if nothing had been done."""
+    limits = tokens_of_a_job()
+
+    @limited(limits, {"tokens": 60})
+    def numbers():
+        yield from range(10)
+
+    for _ in numbers():
+        break
+    stats = limits.stats()
+    assert (limits.peek()["tokens"]["remaining"], stats["succeeded"], stats["dropped"]) == (40, 1, 0)
+    with pytest.raises(ZeroDivisionError), tokens_of_a_job().acquire({"tokens": 60}):
+        1 / 0
+
+
+def test_an_async_generator_that_is_left_early_has_not_failed():
+    limits = tokens_of_a_job()
+
+    @limited(limits, {"tokens": 60})
+    async def numbers():
+        yield 1
+        yield 2
+
+    async def main():
+        left = numbers()
+        assert await left.asend(None) == 1
+        await left.aclose()
+
+    asyncio.run(main())
+    assert limits.peek()["tokens"]["remaining"] == 40
