@@ -66,13 +66,16 @@ impl<T: Clone> Opened<T> {
         Self(ArcSwap::from_pointee(Own::new(value)))
     }
 
-    /// As this process has it, opened by `open` if its parent did.
+    /// As this process has it, opened by `open` if its parent did. Of several threads that open it
+    /// at once, all have what the first of them has.
     pub(crate) fn get(&self, open: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
-        if let Some(value) = self.0.load().get() {
+        let before = self.0.load();
+        if let Some(value) = before.get() {
             return Ok(value.clone());
         }
         let value = open()?;
-        self.0.store(Arc::new(Own::new(value.clone())));
-        Ok(value)
+        let own = Arc::new(Own::new(value.clone()));
+        let first = self.0.compare_and_swap(&before, own);
+        Ok(first.get().cloned().unwrap_or(value))
     }
 }

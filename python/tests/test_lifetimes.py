@@ -322,6 +322,27 @@ def test_an_end_that_is_cancelled_before_it_begins_can_be_said_again(redis_url):
     assert in_time(lambda: asyncio.run(main())).startswith("(True, True, '<Acquisition: ended")
 
 
+def test_threads_of_a_forked_child_have_one_set_of_its_own():
+    """Each opened one, and each had a slot."""
+    limits = one_slot()
+
+    def tries():
+        granted, together = [], threading.Barrier(8)
+
+        def one():
+            together.wait()
+            granted.append(limits.try_acquire())
+
+        threads = [threading.Thread(target=one) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return sum(map(bool, granted))
+
+    assert {in_child(tries) for _ in range(50)} == {"1"}
+
+
 def test_an_end_that_is_not_awaited_is_none():
     async def main():
         limits = one_slot()
