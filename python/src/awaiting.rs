@@ -21,6 +21,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 
+use crate::blocking;
+
 /// What a future comes to: made into Python's words by who awaits it.
 pub(crate) type Answer = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
 
@@ -195,7 +197,12 @@ fn step<'py>(py: Python<'py>, state: &mut State) -> PyResult<Result<Answer, Boun
     };
     if in_loop.is_none() {
         let mut context = Context::from_waker(Waker::noop());
-        if let Poll::Ready(answer) = pending.as_mut().poll(&mut context) {
+        let polled = pending.as_mut().poll(&mut context);
+        if let Err(error) = blocking::raised() {
+            *future = None;
+            return Err(error);
+        }
+        if let Poll::Ready(answer) = polled {
             *future = None;
             return Ok(Ok(answer));
         }
@@ -205,10 +212,15 @@ fn step<'py>(py: Python<'py>, state: &mut State) -> PyResult<Result<Answer, Boun
     if waits.is_asleep(py)? {
         return Err(PyRuntimeError::new_err("another task awaits it already"));
     }
-    match pending
+    let polled = pending
         .as_mut()
-        .poll(&mut Context::from_waker(&waits.waker))
-    {
+        .poll(&mut Context::from_waker(&waits.waker));
+    if let Err(error) = blocking::raised() {
+        waits.leave(py);
+        *state = State::default();
+        return Err(error);
+    }
+    match polled {
         Poll::Pending => Ok(Err(waits.sleep(py)?)),
         Poll::Ready(answer) => {
             waits.leave(py);

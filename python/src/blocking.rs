@@ -1,5 +1,6 @@
 //! Waiting on a thread, without the interpreter's lock.
 
+use std::cell::RefCell;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -13,6 +14,26 @@ use pyo3::sync::PyOnceLock;
 /// How long the main thread sleeps before it looks for signals. Other threads receive none.
 const SIGNALS: Duration = Duration::from_millis(50);
 
+thread_local! {
+    /// What Python has raised amid a poll on this thread, and whoever polls is to raise.
+    static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+}
+
+/// Whoever polls on this thread raises `error`.
+pub(crate) fn raise(error: PyErr) {
+    RAISED.set(Some(error));
+}
+
+/// # Errors
+/// What Python has raised amid a poll on this thread.
+pub(crate) fn raised() -> PyResult<()> {
+    RAISED.take().map_or(Ok(()), Err)
+}
+
+fn has_raised() -> bool {
+    RAISED.with_borrow(Option::is_some)
+}
+
 struct Unpark(Thread);
 
 impl Wake for Unpark {
@@ -25,19 +46,24 @@ impl Wake for Unpark {
 /// the lock held.
 ///
 /// # Errors
-/// What a signal handler raised; the future is then dropped, and what it took given back.
+/// What a signal handler raised, or a balancer in Python that is no `Exception`; the future is then
+/// dropped, and what it took given back.
 pub(crate) fn wait<F>(py: Python<'_>, future: F) -> PyResult<F::Output>
 where
     F: Future + Send,
     F::Output: Send,
 {
     let mut future = pin!(future);
-    if let Poll::Ready(answer) = first_poll(future.as_mut()) {
+    let answer = first_poll(future.as_mut());
+    raised()?;
+    if let Poll::Ready(answer) = answer {
         return Ok(answer);
     }
     let looks_after = is_main_thread(py)?.then_some(SIGNALS);
     loop {
-        if let Some(answer) = py.detach(|| poll_for(future.as_mut(), looks_after)) {
+        let answer = py.detach(|| poll_for(future.as_mut(), looks_after));
+        raised()?;
+        if let Some(answer) = answer {
             return Ok(answer);
         }
         py.check_signals()?;
@@ -69,13 +95,17 @@ fn first_poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// What `future` comes to, within `longest` if there is one.
+/// What `future` comes to, within `longest` if there is one, and unless Python raises something
+/// meanwhile.
 fn poll_for<F: Future>(mut future: Pin<&mut F>, longest: Option<Duration>) -> Option<F::Output> {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);
     loop {
         if let Poll::Ready(answer) = future.as_mut().poll(&mut context) {
             return Some(answer);
+        }
+        if has_raised() {
+            return None;
         }
         match longest {
             Some(longest) => {

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use pyo3::PyTraverseError;
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use tidegate::{Balance, Balancer, LimitPool, Member};
 
+use crate::blocking;
 use crate::error::{invalid, raised};
 use crate::kept::Kept;
 use crate::limit::duration;
@@ -97,7 +98,11 @@ impl Called {
             let called = self.0.get(py)?;
             let order = called.call1(py, (loads, turn));
             let order = order.and_then(|order| order.extract::<Vec<usize>>(py));
-            let order = order.map_err(|error| error.write_unraisable(py, Some(called.bind(py))));
+            let order = order.map_err(|error| match error.is_instance_of::<PyException>(py) {
+                true => error.write_unraisable(py, Some(called.bind(py))),
+                // Ctrl-C is no error of the balancer's.
+                false => blocking::raise(error),
+            });
             order.ok()
         })
     }

@@ -343,6 +343,23 @@ def test_threads_of_a_forked_child_have_one_set_of_its_own():
     assert {in_child(tries) for _ in range(50)} == {"1"}
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_what_a_balancer_raises_that_is_no_error_ends_the_verb(error):
+    """It was an exception that was ignored, and whoever waited went on waiting."""
+
+    def interrupted(loads, turn):
+        raise error
+
+    limits = one_slot()
+    pool = LimitPool([limits], balancer=interrupted)
+    for verb in (pool.acquire, pool.try_acquire, lambda: asyncio.run(awaited(pool.async_acquire()))):
+        with pytest.raises(error):
+            verb()
+    with limits.acquire(timeout=0), pytest.raises(error):
+        pool.acquire(timeout=None)
+    assert limits.try_acquire()
+
+
 def test_an_end_that_is_not_awaited_is_none():
     async def main():
         limits = one_slot()
