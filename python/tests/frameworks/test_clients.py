@@ -2,7 +2,9 @@
 
 import asyncio
 import concurrent.futures
+import copy
 import gc
+import pickle
 import signal
 import threading
 import time
@@ -281,3 +283,15 @@ NOW = 1_700_000_000
 )
 def test_what_an_answer_says_of_when_to_come_again(status, headers, seconds):
     assert pause(status, headers) == seconds
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda session: pickle.loads(pickle.dumps(session))])
+def test_a_session_that_is_copied_keeps_its_limits(provider, again, store_url, tmp_path):
+    """It had none, and failed with its first request."""
+    limits = LimitSet([CallLimit(2, "per_hour")], name=f"copied-{tmp_path.name}", store=store_url)
+    session = by_requests(limits, timeout=0)
+    assert session.get(f"{provider.url}/200").status_code == 200
+    other = again(session)
+    assert other.get(f"{provider.url}/200").status_code == 200
+    with pytest.raises(AcquireTimeout):
+        other.get(f"{provider.url}/200")

@@ -57,6 +57,9 @@ class LimitAdapter(HTTPAdapter):
             limits, key=key, requested=requested, timeout=timeout, max_pause=max_pause, ttl=ttl
         )
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_outgoing": self._outgoing}
+
     def send(self, request: requests.PreparedRequest, *arguments: Any, **named: Any) -> requests.Response:
         acquired = self._outgoing.acquire(request)
         try:
