@@ -330,6 +330,9 @@ def test_a_killed_worker_gives_its_slot_back_and_another_takes_its_place():
 
 
 class Holder(workers.Worker):
+    def dies(self):
+        os.kill(os.getpid(), signal.SIGKILL)
+
     def takes_and_dies(self):
         self.limits.acquire()
         os.kill(os.getpid(), signal.SIGKILL)
@@ -472,3 +475,50 @@ def test_a_rate_needs_its_amount_also_in_a_worker():
     with workers.start(Counter, max_workers=1, limits=RateLimit("tokens", 5, 60)) as counters:
         with pytest.raises(ValueError):
             counters.admitted(1).result(60)
+
+
+class Outer(Counter):
+    def asks_one_that_dies(self):
+        self.add()
+        with workers.start(Holder, mode="process", max_workers=1) as holders:
+            holders.dies().result(60)
+
+
+@pytest.mark.parametrize("mode", ["thread", "process"])
+def test_a_worker_that_hears_of_anothers_end_goes_on(mode):
+    with workers.start(Outer, mode=mode, max_workers=1) as outer:
+        with pytest.raises(WorkerDied):
+            outer.asks_one_that_dies().result(60)
+        assert outer.add().result(60) == 2
+
+
+@pytest.fixture
+def one_thread(monkeypatch):
+    """From here on one thread more can be started."""
+    starts, number = threading.Thread.start, iter(range(100))
+
+    def start(thread):
+        if next(number) > 0:
+            raise RuntimeError("can't start new thread")
+        starts(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+
+
+def test_workers_whose_threads_cannot_be_started_can_be_stopped(one_thread):
+    counters, gate = workers.start(Counter, max_workers=2, on_demand=True), threading.Event()
+    first = counters.waits(gate)
+    while not first.running():
+        time.sleep(0.001)
+    with pytest.raises(RuntimeError, match="thread"):
+        counters.add()
+    gate.set()
+    counters.stop()
+    assert first.result(60) == 0
+
+
+def test_workers_of_which_some_cannot_be_started_leave_no_thread(one_thread):
+    before = threading.active_count()
+    with pytest.raises(RuntimeError, match="thread"):
+        workers.start(Counter, max_workers=3)
+    assert threading.active_count() == before

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Optional
 
-from ..errors import QueueFull, WorkerDied
+from ..errors import QueueFull
 from .seats import Seat
 
 
@@ -42,10 +42,10 @@ class Crew:
         :raises BaseException: what the first of them raised that could not begin.
         """
         begun: list[Future[None]] = [Future() for _ in range(self._max_workers)]
-        with self._changed:
-            for future in begun:
-                self._begin(future)
         try:
+            with self._changed:
+                for future in begun:
+                    self._begin(future)
             for future in begun:
                 future.result()
         except BaseException:
@@ -57,12 +57,13 @@ class Crew:
         thread = threading.Thread(
             target=self._work, args=(index, begun), name=f"tidegate-worker-{index}", daemon=True
         )
+        # It waits until `_changed` is free.
+        thread.start()
         if not self._threads:
             # Runs before `multiprocessing` waits for its processes: that was registered earlier.
             atexit.register(self.stop)
         self._threads.append(thread)
         self._working += 1
-        thread.start()
 
     def submit(self, name: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> Future[Any]:
         call = _Call(name, arguments, named)
@@ -73,7 +74,11 @@ class Crew:
                 raise QueueFull(f"{self._max_waiting} calls wait for a worker; wait for some, or say a larger max_waiting")
             self._waiting.append(call)
             if len(self._waiting) > self._idle and len(self._threads) < self._max_workers:
-                self._begin()
+                try:
+                    self._begin()
+                except BaseException:  # No thread can be started: the caller is told.
+                    self._waiting.remove(call)
+                    raise
             self._changed.notify()
         return call.future
 
@@ -101,9 +106,15 @@ class Crew:
             self._waiting.clear()
         for call in dropped:
             call.future.cancel()
-        threads = [threading.Thread(target=seat.end, daemon=True) for seat in seats]
-        for thread in threads:
-            thread.start()
+        threads = []
+        for seat in seats:
+            thread = threading.Thread(target=seat.end, daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # No thread can be started: one after the other.
+                seat.end()
+            else:
+                threads.append(thread)
         return threads
 
     def _take(self) -> Optional[_Call]:
@@ -157,10 +168,12 @@ class Crew:
             seat.close()
 
     def _do(self, index: int, call: _Call) -> None:
+        seat = None
         try:
-            answer = self._seat(index).call(call.name, call.arguments, call.named)
+            seat = self._seat(index)
+            answer = seat.call(call.name, call.arguments, call.named)
         except BaseException as error:
-            if isinstance(error, WorkerDied):
+            if seat is not None and seat.is_gone:
                 with self._changed:
                     self._seats.pop(index, None)
             self._done()

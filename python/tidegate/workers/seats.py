@@ -27,6 +27,9 @@ _starting = threading.Lock()
 class Seat(Protocol):
     """Does one call at a time."""
 
+    #: Whether its worker is gone. (What a call raises does not say it: it may be of another's worker.)
+    is_gone: bool
+
     def call(self, name: str, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
         """What the worker's method answers.
 
@@ -54,6 +57,8 @@ def seat(
 class Here:
     """In the thread that calls."""
 
+    is_gone = False
+
     def __init__(self, made: Made) -> None:
         self._worker = make(made)
 
@@ -69,6 +74,8 @@ class Here:
 
 class Process:
     """In a process of its own, which ends with this one, however that ends."""
+
+    is_gone = False
 
     def __init__(self, made: Made, context: Optional[BaseContext]) -> None:
         # Safe beside threads; what is called must be importable.
@@ -106,6 +113,7 @@ class Process:
             self._process.join()
 
     def _died(self) -> NoReturn:
+        self.is_gone = True
         self._join()
         raise WorkerDied(f"process {self._process.pid} of a worker ended with code {self._process.exitcode}")
 
@@ -189,6 +197,8 @@ def answered(worker: Any, name: str, arguments: tuple[Any, ...], named: Mapping[
 class Actor:
     """In a Ray actor."""
 
+    is_gone = False
+
     def __init__(self, made: Made, options: Mapping[str, Any]) -> None:
         self._ray = _ray.running()
         self._actor = self._ray.remote(_Host).options(**options).remote()
@@ -203,6 +213,7 @@ class Actor:
             outcome: Outcome = self._ray.get(answer)
             return outcome
         except self._ray.exceptions.RayActorError as error:
+            self.is_gone = True
             raise WorkerDied(f"an actor of a worker ended: {error}") from None
 
     def call(self, name: str, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
