@@ -5,6 +5,8 @@ import multiprocessing
 import os
 import pickle
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -173,3 +175,13 @@ def test_a_forked_child_leaves_what_its_parent_holds(store_url):
     with limits.acquire() as held, mutex.acquire() as permit:
         assert in_child(leaves) == "(False, None)"
     assert limits.try_acquire()
+
+
+def test_a_process_that_runs_another_program_holds_nothing_of_before(shm_name):
+    """As a server that reloads itself does."""
+    opens = f"limits = LimitSet([ResourceLimit('slots', 1)], name='reloads', store='shm:{shm_name}?size=8')"
+    first = f"import os, sys; from tidegate import *; {opens}; held = limits.acquire(); os.execv(sys.executable, {{}})"
+    second = f"from tidegate import *; {opens}; print(bool(limits.try_acquire()))"
+    first = first.format([sys.executable, "-c", second])
+    done = subprocess.run([sys.executable, "-c", first], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "True\n", done.stderr
