@@ -18,7 +18,7 @@
 //! | `clock`, `process` | the machine's clock; who is there |
 //! | `queue` | those who wait, of all processes, in order |
 //! | `wakeup`, `waiters`, `waiting` | how processes wake each other; where their requests wait |
-//! | `owed` | what a process still has to give back |
+//! | `owed`, `debts` | what a process still has to give back |
 //! | `shuttle_tests` | the queue and its wake-ups under a model checker |
 //! | `shared`, `decide`, `table` | what the tables of a store share; a command's way |
 //! | `at_hand`, `plain` | plain roots that this process knows as they are kept; the fast path |
@@ -137,6 +137,7 @@
 
 mod at_hand;
 mod clock;
+mod debts;
 mod decide;
 mod definitions;
 mod error;

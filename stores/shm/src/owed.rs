@@ -12,11 +12,8 @@ use std::thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tidegate_store::core::Timestamp;
-use tidegate_store::{Ending, KeyCommand, KeyPath, OwnedPath, Plan, StoreError, Verb};
+use tidegate_store::StoreError;
 
-use crate::decide::Inner;
-use crate::keys::Spot;
 use crate::process;
 use crate::steps::Steps;
 use crate::txn::Txn;
@@ -27,148 +24,17 @@ const MOST: usize = 65_536;
 /// For so long the thread waits for one lock before it looks at the next.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// If the limits change meanwhile, a lease is ended so often at once.
-const MOST_STALE: usize = 64;
+/// Something to be given back.
+pub(crate) trait Debt: Send + Sync {
+    /// Where.
+    fn shard(&self) -> usize;
 
-/// What is to be given back, and where.
-pub(crate) struct Debt {
-    table: Arc<Inner>,
-    shard: usize,
-    what: What,
-}
-
-enum What {
-    /// A lease.
-    Lease {
-        path: OwnedPath,
-        plan: Arc<Plan>,
-        now: Timestamp,
-        id: u128,
-        ending: Unseen,
-    },
-    /// A place in the queue of a root.
-    Place {
-        root: Box<[u8]>,
-        levels: usize,
-        turn: u128,
-    },
-}
-
-/// How a lease ends of which nobody says what was used.
-enum Unseen {
-    Release,
-    Cancel,
-    /// For each limit of its plan, whether its amount is given back.
-    Fail(Box<[bool]>),
-}
-
-impl Debt {
-    /// The end of a lease that nobody asks for again, if `command` is one.
-    pub(crate) fn of(table: &Arc<Inner>, command: &KeyCommand<'_>) -> Option<Self> {
-        let Verb::End {
-            id,
-            ending,
-            remember: false,
-        } = command.verb
-        else {
-            return None;
-        };
-        let ending = match ending {
-            Ending::Release => Unseen::Release,
-            Ending::Cancel => Unseen::Cancel,
-            Ending::Fail(refunds) => Unseen::Fail(refunds.into()),
-            Ending::Settle(_) => return None,
-        };
-        Some(Self {
-            table: Arc::clone(table),
-            shard: shard_of(table, command.key.root()),
-            what: What::Lease {
-                path: OwnedPath::of(&command.key),
-                plan: Arc::clone(command.plan),
-                now: command.now,
-                id,
-                ending,
-            },
-        })
-    }
-
-    /// The place of a turn in the queue of `root`.
-    pub(crate) fn place(table: &Arc<Inner>, root: &[u8], levels: usize, turn: u128) -> Self {
-        Self {
-            table: Arc::clone(table),
-            shard: shard_of(table, root),
-            what: What::Place {
-                root: root.into(),
-                levels,
-                turn,
-            },
-        }
-    }
-
-    /// Gives it back. An error but `Busy` says that there is nothing to be given back.
-    fn pay(&self) -> Result<(), StoreError> {
-        match &self.what {
-            What::Lease {
-                path,
-                plan,
-                now,
-                id,
-                ending,
-            } => self.end((&path.lend(), plan, *now), *id, ending),
-            What::Place { root, levels, turn } => self.table.give_up(root, *levels, *turn),
-        }
-    }
-
-    /// Ends a lease by the limits of now.
-    fn end(
-        &self,
-        (path, plan, now): (&KeyPath<'_>, &Arc<Plan>, Timestamp),
-        id: u128,
-        ending: &Unseen,
-    ) -> Result<(), StoreError> {
-        let mut ended = Err(StoreError::StalePlan);
-        for _ in 0..MOST_STALE {
-            let newest = self.table.revisions.newest_plan();
-            let newest = newest.as_ref().unwrap_or(plan);
-            let refunds = match ending {
-                Unseen::Fail(refunds) => moved(refunds, plan, newest),
-                Unseen::Release | Unseen::Cancel => Vec::new(),
-            };
-            let ending = match ending {
-                Unseen::Release => Ending::Release,
-                Unseen::Cancel => Ending::Cancel,
-                Unseen::Fail(_) => Ending::Fail(&refunds),
-            };
-            let command = KeyCommand {
-                plan: newest,
-                key: *path,
-                now,
-                // What is given back needs none: it goes where it was charged.
-                calendars: &[],
-                verb: Verb::End {
-                    id,
-                    ending,
-                    remember: false,
-                },
-            };
-            ended = self.table.execute(&command).map(drop);
-            if ended != Err(StoreError::StalePlan) {
-                break;
-            }
-        }
-        ended
-    }
-}
-
-fn shard_of(table: &Inner, root: &[u8]) -> usize {
-    Spot::new(table.shared.steps.segment.seed(), table.number, root).shard
-}
-
-/// What is said of each limit of `from`, for those of `to`.
-fn moved(said: &[bool], from: &Plan, to: &Plan) -> Vec<bool> {
-    let of = |uid| from.position(uid).and_then(|at| said.get(at).copied());
-    let limits = to.limits().iter();
-    limits.map(|limit| of(limit.uid) == Some(true)).collect()
+    /// Gives it back.
+    ///
+    /// # Errors
+    /// [`StoreError::Busy`]: the lock was not given in time. Any other: there is nothing to be given
+    /// back.
+    fn pay(&self) -> Result<(), StoreError>;
 }
 
 /// See the [module](self).
@@ -184,7 +50,7 @@ pub(crate) struct Owed {
 
 #[derive(Default)]
 struct Debts {
-    by_shard: BTreeMap<usize, VecDeque<Arc<Debt>>>,
+    by_shard: BTreeMap<usize, VecDeque<Arc<dyn Debt>>>,
     /// Whether a thread waits for the locks.
     is_waited_for: bool,
 }
@@ -213,7 +79,7 @@ impl Owed {
     }
 
     /// Keeps a debt, until it is paid.
-    pub(crate) fn add(self: &Arc<Self>, debt: Debt) {
+    pub(crate) fn add(self: &Arc<Self>, debt: Arc<dyn Debt>) {
         let generation = process::generation();
         let mut debts = self.debts.lock();
         if self.generation.swap(generation, Ordering::Relaxed) != generation {
@@ -225,8 +91,8 @@ impl Owed {
             return;
         }
         self.count.fetch_add(1, Ordering::Relaxed);
-        let of_shard = debts.by_shard.entry(debt.shard).or_default();
-        of_shard.push_back(Arc::new(debt));
+        let of_shard = debts.by_shard.entry(debt.shard()).or_default();
+        of_shard.push_back(debt);
         if !debts.is_waited_for {
             let owed = Arc::clone(self);
             let paying = thread::Builder::new().name("tidegate-shm-owed".to_owned());
@@ -235,12 +101,12 @@ impl Owed {
         }
     }
 
-    /// Pays what is owed at a root, before a command on it.
+    /// Pays what is owed on a shard, before a command there.
     ///
     /// # Errors
     /// [`StoreError::Busy`]: its lock was not given in time.
-    pub(crate) fn pay_at(&self, table: &Inner, root: &[u8]) -> Result<(), StoreError> {
-        self.pay(shard_of(table, root), self.steps.deadline)
+    pub(crate) fn pay_on(&self, shard: usize) -> Result<(), StoreError> {
+        self.pay(shard, self.steps.deadline)
     }
 
     /// Pays what is owed on a shard, once its lock is given.
@@ -257,24 +123,24 @@ impl Owed {
         Ok(())
     }
 
-    fn first(&self, shard: usize) -> Option<Arc<Debt>> {
+    fn first(&self, shard: usize) -> Option<Arc<dyn Debt>> {
         let debts = self.debts.lock();
         debts.by_shard.get(&shard)?.front().cloned()
     }
 
     /// It is paid; perhaps by two at once.
-    fn paid(&self, debt: &Arc<Debt>) {
+    fn paid(&self, debt: &Arc<dyn Debt>) {
         let mut debts = self.debts.lock();
-        let Some(of_shard) = debts.by_shard.get_mut(&debt.shard) else {
+        let Some(of_shard) = debts.by_shard.get_mut(&debt.shard()) else {
             return;
         };
-        let is_first = |first: &Arc<Debt>| Arc::ptr_eq(first, debt);
+        let is_first = |first: &Arc<dyn Debt>| Arc::ptr_eq(first, debt);
         if of_shard.front().is_some_and(is_first) {
             of_shard.pop_front();
             self.count.fetch_sub(1, Ordering::Relaxed);
         }
         if of_shard.is_empty() {
-            debts.by_shard.remove(&debt.shard);
+            debts.by_shard.remove(&debt.shard());
         }
     }
 

@@ -14,8 +14,9 @@ use tidegate_store::{
     StoreFuture, Table,
 };
 
+use crate::debts::{Unpaid, shard_of};
 use crate::decide::Inner;
-use crate::owed::{Debt, Owed};
+use crate::owed::Owed;
 use crate::shared::Shared;
 use crate::waiting::QueuedTake;
 
@@ -110,7 +111,12 @@ impl ShmTable {
 
     /// Pays what this process owes where a command leads.
     fn pay(&self, command: &Command<'_>) -> Result<(), StoreError> {
-        let pay = |path: &KeyPath<'_>| self.inner.shared.owed.pay_at(&self.inner, path.root());
+        let pay = |path: &KeyPath<'_>| {
+            self.inner
+                .shared
+                .owed
+                .pay_on(shard_of(&self.inner, path.root()))
+        };
         match command.op {
             Op::One(path, _) => pay(&path),
             Op::Batch(items) => items.iter().try_for_each(|(path, _)| pay(path)),
@@ -125,7 +131,7 @@ impl ShmTable {
     fn unexecuted(&self, command: &Command<'_>, error: StoreError, out: Out<'_>) -> Execution {
         let lease = match (command.op, &error) {
             (Op::One(path, verb), StoreError::Busy(_)) => {
-                Debt::of(&self.inner, &command.one(path, verb))
+                Unpaid::of(&self.inner, &command.one(path, verb))
             }
             _ => None,
         };
@@ -156,7 +162,7 @@ impl ShmTable {
 /// anybody has asked for it, nobody ends the lease again, and the process owes it.
 struct Unended {
     answer: Option<StoreError>,
-    lease: Option<Debt>,
+    lease: Option<Unpaid>,
     owed: Arc<Owed>,
 }
 
@@ -175,7 +181,7 @@ impl Future for Unended {
 impl Drop for Unended {
     fn drop(&mut self) {
         if let Some(lease) = self.lease.take() {
-            self.owed.add(lease);
+            self.owed.add(Arc::new(lease));
         }
     }
 }

@@ -8,8 +8,8 @@ use tidegate_store::core::Timestamp;
 use tidegate_store::{KeyCommand, Plan, StoreError};
 use tokio::time::sleep;
 
+use crate::debts::Unpaid;
 use crate::decide::Inner;
-use crate::owed::Debt;
 use crate::queue::Turn;
 use crate::waiters::Registration;
 
@@ -83,15 +83,15 @@ impl Line for QueuedTake {
         let levels = waiting.plan().levels();
         let given_up = self.table.give_up(&self.root, levels, self.turn.id);
         if let Err(StoreError::Busy(_)) = given_up {
-            let place = Debt::place(&self.table, &self.root, levels, self.turn.id);
-            self.table.shared.owed.add(place);
+            let place = Unpaid::place(&self.table, &self.root, levels, self.turn.id);
+            self.table.shared.owed.add(Arc::new(place));
         }
     }
 
     async fn cancel(&mut self, cancel: &KeyCommand<'_>) -> Result<(), StoreError> {
-        match (self.table.execute(cancel), Debt::of(&self.table, cancel)) {
+        match (self.table.execute(cancel), Unpaid::of(&self.table, cancel)) {
             (Err(StoreError::Busy(_)), Some(lease)) => {
-                self.table.shared.owed.add(lease);
+                self.table.shared.owed.add(Arc::new(lease));
                 Ok(())
             }
             (ended, _) => ended.map(drop),
