@@ -8,12 +8,12 @@ use redis::Value;
 use tidegate_net::Changes;
 use tidegate_store::{KeyPath, StoreError};
 
+use crate::entered::Entered;
 use crate::error::garbled;
 use crate::keys::Names;
 use crate::known::Known;
 use crate::registry::Registry;
 use crate::request::Request;
-use crate::roots::Entered;
 use crate::script::Needs;
 use crate::shared::Shared;
 use crate::wire::reply::{self, Answer};

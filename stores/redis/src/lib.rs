@@ -11,6 +11,7 @@
 //! | `request` | a command with all that it needs on its way |
 //! | `revision`, `known` | what the server knows a plan by |
 //! | `listing` | keys, leases and usage, a page at a time |
+//! | `entered` | the roots that this process has entered there lately |
 //! | `roots` | the roots under which something was used, in order |
 //! | `definitions` | what is defined for an owner |
 //! | `waiting` | a request that waits for its turn |
@@ -134,6 +135,7 @@ mod connection;
 mod definitions;
 mod driven;
 mod encoded;
+mod entered;
 mod error;
 mod functions;
 mod inner;

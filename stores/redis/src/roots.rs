@@ -5,10 +5,8 @@
 //! cluster has elsewhere, so one step cannot do both. Entered for nothing it has no records; it
 //! is dropped like any other of which all records are over (`lua/root.lua`).
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use redis::Value;
 use tidegate_net::key_order;
 use tidegate_store::StoreError;
@@ -19,39 +17,6 @@ use crate::inner::Inner;
 use crate::link::text;
 use crate::options::Clock;
 use crate::wire;
-
-/// A root is entered again once so much time has passed.
-const AGAIN: Span = Span::from_secs(3_600);
-
-/// So many roots are remembered as entered, and up to as many of those before them.
-const REMEMBERED: usize = 1 << 15;
-
-type Since = HashMap<Box<[u8]>, Timestamp>;
-
-/// The roots that this process has entered lately, and when.
-#[derive(Debug, Default)]
-pub(crate) struct Entered(Mutex<(Since, Since)>);
-
-impl Entered {
-    fn has(&self, root: &[u8], now: Timestamp) -> bool {
-        let (new, old) = &*self.0.lock();
-        let since = new.get(root).or_else(|| old.get(root));
-        since.is_some_and(|&since| since <= now && now < since + AGAIN)
-    }
-
-    /// Each is to be entered again: the order may be lost.
-    pub(crate) fn forget(&self) {
-        *self.0.lock() = Default::default();
-    }
-
-    fn note(&self, root: &[u8], now: Timestamp) {
-        let (new, old) = &mut *self.0.lock();
-        if new.len() >= REMEMBERED {
-            *old = std::mem::take(new);
-        }
-        new.insert(root.into(), now);
-    }
-}
 
 impl Inner {
     /// Enters a root under which something may be used next, unless that was done lately.
@@ -107,25 +72,5 @@ impl Inner {
             Clock::Server => Arc::default(),
             Clock::Caller => wire::instant(now).to_string().into_bytes().into(),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_root_is_entered_again_after_an_hour_and_few_are_remembered() {
-        let entered = Entered::default();
-        let at = |minutes: i64| Timestamp::from_micros(minutes * 60_000_000);
-        entered.note(b"a", at(100));
-        let has = |minutes| entered.has(b"a", at(minutes));
-        assert_eq!([99, 100, 159, 160].map(has), [false, true, true, false]);
-        for n in 0..3 * REMEMBERED {
-            entered.note(n.to_string().as_bytes(), at(100));
-        }
-        let (new, old) = &*entered.0.lock();
-        assert!(new.len() + old.len() <= 2 * REMEMBERED);
-        assert!(!new.contains_key(&b"a"[..]) && !old.contains_key(&b"a"[..]));
     }
 }

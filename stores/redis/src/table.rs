@@ -9,10 +9,10 @@ use tidegate_store::{
     StoreError, StoreFuture, Table, Usage,
 };
 
+use crate::entered::Entered;
 use crate::inner::{Inner, Likely};
 use crate::keys::Names;
 use crate::registry::Registry;
-use crate::roots::Entered;
 use crate::shared::Shared;
 use crate::waiting::InLine;
 
