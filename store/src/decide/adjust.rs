@@ -131,7 +131,7 @@ impl AmountChange {
         }
         if more > 0 {
             record.take_more(limit.uid, more, (part.receipt.reference, counted_at));
-        } else {
+        } else if self.target < self.taken {
             let less = self.taken - self.target;
             give_back(limit, part.state, record, less, &part.time);
             record.take_less(limit.uid, less, limit.shadow);

@@ -6,7 +6,7 @@
 //! plans     (table u32, serial u32)  -> a plan, and when it came into force
 //! rows      table u32, key           -> the serial of the plan that wrote it, states
 //! leases    table u32, lease u128    -> a record
-//! usage     table u32, hour u32, limit's length u32, limit, key -> an amount u64, and for how many
+//! used      table u32, hour u32, limit's length u32, limit, key -> an amount u64, and for how many
 //!           microseconds it is kept after the hour u64
 //! defined   owner's length u32, owner, key -> a definition
 //! owners    owner                    -> its version
@@ -31,7 +31,7 @@ pub(crate) const TABLES: TableDefinition<'_, u32, &[u8]> = TableDefinition::new(
 pub(crate) const PLANS: TableDefinition<'_, (u32, u32), &[u8]> = TableDefinition::new("plans");
 pub(crate) const ROWS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("rows");
 pub(crate) const LEASES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("leases");
-pub(crate) const USAGE: TableDefinition<'_, &[u8], (u64, u64)> = TableDefinition::new("usage");
+pub(crate) const USAGE: TableDefinition<'_, &[u8], (u64, u64)> = TableDefinition::new("used");
 pub(crate) const DEFINED: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("defined");
 pub(crate) const OWNERS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("owners");
 pub(crate) const EVENTS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("events");

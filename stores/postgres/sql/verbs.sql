@@ -173,7 +173,7 @@ BEGIN
     FOR i IN 1 .. cardinality(p_states) LOOP
       r := e.rules[i];
       CONTINUE WHEN coalesce(a.used[i], 0) = 0 OR r.shadow OR r.kind = 5
-        OR tidegate.taken_of(p_lease.shares, r.uid) > 0;
+        OR tidegate.took(p_lease.shares, r.uid);
       v_calendar := a.calendars[3 * i - 2 : 3 * i];
       p_states[i] := ROW(tidegate.charge(r,
         tidegate.observe(r, (p_states[i]).n, a.now, v_calendar),

@@ -148,6 +148,38 @@ pub(super) fn a_shadow_that_let_a_lease_in_counts_whatever_it_is_adjusted_to(
     Ok(())
 }
 
+/// What had come back of it is charged once when it is used after all, and told once.
+pub(super) fn a_shadow_that_is_none_any_more_is_charged_once(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    let rules = [budget(100), budget(90)].map(|rule| (0, rule));
+    let mut limits = plan(0, 1, &rules).limits().to_vec();
+    limits[1].shadow = true;
+    let plan = Arc::new(Plan::new(0, 1, limits, KEEP));
+    let mut fixture = Fixture::remembering(&*subject.fresh(), &table_name(), plan);
+    let (settled, _) = fixture.hold(b"k", &[10, 10], SECOND);
+    let (released, _) = fixture.hold(b"k", &[1, 1], SECOND);
+    for id in [settled, released] {
+        assert!(fixture.adjust(id, &[None, Some(0)]).admitted());
+    }
+    fixture.change(&rules);
+    for id in [settled, released] {
+        assert!(fixture.adjust(id, &[Some(12), None]).admitted());
+    }
+    let uses = |id, ending| {
+        let uses = fixture.end(b"k", id, ending).expect("held").uses;
+        let mut uses: Vec<_> = uses.iter().map(|u| (u.uid, u.taken, u.used)).collect();
+        uses.sort_unstable();
+        uses
+    };
+    let all_of_it = uses(settled, Ending::Settle(&[None, Some(6)]));
+    assert_eq!(all_of_it, [(0, 12, 12), (1, 0, 6)]);
+    assert_eq!(uses(released, Ending::Release), [(0, 12, 12), (1, 0, 0)]);
+    assert_eq!(fixture.left(b"k"), [76, 84]);
+    Ok(())
+}
+
 /// It goes on as if it had, as where the lease is settled.
 pub(super) fn a_shadow_of_which_a_lease_has_nothing_stays_so_when_it_is_adjusted(
     subject: &Subject,

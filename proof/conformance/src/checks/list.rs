@@ -51,6 +51,7 @@ pub const CHECKS: &[(&str, Check)] = table![
     adjust::a_lease_is_adjusted_into_debt_where_that_is_said,
     adjust::a_shadow_that_let_a_lease_in_counts_whatever_it_is_adjusted_to,
     adjust::a_shadow_of_which_a_lease_has_nothing_stays_so_when_it_is_adjusted,
+    adjust::a_shadow_that_is_none_any_more_is_charged_once,
     adjust::less_is_given_back_where_it_was_charged,
     adjust::a_lease_is_adjusted_any_number_of_times,
     adjust::a_lease_that_is_not_held_is_not_adjusted,
@@ -225,6 +226,7 @@ macro_rules! suite {
             a_lease_is_adjusted_into_debt_where_that_is_said
             a_shadow_that_let_a_lease_in_counts_whatever_it_is_adjusted_to
             a_shadow_of_which_a_lease_has_nothing_stays_so_when_it_is_adjusted
+            a_shadow_that_is_none_any_more_is_charged_once
             less_is_given_back_where_it_was_charged
             a_lease_is_adjusted_any_number_of_times
             a_lease_that_is_not_held_is_not_adjusted
