@@ -213,23 +213,29 @@ fn is_running(handle: &OwnedFd) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
     use std::process::{Command, Stdio};
 
     use super::*;
 
+    /// A process that runs what it was made to: while it is being made to, where its stack begins
+    /// is another place.
+    fn child() -> (std::process::Child, Process) {
+        let mut child = Command::new("cat");
+        let child = child.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = child.spawn().expect("a process");
+        let (asked, said) = (child.stdin.as_mut(), child.stdout.as_mut());
+        asked.expect("a pipe").write_all(b"?").expect("it is asked");
+        said.expect("a pipe").read_exact(&mut [0]).expect("it runs");
+        let (pid, start) = (child.id(), started(child.id()));
+        let start = start.expect("it is there");
+        (child, Process { pid, start, ..me() })
+    }
+
     #[test]
     fn a_killed_process_is_not_there_before_its_parent_has_noticed() {
         assert!(me().is_there());
-        let mut child = Command::new("cat")
-            .stdin(Stdio::piped())
-            .spawn()
-            .expect("a process");
-        let pid = child.id();
-        let process = Process {
-            pid,
-            start: started(pid).expect("it is there"),
-            ..me()
-        };
+        let (mut child, process) = child();
         assert!(process.is_there());
         let another = Process {
             start: process.start + 1,
@@ -248,14 +254,6 @@ mod tests {
         assert!(!process.is_there());
         child.wait().expect("it has ended");
         assert!(!process.is_there());
-    }
-
-    fn child() -> (std::process::Child, Process) {
-        let mut child = Command::new("cat");
-        let child = child.stdin(Stdio::piped()).spawn().expect("a process");
-        let (pid, start) = (child.id(), started(child.id()));
-        let start = start.expect("it is there");
-        (child, Process { pid, start, ..me() })
     }
 
     /// Each kept a file until somebody asked for it once more, and nobody does.
