@@ -80,6 +80,14 @@ fn stands_still(dir: &Dir) -> Other {
     other
 }
 
+/// The end of a lease that meets the other's lock.
+fn is_told_busy(held: &mut Lease) {
+    assert!(matches!(
+        held.release().wait(),
+        Err(LeaseError::Store(StoreError::Busy(_)))
+    ));
+}
+
 fn goes_on(other: &mut Other) {
     other.hears("go on");
     other.has_said("has looked");
@@ -106,10 +114,7 @@ fn another_process_has_its_slot_though_nobody_asks_here() {
     let mut held = take(&set).expect("it is free");
     let mut other = stands_still(&dir);
     // Told, its holder may say it again, and has the lease until then.
-    assert!(matches!(
-        held.release().wait(),
-        Err(LeaseError::Store(StoreError::Busy(_)))
-    ));
+    is_told_busy(&mut held);
     drop(held);
     goes_on(&mut other);
     other.hears("take");
@@ -124,10 +129,7 @@ fn who_was_told_that_the_lock_was_anothers_holds_the_lease_still() {
     let set = hasty(&dir);
     let mut held = take(&set).expect("it is free");
     let mut other = stands_still(&dir);
-    assert!(matches!(
-        held.release().wait(),
-        Err(LeaseError::Store(StoreError::Busy(_)))
-    ));
+    is_told_busy(&mut held);
     goes_on(&mut other);
     assert!(take(&set).is_none(), "it is held");
     held.release().wait().expect("held");
