@@ -6,7 +6,6 @@ import gc
 import os
 import pickle
 import re
-import select
 import signal
 import socket
 import threading
@@ -14,7 +13,7 @@ import time
 import weakref
 
 import pytest
-from test_processes import in_child
+from forked import in_child
 
 from tidegate import (
     InvalidRequest,
@@ -229,29 +228,8 @@ def test_ctrl_c_amid_the_end_of_a_failed_body_loses_neither_its_exception_nor_th
         proxy.listening.close()
 
 
-def in_time(work, seconds=60):
-    """What `work` answers in a forked child; a child that hangs is killed, however it hangs."""
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.write(write, str(work()).encode())
-        except BaseException as error:
-            os.write(write, repr(error).encode())
-        finally:
-            os._exit(0)
-    os.close(write)
-    with os.fdopen(read) as answer:
-        is_told, _, _ = select.select([answer], [], [], seconds)
-        if not is_told:
-            os.kill(child, signal.SIGKILL)
-        told = answer.read()
-    os.waitpid(child, 0)
-    return told or "it hangs"
-
-
 class Held:
-    """Limits at a server to which nothing goes between `hold` and `go`."""
+    """Limits at a server to which nothing goes between `hold` and `go`: of this process, not of its parent."""
 
     def __init__(self, redis_url, name):
         self.is_free = threading.Event()
@@ -272,9 +250,9 @@ class Held:
 @pytest.mark.parametrize("is_cancelled", [False, True])
 def test_what_is_said_on_a_thread_waits_for_nothing_that_its_loop_awaits(redis_url, ends, is_cancelled):
     """Both waited for each other, for good."""
-    held = Held(redis_url, f"in one loop-{ends}-{is_cancelled}")
 
     async def main():
+        held = Held(redis_url, f"in one loop-{ends}-{is_cancelled}")
         acquired = await held.limits.async_acquire()
         held.hold()
         renewal = asyncio.ensure_future(awaited(acquired.async_renew(60)))
@@ -297,14 +275,14 @@ def test_what_is_said_on_a_thread_waits_for_nothing_that_its_loop_awaits(redis_u
             acquired.renew(60)
         return remaining, bool(held.limits.try_acquire())
 
-    assert in_time(lambda: asyncio.run(main())) == "({'slots': 0}, True)"
+    assert in_child(lambda: asyncio.run(main())) == "({'slots': 0}, True)"
 
 
 def test_an_end_that_is_cancelled_before_it_begins_can_be_said_again(redis_url):
     """Its lease was held for as long as somebody had the acquisition, which had ended."""
-    held = Held(redis_url, "an end that is cancelled")
 
     async def main():
+        held = Held(redis_url, "an end that is cancelled")
         acquired = await held.limits.async_acquire()
         held.hold()
         renewal = asyncio.ensure_future(awaited(acquired.async_renew(60)))
@@ -319,7 +297,7 @@ def test_an_end_that_is_cancelled_before_it_begins_can_be_said_again(redis_url):
         await acquired.async_release()
         return is_held, bool(held.limits.try_acquire()), repr(acquired)
 
-    assert in_time(lambda: asyncio.run(main())).startswith("(True, True, '<Acquisition: ended")
+    assert in_child(lambda: asyncio.run(main())).startswith("(True, True, '<Acquisition: ended")
 
 
 def test_threads_of_a_forked_child_have_one_set_of_its_own():

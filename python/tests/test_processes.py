@@ -10,6 +10,7 @@ import sys
 import time
 
 import pytest
+from forked import in_child
 
 from tidegate import CallLimit, LimitPool, LimitSet, Mutex, ResourceLimit, Semaphore
 
@@ -36,24 +37,6 @@ def test_processes_share_a_limit_that_was_pickled(store_url, start):
     # Two slots for three processes: a call may have met none, and was not counted.
     assert sum(counts) <= 20 and not all(count == 15 for count in counts)
     assert sum(counts) + admitted(limits) == 20
-
-
-def in_child(work):
-    """What `work` answers in a forked child."""
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.write(write, str(work()).encode())
-        except BaseException as error:
-            os.write(write, repr(error).encode())
-        finally:
-            os._exit(0)
-    os.close(write)
-    with os.fdopen(read) as answer:
-        told = answer.read()
-    os.waitpid(child, 0)
-    return told
 
 
 def test_a_forked_child_uses_the_sets_of_its_parent(store_url):
