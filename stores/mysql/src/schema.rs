@@ -3,10 +3,12 @@
 //! Who opens a store whose tables are there needs no leave to make any: the
 //! version is read first. Steps are applied one at a time under a lock of the
 //! server's, each followed by its number, so that a step that was cut off is done
-//! again; therefore each can be.
+//! again; therefore each can be. With the number goes a digest of the steps: one that is not
+//! released yet changes, and tables that an earlier state of it made are refused.
 
-use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, Row};
+use tidegate_net::digest;
 
 use crate::error::Trouble;
 
@@ -133,16 +135,11 @@ pub(crate) async fn check_server(conn: &mut Conn) -> Result<(), Trouble> {
 
 /// Whether the tables are what this version needs.
 pub(crate) async fn is_provided(conn: &mut Conn, prefix: &str) -> Result<bool, Trouble> {
-    let newest = STEPS.len() as u32;
-    match version(conn, prefix).await? {
-        Some(found) if found > newest => Err(newer(found)),
-        found => Ok(found == Some(newest)),
-    }
+    Ok(version(conn, prefix).await? == Some(STEPS.len() as u32))
 }
 
 /// Makes the tables what this version needs.
 pub(crate) async fn provide(conn: &mut Conn, prefix: &str) -> Result<(), Trouble> {
-    let newest = STEPS.len() as u32;
     let lock = format!("{prefix} schema");
     let locked: Option<Option<u8>> = conn
         .exec_first("SELECT GET_LOCK(?, ?)", (&lock, PATIENCE_SECONDS))
@@ -150,45 +147,73 @@ pub(crate) async fn provide(conn: &mut Conn, prefix: &str) -> Result<(), Trouble
     if locked.flatten() != Some(1) {
         return Err(Trouble::Lost("another makes the tables".to_owned()));
     }
-    let migrated = migrate(conn, prefix, newest).await;
+    let migrated = migrate(conn, prefix).await;
     conn.exec_drop("DO RELEASE_LOCK(?)", (&lock,)).await?;
     migrated
 }
 
-async fn migrate(conn: &mut Conn, prefix: &str, newest: u32) -> Result<(), Trouble> {
+async fn migrate(conn: &mut Conn, prefix: &str) -> Result<(), Trouble> {
     let make = format!(
         "CREATE TABLE IF NOT EXISTS {prefix}_schema (
             one TINYINT UNSIGNED NOT NULL PRIMARY KEY,
-            version INT UNSIGNED NOT NULL
+            version INT UNSIGNED NOT NULL,
+            steps CHAR(16) NOT NULL
         ) ENGINE=InnoDB"
     );
     conn.query_drop(make).await?;
     let found = version(conn, prefix).await?.unwrap_or(0);
-    if found > newest {
-        return Err(newer(found));
-    }
     for (done, step) in STEPS.iter().enumerate().skip(found as usize) {
         for statement in *step {
             let random = rand::random_range(1_u32..1 << 30).to_string();
             let statement = statement.replace("{random}", &random);
             conn.query_drop(statement.replace("{p}", prefix)).await?;
         }
-        let note = format!("REPLACE INTO {prefix}_schema (one, version) VALUES (1, ?)");
-        conn.exec_drop(note, (done as u32 + 1,)).await?;
+        let note = format!("REPLACE INTO {prefix}_schema (one, version, steps) VALUES (1, ?, ?)");
+        let made = done + 1;
+        conn.exec_drop(note, (made as u32, made_by(made))).await?;
     }
     Ok(())
 }
 
-/// The version that is there; none if there are no tables.
+/// The version that is there, if this program can go on from it; none if there are no tables.
 async fn version(conn: &mut Conn, prefix: &str) -> Result<Option<u32>, Trouble> {
     /// There is no such table.
     const NO_TABLE: u16 = 1146;
-    let sql = format!("SELECT version FROM {prefix}_schema WHERE one = 1");
-    match conn.query_first(sql).await {
-        Ok(version) => Ok(version),
-        Err(mysql_async::Error::Server(error)) if error.code == NO_TABLE => Ok(None),
-        Err(error) => Err(error.into()),
+    let sql = format!("SELECT * FROM {prefix}_schema WHERE one = 1");
+    let row: Option<Row> = match conn.query_first(sql).await {
+        Ok(row) => row,
+        Err(mysql_async::Error::Server(error)) if error.code == NO_TABLE => None,
+        Err(error) => return Err(error.into()),
+    };
+    let Some(row) = row else { return Ok(None) };
+    let found: u32 = row.get("version").unwrap_or(0);
+    if found as usize > STEPS.len() {
+        return Err(newer(found));
     }
+    // The first builds noted no digest.
+    let steps: Option<String> = row.get("steps");
+    match steps.as_deref() == Some(&made_by(found as usize)) {
+        true => Ok(Some(found)),
+        false => Err(unreleased(found)),
+    }
+}
+
+/// The digest of so many of the first steps.
+fn made_by(steps: usize) -> String {
+    digest(
+        STEPS
+            .iter()
+            .take(steps)
+            .flat_map(|step| step.iter().copied()),
+    )
+}
+
+fn unreleased(found: u32) -> Trouble {
+    Trouble::Failed(tidegate_store::StoreError::Unavailable(format!(
+        "the tables of version {found} were made by another build, before that version was released; \
+         stop all servers, drop the tables (limits begin anew; overrides, entities and applied \
+         policies are gone) and start again, or give this one another prefix"
+    )))
 }
 
 fn newer(found: u32) -> Trouble {

@@ -377,6 +377,25 @@ fn tables_of_a_newer_version_are_left_alone() {
     assert!(said.contains("newer"), "{said}");
 }
 
+/// They were taken for its own, and a table that they lack was not found when it was asked.
+#[test]
+fn tables_that_an_unreleased_build_has_made_are_refused() {
+    let Some(server) = MariadbServer::start() else {
+        return;
+    };
+    drop(open(&server, Clock::Server));
+    for change in [
+        "UPDATE tidegate_schema SET steps = '0123456789abcdef'",
+        "ALTER TABLE tidegate_schema DROP steps",
+    ] {
+        server.ask(change);
+        let Err(MysqlError::Server(said)) = MysqlStore::open(&server.url(), options(30_000)) else {
+            panic!("opened after {change}")
+        };
+        assert!(said.contains("before that version was released"), "{said}");
+    }
+}
+
 /// A server that had opened its sets before went on by their numbers: its key of 2 an hour
 /// was admitted by another set's limit of 100, and used that up.
 #[test]

@@ -11,6 +11,7 @@
 //! | [`Shares`] | how many connections the commands of one root, and of one table, may have |
 //! | [`following`] | how a process follows what is defined at its store |
 //! | [`key_order`] | pages in the order of keys, where an index has beginnings and hashes |
+//! | [`digest`] | what a schema was made of |
 //! | [`SingleBucket`] | what a server says of a single bucket, as the core means it |
 //! | [`waiting`] | a request that waits in a line that the store keeps |
 //! | [`breaker`] | a circuit breaker, before a store that may be away |
@@ -22,6 +23,7 @@ mod batch;
 pub mod breaker;
 mod changes;
 mod commands;
+mod digest;
 mod driver;
 pub mod following;
 pub mod key_order;
@@ -34,6 +36,7 @@ pub mod waiting;
 
 pub use changes::{Changes, MOST_TOUCHED, Writer};
 pub use commands::{Commands, begin};
+pub use digest::digest;
 pub use driver::{Driver, closed, too_late, within};
 pub use notifier::{Notifier, Subscription, Wakeup};
 pub use once::Once;

@@ -43,6 +43,15 @@ pub enum PostgresError {
         /// The newest that is known.
         known: i32,
     },
+    /// The schema has this program's version, and was made by a build in which that version, not
+    /// released yet, was another.
+    #[error(
+        "the schema of version {version} was made by another build, before that version was released; stop all servers, `DROP SCHEMA tidegate CASCADE` (limits begin anew; overrides, entities and applied policies are gone), and start again"
+    )]
+    Unreleased {
+        /// The version of both.
+        version: i32,
+    },
 }
 
 /// What to tell about a failed command.

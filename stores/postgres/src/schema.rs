@@ -4,8 +4,10 @@
 //! version that was released is never changed: what changes later is another at the end of
 //! [`VERSIONS`], with a file of its own that is called after it, `sql/002-what.sql` and so
 //! on (`ALTER TABLE`, `CREATE OR REPLACE FUNCTION`). Each is applied once, in order, and
-//! noted in `tidegate.migrations`.
+//! noted in `tidegate.migrations`, with a digest of its texts: a version that is not released
+//! yet changes, and a schema that an earlier state of it made is refused.
 
+use tidegate_net::digest;
 use tidegate_store::StoreError;
 use tokio_postgres::Transaction;
 
@@ -16,7 +18,7 @@ use crate::options::{Options, Tables};
 /// What brings a schema from the version before to this one.
 #[derive(Clone, Copy)]
 struct Version {
-    /// As it is noted in `tidegate.migrations`.
+    /// As it is noted in `tidegate.migrations`, followed by the digest of the texts.
     name: &'static str,
     /// What is executed, in order.
     texts: &'static [&'static str],
@@ -52,6 +54,13 @@ const VERSIONS: &[Version] = &[Version {
     ],
 }];
 
+impl Version {
+    /// Its name and the digest of its texts.
+    fn note(&self) -> String {
+        format!("{} {}", self.name, digest(self.texts.iter().copied()))
+    }
+}
+
 /// Under this number one process at a time changes the schema.
 const LOCK: i64 = 0x7469_6465_6761_7465;
 
@@ -80,8 +89,12 @@ pub(crate) async fn is_ready(link: &Link, options: &Options) -> Result<bool, Sto
     let transaction = connection.client_mut()?.transaction().await;
     let transaction = transaction.map_err(|error| unavailable(&error))?;
     let found = version(&transaction).await;
-    let is_newest = found.map_err(|error| unavailable(&error))? == VERSIONS.len() as i32;
-    let is_ready = is_newest && unlike(&transaction, options.tables).await?.is_empty();
+    let found = found.map_err(|error| unavailable(&error))?;
+    let as_noted = is_as_noted(&transaction, found, VERSIONS).await;
+    let as_noted = as_noted.map_err(|error| unavailable(&error))?;
+    let is_ready = found == VERSIONS.len() as i32
+        && as_noted
+        && unlike(&transaction, options.tables).await?.is_empty();
     drop(transaction);
     connection.give_back();
     Ok(is_ready)
@@ -109,6 +122,11 @@ async fn attempt(link: &Link, options: &Options, versions: &[Version]) -> Result
         let lock = "SELECT pg_advisory_xact_lock($1)";
         transaction.execute(lock, &[&LOCK]).await?;
         found = version(&transaction).await?;
+    }
+    if !is_as_noted(&transaction, found, versions).await? {
+        return Err(Ending::Schema(PostgresError::Unreleased { version: found }));
+    }
+    if found < known && options.migrate {
         apply(&transaction, found, versions).await?;
         found = found.max(known);
     }
@@ -138,6 +156,21 @@ async fn version(transaction: &Transaction<'_>) -> Result<i32, tokio_postgres::E
     Ok(transaction.query_one(newest, &[]).await?.get(0))
 }
 
+/// Whether the version that was `found`, if this program knows it, had the texts that it has here.
+async fn is_as_noted(
+    transaction: &Transaction<'_>,
+    found: i32,
+    versions: &[Version],
+) -> Result<bool, tokio_postgres::Error> {
+    let place = usize::try_from(found - 1).ok();
+    let Some(known) = place.and_then(|place| versions.get(place)) else {
+        return Ok(true);
+    };
+    let noted = "SELECT name FROM tidegate.migrations WHERE version = $1";
+    let noted: String = transaction.query_one(noted, &[&found]).await?.get(0);
+    Ok(noted == known.note())
+}
+
 async fn apply(
     transaction: &Transaction<'_>,
     found: i32,
@@ -156,7 +189,9 @@ async fn apply(
                 transaction.batch_execute(text).await?;
             }
             let note = "INSERT INTO tidegate.migrations (version, name) VALUES ($1, $2)";
-            transaction.execute(note, &[&number, &version.name]).await?;
+            transaction
+                .execute(note, &[&number, &version.note()])
+                .await?;
         }
     }
     Ok(())
@@ -239,12 +274,36 @@ mod tests {
                 attempt(&link, &options, LATER).await.expect("its owner");
             }
             let noted = "SELECT name FROM tidegate.migrations ORDER BY version";
-            assert_eq!(said(&link, noted).await, ["schema", "notes"]);
+            assert_eq!(
+                said(&link, noted).await,
+                LATER.iter().map(Version::note).collect::<Vec<_>>()
+            );
             let kept = "SELECT name || ' ' || note FROM tidegate.sets";
             assert_eq!(said(&link, kept).await, ["t none"]);
             let refused = attempt(&link, &options, VERSIONS).await;
             let newer = PostgresError::Newer { found: 2, known: 1 };
             assert!(matches!(refused, Err(Ending::Schema(error)) if error == newer));
+        });
+    }
+
+    /// Its functions were those of before, and one that was new was not found when it was called.
+    #[test]
+    fn a_schema_that_an_unreleased_build_has_made_is_refused() {
+        const EARLIER: &[Version] = &[Version {
+            name: "schema",
+            texts: &["CREATE TABLE tidegate.rows (name bytea)"],
+        }];
+        let Some(server) = PostgresServer::start() else {
+            return;
+        };
+        let options = Options::default();
+        let link = Link::new(&server.url(), &options).expect("an address");
+        Runtime::new().expect("a runtime").block_on(async {
+            attempt(&link, &options, EARLIER).await.expect("it is new");
+            assert_eq!(is_ready(&link, &options).await, Ok(false));
+            let refused = attempt(&link, &options, VERSIONS).await;
+            let unreleased = PostgresError::Unreleased { version: 1 };
+            assert!(matches!(refused, Err(Ending::Schema(error)) if error == unreleased));
         });
     }
 }
