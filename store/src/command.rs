@@ -278,6 +278,12 @@ pub struct Terms<'a> {
     pub expires_at: Timestamp,
     /// The same bytes on the same key again give the same lease.
     pub idempotency: Option<&'a [u8]>,
+    /// It may be *partial*: it takes of each limit as much of what it asks for as is there,
+    /// and this much of each at least, in the plan's order; else nothing, and the refusal is
+    /// that of the least. Of a shadow it asks for all. Answered by
+    /// [`Reply::Partial`](crate::Reply::Partial) when it is granted. It neither waits nor
+    /// has an idempotency key: whoever lost its answer cancels it by its id.
+    pub least: Option<&'a [Amount]>,
 }
 
 /// How a lease ends.
@@ -340,6 +346,18 @@ impl<'v> Verb<'v> {
             | Self::Debit { .. }
             | Self::Peek { .. }
             | Self::Reset => None,
+        }
+    }
+
+    /// What must fit so that a take is admitted: what it asks for, or the
+    /// [least](Terms::least) of one that may be partial. `None` for any other verb.
+    #[must_use]
+    pub fn must_fit(&self) -> Option<&'v [Amount]> {
+        match *self {
+            Self::Take { amounts, lease, .. } => {
+                Some(lease.and_then(|terms| terms.least).unwrap_or(amounts))
+            }
+            _ => None,
         }
     }
 

@@ -86,7 +86,7 @@ pub use owned::OwnedKey;
 pub use owned_command::{OwnedCommand, OwnedPath, OwnedVerb};
 pub use plan::{Adaptive, Overrides, Plan, PlanLimit};
 pub use race::Race;
-pub use reply::{Answer, Count, Decision, Granted, Reply, Settlement, Use};
+pub use reply::{Answer, Count, Decision, Granted, Partial, Reply, Settlement, Use};
 pub use retained::Retained;
 pub use store::{Abilities, AtomicBuckets, Store, Table, TableBounds};
 pub use store_future::{Responder, StoreFuture, Wake, response_channel};

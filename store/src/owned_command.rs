@@ -93,6 +93,7 @@ struct OwnedTerms {
     id: u128,
     expires_at: Timestamp,
     idempotency: Option<Box<[u8]>>,
+    least: Option<Amounts>,
 }
 
 impl OwnedCommand {
@@ -207,6 +208,7 @@ impl OwnedVerb {
                     id: terms.id,
                     expires_at: terms.expires_at,
                     idempotency: terms.idempotency.map(Into::into),
+                    least: terms.least.map(Into::into),
                 });
                 OwnedVerbKind::Take(amounts.into(), terms, detail)
             }
@@ -238,6 +240,7 @@ impl OwnedVerb {
                     id: terms.id,
                     expires_at: terms.expires_at,
                     idempotency: terms.idempotency.as_deref(),
+                    least: terms.least.as_deref(),
                 }),
                 detail: *detail,
             },

@@ -24,6 +24,8 @@ pub enum Reply {
     One(Verdict, BucketLevel),
     /// To take, debit, peek and adjust.
     Decision(Decision),
+    /// To a take that may be [partial](crate::Terms::least) and was granted.
+    Partial(Box<Partial>),
     /// To end.
     Settled(Settlement),
     /// To a listing of keys.
@@ -58,6 +60,7 @@ impl Reply {
         match self {
             Self::Verdict(verdict) | Self::One(verdict, _) => Some(*verdict),
             Self::Decision(decision) => Some(decision.verdict),
+            Self::Partial(partial) => Some(partial.decision.verdict),
             _ => None,
         }
     }
@@ -74,7 +77,7 @@ impl Reply {
         }
         !matches!(
             self,
-            Self::Keys(_) | Self::Leases(_) | Self::Usage(_) | Self::Batch(_)
+            Self::Keys(_) | Self::Leases(_) | Self::Usage(_) | Self::Batch(_) | Self::Partial(_)
         )
     }
 
@@ -85,6 +88,7 @@ impl Reply {
     pub fn decision(self) -> Result<Decision, StoreError> {
         match self {
             Self::Decision(decision) => Ok(decision),
+            Self::Partial(partial) => Ok(partial.decision),
             Self::Verdict(verdict) => Ok(Decision::single(verdict)),
             Self::One(verdict, level) => {
                 let mut decision = Decision::single(verdict);
@@ -109,11 +113,16 @@ impl Reply {
     /// The lease that was granted by this, and not by an earlier answer.
     #[must_use]
     pub fn new_lease(&self) -> Option<u128> {
+        let lease = self.full_decision()?.lease;
+        lease.filter(|lease| !lease.repeated).map(|lease| lease.id)
+    }
+
+    /// The decision that was answered in full, of all that was asked or of a part.
+    #[must_use]
+    pub fn full_decision(&self) -> Option<&Decision> {
         match self {
-            Self::Decision(decision) => {
-                let lease = decision.lease.filter(|lease| !lease.repeated);
-                lease.map(|lease| lease.id)
-            }
+            Self::Decision(decision) => Some(decision),
+            Self::Partial(partial) => Some(&partial.decision),
             _ => None,
         }
     }
@@ -190,6 +199,44 @@ impl Decision {
             shadowed: false,
             standings: SmallVec::new(),
             lease: None,
+        }
+    }
+}
+
+/// What a take that may be partial was granted.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Partial {
+    /// That it was admitted, with its lease and always with the standings.
+    pub decision: Decision,
+    /// How much was taken of each of the plan's limits; 0 where the key does not reach its
+    /// level. (A shadow that would have refused is said to have given all.)
+    pub amounts: SmallVec<[Amount; 3]>,
+    /// Until when it is good, by the clock that [`Granted::expires_at`] is by: the end of the
+    /// first of the windows that were charged, or when the lease expires, whichever is first.
+    /// Buckets, rolling windows and slots have the latter alone. Used after that, a unit
+    /// would count in a window that it was not taken from.
+    pub good_until: Timestamp,
+}
+
+impl Partial {
+    /// Of a decision that admitted `amounts` of `plan`'s limits as a lease, with its standings.
+    #[must_use]
+    pub fn new(plan: &Plan, decision: Decision, amounts: &[Amount]) -> Self {
+        let mut taken: SmallVec<[Amount; 3]> = amounts.into();
+        taken.resize(plan.limits().len(), 0);
+        let lease = decision
+            .lease
+            .map_or(Timestamp::MIN, |lease| lease.expires_at);
+        let ends = plan.limits().iter().zip(&taken).zip(&decision.standings);
+        let ends = ends.filter_map(|((limit, &amount), standing)| match limit.rule {
+            Rule::Window(_) if amount > 0 => standing.as_ref()?.replenish_at,
+            _ => None,
+        });
+        let good_until = ends.fold(lease, Timestamp::min);
+        Self {
+            decision,
+            amounts: taken,
+            good_until,
         }
     }
 }

@@ -112,6 +112,7 @@ impl Ours {
             id,
             expires_at,
             idempotency: None,
+            least: None,
         };
         let sent = self.send(
             key,

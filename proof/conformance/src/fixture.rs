@@ -194,6 +194,7 @@ impl Fixture {
             id: self.last_lease() + 1,
             expires_at: self.now() + Span::from_micros(micros),
             idempotency,
+            least: None,
         };
         let verb = Verb::Take {
             amounts,

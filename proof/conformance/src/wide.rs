@@ -210,6 +210,7 @@ impl Run {
             id: self.leases + 1,
             expires_at: self.now + ttl,
             idempotency: None,
+            least: None,
         });
         self.leases += u128::from(leased);
         self.both(Verb::Take {

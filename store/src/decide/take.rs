@@ -1,5 +1,6 @@
 //! Takes, with and without a lease; debits and peeks.
 
+use smallvec::SmallVec;
 use tidegate_core::{Amount, DecisionTime, LeaseTerm, State, Timestamp, Verdict, commit, compose};
 
 use super::step::{Row, decision, each_limit, parts, plain_limits, refunds_on_expiry};
@@ -9,7 +10,7 @@ use crate::execution::overwrite;
 use crate::key::KeyPath;
 use crate::ledger::{Ledger, Record};
 use crate::plan::PlanLimit;
-use crate::reply::{Answer, Decision, Granted, Reply};
+use crate::reply::{Answer, Decision, Granted, Partial, Reply};
 
 pub(super) fn take<O: PartialEq + AsRef<[u8]>>(
     command: &KeyCommand<'_>,
@@ -46,6 +47,14 @@ pub(super) fn lease<O: PartialEq + AsRef<[u8]>>(
         *answer = Ok(Reply::Decision(again));
         return;
     }
+    let (partial, detail) = match terms.least {
+        Some(least) => (
+            Some(as_much_as_fits(command, rows, amounts, least)),
+            Detail::Always,
+        ),
+        None => (None, detail),
+    };
+    let amounts = partial.as_deref().unwrap_or(amounts);
     let all_fit = all_fit(command, rows, amounts);
     if !all_fit && let Some(refusal) = refusal(command, rows, ledger, amounts, detail) {
         *answer = Ok(Reply::Decision(refusal));
@@ -81,6 +90,44 @@ pub(super) fn lease<O: PartialEq + AsRef<[u8]>>(
         let (granted_at, shares) = (record.granted.granted_at, record.shares.clone());
         used::by_lease(command.plan, ledger, granted_at, &shares);
     }
+    if let Some(amounts) = partial {
+        say_what_was_taken(command, &amounts, answer);
+    }
+}
+
+/// Of each limit as much of `amounts` as fits, `least` at least: then it is for the limits to
+/// refuse. Of a shadow, which refuses nobody, all.
+#[cold]
+fn as_much_as_fits(
+    command: &KeyCommand<'_>,
+    rows: &mut [Row],
+    amounts: &[Amount],
+    least: &[Amount],
+) -> SmallVec<[Amount; 3]> {
+    let mut taken = SmallVec::new();
+    each_limit(command, rows, |position, limit, state, time| {
+        let amount = amounts.get(position).copied().unwrap_or(0);
+        let least = least.get(position).copied().unwrap_or(0).min(amount);
+        limit.rule.observe(state, time);
+        taken.push(match limit.shadow {
+            true => amount,
+            false => amount
+                .min(limit.rule.standing(state, time).remaining)
+                .max(least),
+        });
+    });
+    taken
+}
+
+/// Answers a decision that admitted a part as one.
+#[cold]
+fn say_what_was_taken(command: &KeyCommand<'_>, amounts: &[Amount], answer: &mut Answer) {
+    let Ok(Reply::Decision(decision)) = answer else {
+        return;
+    };
+    let decision = std::mem::replace(decision, Decision::bare(Verdict::Admit, None));
+    let partial = Partial::new(command.plan, decision, amounts);
+    *answer = Ok(Reply::Partial(Box::new(partial)));
 }
 
 /// Whether every amount fits, of shadows too: then each is charged as asked.

@@ -13,6 +13,10 @@ pub(crate) fn by_the_callers_clock(answer: &mut Answer, now: Timestamp, asked: T
     let translate = |at: Timestamp| moved(at, now, asked);
     match answer {
         Ok(Reply::Decision(decision)) => translated(decision, translate),
+        Ok(Reply::Partial(partial)) => {
+            partial.good_until = translate(partial.good_until);
+            translated(&mut partial.decision, translate);
+        }
         Err(StoreError::LeaseEnded(at)) => *at = translate(*at),
         _ => {}
     }

@@ -86,10 +86,8 @@ impl OwnedKeyCommand {
     /// asks for beside the verdict comes with it, where it is refused.
     #[must_use]
     pub fn peek(&self) -> Option<(Self, Detail)> {
-        let Verb::Take {
-            amounts, detail, ..
-        } = self.verb.lend()
-        else {
+        let verb = self.verb.lend();
+        let (amounts, Verb::Take { detail, .. }) = (verb.must_fit()?, verb) else {
             return None;
         };
         let peek = Self {

@@ -221,7 +221,7 @@ impl<T: Immediate> Shared<T> {
     /// One verb without patience.
     fn one(&self, command: &Command<'_>, (path, verb): Item<'_>) -> Answer {
         let one = command.about(Op::One(path, verb));
-        if let Verb::Take { amounts, .. } = verb
+        if let Some(amounts) = verb.must_fit()
             && self.stripe(path.root()).waiting.load(Ordering::SeqCst) > 0
         {
             return self.take_behind(&one, path, amounts);

@@ -204,6 +204,7 @@ impl Shard {
         if capacity.has_room_for_usage(missing) || !is_charged() {
             return Ok(());
         }
+        let amounts = command.verb.must_fit().unwrap_or(amounts);
         match matches!(command.verb, Verb::Debit { .. }) || self.fits(command, amounts, capacity)? {
             true => Err(capacity.usage_is_full()),
             false => Ok(()),

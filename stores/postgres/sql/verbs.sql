@@ -138,6 +138,34 @@ BEGIN
   RETURN v_out;
 END $$;
 
+-- Of each limit as much of the amounts as fits, and of the least at least: then it is for the
+-- limits to refuse. Of a shadow, which refuses nobody, all.
+CREATE FUNCTION tidegate.as_much_as_fits(
+  a tidegate.command, e tidegate.revisions, p_states tidegate.state[])
+RETURNS numeric[] LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  v_taken numeric[] := '{}';
+  v_amount numeric;
+  v_standing numeric[];
+  r tidegate.rule;
+  c numeric[];
+BEGIN
+  FOR i IN 1 .. cardinality(p_states) LOOP
+    r := e.rules[i];
+    c := (p_states[i]).n;
+    v_amount := coalesce(a.amounts[i], 0);
+    IF NOT r.shadow THEN
+      IF c IS NOT NULL THEN
+        c := tidegate.observe(r, c, a.now, a.calendars[3 * i - 2 : 3 * i]);
+      END IF;
+      v_standing := tidegate.standing(r, c, a.now);
+      v_amount := greatest(least(v_amount, v_standing[1]), least(coalesce(a.used[i], 0), v_amount));
+    END IF;
+    v_taken[i] := v_amount;
+  END LOOP;
+  RETURN v_taken;
+END $$;
+
 -- What an ending says was used, of so much taken. Endings: 0 settle, 1 release,
 -- 2 fail, 3 cancel.
 CREATE FUNCTION tidegate.used_of(p_ending integer, p_used numeric, p_taken numeric)
@@ -683,6 +711,10 @@ BEGIN
   a := ROW(p_tab, v_root, p_key, p_ends, v_now, p_calendars, p_amounts, p_detail, p_id,
     CASE WHEN p_caller THEN p_until ELSE tidegate.later(p_until, v_now::numeric - p_now) END,
     p_idempotency, p_ending, p_used, p_remember, p_session, v_due)::tidegate.command;
+  IF p_verb = 1 AND cardinality(p_used) > 0 THEN
+    -- It may be partial, and p_used says the least.
+    a.amounts := tidegate.as_much_as_fits(a, e, v_kept);
+  END IF;
   v_in_line := p_turn IS NOT NULL OR coalesce((v_rows[1]).line_until > v_now, false);
   IF v_in_line AND p_verb < 2 THEN
     v_path := tidegate.path_of(p_key, p_ends);
@@ -696,6 +728,10 @@ BEGIN
     RETURN tidegate.decide(p_tab, p_revision, p_now, p_caller, p_key, p_ends, p_rules, p_own,
       p_calendars, p_verb, p_amounts, p_detail, p_id, p_until, p_idempotency, p_ending, p_used,
       p_remember, p_session, p_turn, p_channel, p_ahead, p_alive);
+  END IF;
+  IF p_verb = 1 AND cardinality(p_used) > 0 AND v_out.reply[1] = 0 AND v_out.reply[3] = 0 THEN
+    v_out.reply[1] := 9;
+    v_out.reply := v_out.reply || a.amounts || cardinality(a.amounts)::numeric;
   END IF;
   IF p_turn IS NOT NULL THEN
     v_out.reply := tidegate.stand_or_leave(a, v_out.reply, p_turn, p_channel, p_ahead, p_alive,

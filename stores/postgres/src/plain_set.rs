@@ -31,7 +31,8 @@ pub(crate) fn is_plain(request: &Request) -> bool {
         END => true,
         _ => false,
     };
-    is_asked && request.rules.is_none() && request.is_indexed()
+    let is_partial = request.verb == LEASE && !request.used.is_empty();
+    is_asked && !is_partial && request.rules.is_none() && request.is_indexed()
 }
 
 impl Calls {

@@ -10,6 +10,8 @@
 //!                  remaining, debt, when the next is there, when all are (NULL
 //!                  if nothing is used),
 //!                  and last of a lease when it was granted
+//! 9 partial        as 0, and then what was taken of each limit that the key reaches,
+//!                  and of how many limits that is
 //! 7 kept back     as 0: others are first
 //! 1 settled        expired, repeated, for each use: uid, taken, used
 //! 2 done
@@ -19,7 +21,7 @@
 //! ```
 
 use tidegate_store::core::{Span, Standing, Timestamp, Verdict};
-use tidegate_store::{Decision, Granted, Plan, Reply, Settlement, StoreError, Use};
+use tidegate_store::{Decision, Granted, Partial, Plan, Reply, Settlement, StoreError, Use};
 
 use crate::error::garbled;
 
@@ -51,6 +53,11 @@ pub(crate) fn read(text: &str, plan: &Plan, asked_at: Timestamp) -> Result<Answe
     reader.ahead = i128::from(now) - i128::from(asked_at.as_micros());
     match kind {
         0 => Ok(Answer::Reply(Reply::Decision(reader.decision(plan)?))),
+        9 => {
+            let amounts = reader.taken()?;
+            let partial = Partial::new(plan, reader.decision(plan)?, &amounts);
+            Ok(Answer::Reply(Reply::Partial(Box::new(partial))))
+        }
         7 => Ok(Answer::Kept(Reply::Decision(reader.decision(plan)?))),
         1 => Ok(Answer::Reply(Reply::Settled(reader.settlement()?))),
         2 => Ok(Answer::Reply(Reply::Done)),
@@ -107,6 +114,23 @@ impl Reader<'_> {
             ahead: 0,
         };
         last.instant()?.ok_or_else(|| garbled("no instant"))
+    }
+
+    /// What was taken of each limit: the numbers at the end, the last of which says how many.
+    fn taken(&mut self) -> Result<Vec<u64>, StoreError> {
+        let count = self.last()?;
+        let mut taken = Vec::new();
+        for _ in 0..count {
+            taken.push(self.last()?);
+        }
+        taken.reverse();
+        Ok(taken)
+    }
+
+    /// The number at the end.
+    fn last(&mut self) -> Result<u64, StoreError> {
+        let word = self.words.next_back().ok_or_else(|| garbled("too short"))?;
+        word.parse().map_err(|_| garbled("no number"))
     }
 
     fn decision(&mut self, plan: &Plan) -> Result<Decision, StoreError> {

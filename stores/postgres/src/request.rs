@@ -49,7 +49,8 @@ pub(crate) struct Request {
     pub(crate) until: i64,
     pub(crate) idempotency: Option<Vec<u8>>,
     pub(crate) ending: i32,
-    /// What was used of each limit, or for a failure whether it comes back.
+    /// What was used of each limit, or for a failure whether it comes back; of a take that may
+    /// be partial the least.
     pub(crate) used: Vec<Option<i64>>,
     pub(crate) remember: bool,
 }
@@ -129,6 +130,10 @@ impl Request {
                     self.id = Some(terms.id.to_string());
                     self.until = terms.expires_at.as_micros();
                     self.idempotency = terms.idempotency.map(<[u8]>::to_vec);
+                    if let Some(least) = terms.least {
+                        self.detail = number_of(Detail::Always);
+                        self.used = least.iter().map(|&least| Some(amount(least))).collect();
+                    }
                 }
             }
             Verb::Debit { amounts } => (self.verb, self.amounts) = (2, whole(amounts)),

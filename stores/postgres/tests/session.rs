@@ -125,6 +125,7 @@ fn lose_a_session_unheard(meanwhile: impl Fn(&PostgresServer) -> Option<(Runtime
             id,
             expires_at: now + Span::from_secs(600),
             idempotency: None,
+            least: None,
         };
         let take = Verb::Take {
             amounts: &[1],
@@ -225,6 +226,7 @@ fn an_ask_that_is_repeated_has_one_lease_beside_that_of_a_holder_who_is_gone() {
             id,
             expires_at: fixture.now() + Span::from_secs(600),
             idempotency: Some(b"one job"),
+            least: None,
         };
         let take = Verb::Take {
             amounts: &[1],

@@ -26,6 +26,22 @@ local function in_turn(parts, now)
   return verdict, binding
 end
 
+-- Of each limit as much as fits, `least` at least: then it is for the limits to refuse. Of a
+-- shadow, which refuses nobody, all.
+local function as_much_as_fits(least, now)
+  local amounts = {}
+  for i, part in ipairs(parts_of(request.amounts, now)) do
+    local limit, amount = part.limit, part.amount
+    rule.observe(limit, part.states[part.at], now, part.calendar)
+    local remaining = rule.standing(limit, part.states[part.at], now)
+    amounts[i] = amount
+    if not limit.shadow then
+      amounts[i] = max(min(amount, remaining), min(least[i] or 0, amount))
+    end
+  end
+  return amounts
+end
+
 local function lease(terms, now)
   if terms.idempotency then
     local id = redis.call('HGET', LEDGER, idempotency_field(request.key, terms.idempotency))
@@ -41,6 +57,8 @@ local function lease(terms, now)
     return decision({}, ADMIT, -1, 0, now, nil, granted(mine, 0))
   end
   if line and request.turn then line.stand(now) end
+  local taken = terms.least and as_much_as_fits(terms.least, now)
+  if taken then request.amounts, request.detail = taken, 2 end
   local parts = parts_of(request.amounts, now)
   local verdict, binding = in_turn(parts, now)
   if verdict ~= ADMIT then
@@ -65,7 +83,11 @@ local function lease(terms, now)
   usage.of_parts(parts, now)
   put_record(record, record.expires_at)
   if line and request.turn then line.leave(now) end
-  return decision(parts, verdict, binding, request.detail, now, nil, granted(record, 0))
+  local given = granted(record, 0)
+  -- Behind them of how many limits, and how much, of a take that may be partial.
+  if taken then given[6] = #taken end
+  for i, amount in ipairs(taken or {}) do given[6 + i] = amount end
+  return decision(parts, verdict, binding, request.detail, now, nil, given)
 end
 
 -- What an ending says was used of the plan's limit at `position`.

@@ -170,7 +170,7 @@ impl PlainCall {
             } => amounts.iter().any(|&amount| amount > 0).then_some(false)?,
             Verb::Take {
                 lease: Some(terms), ..
-            } => terms.idempotency.is_none().then_some(true)?,
+            } => (terms.idempotency.is_none() && terms.least.is_none()).then_some(true)?,
             Verb::End { .. } => true,
             _ => return None,
         };

@@ -152,6 +152,7 @@ fn what_an_earlier_form_of_the_store_wrote_is_refused_with_a_clear_error() {
             id: 77,
             expires_at,
             idempotency: None,
+            least: None,
         });
         let detail = Detail::OnRefusal;
         let refused = fixture.execute(

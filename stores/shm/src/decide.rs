@@ -457,7 +457,7 @@ fn known(
 /// Whether it takes what others wait for. (A lease that was given before is only told of
 /// again.)
 fn is_overtaking(reply: &Reply, ahead: &Ahead) -> bool {
-    let Reply::Decision(decision) = reply else {
+    let Some(decision) = reply.full_decision() else {
         return false;
     };
     let repeated = decision.lease.is_some_and(|lease| lease.repeated);

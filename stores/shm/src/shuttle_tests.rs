@@ -120,6 +120,7 @@ impl Table {
                 id: who.into(),
                 expires_at: NOW + Span::from_secs(3_600),
                 idempotency: None,
+                least: None,
             }),
             detail: Detail::Verdict,
         });

@@ -875,6 +875,7 @@ fn lease(
         id,
         expires_at: asking.now + view.ttl(request)?,
         idempotency: request.idempotency,
+        least: None,
     };
     Ok(asking.verb(Verb::Take {
         amounts,

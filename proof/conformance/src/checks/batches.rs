@@ -89,6 +89,7 @@ pub(super) fn those_of_one_root_are_decided_one_after_the_other(
         id,
         expires_at: fixture.now() + Span::from_micros(SECOND),
         idempotency: None,
+        least: None,
     };
     let lease = |id, amounts| Verb::Take {
         amounts,
@@ -198,6 +199,7 @@ pub(super) fn a_batch_is_decided_at_one_instant(subject: &Subject) -> Result<(),
             id,
             expires_at: fixture.now() + Span::from_micros(SECOND),
             idempotency: None,
+            least: None,
         }),
         detail: Detail::Always,
     };

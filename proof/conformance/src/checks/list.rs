@@ -3,7 +3,7 @@
 use super::{
     adjust, batches, behind, bounds, capacities, changes, counts, definition_changes,
     definition_events, definition_pages, definitions, entities, granted, keys, leases, listing,
-    opening, overrides, pools, takes, untaken, usage, usage_histories, vectors,
+    opening, overrides, partial, pools, takes, untaken, usage, usage_histories, vectors,
 };
 use crate::subject::{Skipped, Subject};
 
@@ -42,6 +42,10 @@ pub const CHECKS: &[(&str, Check)] = table![
     granted::a_renewal_and_an_adjustment_leave_when_a_lease_was_granted,
     granted::a_retry_is_told_when_its_lease_was_granted,
     granted::a_restart_leaves_when_a_lease_was_granted,
+    partial::a_take_that_may_be_partial_gets_of_each_limit_what_is_there,
+    partial::a_take_of_less_than_the_least_takes_nothing_and_says_when_it_is_there,
+    partial::what_was_taken_partly_is_good_until_the_window_ends_or_the_lease,
+    partial::what_was_taken_partly_and_not_used_comes_back_where_it_was_charged,
     untaken::a_lease_whose_answer_nobody_takes_is_given_back,
     untaken::what_is_charged_without_a_lease_stays_charged_whoever_takes_the_answer,
     untaken::a_lease_of_an_idempotency_key_stays_for_the_retry,
@@ -217,6 +221,10 @@ macro_rules! suite {
             a_renewal_and_an_adjustment_leave_when_a_lease_was_granted
             a_retry_is_told_when_its_lease_was_granted
             a_restart_leaves_when_a_lease_was_granted
+            a_take_that_may_be_partial_gets_of_each_limit_what_is_there
+            a_take_of_less_than_the_least_takes_nothing_and_says_when_it_is_there
+            what_was_taken_partly_is_good_until_the_window_ends_or_the_lease
+            what_was_taken_partly_and_not_used_comes_back_where_it_was_charged
             a_lease_whose_answer_nobody_takes_is_given_back
             what_is_charged_without_a_lease_stays_charged_whoever_takes_the_answer
             a_lease_of_an_idempotency_key_stays_for_the_retry

@@ -22,6 +22,7 @@
 //! | `definition_changes` | one by one, on a version, known in part; a naive model |
 //! | `definition_pages` | in pages, in the order of their keys |
 //! | `definition_events` | what is told of a change, in the same step |
+//! | `partial` | takes of as much as is there |
 //! | `pools` | pools of several processes |
 //! | `opening` | tables opened twice, again, and after a restart |
 //! | `usage` | what was used, hour by hour |
@@ -52,6 +53,7 @@ mod list;
 mod listing;
 mod opening;
 mod overrides;
+mod partial;
 mod pools;
 mod takes;
 mod untaken;

@@ -41,6 +41,7 @@ impl Fixture {
                 id: u128::from(id),
                 expires_at: self.now() + Span::from_micros(HOUR),
                 idempotency: again,
+                least: None,
             }),
             detail: tidegate_store::Detail::Always,
         }

@@ -168,10 +168,13 @@ impl Author {
         let known = self.given[again as usize - 1] == key && self.rng.percent(10);
         let id = if known { again } else { newest };
         let repeats = self.rng.percent(25);
+        let is_partial = !repeats && self.rng.percent(25);
+        let least = is_partial.then(|| [(); MAX_LIMITS].map(|()| self.rng.below(4)));
         LeaseData {
             id,
             ttl: self.ttl(),
             idempotency: repeats.then(|| [self.rng.below(3) as u8]),
+            least,
         }
     }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use tidegate_core::Amount;
 use tidegate_store::{Detail, Select};
 
-use super::plans::PlanData;
+use super::plans::{MAX_LIMITS, PlanData};
 
 /// Keys of one level: short, long, with a separator, and no text.
 const FLAT: [&[u8]; 4] = [
@@ -57,6 +57,8 @@ pub(crate) struct LeaseData {
     pub(crate) id: u64,
     pub(crate) ttl: u64,
     pub(crate) idempotency: Option<[u8; 1]>,
+    /// It may be partial.
+    pub(crate) least: Option<[Amount; MAX_LIMITS]>,
 }
 
 /// How a lease is ended.
@@ -251,6 +253,9 @@ impl fmt::Display for Deed {
 impl fmt::Display for LeaseData {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "lease {} for {}us", self.id, self.ttl)?;
+        if let Some(least) = &self.least {
+            write!(f, ", {least:?} at least")?;
+        }
         match self.idempotency {
             Some([number]) => write!(f, ", idempotency key {number}"),
             None => Ok(()),

@@ -17,7 +17,7 @@ impl Deed {
                 detail,
             } => Verb::Take {
                 amounts: &amounts[..limits],
-                lease: lease.as_ref().map(|lease| lease.terms(now)),
+                lease: lease.as_ref().map(|lease| lease.terms(limits, now)),
                 detail: *detail,
             },
             Self::Debit(amounts) => Verb::Debit { amounts },
@@ -68,11 +68,12 @@ impl Deed {
 }
 
 impl LeaseData {
-    fn terms(&self, now: Timestamp) -> Terms<'_> {
+    fn terms(&self, limits: usize, now: Timestamp) -> Terms<'_> {
         Terms {
             id: u128::from(self.id),
             expires_at: now + Span::from_micros(self.ttl),
             idempotency: self.idempotency.as_ref().map(<[u8; 1]>::as_slice),
+            least: self.least.as_ref().map(|least| &least[..limits]),
         }
     }
 }

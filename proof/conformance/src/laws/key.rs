@@ -190,6 +190,7 @@ impl Key {
             id: u128::from(number()),
             expires_at: Timestamp::from_micros(self.now + micros),
             idempotency: None,
+            least: None,
         };
         let decision = self.decide(Verb::Take {
             amounts,

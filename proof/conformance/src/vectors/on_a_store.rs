@@ -143,6 +143,7 @@ impl Player {
             id: self.taken.len() as u128,
             expires_at: now + ttl,
             idempotency: None,
+            least: None,
         }
     }
 

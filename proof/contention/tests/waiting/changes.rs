@@ -153,6 +153,7 @@ pub(super) fn a_request_that_waits_for_longer_than_its_calendars_say_asks_again<
                 id,
                 expires_at: begun + Span::from_secs(600),
                 idempotency: None,
+                least: None,
             }),
             detail: Detail::Verdict,
         };

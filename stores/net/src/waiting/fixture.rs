@@ -47,6 +47,7 @@ pub(super) fn waiting(race: Option<Arc<Race>>) -> Waiting {
         id: 1,
         expires_at: Timestamp::MIN + Span::SECOND,
         idempotency: None,
+        least: None,
     };
     let take = Verb::Take {
         amounts: &[1],

@@ -192,7 +192,8 @@ fn put_amounts(amounts: &[Amount], pack: &mut Pack) {
 }
 
 fn put_terms(terms: &Terms<'_>, pack: &mut Pack) {
-    pack.name("lease").map(3);
+    pack.name("lease")
+        .map(3 + usize::from(terms.least.is_some()));
     pack.name("id").bytes(&terms.id.to_be_bytes());
     pack.name("expires_at").int(instant(terms.expires_at));
     pack.name("idempotency");
@@ -200,6 +201,12 @@ fn put_terms(terms: &Terms<'_>, pack: &mut Pack) {
         Some(idempotency) => pack.bytes(idempotency),
         None => pack.bool(false),
     };
+    if let Some(least) = terms.least {
+        pack.name("least").array(least.len());
+        for &amount in least {
+            pack.amount(amount);
+        }
+    }
 }
 
 fn put_ending(ending: Ending<'_>, pack: &mut Pack) {

@@ -6,7 +6,8 @@
 //!                  its instant,
 //!                  binding (-1 none), refused levels, shadowed,
 //!                  whether there is an instant of a refund, which,
-//!                  0 or the lease: [id, expiry, fence, repeated, granted],
+//!                  0 or the lease: [id, expiry, fence, repeated, granted] and, where it may
+//!                  be partial, of how many limits the key reaches what was taken, and how much,
 //!                  whether standings follow, for each that the key reaches: remaining, debt, whether anything is used,
 //!                  when the next is there, when all are
 //! 1 settled        expired, repeated, for each use: uid, taken, used
@@ -27,7 +28,7 @@
 
 use redis::Value;
 use tidegate_store::core::{Span, Standing, Timestamp, Verdict};
-use tidegate_store::{Decision, Granted, Plan, Reply, Settlement, StoreError, Use};
+use tidegate_store::{Decision, Granted, Partial, Plan, Reply, Settlement, StoreError, Use};
 
 use super::timestamp;
 use crate::error::garbled;
@@ -62,8 +63,11 @@ pub(crate) fn read(value: Value, plan: &Plan, asked_at: Timestamp) -> Result<Ans
     let (mut reader, kind) = Reader::of(value, asked_at)?;
     match kind {
         0 => {
-            let (decision, is_kept) = reader.decision(plan)?;
-            let reply = Reply::Decision(decision);
+            let (decision, amounts, is_kept) = reader.decision(plan)?;
+            let reply = match amounts {
+                None => Reply::Decision(decision),
+                Some(amounts) => Reply::Partial(Box::new(Partial::new(plan, decision, &amounts))),
+            };
             Ok(match is_kept {
                 true => Answer::Kept(reply),
                 false => Answer::Reply(reply),
@@ -192,7 +196,9 @@ impl Reader {
         Ok(all)
     }
 
-    fn decision(mut self, plan: &Plan) -> Result<(Decision, bool), StoreError> {
+    /// A decision, what was taken of each limit if it may be partial, and whether others are
+    /// first.
+    fn decision(mut self, plan: &Plan) -> Result<(Decision, Option<Vec<u64>>, bool), StoreError> {
         let (kind, at) = (self.int()?, self.instant()?);
         let verdict = match kind {
             0 => Verdict::Admit,
@@ -204,7 +210,8 @@ impl Reader {
         decision.shadowed = self.flag()?;
         let (refunds, refund_at) = (self.flag()?, self.instant()?);
         decision.refund_at = refunds.then_some(refund_at);
-        decision.lease = self.lease()?;
+        let (lease, amounts) = self.lease()?.unzip();
+        decision.lease = lease;
         if self.flag()? {
             for limit in plan.limits() {
                 let capacity = limit.rule.capacity();
@@ -213,7 +220,7 @@ impl Reader {
                 decision.standings.push(standing);
             }
         }
-        Ok((decision, kind == 3))
+        Ok((decision, amounts.flatten(), kind == 3))
     }
 
     /// A decision about plain limits, all of one level.
@@ -256,7 +263,7 @@ impl Reader {
         Ok(())
     }
 
-    fn lease(&mut self) -> Result<Option<Granted>, StoreError> {
+    fn lease(&mut self) -> Result<Option<(Granted, Option<Vec<u64>>)>, StoreError> {
         if !matches!(self.values.as_slice().first(), Some(Value::Array(_))) {
             self.values.next();
             return Ok(None);
@@ -265,13 +272,16 @@ impl Reader {
         let id = lease.bytes()?.try_into().map_err(|_| garbled("no id"))?;
         let (expires_at, fence) = (lease.instant()?, lease.amount()?);
         let (repeated, granted_at) = (lease.flag()?, timestamp(lease.int()?));
-        Ok(Some(Granted {
+        let granted = Granted {
             id: u128::from_be_bytes(id),
             granted_at,
             expires_at,
             fence,
             repeated,
-        }))
+        };
+        let mut amounts = lease.rest(Reader::amount)?;
+        let is_partial = !amounts.is_empty();
+        Ok(Some((granted, is_partial.then(|| amounts.split_off(1)))))
     }
 
     fn standing(&mut self, limit: u64) -> Result<Standing, StoreError> {
