@@ -10,9 +10,6 @@ use tidegate_store::sync::Mutex;
 
 use crate::clock::Clock;
 
-/// Two clocks agree on a length of time to one part in this many.
-const DRIFT: u64 = 1_000;
-
 /// Why a lease is lost that nobody renews.
 const NOT_KEPT: &str = "it is not kept alive";
 
@@ -175,7 +172,7 @@ impl Term {
 /// have measured `length`.
 pub(crate) fn sure_until(until: Timestamp, length: Span, has_own_clock: bool) -> Timestamp {
     match has_own_clock {
-        true => until - Span::from_micros(length.as_micros() / DRIFT),
+        true => tidegate_core::sure_until(until, length),
         false => until,
     }
 }
