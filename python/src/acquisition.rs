@@ -24,6 +24,7 @@ use crate::holding::{self, Ending, Holding};
 use crate::limit::duration;
 use crate::limiter::{Limiter, Target};
 use crate::request::{Amounts, Names};
+use crate::untaken::Untaken;
 
 /// What was reported of an acquisition, and what came back at its end.
 #[derive(Default)]
@@ -154,12 +155,12 @@ impl Acquisition {
     pub(crate) fn new(
         owner: &Bound<'_, Limiter>,
         (target, taken): (&Target, Amounts),
-        admission: Result<Admission, Error>,
+        untaken: Result<Untaken, Error>,
         waits: bool,
     ) -> PyResult<Self> {
         let py = owner.py();
-        let admission = admission.map_err(|error| raised(py, &error))?;
-        let (refusal, lease) = match admission {
+        let untaken = untaken.map_err(|error| raised(py, &error))?;
+        let (refusal, lease) = match untaken.take() {
             Admission::Granted(lease) => (None, Some(Box::new(lease))),
             Admission::Refused(decision) => {
                 let names = owner.get().names()?;
@@ -378,6 +379,21 @@ impl Change {
     }
 }
 
+/// A lease that is being changed. One that was [ended by its id](ById) meanwhile is let go of when
+/// the change is over, or given up.
+struct Changing<'a> {
+    lease: tidegate::MutexGuard<Option<Box<Lease>>, &'a tidegate::Mutex<Option<Box<Lease>>>>,
+    is_held: &'a AtomicBool,
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        if !self.is_held.load(Ordering::SeqCst) {
+            self.lease.take();
+        }
+    }
+}
+
 impl Acquisition {
     fn adjustment(&self, requested: &Bound<'_, PyAny>, overdraw: bool) -> PyResult<Change> {
         let to = self.names()?.amounts(Some(requested))?;
@@ -386,17 +402,17 @@ impl Acquisition {
 
     /// `None`: it has ended, or is another process's.
     async fn changed(&self, change: &Change) -> Option<Result<bool, LeaseError>> {
-        let mut lease = self.lease.get()?.lock().await;
+        let mut changing = Changing {
+            lease: self.lease.get()?.lock().await,
+            is_held: &self.is_held,
+        };
         if !self.is_held.load(Ordering::SeqCst) {
             return None;
         }
-        let changed = change.run(lease.as_mut()?, self.names().ok()?).await;
+        let lease = changing.lease.as_mut()?;
+        let changed = change.run(lease, self.names().ok()?).await;
         if let (Change::Adjust { to, .. }, Ok(true)) = (change, &changed) {
             self.state().taken.update(to.clone());
-        }
-        if !self.is_held.load(Ordering::SeqCst) {
-            // It was ended by its id meanwhile.
-            lease.take();
         }
         Some(changed)
     }

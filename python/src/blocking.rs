@@ -46,8 +46,8 @@ impl Wake for Unpark {
 /// the lock held.
 ///
 /// # Errors
-/// What a signal handler raised, or a balancer in Python that is no `Exception`; the future is then
-/// dropped, and what it took given back.
+/// What a signal handler raised, or a balancer in Python that is no `Exception`; the future, or its
+/// answer, is then dropped, and what it took given back.
 pub(crate) fn wait<F>(py: Python<'_>, future: F) -> PyResult<F::Output>
 where
     F: Future + Send,
@@ -56,6 +56,8 @@ where
     let mut future = pin!(future);
     let answer = first_poll(future.as_mut());
     raised()?;
+    // What came meanwhile is not to come between the answer and its caller.
+    py.check_signals()?;
     if let Poll::Ready(answer) = answer {
         return Ok(answer);
     }
@@ -63,10 +65,10 @@ where
     loop {
         let answer = py.detach(|| poll_for(future.as_mut(), looks_after));
         raised()?;
+        py.check_signals()?;
         if let Some(answer) = answer {
             return Ok(answer);
         }
-        py.check_signals()?;
     }
 }
 

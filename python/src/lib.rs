@@ -42,6 +42,7 @@ mod pool;
 mod request;
 mod set;
 mod store;
+mod untaken;
 
 use pyo3::prelude::*;
 

@@ -16,6 +16,7 @@ use crate::fork;
 use crate::pool;
 use crate::request::{Amounts, Manner, Names};
 use crate::set;
+use crate::untaken::Untaken;
 
 /// A set or a pool, once its `__init__` was called.
 #[pyclass(frozen, subclass, module = "tidegate._core")]
@@ -160,14 +161,15 @@ impl Asked {
         })
     }
 
-    async fn run(&self, names: &Names, key: &str) -> Result<Admission, Error> {
+    async fn run(&self, names: &Names, key: &str) -> Result<Untaken, Error> {
         let named = names.named(&self.amounts);
         let request = self.manner.request(&named);
-        let mut admission = self.target.ask(key, request, self.waits).await?;
-        if let (Admission::Granted(lease), true) = (&mut admission, self.keep_alive) {
+        let admission = self.target.ask(key, request, self.waits).await?;
+        let mut untaken = Untaken::new(admission);
+        if let (Some(lease), true) = (untaken.lease(), self.keep_alive) {
             lease.renew_when_due(self.manner.ttl())?;
         }
-        Ok(admission)
+        Ok(untaken)
     }
 
     fn wait(self, own: &Bound<'_, Limiter>, key: &str) -> PyResult<Acquisition> {

@@ -33,6 +33,10 @@ def one_slot(**more):
     return LimitSet([ResourceLimit("slots", 1)], **more)
 
 
+def left(limits):
+    return {name: standing["remaining"] for name, standing in limits.peek().items()}
+
+
 def is_collected(make):
     """Whether what `make` answers goes once nobody has it."""
     seen = weakref.ref(make())
@@ -336,6 +340,82 @@ def test_what_a_balancer_raises_that_is_no_error_ends_the_verb(error):
     with limits.acquire(timeout=0), pytest.raises(error):
         pool.acquire(timeout=None)
     assert limits.try_acquire()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_what_was_granted_when_a_balancer_raised_is_given_back_whole(error):
+    """Its rates stayed charged, and nobody had it."""
+
+    def interrupted(loads, turn):
+        raise error
+
+    limits = LimitSet([RateLimit("tokens", 100, "400 days"), ResourceLimit("slots", 1)])
+    pool = LimitPool([limits], balancer=interrupted)
+    requested = {"tokens": 40, "slots": 1}
+    for verb in (
+        lambda: pool.acquire(requested),
+        lambda: pool.try_acquire(requested),
+        lambda: asyncio.run(awaited(pool.async_acquire(requested))),
+        lambda: asyncio.run(awaited(pool.async_try_acquire(requested))),
+    ):
+        with pytest.raises(error):
+            verb()
+        assert left(limits) == {"tokens": 100, "slots": 1}
+    counted = limits.stats()
+    assert counted["succeeded"] == counted["dropped"] == 0
+
+
+def test_what_is_granted_when_ctrl_c_comes_is_given_back_whole():
+    """It came between the grant and its caller, and the rates stayed charged."""
+    limits = LimitSet([RateLimit("tokens", 100, "400 days"), ResourceLimit("slots", 1)])
+    held = limits.acquire({"slots": 1})
+
+    def interrupts():
+        while limits.stats()["waiting"] < 1:
+            time.sleep(0.001)
+        # Both before the thread that waits has the interpreter again.
+        signal.raise_signal(signal.SIGINT)
+        held.release()
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    thread = threading.Thread(target=interrupts)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            thread.start()
+            limits.acquire({"tokens": 40, "slots": 1}, timeout=60)
+    finally:
+        thread.join()
+        signal.signal(signal.SIGINT, before)
+    assert left(limits) == {"tokens": 100, "slots": 1}
+
+
+@pytest.mark.parametrize("ends", ["release", "cancel"])
+def test_a_change_that_is_given_up_lets_go_of_what_was_ended_meanwhile(redis_url, ends):
+    """Its member's load stayed for as long as somebody had the acquisition."""
+
+    async def main():
+        held, seen = Held(redis_url, f"ended meanwhile-{ends}"), []
+
+        def balancer(loads, turn):
+            seen.append(loads)
+            return [0]
+
+        pool = LimitPool([held.limits], balancer=balancer)
+        acquired = await pool.async_acquire()
+        held.hold()
+        renewal = acquired.async_renew(60)
+        asked = asyncio.ensure_future(awaited(renewal))
+        await asyncio.sleep(0)
+        held.go_soon()
+        getattr(acquired, ends)()
+        # As a task does that is cancelled before it goes on.
+        renewal.close()
+        asked.cancel()
+        await asyncio.wait([asked])
+        again = await pool.async_try_acquire()
+        return seen, bool(again)
+
+    assert in_child(lambda: asyncio.run(main())) == "([[0], [0]], True)"
 
 
 def test_an_end_that_is_not_awaited_is_none():

@@ -172,6 +172,10 @@ pub trait LeaseInternals {
     /// For how long it is surely held from now on, if it is not renewed.
     #[must_use]
     fn left(&self) -> Span;
+
+    /// Gives all of it back, since nobody was told of it. It goes on by itself: nobody waits for the
+    /// answer, and what fails comes back at its expiry. One that is repeated stays its first holder's.
+    fn cancel_unseen(self);
 }
 
 impl LeaseInternals for Lease {
@@ -181,6 +185,10 @@ impl LeaseInternals for Lease {
 
     fn left(&self) -> Span {
         Self::left(self)
+    }
+
+    fn cancel_unseen(self) {
+        Self::cancel_unseen(self);
     }
 }
 

@@ -321,6 +321,20 @@ impl Lease {
         self.id()
     }
 
+    /// Gives all of it back, since nobody was told of it. It goes on by itself: nobody waits for the
+    /// answer, and what fails comes back at its expiry.
+    pub(crate) fn cancel_unseen(mut self) {
+        if self.is_counted() {
+            self.outcome = Outcome::Ignored;
+            self.end_unseen(Ended::Cancelled, How::Cancel);
+        }
+    }
+
+    fn end_unseen(&mut self, ended: Ended, how: How<'_>) {
+        self.over(ended);
+        self.set.end_unseen(self.key.bytes(), self.id, how);
+    }
+
     /// Whether its end is still to be counted. A repeated lease is counted where
     /// it was given first.
     const fn is_counted(&self) -> bool {
@@ -475,12 +489,11 @@ impl Drop for Lease {
         if std::thread::panicking() {
             self.fail();
         }
-        self.over(Ended::Released);
         let how = match self.failed {
             true => How::Fail,
             false => How::Release,
         };
-        self.set.end_unseen(self.key.bytes(), self.id, how);
+        self.end_unseen(Ended::Released, how);
     }
 }
 
