@@ -98,6 +98,9 @@ pub enum StoreError {
          store"
     )]
     CannotCount,
+    /// The store removes nothing by the beginning of its name.
+    #[error("this store cannot be cleared in part; choose another store for namespaces")]
+    CannotClear,
     /// A listing cannot go on from there.
     #[error(
         "{INVALID_CURSOR} (a cursor is good for the listing that gave it, and some end with a restart)"

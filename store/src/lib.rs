@@ -21,6 +21,7 @@
 //! | [`listing`] | what a table holds, a page at a time |
 //! | [`definitions`] | what owners have a store keep, by versions that others follow |
 //! | [`store`] | the traits [`Store`] and [`Table`] |
+//! | [`namespaced`] | a part of a store that shares nothing with the rest |
 //! | [`decide`] | a command executed on rows in memory: the one decision loop |
 //! | [`revisions`] | by what limits a process decides, and what its store does not have yet |
 //! | [`retained`] | states of limits that the plan at hand does not know |
@@ -51,6 +52,7 @@ pub mod keymap;
 pub mod lease_counts;
 pub mod ledger;
 pub mod listing;
+pub mod namespaced;
 pub mod optimistic;
 pub mod owned;
 pub mod owned_command;
@@ -82,13 +84,14 @@ pub use keymap::KeyMap;
 pub use lease_counts::{LeaseBounds, LeaseCounts};
 pub use ledger::Ledger;
 pub use listing::{HeldLease, Listing, OwnedListing, Page, Select, Taken};
+pub use namespaced::NamespacedStore;
 pub use owned::OwnedKey;
 pub use owned_command::{OwnedCommand, OwnedPath, OwnedVerb};
 pub use plan::{Adaptive, Overrides, Plan, PlanLimit};
 pub use race::Race;
 pub use reply::{Answer, Count, Decision, Granted, Partial, Reply, Settlement, Use};
 pub use retained::Retained;
-pub use store::{Abilities, AtomicBuckets, Store, Table, TableBounds};
+pub use store::{Abilities, AtomicBuckets, Cleared, Store, Table, TableBounds};
 pub use store_future::{Responder, StoreFuture, Wake, response_channel};
 pub use tidegate_core as core;
 pub use timer::{Alarm, Timer, TimerHandler};

@@ -177,6 +177,23 @@ pub trait Store: Send + Sync + 'static {
         let _ = name;
     }
 
+    /// Removes what is kept under names that begin with `prefix`: tables with all that is in
+    /// them, and definitions and events of such owners. One call removes some thousand items at
+    /// most, or looks at as many, and says where the next goes on ([`Cleared::next`]); it takes
+    /// no longer than the store's deadline. What was there before the first call is gone after
+    /// the last. Whoever was killed in between, or not answered, begins again from the first.
+    ///
+    /// Nobody may use such names meanwhile: a handle of such a table writes to it again. A store
+    /// of one process drops tables that are open, and whoever has them goes on with what nobody
+    /// else finds.
+    ///
+    /// # Errors
+    /// *Cannot tell*: some of it may be gone. [`StoreError::CannotClear`]: nothing is.
+    fn clear(&self, prefix: &str, after: Option<&[u8]>) -> StoreFuture<Cleared> {
+        let _ = (prefix, after);
+        definitions::at_once(Err(StoreError::CannotClear))
+    }
+
     /// As [`open`](Self::open), within bounds of its own. Only a store that keeps
     /// its state in this process has any; in others it is for their server to
     /// bound what they keep.
@@ -197,6 +214,16 @@ pub trait Store: Send + Sync + 'static {
 /// A store that has less.
 fn cannot(what: &str) -> StoreError {
     StoreError::Unavailable(format!("this store {what}; choose another for overrides"))
+}
+
+/// What one call of [`Store::clear`] has come to.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Cleared {
+    /// How many items it removed: rows, leases, definitions, events and what belongs to them, as
+    /// the store counts them.
+    pub removed: u64,
+    /// Where the next call goes on; `None`: all is gone.
+    pub next: Option<Vec<u8>>,
 }
 
 /// How much one table may hold, and by what clock it is asked; `None`: as its store says.

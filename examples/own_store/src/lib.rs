@@ -41,9 +41,9 @@ use tidegate_store::optimistic::{
 };
 use tidegate_store::revisions::{PlanChange, Revision, Revisions};
 use tidegate_store::{
-    Abilities, Answer, Change, Command, Count, Defined, Definition, Definitions, Event, Execution,
-    Follower, Hour, Hours, KeyCommand, Listing, LocalDefinitions, Op, Out, OwnedKey, Page, Plan,
-    Reply, Store, StoreError, StoreFuture, Table, Usage, usage,
+    Abilities, Answer, Change, Cleared, Command, Count, Defined, Definition, Definitions, Event,
+    Execution, Follower, Hour, Hours, KeyCommand, Listing, LocalDefinitions, Op, Out, OwnedKey,
+    Page, Plan, Reply, Store, StoreError, StoreFuture, Table, Usage, usage,
 };
 
 /// Everything of one root: its row and those below it by their keys, and its leases.
@@ -358,6 +358,17 @@ impl Store for MapStore {
 
     fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {
         self.definitions.follow(owner, follower);
+    }
+
+    fn clear(&self, prefix: &str, _: Option<&[u8]>) -> StoreFuture<Cleared> {
+        let mut tables = self.tables.lock();
+        let before = tables.len();
+        tables.retain(|name, _| !name.starts_with(prefix));
+        let gone = (before - tables.len()) as u64;
+        at_once(Ok(Cleared {
+            removed: gone + self.definitions.clear(prefix),
+            next: None,
+        }))
     }
 
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {

@@ -5,8 +5,8 @@ use std::sync::{Arc, Weak};
 
 use tidegate_store::core::Timestamp;
 use tidegate_store::{
-    Abilities, Change, Defined, Definition, Definitions, Event, Follower, Page, Plan, Store,
-    StoreError, StoreFuture, Table,
+    Abilities, Change, Cleared, Defined, Definition, Definitions, Event, Follower, Page, Plan,
+    Store, StoreError, StoreFuture, Table,
 };
 
 /// A store in which everything is named by a walk.
@@ -77,6 +77,11 @@ impl Store for Apart {
 
     fn forget(&self, name: &str) {
         self.store.forget(&self.named(name));
+    }
+
+    /// Of every walk: a prefix that is to be cleared has a name of its own in it.
+    fn clear(&self, prefix: &str, after: Option<&[u8]>) -> StoreFuture<Cleared> {
+        self.store.clear(prefix, after)
     }
 
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {

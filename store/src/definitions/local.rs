@@ -33,6 +33,19 @@ pub struct Step {
     pub dropped: Vec<u64>,
 }
 
+/// Some of what is kept for an owner, to be removed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Removal {
+    /// The owner.
+    pub owner: String,
+    /// The keys of definitions.
+    pub keys: Vec<Vec<u8>>,
+    /// The versions of events.
+    pub events: Vec<u64>,
+    /// Nothing of the owner is left then, nor its version.
+    pub is_last: bool,
+}
+
 /// What was kept for one owner.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct KeptDefinitions {
@@ -133,6 +146,52 @@ impl LocalDefinitions {
         owners.entry(owner.to_owned()).or_default().make(step);
         drop(owners);
         self.lead_all(owner);
+    }
+
+    /// Some of what is kept for an owner whose name begins with `prefix`, if there is one: at
+    /// most `most` definitions and events, for a store that removes that elsewhere before it
+    /// [removes](Self::remove) it here.
+    #[must_use]
+    pub fn removal(&self, prefix: &str, most: usize) -> Option<Removal> {
+        let owners = self.owners.lock();
+        let (owner, kept) = owners.iter().find(|(owner, _)| owner.starts_with(prefix))?;
+        let keys: Vec<_> = kept.values.keys().take(most).cloned().collect();
+        let events = kept.log.versions().take(most - keys.len());
+        let events: Vec<_> = events.collect();
+        Some(Removal {
+            owner: owner.clone(),
+            is_last: keys.len() == kept.values.len() && events.len() == kept.log.len(),
+            keys,
+            events,
+        })
+    }
+
+    /// Removes what was removed elsewhere. Who follows the owner is not told: nobody may.
+    pub fn remove(&self, removal: &Removal) {
+        let mut owners = self.owners.lock();
+        if removal.is_last {
+            owners.remove(&removal.owner);
+        } else if let Some(kept) = owners.get_mut(&removal.owner) {
+            removal.keys.iter().for_each(|key| {
+                kept.values.remove(key);
+            });
+            let events = removal.events.iter();
+            events.for_each(|version| kept.log.drop_one(*version));
+        }
+    }
+
+    /// Removes all that is kept for owners whose names begin with `prefix`; how many
+    /// definitions and events.
+    pub fn clear(&self, prefix: &str) -> u64 {
+        let mut removed = 0;
+        self.owners.lock().retain(|owner, kept| {
+            let goes = owner.starts_with(prefix);
+            if goes {
+                removed += (kept.values.len() + kept.log.len()) as u64;
+            }
+            !goes
+        });
+        removed
     }
 
     /// Goes on where another process has ended.

@@ -32,6 +32,16 @@ impl Log {
         over.into_iter().chain(oldest).collect()
     }
 
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.by_version.len()
+    }
+
+    /// Their versions, in order.
+    pub(super) fn versions(&self) -> impl Iterator<Item = u64> {
+        self.by_version.keys().copied()
+    }
+
     pub(super) fn add(&mut self, event: Event) {
         let version = event.version;
         self.by_subject.insert((event.subject.clone(), version));

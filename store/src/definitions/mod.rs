@@ -29,7 +29,7 @@ use std::future::ready;
 pub use change::{Change, Defined, Event, event_cursor, event_of_cursor};
 pub use definition::{Definition, Definitions, MOST_A_PAGE, MOST_CHANGES, MOST_DROPPED, page_size};
 pub use follower::{Follower, Followers};
-pub use local::{KeptDefinitions, LocalDefinitions, Step, check_lasts};
+pub use local::{KeptDefinitions, LocalDefinitions, Removal, Step, check_lasts};
 
 use crate::error::StoreError;
 use crate::store_future::StoreFuture;

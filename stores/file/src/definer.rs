@@ -7,9 +7,10 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::{self, JoinHandle};
 
 use parking_lot::Mutex;
-use tidegate_store::definitions::{Step, at_once, check_lasts};
+use tidegate_store::definitions::{Removal, Step, at_once, check_lasts};
 use tidegate_store::{
-    Change, Defined, LocalDefinitions, Reply, Responder, StoreError, StoreFuture, response_channel,
+    Change, Cleared, Defined, LocalDefinitions, Reply, Responder, StoreError, StoreFuture,
+    response_channel,
 };
 
 use crate::bytes::{encode_definition, encode_event, encode_owner};
@@ -29,13 +30,23 @@ pub(crate) struct Definer {
     thread: Option<JoinHandle<()>>,
 }
 
-/// A change to be made, and who is told.
+/// Something to be done, and who is told.
 struct Order {
-    owner: String,
-    change: Change,
-    made: Arc<Mutex<Option<Defined>>>,
+    work: Work,
     told: Responder,
 }
+
+/// What is to be done, and where it is said what became of it.
+enum Work {
+    /// A change to be made for an owner.
+    Change(String, Box<Change>, Arc<Mutex<Option<Defined>>>),
+    /// What is kept for owners whose names begin so is to be removed, and the tables of these
+    /// numbers.
+    Clear(String, Vec<u32>, Arc<Mutex<Option<Cleared>>>),
+}
+
+/// So many definitions and events are removed at a time.
+const REMOVED_AT_ONCE: usize = 4_096;
 
 impl Definer {
     /// # Errors
@@ -65,14 +76,27 @@ impl Definer {
         if let Err(error) = check_lasts(&change.definition) {
             return at_once(Err(error));
         }
+        let made = Arc::default();
+        let work = Work::Change(owner.to_owned(), Box::new(change), Arc::clone(&made));
+        self.ordered(work, made)
+    }
+
+    /// Removes what is kept for owners whose names begin with `prefix`, some of it, and the
+    /// tables of these numbers, once that is written.
+    pub(crate) fn clear(&self, prefix: &str, tables: Vec<u32>) -> StoreFuture<Cleared> {
+        let made = Arc::default();
+        let work = Work::Clear(prefix.to_owned(), tables, Arc::clone(&made));
+        self.ordered(work, made)
+    }
+
+    /// What becomes of `work`.
+    fn ordered<T: Send + 'static>(
+        &self,
+        work: Work,
+        made: Arc<Mutex<Option<T>>>,
+    ) -> StoreFuture<T> {
         let (told, written) = response_channel(|_| {});
-        let made = Arc::<Mutex<Option<Defined>>>::default();
-        let order = Order {
-            owner: owner.to_owned(),
-            change,
-            made: Arc::clone(&made),
-            told,
-        };
+        let order = Order { work, told };
         let is_full = self
             .orders
             .as_ref()
@@ -93,17 +117,18 @@ impl Definer {
 /// Until there are no more orders, and nobody who gives any.
 fn write(given: &Receiver<Order>, local_definitions: &LocalDefinitions, journal: &Journal) {
     for order in given {
-        let Order {
-            owner,
-            change,
-            made,
-            told,
-        } = order;
-        let changed = make(&owner, &change, local_definitions, journal);
-        drop(told.answer(changed.map(|changed| {
-            *made.lock() = Some(changed);
-            Reply::Done
-        })));
+        let Order { work, told } = order;
+        let done = match work {
+            Work::Change(owner, change, made) => {
+                let changed = make(&owner, &change, local_definitions, journal);
+                changed.map(|changed| *made.lock() = Some(changed))
+            }
+            Work::Clear(prefix, tables, made) => {
+                let cleared = clear(&prefix, &tables, local_definitions, journal);
+                cleared.map(|cleared| *made.lock() = Some(cleared))
+            }
+        };
+        drop(told.answer(done.map(|()| Reply::Done)));
     }
 }
 
@@ -125,6 +150,53 @@ fn make(
         changed: true,
         version,
     })
+}
+
+/// Tables are deleted by the journal, some of it with each group that it writes: the last call
+/// is the one that finds nothing left.
+fn clear(
+    prefix: &str,
+    tables: &[u32],
+    local_definitions: &LocalDefinitions,
+    journal: &Journal,
+) -> Result<Cleared, StoreError> {
+    tables.iter().for_each(|table| journal.forget(*table));
+    let removal = local_definitions.removal(prefix, REMOVED_AT_ONCE);
+    match &removal {
+        Some(removal) => {
+            journal.define(removed(removal))?;
+            local_definitions.remove(removal);
+        }
+        None => journal.flush()?,
+    }
+    let items = removal.as_ref().map_or(0, |removal| {
+        (removal.keys.len() + removal.events.len()) as u64
+    });
+    let is_over = removal.is_none() && journal.forgotten().is_empty();
+    Ok(Cleared {
+        removed: tables.len() as u64 + items,
+        next: (!is_over).then(Vec::new),
+    })
+}
+
+/// What of the file a removal deletes.
+fn removed(removal: &Removal) -> Vec<journal::Change> {
+    let owner = &removal.owner;
+    let gone = |kind, place| journal::Change {
+        kind,
+        place,
+        value: None,
+    };
+    let keys = removal.keys.iter();
+    let keys = keys.map(|key| gone(Kind::Definition, definition_key(owner, key)));
+    let events = removal.events.iter().map(|version| {
+        let place = definition_key(owner, &version.to_be_bytes());
+        gone(Kind::Event, place)
+    });
+    let version = removal
+        .is_last
+        .then(|| gone(Kind::Version, owner.as_bytes().to_vec()));
+    keys.chain(events).chain(version).collect()
 }
 
 /// What of the file a step changes.

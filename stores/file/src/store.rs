@@ -9,8 +9,8 @@ use tidegate_memory::journal::Adopted;
 use tidegate_memory::{Bounds, MemoryTable};
 use tidegate_store::definitions::at_once;
 use tidegate_store::{
-    Abilities, Change, Defined, Definition, Definitions, Event, Follower, LocalDefinitions, Page,
-    Plan, Store, StoreError, StoreFuture, Table, TableBounds,
+    Abilities, Change, Cleared, Defined, Definition, Definitions, Event, Follower,
+    LocalDefinitions, Page, Plan, Store, StoreError, StoreFuture, Table, TableBounds,
 };
 
 use crate::birth;
@@ -186,6 +186,18 @@ impl Store for FileStore {
         if let Some(table) = table {
             self.journal.forget(table.tracked().id);
         }
+    }
+
+    /// In the file once it is answered.
+    fn clear(&self, prefix: &str, _: Option<&[u8]>) -> StoreFuture<Cleared> {
+        let gone: Vec<_> = {
+            let mut tables = self.tables.lock();
+            let gone = tables.extract_if(|name, _| name.starts_with(prefix));
+            gone.collect()
+        };
+        // All in one group: after a crash none of them is there half.
+        let ids = gone.iter().map(|(_, table)| table.tracked().id).collect();
+        self.definer.clear(prefix, ids)
     }
 
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {

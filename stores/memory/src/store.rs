@@ -7,8 +7,8 @@ use tidegate_store::core::Timestamp;
 use tidegate_store::definitions::at_once;
 use tidegate_store::sync::Mutex;
 use tidegate_store::{
-    Abilities, Change, Defined, Definition, Definitions, Event, Follower, LocalDefinitions, Page,
-    Plan, Store, StoreError, StoreFuture, Table, TableBounds,
+    Abilities, Change, Cleared, Defined, Definition, Definitions, Event, Follower,
+    LocalDefinitions, Page, Plan, Store, StoreError, StoreFuture, Table, TableBounds,
 };
 
 use crate::bounds::Bounds;
@@ -94,6 +94,22 @@ impl Store for MemoryStore {
     fn forget(&self, name: &str) {
         // Whoever is being answered by it keeps it for that long.
         self.tables.lock().remove(name);
+    }
+
+    /// All at once.
+    fn clear(&self, prefix: &str, _: Option<&[u8]>) -> StoreFuture<Cleared> {
+        let gone: Vec<_> = {
+            let mut tables = self.tables.lock();
+            let gone = tables.extract_if(|name, _| name.starts_with(prefix));
+            gone.collect()
+        };
+        // It is dropped where nobody waits for the lock.
+        let removed = gone.len() as u64 + self.local_definitions.clear(prefix);
+        drop(gone);
+        at_once(Ok(Cleared {
+            removed,
+            next: None,
+        }))
     }
 
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {

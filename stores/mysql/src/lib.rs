@@ -19,6 +19,7 @@
 //! | `schema` | the SQL tables, and how they change from version to version |
 //! | `listing` | keys, leases and usage, a page at a time |
 //! | `definitions`, `change` | what is defined for an owner, and one change of it |
+//! | `clear` | the removal of what is called so |
 //! | `names` | what a row is called |
 //! | `connection` | a bounded number of connections |
 //! | `backoff` | how often, and when, a lost transaction is tried again |
@@ -80,6 +81,7 @@
 mod attempt;
 mod backoff;
 mod change;
+mod clear;
 mod connection;
 mod definitions;
 mod error;

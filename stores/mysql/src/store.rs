@@ -7,10 +7,11 @@ use tidegate_net::{Driver, Finish, following};
 use tidegate_store::core::Timestamp;
 use tidegate_store::optimistic::Clock;
 use tidegate_store::{
-    Abilities, Change, Defined, Definition, Definitions, Event, Follower, Page, Plan, Store,
-    StoreError, StoreFuture, Table,
+    Abilities, Change, Cleared, Defined, Definition, Definitions, Event, Follower, Page, Plan,
+    Store, StoreError, StoreFuture, Table,
 };
 
+use crate::clear::clear;
 use crate::connection::Pool;
 use crate::definitions::DefinedRows;
 use crate::error::{MysqlError, Trouble};
@@ -204,6 +205,12 @@ impl Store for MysqlStore {
 
     fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {
         following::follow(&self.shared.driver, &self.defined, owner, follower);
+    }
+
+    fn clear(&self, prefix: &str, _: Option<&[u8]>) -> StoreFuture<Cleared> {
+        let (shared, prefix) = (Arc::clone(&self.shared), prefix.to_owned());
+        let work = async move { clear(&shared, &prefix).await.map_err(Trouble::told) };
+        self.shared.driver.later(work)
     }
 
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {

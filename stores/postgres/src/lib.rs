@@ -19,6 +19,7 @@
 //! | `session` | what leases end with, if that is asked for |
 //! | [`AdvisoryLock`] | the server's own locks, by name |
 //! | `prune` | the removal of what nobody asks for any more |
+//! | `clear` | the removal of what is called so |
 //! | `schema` | the schema, made and brought up to date |
 //! | `waiting` | a request that waits for its turn |
 //! | `wakes` | where those who wait are told, on one connection |
@@ -70,6 +71,7 @@
 //! keys (the disk is one).
 #![forbid(unsafe_code)]
 
+mod clear;
 mod compiled;
 mod connection;
 mod definitions;

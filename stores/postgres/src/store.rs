@@ -6,11 +6,12 @@ use std::time::Duration;
 use tidegate_net::{Finish, Notifier, following, within};
 use tidegate_store::core::Timestamp;
 use tidegate_store::{
-    Abilities, Change, Defined, Definition, Definitions, Event, Follower, Page, Plan, Store,
-    StoreError, StoreFuture, Table,
+    Abilities, Change, Cleared, Defined, Definition, Definitions, Event, Follower, Page, Plan,
+    Store, StoreError, StoreFuture, Table,
 };
 use tokio::sync::Semaphore;
 
+use crate::clear::clear;
 use crate::connection::{Link, driver};
 use crate::definitions::DefinedRows;
 use crate::error::PostgresError;
@@ -204,6 +205,12 @@ impl Store for PostgresStore {
 
     fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {
         following::follow(&self.shared.driver, &self.defined, owner, follower);
+    }
+
+    fn clear(&self, prefix: &str, _: Option<&[u8]>) -> StoreFuture<Cleared> {
+        let (link, prefix) = (Arc::clone(&self.shared.link), prefix.to_owned());
+        let work = async move { clear(&link, &prefix).await };
+        self.shared.driver.later(work)
     }
 
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {

@@ -135,19 +135,17 @@ impl Names {
         [self.roots(select, levels), b"}:d".to_vec()].concat()
     }
 
+    /// A pattern for `SCAN` that all keys match of tables and owners whose names begin with
+    /// this one, and no others.
+    pub(crate) fn everything(&self) -> Vec<u8> {
+        beginning(&[b"{", self.table.as_slice()].concat())
+    }
+
     fn roots(&self, select: Select<'_>, levels: usize) -> Vec<u8> {
         let (root, _) = root_of_beginning(select.beginning(), levels);
         let mut name = [b"{", self.table.as_slice(), b":"].concat();
         escape(root, &mut name);
-        let mut pattern = Vec::new();
-        for byte in name {
-            if b"*?[]^-\\".contains(&byte) {
-                pattern.push(b'\\');
-            }
-            pattern.push(byte);
-        }
-        pattern.push(b'*');
-        pattern
+        beginning(&name)
     }
 
     /// The key or ancestor whose row has this name.
@@ -185,6 +183,19 @@ impl Names {
         tag.push(b'}');
         tag
     }
+}
+
+/// A pattern for what begins so.
+fn beginning(name: &[u8]) -> Vec<u8> {
+    let mut pattern = Vec::new();
+    for &byte in name {
+        if b"*?[]^-\\".contains(&byte) {
+            pattern.push(b'\\');
+        }
+        pattern.push(byte);
+    }
+    pattern.push(b'*');
+    pattern
 }
 
 fn escape(bytes: &[u8], out: &mut Vec<u8>) {

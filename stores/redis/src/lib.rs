@@ -15,6 +15,7 @@
 //! | `roots` | the roots under which something was used, in order |
 //! | `definitions` | what is defined for an owner |
 //! | `waiting` | a request that waits for its turn |
+//! | `clear` | the removal of what is called so |
 //! | `wakes` | the connection on which it hears that it has come |
 //! | `plain` | what most policies do, by a function that goes straight |
 //! | `registry` | the revisions of a table's plan, kept beside the rows |
@@ -131,6 +132,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod clear;
 mod connection;
 mod definitions;
 mod driven;

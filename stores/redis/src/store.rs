@@ -5,10 +5,11 @@ use std::sync::{Arc, Weak};
 use tidegate_net::{Finish, Notifier, following};
 use tidegate_store::core::Timestamp;
 use tidegate_store::{
-    Abilities, Change, Defined, Definition, Definitions, Event, Follower, Page, Plan, Store,
-    StoreError, StoreFuture, Table,
+    Abilities, Change, Cleared, Defined, Definition, Definitions, Event, Follower, Page, Plan,
+    Store, StoreError, StoreFuture, Table,
 };
 
+use crate::clear::clear;
 use crate::definitions::DefinedKeys;
 use crate::error::RedisError;
 use crate::keys::Names;
@@ -144,6 +145,13 @@ impl Store for RedisStore {
 
     fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {
         following::follow(self.shared.link.driver(), &self.defined, owner, follower);
+    }
+
+    fn clear(&self, prefix: &str, after: Option<&[u8]>) -> StoreFuture<Cleared> {
+        let names = Names::new(&self.prefix, prefix);
+        let (shared, after) = (Arc::clone(&self.shared), after.map(<[u8]>::to_vec));
+        let work = async move { clear(&shared.link, &names, after.as_deref()).await };
+        self.shared.link.driver().later(work)
     }
 
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {

@@ -33,9 +33,10 @@ pub(super) const fn of_store(error: &StoreError) -> ErrorKind {
         | StoreError::RootLeasesFull { .. }
         | StoreError::UsageFull { .. }
         | StoreError::Full(_) => ErrorKind::Full,
-        StoreError::UnknownPage | StoreError::CannotList | StoreError::CannotCount => {
-            ErrorKind::Invalid
-        }
+        StoreError::UnknownPage
+        | StoreError::CannotList
+        | StoreError::CannotCount
+        | StoreError::CannotClear => ErrorKind::Invalid,
         _ => ErrorKind::Unavailable,
     }
 }

@@ -3,7 +3,8 @@
 use super::{
     adjust, batches, behind, bounds, capacities, changes, counts, definition_changes,
     definition_events, definition_pages, definitions, entities, granted, keys, leases, listing,
-    opening, overrides, partial, pools, takes, untaken, usage, usage_histories, vectors,
+    namespaces, opening, overrides, partial, pools, takes, untaken, usage, usage_histories,
+    vectors,
 };
 use crate::subject::{Skipped, Subject};
 
@@ -134,6 +135,9 @@ pub const CHECKS: &[(&str, Check)] = table![
     definition_events::events_are_listed_in_order_of_all_and_of_one_subject,
     definition_events::an_event_is_over_after_its_time_and_the_oldest_of_too_many_go,
     definition_events::versions_and_events_survive_a_restart,
+    namespaces::the_same_names_in_two_namespaces_share_nothing,
+    namespaces::a_namespace_is_cleared_to_nothing_and_no_other_is_touched,
+    namespaces::a_clear_that_was_cut_short_is_done_by_the_next,
     pools::a_retry_at_another_process_finds_the_member_that_granted,
     opening::two_opens_of_one_name_are_an_error,
     opening::a_table_opened_with_other_levels_is_an_error,
@@ -313,6 +317,9 @@ macro_rules! suite {
             events_are_listed_in_order_of_all_and_of_one_subject
             an_event_is_over_after_its_time_and_the_oldest_of_too_many_go
             versions_and_events_survive_a_restart
+            the_same_names_in_two_namespaces_share_nothing
+            a_namespace_is_cleared_to_nothing_and_no_other_is_touched
+            a_clear_that_was_cut_short_is_done_by_the_next
             a_retry_at_another_process_finds_the_member_that_granted
             two_opens_of_one_name_are_an_error
             a_table_opened_with_other_levels_is_an_error

@@ -13,6 +13,7 @@
 //! | `keys` | keys of any bytes |
 //! | `entities` | paths of entities, which may move |
 //! | `listing` | keys and leases, a page at a time |
+//! | `namespaces` | parts of a store that share nothing |
 //! | `counts` | how much a table holds |
 //! | `bounds` | a store that is full |
 //! | `changes` | limits changed while in use |
@@ -51,6 +52,7 @@ mod keys;
 mod leases;
 mod list;
 mod listing;
+mod namespaces;
 mod opening;
 mod overrides;
 mod partial;

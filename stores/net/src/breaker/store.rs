@@ -5,8 +5,8 @@ use std::sync::{Arc, Weak};
 
 use tidegate_store::core::Timestamp;
 use tidegate_store::{
-    Abilities, Answer, AtomicBuckets, Change, Command, Defined, Definition, Definitions, Event,
-    Execution, Follower, Out, Page, Plan, Reply, Store, StoreError, StoreFuture, Table,
+    Abilities, Answer, AtomicBuckets, Change, Cleared, Command, Defined, Definition, Definitions,
+    Event, Execution, Follower, Out, Page, Plan, Reply, Store, StoreError, StoreFuture, Table,
 };
 
 use super::shared::CircuitBreaker;
@@ -85,6 +85,10 @@ impl Store for BreakerStore {
         now: Timestamp,
     ) -> StoreFuture<Page<Event>> {
         self.later(|store| store.events(owner, subject, after, most, now))
+    }
+
+    fn clear(&self, prefix: &str, after: Option<&[u8]>) -> StoreFuture<Cleared> {
+        self.later(|store| store.clear(prefix, after))
     }
 
     /// What the store does for itself says nothing of those who ask it.
