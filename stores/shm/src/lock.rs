@@ -99,7 +99,7 @@ fn until(most: Duration) -> libc::timespec {
     let now = crate::clock::since_1970();
     let at = now + most;
     libc::timespec {
-        tv_sec: at.as_secs() as libc::time_t,
+        tv_sec: at.as_secs().cast_signed(),
         tv_nsec: at.subsec_nanos().into(),
     }
 }
