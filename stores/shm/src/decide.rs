@@ -48,6 +48,29 @@ enum Outcome {
     Kept(Option<Reply>),
     /// There was more to do than is done at once.
     Again,
+    /// First these are looked at, that may hold leases of the root.
+    Look(Vec<Process>),
+}
+
+/// How a step is taken.
+#[derive(Clone, Copy)]
+struct Manner<'t> {
+    /// By which turn it may wait.
+    turn: Option<&'t Turn>,
+    tie: Tie,
+    /// Whether those that may hold leases were looked at before.
+    has_looked: bool,
+}
+
+impl Manner<'_> {
+    /// Of a step that needs no look.
+    const fn tied(tie: Tie) -> Self {
+        Self {
+            turn: None,
+            tie,
+            has_looked: true,
+        }
+    }
 }
 
 /// What is to be known of a step beside its outcome.
@@ -55,8 +78,8 @@ enum Outcome {
 struct Seen {
     /// Processes that hold leases of the root, or wait before this one.
     others: Vec<Process>,
-    /// Those of them that hold leases and were killed.
-    gone: Vec<Process>,
+    /// Those of them that may hold leases, if it was refused.
+    holders: Vec<Process>,
 }
 
 /// The answer to a take that may wait.
@@ -117,13 +140,14 @@ impl Inner {
             .follow(command.plan, command.now, command.calendars);
         followed?;
         let asked = Asked::of(self, command)?;
-        let tie = self.tie(&command.verb);
+        let mut manner = Manner {
+            turn,
+            tie: self.tie(&command.verb),
+            has_looked: false,
+        };
         loop {
-            let (outcome, seen) = self.step(&asked, turn, tie)?;
-            if !seen.gone.is_empty() {
-                for process in seen.gone {
-                    self.lapse(&asked, process)?;
-                }
+            let (outcome, seen) = self.step(&asked, manner)?;
+            if self.have_lapsed(&asked, seen.holders)? {
                 continue;
             }
             let told = |reply, is_kept| Told {
@@ -133,6 +157,11 @@ impl Inner {
             };
             return match outcome {
                 Outcome::Again => continue,
+                Outcome::Look(holders) => {
+                    self.have_lapsed(&asked, holders)?;
+                    manner.has_looked = true;
+                    continue;
+                }
                 Outcome::Reply(reply) => Ok(told(reply?, false)),
                 Outcome::Kept(Some(reply)) => Ok(told(reply, true)),
                 Outcome::Kept(None) => Ok(told(self.refusal(&asked)?, true)),
@@ -153,17 +182,11 @@ impl Inner {
     }
 
     /// One step; where it finds no room, what is spent is deleted, and it is tried again.
-    fn step(
-        &self,
-        asked: &Asked,
-        turn: Option<&Turn>,
-        tie: Tie,
-    ) -> Result<(Outcome, Seen), StoreError> {
+    fn step(&self, asked: &Asked, manner: Manner<'_>) -> Result<(Outcome, Seen), StoreError> {
         let own = self.revision_of(&asked.request.plan)?;
         let once = || {
             let mut txn = self.shared.steps.begin(asked.keys.shard)?;
-            let (outcome, seen, known) =
-                self.attempt(&mut txn, asked, (turn, tie), Arc::clone(&own))?;
+            let (outcome, seen, known) = self.attempt(&mut txn, asked, manner, Arc::clone(&own))?;
             // What was looked at only is given back as it was.
             if txn.has_changed() {
                 txn.commit()?;
@@ -186,10 +209,15 @@ impl Inner {
         &self,
         txn: &mut Txn<'_>,
         asked: &Asked,
-        (turn, tie): (Option<&Turn>, Tie),
+        manner: Manner<'_>,
         own: Arc<PlanRevision>,
     ) -> Result<(Outcome, Seen, Option<Box<Known>>), Fault> {
         let request = &asked.request;
+        let Manner {
+            turn,
+            tie,
+            has_looked,
+        } = manner;
         let now = match self.shared.clock {
             Clock::Server => txn.now(),
             Clock::Caller => request.now,
@@ -209,10 +237,10 @@ impl Inner {
             _ => NOBODY,
         };
         // What is noted of holders is bounded by those that are there, and came since.
-        if asked.looks || !root.is_noted(txn, holder)? {
-            seen.gone = gone(&root, txn)?;
-            if !seen.gone.is_empty() {
-                return Ok((Outcome::Again, seen, None));
+        if !has_looked && (asked.looks || !root.is_noted(txn, holder)?) {
+            let others = root.other_holders(txn)?;
+            if !others.is_empty() {
+                return Ok((Outcome::Look(others), seen, None));
             }
         }
         let ahead = match request.is_take() {
@@ -264,7 +292,7 @@ impl Inner {
         root.save(txn)?;
         let is_kept = refused.is_some() && ahead.levels != 0;
         if refused.is_some() {
-            seen.gone = gone(&root, txn)?;
+            seen.holders = root.other_holders(txn)?;
             seen.others = others(&root, txn, ahead)?;
         }
         let known = match &reply {
@@ -295,6 +323,16 @@ impl Inner {
             }
             _ => Ok(false),
         }
+    }
+
+    /// What those of `holders` held that were killed expires now; whether there were any. Looked at
+    /// without a lock: the system is asked for each.
+    fn have_lapsed(&self, asked: &Asked, mut holders: Vec<Process>) -> Result<bool, StoreError> {
+        holders.retain(|process| !process.is_there());
+        for gone in &holders {
+            self.lapse(asked, *gone)?;
+        }
+        Ok(!holders.is_empty())
     }
 
     /// Leases of a process that was killed expire now, as the core has it: each is renewed
@@ -351,7 +389,7 @@ impl Inner {
         };
         let renew = Asked::of(self, &renew)?;
         loop {
-            match self.step(&renew, None, Tie::Lapsed(id, gone))? {
+            match self.step(&renew, Manner::tied(Tie::Lapsed(id, gone)))? {
                 (Outcome::Again, _) => {}
                 // It may have ended meanwhile.
                 _ => return Ok(()),
@@ -374,9 +412,9 @@ impl Inner {
             looks: false,
         };
         loop {
-            match self.step(&peek, None, Tie::New(NOBODY))?.0 {
+            match self.step(&peek, Manner::tied(Tie::New(NOBODY)))?.0 {
                 Outcome::Reply(reply) => return Ok(back(reply?, asked.request.now, detail)),
-                Outcome::Kept(_) | Outcome::Again => {}
+                Outcome::Kept(_) | Outcome::Again | Outcome::Look(_) => {}
             }
         }
     }
@@ -473,13 +511,6 @@ fn refused_levels(reply: &Answer) -> Option<u8> {
         },
         _ => None,
     }
-}
-
-/// Holders of leases that were killed.
-fn gone(root: &Root<'_>, txn: &Txn<'_>) -> Result<Vec<Process>, Fault> {
-    let mut holders = root.holders(txn)?;
-    holders.retain(|process| !process.is_there());
-    Ok(holders)
 }
 
 /// Whose end may change what one who waits was told.

@@ -20,6 +20,7 @@
 //! | `wakeup`, `waiters`, `waiting` | how processes wake each other; where their requests wait |
 //! | `owed`, `debts` | what a process still has to give back |
 //! | `shuttle_tests` | the queue and its wake-ups under a model checker |
+//! | `look_tests` | that few processes are looked at under a lock |
 //! | `shared`, `decide`, `table` | what the tables of a store share; a command's way |
 //! | `at_hand`, `plain` | plain roots that this process knows as they are kept; the fast path |
 //! | `in_place` | the few leases that the fast path writes in place |
@@ -150,6 +151,8 @@ mod kill;
 mod layout;
 mod listing;
 mod lock;
+#[cfg(all(test, not(shuttle)))]
+mod look_tests;
 mod mapping;
 mod options;
 mod owed;

@@ -4,7 +4,6 @@
 //! theirs: rows by key, leases by when they are due, usage by key, hour and limit. It looks at a bounded number of them.
 //! Where it ends are the table, the bucket and the key of the last.
 
-use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -19,7 +18,7 @@ use crate::error::Fault;
 use crate::kept::{Lease, NOBODY, Used};
 use crate::keys::{RootKeys, kind, parse, used_place};
 use crate::layout::{shard, shard_at};
-use crate::process::Process;
+use crate::process::There;
 use crate::registry;
 use crate::root::{ROW_HEAD, Root, id_of, row_instants};
 use crate::txn::Txn;
@@ -95,8 +94,7 @@ impl Inner {
     }
 
     pub(crate) fn leases(&self, wanted: &Listing<'_>) -> Result<Page<HeldLease>, StoreError> {
-        let mut there: HashMap<Process, bool> = HashMap::new();
-        self.page(wanted, kind::DUE, |txn, record, _, now| {
+        let page = self.page(wanted, kind::DUE, |txn, record, _, now| {
             let (mut key, id) = (txn.key(record)?, id_of(&txn.value(record)?)?);
             // The lease stands in the same bucket, under the same root.
             let root = parse(&key).map_or(0, |parsed| parsed.root.len());
@@ -108,18 +106,23 @@ impl Inner {
                 return Ok(Look::Passed);
             };
             let lease = Lease::decode(&lease)?;
-            let mut is_there =
-                |process: Process| *there.entry(process).or_insert_with(|| process.is_there());
             let now = match self.shared.clock {
                 Clock::Server => now,
                 Clock::Caller => wanted.now,
             };
             let held = held_lease(lease.record, now, wanted.now)?;
             let held = held.filter(|held| wanted.takes(held.key.bytes()));
-            match held.filter(|_| lease.process == NOBODY || is_there(lease.process)) {
-                Some(held) => Ok(Look::Listed(held)),
+            match held {
+                Some(held) => Ok(Look::Listed((held, lease.process))),
                 None => Ok(Look::Passed),
             }
+        })?;
+        // Whether holders are there is looked at without the lock.
+        let (items, mut there) = (page.items.into_iter(), There::default());
+        let held = items.filter(|(_, process)| *process == NOBODY || there.is(*process));
+        Ok(Page {
+            items: held.map(|(held, _)| held).collect(),
+            next: page.next,
         })
     }
 

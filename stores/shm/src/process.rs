@@ -138,9 +138,22 @@ impl Known {
     }
 }
 
+/// Whether processes are there, each looked at once.
+#[derive(Default)]
+pub(crate) struct There(HashMap<Process, bool>);
+
+impl There {
+    pub(crate) fn is(&mut self, process: Process) -> bool {
+        *self.0.entry(process).or_insert_with(|| process.is_there())
+    }
+}
+
 impl Process {
-    /// Whether it is there: killed, it is not, whether its parent has noticed or not.
+    /// Whether it is there: killed, it is not, whether its parent has noticed or not. The system is
+    /// asked: under the lock of a shard of few.
     pub(crate) fn is_there(&self) -> bool {
+        #[cfg(test)]
+        looks::note();
         let me = me();
         if *self == me || self.namespace != me.namespace {
             return true;
@@ -211,8 +224,36 @@ fn is_running(handle: &OwnedFd) -> bool {
     !matches!(poll(&mut asked, Some(&at_once)), Ok(1..))
 }
 
+/// How many processes a test's thread has looked at under the lock of a shard.
 #[cfg(test)]
-mod tests {
+pub(crate) mod looks {
+    use std::cell::Cell;
+
+    thread_local! {
+        static LOCKS: Cell<usize> = const { Cell::new(0) };
+        static LOOKS: Cell<usize> = const { Cell::new(0) };
+    }
+
+    pub(crate) fn locked() {
+        LOCKS.set(LOCKS.get() + 1);
+    }
+
+    pub(crate) fn unlocked() {
+        LOCKS.set(LOCKS.get() - 1);
+    }
+
+    pub(super) fn note() {
+        LOOKS.set(LOOKS.get() + usize::from(LOCKS.get() > 0));
+    }
+
+    /// How many they were since this was asked last.
+    pub(crate) fn taken() -> usize {
+        LOOKS.take()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
     use std::io::{Read, Write};
     use std::process::{Command, Stdio};
 
@@ -220,7 +261,7 @@ mod tests {
 
     /// A process that runs what it was made to: while it is being made to, where its stack begins
     /// is another place.
-    fn child() -> (std::process::Child, Process) {
+    pub(crate) fn child() -> (std::process::Child, Process) {
         let mut child = Command::new("cat");
         let child = child.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = child.spawn().expect("a process");

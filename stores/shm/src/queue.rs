@@ -4,7 +4,7 @@
 //! A place is taken and given back in the step that decides: so the order of arrival is
 //! that of the decisions. One whose process was killed is nobody's any more.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use tidegate_store::KeyPath;
 use tidegate_store::core::{Span, Timestamp};
@@ -12,7 +12,7 @@ use tidegate_store::core::{Span, Timestamp};
 use crate::error::Fault;
 use crate::kept::Waiter;
 use crate::keys::{kind, parse};
-use crate::process::{self, Process};
+use crate::process::{self, Process, There};
 use crate::root::{Root, place_bytes, place_of};
 use crate::segment::Segment;
 use crate::txn::Txn;
@@ -39,20 +39,10 @@ type Place = (Timestamp, u64);
 pub(crate) struct Ahead {
     /// The levels of its path for whose rows others wait, who are first.
     pub(crate) levels: u8,
-    /// Whose they are.
+    /// Whose those are that keep it back: of each level the first's.
     pub(crate) processes: Vec<Process>,
     /// Its own place, if it has one, and what is kept of it.
     own: Option<(Place, Waiter)>,
-}
-
-/// Whether processes are there, each looked at once.
-#[derive(Default)]
-struct There(HashMap<Process, bool>);
-
-impl There {
-    fn is(&mut self, process: Process) -> bool {
-        *self.0.entry(process).or_insert_with(|| process.is_there())
-    }
 }
 
 impl Root<'_> {
@@ -83,11 +73,16 @@ impl Root<'_> {
             if place >= until || ahead.levels == every {
                 return Ok(false);
             }
+            let met = meeting(&waiter, path, levels)?;
+            // Who keeps nothing more back is not looked at: this has the lock.
+            if met & !ahead.levels == 0 {
+                return Ok(true);
+            }
             if !there.is(waiter.process) {
                 gone.push((place, waiter.turn));
                 return Ok(true);
             }
-            ahead.levels |= meeting(&waiter, path, levels)?;
+            ahead.levels |= met;
             if !ahead.processes.contains(&waiter.process) {
                 ahead.processes.push(waiter.process);
             }

@@ -12,7 +12,7 @@ use crate::error::Fault;
 use crate::in_place::{self, TakenOut};
 use crate::kept::{Lease, NOBODY, Overview, Used};
 use crate::keys::{RootKeys, kind, parted, place, process_of};
-use crate::process::Process;
+use crate::process::{self, Process};
 use crate::tree::{Bytes, Key, Record, Site};
 use crate::txn::Txn;
 
@@ -399,6 +399,13 @@ impl<'k> Root<'k> {
             found.push(process);
         }
         Ok(found)
+    }
+
+    /// The same, but for this process.
+    pub(crate) fn other_holders(&self, txn: &Txn<'_>) -> Result<Vec<Process>, Fault> {
+        let (mut others, me) = (self.holders(txn)?, process::me());
+        others.retain(|process| *process != me);
+        Ok(others)
     }
 
     /// Whether a lease ends with a process.

@@ -81,6 +81,8 @@ struct Locked<'s> {
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
         lock::unlock(self.mapping, self.base);
+        #[cfg(test)]
+        crate::process::looks::unlocked();
     }
 }
 
@@ -100,6 +102,8 @@ impl<'s> Txn<'s> {
         let found = lock::lock(mapping, base, deadline).map_err(broken)?;
         let found = found.ok_or_else(|| held_for(deadline))?;
         let locked = Locked { mapping, base };
+        #[cfg(test)]
+        crate::process::looks::locked();
         if found == Found::OwnerDied {
             recover(segment, number);
             lock::consistent(mapping, base);

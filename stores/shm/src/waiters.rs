@@ -21,8 +21,9 @@ use tokio::time::timeout;
 
 use crate::error::Fault;
 use crate::layout::{wakeup_slot, wakeup_slot_at};
-use crate::process::{self, Process};
+use crate::process::{self, Process, There};
 use crate::steps::Steps;
+use crate::txn::Txn;
 use crate::wakeup::{self, NUMBERS};
 
 /// Where a process may open no file more, those who wait look so often whether others are
@@ -291,27 +292,71 @@ fn listen(waiters: &Weak<Waiters>, steps: &Weak<Steps>) {
 
 /// A wakeup slot that no process has, or one whose process has ended.
 fn claim(steps: &Steps) -> Result<usize, StoreError> {
-    let me = process::me();
-    steps.register(|txn| {
-        for number in 0..wakeup_slot::COUNT {
-            let at = wakeup_slot_at(number);
-            let pid = txn.get(at + wakeup_slot::PID)?;
-            let owner = Process {
-                namespace: txn.get(at + wakeup_slot::NAMESPACE)?,
-                pid: u32::try_from(pid).unwrap_or(0),
-                start: txn.get(at + wakeup_slot::START)?,
-            };
-            // Two stores of one process on one segment have a slot each.
-            if pid == 0 || !owner.is_there() {
-                txn.write(at + wakeup_slot::PID, u64::from(me.pid))?;
-                txn.write(at + wakeup_slot::START, me.start)?;
-                txn.write(at + wakeup_slot::NAMESPACE, me.namespace)?;
-                return Ok(number);
-            }
+    loop {
+        let owners = match steps.register(take_free)? {
+            Free::Taken(number) => return Ok(number),
+            Free::None(owners) => owners,
+        };
+        // The system is asked for each: without the lock.
+        let (mut there, owners) = (There::default(), owners.into_iter().enumerate());
+        let gone: Vec<_> = owners.filter(|(_, owner)| !there.is(*owner)).collect();
+        if gone.is_empty() {
+            return Err(StoreError::Busy(format!(
+                "requests of {} processes wait already, as many as a segment has room for",
+                wakeup_slot::COUNT
+            )));
         }
-        Err(Fault::Told(StoreError::Busy(format!(
-            "requests of {} processes wait already, as many as a segment has room for",
-            wakeup_slot::COUNT
-        ))))
+        // Another may have been quicker.
+        if let Some(number) = steps.register(|txn| take_over(txn, &gone))? {
+            return Ok(number);
+        }
+    }
+}
+
+/// What comes of looking for a wakeup slot that is free.
+enum Free {
+    Taken(usize),
+    /// All have an owner.
+    None(Vec<Process>),
+}
+
+/// Takes one that is nobody's. (Two stores of one process on one segment have a slot each.)
+fn take_free(txn: &mut Txn<'_>) -> Result<Free, Fault> {
+    let mut owners = Vec::new();
+    for number in 0..wakeup_slot::COUNT {
+        let owner = owner_of(txn, number)?;
+        if owner.pid == 0 {
+            own(txn, number)?;
+            return Ok(Free::Taken(number));
+        }
+        owners.push(owner);
+    }
+    Ok(Free::None(owners))
+}
+
+/// Takes the first of these that has its owner still.
+fn take_over(txn: &mut Txn<'_>, gone: &[(usize, Process)]) -> Result<Option<usize>, Fault> {
+    for (number, owner) in gone {
+        if owner_of(txn, *number)? == *owner {
+            own(txn, *number)?;
+            return Ok(Some(*number));
+        }
+    }
+    Ok(None)
+}
+
+fn owner_of(txn: &Txn<'_>, number: usize) -> Result<Process, Fault> {
+    let at = wakeup_slot_at(number);
+    Ok(Process {
+        namespace: txn.get(at + wakeup_slot::NAMESPACE)?,
+        pid: u32::try_from(txn.get(at + wakeup_slot::PID)?).unwrap_or(0),
+        start: txn.get(at + wakeup_slot::START)?,
     })
+}
+
+fn own(txn: &mut Txn<'_>, number: usize) -> Result<(), Fault> {
+    let (me, at) = (process::me(), wakeup_slot_at(number));
+    txn.write(at + wakeup_slot::PID, u64::from(me.pid))?;
+    txn.write(at + wakeup_slot::START, me.start)?;
+    txn.write(at + wakeup_slot::NAMESPACE, me.namespace)
 }
