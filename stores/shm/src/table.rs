@@ -1,5 +1,6 @@
 //! One set's table: a command's way.
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use tidegate_net::waiting::{Waiting, stay};
 use tidegate_store::core::Verdict;
 use tidegate_store::{
     Answer, Command, Count, Execution, KeyCommand, KeyPath, Op, Out, Patience, Reply, StoreError,
-    StoreFuture, Table,
+    StoreFuture, Table, Verb,
 };
 
 use crate::debts::{Unpaid, shard_of};
@@ -111,19 +112,42 @@ impl ShmTable {
 
     /// Pays what this process owes where a command leads.
     fn pay(&self, command: &Command<'_>) -> Result<(), StoreError> {
-        let pay = |path: &KeyPath<'_>| {
-            self.inner
-                .shared
-                .owed
-                .pay_on(shard_of(&self.inner, path.root()))
-        };
         match command.op {
-            Op::One(path, _) => pay(&path),
-            Op::Batch(items) => items.iter().try_for_each(|(path, _)| pay(path)),
+            Op::One(path, _) => self.pay_at(shard_of(&self.inner, path.root())),
+            // Each of its items by itself.
+            Op::Batch(_) => Ok(()),
             Op::Adopt | Op::ListKeys(_) | Op::ListLeases(_) | Op::ListUsage(..) | Op::Count => {
                 Ok(())
             }
         }
+    }
+
+    /// Pays what this process owes on a shard.
+    fn pay_at(&self, shard: usize) -> Result<(), StoreError> {
+        let owed = &self.inner.shared.owed;
+        match owed.is_any() {
+            true => owed.pay_on(shard),
+            false => Ok(()),
+        }
+    }
+
+    /// Each of a batch by itself. For a lock that another process holds it waits once, however many
+    /// have their keys there.
+    fn batch(&self, items: &[(KeyPath<'_>, Verb<'_>)], command: &Command<'_>) -> Vec<Answer> {
+        let mut busy: HashMap<usize, StoreError> = HashMap::new();
+        let answers = items.iter().map(|(path, verb)| {
+            let shard = shard_of(&self.inner, path.root());
+            if let Some(error) = busy.get(&shard) {
+                return Err(error.clone());
+            }
+            let paid = self.pay_at(shard);
+            let told = paid.and_then(|()| self.inner.execute(&command.one(*path, *verb)));
+            if let Err(error @ StoreError::Busy(_)) = &told {
+                busy.insert(shard, error.clone());
+            }
+            told
+        });
+        answers.collect()
     }
 
     /// What a command comes to that has failed. A lease that nobody would end again is not lost.
@@ -196,12 +220,9 @@ fn is_refusal(reply: &Reply) -> bool {
 impl Table for ShmTable {
     fn execute(&self, command: &Command<'_>, mut out: Out<'_>) -> Execution {
         self.inner.shared.following.listen_again();
-        if self.inner.shared.owed.is_any()
-            && let Err(error) = self.pay(command)
-        {
+        if let Err(error) = self.pay(command) {
             return self.unexecuted(command, error, out);
         }
-        let one = |&(path, verb): &_| self.inner.execute(&command.one(path, verb));
         if let Op::One(path, verb) = command.op {
             match self.at_hand(&command.one(path, verb), command.patience, out.lend()) {
                 Ok(Some(execution)) => return execution,
@@ -217,12 +238,12 @@ impl Table for ShmTable {
                         Err(error) => out.ready(Err(error)),
                     }
                 }
-                _ => match one(&(path, verb)) {
+                _ => match self.inner.execute(&command.one(path, verb)) {
                     Err(error) => self.unexecuted(command, error, out),
                     told => out.ready(told),
                 },
             },
-            Op::Batch(items) => out.ready(Ok(Reply::Batch(items.iter().map(one).collect()))),
+            Op::Batch(items) => out.ready(Ok(Reply::Batch(self.batch(items, command)))),
             Op::Adopt => out.ready(self.adopt(command)),
             Op::ListKeys(listing) => out.ready(self.inner.keys(&listing).map(Reply::Keys)),
             Op::ListLeases(listing) => out.ready(self.inner.leases(&listing).map(Reply::Leases)),

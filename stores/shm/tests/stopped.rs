@@ -23,7 +23,8 @@ const DEADLINE: Duration = Duration::from_millis(50);
 
 fn set(store: ShmStore) -> LimitSet {
     let slot = Limit::concurrency("slot", 1).ttl(HOUR);
-    let set = LimitSet::builder().name("t").limit(slot);
+    let calls = Limit::calls("calls", 1_000, 24 * 400 * HOUR);
+    let set = LimitSet::builder().name("t").limit(slot).limit(calls);
     set.store(Arc::new(store)).build().expect("sound")
 }
 
@@ -75,9 +76,13 @@ fn deeds_of_another_process() {
 fn stands_still(dir: &Dir) -> Other {
     let mut other = Other::start(dir.path(), "look");
     other.has_said("is there");
+    stand_still(&mut other);
+    other
+}
+
+fn stand_still(other: &mut Other) {
     other.hears("stand still");
     other.has_said("stands still");
-    other
 }
 
 /// The end of a lease that meets the other's lock.
@@ -143,10 +148,13 @@ fn a_place_given_up_while_another_process_stands_still_keeps_nobody_back() {
     let dir = Dir::default();
     let set = hasty(&dir);
     let mut held = take(&set).expect("it is free");
+    // Before one waits that does not for long.
+    let mut other = Other::start(dir.path(), "look");
+    other.has_said("is there");
     let gone = waits(set.acquire("k", Request::default().within(PATIENCE)));
     let hasty = Request::default().within(4 * DEADLINE);
     let hasty = waits(set.acquire("k", hasty));
-    let mut other = stands_still(&dir);
+    stand_still(&mut other);
     drop(gone);
     assert!(matches!(
         block_on(hasty),
@@ -158,5 +166,29 @@ fn a_place_given_up_while_another_process_stands_still_keeps_nobody_back() {
     goes_on(&mut other);
     held.release().wait().expect("held");
     assert!(take(&set).is_some());
+    other.ends();
+}
+
+/// All of it was refused, for what is owed where one of its keys is.
+#[test]
+fn a_batch_is_answered_but_for_the_keys_of_a_shard_where_something_is_owed() {
+    let dir = Dir::default();
+    let set = hasty(&dir);
+    let keys: Vec<String> = (0..40).map(|key| key.to_string()).collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).chain(["k"]).collect();
+    let held = take(&set).expect("it is free");
+    let mut other = stands_still(&dir);
+    drop(held);
+    // Without a slot, which needs a lease.
+    let asked = [("calls", 1), ("slot", 0)];
+    let alone = keys.iter().map(|key| set.check(*key, &asked).wait());
+    let alone: Vec<bool> = alone.map(|told| told.is_ok()).collect();
+    assert!(alone.contains(&true), "of 64 shards one is locked");
+    assert!(!alone[keys.len() - 1], "this one");
+    let items = keys.iter().map(|key| (*key, &asked));
+    let answers = set.check_many(items).wait().expect("an answer to each");
+    let answers: Vec<bool> = answers.iter().map(Result::is_ok).collect();
+    assert_eq!(answers, alone);
+    goes_on(&mut other);
     other.ends();
 }
