@@ -2,9 +2,11 @@
 //! in queues, which met the lock of a process that stands still.
 //!
 //! A thread waits for those locks as long as there is any, and the next command on such a shard
-//! gives it back first. What is not given back before the process ends, ends with it.
+//! gives it back first. What is not given back before the process ends, ends with it; and where a lock
+//! is broken, for good, nothing is owed.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::mem::ManuallyDrop;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -21,8 +23,12 @@ use crate::txn::Txn;
 /// So much is kept; what comes then is given back when its lease expires, or this process ends.
 const MOST: usize = 65_536;
 
-/// For so long the thread waits for one lock before it looks at the next.
+/// For so long the thread waits for one lock before it looks at the next, and before it looks again
+/// where it could not pay though the lock was given.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The first of these pauses, which grow.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
 
 /// Something to be given back.
 pub(crate) trait Debt: Send + Sync {
@@ -84,7 +90,7 @@ impl Owed {
         let mut debts = self.debts.lock();
         if self.generation.swap(generation, Ordering::Relaxed) != generation {
             // The parent's: its child leaves them as they are.
-            let _parents = std::mem::ManuallyDrop::new(std::mem::take(&mut *debts));
+            let _parents = ManuallyDrop::new(std::mem::take(&mut *debts));
             self.count.store(0, Ordering::Relaxed);
         }
         if self.count.load(Ordering::Relaxed) >= MOST {
@@ -106,21 +112,45 @@ impl Owed {
     /// # Errors
     /// [`StoreError::Busy`]: its lock was not given in time.
     pub(crate) fn pay_on(&self, shard: usize) -> Result<(), StoreError> {
-        self.pay(shard, self.steps.deadline)
+        self.wait_for(shard, self.steps.deadline)?;
+        self.pay(shard)
     }
 
-    /// Pays what is owed on a shard, once its lock is given.
-    fn pay(&self, shard: usize, most: Duration) -> Result<(), StoreError> {
-        if self.first(shard).is_some() {
-            drop(Txn::begin(&self.steps.segment, shard, most)?);
+    /// Waits for the lock of a shard on which something is owed.
+    fn wait_for(&self, shard: usize, most: Duration) -> Result<(), StoreError> {
+        if self.first(shard).is_none() {
+            return Ok(());
         }
-        while let Some(debt) = self.first(shard) {
-            if let Err(error @ StoreError::Busy(_)) = debt.pay() {
-                return Err(error);
-            }
-            self.paid(&debt);
+        match Txn::begin(&self.steps.segment, shard, most) {
+            Err(error @ StoreError::Busy(_)) => return Err(error),
+            // A lock that is broken is never given again.
+            Err(_) => self.forget(shard),
+            Ok(txn) => drop(txn),
         }
         Ok(())
+    }
+
+    /// Pays what is owed on a shard whose lock was given.
+    fn pay(&self, shard: usize) -> Result<(), StoreError> {
+        while let Some(debt) = self.first(shard) {
+            let mut trial = Trial {
+                owed: self,
+                debt,
+                is_kept: false,
+            };
+            if let Err(error @ StoreError::Busy(_)) = trial.debt.pay() {
+                trial.is_kept = true;
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing is owed on a shard any more.
+    fn forget(&self, shard: usize) {
+        let of_shard = self.debts.lock().by_shard.remove(&shard);
+        let forgotten = of_shard.map_or(0, |debts| debts.len());
+        self.count.fetch_sub(forgotten, Ordering::Relaxed);
     }
 
     fn first(&self, shard: usize) -> Option<Arc<dyn Debt>> {
@@ -157,11 +187,160 @@ impl Owed {
     }
 
     fn pay_all(&self) {
-        let mut last = 0;
+        let _paying = Paying(self);
+        let (mut last, mut pause) = (0, FIRST_PAUSE);
         while let Some(shard) = self.next(last) {
-            // One that is not given in time is waited for again.
-            let _ = self.pay(shard, PATIENCE);
             last = shard;
+            if self.wait_for(shard, PATIENCE).is_err() {
+                // It is waited for again.
+                continue;
+            }
+            if self.pay(shard).is_ok() {
+                pause = FIRST_PAUSE;
+            } else {
+                thread::park_timeout(pause);
+                pause = (2 * pause).min(PATIENCE);
+            }
         }
+    }
+}
+
+/// A debt that is being paid. Whatever comes of it, a panic too, it is owed no more, unless it is
+/// kept.
+struct Trial<'o> {
+    owed: &'o Owed,
+    debt: Arc<dyn Debt>,
+    is_kept: bool,
+}
+
+impl Drop for Trial<'_> {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            self.owed.paid(&self.debt);
+        }
+    }
+}
+
+/// The thread that waits for the locks: when it ends, as by a panic, the next debt has another.
+struct Paying<'o>(&'o Owed);
+
+impl Drop for Paying<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.debts.lock().is_waited_for = false;
+        }
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    use super::*;
+    use crate::layout::{SMALLEST, shard_at};
+    use crate::lock;
+    use crate::options::Options;
+    use crate::segment::{self, Segment};
+
+    /// Longer than any of this takes.
+    const LONG: Duration = Duration::from_secs(60);
+
+    const SHARD: usize = 3;
+
+    /// What is tried tells of it.
+    struct Told {
+        tries: Sender<()>,
+        told: fn() -> Result<(), StoreError>,
+    }
+
+    impl Debt for Told {
+        fn shard(&self) -> usize {
+            SHARD
+        }
+
+        fn pay(&self) -> Result<(), StoreError> {
+            let _ = self.tries.send(());
+            (self.told)()
+        }
+    }
+
+    fn debt(told: fn() -> Result<(), StoreError>) -> (Arc<dyn Debt>, Receiver<()>) {
+        let (tries, tried) = channel();
+        (Arc::new(Told { tries, told }), tried)
+    }
+
+    fn owed() -> (tempfile::TempDir, Arc<Owed>) {
+        let dir = tempfile::tempdir_in("/dev/shm").expect("a directory in memory");
+        let options = Options {
+            dir: dir.path().to_owned(),
+            size: SMALLEST,
+            ..Options::default()
+        };
+        let path = segment::path("t", &options).expect("a name");
+        let segment = Segment::open(&path, &options).expect("it opens");
+        (dir, Owed::new(&Arc::new(Steps::new(segment, LONG))))
+    }
+
+    /// The thread that pays has ended.
+    fn nobody_pays(owed: &Owed) {
+        let (_nobody, tells) = channel::<()>();
+        let mut pauses = 0;
+        while owed.debts.lock().is_waited_for {
+            assert!(pauses < 6_000, "it pays still");
+            let _ = tells.recv_timeout(Duration::from_millis(10));
+            pauses += 1;
+        }
+    }
+
+    /// The thread asked for it without end.
+    #[test]
+    fn behind_a_broken_lock_nothing_is_owed() {
+        let (_dir, owed) = owed();
+        let mapping = owed.steps.segment.mapping();
+        let at = shard_at(SHARD);
+        thread::scope(|scope| {
+            let dies = || lock::lock(mapping, at, LONG).expect("a lock");
+            scope.spawn(dies).join().expect("it ends");
+        });
+        let found = lock::lock(mapping, at, LONG).expect("a lock");
+        assert_eq!(found, Some(lock::Found::OwnerDied));
+        // Its state was not repaired.
+        lock::unlock(mapping, at);
+        let (debt, _) = debt(|| Ok(()));
+        owed.add(debt);
+        nobody_pays(&owed);
+        assert!(!owed.is_any());
+    }
+
+    /// It was tried again at once, as often as a processor can.
+    #[test]
+    fn what_cannot_be_paid_though_the_lock_is_given_is_tried_seldom() {
+        let (_dir, owed) = owed();
+        let (debt, tried) = debt(|| Err(StoreError::Busy("another lock".to_owned())));
+        owed.add(debt);
+        let mut tries = 0;
+        let (_nobody, tells) = channel::<()>();
+        let _ = tells.recv_timeout(Duration::from_millis(500));
+        while tried.try_recv().is_ok() {
+            tries += 1;
+        }
+        assert!((1..=8).contains(&tries), "{tries} tries");
+        owed.forget(SHARD);
+        nobody_pays(&owed);
+    }
+
+    /// The thread ended, and there was no other.
+    #[test]
+    fn a_debt_that_panics_is_owed_no_more_and_others_are_paid() {
+        let (_dir, owed) = owed();
+        let (panics, tried) = debt(|| panic!("as it is meant to"));
+        owed.add(panics);
+        tried.recv_timeout(LONG).expect("it is tried");
+        nobody_pays(&owed);
+        let (debt, tried) = debt(|| Ok(()));
+        owed.add(debt);
+        tried.recv_timeout(LONG).expect("it is paid");
+        nobody_pays(&owed);
+        assert!(!owed.is_any());
     }
 }
