@@ -10,9 +10,35 @@ use tidegate_store::core::Timestamp;
     reason = "this store has the machine's clock"
 )]
 pub(crate) fn since_1970() -> Duration {
-    SystemTime::now()
+    let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
+        .unwrap_or_default();
+    #[cfg(test)]
+    let now = moved(now);
+    now
+}
+
+#[cfg(test)]
+thread_local! {
+    /// By how many seconds a test's thread has set its clock forward.
+    static FORWARD: std::cell::Cell<i64> = const { std::cell::Cell::new(0) };
+}
+
+#[cfg(test)]
+pub(crate) fn set_forward(seconds: i64) {
+    FORWARD.set(seconds);
+}
+
+#[cfg(test)]
+fn moved(now: Duration) -> Duration {
+    let (forward, by) = (
+        FORWARD.get(),
+        Duration::from_secs(FORWARD.get().unsigned_abs()),
+    );
+    match forward < 0 {
+        true => now - by,
+        false => now + by,
+    }
 }
 
 /// The same, as decisions have it.

@@ -4,6 +4,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::layout::{WORD, shard};
@@ -59,9 +60,8 @@ pub(crate) fn lock(mapping: &Mapping, at: usize, most: Duration) -> io::Result<O
         told = unsafe { libc::pthread_mutex_trylock(mutex) };
     }
     if told == libc::EBUSY {
-        let until = until(most);
         // SAFETY: as above.
-        told = unsafe { libc::pthread_mutex_timedlock(mutex, &raw const until) };
+        told = unsafe { lock_within(mutex, most) };
     }
     match told {
         0 => Ok(Some(Found::Whole)),
@@ -94,10 +94,74 @@ fn as_unsafe(child: extern "C" fn()) -> unsafe extern "C" fn() {
     child
 }
 
-/// The instant so long from now, by the clock that such a lock waits by.
-fn until(most: Duration) -> libc::timespec {
-    let now = crate::clock::since_1970();
-    let at = now + most;
+/// Waits for a mutex by a clock that nobody sets.
+///
+/// # Safety
+/// The mutex was made, and stays meanwhile.
+unsafe fn lock_within(mutex: *mut libc::pthread_mutex_t, most: Duration) -> libc::c_int {
+    match clock_lock() {
+        Some(clock_lock) => {
+            let until = instant(monotonic() + most);
+            // SAFETY: the caller's, and it is that function.
+            unsafe { clock_lock(mutex, libc::CLOCK_MONOTONIC, &raw const until) }
+        }
+        // SAFETY: the caller's.
+        None => unsafe { lock_in_slices(mutex, most) },
+    }
+}
+
+/// `pthread_mutex_clocklock`.
+type ClockLock = unsafe extern "C" fn(
+    *mut libc::pthread_mutex_t,
+    libc::clockid_t,
+    *const libc::timespec,
+) -> libc::c_int;
+
+/// That function, where the C library has it: glibc since 2.30.
+fn clock_lock() -> Option<ClockLock> {
+    static FOUND: OnceLock<Option<ClockLock>> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        let name = c"pthread_mutex_clocklock";
+        // SAFETY: the name ends with its zero; a function of this name has this type, or there is none.
+        unsafe {
+            let found = libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr());
+            std::mem::transmute::<*mut libc::c_void, Option<ClockLock>>(found)
+        }
+    })
+}
+
+/// So long a lock is waited for by the wall clock at once, where there is no other.
+const SLICE: Duration = Duration::from_millis(100);
+
+/// Waits by the wall clock for a little, and by the other for all of it. (musl waits by the wall clock
+/// for as long as it was until then when it began; an older glibc, should the clock be set back
+/// meanwhile, for so much longer.)
+///
+/// # Safety
+/// As of [`lock_within`].
+unsafe fn lock_in_slices(mutex: *mut libc::pthread_mutex_t, most: Duration) -> libc::c_int {
+    let end = monotonic() + most;
+    loop {
+        let left = end.saturating_sub(monotonic());
+        let until = instant(crate::clock::since_1970() + left.min(SLICE));
+        // SAFETY: the caller's.
+        let told = unsafe { libc::pthread_mutex_timedlock(mutex, &raw const until) };
+        if told != libc::ETIMEDOUT || left.is_zero() {
+            return told;
+        }
+    }
+}
+
+/// The time since some instant, by a clock that nobody sets.
+fn monotonic() -> Duration {
+    let mut now = instant(Duration::ZERO);
+    // SAFETY: it is written to where it stands. There is that clock.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
+
+/// An instant as C has it.
+fn instant(at: Duration) -> libc::timespec {
     libc::timespec {
         tv_sec: at.as_secs().cast_signed(),
         tv_nsec: at.subsec_nanos().into(),
@@ -108,5 +172,82 @@ fn done(told: libc::c_int) -> io::Result<()> {
     match told {
         0 => Ok(()),
         error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    use super::*;
+    use crate::clock;
+    use crate::layout::{SMALLEST, shard_at};
+    use crate::options::Options;
+    use crate::segment::{self, Segment};
+
+    /// Longer than any of this takes.
+    const LONG: Duration = Duration::from_secs(60);
+
+    const SHORT: Duration = Duration::from_millis(50);
+
+    fn segment() -> (tempfile::TempDir, Segment) {
+        let dir = tempfile::tempdir_in("/dev/shm").expect("a directory in memory");
+        let options = Options {
+            dir: dir.path().to_owned(),
+            size: SMALLEST,
+            ..Options::default()
+        };
+        let path = segment::path("t", &options).expect("a name");
+        let segment = Segment::open(&path, &options).expect("it opens");
+        (dir, segment)
+    }
+
+    /// It was waited for until an instant of the wall clock: for an hour, or not at all.
+    #[test]
+    fn a_lock_is_waited_for_as_long_as_is_said_whatever_becomes_of_the_wall_clock() {
+        let (_dir, segment) = segment();
+        let (mapping, at) = (segment.mapping(), shard_at(0));
+        let held = lock(mapping, at, LONG).expect("a lock");
+        assert_eq!(held, Some(Found::Whole));
+        let (says, said) = channel();
+        let later = thread::scope(|scope| {
+            scope.spawn(|| {
+                clock::set_forward(3_600);
+                let _ = says.send(lock(mapping, at, SHORT).expect("a lock"));
+                clock::set_forward(-3_600);
+                let given = lock(mapping, at, LONG).expect("a lock");
+                let _ = says.send(given);
+                unlock(mapping, at);
+            });
+            let first = said.recv_timeout(LONG);
+            // It waits, or is told at once that it was in vain.
+            let at_once = said.recv_timeout(SHORT);
+            unlock(mapping, at);
+            (first, at_once.or_else(|_| said.recv_timeout(LONG)))
+        });
+        assert_eq!(later, (Ok(None), Ok(Some(Found::Whole))));
+    }
+
+    #[test]
+    fn without_another_clock_a_lock_is_waited_for_in_slices() {
+        let (_dir, segment) = segment();
+        let (mapping, at) = (segment.mapping(), shard_at(0));
+        lock(mapping, at, LONG).expect("a lock");
+        let waits = |most: Duration| {
+            // SAFETY: the segment stays.
+            let told = unsafe { lock_in_slices(mutex(mapping, at), most) };
+            if told == 0 {
+                unlock(mapping, at);
+            }
+            told
+        };
+        thread::scope(|scope| {
+            let in_vain = scope.spawn(|| waits(3 * SLICE)).join().expect("it ends");
+            assert_eq!(in_vain, libc::ETIMEDOUT);
+            let given = scope.spawn(|| waits(LONG));
+            unlock(mapping, at);
+            assert_eq!(given.join().expect("it ends"), 0);
+        });
     }
 }
