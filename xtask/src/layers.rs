@@ -1,10 +1,11 @@
 //! The layers of DESIGN.md, section 2, as cargo sees them; within crates, as the code says.
 
 use crate::command::{cargo, output};
-use crate::house;
+use crate::{deny, house};
 use crate::plan::LAYERS;
 
-/// Every listed crate imports only what it may, and no file one that imports it.
+/// Every listed crate imports only what it may, of others, too (`deny.toml`), and no file one
+/// that imports it.
 pub fn hold() -> Result<(), String> {
     let members = names(["tree", "--workspace", "--depth", "0", "--prefix", "none"])?;
     let listed = LAYERS
@@ -14,6 +15,7 @@ pub fn hold() -> Result<(), String> {
         one(name, allowed)?;
         println!("{name:<20} {}", allowed.join(", "));
     }
+    deny::hold()?;
     house::hold()
 }
 
