@@ -302,6 +302,27 @@ fn other_prices_are_rows_of_a_diff_and_no_part_of_a_plan() {
     assert!(noted.contains("[price] is not sent"), "{noted}");
 }
 
+#[test]
+fn other_weights_are_rows_of_a_diff_and_no_part_of_a_plan() {
+    let weighed = |output: u32| format!("{CHAT}[token-weight]\nm = {{ output = {output} }}\n");
+    let (old, new) = (weighed(4), weighed(5));
+    let folder = folder(&[("old.toml", &*old), ("new.toml", &*new)]);
+    let path = folder.path();
+    let (code, said, _) = policy(path, &["diff", "old.toml", "new.toml", "--exit-code"]);
+    let row = said.lines().nth(1).unwrap_or_default();
+    let words: Vec<_> = row.split_whitespace().take(6).collect();
+    assert_eq!(code, 3, "{said}");
+    assert_eq!(words, ["changed", "token-weight", "m", "output", "4", "5"]);
+    let (_, said, _) = policy(path, &["diff", "old.toml", "new.toml", "--json"]);
+    let said: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!(said["changes"][0]["token_weight"], "m");
+    assert_eq!(said["changes"][0]["price"], serde_json::Value::Null);
+    let server = Server::start(path, "old.toml", &[]);
+    let (code, said, noted) = server.plan(path, &["new.toml", "--exit-code"]);
+    assert_eq!((code, &*said), (0, "nothing changes\n"));
+    assert!(noted.contains("[token-weight] is not sent"), "{noted}");
+}
+
 /// Two servers took turns at one store, each by limits of its own, and nothing said so.
 #[test]
 fn a_server_whose_limits_are_not_those_of_the_store_says_so_once() {

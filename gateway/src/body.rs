@@ -10,7 +10,7 @@ use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tidegate::{MAX_AMOUNT, Outcome};
-use tidegate_llm::{Answer as Reading, Ended, Price, Provider, Request, Reserved, Usage};
+use tidegate_llm::{Answer as Reading, Cost, Ended, Provider, Request, Reserved, Usage};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::events::WithoutUsage;
@@ -58,7 +58,7 @@ pub struct Settling {
     pub reserved: Reserved,
     /// How many tokens of its answer are paid for by what was taken for it.
     pub covered: u64,
-    pub price: Price,
+    pub cost: Cost,
     /// Whether it uses tokens: else what it says of none means nothing.
     pub uses_tokens: bool,
     /// What the headers say of it.
@@ -147,7 +147,7 @@ impl Settling {
         };
         let policy = self.held.active().policy();
         let settings = &self.gateway.settings;
-        let amounts = settings.used(policy, (self.provider, bound), &usage, self.price);
+        let amounts = settings.used(policy, (self.provider, bound), &usage, &self.cost);
         self.held.takes(&amounts);
         taken
     }
@@ -199,11 +199,11 @@ impl Settling {
         let of_taken = |usage: &dyn Fn(Reserved) -> Usage| {
             let taken = (self.held.amounts(), self.reserved);
             let settings = &self.gateway.settings;
-            settings.used_of_taken(active.policy(), by, taken, usage, self.price)
+            settings.used_of_taken(active.policy(), by, taken, usage, &self.cost)
         };
         let (used, early, all) = (of_taken(&usage), of_taken(&early), usage(self.reserved));
         let figures = self.gateway.usage.used(&self.key, &self.model);
-        figures.add(&all, self.price);
+        figures.add(&all, self.cost.price);
         self.held.settle((&used, &early), all.total(), outcome);
     }
 }

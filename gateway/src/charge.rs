@@ -4,23 +4,35 @@ use smallvec::SmallVec;
 use tidegate::internal::{LimitInternals, SetInternals};
 use tidegate::{Limit, LimitSet, MAX_AMOUNT, Unit};
 use tidegate_llm::price::in_units;
-use tidegate_llm::{Counts, Price, Prices, Provider, Reserved, Usage};
-use tidegate_policy::{ModelPrice, Policy};
+use tidegate_llm::{Cost, Costs, Counts, Price, Provider, Reserved, Usage, Weight};
+use tidegate_policy::{Config, ModelPrice, ModelWeight, Policy};
 use tidegate_service::{ActivePolicy, Amounts, Number};
 
 use crate::settings::{BadSettings, Settings};
 
-/// The prices of a file.
+/// What tokens cost by a file, and how much they count.
 #[must_use]
-pub fn file_prices(prices: &[ModelPrice]) -> Prices {
+pub fn file_costs(file: &Config) -> Costs {
     let price = |one: &ModelPrice| Price {
         input: one.input,
         cache_read: one.cached_input,
         cache_write: one.cache_write,
         output: one.output,
     };
-    let prices = prices.iter().map(|one| (one.model.clone(), price(one)));
-    prices.collect()
+    let weight = |one: &ModelWeight| Weight {
+        input: one.input,
+        cache_read: one.cached_input,
+        cache_write: one.cache_write,
+        output: one.output,
+    };
+    let prices = file.prices.iter();
+    let weights = file.weights.iter();
+    Costs {
+        prices: prices.map(|one| (one.model.clone(), price(one))).collect(),
+        weights: weights
+            .map(|one| (one.model.clone(), weight(one)))
+            .collect(),
+    }
 }
 
 impl Settings {
@@ -109,10 +121,10 @@ impl Settings {
         (policy, key): (&'a Policy, &[u8]),
         sets: &[&LimitSet],
         reserved: Reserved,
-        price: Price,
+        cost: &Cost,
     ) -> Amounts<'a> {
         self.amounts(policy, |limit, counts| {
-            let amount = |usage: &Usage| estimated(limit, counts, usage, price);
+            let amount = |usage: &Usage| estimated(limit, counts, usage, cost);
             reserved.within(at_most(sets, key, limit), amount)
         })
     }
@@ -124,12 +136,12 @@ impl Settings {
         policy: &Policy,
         taken: &[(String, u64)],
         reserved: Reserved,
-        price: Price,
+        cost: &Cost,
     ) -> u64 {
         let charged = self.charged(policy);
         let covered = charged.iter().filter_map(|(limit, counts)| {
             let (_, taken) = taken.iter().find(|(name, _)| name == limit.name())?;
-            let amount = |usage: &Usage| estimated(limit, *counts, usage, price);
+            let amount = |usage: &Usage| estimated(limit, *counts, usage, cost);
             Some(reserved.covered(*taken, amount))
         });
         covered.min().unwrap_or(reserved.output)
@@ -141,10 +153,10 @@ impl Settings {
         policy: &'a Policy,
         (provider, bound): (Provider, Option<u64>),
         usage: &Usage,
-        price: Price,
+        cost: &Cost,
     ) -> Amounts<'a> {
         self.amounts(policy, |limit, counts| {
-            used(limit, counts, (provider, bound), usage, price)
+            used(limit, counts, (provider, bound), usage, cost)
         })
     }
 
@@ -155,16 +167,16 @@ impl Settings {
         by: (Provider, Option<u64>),
         (taken, reserved): (&[(String, u64)], Reserved),
         usage: impl Fn(Reserved) -> Usage,
-        price: Price,
+        cost: &Cost,
     ) -> Amounts<'a> {
         self.amounts(policy, |limit, counts| {
             let mut all = taken.iter();
             let taken = all.find(|(name, _)| name == limit.name());
             let output = taken.map_or(reserved.output, |(_, taken)| {
-                reserved.covered(*taken, |usage| estimated(limit, counts, usage, price))
+                reserved.covered(*taken, |usage| estimated(limit, counts, usage, cost))
             });
             let usage = usage(Reserved { output, ..reserved });
-            used(limit, counts, by, &usage, price)
+            used(limit, counts, by, &usage, cost)
         })
     }
 
@@ -208,8 +220,8 @@ fn is_measured(limit: &Limit) -> bool {
 }
 
 /// What a limit counts of an estimate: nothing of that is cached, whoever the provider is.
-fn estimated(limit: &Limit, counts: Counts, usage: &Usage, price: Price) -> u64 {
-    amount(limit, counts, (Provider::Generic, usage), price)
+fn estimated(limit: &Limit, counts: Counts, usage: &Usage, cost: &Cost) -> u64 {
+    amount(limit, counts, (Provider::Generic, usage), cost)
 }
 
 /// What a limit counts of what was used; a learnt one, what the provider counts of a call with that bound.
@@ -218,14 +230,14 @@ fn used(
     counts: Counts,
     (provider, bound): (Provider, Option<u64>),
     usage: &Usage,
-    price: Price,
+    cost: &Cost,
 ) -> u64 {
     match limit.is_adaptive() {
         true => {
             let counted = provider.counts(usage, bound);
-            amount(limit, counts, (provider, &counted), price)
+            amount(limit, counts, (provider, &counted), cost)
         }
-        false => amount(limit, counts, (provider, usage), price),
+        false => amount(limit, counts, (provider, usage), cost),
     }
 }
 
@@ -234,9 +246,9 @@ fn amount(
     limit: &Limit,
     counts: Counts,
     (provider, usage): (Provider, &Usage),
-    price: Price,
+    cost: &Cost,
 ) -> u64 {
-    let amount = counts.of(provider, usage, price);
+    let amount = counts.of(provider, usage, cost);
     match counts {
         Counts::Money => in_units(amount, limit.amounts().places()),
         _ => limit.amounts().ones(amount).unwrap_or(MAX_AMOUNT),

@@ -78,7 +78,7 @@ fn check_policy(policy: &Policy, settings: &Settings) -> Result<(), BadSettings>
     if !policy.is_pool() && settings.upstreams.len() > 1 {
         return Err(BadSettings::NoPool(policy.name.clone()));
     }
-    let has_no_prices = settings.prices.is_empty() && settings.file_prices.is_empty();
+    let has_no_prices = settings.prices.is_empty() && settings.file_costs.prices.is_empty();
     if has_no_prices && settings.counts_money(policy) {
         return Err(BadSettings::NoPrices(policy.name.clone()));
     }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use tidegate_llm::{Estimator, Price, Prices, Provider, Request, Reserved, Usage};
+use tidegate_llm::{Cost, Costs, Estimator, Price, Provider, Request, Reserved, Usage};
 use tidegate_service::Service;
 use tokio_util::task::TaskTracker;
 
@@ -37,19 +37,23 @@ pub struct Inner {
     pub tasks: TaskTracker,
     pub estimator: Mutex<Estimator>,
     /// What models cost by the file that was read last.
-    pub file_prices: RwLock<Prices>,
+    pub file_costs: RwLock<Costs>,
     /// Where callers queue fairly.
     pub fair: Option<Queues>,
 }
 
 impl Inner {
-    /// What tokens of a model cost.
-    pub fn price(&self, model: &str) -> Option<Price> {
-        let by_file = || {
-            let prices = self.file_prices.read();
-            prices.unwrap_or_else(PoisonError::into_inner).of(model)
+    /// What tokens of a model cost and how much they count; no price if nobody says one.
+    pub fn cost(&self, model: &str) -> (Option<Price>, Cost) {
+        let by_file = self.file_costs.read();
+        let by_file = by_file.unwrap_or_else(PoisonError::into_inner);
+        let price = self.settings.prices.of(model);
+        let price = price.or_else(|| by_file.prices.of(model));
+        let cost = Cost {
+            price: price.unwrap_or_default(),
+            weight: by_file.weights.of(model).unwrap_or_default(),
         };
-        self.settings.prices.of(model).or_else(by_file)
+        (price, cost)
     }
 
     pub fn reserve(&self, provider: Provider, model: &str, key: &str, call: &Request) -> Reserved {

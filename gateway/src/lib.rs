@@ -11,7 +11,7 @@
 //! | `check` | whether policies can be served on these terms |
 //! | `caller`, `credentials` | whose limits a call counts against; headers that carry a credential |
 //! | `charge` | amounts of an estimate, and of what was used |
-//! | [`PriceChange`] | what other prices change |
+//! | [`CostChange`] | what other prices and weights change |
 //! | `fair` | whose turn it is among callers that share limits |
 //! | `held` | what a call holds until it is settled |
 //! | `learning` | limits that the provider says, or how its answers come |
@@ -35,6 +35,7 @@ mod body;
 mod caller;
 mod charge;
 mod check;
+mod cost_change;
 mod credentials;
 mod events;
 mod fair;
@@ -45,7 +46,6 @@ mod learning;
 mod listen;
 mod meters;
 mod options;
-mod price_change;
 mod reach;
 mod refuse;
 mod relay;
@@ -55,8 +55,8 @@ mod taking;
 mod upstream;
 mod usage;
 
-pub use charge::file_prices;
+pub use charge::file_costs;
+pub use cost_change::CostChange;
 pub use listen::Gateway;
-pub use price_change::PriceChange;
 pub use settings::{BadSettings, ConcurrencyBy, Settings, Upstream};
 pub use tidegate_llm::Counts;

@@ -8,7 +8,7 @@ use futures_util::Stream as Connections;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use tidegate_llm::{Estimator, Prices};
+use tidegate_llm::{Costs, Estimator};
 use tidegate_policy::PolicyFile;
 use tidegate_protocol::{Closing, Opening};
 use tidegate_service::Service;
@@ -16,12 +16,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::task::TaskTracker;
 
 use crate::bodies::Bodies;
+use crate::cost_change::CostChange;
 use crate::fair::Queues;
 use crate::health::Health;
 use crate::inner::Inner;
 use crate::learning::Learning;
 use crate::meters::Meters;
-use crate::price_change::PriceChange;
 use crate::reach::Reach;
 use crate::relay::relay;
 use crate::reservations::Reservations;
@@ -51,7 +51,7 @@ impl Gateway {
     ) -> Result<Self, BadSettings> {
         settings.check(policies, service.is_open())?;
         settings.wait = settings.wait.min(service.longest_wait());
-        let file_prices = RwLock::new(settings.file_prices.clone());
+        let file_costs = RwLock::new(settings.file_costs.clone());
         let learning = Learning::begin(&service, settings.concurrency_by);
         let estimator = Mutex::new(Estimator::new(settings.quantile));
         Ok(Self(Arc::new(Inner {
@@ -66,55 +66,55 @@ impl Gateway {
             bodies: Bodies::new(settings.max_held_bytes),
             tasks: TaskTracker::new(),
             estimator,
-            file_prices,
+            file_costs,
             fair: settings.fair.then(Queues::new),
             settings,
         })))
     }
 
-    /// Whether these policies could be served in place of those at hand, and with them these prices
-    /// in place of [those of the file](Settings::file_prices), if there are others.
+    /// Whether these policies could be served in place of those at hand, and with them what these
+    /// models cost in place of [what the file says](Settings::file_costs), if that is another.
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn check(&self, policies: &PolicyFile, prices: Option<&Prices>) -> Result<(), BadSettings> {
+    pub fn check(&self, policies: &PolicyFile, costs: Option<&Costs>) -> Result<(), BadSettings> {
         let Inner {
-            file_prices,
+            file_costs,
             settings,
             service,
             ..
         } = &*self.0;
         let at_hand = || {
-            file_prices
+            file_costs
                 .read()
                 .unwrap_or_else(PoisonError::into_inner)
                 .clone()
         };
         let settings = Settings {
-            file_prices: prices.cloned().unwrap_or_else(at_hand),
+            file_costs: costs.cloned().unwrap_or_else(at_hand),
             ..settings.clone()
         };
         settings.check(policies, service.is_open())
     }
 
-    /// What `prices` in place of [the file's](Settings::file_prices) change.
+    /// What `costs` in place of [the file's](Settings::file_costs) change.
     #[must_use]
-    pub fn price_changes(&self, prices: &Prices) -> Vec<PriceChange> {
+    pub fn cost_changes(&self, costs: &Costs) -> Vec<CostChange> {
         let Inner {
-            file_prices,
+            file_costs,
             settings,
             ..
         } = &*self.0;
-        let old = file_prices.read().unwrap_or_else(PoisonError::into_inner);
-        PriceChange::between(&old, prices, &settings.prices)
+        let old = file_costs.read().unwrap_or_else(PoisonError::into_inner);
+        CostChange::between(&old, costs, &settings.prices)
     }
 
-    /// From now on calls cost that, in place of what [the file](Settings::file_prices) said, which
-    /// is returned. A call under way costs what it cost when it came.
-    pub fn exchange_prices(&self, prices: Prices) -> Prices {
-        let file_prices = self.0.file_prices.write();
-        let mut file_prices = file_prices.unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(&mut *file_prices, prices)
+    /// From now on calls cost and count that, in place of what [the file](Settings::file_costs) said,
+    /// which is returned. A call under way goes by what held when it came.
+    pub fn exchange_costs(&self, costs: Costs) -> Costs {
+        let file_costs = self.0.file_costs.write();
+        let mut file_costs = file_costs.unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *file_costs, costs)
     }
 
     /// Serves on `connections`, over HTTP/1.1 and HTTP/2, until they or `shutdown` end. Then calls

@@ -12,7 +12,7 @@ use tidegate::{LimitSet, Member, Span};
 use tidegate_llm::dialect::{passes, plain};
 use tidegate_llm::learnt::Came;
 use tidegate_llm::{
-    Answer as Reading, Asked, Counts, Kind, Price, Received, Refusal as Refused, Request as Asks,
+    Answer as Reading, Asked, Cost, Counts, Kind, Received, Refusal as Refused, Request as Asks,
     Reserved, Signals, Usage,
 };
 use tidegate_policy::PolicyMember;
@@ -93,7 +93,7 @@ struct Read<'h> {
     who: Arc<[u8]>,
     model: String,
     asks: Asks,
-    price: Price,
+    cost: Cost,
     body: Bytes,
     begun: Instant,
     /// A stream of OpenAI's whose caller has not asked for its usage.
@@ -169,7 +169,7 @@ async fn read<'h>(
         who,
         model,
         asks,
-        price: in_force.price,
+        cost: in_force.cost,
         body,
         begun: Instant::now(),
         wants_usage,
@@ -182,7 +182,7 @@ struct InForce {
     active: Arc<ActivePolicy>,
     /// The caller's, in that policy.
     key: Arc<[u8]>,
-    price: Price,
+    cost: Cost,
 }
 
 impl InForce {
@@ -205,15 +205,11 @@ impl InForce {
             Some(root) if !learning::learns(active.policy()) => caller::below(root, named).into(),
             _ => learning::key(active.policy(), Arc::clone(named)),
         };
-        let price = gateway.price(model);
+        let (price, cost) = gateway.cost(model);
         if uses_tokens && price.is_none() && settings.counts_money(active.policy()) {
             return Err(Refusal::no_price(model));
         }
-        Ok(Self {
-            active,
-            key,
-            price: price.unwrap_or_default(),
-        })
+        Ok(Self { active, key, cost })
     }
 }
 
@@ -323,7 +319,7 @@ impl Read<'_> {
         let whose = (&self.caller, &self.named);
         let now = InForce::find(gateway, whose, &self.model, self.asked.uses_tokens)?;
         let is_other = !Arc::ptr_eq(&now.active, &self.active);
-        (self.active, self.key, self.price) = (now.active, now.key, now.price);
+        (self.active, self.key, self.cost) = (now.active, now.key, now.cost);
         Ok(is_other)
     }
 
@@ -668,7 +664,7 @@ impl Read<'_> {
         };
         let whose = (self.active.policy(), &*self.key);
         let settings = &gateway.settings;
-        settings.reserve(whose, &sets, reserved, self.price)
+        settings.reserve(whose, &sets, reserved, &self.cost)
     }
 
     /// Asks for that, for as long as it may wait, once it is its turn.
@@ -836,7 +832,7 @@ impl Read<'_> {
         gateway.meters.accepted(&upstream.name);
         gateway.health.answered(&upstream.name);
         let policy = held.active().policy();
-        let covered = settings.covered(policy, held.amounts(), reserved, self.price);
+        let covered = settings.covered(policy, held.amounts(), reserved, &self.cost);
         let settling = Settling {
             took,
             gateway: Arc::clone(gateway),
@@ -847,7 +843,7 @@ impl Read<'_> {
             request: self.asks.clone(),
             reserved,
             covered,
-            price: self.price,
+            cost: self.cost,
             usage: Usage::of_headers(response.headers()),
             uses_tokens: self.asked.uses_tokens,
         };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::uri::Authority;
 use http::{HeaderName, HeaderValue, Uri, header};
 use tidegate::fair::MAX_WEIGHT;
-use tidegate_llm::{Counts, Prices, Provider};
+use tidegate_llm::{Costs, Counts, Prices, Provider};
 
 use crate::credentials;
 
@@ -144,8 +144,9 @@ pub struct Settings {
     pub concurrency_by: ConcurrencyBy,
     /// What tokens cost, whatever the file says of these models.
     pub prices: Prices,
-    /// What they cost by the file, until [another](crate::Gateway::exchange_prices) is read.
-    pub file_prices: Prices,
+    /// What they cost by the file, and how much they count, until
+    /// [another](crate::Gateway::exchange_costs) is read.
+    pub file_costs: Costs,
     /// Of 1,000 calls without a bound, for how many is enough reserved: 950.
     pub quantile: u32,
     /// How long a call may wait for its limits, all attempts together: 30 s.
@@ -192,7 +193,7 @@ impl Settings {
             counts: Vec::new(),
             concurrency_by: ConcurrencyBy::default(),
             prices: Prices::default(),
-            file_prices: Prices::default(),
+            file_costs: Costs::default(),
             quantile: 950,
             wait: Duration::from_secs(30),
             attempts: 3,

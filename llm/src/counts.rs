@@ -2,16 +2,17 @@
 
 use tidegate_core::Amount;
 
-use crate::price::Price;
+use crate::cost::Cost;
 use crate::provider::Provider;
 use crate::usage::Usage;
+use crate::weight::Part;
 
 /// What a limit on calls of providers counts. Calls and slots count themselves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Counts {
     /// Tokens of prompt and answer.
     Tokens,
-    /// Tokens of the prompt (at Anthropic without those out of a cache, as it counts them).
+    /// Tokens of the prompt.
     Input,
     /// Tokens of the answer.
     Output,
@@ -33,19 +34,59 @@ impl Counts {
         })
     }
 
-    /// How much of that a use is: tokens, or money in millionths. What Anthropic took out of a cache
-    /// is no prompt to its limits.
+    /// How much of that a use is: tokens by their weights, or money in millionths.
     #[must_use]
-    pub fn of(self, provider: Provider, usage: &Usage, price: Price) -> Amount {
-        let cached = match provider {
-            Provider::Anthropic => usage.cache_read.unwrap_or(0),
-            _ => 0,
+    pub fn of(self, provider: Provider, usage: &Usage, cost: &Cost) -> Amount {
+        let weighed = |part| {
+            let cached_is_free = provider.counts_nothing_cached(self);
+            cost.weight.of(usage, part, cached_is_free)
         };
         match self {
-            Self::Tokens => usage.total(),
-            Self::Input => usage.prompt().saturating_sub(cached),
-            Self::Output => usage.output.unwrap_or(0),
-            Self::Money => price.of(usage),
+            Self::Tokens => weighed(Part::Both),
+            Self::Input => weighed(Part::Prompt),
+            Self::Output => weighed(Part::Answer),
+            Self::Money => cost.price.of(usage),
+        }
+    }
+}
+
+impl Provider {
+    /// Whether such a limit of the provider's counts nothing of what comes out of a cache: Anthropic's
+    /// on the prompt, Groq's and Bedrock's on all tokens.
+    #[must_use]
+    pub const fn counts_nothing_cached(self, counts: Counts) -> bool {
+        match counts {
+            Counts::Tokens => matches!(self, Self::Groq | Self::Bedrock),
+            Counts::Input => matches!(self, Self::Anthropic | Self::Groq | Self::Bedrock),
+            Counts::Output | Counts::Money => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_out_of_a_cache_counts_where_the_provider_counts_it() {
+        let usage = Usage {
+            input: Some(100),
+            cache_read: Some(1_000),
+            output: Some(10),
+            ..Usage::default()
+        };
+        let of = |provider, counts: Counts| counts.of(provider, &usage, &Cost::default());
+        let table = [
+            (Provider::OpenAi, 1_110, 1_100),
+            (Provider::Anthropic, 1_110, 100),
+            (Provider::Groq, 110, 100),
+            (Provider::Bedrock, 110, 100),
+            (Provider::Generic, 1_110, 1_100),
+        ];
+        for (provider, tokens, input) in table {
+            assert_eq!(of(provider, Counts::Tokens), tokens, "{provider}");
+            assert_eq!(of(provider, Counts::Input), input, "{provider}");
+            assert_eq!(of(provider, Counts::Output), 10, "{provider}");
         }
     }
 }

@@ -15,7 +15,8 @@
 //! | `brought` | the texts that an event of a stream brings |
 //! | `name`, `surrogate` | the name of a member of a JSON object; halves of characters in one |
 //! | [`estimate`] | how many tokens an answer will have, learnt from those before |
-//! | [`price`] | what tokens cost |
+//! | `by_model` | what was written of models, by their names |
+//! | [`price`], [`weight`], [`Cost`] | what tokens cost, and how much they count |
 //! | [`Counts`] | what a limit counts of all that |
 //! | `error` | errors in the words of each dialect |
 //!
@@ -27,6 +28,8 @@
 
 pub mod answer;
 mod brought;
+mod by_model;
+mod cost;
 mod counts;
 pub mod dialect;
 mod error;
@@ -41,9 +44,12 @@ pub mod request;
 mod said;
 mod surrogate;
 pub mod usage;
+pub mod weight;
 pub mod when;
 
 pub use answer::{Answer, Ended, encoding};
+pub use by_model::ByModel;
+pub use cost::{Cost, Costs};
 pub use counts::Counts;
 pub use dialect::{Asked, Dialect};
 pub use estimate::{Estimator, Reserved};
@@ -54,4 +60,5 @@ pub use provider::{Provider, Unit};
 pub use refusal::{Kind, Refusal};
 pub use request::Request;
 pub use usage::{StreamReader, Usage};
+pub use weight::{Weight, Weights};
 pub use when::Received;

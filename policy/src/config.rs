@@ -14,6 +14,9 @@
 //! [price]                           # for a gateway: of a million tokens
 //! gpt-5 = { input = "1.25", output = "10" }
 //!
+//! [token-weight]                    # for a gateway: how many tokens one counts as
+//! "anthropic.claude-*" = { output = 5 }
+//!
 //! [policy.chat.limits]
 //! rpm = { calls = 300, per = "1m" }
 //! ```
@@ -26,6 +29,7 @@ use super::fields::{Field, Fields};
 use super::file::{self, PolicyFile};
 use super::price::{self, ModelPrice};
 use super::scope::Scope;
+use super::token_weight::{self, ModelWeight};
 
 const SERVER: [&str; 17] = [
     "http",
@@ -64,6 +68,8 @@ pub struct Config {
     pub credentials: Vec<Credential>,
     /// What tokens of models cost, for a gateway.
     pub prices: Vec<ModelPrice>,
+    /// How much tokens of models count, for a gateway.
+    pub weights: Vec<ModelWeight>,
     /// The server's settings.
     pub server: ServerSettings,
 }
@@ -172,8 +178,8 @@ pub fn parse_config_for(
     check: StoreCheck<'_>,
 ) -> Result<Config, PolicyErrors> {
     let mut server = ServerSettings::default();
-    let (mut tokens, mut prices) = (Vec::new(), Vec::new());
-    let beside = ["server", "token", "price"];
+    let (mut tokens, mut prices, mut weights) = (Vec::new(), Vec::new(), Vec::new());
+    let beside = ["server", "token", "price", "token-weight"];
     let policies = file::parse_beside(source_name, text, &beside, |fields, faults| {
         if let Some(field) = fields.take("server") {
             server = settings(&field, check, faults);
@@ -184,11 +190,15 @@ pub fn parse_config_for(
         if let Some(field) = fields.take("price") {
             prices = price::read(&field, faults);
         }
+        if let Some(field) = fields.take("token-weight") {
+            weights = token_weight::read(&field, faults);
+        }
     })?;
     Ok(Config {
         policies,
         credentials: tokens,
         prices,
+        weights,
         server,
     })
 }

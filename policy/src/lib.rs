@@ -22,7 +22,8 @@
 //! (typed look-ups in a table), `span` (lengths of time as people write them),
 //! `limit` (one limit), `levels`, `members`, `definition` (one policy), `file`
 //! (all of them), `desired` (entities and
-//! overrides that a server is to keep), `price` (what tokens of models cost), `config` (a server's file), `fault` (what is wrong with it),
+//! overrides that a server is to keep), `models` (tables by models), `price` and `token_weight` (what
+//! tokens of models cost, and how much they count), `config` (a server's file), `fault` (what is wrong with it),
 //! `suggest` (did you mean), `shape` (a policy as plain values again).
 //! Not here: reading from disk, which is the caller's, and watching for changes.
 
@@ -40,6 +41,7 @@ mod language;
 mod levels;
 mod limit;
 mod members;
+mod models;
 mod price;
 mod scope;
 mod shape;
@@ -48,6 +50,7 @@ mod span;
 mod suggest;
 #[cfg(test)]
 mod tests;
+mod token_weight;
 mod toml;
 mod tree;
 #[cfg(feature = "yaml")]
@@ -72,3 +75,4 @@ pub use price::ModelPrice;
 pub use scope::Scope;
 pub use shape::Shape;
 pub use span::{SpanError, parse_duration};
+pub use token_weight::ModelWeight;

@@ -6,22 +6,21 @@
 //! "claude-*" = { input = 3, cached-input = "0.30", cache-write = "3.75", output = 15 }
 //! ```
 
-use tidegate::{AmountError, Unit};
+use tidegate::Unit;
 
 use super::fault::Faults;
 use super::fields::Field;
-use super::tree::{Entry, Node, Value};
+use super::models::{self, OfModel, Sort};
 
-const SETTINGS: [&str; 4] = ["input", "cached-input", "cache-write", "output"];
+const SORT: Sort = Sort {
+    table: "`[price]`",
+    one: "a price",
+    several: "prices",
+    example: "`{ input = \"1.25\", output = \"10\" }`",
+};
 
 /// Prices are written to a millionth.
 const MILLIONTHS: Unit = Unit::decimal(6);
-
-/// What to write in place of a finer one.
-const TOO_FINE: &str = "a price has at most six digits behind the point";
-
-/// No file has more prices than this.
-const MOST: usize = 1_000;
 
 /// What tokens of a model cost: millionths of a currency's unit for a million tokens. For 2.50
 /// dollars that is 2,500,000.
@@ -42,84 +41,26 @@ pub struct ModelPrice {
 
 /// The prices of `[price]`.
 pub(super) fn read(field: &Field<'_>, faults: &mut Faults<'_>) -> Vec<ModelPrice> {
-    let Some(fields) = field.table("`[price]`", faults) else {
-        return Vec::new();
-    };
-    let entries = fields.into_all();
-    if entries.len() > MOST {
-        let message = format!("there are {} prices", entries.len());
-        let help = format!("write {MOST} at most; one for `gpt-5-*` is for all that begin so");
-        faults.add(&field.key_span, message, help);
-        return Vec::new();
-    }
-    entries
-        .iter()
-        .filter_map(|entry| price(entry, faults))
-        .collect()
+    let models = models::read(field, &SORT, faults);
+    let prices = models.iter().filter_map(|model| price(model, faults));
+    prices.collect()
 }
 
-fn price(entry: &Field<'_>, faults: &mut Faults<'_>) -> Option<ModelPrice> {
-    let stars = entry.name.matches('*').count();
-    let is_sound = stars == 0 || stars == 1 && entry.name.ends_with('*');
-    if entry.name.is_empty() || !is_sound {
-        let message = format!("`{}` is no name of models", entry.name);
-        let help = "write a model, such as `gpt-5`, or a beginning and `*`, such as \"claude-*\"";
-        faults.add(&entry.key_span, message, help);
-    }
-    if dotted(entry.name, entry.node(), faults) {
-        return None;
-    }
-    let mut fields = entry.table("`{ input = \"1.25\", output = \"10\" }`", faults)?;
-    let mut take = |name, faults: &mut Faults<'_>| {
-        let field = fields.take(name)?;
-        Some(cost(&field, faults))
+fn price(model: &OfModel<'_>, faults: &mut Faults<'_>) -> Option<ModelPrice> {
+    let mut cost = |field: &Option<Field<'_>>| {
+        let field = field.as_ref()?;
+        Some(models::decimal(field, &SORT, MILLIONTHS, faults))
     };
-    let [input, cached_input, cache_write, output] = SETTINGS.map(|name| take(name, faults));
-    fields.finish("a price", &SETTINGS, faults);
-    let input = needed("input", input, entry, faults);
-    let output = needed("output", output, entry, faults);
+    let [input, cached_input, cache_write, output] = model.settings.each_ref().map(&mut cost);
+    let input = needed("input", input, &model.entry, faults);
+    let output = needed("output", output, &model.entry, faults);
     Some(ModelPrice {
-        model: entry.name.to_owned(),
+        model: model.entry.name.to_owned(),
         input: input?,
         cached_input: cached_input.flatten(),
         cache_write: cache_write.flatten(),
         output: output?,
     })
-}
-
-/// Tells of models whose names have a dot and no quotes: what is behind the dot is in a table.
-/// Whether there is one.
-fn dotted(name: &str, node: &Node, faults: &mut Faults<'_>) -> bool {
-    let Value::Table(entries) = &node.value else {
-        return false;
-    };
-    let begins_table = |entry: &Entry| {
-        matches!(entry.node.value, Value::Table(_)) && !SETTINGS.contains(&&*entry.name)
-    };
-    if entries.is_empty() || !entries.iter().all(begins_table) {
-        return false;
-    }
-    for entry in entries {
-        let name = format!("{name}.{}", entry.name);
-        if !dotted(&name, &entry.node, faults) {
-            let message = "a dot in a name without quotes begins a table";
-            let help = format!("write `\"{name}\" = {{ ... }}`");
-            faults.add(&entry.key_span, message, help);
-        }
-    }
-    true
-}
-
-/// What a million tokens cost.
-fn cost(field: &Field<'_>, faults: &mut Faults<'_>) -> Option<u64> {
-    if let Some(written) = field.written()
-        && let Err(AmountError::NotAMultiple { .. }) = MILLIONTHS.parse(written)
-    {
-        let message = format!("`{}` is {written}, which is too fine", field.name);
-        faults.add(&field.span, message, TOO_FINE);
-        return None;
-    }
-    field.decimal(MILLIONTHS, 0, faults)
 }
 
 /// What has to be written; of what was written wrong that is told already.

@@ -332,6 +332,7 @@ class LlmMeter:
     answers were.
 
     ``prices``: by model, of a million tokens: of the prompt, out of a cache, into one, of the answer.
+    ``weights``: by model, how many tokens one of each of these counts as; ``None``: as the provider counts.
     """
 
     def __new__(
@@ -339,6 +340,7 @@ class LlmMeter:
         members: Sequence[Sequence[Any]],
         counts: Mapping[str, str],
         prices: Mapping[str, tuple[_Amount, Optional[_Amount], Optional[_Amount], _Amount]],
+        weights: Mapping[str, tuple[Optional[_Amount], Optional[_Amount], Optional[_Amount], Optional[_Amount]]],
         provider: Optional[str],
     ) -> LlmMeter: ...
     def uses_tokens(self, method: str, path: str, headers: Sequence[tuple[str, str]]) -> bool:

@@ -80,7 +80,7 @@ pub struct Diff {
 
 /// Show what a file would change on a running server, and change nothing
 ///
-/// It is what `tidegate policy apply` would do: prices are no part of it.
+/// It is what `tidegate policy apply` would do: prices and weights are no part of it.
 /// Needs the scope `observe` for all policies: what a token may not see looks as
 /// if it were not there.
 #[derive(Debug, Args)]

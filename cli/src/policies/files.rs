@@ -87,7 +87,7 @@ pub struct Sent {
     pub left_out: Vec<String>,
 }
 
-/// The policies of a file that is to be sound, without a server's settings, tokens and prices.
+/// The policies of a file that is to be sound, without a server's settings, tokens, prices and weights.
 pub fn to_be_sent(path: &Path) -> Outcome<Sent> {
     let (name, text) = (path.to_string_lossy().into_owned(), text(path)?);
     if parse(&name, &text).is_ok() {
@@ -128,14 +128,24 @@ fn left_out(config: &Config) -> Vec<String> {
             settings.join(" and ")
         ));
     }
-    notes.extend(prices_left_out(config));
+    notes.extend(costs_left_out(config));
     notes
 }
 
-/// Why prices are no part of what is sent, if the file has some.
-pub fn prices_left_out(config: &Config) -> Option<String> {
-    let note = "[price] is not sent: the server goes by the prices of its own file";
-    (!config.prices.is_empty()).then(|| note.to_owned())
+/// Why prices and weights are no part of what is sent, if the file has some.
+pub fn costs_left_out(config: &Config) -> Vec<String> {
+    let notes = [
+        (
+            !config.prices.is_empty(),
+            "[price] is not sent: the server goes by the prices of its own file",
+        ),
+        (
+            !config.weights.is_empty(),
+            "[token-weight] is not sent: the server goes by the weights of its own file",
+        ),
+    ];
+    let notes = notes.iter().filter(|(is_there, _)| *is_there);
+    notes.map(|(_, note)| (*note).to_owned()).collect()
 }
 
 /// What is there where the file is served, perhaps, but not here.
@@ -215,6 +225,7 @@ mod tests {
 
     const POLICY: &str = "[policy.p.limits]\nrpm = { calls = 1, per = '1s' }\n";
     const PRICE: &str = "[price]\na = { input = 1, output = 1 }\n";
+    const WEIGHT: &str = "[token-weight]\na = { output = 5 }\n";
     const SERVER: &str = "[server]\nhttp = 'off'\n";
 
     fn notes(beside: &[&str]) -> Vec<String> {
@@ -235,6 +246,8 @@ mod tests {
             |what: &str| format!("{what} not sent: the server has its own, in its own file");
         assert_eq!(notes(&[]), Vec::<String>::new());
         assert_eq!(notes(&[PRICE]), [price]);
+        let weight = "[token-weight] is not sent: the server goes by the weights of its own file";
+        assert_eq!(notes(&[PRICE, WEIGHT]), [price, weight]);
         assert_eq!(notes(&[SERVER]), [server("[server] is")]);
         let all = notes(&[SERVER, PRICE, &token]);
         assert_eq!(

@@ -18,7 +18,7 @@ mod table;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use tidegate_gateway::{PriceChange, file_prices};
+use tidegate_gateway::{CostChange, file_costs};
 use tidegate_llm::Prices;
 use tidegate_service::compare;
 
@@ -64,17 +64,17 @@ fn check(args: &Check) -> Outcome<ExitCode> {
 
 fn diff(args: &Diff) -> Outcome<ExitCode> {
     let (old, new) = (files::sound(&args.old)?, files::sound(&args.new)?);
-    let prices = [&old, &new].map(|file| file_prices(&file.prices));
-    let of_prices = PriceChange::between(&prices[0], &prices[1], &Prices::default());
+    let costs = [&old, &new].map(|file| file_costs(file));
+    let of_costs = CostChange::between(&costs[0], &costs[1], &Prices::default());
     let mut rows = table::rows(&compare(&old.policies, &new.policies));
-    rows.extend(of_prices.iter().map(table::Row::from));
+    rows.extend(of_costs.iter().map(table::Row::from));
     show(&rows, &args.showing)
 }
 
 fn plan(args: &Plan) -> Outcome<ExitCode> {
     let wanted = files::sound(&args.file)?;
     let client = args.server.connect()?;
-    if let Some(note) = files::prices_left_out(&wanted) {
+    for note in files::costs_left_out(&wanted) {
         eprintln!("note: {note}");
     }
     let known = runtime()?.block_on(server::policies(&client))?;

@@ -1,7 +1,7 @@
 //! Changes as a table for people, or as JSON for programs.
 
 use serde_json::{Value, json};
-use tidegate_gateway::PriceChange;
+use tidegate_gateway::CostChange;
 use tidegate_service::{Change, Sort};
 
 use crate::output;
@@ -10,10 +10,10 @@ use crate::trouble::{Outcome, Trouble};
 /// One change as it is shown.
 pub struct Row {
     sort: String,
-    /// The policy; nothing of a price.
+    /// The policy; nothing of a model.
     policy: Option<String>,
-    /// The model of a price.
-    price: Option<String>,
+    /// The table that says what a model's tokens cost or count, and the model.
+    model: Option<(&'static str, String)>,
     member: Option<String>,
     limit: Option<String>,
     setting: Option<String>,
@@ -27,7 +27,7 @@ impl From<&Change> for Row {
         Self {
             sort: change.sort.name().to_owned(),
             policy: Some(change.policy.clone()),
-            price: None,
+            model: None,
             member: change.member.clone(),
             limit: change.limit.clone(),
             setting: change.setting.clone(),
@@ -38,26 +38,33 @@ impl From<&Change> for Row {
     }
 }
 
-impl From<&PriceChange> for Row {
-    fn from(change: &PriceChange) -> Self {
-        let (sort, effect) = match (change.was_there, change.is_there) {
-            (false, _) => (Sort::Added, "calls from then on cost that"),
-            (true, false) => (
-                Sort::Removed,
-                "refused where money is counted, if no other price holds",
-            ),
-            (true, true) => (Sort::Changed, "calls from then on cost that"),
+/// What a change of a model's price means, and of its weight.
+const fn effect(change: &CostChange) -> &'static str {
+    match (change.table.as_bytes(), change.is_there) {
+        (b"price", true) => "calls from then on cost that",
+        (b"price", false) => "refused where money is counted, if no other price holds",
+        (_, true) => "calls from then on count that",
+        (_, false) => "a token is a token, if no other weight holds",
+    }
+}
+
+impl From<&CostChange> for Row {
+    fn from(change: &CostChange) -> Self {
+        let sort = match (change.was_there, change.is_there) {
+            (false, _) => Sort::Added,
+            (true, false) => Sort::Removed,
+            (true, true) => Sort::Changed,
         };
         Self {
             sort: sort.name().to_owned(),
             policy: None,
-            price: Some(change.model.clone()),
+            model: Some((change.table, change.model.clone())),
             member: None,
             limit: None,
             setting: change.setting.map(str::to_owned),
             was: change.was.clone(),
             becomes: change.becomes.clone(),
-            effect: effect.to_owned(),
+            effect: effect(change).to_owned(),
         }
     }
 }
@@ -69,7 +76,7 @@ impl From<&Value> for Row {
         Self {
             sort: text("change").unwrap_or_default(),
             policy: text("policy"),
-            price: None,
+            model: None,
             member: text("member"),
             limit: text("limit"),
             setting: text("setting"),
@@ -82,16 +89,21 @@ impl From<&Value> for Row {
 
 impl Row {
     fn json(&self) -> Value {
+        let of = |table| {
+            let model = self.model.as_ref();
+            model.filter(|(of, _)| *of == table).map(|(_, model)| model)
+        };
         json!({
             "policy": self.policy, "member": self.member, "limit": self.limit,
-            "price": self.price, "setting": self.setting, "change": self.sort, "was": self.was,
+            "price": of("price"), "token_weight": of("token-weight"), "setting": self.setting, "change": self.sort, "was": self.was,
             "becomes": self.becomes, "effect": self.effect,
         })
     }
 
     fn cells(&self) -> [String; 6] {
-        let of_price = self.price.as_ref().map(|model| format!("price {model}"));
-        let mut subject = of_price.or_else(|| self.policy.clone()).unwrap_or_default();
+        let model = self.model.as_ref();
+        let of_model = model.map(|(table, model)| format!("{table} {model}"));
+        let mut subject = of_model.or_else(|| self.policy.clone()).unwrap_or_default();
         if let Some(member) = &self.member {
             subject = format!("{subject}/{member}");
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use tidegate_gateway::{
-    BadSettings, ConcurrencyBy, Counts, Gateway, Settings, Upstream, file_prices,
+    BadSettings, ConcurrencyBy, Counts, Gateway, Settings, Upstream, file_costs,
 };
 use tidegate_llm::{Price, Provider};
 use tidegate_policy::{Config, PolicyFile, parse_duration};
@@ -164,7 +164,7 @@ impl Terms {
     fn put(&self, file: &Config, settings: &mut Settings) {
         settings.counts.clone_from(&self.counts);
         settings.prices = self.price.iter().cloned().collect();
-        settings.file_prices = file_prices(&file.prices);
+        settings.file_costs = file_costs(file);
     }
 
     /// Whether a gateway could go by `policy` of a file, whatever upstreams and callers it has.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
-use tidegate_gateway::{PriceChange, file_prices};
+use tidegate_gateway::{CostChange, file_costs};
 use tidegate_policy::{Config, ServerSettings};
 use tidegate_protocol::Tls;
 use tidegate_service::{Change, audit};
@@ -69,9 +69,9 @@ impl Reload {
                 let again = Arc::clone(&reload);
                 let done = tokio::task::spawn_blocking(move || again.again()).await;
                 match done.unwrap_or_else(|panic| Err(Trouble::failure(panic))) {
-                    Ok((changes, of_prices)) => {
-                        let what = listed(&changes, &of_prices);
-                        let changes = changes.len() + of_prices.len();
+                    Ok((changes, of_costs)) => {
+                        let what = listed(&changes, &of_costs);
+                        let changes = changes.len() + of_costs.len();
                         info!(changes, %what, "the file was read again");
                     }
                     Err(trouble) => error!(
@@ -84,11 +84,11 @@ impl Reload {
 
     /// Reads everything and goes over to it, wholly or not at all; what has changed of the
     /// policies, and of what models cost.
-    fn again(&self) -> Outcome<(Vec<Change>, Vec<PriceChange>)> {
+    fn again(&self) -> Outcome<(Vec<Change>, Vec<CostChange>)> {
         let config = configuration::read(self.args.config.as_deref(), self.example)?;
         self.is_safe(&config)?;
-        let prices = file_prices(&config.prices);
-        let could = self.serving.check(&config.policies, Some(&prices));
+        let costs = file_costs(&config);
+        let could = self.serving.check(&config.policies, Some(&costs));
         could.map_err(Trouble::failure)?;
         let files = TlsFiles::choose(&self.args, &config.server)?;
         let tls = match (&self.tls, files) {
@@ -102,8 +102,8 @@ impl Reload {
         };
         self.audit
             .open(audit_path(&self.args, &config.server).as_deref())?;
-        let of_prices = self.serving.price_changes(&prices);
-        let former = self.serving.exchange_prices(prices);
+        let of_costs = self.serving.cost_changes(&costs);
+        let former = self.serving.exchange_costs(costs);
         let exchanged = match &self.applied {
             Some(applied) => applied.reload(&self.serving, &config.policies),
             None => {
@@ -112,7 +112,7 @@ impl Reload {
             }
         };
         let changes = exchanged.inspect_err(|_| {
-            self.serving.exchange_prices(former);
+            self.serving.exchange_costs(former);
         })?;
         if self.serving.service.replace_credentials(config.credentials) {
             audit::note("the file", "tokens", "exchanged");
@@ -125,7 +125,7 @@ impl Reload {
             let settled = settled.join("`, `");
             warn!("`{settled}` changed; they hold from the next start on");
         }
-        Ok((changes, of_prices))
+        Ok((changes, of_costs))
     }
 
     /// Checks that nobody is let in from afar whom nobody knows, unless that
@@ -153,13 +153,13 @@ impl Reload {
 }
 
 /// What has changed, by name: what is there now (`+`), is gone (`-`) or is another (`~`). Of
-/// prices, from what to what.
-fn listed(changes: &[Change], of_prices: &[PriceChange]) -> String {
+/// prices and weights, from what to what.
+fn listed(changes: &[Change], of_costs: &[CostChange]) -> String {
     let name = |change: &Change| format!("{} {}", change.sort.sign(), change.subject());
     let mut names: Vec<String> = changes.iter().map(name).collect();
     // Those of one limit stand one after the other.
     names.dedup();
-    names.extend(of_prices.iter().map(ToString::to_string));
+    names.extend(of_costs.iter().map(ToString::to_string));
     let more = names.len().saturating_sub(MOST_NAMED);
     names.truncate(MOST_NAMED);
     if more > 0 {

@@ -1,7 +1,7 @@
 //! Who goes over to other policies: the service, if the gateway before it can serve them too.
 
-use tidegate_gateway::{Gateway, PriceChange};
-use tidegate_llm::Prices;
+use tidegate_gateway::{CostChange, Gateway};
+use tidegate_llm::Costs;
 use tidegate_policy::PolicyFile;
 use tidegate_service::{Change, Service};
 
@@ -13,28 +13,28 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// Whether what stands before providers could serve `policies`, at these prices if they come
-    /// with others of the file.
+    /// Whether what stands before providers could serve `policies`, where models cost that if they come
+    /// with another file.
     ///
     /// # Errors
     /// Why it could not: that does not pass by itself.
-    pub fn check(&self, policies: &PolicyFile, prices: Option<&Prices>) -> Result<(), String> {
+    pub fn check(&self, policies: &PolicyFile, costs: Option<&Costs>) -> Result<(), String> {
         let gateway = self.gateway.as_ref();
-        let could = gateway.map(|gateway| gateway.check(policies, prices));
+        let could = gateway.map(|gateway| gateway.check(policies, costs));
         could.transpose().map_err(|why| why.to_string()).map(drop)
     }
 
-    /// What other prices of the file change: nothing where no gateway goes by them.
-    pub fn price_changes(&self, prices: &Prices) -> Vec<PriceChange> {
+    /// What other prices and weights of the file change: nothing where no gateway goes by them.
+    pub fn cost_changes(&self, costs: &Costs) -> Vec<CostChange> {
         let gateway = self.gateway.as_ref();
-        let changes = gateway.map(|gateway| gateway.price_changes(prices));
+        let changes = gateway.map(|gateway| gateway.cost_changes(costs));
         changes.unwrap_or_default()
     }
 
     /// Goes over to what models cost by the file that was read last; what they cost before.
-    pub fn exchange_prices(&self, prices: Prices) -> Prices {
+    pub fn exchange_costs(&self, costs: Costs) -> Costs {
         let exchanged = self.gateway.as_ref();
-        let exchanged = exchanged.map(|gateway| gateway.exchange_prices(prices));
+        let exchanged = exchanged.map(|gateway| gateway.exchange_costs(costs));
         exchanged.unwrap_or_default()
     }
 

@@ -26,6 +26,7 @@ mod spelt;
 mod store_away;
 mod told;
 mod trailers;
+mod weights;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -744,13 +745,13 @@ async fn money_is_counted_by_price_and_a_model_without_one_is_refused() {
 #[tokio::test]
 async fn prices_of_a_file_hold_from_the_next_call_on_and_those_of_the_start_before_them() {
     let example = include_str!("../../../examples/llm-prices.toml");
-    let prices = |text: &str| {
+    let costs = |text: &str| {
         let config = tidegate_policy::parse_config("llm.toml", text).expect("a sound file");
-        tidegate_gateway::file_prices(&config.prices)
+        tidegate_gateway::file_costs(&config)
     };
     let money = example.split("[price]").next().unwrap();
     let running = run(money, |settings| {
-        settings.file_prices = prices(example);
+        settings.file_costs = costs(example);
         let price = Price {
             input: 1_000_000,
             output: 1_000_000,
@@ -778,11 +779,11 @@ async fn prices_of_a_file_hold_from_the_next_call_on_and_those_of_the_start_befo
         running.settles_to("usd", left).await;
     }
     let dearer = example.replace("\"1.25\"", "\"2.50\"");
-    running.gateway.exchange_prices(prices(&dearer));
+    running.gateway.exchange_costs(costs(&dearer));
     call("gpt-5").await;
     running.settles_to("usd", left - 2_500 - 1_000).await;
     let policies = tidegate_policy::parse("llm.toml", money).unwrap();
-    let without = tidegate_llm::Prices::default();
+    let without = tidegate_llm::Costs::default();
     assert!(
         running.gateway.check(&policies, Some(&without)).is_ok(),
         "one has a price"
@@ -993,7 +994,7 @@ fn each_file_of_the_page_without_flags_of_its_own_starts_a_gateway() {
         let config = tidegate_policy::parse_config("llm.toml", text).unwrap();
         let service = Service::builder().build(&config.policies).unwrap();
         let mut settings = Settings::new("llm", vec![Upstream::of(Dialect::OpenAi).unwrap()]);
-        settings.file_prices = tidegate_gateway::file_prices(&config.prices);
+        settings.file_costs = tidegate_gateway::file_costs(&config);
         Gateway::new(service, &config.policies, settings, tls()).err()
     });
     assert_eq!(started.collect::<Vec<_>>(), [None, None]);

@@ -101,7 +101,8 @@ fn read(mut fields: Fields<'_>, lines: &Lines, faults: &mut Faults<'_>) -> Desir
     let what = "a file of entities and overrides";
     let help = "that stands in a server's file, which `tidegate policy plan FILE` holds against \
                 a server";
-    fields.elsewhere(&["policy", "server", "token", "price"], what, help, faults);
+    let others = ["policy", "server", "token", "price", "token-weight"];
+    fields.elsewhere(&others, what, help, faults);
     fields.finish(what, &["entity", "override"], faults);
     let named = entities.and_then(|field| field.table("`[entity.ID]`", faults));
     let named = bounded(named.map(Fields::into_all), |field| &field.key_span, faults);

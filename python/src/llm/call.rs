@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use tidegate::Timestamp;
 use tidegate_llm::{
-    Answer, Asked, Dialect, Price, Provider, Received, Refusal, Request, Reserved, Signals, Usage,
+    Answer, Asked, Cost, Dialect, Provider, Received, Refusal, Request, Reserved, Signals, Usage,
 };
 
 use super::meter::{LlmMeter, units};
@@ -34,7 +34,7 @@ pub(crate) struct LlmCall {
     key: String,
     request: Request,
     reserved: Reserved,
-    price: Price,
+    cost: Cost,
     /// Why it is not to be sent: a status, and words.
     #[pyo3(get)]
     refusal: Option<(u16, String)>,
@@ -63,7 +63,7 @@ impl LlmCall {
                 input: 0,
                 output: 0,
             },
-            price: Price::default(),
+            cost: Cost::default(),
             refusal: None,
             answering: Mutex::new(Answering {
                 usage: Usage::default(),
@@ -106,8 +106,8 @@ impl LlmCall {
             }
         };
         let model = asked.model.or(request.model.take()).unwrap_or_default();
-        match meter.price(&model) {
-            Some(price) => self.price = price,
+        match meter.cost(&model) {
+            Some(cost) => self.cost = cost,
             None => {
                 let words = format!("model `{model}` has no price here, and a limit counts money");
                 self.refusal = Some((400, words));
@@ -133,7 +133,7 @@ impl LlmCall {
                 return 0;
             }
             // Nothing of an estimate is cached, whoever the provider is.
-            let of = |usage: &Usage| units(limit, counts, Provider::Generic, usage, self.price);
+            let of = |usage: &Usage| units(limit, counts, Provider::Generic, usage, &self.cost);
             self.reserved.within(limit.at_most(), of)
         })
     }
@@ -200,7 +200,7 @@ impl LlmCall {
             return self.taken(py).map(Some);
         };
         let used = meter.amounts(py, |limit, counts| {
-            units(limit, counts, self.provider, &usage, self.price)
+            units(limit, counts, self.provider, &usage, &self.cost)
         });
         used.map(Some)
     }

@@ -9,7 +9,9 @@ use pyo3::types::PyDict;
 use tidegate::{Limit, MAX_AMOUNT, Unit};
 use tidegate_llm::dialect::plain;
 use tidegate_llm::price::in_units;
-use tidegate_llm::{Asked, Counts, Estimator, Price, Prices, Provider, Usage};
+use tidegate_llm::{
+    Asked, Cost, Counts, Estimator, Price, Prices, Provider, Usage, Weight, Weights, weight,
+};
 
 use super::call::{Body, LlmCall};
 use super::headers;
@@ -28,6 +30,7 @@ pub(crate) struct LlmMeter {
     /// Whether others count calls or slots.
     counts_calls: bool,
     prices: Prices,
+    weights: Weights,
     provider: Option<Provider>,
     estimator: Mutex<Estimator>,
 }
@@ -41,6 +44,14 @@ type Written<'py> = (
     Bound<'py, PyAny>,
 );
 
+/// A weight as Python has it, in the same order.
+type WrittenWeight<'py> = (
+    Option<Bound<'py, PyAny>>,
+    Option<Bound<'py, PyAny>>,
+    Option<Bound<'py, PyAny>>,
+    Option<Bound<'py, PyAny>>,
+);
+
 impl LlmMeter {
     pub(super) fn provider(&self, usual: Provider) -> Provider {
         self.provider.unwrap_or(usual)
@@ -52,14 +63,15 @@ impl LlmMeter {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The price of a model; `None`: it has none, and a limit counts money.
-    pub(super) fn price(&self, model: &str) -> Option<Price> {
+    /// What tokens of a model cost and count; `None`: it has no price, and a limit counts money.
+    pub(super) fn cost(&self, model: &str) -> Option<Cost> {
         let price = self.prices.of(model);
         let mut measured = self.measured.iter();
-        match measured.any(|(_, counts)| *counts == Counts::Money) {
-            true => price,
-            false => Some(price.unwrap_or_default()),
-        }
+        let is_needed = measured.any(|(_, counts)| *counts == Counts::Money);
+        (price.is_some() || !is_needed).then(|| Cost {
+            price: price.unwrap_or_default(),
+            weight: self.weights.of(model).unwrap_or_default(),
+        })
     }
 
     /// Whether calls that use no tokens count.
@@ -88,9 +100,9 @@ pub(super) fn units(
     counts: Counts,
     provider: Provider,
     usage: &Usage,
-    price: Price,
+    cost: &Cost,
 ) -> u64 {
-    let amount = counts.of(provider, usage, price);
+    let amount = counts.of(provider, usage, cost);
     match counts {
         Counts::Money => in_units(amount, limit.amounts().places()),
         _ => limit.amounts().ones(amount).unwrap_or(MAX_AMOUNT),
@@ -137,6 +149,34 @@ fn price(model: &str, written: Written<'_>) -> PyResult<Price> {
     })
 }
 
+/// How much a token of a model counts.
+fn token_weight(
+    py: Python<'_>,
+    model: &str,
+    written: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Option<u64>> {
+    let Some(written) = written else {
+        return Ok(None);
+    };
+    let counted = amount(&format!("weight of {model}"), Unit::decimal(6), written)?;
+    if counted > weight::MOST {
+        let words = format!("weight of {model}: a token counts as 1000 tokens at most");
+        return Err(invalid(py, words));
+    }
+    Ok(Some(counted))
+}
+
+fn weight_of(py: Python<'_>, model: &str, written: &WrittenWeight<'_>) -> PyResult<Weight> {
+    let of = |one: &Option<_>| token_weight(py, model, one.as_ref());
+    let (input, cache_read, cache_write, output) = written;
+    Ok(Weight {
+        input: of(input)?,
+        cache_read: of(cache_read)?,
+        cache_write: of(cache_write)?,
+        output: of(output)?,
+    })
+}
+
 #[pymethods]
 impl LlmMeter {
     /// `members`: the limits of a set, or of each set of a pool.
@@ -146,6 +186,7 @@ impl LlmMeter {
         members: Vec<Vec<Bound<'_, PyAny>>>,
         counts: HashMap<String, String>,
         prices: HashMap<String, Written<'_>>,
+        weights: HashMap<String, WrittenWeight<'_>>,
         provider: Option<&str>,
     ) -> PyResult<Self> {
         let provider = provider.map(str::parse::<Provider>).transpose();
@@ -189,9 +230,14 @@ impl LlmMeter {
             let price = price(&model, written)?;
             Ok((model, price))
         });
+        let weights = weights.into_iter().map(|(model, written)| {
+            let weight = weight_of(py, &model, &written)?;
+            Ok((model, weight))
+        });
         Ok(Self {
             measured,
             counts_calls,
+            weights: weights.collect::<PyResult<Weights>>()?,
             prices: prices.collect::<PyResult<Prices>>()?,
             provider,
             estimator: Mutex::new(Estimator::new(QUANTILE)),

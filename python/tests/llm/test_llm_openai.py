@@ -10,12 +10,14 @@ import pathlib
 import subprocess
 import sys
 import threading
+import uuid
 
 import pytest
 from gateways import PATIENCE, cut_is_charged, fetch, sdk, wait_until, wish
 from metered import LIMITS, NOTHING, PRICES, Account
 
 from tidegate import CallLimit, InvalidRequest, LimitPool, LimitSet, RateLimit, ResourceLimit
+from tidegate.llm import TokenWeight
 
 httpx = sdk("httpx")
 httpx2 = sdk("httpx2")
@@ -529,3 +531,20 @@ def test_a_pool_whose_sets_count_otherwise_is_refused():
     pool = LimitPool([LimitSet([RateLimit("tokens", 10, 60)]), LimitSet([CallLimit(1, 60)])])
     with pytest.raises(InvalidRequest, match="not in every set"):
         tidegate.llm.httpx2.LlmTransport(pool)
+
+
+def test_tokens_count_by_their_weight(openai_provider):
+    account = Account(openai_provider, LimitSet([RateLimit("tokens", 1_000, 86_400)]), f"sk-{uuid.uuid4().hex}")
+    client = client_of(account, limits=account.limits, weights={"m": TokenWeight(output=5)})
+    create(client, how=wish(output=7))
+    wait_until(lambda: account.ledger().get("open", 0) == 0, "the provider has a call under way")
+    billed, standing = account.billed(), account.limits.peek()["tokens"]
+    assert standing["capacity"] - standing["remaining"] == billed.input + 5 * 7
+    client.close()
+
+
+def test_a_weight_that_cannot_be_is_refused():
+    limits = LimitSet([RateLimit("tokens", 1_000, 86_400)])
+    for weight in (-1, 1_001, "1e", 0.0000001):
+        with pytest.raises(InvalidRequest, match="weight of m"):
+            tidegate.llm.httpx2.LlmTransport(limits, weights={"m": TokenWeight(output=weight)})

@@ -15,7 +15,7 @@ from typing import Optional
 
 from ..limits import Number
 
-__all__ = ["Price"]
+__all__ = ["Price", "TokenWeight"]
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,23 @@ class Price:
     #: Of the answer, reasoning included.
     output: Number
     #: Of the prompt, out of a cache; ``None``: as ``input``.
+    cached_input: Optional[Number] = None
+    #: Of the prompt, into a cache; ``None``: as ``input``.
+    cache_write: Optional[Number] = None
+
+
+@dataclass(frozen=True)
+class TokenWeight:
+    """How many tokens one counts as, to limits on tokens; 0 to 1,000. ``None``: as the provider counts it.
+
+    ``TokenWeight(output=5)``.
+    """
+
+    #: Of the prompt; ``None``: 1.
+    input: Optional[Number] = None
+    #: Of the answer, reasoning included; ``None``: 1.
+    output: Optional[Number] = None
+    #: Of the prompt, out of a cache; ``None``: as ``input``, or 0 where the provider counts nothing of it.
     cached_input: Optional[Number] = None
     #: Of the prompt, into a cache; ``None``: as ``input``.
     cache_write: Optional[Number] = None

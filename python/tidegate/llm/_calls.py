@@ -14,7 +14,7 @@ from ..frameworks._gate import REFUSED
 from ..frameworks._leaving import async_leave, leave
 from ..frameworks._outgoing import Outgoing
 from ..sets import LimitPool, LimitSet
-from . import Price
+from . import Price, TokenWeight
 
 _Lines = Iterable[tuple[str, str]]
 
@@ -88,6 +88,7 @@ class Calls:
         timeout: Optional[float],
         counts: Optional[Mapping[str, str]],
         prices: Optional[Mapping[str, Price]],
+        weights: Optional[Mapping[str, TokenWeight]],
         provider: Optional[str],
         max_pause: float,
         ttl: Optional[float],
@@ -105,7 +106,11 @@ class Calls:
             model: (price.input, price.cached_input, price.cache_write, price.output)
             for model, price in (prices or {}).items()
         }
-        self._meter = _core.LlmMeter(members, dict(counts or {}), written, provider)
+        weighed = {
+            model: (weight.input, weight.cached_input, weight.cache_write, weight.output)
+            for model, weight in (weights or {}).items()
+        }
+        self._meter = _core.LlmMeter(members, dict(counts or {}), written, weighed, provider)
 
     def uses_tokens(self, method: str, path: str, headers: _Lines) -> bool:
         """Whether a request uses tokens: then its body is to be read."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Generic, Optional, TypeVar, Union
 
 from .. import _core
 from ..sets import LimitPool, LimitSet
-from . import Price
+from . import Price, TokenWeight
 from ._calls import Calls, Held, Refused
 from ._codings import are_read, is_signed, names
 
@@ -31,12 +31,20 @@ class _Limited(Generic[_Inner, _Request]):
         timeout: Optional[float] = None,
         counts: Optional[Mapping[str, str]] = None,
         prices: Optional[Mapping[str, Price]] = None,
+        weights: Optional[Mapping[str, TokenWeight]] = None,
         provider: Optional[str] = None,
         max_pause: float = 300,
         ttl: Optional[float] = None,
     ) -> None:
         self._calls = Calls(
-            limits, timeout=timeout, counts=counts, prices=prices, provider=provider, max_pause=max_pause, ttl=ttl
+            limits,
+            timeout=timeout,
+            counts=counts,
+            prices=prices,
+            weights=weights,
+            provider=provider,
+            max_pause=max_pause,
+            ttl=ttl,
         )
         self._key = key
         self._transport: Any = self._usual() if transport is None else transport

@@ -42,6 +42,7 @@ class LlmTransport(Transport[httpx.BaseTransport, httpx.Request], httpx.BaseTran
         ``"input-tokens"``, ``"output-tokens"`` or ``"money"``.
     :param prices: by model, for limits on money. ``gpt-5`` is also its dated versions, ``gpt-5-*`` all
         that begin so.
+    :param weights: by model, how many tokens one counts as, for limits on tokens.
     :param provider: whose habits: ``"azure"``, ``"groq"``, ``"mistral"`` ...; default: by the path.
     :param max_pause: the longest that a refusal of the provider can stop calls, in seconds.
     :param ttl: in how many seconds what a call holds comes back if this process has gone; it is renewed

@@ -19,7 +19,7 @@ except ImportError as missing:
     raise ImportError("tidegate.llm.requests needs Requests: pip install requests") from missing
 
 from ..sets import LimitPool, LimitSet
-from . import Price
+from . import Price, TokenWeight
 from ._calls import Calls, Held, Refused
 from ._codings import are_read, is_signed
 
@@ -53,6 +53,7 @@ class LlmAdapter(HTTPAdapter):
         timeout: Optional[float] = None,
         counts: Optional[Mapping[str, str]] = None,
         prices: Optional[Mapping[str, Price]] = None,
+        weights: Optional[Mapping[str, TokenWeight]] = None,
         provider: Optional[str] = None,
         max_pause: float = 300,
         ttl: Optional[float] = None,
@@ -64,6 +65,7 @@ class LlmAdapter(HTTPAdapter):
             timeout=timeout,
             counts=counts,
             prices=prices,
+            weights=weights,
             provider=provider,
             max_pause=max_pause,
             ttl=ttl,
