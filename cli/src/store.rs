@@ -23,7 +23,9 @@ pub fn open(url: &str) -> Outcome<Opened> {
         }
         error => Trouble::usage(error),
     })?;
-    if opened.is_remote() {
+    let abilities = opened.store.abilities();
+    // Shared, but not in this machine's memory: it lies beyond a network, and may be away.
+    if abilities.shared && abilities.answers_can_be_lost {
         opened.store = behind_breaker(opened.store, shown(url));
     }
     Ok(opened)

@@ -6,7 +6,7 @@ use crate::settings::Upstream;
 
 /// Looked up once.
 pub struct Meters {
-    /// Answers that said nothing of usage.
+    /// Answers that held no usage.
     pub unknown: Counter,
     /// Answers that broke off.
     pub broken: Counter,
@@ -23,7 +23,7 @@ const ANSWERS: &str = "tidegate_gateway_answers_total";
 impl Meters {
     pub fn new(upstreams: &[Upstream]) -> Self {
         let answers = "tidegate_gateway_incomplete_answers_total";
-        describe_counter!(answers, "Answers that broke off, or said nothing of usage");
+        describe_counter!(answers, "Answers that broke off, or held no usage");
         let unsettled = "tidegate_gateway_unsettled_leases_total";
         describe_counter!(unsettled, "Leases that could not be ended; they expire");
         let ignored = "tidegate_gateway_ignored_headers_total";

@@ -1,8 +1,8 @@
 //! The layers of DESIGN.md, section 2, as cargo sees them; within crates, as the code says.
 
 use crate::command::{cargo, output};
-use crate::{deny, house};
 use crate::plan::LAYERS;
+use crate::{deny, house};
 
 /// Every listed crate imports only what it may, of others, too (`deny.toml`), and no file one
 /// that imports it.

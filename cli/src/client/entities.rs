@@ -156,7 +156,7 @@ struct Said {
     #[arg(long, value_name = "WORD=TEXT", value_parser = word)]
     meta: Vec<(String, String)>,
 
-    /// Whether its ancestors are asked and charged, too
+    /// Whether its ancestors' limits count, too: they can refuse, and they are charged
     #[arg(long, value_name = "true|false")]
     charge_parents: Option<bool>,
 }

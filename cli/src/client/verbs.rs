@@ -73,10 +73,10 @@ pub struct Debit {
     member: Option<String>,
 }
 
-const LOOKED_UP: &str = "How much of which limit is asked for; nothing is charged. Calls and \
+const LOOKED_UP: &str = "How much of which limit to look up; nothing is charged. Calls and \
                          concurrency that are not named count as 1, a rate or budget that is \
                          not named as 0";
-const LOOKED_UP_COST: &str = "How much is asked of every rate and budget that is not named";
+const LOOKED_UP_COST: &str = "The amount to look up of every rate and budget that is not named";
 
 const DEBITED: &str = "How much of which limit was used; calls that are not named are not \
                        charged, and concurrency cannot be. A rate or budget that is not named \

@@ -3,8 +3,8 @@
 use clap::{Args, Subcommand, ValueEnum};
 
 const EXIT_CODES: &str = "\
-The table is named as --store names it: dynamodb://TABLE?region=eu-central-1. Who
-asks is whom programs of AWS find in the environment, the profile or the machine.
+The table is named as --store names it: dynamodb://TABLE?region=eu-central-1. Its
+credentials are those of AWS programs: of the environment, the profile or the machine.
 
 Exit codes:
   0  done; of status: nothing is left to upgrade
@@ -131,6 +131,6 @@ pub enum Who {
     Decide,
     /// A process that also makes its table
     Migrate,
-    /// Whoever runs this command
+    /// The user of this command
     Administer,
 }

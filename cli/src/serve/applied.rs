@@ -357,7 +357,7 @@ fn lay_aside(path: &Path) {
             path = %path.display(),
             %error,
             "the file's policies have changed: using the file; the applied ones cannot be \
-             moved: remove them, or they hold again as soon as the file says what it said"
+             moved: remove them, or they hold again once the file has its former policies"
         ),
     }
 }

@@ -25,7 +25,7 @@ pub struct DesiredEntity {
     pub name: Option<String>,
     /// All of its metadata.
     pub metadata: Option<BTreeMap<String, String>>,
-    /// Whether its ancestors are asked and charged, too.
+    /// Whether its ancestors' limits count, too: they can refuse, and they are charged.
     pub charge_parents: Option<bool>,
 }
 

@@ -95,7 +95,7 @@ impl EntityPath {
         }
     }
 
-    /// Whether its ancestors are asked and charged, too.
+    /// Whether its ancestors' limits count, too: they can refuse, and they are charged.
     #[must_use]
     pub const fn charges_parents(&self) -> bool {
         self.charge_parents

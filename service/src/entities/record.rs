@@ -34,7 +34,7 @@ pub struct EntityValue {
     pub name: String,
     /// Words of its owner's.
     pub metadata: BTreeMap<String, String>,
-    /// Whether its ancestors are asked and charged, too.
+    /// Whether its ancestors' limits count, too: they can refuse, and they are charged.
     pub charge_parents: bool,
     /// The name of the token that changed it last.
     pub by: Option<String>,

@@ -28,7 +28,7 @@ pub struct NewEntity<'a> {
     pub name: &'a str,
     /// Words of its owner's: at most 16 entries, 1,024 bytes in all.
     pub metadata: BTreeMap<String, String>,
-    /// Whether its ancestors are asked and charged, too.
+    /// Whether its ancestors' limits count, too: they can refuse, and they are charged.
     pub charge_parents: bool,
 }
 
@@ -41,7 +41,7 @@ pub struct EntityChange<'a> {
     pub name: Option<&'a str>,
     /// All of its metadata.
     pub metadata: Option<BTreeMap<String, String>>,
-    /// Whether its ancestors are asked and charged, too.
+    /// Whether its ancestors' limits count, too: they can refuse, and they are charged.
     pub charge_parents: Option<bool>,
 }
 

@@ -215,7 +215,7 @@ pub(crate) async fn swap(
     let mut rows = rows.into_iter();
     let first = rows
         .next()
-        .ok_or_else(|| garbled("a swap without a root"))?;
+        .ok_or_else(|| garbled("a write without its root"))?;
     for row in rows {
         batch.row(row);
     }

@@ -42,7 +42,7 @@ pub enum ShmError {
     },
     /// Its processes have their numbers from another namespace.
     #[error(
-        "{path} is used by processes of another pid namespace, whose ends nobody here could tell; run all of them in one (shareProcessNamespace, --pid), or choose another name"
+        "{path} is used by processes of another pid namespace, and this process cannot see when those end; run all of them in one (shareProcessNamespace, --pid), or choose another name"
     )]
     OtherNamespace {
         /// The file.

@@ -19,7 +19,7 @@ pub fn memory(address: &str, said: &Options) -> Result<Opener, UrlError> {
     no_others(address, "a memory store has no options")?;
     said.done("memory")?;
     Ok(Box::new(|| {
-        Ok(Opened::near(Arc::new(MemoryStore::default())))
+        Ok(Opened::without_file(Arc::new(MemoryStore::default())))
     }))
 }
 
@@ -52,7 +52,7 @@ pub fn file(address: &str, said: &mut Options) -> Result<Opener, UrlError> {
         let file = Arc::new(FileStore::open(&path, options).map_err(UrlError::store)?);
         Ok(Opened {
             file: Some(Arc::clone(&file)),
-            ..Opened::near(file)
+            ..Opened::without_file(file)
         })
     }))
 }
@@ -100,7 +100,7 @@ pub fn shm(address: &str, said: &mut Options) -> Result<Opener, UrlError> {
             )));
         }
         let store = ShmStore::open(&name, options).map_err(UrlError::store)?;
-        Ok(Opened::near(Arc::new(store)))
+        Ok(Opened::without_file(Arc::new(store)))
     }))
 }
 
@@ -134,7 +134,7 @@ pub fn redis(address: &str, said: &mut Options) -> Result<Opener, UrlError> {
     let address = address.to_owned();
     Ok(Box::new(move || {
         let store = RedisStore::open(&address, options).map_err(UrlError::store)?;
-        Ok(Opened::remote(Arc::new(store)))
+        Ok(Opened::without_file(Arc::new(store)))
     }))
 }
 
@@ -162,7 +162,7 @@ pub fn postgres(address: &str, said: &mut Options) -> Result<Opener, UrlError> {
     let address = address.to_owned();
     Ok(Box::new(move || {
         let store = PostgresStore::open(&address, options).map_err(UrlError::store)?;
-        Ok(Opened::remote(Arc::new(store)))
+        Ok(Opened::without_file(Arc::new(store)))
     }))
 }
 
@@ -181,7 +181,7 @@ pub fn mysql(address: &str, said: &mut Options) -> Result<Opener, UrlError> {
     let address = address.to_owned();
     Ok(Box::new(move || {
         let store = MysqlStore::open(&address, options).map_err(UrlError::store)?;
-        Ok(Opened::remote(Arc::new(store)))
+        Ok(Opened::without_file(Arc::new(store)))
     }))
 }
 
@@ -190,7 +190,9 @@ pub fn dynamodb(address: &str, said: &mut Options) -> Result<Opener, UrlError> {
     let (table, options) = dynamodb_table(address, said)?;
     Ok(Box::new(move || {
         let store = tidegate_dynamodb::DynamodbStore::open(&table, options);
-        Ok(Opened::remote(Arc::new(store.map_err(UrlError::store)?)))
+        Ok(Opened::without_file(Arc::new(
+            store.map_err(UrlError::store)?,
+        )))
     }))
 }
 

@@ -37,7 +37,7 @@
 //!
 //! ```
 //! let opened = tidegate_url::open("memory:")?;
-//! assert!(!opened.is_remote());
+//! assert!(!opened.store.abilities().shared);
 //! assert_eq!(
 //!     tidegate_url::shown("redis://tide:secret@10.0.0.5/2"),
 //!     "redis://***@10.0.0.5/2",

@@ -18,13 +18,13 @@ fn a_store_is_named_by_its_url() {
     for mode in ["", "?sync=always", "?sync=never", "?sync=interval=100ms"] {
         let url = format!("file:{}{mode}", path.display());
         let opened = open(&url).expect(&url);
-        assert!(!opened.is_remote());
+        assert!(!opened.store.abilities().shared);
         opened.flush().unwrap();
     }
     let dir = folder.path().display();
     for options in ["", "&size=8", "&leases=ttl", "&leases=process&deadline=2s"] {
         let opened = open(&format!("shm:name?dir={dir}{options}")).expect(options);
-        assert!(!opened.is_remote() && opened.store.abilities().shared);
+        assert!(opened.store.abilities().shared);
         assert!(opened.store.abilities().own_clock);
     }
     let wrong = open(&format!("shm:a/b?dir={dir}"));

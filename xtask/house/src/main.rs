@@ -35,7 +35,8 @@ struct Args {
     /// Only these crates (default: all of the workspace).
     #[arg(value_name = "CRATE")]
     crates: Vec<String>,
-    /// Write the picture of the crates and their folders here, as SVG.
+    /// Write the picture of the crates and their folders here, as SVG; with `--check`, exit
+    /// with 1 if FILE shows another.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Say what each file of a circle takes from the next.
@@ -99,10 +100,20 @@ fn run(args: &Args) -> Result<bool, String> {
         rows.push(page::Row::new(package, &crates, circles));
     }
     page::print(&rows, args.why);
+    let mut is_current = true;
     if let Some(path) = &args.svg {
-        page::draw(&packages, path)?;
+        let picture = page::picture(&packages)?;
+        if !args.check {
+            write(path, &picture)?;
+        } else if read(path)? != picture {
+            is_current = false;
+            eprintln!(
+                "the picture is out of date: cargo xtask house --svg {}",
+                path.display()
+            );
+        }
     }
-    Ok(!args.check || in_circles == 0)
+    Ok(!args.check || (in_circles == 0 && is_current))
 }
 
 /// Writes what a crate offers, or compares it with what is written.
@@ -115,9 +126,7 @@ fn api(args: &Args, packages: &[workspace::Package], file: &Path) -> Result<bool
     let root = root.ok_or_else(|| format!("{name} has no library"))?;
     let listing = surface::listing(&Crate::read(root)?);
     if !args.check {
-        let written = std::fs::write(file, &listing);
-        written.map_err(|error| format!("cannot write {}: {error}", file.display()))?;
-        return Ok(true);
+        return write(file, &listing).map(|()| true);
     }
     let known = read(file)?;
     for (mark, one, other) in [("-", &known, &listing), ("+", &listing, &known)] {
@@ -147,6 +156,10 @@ fn is_explained(listing: &str, glossary: &Path) -> Result<bool, String> {
         );
     }
     Ok(unexplained.is_empty())
+}
+
+fn write(file: &Path, text: &str) -> Result<(), String> {
+    std::fs::write(file, text).map_err(|error| format!("cannot write {}: {error}", file.display()))
 }
 
 fn read(file: &Path) -> Result<String, String> {

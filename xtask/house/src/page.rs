@@ -105,8 +105,8 @@ const WORKSHOPS: &[&str] = &["proof", "xtask", "examples"];
 const FOLDERS_IN_A_LINE: usize = 4;
 
 /// Draws the crates that are given to others, with their folders, and an arrow to each
-/// that one needs and nothing between them needs. Arrows go down.
-pub fn draw(packages: &[Package], path: &Path) -> Result<(), String> {
+/// that one needs and nothing between them needs, as SVG. Arrows go down.
+pub fn picture(packages: &[Package]) -> Result<String, String> {
     let given = packages.iter().filter(|package| !is_workshop(package));
     let ours: BTreeMap<_, _> = given
         .map(|package| (package.name.as_str(), package))
@@ -134,8 +134,7 @@ pub fn draw(packages: &[Package], path: &Path) -> Result<(), String> {
     builder.visit_graph(&graph);
     let mut svg = SVGWriter::new();
     builder.get().do_it(false, false, false, &mut svg);
-    fs::write(path, svg.finalize())
-        .map_err(|error| format!("cannot write {}: {error}", path.display()))
+    Ok(svg.finalize())
 }
 
 fn is_workshop(package: &Package) -> bool {

@@ -320,7 +320,7 @@ pub(crate) struct CreateEntityRequest {
     #[serde(default)]
     #[schemars(extend("maxProperties" = MOST_METADATA))]
     metadata: BTreeMap<String, String>,
-    /// Whether its ancestors are asked and charged, too.
+    /// Whether its ancestors' limits count, too: they can refuse, and they are charged.
     #[serde(default = "yes")]
     charge_parents: bool,
     /// Why: it is told in the audit event.
@@ -347,7 +347,7 @@ pub(crate) struct ChangeEntityRequest {
     #[serde(default, deserialize_with = "present")]
     #[schemars(extend("maxProperties" = MOST_METADATA))]
     metadata: Option<BTreeMap<String, String>>,
-    /// Whether its ancestors are asked and charged, too.
+    /// Whether its ancestors' limits count, too: they can refuse, and they are charged.
     #[serde(default, deserialize_with = "present")]
     charge_parents: Option<bool>,
     /// Why: it is told in the audit event.

@@ -63,7 +63,7 @@ pub(super) struct Value<'a> {
     name: &'a str,
     /// Words of its owner's.
     metadata: &'a BTreeMap<String, String>,
-    /// Whether its ancestors are asked and charged, too.
+    /// Whether its ancestors' limits count, too: they can refuse, and they are charged.
     charge_parents: bool,
     /// The name of the token that changed it last; `anyone` where there are no tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
