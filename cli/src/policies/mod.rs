@@ -64,7 +64,7 @@ fn check(args: &Check) -> Outcome<ExitCode> {
 
 fn diff(args: &Diff) -> Outcome<ExitCode> {
     let (old, new) = (files::sound(&args.old)?, files::sound(&args.new)?);
-    let costs = [&old, &new].map(|file| file_costs(file));
+    let costs = [&old, &new].map(file_costs);
     let of_costs = CostChange::between(&costs[0], &costs[1], &Prices::default());
     let mut rows = table::rows(&compare(&old.policies, &new.policies));
     rows.extend(of_costs.iter().map(table::Row::from));

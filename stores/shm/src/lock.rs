@@ -177,7 +177,7 @@ fn done(told: libc::c_int) -> io::Result<()> {
 
 #[cfg(all(test, not(shuttle)))]
 mod tests {
-    use std::sync::mpsc::channel;
+    use std::sync::mpsc::sync_channel;
     use std::thread;
 
     use super::*;
@@ -210,7 +210,7 @@ mod tests {
         let (mapping, at) = (segment.mapping(), shard_at(0));
         let held = lock(mapping, at, LONG).expect("a lock");
         assert_eq!(held, Some(Found::Whole));
-        let (says, said) = channel();
+        let (says, said) = sync_channel(2);
         let later = thread::scope(|scope| {
             scope.spawn(|| {
                 clock::set_forward(3_600);

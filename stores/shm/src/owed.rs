@@ -234,7 +234,7 @@ impl Drop for Paying<'_> {
 
 #[cfg(all(test, not(shuttle)))]
 mod tests {
-    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
     use super::*;
     use crate::layout::{SMALLEST, shard_at};
@@ -249,7 +249,7 @@ mod tests {
 
     /// What is tried tells of it.
     struct Told {
-        tries: Sender<()>,
+        tries: SyncSender<()>,
         told: fn() -> Result<(), StoreError>,
     }
 
@@ -259,13 +259,13 @@ mod tests {
         }
 
         fn pay(&self) -> Result<(), StoreError> {
-            let _ = self.tries.send(());
+            let _ = self.tries.try_send(());
             (self.told)()
         }
     }
 
     fn debt(told: fn() -> Result<(), StoreError>) -> (Arc<dyn Debt>, Receiver<()>) {
-        let (tries, tried) = channel();
+        let (tries, tried) = sync_channel(1_000);
         (Arc::new(Told { tries, told }), tried)
     }
 
@@ -283,7 +283,7 @@ mod tests {
 
     /// The thread that pays has ended.
     fn nobody_pays(owed: &Owed) {
-        let (_nobody, tells) = channel::<()>();
+        let (_nobody, tells) = sync_channel::<()>(1);
         let mut pauses = 0;
         while owed.debts.lock().is_waited_for {
             assert!(pauses < 6_000, "it pays still");
@@ -319,7 +319,7 @@ mod tests {
         let (debt, tried) = debt(|| Err(StoreError::Busy("another lock".to_owned())));
         owed.add(debt);
         let mut tries = 0;
-        let (_nobody, tells) = channel::<()>();
+        let (_nobody, tells) = sync_channel::<()>(1);
         let _ = tells.recv_timeout(Duration::from_millis(500));
         while tried.try_recv().is_ok() {
             tries += 1;

@@ -108,6 +108,9 @@ pub(super) struct Reader {
     ahead: i64,
 }
 
+/// A lease, and what was taken of each limit if the take might be partial.
+type LeaseAndTaken = (Granted, Option<Vec<u64>>);
+
 impl Reader {
     /// A reader of what comes after an answer's kind and instant, and the kind.
     fn of(value: Value, asked_at: Timestamp) -> Result<(Self, i64), StoreError> {
@@ -263,7 +266,7 @@ impl Reader {
         Ok(())
     }
 
-    fn lease(&mut self) -> Result<Option<(Granted, Option<Vec<u64>>)>, StoreError> {
+    fn lease(&mut self) -> Result<Option<LeaseAndTaken>, StoreError> {
         if !matches!(self.values.as_slice().first(), Some(Value::Array(_))) {
             self.values.next();
             return Ok(None);
