@@ -4,25 +4,56 @@ use std::fs;
 use std::path::Path;
 
 /// What is shipped, by the names that its folders have, or had.
-const PARTS: [&str; 8] = [
+const PARTS: [&str; 14] = [
     "core",
     "store",
     "stores",
-    "tidegate",
     "engine",
-    "protocols",
+    "tidegate",
+    "policy",
+    "service",
     "doors",
+    "protocols",
+    "cli",
+    "client",
+    "llm",
+    "gateway",
+    "python",
+];
+
+/// Those of them that hold what the first rooms held, under whatever names since.
+const FIRST: [&str; 10] = [
+    "core",
+    "store",
+    "stores",
+    "engine",
+    "tidegate",
+    "policy",
+    "service",
+    "doors",
+    "protocols",
     "cli",
 ];
 
 /// Folders of a crate that are no part of it.
 const ASIDE: [&str; 4] = ["tests", "examples", "benches", "target"];
 
-/// Lines that are neither blank, a comment nor a test, by part.
+/// Lines that are neither blank, a comment nor a test, of every part; 0 if it is not there.
 pub fn of(root: &Path) -> Result<Vec<(&'static str, usize)>, String> {
-    let part = |part| Ok((part, in_folder(&root.join(part))?));
-    let there = PARTS.into_iter().filter(|part| root.join(part).exists());
-    there.map(part).collect()
+    let part = |part| {
+        let folder = root.join(part);
+        let lines = match folder.exists() {
+            true => in_folder(&folder)?,
+            false => 0,
+        };
+        Ok((part, lines))
+    };
+    PARTS.into_iter().map(part).collect()
+}
+
+/// Whether a part holds what the first rooms held, and not what came beside them.
+pub fn is_of_the_first(part: &str) -> bool {
+    FIRST.contains(&part)
 }
 
 fn in_folder(folder: &Path) -> Result<usize, String> {
@@ -103,6 +134,23 @@ fn in_text(text: &str, comment: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_room_that_is_shipped_is_counted() {
+        let parts = of(&crate::command::root()).expect("the parts");
+        let counted = |room: &str| {
+            parts
+                .iter()
+                .any(|(part, lines)| *part == room && *lines > 0)
+        };
+        let members = crate::manifest::members().expect("the workspace");
+        for member in members {
+            let room = member.folder.split('/').next().unwrap_or_default();
+            let is_shipped = !["proof", "xtask", "examples"].contains(&room);
+            assert_eq!(counted(room), is_shipped, "{room}");
+        }
+        assert!(counted("python"));
+    }
 
     #[test]
     fn tests_comments_and_blank_lines_are_no_code() {

@@ -47,7 +47,9 @@ looked at):
                      offer, a store's own decision. They stand by name in
                      xtask/src/ways/table.rs; one is there if its text is in its file.
   lines              Lines of Rust, Lua and SQL that are neither blank, a comment nor a test,
-                     of what is shipped: core, store, stores, tidegate, protocols, cli.
+                     of what is shipped: all but proof, xtask, examples; the last row without
+                     the rooms that came later (client, llm, gateway, python), so that it can
+                     be compared.
 
 --names   also prints which functions and which ways these are
 
@@ -155,9 +157,15 @@ fn print(all: &[Counts]) {
         let of_part = |counts: &Counts| counts.lines[at].1.to_string();
         row(&format!("lines: {part}"), &mut all.iter().map(of_part));
     }
-    let lines = |counts: &Counts| {
-        let all = counts.lines.iter().map(|(_, lines)| lines);
-        all.sum::<usize>().to_string()
+    let lines = |of: fn(&str) -> bool| {
+        move |counts: &Counts| {
+            let parts = counts.lines.iter().filter(|(part, _)| of(part));
+            parts.map(|(_, lines)| lines).sum::<usize>().to_string()
+        }
     };
-    row("lines", &mut all.iter().map(lines));
+    row("lines", &mut all.iter().map(lines(|_| true)));
+    row(
+        "lines in the rooms that were first",
+        &mut all.iter().map(lines(lines::is_of_the_first)),
+    );
 }

@@ -5,12 +5,13 @@ use std::fs;
 use std::path::Path;
 
 /// Where a way is taken.
-pub const PLACES: [&str; 6] = [
+pub const PLACES: [&str; 7] = [
     "library asks a table",
     "memory",
+    "shared memory",
     "Redis",
     "PostgreSQL",
-    "MariaDB",
+    "optimistic (MariaDB, DynamoDB, shm)",
     "waiting",
 ];
 
@@ -42,10 +43,11 @@ const fn way(
 
 const LIBRARY: &str = PLACES[0];
 const MEMORY: &str = PLACES[1];
-const REDIS: &str = PLACES[2];
-const POSTGRES: &str = PLACES[3];
-const MARIADB: &str = PLACES[4];
-const WAITING: &str = PLACES[5];
+const SHARED_MEMORY: &str = PLACES[2];
+const REDIS: &str = PLACES[3];
+const POSTGRES: &str = PLACES[4];
+const OPTIMISTIC: &str = PLACES[5];
+const WAITING: &str = PLACES[6];
 
 const WAYS: &[Way] = &[
     way(
@@ -127,6 +129,18 @@ const WAYS: &[Way] = &[
         true,
     ),
     way(
+        SHARED_MEMORY,
+        "a plain command, on a root that the process has at hand",
+        ("stores/shm/src/plain.rs", "fn decide_at_hand("),
+        true,
+    ),
+    way(
+        SHARED_MEMORY,
+        "the same, its lease written in place",
+        ("stores/shm/src/in_place.rs", "pub(crate) fn add("),
+        true,
+    ),
+    way(
         REDIS,
         "one plain bucket, by itself",
         (
@@ -172,7 +186,7 @@ const WAYS: &[Way] = &[
         true,
     ),
     way(
-        MARIADB,
+        OPTIMISTIC,
         "the reference, on the rows that were loaded",
         (
             "store/src/optimistic/attempt/mod.rs",
@@ -190,6 +204,12 @@ const WAYS: &[Way] = &[
         WAITING,
         "a line that a store beyond a network keeps",
         ("stores/net/src/waiting/stay.rs", "pub fn stay("),
+        true,
+    ),
+    way(
+        WAITING,
+        "a queue in shared memory",
+        ("stores/shm/src/queue.rs", "pub(crate) fn enqueue("),
         true,
     ),
     way(
