@@ -43,8 +43,9 @@ pub fn of(found: &Crate) -> Imports {
     imports
 }
 
-/// The module that defines what the path names, and its name there.
-fn definer(found: &Crate, from: usize, path: &[String]) -> Option<(usize, String)> {
+/// The module that defines what the path names, and its name there; nothing if that is no
+/// module of the crate.
+pub fn definer(found: &Crate, from: usize, path: &[String]) -> Option<(usize, String)> {
     if path.last().is_some_and(|last| last == "*") {
         return match lead(found, from, &path[..path.len() - 1], DEEPEST)? {
             Target::Module(module) => Some((module, "*".to_owned())),
@@ -55,6 +56,14 @@ fn definer(found: &Crate, from: usize, path: &[String]) -> Option<(usize, String
         Target::Name(module, name) => Some((module, name)),
         // Who takes a module takes something of it by a longer path.
         Target::Module(_) => None,
+    }
+}
+
+/// The module that a path leads to; an empty one to where it begins.
+pub fn module(found: &Crate, from: usize, path: &[String]) -> Option<usize> {
+    match lead(found, from, path, DEEPEST)? {
+        Target::Module(module) => Some(module),
+        Target::Name(..) => None,
     }
 }
 

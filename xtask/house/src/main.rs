@@ -122,9 +122,16 @@ fn api(args: &Args, packages: &[workspace::Package], file: &Path) -> Result<bool
         return Err("--api takes one CRATE".to_owned());
     };
     let package = packages.iter().find(|package| package.name == *name);
-    let root = package.and_then(|package| package.roots.first());
-    let root = root.ok_or_else(|| format!("{name} has no library"))?;
-    let listing = surface::listing(&Crate::read(root)?);
+    if package.is_none_or(|package| package.roots.is_empty()) {
+        return Err(format!("{name} has no library"));
+    }
+    let mut crates = surface::Crates::new();
+    for package in packages {
+        if let Some(root) = package.roots.first() {
+            crates.insert(package.name.replace('-', "_"), Crate::read(root)?);
+        }
+    }
+    let listing = surface::listing(&crates, &name.replace('-', "_"));
     if !args.check {
         return write(file, &listing).map(|()| true);
     }

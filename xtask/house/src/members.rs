@@ -1,29 +1,27 @@
-//! What can be written after the name of a public type.
+//! What can be written after a public type.
 
 use quote::ToTokens;
 use syn::{Attribute, Fields, ImplItem, Item, TraitItem, Visibility};
 
-/// The members of the types that an item is about, each with its type.
-pub fn of(item: &Item) -> Vec<(String, String)> {
+/// The members of the types that an item is about, each with the path of its type.
+pub fn of(item: &Item) -> Vec<(Vec<String>, String)> {
     match item {
         Item::Impl(item) if item.trait_.is_none() => {
             let syn::Type::Path(path) = &*item.self_ty else {
                 return Vec::new();
             };
-            let Some(last) = path.path.segments.last() else {
-                return Vec::new();
-            };
-            let of = last.ident.to_string();
+            let words = path.path.segments.iter();
+            let of: Vec<_> = words.map(|word| word.ident.to_string()).collect();
             let members = item.items.iter().filter_map(inherent);
             members.map(|member| (of.clone(), member)).collect()
         }
         Item::Struct(item) => {
-            let of = item.ident.to_string();
+            let of = vec![item.ident.to_string()];
             let fields = fields(&item.fields, true).into_iter();
             fields.map(|field| (of.clone(), field)).collect()
         }
         Item::Enum(item) => {
-            let of = item.ident.to_string();
+            let of = vec![item.ident.to_string()];
             let variant = |one: &syn::Variant| {
                 let fields = fields(&one.fields, false).join(", ");
                 match one.fields {
@@ -36,14 +34,21 @@ pub fn of(item: &Item) -> Vec<(String, String)> {
             variants.map(|variant| (of.clone(), variant)).collect()
         }
         Item::Trait(item) => {
-            let of = item.ident.to_string();
-            let functions = item.items.iter().filter_map(|one| match one {
-                TraitItem::Fn(function) => Some(text(&function.sig)),
-                _ => None,
-            });
-            functions.map(|function| (of.clone(), function)).collect()
+            let of = vec![item.ident.to_string()];
+            let items = item.items.iter().filter_map(of_trait);
+            items.map(|one| (of.clone(), one)).collect()
         }
         _ => Vec::new(),
+    }
+}
+
+fn of_trait(item: &TraitItem) -> Option<String> {
+    match item {
+        TraitItem::Fn(function) if is_hidden(&function.attrs) => None,
+        TraitItem::Fn(function) => Some(text(&function.sig)),
+        TraitItem::Const(item) => Some(format!("const {}: {}", item.ident, text(&item.ty))),
+        TraitItem::Type(item) => Some(format!("type {}", item.ident)),
+        _ => None,
     }
 }
 
@@ -112,7 +117,8 @@ mod tests {
     fn members(code: &str) -> Vec<String> {
         let file = syn::parse_file(code).expect("sound code");
         let all = file.items.iter().flat_map(of);
-        all.map(|(of, member)| format!("{of}: {member}")).collect()
+        all.map(|(of, member)| format!("{}: {member}", of.join("::")))
+            .collect()
     }
 
     #[test]

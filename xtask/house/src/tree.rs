@@ -27,9 +27,9 @@ pub struct Module {
     pub uses: Vec<Use>,
     /// Paths of two and more words in its text.
     pub paths: Vec<Vec<String>>,
-    /// What can be written after the name of a type: its public functions, constants,
-    /// fields and variants.
-    pub members: BTreeMap<String, BTreeSet<String>>,
+    /// What can be written after a type, by the path that leads to it from here: its public
+    /// functions, constants, fields and variants.
+    pub members: BTreeMap<Vec<String>, BTreeSet<String>>,
 }
 
 /// One definition.
