@@ -14,6 +14,7 @@
 //! | `holding` | how what a `with` block holds is ended |
 //! | `clock` | time that a test moves |
 //! | `store` | stores by their URL |
+//! | `patient` | a store in shared memory, whose locks no thread of Python waits for |
 //! | `named` | what is opened once in a process, by its name |
 //! | `kept` | an object of Python's that the collector is to see |
 //! | `blocking` | waiting on a thread, without the interpreter's lock |
@@ -38,6 +39,8 @@ mod limiter;
 mod llm;
 mod lock;
 mod named;
+#[cfg(target_os = "linux")]
+mod patient;
 mod pool;
 mod request;
 mod set;

@@ -6,6 +6,8 @@ use tidegate_url::Opened;
 
 use crate::error::exception;
 use crate::named::Named;
+#[cfg(target_os = "linux")]
+use crate::patient::Patient;
 
 static STORES: Named<Opened> = Named::new();
 
@@ -21,6 +23,23 @@ pub(crate) fn open(py: Python<'_>, url: &str) -> PyResult<Opened> {
     STORES.get(py, (url, ""), || {
         tidegate_url::check(url).map_err(|error| PyValueError::new_err(error.to_string()))?;
         let opened = py.detach(|| tidegate_url::open(url));
-        opened.map_err(|error| exception(py, "StoreUnavailable", (error.to_string(),)))
+        let opened =
+            opened.map_err(|error| exception(py, "StoreUnavailable", (error.to_string(),)));
+        Ok(around(url, opened?))
     })
+}
+
+/// A store of which a command may wait for another process on the thread that says it, behind one
+/// of which none does.
+#[cfg(target_os = "linux")]
+fn around(url: &str, mut opened: Opened) -> Opened {
+    if url.starts_with("shm:") {
+        opened.store = std::sync::Arc::new(Patient(opened.store));
+    }
+    opened
+}
+
+#[cfg(not(target_os = "linux"))]
+fn around(_url: &str, opened: Opened) -> Opened {
+    opened
 }

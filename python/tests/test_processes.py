@@ -1,18 +1,23 @@
 """The same limits from several processes."""
 
+import asyncio
 import concurrent.futures
+import contextlib
+import ctypes
+import mmap
 import multiprocessing
 import os
 import pickle
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
 from forked import in_child
 
-from tidegate import CallLimit, LimitPool, LimitSet, Mutex, ResourceLimit, Semaphore
+from tidegate import CallLimit, LimitPool, LimitSet, Mutex, ResourceLimit, Semaphore, StoreUnavailable
 
 
 def calls(store, name):
@@ -91,8 +96,6 @@ def test_sets_of_a_shared_store_are_pickled(store_url):
 
 
 def test_a_store_that_is_away_is_told_as_that():
-    from tidegate import StoreUnavailable
-
     with pytest.raises(StoreUnavailable):
         LimitSet([CallLimit(1, "per_second")], name="away", store="redis://127.0.0.1:1")
     with pytest.raises(ValueError):
@@ -168,3 +171,145 @@ def test_a_process_that_runs_another_program_holds_nothing_of_before(shm_name):
     first = first.format([sys.executable, "-c", second])
     done = subprocess.run([sys.executable, "-c", first], capture_output=True, text=True, timeout=120)
     assert done.stdout == "True\n", done.stderr
+
+
+#: Where the locks of a segment are, of 64 shards of roots: `stores/shm/src/layout.rs`.
+LOCKS = [69_632 + 12_544 * shard for shard in range(64)]
+
+
+def keep_locks(path, told, until):
+    """Holds the locks of all roots, as a process that is stopped amid a step does, until it is told."""
+    with open(path, "r+b") as file, mmap.mmap(file.fileno(), 0) as mapped:
+        word = ctypes.c_char.from_buffer(mapped)
+        locks = [ctypes.c_void_p(ctypes.addressof(word) + lock) for lock in LOCKS]
+        libc = ctypes.CDLL(None)
+        for lock in locks:
+            assert libc.pthread_mutex_lock(lock) == 0
+        os.write(told, b"x")
+        os.read(until, 1)
+        for lock in locks:
+            libc.pthread_mutex_unlock(lock)
+        del word
+
+
+class Stopped:
+    """A process that keeps all locks of a segment."""
+
+    def __init__(self, name):
+        path = f"/dev/shm/tidegate-{os.getuid()}-{name}"
+        ready, told = os.pipe()
+        until, self._go_on = os.pipe()
+        self._child = os.fork()
+        if self._child == 0:
+            try:
+                keep_locks(path, told, until)
+            finally:
+                os._exit(0)
+        assert os.read(ready, 1) == b"x"
+
+    def goes_on(self):
+        os.write(self._go_on, b"x")
+
+    def ends(self):
+        os.kill(self._child, signal.SIGKILL)
+        os.waitpid(self._child, 0)
+
+
+@pytest.fixture
+def slots(shm_name):
+    """Two slots in shared memory; a lock is waited for as long as a test may take."""
+    limits = LimitSet([ResourceLimit("slots", 2)], name="slots", store=f"shm:{shm_name}?size=8&deadline=20s")
+    with limits.acquire():
+        pass
+    return limits
+
+
+@pytest.fixture
+def stops(shm_name):
+    """Begins a process that keeps all locks."""
+    with contextlib.ExitStack() as ends:
+
+        def stops():
+            stopped = Stopped(shm_name)
+            ends.callback(stopped.ends)
+            return stopped
+
+        yield stops
+
+
+@pytest.fixture
+def no_switches():
+    """Another thread runs once this one gives the interpreter up, and not before."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1_000)
+    yield
+    sys.setswitchinterval(before)
+
+
+def test_other_threads_go_on_while_a_process_holds_a_lock(slots, stops, no_switches):
+    """They stood still for as long as the lock was waited for: nobody let it go, and the verb failed."""
+    for verb in [slots.try_acquire, slots.acquire, slots.peek, slots.acquire().release]:
+        stopped, begins = stops(), threading.Event()
+
+        def says(verb=verb, begins=begins):
+            begins.set()
+            return verb()
+
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            said = pool.submit(says)
+            begins.wait()
+            stopped.goes_on()
+            said.result()
+
+
+def test_an_event_loop_goes_on_while_a_process_holds_a_lock(slots, stops):
+    async def main():
+        held = await slots.async_acquire()
+        for verb in [slots.async_try_acquire, slots.async_acquire, slots.async_peek, held.async_release]:
+            stopped = stops()
+
+            async def says(verb=verb):
+                told = await verb()
+                if told and verb != slots.async_peek:
+                    await told.async_release()
+
+            said = asyncio.ensure_future(says())
+            await asyncio.sleep(0)
+            assert not said.done()
+            stopped.goes_on()
+            await said
+
+    asyncio.run(main())
+
+
+def test_a_lock_that_is_kept_too_long_is_told_and_nothing_was_done(shm_name, stops):
+    limits = LimitSet([ResourceLimit("slots", 1)], name="slots", store=f"shm:{shm_name}?size=8&deadline=50ms")
+    held = limits.acquire()
+    stopped = stops()
+
+    async def at_once():
+        told = [limits.async_try_acquire(key=f"key-{number}") for number in range(100)]
+        return await asyncio.gather(*told, return_exceptions=True)
+
+    assert {type(told) for told in asyncio.run(at_once())} == {StoreUnavailable}
+    with pytest.raises(StoreUnavailable, match="held a lock of the segment for 50 ms"):
+        held.release()
+    stopped.goes_on()
+    with limits.acquire(timeout=60) as acquired:
+        assert acquired.remaining == {"slots": 0}
+    assert limits.peek()["slots"]["remaining"] == 1
+
+
+def test_what_is_granted_after_its_task_was_cancelled_is_given_back(slots, stops):
+    async def main():
+        stopped = stops()
+        tasks = [asyncio.ensure_future(slots.async_acquire()) for _ in range(2)]
+        await asyncio.sleep(0)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        stopped.goes_on()
+        with await slots.async_acquire({"slots": 2}, timeout=60) as acquired:
+            assert acquired
+
+    asyncio.run(main())

@@ -8,6 +8,7 @@
 //! | `layout` | where everything stands in the segment |
 //! | `segment`, `mapping` | the file: made, found, checked; its words in memory |
 //! | `lock` | a robust mutex that processes share |
+//! | [`patience`](with_patience) | how long a thread waits for one |
 //! | `txn`, `kill` | a step on a shard, all or nothing; where tests kill it or stop it |
 //! | `tree` | records in order of their keys |
 //! | `keys`, `kept`, `root` | what is kept of a root, as the optimistic loop loads and writes it |
@@ -157,6 +158,7 @@ mod mapping;
 mod options;
 mod owed;
 mod owner;
+mod patience;
 mod plain;
 mod process;
 mod queue;
@@ -180,4 +182,5 @@ pub use error::ShmError;
 #[cfg(feature = "kill-points")]
 pub use kill::{arm, killed, passed};
 pub use options::{Clock, Options};
+pub use patience::with_patience;
 pub use store::ShmStore;

@@ -23,6 +23,7 @@ use crate::kill;
 use crate::layout::{block, chunk, chunk_at, header, shard, shard_at};
 use crate::lock::{self, Found};
 use crate::mapping::Mapping;
+use crate::patience;
 use crate::segment::Segment;
 
 /// The machine's clock may stand behind the last command: as far as this, time stands
@@ -99,8 +100,12 @@ impl<'s> Txn<'s> {
     ) -> Result<Self, StoreError> {
         kill::point();
         let (mapping, base) = (segment.mapping(), shard_at(number));
-        let found = lock::lock(mapping, base, deadline).map_err(broken)?;
-        let found = found.ok_or_else(|| held_for(deadline))?;
+        let within = patience::within(deadline);
+        let found = lock::lock(mapping, base, within).map_err(broken)?;
+        let found = found.ok_or_else(|| {
+            patience::was_not_given(within);
+            held_for(deadline)
+        })?;
         let locked = Locked { mapping, base };
         #[cfg(test)]
         crate::process::looks::locked();
