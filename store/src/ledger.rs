@@ -202,7 +202,8 @@ impl<O> Record<O> {
 
     /// Notes that it has taken `amount` more of the limit `uid`, which was booked at
     /// `reference`, and is counted at a level. Of many charges the last ones count as booked with
-    /// the one before them: less of them may come back then, never more.
+    /// the one before them that is counted at the same level, if there is one: less of them may come back
+    /// then, never more.
     pub fn take_more(
         &mut self,
         uid: u32,
@@ -214,8 +215,9 @@ impl<O> Record<O> {
         }
         let of_limit = || self.shares.iter().filter(|share| share.uid == uid);
         let is_full = of_limit().count() >= MOST_CHARGES;
-        let mut shares = self.shares.iter_mut().rev();
-        let last = shares.find(|share| share.uid == uid);
+        let is_alike = |share: &Share| share.uid == uid && share.counted_at == counted_at;
+        let alike = is_full.then(|| self.shares.iter().rposition(is_alike));
+        let last = self.shares.iter().rposition(|share| share.uid == uid);
         let more = Share {
             uid,
             amount,
@@ -226,10 +228,11 @@ impl<O> Record<O> {
         let is_like = |share: &Share| {
             share.reference == reference && share.counted_at == counted_at && !share.forgotten
         };
-        match last {
+        match (last, alike.flatten()) {
             // It has come back, and counts no more.
-            Some(share) if share.amount == 0 => *share = more,
-            Some(share) if is_full || is_like(share) => share.amount += amount,
+            (Some(last), _) if self.shares[last].amount == 0 => self.shares[last] = more,
+            (Some(last), _) if is_like(&self.shares[last]) => self.shares[last].amount += amount,
+            (_, Some(alike)) => self.shares[alike].amount += amount,
             _ => self.shares.push(more),
         }
         self.is_adjusted = has_repeated(&self.shares);
@@ -293,7 +296,8 @@ const LOOKED_AT: usize = 1_024;
 /// So many records at most are forgotten by one command, so that none takes long.
 const FORGOTTEN_AT_ONCE: usize = 256;
 
-/// A lease remembers so many charges of one limit apart.
+/// A lease remembers so many charges of one limit apart; one more for each level at which none of
+/// them is counted.
 const MOST_CHARGES: usize = 8;
 
 /// The records of some rows. See the [module](self).

@@ -402,18 +402,21 @@ BEGIN
 END $$;
 
 -- The shares of a lease that has taken more, of which nothing is forgotten. It remembers eight charges of one limit
--- apart; the last ones count as booked with the one before them.
+-- apart, and one more for each level at which none of them is counted; the last ones count as booked with the one
+-- before them that is counted at the same level.
 CREATE FUNCTION tidegate.take_more(
   p_shares numeric[], p_uid numeric, p_amount numeric, p_reference numeric, p_marks numeric)
 RETURNS numeric[] LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
   v_count integer := 0;
   v_last integer;
+  v_alike integer;
 BEGIN
   FOR s IN 1 .. cardinality(p_shares) - 3 BY 4 LOOP
     IF p_shares[s] = p_uid THEN
       v_count := v_count + 1;
       v_last := s;
+      IF div(p_shares[s + 3], 2) = div(p_marks, 2) THEN v_alike := s; END IF;
     END IF;
   END LOOP;
   -- It has come back, and counts no more.
@@ -423,7 +426,12 @@ BEGIN
     p_shares[v_last + 3] := p_marks;
     RETURN p_shares;
   END IF;
-  IF v_count >= 8 OR (p_shares[v_last + 2] = p_reference AND p_shares[v_last + 3] = p_marks) THEN
+  IF v_count >= 8 AND (p_shares[v_last + 2] <> p_reference OR p_shares[v_last + 3] <> p_marks) THEN
+    v_last := v_alike;
+  ELSIF p_shares[v_last + 2] <> p_reference OR p_shares[v_last + 3] <> p_marks THEN
+    v_last := NULL;
+  END IF;
+  IF v_last IS NOT NULL THEN
     p_shares[v_last + 1] := p_shares[v_last + 1] + p_amount;
     RETURN p_shares;
   END IF;

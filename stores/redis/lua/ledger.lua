@@ -129,7 +129,8 @@ local function read_record(id)
   return record
 end
 
--- A lease remembers so many charges of one limit apart.
+-- A lease remembers so many charges of one limit apart; one more for each level at which none of
+-- them is counted.
 local MOST_CHARGES = 8
 
 -- How much a lease has taken of the limit `uid`.
@@ -163,17 +164,22 @@ local function latest_first(record, uid, amount, act)
 end
 
 -- It has taken more, and nothing of that is forgotten. Of many charges the last ones count as
--- booked with the one before them.
+-- booked with the one before them that is counted at the same level, if there is one.
 local function take_more(record, uid, amount, reference, marks)
-  local count, last = 0, nil
+  local count, last, alike = 0, nil, nil
   for _, share in ipairs(record.shares) do
-    if share[1] == uid then count, last = count + 1, share end
+    if share[1] == uid then
+      count, last = count + 1, share
+      if math.floor(share[4] / 2) == math.floor(marks / 2) then alike = share end
+    end
   end
   if last and last[2] == 0 then
     -- It has come back, and counts no more.
     last[2], last[3], last[4] = amount, reference, marks
-  elseif last and (count >= MOST_CHARGES or (last[3] == reference and last[4] == marks)) then
+  elseif last and last[3] == reference and last[4] == marks then
     last[2] = last[2] + amount
+  elseif alike and count >= MOST_CHARGES then
+    alike[2] = alike[2] + amount
   else
     table.insert(record.shares, { uid, amount, reference, marks })
   end

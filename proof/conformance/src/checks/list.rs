@@ -158,6 +158,7 @@ pub const CHECKS: &[(&str, Check)] = table![
     usage::a_reset_and_a_change_of_limits_leave_what_was_used,
     usage::a_limit_that_moves_below_a_key_breaks_no_command_there,
     usage::a_lease_gives_back_where_it_was_counted_however_its_limits_change,
+    usage::a_lease_of_many_charges_gives_each_back_where_it_was_counted,
     usage::nothing_is_counted_of_a_lease_that_was_granted_uncounted,
     usage::of_a_shadow_that_refuses_nothing_is_counted,
     usage::a_batch_is_counted_like_its_items_by_themselves,
@@ -340,6 +341,7 @@ macro_rules! suite {
             a_reset_and_a_change_of_limits_leave_what_was_used
             a_limit_that_moves_below_a_key_breaks_no_command_there
             a_lease_gives_back_where_it_was_counted_however_its_limits_change
+            a_lease_of_many_charges_gives_each_back_where_it_was_counted
             nothing_is_counted_of_a_lease_that_was_granted_uncounted
             of_a_shadow_that_refuses_nothing_is_counted
             a_batch_is_counted_like_its_items_by_themselves

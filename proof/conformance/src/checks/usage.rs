@@ -494,6 +494,31 @@ pub(super) fn a_lease_gives_back_where_it_was_counted_however_its_limits_change(
     Ok(())
 }
 
+/// Of a lease's charges of a limit eight are remembered apart. Those beyond were given back where the
+/// eighth was counted, though the limit had moved: what others used there went, and its own stayed.
+pub(super) fn a_lease_of_many_charges_gives_each_back_where_it_was_counted(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    let at = |level| vec![limit("tokens", 0, level, ample())];
+    let mut fixture = counted(subject, 2, at(0))?;
+    assert!(fixture.admits(b"acme/b", &[1_000]));
+    let (id, mut held) = (fixture.hold(b"acme/a", &[10], 3_600 * SECOND).0, 10);
+    for version in 1..=20 {
+        fixture.plan = counting(version, 2, at(version as usize % 2));
+        fixture.table.adopt(&fixture.plan, fixture.now(), &[]);
+        held += 10;
+        let more = adjust(&fixture, b"acme/a", id, &[Some(held)], false);
+        assert_eq!(more, Ok(true));
+    }
+    let counted = "acme tokens 1110, acme/a tokens 100";
+    assert_eq!(in_all(&fixture), counted);
+    let less = adjust(&fixture, b"acme/a", id, &[Some(held - 5)], false);
+    assert_eq!(less, Ok(true));
+    fixture.end(b"acme/a", id, Ending::Cancel).expect("held");
+    assert_eq!(in_all(&fixture), "acme tokens 1000");
+    Ok(())
+}
+
 pub(super) fn nothing_is_counted_of_a_lease_that_was_granted_uncounted(
     subject: &Subject,
 ) -> Result<(), Skipped> {
