@@ -1,9 +1,9 @@
 -- Enters a root in the order of those under which something was used, before it is. KEYS: the
--- order; when each was entered. ARGV: the root; for how long records are kept after their hour;
--- the instant, or '' for the server's now. Who goes on using a root enters it again within a
--- day (`src/roots.rs`). So one that was entered two days before all that is kept has no
--- record, and goes.
-local ROOTS, SINCE = KEYS[1], KEYS[2]
+-- order; until when each stays there. ARGV: the root; for how long records are kept after their
+-- hour; the instant, or '' for the server's now. Who goes on using a root enters it again within a
+-- day (`src/roots.rs`), and others may keep records for longer: so a root stays for two days more
+-- than the longest that it was entered for, and then has no record.
+local ROOTS, UNTIL = KEYS[1], KEYS[2]
 local TWO_DAYS, MOST_DROPPED = 172800000000, 32
 local root, keep, now = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local is_callers = now
@@ -11,16 +11,20 @@ if not now then
   local time = redis.call('TIME')
   now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 end
+local stays_until = now + keep + TWO_DAYS
 redis.call('ZADD', ROOTS, '0', root)
-redis.call('ZADD', SINCE, string.format('%.0f', now), root)
-local before = string.format('(%.0f', now - keep - TWO_DAYS)
-local over = redis.call('ZRANGEBYSCORE', SINCE, '-inf', before, 'LIMIT', '0', MOST_DROPPED)
+local known = tonumber(redis.call('ZSCORE', UNTIL, root) or nil)
+if not known or known < stays_until then
+  redis.call('ZADD', UNTIL, string.format('%.0f', stays_until), root)
+end
+local over = redis.call('ZRANGEBYSCORE', UNTIL, '-inf', string.format('(%.0f', now), 'LIMIT', '0', MOST_DROPPED)
 if over[1] then
   redis.call('ZREM', ROOTS, unpack(over))
-  redis.call('ZREM', SINCE, unpack(over))
+  redis.call('ZREM', UNTIL, unpack(over))
 end
 if is_callers then return 1 end
-local until_ms = string.format('%.0f', (now + keep + TWO_DAYS) / 1000)
-redis.call('PEXPIREAT', ROOTS, until_ms)
-redis.call('PEXPIREAT', SINCE, until_ms)
+local left_ms = math.ceil((keep + TWO_DAYS) / 1000)
+for _, key in ipairs(KEYS) do
+  if redis.call('PTTL', key) < left_ms then redis.call('PEXPIRE', key, string.format('%.0f', left_ms)) end
+end
 return 1

@@ -11,7 +11,7 @@
 //! {prefix:table:root}:h      the same in order
 //! {prefix:table}:plans       the revisions of the table's plan
 //! {prefix:table}:used        the roots under which something was used, in order
-//! {prefix:table}:used:since  when each was entered there
+//! {prefix:table}:used:until  until when each stays there
 //! {prefix:owner}:own         what is defined for an owner
 //! {prefix:owner}:own:log     its last changes, in order
 //! {prefix:owner}:own:ends    until when some of it lasts
@@ -53,9 +53,9 @@ impl Names {
         [b"{", self.table.as_slice(), b"}:plans"].concat()
     }
 
-    /// The roots under which something was used in order, and since when each is there.
+    /// The roots under which something was used in order, and until when each stays there.
     pub(crate) fn counted_roots(&self) -> [Vec<u8>; 2] {
-        self.beside("used", ["", ":since"])
+        self.beside("used", ["", ":until"])
     }
 
     /// Where an owner's definitions are, their last changes, until when some of them last, and

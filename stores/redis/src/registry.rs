@@ -47,6 +47,8 @@ pub(crate) struct Registry {
     missed: Mutex<HashMap<i64, i64>>,
     /// When the own revision was last looked after.
     looked: Mutex<Instant>,
+    /// When any process gave one back, as it was seen then.
+    restored: Mutex<Option<Vec<u8>>>,
 }
 
 /// A revision that this process has written.
@@ -89,6 +91,7 @@ impl Registry {
             order: Mutex::default(),
             missed: Mutex::default(),
             looked: Mutex::new(Instant::now()),
+            restored: Mutex::default(),
         }
     }
 
@@ -235,7 +238,8 @@ impl Registry {
     }
 
     /// Gives `own` back if the plans have lost it: whoever finds its rows shall know of
-    /// it. What fails is tried again the next time. Answers whether it was lost.
+    /// it. What fails is tried again the next time. Answers whether they were lost since, by this
+    /// look or by that of another process that was quicker.
     pub(crate) async fn look_after(
         &self,
         link: &Link,
@@ -245,7 +249,7 @@ impl Registry {
         let mut command = redis::cmd("HEXISTS");
         let is_there = link.query(command.arg(&self.key).arg(own.number)).await;
         if is_there != Ok(Value::Int(0)) {
-            return false;
+            return self.were_restored(link).await;
         }
         let arguments = [
             own.number.to_string().into_bytes().into(),
@@ -255,6 +259,19 @@ impl Registry {
         let keys = std::slice::from_ref(&self.key);
         let _ = link.call(&scripts.restore, keys, &arguments).await;
         true
+    }
+
+    /// Whether a process has given its revision back since this was asked last.
+    async fn were_restored(&self, link: &Link) -> bool {
+        let mut command = redis::cmd("HGET");
+        let restored = link.query(command.arg(&self.key).arg("restored")).await;
+        let Ok(Value::BulkString(restored)) = restored else {
+            return false;
+        };
+        let mut known = self.restored.lock();
+        let is_new = known.as_ref() != Some(&restored);
+        *known = Some(restored);
+        is_new
     }
 }
 

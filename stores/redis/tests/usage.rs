@@ -20,6 +20,11 @@ const OTHERS: usize = 30_000;
 
 /// A process whose plan counts what is used.
 fn counting(server: &RedisServer) -> Fixture {
+    counting_for(server, Clock::Server, 48)
+}
+
+/// The same, kept for so many hours.
+fn counting_for(server: &RedisServer, clock: Clock, hours: u64) -> Fixture {
     let limit = PlanLimit {
         name: "calls".into(),
         uid: 0,
@@ -31,8 +36,8 @@ fn counting(server: &RedisServer) -> Fixture {
         adaptive: None,
     };
     let plan = Plan::new(0, 1, vec![limit], KEEP);
-    let plan = plan.counting_usage(Some(Span::from_micros(48 * 3_600 * SECOND)));
-    let store = open(server, Clock::Server);
+    let plan = plan.counting_usage(Some(Span::from_micros(hours * 3_600 * SECOND)));
+    let store = open(server, clock);
     Fixture::at(&store, "t", Arc::new(plan), machine_time())
 }
 
@@ -44,7 +49,7 @@ fn listed(fixture: &Fixture, most: usize, mut between: impl FnMut(usize)) -> Vec
             select: Select::All,
             after: after.as_deref(),
             most,
-            now: machine_time(),
+            now: fixture.now(),
             levels: 1,
         };
         let page = fixture.table.list_usage(&listing, Hours::ALL);
@@ -130,7 +135,7 @@ fn usage_is_listed_whichever_of_its_keys_the_server_has_dropped() {
     assert_eq!(keys(), "a b c");
     for dropped in [
         "{tidegate:t}:used",
-        "{tidegate:t}:used:since",
+        "{tidegate:t}:used:until",
         "{tidegate:t:b}:h",
     ] {
         let gone: i64 = ask(&mut connection, &["DEL", dropped]);
@@ -145,4 +150,50 @@ fn usage_is_listed_whichever_of_its_keys_the_server_has_dropped() {
         assert!(fixture.admits(b"d", &[1]));
     }
     assert_eq!(keys(), "d");
+}
+
+/// Who was not the first to find the plans lost went on for an hour as if all it had used was listed.
+#[test]
+fn after_a_loss_each_process_has_what_it_uses_listed() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let (first, second) = (counting(&server), counting(&server));
+    let mut connection = connect(&server);
+    let lists = |key: &str| {
+        let told = listed(&first, 10, |_| {});
+        told.iter().any(|used| used.key.bytes() == key.as_bytes())
+    };
+    assert!(first.admits(b"a", &[1]) && second.admits(b"b", &[1]));
+    assert!(lists("a") && lists("b"));
+    let _: Value = ask(&mut connection, &["FLUSHALL"]);
+    while !lists("a") {
+        assert!(first.admits(b"a", &[1]));
+    }
+    for _ in 0..600 {
+        assert!(second.admits(b"b", &[1]));
+        if lists("b") {
+            return;
+        }
+        let _: Value = ask(&mut connection, &["BLPOP", "nothing", "0.05"]);
+    }
+    panic!("what the second uses is not listed");
+}
+
+/// The other's retention held for the order of all roots.
+#[test]
+fn a_root_is_listed_for_as_long_as_who_keeps_its_usage_longest() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let long = counting_for(&server, Clock::Caller, 400 * 24);
+    let short = counting_for(&server, Clock::Caller, 1);
+    assert!(long.admits(b"a", &[1]));
+    for fixture in [&long, &short] {
+        fixture.set_now(fixture.now() + Span::from_micros(4 * 86_400 * SECOND));
+    }
+    assert!(short.admits(b"b", &[1]));
+    let told = listed(&long, 10, |_| {});
+    let keys: Vec<&[u8]> = told.iter().map(|used| used.key.bytes()).collect();
+    assert_eq!(keys, [b"a", b"b"]);
 }
