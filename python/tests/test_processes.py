@@ -102,6 +102,18 @@ def test_a_store_that_is_away_is_told_as_that():
         LimitSet([CallLimit(1, "per_second")], name="odd", store="gopher://x")
 
 
+@pytest.mark.parametrize("server", ["http://127.0.0.1:7400", "https://limits.example"])
+def test_a_server_is_no_store_and_the_message_names_its_client(server):
+    opens = [
+        lambda: LimitSet("1/minute", name="chat", store=server),
+        lambda: LimitSet("1/minute", name="chat", store=server, mode="ray"),
+        lambda: Semaphore("gpu", 2, store=server),
+    ]
+    for opened in opens:
+        with pytest.raises(ValueError, match="a server is no store.* tidegate.Client asks it"):
+            opened()
+
+
 def test_modes_are_short_names_of_stores():
     assert LimitSet("1/minute", mode="thread").store is None
     limits = LimitSet("1/minute", name=f"mode-{os.getpid()}", mode="process")

@@ -421,13 +421,16 @@ def test_the_sets_of_a_pool_end_in_one_way():
         LimitPool([lax, refunded])
 
 
-def test_a_pool_has_its_sets_by_position_and_by_name():
+def test_a_pool_has_its_sets_by_position_and_its_members_by_name():
     eu, us = LimitSet("1/day"), LimitSet("2/day")
     pool = LimitPool({"eu": eu, "us": us})
-    assert pool[0] is eu and pool["us"] is us and pool[-1] is us
-    assert LimitPool([eu, us])["1"] is us
-    with pytest.raises(KeyError):
-        pool["asia"]
+    assert pool[0] is eu and pool[-1] is us and list(pool) == [eu, us]
+    assert pool.member("us") is us and LimitPool([eu, us]).member("1") is us
+    for name in ("us", "asia", "0"):
+        with pytest.raises(TypeError, match="member"):
+            pool[name]
+    with pytest.raises(InvalidRequest, match="no member 'asia'; there are eu, us"):
+        pool.member("asia")
     with pytest.raises(IndexError):
         pool[2]
 

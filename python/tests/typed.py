@@ -40,7 +40,7 @@ several = [CallLimit(100, "per_minute"), ResourceLimit("slots", 8)]
 of_a_list = LimitSet(several, config="a region")
 short = LimitSet(["10/second", ResourceLimit("slots", 2)])
 assert_type(pool[0], LimitSet)
-assert_type(pool["eu"], LimitSet)
+assert_type(pool.member("eu"), LimitSet)
 
 
 def on_a_thread() -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
+import re
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
@@ -14,8 +15,8 @@ from .errors import InvalidRequest
 #: A whole or fractional number; infinity is no limit at all.
 Number = Union[int, float, Decimal]
 
-#: Seconds, a ``timedelta``, or a string: ``"per_minute"``, ``"minute"``, ``"15 minutes"``, or a
-#: calendar's ``"calendar day"``, ``"calendar week"``, ``"calendar month Europe/Berlin"``.
+#: Seconds, a ``timedelta``, or a string: ``"per_minute"``, ``"minute"``, ``"15 minutes"``, where a
+#: month has 30 days and a year 360, or a calendar's ``"calendar day"``, ``"calendar week"``, ``"calendar month Europe/Berlin"``.
 Window = Union[int, float, timedelta, str]
 
 _SECONDS = {
@@ -24,7 +25,19 @@ _SECONDS = {
     "hour": 3_600,
     "day": 86_400,
     "week": 604_800,
+    # As the package `limits` has them.
+    "month": 30 * 86_400,
+    "year": 360 * 86_400,
 }
+
+#: Between limits in one string. A comma between digits is in a number.
+_SEPARATORS = re.compile(r"[;|]|(?<!\d),|,(?!\d)")
+
+#: A limit in one string: how many, and in which window.
+_LIMIT = re.compile(r"\s*([^/]*?)\s*(?:/|per)\s*(.*?)\s*", re.IGNORECASE)
+
+#: A number and a unit without a space between them.
+_JOINED = re.compile(r"([\d.]+)([a-z]+)")
 
 #: What a fractional number is counted in unless the limit says it: millionths.
 _PLACES = 6
@@ -88,6 +101,8 @@ def _words(text: str) -> Union[int, tuple[str, str]]:
         if len(words) in (2, 3) and words[1].lower() in ("day", "week", "month"):
             return words[1].lower(), words[2] if len(words) == 3 else "UTC"
     words = [word for word in words + [word.lower() for word in rest] if word != "per"]
+    if len(words) == 1 and (joined := _JOINED.fullmatch(words[0])):
+        words = list(joined.groups())
     number, unit = words if len(words) == 2 else ["1", *words] if len(words) == 1 else ["", ""]
     seconds = _SECONDS.get(unit.removesuffix("s"))
     try:
@@ -275,19 +290,23 @@ class ResourceLimit(Limit):
         return self._described("concurrency", ttl=self.ttl, shadow=self.shadow)
 
 
-def parse(text: str, *, is_alone: bool = True) -> CallLimit:
+def lines(text: str) -> list[str]:
+    """The limits of one string, each by itself: ``"2/minute; 100/hour"`` has two."""
+    return _SEPARATORS.split(text)
+
+
+def parse(line: str, *, is_alone: bool = True) -> CallLimit:
     """A limit as it is written in one line: ``"10/minute"``, ``"5 per 15 minutes"``.
 
     Its name is ``calls``; beside others of its kind, ``calls/minute``.
 
-    :raises ValueError: the text says no limit.
+    :raises ValueError: the line says no limit.
     """
-    count, separator, window = text.partition("/")
-    if not separator:
-        count, separator, window = text.partition(" per ")
-    window = window.strip()
+    said = _LIMIT.fullmatch(line)
+    count, window = said.groups() if said else ("", "")
     name = "calls" if is_alone else f"calls/{window}"
     try:
-        return CallLimit(int(count.strip().replace(",", "").replace("_", "")), window, name=name)
+        return CallLimit(int(count.replace(",", "").replace("_", "")), window, name=name)
     except ValueError:
-        raise ValueError(f"{text!r} is no limit; write '10/minute' or '5 per 15 minutes'") from None
+        words = "write '10/minute', '5 per 15 minutes' or '2/minute; 100/hour'"
+        raise ValueError(f"{line!r} is no limit; {words}") from None

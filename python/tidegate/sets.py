@@ -8,7 +8,7 @@ from typing import Any, Optional, Union
 from . import _core, _opened, _ray
 from ._core import ManualClock
 from .errors import InvalidRequest
-from .limits import Limit, LoadBalancing, RateLimit, parse
+from .limits import Limit, LoadBalancing, RateLimit, lines, parse
 
 #: Which sets are tried first as their weights say.
 _WEIGHING = (LoadBalancing.WEIGHTED, LoadBalancing.LEAST_LOADED)
@@ -26,8 +26,8 @@ class LimitSet(_core.Set):
     >>> acquired.reclaimed
     {'tokens': 90}
 
-    :param limits: limits, or strings such as ``"10/minute"``; several strings are limits of the names
-        ``calls/minute``, ``calls/hour`` ..., a single one is ``calls``.
+    :param limits: limits, or strings such as ``"10/minute"`` and ``"2/minute; 100/hour"``; several of
+        them are limits of the names ``calls/minute``, ``calls/hour`` ..., a single one is ``calls``.
     :param name: what the set is called in its store; sets of one name in one store share what
         they have used. Needed for every store but the set's own memory. In ``memory:`` and
         ``file:`` they share their limits, too: those of the set that was opened last.
@@ -78,7 +78,10 @@ class LimitSet(_core.Set):
                 f"a set in {_opened.scheme(store)}: needs name='...'; sets of the same name and store "
                 "share what they have used"
             )
-        given = [limits] if isinstance(limits, (str, Limit)) else list(limits)
+        listed = [limits] if isinstance(limits, (str, Limit)) else limits
+        given: list[Union[Limit, str]] = []
+        for limit in listed:
+            given.extend(lines(limit) if isinstance(limit, str) else [limit])
         is_alone = sum(isinstance(limit, str) for limit in given) == 1
         described = tuple(parse(limit, is_alone=is_alone) if isinstance(limit, str) else limit for limit in given)
         super().__init__(
@@ -214,11 +217,25 @@ class LimitPool(_core.Pool):
         """The same sets, where round-robin begins so many further."""
         return LimitPool(self._sets, **{**self._words, "offset": self._words["offset"] + turns})
 
-    def __getitem__(self, which: Union[int, str]) -> LimitSet:
-        """A set, by its position or its name."""
-        if isinstance(which, str):
-            return self._sets[which]
-        return list(self._sets.values())[which]
+    def __getitem__(self, position: int) -> LimitSet:
+        """A set, by its position.
+
+        :raises IndexError: the pool has no such position.
+        :raises TypeError: a name; :meth:`member` takes one.
+        """
+        if isinstance(position, str):
+            raise TypeError(f"the sets of a pool have positions; write pool.member({position!r}) for a name")
+        return list(self._sets.values())[position]
+
+    def member(self, name: str) -> LimitSet:
+        """A set, by its name.
+
+        :raises InvalidRequest: the pool has no such member.
+        """
+        try:
+            return self._sets[name]
+        except KeyError:
+            raise InvalidRequest(f"no member {name!r}; there are {', '.join(self._sets)}") from None
 
     def __len__(self) -> int:
         return len(self._sets)
