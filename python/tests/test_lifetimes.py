@@ -418,6 +418,31 @@ def test_a_change_that_is_given_up_lets_go_of_what_was_ended_meanwhile(redis_url
     assert in_child(lambda: asyncio.run(main())) == "([[0], [0]], True)"
 
 
+@pytest.mark.parametrize("ends", ["async_cancel", "async_release"])
+def test_an_end_that_is_given_up_after_it_was_said_goes_on(redis_url, ends):
+    async def main():
+        held = Held(redis_url, "unused")
+        limits = LimitSet(
+            [RateLimit("tokens", 100, "400 days"), ResourceLimit("slots", 1)],
+            name=f"an end that goes on-{ends}",
+            store=held.limits.store,
+        )
+        acquired = await limits.async_acquire({"tokens": 40, "slots": 1})
+        acquired.update({"tokens": 10})
+        held.hold()
+        end = asyncio.ensure_future(awaited(getattr(acquired, ends)()))
+        await asyncio.sleep(0.05)
+        end.cancel()
+        await asyncio.wait([end])
+        held.go()
+        while True:
+            standing = {name: there["remaining"] for name, there in (await limits.async_peek()).items()}
+            if standing["slots"] == 1:
+                return standing["tokens"]
+
+    assert in_child(lambda: asyncio.run(main())) == ("100" if ends == "async_cancel" else "90")
+
+
 def test_an_end_that_is_not_awaited_is_none():
     async def main():
         limits = one_slot()

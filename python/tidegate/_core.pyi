@@ -167,7 +167,7 @@ class Acquisition:
         :raises StoreUnavailable: the store could not tell; what is held is back within its ``ttl``.
         """
     def async_release(self) -> Awaitable[None]:
-        """As ``release``, awaited."""
+        """As ``release``, awaited. Given up once it has begun (its task is cancelled), it goes on."""
     def cancel(self) -> None:
         """Ends it and gives everything back: the work did not start.
 
@@ -175,7 +175,7 @@ class Acquisition:
         :raises StoreUnavailable: the store could not tell.
         """
     def async_cancel(self) -> Awaitable[None]:
-        """As ``cancel``, awaited."""
+        """As ``cancel``, awaited. Given up once it has begun (its task is cancelled), it goes on."""
     def __bool__(self) -> bool: ...
     def __enter__(self) -> Acquisition: ...
     def __exit__(
@@ -403,7 +403,7 @@ class Permit:
         :raises StoreUnavailable: the store could not tell; the slot is back within its ``ttl``.
         """
     def async_release(self) -> Awaitable[None]:
-        """As ``release``, awaited."""
+        """As ``release``, awaited. Given up once it has begun (its task is cancelled), it goes on."""
     def __enter__(self) -> Permit: ...
     def __exit__(
         self,
@@ -598,14 +598,14 @@ class ServerLease:
         :raises ServerUnavailable, ServerTimeout: the server gave no answer; call it again.
         """
     def async_release(self) -> Awaitable[None]:
-        """As ``release``, awaited."""
+        """As ``release``, awaited. Given up once it has begun (its task is cancelled), it goes on."""
     def cancel(self) -> None:
         """Ends it and gives everything back: the work did not start. Nothing if it has ended.
 
         :raises ServerUnavailable, ServerTimeout: the server gave no answer; call it again.
         """
     def async_cancel(self) -> Awaitable[None]:
-        """As ``cancel``, awaited."""
+        """As ``cancel``, awaited. Given up once it has begun (its task is cancelled), it goes on."""
     def __bool__(self) -> bool: ...
     def __enter__(self) -> ServerLease: ...
     def __exit__(
