@@ -13,6 +13,7 @@
 //! | `lock` | semaphores and mutexes over any store |
 //! | `holding` | how what a `with` block holds is ended |
 //! | `clock` | time that a test moves |
+//! | `stats` | what was counted |
 //! | `store` | stores by their URL |
 //! | `patient` | a store in shared memory, whose locks no thread of Python waits for |
 //! | `named` | what is opened once in a process, by its name |
@@ -44,6 +45,7 @@ mod patient;
 mod pool;
 mod request;
 mod set;
+mod stats;
 mod store;
 mod untaken;
 
@@ -64,7 +66,7 @@ mod _core {
     #[pymodule_export]
     use crate::limiter::Limiter;
     #[pymodule_export]
-    use crate::llm::{LlmCall, LlmMeter};
+    use crate::llm::{_exhausted_for, LlmCall, LlmMeter};
     #[pymodule_export]
     use crate::lock::{Permit, Slots};
     #[pymodule_export]

@@ -16,6 +16,7 @@ use crate::fork;
 use crate::pool;
 use crate::request::{Amounts, Manner, Names};
 use crate::set;
+use crate::stats;
 use crate::untaken::Untaken;
 
 /// A set or a pool, once its `__init__` was called.
@@ -268,22 +269,7 @@ impl Limiter {
         for (name, number) in refused {
             refusals.set_item(name, number)?;
         }
-        let stats = PyDict::new(py);
-        for (name, number) in [
-            ("admitted", counted.admitted),
-            ("refused", counted.refused),
-            ("waited", counted.waited),
-            ("timed_out", counted.timed_out),
-            ("abandoned", counted.abandoned),
-            ("waiting", counted.waiting),
-            ("succeeded", counted.succeeded),
-            ("ignored", counted.ignored),
-            ("dropped", counted.dropped),
-        ] {
-            stats.set_item(name, number)?;
-        }
-        stats.set_item("total_wait", counted.total_wait.as_secs_f64())?;
-        stats.set_item("longest_wait", counted.longest_wait.as_secs_f64())?;
+        let stats = stats::dictionary(py, &counted)?;
         stats.set_item("refusals", refusals)?;
         Ok(stats)
     }

@@ -18,6 +18,7 @@ use crate::holding::{self, Ending, Holding};
 use crate::limit::{LONGEST_TTL, duration};
 use crate::named::Named;
 use crate::request;
+use crate::stats;
 use crate::store;
 
 /// By name, with how many slots it has.
@@ -251,6 +252,13 @@ impl Slots {
         let semaphore = open.opened.get(|| open.plan.open(py))?;
         let available = blocking::wait(py, semaphore.available())?;
         available.map_err(|error| raised(py, &error.into()))
+    }
+
+    /// What was counted in this process, of all keys.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let open = self.open()?;
+        let semaphore = open.opened.get(|| open.plan.open(py))?;
+        stats::dictionary(py, &semaphore.set().statistics())
     }
 }
 

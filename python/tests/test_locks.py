@@ -39,6 +39,18 @@ def test_a_semaphore_has_so_many_slots_and_its_fences_grow():
         assert gpus.available() == 0
 
 
+def test_a_semaphore_tells_what_was_counted():
+    gpus = Semaphore("counted gpus", 1)
+    with gpus:
+        assert gpus.try_acquire() is None
+        with pytest.raises(AcquireTimeout):
+            gpus.acquire(timeout=0.01)
+    stats = Semaphore("counted gpus", 1).stats()
+    assert (stats["admitted"], stats["refused"], stats["timed_out"], stats["waiting"]) == (1, 2, 1, 0)
+    assert stats.keys() == LimitSet("1/day").stats().keys() - {"refusals"}
+    assert Mutex("counted mutex").stats()["admitted"] == 0
+
+
 def test_slots_and_places_in_a_queue_are_whole_numbers():
     for wrong in (-1, 0, 2**53, 2**64):
         with pytest.raises(InvalidRequest):

@@ -13,6 +13,7 @@ import pytest
 
 from tidegate import (
     AcquireTimeout,
+    Balancer,
     Budget,
     CallLimit,
     ImpossibleRequest,
@@ -356,6 +357,24 @@ def test_a_balancer_in_python():
     assert [pool.acquire().config, pool.acquire().config] == [2, 2]
     held = [pool.acquire() for _ in range(3)]
     assert [acquired.config for acquired in held] == [2, 0, 1]
+
+
+def test_a_balancer_is_any_callable_of_its_shape():
+    class Last:
+        def __call__(self, loads, turn):
+            return range(len(loads))[::-1]
+
+    balancer: Balancer = Last()
+    pool = LimitPool([LimitSet([ResourceLimit("slots", 9)], config=number) for number in range(3)], balancer=balancer)
+    assert pool.acquire().config == 2
+
+
+@pytest.mark.parametrize(
+    "limit", [CallLimit(1.5, "per_day"), ResourceLimit("calls", 1.5), CallLimit(1, "per_day", burst=1.5)]
+)
+def test_calls_and_things_are_whole_numbers(limit):
+    with pytest.raises(InvalidRequest, match="limit 'calls' is of whole numbers, not 1.5; a RateLimit takes fractions"):
+        LimitSet(limit)
 
 
 @pytest.mark.parametrize("store", ["memory:", "file:{}/tidegate.redb"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Sequence
 from decimal import Decimal
 from typing import Any, Optional
 
@@ -11,6 +11,7 @@ from typing_extensions import assert_type
 from tidegate import (
     Acquisition,
     Answer,
+    Balancer,
     Budget,
     CallLimit,
     Client,
@@ -36,6 +37,14 @@ limits = LimitSet(
     config={"region": "eu"},
 )
 pool = LimitPool({"eu": limits, "us": limits}, weights=[2, 1])
+
+
+def least_held(loads: Sequence[int], turn: int) -> Sequence[int]:
+    return sorted(range(len(loads)), key=lambda member: loads[member])
+
+
+balancer: Balancer = least_held
+balanced = LimitPool([limits], balancer=balancer)
 several = [CallLimit(100, "per_minute"), ResourceLimit("slots", 8)]
 of_a_list = LimitSet(several, config="a region")
 short = LimitSet(["10/second", ResourceLimit("slots", 2)])

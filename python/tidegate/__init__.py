@@ -30,6 +30,7 @@ from .errors import (
     WorkerDied,
 )
 from .limits import (
+    Balancer,
     Budget,
     CallLimit,
     LoadBalancing,
@@ -50,6 +51,7 @@ __all__ = [
     "Acquisition",
     "Answer",
     "AsyncClient",
+    "Balancer",
     "Budget",
     "CallLimit",
     "CapacityFull",

@@ -21,6 +21,7 @@ __all__ = [
     "Slots",
     "Wakeups",
     "_after_fork",
+    "_exhausted_for",
 ]
 
 _T = TypeVar("_T", covariant=True)
@@ -460,6 +461,10 @@ class Slots:
 
         :raises StoreUnavailable: the store could not tell.
         """
+    def stats(self) -> dict[str, Any]:
+        """What was counted in this process of the semaphores of this name, whatever their keys: as of
+        ``LimitSet.stats``, without ``refusals``.
+        """
 
 @final
 class Answer:
@@ -653,3 +658,4 @@ class Server:
     ) -> Any: ...
 
 def _after_fork() -> None: ...
+def _exhausted_for(headers: Sequence[tuple[str, str]]) -> Optional[float]: ...

@@ -5,10 +5,11 @@ from __future__ import annotations
 import enum
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
-from typing import Any, Optional, Union
+from typing import Any, Optional, Protocol, Union
 
 from .errors import InvalidRequest
 
@@ -76,6 +77,21 @@ class LoadBalancing(str, enum.Enum):
     WEIGHTED = "weighted"
 
 
+class Balancer(Protocol):
+    """Which set of a pool is tried first, in a function of one's own.
+
+    If it raises, sets are tried in their order, and the error is shown by ``sys.unraisablehook``.
+    """
+
+    def __call__(self, loads: Sequence[int], turn: int, /) -> Sequence[int]:
+        """The order in which sets are tried: indices of ``loads``. What it leaves out comes last.
+
+        :param loads: of each set that does not cool down, how many acquisitions of the pool it holds.
+        :param turn: a number that grows by 1 with each request.
+        """
+        ...
+
+
 def _check_places(places: Optional[int]) -> None:
     if places is not None and not (isinstance(places, int) and 0 <= places <= 9):
         raise InvalidRequest(f"places: 0 to 9 decimal places, not {places!r}")
@@ -137,10 +153,14 @@ class Limit:
         return self.capacity == math.inf
 
     def _described(self, kind: str, **more: Any) -> dict[str, Any]:
-        whole = float(self.capacity).is_integer()
         burst = more.get("burst")
-        if burst is not None:
-            whole = whole and float(burst).is_integer()
+        numbers = [self.capacity] if burst is None else [self.capacity, burst]
+        fractions = [number for number in numbers if not float(number).is_integer()]
+        whole = not fractions
+        if kind in ("calls", "concurrency") and not whole and math.isfinite(fractions[0]):
+            raise InvalidRequest(
+                f"limit {self.name!r} is of whole numbers, not {fractions[0]}; a RateLimit takes fractions"
+            )
         places = more.pop("places", None)
         spec: dict[str, Any] = {
             "kind": kind,

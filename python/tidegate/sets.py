@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Optional, Union
 
 from . import _core, _opened, _ray
 from ._core import ManualClock
 from .errors import InvalidRequest
-from .limits import Limit, LoadBalancing, RateLimit, lines, parse
+from .limits import Balancer, Limit, LoadBalancing, RateLimit, lines, parse
 
 #: Which sets are tried first as their weights say.
 _WEIGHING = (LoadBalancing.WEIGHTED, LoadBalancing.LEAST_LOADED)
@@ -162,10 +162,7 @@ class LimitPool(_core.Pool):
         ``"weighted"`` where ``weights`` are given, else ``"round_robin"``.
     :param weights: 1 to 2^32 - 1 for each set: one of weight 3 takes three times as much as one of 1.
         Only of ``"weighted"`` and ``"least_loaded"``.
-    :param balancer: in place of ``load_balancing``: called with a list of how many acquisitions of this
-        pool each set holds that does not cool down, and a number that grows by 1 with each request. It
-        answers indices of that list in the order in which to try; what it leaves out comes last. If
-        it raises, sets are tried in their order, and the error is shown by ``sys.unraisablehook``.
+    :param balancer: in place of ``load_balancing``: a function that says the order (``Balancer``).
     :param offset: where round-robin begins, so that workers do not all begin at the first: 0 to
         2^64 - 1.
     :raises InvalidRequest: ``weights`` or ``offset`` out of range; no sets; sets whose limits of one
@@ -184,7 +181,7 @@ class LimitPool(_core.Pool):
         *,
         load_balancing: Union[LoadBalancing, str, None] = None,
         weights: Optional[Sequence[int]] = None,
-        balancer: Optional[Callable[[Sequence[int], int], Sequence[int]]] = None,
+        balancer: Optional[Balancer] = None,
         offset: int = 0,
     ) -> None:
         if not isinstance(sets, Mapping):

@@ -1,16 +1,16 @@
 //! A call, from its body to what it has used.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use tidegate::Timestamp;
 use tidegate_llm::{
     Answer, Asked, Cost, Dialect, Provider, Received, Refusal, Request, Reserved, Signals, Usage,
 };
 
 use super::meter::{LlmMeter, units};
+use super::signals::now;
 
 /// What a request says.
 pub(super) enum Body<'b> {
@@ -218,11 +218,4 @@ impl LlmCall {
         let body = self.dialect.error(status, message, after);
         PyBytes::new(py, body.to_string().as_bytes())
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "headers tell times of day")]
-fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let micros = since.map_or(0, |since| since.as_micros());
-    Timestamp::from_micros(i64::try_from(micros).unwrap_or(i64::MAX))
 }

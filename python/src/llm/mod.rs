@@ -4,11 +4,13 @@
 
 mod call;
 mod meter;
+mod signals;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 pub(crate) use call::LlmCall;
 pub(crate) use meter::LlmMeter;
+pub(crate) use signals::_exhausted_for;
 
 /// The headers of a request or of a response. What is none is left out: who sends it says so.
 fn headers(lines: &[(String, String)]) -> HeaderMap {

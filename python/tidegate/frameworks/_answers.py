@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from typing import Optional
 
+from .._core import _exhausted_for
+
 #: Answers whose ``Retry-After`` is about limits.
 _REFUSALS = (429, 503)
 
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+#: How the names begin of what tells of limits, and of what says when that was so.
+_OF_LIMITS = ("ratelimit", "x-ratelimit", "x-rate-limit", "date", "age")
 
 
 def pause(status: int, headers: Mapping[str, str]) -> Optional[float]:
     """In how many seconds a provider takes the next request; ``None`` if it says nothing of that.
 
-    Of a 429 or 503 ``retry-after-ms``, else ``Retry-After``; of any answer what ``RateLimit``
-    says of a limit that has nothing left.
+    Of a 429 or 503 ``retry-after-ms``, else ``Retry-After``; of any answer what its fields say of a
+    limit that has nothing left: ``RateLimit`` of the IETF (from its 7th draft on), ``RateLimit-Remaining``
+    and ``-Reset`` (before), ``X-RateLimit-Remaining`` and ``-Reset``, the first that are there.
     """
     if status in _REFUSALS:
         said = _number(headers.get("retry-after-ms"), 1_000)
@@ -26,16 +30,7 @@ def pause(status: int, headers: Mapping[str, str]) -> Optional[float]:
             said = _retry_after(headers)
         if said is not None:
             return said
-    return max(_exhausted(headers.get("ratelimit") or ""), default=None)
-
-
-def _exhausted(field: str) -> Iterator[float]:
-    """What ``"name";r=0;t=30`` says of each limit that has nothing left."""
-    for item in _STRING.sub("", field).split(","):
-        said = {name.strip(): value for name, _, value in (part.partition("=") for part in item.split(";"))}
-        until = _number(said.get("t"), 1)
-        if said.get("r", "").strip() == "0" and until is not None:
-            yield until
+    return _exhausted_for([line for line in headers.items() if line[0].lower().startswith(_OF_LIMITS)])
 
 
 def _retry_after(headers: Mapping[str, str]) -> Optional[float]:
