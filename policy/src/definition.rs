@@ -10,10 +10,11 @@ use super::limit::{self, LimitSyntax};
 use super::members::{self, PolicyMember};
 use super::shape::Shape;
 use super::suggest::write_instead;
-use tidegate::{Balance, LONGEST_USAGE, Limit, Metadata, SHORTEST_USAGE};
+use super::tier;
+use tidegate::{Balance, LONGEST_USAGE, Limit, Metadata, SHORTEST_USAGE, Tier};
 
 /// What a policy may say.
-const SETTINGS: [&str; 19] = [
+const SETTINGS: [&str; 20] = [
     "limits",
     "member",
     "balancer",
@@ -33,6 +34,7 @@ const SETTINGS: [&str; 19] = [
     "jitter",
     "failure_mode",
     "share",
+    "tier",
 ];
 
 /// The share is said by itself.
@@ -129,6 +131,8 @@ pub struct Policy {
     pub jitter: Option<Duration>,
     /// What is answered when the store cannot tell; `deny` if not said.
     pub failure_mode: FailureMode,
+    /// Counts near the caller; each decision asks the store if not said.
+    pub tier: Option<Tier>,
     /// What its file says, as it says it.
     pub shape: Shape,
 }
@@ -172,6 +176,7 @@ impl Policy {
             max_waiting: None,
             jitter: None,
             failure_mode: FailureMode::Deny,
+            tier: None,
             shape: Shape::Table(Vec::new()),
         }
     }
@@ -231,6 +236,7 @@ pub(super) fn read(entry: &Field<'_>, faults: &mut Faults<'_>) -> Option<Policy>
     };
     let pool = members::read(entry, &mut fields, &common, faults);
     let (limits, written) = own_limits(entry, &mut fields, &common, pool.is_some(), faults);
+    let tier = tier::read(&mut fields, &limits, pool.is_some(), faults);
     fields.finish("a policy", &SETTINGS, faults);
     let (members, balance) = pool.unwrap_or_default();
     Some(Policy {
@@ -254,6 +260,7 @@ pub(super) fn read(entry: &Field<'_>, faults: &mut Faults<'_>) -> Option<Policy>
         max_waiting,
         jitter,
         failure_mode: failure_mode.unwrap_or_default(),
+        tier,
         shape: Shape::of(entry.node()),
     })
 }

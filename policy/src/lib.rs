@@ -50,6 +50,7 @@ mod span;
 mod suggest;
 #[cfg(test)]
 mod tests;
+mod tier;
 mod token_weight;
 mod toml;
 mod tree;

@@ -489,3 +489,65 @@ fn a_policy_without_a_name_or_with_a_reserved_one_is_a_fault() {
         assert_eq!(lines, [1], "{errors}");
     }
 }
+
+#[test]
+fn a_tier_is_read_and_each_fault_of_it_says_its_line_and_what_to_write() {
+    let read = |tier: &str, limit: &str| {
+        let text = format!("[policy.p]\ntier = {tier}\n[policy.p.limits]\n{limit}\n");
+        parse("p.toml", &text).map(|file| file.policies[0].tier.clone())
+    };
+    let calls = "rpm = { calls = 10, per = '1m' }";
+    let tier = read(
+        "{ mode = 'leased', batch = { rpm = 5 }, hold = '2s', low_water = 0, idle = '50ms' }",
+        calls,
+    );
+    let expected = tidegate::Tier::leased(1)
+        .batch_of("rpm", 5)
+        .hold(std::time::Duration::from_secs(2))
+        .low_water(0)
+        .idle(std::time::Duration::from_millis(50));
+    assert_eq!(tier.expect("it is sound"), Some(expected));
+    for (tier, limit, fault) in [
+        ("{ batch = 5 }", calls, "`mode` is missing"),
+        ("{ mode = 'leased' }", calls, "`batch` is missing"),
+        (
+            "{ mode = 'lent', batch = 5 }",
+            calls,
+            "`mode` cannot be `lent`",
+        ),
+        ("{ mode = 'leased', batch = 0 }", calls, "`batch` is 0"),
+        (
+            "{ mode = 'leased', batch = { rps = 5 } }",
+            calls,
+            "there is no limit `rps`",
+        ),
+        (
+            "{ mode = 'leased', batch = 5, hold = '2m' }",
+            calls,
+            "`hold` is 2m",
+        ),
+        (
+            "{ mode = 'leased', batch = 5, low_water = 101 }",
+            calls,
+            "`low_water` is 101",
+        ),
+        (
+            "{ mode = 'leased', batch = 5, outstanding = 9 }",
+            calls,
+            "`outstanding` is not a setting",
+        ),
+        ("5", calls, "it must be a table"),
+        (
+            "{ mode = 'leased', batch = 5 }",
+            "slots = { concurrency = 1 }",
+            "a tier cannot lease `slots`, which is a concurrency limit",
+        ),
+    ] {
+        let errors = read(tier, limit).expect_err(fault);
+        let found = errors
+            .faults()
+            .iter()
+            .any(|one| one.line == 2 && one.message.contains(fault));
+        assert!(found, "{tier}: {errors}");
+    }
+}

@@ -687,6 +687,7 @@ impl ActivePolicy {
             keys: count.map(|count| count.keys),
             leases: count.and_then(|count| count.leases),
             remembered: count.and_then(|count| count.remembered),
+            tier: self.limiter.set().tier_statistics(),
         });
     }
 

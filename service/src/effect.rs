@@ -33,7 +33,8 @@ pub(super) fn of_policy(setting: &str, _: Sort) -> &'static str {
         | "max_remembered_leases"
         | "remember"
         | "usage"
-        | "max_waiting" => "from the next start on",
+        | "max_waiting"
+        | "tier" => "from the next start on",
         "ttl" => "for leases from now on",
         "metadata" => "with leases from now on",
         "cool_down" => "for cool-downs from now on",

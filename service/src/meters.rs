@@ -8,7 +8,7 @@ use std::time::Duration;
 use metrics::{Counter, Gauge, Histogram, counter, describe_counter, describe_gauge};
 use metrics::{describe_histogram, gauge, histogram};
 
-use tidegate::Limit;
+use tidegate::{Limit, TierStatistics};
 use tidegate_policy::Policy;
 
 /// One decision in so many is timed.
@@ -70,6 +70,8 @@ pub(super) struct Observed {
     /// Leases that are held, and those that are remembered after their end.
     pub(super) leases: Option<usize>,
     pub(super) remembered: Option<usize>,
+    /// Of a policy that counts near the caller.
+    pub(super) tier: Option<TierStatistics>,
 }
 
 impl Meters {
@@ -176,6 +178,22 @@ impl Meters {
         for (held, count) in held {
             held.observe(&self.policy, count);
         }
+        if let Some(tier) = &now.tier {
+            self.observe_tier(tier);
+        }
+    }
+
+    fn observe_tier(&self, tier: &TierStatistics) {
+        let of = |name: &'static str, outcome: &'static str, count| {
+            counter!(name, "policy" => self.policy.clone(), "outcome" => outcome).absolute(count);
+        };
+        of("tidegate_tier_decisions_total", "admitted", tier.admitted);
+        of("tidegate_tier_decisions_total", "refused", tier.refused);
+        of("tidegate_grants_total", "asked", tier.asked);
+        of("tidegate_grants_total", "granted", tier.granted);
+        of("tidegate_grants_total", "late", tier.late);
+        of("tidegate_grants_total", "returned", tier.returned);
+        gauge!("tidegate_tier_keys", "policy" => self.policy.clone()).set(tier.keys as f64);
     }
 }
 
@@ -215,6 +233,14 @@ pub(super) fn describe() {
         "tidegate_timeouts_total",
         "Clients given up because they took too long to send their first bytes or a request, or (RESP) to take their answers"
     );
+    describe_counter!(
+        "tidegate_tier_decisions_total",
+        "Requests decided by units that this server took in advance, or by a refusal that it remembers; of policies with a tier alone"
+    );
+    describe_counter!(
+        "tidegate_grants_total",
+        "Grants of units in advance: asked for, granted, of those too late to be spent, and given back in part or whole; of policies with a tier alone"
+    );
     describe_histogram!(
         "tidegate_decision_seconds",
         metrics::Unit::Seconds,
@@ -226,6 +252,10 @@ pub(super) fn describe() {
         "Time that admitted requests have waited for their turn"
     );
     describe_gauge!("tidegate_waiting", "Requests waiting now");
+    describe_gauge!(
+        "tidegate_tier_keys",
+        "Keys of which this server holds units in advance; of policies with a tier alone"
+    );
     describe_gauge!(
         "tidegate_keys",
         "Keys whose state is held; of memory and file stores alone"

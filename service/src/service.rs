@@ -687,6 +687,9 @@ impl Service {
         if let Some(max_waiting) = policy.max_waiting {
             builder = builder.max_waiting(max_waiting);
         }
+        if let Some(tier) = policy.tier.as_ref().filter(|_| member.is_none()) {
+            builder = builder.tier(tier.clone());
+        }
         if let Some(store) = store {
             builder = builder.store(Arc::clone(store));
         }

@@ -31,6 +31,7 @@
 //! | [`Pending`] | a verb: awaited, or waited for on a thread |
 //! | [`Request`], [`Decision`], [`Admission`], [`Lease`], [`Loss`] | request, answer, what is held, why it is lost |
 //! | [`LimitPool`], [`Balance`] | several sets that can serve the same work |
+//! | [`Tier`] | counts near the caller: units taken from the store in advance |
 //! | [`fair`] | a queue before limits, fair between tenants by what they use |
 //! | [`workers`] | threads and tasks that do jobs within limits |
 //! | [`Semaphore`], [`Mutex`] | slots of this process, fair, for threads and tasks |
@@ -93,6 +94,7 @@ pub use set::{LONGEST_PAGE, LONGEST_USAGE, ListedKey, ListedLease, ListedUsage, 
 pub use statistics::Statistics;
 pub use tidegate_core::{Amount, Forecast, MAX_AMOUNT, Span, Standing, Timestamp, Verdict};
 pub use tidegate_store::{Count, KeyError, Page, Select, Store, StoreError};
+pub use tidegate_tier::{Tier, TierError, TierStatistics};
 
 /// The pages that show the library are compiled.
 #[cfg(doctest)]

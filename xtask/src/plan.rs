@@ -16,6 +16,7 @@ pub const SERVERLESS: &[&str] = &[
     "tidegate-memory",
     "tidegate-file",
     "tidegate-shm",
+    "tidegate-tier",
     "tidegate-net",
     "tidegate-url",
     "tidegate",
@@ -107,6 +108,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
     ("tidegate-store", &["tidegate-core"]),
     ("tidegate-memory", &["tidegate-store", "tidegate-core"]),
     ("tidegate-net", &["tidegate-store", "tidegate-core"]),
+    ("tidegate-tier", &["tidegate-store", "tidegate-core"]),
     (
         "tidegate-dynamodb",
         &["tidegate-store", "tidegate-core", "tidegate-net"],
@@ -147,8 +149,13 @@ pub const LAYERS: &[(&str, &[&str])] = &[
     ),
     (
         "tidegate",
-        // The store by default, in one file and behind the feature `memory`.
-        &["tidegate-store", "tidegate-core", "tidegate-memory"],
+        // The store by default, in one file and behind the feature `memory`; grants of any store.
+        &[
+            "tidegate-store",
+            "tidegate-core",
+            "tidegate-memory",
+            "tidegate-tier",
+        ],
     ),
     (
         "tidegate-policy",

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tidegate_store::{KeyError, StoreError};
+use tidegate_tier::TierError;
 
 use super::kind::{ErrorKind, of_store};
 use crate::limit::LimitError;
@@ -78,6 +79,9 @@ pub enum BuildError {
     /// The thread that keeps the permits of a leased lock alive could not be started.
     #[error("no thread could be started: {0}")]
     NoWorker(String),
+    /// A tier that makes no sense for these limits.
+    #[error(transparent)]
+    Tier(#[from] TierError),
     /// *Cannot tell*: the store.
     #[error(transparent)]
     Store(#[from] StoreError),

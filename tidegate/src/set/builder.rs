@@ -6,7 +6,8 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use tidegate_core::Span;
 use tidegate_store::sync::atomic::AtomicU64;
-use tidegate_store::{Plan, Store, StoreError, TableBounds, key::MAX_LEVELS};
+use tidegate_store::{Plan, Store, StoreError, Table, TableBounds, key::MAX_LEVELS};
+use tidegate_tier::{Tier, TierTable};
 
 use super::cooling::Cooling;
 use super::differing;
@@ -46,6 +47,7 @@ pub struct LimitSetBuilder {
     pub(super) clock: Clock,
     pub(super) metadata: Metadata,
     pub(super) store: Option<Arc<dyn Store>>,
+    pub(super) tier: Option<Tier>,
 }
 
 impl LimitSetBuilder {
@@ -195,6 +197,28 @@ impl LimitSetBuilder {
         self
     }
 
+    /// Counts near the caller: takes units from the store in advance, and decides `check` and
+    /// `admit` by them without asking it. What that may admit beyond the limits is
+    /// [stated](Tier::hold). Leases, and all other verbs, are the store's.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tidegate::{Limit, LimitSet, Tier};
+    ///
+    /// let set = LimitSet::builder()
+    ///     .limit(Limit::calls("rpm", 6_000, Duration::from_secs(60)))
+    ///     .tier(Tier::leased(100))
+    ///     .build()?;
+    /// assert!(set.check("alice", ()).wait()?.admitted());
+    /// assert_eq!(set.tier_statistics().expect("it has one").granted, 1);
+    /// # Ok::<(), tidegate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn tier(mut self, tier: Tier) -> Self {
+        self.tier = Some(tier);
+        self
+    }
+
     /// The set.
     ///
     /// # Errors
@@ -310,16 +334,29 @@ impl Inner {
             .map(OverrideStore::given)
             .transpose()?;
         let view = versions.begin(view, given.unwrap_or_default());
+        if let Some(tier) = &builder.tier {
+            tier.check_for(&view.plan)?;
+        }
         let bounds = TableBounds {
             steady_clock: true,
             ..builder.bounds
         };
-        let table = store.open_within(&name, &view.plan, &bounds)?;
+        let mut table = store.open_within(&name, &view.plan, &bounds)?;
+        let tier = builder.tier.take().map(|tier| {
+            let timer = Arc::new(builder.clock.clone());
+            let own_clock = abilities.own_clock;
+            let table = Arc::clone(&table);
+            Arc::new(TierTable::new(table, tier, timer, own_clock, &view.plan))
+        });
+        if let Some(tier) = &tier {
+            table = Arc::<TierTable>::clone(tier) as Arc<dyn Table>;
+        }
         let clock = builder.clock.clone();
         let inner = Arc::new(Self {
             version: AtomicU64::new(view.version()),
             view: ArcSwap::from_pointee(view),
             table,
+            tier,
             waiters: Waiters::new(builder.waiting_bound()),
             timer: Arc::new(builder.clock.clone()),
             clock: builder.clock,

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwap;
 use tidegate_store::sync::atomic::AtomicU64;
 use tidegate_store::{Table, Timer};
+use tidegate_tier::TierTable;
 
 use super::cooling::Cooling;
 use super::differing::Differing;
@@ -45,6 +46,8 @@ pub(crate) struct Inner {
     /// Its version: who has kept it sees whether it is the newest.
     pub(super) version: AtomicU64,
     pub(crate) table: Arc<dyn Table>,
+    /// The same, if it decides near the caller.
+    pub(super) tier: Option<Arc<TierTable>>,
     pub(crate) clock: Clock,
     /// The same, for a queue in this process.
     pub(super) timer: Arc<dyn Timer>,

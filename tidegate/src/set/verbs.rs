@@ -10,6 +10,7 @@ use tidegate_store::sync::atomic::Ordering;
 use tidegate_store::{
     self as store, Command, Count, Item, KeyPath, Op, Out, Reply, StoreError, Verb,
 };
+use tidegate_tier::TierStatistics;
 
 use super::commands::Asking;
 use super::inner::{Inner, LimitSet};
@@ -194,6 +195,12 @@ impl LimitSet {
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         self.0.counters.read(self.0.waiters.len())
+    }
+
+    /// What its [tier](crate::LimitSetBuilder::tier) has counted; `None` if it has none.
+    #[must_use]
+    pub fn tier_statistics(&self) -> Option<TierStatistics> {
+        self.0.tier.as_ref().map(|tier| tier.statistics())
     }
 
     /// How often each limit has refused since the set was built, by name, the most

@@ -1,0 +1,134 @@
+//! Two nodes that count near the caller, on each of the servers that this machine has: what
+//! both admit together, and what one gives back when it stops.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate::{Limit, LimitSet, Store, Tier};
+use tidegate_conformance::Beyond;
+use tidegate_mysql::MysqlStore;
+use tidegate_postgres::PostgresStore;
+use tidegate_redis::RedisStore;
+
+/// No window ends while a test runs.
+const LONG: Duration = Duration::from_secs(300 * 86_400);
+
+type Open = fn(&str) -> Arc<dyn Store>;
+
+const DEADLINE: Duration = Duration::from_secs(20);
+
+fn redis(url: &str) -> Arc<dyn Store> {
+    let options = tidegate_redis::Options {
+        deadline: DEADLINE,
+        ..Default::default()
+    };
+    Arc::new(RedisStore::open(url, options).expect("a server"))
+}
+
+fn postgres(url: &str) -> Arc<dyn Store> {
+    let options = tidegate_postgres::Options {
+        deadline: DEADLINE,
+        ..Default::default()
+    };
+    Arc::new(PostgresStore::open(url, options).expect("a server"))
+}
+
+fn mariadb(url: &str) -> Arc<dyn Store> {
+    let options = tidegate_mysql::Options {
+        deadline: DEADLINE,
+        ..Default::default()
+    };
+    Arc::new(MysqlStore::open(url, options).expect("a server"))
+}
+
+/// A test of the same name on each of the servers that this machine has.
+macro_rules! on_each {
+    ($($name:ident)*) => {
+        mod on_redis { $(#[test] fn $name() {
+            super::Beyond::redis().iter().for_each(|server| super::$name(server, super::redis));
+        })* }
+        mod on_postgres { $(#[test] fn $name() {
+            super::Beyond::postgres().iter().for_each(|server| super::$name(server, super::postgres));
+        })* }
+        mod on_mariadb { $(#[test] fn $name() {
+            super::Beyond::mariadb().iter().for_each(|server| super::$name(server, super::mariadb));
+        })* }
+    };
+}
+
+on_each! {
+    two_nodes_admit_the_capacity_of_a_window_together_and_all_of_it
+    what_a_node_holds_is_there_for_others_once_it_has_stopped
+}
+
+/// A node: a set on a connection of its own.
+fn node(server: &Beyond, open: Open, name: &str, tier: Option<Tier>) -> LimitSet {
+    let mut builder = LimitSet::builder()
+        .name(name)
+        .store(open(&server.url))
+        .limit(Limit::calls("calls", 1_000, LONG).algorithm(tidegate::Algorithm::FixedWindow));
+    if let Some(tier) = tier {
+        builder = builder.tier(tier);
+    }
+    builder.build().expect("a node")
+}
+
+fn admits(set: &LimitSet) -> bool {
+    set.admit("k", 1).wait().expect("an answer").admitted()
+}
+
+fn remaining(set: &LimitSet) -> u64 {
+    let told = set.peek("k", 1).wait().expect("an answer");
+    told.remaining("calls").expect("a limit")
+}
+
+fn two_nodes_admit_the_capacity_of_a_window_together_and_all_of_it(server: &Beyond, open: Open) {
+    // What is held is good for as long as the test may take.
+    let tier = Tier::leased(100).hold(Duration::from_secs(60)).low_water(0);
+    let tier = tier.idle(Duration::from_secs(60));
+    let nodes = [0, 1].map(|_| node(server, open, "together", Some(tier.clone())));
+    let mut admitted = 0;
+    std::thread::scope(|scope| {
+        let threads = nodes
+            .each_ref()
+            .map(|set| scope.spawn(|| (0..700).filter(|_| admits(set)).count()));
+        admitted = threads
+            .into_iter()
+            .map(|thread| thread.join().expect("no panic"))
+            .sum();
+    });
+    assert!(admitted <= 1_000, "{admitted}");
+    let held: u64 = 1_000 - admitted as u64;
+    let grants = |set: &LimitSet| set.tier_statistics().expect("a tier").asked;
+    let asked: u64 = nodes.iter().map(grants).sum();
+    assert!(asked <= 10 + 2 * 2, "{asked} grants for {admitted}");
+    // Neither has more than a batch left, and both together admit all of it.
+    let rest = || nodes.iter().filter(|&set| admits(set)).count();
+    let mut more = 0;
+    for _ in 0..held {
+        more += rest() as u64;
+    }
+    assert_eq!(more, held);
+    assert_eq!(remaining(&nodes[0]), 0);
+}
+
+fn what_a_node_holds_is_there_for_others_once_it_has_stopped(server: &Beyond, open: Open) {
+    let tier = Tier::leased(400).hold(Duration::from_secs(60));
+    let stops = node(
+        server,
+        open,
+        "stops",
+        Some(tier.idle(Duration::from_secs(60))),
+    );
+    assert!(stops.admit("k", 1).wait().expect("an answer").admitted());
+    let strict = node(server, open, "stops", None);
+    assert_eq!(remaining(&strict), 600);
+    drop(stops);
+    // Its last word is on its way when it has gone.
+    while remaining(&strict) == 600 {
+        std::thread::park_timeout(Duration::from_millis(2));
+    }
+    assert_eq!(remaining(&strict), 999);
+    let many = strict.check("k", ()).wait().expect("an answer");
+    assert!(many.admitted());
+}

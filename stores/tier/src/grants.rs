@@ -1,0 +1,272 @@
+//! What a node holds of one key, and what it does next. No I/O, no clock: what happens is
+//! an argument, and so is when. Instants are the node's own, by a clock that never steps
+//! back.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tidegate_store::core::{Amount, Span, Timestamp, Units, Verdict};
+use tidegate_store::{Decision, Plan};
+
+/// The most grants of a key that are kept. A further one is kept in place of the oldest.
+const MOST_KEPT: usize = 4;
+
+pub(crate) type Amounts = SmallVec<[Amount; 3]>;
+
+/// Units that the store granted, as a lease.
+#[derive(Clone, Debug)]
+pub struct Grant {
+    /// The lease.
+    pub id: u128,
+    /// What is left, and until when.
+    pub units: Units,
+    /// The limits by which it was granted.
+    pub plan: Arc<Plan>,
+    /// What the store said, with where every limit stood after it.
+    pub told: Decision,
+}
+
+/// What a grant is asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Wish {
+    /// As much as this of each limit.
+    pub amounts: SmallVec<[Amount; 3]>,
+    /// And this at least.
+    pub least: SmallVec<[Amount; 3]>,
+}
+
+/// What came of a wish.
+#[derive(Clone, Debug)]
+pub enum Landed {
+    /// Units.
+    Granted(Box<Grant>),
+    /// The least is not there.
+    Refused(Box<Decision>),
+    /// Nobody knows, or nothing may be made of it.
+    Failed,
+}
+
+#[derive(Clone, Debug)]
+struct Refusal {
+    least: Amounts,
+    decision: Decision,
+    until: Timestamp,
+}
+
+/// See the [module](self).
+#[derive(Clone, Debug)]
+pub struct Grants {
+    /// The oldest first.
+    kept: SmallVec<[Grant; 2]>,
+    asked: Option<Wish>,
+    refusal: Option<Refusal>,
+    /// Which limits requests have taken of: others are not asked for.
+    is_used: SmallVec<[bool; 4]>,
+    /// No grant is asked for before, but for a request that needs one.
+    refill_from: Timestamp,
+    used_at: Timestamp,
+}
+
+impl Default for Grants {
+    fn default() -> Self {
+        Self {
+            kept: SmallVec::new(),
+            asked: None,
+            refusal: None,
+            is_used: SmallVec::new(),
+            refill_from: Timestamp::MIN,
+            used_at: Timestamp::MIN,
+        }
+    }
+}
+
+impl Grants {
+    /// Spends `amounts`, if one of the grants covers them: which.
+    pub fn admit(&mut self, amounts: &[Amount], now: Timestamp) -> Option<&Grant> {
+        self.note_use(amounts, now);
+        let spend = |grant: &mut Grant| grant.units.spend(amounts, now);
+        let at = self.kept.iter_mut().position(spend)?;
+        self.kept.get(at)
+    }
+
+    /// The refusal that is remembered of as much as `amounts`, or less.
+    #[must_use]
+    pub fn refusal(&self, amounts: &[Amount], now: Timestamp) -> Option<&Decision> {
+        let refusal = self
+            .refusal
+            .as_ref()
+            .filter(|refusal| now < refusal.until)?;
+        self.is_at_least(amounts, &refusal.least)
+            .then_some(&refusal.decision)
+    }
+
+    /// Whether a grant is on its way.
+    #[must_use]
+    pub const fn is_asking(&self) -> bool {
+        self.asked.is_some()
+    }
+
+    /// Asks for a grant, `amounts` at least and a batch, or `waiting` (what all requests that
+    /// wait take together) if that is more; `None` if one is on its way. `most` of each limit
+    /// is its capacity.
+    pub fn ask(
+        &mut self,
+        amounts: &[Amount],
+        waiting: &[Amount],
+        (batch, most): (&[Amount], &[Amount]),
+    ) -> Option<Wish> {
+        if self.asked.is_some() {
+            return None;
+        }
+        let of = |position: usize| {
+            let needed = waiting.get(position).copied().unwrap_or(0);
+            match self.is_used.get(position) {
+                Some(true) => batch[position].max(needed.min(most[position])),
+                _ => 0,
+            }
+        };
+        let least: Amounts = amounts.into();
+        let at_least = |position: usize| least.get(position).copied().unwrap_or(0);
+        let wished = (0..batch.len()).map(|position| of(position).max(at_least(position)));
+        let wish = Wish {
+            amounts: wished.collect(),
+            least,
+        };
+        self.asked = Some(wish.clone());
+        Some(wish)
+    }
+
+    /// Whether less than so many hundredths of `batch` are left of a limit that is used, and
+    /// another grant may be asked for before a request needs it.
+    #[must_use]
+    pub fn is_low(&self, batch: &[Amount], hundredths: u8, now: Timestamp) -> bool {
+        let is_low = |(position, &batch): (usize, &Amount)| {
+            let good = self.kept.iter().filter(|grant| grant.units.is_good(now));
+            let left: u128 = good
+                .map(|grant| u128::from(grant.units.left(position)))
+                .sum();
+            let is_used = self.is_used.get(position) == Some(&true);
+            is_used && left * 100 < u128::from(batch) * u128::from(hundredths)
+        };
+        self.asked.is_none() && now >= self.refill_from && batch.iter().enumerate().any(is_low)
+    }
+
+    /// What was asked for has come to this at `now`. Answers what is to be given back: a
+    /// grant that came too late to be spent, or one that there is no room for; and where no
+    /// more is granted, grants that lack a limit altogether: others can use the rest. None
+    /// is spent after that, and neither is it added to another.
+    pub fn land(&mut self, landed: Landed, now: Timestamp, idle: Span) -> Vec<Grant> {
+        let Some(wish) = self.asked.take() else {
+            return Vec::new();
+        };
+        match landed {
+            Landed::Granted(grant) => self.keep(*grant, &wish, now).into_iter().collect(),
+            Landed::Refused(decision) => {
+                // Whoever waits for it is told in any case, however late it is.
+                let soonest = now + Span::from_micros(1);
+                let until = match decision.verdict {
+                    Verdict::NotUntil(at) => at.min(now + idle).max(soonest),
+                    Verdict::Never | Verdict::Admit => now + idle,
+                };
+                self.refill_from = now + idle;
+                self.refusal = Some(Refusal {
+                    least: wish.least,
+                    decision: *decision,
+                    until,
+                });
+                self.take_lacking()
+            }
+            Landed::Failed => {
+                self.refill_from = now + idle;
+                Vec::new()
+            }
+        }
+    }
+
+    fn keep(&mut self, grant: Grant, wish: &Wish, now: Timestamp) -> Option<Grant> {
+        self.refusal = None;
+        if !grant.units.is_good(now) {
+            return Some(grant);
+        }
+        let is_partial = grant.units.granted() != &wish.amounts[..];
+        // There is no more: to ask again at once would be told so again.
+        self.refill_from = match is_partial {
+            true => grant.units.end(),
+            false => Timestamp::MIN,
+        };
+        self.kept.retain(|grant| !grant.units.is_spent());
+        let oldest = (self.kept.len() >= MOST_KEPT).then(|| self.kept.remove(0));
+        self.kept.push(grant);
+        oldest
+    }
+
+    /// Grants of which nothing is left of a limit that requests take.
+    fn take_lacking(&mut self) -> Vec<Grant> {
+        let is_used = std::mem::take(&mut self.is_used);
+        let lacks = |grant: &Grant| {
+            let mut used = is_used.iter().enumerate().filter(|(_, is_used)| **is_used);
+            used.any(|(position, _)| grant.units.left(position) == 0)
+        };
+        let all = std::mem::take(&mut self.kept).into_iter();
+        let (lacking, kept): (SmallVec<[Grant; 2]>, _) = all.partition(lacks);
+        (self.kept, self.is_used) = (kept, is_used);
+        lacking.into_vec()
+    }
+
+    /// The refusal that is remembered is of other limits.
+    pub fn forget_refusal(&mut self) {
+        self.refusal = None;
+        self.refill_from = Timestamp::MIN;
+    }
+
+    /// What is over at `now`, or has lain idle for so long, with something left.
+    pub fn take_over(&mut self, now: Timestamp, idle: Span) -> Vec<Grant> {
+        if self.used_at + idle <= now {
+            return self.take_all();
+        }
+        let all = std::mem::take(&mut self.kept).into_iter();
+        let left = all.filter(|grant| !grant.units.is_spent());
+        let (good, over): (SmallVec<_>, SmallVec<[Grant; 2]>) =
+            left.partition(|grant| grant.units.is_good(now));
+        self.kept = good;
+        over.into_vec()
+    }
+
+    /// All that is kept, with something left.
+    pub fn take_all(&mut self) -> Vec<Grant> {
+        let all = std::mem::take(&mut self.kept).into_iter();
+        all.filter(|grant| !grant.units.is_spent()).collect()
+    }
+
+    /// What is kept.
+    #[must_use]
+    pub fn kept(&self) -> &[Grant] {
+        &self.kept
+    }
+
+    /// Whether there is nothing to remember at `now`.
+    #[must_use]
+    pub fn is_empty(&self, now: Timestamp) -> bool {
+        let remembers = self
+            .refusal
+            .as_ref()
+            .is_some_and(|refusal| now < refusal.until);
+        self.kept.is_empty() && self.asked.is_none() && !remembers
+    }
+
+    fn note_use(&mut self, amounts: &[Amount], now: Timestamp) {
+        self.used_at = self.used_at.max(now);
+        if self.is_used.len() < amounts.len() {
+            self.is_used.resize(amounts.len(), false);
+        }
+        for (is_used, &amount) in self.is_used.iter_mut().zip(amounts) {
+            *is_used |= amount > 0;
+        }
+    }
+
+    /// Whether nobody who lacks `least` has `amounts`.
+    fn is_at_least(&self, amounts: &[Amount], least: &[Amount]) -> bool {
+        let mut least = least.iter().enumerate();
+        least.all(|(position, &least)| amounts.get(position).copied().unwrap_or(0) >= least)
+    }
+}

@@ -1,0 +1,186 @@
+//! A key's grants, and the requests that wait for the next.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tidegate_store::core::{Bounds, Timestamp};
+use tidegate_store::{Detail, KeyPath, OwnedPath, Plan, Reply, Responder, StoreError, Wake};
+
+use crate::answers;
+use crate::counters::{Counters, count};
+use crate::grants::{Amounts, Grant, Grants};
+use crate::settings::Tier;
+
+/// So often a grant may come too late before the requests that wait for it are told.
+const MOST_LATE: u8 = 3;
+
+/// A request that waits for a grant.
+pub(crate) struct Waiter {
+    pub(crate) responder: Responder,
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) calendars: Box<[Option<Bounds>]>,
+    pub(crate) amounts: Amounts,
+    pub(crate) detail: Detail,
+    /// How many grants came too late for it.
+    pub(crate) late: u8,
+}
+
+/// See the [module](self).
+pub(crate) struct Key {
+    pub(crate) path: OwnedPath,
+    pub(crate) plan: Arc<Plan>,
+    /// What is asked for of each limit, and the most there is.
+    pub(crate) batch: Amounts,
+    pub(crate) most: Amounts,
+    pub(crate) grants: Grants,
+    pub(crate) waiters: VecDeque<Waiter>,
+}
+
+impl Key {
+    pub(crate) fn new(path: &KeyPath<'_>, plan: &Arc<Plan>, tier: &Tier) -> Self {
+        let mut key = Self {
+            path: OwnedPath::of(path),
+            plan: Arc::clone(plan),
+            batch: Amounts::new(),
+            most: Amounts::new(),
+            grants: Grants::default(),
+            waiters: VecDeque::new(),
+        };
+        key.measure(tier);
+        key
+    }
+
+    /// What is asked for, by the limits at hand. A level that the key does not reach has
+    /// none of it.
+    fn measure(&mut self, tier: &Tier) {
+        let path = self.path.lend();
+        let own = self.plan.at(&path);
+        let plan = own.as_ref().unwrap_or(&self.plan);
+        let limits = || {
+            plan.limits()
+                .iter()
+                .filter(|limit| limit.level < path.depth())
+        };
+        self.batch = limits().map(|limit| tier.batch_for(limit)).collect();
+        self.most = limits().map(|limit| limit.rule.capacity()).collect();
+    }
+
+    /// Whether a request for so much can be covered by a grant: something, and no more than a
+    /// batch.
+    pub(crate) fn fits(&self, amounts: &[u64]) -> bool {
+        let reached = amounts.iter().zip(&self.batch);
+        let mut reached = reached.map(|(amount, batch)| (*amount, *batch));
+        reached.clone().any(|(amount, _)| amount > 0)
+            && reached.all(|(amount, batch)| amount <= batch)
+    }
+
+    /// The amounts of the levels that the key reaches.
+    pub(crate) fn reached<'a>(&self, amounts: &'a [u64]) -> &'a [u64] {
+        &amounts[..amounts.len().min(self.batch.len())]
+    }
+
+    /// Goes by `plan` from here on; answers what was granted by other limits, and is to be
+    /// given back. A refusal holds for the limits that refused alone.
+    ///
+    /// # Errors
+    /// [`StoreError::StalePlan`]: it goes by a newer one already.
+    pub(crate) fn follow(
+        &mut self,
+        plan: &Arc<Plan>,
+        tier: &Tier,
+    ) -> Result<Vec<Grant>, StoreError> {
+        if plan.version() == self.plan.version() {
+            return Ok(Vec::new());
+        }
+        if plan.version() < self.plan.version() {
+            return Err(StoreError::StalePlan);
+        }
+        let old = std::mem::replace(&mut self.plan, Arc::clone(plan));
+        self.grants.forget_refusal();
+        self.measure(tier);
+        Ok(match self.is_alike(&old) {
+            true => Vec::new(),
+            false => self.grants.take_all(),
+        })
+    }
+
+    /// Whether `old` has the same limits for this key.
+    pub(crate) fn is_alike(&self, old: &Plan) -> bool {
+        let of_rows = |row: std::borrow::Cow<'_, [u8]>| {
+            self.plan.of_row(&row).limits() == old.of_row(&row).limits()
+        };
+        self.plan.has_limits_of(old) && self.path.lend().rows().all(of_rows)
+    }
+
+    /// Answers those who can be answered now: by the grants that are there, or by the refusal
+    /// that is remembered. The others wait for the next grant. The one that came may be
+    /// `is_late`; or it `is_granted`, and then is of no use to the first if that waits still.
+    pub(crate) fn serve(
+        &mut self,
+        now: Timestamp,
+        (is_granted, is_late): (bool, bool),
+        counters: &Counters,
+        wakes: &mut Vec<Wake>,
+    ) {
+        for mut waiter in std::mem::take(&mut self.waiters) {
+            if waiter.responder.is_gone() {
+                continue;
+            }
+            if waiter.plan.version() != self.plan.version() {
+                wakes.push(waiter.responder.answer(Err(StoreError::StalePlan)));
+            } else if let Some(reply) = self.decide(&waiter.amounts, waiter.detail, now, counters) {
+                wakes.push(waiter.responder.answer(Ok(reply)));
+            } else {
+                let is_first = self.waiters.is_empty();
+                waiter.late += u8::from(is_late || (is_granted && is_first));
+                match waiter.late < MOST_LATE {
+                    true => self.waiters.push_back(waiter),
+                    false => wakes.push(waiter.responder.answer(Err(too_late()))),
+                }
+            }
+        }
+    }
+
+    /// Decides by what is here, if that is enough; counted.
+    pub(crate) fn decide(
+        &mut self,
+        amounts: &[u64],
+        detail: Detail,
+        now: Timestamp,
+        counters: &Counters,
+    ) -> Option<Reply> {
+        if let Some(grant) = self.grants.admit(amounts, now) {
+            count(&counters.admitted);
+            return Some(answers::admitted(grant, detail));
+        }
+        let refusal = self.grants.refusal(amounts, now)?;
+        count(&counters.refused);
+        Some(answers::refused(refusal, detail))
+    }
+
+    /// Answers all who wait with this error.
+    pub(crate) fn fail(&mut self, error: &StoreError, wakes: &mut Vec<Wake>) {
+        for waiter in self.waiters.drain(..) {
+            wakes.push(waiter.responder.answer(Err(error.clone())));
+        }
+    }
+
+    /// What all who wait take together.
+    pub(crate) fn waiting(&self) -> Amounts {
+        let mut all: Amounts = self.batch.iter().map(|_| 0).collect();
+        for waiter in &self.waiters {
+            for (all, &amount) in all.iter_mut().zip(&waiter.amounts) {
+                *all = all.saturating_add(amount);
+            }
+        }
+        all
+    }
+}
+
+fn too_late() -> StoreError {
+    StoreError::Busy(
+        "its grants come when they are over already; raise `hold` of the tier, or look why the \
+         store answers so late"
+            .to_owned(),
+    )
+}

@@ -1,0 +1,38 @@
+//! Decides near the caller. A node takes units of a key's limits from its store in advance,
+//! as a *grant*, and spends them without asking.
+//!
+//! A grant is a lease of the store like any other: [partial](tidegate_store::Terms::least),
+//! so that the last units of a limit are granted too, and settled with what was spent, so
+//! that the rest goes back where it was charged. It is spent until
+//! [`good_until`](tidegate_store::Partial::good_until), counted from before it was asked for
+//! and a thousandth less: whatever the node's wall clock says, nothing counts in a window
+//! that it was not taken from. `docs/reference/tiers.md` states what that bounds.
+//!
+//! | room | holds |
+//! |---|---|
+//! | `settings` | how a table is tiered: [`Tier`] |
+//! | `grants` | what a node holds of one key, and what it does next; no I/O, no clock |
+//! | `answers` | replies to what is decided here |
+//! | `task` | a future that goes on by itself when it is woken |
+//! | `counters` | how often what happened: [`TierStatistics`] |
+//! | `key` | a key's grants, and the requests that wait for the next |
+//! | `returns` | what is given back to the store, again if it does not answer |
+//! | `node` | all keys of a table: asks, lands, gives back |
+//! | `table` | the table around a table: [`TierTable`] |
+//!
+//! Deliberately absent: leases of callers, slots, waiting for a turn: those are the store's.
+
+mod answers;
+mod counters;
+mod grants;
+mod key;
+mod node;
+mod returns;
+mod settings;
+mod table;
+mod task;
+
+pub use counters::TierStatistics;
+pub use grants::{Grant, Grants, Landed, Wish};
+pub use settings::{Tier, TierError};
+pub use table::TierTable;

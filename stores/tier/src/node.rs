@@ -1,0 +1,413 @@
+//! All keys of a table: what is asked for, what lands, what is given back.
+
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+use std::sync::{Arc, Weak};
+
+use tidegate_store::core::{Bounds, Span, Timestamp, Units, sure_until};
+use tidegate_store::sync::Mutex;
+use tidegate_store::sync::atomic::{AtomicBool, Ordering};
+use tidegate_store::{
+    Answer, Command, Detail, KeyPath, Op, Out, OwnedPath, Plan, Reply, StoreError, Table, Terms,
+    Timer, TimerHandler, Verb, Wake,
+};
+
+use crate::counters::{Counters, count};
+use crate::grants::{Grant, Landed, Wish};
+use crate::key::Key;
+use crate::returns::{Return, Returns};
+use crate::settings::Tier;
+use crate::task;
+
+/// The most keys of which something is held. Requests for others are the store's.
+const MOST_KEYS: u64 = 65_536;
+
+/// Locks of their own: more than there are threads that ask at once.
+const SHARDS: usize = 64;
+
+/// The upper half of the id of each lease that is a grant: no other has it, but once in 2^64.
+const MARK: u64 = 0x6772_616e_742e_7467;
+
+/// Whether a lease of this id is a grant of some node.
+pub(crate) const fn is_grant(id: u128) -> bool {
+    (id >> 64) as u64 == MARK
+}
+
+pub(crate) type Shard = HashMap<Box<[u8]>, Key, foldhash::fast::RandomState>;
+
+/// See the [module](self).
+pub(crate) struct Node {
+    pub(crate) table: Arc<dyn Table>,
+    pub(crate) tier: Tier,
+    pub(crate) counters: Counters,
+    timer: Arc<dyn Timer>,
+    /// Two clocks measure a grant: the store's and this one.
+    has_own_clock: bool,
+    shards: Box<[Mutex<Shard>]>,
+    hasher: foldhash::fast::RandomState,
+    returns: Returns,
+    newest: Mutex<Arc<Plan>>,
+    /// Somebody looks after what is over.
+    is_armed: AtomicBool,
+    /// Nobody asks any more: what comes is given back.
+    is_closed: AtomicBool,
+    this: Weak<Self>,
+}
+
+/// A grant that is to be asked for.
+pub(crate) struct Asking {
+    pub(crate) path: OwnedPath,
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) calendars: Box<[Option<Bounds>]>,
+    pub(crate) wish: Wish,
+}
+
+/// One that was.
+struct Asked {
+    path: OwnedPath,
+    plan: Arc<Plan>,
+    id: u128,
+    /// Before it was sent.
+    at: Timestamp,
+}
+
+impl Node {
+    pub(crate) fn new(
+        table: Arc<dyn Table>,
+        tier: Tier,
+        timer: Arc<dyn Timer>,
+        has_own_clock: bool,
+        plan: &Arc<Plan>,
+    ) -> Arc<Self> {
+        Arc::new_cyclic(|this| Self {
+            table,
+            tier,
+            timer,
+            has_own_clock,
+            counters: Counters::default(),
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            hasher: foldhash::fast::RandomState::default(),
+            returns: Returns::default(),
+            newest: Mutex::new(Arc::clone(plan)),
+            is_armed: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
+            this: Weak::clone(this),
+        })
+    }
+
+    /// The keys beside which `path` is kept.
+    pub(crate) fn shard(&self, path: &KeyPath<'_>) -> &Mutex<Shard> {
+        let hash = self.hasher.hash_one(path.bytes());
+        &self.shards[hash as usize % SHARDS]
+    }
+
+    /// The key, kept from here on; `None` where there is no room for another.
+    pub(crate) fn key<'s>(
+        &self,
+        shard: &'s mut Shard,
+        path: &KeyPath<'_>,
+        plan: &Arc<Plan>,
+    ) -> Option<&'s mut Key> {
+        if !shard.contains_key(path.bytes()) {
+            if self.counters.keys.load(Ordering::Relaxed) >= MOST_KEYS {
+                return None;
+            }
+            count(&self.counters.keys);
+            shard.insert(path.bytes().into(), Key::new(path, plan, &self.tier));
+            self.arm();
+        }
+        shard.get_mut(path.bytes())
+    }
+
+    /// The limits are these from here on.
+    pub(crate) fn note(&self, plan: &Arc<Plan>) {
+        let mut newest = self.newest.lock();
+        if plan.version() > newest.version() {
+            *newest = Arc::clone(plan);
+        }
+    }
+
+    /// Asks for a grant. Where the store answers at once, whatever follows is done, too.
+    pub(crate) fn ask(&self, mut asking: Asking) {
+        let Some(this) = self.this.upgrade() else {
+            return;
+        };
+        loop {
+            let now = self.timer.now();
+            let asked = Asked {
+                path: asking.path,
+                plan: asking.plan,
+                id: (u128::from(MARK) << 64) | u128::from(fastrand::u64(..)),
+                at: now,
+            };
+            count(&self.counters.asked);
+            let terms = Terms {
+                id: asked.id,
+                expires_at: now + self.tier.hold_span(),
+                idempotency: None,
+                least: Some(&asking.wish.least),
+            };
+            let verb = Verb::Take {
+                amounts: &asking.wish.amounts,
+                lease: Some(terms),
+                detail: Detail::Always,
+            };
+            let command = Command {
+                plan: &asked.plan,
+                now,
+                calendars: &asking.calendars,
+                op: Op::One(asked.path.lend(), verb),
+                patience: None,
+            };
+            let mut answer = Ok(Reply::Done);
+            let execution = self.table.execute(&command, Out::new(&mut answer));
+            let Some(later) = execution.pending() else {
+                match self.land(asked, answer) {
+                    Some(next) => asking = next,
+                    None => return,
+                }
+                continue;
+            };
+            let landing = Landing {
+                node: this,
+                asked: Some(asked),
+            };
+            return task::run(async move { landing.land(later.await) });
+        }
+    }
+
+    /// An answer has come. Answers the next grant to ask for, if requests wait for one.
+    fn land(&self, asked: Asked, answer: Answer) -> Option<Asking> {
+        let (now, mut wakes) = (self.timer.now(), Vec::new());
+        let mut shard = self.shard(&asked.path.lend()).lock();
+        let Some(key) = shard.get_mut(asked.path.lend().bytes()) else {
+            drop(shard);
+            self.end(Return::lost(&asked.path, asked.id));
+            return None;
+        };
+        let (landed, error) = self.landed(&asked, answer);
+        let mut back = Vec::new();
+        let is_granted = matches!(&landed, Landed::Granted(_));
+        let is_of_others = matches!(&landed, Landed::Granted(grant) if !key.is_alike(&grant.plan));
+        let landed = match landed {
+            Landed::Granted(grant) if is_of_others => {
+                back.push(*grant);
+                Landed::Failed
+            }
+            landed => landed,
+        };
+        let id = asked.id;
+        back.extend(key.grants.land(landed, now, self.tier.idle_span()));
+        let is_late = !is_of_others && back.iter().any(|grant| grant.id == id);
+        if is_late {
+            count(&self.counters.late);
+        }
+        match &error {
+            Some(error) => key.fail(error, &mut wakes),
+            None => {
+                let of = (is_granted, is_late);
+                key.serve(now, of, &self.counters, &mut wakes);
+            }
+        }
+        if self.is_closed.load(Ordering::Acquire) {
+            back.extend(key.grants.take_all());
+        }
+        let next = next_for(key, now, &mut wakes);
+        drop(shard);
+        self.give_back(&asked.path, back);
+        if matches!(error, Some(StoreError::Unavailable(_))) {
+            // It may have been granted all the same.
+            self.returns.add(Return::lost(&asked.path, id));
+            self.arm();
+        }
+        drop(wakes);
+        next
+    }
+
+    /// What an answer is for the key's grants, and for those who wait.
+    fn landed(&self, asked: &Asked, answer: Answer) -> (Landed, Option<StoreError>) {
+        match answer {
+            Ok(Reply::Partial(partial)) => {
+                count(&self.counters.granted);
+                let length = partial.good_until.since(asked.at);
+                let end = match self.has_own_clock {
+                    true => sure_until(partial.good_until, length),
+                    false => partial.good_until,
+                };
+                let grant = Grant {
+                    id: asked.id,
+                    units: Units::new(&partial.amounts, end),
+                    plan: Arc::clone(&asked.plan),
+                    told: partial.decision,
+                };
+                (Landed::Granted(Box::new(grant)), None)
+            }
+            Ok(Reply::Decision(decision)) if !decision.verdict.admitted() => {
+                (Landed::Refused(Box::new(decision)), None)
+            }
+            Ok(_) => (Landed::Failed, Some(StoreError::Mismatch)),
+            Err(error) => (Landed::Failed, Some(error)),
+        }
+    }
+
+    /// Gives grants back. Where the store cannot tell, again later.
+    pub(crate) fn give_back(&self, path: &OwnedPath, grants: impl IntoIterator<Item = Grant>) {
+        for grant in grants {
+            if !grant.units.is_spent() {
+                count(&self.counters.returned);
+                self.end(Return::of(path, &grant));
+            }
+        }
+    }
+
+    fn end(&self, one: Return) {
+        let Some(this) = self.this.upgrade() else {
+            return;
+        };
+        let plan = Arc::clone(&self.newest.lock());
+        let mut answer = Ok(Reply::Done);
+        let execution = one.lend(&plan, |verb| {
+            let command = Command {
+                plan: &plan,
+                now: self.timer.now(),
+                calendars: &[],
+                op: Op::One(one.path.lend(), verb),
+                patience: None,
+            };
+            self.table.execute(&command, Out::new(&mut answer))
+        });
+        match execution.pending() {
+            None => this.ended(one, &answer),
+            Some(later) => task::run(async move { this.ended(one, &later.await) }),
+        }
+    }
+
+    fn ended(&self, one: Return, answer: &Answer) {
+        if let Err(error) = answer {
+            self.returns.failed(one, error);
+            self.arm();
+        }
+    }
+
+    /// Sees to it that somebody looks after what is over.
+    fn arm(&self) {
+        if !self.is_armed.swap(true, Ordering::AcqRel) {
+            let pace = self.tier.idle_span().min(self.tier.hold_span());
+            let pace = Span::from_micros(pace.as_micros() / 2);
+            let this: Weak<dyn TimerHandler> = Weak::<Self>::clone(&self.this);
+            self.timer.set(self.timer.now() + pace, this);
+        }
+    }
+
+    /// Gives back what is over or lies idle, and forgets keys of which nothing is left.
+    fn sweep(&self, now: Timestamp) {
+        for one in self.returns.take() {
+            self.end(one);
+        }
+        for shard in &self.shards {
+            let mut over = Vec::new();
+            shard.lock().retain(|_, key| {
+                let grants = key.grants.take_over(now, self.tier.idle_span());
+                over.extend(grants.into_iter().map(|grant| (key.path.clone(), grant)));
+                let stays = !key.grants.is_empty(now) || !key.waiters.is_empty();
+                if !stays {
+                    self.counters.keys.fetch_sub(1, Ordering::Relaxed);
+                }
+                stays
+            });
+            for (path, grant) in over {
+                self.give_back(&path, [grant]);
+            }
+        }
+    }
+
+    /// Gives back all that is held now.
+    pub(crate) fn give_all_back(&self) {
+        for shard in &self.shards {
+            let mut all = Vec::new();
+            for key in shard.lock().values_mut() {
+                let grants = key.grants.take_all().into_iter();
+                all.extend(grants.map(|grant| (key.path.clone(), grant)));
+            }
+            for (path, grant) in all {
+                self.give_back(&path, [grant]);
+            }
+        }
+    }
+
+    /// Gives all back, and what comes from here on.
+    pub(crate) fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
+        self.give_all_back();
+    }
+}
+
+impl TimerHandler for Node {
+    fn fire(self: Arc<Self>, now: Timestamp) {
+        self.is_armed.store(false, Ordering::Release);
+        self.sweep(now);
+        if self.counters.keys.load(Ordering::Relaxed) > 0 || !self.returns.is_empty() {
+            self.arm();
+        }
+    }
+}
+
+/// The grant that the first who waits needs, unless one is on its way. One whose calendar's
+/// boundaries are over makes its request again.
+fn next_for(key: &mut Key, now: Timestamp, wakes: &mut Vec<Wake>) -> Option<Asking> {
+    if key.grants.is_asking() {
+        return None;
+    }
+    let is_over = |calendars: &[Option<Bounds>]| {
+        let mut ends = calendars.iter().flatten();
+        ends.any(|bounds| bounds.next_end <= now)
+    };
+    while key
+        .waiters
+        .front()
+        .is_some_and(|first| is_over(&first.calendars))
+    {
+        let first = key.waiters.pop_front()?;
+        wakes.push(first.responder.answer(Err(StoreError::StalePlan)));
+    }
+    let waiting = key.waiting();
+    let first = key.waiters.front()?;
+    let of = (&key.batch[..], &key.most[..]);
+    let wish = key.grants.ask(&first.amounts, &waiting, of)?;
+    Some(Asking {
+        path: key.path.clone(),
+        plan: Arc::clone(&key.plan),
+        calendars: first.calendars.clone(),
+        wish,
+    })
+}
+
+/// Sees to it that what was asked for lands, whatever becomes of the answer.
+struct Landing {
+    node: Arc<Node>,
+    asked: Option<Asked>,
+}
+
+impl Landing {
+    fn land(mut self, answer: Answer) {
+        self.go_on(answer);
+    }
+
+    fn go_on(&mut self, answer: Answer) {
+        let next = self
+            .asked
+            .take()
+            .and_then(|asked| self.node.land(asked, answer));
+        if let Some(next) = next {
+            self.node.ask(next);
+        }
+    }
+}
+
+impl Drop for Landing {
+    fn drop(&mut self) {
+        self.go_on(Err(StoreError::Unavailable(
+            "the store is closed".to_owned(),
+        )));
+    }
+}

@@ -1,0 +1,381 @@
+//! Nodes on one store: each with a clock of its own, and a wire that can hold answers up,
+//! lose them and count trips.
+#![allow(dead_code, reason = "each test uses its part")]
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+use tidegate_memory::{Bounds, MemoryStore};
+use tidegate_store::core::{
+    Align, Amount, Bucket, Log, Payment, Ring, Rule, Span, Timestamp, Verdict, Window,
+};
+use tidegate_store::{
+    Alarm, Answer, Command, Decision, Detail, Execution, KeyPath, Op, Out, OwnedCommand, Plan,
+    PlanLimit, Reply, Responder, Store, StoreError, StoreFuture, Table, Timer, TimerHandler, Verb,
+    response_channel,
+};
+use tidegate_tier::{Tier, TierTable};
+
+pub const SECOND: u64 = 1_000_000;
+pub const START: i64 = 1_700_000_000_000_000;
+
+pub const fn span(micros: u64) -> Span {
+    Span::from_micros(micros)
+}
+
+/// `capacity` in each `micros` since the epoch.
+pub fn window(capacity: Amount, micros: u64) -> Rule {
+    Rule::Window(Window::new(capacity, Align::Epoch(span(micros))).expect("a window"))
+}
+
+/// `amount` a second, `burst` at once.
+pub fn bucket(amount: Amount, burst: Amount) -> Rule {
+    Rule::Bucket(Bucket::new(amount, Span::SECOND, burst).expect("a bucket"))
+}
+
+pub fn ring(capacity: Amount, micros: u64) -> Rule {
+    Rule::Ring(Ring::new(capacity, span(micros), 10).expect("a ring"))
+}
+
+pub fn log(capacity: Amount, micros: u64) -> Rule {
+    Rule::Log(Log::new(capacity, span(micros), 1_000).expect("a log"))
+}
+
+pub fn plan(version: u64, levels: usize, rules: &[(usize, Rule)]) -> Arc<Plan> {
+    let limit = |(uid, &(level, rule)): (usize, &(usize, Rule))| PlanLimit {
+        name: format!("limit {uid}").into(),
+        uid: uid as u32,
+        rule,
+        level,
+        payment: Payment::Prepaid,
+        shadow: false,
+        refund_on_expiry: false,
+        adaptive: None,
+    };
+    let limits = rules.iter().enumerate().map(limit).collect();
+    Arc::new(Plan::new(version, levels, limits, Span::from_secs(3_600)))
+}
+
+/// A clock that stands still until it is moved, and may be set apart from the store's.
+#[derive(Debug)]
+pub struct NodeClock {
+    now: AtomicI64,
+    number: AtomicU64,
+    alarms: Mutex<BTreeMap<Alarm, Weak<dyn TimerHandler>>>,
+}
+
+impl NodeClock {
+    pub fn at(micros: i64) -> Arc<Self> {
+        Arc::new(Self {
+            now: AtomicI64::new(micros),
+            number: AtomicU64::new(0),
+            alarms: Mutex::default(),
+        })
+    }
+
+    /// Moves it to there, and fires what is due on the way.
+    pub fn pass(&self, micros: u64) {
+        let target = self.now() + span(micros);
+        loop {
+            let due = {
+                let mut alarms = self.alarms.lock().expect("no panic");
+                match alarms.first_entry() {
+                    Some(first) if first.key().at <= target => Some(first.remove_entry()),
+                    _ => None,
+                }
+            };
+            let Some((alarm, handler)) = due else { break };
+            self.now.fetch_max(alarm.at.as_micros(), Ordering::SeqCst);
+            if let Some(handler) = handler.upgrade() {
+                handler.fire(self.now());
+            }
+        }
+        self.now.fetch_max(target.as_micros(), Ordering::SeqCst);
+    }
+}
+
+impl Timer for NodeClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(self.now.load(Ordering::SeqCst))
+    }
+
+    fn set(&self, at: Timestamp, handler: Weak<dyn TimerHandler>) -> Alarm {
+        let number = self.number.fetch_add(1, Ordering::SeqCst);
+        let alarm = Alarm { at, number };
+        self.alarms.lock().expect("no panic").insert(alarm, handler);
+        alarm
+    }
+
+    fn unset(&self, alarm: Alarm) {
+        self.alarms.lock().expect("no panic").remove(&alarm);
+    }
+}
+
+/// A store with a clock of its own, which several nodes share.
+pub struct Central {
+    table: Arc<dyn Table>,
+    pub clock: Arc<NodeClock>,
+}
+
+impl Central {
+    pub fn new(plan: &Arc<Plan>) -> Arc<Self> {
+        let table = MemoryStore::new(Bounds::default()).open("limits", plan);
+        Arc::new(Self {
+            table: table.expect("memory opens"),
+            clock: NodeClock::at(START),
+        })
+    }
+
+    /// Executes a command by the store's clock, and answers by its caller's.
+    fn decide(&self, command: &Command<'_>) -> Answer {
+        let (asked, now) = (command.now, self.clock.now());
+        let to_store = |at: Timestamp| moved(at, asked, now);
+        let op = match command.op {
+            Op::One(path, verb) => Op::One(path, verb.translated(to_store)),
+            op => op,
+        };
+        let command = Command {
+            now,
+            op,
+            ..*command
+        };
+        let mut answer = self.execute(&command);
+        let back = |at: &mut Timestamp| *at = moved(*at, now, asked);
+        match &mut answer {
+            Ok(Reply::Decision(decision)) => translate(decision, back),
+            Ok(Reply::Partial(partial)) => {
+                back(&mut partial.good_until);
+                translate(&mut partial.decision, back);
+            }
+            _ => {}
+        }
+        answer
+    }
+
+    fn execute(&self, command: &Command<'_>) -> Answer {
+        let mut answer = Ok(Reply::Done);
+        let execution = self.table.execute(command, Out::new(&mut answer));
+        assert!(execution.is_ready(), "memory answers at once");
+        answer
+    }
+
+    /// What is left at the store of every limit of `key`.
+    pub fn left(&self, plan: &Arc<Plan>, key: &[u8]) -> Vec<Amount> {
+        let path = KeyPath::new(key, plan.levels()).expect("a key");
+        let peek = Op::One(path, Verb::Peek { amounts: &[] });
+        let decision = self.execute(&command(plan, self.clock.now(), peek));
+        let decision = decision.and_then(Reply::decision).expect("an answer");
+        let standings = decision.standings.into_iter().flatten();
+        standings.map(|standing| standing.remaining).collect()
+    }
+}
+
+fn translate(decision: &mut Decision, back: impl Fn(&mut Timestamp)) {
+    if let Verdict::NotUntil(at) = &mut decision.verdict {
+        back(at);
+    }
+    if let Some(lease) = &mut decision.lease {
+        back(&mut lease.expires_at);
+    }
+    for standing in decision.standings.iter_mut().flatten() {
+        standing.replenish_at.iter_mut().for_each(&back);
+        standing.full_at.iter_mut().for_each(&back);
+    }
+}
+
+fn moved(at: Timestamp, from: Timestamp, to: Timestamp) -> Timestamp {
+    match to >= from {
+        true => at + to.since(from),
+        false => at - from.since(to),
+    }
+}
+
+pub fn command<'c>(plan: &'c Arc<Plan>, now: Timestamp, op: Op<'c>) -> Command<'c> {
+    Command {
+        plan,
+        now,
+        calendars: &[],
+        op,
+        patience: None,
+    }
+}
+
+/// What the wire does with a command and its answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wire {
+    /// Answers at once.
+    Open,
+    /// Decides at once, and keeps the answer until it is delivered.
+    HoldsAnswers,
+    /// Keeps the command, too.
+    HoldsCommands,
+    /// Decides, and loses the answer.
+    LosesAnswers,
+    /// Cannot be reached.
+    Cut,
+}
+
+struct Held {
+    command: OwnedCommand,
+    answer: Option<Answer>,
+    responder: Responder,
+}
+
+/// The store as one node reaches it.
+pub struct Link {
+    pub central: Arc<Central>,
+    wire: Mutex<Wire>,
+    held: Mutex<Vec<Held>>,
+    /// Commands that were sent.
+    pub trips: AtomicUsize,
+    /// Of those, requests for a grant.
+    pub grants: AtomicUsize,
+}
+
+impl Link {
+    pub fn set(&self, wire: Wire) {
+        *self.wire.lock().expect("no panic") = wire;
+    }
+
+    pub fn held(&self) -> usize {
+        self.held.lock().expect("no panic").len()
+    }
+
+    /// Delivers what is held, the oldest first; how many.
+    pub fn deliver(&self) -> usize {
+        let held = std::mem::take(&mut *self.held.lock().expect("no panic"));
+        let count = held.len();
+        for one in held {
+            self.deliver_one(one);
+        }
+        count
+    }
+
+    /// Delivers the one at `at` alone.
+    pub fn deliver_at(&self, at: usize) {
+        let one = self.held.lock().expect("no panic").remove(at);
+        self.deliver_one(one);
+    }
+
+    fn deliver_one(&self, one: Held) {
+        let answer = one.answer;
+        let answer = answer.unwrap_or_else(|| one.command.lend(|c| self.central.decide(c)));
+        drop(one.responder.answer(answer));
+    }
+
+    fn hold(&self, command: &Command<'_>, answer: Option<Answer>) -> StoreFuture {
+        let (responder, later) = response_channel(drop);
+        self.held.lock().expect("no panic").push(Held {
+            command: OwnedCommand::of(command),
+            answer,
+            responder,
+        });
+        later
+    }
+}
+
+impl Table for Link {
+    fn execute(&self, command: &Command<'_>, out: Out<'_>) -> Execution {
+        self.trips.fetch_add(1, Ordering::SeqCst);
+        if let Op::One(_, verb) = command.op
+            && verb.terms().is_some_and(|terms| terms.least.is_some())
+        {
+            self.grants.fetch_add(1, Ordering::SeqCst);
+        }
+        let wire = *self.wire.lock().expect("no panic");
+        let lost = || Err(StoreError::Unavailable("the wire is cut".to_owned()));
+        match wire {
+            Wire::Open => out.ready(self.central.decide(command)),
+            Wire::HoldsAnswers => {
+                let answer = self.central.decide(command);
+                self.hold(command, Some(answer)).into()
+            }
+            Wire::HoldsCommands => self.hold(command, None).into(),
+            Wire::LosesAnswers => {
+                let _ = self.central.decide(command);
+                out.ready(lost())
+            }
+            Wire::Cut => out.ready(lost()),
+        }
+    }
+}
+
+/// One node.
+pub struct Node {
+    pub link: Arc<Link>,
+    pub clock: Arc<NodeClock>,
+    pub plan: Arc<Plan>,
+    pub table: TierTable,
+}
+
+impl Node {
+    /// On `central`, whose clock this one is `ahead` of.
+    pub fn new(central: &Arc<Central>, plan: &Arc<Plan>, tier: Tier, ahead: i64) -> Self {
+        let link = Arc::new(Link {
+            central: Arc::clone(central),
+            wire: Mutex::new(Wire::Open),
+            held: Mutex::default(),
+            trips: AtomicUsize::new(0),
+            grants: AtomicUsize::new(0),
+        });
+        let clock = NodeClock::at(central.clock.now().as_micros() + ahead);
+        tier.check_for(plan).expect("a tier for these limits");
+        let (table, timer) = (Arc::clone(&link) as Arc<dyn Table>, Arc::clone(&clock));
+        Self {
+            table: TierTable::new(table, tier, timer, true, plan),
+            link,
+            clock,
+            plan: Arc::clone(plan),
+        }
+    }
+
+    pub fn trips(&self) -> usize {
+        self.link.trips.load(Ordering::SeqCst)
+    }
+
+    pub fn grants(&self) -> usize {
+        self.link.grants.load(Ordering::SeqCst)
+    }
+
+    /// Begins a take; its answer comes later.
+    pub fn begin(&self, key: &[u8], amounts: &[Amount]) -> StoreFuture {
+        let path = KeyPath::new(key, self.plan.levels()).expect("a key");
+        let verb = Verb::Take {
+            amounts,
+            lease: None,
+            detail: Detail::Always,
+        };
+        let mut answer = Ok(Reply::Done);
+        let command = command(&self.plan, self.clock.now(), Op::One(path, verb));
+        let execution = self.table.execute(&command, Out::new(&mut answer));
+        match execution.pending() {
+            None => StoreFuture::new(async { answer }),
+            Some(later) => later,
+        }
+    }
+
+    /// Takes, where the answer is there.
+    pub fn take(&self, key: &[u8], amounts: &[Amount]) -> Result<Decision, StoreError> {
+        let answer = told(&mut self.begin(key, amounts)).expect("it is answered");
+        answer.and_then(Reply::decision)
+    }
+
+    pub fn admits(&self, key: &[u8], amounts: &[Amount]) -> bool {
+        self.take(key, amounts)
+            .expect("an answer")
+            .verdict
+            .admitted()
+    }
+}
+
+/// What a request was answered by now.
+pub fn told(later: &mut StoreFuture) -> Option<Answer> {
+    use std::future::Future;
+    use std::task::{Context, Poll, Waker};
+    let mut context = Context::from_waker(Waker::noop());
+    match std::pin::Pin::new(later).poll(&mut context) {
+        Poll::Ready(answer) => Some(answer),
+        Poll::Pending => None,
+    }
+}
