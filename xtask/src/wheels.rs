@@ -30,36 +30,72 @@ const OF_ONE_PYTHON: &[&str] = &[
     "test_workers_ray.py",
 ];
 
-/// `cargo xtask wheels`: those that can be built here, each tried where it can be.
+/// `cargo xtask wheels`: those that can be built here, each tried where it can be. What fails keeps
+/// nothing else from being tried.
 pub fn run(arguments: &[String]) -> Result<(), String> {
     if let Some(word) = arguments.first() {
         return Err(format!(
             "cargo xtask wheels takes no arguments, not {word:?}"
         ));
     }
-    for &(target, platform) in KINDS {
-        if is_installed(target) {
-            let wheel = build(target, platform)?;
-            println!("{}", wheel.display());
-        } else {
-            println!("no {platform}: Rust has no {target} here (`rustup target add {target}`)");
-        }
-    }
     println!(
         "no free-threaded wheel: abi3 is of builds with the lock; no such interpreter is tried"
     );
     let wheel = of_this_machine()?;
-    let tried: Result<Vec<bool>, String> = PYTHONS
-        .iter()
-        .map(|version| try_out(version, &wheel))
-        .collect();
-    match tried?.contains(&true) {
+    println!("{}", wheel.display());
+    let mut failed: Vec<String> = try_with_each(&wheel).err().into_iter().collect();
+    failed.extend(try_from_a_clone().err());
+    failed.extend(KINDS[1..].iter().filter_map(|kind| other(*kind).err()));
+    match failed.is_empty() {
         true => Ok(()),
-        false => Err(format!(
-            "no wheel was tried: there is no Python of {}",
-            PYTHONS.join(", ")
-        )),
+        false => Err(failed.join("\n")),
     }
+}
+
+/// Tries it with every CPython that is here.
+fn try_with_each(wheel: &Path) -> Result<(), String> {
+    let tried = PYTHONS.iter().map(|version| try_out(version, wheel));
+    let tried: Vec<Result<bool, String>> = tried.collect();
+    if tried.iter().all(|tried| *tried == Ok(false)) {
+        let versions = PYTHONS.join(", ");
+        return Err(format!(
+            "no wheel was tried: there is no Python of {versions}"
+        ));
+    }
+    let failed: Vec<String> = tried.into_iter().filter_map(Result::err).collect();
+    match failed.is_empty() {
+        true => Ok(()),
+        false => Err(failed.join("\n")),
+    }
+}
+
+/// The first command of the package's page, with what pip needs and nothing else.
+fn try_from_a_clone() -> Result<(), String> {
+    let venv = home().join("clone");
+    fresh(&venv, "python3", &[])?;
+    let mut pip = Command::new(venv.join("bin/pip"));
+    pip.args([
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "./python",
+    ]);
+    pip.env("CARGO_TARGET_DIR", target_directory().join("python/clone"));
+    command::run(pip.current_dir(root()))?;
+    smoke(&venv)?;
+    println!("installed from a clone");
+    std::fs::remove_dir_all(&venv).map_err(|error| error.to_string())
+}
+
+/// A wheel that no interpreter here runs.
+fn other((target, platform): (&str, &str)) -> Result<(), String> {
+    match is_installed(target) {
+        true => println!("{}", build(target, platform)?.display()),
+        false => {
+            println!("no {platform}: Rust has no {target} here (`rustup target add {target}`)")
+        }
+    }
+    Ok(())
 }
 
 /// The wheel that this machine's own interpreters install, built for release.
@@ -75,6 +111,9 @@ pub fn fresh(venv: &Path, python: &str, packages: &[&str]) -> Result<(), String>
 }
 
 pub fn install(venv: &Path, packages: &[&str]) -> Result<(), String> {
+    if packages.is_empty() {
+        return Ok(());
+    }
     let mut pip = Command::new(venv.join("bin/pip"));
     pip.args(["install", "--quiet", "--disable-pip-version-check"]);
     command::run(pip.args(packages).current_dir(root()))
@@ -116,10 +155,7 @@ fn try_out(version: &str, wheel: &Path) -> Result<bool, String> {
     };
     let venv = home().join(format!("clean-{version}"));
     fresh(&venv, &python, &[text(wheel)])?;
-    let mut smoke = Command::new(venv.join("bin/python"));
-    // Isolated: the wheel is imported, and not the folder of the same name.
-    smoke.arg("-I").arg(root().join("python/tests/smoke.py"));
-    command::run(&mut smoke)?;
+    smoke(&venv)?;
     install(&venv, &[PYTEST])?;
     let mut tests = Command::new(venv.join("bin/pytest"));
     let ignored = OF_ONE_PYTHON.iter();
@@ -128,6 +164,14 @@ fn try_out(version: &str, wheel: &Path) -> Result<bool, String> {
     println!("tested with Python {version}");
     std::fs::remove_dir_all(&venv).map_err(|error| error.to_string())?;
     Ok(true)
+}
+
+/// Runs what a first user would.
+fn smoke(venv: &Path) -> Result<(), String> {
+    let mut smoke = Command::new(venv.join("bin/python"));
+    // Isolated: what is installed is imported, and not the folder of the same name.
+    smoke.arg("-I").arg(root().join("python/tests/smoke.py"));
+    command::run(&mut smoke)
 }
 
 /// An interpreter of that version: on the path, or one of pyenv's.
