@@ -31,6 +31,7 @@ const SETTINGS: [&str; 20] = [
     "remember",
     "usage",
     "max_waiting",
+    "max_waiting_per_root",
     "jitter",
     "failure_mode",
     "share",
@@ -126,6 +127,8 @@ pub struct Policy {
     pub usage: Option<Duration>,
     /// How many may wait at once; the engine's default if not said.
     pub max_waiting: Option<usize>,
+    /// How many of them by keys of one root; the engine's default if not said.
+    pub max_waiting_per_root: Option<usize>,
     /// How much later than the exact instant those who are refused are told to come back,
     /// at most; not at all if not said.
     pub jitter: Option<Duration>,
@@ -174,6 +177,7 @@ impl Policy {
             remember: None,
             usage: None,
             max_waiting: None,
+            max_waiting_per_root: None,
             jitter: None,
             failure_mode: FailureMode::Deny,
             tier: None,
@@ -225,6 +229,7 @@ pub(super) fn read(entry: &Field<'_>, faults: &mut Faults<'_>) -> Option<Policy>
     let usage = fields.take("usage");
     let usage = usage.and_then(|field| field.duration(SHORTEST_USAGE..=LONGEST_USAGE, faults));
     let max_waiting = count(&mut fields, "max_waiting", faults);
+    let max_waiting_per_root = count(&mut fields, "max_waiting_per_root", faults);
     let jitter = fields.take("jitter");
     let jitter = jitter.and_then(|field| field.duration(SHORTEST_JITTER..=LONGEST_JITTER, faults));
     let failure_mode = failure_mode(&mut fields, faults);
@@ -258,6 +263,7 @@ pub(super) fn read(entry: &Field<'_>, faults: &mut Faults<'_>) -> Option<Policy>
         remember,
         usage,
         max_waiting,
+        max_waiting_per_root,
         jitter,
         failure_mode: failure_mode.unwrap_or_default(),
         tier,

@@ -291,12 +291,13 @@ fn policies_and_limits_keep_the_order_of_the_file() {
 
 #[test]
 fn a_policys_own_settings_are_read() {
-    let text = "[policy.p]\nkey = 'org/user'\npartial_keys = true\nmax_keys = 10\nmax_waiting = 5\nlimits.a = { concurrency = 1 }";
+    let text = "[policy.p]\nkey = 'org/user'\npartial_keys = true\nmax_keys = 10\nmax_waiting = 5\nmax_waiting_per_root = 2\nlimits.a = { concurrency = 1 }";
     let file = parse("p.toml", text).unwrap();
     let policy = &file.policies[0];
     assert_eq!(policy.levels, ["org", "user"]);
     assert!(policy.partial_keys);
     assert_eq!((policy.max_keys, policy.max_waiting), (Some(10), Some(5)));
+    assert_eq!(policy.max_waiting_per_root, Some(2));
 }
 
 /// The engine would refuse the set later, where no line can be pointed at.

@@ -35,7 +35,7 @@ pub(crate) fn raised(py: Python<'_>, error: &Error) -> PyErr {
         },
         ErrorKind::NotFound | ErrorKind::Ended => "LeaseEnded",
         ErrorKind::Busy => match error {
-            Error::QueueFull(_) => "QueueFull",
+            Error::QueueFull(_) | Error::RootQueueFull(_) => "QueueFull",
             Error::WaitedTooLong(_) => "AcquireTimeout",
             _ => "StoreUnavailable",
         },

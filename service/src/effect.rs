@@ -34,6 +34,7 @@ pub(super) fn of_policy(setting: &str, _: Sort) -> &'static str {
         | "remember"
         | "usage"
         | "max_waiting"
+        | "max_waiting_per_root"
         | "tier" => "from the next start on",
         "ttl" => "for leases from now on",
         "metadata" => "with leases from now on",

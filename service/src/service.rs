@@ -690,6 +690,9 @@ impl Service {
         if let Some(tier) = policy.tier.as_ref().filter(|_| member.is_none()) {
             builder = builder.tier(tier.clone());
         }
+        if let Some(max_waiting_per_root) = policy.max_waiting_per_root {
+            builder = builder.max_waiting_per_root(max_waiting_per_root);
+        }
         if let Some(store) = store {
             builder = builder.store(Arc::clone(store));
         }

@@ -1,11 +1,15 @@
 //! How much a table holds: what is spent makes room, and nobody takes all of it.
 
+mod support;
+
 use std::time::Duration;
 
 use tidegate::StoreError;
 use tidegate::{
     DecisionError, LeaseError, LeaseId, Limit, LimitSet, LimitSetBuilder, ManualClock, Request,
 };
+
+use crate::support::Polled;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -183,6 +187,57 @@ fn one_key_cannot_use_up_the_leases_of_all() {
     assert_eq!(told, Some(DecisionError::Store(full)));
     assert_eq!(set.count().wait().map(|all| all.leases), Ok(Some(500)));
     assert!(set.try_acquire("victim", ()).wait().is_ok());
+}
+
+/// One key could take every place to wait: requests for all others were refused, for as long
+/// as its own waited.
+#[test]
+fn one_key_cannot_take_every_place_to_wait() {
+    let time = ManualClock::default();
+    let builder = LimitSet::builder().limit(Limit::concurrency("slots", 1));
+    let set = builder.max_waiting(20).clock(time.clock()).build().unwrap();
+    let held = |key| set.try_acquire(key, ()).wait().unwrap().granted();
+    let _held = [held("hostile"), held("victim")];
+    let mut hostile: Vec<_> = (0..20)
+        .map(|_| Polled::new(set.acquire("hostile", ())))
+        .collect();
+    let told: Vec<_> = hostile.iter_mut().filter_map(Polled::poll).collect();
+    assert_eq!(told.len(), 10, "half of them wait");
+    for told in told {
+        assert_eq!(told.unwrap_err(), DecisionError::RootQueueFull(10));
+    }
+    let mut victim = Polled::new(set.acquire("victim", ()));
+    assert!(victim.poll().is_none(), "it waits");
+    hostile.truncate(5);
+    let mut again = Polled::new(set.acquire("hostile", ()));
+    assert!(again.poll().is_none(), "there is room for its own again");
+}
+
+/// All users of one organisation share its places to wait; another's do not, and a policy that
+/// lets few wait leaves a key eight places.
+#[test]
+fn keys_of_one_root_share_its_places_to_wait() {
+    let time = ManualClock::default();
+    let of = |builder: LimitSetBuilder| {
+        let limit = Limit::concurrency("slots", 1).at_level("org");
+        let builder = builder.limit(limit).levels(["org", "user"]);
+        builder.clock(time.clock()).build().unwrap()
+    };
+    let set = of(LimitSet::builder().max_waiting_per_root(2));
+    let _held = ["acme/a", "other/a"].map(|key| set.try_acquire(key, ()).wait().unwrap().granted());
+    let mut waits = ["acme/a", "acme/b", "other/b"].map(|key| Polled::new(set.acquire(key, ())));
+    assert!(waits.iter_mut().all(|one| one.poll().is_none()));
+    let mut third = Polled::new(set.acquire("acme/c", ()));
+    let told = third.poll().map(|told| told.unwrap_err());
+    assert_eq!(told, Some(DecisionError::RootQueueFull(2)));
+
+    let set = of(LimitSet::builder().max_waiting(9));
+    let _held = set.try_acquire("acme/a", ()).wait().unwrap().granted();
+    let mut waits: Vec<_> = (0..9)
+        .map(|_| Polled::new(set.acquire("acme/b", ())))
+        .collect();
+    let told: Vec<_> = waits.iter_mut().filter_map(Polled::poll).collect();
+    assert_eq!(told.len(), 1);
 }
 
 /// All users of one organisation share what it may hold; another's do not.

@@ -65,13 +65,19 @@ fn build(policy: &Policy, trace: &Trace, time: &ManualClock) -> Result<LimitSet,
         true => LimitSet::builder().partial_keys(),
         false => LimitSet::builder(),
     };
+    // How many may wait is bounded by the trace unless the policy bounds it.
+    let of_root = policy.max_waiting_per_root;
+    let of_root = of_root.or_else(|| policy.max_waiting.is_none().then_some(trace.requests.len()));
+    let builder = match of_root {
+        Some(most) => builder.max_waiting_per_root(most),
+        None => builder,
+    };
     builder
         .name(&policy.name)
         .limits(policy.limits.iter().cloned())
         .levels(policy.levels.iter().cloned())
         .max_keys(policy.max_keys.unwrap_or(keys))
         .max_keys_per_root(policy.max_keys_per_root.unwrap_or(keys))
-        // Who may wait is bounded by the trace unless the policy bounds it.
         .max_waiting(policy.max_waiting.unwrap_or(trace.requests.len()))
         .clock(time.clock())
         .build()
@@ -221,7 +227,10 @@ impl<'a> World<'a> {
                 self.refuse(number, binding);
                 Ok(())
             }
-            Poll::Ready(Ok(Admission::Refused(_)) | Err(DecisionError::QueueFull(_))) => {
+            Poll::Ready(
+                Ok(Admission::Refused(_))
+                | Err(DecisionError::QueueFull(_) | DecisionError::RootQueueFull(_)),
+            ) => {
                 let binding = self.binding(number)?;
                 self.refuse(number, binding);
                 Ok(())

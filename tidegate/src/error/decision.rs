@@ -17,6 +17,11 @@ pub enum DecisionError {
         "{0} requests wait already; send fewer, or raise `max_waiting` of the policy (in Rust `.max_waiting()`, in Python `max_waiting=`)"
     )]
     QueueFull(usize),
+    /// So many requests by keys of one root wait as may.
+    #[error(
+        "{0} requests by keys of this root (the key's first segment) wait already; send fewer, or raise `max_waiting_per_root` of the policy (in Rust `.max_waiting_per_root()`; it is half of `max_waiting` if not said)"
+    )]
+    RootQueueFull(usize),
     /// Everyone who waited was [sent away](crate::LimitSet::stop_waiting).
     #[error("the wait was stopped: the limits are being closed or replaced; request again")]
     Stopped,
@@ -31,7 +36,7 @@ impl DecisionError {
     pub const fn kind(&self) -> ErrorKind {
         match self {
             Self::Request(error) => error.kind(),
-            Self::QueueFull(_) => ErrorKind::Busy,
+            Self::QueueFull(_) | Self::RootQueueFull(_) => ErrorKind::Busy,
             Self::Stopped => ErrorKind::Unavailable,
             Self::Store(error) => of_store(error),
         }

@@ -25,6 +25,9 @@ pub enum LeaseError {
     /// comes from a request for one.)
     #[error("{}", DecisionError::QueueFull(*.0))]
     QueueFull(usize),
+    /// So many requests by keys of one root wait as may, as above.
+    #[error("{}", DecisionError::RootQueueFull(*.0))]
+    RootQueueFull(usize),
     /// Every request that waited was [sent away](crate::LimitSet::stop_waiting), as above.
     #[error("{}", DecisionError::Stopped)]
     Stopped,
@@ -66,7 +69,7 @@ impl LeaseError {
             Self::Request(error) => error.kind(),
             Self::Unknown => ErrorKind::NotFound,
             Self::Ended(_) => ErrorKind::Ended,
-            Self::QueueFull(_) => ErrorKind::Busy,
+            Self::QueueFull(_) | Self::RootQueueFull(_) => ErrorKind::Busy,
             Self::Stopped | Self::NoWorker(_) => ErrorKind::Unavailable,
             Self::Store(error) => of_store(error),
         }
@@ -96,6 +99,7 @@ impl From<DecisionError> for LeaseError {
             DecisionError::Request(error) => Self::Request(error),
             DecisionError::Store(error) => error.into(),
             DecisionError::QueueFull(most) => Self::QueueFull(most),
+            DecisionError::RootQueueFull(most) => Self::RootQueueFull(most),
             DecisionError::Stopped => Self::Stopped,
         }
     }

@@ -76,7 +76,10 @@ impl From<DecisionError> for LockError {
     fn from(error: DecisionError) -> Self {
         match error {
             DecisionError::Request(error) => Self::Request(error),
-            DecisionError::QueueFull(most) => Self::QueueFull(most),
+            // A lock's set has one key: its queue is that of all.
+            DecisionError::QueueFull(most) | DecisionError::RootQueueFull(most) => {
+                Self::QueueFull(most)
+            }
             DecisionError::Stopped => Self::Stopped,
             DecisionError::Store(error) => Self::Store(error),
         }
@@ -90,7 +93,7 @@ impl From<LeaseError> for LockError {
             LeaseError::Request(error) => Self::Request(error),
             LeaseError::Unknown => Self::Store(StoreError::UnknownLease),
             LeaseError::Ended(end) => Self::Ended(end),
-            LeaseError::QueueFull(most) => Self::QueueFull(most),
+            LeaseError::QueueFull(most) | LeaseError::RootQueueFull(most) => Self::QueueFull(most),
             LeaseError::Stopped => Self::Stopped,
             LeaseError::NoWorker(why) => Self::NoWorker(why),
             LeaseError::Store(error) => Self::Store(error),

@@ -39,6 +39,9 @@ pub enum Error {
     /// The queue of those who wait is full.
     #[error("{}", DecisionError::QueueFull(*.0))]
     QueueFull(usize),
+    /// So many requests by keys of one root wait as may.
+    #[error("{}", DecisionError::RootQueueFull(*.0))]
+    RootQueueFull(usize),
     /// More slots of a leased lock than it has.
     #[error(
         "never: {limit} grants at most {} at once, not {}",
@@ -86,7 +89,7 @@ impl Error {
             Self::UnknownLease => ErrorKind::NotFound,
             Self::LeaseEnded(_) => ErrorKind::Ended,
             Self::NeverFits { .. } => ErrorKind::Never,
-            Self::QueueFull(_) | Self::WaitedTooLong(_) => ErrorKind::Busy,
+            Self::QueueFull(_) | Self::RootQueueFull(_) | Self::WaitedTooLong(_) => ErrorKind::Busy,
             Self::Fair(error) => error.kind(),
             Self::Stopped | Self::NoWorker(_) | Self::RuntimeEnded => ErrorKind::Unavailable,
             Self::Store(error) => of_store(error),
@@ -127,6 +130,7 @@ impl From<DecisionError> for Error {
         match error {
             DecisionError::Request(error) => Self::Request(error),
             DecisionError::QueueFull(most) => Self::QueueFull(most),
+            DecisionError::RootQueueFull(most) => Self::RootQueueFull(most),
             DecisionError::Stopped => Self::Stopped,
             DecisionError::Store(error) => error.into(),
         }
@@ -140,6 +144,7 @@ impl From<LeaseError> for Error {
             LeaseError::Unknown => Self::UnknownLease,
             LeaseError::Ended(end) => Self::LeaseEnded(end),
             LeaseError::QueueFull(most) => Self::QueueFull(most),
+            LeaseError::RootQueueFull(most) => Self::RootQueueFull(most),
             LeaseError::Stopped => Self::Stopped,
             LeaseError::NoWorker(why) => Self::NoWorker(why),
             LeaseError::Store(error) => error.into(),

@@ -32,10 +32,11 @@ pub struct LeasedBuilder<L> {
 impl<L> LeasedBuilder<L> {
     fn new(name: String, slots: Amount) -> Self {
         Self {
-            // Its only key may hold all leases that there are.
+            // Its only key may hold all leases that there are, and wait in all places.
             set: LimitSet::builder()
                 .name(name.clone())
-                .max_leases_per_root(usize::MAX),
+                .max_leases_per_root(usize::MAX)
+                .max_waiting_per_root(usize::MAX),
             name,
             slots,
             ttl: TTL,

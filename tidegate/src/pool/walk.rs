@@ -122,9 +122,10 @@ const CANNOT_TELL: u8 = 2;
 /// that one member does not know.
 fn rank(error: &DecisionError) -> u8 {
     match error {
-        DecisionError::Store(_) | DecisionError::QueueFull(_) | DecisionError::Stopped => {
-            CANNOT_TELL
-        }
+        DecisionError::Store(_)
+        | DecisionError::QueueFull(_)
+        | DecisionError::RootQueueFull(_)
+        | DecisionError::Stopped => CANNOT_TELL,
         DecisionError::Request(
             RequestError::UnknownLimit { .. }
             | RequestError::OtherSet

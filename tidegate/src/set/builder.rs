@@ -26,6 +26,9 @@ use crate::statistics::Counters;
 /// How many may wait at once unless said otherwise.
 const MAX_WAITING: usize = 10_000;
 
+/// So many of them may be of one root unless it is said otherwise, however few may wait.
+const LEAST_WAITING_PER_ROOT: usize = 8;
+
 /// For how long usage is kept, at least and at most.
 pub const SHORTEST_USAGE: Duration = Duration::from_secs(3_600);
 /// Ten years.
@@ -44,6 +47,7 @@ pub struct LimitSetBuilder {
     pub(super) remember: Option<Duration>,
     pub(super) keep_usage: Option<Duration>,
     pub(super) max_waiting: Option<usize>,
+    pub(super) max_waiting_per_root: Option<usize>,
     pub(super) clock: Clock,
     pub(super) metadata: Metadata,
     pub(super) store: Option<Arc<dyn Store>>,
@@ -176,6 +180,15 @@ impl LimitSetBuilder {
         self
     }
 
+    /// The most requests that may wait at once by keys of one root (their first segment; of a
+    /// flat key, all of it): half of [`max_waiting`](Self::max_waiting) and 8 at least if not
+    /// said.
+    #[must_use]
+    pub fn max_waiting_per_root(mut self, max_waiting_per_root: usize) -> Self {
+        self.max_waiting_per_root = Some(max_waiting_per_root);
+        self
+    }
+
     /// Reads the time from `clock`.
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {
@@ -232,8 +245,11 @@ impl LimitSetBuilder {
         Ok(LimitSet::of(Inner::open(self)?))
     }
 
-    pub(super) fn waiting_bound(&self) -> usize {
-        self.max_waiting.unwrap_or(MAX_WAITING)
+    /// How many requests may wait, and how many of them by keys of one root.
+    pub(super) fn waiting_bounds(&self) -> (usize, usize) {
+        let most = self.max_waiting.unwrap_or(MAX_WAITING);
+        let share = (most / 2).max(LEAST_WAITING_PER_ROOT);
+        (most, self.max_waiting_per_root.unwrap_or(share))
     }
 
     #[cfg(feature = "memory")]
@@ -357,7 +373,10 @@ impl Inner {
             view: ArcSwap::from_pointee(view),
             table,
             tier,
-            waiters: Waiters::new(builder.waiting_bound()),
+            waiters: {
+                let (most, most_per_root) = builder.waiting_bounds();
+                Waiters::new(most, most_per_root)
+            },
             timer: Arc::new(builder.clock.clone()),
             clock: builder.clock,
             metadata: builder.metadata,

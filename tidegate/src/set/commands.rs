@@ -447,7 +447,8 @@ impl Inner {
             let is_later = begun.later.is_some();
             if let Some(later) = begun.later.take() {
                 begun.view = Seen::Own(begun.view.keep());
-                answer = self.wait_for(later, begun.capacities, patient).await?;
+                let of = (key, begun.view.plan.levels());
+                answer = self.wait_for(later, of, begun.capacities, patient).await?;
             }
             match &mut answer {
                 Ok(reply) => {
@@ -470,13 +471,16 @@ impl Inner {
         }
     }
 
-    /// Waits for an answer, as one of the crowd if it is patient.
+    /// Waits for an answer about a key of so many levels, as a waiter of its root if it is
+    /// patient.
     ///
     /// # Errors
-    /// [`DecisionError::QueueFull`], [`DecisionError::Stopped`].
+    /// [`DecisionError::QueueFull`], [`DecisionError::RootQueueFull`],
+    /// [`DecisionError::Stopped`].
     async fn wait_for(
         &self,
         mut answer: StoreFuture,
+        (key, levels): (&[u8], usize),
         capacities: u64,
         patient: Option<&Patient<'_>>,
     ) -> Result<Answer, DecisionError> {
@@ -488,7 +492,7 @@ impl Inner {
         if let Poll::Ready(answer) = look.await {
             return Ok(answer);
         }
-        patient.visit.join()?;
+        patient.visit.join(path_of(key, levels)?.root())?;
         if capacities != self.versions.capacities() {
             // Who changed one since may not have seen that somebody waits.
             self.ask_again();

@@ -1,13 +1,14 @@
-//! The requests of this process that wait for their turn at a set: how many they are, and
-//! how all of them are told that there will be none.
+//! The requests of this process that wait for their turn at a set: how many they are, of all
+//! keys and of one root's, and how all of them are told that there will be none.
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};
 
 use tidegate_store::sync::Mutex;
-use tidegate_store::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use tidegate_store::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::DecisionError;
 
@@ -18,12 +19,16 @@ pub(crate) struct Waiters {
     stops: AtomicU64,
     /// How many may wait.
     most: usize,
+    /// How many of them by keys of one root.
+    most_per_root: usize,
 }
 
 #[derive(Default)]
 struct State {
     /// By turn; no waker until its future was polled.
     waiters: HashMap<u128, Option<Waker>, foldhash::fast::RandomState>,
+    /// How many of them there are by root; of none there is no entry.
+    of_roots: HashMap<Arc<[u8]>, usize, foldhash::fast::RandomState>,
 }
 
 /// A request that may come to wait. It is one of them from when it first waits on, also
@@ -33,15 +38,17 @@ pub(super) struct Waiter<'w> {
     turn: u128,
     /// How often others were stopped before it came.
     stops: u64,
-    has_joined: AtomicBool,
+    /// The root of its key, once it is one of them.
+    root: OnceLock<Arc<[u8]>>,
 }
 
 impl Waiters {
-    pub(super) fn new(most: usize) -> Self {
+    pub(super) fn new(most: usize, most_per_root: usize) -> Self {
         Self {
             state: Mutex::default(),
             stops: AtomicU64::new(0),
             most,
+            most_per_root,
         }
     }
 
@@ -65,32 +72,68 @@ impl Waiters {
             waiters: self,
             turn,
             stops: self.stops.load(Ordering::SeqCst),
-            has_joined: AtomicBool::new(false),
+            root: OnceLock::new(),
+        }
+    }
+}
+
+impl State {
+    /// One more of this root, which is kept once, however many wait.
+    fn add(&mut self, root: &[u8]) -> Arc<[u8]> {
+        let known = self.of_roots.get_key_value(root).map(|(root, _)| root);
+        let root = known.map_or_else(|| Arc::from(root), Arc::clone);
+        *self.of_roots.entry(Arc::clone(&root)).or_default() += 1;
+        root
+    }
+
+    fn remove(&mut self, turn: u128, root: &[u8]) {
+        self.waiters.remove(&turn);
+        if let Some(waiting) = self.of_roots.get_mut(root) {
+            *waiting -= 1;
+            if *waiting == 0 {
+                self.of_roots.remove(root);
+            }
         }
     }
 }
 
 impl Waiter<'_> {
-    /// It is to wait: it is one of them from here on, if it was not before.
+    /// It is to wait, by a key of `root`: it is one of them from here on, if it was not before.
     ///
     /// # Errors
-    /// [`DecisionError::QueueFull`].
-    pub(super) fn join(&self) -> Result<(), DecisionError> {
-        if self.has_joined.load(Ordering::Relaxed) {
+    /// [`DecisionError::QueueFull`], [`DecisionError::RootQueueFull`].
+    pub(super) fn join(&self, root: &[u8]) -> Result<(), DecisionError> {
+        if self.has_joined() {
             return Ok(());
         }
-        let (mut state, most) = (self.waiters.state.lock(), self.waiters.most);
+        let Waiters {
+            most,
+            most_per_root,
+            ..
+        } = *self.waiters;
+        let mut state = self.waiters.state.lock();
         if state.waiters.len() >= most {
             return Err(DecisionError::QueueFull(most));
         }
+        if state
+            .of_roots
+            .get(root)
+            .is_some_and(|of| *of >= most_per_root)
+        {
+            return Err(DecisionError::RootQueueFull(most_per_root));
+        }
+        let root = state.add(root);
+        if let Err(root) = self.root.set(root) {
+            state.remove(self.turn, &root);
+            return Ok(());
+        }
         state.waiters.insert(self.turn, None);
-        self.has_joined.store(true, Ordering::Relaxed);
         Ok(())
     }
 
     /// Whether it has had to wait.
     pub(super) fn has_joined(&self) -> bool {
-        self.has_joined.load(Ordering::Relaxed)
+        self.root.get().is_some()
     }
 
     /// What `turn` comes to, for one that has [joined](Self::join).
@@ -119,8 +162,8 @@ impl Waiter<'_> {
 
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
-        if self.has_joined.load(Ordering::Relaxed) {
-            self.waiters.state.lock().waiters.remove(&self.turn);
+        if let Some(root) = self.root.get() {
+            self.waiters.state.lock().remove(self.turn, root);
         }
     }
 }
