@@ -12,7 +12,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use metrics::{Gauge, describe_gauge, gauge};
-use tidegate::fair::{Entry, FairError, FairQueue, Served, Turn as QueueTurn};
+use tidegate::fair::{Dispatch, FairCharge, FairError, FairQueue, FairRequest};
 use tidegate::internal::LimitInternals;
 use tidegate::{Limit, Request};
 use tidegate_policy::Policy;
@@ -50,7 +50,7 @@ pub struct Entering<'a, 'c> {
 
 /// The turn of a call at its limits.
 pub struct Turn<'a> {
-    turn: QueueTurn,
+    turn: Dispatch,
     queue: Arc<FairQueue>,
     own: Own<'a>,
 }
@@ -65,7 +65,7 @@ struct Own<'a> {
 
 /// What a caller was charged for a call. Dropped, that is what was thought.
 pub struct Charged {
-    served: Served,
+    served: FairCharge,
     /// It is remembered until then.
     _queue: Arc<FairQueue>,
 }
@@ -118,11 +118,11 @@ impl Queues {
         let policy = call.active.policy();
         let (shared, flow) = split(policy, call.key, call.credential);
         let queue = self.queue(&policy.name, shared);
-        let entry = Entry::of(flow)
+        let entry = FairRequest::of(flow)
             .cost(call.tokens.clamp(1, tidegate::MAX_AMOUNT))
             .weight(settings.weight_of(flow))
             .within(call.wait);
-        let mut turn = pin!(queue.turn(entry));
+        let mut turn = pin!(queue.dispatch(entry));
         let begun = poll_fn(|context| Poll::Ready(turn.as_mut().poll(context))).await;
         let turn = match begun {
             Poll::Ready(turn) => turn,

@@ -67,7 +67,7 @@ pub enum StoreError {
     InUse(String),
     /// What a table holds is kept by levels; under others it would not be found.
     #[error(
-        "the table `{name}` holds keys of {kept} levels, not {asked}; give this set another name"
+        "the table `{name}` holds keys of {kept} levels, not {wanted}; give this set another name"
     )]
     OtherLevels {
         /// The table.
@@ -75,7 +75,7 @@ pub enum StoreError {
         /// The levels of its keys.
         kept: usize,
         /// The levels of the plan it was opened with.
-        asked: usize,
+        wanted: usize,
     },
     /// No lease of that id: never given, or finished and forgotten.
     #[error("no such lease: never given, or ended so long ago that it was forgotten")]

@@ -212,7 +212,7 @@ fn asks_that_make_no_sense_change_nothing() {
     ));
     assert!(matches!(
         set.try_acquire("k", &[("r", 0), ("slots", 0)]).wait(),
-        Err(DecisionError::Request(RequestError::NothingAsked))
+        Err(DecisionError::Request(RequestError::NothingRequested))
     ));
     let never = set.try_acquire("k", &[("slots", 3)]).wait().unwrap();
     assert!(never.refused().is_some_and(|refusal| refusal.is_never()));
@@ -226,7 +226,7 @@ fn asks_that_make_no_sense_change_nothing() {
     ));
     assert!(matches!(
         set.debit("k", 0).wait(),
-        Err(DecisionError::Request(RequestError::NothingAsked))
+        Err(DecisionError::Request(RequestError::NothingRequested))
     ));
     assert_eq!(set.count().wait().unwrap().keys, 0);
 }

@@ -219,7 +219,7 @@ fn a_table_used_again_with_other_levels_is_an_error() {
     let other = StoreError::OtherLevels {
         name: "default".into(),
         kept: 1,
-        asked: 2,
+        wanted: 2,
     };
     let refused = deeper.store(store_too).build().unwrap_err();
     assert_eq!(refused, BuildError::Store(other));

@@ -32,7 +32,7 @@ fn what_happened_has_one_place_in_the_one_error_whoever_says_it() {
     let key = Error::Request(RequestError::Key(KeyError::Empty));
     widens(BuildError::from(KeyError::Empty), ErrorKind::Invalid, &key);
 
-    let nothing = || RequestError::NothingAsked;
+    let nothing = || RequestError::NothingRequested;
     let request = Error::Request(nothing());
     widens(nothing(), ErrorKind::Invalid, &request);
     widens(DecisionError::from(nothing()), ErrorKind::Invalid, &request);

@@ -94,7 +94,7 @@ fn more_permits_than_there_are_is_an_error_at_once() {
     let semaphore = Semaphore::new(2);
     let wrong = semaphore.acquire_many(5).wait().unwrap_err();
     let too_many = AcquireError::TooMany {
-        asked: 5,
+        requested: 5,
         permits: 2,
     };
     assert_eq!(wrong, too_many);

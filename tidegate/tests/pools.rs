@@ -398,7 +398,7 @@ fn a_member_that_an_ask_never_fits_or_that_does_not_know_it_is_skipped() {
     ));
     assert!(matches!(
         pool.try_acquire("k", &[("slots", 0)]).wait(),
-        Err(DecisionError::Request(RequestError::NothingAsked))
+        Err(DecisionError::Request(RequestError::NothingRequested))
     ));
     let standing = pool.peek("k", &[("slots", 0)]).wait().unwrap();
     assert!(standing.admitted() && standing.remaining("slots").is_some());

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use shuttle::sync::atomic::{AtomicU64, Ordering};
 use shuttle::{future, thread};
-use tidegate::fair::{Entry, FairQueue};
+use tidegate::fair::{FairQueue, FairRequest};
 use tidegate::{Lease, Limit, LimitPool, LimitSet, ManualClock, Member, Semaphore};
 
 const SCHEDULES: usize = 2_000;
@@ -411,7 +411,7 @@ fn shuttle_no_turn_of_a_fair_queue_is_lost() {
         let quitter = {
             let (set, queue) = (set.clone(), queue.clone());
             thread::spawn(move || {
-                let entry = Entry::of("quitter").within(Duration::MAX);
+                let entry = FairRequest::of("quitter").within(Duration::MAX);
                 let mut waiting = Box::pin(queue.acquire(&set, entry, "k", ()));
                 let mut context = std::task::Context::from_waker(std::task::Waker::noop());
                 let polled = waiting.as_mut().poll(&mut context);
@@ -423,7 +423,7 @@ fn shuttle_no_turn_of_a_fair_queue_is_lost() {
         let threads = ["a", "b", "b"].map(|tenant| {
             let (set, queue, holders) = (set.clone(), queue.clone(), Arc::clone(&holders));
             thread::spawn(move || {
-                let entry = Entry::of(tenant).cost(2).within(Duration::MAX);
+                let entry = FairRequest::of(tenant).cost(2).within(Duration::MAX);
                 let got = future::block_on(queue.acquire(&set, entry, "k", ()));
                 let (lease, served) = got.expect("no error").granted().expect("it waits");
                 assert!(holders.fetch_add(1, Ordering::SeqCst) < 1);

@@ -18,7 +18,7 @@ impl TimeSource for FastClock {
         Timestamp::from_micros(self.start + i64::try_from(micros).unwrap_or(i64::MAX / 2))
     }
 
-    fn pace(&self) -> u32 {
+    fn speed(&self) -> u32 {
         self.speed
     }
 }

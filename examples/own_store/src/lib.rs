@@ -376,7 +376,7 @@ impl Store for MapStore {
             Some(kept) if kept != plan.levels() => Err(StoreError::OtherLevels {
                 name: name.to_owned(),
                 kept,
-                asked: plan.levels(),
+                wanted: plan.levels(),
             }),
             _ => Ok(Arc::new(MapTable {
                 maps: Arc::clone(self.tables.lock().entry(name.to_owned()).or_default()),

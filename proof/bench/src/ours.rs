@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
-use tidegate::fair::{Bounds, Entry, FairQueue, Popped, Schedule};
+use tidegate::fair::{Bounds, FairQueue, FairRequest, Popped, Schedule};
 use tidegate::{Admission, Clock, Handle, Limit, LimitSet, Semaphore, Timestamp, Verdict};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -169,7 +169,7 @@ impl Tenants {
     }
 
     fn push(&mut self, tenant: usize) {
-        let entry = Entry::of(&self.names[tenant]).cost(100);
+        let entry = FairRequest::of(&self.names[tenant]).cost(100);
         let pushed = self.schedule.push(&entry, Timestamp::MAX, tenant);
         pushed.expect("there is room");
     }
@@ -192,7 +192,7 @@ pub fn fair_queue() -> FairQueue {
 /// One turn, held while something is done.
 pub async fn turn(queue: &FairQueue, tenant: usize, work: impl Future<Output = ()>) {
     let flow = tenant.to_be_bytes();
-    let turn = queue.turn(Entry::of(&flow[..]).cost(100)).await;
+    let turn = queue.dispatch(FairRequest::of(&flow[..]).cost(100)).await;
     let turn = turn.expect("nobody waits for so long");
     work.await;
     turn.started().settle(110);

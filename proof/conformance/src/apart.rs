@@ -88,10 +88,10 @@ impl Store for Apart {
         let opened = self.store.open(&self.named(name), plan);
         opened.map_err(|error| match error {
             StoreError::InUse(_) => StoreError::InUse(name.to_owned()),
-            StoreError::OtherLevels { kept, asked, .. } => StoreError::OtherLevels {
+            StoreError::OtherLevels { kept, wanted, .. } => StoreError::OtherLevels {
                 name: name.to_owned(),
                 kept,
-                asked,
+                wanted,
             },
             other => other,
         })

@@ -353,7 +353,7 @@ impl Store for Maps {
             Some(kept) if kept != plan.levels() => Err(StoreError::OtherLevels {
                 name: name.to_owned(),
                 kept,
-                asked: plan.levels(),
+                wanted: plan.levels(),
             }),
             _ => Ok(Arc::new(MapTable {
                 kept: Arc::clone(self.tables.lock().entry(name.to_owned()).or_default()),

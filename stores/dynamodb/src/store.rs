@@ -173,7 +173,7 @@ impl Store for DynamodbStore {
             Some(kept) if kept != plan.levels() => Err(StoreError::OtherLevels {
                 name: name.to_owned(),
                 kept,
-                asked: plan.levels(),
+                wanted: plan.levels(),
             }),
             _ => Ok(Arc::new(DynamodbTable::new(
                 Arc::clone(&self.shared),

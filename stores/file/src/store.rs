@@ -221,7 +221,7 @@ impl Store for FileStore {
                 return Err(StoreError::OtherLevels {
                     name: name.to_owned(),
                     kept,
-                    asked: plan.levels(),
+                    wanted: plan.levels(),
                 });
             }
             table.tracked().memory.bound(bounds);

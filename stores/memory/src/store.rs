@@ -135,7 +135,7 @@ impl Store for MemoryStore {
             return Err(StoreError::OtherLevels {
                 name: name.to_owned(),
                 kept,
-                asked: plan.levels(),
+                wanted: plan.levels(),
             });
         }
         table.table().bound(bounds);

@@ -220,7 +220,7 @@ impl Store for MysqlStore {
             Some(kept) if kept != plan.levels() => Err(StoreError::OtherLevels {
                 name: name.to_owned(),
                 kept,
-                asked: plan.levels(),
+                wanted: plan.levels(),
             }),
             _ => Ok(Arc::new(MysqlTable::new(
                 Arc::clone(&self.shared),

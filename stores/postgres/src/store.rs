@@ -218,7 +218,7 @@ impl Store for PostgresStore {
             Some(kept) if kept != plan.levels() => Err(StoreError::OtherLevels {
                 name: name.to_owned(),
                 kept,
-                asked: plan.levels(),
+                wanted: plan.levels(),
             }),
             _ => {
                 let (link, name) = (Arc::clone(&self.shared.link), name.to_owned());

@@ -159,7 +159,7 @@ impl Store for RedisStore {
             Some(kept) if kept != plan.levels() => Err(StoreError::OtherLevels {
                 name: name.to_owned(),
                 kept,
-                asked: plan.levels(),
+                wanted: plan.levels(),
             }),
             _ => {
                 let names = Names::new(&self.prefix, name);

@@ -143,7 +143,7 @@ impl Store for ShmStore {
             Some(kept) if kept != plan.levels() => Err(StoreError::OtherLevels {
                 name: name.to_owned(),
                 kept,
-                asked: plan.levels(),
+                wanted: plan.levels(),
             }),
             _ => {
                 let inner = Inner {

@@ -15,7 +15,7 @@ pub trait TimeSource: Send + Sync + 'static {
 
     /// How many of its seconds pass in one of the machine's, by which waits
     /// are slept: 1, but for a demonstration that hurries.
-    fn pace(&self) -> u32 {
+    fn speed(&self) -> u32 {
         1
     }
 }
@@ -84,7 +84,7 @@ impl Steady {
                 while let Some(now) = this.upgrade().map(|clock| clock.now()) {
                     timer.ring_due(now);
                     let clock = this.upgrade();
-                    let pace = clock.as_ref().map_or(1, |clock| clock.source.pace());
+                    let pace = clock.as_ref().map_or(1, |clock| clock.source.speed());
                     let now = clock.map_or(now, |clock| clock.now());
                     timer.sleep(now, pace);
                 }

@@ -20,13 +20,13 @@ pub enum LockError {
     #[error(
         "never: {limit} grants at most {} at once, not {}",
         unit.show(*capacity),
-        unit.show(*asked)
+        unit.show(*requested)
     )]
     NeverFits {
         /// The limit's name.
         limit: String,
-        /// What was asked of it.
-        asked: Amount,
+        /// What was requested of it.
+        requested: Amount,
         /// The most it grants.
         capacity: Amount,
         /// What both count.

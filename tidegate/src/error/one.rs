@@ -46,13 +46,13 @@ pub enum Error {
     #[error(
         "never: {limit} grants at most {} at once, not {}",
         unit.show(*capacity),
-        unit.show(*asked)
+        unit.show(*requested)
     )]
     NeverFits {
         /// The limit's name.
         limit: String,
-        /// What was asked of it.
-        asked: Amount,
+        /// What was requested of it.
+        requested: Amount,
         /// The most it grants.
         capacity: Amount,
         /// What both count.
@@ -157,12 +157,12 @@ impl From<LockError> for Error {
         match error {
             LockError::NeverFits {
                 limit,
-                asked,
+                requested,
                 capacity,
                 unit,
             } => Self::NeverFits {
                 limit,
-                asked,
+                requested,
                 capacity,
                 unit,
             },

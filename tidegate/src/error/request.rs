@@ -61,7 +61,7 @@ pub enum RequestError {
     NoAmount(String),
     /// Everything is excluded, or the cost is 0.
     #[error("the request takes nothing; ask for at least one unit of some limit")]
-    NothingAsked,
+    NothingRequested,
     /// An amount that cannot be one.
     #[error("limit `{limit}`: {source}")]
     Amount {

@@ -3,8 +3,8 @@
 use std::future::Future;
 use std::time::Duration;
 
-use super::entry::Entry;
-use super::queue::{FairQueue, Served, Turn};
+use super::queue::{Dispatch, FairCharge, FairQueue};
+use super::request::FairRequest;
 use crate::admission::Admission;
 use crate::decision::Decision;
 use crate::error::{DecisionError, FairError};
@@ -99,7 +99,7 @@ mod asked {
 }
 
 impl FairQueue {
-    /// Takes what `request` says as a lease, when it is the entry's turn: exactly the requests
+    /// Takes what `request` says as a lease, when it is its turn: exactly the requests
     /// that the limits admit start, in this queue's order. It waits as long as the entry says,
     /// whatever the request does. Given up before its end, it gives back its place, and what it
     /// took.
@@ -113,13 +113,14 @@ impl FairQueue {
     pub fn acquire<'k, 'a>(
         &self,
         limits: &impl Limits,
-        entry: Entry<'a>,
+        queued: FairRequest<'a>,
         key: impl Into<Key<'k>>,
         request: impl Into<Request<'a>>,
-    ) -> Pending<impl Future<Output = Result<Admission<(Lease, Served)>, FairError>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Admission<(Lease, FairCharge)>, FairError>> + Send>
+    {
         let (key, request) = (key.into(), request.into());
         Pending::new(async move {
-            let joined = self.join(&entry)?;
+            let joined = self.join(&queued)?;
             if !joined.is_called() {
                 let looked = limits.look(key, request).await?;
                 if looked.is_never() {
@@ -136,10 +137,10 @@ impl FairQueue {
 /// What the limits answer to one whose turn it is.
 async fn at_limits(
     limits: &impl Limits,
-    mut turn: Turn,
+    mut turn: Dispatch,
     key: Key<'_>,
     request: Request<'_>,
-) -> Result<(Turn, Admission), DecisionError> {
+) -> Result<(Dispatch, Admission), DecisionError> {
     if !limits.has_limits_below_root() {
         let admission = limits.take(key, request.within(turn.left())).await?;
         return Ok((turn, admission));

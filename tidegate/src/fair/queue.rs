@@ -17,9 +17,9 @@ use tidegate_core::{Amount, Span, Timestamp};
 use tidegate_store::sync::Mutex;
 
 use super::bounds::Bounds;
-use super::entry::Entry;
 use super::priorities::Priorities;
-use super::schedule::{Head, Popped, Schedule, Started, Ticket};
+use super::request::FairRequest;
+use super::schedule::{Head, Popped, Schedule, Started, WaiterId};
 use crate::clock::{Clock, Sleep};
 use crate::error::FairError;
 use crate::pending::Pending;
@@ -32,13 +32,13 @@ use crate::pending::Pending;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tidegate::fair::{Entry, FairQueue};
+/// use tidegate::fair::{FairRequest, FairQueue};
 /// use tidegate::{Admission, Limit, LimitSet};
 ///
 /// let set = LimitSet::new([Limit::rate("tpm", 600_000, Duration::from_secs(60))])?;
 /// let queue = FairQueue::new();
-/// let entry = Entry::of("acme").cost(4_000).within(Duration::from_secs(20));
-/// match queue.acquire(&set, entry, "openai", &[("tpm", 4_000)]).wait()? {
+/// let queued = FairRequest::of("acme").cost(4_000).within(Duration::from_secs(20));
+/// match queue.acquire(&set, queued, "openai", &[("tpm", 4_000)]).wait()? {
 ///     Admission::Granted((mut lease, served)) => {
 ///         // ... do the work, then tell both what it really used:
 ///         lease.settle(&[("tpm", 3_120)]).wait()?;
@@ -150,13 +150,13 @@ impl FairQueue {
         }
     }
 
-    /// Waits until it is the entry's turn at the limits, whatever those are. Given up before
+    /// Waits until it is the request's turn at the limits, whatever those are. Given up before
     /// its end, it leaves the queue, and nobody loses a turn.
     ///
     /// ```
-    /// # use tidegate::fair::{Entry, FairQueue};
+    /// # use tidegate::fair::{FairRequest, FairQueue};
     /// # let queue = FairQueue::new();
-    /// let turn = queue.turn(Entry::of("acme").cost(4_000)).wait()?;
+    /// let turn = queue.dispatch(FairRequest::of("acme").cost(4_000)).wait()?;
     /// // ... ask whatever admits, for as long as `turn.left()`. If it says yes:
     /// let served = turn.started();
     /// // ... and when the work has ended:
@@ -165,21 +165,21 @@ impl FairQueue {
     /// ```
     ///
     /// # Errors
-    /// [`FairError`]: what is wrong with the entry, which bound is reached, that its turn did
+    /// [`FairError`]: what is wrong with the request, which bound is reached, that its turn did
     /// not come in time, or that all were sent away.
-    pub fn turn<'e>(
+    pub fn dispatch<'e>(
         &self,
-        entry: Entry<'e>,
-    ) -> Pending<impl Future<Output = Result<Turn, FairError>> + Send + use<'e>> {
+        queued: FairRequest<'e>,
+    ) -> Pending<impl Future<Output = Result<Dispatch, FairError>> + Send + use<'e>> {
         let shared = Arc::clone(&self.0);
-        Pending::new(async move { Joined::new(shared, &entry)?.await })
+        Pending::new(async move { Joined::new(shared, &queued)?.await })
     }
 
     /// Stands in the queue from now on.
     ///
     /// # Errors
     /// As [`turn`](Self::turn), at once.
-    pub(super) fn join(&self, entry: &Entry<'_>) -> Result<Joined, FairError> {
+    pub(super) fn join(&self, entry: &FairRequest<'_>) -> Result<Joined, FairError> {
         Joined::new(Arc::clone(&self.0), entry)
     }
 
@@ -264,7 +264,7 @@ impl Seat {
 pub(super) struct Joined {
     shared: Arc<Shared>,
     seat: Arc<Seat>,
-    ticket: Ticket,
+    ticket: WaiterId,
     within: Duration,
     deadline: Timestamp,
     /// Set once it has to wait.
@@ -272,7 +272,7 @@ pub(super) struct Joined {
 }
 
 impl Joined {
-    fn new(shared: Arc<Shared>, entry: &Entry<'_>) -> Result<Self, FairError> {
+    fn new(shared: Arc<Shared>, entry: &FairRequest<'_>) -> Result<Self, FairError> {
         let seat = Arc::new(Seat(Mutex::new(Place::Waits(None))));
         let now = shared.clock.now();
         let deadline = match entry.within {
@@ -297,9 +297,9 @@ impl Joined {
         !matches!(&*self.seat.0.lock(), Place::Waits(_))
     }
 
-    fn told(&mut self, place: Place) -> Result<Turn, FairError> {
+    fn told(&mut self, place: Place) -> Result<Dispatch, FairError> {
         match place {
-            Place::Called(head) => Ok(Turn {
+            Place::Called(head) => Ok(Dispatch {
                 shared: Arc::clone(&self.shared),
                 head: Some(head),
                 deadline: self.deadline,
@@ -332,7 +332,7 @@ impl Joined {
 }
 
 impl Future for Joined {
-    type Output = Result<Turn, FairError>;
+    type Output = Result<Dispatch, FairError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if let Place::Waits(waker) = &mut *self.seat.0.lock() {
@@ -373,18 +373,18 @@ impl Drop for Joined {
 /// [`heads`](FairQueueBuilder::heads)). Dropped, it is the next one's turn, and its flow is
 /// charged nothing.
 #[must_use = "it is the next one's turn when this is dropped"]
-pub struct Turn {
+pub struct Dispatch {
     shared: Arc<Shared>,
     head: Option<Head>,
     deadline: Timestamp,
 }
 
-impl Turn {
+impl Dispatch {
     /// The limits have admitted it: it is the next one's turn.
-    pub fn started(mut self) -> Served {
+    pub fn started(mut self) -> FairCharge {
         let head = self.head.take();
         let started = head.map(|head| self.shared.change(|schedule| schedule.admit(head)));
-        Served {
+        FairCharge {
             shared: Arc::clone(&self.shared),
             started,
         }
@@ -437,7 +437,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for Dispatch {
     fn drop(&mut self) {
         if let Some(head) = self.head.take() {
             self.shared.change(|schedule| schedule.give_back(head));
@@ -445,9 +445,9 @@ impl Drop for Turn {
     }
 }
 
-impl fmt::Debug for Turn {
+impl fmt::Debug for Dispatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Turn")
+        f.debug_struct("Dispatch")
             .field("head", &self.head)
             .finish_non_exhaustive()
     }
@@ -456,12 +456,12 @@ impl fmt::Debug for Turn {
 /// A request that has started, until its true cost is known. Dropped, it has cost what it was
 /// thought to.
 #[must_use = "its flow is charged the estimate when this is dropped"]
-pub struct Served {
+pub struct FairCharge {
     shared: Arc<Shared>,
     started: Option<Started>,
 }
 
-impl Served {
+impl FairCharge {
     /// It has really cost `used`; 0 if it did not run after all.
     pub fn settle(mut self, used: Amount) {
         if let Some(started) = self.started.take() {
@@ -477,7 +477,7 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for FairCharge {
     fn drop(&mut self) {
         if let Some(started) = self.started.take() {
             let cost = started.cost();
@@ -487,9 +487,9 @@ impl Drop for Served {
     }
 }
 
-impl fmt::Debug for Served {
+impl fmt::Debug for FairCharge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Served")
+        f.debug_struct("FairCharge")
             .field("cost", &self.cost())
             .finish_non_exhaustive()
     }

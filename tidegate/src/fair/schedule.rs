@@ -4,9 +4,9 @@ use tidegate_core::{Amount, Timestamp};
 
 use super::account::Period;
 use super::bounds::{Bounds, PRIORITIES};
-use super::entry::Entry;
 use super::flows::{Flows, Waiting};
 use super::priorities::{Priorities, Standing};
+use super::request::FairRequest;
 use crate::error::FairError;
 
 /// Who is next, of requests that carry a `T`. Each operation takes O(log n) of the flows and of
@@ -18,11 +18,11 @@ use crate::error::FairError;
 ///
 /// ```
 /// use tidegate::Timestamp;
-/// use tidegate::fair::{Bounds, Entry, Popped, Priorities, Schedule};
+/// use tidegate::fair::{Bounds, FairRequest, Popped, Priorities, Schedule};
 ///
 /// let mut schedule = Schedule::new(Bounds::default(), Priorities::default())?;
 /// for (flow, cost) in [("big", 100), ("big", 100), ("small", 10)] {
-///     schedule.push(&Entry::of(flow).cost(cost), Timestamp::MAX, flow)?;
+///     schedule.push(&FairRequest::of(flow).cost(cost), Timestamp::MAX, flow)?;
 /// }
 /// let mut order = Vec::new();
 /// while let Some(Popped::Head(head, flow)) = schedule.pop(Timestamp::from_micros(0)) {
@@ -47,7 +47,7 @@ pub struct Schedule<T> {
 
 /// A request that waits, for [`Schedule::cancel`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Ticket {
+pub struct WaiterId {
     priority: usize,
     flow: usize,
     number: u64,
@@ -126,10 +126,10 @@ impl<T> Schedule<T> {
     /// [`FairError`], to this request alone: what is wrong with it, or which bound is reached.
     pub fn push(
         &mut self,
-        entry: &Entry<'_>,
+        entry: &FairRequest<'_>,
         deadline: Timestamp,
         item: T,
-    ) -> Result<Ticket, FairError> {
+    ) -> Result<WaiterId, FairError> {
         entry.check()?;
         let (priority, name) = (usize::from(entry.priority), entry.flow.bytes());
         self.check_room(priority, name)?;
@@ -144,7 +144,7 @@ impl<T> Schedule<T> {
         flows.push(flow, number, waiting);
         (self.next, self.waiting) = (number + 1, self.waiting + 1);
         self.activate(priority, was_ready);
-        Ok(Ticket {
+        Ok(WaiterId {
             priority,
             flow,
             number,
@@ -206,10 +206,10 @@ impl<T> Schedule<T> {
     }
 
     /// One that waits leaves; `None` if it does not wait any more.
-    pub fn cancel(&mut self, ticket: Ticket) -> Option<T> {
-        let left = self.flows[ticket.priority].cancel(ticket.flow, ticket.number)?;
+    pub fn cancel(&mut self, id: WaiterId) -> Option<T> {
+        let left = self.flows[id.priority].cancel(id.flow, id.number)?;
         self.waiting -= 1;
-        self.rest(ticket.priority);
+        self.rest(id.priority);
         Some(left)
     }
 

@@ -155,12 +155,12 @@ impl Attempt<'_> {
         shared.set.acquire(&**key, request).await
     }
 
-    /// There are fewer slots than are asked for.
+    /// There are fewer slots than are requested.
     fn too_many(&self, decision: &Decision) -> LockError {
         let limit = &self.of.shared.limit;
         LockError::NeverFits {
             limit: limit.clone(),
-            asked: self.of.slots,
+            requested: self.of.slots,
             capacity: decision.most_at_once().unwrap_or(0),
             unit: decision
                 .limit(limit)

@@ -85,10 +85,10 @@ pub enum AcquireError {
     NoPermits,
     /// *Not ever*: more permits than the semaphore has. (Unless some are
     /// [added](Semaphore::add_permits).)
-    #[error("the semaphore has {permits} permits and never grants {asked} at once")]
+    #[error("the semaphore has {permits} permits and never grants {requested} at once")]
     TooMany {
-        /// What was asked for.
-        asked: usize,
+        /// What was requested.
+        requested: usize,
         /// What there is.
         permits: usize,
     },
@@ -255,11 +255,11 @@ impl Semaphore {
     }
 
     #[cold]
-    fn why_not(&self, asked: usize) -> AcquireError {
+    fn why_not(&self, requested: usize) -> AcquireError {
         let permits = self.permits.load(Ordering::Acquire);
         match self.is_closed() {
             true => AcquireError::Closed,
-            false if asked > permits => AcquireError::TooMany { asked, permits },
+            false if requested > permits => AcquireError::TooMany { requested, permits },
             false => AcquireError::NoPermits,
         }
     }

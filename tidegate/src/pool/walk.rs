@@ -111,7 +111,7 @@ impl Tally {
             (Some((_, decision)), ..) => Ok(decision),
             (None, _, Some(error)) if rank(&error) == CANNOT_TELL => Err(error),
             (None, Some(never), _) => Ok(never),
-            (None, None, error) => Err(error.unwrap_or(RequestError::NothingAsked.into())),
+            (None, None, error) => Err(error.unwrap_or(RequestError::NothingRequested.into())),
         }
     }
 }

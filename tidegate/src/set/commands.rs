@@ -622,7 +622,7 @@ impl Inner {
         let begin = |view: &View, asking: Asking<'_>| {
             let amounts = view
                 .too_much(&asking.path)
-                .ok_or(RequestError::NothingAsked)?;
+                .ok_or(RequestError::NothingRequested)?;
             lease(view, asking, request, (id, &amounts), Detail::Verdict)
         };
         let has_lease = |answered: Answered<'_>| match &*answered.reply {
@@ -630,7 +630,7 @@ impl Inner {
             _ => Ok(false),
         };
         match self.ask(key.into(), None, (begin, has_lease)).await {
-            Err(DecisionError::Request(RequestError::NothingAsked)) => Ok(None),
+            Err(DecisionError::Request(RequestError::NothingRequested)) => Ok(None),
             told => told.map(Some),
         }
     }

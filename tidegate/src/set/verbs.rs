@@ -137,7 +137,7 @@ impl LimitSet {
     /// # Errors
     /// [`DecisionError`]; nothing was changed.
     /// [`RequestError::NeedsLease`] for concurrency that is
-    /// named, [`RequestError::NothingAsked`] where nothing is
+    /// named, [`RequestError::NothingRequested`] where nothing is
     /// left to charge.
     pub fn debit<'k, 'a>(
         &self,
@@ -265,7 +265,7 @@ impl Inner {
         request: &Request<'_>,
     ) -> Result<Decision, DecisionError> {
         match self.foresee(key, request).await {
-            Err(DecisionError::Request(RequestError::NothingAsked)) => self.standing(key).await,
+            Err(DecisionError::Request(RequestError::NothingRequested)) => self.standing(key).await,
             foreseen => foreseen,
         }
     }

@@ -476,7 +476,7 @@ impl View {
     #[cold]
     fn wrong(&self, amounts: &[Amount]) -> RequestError {
         match self.check_sizes(amounts) {
-            Ok(()) => RequestError::NothingAsked,
+            Ok(()) => RequestError::NothingRequested,
             Err(error) => error,
         }
     }
@@ -609,7 +609,7 @@ impl View {
         self.check_unheld(&amounts)?;
         self.check_sizes(&amounts)?;
         if amounts.iter().all(|&amount| amount == 0) {
-            return Err(RequestError::NothingAsked);
+            return Err(RequestError::NothingRequested);
         }
         Ok(amounts)
     }

@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use tidegate::Timestamp;
 use tidegate::fair::{
-    Bounds, Entry, FairError, MAX_WEIGHT, PRIORITIES, Popped, Priorities, Schedule, Ticket,
+    Bounds, FairError, FairRequest, MAX_WEIGHT, PRIORITIES, Popped, Priorities, Schedule, WaiterId,
 };
 
 const NOW: Timestamp = Timestamp::from_micros(0);
@@ -17,7 +17,7 @@ fn schedule<T>() -> Schedule<T> {
     Schedule::new(Bounds::default(), Priorities::default()).expect("the usual terms")
 }
 
-fn push<T>(schedule: &mut Schedule<T>, entry: Entry<'_>, item: T) -> Ticket {
+fn push<T>(schedule: &mut Schedule<T>, entry: FairRequest<'_>, item: T) -> WaiterId {
     let pushed = schedule.push(&entry, Timestamp::MAX, item);
     pushed.expect("there is room")
 }
@@ -85,7 +85,7 @@ proptest! {
         for (number, deed) in deeds.into_iter().chain(drain).enumerate() {
             match deed {
                 Deed::Push { flow, cost, priority } => {
-                    let entry = Entry::of(FLOWS[flow]).cost(cost).priority(priority);
+                    let entry = FairRequest::of(FLOWS[flow]).cost(cost).priority(priority);
                     let ticket = push(&mut schedule, entry, (flow, priority, number));
                     tickets.push((ticket, flow, priority, number));
                     model.entry((flow, priority)).or_default().push_back(number);
@@ -140,7 +140,7 @@ proptest! {
             // Each flow has requests all the time: its own, of different costs.
             let rounds = if turn == 0 { 2 } else { 1 };
             for (flow, weight) in weights.iter().enumerate().cycle().take(weights.len() * rounds) {
-                let entry = Entry::of(FLOWS[flow]).cost(cost).weight(*weight);
+                let entry = FairRequest::of(FLOWS[flow]).cost(cost).weight(*weight);
                 push(&mut schedule, entry, (flow, used));
             }
             let Some(Popped::Head(head, (flow, used))) = schedule.pop(NOW) else {
@@ -174,7 +174,7 @@ proptest! {
         after in vec((0..4_usize, 1..=LARGEST), 1..200),
     ) {
         let mut schedule = schedule();
-        let entry = |flow: usize, cost| Entry::of(FLOWS[flow]).cost(cost).weight(weights[flow]);
+        let entry = |flow: usize, cost| FairRequest::of(FLOWS[flow]).cost(cost).weight(weights[flow]);
         for (flow, cost) in before {
             push(&mut schedule, entry(flow, cost), flow);
         }
@@ -213,7 +213,7 @@ proptest! {
         let mut schedule = Schedule::new(Bounds::default(), strict).unwrap();
         let mut passed = [0_u64; PRIORITIES];
         for priority in 0..PRIORITIES as u8 {
-            let entry = Entry::of("a").cost(LARGEST).priority(priority);
+            let entry = FairRequest::of("a").cost(LARGEST).priority(priority);
             for _ in 0..2 {
                 push(&mut schedule, entry, priority);
             }
@@ -221,15 +221,15 @@ proptest! {
         for (priority, cost, is_refused) in traffic.into_iter().cycle().take(600) {
             // The most urgent would always be served.
             let urgent = PRIORITIES as u8 - 1;
-            push(&mut schedule, Entry::of("flood").cost(cost).priority(urgent), urgent);
-            push(&mut schedule, Entry::of("b").cost(cost).priority(priority), priority);
+            push(&mut schedule, FairRequest::of("flood").cost(cost).priority(urgent), urgent);
+            push(&mut schedule, FairRequest::of("b").cost(cost).priority(priority), priority);
             if is_refused && let Some(Popped::Head(head, priority)) = schedule.pop(NOW) {
                 // The limits refuse it: nothing has started, and nobody was served.
                 schedule.give_back(head);
-                push(&mut schedule, Entry::of("a").cost(LARGEST).priority(priority), priority);
+                push(&mut schedule, FairRequest::of("a").cost(LARGEST).priority(priority), priority);
             }
             let (cost, served) = serve(&mut schedule).expect("all wait");
-            push(&mut schedule, Entry::of("a").cost(LARGEST).priority(served), served);
+            push(&mut schedule, FairRequest::of("a").cost(LARGEST).priority(served), served);
             for (priority, passed) in passed.iter_mut().enumerate() {
                 *passed = if priority == usize::from(served) { 0 } else { *passed + cost };
                 prop_assert!(*passed <= starve_for + PRIORITIES as u64 * LARGEST);
@@ -249,7 +249,7 @@ proptest! {
         let mut served = [0_u64; PRIORITIES];
         for (cost, flow) in traffic.into_iter().cycle().take(400) {
             for priority in 0..PRIORITIES as u8 {
-                let entry = Entry::of(FLOWS[flow]).cost(cost).priority(priority);
+                let entry = FairRequest::of(FLOWS[flow]).cost(cost).priority(priority);
                 push(&mut schedule, entry, usize::from(priority));
             }
             let (cost, priority) = serve(&mut schedule).expect("all wait");
@@ -273,8 +273,8 @@ proptest! {
         let leaver = leaves.index(pushes.len());
         let run = |leaver: Option<usize>| {
             let mut schedule = schedule();
-            let pushed: Vec<Ticket> = pushes.iter().enumerate().map(|(number, (flow, cost, priority))| {
-                push(&mut schedule, Entry::of(FLOWS[*flow]).cost(*cost).priority(*priority), number)
+            let pushed: Vec<WaiterId> = pushes.iter().enumerate().map(|(number, (flow, cost, priority))| {
+                push(&mut schedule, FairRequest::of(FLOWS[*flow]).cost(*cost).priority(*priority), number)
             }).collect();
             let mut order: Vec<usize> = (0..served_before)
                 .filter_map(|_| serve(&mut schedule)).map(|(_, number)| number).collect();
@@ -310,11 +310,11 @@ proptest! {
     ) {
         let mut schedule = schedule();
         for _ in 0..refused {
-            push(&mut schedule, Entry::of("a").cost(cost), "a");
+            push(&mut schedule, FairRequest::of("a").cost(cost), "a");
         }
-        push(&mut schedule, Entry::of("b").cost(cost), "b");
+        push(&mut schedule, FairRequest::of("b").cost(cost), "b");
         for _ in 0..2 {
-            push(&mut schedule, Entry::of("a").cost(cost), "a");
+            push(&mut schedule, FairRequest::of("a").cost(cost), "a");
         }
         let mut given_back = 0;
         while given_back < refused {
@@ -337,7 +337,7 @@ proptest! {
 fn a_flow_that_waits_for_something_of_its_own_is_in_nobodys_way() {
     let mut schedule = schedule();
     for flow in ["a", "a", "b", "b"] {
-        push(&mut schedule, Entry::of(flow).cost(10), flow);
+        push(&mut schedule, FairRequest::of(flow).cost(10), flow);
     }
     let Some(Popped::Head(mut head, "a")) = schedule.pop(NOW) else {
         panic!("a came first");
@@ -361,9 +361,9 @@ fn a_flow_that_waits_for_something_of_its_own_is_in_nobodys_way() {
 fn what_is_late_is_told_so_and_costs_nothing() {
     let mut schedule = schedule();
     let at = Timestamp::from_micros;
-    let early = schedule.push(&Entry::of("a"), at(10), 1);
+    let early = schedule.push(&FairRequest::of("a"), at(10), 1);
     assert!(early.is_ok());
-    assert!(schedule.push(&Entry::of("a"), at(20), 2).is_ok());
+    assert!(schedule.push(&FairRequest::of("a"), at(20), 2).is_ok());
     assert_eq!(schedule.pop(at(11)), Some(Popped::Late(1)));
     assert!(
         matches!(schedule.pop(at(20)), Some(Popped::Head(_, 2))),
@@ -380,7 +380,8 @@ fn bounds_are_errors_of_those_who_meet_them() {
         waiting_of_flow: 2,
     };
     let mut schedule = Schedule::new(bounds, Priorities::default()).unwrap();
-    let mut push = |flow: &str| schedule.push(&Entry::of(flow), Timestamp::MAX, flow.to_owned());
+    let mut push =
+        |flow: &str| schedule.push(&FairRequest::of(flow), Timestamp::MAX, flow.to_owned());
     assert!(push("a").is_ok() && push("a").is_ok());
     assert_eq!(push("a"), Err(FairError::FlowFull(2)));
     assert!(push("b").is_ok());
@@ -402,15 +403,15 @@ fn what_is_owed_keeps_nobody_out() {
         ..Bounds::default()
     };
     let mut schedule = Schedule::new(bounds, Priorities::default()).unwrap();
-    push(&mut schedule, Entry::of("a"), "a");
+    push(&mut schedule, FairRequest::of("a"), "a");
     let Some(Popped::Head(head, _)) = schedule.pop(NOW) else {
         panic!("a waits");
     };
     let started = schedule.admit(head);
-    push(&mut schedule, Entry::of("b"), "b");
+    push(&mut schedule, FairRequest::of("b"), "b");
     schedule.settle(started, 1_000);
     assert_eq!(schedule.flows(), 2, "a is remembered for what it owes");
-    push(&mut schedule, Entry::of("c"), "c");
+    push(&mut schedule, FairRequest::of("c"), "c");
     assert_eq!(schedule.flows(), 2);
 }
 
@@ -419,20 +420,20 @@ fn what_is_owed_keeps_nobody_out() {
 #[test]
 fn what_was_forgiven_is_not_given_back_once_more() {
     let mut schedule = schedule();
-    push(&mut schedule, Entry::of("a").cost(1_000), "a");
+    push(&mut schedule, FairRequest::of("a").cost(1_000), "a");
     let Some(Popped::Head(head, _)) = schedule.pop(NOW) else {
         panic!("it waits");
     };
     let unsettled = schedule.admit(head);
     // Others have as much, while nothing of `a` waits.
     for _ in 0..3 {
-        push(&mut schedule, Entry::of("b").cost(1_000), "b");
+        push(&mut schedule, FairRequest::of("b").cost(1_000), "b");
     }
     assert_eq!(serve(&mut schedule), Some((1_000, "b")));
     assert_eq!(serve(&mut schedule), Some((1_000, "b")));
     for _ in 0..3 {
-        push(&mut schedule, Entry::of("a").cost(1_000), "a");
-        push(&mut schedule, Entry::of("b").cost(1_000), "b");
+        push(&mut schedule, FairRequest::of("a").cost(1_000), "a");
+        push(&mut schedule, FairRequest::of("b").cost(1_000), "b");
     }
     assert_eq!(serve(&mut schedule), Some((1_000, "a")));
     schedule.settle(unsettled, 0);
@@ -449,7 +450,7 @@ fn what_was_forgiven_is_not_given_back_once_more() {
 fn what_the_limits_refuse_has_passed_nobody() {
     let strict = Priorities::Strict { starve_for: 1_000 };
     let mut schedule = Schedule::new(Bounds::default(), strict).unwrap();
-    let urgent = Entry::of("a").cost(1_000).priority(7);
+    let urgent = FairRequest::of("a").cost(1_000).priority(7);
     let refuse = |schedule: &mut Schedule<&'static str>| match schedule.pop(NOW) {
         Some(Popped::Head(head, item)) => {
             schedule.give_back(head);
@@ -458,7 +459,7 @@ fn what_the_limits_refuse_has_passed_nobody() {
         other => panic!("{other:?}"),
     };
     for _ in 0..2 {
-        push(&mut schedule, Entry::of("b"), "waits");
+        push(&mut schedule, FairRequest::of("b"), "waits");
     }
     for _ in 0..6 {
         push(&mut schedule, urgent, "urgent");
@@ -479,16 +480,22 @@ fn what_the_limits_refuse_has_passed_nobody() {
 #[test]
 fn what_makes_no_sense_is_an_error_and_changes_nothing() {
     let mut schedule = schedule();
-    let mut push = |entry: Entry<'_>| schedule.push(&entry, Timestamp::MAX, ()).unwrap_err();
-    assert_eq!(push(Entry::of("a").cost(0)), FairError::Cost(0));
-    assert_eq!(push(Entry::of("a").cost(1 << 53)), FairError::Cost(1 << 53));
-    assert_eq!(push(Entry::of("a").weight(0)), FairError::Weight(0));
+    let mut push = |entry: FairRequest<'_>| schedule.push(&entry, Timestamp::MAX, ()).unwrap_err();
+    assert_eq!(push(FairRequest::of("a").cost(0)), FairError::Cost(0));
     assert_eq!(
-        push(Entry::of("a").weight(MAX_WEIGHT + 1)),
+        push(FairRequest::of("a").cost(1 << 53)),
+        FairError::Cost(1 << 53)
+    );
+    assert_eq!(push(FairRequest::of("a").weight(0)), FairError::Weight(0));
+    assert_eq!(
+        push(FairRequest::of("a").weight(MAX_WEIGHT + 1)),
         FairError::Weight(MAX_WEIGHT + 1)
     );
-    assert_eq!(push(Entry::of("a").priority(8)), FairError::Priority(8));
-    assert!(matches!(push(Entry::of("")), FairError::Decision(_)));
+    assert_eq!(
+        push(FairRequest::of("a").priority(8)),
+        FairError::Priority(8)
+    );
+    assert!(matches!(push(FairRequest::of("")), FairError::Decision(_)));
     assert_eq!((schedule.waiting(), schedule.flows()), (0, 0));
     let none = Priorities::Weighted([1, 1, 1, 0, 1, 1, 1, 1]);
     let none = Schedule::<()>::new(Bounds::default(), none);

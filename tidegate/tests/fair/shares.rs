@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use tidegate::Timestamp;
-use tidegate::fair::{Bounds, Entry, Popped, Priorities, Schedule};
+use tidegate::fair::{Bounds, FairRequest, Popped, Priorities, Schedule};
 
 const NOW: Timestamp = Timestamp::from_micros(0);
 
@@ -41,7 +41,7 @@ fn ten_to_one_in_demand_is_one_to_one_in_tokens() {
                 0 => estimate + drawn.below(2 * estimate + 1),
                 _ => drawn.below(estimate + 1),
             };
-            let entry = Entry::of(["large", "small"][tenant]).cost(estimate);
+            let entry = FairRequest::of(["large", "small"][tenant]).cost(estimate);
             let pushed = schedule.push(&entry, Timestamp::MAX, (tenant, truth));
             assert!(pushed.is_ok());
         }
@@ -72,7 +72,7 @@ fn small_tenants_p99(backlog: usize) -> u64 {
     let mut schedule = Schedule::new(bounds, Priorities::default()).unwrap();
     let mut drawn = Drawn(2);
     let mut large = |schedule: &mut Schedule<Option<u64>>| {
-        let entry = Entry::of("large").cost(1 + drawn.below(1_000));
+        let entry = FairRequest::of("large").cost(1 + drawn.below(1_000));
         assert!(schedule.push(&entry, Timestamp::MAX, None).is_ok());
     };
     (0..backlog).for_each(|_| large(&mut schedule));
@@ -80,7 +80,7 @@ fn small_tenants_p99(backlog: usize) -> u64 {
     for turn in 0..20_000 {
         large(&mut schedule);
         if turn % 20 == 0 {
-            let entry = Entry::of("small").cost(500);
+            let entry = FairRequest::of("small").cost(500);
             assert!(schedule.push(&entry, Timestamp::MAX, Some(passed)).is_ok());
         }
         let Some(Popped::Head(head, came)) = schedule.pop(NOW) else {
@@ -111,7 +111,7 @@ fn a_small_tenants_p99_does_not_depend_on_the_large_ones_backlog() {
 fn what_one_does_not_need_is_the_others_for_nothing() {
     let mut schedule = Schedule::new(Bounds::default(), Priorities::default()).unwrap();
     let push = |schedule: &mut Schedule<&'static str>, flow| {
-        let pushed = schedule.push(&Entry::of(flow).cost(100), Timestamp::MAX, flow);
+        let pushed = schedule.push(&FairRequest::of(flow).cost(100), Timestamp::MAX, flow);
         assert!(pushed.is_ok());
     };
     let serve = |schedule: &mut Schedule<&'static str>| match schedule.pop(NOW) {

@@ -9,12 +9,12 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-use tidegate::fair::{Bounds, Entry, FairError, FairQueue, Served};
+use tidegate::fair::{Bounds, FairCharge, FairError, FairQueue, FairRequest};
 use tidegate::{Admission, ErrorKind, Lease, Limit, LimitPool, LimitSet, ManualClock};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-type Answer = Result<Admission<(Lease, Served)>, FairError>;
+type Answer = Result<Admission<(Lease, FairCharge)>, FairError>;
 
 /// Counts how often it is woken.
 #[derive(Default)]
@@ -56,7 +56,7 @@ impl<'a> Asked<'a> {
         self.bell.0.swap(0, Ordering::SeqCst)
     }
 
-    fn granted(&mut self) -> Option<(Lease, Served)> {
+    fn granted(&mut self) -> Option<(Lease, FairCharge)> {
         self.poll()?.expect("no error").granted()
     }
 }
@@ -78,7 +78,7 @@ fn slots(count: u64) -> [Limit; 1] {
 }
 
 /// Polls those that were woken until nobody is, and answers who was granted.
-fn granted(asked: &mut [(&'static str, Asked<'_>)]) -> Vec<(&'static str, (Lease, Served))> {
+fn granted(asked: &mut [(&'static str, Asked<'_>)]) -> Vec<(&'static str, (Lease, FairCharge))> {
     let mut granted = Vec::new();
     let mut goes_on = true;
     while std::mem::take(&mut goes_on) {
@@ -97,7 +97,7 @@ fn a_flood_of_one_tenant_does_not_hold_up_another() {
     let time = ManualClock::default();
     let (set, queue) = (set(&time, slots(1)), queue(&time));
     let first = queue
-        .acquire(&set, Entry::of("flood"), "k", ())
+        .acquire(&set, FairRequest::of("flood"), "k", ())
         .wait()
         .unwrap();
     let mut held = first.granted().expect("it is free");
@@ -106,7 +106,7 @@ fn a_flood_of_one_tenant_does_not_hold_up_another() {
         .map(|flow| {
             (
                 flow,
-                Asked::waiting(queue.acquire(&set, Entry::of(flow), "k", ())),
+                Asked::waiting(queue.acquire(&set, FairRequest::of(flow), "k", ())),
             )
         })
         .collect();
@@ -135,11 +135,11 @@ fn a_release_wakes_the_one_that_starts_and_the_one_that_is_next() {
     let time = ManualClock::default();
     let (set, queue) = (set(&time, slots(1)), queue(&time));
     let held = queue
-        .acquire(&set, Entry::of("a"), "k", ())
+        .acquire(&set, FairRequest::of("a"), "k", ())
         .wait()
         .unwrap()
         .granted();
-    let ask = |_| Asked::waiting(queue.acquire(&set, Entry::of("a"), "k", ()));
+    let ask = |_| Asked::waiting(queue.acquire(&set, FairRequest::of("a"), "k", ()));
     let mut asked: Vec<Asked<'_>> = (0..100).map(ask).collect();
     drop(held);
     let woken = |asked: &[Asked<'_>]| asked.iter().map(Asked::woken).collect::<Vec<_>>();
@@ -158,11 +158,11 @@ fn whoever_goes_away_takes_nobodys_turn() {
     let time = ManualClock::default();
     let (set, queue) = (set(&time, slots(1)), queue(&time));
     let held = queue
-        .acquire(&set, Entry::of("a"), "k", ())
+        .acquire(&set, FairRequest::of("a"), "k", ())
         .wait()
         .unwrap()
         .granted();
-    let ask = || Asked::waiting(queue.acquire(&set, Entry::of("a"), "k", ()));
+    let ask = || Asked::waiting(queue.acquire(&set, FairRequest::of("a"), "k", ()));
     let (at_limits, called, in_queue, mut last) = (ask(), ask(), ask(), ask());
     drop(in_queue);
     assert_eq!(queue.waiting(), 2);
@@ -187,12 +187,12 @@ fn what_was_granted_to_nobody_comes_back() {
     let time = ManualClock::default();
     let (set, queue) = (set(&time, slots(1)), queue(&time));
     let held = queue
-        .acquire(&set, Entry::of("a"), "k", ())
+        .acquire(&set, FairRequest::of("a"), "k", ())
         .wait()
         .unwrap()
         .granted();
-    let first = Asked::waiting(queue.acquire(&set, Entry::of("a"), "k", ()));
-    let mut second = Asked::waiting(queue.acquire(&set, Entry::of("a"), "k", ()));
+    let first = Asked::waiting(queue.acquire(&set, FairRequest::of("a"), "k", ()));
+    let mut second = Asked::waiting(queue.acquire(&set, FairRequest::of("a"), "k", ()));
     drop(held);
     assert_eq!(first.woken(), 1);
     drop(first);
@@ -206,19 +206,19 @@ fn what_never_fits_is_refused_at_once_and_is_in_nobodys_way() {
     let time = ManualClock::default();
     let (set, queue) = (set(&time, slots(2)), queue(&time));
     let all = queue
-        .acquire(&set, Entry::of("a"), "k", &[("slots", 2)])
+        .acquire(&set, FairRequest::of("a"), "k", &[("slots", 2)])
         .wait()
         .unwrap();
     let held = all.granted();
-    let mut waits = Asked::waiting(queue.acquire(&set, Entry::of("a"), "k", ()));
-    let mut behind = Asked::waiting(queue.acquire(&set, Entry::of("a"), "k", ()));
-    let mut never = Asked::new(queue.acquire(&set, Entry::of("a"), "k", &[("slots", 3)]));
+    let mut waits = Asked::waiting(queue.acquire(&set, FairRequest::of("a"), "k", ()));
+    let mut behind = Asked::waiting(queue.acquire(&set, FairRequest::of("a"), "k", ()));
+    let mut never = Asked::new(queue.acquire(&set, FairRequest::of("a"), "k", &[("slots", 3)]));
     let answer = never
         .poll()
         .expect("it is answered at once")
         .expect("no error");
     assert!(answer.refused().is_some_and(|decision| decision.is_never()));
-    let mut wrong = Asked::new(queue.acquire(&set, Entry::of("a"), "k", &[("slot", 1)]));
+    let mut wrong = Asked::new(queue.acquire(&set, FairRequest::of("a"), "k", &[("slot", 1)]));
     let error = wrong.poll().expect("it is answered at once").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert_eq!(queue.waiting(), 1);
@@ -226,7 +226,7 @@ fn what_never_fits_is_refused_at_once_and_is_in_nobodys_way() {
     assert!(waits.granted().is_some());
     assert!(behind.granted().is_some());
     let never = queue
-        .acquire(&set, Entry::of("a"), "k", &[("slots", 3)])
+        .acquire(&set, FairRequest::of("a"), "k", &[("slots", 3)])
         .wait()
         .unwrap();
     assert!(
@@ -240,11 +240,11 @@ fn a_deadline_ends_the_wait_in_the_queue_and_at_the_limits() {
     let time = ManualClock::default();
     let (set, queue) = (set(&time, slots(1)), queue(&time));
     let held = queue
-        .acquire(&set, Entry::of("a"), "k", ())
+        .acquire(&set, FairRequest::of("a"), "k", ())
         .wait()
         .unwrap()
         .granted();
-    let entry = |seconds| Entry::of("a").within(Duration::from_secs(seconds));
+    let entry = |seconds| FairRequest::of("a").within(Duration::from_secs(seconds));
     let mut at_limits = Asked::waiting(queue.acquire(&set, entry(10), "k", ()));
     let mut in_queue = Asked::waiting(queue.acquire(&set, entry(5), "k", ()));
     let mut last = Asked::waiting(queue.acquire(&set, entry(20), "k", ()));
@@ -271,7 +271,7 @@ fn a_deadline_ends_the_wait_in_the_queue_and_at_the_limits() {
 fn one_that_does_not_wait_is_refused_behind_others_and_served_alone() {
     let time = ManualClock::default();
     let (set, queue) = (set(&time, slots(1)), queue(&time));
-    let at_once = Entry::of("a").within(Duration::ZERO);
+    let at_once = FairRequest::of("a").within(Duration::ZERO);
     let held = queue
         .acquire(&set, at_once, "k", ())
         .wait()
@@ -280,7 +280,7 @@ fn one_that_does_not_wait_is_refused_behind_others_and_served_alone() {
     assert!(held.is_some());
     let refused = queue.acquire(&set, at_once, "k", ()).wait().unwrap();
     assert!(refused.refused().is_some());
-    let _waits = Asked::waiting(queue.acquire(&set, Entry::of("a"), "k", ()));
+    let _waits = Asked::waiting(queue.acquire(&set, FairRequest::of("a"), "k", ()));
     let mut behind = Asked::new(queue.acquire(&set, at_once, "k", ()));
     let error = behind.poll().expect("it does not wait").unwrap_err();
     assert_eq!(error, FairError::WaitedTooLong(Duration::ZERO));
@@ -291,7 +291,9 @@ fn one_that_does_not_wait_is_refused_behind_others_and_served_alone() {
 fn one_that_does_not_wait_has_the_turn_that_is_free_by_any_clock() {
     let queue = FairQueue::new();
     for _ in 0..1_000 {
-        let turn = queue.turn(Entry::of("a").within(Duration::ZERO)).wait();
+        let turn = queue
+            .dispatch(FairRequest::of("a").within(Duration::ZERO))
+            .wait();
         turn.expect("nobody else is there").started().settle(1);
     }
 }
@@ -310,7 +312,7 @@ fn a_limit_of_a_tenants_own_holds_up_nobody_else() {
         .limits(limits);
     let (set, queue) = (levels.clock(time.clock()).build().unwrap(), queue(&time));
     let ask = |flow: &'static str, key: &'static str, own| {
-        queue.acquire(&set, Entry::of(flow).within(2 * HOUR), key, own)
+        queue.acquire(&set, FairRequest::of(flow).within(2 * HOUR), key, own)
     };
     let held = ask("a", "all/a", &[("own", 10)]).wait().unwrap().granted();
     let mut own = Asked::waiting(ask("a", "all/a", &[("own", 10)]));
@@ -348,7 +350,7 @@ fn a_limit_of_a_tenants_own_that_is_used_up_meanwhile_holds_up_nobody_else() {
         .limits(limits);
     let (set, queue) = (levels.clock(time.clock()).build().unwrap(), queue(&time));
     let ask = |flow: &'static str, key: &'static str| {
-        let entry = Entry::of(flow).within(2 * HOUR);
+        let entry = FairRequest::of(flow).within(2 * HOUR);
         queue.acquire(&set, entry, key, &[("own", 1)])
     };
     let held = ask("b", "all/b").wait().unwrap().granted();
@@ -377,7 +379,7 @@ fn it_stands_before_a_pool_as_before_a_set() {
         pool = pool.member(name, set(&time, slots(1)));
     }
     let (pool, queue) = (pool.build().unwrap(), queue(&time));
-    let ask = |flow| queue.acquire(&pool, Entry::of(flow), "k", ());
+    let ask = |flow| queue.acquire(&pool, FairRequest::of(flow), "k", ());
     let held = [0, 1].map(|_| ask("flood").wait().unwrap().granted().expect("one each"));
     let mut asked = ["flood", "flood", "small"].map(|flow| (flow, Asked::waiting(ask(flow))));
     drop(held);
@@ -401,7 +403,7 @@ fn a_bound_is_told_to_the_one_that_meets_it() {
         .build()
         .unwrap();
     let set = set(&time, slots(1));
-    let ask = || queue.acquire(&set, Entry::of("a"), "k", ());
+    let ask = || queue.acquire(&set, FairRequest::of("a"), "k", ());
     let held = ask().wait().unwrap().granted();
     let mut at_limits = Asked::waiting(ask());
     let mut in_queue = Asked::waiting(ask());
@@ -423,12 +425,12 @@ fn everyone_who_waits_is_sent_away_when_a_server_closes() {
     let time = ManualClock::default();
     let (set, queue) = (set(&time, slots(1)), queue(&time));
     let held = queue
-        .acquire(&set, Entry::of("a"), "k", ())
+        .acquire(&set, FairRequest::of("a"), "k", ())
         .wait()
         .unwrap()
         .granted();
-    let _at_limits = Asked::waiting(queue.acquire(&set, Entry::of("a"), "k", ()));
-    let mut in_queue = Asked::waiting(queue.acquire(&set, Entry::of("b"), "k", ()));
+    let _at_limits = Asked::waiting(queue.acquire(&set, FairRequest::of("a"), "k", ()));
+    let mut in_queue = Asked::waiting(queue.acquire(&set, FairRequest::of("b"), "k", ()));
     queue.stop_waiting();
     assert_eq!(in_queue.woken(), 1);
     assert_eq!(
@@ -449,7 +451,7 @@ fn threads_of_several_tenants_share_the_slots() {
             let (set, queue, running) = (&set, &queue, &running);
             scope.spawn(move || {
                 for _ in 0..200 {
-                    let entry = Entry::of(tenant).cost(3).within(Duration::MAX);
+                    let entry = FairRequest::of(tenant).cost(3).within(Duration::MAX);
                     let got = queue.acquire(set, entry, "k", ()).wait().expect("no error");
                     let (lease, served) = got.granted().expect("it waits for ever");
                     assert!(running.fetch_add(1, Ordering::SeqCst) < 2);
@@ -483,7 +485,7 @@ fn ten_to_one_in_demand_is_one_to_one_before_a_set() {
         let tenant = ["large", "small"][usize::from(caller >= 200)];
         Box::pin(queue.acquire(
             &set,
-            Entry::of(tenant).cost(estimate).within(Duration::MAX),
+            FairRequest::of(tenant).cost(estimate).within(Duration::MAX),
             "k",
             (),
         ))
@@ -496,7 +498,7 @@ fn ten_to_one_in_demand_is_one_to_one_before_a_set() {
     let (mut running, mut served) = (VecDeque::new(), 0);
     while served < 10_000 {
         let Some(caller) = rung.lock().unwrap().pop_front() else {
-            let (held, tenant, truth): ((Lease, Served), usize, u64) =
+            let (held, tenant, truth): ((Lease, FairCharge), usize, u64) =
                 running.pop_front().expect("some run");
             drop(held.0);
             held.1.settle(truth);

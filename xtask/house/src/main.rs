@@ -152,7 +152,7 @@ fn api(args: &Args, packages: &[workspace::Package], file: &Path) -> Result<bool
     Ok(known == listing && is_explained)
 }
 
-/// Whether the glossary explains every name; says which it does not.
+/// Whether the glossary explains every name, and none has a retired word; says which.
 fn is_explained(listing: &str, glossary: &Path) -> Result<bool, String> {
     let unexplained = names::unexplained(listing, &read(glossary)?);
     for name in &unexplained {
@@ -162,7 +162,11 @@ fn is_explained(listing: &str, glossary: &Path) -> Result<bool, String> {
             glossary.display()
         );
     }
-    Ok(unexplained.is_empty())
+    let retired = names::retired(listing);
+    for (name, better) in &retired {
+        eprintln!("the public name `{name}` has a word that was retired: {better}");
+    }
+    Ok(unexplained.is_empty() && retired.is_empty())
 }
 
 fn write(file: &Path, text: &str) -> Result<(), String> {

@@ -36,7 +36,7 @@ pub(super) fn a_table_opened_with_other_levels_is_an_error(
     let other = StoreError::OtherLevels {
         name: name.clone(),
         kept: 1,
-        asked: 2,
+        wanted: 2,
     };
     let deeper = store.open(&name, &plan(1, 2, &[(1, budget(5))]));
     assert_eq!(deeper.map(|_| ()), Err(other));

@@ -13,14 +13,14 @@ use crate::request::DEFAULT_WAIT;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tidegate::fair::Entry;
+/// use tidegate::fair::FairRequest;
 ///
-/// let entry = Entry::of("acme").cost(4_000).within(Duration::from_secs(20));
-/// let paying = Entry::of("globex").cost(4_000).weight(3).priority(1);
-/// # let _ = (entry, paying);
+/// let queued = FairRequest::of("acme").cost(4_000).within(Duration::from_secs(20));
+/// let paying = FairRequest::of("globex").cost(4_000).weight(3).priority(1);
+/// # let _ = (queued, paying);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Entry<'a> {
+pub struct FairRequest<'a> {
     pub(super) flow: Key<'a>,
     pub(super) cost: Amount,
     pub(super) weight: u32,
@@ -28,7 +28,7 @@ pub struct Entry<'a> {
     pub(super) within: Duration,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> FairRequest<'a> {
     /// A request of `flow` (a tenant, a user: 1 to 4,096 bytes): of cost 1, weight 1 and
     /// priority 0, which waits for [`DEFAULT_WAIT`].
     #[must_use]
@@ -43,7 +43,7 @@ impl<'a> Entry<'a> {
     }
 
     /// What it is thought to cost, in whatever is shared out (tokens): 1 to 2^53 - 1. The
-    /// true cost is said [later](super::Served::settle).
+    /// true cost is said [later](super::FairCharge::settle).
     #[must_use]
     pub fn cost(mut self, cost: Amount) -> Self {
         self.cost = cost;
