@@ -127,9 +127,11 @@ pub fn open() -> BTreeMap<Cell, String> {
 pub fn page(fails: impl Fn(&Cell) -> bool) -> String {
     let mut page = String::from(
         "# Two servers on one store\n\n\
-         Every verb of every protocol, asked of real servers, two at a time on one store (one on\n\
-         memory and on a file). `cargo xtask fleet` writes this page, and a test holds it against\n\
-         `src/open.txt`.\n\n\
+         The verbs of every protocol, asked of real servers, two at a time on one store (one on\n\
+         memory and on a file); `tests/verbs.rs` has those that have no row, with the reason.\n\
+         `cargo xtask fleet` writes this page, and a test holds it against `src/open.txt`. A cell\n\
+         has more time than its question says, since other tests run beside it: `cargo xtask paused`\n\
+         measures how long answers take.\n\n\
          - ● holds\n- ○ open: known to fail, and in `src/open.txt` with the reason\n\
          - · not asked: it takes two servers, or a store that can be paused\n",
     );
