@@ -59,6 +59,10 @@ pub struct Token {
     /// For which policies (names, or beginnings with a *); default: all
     #[arg(long, value_name = "POLICY", value_delimiter = ',')]
     pub policies: Vec<String>,
+
+    /// For which namespace; default: the store without any. `*`: every one
+    #[arg(long, value_name = "NAMESPACE")]
+    pub namespace: Option<String>,
 }
 
 const EXIT_CODES: &str = "\

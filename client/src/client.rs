@@ -35,6 +35,7 @@ pub(crate) struct Inner {
     pub(crate) http: reqwest::Client,
     pub(crate) base: Url,
     pub(crate) token: Option<HeaderValue>,
+    pub(crate) namespace: Option<HeaderValue>,
     pub(crate) deadline: Duration,
     pub(crate) retries: u32,
     /// Places for requests whose answer was lost, while what they were granted is given back.
@@ -98,6 +99,9 @@ impl Client {
         let mut request = self.0.http.request(exchange.method, url);
         if let Some(token) = &self.0.token {
             request = request.header(AUTHORIZATION, token);
+        }
+        if let Some(namespace) = &self.0.namespace {
+            request = request.header("tidegate-namespace", namespace);
         }
         if let Some((name, value)) = exchange.only_if {
             request = request.header(name, value);

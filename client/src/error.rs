@@ -19,6 +19,9 @@ pub enum BuildError {
     /// The token cannot be sent.
     #[error("the token holds what no header can: it is printable ASCII, on one line")]
     Token,
+    /// The namespace cannot be one.
+    #[error("a namespace's name has letters, digits, `.`, `_` and `-` alone")]
+    Namespace,
     /// A file of certificates or keys.
     #[error("cannot use {}: {why}", path.display())]
     File {
@@ -54,6 +57,9 @@ pub enum Error {
     /// The lease has ended.
     #[error("{0}")]
     LeaseEnded(Problem),
+    /// The namespace is deleted.
+    #[error("{0}")]
+    NamespaceDeleted(Problem),
     /// Somebody else has changed first what was to be changed at another version, or others depend
     /// on it as it is.
     #[error("{0}")]
@@ -106,6 +112,7 @@ impl Error {
             | Self::Forbidden(problem)
             | Self::NotFound(problem)
             | Self::LeaseEnded(problem)
+            | Self::NamespaceDeleted(problem)
             | Self::Conflict(problem)
             | Self::Busy(problem)
             | Self::Full(problem)
@@ -193,6 +200,7 @@ impl From<Problem> for Error {
             (403, _) => Self::Forbidden(problem),
             (404, _) => Self::NotFound(problem),
             (409, "lease_ended") => Self::LeaseEnded(problem),
+            (410, _) => Self::NamespaceDeleted(problem),
             (409 | 412, _) => Self::Conflict(problem),
             (422, _) => Self::Never(problem),
             (_, "busy") => Self::Busy(problem),

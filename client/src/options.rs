@@ -31,6 +31,7 @@ const IDLE: usize = 32;
 pub struct ClientBuilder {
     url: String,
     token: Option<String>,
+    namespace: Option<String>,
     tls: Tls,
     deadline: Duration,
     retries: u32,
@@ -51,6 +52,7 @@ impl Client {
         ClientBuilder {
             url: url.to_owned(),
             token: None,
+            namespace: None,
             tls: Tls::default(),
             deadline: DEADLINE,
             retries: RETRIES,
@@ -62,6 +64,12 @@ impl ClientBuilder {
     /// The token to authenticate with.
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.token = Some(token.into());
+        self
+    }
+
+    /// The namespace that is asked in; a token for one is in that one anyway.
+    pub fn namespace(mut self, name: impl Into<String>) -> Self {
+        self.namespace = Some(name.into());
         self
     }
 
@@ -87,7 +95,7 @@ impl ClientBuilder {
     /// The client. Nothing is sent yet.
     ///
     /// # Errors
-    /// [`BuildError`]: a URL that is no server's, a token that cannot be sent, a file of
+    /// [`BuildError`]: a URL that is no server's, a token or a namespace that cannot be sent, a file of
     /// certificates that cannot be used.
     pub fn build(self) -> Result<Client, BuildError> {
         let base = base(&self.url)?;
@@ -105,6 +113,7 @@ impl ClientBuilder {
             http: http.map_err(|error| BuildError::System(error.to_string()))?,
             base,
             token: self.token.as_deref().map(bearer).transpose()?,
+            namespace: self.namespace.as_deref().map(named).transpose()?,
             deadline: self.deadline,
             retries: self.retries,
             unseen: Arc::new(Semaphore::new(UNSEEN as usize)),
@@ -146,6 +155,15 @@ fn bearer(token: &str) -> Result<HeaderValue, BuildError> {
     }
 }
 
+fn named(namespace: &str) -> Result<HeaderValue, BuildError> {
+    let is_plain = !namespace.is_empty() && namespace.bytes().all(|byte| byte.is_ascii_graphic());
+    let value = HeaderValue::try_from(namespace).map_err(|_| BuildError::Namespace)?;
+    match is_plain {
+        true => Ok(value),
+        false => Err(BuildError::Namespace),
+    }
+}
+
 impl std::fmt::Debug for ClientBuilder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ClientBuilder")
@@ -177,6 +195,15 @@ mod tests {
         assert!(!format!("{builder:?}").contains("hush"));
         let client = built("http://x", "hush").expect("a client");
         assert!(!format!("{client:?}").contains("hush"));
+    }
+
+    #[test]
+    fn what_can_be_no_namespace_is_told() {
+        let built = |name: &str| Client::builder("http://x").namespace(name).build();
+        assert!(built("acme").is_ok());
+        for name in ["", "a b", "a\r\nx: y", "\u{e4}"] {
+            assert_eq!(built(name).expect_err("no name"), BuildError::Namespace);
+        }
     }
 
     #[test]

@@ -335,6 +335,7 @@ impl From<ServiceError> for Refusal {
             Kind::NotFound => StatusCode::NOT_FOUND,
             Kind::Invalid | Kind::Never => StatusCode::BAD_REQUEST,
             Kind::Ended | Kind::InUse => StatusCode::CONFLICT,
+            Kind::Deleted => StatusCode::GONE,
             _ => StatusCode::SERVICE_UNAVAILABLE,
         };
         let message = match &error {

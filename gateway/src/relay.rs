@@ -131,6 +131,8 @@ async fn read<'h>(
     }
     let credential = caller::credential(&head.headers, &head.uri, settings.provider());
     let caller = gateway.service.enter_by(credential.as_deref())?;
+    // What a provider is asked is charged in the store without any namespace.
+    caller.check_server()?;
     let named = caller::named(&head.headers, settings.key_header.as_ref());
     let by_credential = || caller::by_credential(credential.as_deref());
     let key = named.map_or_else(by_credential, Arc::from);

@@ -10,6 +10,7 @@
 //! sha256   = "..."                  # of the token; `tidegate token` makes both
 //! scopes   = ["decide", "observe"]
 //! policies = ["chat", "web-*"]      # all, if left out
+//! namespace = "acme"                # the store without any, if left out; "*" for each
 //!
 //! [price]                           # for a gateway: of a million tokens
 //! gpt-5 = { input = "1.25", output = "10" }
@@ -19,11 +20,14 @@
 //!
 //! [policy.chat.limits]
 //! rpm = { calls = 300, per = "1m" }
+//!
+//! [namespace.acme.policy.chat.limits]   # in place of those above, in that namespace
+//! rpm = { calls = 900, per = "1m" }
 //! ```
 
 use std::time::Duration;
 
-use super::credential::Credential;
+use super::credential::{Credential, DEFAULT_NAMESPACE, EVERY_NAMESPACE, wrong_namespace};
 use super::fault::{Faults, PolicyErrors};
 use super::fields::{Field, Fields};
 use super::file::{self, PolicyFile};
@@ -50,7 +54,7 @@ const SERVER: [&str; 17] = [
     "otlp_one_in",
     "otlp_keys",
 ];
-const TOKEN: [&str; 4] = ["name", "sha256", "scopes", "policies"];
+const TOKEN: [&str; 5] = ["name", "sha256", "scopes", "policies", "namespace"];
 const SCOPES: [(&str, Scope); 3] = [
     ("decide", Scope::Decide),
     ("administer", Scope::Administer),
@@ -64,6 +68,8 @@ const DAY: Duration = Duration::from_secs(86_400);
 pub struct Config {
     /// The policies, at least one.
     pub policies: PolicyFile,
+    /// The policies of some namespaces, by name.
+    pub namespaces: Vec<(String, PolicyFile)>,
     /// The tokens; everyone is let in if there is none.
     pub credentials: Vec<Credential>,
     /// What tokens of models cost, for a gateway.
@@ -179,7 +185,8 @@ pub fn parse_config_for(
 ) -> Result<Config, PolicyErrors> {
     let mut server = ServerSettings::default();
     let (mut tokens, mut prices, mut weights) = (Vec::new(), Vec::new(), Vec::new());
-    let beside = ["server", "token", "price", "token-weight"];
+    let mut namespaces = Vec::new();
+    let beside = ["server", "token", "price", "token-weight", "namespace"];
     let policies = file::parse_beside(source_name, text, &beside, |fields, faults| {
         if let Some(field) = fields.take("server") {
             server = settings(&field, check, faults);
@@ -193,9 +200,13 @@ pub fn parse_config_for(
         if let Some(field) = fields.take("token-weight") {
             weights = token_weight::read(&field, faults);
         }
+        if let Some(field) = fields.take("namespace") {
+            namespaces = namespaces_of(&field, faults);
+        }
     })?;
     Ok(Config {
         policies,
+        namespaces,
         credentials: tokens,
         prices,
         weights,
@@ -284,6 +295,22 @@ fn settings(field: &Field<'_>, check: StoreCheck<'_>, faults: &mut Faults<'_>) -
     settings
 }
 
+/// The policies of namespaces.
+fn namespaces_of(field: &Field<'_>, faults: &mut Faults<'_>) -> Vec<(String, PolicyFile)> {
+    let entries = field.table("`[namespace.NAME.policy.POLICY.limits]`", faults);
+    let entries = entries.map(Fields::into_all).unwrap_or_default();
+    let one = |entry: &Field<'_>| {
+        if let Some(wrong) = wrong_namespace(entry.name) {
+            let message = format!("`{}` can be no namespace", entry.name);
+            faults.add(&entry.key_span, message, wrong);
+        }
+        let fields = entry.table(&format!("`[namespace.{}.policy]`", entry.name), faults)?;
+        let policies = file::read_namespace(fields, &entry.key_span, faults);
+        Some((entry.name.to_owned(), policies))
+    };
+    entries.iter().filter_map(one).collect()
+}
+
 /// A certificate is of no use without its key.
 fn together(settings: &ServerSettings, field: &Field<'_>, faults: &mut Faults<'_>) {
     let (certificate, key) = (&settings.tls_certificate, &settings.tls_key);
@@ -348,13 +375,32 @@ fn credential(
         }
         texts.into_iter().map(|(text, _)| text.to_owned()).collect()
     });
+    let namespace = fields.take("namespace");
+    let namespace = namespace.and_then(|field| namespace_of(&field, faults));
     fields.finish("a token", &TOKEN, faults);
     Some(Credential {
         name: name?,
         sha256: sha256?,
         scopes: scopes?,
         policies: policies.unwrap_or_default(),
+        namespace,
     })
+}
+
+/// For which namespace a token is; nothing for the store without any.
+fn namespace_of(field: &Field<'_>, faults: &mut Faults<'_>) -> Option<String> {
+    let text = field.text("acme", faults)?;
+    match text {
+        DEFAULT_NAMESPACE => None,
+        EVERY_NAMESPACE => Some(text.to_owned()),
+        name => {
+            if let Some(wrong) = wrong_namespace(name) {
+                let help = format!("{wrong}; `*` is every namespace");
+                faults.add(&field.span, "this token is for no namespace", help);
+            }
+            Some(name.to_owned())
+        }
+    }
 }
 
 fn needed<'a>(
@@ -431,6 +477,33 @@ mod tests {
                     sha256 = 'xyz'\nscopes = ['rule']\n[policy.chat.limits]\nrpm = {}\n";
         let lines: Vec<usize> = faults(text).into_iter().map(|(line, _)| line).collect();
         assert_eq!(lines, [2, 3, 6, 7, 9]);
+    }
+
+    #[test]
+    fn a_namespace_has_policies_of_its_own_and_tokens_of_its_own() {
+        let hash = "ab".repeat(32);
+        let token = format!("[[token]]\nname = 'a'\nsha256 = '{hash}'\nscopes = ['decide']\n");
+        let read = |namespace: &str| {
+            let own = POLICY
+                .replace("[policy", "[namespace.acme.policy")
+                .replace("= 1", "= 9");
+            parse_config("t.toml", &format!("{token}{namespace}\n{POLICY}{own}"))
+        };
+        let config = read("namespace = 'acme'").unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(config.credentials[0].namespace.as_deref(), Some("acme"));
+        let [(name, file)] = &config.namespaces[..] else {
+            panic!("one namespace");
+        };
+        assert_eq!((&**name, &*file.policies[0].name), ("acme", "chat"));
+        assert_ne!(file.policies[0], config.policies.policies[0]);
+        let of = |namespace: &str| read(namespace).unwrap().credentials[0].namespace.clone();
+        assert_eq!(of(""), None);
+        assert_eq!(of("namespace = 'default'"), None);
+        assert_eq!(of("namespace = '*'").as_deref(), Some("*"));
+        assert!(read("namespace = 'a/b'").is_err());
+        let of_default = POLICY.replace("[policy", "[namespace.default.policy");
+        assert_eq!(faults(&format!("{POLICY}{of_default}")).len(), 1);
+        assert_eq!(faults(&format!("{POLICY}[namespace.acme]\n")).len(), 1);
     }
 
     /// Whoever had it was one of the two, and after a reload the other.

@@ -20,6 +20,37 @@ pub struct Credential {
     /// For which policies: names, or beginnings of names with a `*` at the
     /// end; for all if empty.
     pub policies: Vec<String>,
+    /// For which namespace: the store without any if not said, each if it is `*`.
+    pub namespace: Option<String>,
+}
+
+/// What the store without any namespace is called.
+pub const DEFAULT_NAMESPACE: &str = "default";
+
+/// What a token is for that is for every namespace.
+pub const EVERY_NAMESPACE: &str = "*";
+
+/// The longest name of a namespace, in bytes.
+pub const LONGEST_NAMESPACE: usize = 64;
+
+/// Why `name` can be no namespace's.
+#[must_use]
+pub fn wrong_namespace(name: &str) -> Option<&'static str> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    let begins = name
+        .bytes()
+        .next()
+        .is_some_and(|first| first.is_ascii_alphanumeric());
+    if name == DEFAULT_NAMESPACE {
+        return Some("`default` is what the store without any namespace is called");
+    }
+    match begins && name.len() <= LONGEST_NAMESPACE && name.bytes().all(is_plain) {
+        true => None,
+        false => Some(
+            "a namespace's name has 1 to 64 letters, digits, `.`, `_` and `-`, a letter or a digit \
+             first",
+        ),
+    }
 }
 
 impl Credential {

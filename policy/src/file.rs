@@ -108,6 +108,28 @@ pub(super) fn tree(source: &Source<'_>, faults: &mut Faults<'_>) -> Option<Node>
     }
 }
 
+/// The policies of a namespace, whose name stands at `span`: one at least.
+pub(super) fn read_namespace(
+    mut fields: Fields<'_>,
+    span: &std::ops::Range<usize>,
+    faults: &mut Faults<'_>,
+) -> PolicyFile {
+    let policies = fields.take("policy");
+    fields.finish("a namespace", &["policy"], faults);
+    let named = policies.and_then(|field| field.table("`[policy.NAME]`", faults));
+    let named = named.map(Fields::into_all).unwrap_or_default();
+    if named.is_empty() {
+        let help = "write `[namespace.NAME.policy.POLICY.limits]`, or leave the namespace out: it \
+                    has the policies of the file then";
+        faults.add(span, "the namespace has no policy", help);
+    }
+    let policies = named.iter();
+    let policies = policies.filter_map(|entry| definition::read(entry, faults));
+    PolicyFile {
+        policies: policies.collect(),
+    }
+}
+
 fn read(mut fields: Fields<'_>, beside: &[&str], faults: &mut Faults<'_>) -> Vec<Policy> {
     let policies = fields.take("policy");
     let help = "begin with `[policy.NAME.limits]` and a limit on the next line";

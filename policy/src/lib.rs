@@ -60,7 +60,9 @@ mod yaml;
 pub use config::{
     Config, MOST_AUDIT_EVENTS, ServerSettings, StoreCheck, parse_config, parse_config_for,
 };
-pub use credential::Credential;
+pub use credential::{
+    Credential, DEFAULT_NAMESPACE, EVERY_NAMESPACE, LONGEST_NAMESPACE, wrong_namespace,
+};
 pub use definition::{FailureMode, Policy, RESERVED};
 pub use desired::{
     DesiredEntity, DesiredKey, DesiredOverride, DesiredState, FIXED_SETTINGS, LONGEST_ENTITY_ID,

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use subtle::ConstantTimeEq;
 
-use tidegate_policy::{Credential, Scope};
+use tidegate_policy::{Credential, EVERY_NAMESPACE, Scope};
 
-use super::error::ServiceError;
+use super::error::{ServiceError, cut};
+use super::namespaces::{DEFAULT, check_name};
 
 /// Who is let in: everyone while there is no token, and nobody without one
 /// from then on.
@@ -55,10 +56,17 @@ impl Credentials {
                 Some(Arc::clone(found.ok_or(ServiceError::Unauthenticated)?))
             }
         };
-        Ok(Caller {
-            token,
+        let readmitted = Caller {
             origin: caller.origin,
-        })
+            ..Caller::new(token)
+        };
+        match &caller.namespace {
+            // Chosen before: if it may be no longer, it comes in anew.
+            Some(namespace) => readmitted
+                .at(Some(namespace))
+                .map_err(|_| ServiceError::Unauthenticated),
+            None => Ok(readmitted),
+        }
     }
 }
 
@@ -76,19 +84,99 @@ pub struct Origin {
 pub struct Caller {
     token: Option<Arc<Credential>>,
     origin: Option<Origin>,
+    /// In which namespace they act; where there is none, in the store without any.
+    namespace: Option<Arc<str>>,
 }
 
 impl Caller {
-    const fn new(token: Option<Arc<Credential>>) -> Self {
+    /// In the namespace that the token is for, if that is one.
+    fn new(token: Option<Arc<Credential>>) -> Self {
+        let own = token.as_ref().and_then(|token| token.namespace.as_deref());
         Self {
+            namespace: own.filter(|own| *own != EVERY_NAMESPACE).map(Into::into),
             token,
             origin: None,
         }
     }
 
+    /// The same in the namespace called `name`, or in the one that the token is for.
+    ///
+    /// # Errors
+    /// [`ServiceError::OtherNamespace`], whether there is such a namespace or not; what can be no
+    /// name.
+    pub fn at(mut self, name: Option<&str>) -> Result<Self, ServiceError> {
+        let Some(name) = name else {
+            return Ok(self);
+        };
+        let is_for = match self.token.as_ref().map(|token| token.namespace.as_deref()) {
+            None | Some(Some(EVERY_NAMESPACE)) => true,
+            Some(own) => own.unwrap_or(DEFAULT) == name,
+        };
+        if !is_for {
+            return Err(self.other_namespace(name));
+        }
+        self.namespace = match name {
+            DEFAULT => None,
+            name => {
+                check_name(name)?;
+                Some(name.into())
+            }
+        };
+        Ok(self)
+    }
+
+    /// In which namespace they act; `None`: in the store without any.
+    #[must_use]
+    pub fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
+    /// Checks that they may do what is about every namespace, and about all policies.
+    ///
+    /// # Errors
+    /// [`ServiceError::OtherNamespace`], [`ServiceError::Forbidden`].
+    pub fn check_every_namespace(&self, scope: Scope) -> Result<(), ServiceError> {
+        match self.is_for_every_namespace() {
+            true => self.check(scope, None),
+            false => Err(self.other_namespace(EVERY_NAMESPACE)),
+        }
+    }
+
+    /// Checks that they may see what is of the server and not of one namespace.
+    ///
+    /// # Errors
+    /// [`ServiceError::OtherNamespace`].
+    pub fn check_server(&self) -> Result<(), ServiceError> {
+        let own = self
+            .token
+            .as_ref()
+            .and_then(|token| token.namespace.as_deref());
+        match own {
+            None | Some(EVERY_NAMESPACE) => Ok(()),
+            Some(_) => Err(self.other_namespace(DEFAULT)),
+        }
+    }
+
+    pub(super) fn is_for_every_namespace(&self) -> bool {
+        let token = self.token.as_ref();
+        token.is_none_or(|token| token.namespace.as_deref() == Some(EVERY_NAMESPACE))
+    }
+
+    pub(super) fn other_namespace(&self, name: &str) -> ServiceError {
+        let own = self
+            .token
+            .as_ref()
+            .and_then(|token| token.namespace.clone());
+        ServiceError::OtherNamespace {
+            token: self.name().to_owned(),
+            own: own.unwrap_or_else(|| DEFAULT.to_owned()),
+            namespace: cut(name).into_owned(),
+        }
+    }
+
     /// The same, who comes from there.
     #[must_use]
-    pub const fn coming_from(mut self, origin: Origin) -> Self {
+    pub fn coming_from(mut self, origin: Origin) -> Self {
         self.origin = Some(origin);
         self
     }
@@ -144,6 +232,7 @@ mod tests {
             sha256: Credential::hash("secret"),
             scopes: scopes.to_vec(),
             policies: policies.iter().map(|&p| p.to_owned()).collect(),
+            namespace: None,
         }
     }
 
@@ -195,6 +284,63 @@ mod tests {
         other.sha256 = Credential::hash("other");
         assert!(Credentials::new([other]).readmit(&caller).is_err());
         assert!(Credentials::default().readmit(&caller).is_ok());
+    }
+
+    #[test]
+    fn a_token_is_for_one_namespace_unless_it_is_for_each() {
+        let of = |namespace: Option<&str>| {
+            let token = Credential {
+                namespace: namespace.map(str::to_owned),
+                ..credential(&Scope::ALL, &[])
+            };
+            Credentials::new([token]).identify(Some(b"secret")).unwrap()
+        };
+        let at = |own: Option<&str>, name| {
+            let at = of(own).at(Some(name));
+            at.map(|caller| caller.namespace().map(str::to_owned))
+        };
+        let named = |name: &str| Ok(Some(name.to_owned()));
+        assert_eq!(of(Some("a")).namespace(), Some("a"));
+        assert_eq!(at(Some("a"), "a"), named("a"));
+        for (own, other) in [
+            (Some("a"), "ab"),
+            (Some("ab"), "a"),
+            (Some("a"), "default"),
+            (None, "a"),
+        ] {
+            let refused = at(own, other).unwrap_err();
+            assert!(matches!(refused, ServiceError::OtherNamespace { .. }));
+        }
+        assert_eq!(at(None, "default"), Ok(None));
+        assert_eq!(at(Some("*"), "default"), Ok(None));
+        assert_eq!(at(Some("*"), "a"), named("a"));
+        assert!(at(Some("*"), "a/b").is_err());
+        let every = |own| of(own).check_every_namespace(Scope::Administer).is_ok();
+        assert_eq!(
+            [every(None), every(Some("a")), every(Some("*"))],
+            [false, false, true]
+        );
+        let server = |own| of(own).check_server().is_ok();
+        assert_eq!(
+            [server(None), server(Some("a")), server(Some("*"))],
+            [true, false, true]
+        );
+    }
+
+    #[test]
+    fn who_chose_a_namespace_stays_there_as_long_as_the_token_may() {
+        let token = |namespace: &str| Credential {
+            namespace: Some(namespace.to_owned()),
+            ..credential(&Scope::ALL, &[])
+        };
+        let every = Credentials::new([token("*")]);
+        let caller = every.identify(Some(b"secret")).unwrap();
+        let caller = caller.at(Some("a")).unwrap();
+        let again = every.readmit(&caller).unwrap();
+        assert_eq!(again.namespace(), Some("a"));
+        assert!(Credentials::new([token("b")]).readmit(&caller).is_err());
+        let bound = Credentials::new([token("a")]).readmit(&caller).unwrap();
+        assert_eq!(bound.namespace(), Some("a"));
     }
 
     #[test]

@@ -154,13 +154,13 @@ impl ActivePolicy {
         limiter: Limiter,
         share: Option<Share>,
         denials: Arc<Denials>,
-        longest_wait: Duration,
+        (longest_wait, namespace): (Duration, Option<&str>),
     ) -> Self {
         Self {
             longest_wait,
             share,
             has_units: has_units(&policy),
-            meters: Meters::of(&policy),
+            meters: Meters::of(&policy, namespace),
             name: policy.name.as_str().into(),
             jitter: policy.jitter.map(Jitter::new),
             metadata: Arc::new(policy.metadata.clone()),

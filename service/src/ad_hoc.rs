@@ -53,6 +53,7 @@ struct Maker {
     store: Option<Arc<dyn Store>>,
     clock: Clock,
     denials: Arc<Denials>,
+    namespace: Option<Arc<str>>,
 }
 
 type Sets = HashMap<Rate, Entry, foldhash::fast::RandomState>;
@@ -80,8 +81,15 @@ impl AdHoc {
                 store,
                 clock,
                 denials,
+                namespace: None,
             },
         }
+    }
+
+    /// The same, measured as those of this namespace.
+    pub(super) fn of_namespace(mut self, namespace: Option<Arc<str>>) -> Self {
+        self.maker.namespace = namespace;
+        self
     }
 
     /// The set for `rate`.
@@ -215,7 +223,7 @@ impl Maker {
             None,
             Arc::clone(&self.denials),
             // Nobody waits for one.
-            Duration::ZERO,
+            (Duration::ZERO, self.namespace.as_deref()),
         ))
     }
 }

@@ -14,6 +14,7 @@ use super::error::ServiceError;
 use super::finish::{Finished, Renewed};
 use super::listing::{PublicLease, PublicUsage};
 use super::member_forecast::MemberForecast;
+use super::namespaces::{Namespace, Purge};
 use super::overrides::{Level, OverrideTarget, StoredOverride};
 use super::rated::Rated;
 use super::told::Told;
@@ -69,6 +70,12 @@ pub enum Answer {
     Entity(Entity, Vec<String>),
     /// Entities, and where the next page begins.
     Entities(Page<Entity>),
+    /// A namespace as it is kept now.
+    Namespace(Namespace),
+    /// Namespaces, and where the next page begins.
+    Namespaces(Page<Namespace>),
+    /// What was removed of a namespace.
+    Purged(Purge),
     /// Policies in use, by name.
     Policies(Vec<Arc<ActivePolicy>>),
     /// One of them.

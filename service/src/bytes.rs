@@ -55,6 +55,10 @@ impl<'a> Reader<'a> {
         self.take().map(|[byte]: [u8; 1]| byte)
     }
 
+    pub(crate) fn u64(&mut self) -> Result<u64, DecodeError> {
+        self.take().map(u64::from_le_bytes)
+    }
+
     fn take<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let taken = self.0.split_first_chunk();
         let (taken, rest) = taken.ok_or(DecodeError::Truncated)?;

@@ -94,6 +94,19 @@ pub enum Call<'a> {
     Entity(&'a str),
     /// Entities: all of them, or the children of one.
     Entities(EntityListing<'a>),
+    /// A new namespace, and why.
+    CreateNamespace(&'a str, Option<&'a str>),
+    /// A namespace answers nobody, and why.
+    DeleteNamespace(&'a str, Option<&'a str>),
+    /// A deleted namespace answers again, and why.
+    RestoreNamespace(&'a str, Option<&'a str>),
+    /// What a deleted namespace has is removed, and why.
+    PurgeNamespace(&'a str, Option<&'a str>),
+    /// One namespace.
+    Namespace(&'a str),
+    /// A page of namespaces, by name: where it goes on, and how many it has (1 to 1,000; 100 if
+    /// not said).
+    Namespaces(Option<Cow<'a, [u8]>>, Option<u64>),
     /// All policies that the caller may observe.
     Policies,
     /// One of them.
@@ -232,14 +245,46 @@ pub struct Listing<'a> {
     pub most: Option<u64>,
 }
 
+impl Call<'_> {
+    /// Whether it is about namespaces themselves: then it matters not in which the caller is.
+    const fn is_of_namespaces(&self) -> bool {
+        matches!(
+            self,
+            Self::CreateNamespace(..)
+                | Self::DeleteNamespace(..)
+                | Self::RestoreNamespace(..)
+                | Self::PurgeNamespace(..)
+                | Self::Namespace(_)
+                | Self::Namespaces(..)
+        )
+    }
+}
+
 impl Service {
-    /// Answers `call`, for `caller`.
+    /// Answers `call`, for `caller`, in the namespace that they are in.
     ///
     /// # Errors
     /// [`ServiceError`]: what is out of its bounds, before what there is not; as the verbs of
-    /// [`ActivePolicy`].
+    /// [`ActivePolicy`]; of a namespace that is deleted or not there,
+    /// [`ServiceError::Namespace`].
     #[inline]
     pub async fn call(&self, caller: &Caller, call: Call<'_>) -> Result<Answer, ServiceError> {
+        if self.is_home_of(caller) || call.is_of_namespaces() {
+            self.call_here(caller, call).await
+        } else {
+            // Whoever is in no namespace takes no room for it.
+            let answer = Box::pin(self.call_away(caller, call)).await;
+            spans::entered(answer)
+        }
+    }
+
+    /// Answers `call` by what is here.
+    #[inline]
+    pub(super) async fn call_here(
+        &self,
+        caller: &Caller,
+        call: Call<'_>,
+    ) -> Result<Answer, ServiceError> {
         match call {
             Call::Check(question) => {
                 let meant = self.meant(caller, Scope::Decide, &question).await?;
@@ -429,6 +474,31 @@ impl Service {
                 let after = listing.after.as_deref();
                 let page = self.entities(caller, listing.of, after, most).await;
                 Ok(Answer::Entities(spans::entered(page)?))
+            }
+            Call::CreateNamespace(name, reason) => {
+                let created = self.create_namespace(caller, name, reason).await;
+                Ok(Answer::Namespace(spans::entered(created)?))
+            }
+            Call::DeleteNamespace(name, reason) => {
+                let deleted = self.delete_namespace(caller, name, reason).await;
+                Ok(Answer::Namespace(spans::entered(deleted)?))
+            }
+            Call::RestoreNamespace(name, reason) => {
+                let restored = self.restore_namespace(caller, name, reason).await;
+                Ok(Answer::Namespace(spans::entered(restored)?))
+            }
+            Call::PurgeNamespace(name, reason) => {
+                let purged = self.purge_namespace(caller, name, reason).await;
+                Ok(Answer::Purged(spans::entered(purged)?))
+            }
+            Call::Namespace(name) => {
+                let found = self.namespace(caller, name).await;
+                Ok(Answer::Namespace(spans::entered(found)?))
+            }
+            Call::Namespaces(after, most) => {
+                let most = spans::entered(bounds::page(most))?;
+                let page = self.list_namespaces(caller, after.as_deref(), most).await;
+                Ok(Answer::Namespaces(spans::entered(page)?))
             }
             Call::Policies => Ok(Answer::Policies(self.policies(caller))),
             Call::Policy(name) => {

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use super::entities::EntityError;
 use super::field::Field;
+use super::namespaces::NamespaceError;
 use super::overrides::LimitFault;
 use tidegate::{BuildError, Decision, DecisionError, Error, ErrorKind, LeaseError, Limit};
 use tidegate::{NoLeaseId, RequestError, StoreError, UnknownMember};
-use tidegate_policy::Scope;
+use tidegate_policy::{EVERY_NAMESPACE, Scope};
 
 /// What a protocol may have to say instead of an answer. Nothing was changed, but for what a store
 /// could not tell ([`Kind::Unavailable`]): that may have been done.
@@ -28,6 +29,23 @@ pub enum ServiceError {
         /// Of which policy; `None` of all of them.
         policy: Option<String>,
     },
+    /// A token for another namespace: whether there is that one is not said.
+    #[error(
+        "the token `{token}` is for {}, not for {}",
+        space(own),
+        space(namespace)
+    )]
+    OtherNamespace {
+        /// The token's name.
+        token: String,
+        /// The namespace that it is for.
+        own: String,
+        /// The one that it would have to be for; `*`: every one.
+        namespace: String,
+    },
+    /// A namespace is not there, or does not change.
+    #[error(transparent)]
+    Namespace(#[from] NamespaceError),
     /// No policy of that name.
     #[error("there is no policy `{name}`; there is {known}")]
     UnknownPolicy {
@@ -137,6 +155,13 @@ fn reach(policy: Option<&str>) -> String {
     })
 }
 
+fn space(name: &str) -> String {
+    match name {
+        EVERY_NAMESPACE => "every namespace".to_owned(),
+        name => format!("the namespace `{name}`"),
+    }
+}
+
 fn conflict(what: &str, version: Option<u64>, removes: bool) -> String {
     let verb = if removes { "remove" } else { "change" };
     match version {
@@ -218,6 +243,8 @@ pub enum Kind {
     Conflict,
     /// Others depend on it as it is (409).
     InUse,
+    /// The namespace is deleted (410).
+    Deleted,
     /// Too much at once (503).
     Busy,
     /// The policy, or the root of the key, holds as many keys or leases as it may
@@ -229,7 +256,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every one.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Unauthenticated,
         Self::Forbidden,
         Self::NotFound,
@@ -238,6 +265,7 @@ impl Kind {
         Self::Ended,
         Self::Conflict,
         Self::InUse,
+        Self::Deleted,
         Self::Busy,
         Self::Full,
         Self::Unavailable,
@@ -307,6 +335,7 @@ impl ServiceError {
             Self::Limits(Error::UnknownLease) => Some(Field::Lease),
             Self::UnknownPolicy { .. } => Some(Field::Policy),
             Self::Entity(EntityError::Unknown(_)) => Some(Field::Entity),
+            Self::Namespace(NamespaceError::Unknown(_)) => Some(Field::Namespace),
             _ => None,
         }
     }
@@ -316,7 +345,8 @@ impl ServiceError {
     pub fn kind(&self) -> Kind {
         match self {
             Self::Unauthenticated => Kind::Unauthenticated,
-            Self::Forbidden { .. } => Kind::Forbidden,
+            Self::Forbidden { .. } | Self::OtherNamespace { .. } => Kind::Forbidden,
+            Self::Namespace(error) => of_namespace(error),
             Self::UnknownPolicy { .. } => Kind::NotFound,
             Self::Busy | Self::Outrun { .. } | Self::TooManyRates(_) => Kind::Busy,
             Self::WaitTooLong { .. }
@@ -351,6 +381,18 @@ const fn of_entity(error: &EntityError) -> Kind {
     }
 }
 
+const fn of_namespace(error: &NamespaceError) -> Kind {
+    match error {
+        NamespaceError::Unknown(_) => Kind::NotFound,
+        NamespaceError::Exists { .. } => Kind::Conflict,
+        NamespaceError::Deleted(_) | NamespaceError::Purging(_) => Kind::Deleted,
+        NamespaceError::NotDeleted(_) | NamespaceError::TooSoon { .. } => Kind::InUse,
+        NamespaceError::TooMany => Kind::Full,
+        NamespaceError::Unkept => Kind::Invalid,
+        NamespaceError::Unreadable(_) => Kind::Unavailable,
+    }
+}
+
 fn all(errors: &[impl ToString]) -> String {
     let texts: Vec<_> = errors.iter().map(ToString::to_string).collect();
     texts.join("; ")
@@ -369,6 +411,7 @@ impl Kind {
             Self::Ended => "lease_ended",
             Self::Conflict => "conflict",
             Self::InUse => "in_use",
+            Self::Deleted => "namespace_deleted",
             Self::Busy => "busy",
             Self::Full => "full",
             Self::Unavailable => "unavailable",

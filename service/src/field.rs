@@ -8,6 +8,8 @@ use std::fmt;
 pub enum Field {
     /// Which policy.
     Policy,
+    /// Which namespace.
+    Namespace,
     /// Whose limits.
     Key,
     /// Whose limits: an entity, by its id.
@@ -62,6 +64,7 @@ impl Field {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Policy => "policy",
+            Self::Namespace => "namespace",
             Self::Key => "key",
             Self::Entity => "entity",
             Self::Id => "id",

@@ -21,6 +21,7 @@
 //! | [`audit`], [`AuditEvent`] | who changed what: a log, and events that the store keeps |
 //! | [`OverrideTarget`], [`StoredOverride`], [`Pending`] | overrides stored at four levels |
 //! | [`Entity`], [`EntityPath`], [`Whose`] | who belongs to whom, and requests by an entity's id |
+//! | [`Namespace`], [`NamespacePolicies`] | parts of one store that share nothing, each served alone |
 //! | `made` | what became of a change whose answer got lost |
 //! | [`Undelivered`] | a lease that nobody was told of, given back |
 //! | [`RequestSpan`] | what a request tells of itself, for whoever traces |
@@ -55,6 +56,7 @@ mod making;
 mod many;
 mod member_forecast;
 mod meters;
+mod namespaces;
 mod overrides;
 mod pooled;
 mod rate;
@@ -92,6 +94,7 @@ pub use listing::{LeaseHandle, NoHandle, PublicLease, PublicUsage};
 pub use many::{Check, Checked, check_many};
 pub use member_forecast::MemberForecast;
 pub use meters::count_timeout;
+pub use namespaces::{Namespace, NamespaceError, NamespacePolicies, NamespaceState, Purge};
 pub use overrides::{
     GivenLimit, Level, LimitFault, OnlyIf, OverrideTarget, OverrideTerms, OverrideValue, Pending,
     Record, Setting, StoredOverride, Until, read_limits, settings_of,

@@ -5,18 +5,29 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use metrics::{Counter, Gauge, Histogram, counter, describe_counter, describe_gauge};
+use metrics::{
+    Counter, Gauge, Histogram, Label, SharedString, counter, describe_counter, describe_gauge,
+};
 use metrics::{describe_histogram, gauge, histogram};
 
 use tidegate::{Limit, TierStatistics};
 use tidegate_policy::Policy;
+use tidegate_store::sync::Mutex;
 
 /// One decision in so many is timed.
 const TIMED: u32 = 16;
 
+/// So many namespaces have a label of their own in one process, however many come and go: a
+/// series is never dropped.
+const MOST_NAMESPACES: usize = 1_000;
+
+/// The label of every other.
+const OTHER: &str = "other";
+
 /// One policy's meters, looked up once.
 pub(super) struct Meters {
-    policy: String,
+    /// What tells its series from others: its name, and its namespace.
+    labels: Vec<Label>,
     admitted: Counter,
     refused: Counter,
     /// By the limit that refused: each of the policy's.
@@ -49,9 +60,9 @@ impl Held {
         Self { name, gauge }
     }
 
-    fn observe(&self, policy: &str, count: Option<usize>) {
+    fn observe(&self, labels: &[Label], count: Option<usize>) {
         let Some(count) = count else { return };
-        let gauge = || gauge!(self.name, "policy" => policy.to_owned());
+        let gauge = || gauge!(self.name, labels.to_vec());
         self.gauge.get_or_init(gauge).set(count as f64);
     }
 
@@ -75,33 +86,35 @@ pub(super) struct Observed {
 }
 
 impl Meters {
-    pub(super) fn of(policy: &Policy) -> Self {
+    pub(super) fn of(policy: &Policy, namespace: Option<&str>) -> Self {
         let limits = policy.limit_lists().flatten().map(Limit::name);
         // The members of a pool mostly have the same.
         let limits: BTreeSet<_> = limits.collect();
-        let policy = policy.name.clone();
+        let labels = labels_of(&policy.name, namespace);
         let refusals = limits
             .into_iter()
-            .map(|limit| (limit.to_owned(), refusals(&policy, limit)));
+            .map(|limit| (limit.to_owned(), refusals(&labels, limit)));
         let refusals = refusals.collect();
-        let decisions = |outcome: &'static str| counter!("tidegate_decisions_total", "policy" => policy.clone(), "outcome" => outcome);
+        let decisions = |outcome: &'static str| {
+            counter!("tidegate_decisions_total", and(&labels, "outcome", outcome))
+        };
         Self {
             admitted: decisions("admitted"),
             refused: decisions("refused"),
             failed: decisions("failed"),
             invalid: decisions("invalid"),
             refusals,
-            full: counter!("tidegate_full_total", "policy" => policy.clone()),
-            degraded: counter!("tidegate_degraded_total", "policy" => policy.clone()),
-            shadowed: counter!("tidegate_shadowed_total", "policy" => policy.clone()),
-            decision: histogram!("tidegate_decision_seconds", "policy" => policy.clone()),
-            wait: histogram!("tidegate_wait_seconds", "policy" => policy.clone()),
-            waiting: gauge!("tidegate_waiting", "policy" => policy.clone()),
+            full: counter!("tidegate_full_total", labels.clone()),
+            degraded: counter!("tidegate_degraded_total", labels.clone()),
+            shadowed: counter!("tidegate_shadowed_total", labels.clone()),
+            decision: histogram!("tidegate_decision_seconds", labels.clone()),
+            wait: histogram!("tidegate_wait_seconds", labels.clone()),
+            waiting: gauge!("tidegate_waiting", labels.clone()),
             keys: Held::called("tidegate_keys"),
             leases: Held::called("tidegate_leases"),
             remembered: Held::called("tidegate_leases_remembered"),
             seen: AtomicU32::new(0),
-            policy,
+            labels,
         }
     }
 
@@ -116,7 +129,7 @@ impl Meters {
         match self.refusals.iter().find(|(limit, _)| limit == name) {
             Some((_, counter)) => counter.increment(1),
             // The limits have been exchanged since the policy was looked up.
-            None => refusals(&self.policy, name).increment(1),
+            None => refusals(&self.labels, name).increment(1),
         }
     }
 
@@ -176,7 +189,7 @@ impl Meters {
             (&self.remembered, now.remembered),
         ];
         for (held, count) in held {
-            held.observe(&self.policy, count);
+            held.observe(&self.labels, count);
         }
         if let Some(tier) = &now.tier {
             self.observe_tier(tier);
@@ -203,8 +216,35 @@ pub fn count_timeout(protocol: &'static str) {
     counter!("tidegate_timeouts_total", "protocol" => protocol).increment(1);
 }
 
-fn refusals(policy: &str, limit: &str) -> Counter {
-    counter!("tidegate_refusals_total", "policy" => policy.to_owned(), "limit" => limit.to_owned())
+fn refusals(labels: &[Label], limit: &str) -> Counter {
+    counter!(
+        "tidegate_refusals_total",
+        and(labels, "limit", limit.to_owned())
+    )
+}
+
+/// The policy, and the namespace if it is of one.
+fn labels_of(policy: &str, namespace: Option<&str>) -> Vec<Label> {
+    let policy = Label::new("policy", policy.to_owned());
+    let namespace = namespace.map(|name| Label::new("namespace", label_of(name)));
+    [Some(policy), namespace].into_iter().flatten().collect()
+}
+
+fn and(labels: &[Label], name: &'static str, value: impl Into<SharedString>) -> Vec<Label> {
+    let mut labels = labels.to_vec();
+    labels.push(Label::new(name, value));
+    labels
+}
+
+/// What the series of a namespace are called by: its name, as long as there are not too many.
+fn label_of(namespace: &str) -> String {
+    static NAMED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let mut named = NAMED.lock();
+    if named.len() >= MOST_NAMESPACES && !named.contains(namespace) {
+        return OTHER.to_owned();
+    }
+    named.insert(namespace.to_owned());
+    namespace.to_owned()
 }
 
 /// Says once what the names mean.
@@ -268,4 +308,21 @@ pub(super) fn describe() {
         "tidegate_leases_remembered",
         "Leases remembered after their end; of memory and file stores alone"
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_namespaces_have_series_of_their_own_and_the_rest_share_one() {
+        let named = |nth: usize| label_of(&format!("meters-{nth}"));
+        let first = named(0);
+        for nth in 1..2 * MOST_NAMESPACES {
+            named(nth);
+        }
+        assert_eq!(first, "meters-0");
+        assert_eq!(named(0), "meters-0");
+        assert_eq!(named(2 * MOST_NAMESPACES), OTHER);
+    }
 }

@@ -27,6 +27,7 @@ use super::entities::{self, Known};
 use super::error::{ServiceError, cut};
 use super::limiter::Limiter;
 use super::meters;
+use super::namespaces::{self, DEFAULT, Exchanged, NamespacePolicies, Registry, Serves};
 use super::overrides::{self, OWNER, OverrideTarget, Stored};
 use super::pooled::Pooled;
 use super::rate::{self, Rate};
@@ -72,6 +73,38 @@ struct Shared {
     retention: Retention,
     /// The entities that were asked for lately.
     entities: Arc<Known>,
+    /// The namespace that it is for, if it is for one.
+    namespace: Option<Arc<str>>,
+    /// The namespaces beside it, if it is for none.
+    namespaces: Option<Arc<Registry<Tenant>>>,
+}
+
+/// What serves one namespace: a service of its own, and what it goes by.
+pub(super) struct Tenant {
+    service: Service,
+    policies: Arc<dyn Exchanged>,
+}
+
+impl Tenant {
+    pub(super) fn new(service: Service, policies: Arc<dyn Exchanged>) -> Self {
+        Self { service, policies }
+    }
+
+    pub(super) const fn service(&self) -> &Service {
+        &self.service
+    }
+
+    pub(super) fn policies(&self) -> &dyn Exchanged {
+        &*self.policies
+    }
+}
+
+impl Serves for Tenant {
+    fn stop(&self) {
+        self.service.close();
+        let all = self.service.all_active();
+        all.iter().for_each(|active| active.gone());
+    }
 }
 
 /// Makes a [`Service`]; [`Service::builder`] begins one.
@@ -82,6 +115,8 @@ pub struct ServiceBuilder {
     credentials: Credentials,
     longest_wait: Option<Duration>,
     retention: Retention,
+    namespace: Option<Arc<str>>,
+    of_namespaces: Option<NamespacePolicies>,
 }
 
 impl ServiceBuilder {
@@ -124,6 +159,28 @@ impl ServiceBuilder {
         self
     }
 
+    /// The policies of namespaces; those that the service begins with if not said.
+    #[must_use]
+    pub fn namespaces(mut self, policies: NamespacePolicies) -> Self {
+        self.of_namespaces = Some(policies);
+        self
+    }
+
+    /// The namespaces that the store keeps, followed from now on. Where they cannot be read now
+    /// they are as soon as they can be.
+    fn registry(&self, file: &PolicyFile) -> Option<Arc<Registry<Tenant>>> {
+        let store = self.store.as_ref().filter(|_| self.namespace.is_none())?;
+        let usual = || NamespacePolicies {
+            usual: file.clone(),
+            own: Vec::new(),
+        };
+        let policies = self.of_namespaces.clone().unwrap_or_else(usual);
+        let registry = Arc::new(Registry::new(Arc::clone(store), policies));
+        let follower: Weak<dyn Follower> = Arc::downgrade(&registry) as _;
+        store.follow(namespaces::OWNER, follower);
+        Some(registry)
+    }
+
     /// The service, with these policies.
     ///
     /// # Errors
@@ -132,9 +189,11 @@ impl ServiceBuilder {
         meters::describe();
         let denials = Arc::<Denials>::default();
         let (overrides, version) = self.overrides()?;
+        let namespaces = self.registry(file);
         let service = Service(Arc::new_cyclic(|this| Shared {
             policies: ArcSwap::default(),
-            ad_hoc: AdHoc::new(self.store.clone(), self.clock.clone(), Arc::clone(&denials)),
+            ad_hoc: AdHoc::new(self.store.clone(), self.clock.clone(), Arc::clone(&denials))
+                .of_namespace(self.namespace.clone()),
             credentials: ArcSwap::from_pointee(self.credentials),
             generation: AtomicU64::new(0),
             store: self.store,
@@ -149,12 +208,15 @@ impl ServiceBuilder {
             this: Weak::clone(this),
             retention: self.retention,
             entities: Arc::default(),
+            namespace: self.namespace,
+            namespaces,
         }));
         // What ended while nobody was there never holds.
         service.0.let_go_of_what_is_over();
         service.go_over(file)?;
         let names = file.policies.iter().map(|policy| policy.name.as_str());
-        audit::begin(&names.collect::<Vec<_>>().join(", "));
+        let space = service.0.namespace.as_deref();
+        audit::begin(space, &names.collect::<Vec<_>>().join(", "));
         let shared: Weak<dyn Follower> = Weak::clone(&service.0.this) as _;
         let known: Weak<dyn Follower> = Arc::downgrade(&service.0.entities) as _;
         for (owner, follower) in [(OWNER, shared), (entities::OWNER, known)] {
@@ -363,18 +425,50 @@ impl Service {
         })
     }
 
+    /// Whether `caller` acts in the namespace that this is the service of.
+    #[inline]
+    pub(super) fn is_home_of(&self, caller: &Caller) -> bool {
+        caller.namespace() == self.0.namespace.as_deref()
+    }
+
+    /// The namespaces of its store.
+    pub(super) fn namespaces(&self) -> Option<&Arc<Registry<Tenant>>> {
+        self.0.namespaces.as_ref()
+    }
+
+    /// What begins the service of a namespace, on its part of the store.
+    pub(super) fn builder_for(
+        &self,
+        namespace: &Arc<str>,
+        store: Arc<dyn Store>,
+    ) -> ServiceBuilder {
+        ServiceBuilder {
+            store: Some(store),
+            clock: self.0.clock.clone(),
+            longest_wait: Some(self.0.longest_wait),
+            retention: self.0.retention,
+            namespace: Some(Arc::clone(namespace)),
+            ..ServiceBuilder::default()
+        }
+    }
+
     /// The policy `name`, for `caller` to use in this way.
     ///
     /// # Errors
     /// [`ServiceError::Forbidden`], also for a name that does not exist unless
-    /// the caller may see all; [`ServiceError::UnknownPolicy`].
+    /// the caller may see all; [`ServiceError::UnknownPolicy`]; a caller in a namespace, whom
+    /// [`call`](Self::call) answers.
     pub fn policy(
         &self,
         caller: &Caller,
         scope: Scope,
         name: &str,
     ) -> Result<Arc<ActivePolicy>, ServiceError> {
-        let may = caller.check(scope, Some(name));
+        let may = match self.is_home_of(caller) {
+            true => caller.check(scope, Some(name)),
+            // It is to be asked by `call`, which goes there.
+            false => Err(caller.other_namespace(self.0.namespace.as_deref().unwrap_or(DEFAULT))),
+        };
         let found = may.and_then(|()| {
             let policies = self.0.policies.load();
             let active = policies.get(name).cloned();
@@ -415,12 +509,14 @@ impl Service {
         &self.0.clock
     }
 
-    /// Every policy that `caller` may observe, by name.
+    /// Every policy that `caller` may observe, by name: none of a caller in a namespace, whom
+    /// [`call`](Self::call) answers.
     #[must_use]
     pub fn policies(&self, caller: &Caller) -> Vec<Arc<ActivePolicy>> {
+        let is_home = self.is_home_of(caller);
         let may = |active: &&Arc<ActivePolicy>| {
             let name = &active.policy().name;
-            caller.check(Scope::Observe, Some(name)).is_ok()
+            is_home && caller.check(Scope::Observe, Some(name)).is_ok()
         };
         let policies = self.0.policies.load();
         let mut seen: Vec<_> = policies.values().filter(may).cloned().collect();
@@ -506,14 +602,24 @@ impl Service {
         self.0.denials.most_frequent(most)
     }
 
+    /// The services of namespaces that were asked, and answer.
+    fn tenants(&self) -> Vec<Service> {
+        let spaces = self.0.namespaces.iter().flat_map(|registry| registry.all());
+        let answer = spaces.filter(|space| space.check().is_ok());
+        let tenants = answer.filter_map(|space| space.serves());
+        tenants.map(|tenant| tenant.service().clone()).collect()
+    }
+
     /// Brings what is measured up to date, before it is read.
     pub fn observe(&self) {
         let policies = self.0.policies.load();
         policies.values().for_each(|active| active.observe());
+        self.tenants().iter().for_each(Self::observe);
     }
 
     /// Answers everyone who waits that the service closes.
     pub fn close(&self) {
+        self.tenants().iter().for_each(Self::close);
         let policies = self.0.policies.load();
         policies
             .values()
@@ -621,7 +727,7 @@ impl Service {
             limiter,
             share,
             denials,
-            self.0.longest_wait,
+            (self.0.longest_wait, self.0.namespace.as_deref()),
         )))
     }
 

@@ -250,6 +250,7 @@ fn only_who_administers_the_policy_sets_its_overrides() {
         sha256: Credential::hash("secret"),
         scopes: vec![scope],
         policies: policies.iter().map(|&p| p.to_owned()).collect(),
+        namespace: None,
     };
     let chat = OverrideTarget::everything().of_policy("chat").of_key("k");
     let web = OverrideTarget::everything().of_policy("web");
@@ -444,6 +445,7 @@ fn what_is_wrong_with_fields_and_with_names_is_told_at_once() {
         sha256: Credential::hash("secret"),
         scopes: vec![Scope::Observe],
         policies: Vec::new(),
+        namespace: None,
     }]);
     let observer = service.enter(Some("secret")).unwrap();
     let refused = service

@@ -104,6 +104,7 @@ fn a_token_opens_its_policies_only() {
         sha256: Credential::hash("secret"),
         scopes: vec![Scope::Decide],
         policies: vec!["chat".into()],
+        namespace: None,
     }]);
     assert_eq!(
         service.enter(None).unwrap_err(),
@@ -128,6 +129,7 @@ fn who_may_use_some_policies_is_not_told_the_names_of_others() {
         sha256: Credential::hash("secret"),
         scopes: vec![Scope::Decide],
         policies: vec!["web-*".into()],
+        namespace: None,
     }]);
     let caller = service.enter(Some("secret")).unwrap();
     let unknown = service
@@ -240,6 +242,7 @@ fn a_rate_that_comes_with_the_call_is_the_policy_throttle_to_tokens() {
         sha256: Credential::hash(name),
         scopes: vec![Scope::Decide],
         policies: vec![policy.into()],
+        namespace: None,
     };
     let before = service.generation();
     service.replace_credentials([token("a", "throttle"), token("b", "chat")]);
@@ -316,6 +319,7 @@ fn one_token_cannot_take_all_rates_that_come_with_the_call() {
         sha256: Credential::hash(name),
         scopes: vec![Scope::Decide],
         policies: vec!["throttle".into()],
+        namespace: None,
     };
     service.replace_credentials([token("hostile"), token("victim")]);
     let request = |name: &str, count| {

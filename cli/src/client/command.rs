@@ -12,6 +12,7 @@ use super::entities::Entities;
 use super::exit::Outcome;
 use super::listing::{Keys, Leases};
 use super::many::CheckMany;
+use super::namespaces::Namespaces;
 use super::overrides::Override;
 use super::run::{self, Run};
 use super::shell::{Completions, Man};
@@ -53,6 +54,7 @@ pub enum Command {
     Override(Override),
     #[command(name = "entity")]
     Entities(Entities),
+    Namespaces(Namespaces),
     Limits(Limits),
     Audit(Audit),
     Usage(Usage),
@@ -84,6 +86,7 @@ pub fn perform(command: Command, whole: clap::Command) -> ExitCode {
         Command::Leases(leases) => leases.perform(),
         Command::Override(given) => given.perform(),
         Command::Entities(entities) => entities.perform(),
+        Command::Namespaces(namespaces) => namespaces.perform(),
         Command::Audit(audit) => audit.perform(),
         Command::Usage(usage) => usage.perform(),
         Command::Top(top) => top.perform(),

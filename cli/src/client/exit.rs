@@ -22,7 +22,7 @@ pub enum Exit {
     NotAllowed = 4,
     /// The server is not there, or cannot tell.
     Failed = 5,
-    /// No such policy or entity; no such lease, or one that has ended.
+    /// No such policy, entity or namespace, or a deleted one; no such lease, or one that has ended.
     Gone = 6,
     /// Somebody else has changed it first, or depends on it.
     Conflict = 7,
@@ -40,7 +40,7 @@ Exit codes:
   3  never: more than the limit could grant
   4  not allowed: no token, a wrong one, or one that is not for this
   5  failed: the server cannot be reached, or its store cannot tell
-  6  gone: no such policy or entity; no such lease, or it has ended
+  6  gone: no such policy, entity or namespace, or a deleted one; no such lease, or it has ended
   7  conflict: another version is there than --if-version or --if-absent says, or others
      depend on it";
 
@@ -50,7 +50,7 @@ impl From<&Error> for Exit {
             Error::InvalidRequest(_) => Self::Usage,
             Error::Never(_) => Self::Never,
             Error::Unauthorized(_) | Error::Forbidden(_) => Self::NotAllowed,
-            Error::NotFound(_) | Error::LeaseEnded(_) => Self::Gone,
+            Error::NotFound(_) | Error::LeaseEnded(_) | Error::NamespaceDeleted(_) => Self::Gone,
             Error::Conflict(_) => Self::Conflict,
             _ => Self::Failed,
         }

@@ -11,6 +11,7 @@
 //! | [`listing`], [`capacity`] | keys and leases, and what keys come to |
 //! | [`overrides`], [`limits`] | overrides, and how their limits are typed |
 //! | [`entities`] | who belongs to whom |
+//! | [`namespaces`] | parts of one store that share nothing |
 //! | [`desired`] | entities and overrides as a file says them |
 //! | [`audit`] | what was changed, and by whom |
 //! | [`usage`] | what was used, hour by hour |
@@ -30,6 +31,7 @@ mod exit;
 mod limits;
 mod listing;
 mod many;
+mod namespaces;
 mod options;
 mod overrides;
 mod print;

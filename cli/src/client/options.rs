@@ -22,6 +22,10 @@ pub struct Options {
     #[command(flatten)]
     pub token: Credential,
 
+    /// The namespace to ask in; a token for one is in that one anyway
+    #[arg(long, value_name = "NAME", env = "TIDEGATE_NAMESPACE")]
+    pub namespace: Option<String>,
+
     #[command(flatten)]
     pub tls: ClientTls,
 }
@@ -52,7 +56,9 @@ impl Options {
 
     /// The server, asked again so many times while it cannot be reached.
     pub fn connect_with(&self, retries: u32) -> Outcome<Client> {
-        Client::new(&self.server, self.token.read()?, &self.tls, retries)
+        let namespace = self.namespace.as_deref().filter(|name| !name.is_empty());
+        let who = (self.token.read()?, namespace);
+        Client::new(&self.server, who, &self.tls, retries)
     }
 }
 

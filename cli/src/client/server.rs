@@ -18,7 +18,12 @@ pub struct Client(tidegate_client::Client);
 impl Client {
     /// The server at `base`, such as `http://127.0.0.1:7400`.
     /// It is asked again so many times while it cannot be reached.
-    pub fn new(base: &str, token: Option<String>, tls: &ClientTls, retries: u32) -> Outcome<Self> {
+    pub fn new(
+        base: &str,
+        (token, namespace): (Option<String>, Option<&str>),
+        tls: &ClientTls,
+        retries: u32,
+    ) -> Outcome<Self> {
         let mut builder = tidegate_client::Client::builder(base)
             .deadline(PATIENCE)
             .retries(retries)
@@ -26,9 +31,14 @@ impl Client {
         if let Some(token) = token {
             builder = builder.token(token);
         }
+        if let Some(namespace) = namespace {
+            builder = builder.namespace(namespace);
+        }
         match builder.build() {
             Ok(client) => Ok(Self(client)),
-            Err(error @ (BuildError::Url(_) | BuildError::Credentials)) => Err(Stop::usage(error)),
+            Err(error @ (BuildError::Url(_) | BuildError::Credentials | BuildError::Namespace)) => {
+                Err(Stop::usage(error))
+            }
             Err(error) => Err(Stop::failed(error)),
         }
     }

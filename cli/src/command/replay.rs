@@ -36,7 +36,7 @@ pub fn replay(args: &Replay) -> Outcome<()> {
         None => play(trace, &found.policy, limits, charges, args.wait, tick)?,
         Some(url) => {
             let server = Server {
-                client: Client::new(url, args.token.read()?, &args.tls, 0)?,
+                client: Client::new(url, (args.token.read()?, None), &args.tls, 0)?,
                 policy: found.policy.name.clone(),
                 speed: args.speed,
                 wait: args.wait,

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use rand::Rng;
+use tidegate_policy::{DEFAULT_NAMESPACE, EVERY_NAMESPACE, wrong_namespace};
 use tidegate_service::{Credential, Scope};
 
 use crate::args::Token;
@@ -29,6 +30,11 @@ pub fn token(args: &Token) -> Outcome<()> {
         return Err(Trouble::usage(
             "--policies: no policy has an empty name; leave --policies out for all of them",
         ));
+    }
+    let namespace = args.namespace.as_deref();
+    let namespace = namespace.filter(|name| ![DEFAULT_NAMESPACE, EVERY_NAMESPACE].contains(name));
+    if let Some(wrong) = namespace.and_then(wrong_namespace) {
+        return Err(Trouble::usage(format!("--namespace: {wrong}")));
     }
     let mut bits = [0; 32];
     rand::rng().fill_bytes(&mut bits);
@@ -56,6 +62,9 @@ fn entry(args: &Token, token: &str) -> String {
     if !args.policies.is_empty() {
         let _ = write!(entry, "\npolicies = [{}]", list(&args.policies));
     }
+    if let Some(namespace) = &args.namespace {
+        let _ = write!(entry, "\nnamespace = {namespace:?}");
+    }
     entry
 }
 
@@ -79,13 +88,18 @@ mod tests {
             name: "ci \"1\"".into(),
             scopes: vec!["decide".into()],
             policies: vec!["chat".into()],
+            namespace: Some("acme".into()),
         };
         let policy = "[policy.chat.limits]\nrpm = { calls = 1, per = '1s' }\n";
         let text = format!("{}\n{policy}", entry(&args, "tg_secret"));
         let config = parse_config("t", &text).unwrap_or_else(|e| panic!("{e}"));
         let service = tidegate_service::Service::builder().credentials(config.credentials);
         let service = service.build(&config.policies).unwrap();
-        assert_eq!(service.enter(Some("tg_secret")).unwrap().name(), "ci \"1\"");
+        let caller = service.enter(Some("tg_secret")).unwrap();
+        assert_eq!(
+            (caller.name(), caller.namespace()),
+            ("ci \"1\"", Some("acme"))
+        );
         assert!(service.enter(Some("tg_other")).is_err());
     }
 }

@@ -102,6 +102,7 @@ pub fn serve(args: &Serve, gateway: Option<&GatewayArgs>) -> Outcome<()> {
         config.server.audit_keep.unwrap_or(USUAL_AUDIT),
         config.server.audit_events.unwrap_or(USUAL_EVENTS),
     );
+    let builder = builder.namespaces(reload::of_namespaces(&config));
     let settings = gateway.map(|args| args.settings(&config)).transpose()?;
     let check = |policies: &PolicyFile| match &settings {
         Some(settings) => settings.check(policies, config.credentials.is_empty()),

@@ -11,7 +11,7 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use tidegate_gateway::{CostChange, file_costs};
 use tidegate_policy::{Config, ServerSettings};
 use tidegate_protocol::Tls;
-use tidegate_service::{Change, audit};
+use tidegate_service::{Change, NamespacePolicies, audit};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tracing::{error, info, warn};
@@ -114,6 +114,9 @@ impl Reload {
         let changes = exchanged.inspect_err(|_| {
             self.serving.exchange_costs(former);
         })?;
+        // Whoever is let in finds a namespace as the same file has it.
+        let of_namespaces = of_namespaces(&config);
+        self.serving.service.exchange_namespaces(of_namespaces);
         if self.serving.service.replace_credentials(config.credentials) {
             audit::note("the file", "tokens", "exchanged");
         }
@@ -168,6 +171,14 @@ fn listed(changes: &[Change], of_costs: &[CostChange]) -> String {
     match names.is_empty() {
         true => "nothing".to_owned(),
         false => names.join(", "),
+    }
+}
+
+/// What the file says of the policies of namespaces.
+pub fn of_namespaces(config: &Config) -> NamespacePolicies {
+    NamespacePolicies {
+        usual: config.policies.clone(),
+        own: config.namespaces.clone(),
     }
 }
 

@@ -5,6 +5,7 @@ mod desired;
 mod entities;
 mod library;
 mod listing;
+mod namespaces;
 mod overrides;
 mod pages;
 mod proxy;

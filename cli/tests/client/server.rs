@@ -158,7 +158,14 @@ pub fn tidegate() -> Command {
 /// The same, without what the tests' own surroundings say.
 fn unsaid(mut command: Command) -> Command {
     for name in [
-        "SERVER", "TOKEN", "POLICY", "KEY", "LEASE", "CONFIG", "STORE",
+        "SERVER",
+        "TOKEN",
+        "NAMESPACE",
+        "POLICY",
+        "KEY",
+        "LEASE",
+        "CONFIG",
+        "STORE",
     ] {
         command.env_remove(format!("TIDEGATE_{name}"));
     }

@@ -4,15 +4,16 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use tidegate_protocol::bearer;
-use tidegate_service::{Answer, Call, Caller, Origin, Service};
+use tidegate_service::{Answer, Call, Caller, Field, Origin, Service, ServiceError};
 use tokio_stream::{Stream, StreamExt};
+use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::long_calls::LongCalls;
 use crate::proto::tidegate_server::Tidegate;
 use crate::settings::Settings;
 use crate::unasked::OfConnection;
-use crate::{denials, entities, error, parse, proto, render};
+use crate::{denials, entities, error, namespaces, parse, proto, render};
 
 type Reply<T> = Result<Response<T>, Status>;
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -42,8 +43,9 @@ impl App {
             protocol: "grpc",
             peer: connection.and_then(|connection| connection.peer),
         };
+        let namespace = namespace(request.metadata());
         caller
-            .map(|caller| caller.coming_from(origin))
+            .and_then(|caller| caller.coming_from(origin).at(namespace?))
             .map_err(|wrong| error::status(&wrong))
     }
 
@@ -75,6 +77,17 @@ impl App {
             correlation: request.correlation,
         })
     }
+}
+
+/// In which namespace a call is to be answered, if its metadata say so.
+fn namespace(metadata: &MetadataMap) -> Result<Option<&str>, ServiceError> {
+    let said = metadata
+        .get("tidegate-namespace")
+        .map(|value| value.to_str());
+    said.transpose().map_err(|_| ServiceError::Form {
+        field: Field::Namespace,
+        wrong: "a namespace's name has letters, digits, `.`, `_` and `-` alone",
+    })
 }
 
 /// The answer is that to another call.
@@ -305,6 +318,54 @@ impl Tidegate for App {
     ) -> Reply<proto::ListEntitiesResponse> {
         let call = entities::children(request.get_ref());
         self.answer(&request, Ok(call), entities::listed).await
+    }
+
+    async fn create_namespace(
+        &self,
+        request: Request<proto::ChangeNamespaceRequest>,
+    ) -> Reply<proto::Namespace> {
+        let call = namespaces::changed(request.get_ref(), Call::CreateNamespace);
+        self.answer(&request, Ok(call), namespaces::shown).await
+    }
+
+    async fn get_namespace(
+        &self,
+        request: Request<proto::GetNamespaceRequest>,
+    ) -> Reply<proto::Namespace> {
+        let call = Call::Namespace(&request.get_ref().name);
+        self.answer(&request, Ok(call), namespaces::shown).await
+    }
+
+    async fn delete_namespace(
+        &self,
+        request: Request<proto::ChangeNamespaceRequest>,
+    ) -> Reply<proto::Namespace> {
+        let call = namespaces::changed(request.get_ref(), Call::DeleteNamespace);
+        self.answer(&request, Ok(call), namespaces::shown).await
+    }
+
+    async fn restore_namespace(
+        &self,
+        request: Request<proto::ChangeNamespaceRequest>,
+    ) -> Reply<proto::Namespace> {
+        let call = namespaces::changed(request.get_ref(), Call::RestoreNamespace);
+        self.answer(&request, Ok(call), namespaces::shown).await
+    }
+
+    async fn purge_namespace(
+        &self,
+        request: Request<proto::ChangeNamespaceRequest>,
+    ) -> Reply<proto::PurgeNamespaceResponse> {
+        let call = namespaces::changed(request.get_ref(), Call::PurgeNamespace);
+        self.answer(&request, Ok(call), namespaces::purged).await
+    }
+
+    async fn list_namespaces(
+        &self,
+        request: Request<proto::ListNamespacesRequest>,
+    ) -> Reply<proto::ListNamespacesResponse> {
+        let call = namespaces::all(request.get_ref());
+        self.answer(&request, Ok(call), namespaces::listed).await
     }
 
     async fn watch_denials(

@@ -17,7 +17,7 @@ pub fn status(error: &ServiceError) -> Status {
         Kind::NotFound => Code::NotFound,
         Kind::Invalid => Code::InvalidArgument,
         Kind::Never => Code::OutOfRange,
-        Kind::Ended | Kind::InUse => Code::FailedPrecondition,
+        Kind::Ended | Kind::InUse | Kind::Deleted => Code::FailedPrecondition,
         Kind::Conflict => Code::Aborted,
         Kind::Busy | Kind::Full => Code::ResourceExhausted,
         Kind::Unavailable => Code::Unavailable,

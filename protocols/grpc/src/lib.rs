@@ -12,7 +12,7 @@
 //! | [`proto`] | messages, server and client, made from the proto file |
 //! | `app` | each call, over the service |
 //! | `parse`, `render` | calls out of messages, and answers into them |
-//! | `entities` | the same of entities |
+//! | `entities`, `namespaces` | the same of entities and of namespaces |
 //! | `error` | what is said instead: a status |
 //! | `denials` | refusals as a stream |
 //!
@@ -26,6 +26,7 @@ mod entities;
 mod error;
 mod listen;
 mod long_calls;
+mod namespaces;
 mod parse;
 pub mod proto;
 mod render;

@@ -337,6 +337,7 @@ async fn one_token_has_some_of_the_long_calls_only() {
         sha256: Credential::hash(name),
         scopes: vec![Scope::Observe],
         policies: Vec::new(),
+        namespace: None,
     };
     let mut settings = Settings::default();
     (settings.max_long_calls, settings.max_long_calls_of_one) = (4, 2);

@@ -411,6 +411,7 @@ async fn nobody_is_let_in_without_a_token_once_there_is_one() {
         sha256: Credential::hash("secret"),
         scopes: vec![Scope::Decide],
         policies: vec!["chat".into()],
+        namespace: None,
     }]);
     let (_running, mut client) = running(only_decide).await;
     let code = |status: tonic::Status| status.code();
@@ -481,6 +482,7 @@ async fn a_stream_ends_with_the_token_that_opened_it() {
         sha256: Credential::hash(name),
         scopes: Scope::ALL.to_vec(),
         policies: Vec::new(),
+        namespace: None,
     };
     let (running, mut client) = running(Vec::from([token("old"), token("kept")])).await;
     fn with<T>(message: T, token: &str) -> Request<T> {

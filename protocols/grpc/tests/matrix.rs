@@ -5,12 +5,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use prost::Message;
 use prost_types::FileDescriptorSet;
 use tidegate::ManualClock;
 use tidegate_grpc::{Listener, Server, Settings, proto};
+use tidegate_memory::MemoryStore;
 use tidegate_policy::parse;
 use tidegate_service::{Credential, LeaseHandle, NewEntity, OverrideTarget, Scope, Service};
 use tokio::net::TcpListener;
@@ -139,6 +141,14 @@ fn methods(lease: &str) -> Vec<(&'static str, Access, Vec<u8>)> {
         id: acme(),
         ..Default::default()
     };
+    // GetNamespace has its name where these have it.
+    let space = |name: &str| {
+        let named = proto::ChangeNamespaceRequest {
+            name: name.to_owned(),
+            ..Default::default()
+        };
+        named.encode_to_vec()
+    };
     vec![
         ("Check", Policy(Decide), request().encode_to_vec()),
         ("CheckMany", Parts(Decide), many().encode_to_vec()),
@@ -167,6 +177,12 @@ fn methods(lease: &str) -> Vec<(&'static str, Access, Vec<u8>)> {
         ("DeleteEntity", Policy(Administer), delete.encode_to_vec()),
         ("ListEntities", Policy(Observe), Vec::new()),
         ("ListChildren", Policy(Observe), children.encode_to_vec()),
+        ("CreateNamespace", Policy(Administer), space("new")),
+        ("GetNamespace", Policy(Observe), space("used")),
+        ("DeleteNamespace", Policy(Administer), space("used")),
+        ("RestoreNamespace", Policy(Administer), space("used")),
+        ("PurgeNamespace", Policy(Administer), space("old")),
+        ("ListNamespaces", Policy(Observe), Vec::new()),
         ("WatchDenials", Policy(Observe), watch.encode_to_vec()),
     ]
 }
@@ -184,6 +200,7 @@ async fn locked() -> House {
         sha256: Credential::hash(name),
         scopes: scopes.to_vec(),
         policies: policies.iter().map(|&policy| policy.to_owned()).collect(),
+        namespace: Some("*".to_owned()),
     };
     let mut known = Scope::ALL
         .map(|scope| credential(scope.name(), &[scope], &[]))
@@ -191,7 +208,9 @@ async fn locked() -> House {
     known.push(credential("stranger", &Scope::ALL, &["other", "cha"]));
     known.push(credential("all", &Scope::ALL, &[]));
     let file = parse("t", POLICIES).unwrap();
-    let builder = Service::builder().clock(ManualClock::default().clock());
+    let time = ManualClock::default();
+    let builder = Service::builder().clock(time.clock());
+    let builder = builder.store(Arc::new(MemoryStore::default()));
     let builder = builder.credentials(known);
     let service = builder.build(&file).unwrap();
     // One to be seen and removed; it says what the policy says.
@@ -209,6 +228,12 @@ async fn locked() -> House {
         };
         service.create_entity(&all, &new, None).await.unwrap();
     }
+    for name in ["used", "old"] {
+        service.create_namespace(&all, name, None).await.unwrap();
+    }
+    service.delete_namespace(&all, "old", None).await.unwrap();
+    // It may be purged from then on.
+    time.advance(Duration::from_secs(10));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
     let served = Server::new(service.clone(), Settings::default()).serve(

@@ -318,6 +318,7 @@ const fn status(kind: Kind) -> StatusCode {
         Kind::Invalid => StatusCode::BAD_REQUEST,
         Kind::Never => StatusCode::UNPROCESSABLE_ENTITY,
         Kind::Ended | Kind::InUse => StatusCode::CONFLICT,
+        Kind::Deleted => StatusCode::GONE,
         Kind::Conflict => StatusCode::PRECONDITION_FAILED,
         Kind::Busy | Kind::Full | Kind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
     }

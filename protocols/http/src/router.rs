@@ -18,9 +18,12 @@ use crate::render::ended::{Ended, Renewed};
 use crate::render::entities::{Entities, Shown as Entity};
 use crate::render::forecast::ForecastBody;
 use crate::render::listing::{Denied, Keys, Leases, Used};
+use crate::render::namespaces::{Namespaces, Purged, Shown as Namespace};
 use crate::render::overrides::{Overrides, Shown as Override};
 use crate::render::policies::{Applied, Policies, Shown as Policy};
-use crate::verbs::{audit, decide, entities, forward, listing, operate, overrides, policies};
+use crate::verbs::{
+    audit, decide, entities, forward, listing, namespaces, operate, overrides, policies,
+};
 
 /// What every listing says of its pages.
 const PAGES: &str = "\
@@ -54,6 +57,7 @@ fn operations() -> impl Iterator<Item = Operation> {
     let proxies = std::iter::once(for_proxies());
     let listed = listings().into_iter().chain(of_overrides());
     let listed = listed.chain(of_entities());
+    let listed = listed.chain(of_namespaces());
     let listed = listed.chain(std::iter::once(of_audit()));
     let listed = listed.chain(of_policies());
     requests.chain(proxies).chain(listed).chain(operation())
@@ -397,6 +401,70 @@ fn of_entities() -> [Operation; 6] {
     ]
 }
 
+fn of_namespaces() -> [Operation; 6] {
+    const SCOPE: &str = "`administer`, for all policies, of a token for every namespace";
+    [
+        get("/v1/namespaces", namespaces::all)
+            .named("list_namespaces", "observe")
+            .summary("The namespaces")
+            .about("In the order of their names, those that are deleted among them.")
+            .about(PAGES)
+            .scope("`observe`, for all policies, of a token for every namespace")
+            .answers::<Namespaces<'_>>("A page of namespaces."),
+        post("/v1/namespaces", namespaces::create)
+            .named("create_namespace", "administer")
+            .summary("Create a namespace")
+            .about(
+                "A part of the store that shares nothing with the rest: no key, lease, limit, \
+                 override, entity, usage or event. Every server of the store serves it from then \
+                 on, with the policies that its file has for it, or else with those that it has \
+                 for all. One that is there already is left as it is (412). An audit event is \
+                 kept in the same step.",
+            )
+            .scope(SCOPE)
+            .answers::<Namespace<'_>>("It is created.")
+            .or(&[412]),
+        get("/v1/namespaces/{name}", namespaces::one)
+            .named("get_namespace", "observe")
+            .summary("One namespace")
+            .scope("`observe`, for all policies, of a token for every namespace")
+            .answers::<Namespace<'_>>("The namespace."),
+        delete("/v1/namespaces/{name}", namespaces::delete)
+            .named("delete_namespace", "administer")
+            .summary("Delete a namespace")
+            .about(
+                "It answers nobody from then on (410), on every server within the time that the \
+                 store takes to tell them; whoever waits in it is told so. It keeps all that it \
+                 has until it is purged. One that is deleted already stays so. An audit event \
+                 is kept in the same step.",
+            )
+            .scope(SCOPE)
+            .answers::<Namespace<'_>>("It is deleted."),
+        post("/v1/namespaces/{name}/restore", namespaces::restore)
+            .named("restore_namespace", "administer")
+            .summary("Restore a deleted namespace")
+            .about(
+                "It answers again, with all that it had: a lease that has not expired meanwhile is \
+                 held. One that is in use stays so. An audit event is kept in the same step.",
+            )
+            .scope(SCOPE)
+            .answers::<Namespace<'_>>("It is in use."),
+        post("/v1/namespaces/{name}/purge", namespaces::purge)
+            .named("purge_namespace", "administer")
+            .summary("Purge a deleted namespace")
+            .about(
+                "Removes all that it has, and then itself: some of it at a time, until `done` is \
+                 true. Whoever was not answered purges it again, which goes on. From the first \
+                 time on it cannot be restored. One that is in use, or was deleted less than \
+                 ten seconds ago, is not purged (409). An audit event is kept before anything is \
+                 removed.",
+            )
+            .scope(SCOPE)
+            .answers::<Purged>("What was removed.")
+            .or(&[409]),
+    ]
+}
+
 fn of_audit() -> Operation {
     get("/v1/audit", audit::events)
         .named("list_audit_events", "observe")
@@ -404,7 +472,7 @@ fn of_audit() -> Operation {
         .about(
             "Each administrative change that a client made: overrides set and removed, keys that \
              were reset, leases that were revoked, policies that were applied, entities created, \
-             changed and deleted. In the order in \
+             changed and deleted, namespaces created, deleted, restored and purged. In the order in \
              which they happened, the oldest first; the store keeps them for as long, and as many, \
              as the servers are set to. A token for some policies sees those of these policies \
              alone.",

@@ -156,6 +156,7 @@ fn code(error: &ServiceError) -> &'static str {
         Kind::Ended => "NOLEASE",
         Kind::Conflict => "CONFLICT",
         Kind::InUse => "INUSE",
+        Kind::Deleted => "DELETED",
         Kind::NotFound if error.field() == Some(Field::Lease) => "NOLEASE",
         Kind::NotFound | Kind::Invalid => "ERR",
     }

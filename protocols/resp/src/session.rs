@@ -100,6 +100,14 @@ impl Session {
         Ok(())
     }
 
+    /// What follows is answered in the namespace called `name`, until other words or another
+    /// token say otherwise.
+    pub(crate) fn enter_namespace(&mut self, name: &str) -> Result<(), Fault> {
+        let caller = self.caller()?.clone();
+        self.caller = Some(caller.at(Some(name))?);
+        Ok(())
+    }
+
     /// As it was when the client had just connected.
     pub(crate) fn reset(&mut self) {
         self.generation = self.service.generation();

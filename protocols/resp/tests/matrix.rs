@@ -6,11 +6,14 @@
 mod support;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
-use support::{Client, TestServer, tokens};
+use support::{CHAT, Client, TestServer, tokens};
 use tidegate::Limit;
-use tidegate_service::{LeaseHandle, OverrideTarget, Scope};
+use tidegate_memory::MemoryStore;
+use tidegate_resp::Settings;
+use tidegate_service::{LeaseHandle, OverrideTarget, Scope, Service};
 
 use Access::{Anyone, Known, Parts, Policy};
 use Scope::{Administer, Decide, Observe};
@@ -30,7 +33,7 @@ enum Access {
 
 /// The command, whom it lets in, and a request about the policies `chat` and
 /// `throttle`. <id> stands for a lease of `chat`, <handle> for what it is called.
-const COMMANDS: [(&str, Access, &str); 38] = [
+const COMMANDS: [(&str, Access, &str); 45] = [
     ("CL.THROTTLE", Policy(Decide), "CL.THROTTLE k 9 10 3600"),
     ("THROTTLE", Policy(Decide), "THROTTLE k 10 10 3600"),
     ("TG.CHECK", Policy(Decide), "TG.CHECK chat k"),
@@ -83,6 +86,25 @@ const COMMANDS: [(&str, Access, &str); 38] = [
     ("TG.ENTITY", Policy(Administer), "TG.ENTITY DELETE search"),
     ("TG.ENTITY", Policy(Observe), "TG.ENTITY LIST"),
     ("TG.ENTITY", Policy(Observe), "TG.ENTITY CHILDREN acme"),
+    (
+        "TG.NAMESPACE",
+        Policy(Administer),
+        "TG.NAMESPACE CREATE new",
+    ),
+    ("TG.NAMESPACE", Policy(Observe), "TG.NAMESPACE SHOW used"),
+    (
+        "TG.NAMESPACE",
+        Policy(Administer),
+        "TG.NAMESPACE DELETE used",
+    ),
+    (
+        "TG.NAMESPACE",
+        Policy(Administer),
+        "TG.NAMESPACE RESTORE old",
+    ),
+    ("TG.NAMESPACE", Policy(Administer), "TG.NAMESPACE PURGE old"),
+    ("TG.NAMESPACE", Policy(Observe), "TG.NAMESPACE LIST"),
+    ("TG.USE", Known, "TG.USE default"),
     ("PING", Known, "PING"),
     ("ECHO", Known, "ECHO x"),
     ("CLIENT", Known, "CLIENT ID"),
@@ -100,7 +122,8 @@ const WRONG: &str = "-WRONGPASS invalid username-password pair or user is disabl
 
 /// A server with a token for each scope, one for other policies, and one for all.
 fn locked() -> TestServer {
-    let server = TestServer::start();
+    let store = Service::builder().store(Arc::new(MemoryStore::default()));
+    let server = TestServer::at(store, CHAT, Settings::default());
     // One to be seen and removed; it says what the policy says.
     let all = server.service.enter(None).unwrap();
     let limit = Limit::calls("rpm", 10, Duration::from_secs(3_600));
@@ -114,9 +137,14 @@ fn locked() -> TestServer {
     for line in [
         "TG.ENTITY CREATE acme",
         "TG.ENTITY CREATE search PARENT acme",
+        "TG.NAMESPACE CREATE used",
+        "TG.NAMESPACE CREATE old",
+        "TG.NAMESPACE DELETE old",
     ] {
         client.request(line);
     }
+    // It may be purged from then on.
+    server.time.advance(Duration::from_secs(10));
     let scopes = Scope::ALL.map(|scope| [scope]);
     let mut known: Vec<(&str, &[Scope], &[&str])> = Vec::new();
     for scope in &scopes {

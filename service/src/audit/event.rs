@@ -61,6 +61,14 @@ pub enum Action {
     ChangeEntity,
     /// An entity was deleted.
     DeleteEntity,
+    /// A namespace was created.
+    CreateNamespace,
+    /// A namespace was deleted.
+    DeleteNamespace,
+    /// A namespace that was deleted was restored.
+    RestoreNamespace,
+    /// What a deleted namespace had began to be removed.
+    PurgeNamespace,
     /// What the event before it tells of, by the same caller, was answered with an error.
     Failed,
     /// Something that only a newer server does.
@@ -69,7 +77,7 @@ pub enum Action {
 
 impl Action {
     /// Every one that this version does.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 13] = [
         Self::SetOverride,
         Self::RemoveOverride,
         Self::Reset,
@@ -78,6 +86,10 @@ impl Action {
         Self::CreateEntity,
         Self::ChangeEntity,
         Self::DeleteEntity,
+        Self::CreateNamespace,
+        Self::DeleteNamespace,
+        Self::RestoreNamespace,
+        Self::PurgeNamespace,
         Self::Failed,
     ];
 
@@ -93,6 +105,10 @@ impl Action {
             Self::CreateEntity => "create_entity",
             Self::ChangeEntity => "change_entity",
             Self::DeleteEntity => "delete_entity",
+            Self::CreateNamespace => "create_namespace",
+            Self::DeleteNamespace => "delete_namespace",
+            Self::RestoreNamespace => "restore_namespace",
+            Self::PurgeNamespace => "purge_namespace",
             Self::Failed => "failed",
             Self::Other => "other",
         }
@@ -109,8 +125,23 @@ impl Action {
             Self::CreateEntity => 7,
             Self::ChangeEntity => 8,
             Self::DeleteEntity => 10,
+            Self::CreateNamespace => 11,
+            Self::DeleteNamespace => 12,
+            Self::RestoreNamespace => 13,
+            Self::PurgeNamespace => 14,
             Self::Other => u8::MAX,
         }
+    }
+
+    /// Whether it was done to a namespace, whose name is the event's detail.
+    pub(crate) const fn is_of_namespaces(self) -> bool {
+        matches!(
+            self,
+            Self::CreateNamespace
+                | Self::DeleteNamespace
+                | Self::RestoreNamespace
+                | Self::PurgeNamespace
+        )
     }
 
     fn of_number(number: u8) -> Self {

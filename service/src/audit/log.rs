@@ -4,10 +4,10 @@
 /// The target of the events.
 pub const TARGET: &str = "tidegate::audit";
 
-/// Notes what a service begins with.
-pub(crate) fn begin(policies: &str) {
+/// Notes what a service begins with, that of a namespace if it is of one.
+pub(crate) fn begin(namespace: Option<&str>, policies: &str) {
     let (by, action) = ("the start", "policies");
-    tracing::info!(target: TARGET, by, action, subject = policies, "policies in use");
+    tracing::info!(target: TARGET, by, action, namespace, subject = policies, "policies in use");
 }
 
 /// Notes that `by` (a token's name, or what else changes things) did `action`

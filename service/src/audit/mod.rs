@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `log` | a line for each change, for `--audit PATH` |
 //! | `event` | [`AuditEvent`]: before, after, who, from where, why, and its bytes |
-//! | `sorts` | the four sorts of events, each kept by itself, as one list |
+//! | `sorts` | the five sorts of events, each kept by itself, as one list |
 //! | `verbs` | events kept, and listed in pages |
 
 mod event;

@@ -1,4 +1,4 @@
-//! The four sorts of events as one list.
+//! The five sorts of events as one list.
 //!
 //! A store bounds the events of each owner, so that many of one sort push none of another out:
 //! a token for one policy resets keys as often as it likes, and what was done to overrides and
@@ -11,6 +11,7 @@ use tidegate_store::definitions::{event_cursor, event_of_cursor};
 use tidegate_store::{Event, Page, StoreError};
 
 use crate::entities;
+use crate::namespaces;
 use crate::overrides::OWNER;
 use crate::service::Service;
 
@@ -20,8 +21,14 @@ pub(super) const OF_POLICIES: &str = "audit of policies";
 /// And of keys: resets and revocations.
 pub(super) const OF_KEYS: &str = "audit of keys";
 
-/// Each sort. Those of overrides and of entities are kept with these, in the same step.
-const SORTS: [&str; 4] = [OWNER, OF_POLICIES, OF_KEYS, entities::OWNER];
+/// Each sort. Those of overrides, of entities and of namespaces are kept with these, in the same step.
+const SORTS: [&str; 5] = [
+    OWNER,
+    OF_POLICIES,
+    OF_KEYS,
+    entities::OWNER,
+    namespaces::OWNER,
+];
 
 /// Of each sort the version that the list has come to.
 type Ends = [u64; SORTS.len()];

@@ -147,7 +147,10 @@ impl Service {
             let is_late = since.is_none_or(|since| event.at >= since);
             let is_early = until.is_none_or(|until| event.at < until);
             let may = caller.check(Scope::Observe, target.policy.as_deref());
-            policy && key && is_late && is_early && may.is_ok()
+            // A token of one namespace is told of no other.
+            let may = may.is_ok()
+                && (!event.action.is_of_namespaces() || caller.is_for_every_namespace());
+            policy && key && is_late && is_early && may
         };
         let read = page.items.iter().map(AuditEvent::read);
         Ok(Page {

@@ -219,7 +219,7 @@ impl Leases for Direct<'_> {
 fn stop(error: ServiceError) -> Stop {
     let exit = match error.kind() {
         Kind::Unauthenticated | Kind::Forbidden => Exit::NotAllowed,
-        Kind::NotFound | Kind::Ended => Exit::Gone,
+        Kind::NotFound | Kind::Ended | Kind::Deleted => Exit::Gone,
         Kind::Invalid => Exit::Usage,
         Kind::Conflict | Kind::InUse => Exit::Conflict,
         Kind::Never => Exit::Never,

@@ -1,6 +1,7 @@
 //! The document: what stands in it once, and every operation.
 
 use serde_json::{Map, Value, json};
+use tidegate_policy::LONGEST_NAMESPACE;
 
 use crate::openapi::operation::Operation;
 use crate::openapi::schema::Schemas;
@@ -59,6 +60,13 @@ pub(crate) fn document(operations: &[Operation]) -> String {
                 "description": "Which rate-limit header fields to answer with: the IETF's, or \
                     `X-RateLimit-*` too.",
                 "schema": {"type": "string", "enum": ["standard", "legacy"]},
+            }, "Namespace": {
+                "name": "Tidegate-Namespace",
+                "in": "header",
+                "description": "The namespace in which the request is answered. A token for one \
+                    namespace is in that one anyway, and in no other (403).",
+                "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST_NAMESPACE},
+                "example": "acme",
             }},
             "securitySchemes": {"token": {
                 "type": "http",

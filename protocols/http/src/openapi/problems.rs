@@ -23,7 +23,7 @@ const fn shared(status: u16, name: &'static str, description: &'static str) -> S
     }
 }
 
-const ALL: [Shared; 13] = [
+const ALL: [Shared; 14] = [
     shared(
         400,
         "Invalid",
@@ -37,18 +37,24 @@ const ALL: [Shared; 13] = [
     shared(
         403,
         "Forbidden",
-        "The token has not the scope, or is for other policies.",
+        "The token has not the scope, or is for other policies or another namespace.",
     ),
     shared(
         404,
         "NotFound",
-        "There is no such policy, lease, entity or path.",
+        "There is no such policy, lease, entity, namespace or path.",
     ),
     shared(408, "Timeout", "The body took too long to arrive."),
     shared(
         409,
         "Ended",
-        "The lease has ended; an entity has children, or holds leases. Nothing was changed.",
+        "The lease has ended; an entity has children, or holds leases; a namespace is in use, or \
+         was deleted a moment ago. Nothing was changed.",
+    ),
+    shared(
+        410,
+        "Deleted",
+        "The namespace is deleted, or being purged. Nothing was changed.",
     ),
     shared(
         412,

@@ -69,7 +69,9 @@ pub(crate) trait Takes {
 
 impl Takes for RequestContext {
     fn takes(taken: &mut Taken, _: &mut Schemas) {
-        taken.wrong.extend([401, 503]);
+        let reference = json!({"$ref": "#/components/parameters/Namespace"});
+        taken.parameters.push(reference);
+        taken.wrong.extend([400, 401, 403, 404, 410, 503]);
     }
 }
 

@@ -3,18 +3,22 @@
 use axum::extract::{self, FromRequestParts};
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
-use axum::http::{Extensions, HeaderMap, Uri};
+use axum::http::{Extensions, HeaderMap, HeaderValue, Uri};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::error::Error;
 use std::net::SocketAddr;
 use tidegate_protocol::bearer;
-use tidegate_service::{Answer, Call, Caller, Origin, ServiceError};
+use tidegate_service::{Answer, Call, Caller, Field, Origin, ServiceError};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::app::App;
 use crate::error::Problem;
 use crate::render::headers::Style;
+
+/// The header that names a namespace. (For proxies it is not read: those who are limited could
+/// send it.)
+pub(crate) const NAMESPACE: &str = "tidegate-namespace";
 
 /// The address at the other end of a request's connection.
 #[derive(Clone, Copy)]
@@ -69,8 +73,22 @@ impl FromRequestParts<App> for RequestContext {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        Self::begin(app, token(&parts.headers), &parts.extensions)
+        let namespace = namespace(&parts.headers)?;
+        let context = Self::begin(app, token(&parts.headers), &parts.extensions)?;
+        Ok(Self {
+            caller: context.caller.at(namespace)?,
+            ..context
+        })
     }
+}
+
+/// In which namespace a request is to be answered, if it says so.
+fn namespace(headers: &HeaderMap) -> Result<Option<&str>, ServiceError> {
+    let said = headers.get(NAMESPACE).map(HeaderValue::to_str);
+    let wrong = "a namespace's name has letters, digits, `.`, `_` and `-` alone";
+    let field = Field::Namespace;
+    said.transpose()
+        .map_err(|_| ServiceError::Form { field, wrong })
 }
 
 /// The token of `Authorization: Bearer TOKEN`.

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
+use tidegate_policy::LONGEST_NAMESPACE;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -379,6 +380,26 @@ impl ChangeEntityRequest {
         };
         let reason = self.reason.as_deref();
         Call::ChangeEntity(id, change, EntityTerms { only_if, reason })
+    }
+}
+
+/// A namespace to be.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(example = json!({"name": "acme"}))]
+pub(crate) struct CreateNamespaceRequest {
+    /// Its name: letters, digits, `.`, `_` and `-`, a letter or a digit first; not `default`.
+    #[schemars(length(min = 1, max = LONGEST_NAMESPACE))]
+    name: String,
+    /// Why: it is told in the audit event.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(length(max = LONGEST_REASON))]
+    reason: Option<String>,
+}
+
+impl CreateNamespaceRequest {
+    pub(crate) fn call(&self) -> Call<'_> {
+        Call::CreateNamespace(&self.name, self.reason.as_deref())
     }
 }
 

@@ -3,7 +3,7 @@
 //! | room | holds |
 //! |---|---|
 //! | `answer` | decisions and leases, and refusals, which are problems |
-//! | `forecast`, `ended`, `listing`, `capacity`, `overrides`, `entities`, `audit`, `policies` | what else the service answers |
+//! | `forecast`, `ended`, `listing`, `capacity`, `overrides`, `entities`, `namespaces`, `audit`, `policies` | what else the service answers |
 //! | `example` | answers as the document shows them |
 //! | `headers` | the standard fields of rate limits |
 //! | `instant`, `tag` | points of time; versions |
@@ -18,6 +18,7 @@ pub(crate) mod forecast;
 pub(crate) mod headers;
 pub(crate) mod instant;
 pub(crate) mod listing;
+pub(crate) mod namespaces;
 pub(crate) mod overrides;
 pub(crate) mod policies;
 pub(crate) mod tag;
@@ -37,6 +38,7 @@ use entities::Entities;
 use forecast::ForecastBody;
 use headers::Style;
 use listing::{Denied, Keys, Leases, Used};
+use namespaces::{Namespaces, Purged};
 use overrides::Overrides;
 use policies::Policies;
 use tag::tagged;
@@ -98,6 +100,9 @@ pub(crate) fn render(answer: Answer, style: Style) -> Response {
             tagged(json(ok, &shown), entity.version)
         }
         Answer::Entities(page) => json(ok, &Entities::from(page)),
+        Answer::Namespace(namespace) => json(ok, &namespaces::Shown::from(namespace)),
+        Answer::Namespaces(page) => json(ok, &Namespaces::from(page)),
+        Answer::Purged(purge) => json(ok, &Purged::from(*purge)),
         Answer::Policies(policies) => json(ok, &Policies::from(&policies[..])),
         Answer::Policy(active) => json(ok, &policies::Shown::from(&**active)),
         Answer::Denials(_) | Answer::Rated(_) => Problem::other().into_response(),

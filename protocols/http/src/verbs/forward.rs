@@ -72,6 +72,8 @@ impl FromRequestParts<App> for Proxied {
 impl Takes for Proxied {
     fn takes(taken: &mut Taken, schemas: &mut Schemas) {
         RequestContext::takes(taken, schemas);
+        // A proxy passes the headers of its clients on: they choose no namespace.
+        taken.parameters.clear();
         let text = json!({"type": "string"});
         let amount = json!({"type": "integer", "minimum": 0, "maximum": MAX_AMOUNT});
         let fields = [

@@ -38,6 +38,7 @@ pub(crate) async fn ready(State(app): State<App>) -> Result<Response, Problem> {
 }
 
 pub(crate) async fn metrics(context: RequestContext) -> Result<Response, Problem> {
+    context.caller().check_server()?;
     context.caller().check(Scope::Observe, None)?;
     let app = context.app();
     let render = app.settings().metrics.as_ref();

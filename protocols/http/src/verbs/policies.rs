@@ -35,6 +35,9 @@ pub(crate) async fn apply(
     document: Document,
 ) -> Result<Response, Problem> {
     context.caller().check(Scope::Administer, None)?;
+    if context.caller().namespace().is_some() {
+        return apply_in_namespace(&context, document).await;
+    }
     let apply = context.app().settings().apply.clone();
     let apply = apply.ok_or_else(|| {
         let detail = "policies are not applied here: this server has them from its file alone \
@@ -55,6 +58,20 @@ pub(crate) async fn apply(
         applied.unwrap_or_else(|_| Err("the server is stopping".to_owned()))
     };
     let applied = service.apply_policies(context.caller(), &changes, applied);
+    let changes = applied.await?.map_err(Problem::unable)?;
+    Ok(answer::json(StatusCode::OK, &Applied::from(&changes[..])))
+}
+
+/// The same in a namespace, whose policies the store keeps.
+async fn apply_in_namespace(
+    context: &RequestContext,
+    document: Document,
+) -> Result<Response, Problem> {
+    let policies = tidegate_policy::parse(document.name, &document.text);
+    let policies = policies.map_err(|errors| Problem::faulty(&errors))?;
+    let text = (document.name, &*document.text);
+    let service = context.app().service();
+    let applied = service.apply_in_namespace(context.caller(), text, policies);
     let changes = applied.await?.map_err(Problem::unable)?;
     Ok(answer::json(StatusCode::OK, &Applied::from(&changes[..])))
 }

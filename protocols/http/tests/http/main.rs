@@ -17,6 +17,7 @@ mod lease;
 mod listing;
 mod live;
 mod matrix;
+mod namespaces;
 mod openapi;
 mod operate;
 mod overrides;

@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::http::Request;
 use serde_json::Value;
 use tidegate::Limit;
-use tidegate_service::{OverrideTarget, Scope};
+use tidegate_service::{Credential, OverrideTarget, Scope};
 
 use crate::support::{House, Reply};
 
@@ -32,7 +32,7 @@ use Scope::{Administer, Decide, Observe};
 
 /// The operation, whom it lets in, and a request about the policy `web`. LEASE
 /// stands for a lease of it.
-const OPERATIONS: [(&str, Access, &str, &str); 36] = [
+const OPERATIONS: [(&str, Access, &str, &str); 42] = [
     ("post /v1/check", Policy(Decide), "/v1/check", ASK),
     (
         "post /v1/check-many",
@@ -113,6 +113,37 @@ const OPERATIONS: [(&str, Access, &str, &str); 36] = [
         "get /v1/entities/{id}/children",
         Whole(Observe),
         "/v1/entities/acme/children",
+        "",
+    ),
+    ("get /v1/namespaces", Whole(Observe), "/v1/namespaces", ""),
+    (
+        "post /v1/namespaces",
+        Whole(Administer),
+        "/v1/namespaces",
+        "{\"name\":\"acme\"}",
+    ),
+    (
+        "get /v1/namespaces/{name}",
+        Whole(Observe),
+        "/v1/namespaces/acme",
+        "",
+    ),
+    (
+        "delete /v1/namespaces/{name}",
+        Whole(Administer),
+        "/v1/namespaces/acme",
+        "",
+    ),
+    (
+        "post /v1/namespaces/{name}/restore",
+        Whole(Administer),
+        "/v1/namespaces/acme/restore",
+        "",
+    ),
+    (
+        "post /v1/namespaces/{name}/purge",
+        Whole(Administer),
+        "/v1/namespaces/acme/purge",
         "",
     ),
     ("get /v1/policies", Parts(Observe), "/v1/policies", ""),
@@ -306,6 +337,52 @@ async fn a_token_of_another_policy_is_refused_at_every_operation() {
             Anyone => assert_eq!(reply.status, 200, "{name}"),
             access => refused(name, access, &reply),
         }
+    }
+    untouched(&house, &before, &lease).await;
+}
+
+/// Whatever its scopes; and what is there is not said.
+#[tokio::test]
+async fn a_token_of_another_namespace_is_refused_at_every_operation() {
+    let house = locked();
+    let lease = house.lease().await;
+    let before = house.seen().await;
+    let token = |name: &str, namespace: Option<&str>| Credential {
+        name: name.to_owned(),
+        sha256: Credential::hash(name),
+        scopes: Scope::ALL.to_vec(),
+        policies: Vec::new(),
+        namespace: namespace.map(str::to_owned),
+    };
+    let of_acme = token("of-acme", Some("acme"));
+    let tokens = [token("all", Some("*")), token("of-none", None), of_acme];
+    house.service.replace_credentials(tokens);
+    for (name, access, path, body) in OPERATIONS {
+        // A proxy's clients could send the header: it is not read there.
+        if access == Anyone || name == "get /v1/auth" {
+            continue;
+        }
+        let body = body.replace("LEASE", &lease);
+        for (token, namespace) in [
+            ("of-none", "acme"),
+            ("of-acme", "default"),
+            ("of-acme", "b"),
+        ] {
+            let method = name.split(' ').next().unwrap().to_uppercase();
+            let mut request = Request::builder().method(method.as_str()).uri(path);
+            if !body.is_empty() {
+                request = request.header("content-type", "application/json");
+            }
+            let request = request
+                .header("authorization", format!("Bearer {token}"))
+                .header("tidegate-namespace", namespace);
+            let request = request.body(Body::from(body.clone())).unwrap();
+            house.send(request).await.problem(403, "forbidden");
+        }
+        // In its own it is as if there were no other: here there is no store for any.
+        let says: Option<&[u8]> = Some(b"Bearer of-acme");
+        let reply = house.operate(name, path, &body, says).await;
+        assert!(reply.status >= 400, "{name}: {}", reply.text());
     }
     untouched(&house, &before, &lease).await;
 }

@@ -7,6 +7,7 @@ use axum::http::Request;
 use serde_json::Value;
 use tidegate::ManualClock;
 use tidegate_http::{Server, Settings};
+use tidegate_memory::MemoryStore;
 use tidegate_service::Service;
 use tokio::process::Command;
 
@@ -29,7 +30,8 @@ running = { concurrency = 4, ttl = "30s" }
 
 fn house() -> House {
     let file = tidegate_policy::parse("examples.toml", POLICIES).unwrap();
-    let service = Service::builder().build(&file).unwrap();
+    let store = Arc::new(MemoryStore::default());
+    let service = Service::builder().store(store).build(&file).unwrap();
     let settings = Settings {
         metrics: Some(Arc::new(|| "tidegate_up 1\n".to_owned())),
         ..Settings::default()
@@ -162,7 +164,7 @@ positive_data_acceptance.enabled = false
 ignored_auth.enabled = false
 ensure_resource_availability.enabled = false
 use_after_free.enabled = false
-negative_data_rejection.expected-statuses = [400, 401, 403, 404, 405, 406, 408, 409, 413, 415, 422, 429, 431]
+negative_data_rejection.expected-statuses = [400, 401, 403, 404, 405, 406, 408, 409, 410, 413, 415, 422, 429, 431]
 
 [[operations]]
 include-path = "/v1/auth"

@@ -101,6 +101,7 @@ impl House {
             sha256: Credential::hash(token),
             scopes: scopes.to_vec(),
             policies: policies.iter().map(|&name| name.to_owned()).collect(),
+            namespace: Some("*".to_owned()),
         };
         let credentials = tokens.iter().map(credential);
         self.service.replace_credentials(credentials);

@@ -5,11 +5,13 @@
 //! | [`render`] | what the service has answered |
 //! | `policies`, `overrides` | what the policies say, and what holds in its place |
 //! | `entities` | who belongs to whom |
+//! | `namespaces` | parts of the store that share nothing |
 //! | `facts` | decisions, standings and instants into replies |
 //! | `reply` | replies into bytes, in RESP2 and RESP3 |
 
 mod entities;
 pub(crate) mod facts;
+mod namespaces;
 mod overrides;
 mod policies;
 pub(crate) mod reply;
@@ -80,6 +82,9 @@ pub(crate) fn render(replies: &mut Replies, answer: &Answer) {
         Answer::EntityKept(entity) => entities::shown(replies, entity),
         Answer::Entity(entity, ancestors) => entities::below(replies, entity, ancestors),
         Answer::Entities(page) => list(replies, "entities", page, entities::shown),
+        Answer::Namespace(namespace) => namespaces::shown(replies, namespace),
+        Answer::Namespaces(page) => list(replies, "namespaces", page, namespaces::shown),
+        Answer::Purged(purge) => namespaces::purged(replies, *purge),
         Answer::Policies(policies) => policies::policies(replies, policies),
         // No command makes such a call, or it writes that out itself.
         Answer::Policy(_)

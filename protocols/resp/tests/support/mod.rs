@@ -135,6 +135,7 @@ pub fn tokens(tokens: &[(&str, &[Scope], &[&str])]) -> Vec<Credential> {
         sha256: Credential::hash(name),
         scopes: scopes.to_vec(),
         policies: policies.iter().map(|&p| p.to_owned()).collect(),
+        namespace: Some("*".to_owned()),
     };
     tokens.iter().map(credential).collect()
 }

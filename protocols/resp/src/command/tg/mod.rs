@@ -8,6 +8,7 @@
 //! | `listing` | KEYS, LEASES, USAGE |
 //! | `overrides` | OVERRIDE |
 //! | `entities` | ENTITY |
+//! | `namespaces` | NAMESPACE, USE |
 //! | `administer` | RESET, POLICIES |
 
 mod administer;
@@ -15,6 +16,7 @@ mod ending;
 mod entities;
 mod listing;
 mod named;
+mod namespaces;
 mod overrides;
 mod request;
 
@@ -22,5 +24,6 @@ pub(super) use administer::{policies, reset};
 pub(super) use ending::{adjust, cancel, release, renew, revoke, settle};
 pub(super) use entities::entity;
 pub(super) use listing::{keys, leases, usage};
+pub(super) use namespaces::{namespace, use_};
 pub(super) use overrides::override_;
 pub(super) use request::{acquire, check, debit, forecast, peek};
