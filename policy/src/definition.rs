@@ -14,7 +14,7 @@ use super::tier;
 use tidegate::{Balance, LONGEST_USAGE, Limit, Metadata, SHORTEST_USAGE, Tier};
 
 /// What a policy may say.
-const SETTINGS: [&str; 20] = [
+const SETTINGS: [&str; 21] = [
     "limits",
     "member",
     "balancer",

@@ -198,7 +198,7 @@ impl Meters {
 
     fn observe_tier(&self, tier: &TierStatistics) {
         let of = |name: &'static str, outcome: &'static str, count| {
-            counter!(name, "policy" => self.policy.clone(), "outcome" => outcome).absolute(count);
+            counter!(name, and(&self.labels, "outcome", outcome)).absolute(count);
         };
         of("tidegate_tier_decisions_total", "admitted", tier.admitted);
         of("tidegate_tier_decisions_total", "refused", tier.refused);
@@ -206,7 +206,7 @@ impl Meters {
         of("tidegate_grants_total", "granted", tier.granted);
         of("tidegate_grants_total", "late", tier.late);
         of("tidegate_grants_total", "returned", tier.returned);
-        gauge!("tidegate_tier_keys", "policy" => self.policy.clone()).set(tier.keys as f64);
+        gauge!("tidegate_tier_keys", self.labels.clone()).set(tier.keys as f64);
     }
 }
 

@@ -48,10 +48,10 @@ impl NamespacedStore {
         };
         match error {
             StoreError::InUse(name) => StoreError::InUse(own(name)),
-            StoreError::OtherLevels { name, kept, asked } => StoreError::OtherLevels {
+            StoreError::OtherLevels { name, kept, wanted } => StoreError::OtherLevels {
                 name: own(name),
                 kept,
-                asked,
+                wanted,
             },
             other => other,
         }
