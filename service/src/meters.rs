@@ -202,7 +202,7 @@ impl Meters {
         };
         of("tidegate_tier_decisions_total", "admitted", tier.admitted);
         of("tidegate_tier_decisions_total", "refused", tier.refused);
-        of("tidegate_grants_total", "asked", tier.asked);
+        of("tidegate_grants_total", "requested", tier.requested);
         of("tidegate_grants_total", "granted", tier.granted);
         of("tidegate_grants_total", "late", tier.late);
         of("tidegate_grants_total", "returned", tier.returned);
@@ -279,7 +279,7 @@ pub(super) fn describe() {
     );
     describe_counter!(
         "tidegate_grants_total",
-        "Grants of units in advance: asked for, granted, of those too late to be spent, and given back in part or whole; of policies with a tier alone"
+        "Grants of units in advance: requested, granted, of those too late to be spent, and given back in part or whole; of policies with a tier alone"
     );
     describe_histogram!(
         "tidegate_decision_seconds",

@@ -99,7 +99,7 @@ fn two_nodes_admit_the_capacity_of_a_window_together_and_all_of_it(server: &Beyo
     });
     assert!(admitted <= 1_000, "{admitted}");
     let held: u64 = 1_000 - admitted as u64;
-    let grants = |set: &LimitSet| set.tier_statistics().expect("a tier").asked;
+    let grants = |set: &LimitSet| set.tier_statistics().expect("a tier").requested;
     let asked: u64 = nodes.iter().map(grants).sum();
     assert!(asked <= 10 + 2 * 2, "{asked} grants for {admitted}");
     // Neither has more than a batch left, and both together admit all of it.

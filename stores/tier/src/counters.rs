@@ -10,8 +10,8 @@ pub struct TierStatistics {
     pub admitted: u64,
     /// Requests that were refused by a refusal that was remembered, or came for them.
     pub refused: u64,
-    /// Grants that were asked for.
-    pub asked: u64,
+    /// Grants that were requested.
+    pub requested: u64,
     /// Grants that came.
     pub granted: u64,
     /// Of those, grants that came too late, and were given back.
@@ -40,7 +40,7 @@ impl Counters {
         TierStatistics {
             admitted: read(&self.admitted),
             refused: read(&self.refused),
-            asked: read(&self.asked),
+            requested: read(&self.asked),
             granted: read(&self.granted),
             late: read(&self.late),
             returned: read(&self.returned),
