@@ -9,7 +9,7 @@ use super::stay::is_refusal;
 /// of again.)
 #[must_use]
 pub fn takes_anew(reply: &Reply) -> bool {
-    let Reply::Decision(decision) = reply else {
+    let Some(decision) = reply.full_decision() else {
         return false;
     };
     let is_repeated = decision.lease.is_some_and(|lease| lease.repeated);
