@@ -1,6 +1,8 @@
 //! What can be asked of a store, as data: it can cross a process or a network.
 
+use std::borrow::Cow;
 use std::fmt;
+use std::iter;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -349,16 +351,19 @@ impl<'v> Verb<'v> {
         }
     }
 
-    /// What must fit so that a take is admitted: what it asks for, or the
-    /// [least](Terms::least) of one that may be partial. `None` for any other verb.
+    /// What must fit so that a take is admitted: what it asks for, or of one that may be partial
+    /// the [least](Terms::least), but no more than that. `None` for any other verb.
     #[must_use]
-    pub fn must_fit(&self) -> Option<&'v [Amount]> {
-        match *self {
-            Self::Take { amounts, lease, .. } => {
-                Some(lease.and_then(|terms| terms.least).unwrap_or(amounts))
-            }
-            _ => None,
-        }
+    pub fn must_fit(&self) -> Option<Cow<'v, [Amount]>> {
+        let Self::Take { amounts, lease, .. } = *self else {
+            return None;
+        };
+        let Some(least) = lease.and_then(|terms| terms.least) else {
+            return Some(Cow::Borrowed(amounts));
+        };
+        let least = least.iter().copied().chain(iter::repeat(0));
+        let bounded = amounts.iter().zip(least);
+        Some(bounded.map(|(amount, least)| least.min(*amount)).collect())
     }
 
     /// The terms of the lease that a take would make.

@@ -91,7 +91,7 @@ impl OwnedKeyCommand {
             return None;
         };
         let peek = Self {
-            verb: OwnedVerb::of(Verb::Peek { amounts }),
+            verb: OwnedVerb::of(Verb::Peek { amounts: &amounts }),
             ..self.clone()
         };
         Some((peek, detail))

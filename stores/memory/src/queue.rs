@@ -224,7 +224,7 @@ impl<T: Immediate> Shared<T> {
         if let Some(amounts) = verb.must_fit()
             && self.stripe(path.root()).waiting.load(Ordering::SeqCst) > 0
         {
-            return self.take_behind(&one, path, amounts);
+            return self.take_behind(&one, path, &amounts);
         }
         let answer = self.ask(&one);
         if verb.gives_back() {

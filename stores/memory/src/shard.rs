@@ -204,8 +204,10 @@ impl Shard {
         if capacity.has_room_for_usage(missing) || !is_charged() {
             return Ok(());
         }
-        let amounts = command.verb.must_fit().unwrap_or(amounts);
-        match matches!(command.verb, Verb::Debit { .. }) || self.fits(command, amounts, capacity)? {
+        let amounts = command.verb.must_fit().unwrap_or(Cow::Borrowed(amounts));
+        match matches!(command.verb, Verb::Debit { .. })
+            || self.fits(command, &amounts, capacity)?
+        {
             true => Err(capacity.usage_is_full()),
             false => Ok(()),
         }
