@@ -121,14 +121,6 @@ impl Limiter {
         open.opened.get(|| open.plan.open(py))
     }
 
-    /// Drops the table of a set that nobody uses any more.
-    pub(crate) fn forget(&self, py: Python<'_>) -> PyResult<()> {
-        match &self.open()?.plan {
-            Plan::Set(plan) => plan.forget(py),
-            Plan::Pool(_) => Ok(()),
-        }
-    }
-
     /// What the set (of a pool: `member`) was given as `config`.
     pub(crate) fn config(&self, py: Python<'_>, member: Option<&str>) -> Py<PyAny> {
         match self.0.get().map(|open| &open.plan) {

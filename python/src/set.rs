@@ -55,15 +55,6 @@ impl Plan {
         Ok(set)
     }
 
-    /// Drops its table, where it has one by name.
-    pub(crate) fn forget(&self, py: Python<'_>) -> PyResult<()> {
-        if let (Some(url), Some(name)) = (&self.store, &self.name) {
-            let store = store::open(py, url)?.store;
-            py.detach(|| store.forget(name));
-        }
-        Ok(())
-    }
-
     fn builder(&self) -> LimitSetBuilder {
         let mut builder = LimitSet::builder().limits(self.limits.iter().cloned());
         if self.limits.is_empty() {
@@ -199,11 +190,6 @@ impl Set {
             config: Kept::new(config),
         };
         Self::limiter(slf).begin(slf.py(), limiter::Plan::Set(plan), names)
-    }
-
-    /// Drops its table: nobody uses it any more.
-    fn _forget(slf: &Bound<'_, Self>) -> PyResult<()> {
-        Self::limiter(slf).forget(slf.py())
     }
 
     /// Where each limit stands for a key; takes nothing.

@@ -522,26 +522,3 @@ def test_workers_of_which_some_cannot_be_started_leave_no_thread(one_thread):
     with pytest.raises(RuntimeError, match="thread"):
         workers.start(Counter, max_workers=3)
     assert threading.active_count() == before
-
-
-class Named(workers.Worker):
-    def takes(self):
-        return self.limits[0].name, bool(self.limits.try_acquire())
-
-
-def test_limits_of_workers_that_have_ended_leave_no_set_behind():
-    """Each start left one in shared memory, for good."""
-    words = dict(mode="process", max_workers=1, limits="1/day")
-
-    def named():
-        with workers.start(Named, **words) as some:
-            first, second = some.takes().result(), some.takes().result()
-        assert first[1] and not second[1]
-        return first[0]
-
-    assert named() == named()
-    with workers.start(Named, **words) as some, workers.start(Named, **words) as others:
-        assert some.takes().result()[0] != others.takes().result()[0]
-    idle = workers.start(Named, on_demand=True, **words)
-    idle.stop()
-    assert named() == named()

@@ -291,7 +291,6 @@ class Set(Limiter):
         max_waiting: Optional[int] = None,
         clock: Optional[ManualClock] = None,
     ) -> None: ...
-    def _forget(self) -> None: ...
     def peek(self, *, key: str = "default") -> dict[str, dict[str, _Number]]:
         """Where each limit stands for a key; takes nothing, and does not wait.
 

@@ -24,16 +24,8 @@ class _Call:
 class Crew:
     """What the threads and the handle share."""
 
-    def __init__(
-        self,
-        sit: Callable[[int], Seat],
-        max_workers: int,
-        max_waiting: int,
-        ended: Optional[Callable[[], None]] = None,
-    ) -> None:
+    def __init__(self, sit: Callable[[int], Seat], max_workers: int, max_waiting: int) -> None:
         self._sit, self._max_workers, self._max_waiting = sit, max_workers, max_waiting
-        # Called once, when all have ended.
-        self._ended = ended
         self._changed = threading.Condition()
         self._waiting: deque[_Call] = deque()
         self._threads: list[threading.Thread] = []
@@ -104,16 +96,8 @@ class Crew:
         with self._changed:
             self._is_stopped = True
             self._changed.notify_all()
-        self._end_when_idle()
-
-    def _end_when_idle(self) -> None:
-        with self._changed:
-            if not self._is_stopped or self._working:
-                return
-            ended, self._ended = self._ended, None
-        atexit.unregister(self.stop)
-        if ended is not None:
-            ended()
+            if not self._working:
+                atexit.unregister(self.stop)
 
     def _end(self) -> list[threading.Thread]:
         with self._changed:
@@ -161,7 +145,8 @@ class Crew:
         finally:
             with self._changed:
                 self._working -= 1
-            self._end_when_idle()
+                if self._is_stopped and not self._working:
+                    atexit.unregister(self.stop)
 
     def _work_on(self, index: int, begun: Optional[Future[None]]) -> None:
         if begun is not None:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import itertools
-import os
-import threading
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Union
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any, Optional, Union
 
 from .. import _opened, _ray
-from ..errors import TidegateError
 from ..limits import Limit, RateLimit
 from ..sets import LimitPool, LimitSet
 
@@ -64,78 +60,25 @@ def pool(limits: Given) -> LimitPool:
 
     :raises TypeError: it is none of what can be given.
     """
-    return _pool(limits)
+    return _pool(limits, None)
 
 
-#: The numbers of the sets of their own that workers have, of this process (by its own number: a forked
-#: child has none of its parent's).
-_numbers: set[tuple[int, int]] = set()
-_numbering = threading.RLock()
-
-
-class _OwnName:
-    """The name of a set of their own: what ends gives it back. So there are as many as workers had sets
-    at once, and what a process that was killed has left goes when another has its number."""
-
-    def __init__(self) -> None:
-        process = os.getpid()
-        with _numbering:
-            free = (number for number in itertools.count() if (process, number) not in _numbers)
-            self._of = process, next(free)
-            _numbers.add(self._of)
-
-    def __str__(self) -> str:
-        return "workers-%d-%d" % self._of
-
-    def give_back(self) -> None:
-        with _numbering:
-            _numbers.discard(self._of)
-
-
-def shared_pool(limits: Given, mode: str) -> tuple[LimitPool, Callable[[], None]]:
-    """``limits`` as a pool that workers of ``mode`` share, and what is called when they have ended.
-    Limits that are in no set become one of their own, in a store that these workers share.
+def shared_pool(limits: Given, mode: str) -> LimitPool:
+    """``limits`` as a pool that workers of ``mode`` share. Limits that are in no set become one of
+    their own, in a store that these workers share.
 
     :raises ValueError: a set that is in the memory of one process, for several processes.
     :raises TypeError: it is none of what can be given.
     """
     if mode not in _INSTEAD:
-        return _pool(limits), _nothing
-    if limits is not None and not isinstance(limits, (LimitPool, LimitSet, Mapping)):
-        limits = [limits] if isinstance(limits, _LIMITS) else list(limits)
-        if limits and all(isinstance(one, _LIMITS) for one in limits):
-            return _own(limits, mode)
-    made = _pool(limits)
+        return _pool(limits, None)
+    made = _pool(limits, mode)
     for member in made._sets.values() if not isinstance(made, Unlimited) else ():
         _check(member, mode)
-    return made, _nothing
+    return made
 
 
-def _nothing() -> None:
-    """Their sets are somebody's."""
-
-
-def _own(limits: list[Any], mode: str) -> tuple[LimitPool, Callable[[], None]]:
-    """A set of their own, of which nothing stays when they have ended."""
-    name = _OwnName()
-    try:
-        # What a process of the same number has left, which was killed.
-        LimitSet(limits, name=str(name), mode=mode)._forget()
-        own = LimitSet(limits, name=str(name), mode=mode)
-    except BaseException:
-        name.give_back()
-        raise
-
-    def ended() -> None:
-        # A store that cannot be reached keeps it.
-        with contextlib.suppress(TidegateError):
-            own._forget()
-        name.give_back()
-
-    return LimitPool([own]), ended
-
-
-def _pool(limits: Any) -> LimitPool:
+def _pool(limits: Any, mode: Optional[str]) -> LimitPool:
     if limits is None:
         return Unlimited()
     if isinstance(limits, LimitPool):
@@ -150,7 +93,8 @@ def _pool(limits: Any) -> LimitPool:
     if all(isinstance(one, LimitSet) for one in given):
         return LimitPool(given)
     if all(isinstance(one, _LIMITS) for one in given):
-        return LimitPool([LimitSet(given)])
+        name = None if mode is None else f"workers-{uuid.uuid4()}"
+        return LimitPool([LimitSet(given, name=name, mode=mode)])
     raise TypeError(f"limits are limits, sets or a pool, not {limits!r}")
 
 

@@ -80,7 +80,7 @@ def start(
     number = workers_of(mode, max_workers, mp_context, ray_options)
     if max_waiting < 0:
         raise ValueError(f"max_waiting is at least 0, not {max_waiting}")
-    shared, ended = shared_pool(limits, mode)
+    shared = shared_pool(limits, mode)
 
     def made(index: int) -> Made:
         return worker, tuple(args), dict(kwargs or {}), shared, index
@@ -94,7 +94,7 @@ def start(
     def sit(index: int) -> Seat:
         return seat(mode, made(index), mp_context, ray_options)
 
-    crew = Crew(sit, number, max_waiting, ended)
+    crew = Crew(sit, number, max_waiting)
     if not on_demand:
         crew.begin_all()
     return Workers(crew, worker)

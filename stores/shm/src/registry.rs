@@ -79,40 +79,6 @@ pub(crate) fn find(
     })
 }
 
-/// So many revisions are dropped in a step.
-const MOST_DROPPED: usize = 32;
-
-/// Drops the table called `name`, its name last: killed amid that, it is dropped the next time. Its
-/// rows go when they are spent.
-pub(crate) fn forget(steps: &Steps, name: &str) -> Result<(), StoreError> {
-    while !steps.register(|txn| forget_some(txn, name))? {}
-    Ok(())
-}
-
-/// `true`: nothing is left of it.
-fn forget_some(txn: &mut Txn<'_>, name: &str) -> Result<bool, Fault> {
-    let (key, bucket) = (name_key(name), bucket_of(txn.seed(), name.as_bytes()));
-    let Some(found) = txn.look_up(bucket, &key)? else {
-        return Ok(true);
-    };
-    txn.may_use_up();
-    let table = number(&found)?;
-    let first = plan_key(table, 0);
-    for _ in 0..MOST_DROPPED {
-        let next = txn.seek(plans(table), &first, true)?;
-        let next = next.map(|record| txn.key(record)).transpose()?;
-        match next.filter(|next| next.starts_with(&first[..5])) {
-            Some(plan) => txn.remove(plans(table), &plan)?,
-            None => {
-                txn.remove(plans(table), &newest_key(table))?;
-                txn.remove(bucket, &key)?;
-                return Ok(true);
-            }
-        };
-    }
-    Ok(false)
-}
-
 /// The newest revision; 0 before the first.
 fn newest(txn: &Txn<'_>, table: u32) -> Result<u32, Fault> {
     let found = txn.look_up(plans(table), &newest_key(table))?;

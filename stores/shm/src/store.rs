@@ -130,12 +130,6 @@ impl Store for ShmStore {
         self.0.shared.following.follow(owner, follower);
     }
 
-    /// What its keys have used is gone at once, and makes room when it is spent.
-    fn forget(&self, name: &str) {
-        // What cannot be dropped now stays, as in any store that others share.
-        let _ = registry::forget(&self.0.shared.steps, name);
-    }
-
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
         let shared = &self.0.shared;
         let (number, kept) = registry::find(&shared.steps, name, true)?.unwrap_or_default();

@@ -8,7 +8,6 @@ use std::time::Duration;
 use support::Dir;
 use tidegate::{DecisionError, Limit, LimitSet, Request, StoreError};
 use tidegate_shm::{Options, ShmStore};
-use tidegate_store::Store;
 
 const FOREVER: Duration = Duration::from_secs(400 * 86_400);
 
@@ -197,23 +196,4 @@ fn places_of_leases_that_have_ended_make_room() {
         Ok(())
     });
     assert!(kept > 4_000, "{kept}");
-}
-
-/// Each left its name and its limits behind, until nothing had room.
-#[test]
-fn tables_that_are_dropped_make_room() {
-    let dir = Dir::default();
-    let store = store(&dir);
-    let slot = || Limit::concurrency("slot", 1).ttl(FOREVER);
-    for number in 0..10_000 {
-        let name = format!("table {number}");
-        drop(set(&store, &name, slot()));
-        store.forget(&name);
-    }
-    let budget = |most| set(&store, "again", Limit::budget("calls", most, FOREVER));
-    assert!(budget(1).check("k", 1).wait().expect("room").admitted());
-    store.forget("again");
-    store.forget("again");
-    let anew = budget(1).check("k", 1).wait().expect("room");
-    assert!(anew.admitted(), "nothing was used of it");
 }
