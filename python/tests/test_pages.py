@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import types
+import uuid
 
 import pytest
 from serving import Server
@@ -38,6 +39,8 @@ def test_an_example_runs(number, request, tmp_path, monkeypatch):
         example = example.replace("http://127.0.0.1:7400", request.getfixturevalue("page_server"))
     if needed == "Ray" and "TIDEGATE_REQUIRE_RAY" not in os.environ:
         pytest.importorskip("ray", reason="Ray is not installed: pip install ray")
+    # Shared memory has what an earlier run has used.
+    example = re.sub(r'name="([^"]+)", mode=', rf'name="\1 {uuid.uuid4()}", mode=', example)
     # What a page shows needs none, and it takes long to start.
     example = example.replace("ray.init()", "ray.init(include_dashboard=False)")
     if needed == "Ray" or "__main__" in example:
