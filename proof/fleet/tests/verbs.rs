@@ -23,6 +23,10 @@ const USAGE: Asked = Not(
     "each store's usage is asked by proof/conformance (checks/usage.rs), what a protocol tells \
      of it by its own tests; no question asks it of two servers yet",
 );
+const NAMESPACE: Asked = Not(
+    "cli/tests/client/namespaces.rs asks two servers of it, on Redis, PostgreSQL and MariaDB; the \
+     protocols have their own tests",
+);
 const CONNECTION: Asked = Not("of its connection alone");
 
 const HTTP: &[(&str, Asked)] = &[
@@ -60,6 +64,12 @@ const HTTP: &[(&str, Asked)] = &[
             "each store's events are asked by proof/conformance; no question asks them of two servers yet",
         ),
     ),
+    ("list_namespaces", NAMESPACE),
+    ("create_namespace", NAMESPACE),
+    ("get_namespace", NAMESPACE),
+    ("delete_namespace", NAMESPACE),
+    ("restore_namespace", NAMESPACE),
+    ("purge_namespace", NAMESPACE),
     ("list_policies", Rows(&["policies"])),
     ("apply_policies", Rows(&["policies applied"])),
     ("get_policy", Rows(&["policy"])),
@@ -97,6 +107,12 @@ const GRPC: &[(&str, Asked)] = &[
     ("DeleteEntity", Rows(&["entity deleted"])),
     ("ListEntities", Rows(&["entities listed"])),
     ("ListChildren", Rows(&["children listed"])),
+    ("CreateNamespace", NAMESPACE),
+    ("GetNamespace", NAMESPACE),
+    ("DeleteNamespace", NAMESPACE),
+    ("RestoreNamespace", NAMESPACE),
+    ("PurgeNamespace", NAMESPACE),
+    ("ListNamespaces", NAMESPACE),
     (
         "WatchDenials",
         Not("tells of the refusals of its own server alone"),
@@ -141,6 +157,8 @@ const RESP: &[(&str, Asked)] = &[
             "children listed",
         ]),
     ),
+    ("TG.NAMESPACE", NAMESPACE),
+    ("TG.USE", NAMESPACE),
     ("TG.POLICIES", Rows(&["policies"])),
     ("PING", Rows(&["health"])),
     ("ECHO", CONNECTION),

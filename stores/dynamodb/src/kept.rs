@@ -82,7 +82,7 @@ impl<'a> Decided<'a> {
         place: &RootPlace,
         reply: &Reply,
     ) -> Result<InLineWrite, Trouble> {
-        let (Some(turn), Reply::Decision(decision)) = (&self.turn, reply) else {
+        let (Some(turn), Some(decision)) = (&self.turn, reply.full_decision()) else {
             return Ok(InLineWrite::Nothing);
         };
         if let Verdict::NotUntil(_) = decision.verdict {

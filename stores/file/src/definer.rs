@@ -40,9 +40,9 @@ struct Order {
 enum Work {
     /// A change to be made for an owner.
     Change(String, Box<Change>, Arc<Mutex<Option<Defined>>>),
-    /// What is kept for owners whose names begin so is to be removed, and the tables of these
-    /// numbers.
-    Clear(String, Vec<u32>, Arc<Mutex<Option<Cleared>>>),
+    /// What is kept for owners whose names begin so is to be removed; so many tables are being
+    /// deleted.
+    Clear(String, usize, Arc<Mutex<Option<Cleared>>>),
 }
 
 /// So many definitions and events are removed at a time.
@@ -81,9 +81,9 @@ impl Definer {
         self.ordered(work, made)
     }
 
-    /// Removes what is kept for owners whose names begin with `prefix`, some of it, and the
-    /// tables of these numbers, once that is written.
-    pub(crate) fn clear(&self, prefix: &str, tables: Vec<u32>) -> StoreFuture<Cleared> {
+    /// Removes what is kept for owners whose names begin with `prefix`, some of it, once it is
+    /// written that so many tables, which the journal forgets, are being deleted.
+    pub(crate) fn clear(&self, prefix: &str, tables: usize) -> StoreFuture<Cleared> {
         let made = Arc::default();
         let work = Work::Clear(prefix.to_owned(), tables, Arc::clone(&made));
         self.ordered(work, made)
@@ -124,7 +124,7 @@ fn write(given: &Receiver<Order>, local_definitions: &LocalDefinitions, journal:
                 changed.map(|changed| *made.lock() = Some(changed))
             }
             Work::Clear(prefix, tables, made) => {
-                let cleared = clear(&prefix, &tables, local_definitions, journal);
+                let cleared = clear(&prefix, tables, local_definitions, journal);
                 cleared.map(|cleared| *made.lock() = Some(cleared))
             }
         };
@@ -156,11 +156,10 @@ fn make(
 /// is the one that finds nothing left.
 fn clear(
     prefix: &str,
-    tables: &[u32],
+    tables: usize,
     local_definitions: &LocalDefinitions,
     journal: &Journal,
 ) -> Result<Cleared, StoreError> {
-    tables.iter().for_each(|table| journal.forget(*table));
     let removal = local_definitions.removal(prefix, REMOVED_AT_ONCE);
     match &removal {
         Some(removal) => {
@@ -174,7 +173,7 @@ fn clear(
     });
     let is_over = removal.is_none() && journal.forgotten().is_empty();
     Ok(Cleared {
-        removed: tables.len() as u64 + items,
+        removed: tables as u64 + items,
         next: (!is_over).then(Vec::new),
     })
 }

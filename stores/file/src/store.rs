@@ -63,7 +63,8 @@ impl FileStore {
             .partition(|table| table.is_forgotten());
         let journal = Journal::start((opened.database, disk), options.sync, tracked.clone());
         let journal = Arc::new(journal.map_err(|error| about(error.into()))?);
-        forgotten.iter().for_each(|table| journal.forget(table.id));
+        let forgotten: Vec<_> = forgotten.iter().map(|table| table.id).collect();
+        journal.forget(&forgotten);
         let tables = tracked.into_iter().map(|tracked| {
             let (name, journal) = (tracked.name.clone(), Arc::clone(&journal));
             (name, Arc::new(FileTable::new(tracked, journal)))
@@ -182,22 +183,29 @@ impl Store for FileStore {
     }
 
     fn forget(&self, name: &str) {
-        let table = self.tables.lock().remove(name);
-        if let Some(table) = table {
-            self.journal.forget(table.tracked().id);
+        let mut tables = self.tables.lock();
+        let table = tables.remove(name);
+        // Before another table is given a number.
+        if let Some(table) = &table {
+            self.journal.forget(&[table.tracked().id]);
         }
+        drop(tables);
     }
 
-    /// In the file once it is answered.
+    /// In the file once it is answered; what has no answer is gone from here, and from the file
+    /// with the next group that is written.
     fn clear(&self, prefix: &str, _: Option<&[u8]>) -> StoreFuture<Cleared> {
         let gone: Vec<_> = {
             let mut tables = self.tables.lock();
             let gone = tables.extract_if(|name, _| name.starts_with(prefix));
-            gone.collect()
+            let gone: Vec<_> = gone.collect();
+            // Before another table is given a number. All in one group: after a crash none of them
+            // is there half.
+            let ids: Vec<_> = gone.iter().map(|(_, table)| table.tracked().id).collect();
+            self.journal.forget(&ids);
+            gone
         };
-        // All in one group: after a crash none of them is there half.
-        let ids = gone.iter().map(|(_, table)| table.tracked().id).collect();
-        self.definer.clear(prefix, ids)
+        self.definer.clear(prefix, gone.len())
     }
 
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {

@@ -16,7 +16,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use tempfile::TempDir;
 use tidegate::StoreError;
-use tidegate::{DecisionError, Limit, LimitSet};
+use tidegate::{DecisionError, Limit, LimitSet, Store as _};
 
 use crate::birth::{self, LockedFile};
 use crate::medium::Medium;
@@ -192,4 +192,61 @@ fn an_override_is_answered_later_while_the_disk_is_late() {
     let set = open(&folder.path().join("store"));
     let given = set.override_of("k").expect("it is in the file");
     assert_eq!(given.limits, limits);
+}
+
+/// The tables were dropped before the file was told, by an order that had to wait for the disk:
+/// their numbers were given to others, whose state was then deleted with theirs; and an order that
+/// found no room left them in the file, for good.
+#[test]
+fn what_is_cleared_while_the_disk_is_late_takes_nothing_along() {
+    let house = House::new(SyncMode::Always);
+    let table = |name: &str| {
+        let limit = Limit::budget("budget", 10, DAY);
+        let set = LimitSet::builder().name(name).limit(limit);
+        set.store(Arc::clone(&house.store) as _)
+            .build()
+            .expect("sound")
+    };
+    assert!(
+        table("/x/chat")
+            .check("k", 4)
+            .wait()
+            .expect("no error")
+            .admitted()
+    );
+    house.disk.stall(true);
+    // As many changes as may wait, and more.
+    let limits = [Limit::budget("budget", 2_000, DAY)];
+    let mut context = Context::from_waker(Waker::noop());
+    let mut is_full = false;
+    for number in 0..2_000 {
+        let key = format!("k{number}");
+        let mut told = Box::pin(house.set.set_override(key.as_str(), &limits));
+        is_full |= told.as_mut().poll(&mut context).is_ready();
+    }
+    assert!(is_full, "there is no room for an order more");
+    let refused = tidegate_store::block_on(house.store.clear("/x/", None));
+    assert!(
+        matches!(refused, Err(StoreError::Unavailable(_))),
+        "{refused:?}"
+    );
+    house.disk.stall(false);
+    // Until there is room again, and nothing left.
+    let is_done = || {
+        let cleared = tidegate_store::block_on(house.store.clear("/y/", None));
+        cleared.is_ok_and(|cleared| cleared.next.is_none())
+    };
+    while !is_done() {}
+    let other = table("b");
+    assert!(other.check("k", 5).wait().expect("no error").admitted());
+    drop(other);
+    let folder = house.close();
+    let store = FileStore::open(folder.path().join("store"), Options::default());
+    let store = Arc::new(store.expect("a file that opens"));
+    assert_eq!(store.names(), ["b", "set"]);
+    let limit = Limit::budget("budget", 10, DAY);
+    let other = LimitSet::builder().name("b").limit(limit).store(store);
+    let other = other.build().expect("sound");
+    let peeked = other.peek("k", 1).wait().expect("a peek");
+    assert_eq!(peeked.standing("budget").expect("a standing").remaining, 5);
 }

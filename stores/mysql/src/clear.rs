@@ -21,11 +21,8 @@ const OF_AN_OWNER: [&str; 3] = ["definition_events", "definition_changes", "defi
 pub(crate) async fn clear(shared: &Shared, prefix: &str) -> Result<Cleared, Trouble> {
     let (p, beginning) = (&shared.prefix, prefix.as_bytes());
     if beginning.len() > names::HEAD {
-        return Err(Trouble::Failed(StoreError::Unavailable(format!(
-            "MariaDB removes names by a beginning of at most {} bytes, not {}",
-            names::HEAD,
-            beginning.len()
-        ))));
+        // Of longer names of owners no more than that is kept.
+        return Err(Trouble::Failed(StoreError::CannotClear));
     }
     let begins = (beginning.len(), beginning);
     let sql = format!("SELECT id FROM {p}_tables WHERE LEFT(name, ?) = ? LIMIT 1");

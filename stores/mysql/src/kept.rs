@@ -48,7 +48,7 @@ impl<'a> Decided<'a> {
         place: Place<'_>,
         reply: &Reply,
     ) -> Result<bool, Trouble> {
-        let (Some(turn), Reply::Decision(decision)) = (&self.turn, reply) else {
+        let (Some(turn), Some(decision)) = (&self.turn, reply.full_decision()) else {
             return Ok(false);
         };
         if let Verdict::NotUntil(_) = decision.verdict {

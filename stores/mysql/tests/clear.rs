@@ -10,7 +10,7 @@ use tidegate_conformance::mariadb_server::MariadbServer;
 use tidegate_conformance::wait_for;
 use tidegate_mysql::Clock;
 use tidegate_store::core::Span;
-use tidegate_store::{Change, Definition, Event, NamespacedStore, Store};
+use tidegate_store::{Change, Definition, Event, NamespacedStore, Store, StoreError};
 
 /// Keys, a lease, one that waits for nobody, usage, definitions and an event.
 fn fill(store: &dyn Store) {
@@ -84,4 +84,18 @@ fn of_a_namespace_that_was_cleared_the_server_has_no_row() {
     assert_eq!(rows(), of_other);
     clear(&other);
     assert_eq!(rows(), 0);
+}
+
+/// It was taken for an outage, though the server answers.
+#[test]
+fn a_beginning_of_names_that_is_too_long_is_refused() {
+    let Some(server) = MariadbServer::start() else {
+        return;
+    };
+    let store: Arc<dyn Store> = Arc::new(open(&server, Clock::Server));
+    let longest = NamespacedStore::new(Arc::clone(&store), &"a".repeat(167));
+    assert!(wait_for(longest.clear("", None)).is_ok());
+    let too_long = NamespacedStore::new(store, &"a".repeat(168));
+    let refused = wait_for(too_long.clear("", None));
+    assert_eq!(refused, Err(StoreError::CannotClear));
 }

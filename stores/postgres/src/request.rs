@@ -133,6 +133,8 @@ impl Request {
                     if let Some(least) = terms.least {
                         self.detail = number_of(Detail::Always);
                         self.used = least.iter().map(|&least| Some(amount(least))).collect();
+                        // That there is any says that it may be partial.
+                        self.used.resize(amounts.len(), Some(0));
                     }
                 }
             }

@@ -148,6 +148,7 @@ fn usage_is_listed_whichever_of_its_keys_the_server_has_dropped() {
     // Who uses it finds within a second that the plans are lost, and begins anew.
     while keys().is_empty() {
         assert!(fixture.admits(b"d", &[1]));
+        let _: Value = ask(&mut connection, &["BLPOP", "nothing", "0.05"]);
     }
     assert_eq!(keys(), "d");
 }
@@ -169,6 +170,7 @@ fn after_a_loss_each_process_has_what_it_uses_listed() {
     let _: Value = ask(&mut connection, &["FLUSHALL"]);
     while !lists("a") {
         assert!(first.admits(b"a", &[1]));
+        let _: Value = ask(&mut connection, &["BLPOP", "nothing", "0.05"]);
     }
     for _ in 0..600 {
         assert!(second.admits(b"b", &[1]));

@@ -38,8 +38,8 @@ pub(crate) trait Debt: Send + Sync {
     /// Gives it back.
     ///
     /// # Errors
-    /// [`StoreError::Busy`]: the lock was not given in time. Any other: there is nothing to be given
-    /// back.
+    /// [`StoreError::Busy`]: the lock was not given in time. [`StoreError::Full`]: there is no room
+    /// to give it back. Any other: there is nothing to be given back.
     fn pay(&self) -> Result<(), StoreError>;
 }
 
@@ -113,7 +113,11 @@ impl Owed {
     /// [`StoreError::Busy`]: its lock was not given in time.
     pub(crate) fn pay_on(&self, shard: usize) -> Result<(), StoreError> {
         self.wait_for(shard, self.steps.deadline)?;
-        self.pay(shard)
+        match self.pay(shard) {
+            // The command may make room.
+            Err(StoreError::Full(_)) => Ok(()),
+            paid => paid,
+        }
     }
 
     /// Waits for the lock of a shard on which something is owed.
@@ -130,7 +134,7 @@ impl Owed {
         Ok(())
     }
 
-    /// Pays what is owed on a shard whose lock was given.
+    /// Pays what is owed on a shard whose lock was given, until something cannot be paid.
     fn pay(&self, shard: usize) -> Result<(), StoreError> {
         while let Some(debt) = self.first(shard) {
             let mut trial = Trial {
@@ -138,9 +142,17 @@ impl Owed {
                 debt,
                 is_kept: false,
             };
-            if let Err(error @ StoreError::Busy(_)) = trial.debt.pay() {
-                trial.is_kept = true;
-                return Err(error);
+            match trial.debt.pay() {
+                Err(error @ StoreError::Busy(_)) => {
+                    trial.is_kept = true;
+                    return Err(error);
+                }
+                Err(error @ StoreError::Full(_)) => {
+                    trial.is_kept = true;
+                    self.put_off(&trial.debt);
+                    return Err(error);
+                }
+                _ => {}
             }
         }
         Ok(())
@@ -156,6 +168,20 @@ impl Owed {
     fn first(&self, shard: usize) -> Option<Arc<dyn Debt>> {
         let debts = self.debts.lock();
         debts.by_shard.get(&shard)?.front().cloned()
+    }
+
+    /// Others on its shard are paid before it: they may make room.
+    fn put_off(&self, debt: &Arc<dyn Debt>) {
+        let mut debts = self.debts.lock();
+        let Some(of_shard) = debts.by_shard.get_mut(&debt.shard()) else {
+            return;
+        };
+        if of_shard
+            .front()
+            .is_some_and(|first| Arc::ptr_eq(first, debt))
+        {
+            of_shard.rotate_left(1);
+        }
     }
 
     /// It is paid; perhaps by two at once.
@@ -325,6 +351,24 @@ mod tests {
             tries += 1;
         }
         assert!((1..=8).contains(&tries), "{tries} tries");
+        owed.forget(SHARD);
+        nobody_pays(&owed);
+    }
+
+    /// It was owed no more: a slot stayed held until its lease expired.
+    #[test]
+    fn what_finds_no_room_is_owed_still_and_keeps_back_no_command() {
+        let (_dir, owed) = owed();
+        let (debt, tried) = debt(|| Err(StoreError::Full("no room".to_owned())));
+        owed.add(debt);
+        for _ in 0..3 {
+            tried.recv_timeout(LONG).expect("it is tried again");
+        }
+        assert_eq!(owed.pay_on(SHARD), Ok(()));
+        let (behind, tried) = self::debt(|| Ok(()));
+        owed.add(behind);
+        tried.recv_timeout(LONG).expect("it is paid");
+        assert!(owed.is_any());
         owed.forget(SHARD);
         nobody_pays(&owed);
     }

@@ -84,6 +84,9 @@ pub(super) fn a_take_that_may_be_partial_gets_of_each_limit_what_is_there(
     // of the levels below.
     let above = fixture.part(b"a", (&[7, 0, 9, 9], &[3, 0, 9, 9]), SECOND);
     assert_eq!(above.amounts[..], [7, 0, 0, 0]);
+    // Of a least that names no limit, each is 0.
+    let any = fixture.part(b"b/y", (&[5, 20, 5, 9], &[]), SECOND);
+    assert_eq!(any.amounts[..], [5, 9, 5, 4]);
     Ok(())
 }
 

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::{Admission, Limit, LimitSet, Request};
+use tidegate::{Admission, Limit, LimitSet, Request, Store};
+use tidegate_conformance::fixture::{Fixture, machine_time};
+use tidegate_core::Span;
+use tidegate_store::{Detail, Reply, Terms, Verb};
 use tokio::time::Instant;
 
 use super::{KEY, LONG, Lines, SET, acquire, client, one_slot, opened, run, until};
@@ -97,6 +100,8 @@ pub(super) fn nobody_overtakes_who_waits<L: Lines>() {
             matches!(late, Admission::Refused(_)),
             "one is free, but others are first"
         );
+        let part = take_a_part(&*opened(&*server));
+        assert!(matches!(part, Reply::Decision(_)), "{part:?}");
         let elsewhere = other
             .try_acquire("elsewhere", single)
             .wait()
@@ -105,6 +110,24 @@ pub(super) fn nobody_overtakes_who_waits<L: Lines>() {
         drop(held);
         assert!(waits.await.expect("it ends").is_some());
     });
+}
+
+/// What is there of two, one at least, is asked for by somebody who does not wait.
+fn take_a_part(store: &dyn Store) -> Reply {
+    let plan = store.last_plan(SET).expect("an answer").expect("a set");
+    let other = Fixture::at(store, SET, plan, machine_time());
+    let terms = Terms {
+        id: 7,
+        expires_at: other.now() + Span::from(LONG),
+        idempotency: None,
+        least: Some(&[1]),
+    };
+    let take = Verb::Take {
+        amounts: &[2],
+        lease: Some(terms),
+        detail: Detail::Verdict,
+    };
+    other.execute(KEY.as_bytes(), take).expect("an answer")
 }
 
 /// Nor does who takes without a lease, until nobody waits.

@@ -70,11 +70,16 @@ impl Journal {
         self.flush()
     }
 
-    /// Has the table of this number deleted from the file, some of it at a time;
-    /// nothing of it is written any more.
-    pub(crate) fn forget(&self, id: u32) {
-        self.shared.tables.lock().retain(|table| table.id != id);
-        self.shared.forgotten.lock().push(id);
+    /// Has the tables of these numbers deleted from the file, some of it at a time;
+    /// nothing of them is written any more.
+    pub(crate) fn forget(&self, ids: &[u32]) {
+        if ids.is_empty() {
+            return;
+        }
+        let mut tables = self.shared.tables.lock();
+        tables.retain(|table| !ids.contains(&table.id));
+        drop(tables);
+        self.shared.forgotten.lock().extend(ids);
         self.shared.progress.want();
     }
 
