@@ -11,7 +11,7 @@
 //! | [`Shares`] | how many connections the commands of one root, and of one table, may have |
 //! | [`following`] | how a process follows what is defined at its store |
 //! | [`key_order`] | pages in the order of keys, where an index has beginnings and hashes |
-//! | [`digest`] | what a schema was made of |
+//! | [`digest()`] | what a schema was made of |
 //! | [`SingleBucket`] | what a server says of a single bucket, as the core means it |
 //! | [`waiting`] | a request that waits in a line that the store keeps |
 //! | [`breaker`] | a circuit breaker, before a store that may be away |

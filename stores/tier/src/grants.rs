@@ -53,7 +53,7 @@ struct Refusal {
     until: Timestamp,
 }
 
-/// See the [module](self).
+/// The grants that a node holds of one key, the one under way, and the refusal it remembers.
 #[derive(Clone, Debug)]
 pub struct Grants {
     /// The oldest first.

@@ -178,7 +178,7 @@ impl FairQueue {
     /// Stands in the queue from now on.
     ///
     /// # Errors
-    /// As [`turn`](Self::turn), at once.
+    /// As [`dispatch`](Self::dispatch), at once.
     pub(super) fn join(&self, entry: &FairRequest<'_>) -> Result<Joined, FairError> {
         Joined::new(Arc::clone(&self.0), entry)
     }
