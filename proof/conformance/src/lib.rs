@@ -12,7 +12,7 @@
 //! | [`single_bucket`] | the same for a set of one bucket: by key, by handles, by leases |
 //! | [`wide()`] | numbers of every size on a table and on `store`'s loop |
 //! | [`fixture`] | limits, a table and commands in few words, for a store's own tests |
-//! | [`apart()`] | one store for many walks |
+//! | [`namespace`] | a part of a store, filled with one of everything, and cleared |
 //! | [`clocks`] | the server's clock decides, and not its callers' |
 //! | [`redis_server`], [`mariadb_server`], [`postgres_server`], [`dynamodb_server`] | a server for one test |
 //! | [`Beyond`], [`Paused`], [`Hole`], [`Proxy`] | any of them by its URL; one that stands still; a way that loses everything; a way that is cut in mid-command |
@@ -25,7 +25,6 @@
 //! A store's own test is a small file: it says how to open the store, and
 //! [`suite`] makes a test of each. Deliberately absent: any store.
 
-mod apart;
 mod beyond;
 pub mod checks;
 pub mod clocks;
@@ -38,6 +37,7 @@ pub mod laws;
 pub mod mariadb_server;
 mod missing;
 pub mod model;
+pub mod namespace;
 mod paused;
 pub mod ports;
 pub mod postgres_server;
@@ -54,7 +54,6 @@ mod wide;
 mod witness;
 mod wrong_clock;
 
-pub use apart::apart;
 pub use beyond::{Beyond, with_options};
 pub use differential::{OtherProcess, Players, differential, differential_by};
 pub use hole::Hole;

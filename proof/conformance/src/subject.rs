@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tidegate_store::{Abilities, Store};
 
-use crate::apart::apart;
+use crate::namespace;
 
 /// Why a check was skipped.
 pub type Skipped = &'static str;
@@ -57,9 +57,9 @@ impl Subject {
         let store = open();
         Self::new(move || {
             walk.set(WALKS.fetch_add(1, Ordering::Relaxed));
-            apart(Arc::clone(&store), walk.get())
+            namespace::of_walk(Arc::clone(&store), walk.get())
         })
-        .reopened(move || apart(reopen(), walked.get()))
+        .reopened(move || namespace::of_walk(reopen(), walked.get()))
     }
 
     /// `open(max_keys, max_leases)` opens a store whose tables hold no more.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tidegate_conformance::{Subject, apart, checks, suite};
+use tidegate_conformance::{Subject, checks, namespace, suite};
 use tidegate_file::{FileStore, Options, SyncMode};
 
 /// So many walks share a file.
@@ -33,7 +33,7 @@ fn file() -> Subject {
             *current.borrow_mut() = open(&folder.path().join(walk.to_string()), options());
         }
         let store = Arc::clone(&current.borrow());
-        apart(store, walk)
+        namespace::of_walk(store, walk)
     };
     let subject = Subject::new(fresh).with_random_commands(40_000);
     subject.drops_spent_state_early()

@@ -3,51 +3,12 @@
 mod support;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use support::{Fixture, hourly, machine_time, open, plan, slots, sql};
+use support::{open, sql};
+use tidegate_conformance::namespace::{clear, fill};
 use tidegate_conformance::postgres_server::PostgresServer;
-use tidegate_conformance::wait_for;
 use tidegate_postgres::Clock;
-use tidegate_store::core::Span;
-use tidegate_store::{Change, Definition, Event, NamespacedStore, Store};
-
-/// Keys, a lease, one that waits for nobody, usage, definitions and an event.
-fn fill(store: &dyn Store) {
-    let plan = plan(0, 1, &[(0, hourly(10)), (0, slots(2))]);
-    let counted = (*plan)
-        .clone()
-        .counting_usage(Some(Span::from_secs(86_400)));
-    let fixture = Fixture::at(store, "chat", Arc::new(counted), machine_time());
-    (0..50).for_each(|nth| {
-        fixture.lease(format!("key {nth}").as_bytes(), &[1, 1], 60_000_000);
-    });
-    let told = Event {
-        subject: b"alice".to_vec(),
-        body: b"told".to_vec(),
-        at: machine_time(),
-        lasts: Duration::from_secs(86_400),
-        most: 10,
-        version: 0,
-    };
-    let change = Change::from(Definition::new("alice", "first")).telling(told);
-    assert!(
-        wait_for(store.change("own", change))
-            .expect("room")
-            .is_changed()
-    );
-}
-
-fn clear(store: &dyn Store) {
-    let mut after = None;
-    loop {
-        let cleared = wait_for(store.clear("", after.as_deref())).expect("an answer");
-        match cleared.next {
-            None => return,
-            next => after = next,
-        }
-    }
-}
+use tidegate_store::{NamespacedStore, Store};
 
 /// How many rows all SQL tables have but that of the schema's versions.
 const ROWS: &str = "SELECT sum((xpath('/row/c/text()', query_to_xml(
@@ -68,8 +29,8 @@ fn of_a_namespace_that_was_cleared_the_server_has_no_row() {
     let of_other = rows();
     fill(&space);
     assert_eq!(rows(), 2 * of_other);
-    clear(&space);
+    clear(&space).expect("an answer");
     assert_eq!(rows(), of_other);
-    clear(&other);
+    clear(&other).expect("an answer");
     assert_eq!(rows(), 0);
 }

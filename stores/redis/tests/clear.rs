@@ -3,51 +3,13 @@
 mod support;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use support::{Fixture, ask, connect, hourly, machine_time, open, plan, slots};
+use support::{Fixture, ask, connect, hourly, machine_time, open, plan};
+use tidegate_conformance::namespace::{clear, fill};
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_conformance::wait_for;
 use tidegate_redis::Clock;
-use tidegate_store::core::Span;
-use tidegate_store::{Change, Definition, Event, NamespacedStore, Store, StoreError};
-
-/// Keys, a lease, one that waits for nobody, usage, definitions and an event.
-fn fill(store: &dyn Store) {
-    let plan = plan(0, 1, &[(0, hourly(10)), (0, slots(2))]);
-    let counted = (*plan)
-        .clone()
-        .counting_usage(Some(Span::from_secs(86_400)));
-    let fixture = Fixture::at(store, "chat", Arc::new(counted), machine_time());
-    (0..50).for_each(|nth| {
-        fixture.lease(format!("key {nth}").as_bytes(), &[1, 1], 60_000_000);
-    });
-    let told = Event {
-        subject: b"alice".to_vec(),
-        body: b"told".to_vec(),
-        at: machine_time(),
-        lasts: Duration::from_secs(86_400),
-        most: 10,
-        version: 0,
-    };
-    let change = Change::from(Definition::new("alice", "first")).telling(told);
-    assert!(
-        wait_for(store.change("own", change))
-            .expect("room")
-            .is_changed()
-    );
-}
-
-fn clear(store: &dyn Store) {
-    let mut after = None;
-    loop {
-        let cleared = wait_for(store.clear("", after.as_deref())).expect("an answer");
-        match cleared.next {
-            None => return,
-            next => after = next,
-        }
-    }
-}
+use tidegate_store::{NamespacedStore, Store, StoreError};
 
 #[test]
 fn of_a_namespace_that_was_cleared_the_server_has_no_key() {
@@ -63,9 +25,9 @@ fn of_a_namespace_that_was_cleared_the_server_has_no_key() {
     let of_other = keys();
     fill(&space);
     assert!(keys() >= 2 * of_other);
-    clear(&space);
+    clear(&space).expect("an answer");
     assert_eq!(keys(), of_other);
-    clear(&other);
+    clear(&other).expect("an answer");
     assert_eq!(keys(), 0);
 }
 

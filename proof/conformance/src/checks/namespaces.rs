@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_core::Span;
-use tidegate_store::{
-    Cleared, Ending, Hours, NamespacedStore, Plan, Select, Store, StoreError, Verb,
-};
+use tidegate_store::{Ending, Hours, NamespacedStore, Plan, Select, Store, StoreError, Verb};
 
 use super::definition_fixture::{DAY, about, change, made, put};
 use super::fixture::{Fixture, overrides, rate, slots, table_name};
@@ -13,6 +11,7 @@ use super::listing;
 use super::usage::{ample, limit, usage};
 use crate::fixture::{KEEP, SECOND, machine_time};
 use crate::later::wait_for;
+use crate::namespace;
 use crate::subject::{Skipped, Subject};
 
 /// For how long usage is kept.
@@ -54,21 +53,9 @@ fn table(store: &dyn Store, plan: &Arc<Plan>) -> Fixture {
 
 /// Removes everything of a namespace; how many items.
 fn clear(store: &dyn Store) -> Result<u64, Skipped> {
-    let (mut removed, mut after) = (0, None::<Vec<u8>>);
-    loop {
-        let step = match wait_for(store.clear("", after.as_deref())) {
-            Err(StoreError::CannotClear) => return Err("it cannot be cleared in part"),
-            step => step.expect("an answer"),
-        };
-        let Cleared {
-            removed: some,
-            next,
-        } = step;
-        removed += some;
-        match next {
-            None => return Ok(removed),
-            next => after = next,
-        }
+    match namespace::clear(store) {
+        Err(StoreError::CannotClear) => Err("it cannot be cleared in part"),
+        cleared => Ok(cleared.expect("an answer")),
     }
 }
 
