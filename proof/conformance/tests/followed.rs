@@ -1,17 +1,17 @@
 //! What one server of a store is told holds on every one: overrides of services and of sets,
 //! cool-downs. Each test has two handles of one store, as two processes have.
 
+mod servers;
+
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use servers::{Open, on_each};
 use tidegate::internal::SetInternals;
 use tidegate::{BuildError, Limit, LimitPool, LimitSet};
 use tidegate_conformance::{Beyond, Paused, Witness, wait_for};
-use tidegate_mysql::MysqlStore;
 use tidegate_policy::parse;
-use tidegate_postgres::PostgresStore;
-use tidegate_redis::RedisStore;
 use tidegate_service::{
     Answer, AuditListing, Call, Charge, OnlyIf, OverrideOf, OverrideTarget, OverrideTerms, Scope,
     Service, ServiceError,
@@ -22,47 +22,6 @@ use tidegate_store::{Definition, Store};
 const LONG: Duration = Duration::from_secs(300 * 86_400);
 
 const HOUR: Duration = Duration::from_secs(3_600);
-
-type Open = fn(&str) -> Arc<dyn Store>;
-
-fn redis(url: &str) -> Arc<dyn Store> {
-    let options = tidegate_redis::Options {
-        deadline: Duration::from_secs(20),
-        ..Default::default()
-    };
-    Arc::new(RedisStore::open(url, options).expect("a server"))
-}
-
-fn postgres(url: &str) -> Arc<dyn Store> {
-    let options = tidegate_postgres::Options {
-        deadline: Duration::from_secs(20),
-        ..Default::default()
-    };
-    Arc::new(PostgresStore::open(url, options).expect("a server"))
-}
-
-fn mariadb(url: &str) -> Arc<dyn Store> {
-    let options = tidegate_mysql::Options {
-        deadline: Duration::from_secs(20),
-        ..Default::default()
-    };
-    Arc::new(MysqlStore::open(url, options).expect("a server"))
-}
-
-/// A test of the same name on each of the servers that this machine has.
-macro_rules! on_each {
-    ($($name:ident)*) => {
-        mod on_redis { $(#[test] fn $name() {
-            super::Beyond::redis().iter().for_each(|server| super::$name(server, super::redis));
-        })* }
-        mod on_postgres { $(#[test] fn $name() {
-            super::Beyond::postgres().iter().for_each(|server| super::$name(server, super::postgres));
-        })* }
-        mod on_mariadb { $(#[test] fn $name() {
-            super::Beyond::mariadb().iter().for_each(|server| super::$name(server, super::mariadb));
-        })* }
-    };
-}
 
 on_each! {
     an_override_holds_on_every_server_and_either_may_change_and_remove_it

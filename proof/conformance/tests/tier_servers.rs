@@ -1,60 +1,16 @@
 //! Two nodes that count near the caller, on each of the servers that this machine has: what
 //! both admit together, and what one gives back when it stops.
 
-use std::sync::Arc;
+mod servers;
+
 use std::time::Duration;
 
-use tidegate::{Limit, LimitSet, Store, Tier};
+use servers::{Open, on_each};
+use tidegate::{Limit, LimitSet, Tier};
 use tidegate_conformance::Beyond;
-use tidegate_mysql::MysqlStore;
-use tidegate_postgres::PostgresStore;
-use tidegate_redis::RedisStore;
 
 /// No window ends while a test runs.
 const LONG: Duration = Duration::from_secs(300 * 86_400);
-
-type Open = fn(&str) -> Arc<dyn Store>;
-
-const DEADLINE: Duration = Duration::from_secs(20);
-
-fn redis(url: &str) -> Arc<dyn Store> {
-    let options = tidegate_redis::Options {
-        deadline: DEADLINE,
-        ..Default::default()
-    };
-    Arc::new(RedisStore::open(url, options).expect("a server"))
-}
-
-fn postgres(url: &str) -> Arc<dyn Store> {
-    let options = tidegate_postgres::Options {
-        deadline: DEADLINE,
-        ..Default::default()
-    };
-    Arc::new(PostgresStore::open(url, options).expect("a server"))
-}
-
-fn mariadb(url: &str) -> Arc<dyn Store> {
-    let options = tidegate_mysql::Options {
-        deadline: DEADLINE,
-        ..Default::default()
-    };
-    Arc::new(MysqlStore::open(url, options).expect("a server"))
-}
-
-/// A test of the same name on each of the servers that this machine has.
-macro_rules! on_each {
-    ($($name:ident)*) => {
-        mod on_redis { $(#[test] fn $name() {
-            super::Beyond::redis().iter().for_each(|server| super::$name(server, super::redis));
-        })* }
-        mod on_postgres { $(#[test] fn $name() {
-            super::Beyond::postgres().iter().for_each(|server| super::$name(server, super::postgres));
-        })* }
-        mod on_mariadb { $(#[test] fn $name() {
-            super::Beyond::mariadb().iter().for_each(|server| super::$name(server, super::mariadb));
-        })* }
-    };
-}
 
 on_each! {
     two_nodes_admit_the_capacity_of_a_window_together_and_all_of_it
