@@ -5,9 +5,10 @@ use serde_json::{Map, Value, json};
 use tidegate_client::Exchange;
 
 use super::exit::{Exit, Outcome, TABLE};
-use super::listing::{Listing, Paging, more, printable};
+use super::listing::{Paging, printable};
 use super::options::Options;
 use super::print::{print, print_line};
+use super::reason::Reason;
 use super::server::runtime;
 use super::words;
 
@@ -161,14 +162,6 @@ struct Said {
     charge_parents: Option<bool>,
 }
 
-/// Why something is done.
-#[derive(Clone, Debug, Args)]
-struct Reason {
-    /// Why; `tidegate audit` tells it
-    #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
-}
-
 /// On which terms an entity is changed.
 #[derive(Clone, Debug, Args)]
 struct Terms {
@@ -202,8 +195,11 @@ impl Entities {
         match &self.command {
             Command::Create(create) => create.perform(),
             Command::Show(show) => show.telling.ask(&show.options, get(&show.id)),
-            Command::List(all) => list(&all.page, Exchange::get(PATH)),
-            Command::Children(children) => list(&children.page, get(&children.id).of("children")),
+            Command::List(all) => all.page.list(Exchange::get(PATH), "entities", &[], line),
+            Command::Children(of) => {
+                let children = get(&of.id).of("children");
+                of.page.list(children, "entities", &[], line)
+            }
             Command::Change(change) => change.perform(),
             Command::Delete(delete) => delete.perform(),
         }
@@ -240,12 +236,8 @@ impl Change {
 
 impl Delete {
     fn perform(&self) -> Outcome<Exit> {
-        let reason = self.terms.reason.reason.as_deref();
-        let query: Vec<_> = reason
-            .map(|reason| ("reason", reason))
-            .into_iter()
-            .collect();
-        let delete = Exchange::delete(PATH).of(&self.id).query(&query);
+        let delete = Exchange::delete(PATH).of(&self.id);
+        let delete = self.terms.reason.query(delete);
         // Asked twice, the second time it is not there any more.
         let delete = self.terms.only_if(delete.repeatable(false));
         let client = self.options.connect()?;
@@ -275,14 +267,6 @@ impl Said {
     }
 }
 
-impl Reason {
-    fn put(&self, body: &mut Map<String, Value>) {
-        if let Some(reason) = &self.reason {
-            body.insert("reason".to_owned(), json!(reason));
-        }
-    }
-}
-
 impl Terms {
     fn only_if(&self, exchange: Exchange) -> Exchange {
         match self.if_version {
@@ -290,21 +274,6 @@ impl Terms {
             None => exchange,
         }
     }
-}
-
-fn list(page: &Paging, asked: Exchange) -> Outcome<Exit> {
-    let listing = Listing {
-        asked,
-        items: "entities",
-        said: &[],
-        most: page.most,
-        newest: false,
-        more,
-    };
-    listing.print(&page.options, |item| match page.json {
-        true => item.to_string(),
-        false => line(item),
-    })
 }
 
 impl Telling {

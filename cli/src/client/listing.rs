@@ -31,6 +31,30 @@ pub struct Paging {
     pub options: Options,
 }
 
+impl Paging {
+    /// Prints the pages of `asked`, oldest first: each of `items` by `line`, or as JSON.
+    pub fn list(
+        &self,
+        asked: Exchange,
+        items: &str,
+        said: &[(&str, Option<&str>)],
+        line: impl Fn(&Value) -> String,
+    ) -> Outcome<Exit> {
+        let listing = Listing {
+            asked,
+            items,
+            said,
+            most: self.most,
+            newest: false,
+            more,
+        };
+        listing.print(&self.options, |item| match self.json {
+            true => item.to_string(),
+            false => line(item),
+        })
+    }
+}
+
 /// Of which keys, and how it is told.
 #[derive(Clone, Debug, Args)]
 pub struct What {
@@ -104,18 +128,7 @@ impl What {
             ("key_base64", self.key_base64.as_deref()),
             ("prefix", self.prefix.as_deref()),
         ];
-        let listing = Listing {
-            asked: Exchange::get(path),
-            items,
-            said: &said,
-            most: self.page.most,
-            newest: false,
-            more,
-        };
-        listing.print(&self.page.options, |item| match self.page.json {
-            true => item.to_string(),
-            false => line(item),
-        })
+        self.page.list(Exchange::get(path), items, &said, line)
     }
 
     fn revoke(&self, handle: &str) -> Outcome<Exit> {

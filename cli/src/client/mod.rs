@@ -12,6 +12,7 @@
 //! | [`overrides`], [`limits`] | overrides, and how their limits are typed |
 //! | [`entities`] | who belongs to whom |
 //! | [`namespaces`] | parts of one store that share nothing |
+//! | [`reason`] | why any of them is changed |
 //! | [`desired`] | entities and overrides as a file says them |
 //! | [`audit`] | what was changed, and by whom |
 //! | [`usage`] | what was used, hour by hour |
@@ -35,6 +36,7 @@ mod namespaces;
 mod options;
 mod overrides;
 mod print;
+mod reason;
 mod run;
 mod server;
 mod shell;

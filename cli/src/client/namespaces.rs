@@ -5,9 +5,10 @@ use serde_json::{Map, Value, json};
 use tidegate_client::Exchange;
 
 use super::exit::{Exit, Outcome, TABLE};
-use super::listing::{Listing, Paging, more, printable};
+use super::listing::{Paging, printable};
 use super::options::Options;
 use super::print::{print, print_line};
+use super::reason::Reason;
 use super::server::runtime;
 use super::words;
 
@@ -73,10 +74,8 @@ struct Change {
     /// Its name
     name: String,
 
-    /// Why; `tidegate audit` tells it
-    #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
-
+    #[command(flatten)]
+    reason: Reason,
     #[command(flatten)]
     telling: Telling,
     #[command(flatten)]
@@ -123,12 +122,13 @@ impl Namespaces {
     /// Does what is said.
     pub fn perform(&self) -> Outcome<Exit> {
         match &self.command {
-            Command::List(all) => list(&all.page),
+            Command::List(all) => all.page.list(Exchange::get(PATH), "namespaces", &[], line),
             Command::Show(show) => show.telling.ask(&show.options, one(&show.name)),
             Command::Create(create) => create.ask(create.create()),
             Command::Delete(delete) => {
                 let change = &delete.change;
-                change.ask(change.why(Exchange::delete(PATH).of(&change.name)))
+                let delete = Exchange::delete(PATH).of(&change.name);
+                change.ask(change.reason.query(delete))
             }
             Command::Restore(restore) => {
                 let change = &restore.change;
@@ -147,23 +147,14 @@ impl Change {
     fn create(&self) -> Exchange {
         let mut body = Map::new();
         body.insert("name".to_owned(), json!(self.name));
-        if let Some(reason) = &self.reason {
-            body.insert("reason".to_owned(), json!(reason));
-        }
+        self.reason.put(&mut body);
         Exchange::post(PATH, &body)
     }
 
     /// Asked twice, it comes to the same.
     fn posted(&self, verb: &str) -> Exchange {
         let posted = Exchange::post(PATH, &json!({})).of(&self.name).of(verb);
-        self.why(posted.repeatable(true))
-    }
-
-    fn why(&self, exchange: Exchange) -> Exchange {
-        match &self.reason {
-            Some(reason) => exchange.query(&[("reason", reason)]),
-            None => exchange,
-        }
+        self.reason.query(posted.repeatable(true))
     }
 
     fn ask(&self, exchange: Exchange) -> Outcome<Exit> {
@@ -188,21 +179,6 @@ impl Change {
         }
         Ok(Exit::Done)
     }
-}
-
-fn list(page: &Paging) -> Outcome<Exit> {
-    let listing = Listing {
-        asked: Exchange::get(PATH),
-        items: "namespaces",
-        said: &[],
-        most: page.most,
-        newest: false,
-        more,
-    };
-    listing.print(&page.options, |item| match page.json {
-        true => item.to_string(),
-        false => line(item),
-    })
 }
 
 impl Telling {

@@ -10,7 +10,7 @@ use tidegate_policy::parse_duration;
 use super::arguments::instant;
 use super::exit::{Exit, Outcome, Stop, TABLE};
 use super::limits::{self, Typed};
-use super::listing::{Listing, Paging, key, more, printable};
+use super::listing::{Paging, key, printable};
 use super::options::Options;
 use super::print::{print, print_line};
 use super::server::{Client, runtime};
@@ -304,17 +304,9 @@ impl Of {
 impl List {
     fn perform(&self) -> Outcome<Exit> {
         let said = self.of.said();
-        let listing = Listing {
-            asked: Exchange::get(PATH),
-            items: "overrides",
-            said: &said,
-            most: self.page.most,
-            newest: false,
-            more,
-        };
-        listing.print(&self.page.options, |item| match self.page.json {
-            true => item.to_string(),
-            false => format!("{}  {}", line(item), record(item)),
+        let page = &self.page;
+        page.list(Exchange::get(PATH), "overrides", &said, |item| {
+            format!("{}  {}", line(item), record(item))
         })
     }
 }
