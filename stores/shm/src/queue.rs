@@ -34,13 +34,16 @@ pub(crate) struct Turn {
 /// When one counts as having come, then the order of coming.
 type Place = (Timestamp, u64);
 
+/// Who comes to wait watches so many more of those that keep it back than are first.
+const WATCHED: usize = 64;
+
 /// Who is before a take.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ahead {
     /// The levels of its path for whose rows others wait, who are first.
     pub(crate) levels: u8,
-    /// Whose those are that keep it back: of each level the first's.
-    pub(crate) processes: Vec<Process>,
+    /// Whose those are that keep it back, or will once those before them are gone.
+    pub(crate) processes: HashSet<Process>,
     /// Its own place, if it has one, and what is kept of it.
     own: Option<(Place, Waiter)>,
 }
@@ -69,13 +72,22 @@ impl Root<'_> {
         };
         let (mut there, mut gone) = (There::default(), Vec::new());
         let every: u8 = u8::MAX >> (8 - path.depth());
+        let mut more = match (turn, &ahead.own) {
+            (Some(_), None) => WATCHED,
+            _ => 0,
+        };
         self.each(txn, |place, waiter| {
-            if place >= until || ahead.levels == every {
+            if place >= until || (ahead.levels == every && more == 0) {
                 return Ok(false);
             }
+            more -= usize::from(ahead.levels == every);
             let met = meeting(&waiter, path, levels)?;
-            // Who keeps nothing more back is not looked at: this has the lock.
+            // Who keeps nothing more back is not looked at, since this has the lock; but watched: it
+            // may be killed when it is first, and was woken.
             if met & !ahead.levels == 0 {
+                if met != 0 {
+                    ahead.processes.insert(waiter.process);
+                }
                 return Ok(true);
             }
             if !there.is(waiter.process) {
@@ -83,9 +95,7 @@ impl Root<'_> {
                 return Ok(true);
             }
             ahead.levels |= met;
-            if !ahead.processes.contains(&waiter.process) {
-                ahead.processes.push(waiter.process);
-            }
+            ahead.processes.insert(waiter.process);
             Ok(true)
         })?;
         for (place, turn) in gone {

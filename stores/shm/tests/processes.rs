@@ -8,10 +8,11 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
 
-use support::child::{Other, asked, hears, say, until_let_go};
+use support::child::{Other, asked, hears, say, stop, until_let_go};
 use support::{Dir, waits};
 use tidegate::{Limit, LimitSet, Request};
 use tidegate_conformance::fixture::{Fixture, SECOND, machine_time, plan, slots};
@@ -28,6 +29,16 @@ const HOUR: Duration = Duration::from_secs(3_600);
 fn set(store: ShmStore) -> LimitSet {
     let slot = Limit::concurrency("slot", 1).ttl(HOUR);
     let set = LimitSet::builder().name("t").limit(slot);
+    set.store(Arc::new(store)).build().expect("sound")
+}
+
+/// One slot of a team, for an hour.
+fn team_set(store: ShmStore) -> LimitSet {
+    let slot = Limit::concurrency("slot", 1).at_level("team").ttl(HOUR);
+    let set = LimitSet::builder()
+        .name("t")
+        .levels(["team", "user"])
+        .limit(slot);
     set.store(Arc::new(store)).build().expect("sound")
 }
 
@@ -85,6 +96,21 @@ fn deeds_of_another_process() {
             let lease = block_on(lease).expect("an answer").granted();
             let mut lease = lease.expect("its turn");
             note(&dir);
+            say("granted");
+            lease.release().wait().expect("held");
+        }
+        "wait below a team" => {
+            let set = team_set(store);
+            let key = hears().expect("it is told");
+            let last = machine_time() + Span::from(PATIENCE / 2);
+            let lease = waits(set.acquire(key.as_str(), Request::default().within(PATIENCE)));
+            say("waits");
+            let lease = block_on(lease).expect("an answer").granted();
+            let mut lease = lease.expect("its turn");
+            assert!(
+                machine_time() < last,
+                "it looked at its deadline: it was not told"
+            );
             say("granted");
             lease.release().wait().expect("held");
         }
@@ -156,6 +182,45 @@ fn a_killed_process_loses_its_place_at_once() {
     second.has_said("granted");
     second.ends();
     assert!(is_free(&set, "k"), "nobody is before it");
+}
+
+/// Who came third watched the one who came first alone: nobody told it when the second was killed
+/// that had been woken, and had not looked.
+#[test]
+fn who_waits_is_served_when_one_before_it_is_killed_that_was_woken() {
+    for keys in [["a/1", "a/2", "a/3"], ["a/1"; 3]] {
+        let dir = Dir::default();
+        let set = team_set(dir.store());
+        let held = set.try_acquire(keys[0], Request::default()).wait();
+        let mut held = held.expect("an answer").granted().expect("it is free");
+        let first = waits(set.acquire(keys[0], Request::default().within(PATIENCE)));
+        let come = |key: &str| {
+            let mut one = Other::start(dir.path(), "wait below a team");
+            one.hears(key);
+            one.has_said("waits");
+            one
+        };
+        let (second, mut third) = (come(keys[1]), come(keys[2]));
+        held.release().wait().expect("held");
+        let first = block_on(first).expect("an answer").granted();
+        let mut held = first.expect("its turn");
+        // The second has looked by then, and stands still outside a step: else what follows waits
+        // until it is killed.
+        let (_nobody, tells) = sync_channel::<()>(1);
+        let _ = tells.recv_timeout(Duration::from_secs(1));
+        stop(second.id());
+        thread::scope(|scope| {
+            let (ends, ended) = sync_channel(1);
+            scope.spawn(move || {
+                held.release().wait().expect("held");
+                let _ = ends.send(());
+            });
+            let _ = ended.recv_timeout(Duration::from_secs(5));
+            second.kill();
+        });
+        third.has_said("granted");
+        third.ends();
+    }
 }
 
 /// It has the same number, and was started when it was.

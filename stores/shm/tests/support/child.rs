@@ -100,9 +100,18 @@ impl Drop for Other {
 
 /// Kills a process that this one has started and not waited for.
 pub fn kill(pid: u32) {
+    signal(pid, Signal::KILL);
+}
+
+/// Has such a process stand still.
+pub fn stop(pid: u32) {
+    signal(pid, Signal::STOP);
+}
+
+fn signal(pid: u32, signal: Signal) {
     use rustix::process::{Pid, kill_process};
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    kill_process(pid.expect("a number"), Signal::KILL).expect("it is there");
+    kill_process(pid.expect("a number"), signal).expect("it is there");
 }
 
 /// In the other process: where the segment is, and the deed.
