@@ -101,6 +101,10 @@ pub enum StoreError {
     /// The store removes nothing by the beginning of its name.
     #[error("this store cannot be cleared in part; choose another store for namespaces")]
     CannotClear,
+    /// The table is not there any more: it was cleared since it was opened, or what the store
+    /// keeps was made anew. Nothing was done. What is opened again under its name is another.
+    #[error("{0}; open the store again: restart the server")]
+    TableGone(String),
     /// A listing cannot go on from there.
     #[error(
         "{INVALID_CURSOR} (a cursor is good for the listing that gave it, and some end with a restart)"

@@ -183,9 +183,14 @@ pub trait Store: Send + Sync + 'static {
     /// no longer than the store's deadline. What was there before the first call is gone after
     /// the last. Whoever was killed in between, or not answered, begins again from the first.
     ///
-    /// Nobody may use such names meanwhile: a handle of such a table writes to it again. A store
-    /// of one process drops tables that are open, and whoever has them goes on with what nobody
-    /// else finds.
+    /// Nobody may use such names meanwhile. What is done then with a table that is open depends on
+    /// the store: on Redis it writes to the name again; on PostgreSQL and MariaDB it is answered
+    /// [`StoreError::TableGone`] until it is opened anew; a store of one process drops it, and its
+    /// handle goes on with what nobody else finds.
+    ///
+    /// Nor is it told to those who [follow](Self::follow) such an owner: what they know they keep,
+    /// until the owner's next change. Versions of definitions and events may begin anew below those
+    /// of before (in memory and in a file), so a cursor of before is good for nothing.
     ///
     /// # Errors
     /// *Cannot tell*: some of it may be gone. [`StoreError::CannotClear`]: nothing is.

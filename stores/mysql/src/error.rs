@@ -98,10 +98,8 @@ impl Trouble {
 
 /// There is no set of the number that this process knows.
 pub(crate) fn made_anew() -> Trouble {
-    Trouble::Failed(StoreError::Unavailable(
-        "the tables were made anew since this set was opened; open the store again: restart \
-         the server"
-            .to_owned(),
+    Trouble::Failed(StoreError::TableGone(
+        "this set was cleared, or the tables were made anew since it was opened".to_owned(),
     ))
 }
 

@@ -207,9 +207,13 @@ impl Store for MysqlStore {
         following::follow(&self.shared.driver, &self.defined, owner, follower);
     }
 
-    fn clear(&self, prefix: &str, _: Option<&[u8]>) -> StoreFuture<Cleared> {
+    fn clear(&self, prefix: &str, after: Option<&[u8]>) -> StoreFuture<Cleared> {
         let (shared, prefix) = (Arc::clone(&self.shared), prefix.to_owned());
-        let work = async move { clear(&shared, &prefix).await.map_err(Trouble::told) };
+        let is_first = after.is_none();
+        let work = async move {
+            let cleared = clear(&shared, &prefix, is_first).await;
+            cleared.map_err(Trouble::told)
+        };
         self.shared.driver.later(work)
     }
 

@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use support::{number, open};
 use tidegate_conformance::mariadb_server::MariadbServer;
-use tidegate_conformance::namespace::{clear, fill};
+use tidegate_conformance::namespace::{
+    clear, fill, one_that_is_open_is_told_that_it_was_cleared,
+    one_that_is_opened_amid_a_clear_stays,
+};
 use tidegate_conformance::wait_for;
 use tidegate_mysql::Clock;
 use tidegate_store::{NamespacedStore, Store, StoreError};
@@ -60,4 +63,24 @@ fn a_beginning_of_names_that_is_too_long_is_refused() {
     let too_long = NamespacedStore::new(store, &"a".repeat(168));
     let refused = wait_for(too_long.clear("", None));
     assert_eq!(refused, Err(StoreError::CannotClear));
+}
+
+/// It was taken for an outage: a breaker then kept every other namespace from the store, too.
+#[test]
+fn a_set_that_was_cleared_is_gone_and_the_store_has_not_failed() {
+    let Some(server) = MariadbServer::start() else {
+        return;
+    };
+    let space = || NamespacedStore::new(Arc::new(open(&server, Clock::Server)), "a");
+    one_that_is_open_is_told_that_it_was_cleared(&space(), &space());
+}
+
+/// Its name went last: who opened it meanwhile had what was being deleted.
+#[test]
+fn a_set_that_is_opened_after_the_first_step_of_a_clear_is_another() {
+    let Some(server) = MariadbServer::start() else {
+        return;
+    };
+    let space = NamespacedStore::new(Arc::new(open(&server, Clock::Server)), "a");
+    one_that_is_opened_amid_a_clear_stays(&space);
 }

@@ -14,10 +14,25 @@ const OF_A_SET: [&str; 5] = ["waiters", "leases", "usage", "rows", "revisions"];
 /// What belongs to an owner, by its name.
 const OF_AN_OWNER: [&str; 3] = ["definition_events", "definition_changes", "definitions"];
 
-/// One step, for names that begin with `prefix`.
-pub(crate) async fn clear(link: &Link, prefix: &str) -> Result<Cleared, StoreError> {
+/// What the name of a set begins with that is being deleted: who opens one of its name meanwhile
+/// makes another.
+const CLEARED: &str = "\u{1}cleared\u{1}";
+
+/// One step, for names that begin with `prefix`: the first, or one of those that follow. Those sets
+/// are deleted that were there at the first.
+pub(crate) async fn clear(
+    link: &Link,
+    prefix: &str,
+    is_first: bool,
+) -> Result<Cleared, StoreError> {
+    if is_first {
+        let rename = "UPDATE tidegate.sets SET name = $2::text || name || ' ' || tab
+            WHERE starts_with(name, $1) AND NOT starts_with(name, $2::text)";
+        link.query(rename, &[&prefix, &CLEARED]).await?;
+    }
     let set = "SELECT tab FROM tidegate.sets WHERE starts_with(name, $1) LIMIT 1";
-    if let Some(row) = link.query(set, &[&prefix]).await?.first() {
+    let renamed = format!("{CLEARED}{prefix}");
+    if let Some(row) = link.query(set, &[&renamed]).await?.first() {
         let set: i32 = row.get(0);
         let last = "DELETE FROM tidegate.sets WHERE tab = $1";
         return part(link, ("tab", &OF_A_SET), &set, last).await;
@@ -39,6 +54,22 @@ async fn part(
     whose: Argument<'_>,
     last: &str,
 ) -> Result<Cleared, StoreError> {
+    let removed = delete(link, (column, tables), whose).await?;
+    if removed >= AT_ONCE {
+        return Ok(some(removed));
+    }
+    link.query(last, &[whose]).await?;
+    // What was written since, under the number that is no one's now.
+    let late = delete(link, (column, tables), whose).await?;
+    Ok(some(removed + 1 + late))
+}
+
+/// Deletes some of what belongs to `whose`; how many rows. As many as that, and there may be more.
+async fn delete(
+    link: &Link,
+    (column, tables): (&str, &[&str]),
+    whose: Argument<'_>,
+) -> Result<i64, StoreError> {
     let mut removed = 0;
     for table in tables {
         let delete = format!(
@@ -49,11 +80,10 @@ async fn part(
         let rows = link.query(&delete, &[whose, &AT_ONCE]).await?;
         removed += rows.first().map_or(0, |row| row.get::<_, i64>(0));
         if removed >= AT_ONCE {
-            return Ok(some(removed));
+            break;
         }
     }
-    link.query(last, &[whose]).await?;
-    Ok(some(removed + 1))
+    Ok(removed)
 }
 
 /// There may be more: the next step looks.

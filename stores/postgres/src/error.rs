@@ -54,10 +54,17 @@ pub enum PostgresError {
     },
 }
 
+/// What the functions of the schema raise where there is no set of a number (`sql/adopt.sql`).
+const GONE: &str = "TG002";
+
 /// What to tell about a failed command.
 pub(crate) fn unavailable(error: &tokio_postgres::Error) -> StoreError {
     match error.code() {
         Some(&SqlState::LOCK_NOT_AVAILABLE) => StoreError::Busy(words(error)),
+        Some(code) if code.code() == GONE => StoreError::TableGone(
+            "this set was cleared, or the schema `tidegate` was made anew since it was opened"
+                .into(),
+        ),
         _ => StoreError::Unavailable(words(error)),
     }
 }

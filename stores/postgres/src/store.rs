@@ -207,9 +207,10 @@ impl Store for PostgresStore {
         following::follow(&self.shared.driver, &self.defined, owner, follower);
     }
 
-    fn clear(&self, prefix: &str, _: Option<&[u8]>) -> StoreFuture<Cleared> {
+    fn clear(&self, prefix: &str, after: Option<&[u8]>) -> StoreFuture<Cleared> {
         let (link, prefix) = (Arc::clone(&self.shared.link), prefix.to_owned());
-        let work = async move { clear(&link, &prefix).await };
+        let is_first = after.is_none();
+        let work = async move { clear(&link, &prefix, is_first).await };
         self.shared.driver.later(work)
     }
 
