@@ -22,7 +22,8 @@ use crate::error::{exception, raised};
 use crate::fork;
 use crate::holding::{self, Ending, Holding};
 use crate::limit::duration;
-use crate::limiter::{Limiter, Target};
+use crate::limiter::Limiter;
+use crate::plan::Target;
 use crate::request::{Amounts, Names};
 use crate::untaken::Untaken;
 

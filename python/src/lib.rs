@@ -5,7 +5,9 @@
 //! | `amount` | numbers of Python as amounts of a limit |
 //! | `limit` | a limit as Python describes it |
 //! | `request` | what an acquisition asks for |
-//! | `limiter` | the verbs of sets and pools, on a thread and awaited |
+//! | `plan` | what verbs lead to, and how it is opened |
+//! | `limiter` | what a set and a pool have in common |
+//! | `verbs` | their verbs, on a thread and awaited |
 //! | `set`, `pool` | how each is opened |
 //! | `client` | the client of a server, and its leases |
 //! | `llm` | calls of providers of language models: what to take for one, what it has used |
@@ -42,12 +44,14 @@ mod lock;
 mod named;
 #[cfg(target_os = "linux")]
 mod patient;
+mod plan;
 mod pool;
 mod request;
 mod set;
 mod stats;
 mod store;
 mod untaken;
+mod verbs;
 
 use pyo3::prelude::*;
 

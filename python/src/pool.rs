@@ -13,7 +13,8 @@ use crate::blocking;
 use crate::error::{invalid, raised};
 use crate::kept::Kept;
 use crate::limit::duration;
-use crate::limiter::{self, Limiter, Target};
+use crate::limiter::Limiter;
+use crate::plan::{self, Target};
 use crate::request::Names;
 use crate::set::Set;
 
@@ -35,7 +36,7 @@ const BALANCES: &str = "round_robin, random, least_loaded, first_available, weig
 
 impl Plan {
     /// In a forked child, made anew of its sets, which may have been.
-    pub(crate) fn open(&self, py: Python<'_>) -> PyResult<LimitPool> {
+    fn pool(&self, py: Python<'_>) -> PyResult<LimitPool> {
         let mut builder = LimitPool::builder();
         for ((name, member), weight) in self.members.iter().zip(&self.weights) {
             builder = builder.weighted(name, Set::member(member.bind(py))?, *weight);
@@ -57,15 +58,21 @@ impl Plan {
         let pool = builder.build().map_err(|error| raised(py, &error.into()))?;
         Ok(pool.with_offset(self.offset))
     }
+}
+
+impl plan::Plan for Plan {
+    fn open(&self, py: Python<'_>) -> PyResult<Target> {
+        self.pool(py).map(Target::Pool)
+    }
 
     /// That of its sets, if all have one.
-    pub(crate) fn ttl(&self, py: Python<'_>) -> Option<f64> {
+    fn ttl(&self, py: Python<'_>) -> Option<f64> {
         let members = self.members.iter();
         let ttls = members.map(|(_, set)| Set::limiter(set.bind(py)).ttl());
         ttls.reduce(|one, other| one.and(other)).flatten()
     }
 
-    pub(crate) fn config(&self, py: Python<'_>, member: Option<&str>) -> Py<PyAny> {
+    fn config(&self, py: Python<'_>, member: Option<&str>) -> Py<PyAny> {
         let mut members = self.members.iter();
         let found = members.find(|(name, _)| Some(name.as_str()) == member);
         found.map_or_else(
@@ -74,7 +81,7 @@ impl Plan {
         )
     }
 
-    pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         for (_, member) in &self.members {
             visit.call(member)?;
         }
@@ -83,7 +90,7 @@ impl Plan {
             .try_for_each(|kept| kept.traverse(visit))
     }
 
-    pub(crate) fn clear(&self) {
+    fn clear(&self) {
         self.balancer.iter().for_each(|kept| kept.clear());
     }
 }
@@ -162,9 +169,7 @@ impl Pool {
             balancer: balancer.map(|called| Arc::new(Kept::new(called))),
             offset,
         };
-        slf.as_super()
-            .get()
-            .begin(py, limiter::Plan::Pool(plan), names)
+        slf.as_super().get().begin(py, plan, names)
     }
 
     /// Passes over a member for so many seconds: its provider refused it.

@@ -13,8 +13,9 @@ use crate::clock::ManualClock;
 use crate::error::raised;
 use crate::kept::Kept;
 use crate::limit;
-use crate::limiter::{self, Limiter, Target};
+use crate::limiter::Limiter;
 use crate::named::Named;
+use crate::plan::{self, Target};
 use crate::request::{self, Names};
 use crate::store;
 
@@ -36,7 +37,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn open(&self, py: Python<'_>) -> PyResult<LimitSet> {
+    fn set(&self, py: Python<'_>) -> PyResult<LimitSet> {
         let (Some(url), Some(name)) = (&self.store, &self.name) else {
             return build(py, self.builder());
         };
@@ -68,9 +69,15 @@ impl Plan {
             None => builder,
         }
     }
+}
+
+impl plan::Plan for Plan {
+    fn open(&self, py: Python<'_>) -> PyResult<Target> {
+        self.set(py).map(Target::Set)
+    }
 
     /// As long as can be for what ends with its process, unless a limit says it.
-    pub(crate) fn ttl(&self) -> Option<f64> {
+    fn ttl(&self, _: Python<'_>) -> Option<f64> {
         let is_tied = |url: &str| match url.starts_with("shm:") {
             true => !url.contains("leases=ttl"),
             false => url.starts_with("memory:"),
@@ -80,15 +87,15 @@ impl Plan {
         (ends_with_its_process && !is_said).then_some(limit::LONGEST_TTL)
     }
 
-    pub(crate) fn config(&self, py: Python<'_>) -> Py<PyAny> {
+    fn config(&self, py: Python<'_>, _: Option<&str>) -> Py<PyAny> {
         self.config.get(py).unwrap_or_else(|| py.None())
     }
 
-    pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         self.config.traverse(visit)
     }
 
-    pub(crate) fn clear(&self) {
+    fn clear(&self) {
         self.config.clear();
     }
 }
@@ -189,7 +196,7 @@ impl Set {
             clock,
             config: Kept::new(config),
         };
-        Self::limiter(slf).begin(slf.py(), limiter::Plan::Set(plan), names)
+        Self::limiter(slf).begin(slf.py(), plan, names)
     }
 
     /// Where each limit stands for a key; takes nothing.

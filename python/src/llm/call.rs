@@ -9,6 +9,7 @@ use tidegate_llm::{
     Answer, Asked, Cost, Dialect, Provider, Received, Refusal, Request, Reserved, Signals, Usage,
 };
 
+use super::headers::headers;
 use super::meter::{LlmMeter, units};
 use super::signals::now;
 
@@ -151,7 +152,7 @@ impl LlmCall {
     /// nobody knows what it used); and after how many seconds a provider that refused it is to be
     /// asked again.
     fn answered(&self, status: u16, headers: Vec<(String, String)>) -> (&'static str, Option<f64>) {
-        let headers = super::headers(&headers);
+        let headers = self::headers(&headers);
         if status < 300 {
             let mut answering = self.answering();
             if self.uses_tokens {

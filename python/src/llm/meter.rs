@@ -3,18 +3,14 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use http::Method;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tidegate::{Limit, MAX_AMOUNT, Unit};
-use tidegate_llm::dialect::plain;
 use tidegate_llm::price::in_units;
 use tidegate_llm::{
-    Asked, Cost, Counts, Estimator, Price, Prices, Provider, Usage, Weight, Weights, weight,
+    Cost, Counts, Estimator, Price, Prices, Provider, Usage, Weight, Weights, weight,
 };
 
-use super::call::{Body, LlmCall};
-use super::headers;
 use crate::amount::{amount, number};
 use crate::error::invalid;
 use crate::limit;
@@ -37,7 +33,7 @@ pub(crate) struct LlmMeter {
 
 /// A price as Python has it: of prompts, of what came out of a cache, of what went into one, of
 /// answers.
-type Written<'py> = (
+pub(super) type Written<'py> = (
     Bound<'py, PyAny>,
     Option<Bound<'py, PyAny>>,
     Option<Bound<'py, PyAny>>,
@@ -45,7 +41,7 @@ type Written<'py> = (
 );
 
 /// A weight as Python has it, in the same order.
-type WrittenWeight<'py> = (
+pub(super) type WrittenWeight<'py> = (
     Option<Bound<'py, PyAny>>,
     Option<Bound<'py, PyAny>>,
     Option<Bound<'py, PyAny>>,
@@ -53,6 +49,70 @@ type WrittenWeight<'py> = (
 );
 
 impl LlmMeter {
+    /// `members`: the limits of a set, or of each set of a pool.
+    pub(super) fn of(
+        py: Python<'_>,
+        members: Vec<Vec<Bound<'_, PyAny>>>,
+        counts: HashMap<String, String>,
+        prices: HashMap<String, Written<'_>>,
+        weights: HashMap<String, WrittenWeight<'_>>,
+        provider: Option<&str>,
+    ) -> PyResult<Self> {
+        let provider = provider.map(str::parse::<Provider>).transpose();
+        let provider = provider.map_err(|error| invalid(py, error.to_string()))?;
+        let limits =
+            |described: &Vec<Bound<'_, PyAny>>| described.iter().map(limit::limit).collect();
+        let members: PyResult<Vec<Vec<Limit>>> = members.iter().map(limits).collect();
+        let members = members?;
+        let (mut measured, mut counts_calls) = (Vec::<(Limit, Counts)>::new(), false);
+        for limit in members.iter().flatten() {
+            if limit.is_counted() || limit.is_concurrency() {
+                counts_calls = true;
+                continue;
+            }
+            let is_same = |known: &Limit| known.name() == limit.name();
+            if !members.iter().all(|limits| limits.iter().any(is_same)) {
+                let words = format!("limit {:?} is not in every set of the pool", limit.name());
+                return Err(invalid(py, words));
+            }
+            let counted = self::counts(py, limit, &counts)?;
+            match measured.iter_mut().find(|(known, _)| is_same(known)) {
+                Some((known, _)) if known.at_most() < limit.at_most() => known.clone_from(limit),
+                Some(_) => {}
+                None => measured.push((limit.clone(), counted)),
+            }
+        }
+        let is_measured = |name: &&String| measured.iter().any(|(limit, _)| limit.name() == **name);
+        if let Some(other) = counts.keys().find(|name| !is_measured(name)) {
+            let words =
+                format!("counts: no rate or budget {other:?}; calls and slots count themselves");
+            return Err(invalid(py, words));
+        }
+        let counts_money = |(_, counts): &&(Limit, Counts)| *counts == Counts::Money;
+        if let Some((limit, _)) = measured.iter().find(counts_money)
+            && prices.is_empty()
+        {
+            let words = format!("limit {:?} counts money; give prices={{...}}", limit.name());
+            return Err(invalid(py, words));
+        }
+        let prices = prices.into_iter().map(|(model, written)| {
+            let price = price(&model, written)?;
+            Ok((model, price))
+        });
+        let weights = weights.into_iter().map(|(model, written)| {
+            let weight = weight_of(py, &model, &written)?;
+            Ok((model, weight))
+        });
+        Ok(Self {
+            measured,
+            counts_calls,
+            weights: weights.collect::<PyResult<Weights>>()?,
+            prices: prices.collect::<PyResult<Prices>>()?,
+            provider,
+            estimator: Mutex::new(Estimator::new(QUANTILE)),
+        })
+    }
+
     pub(super) fn provider(&self, usual: Provider) -> Provider {
         self.provider.unwrap_or(usual)
     }
@@ -175,99 +235,4 @@ fn weight_of(py: Python<'_>, model: &str, written: &WrittenWeight<'_>) -> PyResu
         cache_write: of(cache_write)?,
         output: of(output)?,
     })
-}
-
-#[pymethods]
-impl LlmMeter {
-    /// `members`: the limits of a set, or of each set of a pool.
-    #[new]
-    fn new(
-        py: Python<'_>,
-        members: Vec<Vec<Bound<'_, PyAny>>>,
-        counts: HashMap<String, String>,
-        prices: HashMap<String, Written<'_>>,
-        weights: HashMap<String, WrittenWeight<'_>>,
-        provider: Option<&str>,
-    ) -> PyResult<Self> {
-        let provider = provider.map(str::parse::<Provider>).transpose();
-        let provider = provider.map_err(|error| invalid(py, error.to_string()))?;
-        let limits =
-            |described: &Vec<Bound<'_, PyAny>>| described.iter().map(limit::limit).collect();
-        let members: PyResult<Vec<Vec<Limit>>> = members.iter().map(limits).collect();
-        let members = members?;
-        let (mut measured, mut counts_calls) = (Vec::<(Limit, Counts)>::new(), false);
-        for limit in members.iter().flatten() {
-            if limit.is_counted() || limit.is_concurrency() {
-                counts_calls = true;
-                continue;
-            }
-            let is_same = |known: &Limit| known.name() == limit.name();
-            if !members.iter().all(|limits| limits.iter().any(is_same)) {
-                let words = format!("limit {:?} is not in every set of the pool", limit.name());
-                return Err(invalid(py, words));
-            }
-            let counted = self::counts(py, limit, &counts)?;
-            match measured.iter_mut().find(|(known, _)| is_same(known)) {
-                Some((known, _)) if known.at_most() < limit.at_most() => known.clone_from(limit),
-                Some(_) => {}
-                None => measured.push((limit.clone(), counted)),
-            }
-        }
-        let is_measured = |name: &&String| measured.iter().any(|(limit, _)| limit.name() == **name);
-        if let Some(other) = counts.keys().find(|name| !is_measured(name)) {
-            let words =
-                format!("counts: no rate or budget {other:?}; calls and slots count themselves");
-            return Err(invalid(py, words));
-        }
-        let counts_money = |(_, counts): &&(Limit, Counts)| *counts == Counts::Money;
-        if let Some((limit, _)) = measured.iter().find(counts_money)
-            && prices.is_empty()
-        {
-            let words = format!("limit {:?} counts money; give prices={{...}}", limit.name());
-            return Err(invalid(py, words));
-        }
-        let prices = prices.into_iter().map(|(model, written)| {
-            let price = price(&model, written)?;
-            Ok((model, price))
-        });
-        let weights = weights.into_iter().map(|(model, written)| {
-            let weight = weight_of(py, &model, &written)?;
-            Ok((model, weight))
-        });
-        Ok(Self {
-            measured,
-            counts_calls,
-            weights: weights.collect::<PyResult<Weights>>()?,
-            prices: prices.collect::<PyResult<Prices>>()?,
-            provider,
-            estimator: Mutex::new(Estimator::new(QUANTILE)),
-        })
-    }
-
-    /// Whether a request uses tokens: then its body is to be read.
-    fn uses_tokens(&self, method: &str, path: &str, headers: Vec<(String, String)>) -> bool {
-        asked(method, path, &headers).is_some_and(|asked| asked.uses_tokens)
-    }
-
-    /// A request as a call. `body` of one that uses tokens.
-    fn call(
-        slf: Py<Self>,
-        method: &str,
-        path: &str,
-        headers: Vec<(String, String)>,
-        body: Option<&[u8]>,
-        key: String,
-    ) -> LlmCall {
-        let body = match (asked(method, path, &headers), body) {
-            (None, _) => Body::Unclear,
-            (Some(asked), None) => Body::Passes(asked),
-            (Some(asked), Some(body)) => Body::Read(asked, body),
-        };
-        LlmCall::new(slf, body, key)
-    }
-}
-
-fn asked(method: &str, path: &str, lines: &[(String, String)]) -> Option<Asked> {
-    let method = Method::from_bytes(method.as_bytes()).ok()?;
-    Some(Asked::of(&method, &plain(path)?, &headers(lines)))
 }

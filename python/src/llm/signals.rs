@@ -10,7 +10,7 @@ use tidegate_llm::{Provider, Received, Signals};
 /// IETF's drafts, and what APIs had before; `None` if they tell of none.
 #[pyfunction]
 pub(crate) fn _exhausted_for(headers: Vec<(String, String)>) -> Option<f64> {
-    let headers = super::headers(&headers);
+    let headers = super::headers::headers(&headers);
     let received = Received::new(now(), &headers);
     let signals = Signals::read(Provider::Generic, &headers, received);
     let until = signals.exhausted_until()?;

@@ -35,6 +35,9 @@ struct Args {
     /// Only these crates (default: all of the workspace).
     #[arg(value_name = "CRATE")]
     crates: Vec<String>,
+    /// The workspace is this `Cargo.toml`'s (default: that of the current folder).
+    #[arg(long, value_name = "FILE")]
+    manifest_path: Option<PathBuf>,
     /// Write the picture of the crates and their folders here, as SVG; with `--check`, exit
     /// with 1 if FILE shows another.
     #[arg(long, value_name = "FILE")]
@@ -68,7 +71,7 @@ fn main() -> ExitCode {
 
 /// Whether all is well, if that is asked.
 fn run(args: &Args) -> Result<bool, String> {
-    let packages = workspace::packages()?;
+    let packages = workspace::packages(args.manifest_path.as_deref())?;
     if let Some(unknown) = args
         .crates
         .iter()

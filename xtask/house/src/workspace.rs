@@ -1,6 +1,6 @@
 //! The crates of the workspace, as cargo knows them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde::Deserialize;
@@ -42,10 +42,13 @@ struct Need {
     kind: Option<String>,
 }
 
-/// All of them, by name.
-pub fn packages() -> Result<Vec<Package>, String> {
+/// All of them, by name, of the workspace of `manifest` or of the current folder.
+pub fn packages(manifest: Option<&Path>) -> Result<Vec<Package>, String> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["metadata", "--no-deps", "--format-version", "1"]);
+    if let Some(manifest) = manifest {
+        cargo.arg("--manifest-path").arg(manifest);
+    }
     let output = cargo.output().map_err(|error| format!("cargo: {error}"))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
@@ -63,7 +66,7 @@ fn package(described: Described) -> Package {
     let roots = described
         .targets
         .iter()
-        .filter(|target| is(target, "lib") || is(target, "bin"))
+        .filter(|target| ["lib", "cdylib", "bin"].iter().any(|kind| is(target, kind)))
         .map(|target| target.src_path.clone())
         .collect();
     let needs = described.dependencies.into_iter();

@@ -1,6 +1,6 @@
 //! Allocations for one operation. The columns hold counts, not nanoseconds.
 
-use super::Bench;
+use super::bench::Bench;
 use crate::allocator;
 use crate::quota::DEEP;
 use crate::{ours, peers};

@@ -1,6 +1,6 @@
 //! One limit, one thread, no look-up.
 
-use super::Bench;
+use super::bench::Bench;
 use crate::measure::{Contender, Expect};
 use crate::quota::{DEEP, FULL, PRIME, Quota, SPENT};
 use crate::{ours, peers};

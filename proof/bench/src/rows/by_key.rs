@@ -1,6 +1,6 @@
 //! One limit by string key: one hot key, then many.
 
-use super::Bench;
+use super::bench::Bench;
 use super::by_handle::repeated;
 use crate::keys::{Sequence, Spread, population};
 use crate::measure::{Contender, Expect};

@@ -1,6 +1,6 @@
 //! 5,000 tenants have requests that wait: what it takes to say who is next.
 
-use super::Bench;
+use super::bench::Bench;
 use crate::measure::{Contender, wall};
 use crate::ours::{self, Tenants};
 use std::cmp::Reverse;

@@ -1,6 +1,6 @@
 //! Bytes for each remembered key. The columns hold bytes, not nanoseconds.
 
-use super::Bench;
+use super::bench::Bench;
 use crate::allocator;
 use crate::keys::population;
 use crate::quota::DEEP;

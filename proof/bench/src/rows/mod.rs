@@ -1,6 +1,7 @@
 //! The rows, one file for each question.
 
 mod allocations;
+mod bench;
 mod by_handle;
 mod by_key;
 mod fair_queue;
@@ -10,9 +11,9 @@ mod three_limits;
 mod two_threads;
 mod waiters;
 
-use crate::measure::{Contender, in_turns};
 use crate::options::Options;
 use crate::report::Report;
+use bench::Bench;
 
 /// A group of rows that share their set-up. `run` is called only if the group's
 /// name, or one that begins with it, was asked for.
@@ -127,26 +128,6 @@ const GROUPS: &[Group] = &[
         run: allocations::on_the_path,
     },
 ];
-
-/// What a group needs to measure and report.
-pub struct Bench<'a> {
-    pub options: &'a Options,
-    pub report: &'a mut Report,
-}
-
-impl Bench<'_> {
-    /// Measures contenders in turns; the first is ours, and every other makes a
-    /// row `group/name`.
-    fn compare(&mut self, group: &str, mut contenders: Vec<Contender>) {
-        let ours = contenders[0].name;
-        contenders.retain(|each| {
-            each.name == ours || self.options.wants(&format!("{group}/{}", each.name))
-        });
-        let rounds = in_turns(self.options, &mut contenders);
-        let names: Vec<_> = contenders.iter().map(|each| each.name).collect();
-        self.report.add_group(group, &names, &rounds);
-    }
-}
 
 /// Runs every group that was asked for.
 pub fn run(options: &Options, report: &mut Report) {

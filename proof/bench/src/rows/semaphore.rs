@@ -1,6 +1,6 @@
 //! Permits: ours beside tokio's.
 
-use super::Bench;
+use super::bench::Bench;
 use super::by_handle::repeated;
 use crate::measure::{Contender, Expect, wall};
 use crate::ours;

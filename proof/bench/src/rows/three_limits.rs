@@ -1,6 +1,6 @@
 //! Calls, tokens and concurrency in one step: take, hold a lease, settle.
 
-use super::Bench;
+use super::bench::Bench;
 use super::by_handle::repeated;
 use crate::floor::Floor;
 use crate::measure::{Contender, Expect};

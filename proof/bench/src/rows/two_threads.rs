@@ -2,7 +2,7 @@
 //! they would take turns and never meet. A figure is wall time for one ask of
 //! each thread.
 
-use super::Bench;
+use super::bench::Bench;
 use crate::measure::{Contender, Expect, stay_on_processor};
 use crate::quota::DEEP;
 use crate::{ours, peers};

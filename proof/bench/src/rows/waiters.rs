@@ -2,7 +2,7 @@
 //!
 //! Except in the last two rows the columns hold counts, not nanoseconds.
 
-use super::Bench;
+use super::bench::Bench;
 use crate::measure::{process_time, wall};
 use crate::ours;
 use crate::peers::governor_quota;
