@@ -8,7 +8,7 @@ use tidegate_core::Span;
 use tidegate_llm::Provider as Dialect;
 use tidegate_sim::call::span;
 use tidegate_sim::limit::Limit;
-use tidegate_sim::settings::{Change, Charging, Faults, Headers, Pace, Settings};
+use tidegate_sim::settings::{Change, Charging, Faults, Headers, Pace, Serving, Settings};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -92,6 +92,15 @@ pub struct Provider {
     #[arg(long, value_name = "ANSWERS", default_value = "0")]
     most_at_once: u64,
 
+    /// From so long after the start on, so many answers at once come at that pace: until the first
+    /// token, and between two
+    #[arg(long, value_name = "AFTER:ANSWERS,TIME,TIME", value_parser = serving)]
+    serving: Vec<Serving>,
+
+    /// Each answer is faster or slower by chance, by up to that share of its time
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share)]
+    jitter: f64,
+
     /// How many tokens an answer has, from the least to the most, unless its bound is less
     #[arg(long, value_name = "LEAST-MOST", default_value = "8-64", value_parser = range)]
     output: RangeInclusive<u64>,
@@ -173,6 +182,8 @@ impl Provider {
         }
         let mut changes = self.change.clone();
         changes.sort_by_key(|change| change.after);
+        let mut serving = self.serving.clone();
+        serving.sort_by_key(|serving| serving.after);
         let (headers, faults) = (&self.headers, &self.faults);
         Ok(Settings {
             dialect: self.dialect,
@@ -203,6 +214,8 @@ impl Provider {
             },
             slots: self.slots,
             most_at_once: self.most_at_once,
+            serving,
+            jitter: self.jitter,
             output: self.output.clone(),
             price: self.price,
             spend_cap: self.spend_cap,
@@ -217,6 +230,23 @@ fn change(text: &str) -> Result<Change, String> {
     Ok(Change {
         after: span(after)?,
         limit: limit.parse()?,
+    })
+}
+
+fn serving(text: &str) -> Result<Serving, String> {
+    const EXPECTED: &str = "write AFTER:ANSWERS,TIME,TIME, such as 5m:16,200ms,20ms";
+    let (after, served) = text.split_once(':').ok_or(EXPECTED)?;
+    let parts: Vec<&str> = served.split(',').collect();
+    let [slots, first, gap] = parts[..] else {
+        return Err(EXPECTED.to_owned());
+    };
+    Ok(Serving {
+        after: span(after)?,
+        slots: slots.parse().map_err(|_| EXPECTED)?,
+        pace: Pace {
+            first: span(first)?,
+            gap: span(gap)?,
+        },
     })
 }
 

@@ -33,6 +33,10 @@ pub struct Settings {
     /// So many answers at once at most, of all accounts: it has no room for more (529 at Anthropic,
     /// 503 elsewhere). 0: any number.
     pub most_at_once: u64,
+    /// Other paces and slots, from some instant on each, in order of time.
+    pub serving: Vec<Serving>,
+    /// Each answer is faster or slower by chance, by up to that share of its time: from 0 to 1.
+    pub jitter: f64,
     /// How many tokens an answer has that no bound ends.
     pub output: RangeInclusive<u64>,
     /// The price of a million tokens of prompt and of answer, in millionths.
@@ -62,6 +66,8 @@ impl Settings {
             pace: Pace::default(),
             slots: 0,
             most_at_once: 0,
+            serving: Vec::new(),
+            jitter: 0.0,
             output: 8..=64,
             price: (0, 0),
             spend_cap: None,
@@ -76,6 +82,17 @@ pub struct Change {
     pub after: Span,
     /// The limit of this unit and period has this capacity.
     pub limit: Limit,
+}
+
+/// From an instant on, calls that come are served so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Serving {
+    /// So long after the beginning.
+    pub after: Span,
+    /// As [`Settings::slots`].
+    pub slots: u64,
+    /// As [`Settings::pace`].
+    pub pace: Pace,
 }
 
 /// What of a call's tokens is charged when.
@@ -206,6 +223,19 @@ impl Pace {
         Self {
             first: times(self.first),
             gap: times(self.gap),
+        }
+    }
+
+    /// By that factor faster or slower.
+    #[must_use]
+    pub fn stretched(self, factor: f64) -> Self {
+        let stretched = |span: Span| {
+            let micros = (span.as_micros() as f64 * factor).round();
+            Span::from_micros(micros as u64)
+        };
+        Self {
+            first: stretched(self.first),
+            gap: stretched(self.gap),
         }
     }
 

@@ -15,7 +15,7 @@ use crate::headers::{self, Header};
 use crate::ledger::Entry;
 use crate::limit::{Limit, Standing, Unit};
 use crate::refusal::{Refusal, Why};
-use crate::settings::{Charging, Settings};
+use crate::settings::{Charging, Pace, Settings};
 
 /// A provider knows so many accounts; the credential of a further one is refused.
 pub const MOST_ACCOUNTS: usize = 4_096;
@@ -265,9 +265,15 @@ impl Sim {
         } else {
             1
         };
-        let mut pace = settings.pace.times(slow);
-        if settings.slots > 0 {
-            pace = pace.shared(self.open.len() as u64, settings.slots);
+        let (slots, pace) = self.serving(now);
+        let mut pace = pace.times(slow);
+        if slots > 0 {
+            pace = pace.shared(self.open.len() as u64, slots);
+        }
+        if settings.jitter > 0.0 {
+            let mut draws = self.draws(id, 3);
+            let jitter = settings.jitter.min(1.0);
+            pace = pace.stretched(draws.random_range(1.0 - jitter..=1.0 + jitter));
         }
         pace.first = call.wish.first.unwrap_or(pace.first);
         pace.gap = call.wish.gap.unwrap_or(pace.gap);
@@ -297,6 +303,15 @@ impl Sim {
                 .or(drawn)
                 .filter(|(after, _)| *after <= tokens),
         }
+    }
+
+    /// How many answers at once come at which pace now.
+    fn serving(&self, now: Timestamp) -> (u64, Pace) {
+        let passed = now.since(self.began);
+        let settings = &self.settings;
+        let mut begun = settings.serving.iter().rev();
+        let now = begun.find(|serving| serving.after <= passed);
+        now.map_or((settings.slots, settings.pace), |now| (now.slots, now.pace))
     }
 
     fn refuse(&mut self, now: Timestamp, name: &str, shape: Shape, id: u64, why: &Why) -> Refusal {
