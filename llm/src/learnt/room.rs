@@ -65,6 +65,19 @@ impl Bucket {
         u128::from(amount) * u128::from(self.period.as_micros())
     }
 
+    /// What it held when a call was sent, by its answer; nothing if that does not tell what was left.
+    fn told(self, call: Sent, seen: &Seen) -> Option<Level> {
+        let remaining = seen.remaining?;
+        let mut held = self.of(self.limit.saturating_sub(remaining));
+        if let Some(reset_at) = seen.reset_at.filter(|_| remaining == 0) {
+            // How much more than the limit is counted, its reset alone tells.
+            let micros = u128::from(reset_at.since(call.at).as_micros());
+            let drained = micros * u128::from(self.limit);
+            held = held.max(drained.min(self.of(self.most())));
+        }
+        Some(Level { at: call.at, held })
+    }
+
     /// What it holds then, of what it holds.
     fn drained(self, level: Level, at: Timestamp) -> Level {
         let micros = u128::from(at.since(level.at).as_micros());
@@ -166,21 +179,32 @@ impl Room {
         }
     }
 
-    /// An answer to a call tells what is left, if no call was answered that was sent later.
+    /// An answer tells of a call that was sent before the one that told newest. Where it tells of more, the
+    /// provider had the later one first.
+    fn overtaken(&mut self, bucket: Bucket, level: Level, seen: &Seen) {
+        if seen.limit.is_some_and(|limit| limit != bucket.limit) {
+            return;
+        }
+        let level = bucket.drained(level, self.level.at);
+        if level.held > self.level.held {
+            self.level.held = level.held;
+            if let Some(told) = &mut self.told {
+                let later = |reset_at: Timestamp| reset_at.max(seen.reset_at.unwrap_or(reset_at));
+                told.reset_at = told.reset_at.map(later);
+            }
+        }
+    }
+
+    /// An answer to a call tells what is left.
     pub(super) fn answered(&mut self, limit: (Amount, Span), call: Sent, seen: &Seen) {
-        let is_new = self.told.is_none_or(|told| told.nth < call.nth);
-        let Some(remaining) = seen.remaining.filter(|_| is_new) else {
+        let bucket = Bucket::new(limit);
+        let Some(level) = bucket.told(call, seen) else {
             return;
         };
-        let bucket = Bucket::new(limit);
-        let mut held = bucket.of(bucket.limit.saturating_sub(remaining));
-        let mut reset_at = seen.reset_at;
-        if let Some(reset_at) = reset_at.filter(|_| remaining == 0) {
-            // How much more than the limit is counted, its reset alone tells.
-            let micros = u128::from(reset_at.since(call.at).as_micros());
-            let drained = micros * u128::from(bucket.limit);
-            held = held.max(drained.min(bucket.of(bucket.most())));
+        if self.told.is_some_and(|told| told.nth >= call.nth) {
+            return self.overtaken(bucket, level, seen);
         }
+        let mut reset_at = seen.reset_at;
         let after = self.since.partition_point(|sent| sent.nth <= call.nth);
         for _ in 0..after {
             if let Some(sent) = self.since.pop_front() {
@@ -188,8 +212,7 @@ impl Room {
             }
         }
         let explained = bucket.drained(self.level, call.at);
-        let told = Level { at: call.at, held };
-        let mut told = bucket.drained(told, explained.at);
+        let mut told = bucket.drained(level, explained.at);
         if self.counted.nth > call.nth {
             // Of what was sent after it and is not kept apart, nothing has drained for certain.
             let more = self.counted.total - call.total;
@@ -286,6 +309,38 @@ mod tests {
 
     fn sends(room: &mut Room, amount: Amount, now: Timestamp) -> Sent {
         room.sends((600, MINUTE), amount, now)
+    }
+
+    /// Of two calls that are sent at once, the second may reach its provider first: its answer counts the
+    /// first no more than the first's counts the second. In the hour of real calls one was refused so.
+    #[test]
+    fn of_calls_that_overtake_each_other_the_answer_that_counts_more_is_believed() {
+        let (mut room, seen) = (Room::default(), |remaining| Seen {
+            limit: Some(600),
+            remaining: Some(remaining),
+            reset_at: Some(at(60)),
+        });
+        let first = sends(&mut room, 100, at(0));
+        let second = sends(&mut room, 200, at(0));
+        room.answered((600, MINUTE), second, &seen(400));
+        room.answered((600, MINUTE), first, &seen(300));
+        room.doubt();
+        // 300 are held, and 50 more than the limit has room for drain in 5 s.
+        assert_eq!(
+            room.waits((600, MINUTE), 300, at(0)),
+            Some(at(0) + Span::from_micros(1_800_000))
+        );
+        // What was told of another limit tells nothing of this one.
+        let mut room = Room::default();
+        let [older, newer] = [0, 1].map(|second| sends(&mut room, 1, at(second)));
+        let of_another = Seen {
+            limit: Some(900),
+            ..seen(0)
+        };
+        room.answered((600, MINUTE), newer, &seen(599));
+        room.answered((600, MINUTE), older, &of_another);
+        room.doubt();
+        assert_eq!(room.waits((600, MINUTE), 500, at(1)), None);
     }
 
     /// Each of them was counted, though not each was kept.
