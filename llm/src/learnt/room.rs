@@ -312,7 +312,7 @@ mod tests {
     }
 
     /// Of two calls that are sent at once, the second may reach its provider first: its answer counts the
-    /// first no more than the first's counts the second. In the hour of real calls one was refused so.
+    /// first no more than the first's counts the second.
     #[test]
     fn of_calls_that_overtake_each_other_the_answer_that_counts_more_is_believed() {
         let (mut room, seen) = (Room::default(), |remaining| Seen {

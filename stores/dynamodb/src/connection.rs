@@ -13,6 +13,7 @@ use aws_sdk_dynamodb::config::Credentials as SdkCredentials;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
+use aws_sdk_dynamodb::operation::scan::builders::ScanFluentBuilder;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{CancellationReason, Get, TransactGetItem, TransactWriteItem};
 use aws_smithy_http_client::Builder;
@@ -102,6 +103,11 @@ impl Connection {
             deadline: options.deadline,
             patience: options.deadline / PART,
         }
+    }
+
+    /// How long a command may take.
+    pub(crate) const fn deadline(&self) -> Duration {
+        self.deadline
     }
 
     /// The tries of a command, or of a request.
@@ -221,6 +227,28 @@ impl Connection {
             next = found.next;
             if next.is_none() || all.len() >= most {
                 return Ok(all);
+            }
+        }
+    }
+
+    /// A page of what `scan` finds in the whole table, and how many items that are.
+    pub(crate) async fn scan(
+        &self,
+        scan: impl Fn(ScanFluentBuilder) -> ScanFluentBuilder,
+    ) -> Result<(Found, usize), Trouble> {
+        let mut backoff = self.backoff();
+        loop {
+            let begun = self.client.scan().table_name(&self.table);
+            match self.ask(scan(begun.consistent_read(true)).send()).await {
+                Ok(found) => {
+                    let count = usize::try_from(found.count).unwrap_or(0);
+                    let page = Found {
+                        items: found.items.unwrap_or_default(),
+                        next: found.last_evaluated_key.filter(|key| !key.is_empty()),
+                    };
+                    return Ok((page, count));
+                }
+                Err(asked) => backoff.after(asked.into()).await?,
             }
         }
     }

@@ -64,6 +64,14 @@ pub(crate) fn at(key: &Key) -> Item {
     [partition, sort].into_iter().collect()
 }
 
+/// Where an item is, of what has it.
+pub(crate) fn read_at(item: &Item) -> Result<Key, Trouble> {
+    Ok(Key {
+        partition: read_bytes(item, "pk")?.into(),
+        sort: read_bytes(item, "sk")?.into(),
+    })
+}
+
 /// The item at `key` of these attributes.
 pub(crate) fn item<const N: usize>(
     key: &Key,

@@ -136,6 +136,20 @@ pub(crate) fn event_of(subject: &[u8], version: u64) -> Vec<u8> {
     position
 }
 
+/// Whether a partition is of a set, or of an owner, whose name begins so. `beginning` has at most
+/// [`HEAD`] bytes.
+pub(crate) fn begins(partition: &[u8], beginning: &[u8]) -> bool {
+    match partition {
+        [b'r', high, low, rest @ ..] => {
+            let set = usize::from(u16::from_be_bytes([*high, *low]));
+            rest.get(..set)
+                .is_some_and(|set| set.starts_with(beginning))
+        }
+        [b'p' | b'd', name @ ..] => name.starts_with(beginning),
+        _ => false,
+    }
+}
+
 /// Where the version of the layout is.
 pub(crate) fn schema() -> Key {
     Key {

@@ -20,6 +20,7 @@
 //! | [`template`](Template), [`rights`](Rights) | the table for CloudFormation and Terraform; who may do what on it |
 //! | `listing` | keys and leases, a page at a time |
 //! | `definitions` | what is defined for an owner |
+//! | `clear` | the removal of what is kept under names that begin alike |
 //! | `connection` | a bounded number of requests |
 //! | `clock` | this process's clock, corrected by DynamoDB's answers |
 //! | `backoff` | how often, and when, a request is made again |
@@ -63,6 +64,7 @@
 mod administer;
 mod attempt;
 mod backoff;
+mod clear;
 mod clock;
 mod connection;
 mod definitions;

@@ -23,7 +23,8 @@ use crate::connection::Found;
 use crate::error::{Trouble, garbled};
 use crate::inner::Inner;
 use crate::item::{
-    INDEX, Item, LeaseItem, at, bytes, found_bytes, is_spent, number, read_bytes, read_number, used,
+    INDEX, Item, LeaseItem, at, bytes, found_bytes, is_spent, number, read_at, read_bytes,
+    read_number, used,
 };
 use crate::keys::{self, Key, LEASE, ROW, USAGE};
 use crate::trips::RootPlace;
@@ -299,7 +300,7 @@ impl Inner {
         let (mut count, mut next) = (0, None);
         loop {
             let from = next.take();
-            let page = self.scan(|scan| {
+            let page = self.shared.connection.scan(|scan| {
                 self.of_this_set(scan)
                     .filter_expression("begins_with(pk, :r) AND begins_with(sk, :k) AND f > :now AND attribute_exists(b)")
                     .expression_attribute_values(":k", bytes([ROW]))
@@ -322,7 +323,7 @@ impl Inner {
 
     /// Items of a kind of the set, of whatever root.
     async fn scan_items(&self, kind: u8, from: Option<Item>, most: i32) -> Result<Found, Trouble> {
-        let page = self.scan(|scan| {
+        let page = self.shared.connection.scan(|scan| {
             self.of_this_set(scan)
                 .filter_expression("begins_with(pk, :r) AND begins_with(sk, :k)")
                 .expression_attribute_values(":k", bytes([kind]))
@@ -343,7 +344,7 @@ impl Inner {
         });
         for most in looks(1).chain([LOOKED_AT; 4]) {
             let start = from.take();
-            let page = self.scan(|scan| {
+            let page = self.shared.connection.scan(|scan| {
                 self.of_this_set(scan)
                     .filter_expression("begins_with(pk, :r) AND sk = :k AND attribute_exists(d)")
                     .expression_attribute_values(":k", bytes(keys::root_row()))
@@ -368,31 +369,6 @@ impl Inner {
             is_over: !may_have,
             ..Spot::begin(partition)
         }))
-    }
-
-    async fn scan(
-        &self,
-        scan: impl Fn(ScanFluentBuilder) -> ScanFluentBuilder,
-    ) -> Result<(Found, usize), Trouble> {
-        let connection = &self.shared.connection;
-        let mut backoff = connection.backoff();
-        loop {
-            let begun = connection.client.scan().table_name(&connection.table);
-            match connection
-                .ask(scan(begun.consistent_read(true)).send())
-                .await
-            {
-                Ok(found) => {
-                    let count = usize::try_from(found.count).unwrap_or(0);
-                    let page = Found {
-                        items: found.items.unwrap_or_default(),
-                        next: found.last_evaluated_key.filter(|key| !key.is_empty()),
-                    };
-                    return Ok((page, count));
-                }
-                Err(asked) => backoff.after(asked.into()).await?,
-            }
-        }
     }
 
     /// The next leases of a root.
@@ -500,13 +476,6 @@ impl Inner {
             Clock::Caller => asked,
         }
     }
-}
-
-fn read_at(item: &Item) -> Result<Key, Trouble> {
-    Ok(Key {
-        partition: read_bytes(item, "pk")?.into(),
-        sort: read_bytes(item, "sk")?.into(),
-    })
 }
 
 /// A place in a scan for items of a kind that tells no id: one of them, or behind all that is of

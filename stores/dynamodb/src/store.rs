@@ -7,10 +7,11 @@ use tidegate_net::{Driver, Finish, following};
 use tidegate_store::core::Timestamp;
 use tidegate_store::optimistic::Clock;
 use tidegate_store::{
-    Abilities, Change, Defined, Definition, Definitions, Event, Follower, Page, Plan, Store,
-    StoreError, StoreFuture, Table,
+    Abilities, Change, Cleared, Defined, Definition, Definitions, Event, Follower, Page, Plan,
+    Store, StoreError, StoreFuture, Table,
 };
 
+use crate::clear::clear;
 use crate::clock::CorrectedClock;
 use crate::connection::Connection;
 use crate::definitions::DefinedItems;
@@ -162,6 +163,17 @@ impl Store for DynamodbStore {
             (subject, after),
             most,
         )
+    }
+
+    /// The whole table is scanned for it, by as many calls as that takes.
+    fn clear(&self, prefix: &str, after: Option<&[u8]>) -> StoreFuture<Cleared> {
+        let (shared, prefix) = (Arc::clone(&self.shared), prefix.to_owned());
+        let after = after.map(<[u8]>::to_vec);
+        let work = async move {
+            let cleared = clear(&shared.connection, &prefix, after.as_deref()).await;
+            cleared.map_err(Trouble::told)
+        };
+        self.shared.driver.later(work)
     }
 
     fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {
