@@ -172,7 +172,7 @@ impl Node {
                 node: this,
                 asked: Some(asked),
             };
-            return task::run(async move { landing.land(later.await) });
+            return task::run(&self.timer, async move { landing.land(later.await) });
         }
     }
 
@@ -278,7 +278,7 @@ impl Node {
         });
         match execution.pending() {
             None => this.ended(one, &answer),
-            Some(later) => task::run(async move { this.ended(one, &later.await) }),
+            Some(later) => task::run(&self.timer, async move { this.ended(one, &later.await) }),
         }
     }
 

@@ -1,31 +1,40 @@
-//! A future that goes on by itself: who wakes it polls it. No thread and no executor is
-//! needed, and nobody who goes away takes it along.
+//! A future that goes on by itself: when it is woken, the timer's thread polls it. Nobody who
+//! goes away takes it along.
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
+use tidegate_store::core::Timestamp;
 use tidegate_store::sync::Mutex;
 use tidegate_store::sync::atomic::{AtomicU8, Ordering};
+use tidegate_store::{Timer, TimerHandler};
 
 const IDLE: u8 = 0;
-const POLLED: u8 = 1;
+/// The timer is to poll it.
+const DUE: u8 = 1;
+const POLLED: u8 = 2;
 /// It is polled, and to be polled once more.
-const WOKEN: u8 = 2;
-const OVER: u8 = 3;
+const WOKEN: u8 = 3;
+const OVER: u8 = 4;
 
 struct Task {
     stage: AtomicU8,
     future: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
+    timer: Arc<dyn Timer>,
+    /// Itself, while it is due: the timer does not keep it.
+    due: Mutex<Option<Arc<Self>>>,
 }
 
-/// Runs `future` on this thread until it waits for something, and from then on where that is
-/// told. It must not block.
-pub(crate) fn run(future: impl Future<Output = ()> + Send + 'static) {
+/// Runs `future` on this thread until it waits for something, and from then on by `timer`. It
+/// must not block.
+pub(crate) fn run(timer: &Arc<dyn Timer>, future: impl Future<Output = ()> + Send + 'static) {
     let task = Arc::new(Task {
         stage: AtomicU8::new(POLLED),
         future: Mutex::new(Some(Box::pin(future))),
+        timer: Arc::clone(timer),
+        due: Mutex::new(None),
     });
     task.poll();
 }
@@ -63,14 +72,29 @@ impl Task {
 }
 
 impl Wake for Task {
+    /// Polls nothing: its caller may have a lock that the future needs.
     fn wake(self: Arc<Self>) {
         loop {
-            if self.goes(IDLE, POLLED) {
-                return self.poll();
-            }
-            if self.goes(POLLED, WOKEN) || self.stage.load(Ordering::Acquire) >= WOKEN {
+            if self.goes(IDLE, DUE) {
+                *self.due.lock() = Some(Arc::clone(&self));
+                let this: Weak<dyn TimerHandler> = Arc::<Self>::downgrade(&self);
+                self.timer.set(self.timer.now(), this);
                 return;
             }
+            match self.stage.load(Ordering::Acquire) {
+                DUE | WOKEN | OVER => return,
+                _ if self.goes(POLLED, WOKEN) => return,
+                _ => {}
+            }
+        }
+    }
+}
+
+impl TimerHandler for Task {
+    fn fire(self: Arc<Self>, _: Timestamp) {
+        drop(self.due.lock().take());
+        if self.goes(DUE, POLLED) {
+            self.poll();
         }
     }
 }
@@ -79,10 +103,55 @@ impl Wake for Task {
 mod tests {
     use std::sync::atomic::AtomicU32;
 
+    use tidegate_store::Alarm;
+
     use super::*;
 
+    /// Fires what is due when it is told to.
+    #[derive(Default)]
+    struct Hand(Mutex<Vec<Weak<dyn TimerHandler>>>);
+
+    impl std::fmt::Debug for Hand {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("Hand")
+        }
+    }
+
+    impl Timer for Hand {
+        fn now(&self) -> Timestamp {
+            Timestamp::MIN
+        }
+
+        fn set(&self, at: Timestamp, handler: Weak<dyn TimerHandler>) -> Alarm {
+            self.0.lock().push(handler);
+            Alarm { at, number: 0 }
+        }
+
+        fn unset(&self, _: Alarm) {}
+    }
+
+    impl Hand {
+        /// How many were due.
+        fn fire(&self) -> usize {
+            let due = std::mem::take(&mut *self.0.lock());
+            let count = due.len();
+            for handler in due.into_iter().filter_map(|handler| handler.upgrade()) {
+                handler.fire(Timestamp::MIN);
+            }
+            count
+        }
+    }
+
+    fn hand() -> (Arc<Hand>, Arc<dyn Timer>) {
+        let hand = Arc::<Hand>::default();
+        let timer = Arc::clone(&hand) as Arc<dyn Timer>;
+        (hand, timer)
+    }
+
+    type Waiting = Arc<Mutex<Option<Waker>>>;
+
     /// Is woken so often while it is polled, then waits.
-    struct Often(u32, Arc<AtomicU32>, Arc<Mutex<Option<Waker>>>);
+    struct Often(u32, Arc<AtomicU32>, Waiting);
 
     impl Future for Often {
         type Output = ();
@@ -101,30 +170,58 @@ mod tests {
     }
 
     #[test]
-    fn who_wakes_a_task_polls_it_and_one_that_wakes_itself_is_polled_again() {
-        let (polls, waits) = (Arc::new(AtomicU32::new(0)), Arc::default());
-        run(Often(3, Arc::clone(&polls), Arc::clone(&waits)));
+    fn the_timer_polls_a_task_that_was_woken_and_one_that_wakes_itself_is_polled_again() {
+        let (hand, timer) = hand();
+        let (polls, waits) = (Arc::new(AtomicU32::new(0)), Waiting::default());
+        run(&timer, Often(3, Arc::clone(&polls), Arc::clone(&waits)));
         assert_eq!(polls.load(Ordering::Relaxed), 4);
         let waker = waits.lock().clone().expect("it waits");
-        waker.wake_by_ref();
+        for _ in 0..3 {
+            waker.wake_by_ref();
+        }
+        assert_eq!(polls.load(Ordering::Relaxed), 4);
+        assert_eq!(hand.fire(), 1);
         assert_eq!(polls.load(Ordering::Relaxed), 5);
         // It is over: nobody polls it again.
         waker.wake();
-        assert_eq!(polls.load(Ordering::Relaxed), 5);
+        assert_eq!((hand.fire(), polls.load(Ordering::Relaxed)), (0, 5));
+    }
+
+    /// A connection that is made anew wakes its commands while it holds the lock by which the next
+    /// command asks for it: the thread that polled the next command there waited for itself.
+    #[test]
+    fn a_task_may_be_woken_by_one_who_has_a_lock_that_it_needs() {
+        let (hand, timer) = hand();
+        let (polls, waits) = (Arc::new(AtomicU32::new(0)), Waiting::default());
+        run(&timer, Often(0, Arc::clone(&polls), Arc::clone(&waits)));
+        let held = waits.lock();
+        held.as_ref().expect("it waits").wake_by_ref();
+        drop(held);
+        assert_eq!((hand.fire(), polls.load(Ordering::Relaxed)), (1, 2));
+    }
+
+    #[test]
+    fn a_task_that_is_due_is_there_though_nobody_else_keeps_it() {
+        let (hand, timer) = hand();
+        let (polls, waits) = (Arc::new(AtomicU32::new(0)), Waiting::default());
+        run(&timer, Often(0, Arc::clone(&polls), Arc::clone(&waits)));
+        waits.lock().take().expect("it waits").wake();
+        assert_eq!((hand.fire(), polls.load(Ordering::Relaxed)), (1, 2));
     }
 
     #[test]
     fn threads_that_wake_a_task_at_once_lose_none_of_it() {
         for _ in 0..200 {
-            let (polls, waits) = (
-                Arc::new(AtomicU32::new(0)),
-                Arc::<Mutex<Option<Waker>>>::default(),
-            );
-            run(Often(0, Arc::clone(&polls), Arc::clone(&waits)));
+            let (hand, timer) = hand();
+            let (polls, waits) = (Arc::new(AtomicU32::new(0)), Waiting::default());
+            run(&timer, Often(0, Arc::clone(&polls), Arc::clone(&waits)));
             let waker = waits.lock().clone().expect("it waits");
             std::thread::scope(|scope| {
                 for _ in 0..2 {
-                    scope.spawn(|| waker.wake_by_ref());
+                    scope.spawn(|| {
+                        waker.wake_by_ref();
+                        hand.fire();
+                    });
                 }
             });
             assert_eq!(polls.load(Ordering::Relaxed), 2);

@@ -103,6 +103,13 @@ impl Timer for NodeClock {
     fn set(&self, at: Timestamp, handler: Weak<dyn TimerHandler>) -> Alarm {
         let number = self.number.fetch_add(1, Ordering::SeqCst);
         let alarm = Alarm { at, number };
+        if at <= self.now() {
+            // As by a thread of its own.
+            if let Some(handler) = handler.upgrade() {
+                handler.fire(self.now());
+            }
+            return alarm;
+        }
         self.alarms.lock().expect("no panic").insert(alarm, handler);
         alarm
     }
@@ -234,6 +241,16 @@ pub struct Link {
 }
 
 impl Link {
+    pub fn new(central: &Arc<Central>) -> Arc<Self> {
+        Arc::new(Self {
+            central: Arc::clone(central),
+            wire: Mutex::new(Wire::Open),
+            held: Mutex::default(),
+            trips: AtomicUsize::new(0),
+            grants: AtomicUsize::new(0),
+        })
+    }
+
     pub fn set(&self, wire: Wire) {
         *self.wire.lock().expect("no panic") = wire;
     }
@@ -312,13 +329,7 @@ pub struct Node {
 impl Node {
     /// On `central`, whose clock this one is `ahead` of.
     pub fn new(central: &Arc<Central>, plan: &Arc<Plan>, tier: Tier, ahead: i64) -> Self {
-        let link = Arc::new(Link {
-            central: Arc::clone(central),
-            wire: Mutex::new(Wire::Open),
-            held: Mutex::default(),
-            trips: AtomicUsize::new(0),
-            grants: AtomicUsize::new(0),
-        });
+        let link = Link::new(central);
         let clock = NodeClock::at(central.clock.now().as_micros() + ahead);
         tier.check_for(plan).expect("a tier for these limits");
         let (table, timer) = (Arc::clone(&link) as Arc<dyn Table>, Arc::clone(&clock));
