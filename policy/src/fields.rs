@@ -241,11 +241,11 @@ impl<'a> Field<'a> {
         };
         if !range.contains(&length) {
             let message = format!("`{}` is {text}, which is out of range", self.name);
-            let help = format!(
-                "write {:?} to {} days",
-                range.start(),
-                range.end().as_secs() / 86_400
-            );
+            let (shortest, longest) = (range.start(), range.end());
+            let help = match longest.as_secs() / 86_400 {
+                0 => format!("write {shortest:?} to {longest:?}"),
+                days => format!("write {shortest:?} to {days} days"),
+            };
             faults.add(&self.span, message, help);
             return None;
         }

@@ -508,6 +508,10 @@ fn a_tier_is_read_and_each_fault_of_it_says_its_line_and_what_to_write() {
         .low_water(0)
         .idle(std::time::Duration::from_millis(50));
     assert_eq!(tier.expect("it is sound"), Some(expected));
+    let slots = "slots = { concurrency = 1 }";
+    let refusals = tidegate::Tier::refusals().idle(std::time::Duration::from_millis(50));
+    let tier = read("{ mode = 'refusals', idle = '50ms' }", slots);
+    assert_eq!(tier.expect("it is sound"), Some(refusals));
     for (tier, limit, fault) in [
         ("{ batch = 5 }", calls, "`mode` is missing"),
         ("{ mode = 'leased' }", calls, "`batch` is missing"),
@@ -528,6 +532,12 @@ fn a_tier_is_read_and_each_fault_of_it_says_its_line_and_what_to_write() {
             "`hold` is 2m",
         ),
         (
+            "{ mode = 'refusals', batch = 5 }",
+            calls,
+            "`batch` is for a tier whose `mode` is `leased`",
+        ),
+        ("{ mode = 'refusals', idle = '2m' }", calls, "`idle` is 2m"),
+        (
             "{ mode = 'leased', batch = 5, low_water = 101 }",
             calls,
             "`low_water` is 101",
@@ -540,7 +550,7 @@ fn a_tier_is_read_and_each_fault_of_it_says_its_line_and_what_to_write() {
         ("5", calls, "it must be a table"),
         (
             "{ mode = 'leased', batch = 5 }",
-            "slots = { concurrency = 1 }",
+            slots,
             "a tier cannot lease `slots`, which is a concurrency limit",
         ),
     ] {

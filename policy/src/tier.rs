@@ -1,5 +1,6 @@
 //! Counts near the caller, as a policy says them.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use tidegate::{Limit, MAX_AMOUNT, Tier};
@@ -13,8 +14,7 @@ const SETTINGS: [&str; 5] = ["mode", "batch", "hold", "low_water", "idle"];
 
 const EXAMPLE: &str = "`tier = { mode = \"leased\", batch = 100 }`";
 
-const SHORTEST: Duration = Duration::from_millis(10);
-const LONGEST: Duration = Duration::from_secs(60);
+const TIMES: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
 
 /// The tier of a policy with these limits, if it has one.
 pub(super) fn read(
@@ -29,44 +29,76 @@ pub(super) fn read(
         let help = "take it out: a pool asks its members one after the other";
         faults.add(&field.key_span, "a pool has no tier", help);
     }
-    check_limits(&field, limits, faults);
     let mode = settings.take("mode");
     if mode.is_none() {
-        faults.add(
-            &field.key_span,
-            "`mode` is missing",
-            format!("write {EXAMPLE}"),
-        );
+        missing(&field, "mode", faults);
     }
-    let _ = mode.and_then(|mode| mode.word(&[("leased", ())], faults));
-    let batch = settings.take("batch");
-    let tier = match &batch {
-        Some(batch) => batches(batch, limits, faults),
-        None => {
-            faults.add(
-                &field.key_span,
-                "`batch` is missing",
-                format!("write {EXAMPLE}"),
-            );
-            None
-        }
+    let modes = [("leased", Mode::Leased), ("refusals", Mode::Refusals)];
+    let mode = mode.and_then(|mode| mode.word(&modes, faults));
+    let mut tier = match mode {
+        Some(Mode::Refusals) => Some(refusals(&mut settings, faults)),
+        Some(Mode::Leased) => leased(&field, &mut settings, limits, faults),
+        None => None,
     };
-    let hold = duration(&mut settings, "hold", faults);
-    let idle = duration(&mut settings, "idle", faults);
+    if let Some(field) = settings.take("idle")
+        && let Some(idle) = field.duration(TIMES, faults)
+    {
+        tier = tier.map(|tier| tier.idle(idle));
+    }
+    if mode.is_some() {
+        settings.finish("a tier", &SETTINGS, faults);
+    }
+    tier
+}
+
+#[derive(Clone, Copy)]
+enum Mode {
+    Leased,
+    Refusals,
+}
+
+/// Refusals are remembered, and nothing else is.
+fn refusals(settings: &mut Fields<'_>, faults: &mut Faults<'_>) -> Tier {
+    for name in ["batch", "hold", "low_water"] {
+        if let Some(field) = settings.take(name) {
+            let message = format!("`{name}` is for a tier whose `mode` is `leased`");
+            let help = "take it out: a tier that remembers refusals takes nothing in advance";
+            faults.add(&field.key_span, message, help);
+        }
+    }
+    Tier::refusals()
+}
+
+/// Units are taken in advance.
+fn leased(
+    field: &Field<'_>,
+    settings: &mut Fields<'_>,
+    limits: &[Limit],
+    faults: &mut Faults<'_>,
+) -> Option<Tier> {
+    check_limits(field, limits, faults);
+    let batch = settings.take("batch");
+    if batch.is_none() {
+        missing(field, "batch", faults);
+    }
+    let tier = batch.and_then(|batch| batches(&batch, limits, faults));
+    let hold = settings.take("hold");
+    let hold = hold.and_then(|field| field.duration(TIMES, faults));
     let low_water = settings.take("low_water");
     let low_water = low_water.and_then(|field| field.integer(0..=100, faults));
-    settings.finish("a tier", &SETTINGS, faults);
     let mut tier = tier?;
     if let Some(hold) = hold {
         tier = tier.hold(hold);
-    }
-    if let Some(idle) = idle {
-        tier = tier.idle(idle);
     }
     if let Some(hundredths) = low_water.and_then(|number| u8::try_from(number).ok()) {
         tier = tier.low_water(hundredths);
     }
     Some(tier)
+}
+
+fn missing(field: &Field<'_>, name: &str, faults: &mut Faults<'_>) {
+    let message = format!("`{name}` is missing");
+    faults.add(&field.key_span, message, format!("write {EXAMPLE}"));
 }
 
 /// A limit of which nothing can be taken in advance.
@@ -98,23 +130,4 @@ fn batches(field: &Field<'_>, limits: &[Limit], faults: &mut Faults<'_>) -> Opti
         }
     }
     Some(tier)
-}
-
-fn duration(settings: &mut Fields<'_>, name: &str, faults: &mut Faults<'_>) -> Option<Duration> {
-    let field = settings.take(name)?;
-    let help = "write 10ms to 60s";
-    let text = field.text("1s", faults)?;
-    match super::span::parse_duration(text) {
-        Ok(length) if (SHORTEST..=LONGEST).contains(&length) => Some(length),
-        Ok(_) => {
-            let message = format!("`{name}` is {text}, which is out of range");
-            faults.add(&field.span, message, help);
-            None
-        }
-        Err(error) => {
-            let message = format!("`{text}` is not a length of time");
-            faults.add(&field.span, message, error.to_string());
-            None
-        }
-    }
 }

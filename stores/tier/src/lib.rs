@@ -13,26 +13,34 @@
 //! | `settings` | how a table is tiered: [`Tier`] |
 //! | `grants` | what a node holds of one key, and what it does next; no I/O, no clock |
 //! | `answers` | replies to what is decided here |
+//! | `batch` | a batch of which some is decided here |
 //! | `task` | a future that goes on by itself when it is woken |
 //! | `counters` | how often what happened: [`TierStatistics`] |
 //! | `key` | a key's grants, and the requests that wait for the next |
 //! | `returns` | what is given back to the store, again if it does not answer |
 //! | `node` | all keys of a table: asks, lands, gives back |
 //! | `table` | the table around a table: [`TierTable`] |
+//! | `refusals` | the other one, which remembers refusals alone: [`RefusalTable`] |
+//! | `tiered` | which of the two a table gets |
 //!
 //! Deliberately absent: leases of callers, slots, waiting for a turn: those are the store's.
 
 mod answers;
+mod batch;
 mod counters;
 mod grants;
 mod key;
 mod node;
+mod refusals;
 mod returns;
 mod settings;
 mod table;
 mod task;
+mod tiered;
 
 pub use counters::TierStatistics;
 pub use grants::{Grant, Grants, Landed, Wish};
+pub use refusals::RefusalTable;
 pub use settings::{Tier, TierError};
 pub use table::TierTable;
+pub use tiered::{Tiered, tiered};

@@ -22,6 +22,8 @@ const TIMES: std::ops::RangeInclusive<Duration> =
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tier {
+    /// Whether units are taken in advance; else only refusals are remembered.
+    is_leased: bool,
     batch: Amount,
     batches: BTreeMap<String, Amount>,
     hold: Duration,
@@ -57,10 +59,28 @@ impl Tier {
     #[must_use]
     pub const fn leased(batch: Amount) -> Self {
         Self {
+            is_leased: true,
             batch,
             batches: BTreeMap::new(),
             hold: Duration::from_secs(1),
             low_water: 20,
+            idle: Duration::from_secs(1),
+        }
+    }
+
+    /// Nothing is taken in advance; a refusal is remembered until the instant that it names, for
+    /// a second at most ([`idle`](Self::idle) says another time), and refuses what asks for as
+    /// much or more. All limits may be so; what slots or an adaptive limit refuse is not
+    /// remembered. A refund or a raised limit that comes from elsewhere is noticed when that
+    /// time is over.
+    #[must_use]
+    pub const fn refusals() -> Self {
+        Self {
+            is_leased: false,
+            batch: 1,
+            batches: BTreeMap::new(),
+            hold: Duration::from_secs(1),
+            low_water: 0,
             idle: Duration::from_secs(1),
         }
     }
@@ -124,6 +144,9 @@ impl Tier {
     /// As [`check`](Self::check); a limit that cannot be leased; a batch for none.
     pub fn check_for(&self, plan: &Plan) -> Result<(), TierError> {
         self.check()?;
+        if !self.is_leased {
+            return Ok(());
+        }
         for limit in plan.limits() {
             if let Some(why) = cannot_lease(limit) {
                 return Err(TierError::CannotLease(limit.name.to_string(), why));
@@ -134,6 +157,10 @@ impl Tier {
             Some(name) => Err(TierError::UnknownLimit(name.clone())),
             None => Ok(()),
         }
+    }
+
+    pub(crate) const fn is_leased(&self) -> bool {
+        self.is_leased
     }
 
     /// What is asked for of `limit` at a time.

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use tidegate_store::core::{Amount, Bounds};
 use tidegate_store::{
-    Answer, Command, Detail, Execution, Item, KeyPath, Op, Out, Plan, Reply, StoreError,
-    StoreFuture, Table, Timer, Verb, response_channel,
+    Answer, Command, Detail, Execution, Item, KeyPath, Op, Out, Plan, Reply, StoreFuture, Table,
+    Timer, Verb, response_channel,
 };
 
+use crate::batch;
 use crate::counters::TierStatistics;
 use crate::key::{Key, Waiter};
 use crate::node::{Asking, Node, is_grant};
@@ -113,39 +114,6 @@ impl TierTable {
         Execution::from(later)
     }
 
-    /// What can be decided of a batch by what is here; the others in one command.
-    fn batch(&self, command: &Command<'_>, items: &[Item<'_>], out: Out<'_>) -> Execution {
-        let mut answers: Vec<Option<Answer>> = items
-            .iter()
-            .map(|&item| self.at_hand(command, item).map(Ok))
-            .collect();
-        let rest: Vec<Item<'_>> = items
-            .iter()
-            .zip(&answers)
-            .filter_map(|(&item, answer)| answer.is_none().then_some(item))
-            .collect();
-        if rest.is_empty() {
-            let answers = answers.into_iter().flatten().collect();
-            return out.ready(Ok(Reply::Batch(answers)));
-        }
-        if rest.len() == items.len() {
-            return self.node.table.execute(command, out);
-        }
-        let mut answer = Ok(Reply::Done);
-        let about = command.about(Op::Batch(&rest));
-        match self
-            .node
-            .table
-            .execute(&about, Out::new(&mut answer))
-            .pending()
-        {
-            None => out.ready(merged(&mut answers, answer)),
-            Some(later) => Execution::from(StoreFuture::new(async move {
-                merged(&mut answers, later.await)
-            })),
-        }
-    }
-
     /// The reply to one of a batch, if it can be decided by what is here.
     fn at_hand(&self, command: &Command<'_>, (path, verb): Item<'_>) -> Option<Reply> {
         let take = self.is_ours(command.plan, path, &verb)?;
@@ -204,7 +172,8 @@ impl Table for TierTable {
                 for (path, _) in items.iter().filter(|(_, verb)| matches!(verb, Verb::Reset)) {
                     self.forget(path);
                 }
-                self.batch(command, items, out)
+                let at_hand = |item: Item<'_>| self.at_hand(command, item);
+                batch::execute(&**table, command, items, at_hand, out)
             }
             Op::Adopt => {
                 self.node.note(command.plan);
@@ -251,19 +220,6 @@ fn ask(key: &mut Key, take: &Take<'_>, command: &Command<'_>) -> Option<Asking> 
         calendars,
         wish,
     })
-}
-
-/// The answers to all of a batch: those that were at hand, and `rest` in between.
-fn merged(answers: &mut Vec<Option<Answer>>, rest: Answer) -> Answer {
-    let Reply::Batch(rest) = rest? else {
-        return Err(StoreError::Mismatch);
-    };
-    let mut rest = rest.into_iter();
-    let mut merged = Vec::with_capacity(answers.len());
-    for answer in answers.drain(..) {
-        merged.push(answer.or_else(|| rest.next()).ok_or(StoreError::Mismatch)?);
-    }
-    Ok(Reply::Batch(merged))
 }
 
 /// A page of leases, without those that are grants of nodes.

@@ -7,7 +7,7 @@ use arc_swap::ArcSwap;
 use tidegate_core::Span;
 use tidegate_store::sync::atomic::AtomicU64;
 use tidegate_store::{Plan, Store, StoreError, Table, TableBounds, key::MAX_LEVELS};
-use tidegate_tier::{Tier, TierTable};
+use tidegate_tier::{Tier, Tiered, tiered};
 
 use super::cooling::Cooling;
 use super::differing;
@@ -210,9 +210,10 @@ impl LimitSetBuilder {
         self
     }
 
-    /// Counts near the caller: takes units from the store in advance, and decides `check` and
-    /// `admit` by them without asking it. What that may admit beyond the limits is
-    /// [stated](Tier::hold). Leases, and all other verbs, are the store's.
+    /// Decides near the caller. [`Tier::leased`] takes units from the store in advance, and
+    /// decides `check` and `admit` by them without asking it; what that may admit beyond the
+    /// limits is [stated](Tier::hold). [`Tier::refusals`] remembers what was refused a moment
+    /// ago. All else is the store's.
     ///
     /// ```
     /// use std::time::Duration;
@@ -362,10 +363,10 @@ impl Inner {
             let timer = Arc::new(builder.clock.clone());
             let own_clock = abilities.own_clock;
             let table = Arc::clone(&table);
-            Arc::new(TierTable::new(table, tier, timer, own_clock, &view.plan))
+            tiered(table, tier, timer, own_clock, &view.plan)
         });
         if let Some(tier) = &tier {
-            table = Arc::<TierTable>::clone(tier) as Arc<dyn Table>;
+            table = Arc::<dyn Tiered>::clone(tier) as Arc<dyn Table>;
         }
         let clock = builder.clock.clone();
         let inner = Arc::new(Self {

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwap;
 use tidegate_store::sync::atomic::AtomicU64;
 use tidegate_store::{Table, Timer};
-use tidegate_tier::TierTable;
+use tidegate_tier::Tiered;
 
 use super::cooling::Cooling;
 use super::differing::Differing;
@@ -47,7 +47,7 @@ pub(crate) struct Inner {
     pub(super) version: AtomicU64,
     pub(crate) table: Arc<dyn Table>,
     /// The same, if it decides near the caller.
-    pub(super) tier: Option<Arc<TierTable>>,
+    pub(super) tier: Option<Arc<dyn Tiered>>,
     pub(crate) clock: Clock,
     /// The same, for a queue in this process.
     pub(super) timer: Arc<dyn Timer>,

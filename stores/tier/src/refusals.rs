@@ -1,0 +1,276 @@
+//! The table that remembers refusals, and asks its store for all else.
+
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tidegate_store::core::{Amount, Rule, Timestamp, Verdict};
+use tidegate_store::sync::Mutex;
+use tidegate_store::{
+    Answer, Command, Decision, Detail, Execution, Item, KeyPath, Op, Out, Plan, Reply, StoreFuture,
+    Table, Timer, Verb,
+};
+
+use crate::answers;
+use crate::batch;
+use crate::counters::{Counters, TierStatistics, count};
+use crate::settings::Tier;
+
+/// The most refusals that are remembered by one lock; none is while there is no room.
+const MOST_OF_SHARD: usize = 1_024;
+
+/// Locks of their own: more than there are threads that ask at once.
+const SHARDS: usize = 64;
+
+/// Refuses by what its table has refused a moment ago. What is asked for with an idempotency
+/// key, or may wait for its turn, is that table's, and so is all else.
+pub struct RefusalTable {
+    table: Arc<dyn Table>,
+    refusals: Arc<Refusals>,
+}
+
+/// What is remembered of all keys.
+struct Refusals {
+    tier: Tier,
+    timer: Arc<dyn Timer>,
+    counters: Counters,
+    shards: Box<[Mutex<Shard>]>,
+    hasher: foldhash::fast::RandomState,
+}
+
+type Shard = HashMap<Box<[u8]>, Refusal, foldhash::fast::RandomState>;
+
+/// As much of one limit, or more, is refused until then.
+struct Refusal {
+    /// The version of the limits that refused.
+    version: u64,
+    limit: usize,
+    amount: Amount,
+    until: Timestamp,
+    decision: Decision,
+}
+
+/// A take of which a refusal can be remembered.
+struct Asked {
+    key: Box<[u8]>,
+    amounts: SmallVec<[Amount; 3]>,
+    plan: Arc<Plan>,
+    /// Before it was sent.
+    now: Timestamp,
+    detail: Detail,
+}
+
+impl RefusalTable {
+    /// `table`, whose refusals are remembered as `tier` says. `timer` is the clock by which it
+    /// is asked, and never steps back.
+    #[must_use]
+    pub fn new(table: Arc<dyn Table>, tier: Tier, timer: Arc<dyn Timer>) -> Self {
+        Self {
+            table,
+            refusals: Arc::new(Refusals {
+                tier,
+                timer,
+                counters: Counters::default(),
+                shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+                hasher: foldhash::fast::RandomState::default(),
+            }),
+        }
+    }
+
+    /// What it has counted, and remembers.
+    #[must_use]
+    pub fn statistics(&self) -> TierStatistics {
+        TierStatistics {
+            keys: self.refusals.count(),
+            ..self.refusals.counters.read()
+        }
+    }
+
+    fn take(
+        &self,
+        command: &Command<'_>,
+        path: KeyPath<'_>,
+        verb: Verb<'_>,
+        mut out: Out<'_>,
+    ) -> Execution {
+        let Some(asked) = Asked::of(command, path, &verb) else {
+            return self.table.execute(command, out);
+        };
+        let about = command.about(Op::One(path, asked.with_its_refusal(verb)));
+        let execution = self.table.execute(&about, out.lend());
+        if execution.is_ready() {
+            let answer = self.refusals.note(&asked, out.take());
+            return out.ready(answer);
+        }
+        let refusals = Arc::clone(&self.refusals);
+        execution.map(|later| StoreFuture::new(async move { refusals.note(&asked, later.await) }))
+    }
+
+    /// The reply to one of a batch, if it is refused by what is remembered.
+    fn remembered(&self, command: &Command<'_>, (path, verb): Item<'_>) -> Option<Reply> {
+        let (amounts, detail) = is_ours(&verb)?;
+        self.refusals.find(command, &path, amounts, detail)
+    }
+}
+
+impl Table for RefusalTable {
+    fn execute(&self, command: &Command<'_>, out: Out<'_>) -> Execution {
+        match command.op {
+            Op::One(path, verb) => {
+                self.refusals.forget_if_freed(&path, &verb);
+                if command.patience.is_some() {
+                    return self.table.execute(command, out);
+                }
+                match self.remembered(command, (path, verb)) {
+                    Some(reply) => out.ready(Ok(reply)),
+                    None => self.take(command, path, verb, out),
+                }
+            }
+            Op::Batch(items) => {
+                for (path, verb) in items {
+                    self.refusals.forget_if_freed(path, verb);
+                }
+                let at_hand = |item: Item<'_>| self.remembered(command, item);
+                batch::execute(&*self.table, command, items, at_hand, out)
+            }
+            Op::Adopt | Op::ListKeys(_) | Op::ListLeases(_) | Op::ListUsage(..) | Op::Count => {
+                self.table.execute(command, out)
+            }
+        }
+    }
+}
+
+/// What is asked for by a take that may be refused here.
+fn is_ours<'c>(verb: &Verb<'c>) -> Option<(&'c [Amount], Detail)> {
+    match *verb {
+        Verb::Take {
+            amounts,
+            lease,
+            detail,
+        } if lease.is_none_or(|lease| lease.idempotency.is_none() && lease.least.is_none()) => {
+            Some((amounts, detail))
+        }
+        _ => None,
+    }
+}
+
+impl Asked {
+    fn of(command: &Command<'_>, path: KeyPath<'_>, verb: &Verb<'_>) -> Option<Self> {
+        let (amounts, detail) = is_ours(verb)?;
+        Some(Self {
+            key: path.bytes().into(),
+            amounts: amounts.into(),
+            plan: Arc::clone(command.plan),
+            now: command.now,
+            detail,
+        })
+    }
+
+    /// The same take, answered in full where it is refused.
+    fn with_its_refusal<'c>(&self, verb: Verb<'c>) -> Verb<'c> {
+        match verb {
+            Verb::Take {
+                amounts,
+                lease,
+                detail: Detail::Verdict,
+            } => Verb::Take {
+                amounts,
+                lease,
+                detail: Detail::OnRefusal,
+            },
+            verb => verb,
+        }
+    }
+}
+
+impl Refusals {
+    fn shard(&self, key: &[u8]) -> &Mutex<Shard> {
+        let hash = self.hasher.hash_one(key);
+        &self.shards[hash as usize % SHARDS]
+    }
+
+    /// The refusal that is remembered of as much, or less.
+    fn find(
+        &self,
+        command: &Command<'_>,
+        path: &KeyPath<'_>,
+        amounts: &[Amount],
+        detail: Detail,
+    ) -> Option<Reply> {
+        let shard = self.shard(path.bytes()).lock();
+        let refusal = shard.get(path.bytes())?;
+        let is_as_much = amounts
+            .get(refusal.limit)
+            .is_some_and(|&amount| amount >= refusal.amount);
+        let holds = refusal.version == command.plan.version() && command.now < refusal.until;
+        (holds && is_as_much).then(|| {
+            count(&self.counters.refused);
+            answers::refused(&refusal.decision, detail)
+        })
+    }
+
+    /// Remembers what was refused; the answer as it was asked for.
+    fn note(&self, asked: &Asked, answer: Answer) -> Answer {
+        let Ok(Reply::Decision(decision)) = answer else {
+            return answer;
+        };
+        if let Some(refusal) = self.refusal(asked, &decision) {
+            self.keep(asked, refusal);
+        }
+        Ok(match asked.detail {
+            Detail::Verdict if decision.lease.is_none() => Reply::Verdict(decision.verdict),
+            _ => Reply::Decision(decision),
+        })
+    }
+
+    /// What is remembered of a decision: that a limit refused which nothing but time makes
+    /// admit again, or a refund. Slots are released at any time, and an adaptive limit moves.
+    fn refusal(&self, asked: &Asked, decision: &Decision) -> Option<Refusal> {
+        let at_most = asked.now + self.tier.idle_span();
+        let until = match decision.verdict {
+            Verdict::Admit => return None,
+            Verdict::NotUntil(at) => at.min(at_most),
+            Verdict::Never => at_most,
+        };
+        let limit = decision.binding?;
+        let binding = asked.plan.limits().get(limit)?;
+        let amount = *asked.amounts.get(limit)?;
+        let lasts = !matches!(binding.rule, Rule::Slots(_)) && binding.adaptive.is_none();
+        lasts.then(|| Refusal {
+            version: asked.plan.version(),
+            limit,
+            amount,
+            until,
+            decision: decision.clone(),
+        })
+    }
+
+    fn keep(&self, asked: &Asked, refusal: Refusal) {
+        let mut shard = self.shard(&asked.key).lock();
+        if shard.len() >= MOST_OF_SHARD && !shard.contains_key(&asked.key) {
+            shard.retain(|_, kept| asked.now < kept.until);
+            if shard.len() >= MOST_OF_SHARD {
+                return;
+            }
+        }
+        shard.insert(asked.key.clone(), refusal);
+    }
+
+    /// A command that may give something back to a key ends what is remembered of it.
+    fn forget_if_freed(&self, path: &KeyPath<'_>, verb: &Verb<'_>) {
+        if matches!(verb, Verb::End { .. } | Verb::Adjust { .. } | Verb::Reset) {
+            self.shard(path.bytes()).lock().remove(path.bytes());
+        }
+    }
+
+    /// How many keys a refusal is remembered of.
+    fn count(&self) -> u64 {
+        let now = self.timer.now();
+        let of_shard = |shard: &Mutex<Shard>| {
+            let shard = shard.lock();
+            shard.values().filter(|kept| now < kept.until).count() as u64
+        };
+        self.shards.iter().map(of_shard).sum()
+    }
+}
