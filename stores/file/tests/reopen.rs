@@ -72,6 +72,37 @@ fn a_window_with_as_many_sub_windows_as_microseconds_is_read_back() {
     );
 }
 
+/// One bucket alone was locked for as long as the clock had gone back, since what it is packed as
+/// does not say when it was written.
+#[test]
+fn a_clock_that_was_set_back_meanwhile_locks_nothing_for_longer_than_its_refill() {
+    let start = Timestamp::from_micros(1_700_000_000_000_000);
+    let kinds = [
+        Limit::rate("r", 60, MINUTE),
+        Limit::rate("r", 60, MINUTE).algorithm(Algorithm::FixedWindow),
+        Limit::rate("r", 60, MINUTE).algorithm(Algorithm::SlidingWindow),
+        Limit::rate("r", 60, MINUTE).algorithm(Algorithm::SlidingLog),
+    ];
+    for kind in kinds {
+        let place = Place::new();
+        let used = set(
+            place.open(),
+            &ManualClock::starting_at(start),
+            vec![kind.clone()],
+        );
+        assert!(used.check("k", 60).wait().expect("no error").admitted());
+        drop(used);
+        let back = ManualClock::starting_at(start - Span::from_secs(7_200));
+        let used = set(place.open(), &back, vec![kind.clone()]);
+        assert!(!used.check("k", 60).wait().expect("no error").admitted());
+        back.advance(2 * MINUTE);
+        assert!(
+            used.check("k", 60).wait().expect("no error").admitted(),
+            "{kind:?}"
+        );
+    }
+}
+
 #[test]
 fn every_algorithm_goes_on_where_it_stood() {
     let (place, clock) = (Place::new(), ManualClock::default());

@@ -341,7 +341,9 @@ pub(crate) fn adopt(
                 let at = packed_rows
                     .slab
                     .insert(hash_of, key, PackedBucket::FRESH, &hash);
-                packed_rows.put_back_by(at, std::mem::take(&mut row[0]), own);
+                let mut state = std::mem::take(&mut row[0]);
+                note_step_back(own.as_ref(), plan, &mut state, now);
+                packed_rows.put_back_by(at, state, own);
             }
             Rows::General(slab) => {
                 slab.insert(hash_of, key, row, &hash);
@@ -382,6 +384,16 @@ pub(crate) fn adopt_one(
                 *slab.value_mut(at) = row;
             }
         }
+    }
+}
+
+/// A packed state does not say when it was written: what a file has from a clock that stood later
+/// is brought to `now` before it is packed.
+fn note_step_back(own: Option<&Rule>, plan: &Plan, state: &mut State, now: Timestamp) {
+    let State::Bucket(state) = state else { return };
+    match (own, plan.single_bucket()) {
+        (Some(Rule::Bucket(bucket)), _) | (None, Some(bucket)) => bucket.observe(state, now),
+        _ => {}
     }
 }
 
