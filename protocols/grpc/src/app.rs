@@ -3,8 +3,8 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use tidegate_protocol::bearer;
-use tidegate_service::{Answer, Call, Caller, Field, Origin, Service, ServiceError};
+use tidegate_protocol::{bearer, named_namespace};
+use tidegate_service::{Answer, Call, Caller, Origin, Service, ServiceError};
 use tokio_stream::{Stream, StreamExt};
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
@@ -81,13 +81,8 @@ impl App {
 
 /// In which namespace a call is to be answered, if its metadata say so.
 fn namespace(metadata: &MetadataMap) -> Result<Option<&str>, ServiceError> {
-    let said = metadata
-        .get("tidegate-namespace")
-        .map(|value| value.to_str());
-    said.transpose().map_err(|_| ServiceError::Form {
-        field: Field::Namespace,
-        wrong: "a namespace's name has letters, digits, `.`, `_` and `-` alone",
-    })
+    let named = metadata.get_all("tidegate-namespace").iter();
+    named_namespace(named.map(|value| value.as_encoded_bytes()))
 }
 
 /// The answer is that to another call.

@@ -12,13 +12,14 @@
 //! | [`Opening`] | a connection whose first bytes have a deadline |
 //! | [`TimedBody`], [`Late`] | a body that has to arrive |
 //! | [`Delivery`] | a lease that nobody received is given back |
-//! | [`bearer()`] | the token of a request |
+//! | [`bearer()`], [`named_namespace()`] | the token of a request, and the namespace that it names |
 //!
 //! Deliberately absent: what a protocol says, and every decision: the service's.
 #![forbid(unsafe_code)]
 
 mod delivery;
 mod listen;
+mod namespace;
 mod opening;
 mod permits;
 mod serve;
@@ -30,6 +31,7 @@ mod turn;
 
 pub use delivery::Delivery;
 pub use listen::Listener;
+pub use namespace::named_namespace;
 pub use opening::Opening;
 pub use permits::Permits;
 pub use serve::{Closing, serve};

@@ -4,12 +4,13 @@ use axum::extract::{self, FromRequestParts};
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap, HeaderValue, Uri};
+use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::error::Error;
 use std::net::SocketAddr;
-use tidegate_protocol::bearer;
-use tidegate_service::{Answer, Call, Caller, Field, Origin, ServiceError};
+use tidegate_protocol::{bearer, named_namespace};
+use tidegate_service::{Answer, Call, Caller, Origin, ServiceError};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::app::App;
@@ -84,11 +85,7 @@ impl FromRequestParts<App> for RequestContext {
 
 /// In which namespace a request is to be answered, if it says so.
 fn namespace(headers: &HeaderMap) -> Result<Option<&str>, ServiceError> {
-    let said = headers.get(NAMESPACE).map(HeaderValue::to_str);
-    let wrong = "a namespace's name has letters, digits, `.`, `_` and `-` alone";
-    let field = Field::Namespace;
-    said.transpose()
-        .map_err(|_| ServiceError::Form { field, wrong })
+    named_namespace(headers.get_all(NAMESPACE).iter().map(HeaderValue::as_bytes))
 }
 
 /// The token of `Authorization: Bearer TOKEN`.
@@ -138,6 +135,13 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Query<T> {
 }
 
 fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
+    // What is not text would be read as another text, which may be another key's.
+    let raw = uri.query().unwrap_or_default();
+    if percent_decode_str(raw).decode_utf8().is_err() {
+        return Err(Problem::invalid(
+            "the query is not UTF-8; a key that is not text goes into `key_base64`",
+        ));
+    }
     let query = extract::Query::try_from_uri(uri);
     let extract::Query(value) = query.map_err(|rejection| {
         let why = rejection.source().map(ToString::to_string);

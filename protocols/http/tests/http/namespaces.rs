@@ -165,3 +165,17 @@ async fn policies_are_applied_in_one_namespace_alone() {
     assert_eq!(shown["policies"].as_array().unwrap().len(), 1);
     assert_eq!(left(&house, "").await, 3);
 }
+
+/// The first was taken: what a client had sent, where a proxy added its own behind it.
+#[tokio::test]
+async fn a_request_that_names_two_namespaces_is_refused() {
+    let house = with(&["acme", "beta"]).await;
+    let request = Request::post("/v1/check")
+        .header("tidegate-namespace", "acme")
+        .header("tidegate-namespace", "beta")
+        .header("content-type", "application/json");
+    let body = json!({"policy": "web", "key": "alice"});
+    let sent = request.body(Body::from(body.to_string())).unwrap();
+    let told = house.send(sent).await.problem(400, "invalid");
+    assert!(told.contains("named twice"), "{told}");
+}

@@ -307,3 +307,20 @@ async fn an_override_holds_at_every_member_of_a_pool_and_outlives_its_policy() {
     go_over(other);
     assert_eq!(remove(&house, "?policy=chat").await.status, 204);
 }
+
+/// It was read as U+FFFD, and removed what another key had.
+#[tokio::test]
+async fn a_query_that_is_not_text_changes_nothing() {
+    let house = House::new();
+    let other = json!({"key": "\u{fffd}", "policy": "web", "limits": rpm(7)});
+    set(&house, other).await;
+    for query in [
+        "?policy=web&key=%FF",
+        "?policy=web&key=%ED%A0%80",
+        "?k%FF=1",
+    ] {
+        let told = remove(&house, query).await.problem(400, "invalid");
+        assert!(told.contains("`key_base64`"), "{told}");
+    }
+    assert_eq!(stands(&house, "\u{fffd}").await.0, 7);
+}
