@@ -33,6 +33,8 @@ pub(crate) fn is_moving(error: &redis::RedisError) -> bool {
 pub(crate) fn unavailable(error: &redis::RedisError, place: &str) -> StoreError {
     match is_moving(error) {
         true => StoreError::Busy(words(error)),
+        // It answers, and has done nothing: that is no outage.
+        false if error.code() == Some("OOM") => StoreError::Full(words(error)),
         false if error.kind() == ErrorKind::Io => StoreError::Unavailable(silent(error, place)),
         false => StoreError::Unavailable(words(error)),
     }
@@ -66,7 +68,7 @@ fn silent(error: &redis::RedisError, place: &str) -> String {
 
 fn words(error: &redis::RedisError) -> String {
     let advice = match (error.kind(), error.code()) {
-        (_, Some("OOM")) => "the Redis server is full and may drop nothing; raise its maxmemory",
+        (_, Some("OOM")) => "the Redis server has no memory left and may drop nothing; raise its maxmemory",
         (_, Some("NOAUTH" | "WRONGPASS")) | (ErrorKind::AuthenticationFailed, _) => {
             "the Redis server did not accept the password; set it in the address"
         }
