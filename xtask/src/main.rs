@@ -16,6 +16,7 @@
 //! | `cargo xtask paused` | a store that stands still under 64 clients: who waits how long |
 //! | `cargo xtask race` | four gateways spend one budget, while processes and stores are killed |
 //! | `cargo xtask mixed` | ten thousand calls of the SDKs through gateways: what was charged, and what was billed |
+//! | `cargo xtask tiers` | fleets that decide by grants, in virtual time: what they admit beside the bound |
 //! | `cargo xtask trace` | an hour of real calls before a provider that enforces its limit, by client: a table |
 //! | `cargo xtask postgres` | the store's tests on every version of PostgreSQL |
 //! | `cargo xtask proofs` | laws, interleavings and fuzzing for hours |
@@ -56,6 +57,7 @@ mod soak;
 mod steps;
 mod suites;
 mod test;
+mod tiers;
 mod trace;
 mod versions;
 mod ways;
@@ -89,6 +91,9 @@ cargo xtask race [--store NAME | --peer litellm] [--round NAME] [--calls N]
 cargo xtask mixed [--requests N] [--seed N]             10,000 calls of the SDKs of OpenAI and
                                                         Anthropic, of all kinds: what was charged
                                                         beside what was billed; 1: they differ
+cargo xtask tiers [--histories N] [--nodes N,N] [--kinds N] [--svg PATH]
+                                                        fleets that decide by grants, in virtual
+                                                        time: 100,000 histories, 2 to 5,000 nodes
 cargo xtask trace [--svg PATH] [--windows] [--seed N]
                                                         an hour of real calls before a provider that
                                                         enforces its limit: learnt limits beside others
@@ -172,6 +177,7 @@ fn main() -> ExitCode {
         "paused" => fleet::paused(&rest),
         "race" => race::run(&rest),
         "mixed" => python::mixed(&rest),
+        "tiers" => tiers::run(&rest),
         "trace" => trace::run(&rest),
         "postgres" => postgres::run(&rest),
         "proofs" => proofs::run(&rest),

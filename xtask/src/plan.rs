@@ -31,6 +31,7 @@ pub const SERVERLESS: &[&str] = &[
     "tidegate-resp",
     "tidegate-own-store",
     "tidegate-sim",
+    "tidegate-tier-fleets",
     "tidegate-trace",
     "xtask",
     "tidegate-house",
