@@ -65,8 +65,8 @@ a = { calls = 3, per = '400d' }
 const NAMED: &str = "check, policies search and search/org";
 
 /// A verb, and a conversation in which it is asked.
-struct Scenario {
-    case: &'static str,
+pub(super) struct Scenario {
+    pub(super) case: &'static str,
     verb: Verb,
     /// What it needs beside: a protocol without it has no such row.
     besides: &'static [Verb],
@@ -540,14 +540,20 @@ impl Talk<'_> {
     }
 }
 
+/// Those that a protocol can have.
+pub(super) fn scenarios(protocol: &Protocol) -> impl Iterator<Item = &'static Scenario> {
+    SCENARIOS.iter().filter(|scenario| has(protocol, scenario))
+}
+
 fn has(protocol: &Protocol, scenario: &Scenario) -> bool {
     protocol.has(scenario.verb) && scenario.besides.iter().all(|verb| protocol.has(*verb))
 }
 
 fn rows() -> Vec<Row> {
     let rows = PROTOCOLS.iter().flat_map(|protocol| {
-        let scenarios = SCENARIOS.iter().filter(|scenario| has(protocol, scenario));
-        let cases = scenarios.map(|scenario| scenario.case).chain([NAMED]);
+        let cases = scenarios(protocol)
+            .map(|scenario| scenario.case)
+            .chain([NAMED]);
         cases.map(|case| Row {
             protocol: protocol.name,
             case,
@@ -560,9 +566,9 @@ fn ask(house: &House, report: &Report<'_>) -> Result<(), String> {
     let pair = house.pair("answers", POLICIES, PATIENT)?;
     let mut work: Vec<(_, _, Work<'_>)> = Vec::new();
     for protocol in PROTOCOLS {
-        for scenario in SCENARIOS.iter().filter(|scenario| has(protocol, scenario)) {
+        for scenario in scenarios(protocol) {
             let pair = &pair;
-            let does = move || compare(pair, protocol, scenario);
+            let does = move || compare(pair, protocol, scenario, true);
             work.push((protocol.name, scenario.case, Box::new(does)));
         }
     }
@@ -595,7 +601,14 @@ fn are_two(pair: &Pair, protocol: &Protocol) -> Result<(), String> {
     Ok(())
 }
 
-fn compare(pair: &Pair, protocol: &Protocol, scenario: &Scenario) -> Result<(), String> {
+/// Plays it at the servers, each by itself and `in_turn`, where that can be, and holds what they
+/// say against the library.
+pub(super) fn compare(
+    pair: &Pair,
+    protocol: &Protocol,
+    scenario: &Scenario,
+    in_turn: bool,
+) -> Result<(), String> {
     let expected = play(
         scenario,
         "the library's key",
@@ -604,7 +617,7 @@ fn compare(pair: &Pair, protocol: &Protocol, scenario: &Scenario) -> Result<(), 
     let mut ways = vec![("at the first", vec![0])];
     if pair.servers.len() > 1 {
         ways.push(("at the second", vec![1]));
-        if scenario.in_turn {
+        if in_turn && scenario.in_turn {
             ways.push(("in turn", vec![0, 1]));
         }
     }

@@ -1,11 +1,12 @@
 //! All questions.
 
-use super::{answers, beside, crowd, paused, reloaded, retried, rolled, told, woken};
+use super::{answers, beside, crowd, paused, reloaded, retried, rolled, tiered, told, woken};
 use crate::question::Question;
 
 /// All of them, in the order of the page.
 pub const QUESTIONS: &[Question] = &[
     answers::QUESTION,
+    tiered::QUESTION,
     retried::QUESTION,
     woken::QUESTION,
     told::QUESTION,

@@ -9,6 +9,7 @@ mod paused;
 mod reloaded;
 mod retried;
 mod rolled;
+mod tiered;
 mod told;
 mod woken;
 
