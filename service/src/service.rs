@@ -627,6 +627,19 @@ impl Service {
             .for_each(LimitSet::stop_waiting);
     }
 
+    /// Gives back to the store what tiers hold, and ends when that has answered: when nobody asks
+    /// any more.
+    pub async fn return_grants(&self) {
+        let services = self.tenants().into_iter().chain([self.clone()]);
+        let active: Vec<_> = services.flat_map(|service| service.all_active()).collect();
+        let sets = active.iter().flat_map(|active| active.every_set());
+        // All are given back before the first answer is waited for.
+        let returned: Vec<_> = sets.map(LimitSet::return_grants).collect();
+        for answered in returned {
+            answered.await;
+        }
+    }
+
     pub(super) fn all_active(&self) -> Vec<Arc<ActivePolicy>> {
         self.0.all_active()
     }

@@ -153,7 +153,12 @@ pub fn serve(args: &Serve, gateway: Option<&GatewayArgs>) -> Outcome<()> {
         let tokens = !config.credentials.is_empty();
         listeners.announce(&policies, &store::shown(url), like_openai, tokens);
         let apply = applied.map(|applied| applied.verb(&serving));
-        listeners.serve(service, recorder, signals, apply).await
+        let held = service.clone();
+        let served = listeners.serve(service, recorder, signals, apply).await;
+        if served.is_ok() {
+            held.return_grants().await;
+        }
+        served
     })?;
     opened.flush().map_err(Trouble::failure)?;
     traces.finish();

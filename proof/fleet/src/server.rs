@@ -127,6 +127,27 @@ impl Server {
         }
     }
 
+    /// Its process.
+    #[must_use]
+    pub fn process(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Tells it to stop, and waits until it has ended.
+    ///
+    /// # Errors
+    /// If it cannot be told, or ends in trouble; with what it has logged.
+    pub fn stop(mut self) -> Result<(), String> {
+        let id = self.process.id().to_string();
+        let sent = Command::new("kill").args(["-s", "TERM", &id]).status();
+        sent.map_err(|error| error.to_string())?;
+        let ended = self.process.wait().map_err(|error| error.to_string())?;
+        match ended.success() {
+            true => Ok(()),
+            false => Err(format!("{ended}: {}", self.log())),
+        }
+    }
+
     /// What it has logged.
     #[must_use]
     pub fn log(&self) -> String {

@@ -68,7 +68,9 @@ fn silent(error: &redis::RedisError, place: &str) -> String {
 
 fn words(error: &redis::RedisError) -> String {
     let advice = match (error.kind(), error.code()) {
-        (_, Some("OOM")) => "the Redis server has no memory left and may drop nothing; raise its maxmemory",
+        (_, Some("OOM")) => {
+            "the Redis server has no memory left and may drop nothing; raise its maxmemory"
+        }
         (_, Some("NOAUTH" | "WRONGPASS")) | (ErrorKind::AuthenticationFailed, _) => {
             "the Redis server did not accept the password; set it in the address"
         }

@@ -18,6 +18,7 @@
 //! | `counters` | how often what happened: [`TierStatistics`] |
 //! | `key` | a key's grants, and the requests that wait for the next |
 //! | `returns` | what is given back to the store, again if it does not answer |
+//! | `under_way` | what the store has not answered yet |
 //! | `node` | all keys of a table: asks, lands, gives back |
 //! | `table` | the table around a table: [`TierTable`] |
 //! | `refusals` | the other one, which remembers refusals alone: [`RefusalTable`] |
@@ -37,10 +38,11 @@ mod settings;
 mod table;
 mod task;
 mod tiered;
+mod under_way;
 
 pub use counters::TierStatistics;
 pub use grants::{Grant, Grants, Landed, Wish};
 pub use refusals::RefusalTable;
 pub use settings::{Tier, TierError};
 pub use table::TierTable;
-pub use tiered::{Tiered, tiered};
+pub use tiered::{Answered, Tiered, tiered};

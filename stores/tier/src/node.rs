@@ -18,6 +18,7 @@ use crate::key::Key;
 use crate::returns::{Return, Returns};
 use crate::settings::Tier;
 use crate::task;
+use crate::under_way::{Sent, UnderWay};
 
 /// The most keys of which something is held. Requests for others are the store's.
 const MOST_KEYS: u64 = 65_536;
@@ -51,6 +52,8 @@ pub(crate) struct Node {
     is_armed: AtomicBool,
     /// Nobody asks any more: what comes is given back.
     is_closed: AtomicBool,
+    /// What the store has not answered yet.
+    under_way: UnderWay,
     this: Weak<Self>,
 }
 
@@ -91,6 +94,7 @@ impl Node {
             newest: Mutex::new(Arc::clone(plan)),
             is_armed: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
+            under_way: UnderWay::default(),
             this: Weak::clone(this),
         })
     }
@@ -169,8 +173,9 @@ impl Node {
                 continue;
             };
             let landing = Landing {
-                node: this,
                 asked: Some(asked),
+                _sent: this.under_way.begin(),
+                node: this,
             };
             return task::run(&self.timer, async move { landing.land(later.await) });
         }
@@ -278,7 +283,13 @@ impl Node {
         });
         match execution.pending() {
             None => this.ended(one, &answer),
-            Some(later) => task::run(&self.timer, async move { this.ended(one, &later.await) }),
+            Some(later) => {
+                let sent = this.under_way.begin();
+                task::run(&self.timer, async move {
+                    this.ended(one, &later.await);
+                    drop(sent);
+                });
+            }
         }
     }
 
@@ -335,6 +346,11 @@ impl Node {
         }
     }
 
+    /// Ends when the store has answered all that it was sent.
+    pub(crate) fn answered(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.under_way.none()
+    }
+
     /// Gives all back, and what comes from here on.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
@@ -386,6 +402,7 @@ fn next_for(key: &mut Key, now: Timestamp, wakes: &mut Vec<Wake>) -> Option<Aski
 struct Landing {
     node: Arc<Node>,
     asked: Option<Asked>,
+    _sent: Sent,
 }
 
 impl Landing {

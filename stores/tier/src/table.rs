@@ -63,9 +63,12 @@ impl TierTable {
         self.node.counters.read()
     }
 
-    /// Gives back all that is held now. Its store may answer after this has returned.
-    pub fn give_back(&self) {
-        self.node.give_all_back();
+    /// Gives back all that is held now, and from here on what is taken, as soon as its requests
+    /// are served. What this returns ends when the store has answered all that it was sent: each
+    /// within the store's deadline.
+    pub fn give_back(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.node.close();
+        self.node.answered()
     }
 
     fn take(&self, command: &Command<'_>, take: Take<'_>, out: Out<'_>) -> Execution {

@@ -1,5 +1,6 @@
 //! Which table a tier puts around another.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use tidegate_store::{Plan, Table, Timer};
@@ -13,17 +14,34 @@ use crate::table::TierTable;
 pub trait Tiered: Table {
     /// What it has counted, and holds.
     fn statistics(&self) -> TierStatistics;
+
+    /// Gives back all that is held now, and from here on what is taken, as soon as its requests
+    /// are served. What this returns ends when the store has answered all that it was sent: each
+    /// within the store's deadline.
+    fn give_back(&self) -> Answered;
 }
+
+/// The store has answered all that it was sent.
+pub type Answered = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Tiered for TierTable {
     fn statistics(&self) -> TierStatistics {
         Self::statistics(self)
+    }
+
+    fn give_back(&self) -> Answered {
+        Box::pin(Self::give_back(self))
     }
 }
 
 impl Tiered for RefusalTable {
     fn statistics(&self) -> TierStatistics {
         Self::statistics(self)
+    }
+
+    /// It takes nothing in advance.
+    fn give_back(&self) -> Answered {
+        Box::pin(std::future::ready(()))
     }
 }
 

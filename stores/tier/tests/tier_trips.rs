@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use support::{Central, Node, SECOND, Wire, bucket, plan, told, window};
 use tidegate_store::core::{Amount, Rule};
-use tidegate_store::{Plan, StoreFuture, Timer};
+use tidegate_store::{Plan, Reply, StoreFuture, Timer};
 use tidegate_tier::Tier;
 
 const HOUR: u64 = 3_600 * SECOND;
@@ -99,6 +99,32 @@ fn a_node_whose_wall_clock_is_ahead_asks_no_more_often_than_any_other() {
                 "{grants} grants, {ahead} us ahead"
             );
         }
+    }
+}
+
+/// A server that was told to stop was gone before its store had been told.
+#[test]
+fn giving_back_ends_when_the_store_has_answered_all_that_was_sent() {
+    let limits = plan(0, 1, &[(0, window(1_000, HOUR))]);
+    let central = Central::new(&limits);
+    let node = Node::new(&central, &limits, Tier::leased(100).low_water(0), 0);
+    assert!(node.admits(b"a", &[1]));
+    node.link.set(Wire::HoldsAnswers);
+    let mut waiting = vec![node.begin(b"b", &[1])];
+    let back = node.table.give_back();
+    let mut back = StoreFuture::new(async move {
+        back.await;
+        Ok(Reply::Done)
+    });
+    // What `a` held is on its way, and so is a grant for `b`; of that the rest goes back, too.
+    assert_eq!((node.link.held(), told(&mut back)), (2, None));
+    node.link.deliver();
+    assert_eq!(answered(&mut waiting), (1, 0));
+    assert_eq!((node.link.held(), told(&mut back)), (1, None));
+    node.link.deliver();
+    assert!(told(&mut back).is_some());
+    for key in [b"a", b"b"] {
+        assert_eq!(central.left(&limits, key), [999]);
     }
 }
 

@@ -203,6 +203,18 @@ impl LimitSet {
         self.0.tier.as_ref().map(|tier| tier.statistics())
     }
 
+    /// Gives back to the store what its [tier](crate::LimitSetBuilder::tier) holds, and ends when
+    /// that has answered: a server that closes leaves nothing behind that others could use. What
+    /// the tier takes after that goes back at once. Without a tier there is nothing to do.
+    pub fn return_grants(&self) -> Pending<impl Future<Output = ()> + Send + use<>> {
+        let answered = self.0.tier.as_ref().map(|tier| tier.give_back());
+        Pending::new(async move {
+            if let Some(answered) = answered {
+                answered.await;
+            }
+        })
+    }
+
     /// How often each limit has refused since the set was built, by name, the most
     /// frequent first: of several that did not admit, the one that
     /// [binds](Decision::binding). The lean `admit` is not counted.

@@ -1,0 +1,175 @@
+//! Real servers with a tiered policy on one store: one is told to stop, one stands still, one is
+//! killed. What each held is where it should be, and no window admits more than its capacity.
+
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use tidegate_conformance::Paused;
+use tidegate_fleet::house::{House, PATIENT};
+use tidegate_fleet::program;
+use tidegate_fleet::server::Server;
+use tidegate_fleet::stores::STORES;
+use tidegate_fleet::talk::{Call, Client, Http, Verb};
+
+const CAPACITY: u64 = 2_000;
+const BATCH: u64 = 100;
+const HOLD: Duration = Duration::from_millis(800);
+
+/// A window that ends after every test. Nothing is idle for so long, and no grant is asked for
+/// before one is needed: what a server does is what it is asked.
+const POLICIES: &str = "
+[policy.held]
+tier = { mode = 'leased', batch = 100, hold = '60s', idle = '60s', low_water = 0 }
+[policy.held.limits]
+calls = { calls = 2_000, per = '400d', algorithm = 'fixed_window' }
+[policy.short]
+tier = { mode = 'leased', batch = 100, hold = '800ms', idle = '60s', low_water = 0 }
+[policy.short.limits]
+calls = { calls = 2_000, per = '400d', algorithm = 'fixed_window' }
+";
+
+/// A server, and a connection to it.
+struct Node {
+    server: Server,
+    client: Http,
+}
+
+impl Node {
+    fn check(&mut self, policy: &str, key: &str) -> bool {
+        let check = Call::of(Verb::Check, policy, key);
+        self.client.ask(&check).expect("an answer").admitted()
+    }
+
+    /// What the store has left.
+    fn left(&mut self, policy: &str, key: &str) -> u64 {
+        let peek = Call::of(Verb::Peek, policy, key);
+        let told = self.client.ask(&peek).expect("an answer");
+        told.number("calls.remaining").expect("a standing")
+    }
+
+    /// How many grants of a policy it has asked for.
+    fn requested(&mut self, policy: &str) -> u64 {
+        let sent = self.client.send("GET", "/metrics", "text/plain", "");
+        let text = String::from_utf8(sent.expect("metrics").1).expect("text");
+        let of = format!("policy=\"{policy}\"");
+        let line = text.lines().find(|line| {
+            line.starts_with("tidegate_grants_total")
+                && line.contains(&of)
+                && line.contains("outcome=\"requested\"")
+        });
+        let number = line.and_then(|line| line.split(' ').next_back());
+        number.and_then(|number| number.parse().ok()).unwrap_or(0)
+    }
+}
+
+/// So many servers on a store of this kind; none where this machine has no such store.
+fn nodes(store: &str, count: usize) -> Option<(House, Vec<Node>)> {
+    let store = STORES.iter().find(|row| row.name == store).expect("a row");
+    let house = House::open(*store, program::program().expect("a program"))?;
+    let start = house.server("tiers", POLICIES, PATIENT);
+    let node = |_| {
+        let server = start.start().expect("it starts");
+        let client = Http::connect(server.http).expect("it listens");
+        Node { server, client }
+    };
+    let nodes = (0..count).map(node).collect();
+    Some((house, nodes))
+}
+
+/// A test of the same name on each store that is a server of its own.
+macro_rules! on_each {
+    ($($name:ident)*) => { $(
+        mod $name {
+            #[test] fn on_redis() { super::super::$name("redis"); }
+            #[test] fn on_postgres() { super::super::$name("postgres"); }
+            #[test] fn on_mariadb() { super::super::$name("mariadb"); }
+        }
+    )* };
+}
+
+mod each {
+    on_each! {
+        a_server_that_is_told_to_stop_returns_all_it_holds
+        a_server_that_stood_still_for_twice_the_hold_spends_nothing_of_before
+        a_server_that_is_killed_strands_what_it_held_and_the_window_holds
+    }
+}
+
+fn a_server_that_is_told_to_stop_returns_all_it_holds(store: &str) {
+    let Some((_house, mut nodes)) = nodes(store, 2) else {
+        return;
+    };
+    let keys: Vec<_> = (0..5).map(|key| format!("key {key}")).collect();
+    for key in &keys {
+        assert!(nodes[0].check("held", key));
+        assert_eq!(nodes[1].left("held", key), CAPACITY - BATCH);
+    }
+    let Node { server, client } = nodes.swap_remove(0);
+    server.stop().expect("it ends");
+    drop(client);
+    let left = keys.iter().map(|key| nodes[0].left("held", key));
+    let stranded: u64 = left.map(|left| CAPACITY - 1 - left).sum();
+    println!(
+        "{store}: told to stop, stranded {stranded} of {}",
+        keys.len() as u64 * (BATCH - 1)
+    );
+    assert_eq!(stranded, 0);
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "another process stands still for so long, by its machine's clock"
+)]
+fn a_server_that_stood_still_for_twice_the_hold_spends_nothing_of_before(store: &str) {
+    let Some((_house, mut nodes)) = nodes(store, 2) else {
+        return;
+    };
+    assert!(nodes[0].check("short", "k"));
+    assert_eq!(nodes[0].requested("short"), 1);
+    let paused = Paused::new(nodes[0].server.process());
+    thread::sleep(2 * HOLD);
+    // Others go on meanwhile, with all that it does not hold.
+    assert!(nodes[1].check("short", "k"));
+    drop(paused);
+    assert!(nodes[0].check("short", "k"));
+    assert_eq!(nodes[0].requested("short"), 2, "it asked for what it spent");
+}
+
+fn a_server_that_is_killed_strands_what_it_held_and_the_window_holds(store: &str) {
+    let Some((_house, mut nodes)) = nodes(store, 4) else {
+        return;
+    };
+    let (admitted, is_killed) = (&AtomicU64::new(0), &AtomicBool::new(false));
+    let mut killed = nodes.swap_remove(3);
+    thread::scope(|scope| {
+        let paused = nodes[2].server.process();
+        for node in &mut nodes {
+            // Until it is refused after the kill: by then nobody has more for it.
+            scope.spawn(move || {
+                loop {
+                    match node.check("held", "k") {
+                        true => _ = admitted.fetch_add(1, Ordering::SeqCst),
+                        false if is_killed.load(Ordering::SeqCst) => break,
+                        false => {}
+                    }
+                }
+            });
+        }
+        // It holds something, and less and less of it.
+        for _ in 0..BATCH + BATCH / 2 {
+            admitted.fetch_add(u64::from(killed.check("held", "k")), Ordering::SeqCst);
+        }
+        let stands = Paused::new(paused);
+        // Killed at once (`kill -9`), as servers are when they are dropped.
+        drop(killed);
+        drop(stands);
+        is_killed.store(true, Ordering::SeqCst);
+    });
+    let admitted = admitted.load(Ordering::SeqCst);
+    let stranded = CAPACITY - admitted.min(CAPACITY);
+    println!("{store}: killed, stranded {stranded} of a batch of {BATCH}");
+    assert!(admitted <= CAPACITY, "{admitted} of {CAPACITY}");
+    assert!(stranded <= BATCH, "{stranded}");
+}
