@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(nearest(&entries, Kind::Rolling(1_000), 1), (13, 20));
         // Windows by first use may open at 0 and at 1,000, but not at 900 and at 1,000, too.
         assert_eq!(nearest(&[(0, 20)], Kind::FirstUse(1_000), 0), (20, 10));
-        assert_eq!(nearest(&entries, Kind::FirstUse(1_000), 0), (7, 10));
+        assert_eq!(nearest(&entries, Kind::FirstUse(1_000), 0), (23, 30));
         assert_eq!(
             nearest(&[(0, 9), (1, 13)], Kind::FirstUse(1_000), 0),
             (13, 10)

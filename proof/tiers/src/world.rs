@@ -337,10 +337,9 @@ impl World {
         while let Some((at, letter)) = self.central.next(until) {
             self.central.set(at);
             let node = letter.node;
-            match &self.nodes[node] {
-                Some(there) => there.sync(at),
-                // Nobody is there to be told; a command that was sent is done.
-                None => {}
+            // Where nobody is any more, a command that was sent is done all the same.
+            if let Some(there) = &self.nodes[node] {
+                there.sync(at);
             }
             drop(self.central.deliver(letter));
             self.collect(node);

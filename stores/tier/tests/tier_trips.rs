@@ -180,6 +180,9 @@ fn trips(limits: &Arc<Plan>, key: &[u8], batch: Amount) -> (u64, usize, usize) {
     (admitted, node.grants(), node.trips() - node.grants())
 }
 
+/// What it is called, how many levels keys have, the limits, and a key.
+type Case = (&'static str, usize, Vec<(usize, Rule)>, &'static [u8]);
+
 #[test]
 fn a_window_takes_as_many_trips_as_it_has_batches_and_two_more_at_most() {
     let windows = |capacities: &[Amount], levels: usize| -> Vec<(usize, Rule)> {
@@ -190,7 +193,7 @@ fn a_window_takes_as_many_trips_as_it_has_batches_and_two_more_at_most() {
     let mut ancestors = windows(&[5_000, 2_000, 1_000], 3);
     // A rate beside them, of which there is more than enough.
     ancestors.push((0, bucket(100_000, 100_000)));
-    let cases: [(&str, usize, Vec<(usize, Rule)>, &[u8]); 3] = [
+    let cases: [Case; 3] = [
         ("one limit", 1, windows(&[1_000], 1), b"k"),
         (
             "five limits",
