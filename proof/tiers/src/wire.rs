@@ -1,5 +1,6 @@
 //! The store as one node reaches it.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -35,6 +36,8 @@ struct Link {
     wire: Mutex<Wire>,
     dice: Mutex<Dice>,
     follower: Mutex<Option<(String, Weak<dyn Follower>)>>,
+    /// The newest version of limits that the node has gone over to.
+    newest: AtomicU64,
 }
 
 impl NodeStore {
@@ -47,6 +50,7 @@ impl NodeStore {
             wire: Mutex::new(wire),
             dice: Mutex::new(dice),
             follower: Mutex::default(),
+            newest: AtomicU64::new(0),
         }))
     }
 
@@ -142,6 +146,11 @@ impl Link {
 
 impl Table for Link {
     fn execute(&self, command: &Command<'_>, out: Out<'_>) -> Execution {
+        // As stores beyond a network do: a node asks by no limits that it has gone over from.
+        let version = command.plan.version();
+        if self.newest.fetch_max(version, Ordering::Relaxed) > version {
+            return out.ready(Err(StoreError::StalePlan));
+        }
         let wire = *self.wire.lock();
         match wire {
             Wire::Cut => out.ready(Err(Self::lost())),
