@@ -111,8 +111,30 @@ pub(super) fn read(
     levels: &[String],
     faults: &mut Faults<'_>,
 ) -> Option<(Limit, LimitSyntax)> {
+    let fields = fields_of(entry, faults)?;
+    read_fields(entry, fields, levels, faults)
+}
+
+/// Reads a limit as an override says it, and whether only its key is to have it.
+pub(super) fn read_override(entry: &Field<'_>, faults: &mut Faults<'_>) -> Option<bool> {
+    let mut fields = fields_of(entry, faults)?;
+    let added = fields.take("added");
+    let added = added.is_some_and(|field| field.flag(faults) == Some(true));
+    read_fields(entry, fields, &[], faults)?;
+    Some(added)
+}
+
+fn fields_of<'a>(entry: &Field<'a>, faults: &mut Faults<'_>) -> Option<Fields<'a>> {
     let example = format!("`{} = {{ calls = 300, per = \"1m\" }}`", entry.name);
-    let fields = entry.table(&example, faults)?;
+    entry.table(&example, faults)
+}
+
+fn read_fields(
+    entry: &Field<'_>,
+    fields: Fields<'_>,
+    levels: &[String],
+    faults: &mut Faults<'_>,
+) -> Option<(Limit, LimitSyntax)> {
     let name_span = entry.key_span.clone();
     let (limit, written) = Reader {
         name: entry.name,

@@ -780,7 +780,7 @@ impl Service {
             .name(tables::of_policy(policy, member))
             .limits(limits.iter().cloned())
             .levels(policy.levels.iter().cloned())
-            .governed()
+            .governed(overrides::all_given(&self.0.stored(), &policy.name))
             .clock(self.0.clock.clone());
         if let Some(max_keys) = policy.max_keys {
             builder = builder.max_keys(max_keys);

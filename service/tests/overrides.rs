@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use faulty::Faulty;
 use proptest::prelude::*;
-use tidegate::{BuildError, Limit, ManualClock, Store};
+use tidegate::{BuildError, Limit, ManualClock, Store, Unit};
 use tidegate_memory::MemoryStore;
 use tidegate_policy::{PolicyFile, parse};
 use tidegate_service::{
@@ -293,6 +293,7 @@ fn limits_are_read_from_the_fields_they_are_shown_with() {
         rpm(5).burst(9),
         Limit::budget("a \"day\"\n", 7, tidegate::Period::day("UTC")),
         Limit::concurrency("slots", 3).ttl(Duration::from_millis(1_500)),
+        Limit::calls("gpu", 3, MINUTE).added(),
     ];
     let shown = limits
         .iter()
@@ -318,6 +319,71 @@ fn limits_are_read_from_the_fields_they_are_shown_with() {
     assert!(
         ["a", "b", "c"].iter().all(|limit| about.contains(limit)),
         "{faults:?}"
+    );
+}
+
+/// It was: `no policy that this is for has such a limit`, for whatever a policy does not have.
+#[test]
+fn a_limit_is_added_to_a_key_of_a_policy_and_to_nothing_else() {
+    let text = format!("{TWO}[policy.pool.member.eu.limits]\nrps = {{ calls = 9, per = '1s' }}\n");
+    let service = service(&text);
+    let caller = service.enter(None).unwrap();
+    let gpu = || Limit::calls("gpu", 2, MINUTE).added();
+    let all = OverrideTarget::everything;
+    let acme = all().of_policy("web").of_key("acme");
+    for (target, limit) in [
+        (all(), gpu()),
+        (all().of_key("acme"), gpu()),
+        (all().of_policy("web"), gpu()),
+        (all().of_policy("pool").of_key("acme"), gpu()),
+        (acme.clone(), Limit::calls("rpm", 2, MINUTE).added()),
+        (
+            acme.clone(),
+            Limit::rate("gpu", 2, MINUTE).unit(Unit::decimal(2)).added(),
+        ),
+        (acme.clone(), Limit::calls("gpu", 2, MINUTE)),
+    ] {
+        let wrong = service.set_override(&caller, &target, &[limit]).wait();
+        assert_eq!(wrong.unwrap_err().kind(), Kind::Invalid, "{target}");
+    }
+    set(&service, &acme, gpu());
+    let stored = service.override_at(&caller, &acme).unwrap().unwrap();
+    assert_eq!((stored.limits, stored.inert), (vec![gpu()], vec![]));
+    assert_eq!(limit(&service, "web", "acme", "gpu"), 2);
+    assert_eq!(levels_of(&service, "web", "acme"), [Level::KeyAndPolicy]);
+    assert!(levels_of(&service, "web", "other").is_empty());
+    let active = service.policy(&caller, Scope::Observe, "web").unwrap();
+    assert!(
+        active
+            .peek("other", 1)
+            .wait()
+            .unwrap()
+            .standing("gpu")
+            .is_none()
+    );
+    // Policies that are exchanged take nothing of it, and one with such a limit takes it over.
+    let with_gpu = format!("{TWO}gpu = {{ calls = 50, per = '1m' }}\n");
+    for (text, of_other) in [(TWO, None), (&with_gpu, Some(50)), (TWO, None)] {
+        service.exchange("file", &file(text)).unwrap();
+        assert_eq!(limit(&service, "web", "acme", "gpu"), 2);
+        let active = service.policy(&caller, Scope::Observe, "web").unwrap();
+        let peek = active.peek("other", 1).wait().unwrap();
+        assert_eq!(
+            peek.standing("gpu").map(|standing| standing.limit),
+            of_other
+        );
+        let stored = service.override_at(&caller, &acme).unwrap().unwrap();
+        assert!(stored.inert.is_empty());
+    }
+    assert!(service.remove_override(&caller, &acme).wait().unwrap());
+    let active = service.policy(&caller, Scope::Observe, "web").unwrap();
+    assert!(
+        active
+            .peek("acme", 1)
+            .wait()
+            .unwrap()
+            .standing("gpu")
+            .is_none()
     );
 }
 

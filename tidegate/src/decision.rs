@@ -63,7 +63,7 @@ impl Decision {
                 binding: answer.binding.and_then(|at| u16::try_from(at).ok()),
                 shadowed: answer.shadowed,
                 at,
-                standings: Standings::Told(std::mem::take(&mut answer.standings)),
+                standings: Standings::Told(told(&mut answer.standings, &view)),
                 view,
                 member: None,
                 degraded: false,
@@ -200,7 +200,8 @@ impl Decision {
 
     /// The names of all limits that it was decided by.
     pub(crate) fn limit_names(&self) -> impl Iterator<Item = &str> {
-        self.view.limits.iter().map(Limit::name)
+        let limits = self.view.limits.iter();
+        limits.filter(|limit| !limit.is_absent()).map(Limit::name)
     }
 
     /// The name of the key's level that the limit that [binds](Self::binding) is about;
@@ -240,7 +241,8 @@ impl Decision {
     /// given one.
     #[must_use]
     pub fn limit<'n>(&self, name: impl Into<LimitName<'n>>) -> Option<&Limit> {
-        Some(&self.view.limits[self.view.find(name)?])
+        let limit = &self.view.limits[self.view.find(name)?];
+        (!limit.is_absent()).then_some(limit)
     }
 
     /// Where every limit stands after this step, by name.
@@ -248,6 +250,21 @@ impl Decision {
         let named = self.view.limits.iter().enumerate();
         named.filter_map(|(position, limit)| Some((limit.name(), self.standings.at(position)?)))
     }
+}
+
+/// What was told, of the limits that the key has.
+#[inline]
+fn told(
+    answer: &mut SmallVec<[Option<Standing>; 1]>,
+    view: &View,
+) -> SmallVec<[Option<Standing>; 1]> {
+    let mut told = std::mem::take(answer);
+    for position in view.absent() {
+        if let Some(standing) = told.get_mut(position) {
+            *standing = None;
+        }
+    }
+    told
 }
 
 /// In words: `admitted`, `refused by tpm; retry after 1.2 s` (as of when it was made),

@@ -243,14 +243,16 @@ impl PoolBuilderInternals for LimitPoolBuilder {
 /// A set whose overrides are its service's.
 pub trait SetBuilderInternals {
     /// Leaves the overrides of the set to whoever serves it, by
-    /// [`give`](SetInternals::give) and [`replace_all`](SetInternals::replace_all).
+    /// [`give`](SetInternals::give) and [`replace_all`](SetInternals::replace_all). It begins
+    /// with `given`: what is counted of a limit that only some keys have is lost when the limit
+    /// is missing for a moment.
     #[must_use]
-    fn governed(self) -> Self;
+    fn governed(self, given: Overrides) -> Self;
 }
 
 impl SetBuilderInternals for LimitSetBuilder {
-    fn governed(self) -> Self {
-        Self::governed(self)
+    fn governed(self, given: Overrides) -> Self {
+        Self::governed(self, given)
     }
 }
 
@@ -297,6 +299,9 @@ pub trait SetInternals {
     /// # Errors
     /// As [`LimitSet::set_override`].
     fn check_override(&self, key: &[u8], own: &Limit) -> Result<(), BuildError>;
+
+    /// Whether `own`, if `key` is given it, has an effect on it as the limits are.
+    fn has_effect(&self, key: &[u8], own: &Limit) -> bool;
 
     /// Whether what its keys were last given elsewhere holds here, too. (What is given
     /// on one server of the store holds on every one, within the time that the store
@@ -348,6 +353,10 @@ impl SetInternals for LimitSet {
 
     fn check_override(&self, key: &[u8], own: &Limit) -> Result<(), BuildError> {
         self.inner().check_override(key, own)
+    }
+
+    fn has_effect(&self, key: &[u8], own: &Limit) -> bool {
+        self.inner().has_effect(key, own)
     }
 
     fn check_overrides(&self) -> Result<(), BuildError> {

@@ -74,6 +74,52 @@ fn state(server: &Server) -> Value {
            "events": events})
 }
 
+/// A limit that no policy has was a fault, whoever was to have it.
+#[test]
+fn a_limit_that_only_an_entity_has_is_kept_in_a_file() {
+    let (server, file) = server();
+    let with = |limit: &str| {
+        let gpu = format!("[[override]]\npolicy = 'chat'\nentity = 'acme'\nlimits.gpu = {limit}\n");
+        std::fs::write(&file, gpu).expect("written");
+    };
+    with("{ calls = 5, per = '1h', added = true }");
+    let plan = limits(&server, &["plan", &file, "--json"]).ends(3);
+    let settings = &plan.json()["changes"][0]["settings"];
+    assert_eq!(settings[0]["setting"], "limits.gpu");
+    assert_eq!(settings[0]["becomes"]["added"], true);
+    limits(&server, &["apply", &file]).ends(0);
+    limits(&server, &["plan", &file]).ends(0);
+    with("{ calls = 6, per = '60m', added = true }");
+    let diff = limits(&server, &["diff", &file]).ends(3);
+    assert!(diff.out.contains("limits.gpu.calls"), "{diff:?}");
+    assert!(!diff.out.contains("limits.gpu.per"), "{diff:?}");
+    limits(&server, &["apply", &file]).ends(0);
+    limits(&server, &["diff", &file]).ends(0);
+    for (limit, told) in [
+        ("{ calls = 6, per = '1h' }", "has a limit `gpu`"),
+        ("{ calls = 6, per = '1h', added = 1 }", "true or false"),
+    ] {
+        with(limit);
+        let wrong = limits(&server, &["plan", &file]).ends(2);
+        assert!(wrong.error.contains(told), "{wrong:?}");
+    }
+    for (of, limit, told) in [
+        ("policy = 'chat'", "gpu", "is added to more than one key"),
+        (
+            "policy = 'chat'\nentity = 'acme'",
+            "org",
+            "leave `added` out",
+        ),
+    ] {
+        let text = format!(
+            "[[override]]\n{of}\nlimits.{limit} = {{ calls = 1, per = '1h', added = true }}\n"
+        );
+        std::fs::write(&file, text).expect("written");
+        let wrong = limits(&server, &["plan", &file]).ends(2);
+        assert!(wrong.error.contains(told), "{wrong:?}");
+    }
+}
+
 /// `tidegate limits apply FILE | head -1` made the first change, and stopped there.
 #[test]
 fn every_change_is_made_whoever_reads_of_it() {

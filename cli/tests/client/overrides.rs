@@ -93,6 +93,58 @@ fn an_override_is_set_shown_listed_and_removed() {
     override_(&server, "show", &ACME).ends(6);
 }
 
+/// Whatever no policy had was refused.
+#[test]
+fn a_limit_is_added_to_an_entity_and_holds_for_it_alone() {
+    let server = Server::start(POLICY);
+    for id in ["acme", "other"] {
+        server.request(&["entity", "create", id]).ends(0);
+    }
+    let acme = ["-p", "chat", "--entity", "acme"];
+    let gpu = "gpu=calls:2/1h,added:true";
+    let set = override_(&server, "set", &[&acme[..], &[gpu]].concat()).ends(0);
+    let line = format!("policy chat, key acme  {gpu}\n");
+    assert!(set.out.starts_with(&line), "{set:?}");
+    let shown = override_(&server, "show", &[&acme[..], &["--json"]].concat()).ends(0);
+    let limits = json!({"gpu": {"calls": 2, "per": "1h", "added": true}});
+    assert_eq!(shown.json()["limits"], limits);
+    let check = |entity| {
+        let check = ["check", "-p", "chat", "--entity", entity, "tpm=0"];
+        server.request(&check).ends(0).out.clone()
+    };
+    let peek = server
+        .request(&[&["peek"], &acme[..], &["--json"]].concat())
+        .ends(0);
+    let (limits, levels) = (&peek.json()["limits"], &peek.json()["overrides"]);
+    assert_eq!(
+        (&limits["gpu"]["remaining"], &levels["gpu"]),
+        (&json!(2), &json!("key_and_policy"))
+    );
+    check("acme");
+    check("acme");
+    check("other");
+    let third = ["check", "-p", "chat", "--entity", "acme", "tpm=0"];
+    let third = server.request(&third).ends(1);
+    assert!(third.out.contains("gpu"), "{third:?}");
+    let other = ["peek", "-p", "chat", "--entity", "other"];
+    assert!(!server.request(&other).ends(0).out.contains("gpu"));
+    let late = [
+        &acme[..],
+        &["gpu=calls:3/1h,added:true", "--if-version", "1"],
+    ]
+    .concat();
+    override_(&server, "set", &late).ends(7);
+    let wrong = override_(&server, "set", &["-p", "chat", gpu]).ends(2);
+    let told = "limit `gpu`: it cannot be added; name one policy, and one key or entity";
+    assert!(wrong.error.contains(told), "{wrong:?}");
+    let events = server
+        .request(&["audit", "--policy", "chat", "--key", "acme", "--json"])
+        .ends(0);
+    assert!(events.out.contains("\"added\":true"), "{events:?}");
+    override_(&server, "remove", &acme).ends(0);
+    check("acme");
+}
+
 /// The command took a key alone: the name of an entity had to be put together by hand.
 #[test]
 fn an_override_is_for_an_entity_by_its_id() {

@@ -85,7 +85,8 @@ pub(super) fn read(
             "write them as `limits.rpm = { calls = 1000, per = \"1m\" }`, or `absent = true`";
         faults.add(span, "this override has no limits", help);
     }
-    let limits = limits.map(|field| limits_of(&field, faults));
+    let is_of_one_key = policy.is_some() && key.is_some();
+    let limits = limits.map(|field| limits_of(&field, is_of_one_key, faults));
     let expires_at = fields.take("expires_at");
     let expires_at = expires_at.and_then(|field| instant(&field, faults));
     let reason = fields.take("reason").and_then(|field| {
@@ -152,7 +153,7 @@ fn everywhere(
     }
 }
 
-fn limits_of(field: &Field<'_>, faults: &mut Faults<'_>) -> Shape {
+fn limits_of(field: &Field<'_>, is_of_one_key: bool, faults: &mut Faults<'_>) -> Shape {
     let example = "`limits.rpm = { calls = 1000, per = \"1m\" }`";
     let fields = field.table(example, faults);
     let limits = fields.map(Fields::into_all);
@@ -169,7 +170,13 @@ fn limits_of(field: &Field<'_>, faults: &mut Faults<'_>) -> Shape {
                 let help = "remove it; an override changes how much, not how it is counted";
                 faults.add(&fixed.key_span, message, help);
             }
-            None => _ = limit::read(&entry, &[], faults),
+            None => {
+                if limit::read_override(&entry, faults) == Some(true) && !is_of_one_key {
+                    let message = format!("`{}` is added to more than one key", entry.name);
+                    let help = "name a policy, and a key or an entity";
+                    faults.add(&entry.key_span, message, help);
+                }
+            }
         }
     }
     Shape::of(field.node())

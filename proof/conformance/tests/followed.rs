@@ -26,6 +26,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 on_each! {
     an_override_holds_on_every_server_and_either_may_change_and_remove_it
     overrides_of_policies_and_of_all_hold_on_every_server
+    a_limit_that_one_key_has_holds_on_every_server
     a_change_on_a_version_that_another_server_has_changed_is_refused
     whatever_both_servers_set_at_once_each_event_tells_what_was_there_before
     a_set_in_another_process_goes_by_what_its_keys_are_given
@@ -197,6 +198,54 @@ fn overrides_of_policies_and_of_all_hold_on_every_server(server: &Beyond, open: 
             "{place} {most:?}"
         );
     }
+}
+
+/// A limit that no policy has is counted at all servers as one, and takes nothing of others.
+fn a_limit_that_one_key_has_holds_on_every_server(server: &Beyond, open: Open) {
+    let (a, b) = (Server::on(open(&server.url)), Server::on(open(&server.url)));
+    let mallory = OverrideTarget::everything()
+        .of_policy("chat")
+        .of_key("mallory");
+    let gpu = |most| [Limit::calls("gpu", most, LONG).added()];
+    let set = |server: &Server, most| {
+        let caller = server.service.enter(None).expect("it is open");
+        let set = server.service.set_override(&caller, &mallory, &gpu(most));
+        wait_for(set).expect("the store keeps it");
+    };
+    let left = |server: &Server, key: &str| {
+        let caller = server.service.enter(None).expect("it is open");
+        let served = server.service.policy(&caller, Scope::Observe, "chat");
+        let peek = served.expect("it is there").peek(key, 1).wait();
+        let peek = peek.expect("the store answers");
+        ["calls", "gpu"].map(|name| peek.remaining(name))
+    };
+    assert_eq!(admitted([&a, &b], 10), 10);
+    set(&a, 5);
+    b.follows(&a, &mallory);
+    assert_eq!(
+        admitted([&b, &a], 20),
+        5,
+        "what was used before is not of it"
+    );
+    assert_eq!(left(&b, "mallory"), [Some(85), Some(0)]);
+    assert!(b.admits("chat", "other"));
+    assert_eq!(left(&a, "other"), [Some(99), None]);
+
+    set(&b, 8);
+    a.follows(&b, &mallory);
+    assert_eq!(admitted([&a, &b], 20), 3, "what was used stays used");
+
+    // One that starts later has it, and goes on where the others are.
+    let late = Server::on(open(&server.url));
+    assert_eq!(left(&late, "mallory"), [Some(82), Some(0)]);
+    assert_eq!(left(&late, "other"), [Some(99), None]);
+
+    assert!(late.remove(&mallory));
+    a.follows(&late, &mallory);
+    b.follows(&late, &mallory);
+    assert_eq!(admitted([&a, &b], 200), 82);
+    assert_eq!(left(&b, "mallory"), [Some(0), None]);
+    assert_eq!(left(&late, "other"), [Some(99), None]);
 }
 
 fn set_on(store: &Arc<dyn Store>, name: &str) -> LimitSet {

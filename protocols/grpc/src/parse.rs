@@ -298,5 +298,8 @@ fn fields(numbers: &proto::LimitNumbers) -> Vec<(String, Setting)> {
         .into_iter()
         .filter(|(_, text)| !text.is_empty())
         .map(|(field, text)| (field.to_owned(), Setting::Text(text.clone())));
-    amounts.chain(counts).chain(texts).collect()
+    let added = numbers
+        .added
+        .then(|| ("added".to_owned(), Setting::Flag(true)));
+    amounts.chain(counts).chain(texts).chain(added).collect()
 }

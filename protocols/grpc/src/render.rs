@@ -351,6 +351,7 @@ fn numbers(limit: &Limit) -> proto::LimitNumbers {
             ("zone", Setting::Text(text)) => numbers.zone = text,
             ("ttl", Setting::Text(text)) => numbers.ttl = text,
             ("algorithm", Setting::Text(text)) => numbers.algorithm = text,
+            ("added", Setting::Flag(added)) => numbers.added = added,
             // An override has no other fields; the unit is told with the policy.
             _ => {}
         }

@@ -107,6 +107,39 @@ async fn the_most_specific_override_holds_until_it_is_removed() {
 }
 
 #[tokio::test]
+async fn a_limit_is_added_to_one_key_alone() {
+    let mut client = client().await;
+    let added = LimitNumbers {
+        added: true,
+        ..calls(1)
+    };
+    let set = override_of(place("chat", "acme"), "gpu", added.clone());
+    let set = client.set_override(set).await.unwrap().into_inner();
+    assert_eq!(set.limits["gpu"], added);
+    for (key, limit, level) in [
+        ("acme", Some(1), Some(OverrideLevel::KeyAndPolicy.into())),
+        ("other", None, None),
+    ] {
+        let peek = proto::CheckRequest {
+            policy: "chat".to_owned(),
+            key: key.into(),
+            ..Default::default()
+        };
+        let peek = client.peek(peek).await.unwrap().into_inner();
+        let standing = peek.limits.get("gpu").map(|standing| standing.limit);
+        assert_eq!(
+            (standing, peek.overrides.get("gpu").copied()),
+            (limit, level)
+        );
+    }
+    for target in [place("chat", ""), place("", "acme"), place("pool", "acme")] {
+        let set = override_of(target, "gpu", added.clone());
+        let refused = client.set_override(set).await.unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidArgument);
+    }
+}
+
+#[tokio::test]
 async fn an_override_holds_at_every_member_of_a_pool() {
     let mut client = client().await;
     let numbers = LimitNumbers {

@@ -47,6 +47,32 @@ fn the_most_specific_override_holds_until_it_is_removed() {
     }
 }
 
+#[test]
+fn a_limit_is_added_to_one_key_alone() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let place = "POLICY chat KEY acme";
+    for said in ["true", "1"] {
+        let set = format!("TG.OVERRIDE SET {place} LIMIT gpu calls 1 per 1h added {said}");
+        let shown = client.request(&set);
+        let limits = "limits,[gpu,[calls,1,per,1h,added,1]],inert,[],";
+        assert!(shown.contains(limits), "{shown}");
+        assert_eq!(client.request(&format!("TG.OVERRIDE SHOW {place}")), shown);
+    }
+    let standing = client.request("TG.PEEK chat acme");
+    assert!(standing.contains(",gpu,[limit,1,"), "{standing}");
+    let other = client.request("TG.PEEK chat other");
+    assert!(!other.contains("gpu"), "{other}");
+    for wrong in [
+        "TG.OVERRIDE SET POLICY chat LIMIT gpu calls 1 per 1h added 1",
+        "TG.OVERRIDE SET POLICY chat KEY acme LIMIT gpu calls 1 per 1h added maybe",
+        "TG.OVERRIDE SET POLICY chat KEY acme LIMIT rpm calls 1 per 1h added 1",
+    ] {
+        let answer = client.request(wrong);
+        assert!(answer.starts_with("-ERR limit `"), "{wrong}: {answer}");
+    }
+}
+
 /// What is told of each override behind its limits.
 fn records(listed: &str) -> Vec<&str> {
     let records = listed

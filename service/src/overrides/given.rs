@@ -10,7 +10,7 @@ use tidegate_store::KeyPath;
 use super::pending::Pending;
 use super::resolve::source;
 use super::settings::{GivenLimit, LimitFault, Setting, read_limits};
-use super::stored::StoredOverride;
+use super::stored::{Stored, StoredOverride};
 use super::target::{Level, OverrideTarget};
 use super::terms::OverrideTerms;
 use super::verbs::check;
@@ -19,6 +19,7 @@ use crate::active_policy::ActivePolicy;
 use crate::bounds::MOST_LIMITS;
 use crate::error::{ServiceError, cut};
 use crate::service::Service;
+use tidegate::internal::SetInternals;
 use tidegate::{BuildError, Key, Limit, LimitError, Unit};
 use tidegate_policy::Scope;
 
@@ -112,8 +113,26 @@ impl Service {
             let level = source(&stored, policy, limit, &path)?;
             Some((limit.name().to_owned(), level))
         });
-        found.collect()
+        let mut found: Vec<_> = found.collect();
+        found.extend(added(&stored, active, &path));
+        found
     }
+}
+
+/// The limits that the key, or an ancestor, has beside those of the policy.
+fn added(stored: &Stored, active: &ActivePolicy, path: &KeyPath<'_>) -> Vec<(String, Level)> {
+    let policy = active.policy();
+    let is_own = |limit: &Limit| policy.limits.iter().any(|own| own.name() == limit.name());
+    let of_row = |level| {
+        let row = path.row(level);
+        let target = OverrideTarget::everything().of_policy(&*policy.name);
+        let kept = stored.at(&target.of_key(&*row))?;
+        let added = kept.value.limits.iter().filter(|own| own.is_added());
+        let added = added.filter(|own| !is_own(own) && active.set().has_effect(&row, own));
+        let named = added.map(|own| (own.name().to_owned(), Level::KeyAndPolicy));
+        Some(named.collect::<Vec<_>>())
+    };
+    (0..path.depth()).filter_map(of_row).flatten().collect()
 }
 
 /// A limit as it is given, with the unit of the policies' own where it says none.
@@ -178,6 +197,19 @@ fn fault(error: &BuildError, names: &str) -> LimitFault {
             limit.as_str(),
             "an override changes how much, not how it is counted".to_owned(),
             (*what).to_owned(),
+        ),
+        BuildError::Limit {
+            limit,
+            source: LimitError::NotAddable(what),
+        } => (
+            limit.as_str(),
+            "it cannot be added".to_owned(),
+            (*what).to_owned(),
+        ),
+        BuildError::TooManyAdded(_) => (
+            "",
+            error.to_string(),
+            "remove what is not needed any more".to_owned(),
         ),
         BuildError::Limit { limit, source } => (
             limit.as_str(),

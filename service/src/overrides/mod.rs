@@ -36,3 +36,4 @@ pub use stored::StoredOverride;
 pub(super) use stored::{OWNER, Stored};
 pub use target::{Level, OverrideTarget};
 pub use terms::{OnlyIf, OverrideTerms, Until};
+pub(super) use verbs::all_given;

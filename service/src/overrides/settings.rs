@@ -8,6 +8,9 @@ use tidegate::internal::LimitInternals;
 use tidegate::{Limit, Period, Unit};
 use tidegate_policy::{self, FIXED_SETTINGS, PolicyErrors};
 
+/// The field that says that only its key has a limit.
+const ADDED: &str = "added";
+
 /// A limit as it is given: its name, and its fields by theirs.
 pub type GivenLimit = (String, Vec<(String, Setting)>);
 
@@ -51,18 +54,46 @@ fn whose(limit: &str) -> String {
 /// Everything that is wrong, at once.
 pub fn read_limits(given: &[GivenLimit]) -> Result<Vec<Limit>, Vec<LimitFault>> {
     let mut faults: Vec<_> = given.iter().flat_map(fixed).collect();
+    faults.extend(given.iter().filter_map(|one| added(one).err()));
     // One line for each limit, so that a fault's line says whose it is.
     let mut text = String::from("[policy.override.limits]\n");
     for (name, fields) in given {
         write_line(name, fields, &mut text);
     }
     match tidegate_policy::parse("override", &text) {
-        Ok(mut file) if faults.is_empty() => Ok(file.policies.remove(0).limits),
+        Ok(mut file) if faults.is_empty() => {
+            let limits = file.policies.remove(0).limits.into_iter();
+            let is_added = |limit: &Limit| {
+                let mut of_it = given.iter().filter(|(name, _)| name == limit.name());
+                of_it.any(|one| added(one) == Ok(true))
+            };
+            let limits = limits.map(|limit| match is_added(&limit) {
+                true => limit.added(),
+                false => limit,
+            });
+            Ok(limits.collect())
+        }
         Ok(_) => Err(faults),
         Err(errors) => {
             faults.extend(faults_of(&errors, given));
             Err(faults)
         }
+    }
+}
+
+/// Whether the limit is to be added to its key. RESP has numbers and texts alone.
+fn added((name, fields): &GivenLimit) -> Result<bool, LimitFault> {
+    let said = fields.iter().find(|(field, _)| field == ADDED);
+    match said.map(|(_, setting)| setting) {
+        None | Some(Setting::Flag(false) | Setting::Integer(0)) => Ok(false),
+        Some(Setting::Flag(true) | Setting::Integer(1)) => Ok(true),
+        Some(Setting::Text(text)) if text == "true" => Ok(true),
+        Some(Setting::Text(text)) if text == "false" => Ok(false),
+        Some(_) => Err(LimitFault {
+            limit: name.clone(),
+            message: format!("`{ADDED}` is true or false"),
+            help: "say true to give the key a limit that its policy does not have".into(),
+        }),
     }
 }
 
@@ -96,7 +127,7 @@ fn write_line(name: &str, fields: &[(String, Setting)], out: &mut String) {
     out.push_str(" = {");
     let kept = fields
         .iter()
-        .filter(|(field, _)| !FIXED_SETTINGS.contains(&field.as_str()));
+        .filter(|(field, _)| field != ADDED && !FIXED_SETTINGS.contains(&field.as_str()));
     for (nth, (field, setting)) in kept.enumerate() {
         out.push_str(if nth > 0 { ", " } else { " " });
         quote(field, out);
@@ -163,6 +194,9 @@ pub fn settings_of(limit: &Limit) -> Vec<(&'static str, Setting)> {
             .precision()
             .map(|(field, count)| (field, Setting::Integer(count))),
     );
+    if limit.is_added() {
+        settings.push((ADDED, Setting::Flag(true)));
+    }
     settings
 }
 

@@ -7,7 +7,7 @@ use tidegate_store::{KeyPath, Page};
 use super::pending::Pending;
 use super::record::OverrideValue;
 use super::stored::{Kept, Stored, StoredOverride};
-use super::target::OverrideTarget;
+use super::target::{Level, OverrideTarget};
 use super::terms::OverrideTerms;
 use super::write::{OwnedTerms, Write};
 use super::{given, limits};
@@ -17,7 +17,7 @@ use crate::audit;
 use crate::error::ServiceError;
 use crate::service::Service;
 use tidegate::internal::{LimitInternals, Overrides, SetInternals};
-use tidegate::{BuildError, Limit};
+use tidegate::{BuildError, Limit, LimitError, Unit};
 use tidegate_policy::Scope;
 
 impl Service {
@@ -225,10 +225,7 @@ impl Service {
 impl ActivePolicy {
     /// Goes over to the policy's limits with what is stored over them.
     pub(crate) fn govern(&self, stored: &Stored) -> Result<(), BuildError> {
-        let name = &self.policy().name;
-        let keys = stored.keys(name).into_iter();
-        let given = keys.filter_map(|key| Some((key.into(), given(stored, key, name)?)));
-        let given: Overrides = given.collect();
+        let given = all_given(stored, &self.policy().name);
         let partial_keys = self.policy().partial_keys;
         self.every_set()
             .for_each(|set| set.let_partial_keys_in(partial_keys));
@@ -256,6 +253,13 @@ impl ActivePolicy {
             }
         })
     }
+}
+
+/// What each key is given in `policy`.
+pub(crate) fn all_given(stored: &Stored, policy: &str) -> Overrides {
+    let keys = stored.keys(policy).into_iter();
+    let given = keys.filter_map(|key| Some((key.into(), given(stored, key, policy)?)));
+    given.collect()
 }
 
 fn concerning(active: &[Arc<ActivePolicy>], target: &OverrideTarget) -> Vec<Arc<ActivePolicy>> {
@@ -331,12 +335,40 @@ pub(super) fn check(
             wrong.push(BuildError::DuplicateLimit(own.name().into()));
         }
         let fit = concerned.iter().map(|active| fits(active, target, own));
-        wrong.extend(first_fit(fit).err());
+        wrong.extend(
+            check_added(target, own, concerned)
+                .and_then(|()| first_fit(fit))
+                .err(),
+        );
     }
     match wrong.is_empty() {
         true => Ok(()),
         false => Err(ServiceError::Override(wrong)),
     }
+}
+
+/// That a limit is added to one key of one policy, in whole amounts.
+fn check_added(
+    target: &OverrideTarget,
+    own: &Limit,
+    concerned: &[Arc<ActivePolicy>],
+) -> Result<(), BuildError> {
+    let has_members = |active: &Arc<ActivePolicy>| !active.policy().members.is_empty();
+    let wrong = match () {
+        () if !own.is_added() => return Ok(()),
+        () if target.level() != Level::KeyAndPolicy => {
+            "name one policy, and one key or entity that is to have it"
+        }
+        () if own.amounts() != Unit::ONE => "its amounts are whole numbers; leave `unit` out",
+        () if concerned.iter().any(has_members) => {
+            "the policy is a pool, whose members have limits each; add it to a policy without members"
+        }
+        () => return Ok(()),
+    };
+    Err(BuildError::Limit {
+        limit: own.name().into(),
+        source: LimitError::NotAddable(wrong),
+    })
 }
 
 /// One that is kept, as it was set: its end, too, whatever this server's clock says of that.
@@ -350,11 +382,11 @@ fn stored_override(
     concerned: &[Arc<ActivePolicy>],
 ) -> StoredOverride {
     let limits = &value.limits;
-    let mut fitted = |own: &&Limit| {
-        !concerned
-            .iter()
-            .any(|active| fits(active, target, own).is_ok())
+    let has_effect = |active: &Arc<ActivePolicy>, own: &Limit| match (&target.key, own.is_added()) {
+        (Some(key), true) => active.sets().any(|set| set.has_effect(key, own)),
+        _ => fits(active, target, own).is_ok(),
     };
+    let mut fitted = |own: &&Limit| !concerned.iter().any(|active| has_effect(active, own));
     let inert = limits.iter().filter(&mut fitted);
     StoredOverride {
         target: target.clone(),

@@ -67,6 +67,11 @@ pub enum BuildError {
     /// Overrides are bounded.
     #[error("{0} overrides are set already; remove some, or give those keys a policy of their own")]
     TooManyOverrides(usize),
+    /// Limits that only some keys have are bounded.
+    #[error(
+        "keys were added {0} limits of different names already; take one of these, or add it for every key"
+    )]
+    TooManyAdded(usize),
     /// The overrides of a policy's set are set at its service.
     #[error("the overrides of this set are its service's; set them there")]
     Governed,

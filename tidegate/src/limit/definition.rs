@@ -12,6 +12,7 @@ use super::error::LimitError;
 use super::period::Period;
 use super::unit::Unit;
 
+mod added;
 pub(crate) mod bytes;
 mod over;
 mod said;
@@ -62,6 +63,10 @@ pub struct Limit {
     level: Option<String>,
     unit: Unit,
     adaptive: bool,
+    /// Only the keys have it that are given it.
+    added: bool,
+    /// It stands for a limit that the key at hand was not given.
+    absent: bool,
 }
 
 impl Limit {
@@ -118,6 +123,8 @@ impl Limit {
             level: None,
             unit: Unit::ONE,
             adaptive: false,
+            added: false,
+            absent: false,
         }
     }
 

@@ -26,6 +26,9 @@ pub enum LimitError {
     /// An override that would count in another way.
     #[error("an override changes how much, not how it is counted: {0}")]
     Unlike(&'static str),
+    /// A limit that a key is given beside the set's own, and that cannot be.
+    #[error("it cannot be added: {0}")]
+    NotAddable(&'static str),
     /// A setting that means nothing to a limit of its kind.
     #[error("`{setting}` does not go with {kind}; leave it out")]
     NoSetting {

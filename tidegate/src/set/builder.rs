@@ -15,6 +15,7 @@ use super::inner::{Inner, LimitSet, Metadata};
 use super::kept::Kept;
 use super::override_store::OverrideStore;
 use super::uid::{numbered, uid_in};
+use super::variants::Overrides;
 use super::versions::Versions;
 use super::view::{View, lease_span};
 use super::waiters::Waiters;
@@ -40,7 +41,7 @@ pub struct LimitSetBuilder {
     pub(super) name: Option<String>,
     pub(super) limits: Vec<Limit>,
     pub(super) unlimited: bool,
-    pub(super) governed: bool,
+    pub(super) governed: Option<Overrides>,
     pub(super) levels: Vec<String>,
     pub(super) partial_keys: bool,
     pub(super) bounds: TableBounds,
@@ -86,8 +87,9 @@ impl LimitSetBuilder {
 
     /// Leaves its overrides to the caller, who keeps them and gives them by
     /// [`Inner::give`] and [`Inner::replace_all`]; the store keeps none for it.
-    pub(crate) fn governed(mut self) -> Self {
-        self.governed = true;
+    /// It begins with `given`.
+    pub(crate) fn governed(mut self, given: Overrides) -> Self {
+        self.governed = Some(given);
         self
     }
 
@@ -324,7 +326,6 @@ impl Inner {
         let store = builder.take_store()?;
         let last = store.last_plan(&name)?;
         let known = last.as_deref().map_or(&[][..], Plan::limits);
-        let numbered = numbered(limits, |name| uid_in(known, name));
         let abilities = store.abilities();
         if builder.keep_usage.is_some() && !abilities.counts_usage {
             return Err(StoreError::CannotCount.into());
@@ -333,24 +334,33 @@ impl Inner {
             remember: builder.remember.map(remembered).transpose()?,
             usage: builder.keep_usage.map(kept).transpose()?,
         };
-        let versions = Versions::new(builder.levels.clone(), builder.partial_keys, kept);
-        let version = last.as_ref().map_or(0, |plan| plan.version() + 1);
-        let view = View::new(
-            (versions.set, version),
-            &builder.levels,
-            numbered,
+        let versions = Versions::new(
+            builder.levels.clone(),
+            builder.partial_keys,
             kept,
-            None,
-        )?;
-        let there = last.as_deref().filter(|_| abilities.shared);
-        let differing = there.map(|there| differing::between(&view.plan, there));
+            builder.tier.is_some(),
+        );
+        let version = last.as_ref().map_or(0, |plan| plan.version() + 1);
+        let view = |limits: Vec<Limit>| {
+            let limits = numbered(limits, |name| uid_in(known, name));
+            View::new((versions.set, version), &builder.levels, limits, kept, None)
+        };
         let override_store =
-            (!builder.governed).then(|| OverrideStore::new(Arc::clone(&store), &name));
-        let given = override_store
-            .as_ref()
-            .map(OverrideStore::given)
-            .transpose()?;
-        let view = versions.begin(view, given.unwrap_or_default());
+            (builder.governed.is_none()).then(|| OverrideStore::new(Arc::clone(&store), &name));
+        let given = match &override_store {
+            Some(override_store) => override_store.given()?,
+            None => builder.governed.take().unwrap_or_default(),
+        };
+        let view = versions.begin(&limits, given, |absent| {
+            view(limits.iter().cloned().chain(absent).collect())
+        })?;
+        let there = last.as_deref().filter(|_| abilities.shared);
+        let differing = there.map(|there| {
+            let mut differing = differing::between(&view.plan, there);
+            // What only some keys have is no server's own.
+            differing.retain(|one| view.added().all(|limit| limit.name() != one.limit));
+            differing
+        });
         if let Some(tier) = &builder.tier {
             tier.check_for(&view.plan)?;
         }

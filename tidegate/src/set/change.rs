@@ -14,6 +14,7 @@ use super::inner::{Inner, LimitSet};
 use super::uid::{numbered, uid_in};
 use super::variants::Overrides;
 use super::variants::Variants;
+use super::versions::Ledger;
 use super::view::View;
 use crate::error::{BuildError, RequestError};
 use crate::limit::{Limit, LimitId, LimitName};
@@ -94,7 +95,8 @@ impl LimitSet {
     #[must_use]
     pub fn capacity<'n>(&self, name: impl Into<LimitName<'n>>) -> Option<Amount> {
         let view = self.inner().view.load();
-        Some(view.capacity(view.find(name)?))
+        let position = view.find(name).filter(|&at| !view.is_absent(at))?;
+        Some(view.capacity(position))
     }
 
     /// Removes the limit called `name`; from the next decision on, for every key.
@@ -102,7 +104,7 @@ impl LimitSet {
     /// # Errors
     /// An unknown name, or the last limit; then nothing changes.
     pub fn remove_limit(&self, name: &str) -> Result<(), BuildError> {
-        self.inner().view.load().to_change(name)?;
+        self.inner().view.load().its_own(name)?;
         self.inner()
             .change(|limits| limits.retain(|limit| limit.name() != name))
     }
@@ -110,7 +112,7 @@ impl LimitSet {
 
 impl Inner {
     fn limits(&self) -> Vec<Limit> {
-        self.view.load().limits.to_vec()
+        self.view.load().own().cloned().collect()
     }
 
     fn has_limits(&self, limits: &[Limit]) -> bool {
@@ -131,7 +133,7 @@ impl Inner {
         }
         self.change_with(
             |all| *all = limits.to_vec(),
-            |variants| variants.give_all(given),
+            |variants| variants.give_all(&self.versions.levels, given),
         )
     }
 
@@ -159,7 +161,7 @@ impl Inner {
         // A change of the limits that is under way takes it along, or has it before.
         let ledger = self.versions.ledger.lock();
         let view = self.view.load();
-        let limit = &view.plan.limits()[view.to_change(name)?];
+        let limit = &view.plan.limits()[view.its_own(name)?];
         let Some(adaptive) = &limit.adaptive else {
             return Err(BuildError::NotAdaptive(name.into()));
         };
@@ -199,26 +201,42 @@ impl Inner {
     ) -> Result<(), BuildError> {
         let mut ledger = self.versions.ledger.lock();
         let old = self.view.load_full();
-        let mut limits = old.limits.to_vec();
+        let mut limits: Vec<_> = old.own().cloned().collect();
         edit(&mut limits);
         if limits.is_empty() {
             return Err(BuildError::Nothing("limit"));
         }
-        let limits = numbered(limits, |name| uid_in(old.plan.limits(), name));
-        let version = old.plan.version() + 1;
-        let view = View::new(
-            (self.versions.set, version),
-            &self.versions.levels,
-            limits,
-            self.versions.kept,
-            Some(&old),
-        )?;
-        view.plan.keep_capacities(&old.plan);
+        // What makes no sense is found before anything is given.
+        drop(self.next_view(&old, limits.clone())?);
         give(&mut ledger.variants);
-        let variants = ledger.variants.all(&view, &self.versions.levels);
+        self.go_over_to(&mut ledger, &old, limits)
+    }
+
+    /// Goes over to these limits, and those that only some keys have.
+    pub(super) fn go_over_to(
+        &self,
+        ledger: &mut Ledger,
+        old: &View,
+        mut limits: Vec<Limit>,
+    ) -> Result<(), BuildError> {
+        let levels = &self.versions.levels;
+        limits.extend(ledger.variants.absent(&limits, levels));
+        let view = self.next_view(old, limits)?;
+        view.plan.keep_capacities(&old.plan);
+        let variants = ledger.variants.all(&view, levels);
+        let version = view.plan.version();
         self.go_over(view.with_variants(version, variants));
-        drop(ledger);
         Ok(())
+    }
+
+    fn next_view(&self, old: &View, limits: Vec<Limit>) -> Result<View, BuildError> {
+        View::new(
+            (self.versions.set, old.plan.version() + 1),
+            &self.versions.levels,
+            numbered(limits, |name| uid_in(old.plan.limits(), name)),
+            self.versions.kept,
+            Some(old),
+        )
     }
 
     /// From here on `view` decides. The caller holds the ledger, so that tables

@@ -754,11 +754,13 @@ impl Inner {
         let view = self.view.load();
         let position = view.find(name)?;
         let path = KeyPath::new(key, view.plan.levels()).ok();
-        Some(match path.and_then(|path| view.at(&path)) {
+        match path.and_then(|path| view.at(&path)) {
+            Some(own) if own.is_absent(position) => None,
             // It has the capacities of the moment, too, where the key has nothing of its own.
-            Some(own) => own.plan.limits()[position].rule.capacity(),
-            None => view.capacity(position),
-        })
+            Some(own) => Some(own.plan.limits()[position].rule.capacity()),
+            None if view.is_absent(position) => None,
+            None => Some(view.capacity(position)),
+        }
     }
 
     /// How long a lease of `key` lasts whose request does not say.
@@ -899,7 +901,8 @@ fn charge(
     if let Some(amount) = view.lone_amount(request) {
         return Ok(asking.take(&[amount], detail));
     }
-    let amounts = view.amounts(request)?;
+    let mut amounts = view.amounts(request)?;
+    view.leave_out_held(request, &mut amounts)?;
     view.check_unheld(&amounts)?;
     asking.check_reach(&amounts)?;
     Ok(asking.take(&amounts, detail))

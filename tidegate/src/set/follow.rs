@@ -68,7 +68,10 @@ impl Inner {
             }
         }
         if given != before {
-            self.change_with(|_| {}, |variants| variants.give_all(given))?;
+            self.change_with(
+                |_| {},
+                |variants| variants.give_all(&self.versions.levels, given),
+            )?;
         }
         fault.map_or(Ok(()), Err)
     }

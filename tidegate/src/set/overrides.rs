@@ -14,6 +14,7 @@ use tidegate_store::{KeyPath, StoreFuture};
 
 use super::inner::{Inner, LimitSet};
 use super::variants;
+use super::view::View;
 use crate::error::BuildError;
 use crate::key::Key;
 use crate::limit::Limit;
@@ -38,6 +39,10 @@ impl LimitSet {
     /// keys (`acme` of `acme/search/alice`) is given those of its own level. An entity is found
     /// by its root and its id: `/acme/search/alice` says the same as `/acme//alice`, which is the
     /// name of its row and how it is listed, and holds wherever it moves within its root.
+    ///
+    /// A limit that the set does not have may be given beside its own, if it says that it is
+    /// [added](Limit::added): at most 32 names of those in a set, each counted alike and about the
+    /// same level wherever it is given.
     ///
     /// What is said of a limit is how much: its amount, its period, its burst,
     /// how long slots are held. How it is counted stays as the set has it. What
@@ -79,7 +84,7 @@ impl LimitSet {
         let view = inner.view.load_full();
         let key = &*row_name(key, view.plan.levels());
         let path = KeyPath::of_row(key, view.plan.levels())?;
-        variants::check(&view, &inner.versions.levels, &path, limits)?;
+        inner.check_given(&view, &path, limits)?;
         inner
             .versions
             .ledger
@@ -151,8 +156,32 @@ impl Inner {
     pub(crate) fn check_override(&self, key: &[u8], own: &Limit) -> Result<(), BuildError> {
         let view = self.view.load_full();
         let path = KeyPath::of_row(key, view.plan.levels())?;
-        let levels = &self.versions.levels;
-        variants::check(&view, levels, &path, std::slice::from_ref(own))
+        self.check_given(&view, &path, std::slice::from_ref(own))
+    }
+
+    fn check_given(
+        &self,
+        view: &View,
+        path: &KeyPath<'_>,
+        given: &[Limit],
+    ) -> Result<(), BuildError> {
+        let mut added = given.iter().filter(|own| own.is_added());
+        if let (true, Some(own)) = (self.versions.is_tiered, added.next()) {
+            return Err(BuildError::Limit {
+                limit: own.name().into(),
+                source: variants::TIERED,
+            });
+        }
+        variants::check(view, &self.versions.levels, path, given)
+    }
+
+    /// Whether `own` has an effect on `key` as the limits are.
+    pub(crate) fn has_effect(&self, key: &[u8], own: &Limit) -> bool {
+        let view = self.view.load();
+        let own = std::slice::from_ref(own);
+        variants::inert(&view, &self.versions.levels, key, own)
+            .next()
+            .is_none()
     }
 
     /// Gives `key` these limits, or takes them, as far as they have an effect.
@@ -164,7 +193,13 @@ impl Inner {
             return Ok(());
         }
         ledger.variants.check_room(key, given.is_some())?;
-        ledger.variants.give((key, path.depth() - 1), given);
+        let levels = &self.versions.levels;
+        ledger.variants.give((key, path.depth() - 1), levels, given);
+        let own: Vec<_> = view.own().cloned().collect();
+        let absent = ledger.variants.absent(&own, levels);
+        if !view.added().eq(&absent) {
+            return self.go_over_to(&mut ledger, &view, own);
+        }
         let variant = ledger.variants.of(&view, &self.versions.levels, key);
         let version = view.plan.version() + 1;
         self.go_over(view.with_variant(version, key, variant));

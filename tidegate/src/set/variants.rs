@@ -8,10 +8,13 @@ use tidegate_store::{KeyMap, KeyPath, OwnedKey};
 use super::variant::Variant;
 use super::view::View;
 use crate::error::BuildError;
-use crate::limit::Limit;
+use crate::limit::{Limit, LimitError};
 
 /// The most keys of a set that may have limits of their own.
 pub(super) const MOST: usize = 1 << 17;
+
+/// The most names of limits that only some keys have.
+const MOST_ADDED: usize = 32;
 
 /// The limits that keys of a set have of their own, by key.
 // In order, so that they are listed in pages.
@@ -52,7 +55,7 @@ fn over(
     level: usize,
     own: &Limit,
 ) -> Result<(usize, Limit), BuildError> {
-    let position = view.to_change(own.name())?;
+    let position = view.to_change(own)?;
     let about = view.plan.limits()[position].level;
     if about != level {
         let word = |level: usize| levels.get(level).cloned().unwrap_or_default();
@@ -62,12 +65,51 @@ fn over(
             level: word(level),
         });
     }
-    let limit = own.over(&view.limits[position]);
+    let base = &view.limits[position];
+    let limit = match base.is_absent() {
+        true => own.in_place_of_absent(base).ok_or(COUNTED_OTHERWISE),
+        false => own.over(base),
+    };
     let limit = limit.map_err(|source| BuildError::Limit {
         limit: own.name().into(),
         source,
     })?;
     Ok((position, limit))
+}
+
+const COUNTED_OTHERWISE: LimitError = LimitError::NotAddable(
+    "another key has one of this name that is counted otherwise; take another name",
+);
+
+const THERE_ALREADY: LimitError = LimitError::NotAddable(
+    "there is one of this name for every key; leave `added` out to give this key other numbers",
+);
+
+/// Why nothing is added where there is a tier.
+pub(super) const TIERED: LimitError = LimitError::NotAddable(
+    "units of these limits are taken from the store in advance (`tier`); add it to limits without",
+);
+
+/// Checks that a key of `level` can be given `own` beside the limits of `view`.
+fn check_added(
+    view: &View,
+    levels: &[String],
+    level: usize,
+    own: &Limit,
+) -> Result<(), BuildError> {
+    let wrong = |source| BuildError::Limit {
+        limit: own.name().into(),
+        source,
+    };
+    let planned = match view.find(own.name()) {
+        Some(position) if !view.limits[position].is_absent() => return Err(wrong(THERE_ALREADY)),
+        Some(_) => over(view, levels, level, own)?.1,
+        None if view.added().count() >= MOST_ADDED => {
+            return Err(BuildError::TooManyAdded(MOST_ADDED));
+        }
+        None => own.clone(),
+    };
+    planned.plan(0, levels).map(drop).map_err(wrong)
 }
 
 /// Checks that every one of `given` is an override for `key`.
@@ -88,6 +130,10 @@ pub(super) fn check(
         if given[..nth].iter().any(|other| other.name() == own.name()) {
             return Err(BuildError::DuplicateLimit(own.name().into()));
         }
+        if own.is_added() {
+            check_added(view, levels, key.depth() - 1, own)?;
+            continue;
+        }
         let (position, limit) = over(view, levels, key.depth() - 1, own)?;
         let planned = limit.plan(view.plan.limits()[position].uid, levels);
         planned.map_err(|source| BuildError::Limit {
@@ -103,10 +149,22 @@ pub(super) fn check(
 #[derive(Debug, Default)]
 pub(super) struct Variants {
     given: Overrides,
+    /// The limits that only some keys have, by their name and the key: what stands for each
+    /// at the others.
+    added: BTreeMap<Box<str>, BTreeMap<Box<[u8]>, Limit>>,
+    /// Units are taken from the store in advance: no key has any of those.
+    is_tiered: bool,
     made: HashMap<(usize, Arc<[Limit]>), Weak<Variant>>,
 }
 
 impl Variants {
+    pub(super) fn new(is_tiered: bool) -> Self {
+        Self {
+            is_tiered,
+            ..Self::default()
+        }
+    }
+
     pub(super) const fn given(&self) -> &Overrides {
         &self.given
     }
@@ -125,19 +183,66 @@ impl Variants {
 
     /// Notes what `key`, of `level`, was given. Keys that were given the same
     /// share it.
-    pub(super) fn give(&mut self, (key, level): (&[u8], usize), given: Option<Arc<[Limit]>>) {
+    pub(super) fn give(
+        &mut self,
+        (key, level): (&[u8], usize),
+        levels: &[String],
+        given: Option<Arc<[Limit]>>,
+    ) {
+        self.drop_added(key);
         let Some(given) = given else {
             self.given.remove(key);
             return;
         };
+        self.note_added((key, level), levels, &given);
         let kind = (level, given);
         let alike = self.made.get_key_value(&kind);
         let given = alike.map_or(kind.1, |((_, alike), _)| Arc::clone(alike));
         self.given.insert(key.into(), given);
     }
 
-    pub(super) fn give_all(&mut self, given: Overrides) {
+    pub(super) fn give_all(&mut self, levels: &[String], given: Overrides) {
+        self.added.clear();
+        for (key, limits) in &given {
+            if let Ok(path) = KeyPath::of_row(key, levels.len().max(1)) {
+                self.note_added((key, path.depth() - 1), levels, limits);
+            }
+        }
         self.given = given;
+    }
+
+    fn note_added(&mut self, (key, level): (&[u8], usize), levels: &[String], given: &[Limit]) {
+        for own in given.iter().filter(|own| own.is_added()) {
+            let by_key = self.added.entry(own.name().into()).or_default();
+            by_key.insert(key.into(), own.absent_at(levels.get(level)));
+        }
+    }
+
+    fn drop_added(&mut self, key: &[u8]) {
+        let Some(given) = self.given.get(key) else {
+            return;
+        };
+        for own in given.iter().filter(|own| own.is_added()) {
+            if let Some(by_key) = self.added.get_mut(own.name()) {
+                by_key.remove(key);
+                if by_key.is_empty() {
+                    self.added.remove(own.name());
+                }
+            }
+        }
+    }
+
+    /// What stands for the limits that only some keys have beside those of a set, `own`: of
+    /// two keys that have one of a name the first says how it is counted.
+    pub(super) fn absent(&self, own: &[Limit], levels: &[String]) -> Vec<Limit> {
+        if self.is_tiered {
+            return Vec::new();
+        }
+        let is_own = |name: &str| own.iter().any(|limit| limit.name() == name);
+        let added = self.added.iter().filter(|(name, _)| !is_own(name));
+        let firsts = added.filter_map(|(_, by_key)| by_key.values().next());
+        let sound = firsts.filter(|limit| limit.plan(0, levels).is_ok());
+        sound.take(MOST_ADDED).cloned().collect()
     }
 
     /// The variant of `key` over `view`, if it was given anything.

@@ -8,7 +8,8 @@ use super::depth;
 use super::kept::Kept;
 use super::variants::{Overrides, Variants};
 use super::view::View;
-use crate::error::RequestError;
+use crate::error::{BuildError, RequestError};
+use crate::limit::Limit;
 
 /// What successive versions share.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub(crate) struct Versions {
     /// Keys with fewer levels are let in.
     pub(super) partial_keys: AtomicBool,
     pub(super) kept: Kept,
+    /// Units are taken from the store in advance: no key has limits beside the set's.
+    pub(super) is_tiered: bool,
     /// One change at a time.
     pub(super) ledger: Mutex<Ledger>,
     /// How often a capacity was set.
@@ -35,15 +38,21 @@ pub(super) struct Ledger {
 }
 
 impl Versions {
-    pub(super) fn new(levels: Vec<String>, partial_keys: bool, kept: Kept) -> Self {
+    pub(super) fn new(
+        levels: Vec<String>,
+        partial_keys: bool,
+        kept: Kept,
+        is_tiered: bool,
+    ) -> Self {
         let ledger = Ledger {
-            variants: Variants::default(),
+            variants: Variants::new(is_tiered),
         };
         Self {
             set: SETS.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
             levels,
             partial_keys: AtomicBool::new(partial_keys),
             kept,
+            is_tiered,
             ledger: Mutex::new(ledger),
             capacities: AtomicU64::new(0),
         }
@@ -69,11 +78,18 @@ impl Versions {
         self.ledger.lock().variants.given().clone()
     }
 
-    /// The first view, over which keys were given these limits.
-    pub(super) fn begin(&self, view: View, given: Overrides) -> View {
+    /// The first view, over which keys were given these limits; `view` makes it of what stands
+    /// for those that only some keys have.
+    pub(super) fn begin(
+        &self,
+        own: &[Limit],
+        given: Overrides,
+        view: impl FnOnce(Vec<Limit>) -> Result<View, BuildError>,
+    ) -> Result<View, BuildError> {
         let mut ledger = self.ledger.lock();
-        ledger.variants.give_all(given);
+        ledger.variants.give_all(&self.levels, given);
+        let view = view(ledger.variants.absent(own, &self.levels))?;
         let variants = ledger.variants.all(&view, &self.levels);
-        view.with_variants(view.plan.version(), variants)
+        Ok(view.with_variants(view.plan.version(), variants))
     }
 }

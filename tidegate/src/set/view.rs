@@ -45,6 +45,8 @@ pub(crate) struct View {
     set: u64,
     /// One limit without ancestors, calendar or lease: the lean path serves it.
     pub(crate) lone: bool,
+    /// Some limit is not every key's.
+    has_added: bool,
     /// How long a lease lasts whose request does not say.
     pub(super) lease_ttl: Span,
 }
@@ -61,6 +63,10 @@ struct Measure {
     /// It counts calls, or what is held.
     is_counted: bool,
     is_concurrency: bool,
+    /// Only the keys have it that are given it.
+    is_added: bool,
+    /// The key at hand has no such limit.
+    is_absent: bool,
 }
 
 impl Measure {
@@ -69,6 +75,8 @@ impl Measure {
             number,
             is_counted: limit.is_counted(),
             is_concurrency: limit.is_concurrency(),
+            is_added: limit.is_added(),
+            is_absent: limit.is_absent(),
         }
     }
 }
@@ -151,7 +159,7 @@ impl View {
         if calendars.iter().all(Option::is_none) {
             calendars.clear();
         }
-        let lease_ttl = ttl_of(&plans);
+        let lease_ttl = ttl_of(&plans, &limits);
         let levels = names.len().max(1);
         let lone = levels == 1 && limits.len() == 1 && calendars.is_empty();
         let keep = kept.remember.unwrap_or(lease_ttl.max(KEEP));
@@ -159,6 +167,7 @@ impl View {
         let plan = Arc::new(plan);
         Self {
             lone: lone && !limits[0].is_concurrency(),
+            has_added: limits.iter().any(Limit::is_added),
             levels: names.into(),
             set,
             whole: Arc::clone(&plan),
@@ -209,6 +218,7 @@ impl View {
             calendars: Arc::clone(&self.calendars),
             variants,
             lone: self.lone,
+            has_added: self.has_added,
             lease_ttl: self.lease_ttl,
         }
     }
@@ -261,7 +271,8 @@ impl View {
         let own = limits.iter().zip(self.measures.iter());
         let measures = own.map(|(limit, base)| Measure::of(limit, base.number));
         Some(Arc::new(Self {
-            lease_ttl: ttl_of(plan.limits()),
+            lease_ttl: ttl_of(plan.limits(), &limits),
+            has_added: self.has_added,
             measures: measures.collect(),
             levels: Arc::clone(&self.levels),
             set: self.set,
@@ -399,15 +410,56 @@ impl View {
         })
     }
 
-    /// Where the limit called `name` stands, which is to be changed.
+    /// Where the limit stands that `own`, which a key is given, is in place of.
     ///
     /// # Errors
     /// [`BuildError::UnknownLimit`].
-    pub(super) fn to_change(&self, name: &str) -> Result<usize, BuildError> {
-        self.find(name).ok_or_else(|| BuildError::UnknownLimit {
+    pub(super) fn to_change(&self, own: &Limit) -> Result<usize, BuildError> {
+        let found = self.find(own.name());
+        let found = found.filter(|&at| own.is_added() || !self.limits[at].is_added());
+        found.ok_or_else(|| self.has_none(own.name()))
+    }
+
+    /// Where the limit called `name` stands, which every key has.
+    ///
+    /// # Errors
+    /// [`BuildError::UnknownLimit`].
+    pub(super) fn its_own(&self, name: &str) -> Result<usize, BuildError> {
+        let found = self.find(name).filter(|&at| !self.limits[at].is_added());
+        found.ok_or_else(|| self.has_none(name))
+    }
+
+    fn has_none(&self, name: &str) -> BuildError {
+        BuildError::UnknownLimit {
             name: name.into(),
             known: self.known(),
-        })
+        }
+    }
+
+    /// The limits that every key has.
+    pub(super) fn own(&self) -> impl Iterator<Item = &Limit> {
+        self.limits.iter().filter(|limit| !limit.is_added())
+    }
+
+    /// The limits that only some keys have.
+    pub(super) fn added(&self) -> impl Iterator<Item = &Limit> {
+        self.limits.iter().filter(|limit| limit.is_added())
+    }
+
+    /// Whether the key at hand has no such limit.
+    #[inline]
+    pub(crate) fn is_absent(&self, position: usize) -> bool {
+        self.has_added && self.measures[position].is_absent
+    }
+
+    /// The positions of those that it does not have.
+    pub(crate) fn absent(&self) -> impl Iterator<Item = usize> {
+        let all = if self.has_added {
+            self.measures.len()
+        } else {
+            0
+        };
+        (0..all).filter(|&position| self.measures[position].is_absent)
     }
 
     #[cold]
@@ -425,7 +477,8 @@ impl View {
 
     /// The names there are, as a message tells them.
     fn known(&self) -> String {
-        let names = self.limits.iter().map(|l| format!("`{}`", l.name()));
+        let present = self.limits.iter().filter(|limit| !limit.is_absent());
+        let names = present.map(|l| format!("`{}`", l.name()));
         names.collect::<Vec<_>>().join(", ")
     }
 
@@ -464,11 +517,54 @@ impl View {
         }
         self.put_counted(1, amounts);
         self.put_named(request.named, amounts)?;
+        self.leave_out_absent(amounts);
         // Below the largest amount every bit may be set, above it none.
         let bits = amounts.iter().fold(0, |bits, amount| bits | amount);
         match bits {
             1..=MAX_AMOUNT => Ok(()),
             _ => Err(self.wrong(amounts)),
+        }
+    }
+
+    /// Takes nothing of what the key at hand does not have.
+    #[inline]
+    fn leave_out_absent(&self, amounts: &mut [Amount]) {
+        if self.has_added {
+            let limits = amounts.iter_mut().zip(self.measures.iter());
+            let absent = limits.filter(|(_, measure)| measure.is_absent);
+            absent.for_each(|(amount, _)| *amount = 0);
+        }
+    }
+
+    /// Takes nothing without a lease of a limit that is held, was added to this key, and that
+    /// the request does not name: it was made for the limits of every key.
+    ///
+    /// # Errors
+    /// [`RequestError::NothingRequested`], if nothing is left.
+    pub(crate) fn leave_out_held(
+        &self,
+        request: &Request<'_>,
+        amounts: &mut [Amount],
+    ) -> Result<(), RequestError> {
+        if !self.has_added {
+            return Ok(());
+        }
+        let named = self.named_positions(request.named);
+        for (position, limit) in self.limits.iter().enumerate() {
+            if limit.is_added_concurrency() && !named.contains(&position) {
+                amounts[position] = 0;
+            }
+        }
+        match amounts.iter().all(|&amount| amount == 0) {
+            true => Err(RequestError::NothingRequested),
+            false => Ok(()),
+        }
+    }
+
+    fn named_positions(&self, named: NamedAmounts<'_>) -> SmallVec<[usize; 4]> {
+        match named {
+            NamedAmounts::Named(all) => all.iter().filter_map(|(n, _)| self.find(*n)).collect(),
+            NamedAmounts::Found(all) => all.iter().filter_map(|(n, _)| self.find(*n)).collect(),
         }
     }
 
@@ -512,6 +608,7 @@ impl View {
             limit.level < path.depth()
                 && limit.payment == Payment::Prepaid
                 && !limit.shadow
+                && !self.is_absent(position)
                 && self.capacity(position) < MAX_AMOUNT
         };
         let at = limits.iter().enumerate().position(refuses)?;
@@ -571,7 +668,8 @@ impl View {
 
     /// A request that says nothing may be of limits that are counted.
     fn no_rest(&self) -> Result<Amount, RequestError> {
-        match self.measures.iter().position(|one| !one.is_counted) {
+        let is_needed = |one: &Measure| !one.is_counted && !one.is_added;
+        match self.measures.iter().position(is_needed) {
             Some(position) => Err(self.no_amount(position)),
             None => Ok(0),
         }
@@ -606,6 +704,7 @@ impl View {
         let mut amounts = few(self.rest(request)?, self.measures.len());
         self.put_counted(0, &mut amounts);
         self.put_named(request.named, &mut amounts)?;
+        self.leave_out_absent(&mut amounts);
         self.check_unheld(&amounts)?;
         self.check_sizes(&amounts)?;
         if amounts.iter().all(|&amount| amount == 0) {
@@ -636,9 +735,16 @@ impl View {
             NamedAmounts::Found(all) => self.use_each(all, uses)?,
         }
         match used.cost {
-            Some(cost) => self.put_cost(cost, depth, uses),
-            None => Ok(()),
+            Some(cost) => self.put_cost(cost, depth, uses)?,
+            None => {}
         }
+        // Of what the key does not have any more, what was taken stays.
+        if self.has_added {
+            let limits = uses.iter_mut().zip(self.measures.iter());
+            let absent = limits.filter(|(_, measure)| measure.is_absent);
+            absent.for_each(|(used, _)| *used = None);
+        }
+        Ok(())
     }
 
     /// Puts in what was used of each limit that is reached and not named.
@@ -713,8 +819,9 @@ fn is_same(one: &str, other: &str) -> bool {
 }
 
 /// How long a lease lasts unless its request says otherwise.
-fn ttl_of(limits: &[PlanLimit]) -> Span {
-    let ttls = limits.iter().filter_map(|limit| match &limit.rule {
+fn ttl_of(plans: &[PlanLimit], limits: &[Limit]) -> Span {
+    let present = plans.iter().zip(limits).filter(|(_, l)| !l.is_absent());
+    let ttls = present.filter_map(|(plan, _)| match &plan.rule {
         Rule::Slots(slots) => Some(slots.ttl()),
         _ => None,
     });

@@ -9,6 +9,7 @@ use tidegate_policy::{DesiredEntity, DesiredKey, DesiredOverride, DesiredState};
 use super::settings::{Change, changes};
 use super::there::There;
 use crate::client::limits;
+use crate::shape::json_of;
 
 /// The most levels that entities have.
 const MOST_LEVELS: usize = tidegate_store::key::MAX_LEVELS;
@@ -227,10 +228,15 @@ impl<'d> Planning<'d, '_> {
         }
         for name in said.limits.names() {
             let has = |policy: &&Value| limits::written(policy, name).next().is_some();
-            if !policies.iter().copied().any(|policy| has(&policy)) {
-                let message = format!("no policy that this override is for has a limit `{name}`");
-                self.fault(said.line, message);
-            }
+            let is_there = policies.iter().copied().any(|policy| has(&policy));
+            let message = match (is_there, is_added(said, name)) {
+                (true, true) => format!("the policy has a limit `{name}`; leave `added` out"),
+                (false, false) => {
+                    format!("no policy that this override is for has a limit `{name}`")
+                }
+                _ => continue,
+            };
+            self.fault(said.line, message);
         }
     }
 
@@ -252,6 +258,11 @@ impl<'d> Planning<'d, '_> {
         steps.sort_by_key(|(level, _)| std::cmp::Reverse(*level));
         steps.into_iter().map(|(_, step)| step).collect()
     }
+}
+
+/// Whether only the key of the override is to have the limit `name`.
+fn is_added(said: &DesiredOverride, name: &str) -> bool {
+    json_of(&said.limits)[name]["added"] == true
 }
 
 /// What of an entity becomes something else. What the file does not say stays as it is.

@@ -76,6 +76,11 @@ impl JsonSchema for OverrideLimit {
                 },
                 "sub_windows": whole("How finely a sliding window counts."),
                 "max_entries": whole("How many entries a sliding log keeps."),
+                "added": {
+                    "type": "boolean",
+                    "description": "Only this key has the limit: the policy has none of that \
+                        name, and all of it is said here. Of a key in a policy alone.",
+                },
                 "unit": {
                     "type": "string",
                     "pattern": r"^(1|0\.0{0,8}1)$",

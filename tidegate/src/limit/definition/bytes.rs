@@ -4,11 +4,12 @@
 //! ```text
 //! version u8, n u32, n x limit
 //! limit: name, kind u8, capacity u64, period, algorithm u8, burst?, ttl?,
-//!        sub-windows?, entries?, postpaid u8, shadow u8, refund u8, level?, places u8
+//!        sub-windows?, entries?, postpaid u8, shadow u8, refund u8, level?, places u8, added u8
 //! period: 0 none | 1 nanoseconds u64 | 2 day, 3 week, 4 month: zone
 //! ```
 //! Numbers are little-endian; a text has its length (u32) before it; what may be
-//! missing (`?`) has 0 or 1 before it.
+//! missing (`?`) has 0 or 1 before it. Version 1 has no `added`; where no limit is, it is still
+//! written, so that earlier servers read it.
 
 use std::time::Duration;
 
@@ -18,7 +19,10 @@ use super::{Kind, Limit, OnFailure};
 use crate::limit::Algorithm;
 use crate::limit::{Period, Unit};
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+
+/// The version that knows of no limit that is added.
+const EARLIER: u8 = 1;
 
 const KINDS: [Kind; 3] = [Kind::Calls, Kind::Rate, Kind::Concurrency];
 
@@ -35,9 +39,18 @@ const ALGORITHMS: [Algorithm; 7] = [
 impl Limit {
     /// `limits` as bytes, for a store to keep.
     pub(crate) fn encode_all(limits: &[Self]) -> Vec<u8> {
-        let mut out = vec![VERSION];
+        let version = match limits.iter().any(|limit| limit.added) {
+            true => VERSION,
+            false => EARLIER,
+        };
+        let mut out = vec![version];
         out.extend((limits.len() as u32).to_le_bytes());
-        limits.iter().for_each(|limit| put(limit, &mut out));
+        for limit in limits {
+            put(limit, &mut out);
+            if version == VERSION {
+                out.push(u8::from(limit.added));
+            }
+        }
         out
     }
 
@@ -47,8 +60,9 @@ impl Limit {
     /// [`DecodeError`]: cut off, damaged, or written by a newer version.
     pub(crate) fn decode_all(bytes: &[u8]) -> Result<Vec<Self>, DecodeError> {
         let mut reader = Reader(bytes);
-        match reader.u8()? {
-            VERSION => {}
+        let version = reader.u8()?;
+        match version {
+            EARLIER | VERSION => {}
             0 => return Err(DecodeError::Corrupt("version")),
             version => {
                 return Err(DecodeError::Newer {
@@ -58,7 +72,7 @@ impl Limit {
             }
         }
         let count = u32::from_le_bytes(reader.take()?);
-        let limits: Result<_, _> = (0..count).map(|_| reader.limit()).collect();
+        let limits: Result<_, _> = (0..count).map(|_| reader.limit(version)).collect();
         match reader.0 {
             [] => limits,
             _ => limits.and(Err(DecodeError::Corrupt("bytes after the end"))),
@@ -183,7 +197,7 @@ impl Reader<'_> {
         }))
     }
 
-    fn limit(&mut self) -> Result<Limit, DecodeError> {
+    fn limit(&mut self, version: u8) -> Result<Limit, DecodeError> {
         Ok(Limit {
             name: self.text()?,
             kind: self.one_of(&KINDS)?,
@@ -201,6 +215,8 @@ impl Reader<'_> {
             unit: Unit::decimal(self.u8()?),
             // Its set's own doing, which is not kept.
             adaptive: false,
+            added: version != EARLIER && self.flag()?,
+            absent: false,
         })
     }
 }
@@ -223,6 +239,7 @@ mod tests {
             Limit::concurrency("running", 24)
                 .ttl(minute)
                 .on_failure(OnFailure::Refund),
+            Limit::calls("gpu", 3, minute).added(),
         ]
     }
 
@@ -233,6 +250,14 @@ mod tests {
             Ok(limits())
         );
         assert_eq!(Limit::decode_all(&Limit::encode_all(&[])), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn what_has_no_added_limit_is_read_by_earlier_servers() {
+        let plain: Vec<_> = limits().into_iter().filter(|l| !l.added).collect();
+        let bytes = Limit::encode_all(&plain);
+        assert_eq!(bytes[0], EARLIER);
+        assert_eq!(Limit::decode_all(&bytes), Ok(plain));
     }
 
     #[test]
