@@ -11,6 +11,7 @@ import socket
 import threading
 import time
 import urllib.request
+from datetime import datetime, timezone
 from decimal import Decimal
 
 import pytest
@@ -118,11 +119,72 @@ def test_checks_that_make_no_sense_are_not_sent(server):
     assert client.peek("chat", cost=0).remaining["tokens"] == 1_000
 
 
-def create(server, entity, parent=None):
-    said = {"id": entity} if parent is None else {"id": entity, "parent": parent}
-    request = urllib.request.Request(f"{server.url}/v1/entities", json.dumps(said).encode())
+def post(server, path, said):
+    request = urllib.request.Request(f"{server.url}{path}", json.dumps(said).encode())
     request.add_header("Content-Type", "application/json")
     urllib.request.urlopen(request).close()
+
+
+def create(server, entity, parent=None):
+    post(server, "/v1/entities", {"id": entity} if parent is None else {"id": entity, "parent": parent})
+
+
+def test_a_client_acts_in_the_namespace_that_it_names(server):
+    post(server, "/v1/namespaces", {"name": "acme"})
+    acme, plain = Client(server.url, namespace="acme"), Client(server.url)
+    assert acme.check("chat", {"tokens": 600}, key="alice").remaining["tokens"] == 400
+    assert plain.peek("chat", {"tokens": 0}, key="alice").remaining["tokens"] == 1_000
+    again = pickle.loads(pickle.dumps(acme))
+    assert again.peek("chat", {"tokens": 0}, key="alice").remaining["tokens"] == 400
+    with pytest.raises(UnknownPolicy):
+        Client(server.url, namespace="none").check("chat", key="alice")
+    with pytest.raises(ValueError):
+        Client(server.url, namespace="\n")
+
+
+def test_entities_are_listed_in_pages_and_shown(tmp_path):
+    served = family(tmp_path)
+    client = Client(served.url)
+    first = client.list_entities(limit=2)
+    second = client.list_entities(limit=2, cursor=first["cursor"])
+    assert [one["id"] for one in first["entities"] + second["entities"]] == ["acme", "alice", "bob"]
+    assert second["cursor"] is None
+    children = client.list_entities(parent="acme")["entities"]
+    assert [one["id"] for one in children] == ["alice", "bob"]
+    assert client.entity("alice")["parent"] == "acme"
+    with pytest.raises(UnknownPolicy):
+        client.entity("nobody")
+    with pytest.raises(InvalidRequest):
+        client.list_entities(limit=0)
+
+    async def awaited():
+        asked = AsyncClient(served.url)
+        page = await asked.list_entities(parent="acme")
+        return page["entities"], await asked.entity("alice")
+
+    assert asyncio.run(awaited()) == (children, client.entity("alice"))
+    served.kill()
+
+
+def test_usage_is_listed_by_key_and_by_hour(tmp_path):
+    limits = "tokens = { rate = 1000, per = '1h' }"
+    served = Server(tmp_path, config=f"[policy.chat]\nusage = '30d'\n[policy.chat.limits]\n{limits}\n")
+    client = Client(served.url)
+    for key in ("alice", b"\xff"):
+        assert client.check("chat", {"tokens": 600}, key=key)
+    of_alice = client.list_usage("chat", key="alice", since="2020-01-01T00:00:00Z")
+    assert [(one["key"], one["limit"], one["amount"]) for one in of_alice["usage"]] == [("alice", "tokens", 600)]
+    assert of_alice["cursor"] is None
+    assert len(client.list_usage("chat", key=b"\xff")["usage"]) == 1
+    assert len(client.list_usage("chat")["usage"]) == 2
+    long_ago = datetime(2020, 1, 1, tzinfo=timezone.utc)
+    assert client.list_usage("chat", until=long_ago)["usage"] == []
+    with pytest.raises(ValueError):
+        client.list_usage("chat", since=datetime(2020, 1, 1))
+    with pytest.raises(UnknownPolicy):
+        client.list_usage("none")
+    assert asyncio.run(AsyncClient(served.url).list_usage("chat", key="alice")) == of_alice
+    served.kill()
 
 
 def family(tmp_path):

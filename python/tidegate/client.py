@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Optional, Union
@@ -10,6 +11,7 @@ from . import _core
 from .errors import InvalidRequest, TidegateError
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from decimal import Decimal
 
     from ._core import Answer, ServerLease
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     _Number = Union[int, float, Decimal]
     _Amounts = Mapping[str, _Number]
     _Key = Union[str, bytes]
+    _Instant = Union[str, datetime]
     _Path = Union[str, "os.PathLike[str]"]
 
 #: Who is limited unless a request says it.
@@ -56,6 +59,44 @@ def _asked(
     return policy, _who(key, entity), requested, cost, member
 
 
+_ENTITIES = "/v1/entities"
+
+
+def _query(**said: Any) -> list[tuple[str, str]]:
+    """What is said, as a query has it."""
+    return [(name, str(value)) for name, value in said.items() if value is not None]
+
+
+def _listed(parent: Optional[str], limit: int, cursor: Optional[str]) -> tuple[Any, ...]:
+    names = [] if parent is None else [parent, "children"]
+    return _ENTITIES, names, _query(limit=limit, cursor=cursor)
+
+
+def _instant(at: Optional[_Instant]) -> Optional[str]:
+    if at is None or isinstance(at, str):
+        return at
+    if at.tzinfo is None:
+        raise ValueError("an instant has a time zone: datetime(..., tzinfo=timezone.utc)")
+    return at.isoformat()
+
+
+def _used(
+    policy: str,
+    key: Optional[_Key],
+    entity: Optional[str],
+    prefix: Optional[str],
+    since: Optional[_Instant],
+    until: Optional[_Instant],
+    limit: int,
+    cursor: Optional[str],
+) -> list[tuple[str, str]]:
+    text, coded = key, None
+    if isinstance(key, bytes):
+        text, coded = None, base64.b64encode(key).decode()
+    whose = _query(policy=policy, key=text, key_base64=coded, entity=entity, prefix=prefix)
+    return whose + _query(since=_instant(since), until=_instant(until), limit=limit, cursor=cursor)
+
+
 class _Server:
     """What both clients have: which server, and how it is asked."""
 
@@ -69,9 +110,12 @@ class _Server:
         *,
         ca: Optional[_Path] = None,
         cert: Optional[tuple[_Path, _Path]] = None,
+        namespace: Optional[str] = None,
     ) -> None:
-        self._url, self._again = url, (url, token, timeout, ca, cert)
-        self._server = _core.Server(url, token, timeout, ca=ca, cert=cert, is_awaited=self._awaits)
+        self._url, self._again = url, (url, token, timeout, ca, cert, namespace)
+        self._server = _core.Server(
+            url, token, timeout, ca=ca, cert=cert, namespace=namespace, is_awaited=self._awaits
+        )
 
     def __reduce__(self) -> Any:
         return _again, (type(self), *self._again)
@@ -87,8 +131,9 @@ def _again(
     timeout: float,
     ca: Optional[_Path],
     cert: Optional[tuple[_Path, _Path]],
+    namespace: Optional[str] = None,
 ) -> _Server:
-    return cls(url, token, timeout, ca=ca, cert=cert)
+    return cls(url, token, timeout, ca=ca, cert=cert, namespace=namespace)
 
 
 class Client(_Server):
@@ -104,6 +149,7 @@ class Client(_Server):
     :param timeout: seconds that the server may take to answer, beyond those that a request waits.
     :param ca: a PEM file with the authorities to trust, and not those that the system trusts.
     :param cert: PEM files of the certificate to show a server that asks for one, and its key.
+    :param namespace: in which namespace of the server it acts; default: in that of its token.
     :raises ValueError: a URL, a token or a file that cannot be used.
 
     Every verb raises
@@ -217,6 +263,49 @@ class Client(_Server):
     def reset(self, policy: str, *, key: _Key = _KEY, entity: str = _NONE) -> None:
         """Forgets what a key has used; what is held stays. Takes the scope ``administer``."""
         self._server.reset(policy, _who(key, entity))
+
+    def entity(self, id: str) -> dict[str, Any]:
+        """An entity as the server's store keeps it, and its ``ancestors``. Takes the scope ``observe``."""
+        entity: dict[str, Any] = self._server.look_up(_ENTITIES, [id], [])
+        return entity
+
+    def list_entities(
+        self, *, parent: Optional[str] = None, limit: int = 100, cursor: Optional[str] = None
+    ) -> dict[str, Any]:
+        """A page of all entities, or of the children of one. Takes the scope ``observe``.
+
+        :param parent: the id of the entity whose children are listed.
+        :param limit: how many a page has at most, up to 1,000; it may have fewer and not be the last.
+        :param cursor: that of the page before.
+        :returns: ``{"entities": [...], "cursor": ...}``; on the last page the cursor is ``None``.
+        """
+        page: dict[str, Any] = self._server.look_up(*_listed(parent, limit, cursor))
+        return page
+
+    def list_usage(
+        self,
+        policy: str,
+        *,
+        key: Optional[_Key] = None,
+        entity: Optional[str] = None,
+        prefix: Optional[str] = None,
+        since: Optional[_Instant] = None,
+        until: Optional[_Instant] = None,
+        limit: int = 100,
+        cursor: Optional[str] = None,
+    ) -> dict[str, Any]:
+        """A page of what was used of a policy, hour by hour. Takes the scope ``observe``.
+
+        :param key: of this key alone; ``entity``: of this entity; ``prefix``: of keys that begin so.
+        :param since: in hours from that of this instant on: a ``datetime`` with a time zone, or a text
+            such as ``"2026-01-01T00:00:00Z"``; ``until``: in those before this one.
+        :param limit: how many a page has at most, up to 1,000; it may have fewer and not be the last.
+        :param cursor: that of the page before.
+        :returns: ``{"usage": [...], "cursor": ...}``; on the last page the cursor is ``None``.
+        """
+        said = (policy, key, entity, prefix, since, until, limit, cursor)
+        page: dict[str, Any] = self._server.look_up("/v1/usage", [], _used(*said))
+        return page
 
     def acquire(
         self,
@@ -362,6 +451,35 @@ class AsyncClient(_Server):
         """As ``Client.reset``."""
         done: Awaitable[None] = self._server.reset(policy, _who(key, entity))
         return done
+
+    def entity(self, id: str) -> Awaitable[dict[str, Any]]:
+        """As ``Client.entity``."""
+        entity: Awaitable[dict[str, Any]] = self._server.look_up(_ENTITIES, [id], [])
+        return entity
+
+    def list_entities(
+        self, *, parent: Optional[str] = None, limit: int = 100, cursor: Optional[str] = None
+    ) -> Awaitable[dict[str, Any]]:
+        """As ``Client.list_entities``."""
+        page: Awaitable[dict[str, Any]] = self._server.look_up(*_listed(parent, limit, cursor))
+        return page
+
+    def list_usage(
+        self,
+        policy: str,
+        *,
+        key: Optional[_Key] = None,
+        entity: Optional[str] = None,
+        prefix: Optional[str] = None,
+        since: Optional[_Instant] = None,
+        until: Optional[_Instant] = None,
+        limit: int = 100,
+        cursor: Optional[str] = None,
+    ) -> Awaitable[dict[str, Any]]:
+        """As ``Client.list_usage``."""
+        said = (policy, key, entity, prefix, since, until, limit, cursor)
+        page: Awaitable[dict[str, Any]] = self._server.look_up("/v1/usage", [], _used(*said))
+        return page
 
     def acquire(
         self,

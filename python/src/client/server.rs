@@ -5,7 +5,7 @@ use std::time::Duration;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tidegate_client::{Admission, BuildError, Client, Key, Request, Tls};
+use tidegate_client::{Admission, BuildError, Client, Error, Exchange, Key, Request, Tls};
 use tokio::runtime::Runtime;
 
 use super::answer::answer;
@@ -52,6 +52,7 @@ pub(crate) struct Server {
 struct Plan {
     url: String,
     token: Option<String>,
+    namespace: Option<String>,
     timeout: Duration,
     tls: Tls,
 }
@@ -64,6 +65,9 @@ impl Plan {
         if let Some(token) = &self.token {
             builder = builder.token(token);
         }
+        if let Some(namespace) = &self.namespace {
+            builder = builder.namespace(namespace);
+        }
         let built = py.detach(|| builder.build());
         built.map_err(|error| match error {
             BuildError::System(why) => exception(py, "ServerUnavailable", (why,)),
@@ -75,7 +79,11 @@ impl Plan {
 #[pymethods]
 impl Server {
     #[new]
-    #[pyo3(signature = (url, token, timeout, *, ca, cert, is_awaited))]
+    #[pyo3(signature = (url, token, timeout, *, ca, cert, namespace, is_awaited))]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "those of the Python class above it"
+    )]
     fn new(
         py: Python<'_>,
         url: String,
@@ -83,11 +91,13 @@ impl Server {
         timeout: f64,
         ca: Option<std::path::PathBuf>,
         cert: Option<(std::path::PathBuf, std::path::PathBuf)>,
+        namespace: Option<String>,
         is_awaited: bool,
     ) -> PyResult<Self> {
         let plan = Plan {
             url,
             token,
+            namespace,
             timeout: duration(py, timeout)?,
             tls: Tls {
                 authorities: ca,
@@ -157,6 +167,33 @@ impl Server {
         run(py, self.is_awaited, verb, |py, done| {
             done.map_err(|error| raised(py, &error))?;
             Ok(py.None())
+        })
+    }
+
+    /// What the server has at `path`, below it at each of `names`: its JSON.
+    fn look_up(
+        &self,
+        py: Python<'_>,
+        path: &str,
+        names: Vec<String>,
+        query: Vec<(String, String)>,
+    ) -> PyResult<Py<PyAny>> {
+        let client = self.client(py)?;
+        let query: Vec<_> = query
+            .iter()
+            .map(|(name, said)| (&**name, &**said))
+            .collect();
+        let get = Exchange::get(path).query(&query);
+        let get = names.iter().fold(get, |get, name| get.of(name));
+        let verb = async move {
+            let reply = client.exchange(&get).await?;
+            let text = reply.body.to_string();
+            reply.done().map(|()| text)
+        };
+        run(py, self.is_awaited, verb, |py, told| {
+            let text = told.map_err(|error: Error| raised(py, &error))?;
+            let read = py.import("json")?.call_method1("loads", (text,))?;
+            Ok(read.unbind())
         })
     }
 
