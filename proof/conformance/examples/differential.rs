@@ -47,7 +47,7 @@ fn main() -> ExitCode {
         Ok(mut wish) => run(&mut wish),
         Err(wrong) => {
             eprintln!(
-                "{wrong}; --commands N, --seed N, --clients 1 or 2 and --store memory, shm, mariadb, postgres, redis or redis-by-scripts are understood"
+                "{wrong}; --commands N, --seed N, --clients 1 or 2 and --store memory, shm, mariadb, postgres, redis, redis-by-scripts (or dynamodb, by `cargo xtask differential`) are understood"
             );
             return ExitCode::FAILURE;
         }

@@ -12,7 +12,7 @@ use tidegate_conformance::{Subject, differential, suite};
 use tidegate_dynamodb::Clock;
 
 /// Random commands in a run: each is a request or two.
-const COMMANDS: usize = 12_000;
+const COMMANDS: usize = 20_000;
 
 /// Random walks in a run, some hundred commands each.
 const WALKS: u32 = 40;
