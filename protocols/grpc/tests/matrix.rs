@@ -14,7 +14,10 @@ use tidegate::ManualClock;
 use tidegate_grpc::{Listener, Server, Settings, proto};
 use tidegate_memory::MemoryStore;
 use tidegate_policy::parse;
-use tidegate_service::{Credential, LeaseHandle, NewEntity, OverrideTarget, Scope, Service};
+use tidegate_service::{
+    Action, Answer, AuditEvent, AuditListing, Call, Credential, LeaseHandle, NewEntity,
+    OverrideTarget, Scope, Service,
+};
 use tokio::net::TcpListener;
 use tonic::Code;
 use tonic::body::Body;
@@ -180,12 +183,28 @@ fn methods(lease: &str) -> Vec<(&'static str, Access, Vec<u8>)> {
         ("CreateNamespace", Policy(Administer), space("new")),
         ("GetNamespace", Policy(Observe), space("used")),
         ("DeleteNamespace", Policy(Administer), space("used")),
-        ("RestoreNamespace", Policy(Administer), space("used")),
+        ("RestoreNamespace", Policy(Administer), space("gone")),
         ("PurgeNamespace", Policy(Administer), space("old")),
         ("ListNamespaces", Policy(Observe), Vec::new()),
         ("WatchDenials", Policy(Observe), watch.encode_to_vec()),
     ]
 }
+
+/// What each method that administers is told as, and whether there was something before and is
+/// something after it that the event shows.
+const EVENTS: [(&str, Action, [bool; 2]); 11] = [
+    ("Reset", Action::Reset, [false, false]),
+    ("RevokeLease", Action::Revoke, [false, false]),
+    ("SetOverride", Action::SetOverride, [true, true]),
+    ("RemoveOverride", Action::RemoveOverride, [true, false]),
+    ("CreateEntity", Action::CreateEntity, [false, true]),
+    ("ChangeEntity", Action::ChangeEntity, [true, true]),
+    ("DeleteEntity", Action::DeleteEntity, [true, false]),
+    ("CreateNamespace", Action::CreateNamespace, [false, false]),
+    ("DeleteNamespace", Action::DeleteNamespace, [false, false]),
+    ("RestoreNamespace", Action::RestoreNamespace, [false, false]),
+    ("PurgeNamespace", Action::PurgeNamespace, [false, false]),
+];
 
 /// What a listing calls a lease.
 fn handle(lease: &str) -> String {
@@ -228,10 +247,12 @@ async fn locked() -> House {
         };
         service.create_entity(&all, &new, None).await.unwrap();
     }
-    for name in ["used", "old"] {
+    for name in ["used", "old", "gone"] {
         service.create_namespace(&all, name, None).await.unwrap();
     }
-    service.delete_namespace(&all, "old", None).await.unwrap();
+    for name in ["old", "gone"] {
+        service.delete_namespace(&all, name, None).await.unwrap();
+    }
     // It may be purged from then on.
     time.advance(Duration::from_secs(10));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -416,6 +437,52 @@ async fn a_token_of_another_scope_is_refused_at_every_method() {
         let all = house.service.enter(Some("all")).unwrap();
         let chat = house.service.policy(&all, Administer, "chat").unwrap();
         chat.reset(&all, b"k".into()).wait().unwrap();
+    }
+}
+
+/// All events that the store keeps.
+async fn events(house: &House) -> Vec<AuditEvent> {
+    let all = house.service.enter(Some("all")).unwrap();
+    let listing = AuditListing {
+        most: Some(1_000),
+        ..AuditListing::default()
+    };
+    match house.service.call(&all, Call::Audit(listing)).await {
+        Ok(Answer::Audit(page)) => page.items,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A method that is added, and administers, has to be named in [`EVENTS`].
+#[tokio::test]
+async fn each_method_that_administers_leaves_exactly_one_event_and_no_other_leaves_any() {
+    for (at, (name, access, _)) in methods("").into_iter().enumerate() {
+        let house = locked().await;
+        let lease = house.lease().await;
+        let message = methods(&lease).swap_remove(at).2;
+        let before = events(&house).await;
+        let (code, _) = call(&house, name, &message, Some(b"Bearer all")).await;
+        assert_eq!(code, Code::Ok, "{name}");
+        let mut events = events(&house).await;
+        events.retain(|event| !before.contains(event));
+        if access != Policy(Administer) {
+            assert_eq!(events, [], "{name}");
+            continue;
+        }
+        let named = EVENTS.iter().find(|(known, ..)| *known == name);
+        let Some((_, action, [was, is])) = named else {
+            panic!("{name} is not among the methods that leave an event");
+        };
+        let [event] = &events[..] else {
+            panic!("{name} leaves {events:?}");
+        };
+        assert_eq!(event.action, *action, "{name}");
+        let shown = [event.before.is_some(), event.after.is_some()];
+        assert_eq!(shown, [*was, *is], "{name}: {event:?}");
+        let from = (event.by.as_deref(), event.protocol.as_deref());
+        assert_eq!(from, (Some("all"), Some("grpc")), "{name}");
+        let peer = event.peer.as_deref().unwrap_or_default();
+        assert!(peer.starts_with("127.0.0.1:"), "{name}: {event:?}");
     }
 }
 

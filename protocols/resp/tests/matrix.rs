@@ -13,7 +13,10 @@ use support::{CHAT, Client, TestServer, tokens};
 use tidegate::Limit;
 use tidegate_memory::MemoryStore;
 use tidegate_resp::Settings;
-use tidegate_service::{LeaseHandle, OverrideTarget, Scope, Service};
+use tidegate_service::{
+    Action, Answer, AuditEvent, AuditListing, Call, LeaseHandle, OverrideTarget, Scope, Service,
+};
+use tidegate_store::block_on;
 
 use Access::{Anyone, Known, Parts, Policy};
 use Scope::{Administer, Decide, Observe};
@@ -115,6 +118,34 @@ const COMMANDS: [(&str, Access, &str); 45] = [
     ("AUTH", Anyone, "AUTH all"),
     ("RESET", Anyone, "RESET"),
     ("QUIT", Anyone, "QUIT"),
+];
+
+/// What each command that administers is told as, and whether there was something before and is
+/// something after it that the event shows.
+const EVENTS: [(&str, Action, [bool; 2]); 11] = [
+    ("TG.RESET", Action::Reset, [false, false]),
+    ("TG.REVOKE", Action::Revoke, [false, false]),
+    ("TG.OVERRIDE SET", Action::SetOverride, [true, true]),
+    ("TG.OVERRIDE REMOVE", Action::RemoveOverride, [true, false]),
+    ("TG.ENTITY CREATE", Action::CreateEntity, [false, true]),
+    ("TG.ENTITY CHANGE", Action::ChangeEntity, [true, true]),
+    ("TG.ENTITY DELETE", Action::DeleteEntity, [true, false]),
+    (
+        "TG.NAMESPACE CREATE",
+        Action::CreateNamespace,
+        [false, false],
+    ),
+    (
+        "TG.NAMESPACE DELETE",
+        Action::DeleteNamespace,
+        [false, false],
+    ),
+    (
+        "TG.NAMESPACE RESTORE",
+        Action::RestoreNamespace,
+        [false, false],
+    ),
+    ("TG.NAMESPACE PURGE", Action::PurgeNamespace, [false, false]),
 ];
 
 const NOBODY: &str = "-NOAUTH Authentication required.";
@@ -266,6 +297,52 @@ fn a_token_of_another_policy_is_refused_at_every_command() {
         }
     }
     untouched(&mut all, &before, &lease);
+}
+
+/// All events that the store keeps.
+fn events(server: &TestServer) -> Vec<AuditEvent> {
+    let all = server.service.enter(Some("all")).unwrap();
+    let listing = AuditListing {
+        most: Some(1_000),
+        ..AuditListing::default()
+    };
+    match block_on(server.service.call(&all, Call::Audit(listing))).unwrap() {
+        Answer::Audit(page) => page.items,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A command that is added, and administers, has to be named in [`EVENTS`].
+#[test]
+fn each_command_that_administers_leaves_exactly_one_event_and_no_other_leaves_any() {
+    for (name, access, line) in COMMANDS {
+        let server = locked();
+        let mut all = as_one(&server, "all");
+        let lease = lease(&mut all);
+        let before = events(&server);
+        let reply = all.request(&about(line, &lease));
+        assert!(!reply.starts_with('-'), "{line}: {reply}");
+        let mut events = events(&server);
+        events.retain(|event| !before.contains(event));
+        if access != Policy(Administer) {
+            assert_eq!(events, [], "{line}");
+            continue;
+        }
+        let named = EVENTS.iter().find(|(known, ..)| line.starts_with(known));
+        let Some((_, action, [was, is])) = named else {
+            panic!("{name} is not among the commands that leave an event: `{line}`");
+        };
+        let [event] = &events[..] else {
+            panic!("{line} leaves {events:?}");
+        };
+        assert_eq!(event.action, *action, "{line}");
+        let shown = [event.before.is_some(), event.after.is_some()];
+        assert_eq!(shown, [*was, *is], "{line}: {event:?}");
+        let from = (event.by.as_deref(), event.protocol.as_deref());
+        assert_eq!(from, (Some("all"), Some("resp")), "{line}");
+        let peer = event.peer.as_deref().unwrap_or_default();
+        assert!(peer.starts_with("127.0.0.1:"), "{line}: {event:?}");
+    }
 }
 
 #[test]

@@ -4,13 +4,18 @@
 //! An operation that is added to the document must be added to [`OPERATIONS`].
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::Request;
 use serde_json::Value;
 use tidegate::Limit;
-use tidegate_service::{Credential, OverrideTarget, Scope};
+use tidegate_http::{Application, Server, Settings};
+use tidegate_memory::MemoryStore;
+use tidegate_service::{
+    Action, Answer, AuditEvent, AuditListing, Call, Credential, LeaseHandle, OverrideTarget, Scope,
+};
 
 use crate::support::{House, Reply};
 
@@ -186,12 +191,62 @@ const OPERATIONS: [(&str, Access, &str, &str); 42] = [
     ("get /readyz", Anyone, "/readyz", ""),
     ("get /metrics", Whole(Observe), "/metrics", ""),
 ];
+/// What each operation that administers is told as, and whether there was something before and is
+/// something after it that the event shows.
+const EVENTS: [(&str, Action, [bool; 2]); 12] = [
+    ("post /v1/reset", Action::Reset, [false, false]),
+    ("put /v1/overrides", Action::SetOverride, [false, true]),
+    (
+        "delete /v1/overrides",
+        Action::RemoveOverride,
+        [true, false],
+    ),
+    ("post /v1/entities", Action::CreateEntity, [false, true]),
+    (
+        "patch /v1/entities/{id}",
+        Action::ChangeEntity,
+        [true, true],
+    ),
+    (
+        "delete /v1/entities/{id}",
+        Action::DeleteEntity,
+        [true, false],
+    ),
+    (
+        "post /v1/namespaces",
+        Action::CreateNamespace,
+        [false, false],
+    ),
+    (
+        "delete /v1/namespaces/{name}",
+        Action::DeleteNamespace,
+        [false, false],
+    ),
+    (
+        "post /v1/namespaces/{name}/restore",
+        Action::RestoreNamespace,
+        [false, false],
+    ),
+    (
+        "post /v1/namespaces/{name}/purge",
+        Action::PurgeNamespace,
+        [false, false],
+    ),
+    ("put /v1/policies", Action::ApplyPolicies, [false, false]),
+    ("post /v1/leases/revoke", Action::Revoke, [false, false]),
+];
+
 const ASK: &str = "{\"policy\":\"web\",\"key\":\"k\"}";
 const END: &str = "{\"policy\":\"web\",\"key\":\"k\",\"lease\":\"LEASE\"}";
 
 /// A house with a token for each scope, one for another policy, and one for all.
 fn locked() -> House {
     let house = House::new();
+    lock(&house);
+    house
+}
+
+fn lock(house: &House) {
     // One to be seen and removed; it says what the policy says.
     let limit = Limit::calls("rpm", 3, Duration::from_secs(60));
     let web = OverrideTarget::everything().of_policy("web");
@@ -209,7 +264,6 @@ fn locked() -> House {
     known.push(("stranger", &Scope::ALL, &["jobs", "ch*"]));
     known.push(("all", &Scope::ALL, &[]));
     house.lock(&known);
-    house
 }
 
 impl House {
@@ -320,6 +374,86 @@ async fn a_token_of_another_scope_is_refused_at_every_operation() {
             reply.text()
         );
         assert!(!reply.text().contains("forbidden"), "{name}");
+    }
+}
+
+/// All events that the store keeps.
+async fn events(house: &House) -> Vec<AuditEvent> {
+    let all = house.service.enter(Some("all")).unwrap();
+    let listing = AuditListing {
+        most: Some(1_000),
+        ..AuditListing::default()
+    };
+    match house.service.call(&all, Call::Audit(listing)).await {
+        Ok(Answer::Audit(page)) => page.items,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A house with a store that keeps namespaces, and what `name` needs to be there.
+async fn furnished(name: &str) -> House {
+    let mut house = House::on(MemoryStore::default());
+    let service = house.service.clone();
+    let apply = move |application: Application| {
+        let changes = service.exchange(&application.by, &application.policies);
+        changes.map_err(|error| error.to_string())
+    };
+    let settings = Settings {
+        apply: Some(Arc::new(apply)),
+        ..Settings::default()
+    };
+    house.server = Server::new(house.service.clone(), settings);
+    lock(&house);
+    let says: Option<&[u8]> = Some(b"Bearer all");
+    let make = async |operation, path, body| {
+        let reply = house.operate(operation, path, body, says).await;
+        assert!(reply.status < 300, "{path}: {}", reply.text());
+    };
+    if name.contains("entities/{id}") {
+        make("post", "/v1/entities", "{\"id\":\"acme\"}").await;
+    }
+    if name.contains("{name}") && name.contains("namespaces") {
+        make("post", "/v1/namespaces", "{\"name\":\"acme\"}").await;
+    }
+    if name.contains("restore") || name.contains("purge") {
+        make("delete", "/v1/namespaces/acme", "").await;
+        // It may be purged from then on.
+        house.time.advance(Duration::from_secs(10));
+    }
+    house
+}
+
+/// An operation that is added, and administers, has to be named in [`EVENTS`].
+#[tokio::test]
+async fn each_operation_that_administers_leaves_exactly_one_event_and_no_other_leaves_any() {
+    let administers = |access| matches!(access, Policy(Administer) | Whole(Administer));
+    for (name, access, path, body) in OPERATIONS {
+        let house = furnished(name).await;
+        let lease = house.lease().await;
+        let handle = LeaseHandle::of(lease.parse().unwrap()).to_string();
+        let body = body.replace("LEASE", &lease);
+        let body = body.replace("0123456789abcdef", &handle);
+        let before = events(&house).await;
+        let reply = house.operate(name, path, &body, Some(b"Bearer all")).await;
+        let mut events = events(&house).await;
+        events.retain(|event| !before.contains(event));
+        if !administers(access) {
+            assert_eq!(events, [], "{name}");
+            continue;
+        }
+        assert!(reply.status < 300, "{name}: {}", reply.text());
+        let named = EVENTS.iter().find(|(known, ..)| *known == name);
+        let Some((_, action, [was, is])) = named else {
+            panic!("{name} is not among the operations that leave an event");
+        };
+        let [event] = &events[..] else {
+            panic!("{name} leaves {events:?}");
+        };
+        assert_eq!(event.action, *action, "{name}");
+        let shown = [event.before.is_some(), event.after.is_some()];
+        assert_eq!(shown, [*was, *is], "{name}: {event:?}");
+        let from = (event.by.as_deref(), event.protocol.as_deref());
+        assert_eq!(from, (Some("all"), Some("http")), "{name}");
     }
 }
 
