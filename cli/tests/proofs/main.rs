@@ -10,6 +10,7 @@
 //! | `reload` | other limits, and bad files, while clients ask |
 //! | `outage` | a store that is away, and comes back |
 //! | `told` | what whoever runs it is told |
+//! | `agree` | three servers and a program on one store: stored limits, set, changed, removed |
 //! | `hostile`, `crowd` | idle, slow and greedy clients: bounded memory, and others are served |
 //!
 //! 20 kills for each way to sync, `TIDEGATE_KILLS=200 cargo test -p tidegate-cli
@@ -21,6 +22,7 @@
     reason = "a process is killed at a random moment of real time, and instants are held against it"
 )]
 
+mod agree;
 mod client;
 mod crowd;
 mod grpc;
