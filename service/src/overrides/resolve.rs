@@ -13,7 +13,7 @@ use tidegate_store::KeyPath;
 use super::stored::Stored;
 use super::target::{Level, OverrideTarget};
 use tidegate::Limit;
-use tidegate::internal::LimitInternals;
+use tidegate::internal::{LimitInternals, Overrides};
 use tidegate_policy::Policy;
 
 impl Level {
@@ -70,6 +70,13 @@ pub(crate) fn limits(stored: &Stored, policy: &Policy, limits: &[Limit]) -> Vec<
 pub(crate) fn given(stored: &Stored, key: &[u8], policy: &str) -> Option<Arc<[Limit]>> {
     let limits: Vec<_> = stored_for(stored, Some(key), policy).cloned().collect();
     (!limits.is_empty()).then(|| limits.into())
+}
+
+/// What each key is given in `policy`.
+pub(crate) fn all_given(stored: &Stored, policy: &str) -> Overrides {
+    let keys = stored.keys(policy).into_iter();
+    let given = keys.filter_map(|key| Some((key.into(), given(stored, key, policy)?)));
+    given.collect()
 }
 
 /// At which level the override is set whose numbers `limit`, a plain policy's or

@@ -10,13 +10,13 @@ use super::stored::{Kept, Stored, StoredOverride};
 use super::target::{Level, OverrideTarget};
 use super::terms::OverrideTerms;
 use super::write::{OwnedTerms, Write};
-use super::{given, limits};
+use super::{all_given, given, limits};
 use crate::access::Caller;
 use crate::active_policy::ActivePolicy;
 use crate::audit;
 use crate::error::ServiceError;
 use crate::service::Service;
-use tidegate::internal::{LimitInternals, Overrides, SetInternals};
+use tidegate::internal::{LimitInternals, SetInternals};
 use tidegate::{BuildError, Limit, LimitError, Unit};
 use tidegate_policy::Scope;
 
@@ -253,13 +253,6 @@ impl ActivePolicy {
             }
         })
     }
-}
-
-/// What each key is given in `policy`.
-pub(crate) fn all_given(stored: &Stored, policy: &str) -> Overrides {
-    let keys = stored.keys(policy).into_iter();
-    let given = keys.filter_map(|key| Some((key.into(), given(stored, key, policy)?)));
-    given.collect()
 }
 
 fn concerning(active: &[Arc<ActivePolicy>], target: &OverrideTarget) -> Vec<Arc<ActivePolicy>> {
