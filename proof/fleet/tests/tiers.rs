@@ -1,7 +1,6 @@
 //! Real servers with a tiered policy on one store: one is told to stop, one stands still, one is
 //! killed. What each held is where it should be, and no window admits more than its capacity.
 
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;

@@ -734,9 +734,8 @@ impl View {
             NamedAmounts::Named(all) => self.use_each(all, uses)?,
             NamedAmounts::Found(all) => self.use_each(all, uses)?,
         }
-        match used.cost {
-            Some(cost) => self.put_cost(cost, depth, uses)?,
-            None => {}
+        if let Some(cost) = used.cost {
+            self.put_cost(cost, depth, uses)?;
         }
         // Of what the key does not have any more, what was taken stays.
         if self.has_added {
