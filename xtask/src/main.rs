@@ -15,6 +15,7 @@
 //! | `cargo xtask fleet` | real servers, two at a time on one store; the table of what holds |
 //! | `cargo xtask paused` | a store that stands still under 64 clients: who waits how long |
 //! | `cargo xtask race` | four gateways spend one budget, while processes and stores are killed |
+//! | `cargo xtask model` | every history of a few nodes that spend what a store granted them |
 //! | `cargo xtask mixed` | ten thousand calls of the SDKs through gateways: what was charged, and what was billed |
 //! | `cargo xtask tiers` | fleets that decide by grants, in virtual time: what they admit beside the bound |
 //! | `cargo xtask trace` | an hour of real calls before a provider that enforces its limit, by client: a table |
@@ -43,6 +44,7 @@ mod fuzz;
 mod house;
 mod layers;
 mod manifest;
+mod model;
 mod needs;
 mod openapi;
 mod package;
@@ -88,6 +90,9 @@ cargo xtask race [--store NAME | --peer litellm] [--round NAME] [--calls N]
                                                         four gateways spend 10 dollars: the provider's
                                                         ledger beside the store; 1: they differ
                                                         --peer: four proxies of LiteLLM on Redis
+cargo xtask model [--only PART] [--threads N] [--how]
+                                                        every history of a few nodes on one store:
+                                                        states, the most admitted, the bound; ten minutes
 cargo xtask mixed [--requests N] [--seed N]             10,000 calls of the SDKs of OpenAI and
                                                         Anthropic, of all kinds: what was charged
                                                         beside what was billed; 1: they differ
@@ -176,6 +181,7 @@ fn main() -> ExitCode {
         "fleet" => fleet::run(&rest),
         "paused" => fleet::paused(&rest),
         "race" => race::run(&rest),
+        "model" => model::run(&rest),
         "mixed" => python::mixed(&rest),
         "tiers" => tiers::run(&rest),
         "trace" => trace::run(&rest),

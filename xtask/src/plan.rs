@@ -30,6 +30,7 @@ pub const SERVERLESS: &[&str] = &[
     "tidegate-protocol",
     "tidegate-resp",
     "tidegate-own-store",
+    "tidegate-model",
     "tidegate-sim",
     "tidegate-tier-fleets",
     "tidegate-trace",

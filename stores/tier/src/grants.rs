@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tidegate_store::core::{Amount, Span, Timestamp, Units, Verdict};
-use tidegate_store::{Decision, Plan};
+use tidegate_store::core::{Amount, Span, Timestamp, Units, Verdict, sure_until};
+use tidegate_store::{Decision, Partial, Plan};
 
 /// The most grants of a key that are kept. A further one is kept in place of the oldest.
 const MOST_KEPT: usize = 4;
@@ -24,6 +24,31 @@ pub struct Grant {
     pub plan: Arc<Plan>,
     /// What the store said, with where every limit stood after it.
     pub told: Decision,
+}
+
+impl Grant {
+    /// What the store granted as the lease `id` to a request that was `sent` at this instant
+    /// of the node's clock, or later. `has_own_clock` says whether another clock measures it
+    /// at the store: then it is spent a thousandth less long.
+    #[must_use]
+    pub fn new(
+        id: u128,
+        plan: &Arc<Plan>,
+        partial: Partial,
+        (sent, has_own_clock): (Timestamp, bool),
+    ) -> Self {
+        let length = partial.good_until.since(sent);
+        let end = match has_own_clock {
+            true => sure_until(partial.good_until, length),
+            false => partial.good_until,
+        };
+        Self {
+            id,
+            units: Units::new(&partial.amounts, end),
+            plan: Arc::clone(plan),
+            told: partial.decision,
+        }
+    }
 }
 
 /// What a grant is asked for.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::sync::{Arc, Weak};
 
-use tidegate_store::core::{Bounds, Span, Timestamp, Units, sure_until};
+use tidegate_store::core::{Bounds, Span, Timestamp};
 use tidegate_store::sync::Mutex;
 use tidegate_store::sync::atomic::{AtomicBool, Ordering};
 use tidegate_store::{
@@ -234,17 +234,8 @@ impl Node {
         match answer {
             Ok(Reply::Partial(partial)) => {
                 count(&self.counters.granted);
-                let length = partial.good_until.since(asked.at);
-                let end = match self.has_own_clock {
-                    true => sure_until(partial.good_until, length),
-                    false => partial.good_until,
-                };
-                let grant = Grant {
-                    id: asked.id,
-                    units: Units::new(&partial.amounts, end),
-                    plan: Arc::clone(&asked.plan),
-                    told: partial.decision,
-                };
+                let since = (asked.at, self.has_own_clock);
+                let grant = Grant::new(asked.id, &asked.plan, *partial, since);
                 (Landed::Granted(Box::new(grant)), None)
             }
             Ok(Reply::Decision(decision)) if !decision.verdict.admitted() => {

@@ -4,7 +4,7 @@ mod support;
 
 use std::sync::Arc;
 
-use support::{Central, Node, SECOND, Wire, bucket, command, plan, span, told, window};
+use support::{Central, Node, SECOND, START, Wire, bucket, command, plan, span, told, window};
 use tidegate_store::core::{Bounds, Rule, Timestamp, Verdict};
 use tidegate_store::{
     Answer, Command, Detail, KeyPath, Listing, Op, Out, OwnedKey, Plan, Reply, Select, StoreError,
@@ -133,6 +133,28 @@ fn a_node_spends_nothing_after_the_window_ended_that_was_charged() {
         central.clock.pass(2 * SECOND - 999_100);
         node.clock.pass(2 * SECOND - 999_100);
     }
+}
+
+#[test]
+fn a_node_whose_clock_loses_a_thousandth_spends_nothing_of_a_window_that_is_over() {
+    let plan = plan(0, 1, &[(0, window(10, 10 * SECOND))]);
+    let central = Central::new(&plan);
+    let long = std::time::Duration::from_secs(60);
+    let tier = || on_demand(4).hold(long).idle(long);
+    let (slow, other) = (
+        Node::new(&central, &plan, tier(), 0),
+        Node::new(&central, &plan, tier(), 0),
+    );
+    assert!(slow.admits(b"k", &[1]));
+    // A window begins with the histories. When it ends, the clock of one shows that ten
+    // milliseconds of it are left.
+    assert_eq!(START as u64 % (10 * SECOND), 0);
+    central.clock.pass(10 * SECOND);
+    other.clock.pass(10 * SECOND);
+    slow.clock.pass(10 * SECOND * 999 / 1_000);
+    let by_the_other = (0..20).filter(|_| other.admits(b"k", &[1])).count();
+    let by_the_slow = (0..20).filter(|_| slow.admits(b"k", &[1])).count();
+    assert_eq!((by_the_other, by_the_slow), (10, 0));
 }
 
 #[test]
