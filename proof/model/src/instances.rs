@@ -25,7 +25,9 @@ const fn troubled() -> Instance {
     }
 }
 
-/// Those that keep the bound.
+/// Those that keep the bound. Cut, since they do not end within minutes: doubled messages on a bucket,
+/// where each return may come late and change what others give back; three requests on the wire of
+/// which some are doubled.
 #[must_use]
 pub fn whole() -> [(&'static str, Instance); 5] {
     let three = Instance {
@@ -38,11 +40,12 @@ pub fn whole() -> [(&'static str, Instance); 5] {
     [
         ("window: 2 nodes, 4 units, batches of 2", troubled()),
         (
-            "bucket: 2 nodes, burst of 3, 1 a tick",
+            "bucket: 2 nodes, burst of 3, 1 a tick, none doubled",
             Instance {
                 limit: Limit::Bucket { rate: 1, burst: 3 },
                 hold: 2,
                 returns: 1,
+                doubles: false,
                 ..troubled()
             },
         ),
@@ -55,12 +58,13 @@ pub fn whole() -> [(&'static str, Instance); 5] {
             },
         ),
         (
-            "bucket: 3 nodes, burst of 4, 1 a tick, batches of 2",
+            "bucket: 3 nodes, burst of 3, 1 a tick, none doubled",
             Instance {
-                limit: Limit::Bucket { rate: 1, burst: 4 },
+                limit: Limit::Bucket { rate: 1, burst: 3 },
                 nodes: 3,
                 hold: 2,
                 returns: 1,
+                doubles: false,
                 ..troubled()
             },
         ),
