@@ -41,7 +41,7 @@ pub(crate) enum Said {
     Return(Option<Amount>),
 }
 
-/// See the [module](self).
+/// A store, nodes, what is on the wire between them, and what was admitted.
 #[derive(Clone, Debug)]
 pub struct State {
     pub(crate) tick: u32,
