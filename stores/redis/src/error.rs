@@ -40,6 +40,20 @@ pub(crate) fn unavailable(error: &redis::RedisError, place: &str) -> StoreError 
     }
 }
 
+/// What to tell when a server that was never heard of does not say who it is: something may be
+/// there that is no Redis.
+pub(crate) fn not_greeted(error: &redis::RedisError, place: &str) -> StoreError {
+    let hung_up = error.is_connection_dropped() && !error.is_connection_refusal();
+    let help = match hung_up || error.kind() == ErrorKind::Parse {
+        true => "; is it Redis, and does it expect TLS (rediss://)?",
+        false => "",
+    };
+    match unavailable(error, place) {
+        StoreError::Unavailable(words) => StoreError::Unavailable(format!("{words}{help}")),
+        error => error,
+    }
+}
+
 /// An answer that no version of the script gives.
 pub(crate) fn garbled(what: &str) -> StoreError {
     StoreError::Unavailable(format!(

@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use crate::address::Address;
 use crate::connection::Connection;
 use crate::driven::Driven;
-use crate::error::{RedisError, garbled, reason, unavailable};
+use crate::error::{RedisError, garbled, not_greeted, reason, unavailable};
 use crate::functions::{self, Library};
 use crate::script::Script;
 
@@ -75,7 +75,7 @@ impl Link {
     /// Greets whoever is there.
     pub(crate) async fn greet(&self) -> Result<(), StoreError> {
         let greeted = self.connection.greet().await;
-        greeted.map_err(|error| self.unavailable(&error))
+        greeted.map_err(|error| not_greeted(&error, &self.place))
     }
 
     /// Sends one command.

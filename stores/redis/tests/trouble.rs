@@ -64,6 +64,27 @@ fn a_server_that_is_not_there_is_told_at_open() {
     assert!(words.contains(said), "{words}");
 }
 
+/// It said `cannot be reached: broken pipe`, of a PostgreSQL.
+#[test]
+fn a_port_of_another_server_asks_whether_it_is_redis() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("bound").port();
+    std::thread::spawn(move || {
+        // It hangs up on what it does not understand.
+        for stream in listener.incoming().take(100).flatten() {
+            let _ = std::io::Read::read(&mut &stream, &mut [0; 8]);
+        }
+    });
+    let error = RedisStore::open(&format!("redis://127.0.0.1:{port}"), options(20_000));
+    let Err(RedisError::Server(words)) = error else {
+        panic!("opened")
+    };
+    assert!(words.contains("is it Redis"), "{words}");
+    let error = RedisStore::open("redis://127.0.0.1:1", options(20_000));
+    let words = error.map(|_| ()).expect_err("nobody listens").to_string();
+    assert!(!words.contains("is it Redis"), "{words}");
+}
+
 /// Each of the first asks waited for several attempts to connect, which took longer than
 /// its deadline, and said that its command may have been executed.
 #[test]

@@ -25,14 +25,44 @@ pub fn memory(address: &str, said: &Options) -> Result<Opener, UrlError> {
 
 /// That nothing stands behind the `?` that the engine would pass over.
 fn no_others(address: &str, known: &str) -> Result<(), UrlError> {
-    let after_password = address.rfind('@').map_or(0, |at| at + 1);
-    match address[after_password..].split_once('?') {
-        Some((_, rest)) => {
+    match behind_mark(address) {
+        Some(rest) => {
             let name = rest.split(['=', '&']).next().unwrap_or_default();
             Err(UrlError::option(name, known))
         }
         None => Ok(()),
     }
+}
+
+/// What is left behind the `?` when our options are taken from there.
+fn behind_mark(address: &str) -> Option<&str> {
+    let after_password = address.rfind('@').map_or(0, |at| at + 1);
+    let (_, rest) = address[after_password..].split_once('?')?;
+    Some(rest)
+}
+
+/// That what stands behind the `?` is one of `theirs`, the engine's own options: the engine
+/// says only that it takes the address not.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+fn theirs_alone(
+    address: &str,
+    theirs: &[&str],
+    (engine, ours): (&str, &str),
+) -> Result<(), UrlError> {
+    let pairs = behind_mark(address).unwrap_or_default().split('&');
+    // What follows a password may be a part of it, and is not repeated.
+    let mut pairs = pairs.take_while(|pair| !pair.starts_with("password="));
+    let unknown = pairs.find_map(|pair| {
+        let (name, _) = pair.split_once('=')?;
+        (!theirs.contains(&name)).then_some(name)
+    });
+    let Some(name) = unknown else {
+        return Ok(());
+    };
+    let theirs: Vec<_> = theirs.iter().map(|name| format!("`{name}`")).collect();
+    let theirs = theirs.join(", ");
+    let why = format!("a {engine} store knows {ours}; and of the server's own {theirs}");
+    Err(UrlError::option(name, why))
 }
 
 #[cfg(feature = "file")]
@@ -138,10 +168,37 @@ pub fn redis(address: &str, said: &mut Options) -> Result<Opener, UrlError> {
     }))
 }
 
+/// What a connection string of PostgreSQL's may say.
+#[cfg(feature = "postgres")]
+const OF_POSTGRES: [&str; 19] = [
+    "application_name",
+    "channel_binding",
+    "connect_timeout",
+    "dbname",
+    "host",
+    "hostaddr",
+    "keepalives",
+    "keepalives_idle",
+    "keepalives_interval",
+    "keepalives_retries",
+    "load_balance_hosts",
+    "options",
+    "password",
+    "port",
+    "sslmode",
+    "sslnegotiation",
+    "target_session_attrs",
+    "tcp_user_timeout",
+    "user",
+];
+
 #[cfg(feature = "postgres")]
 pub fn postgres(address: &str, said: &mut Options) -> Result<Opener, UrlError> {
     use tidegate_postgres::{Options as PostgresOptions, PostgresStore, Tables};
 
+    const OURS: &str =
+        "`connections`, `deadline`, `leases`, `migrate`, `synchronous_commit`, `tables`";
+    theirs_alone(address, &OF_POSTGRES, ("PostgreSQL", OURS))?;
     let usual = PostgresOptions::default();
     let switch = [("on", true), ("off", false)];
     let tables = [("logged", Tables::Logged), ("unlogged", Tables::Unlogged)];
@@ -166,10 +223,40 @@ pub fn postgres(address: &str, said: &mut Options) -> Result<Opener, UrlError> {
     }))
 }
 
+/// What an address of a MariaDB server may say.
+#[cfg(feature = "mysql")]
+const OF_MYSQL: [&str; 23] = [
+    "abs_conn_ttl",
+    "abs_conn_ttl_jitter",
+    "built_in_roots",
+    "client_found_rows",
+    "compression",
+    "conn_ttl",
+    "enable_cleartext_plugin",
+    "inactive_connection_ttl",
+    "max_allowed_packet",
+    "pool_max",
+    "pool_min",
+    "prefer_socket",
+    "require_ssl",
+    "reset_connection",
+    "secure_auth",
+    "socket",
+    "stmt_cache_size",
+    "tcp_keepalive",
+    "tcp_nodelay",
+    "ttl_check_interval",
+    "verify_ca",
+    "verify_identity",
+    "wait_timeout",
+];
+
 #[cfg(feature = "mysql")]
 pub fn mysql(address: &str, said: &mut Options) -> Result<Opener, UrlError> {
     use tidegate_mysql::{MysqlStore, Options as MysqlOptions};
 
+    const OURS: &str = "`connections`, `deadline`, `prefix`";
+    theirs_alone(address, &OF_MYSQL, ("MariaDB", OURS))?;
     let usual = MysqlOptions::default();
     let options = MysqlOptions {
         prefix: said.take("prefix").unwrap_or(usual.prefix),

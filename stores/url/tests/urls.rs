@@ -88,11 +88,37 @@ fn an_option_that_makes_no_sense_is_named() {
         ("postgres://127.0.0.1:1/d?tables=wooden", "tables"),
         ("postgres://127.0.0.1:1/d?sync=always", "sync"),
         ("mysql://127.0.0.1:1/d?tables=logged", "tables"),
+        // The engine said that it cannot use the address, and not why.
+        ("postgres://127.0.0.1:1/d?conections=4", "conections"),
+        (
+            "postgres://u:p@127.0.0.1:1/d?deadline=1s&sslmod=require",
+            "sslmod",
+        ),
+        ("mysql://127.0.0.1:1/d?deadlin=1s&prefix=a", "deadlin"),
+        ("mariadb://u:p@127.0.0.1:1/d?requiressl=true", "requiressl"),
     ] {
         match open(url) {
             Err(UrlError::Option { name: told, .. }) => assert_eq!(told, name, "{url}"),
             other => panic!("{url}: {other:?}"),
         }
+    }
+}
+
+#[test]
+fn an_option_that_is_not_known_is_told_with_those_that_are() {
+    let said = |url| check(url).expect_err(url).to_string();
+    let postgres = said("postgres://127.0.0.1/d?conections=4");
+    let begins = "the option `conections` of the store: a PostgreSQL store knows `connections`, ";
+    assert!(postgres.starts_with(begins), "{postgres}");
+    assert!(postgres.contains("`sslmode`"), "{postgres}");
+    let mariadb = said("mysql://127.0.0.1/d?perfix=4");
+    assert!(mariadb.contains("a MariaDB store knows"), "{mariadb}");
+    assert!(mariadb.contains("`prefix`") && mariadb.contains("`require_ssl`"));
+    for url in [
+        "postgres://127.0.0.1/d?sslmode=require&application_name=x&connections=4",
+        "mysql://127.0.0.1/d?require_ssl=true&connections=4",
+    ] {
+        assert_eq!(check(url), Ok(()), "{url}");
     }
 }
 
