@@ -115,6 +115,24 @@ fn wait_for(mut done: impl FnMut() -> bool) {
     panic!("it never came");
 }
 
+/// Only the first began so, and the others looked like a part of it.
+#[test]
+fn each_of_several_faults_begins_alike() {
+    let text = "[policy.chat.limits]\nrpm = { calls = 'x', per = '1h' }\n\
+                tpm = { calls = 3, per = 'day' }\n";
+    let folder = folder(&[("faulty.toml", text)]);
+    let (code, _, said) = policy(folder.path(), &["check", "faulty.toml"]);
+    assert_eq!(code, 1, "{said}");
+    let begins = said.lines().filter(|line| line.starts_with("error: "));
+    assert_eq!(
+        begins.collect::<Vec<_>>(),
+        [
+            "error: `calls` is a string; it must be a whole number",
+            "error: `per = \"day\"` needs a `zone`"
+        ]
+    );
+}
+
 #[test]
 fn every_fault_of_every_file_is_told_at_once() {
     let folder = folder(&[

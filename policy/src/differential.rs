@@ -205,7 +205,7 @@ fn what_is_yaml_and_no_policy_is_told_in_its_place() {
             "a second document",
         ),
         ("policy:\n  a:\n  a:\n", 3, "`a` stands here twice"),
-        ("policy:\n  a:\n", 2, "`a` is nothing"),
+        ("policy:\n  a:\n", 2, "`a` is empty"),
         ("- policy\n", 1, "the file is a list"),
         ("policy: [\n", 1, "this is not YAML"),
         ("", 1, "the file has no policy"),

@@ -24,7 +24,7 @@ pub struct Fault {
 /// Everything that is wrong with a policy file, in the order of its lines.
 ///
 /// It displays as a person wants to read it: each fault with its place, the
-/// line and what to write.
+/// line and what to write. Each but the first begins with `error: `.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PolicyErrors {
     source: String,
@@ -48,8 +48,9 @@ impl PolicyErrors {
 impl fmt::Display for PolicyErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, fault) in self.faults.iter().enumerate() {
+            // Whoever shows them begins with `error: `, and so does each.
             if i > 0 {
-                f.write_str("\n\n")?;
+                f.write_str("\n\nerror: ")?;
             }
             fault.write(f, &self.source)?;
         }

@@ -182,10 +182,10 @@ impl<'a> Field<'a> {
             Value::Text(text) => Some(text),
             _ => {
                 let help = format!(
-                    "write a text in quotes, such as `{} = \"{example}\"`",
+                    "write a string in quotes, such as `{} = \"{example}\"`",
                     self.name
                 );
-                self.mistyped("a text", &help, faults)
+                self.mistyped("a string", &help, faults)
             }
         }
     }
@@ -255,7 +255,7 @@ impl<'a> Field<'a> {
     /// A list of texts, each with its place.
     pub(super) fn texts(&self, faults: &mut Faults<'_>) -> Vec<(&'a str, Range<usize>)> {
         let help = format!(
-            "write texts in brackets, such as `{} = [\"org\", \"user\"]`",
+            "write strings in brackets, such as `{} = [\"org\", \"user\"]`",
             self.name
         );
         let Value::List(items) = &self.node.value else {
@@ -268,7 +268,7 @@ impl<'a> Field<'a> {
                 Value::Text(text) => texts.push((text.as_str(), item.span.clone())),
                 other => faults.add(
                     &item.span,
-                    format!("this is {}, not a text", other.kind()),
+                    format!("this is {}, not a string", other.kind()),
                     &*help,
                 ),
             }

@@ -369,8 +369,7 @@ impl<'a> Reader<'a, '_, '_> {
 
     fn zone(&mut self, per: &Field<'_>, unit: &str) -> Option<&'a str> {
         let Some(field) = self.fields.take("zone") else {
-            let message =
-                format!("a calendar {unit} begins at midnight somewhere: the zone is missing");
+            let message = format!("`per = \"{unit}\"` needs a `zone`");
             let help = "add `zone = \"UTC\"`, or a place such as \"Europe/Berlin\"";
             self.faults.add(&per.span, message, help);
             return None;

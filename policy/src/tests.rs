@@ -267,7 +267,7 @@ fn what_is_wrong_with_a_pool_is_told_in_its_place() {
         (FAULTY_POLICIES[13], (4, 1), "did you mean `limits`?"),
         (FAULTY_POLICIES[14], (1, 18), "rename it"),
         (FAULTY_POLICIES[15], (2, 7), "rename it"),
-        (FAULTY_POLICIES[17], (2, 18), "write a text in quotes"),
+        (FAULTY_POLICIES[17], (2, 18), "write a string in quotes"),
     ] {
         let errors = parse("p.toml", text).unwrap_err();
         let mut faults = errors.faults().iter();
@@ -342,7 +342,7 @@ fn each_fault_says_where_it_is_and_what_to_write() {
         ),
         (
             r#"a = { calls = 3, per = "day" }"#,
-            "24: a calendar day begins at midnight somewhere: the zone is missing = add `zone = \"UTC\"`, or a place such as \"Europe/Berlin\"",
+            "24: `per = \"day\"` needs a `zone` = add `zone = \"UTC\"`, or a place such as \"Europe/Berlin\"",
         ),
         (
             r#"a = { calls = 3, per = "hour" }"#,

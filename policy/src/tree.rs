@@ -44,8 +44,8 @@ impl Value {
     /// What it is, in words.
     pub(super) const fn kind(&self) -> &'static str {
         match self {
-            Self::Nothing => "nothing",
-            Self::Text(_) => "a text",
+            Self::Nothing => "empty",
+            Self::Text(_) => "a string",
             Self::Integer { .. } => "a whole number",
             Self::Float(_) => "a number with a point",
             Self::Flag(_) => "true or false",

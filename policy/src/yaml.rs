@@ -143,7 +143,7 @@ impl<'t> Builder<'t> {
             true => Err(Wrong(
                 place.clone(),
                 "a tag stands before this value".to_owned(),
-                "remove it; a text that looks like a number is written in quotes",
+                "remove it; a string that looks like a number is written in quotes",
             )),
             false => Ok(()),
         }

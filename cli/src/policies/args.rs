@@ -15,7 +15,7 @@ Exit codes:
   0  done; every file is sound
   1  a file is missing or faulty (with --gateway: or none that a gateway can
      go by), or the server cannot or will not
-  2  the command line makes no sense
+  2  the command line is invalid
   3  with --exit-code: something changes";
 
 /// Check policy files, compare them, and send them to a server
@@ -38,7 +38,8 @@ pub enum Command {
 ///
 /// Every fault is told with its file, its line and what to write instead. A
 /// server's own file (with `[server]` and `[[token]]`) is read as a whole. With
-/// --gateway, a file that no gateway could go by is faulty, too.
+/// --gateway, a file that no gateway could go by is faulty, too: once all else
+/// is sound, the first reason is told, without a line.
 #[derive(Debug, Args)]
 #[command(
     after_help = EXIT_CODES,

@@ -274,7 +274,7 @@ mod tests {
             ("[entity.'..']\n", vec![(1, "`..` is no entity's id")]),
             (
                 "[entity.a]\nparent = 3\n",
-                vec![(2, "`parent` is a whole number; it must be a text")],
+                vec![(2, "`parent` is a whole number; it must be a string")],
             ),
             (
                 "[entity.a]\nabsent = true\nname = 'x'\n",
