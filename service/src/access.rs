@@ -41,7 +41,7 @@ impl Credentials {
                 found = Some(credential);
             }
         }
-        let found = found.ok_or(ServiceError::Unauthenticated)?;
+        let found = found.ok_or(ServiceError::UnknownToken)?;
         Ok(Caller::new(Some(Arc::clone(found))))
     }
 
@@ -53,7 +53,7 @@ impl Credentials {
             Some(token) => {
                 let mut known = self.0.iter();
                 let found = known.find(|known| known.sha256 == token.sha256);
-                Some(Arc::clone(found.ok_or(ServiceError::Unauthenticated)?))
+                Some(Arc::clone(found.ok_or(ServiceError::UnknownToken)?))
             }
         };
         let readmitted = Caller {

@@ -335,6 +335,7 @@ impl Service {
                 Ok(Answer::Foretold(decided, overridden))
             }
             Call::Forecast(question) => {
+                let question = question.or_nothing();
                 let meant = self.meant(caller, Scope::Observe, &question).await?;
                 let said = meant.said(&question);
                 let in_units = said.in_units(&meant)?;

@@ -7,8 +7,7 @@ use tidegate::{ListedKey, PageOf, Pending};
 use tidegate_store::{Page, key};
 
 use super::active_policy::ActivePolicy;
-use super::error::ServiceError;
-use super::field::Field;
+use super::error::{ServiceError, cut};
 
 /// What the keys of a page come to: the sums of what a peek of each of them tells.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -68,9 +67,12 @@ impl ActivePolicy {
     fn level(&self, name: &str) -> Result<usize, ServiceError> {
         let levels = &self.policy().levels;
         let found = levels.iter().position(|level| level == name);
-        found.ok_or(ServiceError::Form {
-            field: Field::Level,
-            wrong: "the policy's keys have no such level",
+        found.ok_or_else(|| ServiceError::UnknownLevel {
+            name: cut(name).into_owned(),
+            known: match levels.is_empty() {
+                true => "none: they are of one level, which has no name".to_owned(),
+                false => format!("`{}`", levels.join("`, `")),
+            },
         })
     }
 

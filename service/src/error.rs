@@ -16,9 +16,12 @@ use tidegate_policy::{EVERY_NAMESPACE, Scope};
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServiceError {
-    /// No token where one is needed, or an unknown one.
+    /// No token where one is needed.
     #[error("a valid token is needed: send `Authorization: Bearer TOKEN` (in RESP: AUTH TOKEN)")]
     Unauthenticated,
+    /// A token that there is not, or not any more.
+    #[error("{UNKNOWN_TOKEN}")]
+    UnknownToken,
     /// A token without the scope, or for other policies.
     #[error("the token `{token}` may not {scope} here: that takes the scope `{scope}` for {}", reach(policy.as_deref()))]
     Forbidden {
@@ -95,6 +98,14 @@ pub enum ServiceError {
         /// What it has to be.
         wrong: &'static str,
     },
+    /// The keys of the policy have no level of that name.
+    #[error("`level`: the policy's keys have no level `{name}`; there is {known}")]
+    UnknownLevel {
+        /// The name asked for.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
     /// A part of a request that has to be there.
     #[error("`{0}` is missing")]
     Missing(Field),
@@ -148,6 +159,10 @@ pub enum ServiceError {
     #[error(transparent)]
     Limits(Error),
 }
+
+/// What is said to somebody who has sent a token that there is not.
+pub const UNKNOWN_TOKEN: &str = "the token that was sent is not known to this server: it may be \
+                                 misspelt, removed, or of another server";
 
 fn reach(policy: Option<&str>) -> String {
     policy.map_or("all policies".into(), |policy| {
@@ -326,6 +341,7 @@ impl ServiceError {
                 Some(*field)
             }
             Self::WaitTooLong { .. } => Some(Field::Wait),
+            Self::UnknownLevel { .. } => Some(Field::Level),
             Self::Limits(Error::Request(RequestError::Key(_))) => Some(Field::Key),
             Self::Limits(Error::Request(RequestError::LeaseLength(_))) => Some(Field::Ttl),
             Self::Limits(Error::Request(RequestError::IdempotencyKey(_))) => {
@@ -344,7 +360,7 @@ impl ServiceError {
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
-            Self::Unauthenticated => Kind::Unauthenticated,
+            Self::Unauthenticated | Self::UnknownToken => Kind::Unauthenticated,
             Self::Forbidden { .. } | Self::OtherNamespace { .. } => Kind::Forbidden,
             Self::Namespace(error) => of_namespace(error),
             Self::UnknownPolicy { .. } => Kind::NotFound,
@@ -353,6 +369,7 @@ impl ServiceError {
             | Self::Bound { .. }
             | Self::Form { .. }
             | Self::Missing(_)
+            | Self::UnknownLevel { .. }
             | Self::MemberNeeded(_)
             | Self::NoPool
             | Self::CostOfUnits { .. }

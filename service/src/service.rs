@@ -367,7 +367,7 @@ impl Service {
     /// Lets in whoever has this token, or everyone while there is none.
     ///
     /// # Errors
-    /// [`ServiceError::Unauthenticated`].
+    /// [`ServiceError::Unauthenticated`], [`ServiceError::UnknownToken`].
     pub fn enter(&self, token: Option<&str>) -> Result<Caller, ServiceError> {
         self.enter_by(token.map(str::as_bytes))
     }
@@ -376,7 +376,7 @@ impl Service {
     /// other bytes than visible ASCII has no token.
     ///
     /// # Errors
-    /// [`ServiceError::Unauthenticated`].
+    /// [`ServiceError::Unauthenticated`], [`ServiceError::UnknownToken`].
     pub fn enter_by(&self, token: Option<&[u8]>) -> Result<Caller, ServiceError> {
         spans::entered(self.0.credentials.load().identify(token))
     }
@@ -391,7 +391,8 @@ impl Service {
     /// protocols whose callers stay.
     ///
     /// # Errors
-    /// [`ServiceError::Unauthenticated`]: their token is no longer one.
+    /// [`ServiceError::UnknownToken`]: their token is no longer one;
+    /// [`ServiceError::Unauthenticated`]: one is needed by now.
     pub fn readmit(&self, caller: &Caller) -> Result<Caller, ServiceError> {
         self.0.credentials.load().readmit(caller)
     }

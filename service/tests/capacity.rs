@@ -172,6 +172,6 @@ fn a_level_that_is_not_there_is_an_error() {
     let error = now(house.service.call(&house.caller, call)).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "`level`: the policy's keys have no such level"
+        "`level`: the policy's keys have no level `team`; there is `org`, `user`"
     );
 }

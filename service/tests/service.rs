@@ -110,6 +110,10 @@ fn a_token_opens_its_policies_only() {
         service.enter(None).unwrap_err(),
         ServiceError::Unauthenticated
     );
+    // It said that a token is needed, of one that was sent.
+    let guess = service.enter(Some("guess")).unwrap_err();
+    assert_eq!(guess, ServiceError::UnknownToken);
+    assert_eq!(guess.kind(), Kind::Unauthenticated);
     let caller = service.enter(Some("secret")).unwrap();
     assert!(service.policy(&caller, Scope::Decide, "chat").is_ok());
     for (scope, name) in [(Scope::Administer, "chat"), (Scope::Decide, "other")] {

@@ -78,7 +78,7 @@ pub enum StoreError {
         wanted: usize,
     },
     /// No lease of that id: never given, or finished and forgotten.
-    #[error("no such lease: never given, or ended so long ago that it was forgotten")]
+    #[error("no such lease: it has ended, or was never given")]
     UnknownLease,
     /// The lease was over at this instant: it expired then, or had ended before.
     #[error("the lease had ended by {0}; acquire again")]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tidegate_client::internal::settled;
 use tidegate_client::{Admission, BuildError, Error, Exchange, Reply, Request, Why};
+use tidegate_service::UNKNOWN_TOKEN;
 
 use super::exit::{Exit, Outcome, Stop};
 use super::tls::ClientTls;
@@ -73,6 +74,11 @@ impl Client {
 /// Why what was asked was not done, and how the command ends.
 fn failed(error: &Error) -> Stop {
     let message = match error {
+        Error::Unauthorized(problem) if problem.detail == UNKNOWN_TOKEN => {
+            format!(
+                "{UNKNOWN_TOKEN}; give one that it knows with --token-file FILE, or in TIDEGATE_TOKEN"
+            )
+        }
         Error::Unauthorized(_) => {
             "the server wants a valid token: give one with --token-file FILE, or in TIDEGATE_TOKEN \
              (`tidegate token NAME` makes one)"
@@ -90,7 +96,7 @@ fn failed(error: &Error) -> Stop {
 fn where_to_look(error: &Error) -> Option<&'static str> {
     Some(match error {
         Error::Unreachable(lost) if lost.why == Why::Tls => {
-            "TLS failed: for a server in the clear write http:// in --server, and for one whose \
+            "TLS failed: for a server without TLS write http:// in --server, and for one whose \
              authority the system does not know say --ca FILE"
         }
         Error::Unreachable(lost) if lost.why == Why::Broken => {

@@ -111,8 +111,10 @@ impl Problem {
 
     /// A file of policies that has faults: all of them.
     pub(crate) fn faulty(errors: &PolicyErrors) -> Self {
-        let count = errors.faults().len();
-        let detail = format!("the policies have {count} faults, and nothing was changed");
+        let detail = match errors.faults().len() {
+            1 => "the policies have a fault, and nothing was changed".to_owned(),
+            count => format!("the policies have {count} faults, and nothing was changed"),
+        };
         let faults = errors.faults().iter().map(|fault| Fault {
             line: Some(fault.line),
             column: Some(fault.column),

@@ -185,7 +185,11 @@ fn keys() -> [Operation; 4] {
         post("/v1/forecast", decide::forecast)
             .named("forecast", "observe")
             .summary("How many such requests fit, and when")
-            .about("Changes nothing.")
+            .about(
+                "Changes nothing. One that names neither amounts nor a cost is of the calls and \
+                 the concurrency that the policy counts; a rate or budget of which it asks nothing \
+                 is not in the answer.",
+            )
             .scope("`observe`")
             .answers::<ForecastBody<'_>>("The forecast.")
             .or(&[403, 404, 422]),
@@ -433,9 +437,9 @@ fn of_namespaces() -> [Operation; 6] {
             .named("delete_namespace", "administer")
             .summary("Delete a namespace")
             .about(
-                "It answers nobody from then on (410), on every server within the time that the \
-                 store takes to tell them; whoever waits in it is told so. It keeps all that it \
-                 has until it is purged. One that is deleted already stays so. An audit event \
+                "All requests in it are refused from then on (410), on every server within the \
+                 time that the store takes to notify them; waiting requests get the same error. \
+                 It keeps all that it has until it is purged. One that is deleted already stays so. An audit event \
                  is kept in the same step.",
             )
             .scope(SCOPE)

@@ -40,7 +40,7 @@ pub(crate) enum Fault {
     #[error("'{0}' is given twice")]
     GivenTwice(&'static str),
     /// A number that cannot be one.
-    #[error("{name} is not a number from {least} to {most}: '{found}'")]
+    #[error("{name} is not {}: '{found}'", expected(name, *.least, *.most))]
     Number {
         name: &'static str,
         least: i64,
@@ -97,6 +97,14 @@ impl Fault {
             Self::Late(_) => "TIMEOUT",
             _ => "ERR",
         }
+    }
+}
+
+/// What a number of this name has to be.
+fn expected(name: &str, least: i64, most: i64) -> Cow<'static, str> {
+    match name {
+        "WAIT" | "TTL" => "a whole number of milliseconds, such as 2000".into(),
+        _ => format!("a number from {least} to {most}").into(),
     }
 }
 

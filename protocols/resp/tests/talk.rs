@@ -200,7 +200,7 @@ fn every_verb_has_its_answer() {
         ),
         (
             format!("TG.CANCEL slots k {}", "0".repeat(32)),
-            "-NOLEASE no such lease: never given, or ended so long ago that it was forgotten",
+            "-NOLEASE no such lease: it has ended, or was never given",
         ),
         (
             format!("TG.RENEW slots k {lease} 9000"),
@@ -261,6 +261,10 @@ fn an_error_begins_with_its_code() {
         (
             "TG.CHECK chat k WAIT 5",
             "-ERR syntax error at 'WAIT'; it is TG.CHECK policy key [COST n] [AMOUNT limit n]... [ENTITY]",
+        ),
+        (
+            "TG.ACQUIRE slots k WAIT 2s",
+            "-ERR WAIT is not a whole number of milliseconds, such as 2000: '2s'",
         ),
         (
             "TG.ACQUIRE chat k COST 1 COST 2",

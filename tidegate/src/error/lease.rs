@@ -16,7 +16,7 @@ pub enum LeaseError {
     #[error(transparent)]
     Request(#[from] RequestError),
     /// No lease of that id: never given, or finished and forgotten.
-    #[error("no such lease: never given, or ended so long ago that it was forgotten")]
+    #[error("no such lease: it has ended, or was never given")]
     Unknown,
     /// It has ended; how, as far as is known.
     #[error("the lease {0}; acquire again")]

@@ -17,7 +17,7 @@ pub enum RequestError {
     #[error(transparent)]
     Key(#[from] KeyError),
     /// A key of fewer or more levels than those of the set.
-    #[error("the key has {levels} of {needed} levels{}", how_to_mend(*.levels < *.needed))]
+    #[error("the key has {levels} of {needed} levels: {}", how_to_mend(*.levels, *.needed))]
     KeyDepth {
         /// How many levels the key has.
         levels: usize,
@@ -93,13 +93,15 @@ impl RequestError {
 }
 
 /// What to change about a key of other levels than the set's.
-const fn how_to_mend(is_short: bool) -> &'static str {
-    match is_short {
-        true => {
-            ": write every level, as in `acme/alice`; or allow shorter keys with `partial_keys = true` in the policy (in Rust `.partial_keys()`)"
-        }
-        false => ": write a `/` within a level as %2F",
+fn how_to_mend(levels: usize, needed: usize) -> String {
+    if levels > needed {
+        return "write a `/` within a level as %2F".to_owned();
     }
+    let example: Vec<_> = ('a'..='z').take(needed).map(String::from).collect();
+    format!(
+        "write every level, as in `{}`; or allow shorter keys with `partial_keys = true` in the policy",
+        example.join("/")
+    )
 }
 
 /// What to send in place of an idempotency key of so many bytes.

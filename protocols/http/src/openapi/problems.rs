@@ -27,7 +27,7 @@ const ALL: [Shared; 14] = [
     shared(
         400,
         "Invalid",
-        "The request makes no sense; `detail` says what is wrong and where. Nothing was changed.",
+        "The request is invalid; `detail` says what is wrong and where. Nothing was changed.",
     ),
     shared(
         401,
@@ -87,7 +87,7 @@ const ALL: [Shared; 14] = [
     shared(
         503,
         "Unavailable",
-        "The store cannot tell, or too much is being served at once. Nothing was changed.",
+        "The store did not answer, or too much is being served at once. Nothing was changed.",
     ),
 ];
 

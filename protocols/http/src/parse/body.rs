@@ -154,11 +154,20 @@ fn wrong<T: DeserializeOwned>(body: &[u8], error: &serde_json::Error) -> Problem
     let path = read.err().map(|error| error.path().to_string());
     let words = in_words(error);
     match path.as_deref() {
-        // What is not known ends before its name does.
+        // What is no JSON is none as a whole; what is not known ends before its name does.
+        _ if error.is_syntax() => Problem::invalid(words),
         None | Some("." | "?") => Problem::invalid(words),
+        Some(path) if path.ends_with("_ms") && !error.is_eof() => {
+            let words = words.replace(WHOLE, MILLISECONDS);
+            Problem::invalid(format!("`{path}`: {words}"))
+        }
         Some(path) => Problem::invalid(format!("`{path}`: {words}")),
     }
 }
+
+/// What a number must be, and one of a time.
+const WHOLE: &str = "expected a whole number";
+const MILLISECONDS: &str = "expected a whole number of milliseconds, such as 2000";
 
 /// What was found, and what was expected.
 fn in_words(error: &serde_json::Error) -> String {
@@ -170,7 +179,38 @@ fn in_words(error: &serde_json::Error) -> String {
         );
     }
     let words = error.to_string();
+    if error.is_syntax() {
+        return format!("not JSON: {words}");
+    }
     let found = ["invalid type: ", "invalid value: "];
     let found = found.iter().find_map(|sort| words.strip_prefix(sort));
-    found.map_or(words.clone(), |found| format!("found {found}"))
+    found.map_or(words.clone(), |found| {
+        in_terms_of_json(&format!("found {found}"))
+    })
+}
+
+/// What the reader calls by names of Rust, as JSON calls it.
+fn in_terms_of_json(words: &str) -> String {
+    let terms = [
+        ("found sequence", "found an array"),
+        ("found map", "found an object"),
+        ("expected u64", WHOLE),
+        ("expected u32", WHOLE),
+        ("expected u8", WHOLE),
+        ("expected a sequence", "expected an array"),
+        ("expected a map", "expected an object"),
+    ];
+    // What was sent may stand between; it is not touched.
+    let (found, expected) = words.rsplit_once(", ").unwrap_or((words, ""));
+    let named = |part: &str| {
+        let known = terms.iter().find(|(rust, _)| part.starts_with(rust));
+        known.map_or_else(
+            || part.to_owned(),
+            |(rust, json)| part.replacen(rust, json, 1),
+        )
+    };
+    match expected.is_empty() {
+        true => named(found),
+        false => format!("{}, {}", named(found), named(expected)),
+    }
 }

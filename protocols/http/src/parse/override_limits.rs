@@ -164,7 +164,7 @@ impl Visitor<'_> for OneSetting {
     type Value = SettingBody;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a whole number above 0, or a text such as \"1m\"")
+        f.write_str("a whole number above 0, or a string such as \"1m\"")
     }
 
     fn visit_u64<E: de::Error>(self, number: u64) -> Result<SettingBody, E> {

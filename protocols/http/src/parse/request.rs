@@ -324,7 +324,7 @@ pub(crate) struct CreateEntityRequest {
     /// Whether its ancestors' limits count, too: they can refuse, and they are charged.
     #[serde(default = "yes")]
     charge_parents: bool,
-    /// Why: it is told in the audit event.
+    /// Why: the audit event has it.
     #[serde(default, deserialize_with = "present")]
     #[schemars(length(max = LONGEST_REASON))]
     reason: Option<String>,
@@ -351,7 +351,7 @@ pub(crate) struct ChangeEntityRequest {
     /// Whether its ancestors' limits count, too: they can refuse, and they are charged.
     #[serde(default, deserialize_with = "present")]
     charge_parents: Option<bool>,
-    /// Why: it is told in the audit event.
+    /// Why: the audit event has it.
     #[serde(default, deserialize_with = "present")]
     #[schemars(length(max = LONGEST_REASON))]
     reason: Option<String>,
@@ -391,7 +391,7 @@ pub(crate) struct CreateNamespaceRequest {
     /// Its name: letters, digits, `.`, `_` and `-`, a letter or a digit first; not `default`.
     #[schemars(length(min = 1, max = LONGEST_NAMESPACE))]
     name: String,
-    /// Why: it is told in the audit event.
+    /// Why: the audit event has it.
     #[serde(default, deserialize_with = "present")]
     #[schemars(length(max = LONGEST_REASON))]
     reason: Option<String>,

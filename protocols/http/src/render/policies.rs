@@ -102,11 +102,11 @@ pub(crate) struct Shown<'a> {
     name: &'a str,
     /// The names of a key's levels, outermost first; empty if keys are flat.
     levels: &'a [String],
-    /// What is answered when the store cannot tell.
+    /// What is answered when the store does not answer.
     #[schemars(extend("enum" = FailureMode::NAMES))]
     failure_mode: &'static str,
     /// With `failure_mode` `share`: the percentage of each limit that decides, in this process,
-    /// while the store cannot tell.
+    /// while the store does not answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 100))]
     share: Option<u8>,

@@ -39,7 +39,7 @@ pub(crate) struct EntitiesQuery {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DeleteQuery {
-    /// Why: it is told in the audit event.
+    /// Why: the audit event has it.
     #[schemars(length(max = LONGEST_REASON))]
     reason: Option<String>,
 }

@@ -45,7 +45,7 @@ pub(crate) struct Which {
     /// An entity whose key is meant; not together with `key`.
     #[schemars(length(min = 1, max = LONGEST_ENTITY_ID), example = &"alice")]
     entity: Option<String>,
-    /// Why: it is told in the audit event.
+    /// Why: the audit event has it.
     #[schemars(length(max = LONGEST_REASON))]
     reason: Option<String>,
 }

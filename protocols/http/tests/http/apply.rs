@@ -134,7 +134,12 @@ async fn faulty_policies_are_refused_whole_with_every_fault() {
     let (house, sent) = house();
     let text = "[policy.web.limits]\nrpm = { calls = 0, per = '1m' }\n[policy.b]\nlimts = {}\n";
     let problem = put(&house, "any", "application/toml", text).await;
-    problem.problem(400, "invalid");
+    let told = problem.problem(400, "invalid");
+    assert_eq!(told, "the policies have 2 faults, and nothing was changed");
+    let text = "[policy.web.limits]\nrpm = { calls = 0, per = '1m' }\n";
+    let one = put(&house, "any", "application/toml", text).await;
+    let told = one.problem(400, "invalid");
+    assert_eq!(told, "the policies have a fault, and nothing was changed");
     let problem = problem.json();
     let faults = problem["faults"].as_array().unwrap();
     let lines: Vec<_> = faults
@@ -168,7 +173,11 @@ async fn only_who_may_administer_everything_applies_policies() {
     ]);
     let text = "[policy.web.limits]\nrpm = { calls = 5, per = '1m' }\n";
     let send = async |token: &str| put(&house, token, "application/toml", text).await;
-    send("guess").await.problem(401, "unauthenticated");
+    let told = send("guess").await.problem(401, "unauthenticated");
+    assert!(
+        told.starts_with("the token that was sent is not known"),
+        "{told}"
+    );
     send("decider").await.problem(403, "forbidden");
     send("some").await.problem(403, "forbidden");
     assert!(sent.lock().unwrap().is_empty());

@@ -167,7 +167,7 @@ async fn what_is_wrong_with_one_of_several_checks_is_said_and_where() {
         ),
         (
             json!(["web", "k"]),
-            "`checks[1]`: found sequence, expected an object",
+            "`checks[1]`: found an array, expected an object",
         ),
         (
             json!({"policy": "web"}),

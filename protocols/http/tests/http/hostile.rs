@@ -13,8 +13,10 @@ async fn what_is_wrong_with_a_body_is_said_and_where() {
         ("", "the body ends before its JSON object does"),
         ("{", "ends before its JSON object does (line 1, column 1)"),
         (r#"{"policy":"web","ke"#, "expected an object such as"),
-        ("[]", "found sequence, expected an object"),
-        (r#"["web","k"]"#, "found sequence, expected an object"),
+        ("[]", "found an array, expected an object"),
+        (r#"["web","k"]"#, "found an array, expected an object"),
+        // It said `key must be a string at line 1 column 2`.
+        (r#"{policy:"web"}"#, "not JSON: key must be a string"),
         (r#"{"key":"k"}"#, "missing field `policy`"),
         (r#"{"policy":"web"}"#, "`key` is missing"),
         (r#"{"policy":"web","key":null}"#, "`key`: found null"),
@@ -35,7 +37,10 @@ async fn what_is_wrong_with_a_body_is_said_and_where() {
             r#"{"policy":"web","key":"k","cost":1,"cost":2}"#,
             "duplicate field `cost`",
         ),
-        (r#"{"policy":"web","key":"k"} x"#, "trailing characters"),
+        (
+            r#"{"policy":"web","key":"k"} x"#,
+            "not JSON: trailing characters",
+        ),
         (r#"{"policy":"web","key":""}"#, "the key is empty"),
         (r#"{"policy":"chat","key":"/x","cost":1}"#, "empty segment"),
         (
@@ -44,7 +49,7 @@ async fn what_is_wrong_with_a_body_is_said_and_where() {
         ),
         (
             r#"{"policy":"web","key":"k","amounts":[1]}"#,
-            "`amounts`: found sequence",
+            "`amounts`: found an array",
         ),
         (
             r#"{"policy":"web","key":"k","amounts":{"rpm":0}}"#,
@@ -63,6 +68,18 @@ async fn what_is_wrong_with_a_body_is_said_and_where() {
             .problem(400, "invalid");
         assert!(detail.contains(expected), "{body}: {detail}");
     }
+}
+
+/// It said `expected u64`.
+#[tokio::test]
+async fn a_time_in_words_is_told_to_be_in_milliseconds() {
+    let house = House::new();
+    let body = r#"{"policy":"jobs","key":"k","wait_ms":"2s, expected u64"}"#;
+    let told = house.post_text("/v1/acquire", body).await;
+    let told = told.problem(400, "invalid");
+    let expected = "`wait_ms`: found string \"2s, expected u64\", expected a whole number of \
+                    milliseconds, such as 2000 at line 1";
+    assert!(told.starts_with(expected), "{told}");
 }
 
 #[tokio::test]
