@@ -31,8 +31,11 @@ fn main() -> ExitCode {
     let cli = args::Cli::parse();
     let done = match cli.command {
         args::Command::Replay(replay) => command::replay(&replay),
-        args::Command::Serve(args) => serve::serve(&args, None),
-        args::Command::Gateway(args) => serve::serve(&args.serve, Some(&args)),
+        args::Command::Serve(args) => return served(serve::serve(&args, None), args.log),
+        args::Command::Gateway(args) => {
+            let log = args.serve.log;
+            return served(serve::serve(&args.serve, Some(&args)), log);
+        }
         args::Command::Token(args) => command::token(&args),
         args::Command::Client(command) => return client::perform(*command, args::Cli::command()),
         args::Command::Policy(args) => return ended(policies::policy(&args)),
@@ -40,6 +43,17 @@ fn main() -> ExitCode {
         args::Command::Dynamodb(args) => return ended(dynamodb::dynamodb(&args)),
     };
     ended(done.map(|()| ExitCode::SUCCESS))
+}
+
+/// How a server ended: what reads its log finds why it did not start in the form of the log.
+fn served(done: trouble::Outcome<()>, log: serve::LogForm) -> ExitCode {
+    match done {
+        Err(trouble) if log == serve::LogForm::Json => {
+            eprintln!("{}", serve::error_line(&trouble));
+            trouble.exit_code()
+        }
+        done => ended(done.map(|()| ExitCode::SUCCESS)),
+    }
 }
 
 fn ended(done: trouble::Outcome<ExitCode>) -> ExitCode {

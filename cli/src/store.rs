@@ -34,7 +34,8 @@ pub fn open(url: &str) -> Outcome<Opened> {
 /// As [`open`], for a server: the leases that it makes are its clients', and last beyond it
 /// where the URL says nothing else.
 pub fn open_for_clients(url: &str) -> Outcome<Opened> {
-    if !url.starts_with("shm:") || url.contains("leases=") {
+    // What is wrong with it is said of what was typed.
+    if !url.starts_with("shm:") || url.contains("leases=") || fault(url).is_some() {
         return open(url);
     }
     let sign = if url.contains('?') { '&' } else { '?' };
@@ -51,7 +52,7 @@ pub fn fault(url: &str) -> Option<String> {
 fn behind_breaker(store: Arc<dyn Store>, name: String) -> Arc<dyn Store> {
     describe_gauge!(
         "tidegate_store_answers",
-        "1 while the store answers, 0 while it is away"
+        "1 while the store answers, 0 while it does not"
     );
     let answers = gauge!("tidegate_store_answers");
     answers.set(1.0);
@@ -70,7 +71,7 @@ fn behind_breaker(store: Arc<dyn Store>, name: String) -> Arc<dyn Store> {
             let away = away.as_secs_f64();
             info!(
                 store = name,
-                "the store answers again, it was away for {away:.1} s"
+                "the store answers again, it was unreachable for {away:.1} s"
             );
         }
     };

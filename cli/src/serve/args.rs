@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::address::Address;
+use super::fast_clock::factor;
 use super::otlp::OtlpArgs;
 
 /// What a server keeps to, for people.
@@ -107,7 +108,7 @@ pub struct Serve {
 
     /// Let the server's clock run so many times as fast as the machine's: for
     /// demonstrations and replays
-    #[arg(long, value_name = "FACTOR", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "FACTOR", default_value_t = 1, value_parser = factor)]
     pub speed: u32,
 }
 

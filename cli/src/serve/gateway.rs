@@ -42,7 +42,7 @@ Examples:
         --upstream eu=azure@https://eu.example.com \\
         --upstream us=azure@https://us.example.com
 
-What limits count is told by their names: tokens or tpm (prompt and answer),
+What limits count is known by their names: tokens or tpm (prompt and answer),
 input-tokens or itpm, output-tokens or otpm, usd or eur; others by --counts.
 Limits on calls and concurrency count calls. `tidegate policy check --gateway`
 says beforehand whether a gateway starts with a file.
@@ -51,7 +51,7 @@ Exit codes:
   0  it was stopped, and everything is written
   1  the file is missing or faulty, or is one that no gateway can go by; an
      upstream needs a credential; the store cannot be opened
-  2  the command line makes no sense";
+  2  the command line is invalid";
 
 /// Stand before providers of language models: reserve, forward, settle
 ///
@@ -153,7 +153,7 @@ pub struct Terms {
     counts: Vec<(String, Counts)>,
 
     /// What a million tokens of a model and of its dated versions cost: of the prompt, of the answer,
-    /// and of the prompt out of a cache (else as the prompt). It goes before `[price]` of the file. A
+    /// and of the prompt out of a cache (else as the prompt). It takes precedence over `[price]` of the file. A
     /// `*` at the end is for all whose names begin so
     #[arg(long, value_name = "MODEL=IN,OUT[,CACHED]", value_parser = price, help_heading = "The gateway")]
     price: Vec<(String, Price)>,

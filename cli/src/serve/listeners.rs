@@ -146,10 +146,9 @@ impl Listeners {
         }
     }
 
-    /// Whether anyone beyond this machine can reach a listener.
-    pub fn are_public(&self) -> bool {
+    /// Whether anyone beyond this machine can reach a listener, or that of a gateway.
+    pub fn are_public(&self, gateway: Option<&TcpListener>) -> bool {
         let listeners = [&self.http, &self.grpc, &self.resp];
-        let gateway = self.gateway.as_ref().map(|(_, listener)| listener);
         let listeners = listeners.into_iter().flatten().chain(gateway);
         let mut addresses = listeners.filter_map(address);
         addresses.any(|address| !address.ip().is_loopback())

@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use serde_json::json;
 use tidegate_service::audit;
 use tracing_subscriber::filter::{EnvFilter, LevelFilter, Targets};
 use tracing_subscriber::layer::{Layer, SubscriberExt};
@@ -46,6 +47,17 @@ impl Write for AuditLog {
     fn flush(&mut self) -> io::Result<()> {
         self.lock().as_mut().map_or(Ok(()), File::flush)
     }
+}
+
+/// Why a server ended, as a line of `--log json`: logs may not have begun.
+pub fn error_line(trouble: &Trouble) -> String {
+    let line = json!({
+        "timestamp": format!("{:.6}", jiff::Timestamp::now()),
+        "level": "ERROR",
+        "fields": {"message": trouble.to_string()},
+        "target": "tidegate",
+    });
+    line.to_string()
 }
 
 /// What is logged unless `RUST_LOG` says otherwise. What drivers tell of their connections

@@ -54,8 +54,10 @@ use signals::Signals;
 use tidegate_protocol::Tls;
 use tls::TlsFiles;
 
-pub use args::Serve;
+pub use args::{LogForm, Serve};
+pub use fast_clock::factor;
 pub use gateway::{GatewayArgs, Terms};
+pub use logs::error_line;
 
 /// Serves until it is told to stop; with a gateway, if there is one.
 pub fn serve(args: &Serve, gateway: Option<&GatewayArgs>) -> Outcome<()> {
@@ -83,6 +85,9 @@ pub fn serve(args: &Serve, gateway: Option<&GatewayArgs>) -> Outcome<()> {
     if socket.is_none() {
         listeners.is_any()?;
     }
+    // What may not start makes no file, and says nothing of its policies.
+    let public = listeners.are_public(socket.as_ref());
+    reload::is_safe(args, &config, public)?;
     let url = args.store.as_deref().or(config.server.store.as_deref());
     let url = url.unwrap_or(store::USUAL);
     // A call ends with the gateway that forwards it, and so does what it holds.
@@ -142,10 +147,9 @@ pub fn serve(args: &Serve, gateway: Option<&GatewayArgs>) -> Outcome<()> {
             applied: applied.clone(),
             tls,
             audit,
-            public: listeners.are_public(),
+            public,
             settings: config.server.clone(),
         };
-        reload.is_safe(&config)?;
         // Whoever reads the announcement may send a signal at once.
         tokio::spawn(reload.follow()?);
         let signals = Signals::listen().map_err(Trouble::failure)?;

@@ -69,9 +69,8 @@ impl Reload {
                 let again = Arc::clone(&reload);
                 let done = tokio::task::spawn_blocking(move || again.again()).await;
                 match done.unwrap_or_else(|panic| Err(Trouble::failure(panic))) {
-                    Ok((changes, of_costs)) => {
-                        let what = listed(&changes, &of_costs);
-                        let changes = changes.len() + of_costs.len();
+                    Ok(changed) => {
+                        let (changes, what) = (changed.count(), changed.listed());
                         info!(changes, %what, "the file was read again");
                     }
                     Err(trouble) => error!(
@@ -82,11 +81,10 @@ impl Reload {
         })
     }
 
-    /// Reads everything and goes over to it, wholly or not at all; what has changed of the
-    /// policies, and of what models cost.
-    fn again(&self) -> Outcome<(Vec<Change>, Vec<CostChange>)> {
+    /// Reads everything and goes over to it, wholly or not at all; what has changed.
+    fn again(&self) -> Outcome<Changed> {
         let config = configuration::read(self.args.config.as_deref(), self.example)?;
-        self.is_safe(&config)?;
+        is_safe(&self.args, &config, self.public)?;
         let costs = file_costs(&config);
         let could = self.serving.check(&config.policies, Some(&costs));
         could.map_err(Trouble::failure)?;
@@ -117,7 +115,8 @@ impl Reload {
         // Whoever is let in finds a namespace as the same file has it.
         let of_namespaces = of_namespaces(&config);
         self.serving.service.exchange_namespaces(of_namespaces);
-        if self.serving.service.replace_credentials(config.credentials) {
+        let tokens = self.serving.service.replace_credentials(config.credentials);
+        if tokens {
             audit::note("the file", "tokens", "exchanged");
         }
         if let (Some(old), Some(new)) = (&self.tls, tls) {
@@ -128,49 +127,69 @@ impl Reload {
             let settled = settled.join("`, `");
             warn!("`{settled}` changed; they hold from the next start on");
         }
-        Ok((changes, of_costs))
-    }
-
-    /// Checks that nobody is let in from afar whom nobody knows, unless that
-    /// is what is wanted.
-    pub fn is_safe(&self, config: &Config) -> Outcome<()> {
-        if !self.public {
-            return Ok(());
-        }
-        let files = TlsFiles::choose(&self.args, &config.server)?;
-        let known = files
-            .as_ref()
-            .is_some_and(|files| files.client_ca.is_some());
-        if config.credentials.is_empty() && !known && !self.args.insecure {
-            return Err(Trouble::failure(
-                "a listener is open beyond this machine, and anyone who reaches it would be let in: \
-                 add a [[token]] (`tidegate token NAME` makes one), demand certificates \
-                 (--tls-client-ca FILE), or say --insecure",
-            ));
-        }
-        if files.is_none() && !config.credentials.is_empty() {
-            warn!("tokens travel in the clear: add --tls-certificate and --tls-key");
-        }
-        Ok(())
+        Ok(Changed {
+            policies: changes,
+            of_costs,
+            tokens,
+        })
     }
 }
 
-/// What has changed, by name: what is there now (`+`), is gone (`-`) or is another (`~`). Of
-/// prices and weights, from what to what.
-fn listed(changes: &[Change], of_costs: &[CostChange]) -> String {
-    let name = |change: &Change| format!("{} {}", change.sort.sign(), change.subject());
-    let mut names: Vec<String> = changes.iter().map(name).collect();
-    // Those of one limit stand one after the other.
-    names.dedup();
-    names.extend(of_costs.iter().map(ToString::to_string));
-    let more = names.len().saturating_sub(MOST_NAMED);
-    names.truncate(MOST_NAMED);
-    if more > 0 {
-        names.push(format!("and {more} more"));
+/// Checks that nobody is let in from afar whom nobody knows, unless that is what is wanted.
+/// `public`: whether anyone beyond this machine can reach a listener.
+pub fn is_safe(args: &Serve, config: &Config, public: bool) -> Outcome<()> {
+    if !public {
+        return Ok(());
     }
-    match names.is_empty() {
-        true => "nothing".to_owned(),
-        false => names.join(", "),
+    let files = TlsFiles::choose(args, &config.server)?;
+    let known = files
+        .as_ref()
+        .is_some_and(|files| files.client_ca.is_some());
+    if config.credentials.is_empty() && !known && !args.insecure {
+        return Err(Trouble::failure(
+            "a listener is open beyond this machine, and anyone who reaches it would be let in: \
+             add a [[token]] (`tidegate token NAME` makes one), demand certificates \
+             (--tls-client-ca FILE), or say --insecure",
+        ));
+    }
+    if files.is_none() && !config.credentials.is_empty() {
+        warn!("tokens travel unencrypted: add --tls-certificate and --tls-key");
+    }
+    Ok(())
+}
+
+/// What a reload has changed.
+struct Changed {
+    policies: Vec<Change>,
+    /// What models cost, from what to what.
+    of_costs: Vec<CostChange>,
+    /// Whether there are other tokens.
+    tokens: bool,
+}
+
+impl Changed {
+    fn count(&self) -> usize {
+        self.policies.len() + self.of_costs.len() + usize::from(self.tokens)
+    }
+
+    /// By name: what is there now (`+`), is gone (`-`) or is another (`~`). Of prices and
+    /// weights, from what to what.
+    fn listed(&self) -> String {
+        let name = |change: &Change| format!("{} {}", change.sort.sign(), change.subject());
+        let mut names: Vec<String> = self.policies.iter().map(name).collect();
+        // Those of one limit stand one after the other.
+        names.dedup();
+        names.extend(self.of_costs.iter().map(ToString::to_string));
+        names.extend(self.tokens.then(|| "~ tokens".to_owned()));
+        let more = names.len().saturating_sub(MOST_NAMED);
+        names.truncate(MOST_NAMED);
+        if more > 0 {
+            names.push(format!("and {more} more"));
+        }
+        match names.is_empty() {
+            true => "nothing".to_owned(),
+            false => names.join(", "),
+        }
     }
 }
 
@@ -232,7 +251,15 @@ mod tests {
     use tidegate_policy::{PolicyFile, parse};
     use tidegate_service::compare;
 
-    use super::{MOST_NAMED, listed};
+    use super::{Changed, MOST_NAMED};
+
+    fn changed(old: &str, new: &str, tokens: bool) -> Changed {
+        Changed {
+            policies: compare(&file(old), &file(new)),
+            of_costs: Vec::new(),
+            tokens,
+        }
+    }
 
     fn file(text: &str) -> PolicyFile {
         parse("t", text).expect("a sound file")
@@ -245,17 +272,20 @@ mod tests {
         let mut new = "[policy.chat.limits]\nrpm = { calls = 20, per = '1m', burst = 9 }\n\
                        tpm = { rate = 9, per = '1m' }\n"
             .to_owned();
-        let changes = compare(&file(old), &file(&new));
         assert_eq!(
-            listed(&changes, &[]),
+            changed(old, &new, false).listed(),
             "- policy old, ~ limit chat.rpm, + limit chat.tpm"
         );
-        assert_eq!(listed(&compare(&file(old), &file(old)), &[]), "nothing");
+        let same = changed(old, old, false);
+        assert_eq!((same.count(), &*same.listed()), (0, "nothing"));
+        // It said that nothing had changed, of a token that was added.
+        let same = changed(old, old, true);
+        assert_eq!((same.count(), &*same.listed()), (1, "~ tokens"));
         for number in 0..MOST_NAMED {
             let policy = format!("[policy.p{number}.limits]\nr = {{ calls = 1, per = '1s' }}\n");
             new.write_str(&policy).expect("text");
         }
-        let changes = listed(&compare(&file(old), &file(&new)), &[]);
+        let changes = changed(old, &new, false).listed();
         assert!(changes.ends_with("+ policy p16, and 3 more"), "{changes}");
     }
 }

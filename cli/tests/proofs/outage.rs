@@ -100,7 +100,7 @@ fn may_be_away(store: &Beyond) {
     until("it answers again", || !house.is_away());
     assert_eq!(house.metric("tidegate_store_answers"), 1.0);
     until("the log says so", || {
-        server.logged("the store answers again, it was away for") > 0
+        server.logged("the store answers again, it was unreachable for") > 0
     });
     until("all go by the store", || {
         house.check("share", "carl").1["degraded"] == false

@@ -10,7 +10,7 @@ use tidegate_grpc::proto::tidegate_client::TidegateClient;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Identity};
 
 use crate::certificates::Authority;
-use crate::support::{POLICY, Server, folder, refusal, text, wait_for};
+use crate::support::{POLICY, Server, folder, refusal, serve, text, wait_for};
 
 const TLS: [&str; 4] = ["--tls-certificate", "server.pem", "--tls-key", "server.key"];
 const ASK: &str = "{\"policy\":\"chat\",\"key\":\"k\",\"amounts\":{\"running\":0}}";
@@ -307,6 +307,18 @@ fn strangers_from_afar_are_let_in_only_if_that_is_said() {
     );
     let said = refusal(path, &[&afar[..], &TLS[..]].concat());
     assert!(said.contains("--tls-client-ca"), "{said}");
+    // It made the file of a store, and said that its policies were in use.
+    let mut refused = serve(path);
+    refused.current_dir(path).args(afar);
+    let refused = refused.args(["--log", "json"]).output().expect("it ends");
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(!path.join("tidegate.redb").exists(), "{said}");
+    // Whoever reads a log of JSON found a line of text in it.
+    let line: serde_json::Value = serde_json::from_str(said.trim()).expect("one JSON object");
+    assert_eq!(line["level"], "ERROR");
+    let message = line["fields"]["message"].as_str().expect("a message");
+    assert!(message.contains("--insecure"), "{said}");
     drop(Server::start(path, &["--http", "0.0.0.0:0", "--insecure"]));
     let known = [&afar[..], &TLS[..], &["--tls-client-ca", "ca.pem"]].concat();
     drop(Server::start(path, &known));
