@@ -11,7 +11,7 @@ use crate::client::{self, ClientTls, Credential};
 #[cfg(feature = "dynamodb")]
 use crate::dynamodb::Dynamodb;
 use crate::policies::Policy;
-use crate::serve::{GatewayArgs, Serve};
+use crate::serve::{GatewayArgs, Serve, factor};
 use crate::trace::{CostField, Format, KeyChoice, TimeField};
 
 /// May this work start now, and how much may it use? The server of limits, the commands that
@@ -52,12 +52,17 @@ pub struct Token {
     /// The token's name, which logs and the audit log show
     pub name: String,
 
-    /// What it is good for
-    #[arg(long, value_name = "SCOPE", value_delimiter = ',', default_values = ["decide", "observe"])]
+    /// What it is good for, with commas between: decide, observe, administer
+    #[arg(
+        long,
+        value_name = "SCOPE,...",
+        value_delimiter = ',',
+        default_value = "decide,observe"
+    )]
     pub scopes: Vec<String>,
 
-    /// For which policies (names, or beginnings with a *); default: all
-    #[arg(long, value_name = "POLICY", value_delimiter = ',')]
+    /// For which policies (names, or beginnings with a *), with commas between; default: all
+    #[arg(long, value_name = "POLICY,...", value_delimiter = ',')]
     pub policies: Vec<String>,
 
     /// For which namespace; default: the store without any. `*`: every one
@@ -70,7 +75,7 @@ Exit codes:
   0  done; of check, acquire and the like: admitted
   1  a file is missing or faulty, or could not be written; of check, acquire and
      the like: refused, not now
-  2  the command line or the request makes no sense
+  2  the command line or the request is invalid
 Commands that call a server have more (3 never, 4 not allowed, 5 failed, 6 gone,
 7 conflict), and so have run and policy: `tidegate COMMAND --help` lists them.";
 
@@ -123,7 +128,7 @@ nothing.
 Exit codes:
   0  done, whatever was refused
   1  a file is missing or faulty, or could not be written
-  2  the command line makes no sense";
+  2  the command line is invalid";
 
 /// Play real traffic through a policy and see what it would have done
 #[derive(Debug, Args)]
@@ -203,7 +208,7 @@ pub struct Replay {
 
     /// Play the trace so many times as fast; the server's clock must run as
     /// fast (`tidegate serve --speed`)
-    #[arg(long, value_name = "FACTOR", default_value_t = 1, requires = "server", help_heading = "Through a server", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "FACTOR", default_value_t = 1, requires = "server", help_heading = "Through a server", value_parser = factor)]
     pub speed: u32,
 
     #[command(flatten, next_help_heading = "Through a server")]

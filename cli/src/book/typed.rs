@@ -8,7 +8,8 @@ use super::shell::commands;
 use crate::args::Cli;
 
 /// Programs of others, whose words nobody here can judge.
-const OTHERS: [&str; 18] = [
+const OTHERS: [&str; 20] = [
+    "[",
     "./.ci/run",
     "apt-get",
     "cd",
@@ -16,6 +17,7 @@ const OTHERS: [&str; 18] = [
     "createdb",
     "date",
     "echo",
+    "exit",
     "git",
     "grep",
     "kill",

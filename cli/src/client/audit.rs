@@ -6,7 +6,7 @@ use tidegate_client::Exchange;
 
 use super::arguments::{instant, instant_or_ago};
 use super::entities;
-use super::exit::{Exit, Outcome, Stop, TABLE};
+use super::exit::{DOES, Exit, Outcome, Stop};
 use super::limits;
 use super::listing::{Listing, Paging, printable};
 use super::overrides::{Of, place};
@@ -21,7 +21,7 @@ const PATH: &str = "/v1/audit";
 /// first 256 changes tell). The store keeps them for 90 days, and 10,000 of each sort (overrides,
 /// entities, policies, keys), unless the servers are set up otherwise. Needs the scope `observe`.
 #[derive(Debug, Args)]
-#[command(after_help = TABLE)]
+#[command(after_help = DOES)]
 pub struct Audit {
     #[command(flatten)]
     of: Of,
@@ -79,6 +79,27 @@ impl Audit {
     }
 }
 
+/// Whether a namespace was created, deleted, restored or purged.
+fn is_of_namespace(event: &Value) -> bool {
+    let action = event["action"].as_str().unwrap_or_default();
+    action.ends_with("_namespace")
+}
+
+/// What an event tells beside.
+fn details(event: &Value) -> impl Iterator<Item = &str> {
+    let details = event["details"].as_array().into_iter().flatten();
+    details.filter_map(Value::as_str)
+}
+
+/// What was changed: an entity, a namespace, or what a policy and a key are.
+fn subject(event: &Value) -> String {
+    match (event["entity"].as_str(), details(event).next()) {
+        (Some(id), _) => format!("entity {}", printable(id)),
+        (None, Some(name)) if is_of_namespace(event) => format!("namespace {}", printable(name)),
+        (None, _) => place(event),
+    }
+}
+
 /// An event in one line.
 fn line(event: &Value) -> String {
     let told = |name: &str| event[name].as_str().map(printable);
@@ -95,10 +116,7 @@ fn line(event: &Value) -> String {
         word("at"),
         word("by"),
         word("action"),
-        match event["entity"].as_str() {
-            Some(id) => format!("entity {}", printable(id)),
-            None => place(event),
-        },
+        subject(event),
     );
     let limits = |when: &str| {
         let state = &event[when];
@@ -117,8 +135,9 @@ fn line(event: &Value) -> String {
         (false, true) => line += &format!("  {} -> nothing", limits("before")),
         (false, false) => line += &format!("  {} -> {}", limits("before"), limits("after")),
     }
-    let details = event["details"].as_array().into_iter().flatten();
-    for detail in details.filter_map(Value::as_str) {
+    // What an event of a namespace is about was named already.
+    let details = details(event).skip(usize::from(is_of_namespace(event)));
+    for detail in details {
         line += &format!("  {}", printable(detail));
     }
     match told("reason") {

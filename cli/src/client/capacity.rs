@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use tidegate_client::Exchange;
 
-use super::exit::{Exit, Outcome, TABLE};
+use super::exit::{DOES, Exit, Outcome};
 use super::listing::printable;
 use super::options::Options;
 use super::print::print_line;
@@ -22,7 +22,7 @@ const BILLION: u128 = 1_000_000_000;
 /// The sums of what a peek of each key that is in use tells; a key that has used nothing is not
 /// counted. Each limit is added up over the keys of its own level. Other requests are not delayed.
 #[derive(Debug, Args)]
-#[command(after_help = TABLE)]
+#[command(after_help = DOES)]
 pub struct Capacity {
     /// The policy
     #[arg(long, short, value_name = "NAME", env = "TIDEGATE_POLICY")]

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 use tidegate_client::Exchange;
 
-use super::exit::{Exit, Outcome, TABLE};
+use super::exit::{DOES, Exit, Outcome, VERSIONED};
 use super::listing::{Paging, printable};
 use super::options::Options;
 use super::print::{print, print_line};
@@ -51,7 +51,7 @@ enum Command {
 ///
 /// Needs the scope `administer`, for all policies.
 #[derive(Debug, Args)]
-#[command(after_help = TABLE)]
+#[command(after_help = VERSIONED)]
 struct Create {
     /// Its id: 1 to 256 bytes
     id: String,
@@ -72,7 +72,7 @@ struct Create {
 
 /// Show an entity, and its ancestors
 #[derive(Debug, Args)]
-#[command(after_help = TABLE)]
+#[command(after_help = DOES)]
 struct Show {
     /// Its id
     id: String,
@@ -85,7 +85,7 @@ struct Show {
 
 /// List all entities, by their ids
 #[derive(Debug, Args)]
-#[command(after_help = TABLE)]
+#[command(after_help = DOES)]
 struct List {
     #[command(flatten)]
     page: Paging,
@@ -93,7 +93,7 @@ struct List {
 
 /// List the children of an entity, by their ids
 #[derive(Debug, Args)]
-#[command(after_help = TABLE)]
+#[command(after_help = DOES)]
 struct Children {
     /// Its id
     id: String,
@@ -107,7 +107,7 @@ struct Children {
 /// What is not named stays as it is. Below another parent it keeps what it has used. Takes the
 /// scope `administer`, for all policies.
 #[derive(Debug, Args)]
-#[command(after_help = TABLE)]
+#[command(after_help = VERSIONED)]
 struct Change {
     /// Its id
     id: String,
@@ -134,7 +134,7 @@ struct Change {
 ///
 /// One that has children or holds leases stays. Needs the scope `administer`, for all policies.
 #[derive(Debug, Args)]
-#[command(after_help = TABLE)]
+#[command(after_help = VERSIONED)]
 struct Delete {
     /// Its id
     id: String,

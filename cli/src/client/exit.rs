@@ -14,13 +14,13 @@ pub enum Exit {
     Done = 0,
     /// Not now.
     Refused = 1,
-    /// The command line, or the request, makes no sense.
+    /// The command line, or the request, is invalid.
     Usage = 2,
     /// Not ever: more than the limit could grant.
     Never = 3,
     /// The token is missing, wrong, or not for this.
     NotAllowed = 4,
-    /// The server is not there, or cannot tell.
+    /// The server is not there, or its store did not answer.
     Failed = 5,
     /// No such policy, entity or namespace, or a deleted one; no such lease, or one that has ended.
     Gone = 6,
@@ -31,18 +31,66 @@ pub enum Exit {
 /// How a command ends that looks for changes, and finds some.
 pub const CHANGES: u8 = 3;
 
-/// The table, for the help of every command.
-pub const TABLE: &str = "\
-Exit codes:
-  0  admitted, or done
-  1  refused: not now
-  2  the command line or the request makes no sense
-  3  never: more than the limit could grant
-  4  not allowed: no token, a wrong one, or one that is not for this
-  5  failed: the server cannot be reached, or its store cannot tell
-  6  gone: no such policy, entity or namespace, or a deleted one; no such lease, or it has ended
-  7  conflict: another version is there than --if-version or --if-absent says, or others
-     depend on it";
+/// What the help of a command says of each code that it can end with.
+macro_rules! codes {
+    ($done:literal $(, $code:ident)*) => {
+        concat!("Exit codes:\n  0  ", $done $(, "\n  ", codes!(@ $code))*)
+    };
+    (@ refused) => { "1  refused: not now" };
+    (@ would_be_refused) => { "1  would be refused now" };
+    (@ usage) => { "2  the command line or the request is invalid" };
+    (@ never) => { "3  never: more than the limit could grant" };
+    (@ not_allowed) => { "4  not allowed: no token, a wrong one, or one that is not for this" };
+    (@ failed) => { "5  failed: the server cannot be reached, or its store did not answer" };
+    (@ gone) => { "6  gone: no such policy, entity or namespace, or a deleted one" };
+    (@ ended) => {
+        "6  gone: no such policy, entity or namespace, or a deleted one; no such lease, or it has ended"
+    };
+    (@ conflict) => {
+        "7  conflict: another version is there than --if-version or --if-absent says, or others\n     depend on it"
+    };
+    (@ in_use) => { "7  conflict: it is there already, or is in use" };
+}
+
+/// Of `check` and `acquire`.
+pub const ADMITS: &str = codes!("admitted", refused, usage, never, not_allowed, failed, gone);
+/// Of `adjust`.
+pub const ADJUSTS: &str = codes!(
+    "adjusted",
+    refused,
+    usage,
+    never,
+    not_allowed,
+    failed,
+    ended
+);
+/// Of `debit`.
+pub const DEBITS: &str = codes!(
+    "charged, whether it fits or not",
+    usage,
+    never,
+    not_allowed,
+    failed,
+    gone
+);
+/// Of `peek` and `forecast`.
+pub const FORETELLS: &str = codes!(
+    "of peek: would be admitted; of forecast: done",
+    would_be_refused,
+    usage,
+    never,
+    not_allowed,
+    failed,
+    gone
+);
+/// Of what ends or renews a lease.
+pub const OF_A_LEASE: &str = codes!("done", usage, not_allowed, failed, ended);
+/// Of what shows, lists or forgets.
+pub const DOES: &str = codes!("done", usage, not_allowed, failed, gone);
+/// Of what changes an override or an entity.
+pub const VERSIONED: &str = codes!("done", usage, not_allowed, failed, gone, conflict);
+/// Of what changes a namespace.
+pub const OF_A_NAMESPACE: &str = codes!("done", usage, not_allowed, failed, gone, in_use);
 
 impl From<&Error> for Exit {
     fn from(error: &Error) -> Self {
@@ -82,7 +130,7 @@ impl Stop {
         Self { exit, message }
     }
 
-    /// The command line makes no sense.
+    /// The command line is invalid.
     pub fn usage(message: impl Display) -> Self {
         Self::new(Exit::Usage, message)
     }

@@ -18,6 +18,10 @@ pub const WORDS: [&str; 4] = ["calls", "rate", "budget", "concurrency"];
 const HELP: &str = "write NAME=WORD:AMOUNT/PER, such as rpm=calls:100/1m, slots=concurrency:8 or \
                     daily=budget:5000/day,zone:UTC; or NAME=AMOUNT for the rest as in the policy";
 
+/// The same, for a store that no policy's limits are asked of.
+const HELP_AT_STORE: &str = "write NAME=SLOTS, such as gpu=2; or NAME=WORD:AMOUNT/PER, such as \
+                             rpm=calls:100/1m or daily=budget:5000/day,zone:UTC";
+
 /// A limit that was typed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Typed {
@@ -50,6 +54,14 @@ impl FromStr for Typed {
         let name = name.to_owned();
         Ok(Self { name, form })
     }
+}
+
+/// A limit that was typed for a store, where one that says how much and no more is of slots.
+pub fn at_store(text: &str) -> Result<Typed, String> {
+    text.parse().map_err(|why: String| match why == HELP {
+        true => HELP_AT_STORE.to_owned(),
+        false => why,
+    })
 }
 
 /// `WORD:AMOUNT[/PER][,FIELD:VALUE]...` or `AMOUNT[/PER]`.
@@ -100,7 +112,11 @@ fn table(text: &str) -> Result<Map<String, Value>, String> {
             DeValue::Integer(number) if number.radix() == 10 => whole(number.as_str())?.into(),
             DeValue::String(text) => Value::from(&**text),
             DeValue::Boolean(flag) => Value::from(*flag),
-            _ => return Err(format!("`{field}` is a whole number or a text")),
+            _ => {
+                return Err(format!(
+                    "`{field}` must be a whole number, or a string in quotes"
+                ));
+            }
         };
         Ok((field, value))
     });

@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use tidegate_client::{Exchange, Verb};
 
-use super::exit::{Exit, Outcome, Stop, TABLE};
+use super::exit::{DOES, Exit, OF_A_LEASE, Outcome, Stop};
 use super::options::Options;
 use super::print::{print, print_for_reader};
 use super::server::{Client, runtime};
@@ -80,7 +80,7 @@ pub struct What {
 
 /// Keys.
 #[derive(Debug, Args)]
-#[command(after_help = TABLE)]
+#[command(after_help = DOES)]
 pub struct Keys {
     #[command(flatten)]
     what: What,
@@ -92,7 +92,7 @@ pub struct Keys {
 /// which limit. The handle stands for the lease's id, which only its holder knows: a
 /// handle ends the lease by --revoke, and cannot renew or settle it.
 #[derive(Debug, Args)]
-#[command(after_help = TABLE)]
+#[command(after_help = OF_A_LEASE)]
 pub struct Leases {
     /// End the lease of this handle (the first word of its line), as its holder's release
     /// would; takes the scope `administer`

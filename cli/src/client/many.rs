@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use tidegate_client::{Error, Exchange, Problem};
 
-use super::exit::{Exit, Outcome, Stop, TABLE};
+use super::exit::{ADMITS, Exit, Outcome, Stop};
 use super::options::Options;
 use super::print::print_line;
 use super::server::{Client, runtime};
@@ -24,10 +24,10 @@ Each line is a check as POST /v1/check takes it:
   {{\"policy\": \"chat\", \"key\": \"alice\", \"amounts\": {{\"tpm\": 1200}}}}
 and is answered, in order, with the server's answer or its {{\"problem\": ...}}; a line
 that is no check is answered by a problem that names it, and the others are sent.
-The exit code is 0 if all were admitted, 1 if some were refused, and otherwise
-that of the first problem.
+The exit code is that of the first problem, even if other lines were refused;
+without a problem 1 if any was refused, and 0 if all were admitted.
 
-{TABLE}"))]
+{ADMITS}"))]
 pub struct CheckMany {
     /// The file with the checks; `-` reads standard input
     #[arg(default_value = "-")]

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 use tidegate_client::Exchange;
 
-use super::exit::{Exit, Outcome, TABLE};
+use super::exit::{DOES, Exit, OF_A_NAMESPACE, Outcome};
 use super::listing::{Paging, printable};
 use super::options::Options;
 use super::print::{print, print_line};
@@ -19,7 +19,7 @@ Examples:
   A tenant of its own:         tidegate namespaces create acme
   Asked in it:                 tidegate check --namespace acme -p chat -k alice
   A token for it alone:        tidegate token acme-gateway --namespace acme
-  It answers nobody:           tidegate namespaces delete acme --reason 'contract ended'
+  Its requests are refused:    tidegate namespaces delete acme --reason 'contract ended'
   It answers again:            tidegate namespaces restore acme
   All that it has is removed:  tidegate namespaces purge acme
 
@@ -27,7 +27,7 @@ docs/namespaces.md says more.";
 
 /// Keep tenants apart: parts of one store that share no key, lease, limit, usage or event
 ///
-/// All of it needs a token for every namespace (`namespace = \"*\"`), for all policies: to list, the
+/// All of it needs a token for every namespace (`namespace = "*"`), for all policies: to list, the
 /// scope `observe`; for all else, `administer`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -48,7 +48,7 @@ enum Command {
 
 /// List all namespaces, those that are deleted among them
 #[derive(Debug, Args)]
-#[command(after_help = TABLE)]
+#[command(after_help = DOES)]
 struct List {
     #[command(flatten)]
     page: Paging,
@@ -56,7 +56,7 @@ struct List {
 
 /// Show a namespace
 #[derive(Debug, Args)]
-#[command(after_help = TABLE)]
+#[command(after_help = DOES)]
 struct Show {
     /// Its name
     name: String,
@@ -69,7 +69,7 @@ struct Show {
 
 /// Create a namespace
 #[derive(Debug, Args)]
-#[command(after_help = TABLE)]
+#[command(after_help = OF_A_NAMESPACE)]
 struct Change {
     /// Its name
     name: String,
@@ -82,9 +82,9 @@ struct Change {
     options: Options,
 }
 
-/// Delete a namespace: it answers nobody, and keeps all that it has
+/// Delete a namespace: all requests in it are refused, and it keeps all that it has
 #[derive(Debug, Args)]
-#[command(after_help = TABLE)]
+#[command(after_help = OF_A_NAMESPACE)]
 struct Delete {
     #[command(flatten)]
     change: Change,
@@ -92,7 +92,7 @@ struct Delete {
 
 /// Restore a deleted namespace: it answers again, with all that it had
 #[derive(Debug, Args)]
-#[command(after_help = TABLE)]
+#[command(after_help = OF_A_NAMESPACE)]
 struct Restore {
     #[command(flatten)]
     change: Change,
@@ -103,7 +103,7 @@ struct Restore {
 /// It goes on until nothing is left. One that was stopped half way is asked for again, and goes
 /// on. A namespace that is in use, or was deleted less than ten seconds ago, is not purged.
 #[derive(Debug, Args)]
-#[command(after_help = TABLE)]
+#[command(after_help = OF_A_NAMESPACE)]
 struct Purge {
     #[command(flatten)]
     change: Change,

@@ -8,7 +8,7 @@ use tidegate_client::{Exchange, Reply};
 use tidegate_policy::parse_duration;
 
 use super::arguments::instant;
-use super::exit::{Exit, Outcome, Stop, TABLE};
+use super::exit::{DOES, Exit, Outcome, Stop, VERSIONED};
 use super::limits::{self, Typed};
 use super::listing::{Paging, key, printable};
 use super::options::Options;
@@ -25,15 +25,15 @@ const MOST_NAMED: usize = 10;
 
 const EXAMPLES: &str = "\
 Examples:
-  A customer has bought more:      tidegate override set -p chat -k acme rpm=1000
-  The same, whatever the policy:   tidegate override set -k acme rpm=calls:1000/1m
-  Half speed for all of a policy:  tidegate override set -p chat rpm=30 tpm=rate:5000/1m
-  For a week, and why:             tidegate override set -p chat -k acme rpm=90 --for 7d --reason trial
-  Only as it was seen:             tidegate override set -p chat -k acme rpm=95 --if-version 18
-  Of an entity, by its id:         tidegate override set -p chat --entity alice rpm=90
-  What is set:                     tidegate override list
-  As it was:                       tidegate override remove -p chat -k acme
-  What holds, and why:             tidegate peek -p chat -k acme --json
+  A customer bought more:   tidegate override set -p chat -k acme rpm=1000
+  The same, in any policy:  tidegate override set -k acme rpm=calls:1000/1m
+  Half speed for a policy:  tidegate override set -p chat rpm=30 tpm=rate:5000/1m
+  For a week, and why:      tidegate override set -p chat -k acme rpm=90 --for 7d --reason trial
+  Only as it was seen:      tidegate override set -p chat -k acme rpm=95 --if-version 18
+  Of an entity, by its id:  tidegate override set -p chat --entity alice rpm=90
+  What is set:              tidegate override list
+  As it was:                tidegate override remove -p chat -k acme
+  What holds, and why:      tidegate peek -p chat -k acme --json
 
 The most specific holds: for a key in a policy, for a key, for a policy, for all.
 The server keeps overrides over restarts; docs/reference/overrides.md says more.";
@@ -59,7 +59,7 @@ enum Command {
 /// No key is reset: what was used stays used. Needs the scope `administer`, for
 /// all policies if none is named.
 #[derive(Debug, Args)]
-#[command(after_help = TABLE)]
+#[command(after_help = VERSIONED)]
 struct Set {
     /// What limits become: rpm=100 (so much, counted as the policy counts it),
     /// rpm=calls:100/1m, tpm=rate:5000/1m,burst:9000, slots=concurrency:8, or
@@ -91,7 +91,7 @@ struct Set {
 
 /// Show what is set for exactly this policy and key
 #[derive(Debug, Args)]
-#[command(after_help = TABLE)]
+#[command(after_help = DOES)]
 struct Show {
     #[command(flatten)]
     place: Place,
@@ -122,7 +122,7 @@ pub struct Of {
 /// A line for each: what it is for, its limits (which can be typed again), its version, who set
 /// it, when, until when, and why.
 #[derive(Debug, Args)]
-#[command(after_help = TABLE)]
+#[command(after_help = DOES)]
 struct List {
     #[command(flatten)]
     of: Of,
@@ -136,7 +136,7 @@ struct List {
 /// What is less specific holds again. Needs the scope `administer`, for all
 /// policies if none is named.
 #[derive(Debug, Args)]
-#[command(after_help = TABLE)]
+#[command(after_help = VERSIONED)]
 struct Remove {
     #[command(flatten)]
     terms: Terms,

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use tidegate_client::Exchange;
 
 use super::arguments::{instant, instant_or_ago};
-use super::exit::{Exit, Outcome, Stop, TABLE};
+use super::exit::{DOES, Exit, Outcome, Stop};
 use super::listing::{Listing, Paging, key, more};
 use super::options::Options;
 use super::print::{print, print_for_reader, print_line};
@@ -72,7 +72,7 @@ struct Of {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = TABLE)]
+#[command(after_help = DOES)]
 struct List {
     /// The policy
     #[arg(long, short, value_name = "NAME", env = "TIDEGATE_POLICY")]
@@ -86,7 +86,7 @@ struct List {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = TABLE)]
+#[command(after_help = DOES)]
 struct Summary {
     /// A policy; several are told apart
     #[arg(
@@ -105,7 +105,7 @@ struct Summary {
     #[arg(long, value_enum, default_value_t = By::Day)]
     by: By,
 
-    /// What is told apart beside policy and limit, comma-separated
+    /// What has a sum of its own beside policy and limit, comma-separated
     #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
     per: Vec<Per>,
 
@@ -122,7 +122,7 @@ struct Summary {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = TABLE)]
+#[command(after_help = DOES)]
 struct Export {
     /// A policy; several are written one after the other
     #[arg(

@@ -9,7 +9,8 @@ use tidegate_client::internal::millis;
 use tidegate_client::{Adjustment, Exchange, LeaseRef, Quantity, Reply, Report, Verb};
 
 use super::arguments::{Amount, Amounts, Subject, distinct, duration};
-use super::exit::{Exit, Outcome, Stop, TABLE};
+use super::exit::{ADJUSTS, ADMITS, DEBITS, DOES, FORETELLS, OF_A_LEASE};
+use super::exit::{Exit, Outcome, Stop};
 use super::options::Options;
 use super::print::print;
 use super::server::{PATIENCE, exit, runtime, stop};
@@ -30,7 +31,7 @@ pub struct Telling {
 
 /// Check.
 #[derive(Debug, Args)]
-#[command(after_help = TABLE)]
+#[command(after_help = ADMITS)]
 pub struct Request {
     #[command(flatten)]
     subject: Subject,
@@ -45,7 +46,7 @@ pub struct Request {
 /// Peek and forecast.
 #[derive(Debug, Args)]
 #[command(
-    after_help = TABLE,
+    after_help = FORETELLS,
     mut_arg("amounts", |amounts| amounts.help(LOOKED_UP)),
     mut_arg("cost", |cost| cost.help(LOOKED_UP_COST)),
 )]
@@ -61,7 +62,7 @@ pub struct Lookup {
 /// Debit.
 #[derive(Debug, Args)]
 #[command(
-    after_help = TABLE,
+    after_help = DEBITS,
     mut_arg("amounts", |amounts| amounts.help(DEBITED)),
 )]
 pub struct Debit {
@@ -75,7 +76,7 @@ pub struct Debit {
 
 const LOOKED_UP: &str = "How much of which limit to look up; nothing is charged. Calls and \
                          concurrency that are not named count as 1, a rate or budget that is \
-                         not named as 0";
+                         not named as 0 (and is then no part of a forecast)";
 const LOOKED_UP_COST: &str = "The amount to look up of every rate and budget that is not named";
 
 const DEBITED: &str = "How much of which limit was used; calls that are not named are not \
@@ -84,7 +85,7 @@ const DEBITED: &str = "How much of which limit was used; calls that are not name
 
 /// Acquire.
 #[derive(Debug, Args)]
-#[command(after_help = TABLE)]
+#[command(after_help = ADMITS)]
 pub struct Acquire {
     #[command(flatten)]
     subject: Subject,
@@ -139,7 +140,12 @@ pub struct Which {
 /// Not empty, as a variable is that nobody has set.
 fn lease_id(text: &str) -> Result<String, String> {
     match text.is_empty() {
-        true => Err("it is empty; a lease's id is what `tidegate acquire` printed".to_owned()),
+        true => Err(
+            "it is empty; a lease's id is what `tidegate acquire` printed, which prints none \
+                     where a policy admits without its store (failure_mode = \"admit\"): then there \
+                     is nothing to end"
+                .to_owned(),
+        ),
         false => Ok(text.to_owned()),
     }
 }
@@ -175,7 +181,7 @@ impl Work {
 
 /// Settle.
 #[derive(Debug, Args)]
-#[command(after_help = TABLE)]
+#[command(after_help = OF_A_LEASE)]
 pub struct Settle {
     #[command(flatten)]
     which: Which,
@@ -199,7 +205,7 @@ pub struct Settle {
 
 /// Release and cancel.
 #[derive(Debug, Args)]
-#[command(after_help = TABLE)]
+#[command(after_help = OF_A_LEASE)]
 pub struct End {
     #[command(flatten)]
     which: Which,
@@ -213,7 +219,7 @@ pub struct End {
 
 /// Renew.
 #[derive(Debug, Args)]
-#[command(after_help = TABLE)]
+#[command(after_help = OF_A_LEASE)]
 pub struct Renew {
     #[command(flatten)]
     which: Which,
@@ -230,7 +236,7 @@ pub struct Renew {
 
 /// Adjust.
 #[derive(Debug, Args)]
-#[command(after_help = TABLE)]
+#[command(after_help = ADJUSTS)]
 #[command(group = ArgGroup::new("how much").args(["to", "cost"]).required(true).multiple(true))]
 pub struct Adjust {
     #[command(flatten)]
@@ -257,7 +263,7 @@ pub struct Adjust {
 
 /// Reset.
 #[derive(Debug, Args)]
-#[command(after_help = TABLE)]
+#[command(after_help = DOES)]
 pub struct Reset {
     #[command(flatten)]
     subject: Subject,

@@ -42,7 +42,7 @@ pub fn token(args: &Token) -> Outcome<()> {
     // In this order: what is told the token is told it before the server knows it.
     writeln!(
         io::stderr().lock(),
-        "{token}\n^ the token, shown this once: keep it where its user finds it. For the server's file:\n"
+        "{token}\n^ the token. This is the only time it is shown; give it to the client.\n"
     )
     .map_err(Trouble::failure)?;
     writeln!(io::stdout().lock(), "{}", entry(args, &token)).map_err(Trouble::failure)

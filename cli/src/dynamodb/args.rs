@@ -9,7 +9,7 @@ credentials are those of AWS programs: of the environment, the profile or the ma
 Exit codes:
   0  done; of status: nothing is left to upgrade
   1  there is no such table, it is protected, or DynamoDB cannot or will not
-  2  the command line makes no sense
+  2  the command line is invalid
   3  of status: the table is there, and wants `tidegate dynamodb upgrade`";
 
 /// Make, look at, upgrade and delete the table of a DynamoDB store, or write templates for it

@@ -69,7 +69,12 @@ fn a_namespace_is_created_listed_asked_deleted_and_restored() {
     assert_eq!(shown["state"], "active");
     let audit = server.request(&["audit"]).ends(0).out;
     assert_eq!(audit.lines().count(), 3, "{audit}");
-    assert!(audit.contains("acme"), "{audit}");
+    // It said `everywhere  acme`.
+    assert!(
+        audit.contains("  create_namespace  namespace acme"),
+        "{audit}"
+    );
+    assert!(!audit.contains("everywhere"), "{audit}");
 }
 
 fn is_kept_apart_by_all_servers(store: &Beyond) {

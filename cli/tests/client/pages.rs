@@ -142,12 +142,23 @@ fn what_the_page_of_entities_types_works() {
 
 #[test]
 fn what_the_page_of_overrides_types_works() {
-    let server = typed(include_str!("../../../docs/reference/overrides.md"));
-    let peek = server
-        .types("tidegate peek -p example -k someone --json")
-        .json();
-    assert_eq!(peek["overrides"]["calls"], "policy");
-    assert_eq!(peek["limits"]["calls"]["limit"], 40);
+    let page = include_str!("../../../docs/reference/overrides.md");
+    let server = typed(page);
+    let peek = || {
+        let peek = "tidegate peek -p example -k someone --json";
+        server.types(peek).json()
+    };
+    // Nothing is left that the next page would meet: its 60 calls were 40.
+    let after = peek();
+    assert_eq!(after["overrides"], serde_json::Value::Null);
+    assert_eq!(after["limits"]["calls"]["limit"], 60);
+    let levels = scripts(page);
+    let levels = levels.iter().find(|script| script.contains("--everywhere"));
+    let levels = levels.expect("the levels").lines();
+    let set: Vec<_> = levels.filter(|line| line.contains(" set ")).collect();
+    assert_eq!(server.types(&set.join("\n")).code, 0);
+    assert_eq!(peek()["overrides"]["calls"], "policy");
+    assert_eq!(peek()["limits"]["calls"]["limit"], 40);
 }
 
 #[test]

@@ -67,6 +67,26 @@ fn the_commands_status_output_and_input_are_passed_on() {
     assert!(!is_held(&server));
 }
 
+/// An amount had to be said by `--amount`, unlike to every other verb.
+#[test]
+fn amounts_stand_before_the_command_as_those_of_other_verbs_do() {
+    let server = Server::start(POLICY);
+    let run = |more: &[&str]| {
+        let chat = ["run", "-p", "chat", "-k", "ann"];
+        server.request(&[&chat[..], more].concat())
+    };
+    run(&["tpm=300", "--", "true"]).ends(0);
+    run(&["--amount", "tpm=300", "--", "true"]).ends(0);
+    let never = run(&["tpm=2000", "--", "true"]).ends(123);
+    assert!(never.error.contains("at most 1000"), "{never:?}");
+    let twice = run(&["tpm=1", "--amount", "tpm=2", "--", "true"]).ends(2);
+    assert!(twice.error.contains("add the amounts up"), "{twice:?}");
+    let said = run(&["true"]).ends(2);
+    assert!(said.error.contains("behind `--`"), "{said:?}");
+    let peek = server.request(&["peek", "-p", "chat", "-k", "ann", "--json"]);
+    assert!(peek.json()["limits"]["tpm"]["remaining"].as_u64() < Some(500));
+}
+
 /// It took a key alone, unlike every other command about one.
 #[test]
 fn a_command_runs_within_the_limits_of_an_entity() {
@@ -139,6 +159,9 @@ fn while_it_runs_nobody_else_does_and_then_the_next_in_line() {
     let (ours, pid) = begin(&server, &[], "exec sleep 100");
     let refused = server.request(&job(&[], &["true"])).ends(121);
     assert!(refused.error.contains("--wait"), "{refused:?}");
+    // As `acquire` says it.
+    let again = "refused by running; retry after ";
+    assert!(refused.error.contains(again), "{refused:?}");
     let mut next = server.command(&job(&["--wait", "50s"], &["sh", "-c", "exit 4"]));
     let mut next = next.spawn().unwrap();
     signal("TERM", pid);

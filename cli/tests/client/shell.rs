@@ -50,3 +50,34 @@ fn there_is_a_manual_page_for_each_command() {
     let page = std::fs::read_to_string(path.join("tidegate-run.1")).unwrap();
     assert!(page.contains("on\\-lost") && page.contains("121"));
 }
+
+/// Every command listed the codes of all, and a page had backslashes of Rust.
+#[test]
+fn help_lists_what_the_command_itself_can_say() {
+    let help = |words: &[&str]| said(&[words, &["--help"]].concat()).out;
+    for lists in [
+        &["top"][..],
+        &["keys"],
+        &["usage", "list"],
+        &["entity", "list"],
+    ] {
+        let codes = help(lists);
+        let codes = codes.split("Exit codes:").nth(1).expect("codes");
+        assert!(
+            codes.contains("0  done") && codes.contains("5  failed"),
+            "{codes}"
+        );
+        assert!(!codes.contains("1  ") && !codes.contains("7  "), "{codes}");
+    }
+    let acquire = help(&["acquire"]);
+    assert!(acquire.contains("0  admitted\n  1  refused"), "{acquire}");
+    assert!(help(&["override", "set"]).contains("7  conflict"));
+    assert!(help(&["namespaces"]).contains("(`namespace = \"*\"`)"));
+    assert!(help(&["token"]).contains("[default: decide,observe]"));
+    // A line of an example that is too long is broken.
+    let example = help(&["override"]);
+    assert!(
+        example.contains("rpm=90 --for 7d --reason trial\n"),
+        "{example}"
+    );
+}

@@ -71,7 +71,7 @@ fn is_a_semaphore_for_scripts(store: &Beyond) {
     assert_eq!(ended(store, &["--policy", "third"], is_all).0, Some(0));
     let (code, said) = ended(store, &[], "true");
     assert_eq!(code, Some(121), "{said}");
-    assert!(said.contains("refused by gpu"), "{said}");
+    assert!(said.contains("refused by gpu; retry after "), "{said}");
     // A script with another limit, which names nothing either, took these away once.
     let other = job_of("backup=1", store, &[], "exit 2").status();
     assert_eq!(other.expect("it runs").code(), Some(2));
@@ -146,7 +146,10 @@ fn what_a_store_cannot_be_asked_is_told_with_what_to_write() {
     let (code, said) = run(&["--store", "memory:", "--", "true"]);
     assert!(code == Some(2) && said.contains("--limit"), "{said}");
     let (code, said) = run(&["--store", "memory:", "--limit", "gpu=x", "--", "true"]);
-    assert!(code == Some(2) && said.contains("NAME=AMOUNT"), "{said}");
+    assert!(
+        code == Some(2) && said.contains("write NAME=SLOTS, such as gpu=2;"),
+        "{said}"
+    );
     let (code, said) = run(&["--store", "memory:", "--limit", "gpu=0", "--", "true"]);
     assert!(code == Some(2) && said.contains("gpu"), "{said}");
     let (code, said) = run(&["--store", "disk:x", "--limit", "gpu=1", "--", "true"]);

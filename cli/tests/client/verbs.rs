@@ -183,6 +183,10 @@ fn a_debit_is_charged_whether_it_fits_or_not_and_a_forecast_counts() {
         .ends(0)
         .out;
     assert!(said.contains("3 such requests fit"), "{said}");
+    // The help said that a rate that is not named counts as 0, and it was an error.
+    let said = server.request(&with("forecast", CHAT, &[])).ends(0).out;
+    assert!(said.contains("rpm  3 such requests fit"), "{said}");
+    assert!(!said.contains("tpm"), "{said}");
 }
 
 /// It printed nothing.

@@ -30,10 +30,10 @@ docs/operating/limits.md says more.";
 const EXIT_CODES: &str = "\
 Exit codes:
   0  of plan and diff: the server is as the file says; of apply: now it is
-  2  the command line or the file makes no sense
+  2  the command line or the file is invalid
   3  of plan and diff: something is not as the file says
   4  not allowed: no token, a wrong one, or one that is not for this
-  5  failed: the server cannot be reached, or its store cannot tell
+  5  failed: the server cannot be reached, or its store did not answer
   6  gone: no such policy
   7  conflict: another has changed it meanwhile, or others depend on it";
 

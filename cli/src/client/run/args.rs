@@ -11,18 +11,19 @@ use tidegate_client::Quantity;
 
 use crate::client::arguments::{Amount, Subject, duration};
 use crate::client::exit::{Outcome, Stop};
-use crate::client::limits::Typed;
+use crate::client::limits::{Typed, at_store};
 use crate::client::options::Options;
 
 const EXIT_CODES: &str = "\
 Exit codes:
   the command's own, or 128 + N if signal N ended it; if it did not run:
-  2    the command line makes no sense
+  2    the command line is invalid
   121  refused: not now
   123  never: more than the limit could grant
   124  not allowed: no token, a wrong one, or one that is not for this
-  125  failed: the server cannot be reached, or its store cannot tell; there is
-       no such policy; or the lease was lost (--on-lost kill)
+  125  failed: the server cannot be reached, or its store did not answer (also where the
+       policy admits then, without a lease); there is no such policy; or the lease was
+       lost (--on-lost kill)
   126  the command cannot be executed
   127  there is no such command
 
@@ -38,7 +39,7 @@ Examples:
     tidegate run --policy nightly --key backup -- ./backup.sh
 
   Wait up to a minute for a slot; reserve tokens as well:
-    tidegate run -p llm -k team-a --amount tpm=4000 --wait 1m -- python eval.py
+    tidegate run -p llm -k team-a tpm=4000 --wait 1m -- python eval.py
 
   Two at a time on any number of machines, with a Redis and no server:
     tidegate run --store redis://10.0.0.5 --limit gpu=2 --wait 1h -- python train.py";
@@ -84,18 +85,22 @@ pub struct Run {
 
     /// With --store: a limit, such as gpu=2 (slots) or rpm=calls:100/1m; may be
     /// given several times, and must be the same in all commands that share it
-    #[arg(long = "limit", value_name = "NAME=LIMIT", requires = "store")]
+    #[arg(long = "limit", value_name = "NAME=LIMIT", requires = "store", value_parser = at_store)]
     pub limits: Vec<Typed>,
 
-    /// How much of which limit; may be given several times
+    /// How much of which limit, before the `--` of the command
+    #[arg(value_name = "LIMIT=AMOUNT", value_parser = bare)]
+    bare: Vec<Amount>,
+
+    /// The same, as an option; may be given several times
     #[arg(long = "amount", short, value_name = "LIMIT=AMOUNT")]
-    pub amounts: Vec<Amount>,
+    amounts: Vec<Amount>,
 
     /// How much of every rate and budget that is not named
     #[arg(long, value_name = "AMOUNT")]
     pub cost: Option<Quantity>,
 
-    /// Wait in line, at most this long, and on while the store of --store is away; without
+    /// Wait in line, at most this long, and on while the store of --store does not answer; without
     /// it, be refused at once. A server refuses a wait longer than its `longest_wait` (default:
     /// 300s); --store waits however long
     #[arg(long, short, value_name = "DURATION", value_parser = duration)]
@@ -115,7 +120,7 @@ pub struct Run {
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = ttl)]
     pub ttl: Duration,
 
-    /// What to do if the lease is lost: the server was away for too long, or
+    /// What to do if the lease is lost: the server did not answer for too long, or
     /// an administrator ended it
     #[arg(long, value_name = "WHAT", default_value = "warn")]
     pub on_lost: OnLost,
@@ -134,6 +139,11 @@ pub struct Run {
 }
 
 impl Run {
+    /// How much of which limit, however it was said.
+    pub fn amounts(&self) -> impl Iterator<Item = &Amount> {
+        self.bare.iter().chain(&self.amounts)
+    }
+
     /// What a refused caller may do.
     pub fn advice(&self) -> &'static str {
         match (self.wait, self.wait_for_refunds) {
@@ -196,6 +206,14 @@ pub enum OnLost {
     /// End the command (TERM, and after the grace KILL): nobody may work
     /// beside another who has the lease now.
     Kill,
+}
+
+/// An amount, and no command whose `--` was forgotten.
+fn bare(text: &str) -> Result<Amount, String> {
+    text.parse().map_err(|why| match text.contains('=') {
+        true => why,
+        false => "write the command behind `--`: tidegate run ... -- COMMAND".to_owned(),
+    })
 }
 
 /// Long enough that a renewal can fail and be tried again.

@@ -15,7 +15,7 @@ use tidegate_service::{Acquired, ActivePolicy, Kind, Scope, Service, ServiceErro
 use tokio::time::{Instant, sleep, timeout};
 
 use super::args::Run;
-use super::leases::{Held, Leases, Renewal};
+use super::leases::{Held, Leases, Renewal, refused};
 use crate::client::arguments::{Amount, number};
 use crate::client::exit::{Exit, Outcome, Stop};
 use crate::client::limits;
@@ -67,7 +67,7 @@ impl<'r> Direct<'r> {
         let everyone = service.enter(None).map_err(Stop::failed)?;
         let active = service.policy(&everyone, Scope::Decide, &name);
         let active = active.map_err(Stop::failed)?;
-        let amounts = run.amounts.iter().map(|Amount { limit, amount }| {
+        let amounts = run.amounts().map(|Amount { limit, amount }| {
             let amount = active.amount(limit, number(amount)).map_err(stop)?;
             Ok((limit.as_str(), amount))
         });
@@ -125,9 +125,9 @@ impl<'r> Direct<'r> {
                 (held, granted.repeated)
             }
             Acquired::Refused(decision) => {
-                let by = decision.binding().unwrap_or("a limit");
-                let advice = self.run.advice();
-                let message = format!("refused by {by}; {advice}");
+                let again = decision.retry_after().zip(decision.not_until());
+                let again = again.map(|(after, at)| (after, at.to_string()));
+                let message = refused(decision.binding(), again, self.run.advice());
                 return Err(Stop::new(Exit::Refused, message));
             }
             Acquired::Degraded(error) => return Err(Stop::failed(error)),

@@ -11,6 +11,7 @@ use super::args::Run;
 use crate::client::arguments::Amounts;
 use crate::client::exit::{Exit, Outcome, Stop};
 use crate::client::server::{Client, PATIENCE, exit, stop};
+use crate::client::words::length;
 
 /// How long what was granted without an answer is given back, before the command ends.
 const GIVEN_UP: Duration = Duration::from_secs(2);
@@ -65,7 +66,7 @@ impl Remote {
     pub fn new(run: &Run) -> Outcome<Self> {
         let subject = run.subject();
         let amounts = Amounts {
-            amounts: run.amounts.clone(),
+            amounts: run.amounts().cloned().collect(),
             cost: run.cost.clone(),
         };
         let wait = run.wait.unwrap_or_default();
@@ -101,8 +102,9 @@ impl Leases for Remote {
                 Err(Stop::new(Exit::Refused, refusal(&answer, self.advice)))
             }
             Admission::Degraded(_) => Err(Stop::failed(
-                "admitted without a lease: the server's store fails, and the policy \
-                 admits then; there is nothing to hold",
+                "admitted without a lease: the server's store did not answer, and the policy admits \
+                 then (failure_mode = \"admit\"), so that nothing would be held; run the command \
+                 by itself, or give the policy failure_mode = \"deny\"",
             )),
         }
     }
@@ -135,7 +137,20 @@ impl Leases for Remote {
 }
 
 fn refusal(answer: &Answer, advice: &str) -> String {
-    let by = answer.binding.as_deref().unwrap_or("a limit");
-    let again = answer.not_until.map(|at| format!("; retry at {at}"));
+    let binding = answer.binding.as_deref();
+    let again = answer.retry_after.zip(answer.not_until);
+    refused(
+        binding,
+        again.map(|(after, at)| (after, at.to_string())),
+        advice,
+    )
+}
+
+/// By what a request was refused, after how long and at which instant it may be asked for again,
+/// and what its caller may do.
+pub fn refused(binding: Option<&str>, again: Option<(Duration, String)>, advice: &str) -> String {
+    let by = binding.unwrap_or("a limit");
+    let again =
+        again.map(|(after, at)| format!("; retry after {}, at {at}", length(millis(after))));
     format!("refused by {by}{}; {advice}", again.unwrap_or_default())
 }

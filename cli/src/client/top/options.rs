@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 use super::frame::{Frame, Order};
 use super::sample::Sample;
 use crate::client::arguments::duration;
-use crate::client::exit::{Outcome, TABLE};
+use crate::client::exit::{DOES, Outcome};
 use crate::client::options::Options;
 use crate::client::server::Client;
 
@@ -20,7 +20,7 @@ use crate::client::server::Client;
 ///
 /// On the screen: q quits, the arrows choose the column to sort by.
 #[derive(Debug, Args)]
-#[command(after_help = TABLE)]
+#[command(after_help = DOES)]
 pub struct Top {
     /// How often it is brought up to date, and so over how long it counts
     #[arg(long, short, value_name = "DURATION", default_value = "2s", value_parser = interval)]
