@@ -163,7 +163,7 @@ class Acquisition:
         or in a forked child, nothing. A verb on it that is awaited meanwhile raises ``LeaseEnded``.
 
         :raises UnreportedUsage: of a set with ``strict_updates``, no use of a rate was reported; it
-            has ended all the same, or is back within its ``ttl`` if the store is away.
+            has ended all the same, or is back within its ``ttl`` if the store did not answer.
         :raises LeaseEnded: it expired so long ago that the store has forgotten it.
         :raises StoreUnavailable: the store could not tell; what is held is back within its ``ttl``.
         """

@@ -159,7 +159,7 @@ class Client(_Server):
     - ``UnknownPolicy``: the server has no such policy, entity or member; ``Unauthorized``: no token,
       or an unknown one; ``Forbidden``: it is not for this policy or verb;
     - ``QueueFull``, ``CapacityFull``: no room for one more request, key or lease;
-      ``StoreUnavailable``: the server's store is away;
+      ``StoreUnavailable``: the server's store did not answer;
     - ``ServerUnavailable``: it cannot be reached; ``ServerTimeout``: no answer in time.
 
     A refusal is no error: it is a falsy value.

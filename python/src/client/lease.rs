@@ -66,7 +66,9 @@ impl ServerLease {
 
     fn ended(&self, py: Python<'_>) -> PyErr {
         let why = match (self.answer.admitted, self.was_held.load(Ordering::Relaxed)) {
-            (true, false) => "it was admitted while the server's store did not answer: nothing is held",
+            (true, false) => {
+                "it was admitted while the server's store did not answer: nothing is held"
+            }
             (true, true) => "it has ended; acquire again",
             (false, _) => "nothing was acquired",
         };

@@ -61,7 +61,7 @@ def limit_requests(
     :param requested: amounts by limit, or a function of the request that says them.
     :param timeout: how many seconds a request may wait for its turn before it is refused; ``None`` for as
         long as it takes, 0 or less for not at all.
-    :param failure_mode: what a request gets while the store is away: ``"deny"``, a 503, or
+    :param failure_mode: what a request gets while the store does not answer: ``"deny"``, a 503, or
         ``"admit"``.
     """
     gate: Gate[Any] = Gate(limits, key=key, requested=requested, timeout=timeout, failure_mode=failure_mode)

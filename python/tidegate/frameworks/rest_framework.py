@@ -29,7 +29,7 @@ class LimitThrottle:
     """
 
     limits: LimitSet
-    #: What a request gets while the store is away: ``"deny"``, a 503, or ``"admit"``.
+    #: What a request gets while the store does not answer: ``"deny"``, a 503, or ``"admit"``.
     failure_mode = "deny"
 
     _retry_after: Optional[float] = None
