@@ -175,7 +175,11 @@ impl ServiceBuilder {
             own: Vec::new(),
         };
         let policies = self.of_namespaces.clone().unwrap_or_else(usual);
-        let registry = Arc::new(Registry::new(Arc::clone(store), policies));
+        let registry = Arc::new(Registry::new(
+            Arc::clone(store),
+            policies,
+            self.clock.clone(),
+        ));
         let follower: Weak<dyn Follower> = Arc::downgrade(&registry) as _;
         store.follow(namespaces::OWNER, follower);
         Some(registry)

@@ -19,7 +19,7 @@ use tidegate_service::{
     OfLease, OverrideListing, OverrideOf, OverrideTerms, Purge, Question, Rate, Report, Scope,
     Service, ServiceError, Setting, Terms, UsageListing, Uses, Whose,
 };
-use tidegate_store::core::Timestamp;
+use tidegate_store::core::{Span, Timestamp};
 use tidegate_store::{
     Abilities, Change, Cleared, Defined, Definition, Definitions, Event, Follower, Page, Plan,
     StoreError, StoreFuture, Table, TableBounds,
@@ -591,6 +591,44 @@ fn a_purged_namespace_leaves_nothing_to_one_that_is_created_after_it() {
             ("create_namespace", a)
         ]
     );
+}
+
+/// They were counted from one server's clock to another's: one that was ahead purged at once, while
+/// a third still wrote, and for one that was behind it was never late enough.
+#[test]
+fn a_purge_waits_for_ten_seconds_by_the_clock_of_the_server_that_is_asked() {
+    let clock = |hours: u64| {
+        let start = Timestamp::from_micros(1_700_000_000_000_000);
+        ManualClock::starting_at(start + Span::from_secs(3_600 * hours))
+    };
+    for hours in [0, 2] {
+        let store = Arc::new(MemoryStore::default());
+        let server = |time: &ManualClock, policy: &str| {
+            let service = Service::builder().clock(time.clock());
+            let service = service.store(Arc::clone(&store) as _);
+            let service = service.credentials([token("operator", Some("*"))]);
+            let service = service.build(&file(policy)).unwrap();
+            let operator = service.enter(Some("operator")).unwrap();
+            (service, operator)
+        };
+        let time = clock(hours);
+        let one = server(&clock(1), POLICY);
+        // In memory two servers have no set together.
+        let other = server(
+            &time,
+            "[policy.other.limits]\nrpm = { calls = 1, per = '1m' }",
+        );
+        let ask = |(service, operator): &(Service, Caller), call| now(service.call(operator, call));
+        ask(&one, Call::CreateNamespace("a", None)).unwrap();
+        ask(&one, Call::DeleteNamespace("a", None)).unwrap();
+        let purge = || ask(&other, Call::PurgeNamespace("a", None));
+        let refused = || purge().unwrap_err().to_string();
+        assert!(refused().contains("purge it in 10 s"), "{}", refused());
+        time.advance(Duration::from_millis(9_999));
+        assert!(refused().contains("purge it in 1 s"), "{}", refused());
+        time.advance(Duration::from_millis(1));
+        assert!(matches!(purge(), Ok(Answer::Purged(purge)) if purge.is_done));
+    }
 }
 
 #[test]

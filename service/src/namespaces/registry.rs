@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tidegate_store::sync::Mutex;
@@ -16,7 +16,7 @@ use super::state::{MOST, NamespaceState};
 use crate::change::Change;
 use crate::error::{ServiceError, cut};
 use crate::making::Making;
-use tidegate::Error;
+use tidegate::{Clock, Error, Timestamp};
 use tidegate_policy::PolicyFile;
 
 /// What serves a namespace.
@@ -53,6 +53,8 @@ pub(crate) struct Space<S> {
     pub(super) id: u64,
     /// The number of its state; [`GONE`] or [`UNREADABLE`].
     state: AtomicU8,
+    /// When this server heard that it is so, by its own clock, in microseconds.
+    since: AtomicI64,
     /// What serves it, once it was asked.
     serves: ArcSwapOption<S>,
 }
@@ -71,6 +73,7 @@ pub(crate) struct Registry<S> {
     spaces: ArcSwap<Spaces<S>>,
     /// Up to which version of theirs it was told.
     version: AtomicU64,
+    clock: Clock,
     /// One change of what is known at a time.
     turn: Mutex<()>,
     making: Making<u64, Arc<S>>,
@@ -79,11 +82,12 @@ pub(crate) struct Registry<S> {
 type Spaces<S> = HashMap<Arc<str>, Arc<Space<S>>, foldhash::fast::RandomState>;
 
 impl<S: Serves> Space<S> {
-    fn new(name: &str, id: u64, state: u8) -> Self {
+    fn new(name: &str, id: u64, state: u8, now: Timestamp) -> Self {
         Self {
             name: name.into(),
             id,
             state: AtomicU8::new(state),
+            since: AtomicI64::new(now.as_micros()),
             serves: ArcSwapOption::empty(),
         }
     }
@@ -105,10 +109,18 @@ impl<S: Serves> Space<S> {
     }
 
     /// Goes over to a state. What serves it stays for a restore, unless what it serves goes.
-    fn become_so(&self, state: u8) {
+    fn become_so(&self, state: u8, now: Timestamp) {
+        if self.state.load(Ordering::SeqCst) != state {
+            self.since.store(now.as_micros(), Ordering::SeqCst);
+        }
+        self.state.store(state, Ordering::SeqCst);
+        self.stop_in(state);
+    }
+
+    /// Stops what serves it, where it answers nobody in that state.
+    fn stop_in(&self, state: u8) {
         const ACTIVE: u8 = NamespaceState::Active.number();
         const DELETED: u8 = NamespaceState::Deleted.number();
-        self.state.store(state, Ordering::SeqCst);
         let serves = match state {
             ACTIVE => None,
             DELETED | UNREADABLE => self.serves.load_full(),
@@ -125,7 +137,7 @@ impl<S: Serves> Space<S> {
         let state = self.state.load(Ordering::SeqCst);
         if self.check().is_err() {
             // It was deleted meanwhile, and nobody was here to be stopped.
-            self.become_so(state);
+            self.stop_in(state);
         }
     }
 
@@ -136,9 +148,10 @@ impl<S: Serves> Space<S> {
 }
 
 impl<S: Serves> Registry<S> {
-    pub(crate) fn new(store: Arc<dyn Store>, policies: NamespacePolicies) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>, policies: NamespacePolicies, clock: Clock) -> Self {
         Self {
             store,
+            clock,
             policies: ArcSwap::from_pointee(policies),
             spaces: ArcSwap::default(),
             version: AtomicU64::new(0),
@@ -158,6 +171,15 @@ impl<S: Serves> Registry<S> {
             true => Ok(()),
             false => Err(NamespaceError::TooMany),
         }
+    }
+
+    /// When this server heard that a namespace is deleted, if it has.
+    pub(super) fn deleted_since(&self, deleted: &Namespace) -> Option<Timestamp> {
+        let spaces = self.spaces.load();
+        let known = spaces.get(&*deleted.name)?;
+        let is_so = known.id == deleted.id
+            && known.state.load(Ordering::SeqCst) == NamespaceState::Deleted.number();
+        is_so.then(|| Timestamp::from_micros(known.since.load(Ordering::SeqCst)))
     }
 
     /// The namespace called `name`, as far as it answers. Of one that is not known the store is
@@ -187,7 +209,7 @@ impl<S: Serves> Registry<S> {
         if let Some(known) = spaces.get(name) {
             return Ok(Arc::clone(known));
         }
-        let space = Space::new(name, found.id, found.state.number());
+        let space = Space::new(name, found.id, found.state.number(), self.clock.now());
         let space = Arc::new(space);
         // What was read may be older than what was told meanwhile: then it serves nobody.
         if self.version() != version {
@@ -249,7 +271,7 @@ impl<S: Serves> Follower for Registry<S> {
         if definitions.newer_than != self.version() {
             return;
         }
-        let old = self.spaces.load_full();
+        let (old, now) = (self.spaces.load_full(), self.clock.now());
         let mut new = match definitions.whole {
             true => Spaces::default(),
             false => Spaces::clone(&old),
@@ -262,11 +284,11 @@ impl<S: Serves> Follower for Registry<S> {
             match (said(name, definition), known) {
                 (None, _) => drop(new.remove(name)),
                 (Some((id, state)), Some(known)) if known.id == id || state == UNREADABLE => {
-                    known.become_so(state);
+                    known.become_so(state, now);
                     new.insert(Arc::clone(&known.name), Arc::clone(known));
                 }
                 (Some((id, state)), _) => {
-                    let space = Arc::new(Space::new(name, id, state));
+                    let space = Arc::new(Space::new(name, id, state, now));
                     new.insert(Arc::clone(&space.name), space);
                 }
             }
@@ -281,7 +303,7 @@ impl<S: Serves> Follower for Registry<S> {
             .cloned()
             .collect();
         self.spaces.store(Arc::new(new));
-        gone.iter().for_each(|space| space.become_so(GONE));
+        gone.iter().for_each(|space| space.become_so(GONE, now));
         self.version.store(definitions.version, Ordering::Release);
     }
 }

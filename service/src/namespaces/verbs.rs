@@ -198,12 +198,11 @@ impl Service {
         Err(outrun(name))
     }
 
-    /// That every server has heard of the deletion.
+    /// That every server has heard of the deletion. It is counted from when this one has: no
+    /// clocks of two servers are compared.
     fn has_settled(&self, deleted: &Namespace) -> Result<(), NamespaceError> {
-        let Some(at) = deleted.changed_at else {
-            return Ok(());
-        };
-        let left = (at + Span::from(SETTLED)).since(self.clock().now());
+        let (heard, now) = (self.registry()?.deleted_since(deleted), self.clock().now());
+        let left = (heard.unwrap_or(now) + Span::from(SETTLED)).since(now);
         match left.as_duration().as_millis() {
             0 => Ok(()),
             left => Err(NamespaceError::TooSoon {
