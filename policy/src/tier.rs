@@ -1,8 +1,5 @@
 //! Counts near the caller, as a policy says them.
 
-use std::ops::RangeInclusive;
-use std::time::Duration;
-
 use tidegate::{Limit, MAX_AMOUNT, Tier};
 
 use super::fault::Faults;
@@ -13,8 +10,6 @@ use super::tree::Value;
 const SETTINGS: [&str; 5] = ["mode", "batch", "hold", "low_water", "idle"];
 
 const EXAMPLE: &str = "`tier = { mode = \"leased\", batch = 100 }`";
-
-const TIMES: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
 
 /// The tier of a policy with these limits, if it has one.
 pub(super) fn read(
@@ -41,7 +36,7 @@ pub(super) fn read(
         None => None,
     };
     if let Some(field) = settings.take("idle")
-        && let Some(idle) = field.duration(TIMES, faults)
+        && let Some(idle) = field.duration(Tier::TIMES, faults)
     {
         tier = tier.map(|tier| tier.idle(idle));
     }
@@ -83,7 +78,7 @@ fn leased(
     }
     let tier = batch.and_then(|batch| batches(&batch, limits, faults));
     let hold = settings.take("hold");
-    let hold = hold.and_then(|field| field.duration(TIMES, faults));
+    let hold = hold.and_then(|field| field.duration(Tier::TIMES, faults));
     let low_water = settings.take("low_water");
     let low_water = low_water.and_then(|field| field.integer(0..=100, faults));
     let mut tier = tier?;

@@ -20,7 +20,10 @@ pub enum ServiceError {
     #[error("a valid token is needed: send `Authorization: Bearer TOKEN` (in RESP: AUTH TOKEN)")]
     Unauthenticated,
     /// A token that there is not, or not any more.
-    #[error("{UNKNOWN_TOKEN}")]
+    #[error(
+        "the token that was sent is not known to this server: it may be misspelt, removed, or of \
+         another server"
+    )]
     UnknownToken,
     /// A token without the scope, or for other policies.
     #[error("the token `{token}` may not {scope} here: that takes the scope `{scope}` for {}", reach(policy.as_deref()))]
@@ -159,10 +162,6 @@ pub enum ServiceError {
     #[error(transparent)]
     Limits(Error),
 }
-
-/// What is said to somebody who has sent a token that there is not.
-pub const UNKNOWN_TOKEN: &str = "the token that was sent is not known to this server: it may be \
-                                 misspelt, removed, or of another server";
 
 fn reach(policy: Option<&str>) -> String {
     policy.map_or("all policies".into(), |policy| {

@@ -294,7 +294,7 @@ pub(super) fn describe() {
     describe_gauge!("tidegate_waiting", "Requests waiting now");
     describe_gauge!(
         "tidegate_tier_keys",
-        "Keys of which this server holds units in advance; of policies with a tier alone"
+        "Keys of which this server holds units in advance, or remembers a refusal; of policies with a tier alone"
     );
     describe_gauge!(
         "tidegate_keys",

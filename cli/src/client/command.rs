@@ -9,7 +9,7 @@ use super::audit::Audit;
 use super::capacity::Capacity;
 use super::desired::{self, Limits};
 use super::entities::Entities;
-use super::exit::Outcome;
+use super::exit::{FORECASTS, Outcome, PEEKS};
 use super::listing::{Keys, Leases};
 use super::many::CheckMany;
 use super::namespaces::Namespaces;
@@ -40,8 +40,10 @@ pub enum Command {
     /// Charge what was used already, whether it fits or not
     Debit(Debit),
     /// Say what `check` would answer now, and where limits stand; nothing changes
+    #[command(after_help = PEEKS)]
     Peek(Lookup),
     /// Say how many such requests fit, limit by limit, and when one does
+    #[command(after_help = FORECASTS)]
     Forecast(Lookup),
     /// Forget what a key has used (what leases hold stays)
     Reset(Reset),

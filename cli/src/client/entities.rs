@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 use tidegate_client::Exchange;
 
-use super::exit::{DOES, Exit, Outcome, VERSIONED};
+use super::exit::{CHANGES_A_VERSION, CREATES, DOES, Exit, Outcome};
 use super::listing::{Paging, printable};
 use super::options::Options;
 use super::print::{print, print_line};
@@ -51,7 +51,7 @@ enum Command {
 ///
 /// Needs the scope `administer`, for all policies.
 #[derive(Debug, Args)]
-#[command(after_help = VERSIONED)]
+#[command(after_help = CREATES)]
 struct Create {
     /// Its id: 1 to 256 bytes
     id: String,
@@ -107,7 +107,7 @@ struct Children {
 /// What is not named stays as it is. Below another parent it keeps what it has used. Takes the
 /// scope `administer`, for all policies.
 #[derive(Debug, Args)]
-#[command(after_help = VERSIONED)]
+#[command(after_help = CHANGES_A_VERSION)]
 struct Change {
     /// Its id
     id: String,
@@ -134,7 +134,7 @@ struct Change {
 ///
 /// One that has children or holds leases stays. Needs the scope `administer`, for all policies.
 #[derive(Debug, Args)]
-#[command(after_help = VERSIONED)]
+#[command(after_help = CHANGES_A_VERSION)]
 struct Delete {
     /// Its id
     id: String,

@@ -46,9 +46,13 @@ macro_rules! codes {
     (@ ended) => {
         "6  gone: no such policy, entity or namespace, or a deleted one; no such lease, or it has ended"
     };
-    (@ conflict) => {
-        "7  conflict: another version is there than --if-version or --if-absent says, or others\n     depend on it"
+    (@ other_version) => {
+        "7  conflict: another version is there than --if-version or --if-absent says"
     };
+    (@ depended_on) => {
+        "7  conflict: another version is there than --if-version says, or others depend on it"
+    };
+    (@ there_already) => { "7  conflict: it is there already" };
     (@ in_use) => { "7  conflict: it is there already, or is in use" };
 }
 
@@ -73,9 +77,11 @@ pub const DEBITS: &str = codes!(
     failed,
     gone
 );
-/// Of `peek` and `forecast`.
-pub const FORETELLS: &str = codes!(
-    "of peek: would be admitted; of forecast: done",
+/// Of `forecast`.
+pub const FORECASTS: &str = codes!("done", usage, not_allowed, failed, gone);
+/// Of `peek`.
+pub const PEEKS: &str = codes!(
+    "would be admitted",
     would_be_refused,
     usage,
     never,
@@ -87,8 +93,12 @@ pub const FORETELLS: &str = codes!(
 pub const OF_A_LEASE: &str = codes!("done", usage, not_allowed, failed, ended);
 /// Of what shows, lists or forgets.
 pub const DOES: &str = codes!("done", usage, not_allowed, failed, gone);
-/// Of what changes an override or an entity.
-pub const VERSIONED: &str = codes!("done", usage, not_allowed, failed, gone, conflict);
+/// Of what creates an entity.
+pub const CREATES: &str = codes!("done", usage, not_allowed, failed, gone, there_already);
+/// Of what changes or deletes an entity, or removes an override.
+pub const CHANGES_A_VERSION: &str = codes!("done", usage, not_allowed, failed, gone, depended_on);
+/// Of what sets an override.
+pub const SETS_AN_OVERRIDE: &str = codes!("done", usage, not_allowed, failed, gone, other_version);
 /// Of what changes a namespace.
 pub const OF_A_NAMESPACE: &str = codes!("done", usage, not_allowed, failed, gone, in_use);
 

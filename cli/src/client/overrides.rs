@@ -8,7 +8,7 @@ use tidegate_client::{Exchange, Reply};
 use tidegate_policy::parse_duration;
 
 use super::arguments::instant;
-use super::exit::{DOES, Exit, Outcome, Stop, VERSIONED};
+use super::exit::{CHANGES_A_VERSION, DOES, Exit, Outcome, SETS_AN_OVERRIDE, Stop};
 use super::limits::{self, Typed};
 use super::listing::{Paging, key, printable};
 use super::options::Options;
@@ -59,7 +59,7 @@ enum Command {
 /// No key is reset: what was used stays used. Needs the scope `administer`, for
 /// all policies if none is named.
 #[derive(Debug, Args)]
-#[command(after_help = VERSIONED)]
+#[command(after_help = SETS_AN_OVERRIDE)]
 struct Set {
     /// What limits become: rpm=100 (so much, counted as the policy counts it),
     /// rpm=calls:100/1m, tpm=rate:5000/1m,burst:9000, slots=concurrency:8, or
@@ -136,7 +136,7 @@ struct List {
 /// What is less specific holds again. Needs the scope `administer`, for all
 /// policies if none is named.
 #[derive(Debug, Args)]
-#[command(after_help = VERSIONED)]
+#[command(after_help = CHANGES_A_VERSION)]
 struct Remove {
     #[command(flatten)]
     terms: Terms,

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use tidegate_client::internal::settled;
 use tidegate_client::{Admission, BuildError, Error, Exchange, Reply, Request, Why};
-use tidegate_service::UNKNOWN_TOKEN;
 
 use super::exit::{Exit, Outcome, Stop};
 use super::tls::ClientTls;
@@ -74,16 +73,11 @@ impl Client {
 /// Why what was asked was not done, and how the command ends.
 fn failed(error: &Error) -> Stop {
     let message = match error {
-        Error::Unauthorized(problem) if problem.detail == UNKNOWN_TOKEN => {
-            format!(
-                "{UNKNOWN_TOKEN}; give one that it knows with --token-file FILE, or in TIDEGATE_TOKEN"
-            )
-        }
-        Error::Unauthorized(_) => {
-            "the server wants a valid token: give one with --token-file FILE, or in TIDEGATE_TOKEN \
-             (`tidegate token NAME` makes one)"
-                .to_owned()
-        }
+        Error::Unauthorized(problem) => format!(
+            "{}; give the command one that the server knows with --token-file FILE, or in \
+             TIDEGATE_TOKEN (`tidegate token NAME` makes one)",
+            problem.detail
+        ),
         error => match where_to_look(error) {
             Some(help) => format!("{error}; {help}"),
             None => error.to_string(),

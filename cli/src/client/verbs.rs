@@ -9,7 +9,7 @@ use tidegate_client::internal::millis;
 use tidegate_client::{Adjustment, Exchange, LeaseRef, Quantity, Reply, Report, Verb};
 
 use super::arguments::{Amount, Amounts, Subject, distinct, duration};
-use super::exit::{ADJUSTS, ADMITS, DEBITS, DOES, FORETELLS, OF_A_LEASE};
+use super::exit::{ADJUSTS, ADMITS, DEBITS, DOES, OF_A_LEASE};
 use super::exit::{Exit, Outcome, Stop};
 use super::options::Options;
 use super::print::print;
@@ -46,7 +46,6 @@ pub struct Request {
 /// Peek and forecast.
 #[derive(Debug, Args)]
 #[command(
-    after_help = FORETELLS,
     mut_arg("amounts", |amounts| amounts.help(LOOKED_UP)),
     mut_arg("cost", |cost| cost.help(LOOKED_UP_COST)),
 )]

@@ -1,16 +1,14 @@
 //! How a table is tiered.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use tidegate_store::core::{Amount, MAX_AMOUNT, Rule, Span};
 use tidegate_store::{Plan, PlanLimit};
 
-/// The shortest and the longest time for which a grant is held or idle.
-const TIMES: std::ops::RangeInclusive<Duration> =
-    Duration::from_millis(10)..=Duration::from_secs(60);
-
-/// Counts near the caller: how much a node takes in advance, and for how long.
+/// Decides near the caller: how much a node takes in advance, and for how long; or that it
+/// remembers refusals alone.
 ///
 /// ```
 /// use std::time::Duration;
@@ -29,6 +27,8 @@ pub struct Tier {
     hold: Duration,
     low_water: u8,
     idle: Duration,
+    /// A setting that was made and is for grants alone.
+    misused: Option<&'static str>,
 }
 
 /// Why a set cannot be tiered so.
@@ -44,6 +44,9 @@ pub enum TierError {
     /// Too short or too long.
     #[error("`{0}` of a tier is from 10 ms to 60 s, not {1:?}")]
     Time(&'static str, Duration),
+    /// A setting of grants, where none are taken.
+    #[error("`{0}` is for `Tier::leased`: a tier that remembers refusals takes nothing in advance")]
+    OfLeased(&'static str),
     /// More than all of the batch.
     #[error("`low_water` is in hundredths of a batch: from 0 to 100, not {0}")]
     LowWater(u8),
@@ -53,6 +56,10 @@ pub enum TierError {
 }
 
 impl Tier {
+    /// The shortest and the longest time for which a grant is held, or lies idle, or a refusal is
+    /// remembered.
+    pub const TIMES: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
+
     /// Grants of `batch` units of each limit (1 to 2^53 - 1, and no more than its capacity):
     /// held for a second, asked for when a fifth of the last is left, given back after a
     /// second without a request.
@@ -65,6 +72,7 @@ impl Tier {
             hold: Duration::from_secs(1),
             low_water: 20,
             idle: Duration::from_secs(1),
+            misused: None,
         }
     }
 
@@ -82,6 +90,7 @@ impl Tier {
             hold: Duration::from_secs(1),
             low_water: 0,
             idle: Duration::from_secs(1),
+            misused: None,
         }
     }
 
@@ -89,7 +98,7 @@ impl Tier {
     #[must_use]
     pub fn batch_of(mut self, limit: impl Into<String>, batch: Amount) -> Self {
         self.batches.insert(limit.into(), batch);
-        self
+        self.of_leased("batch_of")
     }
 
     /// For how long a grant is spent at most, from 10 ms to 60 s: what this node holds may be
@@ -97,7 +106,7 @@ impl Tier {
     #[must_use]
     pub const fn hold(mut self, hold: Duration) -> Self {
         self.hold = hold;
-        self
+        self.of_leased("hold")
     }
 
     /// The next grant is asked for when less than so many hundredths of a batch are left, 0 to
@@ -105,7 +114,7 @@ impl Tier {
     #[must_use]
     pub const fn low_water(mut self, hundredths: u8) -> Self {
         self.low_water = hundredths;
-        self
+        self.of_leased("low_water")
     }
 
     /// What is not spent goes back after so long without a request for its key, from 10 ms to
@@ -116,11 +125,21 @@ impl Tier {
         self
     }
 
+    const fn of_leased(mut self, setting: &'static str) -> Self {
+        if !self.is_leased {
+            self.misused = Some(setting);
+        }
+        self
+    }
+
     /// Checks the numbers.
     ///
     /// # Errors
     /// The first that is out of its range.
     pub fn check(&self) -> Result<(), TierError> {
+        if let Some(setting) = self.misused {
+            return Err(TierError::OfLeased(setting));
+        }
         let batches = std::iter::once(&self.batch).chain(self.batches.values());
         for &batch in batches {
             if !(1..=MAX_AMOUNT).contains(&batch) {
@@ -128,7 +147,7 @@ impl Tier {
             }
         }
         for (name, time) in [("hold", self.hold), ("idle", self.idle)] {
-            if !TIMES.contains(&time) {
+            if !Self::TIMES.contains(&time) {
                 return Err(TierError::Time(name, time));
             }
         }
@@ -159,7 +178,9 @@ impl Tier {
         }
     }
 
-    pub(crate) const fn is_leased(&self) -> bool {
+    /// Whether units are taken in advance; else only refusals are remembered.
+    #[must_use]
+    pub const fn is_leased(&self) -> bool {
         self.is_leased
     }
 

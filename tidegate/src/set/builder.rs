@@ -338,7 +338,7 @@ impl Inner {
             builder.levels.clone(),
             builder.partial_keys,
             kept,
-            builder.tier.is_some(),
+            builder.tier.as_ref().is_some_and(Tier::is_leased),
         );
         let version = last.as_ref().map_or(0, |plan| plan.version() + 1);
         let view = |limits: Vec<Limit>| {
