@@ -34,8 +34,11 @@ pub(crate) struct Turn {
 /// When one counts as having come, then the order of coming.
 type Place = (Timestamp, u64);
 
-/// Who comes to wait watches so many more of those that keep it back than are first.
+/// A request that comes to wait watches the processes of so many at most that keep it back.
 const WATCHED: usize = 64;
+
+/// So many more requests than are first it looks at for that: several may be of one process.
+const LOOKED_AT: usize = 512;
 
 /// Who is before a take.
 #[derive(Clone, Debug, Default)]
@@ -73,11 +76,12 @@ impl Root<'_> {
         let (mut there, mut gone) = (There::default(), Vec::new());
         let every: u8 = u8::MAX >> (8 - path.depth());
         let mut more = match (turn, &ahead.own) {
-            (Some(_), None) => WATCHED,
+            (Some(_), None) => LOOKED_AT,
             _ => 0,
         };
         self.each(txn, |place, waiter| {
-            if place >= until || (ahead.levels == every && more == 0) {
+            let is_enough = more == 0 || ahead.processes.len() >= WATCHED;
+            if place >= until || (ahead.levels == every && is_enough) {
                 return Ok(false);
             }
             more -= usize::from(ahead.levels == every);

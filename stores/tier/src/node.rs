@@ -346,6 +346,10 @@ impl Node {
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
         self.give_all_back();
+        // What the store did not answer to is tried once more.
+        for one in self.returns.take() {
+            self.end(one);
+        }
     }
 }
 

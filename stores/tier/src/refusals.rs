@@ -39,7 +39,13 @@ struct Refusals {
     hasher: foldhash::fast::RandomState,
 }
 
-type Shard = HashMap<Box<[u8]>, Refusal, foldhash::fast::RandomState>;
+#[derive(Default)]
+struct Shard {
+    by_key: HashMap<Box<[u8]>, Refusal, foldhash::fast::RandomState>,
+    /// How often something may have been given back: what was asked for before is not remembered
+    /// after.
+    freed: u64,
+}
 
 /// As much of one limit, or more, is refused until then.
 struct Refusal {
@@ -58,6 +64,8 @@ struct Asked {
     plan: Arc<Plan>,
     /// Before it was sent.
     now: Timestamp,
+    /// What [`Shard::freed`] was then.
+    freed: u64,
     detail: Detail,
 }
 
@@ -94,7 +102,8 @@ impl RefusalTable {
         verb: Verb<'_>,
         mut out: Out<'_>,
     ) -> Execution {
-        let Some(asked) = Asked::of(command, path, &verb) else {
+        let freed = self.refusals.shard(path.bytes()).lock().freed;
+        let Some(asked) = Asked::of(command, path, &verb, freed) else {
             return self.table.execute(command, out);
         };
         let about = command.about(Op::One(path, asked.with_its_refusal(verb)));
@@ -105,6 +114,31 @@ impl RefusalTable {
         }
         let refusals = Arc::clone(&self.refusals);
         execution.map(|later| StoreFuture::new(async move { refusals.note(&asked, later.await) }))
+    }
+
+    /// A command that may give something back to these keys: what is remembered of them ends before
+    /// it is sent, and when it is answered.
+    fn give_back<'k>(
+        &self,
+        command: &Command<'_>,
+        keys: impl IntoIterator<Item = &'k [u8]>,
+        out: Out<'_>,
+    ) -> Execution {
+        let keys: SmallVec<[Box<[u8]>; 1]> = keys.into_iter().map(Box::from).collect();
+        keys.iter().for_each(|key| self.refusals.forget(key));
+        let execution = self.table.execute(command, out);
+        if execution.is_ready() {
+            keys.iter().for_each(|key| self.refusals.forget(key));
+            return execution;
+        }
+        let refusals = Arc::clone(&self.refusals);
+        execution.map(|later| {
+            StoreFuture::new(async move {
+                let answer = later.await;
+                keys.iter().for_each(|key| refusals.forget(key));
+                answer
+            })
+        })
     }
 
     /// The reply to one of a batch, if it is refused by what is remembered.
@@ -118,7 +152,9 @@ impl Table for RefusalTable {
     fn execute(&self, command: &Command<'_>, out: Out<'_>) -> Execution {
         match command.op {
             Op::One(path, verb) => {
-                self.refusals.forget_if_freed(&path, &verb);
+                if gives_back(&verb) {
+                    return self.give_back(command, [path.bytes()], out);
+                }
                 if command.patience.is_some() {
                     return self.table.execute(command, out);
                 }
@@ -128,8 +164,10 @@ impl Table for RefusalTable {
                 }
             }
             Op::Batch(items) => {
-                for (path, verb) in items {
-                    self.refusals.forget_if_freed(path, verb);
+                let freed = items.iter().filter(|(_, verb)| gives_back(verb));
+                let freed: Vec<&[u8]> = freed.map(|(path, _)| path.bytes()).collect();
+                if !freed.is_empty() {
+                    return self.give_back(command, freed, out);
                 }
                 let at_hand = |item: Item<'_>| self.remembered(command, item);
                 batch::execute(&*self.table, command, items, at_hand, out)
@@ -139,6 +177,11 @@ impl Table for RefusalTable {
             }
         }
     }
+}
+
+/// Whether a command may give something back to its key.
+const fn gives_back(verb: &Verb<'_>) -> bool {
+    matches!(verb, Verb::End { .. } | Verb::Adjust { .. } | Verb::Reset)
 }
 
 /// What is asked for by a take that may be refused here.
@@ -156,13 +199,14 @@ fn is_ours<'c>(verb: &Verb<'c>) -> Option<(&'c [Amount], Detail)> {
 }
 
 impl Asked {
-    fn of(command: &Command<'_>, path: KeyPath<'_>, verb: &Verb<'_>) -> Option<Self> {
+    fn of(command: &Command<'_>, path: KeyPath<'_>, verb: &Verb<'_>, freed: u64) -> Option<Self> {
         let (amounts, detail) = is_ours(verb)?;
         Some(Self {
             key: path.bytes().into(),
             amounts: amounts.into(),
             plan: Arc::clone(command.plan),
             now: command.now,
+            freed,
             detail,
         })
     }
@@ -199,7 +243,7 @@ impl Refusals {
         detail: Detail,
     ) -> Option<Reply> {
         let shard = self.shard(path.bytes()).lock();
-        let refusal = shard.get(path.bytes())?;
+        let refusal = shard.by_key.get(path.bytes())?;
         let is_as_much = amounts
             .get(refusal.limit)
             .is_some_and(|&amount| amount >= refusal.amount);
@@ -212,16 +256,27 @@ impl Refusals {
 
     /// Remembers what was refused; the answer as it was asked for.
     fn note(&self, asked: &Asked, answer: Answer) -> Answer {
-        let Ok(Reply::Decision(decision)) = answer else {
-            return answer;
+        let decision = match answer {
+            Ok(Reply::Decision(decision)) => decision,
+            Ok(Reply::One(verdict, level)) => {
+                if let Ok(decision) = Reply::One(verdict, level).decision() {
+                    self.remember(asked, &decision);
+                }
+                return answer;
+            }
+            answer => return answer,
         };
-        if let Some(refusal) = self.refusal(asked, &decision) {
-            self.keep(asked, refusal);
-        }
+        self.remember(asked, &decision);
         Ok(match asked.detail {
             Detail::Verdict if decision.lease.is_none() => Reply::Verdict(decision.verdict),
             _ => Reply::Decision(decision),
         })
+    }
+
+    fn remember(&self, asked: &Asked, decision: &Decision) {
+        if let Some(refusal) = self.refusal(asked, decision) {
+            self.keep(asked, refusal);
+        }
     }
 
     /// What is remembered of a decision: that a limit refused which nothing but time makes
@@ -248,20 +303,24 @@ impl Refusals {
 
     fn keep(&self, asked: &Asked, refusal: Refusal) {
         let mut shard = self.shard(&asked.key).lock();
-        if shard.len() >= MOST_OF_SHARD && !shard.contains_key(&asked.key) {
-            shard.retain(|_, kept| asked.now < kept.until);
-            if shard.len() >= MOST_OF_SHARD {
+        if shard.freed != asked.freed {
+            return;
+        }
+        let by_key = &mut shard.by_key;
+        if by_key.len() >= MOST_OF_SHARD && !by_key.contains_key(&asked.key) {
+            by_key.retain(|_, kept| asked.now < kept.until);
+            if by_key.len() >= MOST_OF_SHARD {
                 return;
             }
         }
-        shard.insert(asked.key.clone(), refusal);
+        by_key.insert(asked.key.clone(), refusal);
     }
 
-    /// A command that may give something back to a key ends what is remembered of it.
-    fn forget_if_freed(&self, path: &KeyPath<'_>, verb: &Verb<'_>) {
-        if matches!(verb, Verb::End { .. } | Verb::Adjust { .. } | Verb::Reset) {
-            self.shard(path.bytes()).lock().remove(path.bytes());
-        }
+    /// Ends what is remembered of a key: something may have been given back to it.
+    fn forget(&self, key: &[u8]) {
+        let mut shard = self.shard(key).lock();
+        shard.by_key.remove(key);
+        shard.freed += 1;
     }
 
     /// How many keys a refusal is remembered of.
@@ -269,7 +328,8 @@ impl Refusals {
         let now = self.timer.now();
         let of_shard = |shard: &Mutex<Shard>| {
             let shard = shard.lock();
-            shard.values().filter(|kept| now < kept.until).count() as u64
+            let kept = shard.by_key.values();
+            kept.filter(|kept| now < kept.until).count() as u64
         };
         self.shards.iter().map(of_shard).sum()
     }

@@ -579,3 +579,18 @@ fn limits_that_cannot_be_taken_in_advance_are_a_fault_that_says_what_to_do() {
 fn plan_with_slots(slots: tidegate_store::core::Slots) -> Arc<Plan> {
     plan(1, 1, &[(0, window(9, HOUR)), (0, Rule::Slots(slots))])
 }
+
+/// Only what was kept went back: a grant whose answer had been lost stayed charged until its window
+/// ended.
+#[test]
+fn what_the_store_has_not_answered_to_is_given_back_by_a_node_that_closes() {
+    let (central, node) = hourly(1_000, on_demand(100));
+    node.link.set(Wire::LosesAnswers);
+    assert!(node.take(b"k", &[1]).is_err());
+    node.link.set(Wire::Open);
+    assert_eq!(central.left(&node.plan, b"k"), [900]);
+    let mut answered = std::pin::pin!(node.table.give_back());
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(answered.as_mut().poll(&mut context).is_ready());
+    assert_eq!(central.left(&node.plan, b"k"), [1_000]);
+}

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use support::{Central, Link, NodeClock, SECOND, Wire, bucket, command, plan, span, told, window};
+use tidegate_memory::{Bounds, MemoryStore};
 use tidegate_store::core::{Amount, Rule, Slots, Timestamp, Verdict};
 use tidegate_store::{
-    Answer, Decision, Detail, Ending, KeyPath, Op, Out, Plan, Reply, StoreError, Table, Terms,
-    Timer, Verb,
+    Answer, Decision, Detail, Ending, KeyPath, Op, Out, Plan, Reply, Store, StoreError, Table,
+    Terms, Timer, Verb,
 };
 use tidegate_tier::{RefusalTable, Tier};
 
@@ -178,6 +179,71 @@ fn what_gives_back_to_a_key_ends_what_is_remembered_of_it() {
     assert!(!node.admits(&[4]));
     node.ask(Verb::Reset).expect("an answer");
     assert!(node.admits(&[10]));
+}
+
+/// It was remembered though what ended it had been sent: the answer to the one came after that to
+/// the other.
+#[test]
+fn a_refusal_that_is_told_after_something_was_given_back_is_not_remembered() {
+    let (_, node) = node(&[(0, window(10, HOUR))]);
+    assert!(node.lease(1, &[10], None).verdict.admitted());
+    node.link.set(Wire::HoldsAnswers);
+    let path = KeyPath::new(b"k", 1).expect("a key");
+    let begin = |verb: Verb<'_>| {
+        let mut answer = Ok(Reply::Done);
+        let command = command(&node.plan, node.clock.now(), Op::One(path, verb));
+        let execution = node.table.execute(&command, Out::new(&mut answer));
+        execution.pending().expect("its answer is held")
+    };
+    let take = Verb::Take {
+        amounts: &[4],
+        lease: None,
+        detail: Detail::Verdict,
+    };
+    let end = Verb::End {
+        id: 1,
+        ending: Ending::Settle(&[Some(0)]),
+        remember: false,
+    };
+    let (mut refused, mut ended) = (begin(take), begin(end));
+    assert_eq!(node.link.deliver(), 2);
+    let verdict = |answer: Option<Answer>| answer.expect("told").expect("an answer").verdict();
+    assert!(matches!(verdict(told(&mut ended)), None));
+    assert!(!verdict(told(&mut refused)).expect("a verdict").admitted());
+    node.link.set(Wire::Open);
+    assert!(node.admits(&[4]), "all 10 are free");
+}
+
+/// One bucket in memory is told of in a reply of its own.
+#[test]
+fn what_one_bucket_refuses_is_remembered() {
+    let store = MemoryStore::new(Bounds::default());
+    let plan = plan(0, 1, &[(0, bucket(1, 1))]);
+    let table = store.open("limits", &plan).expect("memory opens");
+    let clock = NodeClock::at(support::START);
+    let timer = Arc::clone(&clock) as Arc<dyn Timer>;
+    let table = RefusalTable::new(table, Tier::refusals(), timer);
+    let path = KeyPath::new(b"k", 1).expect("a key");
+    let take = || {
+        let verb = Verb::Take {
+            amounts: &[1],
+            lease: None,
+            detail: Detail::Always,
+        };
+        let mut answer = Ok(Reply::Done);
+        let command = command(&plan, clock.now(), Op::One(path, verb));
+        assert!(table.execute(&command, Out::new(&mut answer)).is_ready());
+        answer
+            .expect("an answer")
+            .verdict()
+            .expect("a verdict")
+            .admitted()
+    };
+    assert!(take());
+    for _ in 0..10 {
+        assert!(!take());
+    }
+    assert_eq!(table.statistics().refused, 9);
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod system;
 pub(crate) mod timer;
 
 pub use kinds::Clock;
+pub(crate) use kinds::TierTimer;
 pub use manual::ManualClock;
 pub use source::TimeSource;
 

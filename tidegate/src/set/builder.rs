@@ -19,7 +19,7 @@ use super::variants::Overrides;
 use super::versions::Versions;
 use super::view::{View, lease_span};
 use super::waiters::Waiters;
-use crate::clock::Clock;
+use crate::clock::{Clock, TierTimer};
 use crate::error::BuildError;
 use crate::limit::Limit;
 use crate::statistics::Counters;
@@ -370,7 +370,7 @@ impl Inner {
         };
         let mut table = store.open_within(&name, &view.plan, &bounds)?;
         let tier = builder.tier.take().map(|tier| {
-            let timer = Arc::new(builder.clock.clone());
+            let timer = Arc::new(TierTimer(builder.clock.clone()));
             let own_clock = abilities.own_clock;
             let table = Arc::clone(&table);
             tiered(table, tier, timer, own_clock, &view.plan)
