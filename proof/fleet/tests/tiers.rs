@@ -27,7 +27,16 @@ calls = { calls = 2_000, per = '400d', algorithm = 'fixed_window' }
 tier = { mode = 'leased', batch = 100, hold = '800ms', idle = '60s', low_water = 0 }
 [policy.short.limits]
 calls = { calls = 2_000, per = '400d', algorithm = 'fixed_window' }
+[policy.busy]
+tier = { mode = 'leased', batch = 5, hold = '800ms' }
+[policy.busy.limits]
+calls = { calls = 1_000_000, per = '400d', algorithm = 'fixed_window' }
+[policy.plain.limits]
+calls = { calls = 1_000_000, per = '400d', algorithm = 'fixed_window' }
 ";
+
+/// Options of a store that is given up while it stands still.
+const SHORT: &str = "deadline=500ms";
 
 /// A server, and a connection to it.
 struct Node {
@@ -65,9 +74,14 @@ impl Node {
 
 /// So many servers on a store of this kind; none where this machine has no such store.
 fn nodes(store: &str, count: usize) -> Option<(House, Vec<Node>)> {
+    nodes_with(store, count, PATIENT)
+}
+
+/// The same, with these options of the store.
+fn nodes_with(store: &str, count: usize, options: &str) -> Option<(House, Vec<Node>)> {
     let store = STORES.iter().find(|row| row.name == store).expect("a row");
     let house = House::open(*store, program::program().expect("a program"))?;
-    let start = house.server("tiers", POLICIES, PATIENT);
+    let start = house.server("tiers", POLICIES, options);
     let node = |_| {
         let server = start.start().expect("it starts");
         let client = Http::connect(server.http).expect("it listens");
@@ -93,6 +107,7 @@ mod each {
         a_server_that_is_told_to_stop_returns_all_it_holds
         a_server_that_stood_still_for_twice_the_hold_spends_nothing_of_before
         a_server_that_is_killed_strands_what_it_held_and_the_window_holds
+        a_server_goes_on_after_its_store_has_stood_still
     }
 }
 
@@ -171,4 +186,53 @@ fn a_server_that_is_killed_strands_what_it_held_and_the_window_holds(store: &str
     println!("{store}: killed, stranded {stranded} of a batch of {BATCH}");
     assert!(admitted <= CAPACITY, "{admitted} of {CAPACITY}");
     assert!(stranded <= BATCH, "{stranded}");
+}
+
+/// A connection that Redis' client makes anew wakes its commands while it holds a lock, by which
+/// the next command of a tier waited for itself: the whole server stood still for good.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "another process stands still for so long, by its machine's clock"
+)]
+fn a_server_goes_on_after_its_store_has_stood_still(store: &str) {
+    let Some((house, mut nodes)) = nodes_with(store, 1, SHORT) else {
+        return;
+    };
+    let node = nodes.pop().expect("one");
+    let process = house.process().expect("it is a process of its own");
+    let is_over = &AtomicBool::new(false);
+    thread::scope(|scope| {
+        for number in 0..4 {
+            let mut client = Http::connect(node.server.http).expect("it listens");
+            scope.spawn(move || {
+                let check = Call::of(Verb::Check, "busy", &format!("key {}", number % 2));
+                while !is_over.load(Ordering::SeqCst) {
+                    // An error is an answer, too.
+                    client.ask(&check).expect("an answer");
+                }
+            });
+        }
+        for _ in 0..3 {
+            thread::sleep(Duration::from_millis(300));
+            let paused = Paused::new(process);
+            thread::sleep(Duration::from_millis(1_500));
+            drop(paused);
+        }
+        is_over.store(true, Ordering::SeqCst);
+    });
+    let mut client = Http::connect(node.server.http).expect("it listens");
+    for policy in ["busy", "plain"] {
+        let check = Call::of(Verb::Check, policy, "k");
+        let is_admitted = || client.ask(&check).expect("an answer").admitted();
+        let admitted = std::iter::repeat_with(is_admitted)
+            .take(1_000)
+            .inspect(|admitted| {
+                // The breaker asks again after a moment.
+                if !admitted {
+                    thread::sleep(Duration::from_millis(50));
+                }
+            });
+        assert!({ admitted }.any(|admitted| admitted), "{policy}");
+    }
+    node.server.stop().expect("it ends");
 }
