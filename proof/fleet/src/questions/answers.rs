@@ -568,7 +568,7 @@ fn ask(house: &House, report: &Report<'_>) -> Result<(), String> {
     for protocol in PROTOCOLS {
         for scenario in scenarios(protocol) {
             let pair = &pair;
-            let does = move || compare(pair, protocol, scenario, true);
+            let does = move || compare(("answers", pair), protocol, scenario, true);
             work.push((protocol.name, scenario.case, Box::new(does)));
         }
     }
@@ -602,9 +602,9 @@ fn are_two(pair: &Pair, protocol: &Protocol) -> Result<(), String> {
 }
 
 /// Plays it at the servers, each by itself and `in_turn`, where that can be, and holds what they
-/// say against the library.
+/// say against the library. Each question has keys of its own: they share a store.
 pub(super) fn compare(
-    pair: &Pair,
+    (question, pair): (&str, &Pair),
     protocol: &Protocol,
     scenario: &Scenario,
     in_turn: bool,
@@ -624,7 +624,7 @@ pub(super) fn compare(
     for (way, turns) in ways {
         let clients = turns.iter().map(|turn| pair.enter(protocol, *turn));
         let mut clients = clients.collect::<Result<Vec<_>, _>>()?;
-        let key = format!("{} {} {way}", protocol.name, scenario.case);
+        let key = format!("{question} {} {} {way}", protocol.name, scenario.case);
         let said = play(scenario, &key, &mut clients).map_err(|why| format!("{way}: {why}"))?;
         let pairs = said.iter().zip(&expected).enumerate();
         for (place, (said, expected)) in pairs {

@@ -84,7 +84,7 @@ fn ask(house: &House, report: &Report<'_>) -> Result<(), String> {
     for protocol in PROTOCOLS {
         for scenario in scenarios(protocol) {
             let in_turn = ![RESET, RESET_BY_ID].contains(&scenario.case);
-            let does = move || answers::compare(pair, protocol, scenario, in_turn);
+            let does = move || answers::compare(("tiered", pair), protocol, scenario, in_turn);
             work.push((protocol.name, scenario.case, Box::new(does)));
         }
     }
