@@ -274,3 +274,25 @@ fn a_set_that_is_opened_again_has_what_its_keys_were_added_and_what_they_used() 
     assert_eq!(left(&set, "acme"), named(&[("rpm", 99), ("gpu", 2)]));
     assert_eq!(left(&set, "other"), named(&[("rpm", 100)]));
 }
+
+#[test]
+fn many_keys_are_asked_at_once_though_one_was_added_what_is_held() {
+    let set = set();
+    give(&set, "acme", &[Limit::concurrency("running", 1).added()]);
+    let answers = set
+        .check_many([("acme", ()), ("other", ())])
+        .wait()
+        .unwrap();
+    let admitted: Vec<_> = answers
+        .into_iter()
+        .map(|one| one.map(|d| d.admitted()))
+        .collect();
+    assert_eq!(admitted, [Ok(true), Ok(true)]);
+    let named = [("running", 1)];
+    let answers = set
+        .check_many([("acme", &named), ("other", &named)])
+        .wait()
+        .unwrap();
+    assert!(answers[0].is_err(), "what is held is asked with a lease");
+    assert!(answers[1].as_ref().is_ok_and(tidegate::Decision::admitted));
+}

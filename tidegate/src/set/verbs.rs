@@ -419,7 +419,8 @@ impl Inner {
         let views = items.iter().map(|(key, request)| {
             let path = KeyPath::new(key.bytes(), levels)?;
             let view = newest.at(&path).unwrap_or_else(|| Arc::clone(&newest));
-            let amounts = view.amounts(request)?;
+            let mut amounts = view.amounts(request)?;
+            view.leave_out_held(request, &mut amounts)?;
             view.check_unheld(&amounts)?;
             self.versions.check_depth(&path, &view)?;
             view.check_reach(&path, &amounts)?;
