@@ -387,6 +387,20 @@ fn a_limit_is_added_to_a_key_of_a_policy_and_to_nothing_else() {
     );
 }
 
+#[test]
+fn an_override_adds_no_more_limits_than_there_is_room_for() {
+    let service = service(TWO);
+    let caller = service.enter(None).unwrap();
+    let acme = OverrideTarget::everything().of_policy("web").of_key("acme");
+    let gpu = |nth| Limit::calls(format!("gpu {nth}"), 2, MINUTE).added();
+    let many: Vec<_> = (0..33).map(gpu).collect();
+    let wrong = service.set_override(&caller, &acme, &many).wait();
+    assert_eq!(wrong.unwrap_err().kind(), Kind::Invalid);
+    assert!(service.override_at(&caller, &acme).unwrap().is_none());
+    let set = service.set_override(&caller, &acme, &many[..32]).wait();
+    assert!(set.unwrap().inert.is_empty());
+}
+
 /// A member's limits are overridden by their names, each where it fits.
 #[test]
 fn an_override_holds_at_every_member_of_a_pool_that_has_such_a_limit() {

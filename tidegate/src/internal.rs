@@ -300,6 +300,13 @@ pub trait SetInternals {
     /// As [`LimitSet::set_override`].
     fn check_override(&self, key: &[u8], own: &Limit) -> Result<(), BuildError>;
 
+    /// Whether there is room for the names of the limits among `given` that are
+    /// [added](Limit::added).
+    ///
+    /// # Errors
+    /// [`BuildError::TooManyAdded`].
+    fn check_added_names(&self, given: &[Limit]) -> Result<(), BuildError>;
+
     /// Whether `own`, if `key` is given it, has an effect on it as the limits are.
     fn has_effect(&self, key: &[u8], own: &Limit) -> bool;
 
@@ -353,6 +360,10 @@ impl SetInternals for LimitSet {
 
     fn check_override(&self, key: &[u8], own: &Limit) -> Result<(), BuildError> {
         self.inner().check_override(key, own)
+    }
+
+    fn check_added_names(&self, given: &[Limit]) -> Result<(), BuildError> {
+        self.inner().check_added_names(given)
     }
 
     fn has_effect(&self, key: &[u8], own: &Limit) -> bool {

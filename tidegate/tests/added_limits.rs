@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate::internal::SetInternals;
 use tidegate::{BuildError, Limit, LimitError, LimitSet, ManualClock, Period, Store, Tier};
 use tidegate_memory::MemoryStore;
 
@@ -295,4 +296,65 @@ fn many_keys_are_asked_at_once_though_one_was_added_what_is_held() {
         .unwrap();
     assert!(answers[0].is_err(), "what is held is asked with a lease");
     assert!(answers[1].as_ref().is_ok_and(tidegate::Decision::admitted));
+}
+
+#[test]
+fn one_override_brings_no_more_names_than_there_is_room_for() {
+    let set = set();
+    let many: Vec<_> = (0..40)
+        .map(|nth| calls(&format!("n{nth}"), 9).added())
+        .collect();
+    assert_eq!(refusal(&set, "acme", &many), BuildError::TooManyAdded(32));
+    for nth in 0..31 {
+        give(
+            &set,
+            &format!("key {nth}"),
+            &[calls(&format!("m{nth:02}"), 1).added()],
+        );
+    }
+    let two = [calls("a1", 9).added(), calls("a2", 9).added()];
+    assert_eq!(refusal(&set, "acme", &two), BuildError::TooManyAdded(32));
+    assert_eq!(admitted(&set, "key 30"), 1);
+    give(&set, "acme", &two[..1]);
+    assert_eq!((admitted(&set, "acme"), admitted(&set, "key 30")), (9, 0));
+}
+
+/// Of two servers that give the last name at the same time both may.
+#[test]
+fn what_there_is_no_room_for_takes_no_other_keys_limit_away() {
+    let set = set();
+    for nth in 0..32 {
+        give(
+            &set,
+            &format!("key {nth}"),
+            &[calls(&format!("m{nth:02}"), 1).added()],
+        );
+    }
+    let beyond = Arc::from([calls("a", 1).added()]);
+    let given = set.give(b"acme", Some(beyond));
+    assert_eq!(given, Err(BuildError::TooManyAdded(32)));
+    assert_eq!((admitted(&set, "key 31"), admitted(&set, "acme")), (1, 100));
+    let inert = set.override_of("acme").map(|given| given.inert);
+    assert_eq!(inert, Some(vec!["a".to_owned()]));
+    set.remove_override("key 31").wait().unwrap();
+    assert!(left(&set, "acme").contains(&("a".to_owned(), 1)));
+}
+
+/// A set that has limits for every key is told what only some have by overrides alone: one
+/// marked so went with the first override of any key.
+#[test]
+fn a_set_has_no_added_limits_of_its_own() {
+    let is_refused = |wrong: BuildError| {
+        let BuildError::Limit { limit, source } = &wrong else {
+            panic!("{wrong}");
+        };
+        assert!(matches!(source, LimitError::NotAddable(_)), "{wrong}");
+        assert_eq!(limit, "gpu");
+    };
+    let gpu = || calls("gpu", 3).added();
+    is_refused(LimitSet::new([calls("rpm", 100), gpu()]).unwrap_err());
+    let set = set();
+    is_refused(set.put_limit(gpu()).unwrap_err());
+    is_refused(set.replace_limits(&[gpu(), calls("rpm", 5)]).unwrap_err());
+    assert_eq!(set.limits(), [calls("rpm", 100)]);
 }

@@ -334,6 +334,10 @@ pub(super) fn check(
                 .err(),
         );
     }
+    if wrong.is_empty() && target.level() == Level::KeyAndPolicy {
+        let mut sets = concerned.iter().flat_map(|active| active.sets());
+        wrong.extend(sets.find_map(|set| set.check_added_names(limits).err()));
+    }
     match wrong.is_empty() {
         true => Ok(()),
         false => Err(ServiceError::Override(wrong)),

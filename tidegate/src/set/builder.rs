@@ -15,7 +15,7 @@ use super::inner::{Inner, LimitSet, Metadata};
 use super::kept::Kept;
 use super::override_store::OverrideStore;
 use super::uid::{numbered, uid_in};
-use super::variants::Overrides;
+use super::variants::{self, Overrides};
 use super::versions::Versions;
 use super::view::{View, lease_span};
 use super::waiters::Waiters;
@@ -238,7 +238,7 @@ impl LimitSetBuilder {
     /// The set.
     ///
     /// # Errors
-    /// A limit that makes no sense, named; two of one name; none at all, unless
+    /// A limit that makes no sense or is [added](Limit::added), named; two of one name; none at all, unless
     /// it is to be [`unlimited`](Self::unlimited); too many levels; a length of
     /// time that is none; a store that cannot do it.
     pub fn build(self) -> Result<LimitSet, BuildError> {
@@ -322,6 +322,7 @@ impl Inner {
         if limits.is_empty() && !builder.unlimited {
             return Err(BuildError::Nothing("limit"));
         }
+        variants::check_own(&limits)?;
         let name = builder.name.as_deref().unwrap_or("default").to_owned();
         let store = builder.take_store()?;
         let last = store.last_plan(&name)?;

@@ -12,8 +12,7 @@ use tidegate_store::{Command, Execution, Op, Out, Reply, StoreFuture};
 
 use super::inner::{Inner, LimitSet};
 use super::uid::{numbered, uid_in};
-use super::variants::Overrides;
-use super::variants::Variants;
+use super::variants::{self, Overrides, Variants};
 use super::versions::Ledger;
 use super::view::View;
 use crate::error::{BuildError, RequestError};
@@ -38,7 +37,7 @@ impl LimitSet {
     /// on, for every key.
     ///
     /// # Errors
-    /// A limit that makes no sense; then nothing changes.
+    /// A limit that makes no sense, or is [added](Limit::added); then nothing changes.
     pub fn put_limit(&self, limit: Limit) -> Result<(), BuildError> {
         self.inner().change(|limits| {
             let found = limits.iter_mut().find(|old| old.name() == limit.name());
@@ -53,7 +52,8 @@ impl LimitSet {
     /// on, for every key. A limit that keeps its name keeps what was used.
     ///
     /// # Errors
-    /// Limits that make no sense, or none; then nothing changes.
+    /// Limits that make no sense, one that is [added](Limit::added), or none; then nothing
+    /// changes.
     pub fn replace_limits(&self, limits: &[Limit]) -> Result<(), BuildError> {
         if limits.is_empty() {
             return Err(BuildError::Nothing("limit"));
@@ -202,10 +202,12 @@ impl Inner {
         let mut ledger = self.versions.ledger.lock();
         let old = self.view.load_full();
         let mut limits: Vec<_> = old.own().cloned().collect();
+        let had_none = limits.is_empty();
         edit(&mut limits);
-        if limits.is_empty() {
+        if limits.is_empty() && !had_none {
             return Err(BuildError::Nothing("limit"));
         }
+        variants::check_own(&limits)?;
         // What makes no sense is found before anything is given.
         drop(self.next_view(&old, limits.clone())?);
         give(&mut ledger.variants);
@@ -220,7 +222,7 @@ impl Inner {
         mut limits: Vec<Limit>,
     ) -> Result<(), BuildError> {
         let levels = &self.versions.levels;
-        limits.extend(ledger.variants.absent(&limits, levels));
+        limits.extend(ledger.variants.absent(&limits, levels, Some(old)));
         let view = self.next_view(old, limits)?;
         view.plan.keep_capacities(&old.plan);
         let variants = ledger.variants.all(&view, levels);

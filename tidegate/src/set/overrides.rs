@@ -64,8 +64,8 @@ impl LimitSet {
     /// A key that cannot be one; no limit at all, one twice, an unknown name,
     /// one of another level ([`BuildError::OtherLevel`]) or kind
     /// ([`LimitError::Unlike`](crate::LimitError::Unlike)), or one that makes no
-    /// sense; [`BuildError::TooManyOverrides`] beyond 131,072 keys. Then nothing
-    /// changes.
+    /// sense; [`BuildError::TooManyOverrides`] beyond 131,072 keys,
+    /// [`BuildError::TooManyAdded`] beyond 32 names. Then nothing changes.
     pub fn set_override<'k>(
         &self,
         key: impl Into<Key<'k>>,
@@ -159,6 +159,14 @@ impl Inner {
         self.check_given(&view, &path, std::slice::from_ref(own))
     }
 
+    /// Whether there is room for the names that `given` adds.
+    ///
+    /// # Errors
+    /// [`BuildError::TooManyAdded`].
+    pub(crate) fn check_added_names(&self, given: &[Limit]) -> Result<(), BuildError> {
+        variants::check_names(&self.view.load(), given)
+    }
+
     fn check_given(
         &self,
         view: &View,
@@ -196,13 +204,56 @@ impl Inner {
         let levels = &self.versions.levels;
         ledger.variants.give((key, path.depth() - 1), levels, given);
         let own: Vec<_> = view.own().cloned().collect();
-        let absent = ledger.variants.absent(&own, levels);
-        if !view.added().eq(&absent) {
-            return self.go_over_to(&mut ledger, &view, own);
+        let absent = ledger.variants.absent(&own, levels, Some(&view));
+        // Those of the view are in the order of their levels.
+        let is_same = view.added().count() == absent.len();
+        if !(is_same && absent.iter().all(|limit| view.stands_for(limit))) {
+            self.go_over_to(&mut ledger, &view, own)?;
+            return self.check_room_for(ledger.variants.given().get(key));
         }
         let variant = ledger.variants.of(&view, &self.versions.levels, key);
         let version = view.plan.version() + 1;
         self.go_over(view.with_variant(version, key, variant));
-        Ok(())
+        self.check_room_for(ledger.variants.given().get(key))
+    }
+
+    /// Whether all that is among `given`, which holds from here on, has a place: servers may
+    /// have given their keys more than there is room for at the same time.
+    ///
+    /// # Errors
+    /// [`BuildError::TooManyAdded`].
+    fn check_room_for(&self, given: Option<&Arc<[Limit]>>) -> Result<(), BuildError> {
+        match given {
+            Some(given) if !self.versions.is_tiered => {
+                variants::check_names(&self.view.load(), given)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(all(test, feature = "memory"))]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Limits stand in the order of their levels, what stands for those that only some keys have
+    /// in that of their names: where the two differ, each override made all others anew.
+    #[test]
+    fn what_another_key_is_given_leaves_the_others_as_they_are() {
+        let hourly = |name: &str| Limit::calls(name, 5, Duration::from_secs(3_600));
+        let set = LimitSet::builder().levels(["org", "user"]);
+        let set = set.limit(hourly("rpm")).build().expect("sound limits");
+        let give = |key: &str, limit: Limit| {
+            let given = set.set_override(key, &[limit]).wait();
+            given.expect("it can be given");
+            set.inner().view.load_full()
+        };
+        give("acme/alice", hourly("a").added());
+        let before = give("acme", hourly("z").added());
+        let after = give("other/bob", hourly("rpm"));
+        assert!(after.plan.goes_on_from(&before.plan));
+        assert_eq!(after.plan.version(), before.plan.version() + 1);
     }
 }

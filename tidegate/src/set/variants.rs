@@ -90,6 +90,24 @@ pub(super) const TIERED: LimitError = LimitError::NotAddable(
     "units of these limits are taken from the store in advance (`tier`); add it to limits without",
 );
 
+const ONLY_GIVEN: LimitError = LimitError::NotAddable(
+    "a set's own limits are every key's; leave `added` out, or give it to a key as an override",
+);
+
+/// Checks that `limits` can be a set's own.
+///
+/// # Errors
+/// One is [added](Limit::added).
+pub(super) fn check_own(limits: &[Limit]) -> Result<(), BuildError> {
+    match limits.iter().find(|limit| limit.is_added()) {
+        None => Ok(()),
+        Some(added) => Err(BuildError::Limit {
+            limit: added.name().into(),
+            source: ONLY_GIVEN,
+        }),
+    }
+}
+
 /// Checks that a key of `level` can be given `own` beside the limits of `view`.
 fn check_added(
     view: &View,
@@ -104,19 +122,29 @@ fn check_added(
     let planned = match view.find(own.name()) {
         Some(position) if !view.limits[position].is_absent() => return Err(wrong(THERE_ALREADY)),
         Some(_) => over(view, levels, level, own)?.1,
-        None if view.added().count() >= MOST_ADDED => {
-            return Err(BuildError::TooManyAdded(MOST_ADDED));
-        }
         None => own.clone(),
     };
     planned.plan(0, levels).map(drop).map_err(wrong)
+}
+
+/// Checks that there is room for the names that `given` adds to those of `view`.
+///
+/// # Errors
+/// [`BuildError::TooManyAdded`].
+pub(super) fn check_names(view: &View, given: &[Limit]) -> Result<(), BuildError> {
+    let is_new = |own: &&Limit| own.is_added() && view.find(own.name()).is_none();
+    let new = given.iter().filter(is_new).count();
+    match new > 0 && view.added().count() + new > MOST_ADDED {
+        true => Err(BuildError::TooManyAdded(MOST_ADDED)),
+        false => Ok(()),
+    }
 }
 
 /// Checks that every one of `given` is an override for `key`.
 ///
 /// # Errors
 /// [`BuildError`]: none at all, two of one name, an unknown name, one that is about
-/// another level, one of another kind, or numbers that make no limit.
+/// another level, one of another kind, numbers that make no limit, or too many names.
 pub(super) fn check(
     view: &View,
     levels: &[String],
@@ -141,7 +169,7 @@ pub(super) fn check(
             source,
         })?;
     }
-    Ok(())
+    check_names(view, given)
 }
 
 /// What the keys of a set were given, and the variants made of it: one for all
@@ -232,9 +260,16 @@ impl Variants {
         }
     }
 
-    /// What stands for the limits that only some keys have beside those of a set, `own`: of
-    /// two keys that have one of a name the first says how it is counted.
-    pub(super) fn absent(&self, own: &[Limit], levels: &[String]) -> Vec<Limit> {
+    /// What stands for the limits that only some keys have beside those of a set, `own`, in
+    /// the order of their names: of two keys that have one of a name the first says how it is
+    /// counted. If there are too many, since servers gave theirs at the same time, those of
+    /// `before` stay.
+    pub(super) fn absent(
+        &self,
+        own: &[Limit],
+        levels: &[String],
+        before: Option<&View>,
+    ) -> Vec<Limit> {
         if self.is_tiered {
             return Vec::new();
         }
@@ -242,7 +277,14 @@ impl Variants {
         let added = self.added.iter().filter(|(name, _)| !is_own(name));
         let firsts = added.filter_map(|(_, by_key)| by_key.values().next());
         let sound = firsts.filter(|limit| limit.plan(0, levels).is_ok());
-        sound.take(MOST_ADDED).cloned().collect()
+        let mut absent: Vec<Limit> = sound.cloned().collect();
+        if absent.len() > MOST_ADDED {
+            let is_new = |limit: &Limit| before.is_none_or(|view| !view.has_added(limit.name()));
+            absent.sort_by_key(is_new);
+            absent.truncate(MOST_ADDED);
+            absent.sort_by(|one, other| one.name().cmp(other.name()));
+        }
+        absent
     }
 
     /// The variant of `key` over `view`, if it was given anything.

@@ -88,7 +88,7 @@ impl Versions {
     ) -> Result<View, BuildError> {
         let mut ledger = self.ledger.lock();
         ledger.variants.give_all(&self.levels, given);
-        let view = view(ledger.variants.absent(own, &self.levels))?;
+        let view = view(ledger.variants.absent(own, &self.levels, None))?;
         let variants = ledger.variants.all(&view, &self.levels);
         Ok(view.with_variants(view.plan.version(), variants))
     }

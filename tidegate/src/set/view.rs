@@ -446,6 +446,16 @@ impl View {
         self.limits.iter().filter(|limit| limit.is_added())
     }
 
+    /// Whether only some keys have the limit called `name`.
+    pub(super) fn has_added(&self, name: &str) -> bool {
+        self.added().any(|limit| limit.name() == name)
+    }
+
+    /// Whether `absent` is what stands for one that only some keys have.
+    pub(super) fn stands_for(&self, absent: &Limit) -> bool {
+        self.added().any(|limit| limit == absent)
+    }
+
     /// Whether the key at hand has no such limit.
     #[inline]
     pub(crate) fn is_absent(&self, position: usize) -> bool {
