@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::internal::SetInternals;
-use tidegate::{BuildError, Limit, LimitError, LimitSet, ManualClock, Period, Store, Tier};
+use tidegate::{BuildError, Limit, LimitError, LimitSet, ManualClock, Period, Store, Tier, Unit};
 use tidegate_memory::MemoryStore;
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -357,4 +357,145 @@ fn a_set_has_no_added_limits_of_its_own() {
     is_refused(set.put_limit(gpu()).unwrap_err());
     is_refused(set.replace_limits(&[gpu(), calls("rpm", 5)]).unwrap_err());
     assert_eq!(set.limits(), [calls("rpm", 100)]);
+}
+
+#[test]
+fn a_request_that_names_what_another_key_has_and_no_more_takes_nothing() {
+    let tokens = LimitSet::new([Limit::rate("tpm", 100, HOUR)]).unwrap();
+    let gpu = [("gpu", 1)];
+    give(&tokens, "acme", &[calls("gpu", 3).added()]);
+    assert!(tokens.check("other", &gpu).wait().unwrap().admitted());
+    let lease = tokens.try_acquire("other", &gpu).wait().unwrap().granted();
+    lease.unwrap().settle(&gpu).wait().unwrap();
+    let answers = tokens.check_many([("other", &gpu)]).wait().unwrap();
+    assert!(answers[0].as_ref().is_ok_and(tidegate::Decision::admitted));
+    assert!(tokens.debit("other", &gpu).wait().unwrap().admitted());
+    assert!(tokens.forecast("other", &gpu).wait().unwrap().is_empty());
+    // What asked for nothing before is as wrong as it was.
+    assert!(tokens.check("other", 0).wait().is_err());
+    assert!(tokens.check("other", &[("gpu", 0)]).wait().is_err());
+    assert!(tokens.debit("other", 0).wait().is_err());
+    assert_eq!(
+        tokens.peek("other", 0).wait().unwrap().remaining("tpm"),
+        Some(100)
+    );
+    let set = set();
+    give(&set, "acme", &[Limit::concurrency("running", 1).added()]);
+    give(&set, "third", &[calls("gpu", 3).added()]);
+    assert!(set.debit("other", &[("gpu", 3)]).wait().unwrap().admitted());
+    let only_gpu = [("gpu", 1), ("rpm", 0)];
+    assert!(set.check("acme", &only_gpu).wait().unwrap().admitted());
+    assert_eq!(
+        set.peek("acme", 0).wait().unwrap().remaining("rpm"),
+        Some(100)
+    );
+}
+
+#[test]
+fn a_set_without_limits_admits_what_it_did_when_one_key_is_added_one() {
+    for added in [
+        calls("gpu", 3),
+        Limit::rate("gpu", 3, HOUR),
+        Limit::concurrency("gpu", 3),
+    ] {
+        let set = LimitSet::unlimited().unwrap();
+        give(&set, "acme", &[added.added()]);
+        assert_eq!(
+            set.peek("acme", &[("gpu", 1)])
+                .wait()
+                .unwrap()
+                .remaining("gpu"),
+            Some(3)
+        );
+        let mut lease = set
+            .try_acquire("other", ())
+            .wait()
+            .unwrap()
+            .granted()
+            .unwrap();
+        lease.release().wait().unwrap();
+        let named = set.try_acquire("other", &[("tokens", 9)]).wait().unwrap();
+        named
+            .granted()
+            .unwrap()
+            .settle(&[("tokens", 3)])
+            .wait()
+            .unwrap();
+        for cost in [0, 9, 1 << 41] {
+            assert!(set.check("other", cost).wait().unwrap().admitted());
+            assert!(set.debit("other", cost).wait().unwrap().admitted());
+        }
+        let handle = set.handle("other").unwrap();
+        assert!(handle.check(1 << 41).wait().unwrap().admitted());
+        assert!(set.check("acme", ()).wait().unwrap().admitted());
+    }
+}
+
+/// Money is one unit, tokens another: a cost in money was charged to the tokens.
+#[test]
+fn a_cost_is_not_charged_to_an_added_rate_of_another_unit() {
+    let unit = Unit::decimal(6);
+    let usd = || Limit::rate("usd", 10_000_000, HOUR).unit(unit);
+    let set = LimitSet::new([usd()]).unwrap();
+    let tokens = Limit::rate("tokens", 100_000, HOUR).added();
+    give(
+        &set,
+        "acme",
+        &[
+            tokens,
+            Limit::rate("more", 9_000_000, HOUR).unit(unit).added(),
+        ],
+    );
+    let remaining = |decision: tidegate::Decision| {
+        ["usd", "tokens", "more"].map(|name| decision.remaining(name).unwrap())
+    };
+    let standing = || remaining(set.peek("acme", 0).wait().unwrap());
+    assert!(set.check("acme", 250_000).wait().unwrap().admitted());
+    assert_eq!(standing(), [9_750_000, 100_000, 8_750_000]);
+    set.debit("acme", 250_000).wait().unwrap();
+    assert_eq!(standing(), [9_500_000, 100_000, 8_500_000]);
+    let lease = set.try_acquire("acme", 250_000).wait().unwrap().granted();
+    lease.unwrap().settle(500_000).wait().unwrap();
+    assert_eq!(standing(), [9_000_000, 100_000, 8_000_000]);
+    let both = tidegate::Request::named(&[("tokens", 600)]).cost(250_000);
+    assert!(set.check("acme", both).wait().unwrap().admitted());
+    assert_eq!(standing(), [8_750_000, 99_400, 7_750_000]);
+}
+
+#[test]
+fn the_one_key_that_has_a_limit_can_change_what_it_is() {
+    let set = set();
+    give(&set, "acme", &[calls("gpu", 3).added()]);
+    assert_eq!(admitted(&set, "acme"), 3);
+    give(&set, "acme", &[Limit::concurrency("gpu", 2).added()]);
+    assert_eq!(
+        set.peek("acme", &[("gpu", 1)])
+            .wait()
+            .unwrap()
+            .remaining("gpu"),
+        Some(2)
+    );
+    let held = set.try_acquire("acme", &[("gpu", 2)]).wait().unwrap();
+    assert!(held.granted().is_some());
+    give(&set, "other", &[Limit::concurrency("gpu", 5).added()]);
+    let wrong = refusal(&set, "acme", &[calls("gpu", 3).added()]);
+    assert!(wrong.to_string().contains("another key"), "{wrong}");
+}
+
+#[test]
+fn what_means_nothing_to_an_added_limit_is_refused() {
+    let builder = LimitSet::builder().levels(["org", "user"]);
+    let set = builder.limit(calls("rpm", 100)).build().unwrap();
+    let slots = Limit::concurrency("gpu", 1);
+    let wrong = refusal(&set, "acme/alice", &[slots.clone().adaptive().added()]);
+    assert!(wrong.to_string().contains("adaptive"), "{wrong}");
+    let wrong = refusal(&set, "acme/alice", &[slots.clone().at_level("org").added()]);
+    assert!(matches!(wrong, BuildError::OtherLevel { .. }), "{wrong}");
+    assert!(
+        set.set_override("acme/alice", &[slots.clone().at_level("none").added()])
+            .wait()
+            .is_err()
+    );
+    give(&set, "acme/alice", &[slots.at_level("user").added()]);
+    assert_eq!(set.overrides(None, 9).len(), 1);
 }

@@ -286,6 +286,11 @@ impl Limit {
         })
     }
 
+    /// Whether it says which level it is about.
+    pub(crate) const fn has_level(&self) -> bool {
+        self.level.is_some()
+    }
+
     /// The position of the level that it is about, of these.
     ///
     /// # Errors

@@ -42,7 +42,8 @@ impl LimitSet {
     ///
     /// A limit that the set does not have may be given beside its own, if it says that it is
     /// [added](Limit::added): at most 32 names of those in a set, each counted alike and about the
-    /// same level wherever it is given.
+    /// same level wherever it is given. It says no other level than the key's, and is not
+    /// [adaptive](Limit::adaptive).
     ///
     /// What is said of a limit is how much: its amount, its period, its burst,
     /// how long slots are held. How it is counted stays as the set has it. What
@@ -180,7 +181,12 @@ impl Inner {
                 source: variants::TIERED,
             });
         }
-        variants::check(view, &self.versions.levels, path, given)
+        let row = path.row(path.depth() - 1);
+        let is_alone = |name: &str| {
+            let ledger = self.versions.ledger.lock();
+            ledger.variants.is_alone(&row, name)
+        };
+        variants::check(view, &self.versions.levels, path, given, is_alone)
     }
 
     /// Whether `own` has an effect on `key` as the limits are.

@@ -58,12 +58,7 @@ fn over(
     let position = view.to_change(own)?;
     let about = view.plan.limits()[position].level;
     if about != level {
-        let word = |level: usize| levels.get(level).cloned().unwrap_or_default();
-        return Err(BuildError::OtherLevel {
-            limit: own.name().into(),
-            about: word(about),
-            level: word(level),
-        });
+        return Err(other_level(own.name(), levels, (about, level)));
     }
     let base = &view.limits[position];
     let limit = match base.is_absent() {
@@ -75,6 +70,15 @@ fn over(
         source,
     })?;
     Ok((position, limit))
+}
+
+fn other_level(limit: &str, levels: &[String], (about, level): (usize, usize)) -> BuildError {
+    let word = |level: usize| levels.get(level).cloned().unwrap_or_default();
+    BuildError::OtherLevel {
+        limit: limit.into(),
+        about: word(about),
+        level: word(level),
+    }
 }
 
 const COUNTED_OTHERWISE: LimitError = LimitError::NotAddable(
@@ -108,12 +112,18 @@ pub(super) fn check_own(limits: &[Limit]) -> Result<(), BuildError> {
     }
 }
 
-/// Checks that a key of `level` can be given `own` beside the limits of `view`.
+const ADAPTIVE: LimitError = LimitError::NotAddable(
+    "its capacity is the override's, and none that is set each moment; leave `adaptive` out",
+);
+
+/// Checks that a key of `level` can be given `own` beside the limits of `view`; if the key
+/// `is_alone` in having one of that name, whatever that is.
 fn check_added(
     view: &View,
     levels: &[String],
     level: usize,
     own: &Limit,
+    is_alone: bool,
 ) -> Result<(), BuildError> {
     let wrong = |source| BuildError::Limit {
         limit: own.name().into(),
@@ -121,9 +131,14 @@ fn check_added(
     };
     let planned = match view.find(own.name()) {
         Some(position) if !view.limits[position].is_absent() => return Err(wrong(THERE_ALREADY)),
-        Some(_) => over(view, levels, level, own)?.1,
-        None => own.clone(),
+        _ if own.is_adaptive() => return Err(wrong(ADAPTIVE)),
+        Some(_) if !is_alone => over(view, levels, level, own)?.1,
+        _ => own.clone(),
     };
+    let about = own.level_in(levels).map_err(wrong)?;
+    if own.has_level() && about != level {
+        return Err(other_level(own.name(), levels, (about, level)));
+    }
     planned.plan(0, levels).map(drop).map_err(wrong)
 }
 
@@ -140,7 +155,8 @@ pub(super) fn check_names(view: &View, given: &[Limit]) -> Result<(), BuildError
     }
 }
 
-/// Checks that every one of `given` is an override for `key`.
+/// Checks that every one of `given` is an override for `key`, which `is_alone` in having an
+/// added limit of a name.
 ///
 /// # Errors
 /// [`BuildError`]: none at all, two of one name, an unknown name, one that is about
@@ -150,6 +166,7 @@ pub(super) fn check(
     levels: &[String],
     key: &KeyPath<'_>,
     given: &[Limit],
+    is_alone: impl Fn(&str) -> bool,
 ) -> Result<(), BuildError> {
     if given.is_empty() {
         return Err(BuildError::Nothing("limit"));
@@ -159,7 +176,7 @@ pub(super) fn check(
             return Err(BuildError::DuplicateLimit(own.name().into()));
         }
         if own.is_added() {
-            check_added(view, levels, key.depth() - 1, own)?;
+            check_added(view, levels, key.depth() - 1, own, is_alone(own.name()))?;
             continue;
         }
         let (position, limit) = over(view, levels, key.depth() - 1, own)?;
@@ -258,6 +275,12 @@ impl Variants {
                 }
             }
         }
+    }
+
+    /// Whether `key`, and no other, has an added limit called `name`.
+    pub(super) fn is_alone(&self, key: &[u8], name: &str) -> bool {
+        let by_key = self.added.get(name);
+        by_key.is_some_and(|by_key| by_key.len() == 1 && by_key.contains_key(key))
     }
 
     /// What stands for the limits that only some keys have beside those of a set, `own`, in

@@ -67,16 +67,22 @@ struct Measure {
     is_added: bool,
     /// The key at hand has no such limit.
     is_absent: bool,
+    /// It is added, and a rate of another unit than one of the set's own: no cost is of it.
+    is_uncosted: bool,
 }
 
 impl Measure {
-    fn of(limit: &Limit, number: u64) -> Self {
+    /// Of `limit`, which is one of `all`.
+    fn of(limit: &Limit, all: &[Limit], number: u64) -> Self {
+        let is_other =
+            |own: &Limit| !own.is_added() && !own.is_counted() && own.amounts() != limit.amounts();
         Self {
             number,
             is_counted: limit.is_counted(),
             is_concurrency: limit.is_concurrency(),
             is_added: limit.is_added(),
             is_absent: limit.is_absent(),
+            is_uncosted: limit.is_added() && !limit.is_counted() && all.iter().any(is_other),
         }
     }
 }
@@ -127,7 +133,7 @@ impl View {
         let measure = |limit: &Limit| {
             let known = before.and_then(|before| before.number(limit.name()));
             let number = known.unwrap_or_else(|| LIMITS.fetch_add(1, Ordering::Relaxed));
-            Measure::of(limit, number)
+            Measure::of(limit, &limits, number)
         };
         let measures = limits.iter().map(measure).collect();
         Ok(Self::of(
@@ -166,7 +172,7 @@ impl View {
         let plan = Plan::new(version, levels, plans, keep).counting_usage(kept.usage);
         let plan = Arc::new(plan);
         Self {
-            lone: lone && !limits[0].is_concurrency(),
+            lone: lone && !limits[0].is_concurrency() && !limits[0].is_added(),
             has_added: limits.iter().any(Limit::is_added),
             levels: names.into(),
             set,
@@ -269,7 +275,7 @@ impl View {
         }
         let limits = limits.unwrap_or_else(|| Arc::clone(&self.limits));
         let own = limits.iter().zip(self.measures.iter());
-        let measures = own.map(|(limit, base)| Measure::of(limit, base.number));
+        let measures = own.map(|(limit, base)| Measure::of(limit, &limits, base.number));
         Some(Arc::new(Self {
             lease_ttl: ttl_of(plan.limits(), &limits),
             has_added: self.has_added,
@@ -319,6 +325,8 @@ impl View {
         let mut taken = self.plan.limits().iter().zip(amounts);
         match taken.any(|(limit, &amount)| limit.level < depth && amount > 0) {
             true => Ok(()),
+            // It asks for what other keys have.
+            false if self.has_added && amounts.iter().all(|&amount| amount == 0) => Ok(()),
             false => Err(RequestError::KeyTooShort { depth, levels }),
         }
     }
@@ -522,9 +530,11 @@ impl View {
 
     /// Puts in what calls are counted at and what `request` names, and checks it all.
     fn put(&self, request: &Request<'_>, amounts: &mut [Amount]) -> Result<(), RequestError> {
-        if amounts.is_empty() {
+        if self.is_unlimited() {
+            amounts.fill(0);
             return Ok(());
         }
+        self.leave_out_uncosted(amounts);
         self.put_counted(1, amounts);
         self.put_named(request.named, amounts)?;
         self.leave_out_absent(amounts);
@@ -532,7 +542,40 @@ impl View {
         let bits = amounts.iter().fold(0, |bits, amount| bits | amount);
         match bits {
             1..=MAX_AMOUNT => Ok(()),
+            0 if self.may_take_nothing(request) => Ok(()),
             _ => Err(self.wrong(amounts)),
+        }
+    }
+
+    /// Whether nothing limits the key at hand: only others have what limits there are.
+    #[inline]
+    fn is_unlimited(&self) -> bool {
+        match self.has_added {
+            true => self.measures.iter().all(|measure| measure.is_absent),
+            false => self.measures.is_empty(),
+        }
+    }
+
+    /// Whether a request makes sense that takes nothing: it names what other keys have, or
+    /// the set would admit anything but for what was added to the key at hand.
+    #[cold]
+    fn may_take_nothing(&self, request: &Request<'_>) -> bool {
+        if !self.has_added {
+            return false;
+        }
+        let named = self.named_amounts(request.named);
+        let mut named = named.iter().filter(|(_, amount)| *amount > 0);
+        self.own().next().is_none() || named.any(|(at, _)| self.measures[*at].is_absent)
+    }
+
+    /// Takes nothing, unless it is named, of a rate that is added and of another unit than
+    /// the set's own: the cost is so many of theirs.
+    #[inline]
+    fn leave_out_uncosted(&self, amounts: &mut [Amount]) {
+        if self.has_added {
+            let limits = amounts.iter_mut().zip(self.measures.iter());
+            let uncosted = limits.filter(|(_, measure)| measure.is_uncosted);
+            uncosted.for_each(|(amount, _)| *amount = 0);
         }
     }
 
@@ -559,23 +602,34 @@ impl View {
         if !self.has_added {
             return Ok(());
         }
-        let named = self.named_positions(request.named);
+        let named = self.named_amounts(request.named);
         for (position, limit) in self.limits.iter().enumerate() {
-            if limit.is_added_concurrency() && !named.contains(&position) {
+            let is_named = named.iter().any(|(at, _)| *at == position);
+            if limit.is_added_concurrency() && !is_named {
                 amounts[position] = 0;
             }
         }
-        match amounts.iter().all(|&amount| amount == 0) {
+        let takes_nothing = amounts.iter().all(|&amount| amount == 0);
+        match takes_nothing && !self.is_unlimited() && !self.may_take_nothing(request) {
             true => Err(RequestError::NothingRequested),
             false => Ok(()),
         }
     }
 
-    fn named_positions(&self, named: NamedAmounts<'_>) -> SmallVec<[usize; 4]> {
+    /// What is named of the limits that there are, by their positions.
+    fn named_amounts(&self, named: NamedAmounts<'_>) -> SmallVec<[(usize, Amount); 4]> {
         match named {
-            NamedAmounts::Named(all) => all.iter().filter_map(|(n, _)| self.find(*n)).collect(),
-            NamedAmounts::Found(all) => all.iter().filter_map(|(n, _)| self.find(*n)).collect(),
+            NamedAmounts::Named(all) => self.amounts_of(all).collect(),
+            NamedAmounts::Found(all) => self.amounts_of(all).collect(),
         }
+    }
+
+    fn amounts_of<'n, N: Copy + Into<LimitName<'n>>>(
+        &self,
+        all: &[(N, Amount)],
+    ) -> impl Iterator<Item = (usize, Amount)> {
+        let found = |&(name, amount): &(N, Amount)| Some((self.find(name)?, amount));
+        all.iter().filter_map(found)
     }
 
     /// What is wrong with amounts that are all 0, or one of them too large.
@@ -708,19 +762,21 @@ impl View {
     /// What a debit takes of each limit: like a request, but no slots (they are
     /// held, not used) and of any size.
     pub(crate) fn debits(&self, request: &Request<'_>) -> Result<Amounts, RequestError> {
-        if self.limits.is_empty() {
-            return Ok(Amounts::new());
+        if self.is_unlimited() {
+            return Ok(few(0, self.measures.len()));
         }
         let mut amounts = few(self.rest(request)?, self.measures.len());
+        self.leave_out_uncosted(&mut amounts);
         self.put_counted(0, &mut amounts);
         self.put_named(request.named, &mut amounts)?;
         self.leave_out_absent(&mut amounts);
         self.check_unheld(&amounts)?;
         self.check_sizes(&amounts)?;
-        if amounts.iter().all(|&amount| amount == 0) {
-            return Err(RequestError::NothingRequested);
+        let takes_nothing = amounts.iter().all(|&amount| amount == 0);
+        match takes_nothing && !self.may_take_nothing(request) {
+            true => Err(RequestError::NothingRequested),
+            false => Ok(amounts),
         }
-        Ok(amounts)
     }
 
     /// Nothing said of any limit.
@@ -737,7 +793,7 @@ impl View {
         depth: usize,
         uses: &mut [Option<Amount>],
     ) -> Result<(), RequestError> {
-        if uses.is_empty() {
+        if self.is_unlimited() {
             return Ok(());
         }
         match used.named {
@@ -765,7 +821,8 @@ impl View {
     ) -> Result<(), RequestError> {
         for (position, limit) in self.limits.iter().enumerate() {
             let is_reached = self.plan.limits()[position].level < depth;
-            if is_reached && uses[position].is_none() && !limit.is_counted() {
+            let is_costed = !limit.is_counted() && !self.measures[position].is_uncosted;
+            if is_reached && is_costed && uses[position].is_none() {
                 if cost > MAX_AMOUNT {
                     return Err(self.too_large(position, cost));
                 }

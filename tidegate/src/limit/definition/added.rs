@@ -18,8 +18,9 @@ const MUCH: Amount = 1 << 40;
 impl Limit {
     /// A limit that the set does not have: only the keys have it that are
     /// [given](crate::LimitSet::set_override) it, beside the set's own. A request that does not
-    /// name it takes one of it if it counts calls, one held with a lease, nothing of a rate.
-    /// One that names it for a key without it takes nothing.
+    /// name it takes one of it if it counts calls, one held with a lease, of a rate its cost, or
+    /// else nothing; nothing, too, of a rate whose [unit](Self::unit) is not that of the set's
+    /// own. One that names it for a key without it takes nothing.
     #[must_use]
     pub fn added(mut self) -> Self {
         self.added = true;
