@@ -31,6 +31,7 @@ on_each! {
     whatever_both_servers_set_at_once_each_event_tells_what_was_there_before
     a_set_in_another_process_goes_by_what_its_keys_are_given
     an_override_that_cannot_be_read_leaves_what_is_in_force
+    a_request_for_what_only_another_key_has_takes_nothing
     a_member_cools_down_on_every_server_until_either_ends_it
     what_was_told_while_a_server_was_paused_holds_afterwards
 }
@@ -331,6 +332,28 @@ fn an_override_that_cannot_be_read_leaves_what_is_in_force(server: &Beyond, open
     assert_eq!((a.limit("chat", "ann"), b.limit("chat", "ann")), (6, 6));
     set.set_override("acme", &calls(8)).wait().expect("it fits");
     assert_eq!(set.check_overrides(), Ok(()));
+}
+
+/// What takes nothing is a command like any other: with a lease, without one, as a debit.
+fn a_request_for_what_only_another_key_has_takes_nothing(server: &Beyond, open: Open) {
+    let builder = LimitSet::builder().name("added").store(open(&server.url));
+    let set = builder.limit(Limit::rate("tpm", 100, LONG)).build();
+    let set = set.expect("the store has room");
+    let gpu = Limit::calls("gpu", 5, LONG).added();
+    wait_for(set.set_override("acme", &[gpu])).expect("the store keeps it");
+    let named = [("gpu", 1)];
+    let checked = wait_for(set.check("other", &named)).expect("it is no error");
+    assert!(checked.admitted());
+    let debited = wait_for(set.debit("other", &named)).expect("it is no error");
+    assert!(debited.admitted());
+    let granted = wait_for(set.try_acquire("other", &named)).expect("it is no error");
+    let mut lease = granted.granted().expect("nothing refuses");
+    wait_for(lease.settle(&named)).expect("it is held");
+    let left = wait_for(set.peek("other", 1)).expect("the store answers");
+    assert_eq!(
+        (left.remaining("tpm"), left.remaining("gpu")),
+        (Some(100), None)
+    );
 }
 
 fn pool_on(store: &Arc<dyn Store>) -> LimitPool {
