@@ -14,7 +14,7 @@ use tidegate::{BuildError, Limit, ManualClock, Store, Unit};
 use tidegate_memory::MemoryStore;
 use tidegate_policy::{PolicyFile, parse};
 use tidegate_service::{
-    Action, Answer, AuditListing, Call, Credential, Kind, Level, OnlyIf, OverrideTarget,
+    Action, Answer, AuditListing, Call, Credential, Kind, Level, Number, OnlyIf, OverrideTarget,
     OverrideTerms, Scope, Service, ServiceError, Setting, Until, read_limits, settings_of,
 };
 use tidegate_store::{Change, Definition, Event, block_on};
@@ -399,6 +399,27 @@ fn an_override_adds_no_more_limits_than_there_is_room_for() {
     assert!(service.override_at(&caller, &acme).unwrap().is_none());
     let set = service.set_override(&caller, &acme, &many[..32]).wait();
     assert!(set.unwrap().inert.is_empty());
+}
+
+/// 0.25 of money were 250,000 tokens.
+#[test]
+fn a_cost_in_the_policys_unit_is_not_charged_to_an_added_rate() {
+    let service =
+        service("[policy.llm.limits]\nusd = { rate = '10', per = '1d', unit = '0.000001' }\n");
+    let acme = OverrideTarget::everything().of_policy("llm").of_key("acme");
+    set(
+        &service,
+        &acme,
+        Limit::rate("tokens", 100_000, MINUTE).added(),
+    );
+    let caller = service.enter(None).unwrap();
+    let active = service.policy(&caller, Scope::Observe, "llm").unwrap();
+    let cost = active.cost(Number::Decimal("0.25"), None, &[]).unwrap();
+    let checked = active.check("acme", cost).wait();
+    assert!(checked.unwrap().admitted());
+    let left = active.peek("acme", 0).wait().unwrap();
+    let left = ["usd", "tokens"].map(|name| left.remaining(name));
+    assert_eq!(left, [Some(9_750_000), Some(100_000)]);
 }
 
 /// A member's limits are overridden by their names, each where it fits.
