@@ -42,10 +42,40 @@ impl FromStr for Typed {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (name, rest) = text.split_once('=').ok_or(HELP)?;
+        Self::read(text).map_err(|wrong| wrong.tell(HELP))
+    }
+}
+
+/// Why a text is no limit.
+enum Wrong {
+    /// It has none of the forms that there are.
+    Form,
+    /// This is wrong with it.
+    Part(String),
+}
+
+impl Wrong {
+    /// What to tell, where `forms` says which forms there are.
+    fn tell(self, forms: &str) -> String {
+        match self {
+            Self::Form => forms.to_owned(),
+            Self::Part(why) => why,
+        }
+    }
+}
+
+impl From<String> for Wrong {
+    fn from(why: String) -> Self {
+        Self::Part(why)
+    }
+}
+
+impl Typed {
+    fn read(text: &str) -> Result<Self, Wrong> {
+        let (name, rest) = text.split_once('=').ok_or(Wrong::Form)?;
         let (name, rest) = (name.trim(), rest.trim());
         if name.is_empty() || rest.is_empty() {
-            return Err(HELP.to_owned());
+            return Err(Wrong::Form);
         }
         let form = match rest.starts_with('{') {
             true => Form::Whole(table(rest)?),
@@ -58,14 +88,11 @@ impl FromStr for Typed {
 
 /// A limit that was typed for a store, where one that says how much and no more is of slots.
 pub fn at_store(text: &str) -> Result<Typed, String> {
-    text.parse().map_err(|why: String| match why == HELP {
-        true => HELP_AT_STORE.to_owned(),
-        false => why,
-    })
+    Typed::read(text).map_err(|wrong| wrong.tell(HELP_AT_STORE))
 }
 
 /// `WORD:AMOUNT[/PER][,FIELD:VALUE]...` or `AMOUNT[/PER]`.
-fn short(text: &str) -> Result<Form, String> {
+fn short(text: &str) -> Result<Form, Wrong> {
     let mut parts = text.split(',');
     let first = parts.next().unwrap_or_default();
     let (first, per) = match first.split_once('/') {
@@ -73,10 +100,10 @@ fn short(text: &str) -> Result<Form, String> {
         None => (first, None),
     };
     let Some((word, amount)) = first.split_once(':') else {
-        let amount = first.trim().parse().map_err(|_| HELP)?;
+        let amount = first.trim().parse().map_err(|_| Wrong::Form)?;
         let more = parts.next().is_some();
         return match more {
-            true => Err(HELP.to_owned()),
+            true => Err(Wrong::Form),
             false => Ok(Form::Amount(amount, per.map(str::to_owned))),
         };
     };
@@ -87,24 +114,24 @@ fn short(text: &str) -> Result<Form, String> {
         fields.insert("per".to_owned(), per.into());
     }
     for part in parts {
-        let (field, value) = part.split_once(':').ok_or(HELP)?;
+        let (field, value) = part.split_once(':').ok_or(Wrong::Form)?;
         let (field, value) = (field.trim(), value.trim());
         let value = whole(value).map_or_else(|_| value.into(), Value::from);
         if fields.insert(field.to_owned(), value).is_some() {
-            return Err(format!("`{field}` is given twice"));
+            return Err(format!("`{field}` is given twice").into());
         }
     }
     Ok(Form::Whole(fields))
 }
 
 /// As a policy's file has it: `{ calls = 100, per = "1m" }`.
-fn table(text: &str) -> Result<Map<String, Value>, String> {
+fn table(text: &str) -> Result<Map<String, Value>, Wrong> {
     let line = format!("limit = {text}");
     let parsed = DeTable::parse(&line);
     let parsed = parsed.map_err(|error| format!("this is no TOML: {}", error.message()))?;
     let only = parsed.get_ref().get("limit").map(|value| value.get_ref());
     let (Some(DeValue::Table(fields)), 1) = (only, parsed.get_ref().len()) else {
-        return Err(HELP.to_owned());
+        return Err(Wrong::Form);
     };
     let fields = fields.iter().map(|(field, value)| {
         let field = field.get_ref().to_string();
@@ -113,9 +140,9 @@ fn table(text: &str) -> Result<Map<String, Value>, String> {
             DeValue::String(text) => Value::from(&**text),
             DeValue::Boolean(flag) => Value::from(*flag),
             _ => {
-                return Err(format!(
-                    "`{field}` must be a whole number, or a string in quotes"
-                ));
+                return Err(
+                    format!("`{field}` must be a whole number, or a string in quotes").into(),
+                );
             }
         };
         Ok((field, value))
