@@ -208,7 +208,7 @@ fn a_refusal_that_is_told_after_something_was_given_back_is_not_remembered() {
     let (mut refused, mut ended) = (begin(take), begin(end));
     assert_eq!(node.link.deliver(), 2);
     let verdict = |answer: Option<Answer>| answer.expect("told").expect("an answer").verdict();
-    assert!(matches!(verdict(told(&mut ended)), None));
+    assert!(verdict(told(&mut ended)).is_none());
     assert!(!verdict(told(&mut refused)).expect("a verdict").admitted());
     node.link.set(Wire::Open);
     assert!(node.admits(&[4]), "all 10 are free");
