@@ -98,14 +98,10 @@ impl RefusalTable {
     fn take(
         &self,
         command: &Command<'_>,
-        path: KeyPath<'_>,
-        verb: Verb<'_>,
+        (path, verb): Item<'_>,
+        asked: Asked,
         mut out: Out<'_>,
     ) -> Execution {
-        let freed = self.refusals.shard(path.bytes()).lock().freed;
-        let Some(asked) = Asked::of(command, path, &verb, freed) else {
-            return self.table.execute(command, out);
-        };
         let about = command.about(Op::One(path, asked.with_its_refusal(verb)));
         let execution = self.table.execute(&about, out.lend());
         if execution.is_ready() {
@@ -144,7 +140,7 @@ impl RefusalTable {
     /// The reply to one of a batch, if it is refused by what is remembered.
     fn remembered(&self, command: &Command<'_>, (path, verb): Item<'_>) -> Option<Reply> {
         let (amounts, detail) = is_ours(&verb)?;
-        self.refusals.find(command, &path, amounts, detail)
+        self.refusals.find(command, &path, amounts, detail).ok()
     }
 }
 
@@ -155,12 +151,23 @@ impl Table for RefusalTable {
                 if gives_back(&verb) {
                     return self.give_back(command, [path.bytes()], out);
                 }
-                if command.patience.is_some() {
+                let asked = is_ours(&verb).filter(|_| command.patience.is_none());
+                let Some((amounts, detail)) = asked else {
                     return self.table.execute(command, out);
-                }
-                match self.remembered(command, (path, verb)) {
-                    Some(reply) => out.ready(Ok(reply)),
-                    None => self.take(command, path, verb, out),
+                };
+                match self.refusals.find(command, &path, amounts, detail) {
+                    Ok(reply) => out.ready(Ok(reply)),
+                    Err(freed) => {
+                        let asked = Asked {
+                            key: path.bytes().into(),
+                            amounts: amounts.into(),
+                            plan: Arc::clone(command.plan),
+                            now: command.now,
+                            freed,
+                            detail,
+                        };
+                        self.take(command, (path, verb), asked, out)
+                    }
                 }
             }
             Op::Batch(items) => {
@@ -199,18 +206,6 @@ fn is_ours<'c>(verb: &Verb<'c>) -> Option<(&'c [Amount], Detail)> {
 }
 
 impl Asked {
-    fn of(command: &Command<'_>, path: KeyPath<'_>, verb: &Verb<'_>, freed: u64) -> Option<Self> {
-        let (amounts, detail) = is_ours(verb)?;
-        Some(Self {
-            key: path.bytes().into(),
-            amounts: amounts.into(),
-            plan: Arc::clone(command.plan),
-            now: command.now,
-            freed,
-            detail,
-        })
-    }
-
     /// The same take, answered in full where it is refused.
     fn with_its_refusal<'c>(&self, verb: Verb<'c>) -> Verb<'c> {
         match verb {
@@ -234,24 +229,27 @@ impl Refusals {
         &self.shards[hash as usize % SHARDS]
     }
 
-    /// The refusal that is remembered of as much, or less.
+    /// The refusal that is remembered of as much, or less; or else what [`Shard::freed`] is.
     fn find(
         &self,
         command: &Command<'_>,
         path: &KeyPath<'_>,
         amounts: &[Amount],
         detail: Detail,
-    ) -> Option<Reply> {
+    ) -> Result<Reply, u64> {
         let shard = self.shard(path.bytes()).lock();
-        let refusal = shard.by_key.get(path.bytes())?;
+        let Some(refusal) = shard.by_key.get(path.bytes()) else {
+            return Err(shard.freed);
+        };
         let is_as_much = amounts
             .get(refusal.limit)
             .is_some_and(|&amount| amount >= refusal.amount);
         let holds = refusal.version == command.plan.version() && command.now < refusal.until;
-        (holds && is_as_much).then(|| {
-            count(&self.counters.refused);
-            answers::refused(&refusal.decision, detail)
-        })
+        if !(holds && is_as_much) {
+            return Err(shard.freed);
+        }
+        count(&self.counters.refused);
+        Ok(answers::refused(&refusal.decision, detail))
     }
 
     /// Remembers what was refused; the answer as it was asked for.
