@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use tidegate_core::{Timestamp, Verdict};
+use tidegate_core::Timestamp;
 use tidegate_memory::{Bounds, MemoryStore};
+use tidegate_store::optimistic::{by_the_callers_clock, moved};
 use tidegate_store::{
-    Answer, Command, Decision, Op, Out, OwnedCommand, Plan, Reply, Responder, Store, StoreError,
-    Table, TableBounds, Verb, Wake,
+    Answer, Command, Op, Out, OwnedCommand, Plan, Reply, Responder, Store, StoreError, Table,
+    TableBounds, Verb, Wake,
 };
 
 /// The name of the one table.
@@ -141,15 +142,7 @@ impl Central {
         let mut answer = Ok(Reply::Done);
         let execution = table.execute(&command, Out::new(&mut answer));
         assert!(execution.is_ready(), "memory answers at once");
-        let back = |at: &mut Timestamp| *at = moved(*at, now, asked);
-        match &mut answer {
-            Ok(Reply::Decision(decision)) => translate(decision, back),
-            Ok(Reply::Partial(partial)) => {
-                back(&mut partial.good_until);
-                translate(&mut partial.decision, back);
-            }
-            _ => {}
-        }
+        by_the_callers_clock(&mut answer, now, asked);
         answer
     }
 
@@ -207,24 +200,4 @@ pub(crate) fn is_grant(command: &Command<'_>) -> bool {
 /// Whether it is a node's own: a request for a grant, or units that go back.
 pub(crate) fn is_nodes_own(command: &Command<'_>) -> bool {
     is_grant(command) || matches!(command.op, Op::One(_, Verb::End { .. }))
-}
-
-fn translate(decision: &mut Decision, back: impl Fn(&mut Timestamp)) {
-    if let Verdict::NotUntil(at) = &mut decision.verdict {
-        back(at);
-    }
-    if let Some(lease) = &mut decision.lease {
-        back(&mut lease.expires_at);
-    }
-    for standing in decision.standings.iter_mut().flatten() {
-        standing.replenish_at.iter_mut().for_each(&back);
-        standing.full_at.iter_mut().for_each(&back);
-    }
-}
-
-fn moved(at: Timestamp, from: Timestamp, to: Timestamp) -> Timestamp {
-    match to >= from {
-        true => at + to.since(from),
-        false => at - from.since(to),
-    }
 }

@@ -9,7 +9,7 @@ use crate::reply::{Answer, Decision, Reply};
 /// What was answered at `now` by the deciding clock, for a caller whose own stood
 /// at `asked`: he waits as long, whatever his clock says. When a lease was granted stays
 /// as it was noted: it is the same for all who ask.
-pub(crate) fn by_the_callers_clock(answer: &mut Answer, now: Timestamp, asked: Timestamp) {
+pub fn by_the_callers_clock(answer: &mut Answer, now: Timestamp, asked: Timestamp) {
     let translate = |at: Timestamp| moved(at, now, asked);
     match answer {
         Ok(Reply::Decision(decision)) => translated(decision, translate),

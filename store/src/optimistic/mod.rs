@@ -44,6 +44,7 @@ pub mod revision;
 mod root_at_hand;
 mod stored_row;
 
+pub use answer::by_the_callers_clock;
 pub use attempt::{Attempt, ListedRow, Step};
 pub use clock::Clock;
 pub use exchange::{

@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, Weak};
 
 use tidegate_memory::{Bounds, MemoryStore};
 use tidegate_store::core::{
-    Align, Amount, Bucket, Log, Payment, Ring, Rule, Span, Timestamp, Verdict, Window,
+    Align, Amount, Bucket, Log, Payment, Ring, Rule, Span, Timestamp, Window,
 };
+use tidegate_store::optimistic::{by_the_callers_clock, moved};
 use tidegate_store::{
     Alarm, Answer, Command, Decision, Detail, Execution, KeyPath, Op, Out, OwnedCommand, Plan,
     PlanLimit, Reply, Responder, Store, StoreError, StoreFuture, Table, Timer, TimerHandler, Verb,
@@ -148,15 +149,7 @@ impl Central {
             ..*command
         };
         let mut answer = self.execute(&command);
-        let back = |at: &mut Timestamp| *at = moved(*at, now, asked);
-        match &mut answer {
-            Ok(Reply::Decision(decision)) => translate(decision, back),
-            Ok(Reply::Partial(partial)) => {
-                back(&mut partial.good_until);
-                translate(&mut partial.decision, back);
-            }
-            _ => {}
-        }
+        by_the_callers_clock(&mut answer, now, asked);
         answer
     }
 
@@ -175,26 +168,6 @@ impl Central {
         let decision = decision.and_then(Reply::decision).expect("an answer");
         let standings = decision.standings.into_iter().flatten();
         standings.map(|standing| standing.remaining).collect()
-    }
-}
-
-fn translate(decision: &mut Decision, back: impl Fn(&mut Timestamp)) {
-    if let Verdict::NotUntil(at) = &mut decision.verdict {
-        back(at);
-    }
-    if let Some(lease) = &mut decision.lease {
-        back(&mut lease.expires_at);
-    }
-    for standing in decision.standings.iter_mut().flatten() {
-        standing.replenish_at.iter_mut().for_each(&back);
-        standing.full_at.iter_mut().for_each(&back);
-    }
-}
-
-fn moved(at: Timestamp, from: Timestamp, to: Timestamp) -> Timestamp {
-    match to >= from {
-        true => at + to.since(from),
-        false => at - from.since(to),
     }
 }
 
