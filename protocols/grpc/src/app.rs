@@ -13,7 +13,7 @@ use crate::long_calls::LongCalls;
 use crate::proto::tidegate_server::Tidegate;
 use crate::settings::Settings;
 use crate::unasked::OfConnection;
-use crate::{denials, entities, error, namespaces, parse, proto, render};
+use crate::{audit, denials, entities, error, namespaces, parse, proto, render};
 
 type Reply<T> = Result<Response<T>, Status>;
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -361,6 +361,14 @@ impl Tidegate for App {
     ) -> Reply<proto::ListNamespacesResponse> {
         let call = namespaces::all(request.get_ref());
         self.answer(&request, Ok(call), namespaces::listed).await
+    }
+
+    async fn list_audit_events(
+        &self,
+        request: Request<proto::ListAuditEventsRequest>,
+    ) -> Reply<proto::ListAuditEventsResponse> {
+        let call = audit::all(request.get_ref());
+        self.answer(&request, Ok(call), audit::listed).await
     }
 
     async fn watch_denials(

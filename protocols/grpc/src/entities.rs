@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use tidegate_service::{
-    Answer, Call, Entity, EntityChange, EntityListing, EntityTerms, NewEntity, OnlyIf,
+    Answer, Call, Entity, EntityChange, EntityListing, EntityTerms, EntityValue, NewEntity, OnlyIf,
 };
 
-use crate::parse::{after, most};
+use crate::parse::{after, most, said};
 use crate::proto;
 use crate::render::micros;
 
@@ -18,7 +18,7 @@ pub fn create(request: &proto::CreateEntityRequest) -> Call<'_> {
         metadata: BTreeMap::from_iter(request.metadata.clone()),
         charge_parents: request.charge_parents.unwrap_or(true),
     };
-    Call::CreateEntity(new, reason(&request.reason))
+    Call::CreateEntity(new, said(&request.reason))
 }
 
 pub fn change(request: &proto::ChangeEntityRequest) -> Call<'_> {
@@ -56,21 +56,17 @@ fn page<'a>(of: Option<&'a str>, cursor: &'a [u8], limit: u32) -> Call<'a> {
 fn terms(if_version: Option<u64>, reason: &str) -> EntityTerms<'_> {
     EntityTerms {
         only_if: if_version.map(OnlyIf::number),
-        reason: self::reason(reason),
+        reason: said(reason),
     }
-}
-
-fn reason(reason: &str) -> Option<&str> {
-    Some(reason).filter(|reason| !reason.is_empty())
 }
 
 /// One entity, with its ancestors where they were asked for.
 pub fn shown(answer: Answer) -> Option<proto::Entity> {
     match answer {
-        Answer::EntityKept(entity) => Some(told(entity)),
+        Answer::EntityKept(entity) => Some(kept(entity)),
         Answer::Entity(entity, ancestors) => Some(proto::Entity {
             ancestors,
-            ..told(entity)
+            ..kept(entity)
         }),
         _ => None,
     }
@@ -79,18 +75,25 @@ pub fn shown(answer: Answer) -> Option<proto::Entity> {
 pub fn listed(answer: Answer) -> Option<proto::ListEntitiesResponse> {
     match answer {
         Answer::Entities(page) => Some(proto::ListEntitiesResponse {
-            entities: page.items.into_iter().map(told).collect(),
+            entities: page.items.into_iter().map(kept).collect(),
             cursor: page.next.unwrap_or_default().into(),
         }),
         _ => None,
     }
 }
 
-fn told(entity: Entity) -> proto::Entity {
-    let value = entity.value;
+fn kept(entity: Entity) -> proto::Entity {
     proto::Entity {
-        id: entity.id,
         version: entity.version,
+        ..told(entity.id, entity.value)
+    }
+}
+
+/// What is said of an entity: not its version and ancestors.
+pub fn told(id: String, value: EntityValue) -> proto::Entity {
+    proto::Entity {
+        id,
+        version: 0,
         parent: value.parent.unwrap_or_default(),
         name: value.name,
         metadata: value.metadata.into_iter().collect(),

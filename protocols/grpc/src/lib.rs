@@ -12,7 +12,7 @@
 //! | [`proto`] | messages, server and client, made from the proto file |
 //! | `app` | each call, over the service |
 //! | `parse`, `render` | calls out of messages, and answers into them |
-//! | `entities`, `namespaces` | the same of entities and of namespaces |
+//! | `audit`, `entities`, `namespaces` | the same of audit events, of entities and of namespaces |
 //! | `error` | what is said instead: a status |
 //! | `denials` | refusals as a stream |
 //!
@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod app;
+mod audit;
 mod connection;
 mod denials;
 mod entities;

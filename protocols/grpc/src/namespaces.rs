@@ -2,7 +2,7 @@
 
 use tidegate_service::{Answer, Call, Namespace, NamespaceState};
 
-use crate::parse::{after, most};
+use crate::parse::{after, most, said};
 use crate::proto;
 use crate::render::micros;
 
@@ -11,7 +11,7 @@ pub fn changed<'a>(
     request: &'a proto::ChangeNamespaceRequest,
     call: fn(&'a str, Option<&'a str>) -> Call<'a>,
 ) -> Call<'a> {
-    let reason = Some(&*request.reason).filter(|reason| !reason.is_empty());
+    let reason = said(&request.reason);
     call(&request.name, reason)
 }
 

@@ -23,7 +23,7 @@ fn question(request: &proto::CheckRequest) -> Result<Question<'_>, ServiceError>
     Ok(Question {
         policy: &request.policy,
         whose: whose(&request.key, request.entity.as_deref())?,
-        member: Some(&*request.member).filter(|member| !member.is_empty()),
+        member: said(&request.member),
         cost: request.cost.map(Number::Units),
         amounts: amounts(&request.amounts),
     })
@@ -134,7 +134,7 @@ fn report(lease: &proto::LeaseRequest) -> Result<Report, Status> {
 
 /// Whose refusals are watched; all that the caller may observe if no policy is named.
 pub fn watch(request: &proto::WatchDenialsRequest) -> Call<'_> {
-    Call::WatchDenials(Some(&*request.policy).filter(|policy| !policy.is_empty()))
+    Call::WatchDenials(said(&request.policy))
 }
 
 pub fn revoke(request: &proto::RevokeLeaseRequest) -> Result<Call<'_>, Status> {
@@ -200,6 +200,11 @@ pub fn most(limit: u32) -> Option<u64> {
     Some(u64::from(limit)).filter(|limit| *limit > 0)
 }
 
+/// A text that is not empty.
+pub fn said(text: &str) -> Option<&str> {
+    Some(text).filter(|text| !text.is_empty())
+}
+
 /// Where a page goes on, if it is not the first.
 pub fn after(cursor: &[u8]) -> Option<&[u8]> {
     Some(cursor).filter(|cursor| !cursor.is_empty())
@@ -234,7 +239,7 @@ pub fn set_override(request: &proto::SetOverrideRequest) -> Result<Call<'_>, Sta
 fn terms(if_version: Option<u64>, reason: &str) -> OverrideTerms<'_> {
     OverrideTerms {
         only_if: if_version.map(OnlyIf::number),
-        reason: Some(reason).filter(|reason| !reason.is_empty()),
+        reason: said(reason),
         until: None,
     }
 }
@@ -261,7 +266,7 @@ fn placed(place: Option<&proto::Place>) -> Result<OverrideOf<'_>, Status> {
     Ok(of_place(place))
 }
 
-fn of_place(place: &proto::Place) -> OverrideOf<'_> {
+pub fn of_place(place: &proto::Place) -> OverrideOf<'_> {
     OverrideOf {
         policy: place.policy.as_deref(),
         key: place.key.as_deref(),

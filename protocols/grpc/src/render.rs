@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tidegate::{Limit, ListedKey, Metadata, Span, Timestamp, Unit, Verdict};
 use tidegate_service::{
     Acquired, Acquisition, ActivePolicy, Answer, Finished, GrantedLease, Level, MemberForecast,
-    PublicLease, PublicUsage, Setting, StoredOverride, Told, settings_of,
+    PublicLease, PublicUsage, Record, Setting, StoredOverride, Told, settings_of,
 };
 
 use crate::error::problem;
@@ -296,23 +296,29 @@ fn foreseen(forecast: &tidegate::Forecast) -> proto::Forecast {
 }
 
 fn shown(placed: &StoredOverride) -> proto::Override {
-    let (limits, record) = (placed.limits.iter(), &placed.record);
     proto::Override {
         place: Some(proto::Place {
             policy: placed.target.policy.clone(),
             key: placed.target.key.clone().map(Into::into),
         }),
         level: level(placed.target.level()).into(),
-        limits: limits
-            .map(|limit| (limit.name().to_owned(), numbers(limit)))
-            .collect(),
         inert: placed.inert.clone(),
         version: placed.version,
+        ..override_of(&placed.limits, &placed.record)
+    }
+}
+
+/// What an override says, and who set it: not where it is set.
+pub fn override_of(limits: &[Limit], record: &Record) -> proto::Override {
+    let numbers = |limit: &Limit| (limit.name().to_owned(), numbers(limit));
+    proto::Override {
+        limits: limits.iter().map(numbers).collect(),
         by: record.by.clone().unwrap_or_default(),
         reason: record.reason.clone().unwrap_or_default(),
         expires_at_us: record.expires_at.map(micros),
         created_at_us: record.created_at.map(micros),
         changed_at_us: record.changed_at.map(micros),
+        ..Default::default()
     }
 }
 

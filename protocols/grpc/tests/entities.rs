@@ -4,11 +4,13 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 
 use tidegate::ManualClock;
+use tidegate_grpc::proto::audit_value::Value;
 use tidegate_grpc::proto::tidegate_client::TidegateClient;
 use tidegate_grpc::{Listener, Server, Settings, proto};
 use tidegate_policy::parse;
-use tidegate_service::{Answer, AuditListing, AuditValue, Call, Service};
+use tidegate_service::Service;
 use tokio::net::TcpListener;
+use tonic::codegen::Bytes;
 use tonic::transport::Channel;
 use tonic::{Code, Response, Status};
 
@@ -124,31 +126,65 @@ async fn an_entity_is_created_shown_changed_on_its_version_and_deleted() {
     let gone = refused(client.get_entity(get("alice")).await, Code::NotFound);
     assert_eq!(gone, "there is no entity `alice`");
     // Each change has left its event: who, from where, and why.
-    let all = service.enter(None).unwrap();
-    let listing = AuditListing {
-        entity: Some("alice"),
-        ..AuditListing::default()
+    let of_alice = |cursor, limit| proto::ListAuditEventsRequest {
+        entity: "alice".to_owned(),
+        cursor,
+        limit,
+        ..Default::default()
     };
-    let events = service.call(&all, Call::Audit(listing)).await.unwrap();
-    let Answer::Audit(events) = events else {
-        panic!("{events:?}");
-    };
-    let told: Vec<_> = events
-        .items
-        .iter()
-        .map(|event| event.action.name())
-        .collect();
+    let first = client.list_audit_events(of_alice(Bytes::new(), 2)).await;
+    let first = first.unwrap().into_inner();
+    let rest = client.list_audit_events(of_alice(first.cursor, 0)).await;
+    let events = [first.events, rest.unwrap().into_inner().events].concat();
+    let told: Vec<_> = events.iter().map(|event| &*event.action).collect();
     let change = "change_entity";
     assert_eq!(told, ["create_entity", change, change, "delete_entity"]);
-    let hired = &events.items[1];
-    assert_eq!(hired.by.as_deref(), Some("anyone"));
-    assert_eq!(hired.protocol.as_deref(), Some("grpc"));
-    assert!(hired.peer.is_some(), "{hired:?}");
-    assert_eq!(hired.reason.as_deref(), Some("hired"));
-    let AuditValue::Entity(after) = hired.after.as_ref().unwrap() else {
-        panic!("{hired:?}");
+    let hired = &events[1];
+    assert_eq!((&*hired.by, &*hired.protocol), ("anyone", "grpc"));
+    assert!(hired.peer.starts_with("127.0.0.1:"), "{hired:?}");
+    assert_eq!((&*hired.reason, &*hired.entity), ("hired", "alice"));
+    let value = |value: &Option<proto::AuditValue>| match value.clone().and_then(|it| it.value) {
+        Some(Value::Entity(entity)) => entity,
+        other => panic!("{other:?}"),
     };
-    assert_eq!(after.name, "Alice");
+    let (before, after) = (value(&hired.before), value(&hired.after));
+    assert_eq!((&*before.id, &*before.name), ("alice", ""));
+    assert_eq!((&*after.id, &*after.name), ("alice", "Alice"));
+    assert_eq!(events[3].after, None);
+    // An override's event shows what the limits became, and where.
+    let place = || proto::Place {
+        policy: Some("chat".to_owned()),
+        key: None,
+    };
+    let numbers = proto::LimitNumbers {
+        calls: Some(20),
+        per: "1h".to_owned(),
+        ..Default::default()
+    };
+    let set = proto::SetOverrideRequest {
+        place: Some(place()),
+        limits: [("rpm".to_owned(), numbers.clone())].into(),
+        reason: "bought more".to_owned(),
+        ..Default::default()
+    };
+    client.set_override(set).await.unwrap();
+    let of_chat = proto::ListAuditEventsRequest {
+        of: Some(place()),
+        ..Default::default()
+    };
+    let events = client.list_audit_events(of_chat).await.unwrap();
+    let [event] = &events.into_inner().events[..] else {
+        panic!("one event");
+    };
+    assert_eq!(event.target, Some(place()));
+    let Some(Value::Override(after)) = event.after.clone().and_then(|it| it.value) else {
+        panic!("{event:?}");
+    };
+    assert_eq!(
+        (&after.limits["rpm"], &*after.reason),
+        (&numbers, "bought more")
+    );
+    assert_eq!((&event.before, after.version), (&None, 0));
 }
 
 #[tokio::test]

@@ -186,6 +186,7 @@ fn methods(lease: &str) -> Vec<(&'static str, Access, Vec<u8>)> {
         ("RestoreNamespace", Policy(Administer), space("gone")),
         ("PurgeNamespace", Policy(Administer), space("old")),
         ("ListNamespaces", Policy(Observe), Vec::new()),
+        ("ListAuditEvents", Parts(Observe), Vec::new()),
         ("WatchDenials", Policy(Observe), watch.encode_to_vec()),
     ]
 }

@@ -272,6 +272,48 @@ fn keys_and_leases_are_listed_and_a_lease_is_revoked() {
 }
 
 #[test]
+fn audit_events_are_listed_in_pages_with_what_was_before_and_after() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    client.request("TG.OVERRIDE SET POLICY chat REASON trial LIMIT rpm calls 20 per 1h");
+    client.request("TG.OVERRIDE REMOVE POLICY chat");
+    client.request("TG.ENTITY CREATE acme NAME Acme");
+    let first = client.request("TG.AUDIT POLICY chat COUNT 1");
+    let (event, cursor) = first.rsplit_once("],cursor,").expect("a cursor");
+    assert!(event.contains("action,set_override,policy,chat,key,nil,entity,nil,by,anyone,protocol,resp,peer,127.0.0.1:"), "{event}");
+    assert!(event.contains("reason,trial,before,nil,after,[limits,[rpm,[calls,20,per,1h]],by,anyone,reason,trial,expires_at_us,nil,created_at_us,"), "{event}");
+    let cursor = cursor.trim_end_matches(']');
+    let second = client.request(&format!("TG.AUDIT POLICY chat CURSOR {cursor}"));
+    assert!(second.contains("action,remove_override,"), "{second}");
+    assert!(
+        second.contains("after,nil,details,[]]],cursor,nil]"),
+        "{second}"
+    );
+    let acme = client.request("TG.AUDIT ENTITY acme");
+    assert_eq!(acme.matches("[version,").count(), 1, "{acme}");
+    assert!(
+        acme.contains("after,[parent,nil,name,Acme,metadata,[],charge_parents,"),
+        "{acme}"
+    );
+    let (_, at) = acme.split_once("at_us,").expect("an instant");
+    let at = at.split_once(',').expect("a number").0;
+    let before = client.request(&format!("TG.AUDIT ENTITY acme UNTIL {at}"));
+    assert_eq!(before, "[events,[],cursor,nil]");
+    for (line, told) in [
+        ("TG.AUDIT SINCE x", "-ERR SINCE is not a number"),
+        (
+            "TG.AUDIT POLICY",
+            "-ERR syntax error at 'POLICY'; it is TG.AUDIT [POLICY name]",
+        ),
+        ("TG.AUDIT KEY a KEY b", "-ERR 'KEY' is given twice"),
+        ("TG.AUDIT CURSOR AAAA", "-ERR invalid cursor"),
+    ] {
+        let answer = client.request(line);
+        assert!(answer.starts_with(told), "{line}: {answer}");
+    }
+}
+
+#[test]
 fn usage_is_listed_by_key_limit_and_hour() {
     let counted = "[policy.chat]\nkey = 'org/user'\nusage = '30d'\n[policy.chat.limits]\n\
                    ttl = { calls = 100, per = '1h' }\n\

@@ -36,7 +36,7 @@ enum Access {
 
 /// The command, whom it lets in, and a request about the policies `chat` and
 /// `throttle`. <id> stands for a lease of `chat`, <handle> for what it is called.
-const COMMANDS: [(&str, Access, &str); 45] = [
+const COMMANDS: [(&str, Access, &str); 46] = [
     ("CL.THROTTLE", Policy(Decide), "CL.THROTTLE k 9 10 3600"),
     ("THROTTLE", Policy(Decide), "THROTTLE k 10 10 3600"),
     ("TG.CHECK", Policy(Decide), "TG.CHECK chat k"),
@@ -107,6 +107,7 @@ const COMMANDS: [(&str, Access, &str); 45] = [
     ),
     ("TG.NAMESPACE", Policy(Administer), "TG.NAMESPACE PURGE old"),
     ("TG.NAMESPACE", Policy(Observe), "TG.NAMESPACE LIST"),
+    ("TG.AUDIT", Parts(Observe), "TG.AUDIT"),
     ("TG.USE", Known, "TG.USE default"),
     ("PING", Known, "PING"),
     ("ECHO", Known, "ECHO x"),

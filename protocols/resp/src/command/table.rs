@@ -94,6 +94,7 @@ pub(super) const COMMANDS: &[Command] = commands! {
     "TG.ENTITY" 2..=MANY connection known call tg::entity: "CREATE|SHOW|CHANGE|DELETE|LIST|CHILDREN [id] [PARENT id] [NAME text] [META word text]... [NOMETA] [CHARGEPARENTS yes|no] [IFVERSION n] [REASON text] [CURSOR c] [COUNT n]", "Who belongs to whom";
     "TG.NAMESPACE" 2..=MANY connection known call tg::namespace: "CREATE|SHOW|DELETE|RESTORE|PURGE|LIST [name] [REASON text] [CURSOR c] [COUNT n]", "Parts of the store that share nothing";
     "TG.USE" 2..=2 connection known now tg::use_: "namespace", "Answers what follows in a namespace";
+    "TG.AUDIT" 1..=MANY connection known call tg::audit: "[POLICY name] [KEY key] [ENTITY id] [SINCE us] [UNTIL us] [CURSOR c] [COUNT n]", "What was changed, and by whom";
     "TG.POLICIES" 1..=1 connection known call tg::policies: "", "The policies with their limits";
     "PING" 1..=2 connection known now small::ping: "[message]", "Answers";
     "ECHO" 2..=2 connection known now small::echo: "message", "Answers the message";

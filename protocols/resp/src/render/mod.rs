@@ -6,9 +6,11 @@
 //! | `policies`, `overrides` | what the policies say, and what holds in its place |
 //! | `entities` | who belongs to whom |
 //! | `namespaces` | parts of the store that share nothing |
+//! | `audit` | what was changed, and by whom |
 //! | `facts` | decisions, standings and instants into replies |
 //! | `reply` | replies into bytes, in RESP2 and RESP3 |
 
+mod audit;
 mod entities;
 pub(crate) mod facts;
 mod namespaces;
@@ -85,13 +87,13 @@ pub(crate) fn render(replies: &mut Replies, answer: &Answer) {
         Answer::Namespace(namespace) => namespaces::shown(replies, namespace),
         Answer::Namespaces(page) => list(replies, "namespaces", page, namespaces::shown),
         Answer::Purged(purge) => namespaces::purged(replies, *purge),
+        Answer::Audit(page) => list(replies, "events", page, audit::shown),
         Answer::Policies(policies) => policies::policies(replies, policies),
         // No command makes such a call, or it writes that out itself.
         Answer::Policy(_)
         | Answer::Capacity(..)
         | Answer::Denied(_)
         | Answer::Denials(_)
-        | Answer::Audit(_)
         | Answer::Rated(_) => {
             replies.error(Fault::Other.code(), &Fault::Other);
         }

@@ -1,15 +1,18 @@
 //! Limits in place of what the policies say.
 
 use tidegate::Limit;
-use tidegate_service::{Setting, StoredOverride, settings_of};
+use tidegate_service::{OverrideValue, Record, Setting, StoredOverride, settings_of};
 
 use super::facts;
 use super::reply::Replies;
 
+/// How many facts [`limits`] and [`record`] write.
+const FACTS: usize = 6;
+
 /// Whose it is, how specific, what the limits become, which have no effect; its version, and who
 /// set it, why, when and until when.
 pub(super) fn shown(replies: &mut Replies, stored_override: &StoredOverride) {
-    replies.map(11);
+    replies.map(FACTS + 5);
     replies.text("policy");
     facts::optional_text(replies, stored_override.target.policy.as_deref());
     replies.text("key");
@@ -19,21 +22,32 @@ pub(super) fn shown(replies: &mut Replies, stored_override: &StoredOverride) {
     }
     replies.text("level");
     replies.text(stored_override.target.level().name());
-    replies.text("limits");
-    replies.map(stored_override.limits.len());
-    stored_override
-        .limits
-        .iter()
-        .for_each(|each| limit(replies, each));
+    limits(replies, &stored_override.limits);
     replies.text("inert");
     replies.array(stored_override.inert.len());
     stored_override
         .inert
         .iter()
         .for_each(|name| replies.text(name));
-    let record = &stored_override.record;
     replies.text("version");
     replies.count(stored_override.version);
+    record(replies, &stored_override.record);
+}
+
+/// What the limits become, who set them, why, when and until when.
+pub(super) fn value(replies: &mut Replies, value: &OverrideValue) {
+    replies.map(FACTS);
+    limits(replies, &value.limits);
+    record(replies, &value.record);
+}
+
+fn limits(replies: &mut Replies, limits: &[Limit]) {
+    replies.text("limits");
+    replies.map(limits.len());
+    limits.iter().for_each(|each| limit(replies, each));
+}
+
+fn record(replies: &mut Replies, record: &Record) {
     replies.text("by");
     facts::optional_text(replies, record.by.as_deref());
     replies.text("reason");

@@ -43,7 +43,8 @@ pub(in crate::command) fn usage(arguments: Arguments<'_>) -> Result<Call<'_>, Fa
     Ok(Call::Usage(policy(arguments)?, listing))
 }
 
-fn instant(said: Option<&[u8]>, word: &'static str) -> Result<Option<Timestamp>, Fault> {
+/// An instant in microseconds since 1970, if it is said.
+pub(super) fn instant(said: Option<&[u8]>, word: &'static str) -> Result<Option<Timestamp>, Fault> {
     let micros = said.map(|text| natural(text, ANY, word)).transpose()?;
     Ok(micros.map(|micros| Timestamp::from_micros(micros.cast_signed())))
 }

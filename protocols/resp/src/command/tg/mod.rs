@@ -9,9 +9,11 @@
 //! | `overrides` | OVERRIDE |
 //! | `entities` | ENTITY |
 //! | `namespaces` | NAMESPACE, USE |
+//! | `audit` | AUDIT |
 //! | `administer` | RESET, POLICIES |
 
 mod administer;
+mod audit;
 mod ending;
 mod entities;
 mod listing;
@@ -21,6 +23,7 @@ mod overrides;
 mod request;
 
 pub(super) use administer::{policies, reset};
+pub(super) use audit::audit;
 pub(super) use ending::{adjust, cancel, release, renew, revoke, settle};
 pub(super) use entities::entity;
 pub(super) use listing::{keys, leases, usage};
