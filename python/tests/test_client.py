@@ -20,11 +20,13 @@ from tidegate import (
     AcquireTimeout,
     AsyncClient,
     Client,
+    Conflict,
     Forbidden,
     ImpossibleRequest,
     InvalidRequest,
     LeaseEnded,
     LimitSet,
+    NamespaceDeleted,
     ResourceLimit,
     ServerTimeout,
     ServerUnavailable,
@@ -164,6 +166,89 @@ def test_entities_are_listed_in_pages_and_shown(tmp_path):
 
     assert asyncio.run(awaited()) == (children, client.entity("alice"))
     served.kill()
+
+
+def test_overrides_are_set_on_a_version_listed_and_removed_and_events_tell_of_it(tmp_path):
+    served = family(tmp_path)
+    client = Client(served.url)
+    user = {"user": {"calls": 7, "per": "1h"}}
+    first = client.set_override(user, policy="chat", key="acme/x", reason="trial", expires_in=3600)
+    assert (first["level"], first["reason"]) == ("key_and_policy", "trial")
+    with pytest.raises(Conflict):
+        client.set_override(user, policy="chat", key="acme/x", if_version=first["version"] + 1)
+    client.set_override(user, policy="chat", key="acme/x", if_version=first["version"])
+    assert client.peek("chat", key="acme/x").remaining["user"] == 7
+    with pytest.raises(InvalidRequest):
+        client.set_override(user)
+    with pytest.raises(InvalidRequest):
+        client.set_override(user, policy="chat", everywhere=True)
+    with pytest.raises(InvalidRequest, match="it must be a whole number"):
+        client.set_override({"user": {"calls": "many"}}, policy="chat")
+    everyone = client.set_override(user, everywhere=True)
+    assert everyone["level"] == "everything"
+    listed = client.list_overrides(limit=1)
+    rest = client.list_overrides(cursor=listed["cursor"])
+    assert len(listed["overrides"]) + len(rest["overrides"]) == 2
+    client.remove_override(everywhere=True)
+    client.remove_override(policy="chat", key=b"acme/x", reason="over")
+    with pytest.raises(UnknownPolicy):
+        client.remove_override(policy="chat", key="acme/x")
+    events = client.list_audit(policy="chat", key="acme/x")["events"]
+    assert [event["action"] for event in events] == ["set_override", "set_override", "remove_override"]
+    assert (events[0]["by"], events[0]["reason"], events[2]["reason"]) == ("anyone", "trial", "over")
+    assert client.list_audit(until="2020-01-01T00:00:00Z")["events"] == []
+
+    async def awaited():
+        asked = AsyncClient(served.url)
+        await asked.set_override(user, policy="chat")
+        listed = await asked.list_overrides(policy="chat")
+        await asked.remove_override(policy="chat")
+        return [one["level"] for one in listed["overrides"]], await asked.list_audit(policy="chat", key="acme/x")
+
+    levels, page = asyncio.run(awaited())
+    assert levels == ["policy"]
+    assert page["events"] == events
+    served.kill()
+
+
+def test_entities_are_created_changed_and_deleted(tmp_path):
+    served = family(tmp_path)
+    client = Client(served.url)
+    made = client.create_entity("ads", parent="acme", name="Ads", metadata={"tier": "gold"}, reason="new")
+    assert (made["parent"], made["name"], made["metadata"]) == ("acme", "Ads", {"tier": "gold"})
+    with pytest.raises(Conflict):
+        client.create_entity("ads")
+    changed = client.change_entity("ads", charge_parents=False, if_version=made["version"])
+    assert (changed["name"], changed["charge_parents"]) == ("Ads", False)
+    with pytest.raises(Conflict):
+        client.change_entity("ads", name="B", if_version=made["version"])
+    with pytest.raises(Conflict):
+        client.delete_entity("acme")
+    client.delete_entity("ads", reason="over")
+    with pytest.raises(UnknownPolicy):
+        client.delete_entity("ads")
+    events = client.list_audit(entity="ads")["events"]
+    assert [event["action"] for event in events] == ["create_entity", "change_entity", "delete_entity"]
+    served.kill()
+
+
+def test_namespaces_are_created_deleted_restored_and_purged(server):
+    client = Client(server.url)
+    assert client.create_namespace("kept", reason="a customer")["state"] == "active"
+    with pytest.raises(Conflict):
+        client.create_namespace("kept")
+    inside = Client(server.url, namespace="kept")
+    assert inside.check("chat", {"tokens": 600}, key="alice")
+    assert client.delete_namespace("kept")["state"] == "deleted"
+    with pytest.raises(NamespaceDeleted):
+        inside.check("chat", {"tokens": 1}, key="alice")
+    assert client.restore_namespace("kept")["state"] == "active"
+    assert not inside.check("chat", {"tokens": 600}, key="alice")
+    with pytest.raises(Conflict):
+        client.purge_namespace("kept")
+    assert client.namespace("kept")["name"] == "kept"
+    names = [one["name"] for one in client.list_namespaces()["namespaces"]]
+    assert "kept" in names
 
 
 def test_usage_is_listed_by_key_and_by_hour(tmp_path):

@@ -647,7 +647,15 @@ class Server:
     def debit(self, asked: tuple[Any, ...]) -> Any: ...
     def forecast(self, asked: tuple[Any, ...]) -> Any: ...
     def reset(self, policy: str, who: Union[str, bytes, tuple[str]]) -> Any: ...
-    def look_up(self, path: str, names: Sequence[str], query: Sequence[tuple[str, str]]) -> Any: ...
+    def exchange(
+        self,
+        method: str,
+        path: str,
+        names: Sequence[str],
+        query: Sequence[tuple[str, str]],
+        body: Optional[str],
+        if_version: Optional[int],
+    ) -> Any: ...
     def acquire(
         self,
         asked: tuple[Any, ...],

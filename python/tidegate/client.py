@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import os
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _core
+from .administration import Administers, AsyncAdministers, instant, looked_up, query, whose
 from .errors import InvalidRequest, TidegateError
 
 if TYPE_CHECKING:
@@ -59,27 +59,6 @@ def _asked(
     return policy, _who(key, entity), requested, cost, member
 
 
-_ENTITIES = "/v1/entities"
-
-
-def _query(**said: Any) -> list[tuple[str, str]]:
-    """What is said, as a query has it."""
-    return [(name, str(value)) for name, value in said.items() if value is not None]
-
-
-def _listed(parent: Optional[str], limit: int, cursor: Optional[str]) -> tuple[Any, ...]:
-    names = [] if parent is None else [parent, "children"]
-    return _ENTITIES, names, _query(limit=limit, cursor=cursor)
-
-
-def _instant(at: Optional[_Instant]) -> Optional[str]:
-    if at is None or isinstance(at, str):
-        return at
-    if at.tzinfo is None:
-        raise ValueError("an instant has a time zone: datetime(..., tzinfo=timezone.utc)")
-    return at.isoformat()
-
-
 def _used(
     policy: str,
     key: Optional[_Key],
@@ -90,11 +69,8 @@ def _used(
     limit: int,
     cursor: Optional[str],
 ) -> list[tuple[str, str]]:
-    text, coded = key, None
-    if isinstance(key, bytes):
-        text, coded = None, base64.b64encode(key).decode()
-    whose = _query(policy=policy, key=text, key_base64=coded, entity=entity, prefix=prefix)
-    return whose + _query(since=_instant(since), until=_instant(until), limit=limit, cursor=cursor)
+    asked = query(prefix=prefix, since=instant(since), until=instant(until))
+    return whose(policy, key, entity) + asked + query(limit=limit, cursor=cursor)
 
 
 class _Server:
@@ -136,7 +112,7 @@ def _again(
     return cls(url, token, timeout, ca=ca, cert=cert, namespace=namespace)
 
 
-class Client(_Server):
+class Client(Administers, _Server):
     """A client of a server, which has the limits: policies, by name.
 
     Threads may share one. Every call ends by its ``timeout``, and releases the interpreter's
@@ -156,8 +132,9 @@ class Client(_Server):
 
     - ``InvalidRequest``: an unknown limit; an amount below 0, NaN or infinite, above 2^53 - 1, or
       finer than the limit's unit; ``ImpossibleRequest``: more than a limit ever grants;
-    - ``UnknownPolicy``: the server has no such policy, entity or member; ``Unauthorized``: no token,
+    - ``UnknownPolicy``: the server has no such policy, entity, namespace or member; ``Unauthorized``: no token,
       or an unknown one; ``Forbidden``: it is not for this policy or verb;
+    - ``Conflict``: somebody else has changed first what was to be changed, or others depend on it as it is;
     - ``QueueFull``, ``CapacityFull``: no room for one more request, key or lease;
       ``StoreUnavailable``: the server's store did not answer;
     - ``ServerUnavailable``: it cannot be reached; ``ServerTimeout``: no answer in time.
@@ -264,24 +241,6 @@ class Client(_Server):
         """Forgets what a key has used; what is held stays. Takes the scope ``administer``."""
         self._server.reset(policy, _who(key, entity))
 
-    def entity(self, id: str) -> dict[str, Any]:
-        """An entity as the server's store keeps it, and its ``ancestors``. Takes the scope ``observe``."""
-        entity: dict[str, Any] = self._server.look_up(_ENTITIES, [id], [])
-        return entity
-
-    def list_entities(
-        self, *, parent: Optional[str] = None, limit: int = 100, cursor: Optional[str] = None
-    ) -> dict[str, Any]:
-        """A page of all entities, or of the children of one. Takes the scope ``observe``.
-
-        :param parent: the id of the entity whose children are listed.
-        :param limit: how many a page has at most, up to 1,000; it may have fewer and not be the last.
-        :param cursor: that of the page before.
-        :returns: ``{"entities": [...], "cursor": ...}``; on the last page the cursor is ``None``.
-        """
-        page: dict[str, Any] = self._server.look_up(*_listed(parent, limit, cursor))
-        return page
-
     def list_usage(
         self,
         policy: str,
@@ -304,7 +263,7 @@ class Client(_Server):
         :returns: ``{"usage": [...], "cursor": ...}``; on the last page the cursor is ``None``.
         """
         said = (policy, key, entity, prefix, since, until, limit, cursor)
-        page: dict[str, Any] = self._server.look_up("/v1/usage", [], _used(*said))
+        page: dict[str, Any] = self._server.exchange(*looked_up("/v1/usage", [], _used(*said)))
         return page
 
     def acquire(
@@ -367,7 +326,7 @@ class Client(_Server):
         return lease
 
 
-class AsyncClient(_Server):
+class AsyncClient(AsyncAdministers, _Server):
     """As ``Client``, awaited in an event loop, without a thread of the loop's own.
 
     Each verb is that of ``Client``. A task that is cancelled gives up its place; what it was
@@ -452,18 +411,6 @@ class AsyncClient(_Server):
         done: Awaitable[None] = self._server.reset(policy, _who(key, entity))
         return done
 
-    def entity(self, id: str) -> Awaitable[dict[str, Any]]:
-        """As ``Client.entity``."""
-        entity: Awaitable[dict[str, Any]] = self._server.look_up(_ENTITIES, [id], [])
-        return entity
-
-    def list_entities(
-        self, *, parent: Optional[str] = None, limit: int = 100, cursor: Optional[str] = None
-    ) -> Awaitable[dict[str, Any]]:
-        """As ``Client.list_entities``."""
-        page: Awaitable[dict[str, Any]] = self._server.look_up(*_listed(parent, limit, cursor))
-        return page
-
     def list_usage(
         self,
         policy: str,
@@ -478,7 +425,7 @@ class AsyncClient(_Server):
     ) -> Awaitable[dict[str, Any]]:
         """As ``Client.list_usage``."""
         said = (policy, key, entity, prefix, since, until, limit, cursor)
-        page: Awaitable[dict[str, Any]] = self._server.look_up("/v1/usage", [], _used(*said))
+        page: Awaitable[dict[str, Any]] = self._server.exchange(*looked_up("/v1/usage", [], _used(*said)))
         return page
 
     def acquire(

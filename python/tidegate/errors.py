@@ -78,6 +78,14 @@ class UnknownPolicy(TidegateError, LookupError):
     """The server has no such policy, entity or member; the message says which."""
 
 
+class NamespaceDeleted(TidegateError, LookupError):
+    """The namespace is deleted; it can be restored until it is purged."""
+
+
+class Conflict(TidegateError):
+    """Somebody else has changed first what was to be changed, or others depend on it as it is."""
+
+
 class Unauthorized(TidegateError, PermissionError):
     """The token is missing, or the server does not know it."""
 

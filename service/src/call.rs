@@ -38,7 +38,7 @@ type InUnits<'a> = SmallVec<[(&'a str, u64); 8]>;
 pub enum Call<'a> {
     /// Take it, if it fits.
     Check(Question<'a>),
-    /// Each of these by itself, all at one instant: 1 to 1,000. What is wrong with one in the
+    /// Each of these by itself, in order: 1 to 1,000. What is wrong with one in the
     /// protocol's own words is its answer.
     CheckMany(Vec<Result<Question<'a>, ServiceError>>),
     /// It was used already.

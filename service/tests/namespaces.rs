@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::collections::BTreeSet;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::Weak;
@@ -11,13 +12,13 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use support::{file, now};
-use tidegate::{ManualClock, Select, Store};
+use tidegate::{LeaseId, ManualClock, Select, Store};
 use tidegate_memory::MemoryStore;
 use tidegate_service::{
-    Acquired, Action, Answer, AuditListing, Call, Caller, Credential, EntityListing, EntityTerms,
-    GivenLimit, Kind, Listing, NamespaceError, NamespacePolicies, NamespaceState, NewEntity,
-    OfLease, OverrideListing, OverrideOf, OverrideTerms, Purge, Question, Rate, Report, Scope,
-    Service, ServiceError, Setting, Terms, UsageListing, Uses, Whose,
+    Acquired, Action, Answer, AuditListing, Call, Caller, Credential, EntityChange, EntityListing,
+    EntityTerms, GivenLimit, Kind, Listing, NamespaceError, NamespacePolicies, NamespaceState,
+    NewEntity, OfLease, OverrideListing, OverrideOf, OverrideTerms, Purge, Question, Rate, Report,
+    Scope, Service, ServiceError, Setting, Terms, UsageListing, Uses, Whose,
 };
 use tidegate_store::core::{Span, Timestamp};
 use tidegate_store::{
@@ -336,6 +337,7 @@ fn every_verb<'a>(key: &'a str, lease: tidegate::LeaseId) -> Vec<Call<'a>> {
         Call::Overrides(OverrideListing::default()),
         Call::Audit(AuditListing::default()),
         Call::CreateEntity(new, None),
+        Call::ChangeEntity(key, EntityChange::default(), EntityTerms::default()),
         Call::DeleteEntity(key, EntityTerms::default()),
         Call::Entity(key),
         Call::Entities(EntityListing::default()),
@@ -343,6 +345,31 @@ fn every_verb<'a>(key: &'a str, lease: tidegate::LeaseId) -> Vec<Call<'a>> {
         Call::Policy("chat"),
         Call::Throttle(key.into(), rate, 1),
     ]
+}
+
+/// A call that is added has to be named in [`every_verb`], unless it is of all namespaces.
+#[test]
+fn every_call_is_among_those_that_are_tried() {
+    let source = include_str!("../src/call.rs");
+    let (_, calls) = source.split_once("pub enum Call<'a> {").unwrap();
+    let (calls, _) = calls.split_once("\n}").unwrap();
+    let names = calls.lines().filter_map(|line| {
+        let name = line.strip_prefix("    ")?;
+        let end = name.find(['(', ','])?;
+        name.starts_with(char::is_uppercase).then(|| &name[..end])
+    });
+    let names: BTreeSet<_> = names.filter(|name| !name.contains("Namespace")).collect();
+    let lease: LeaseId = "7".repeat(32).parse().unwrap();
+    let tried = every_verb("k", lease);
+    let tried = tried.iter().map(|call| format!("{call:?}"));
+    let tried: BTreeSet<_> = tried
+        .map(|call| call.split(['(', ' ']).next().unwrap_or_default().to_owned())
+        .collect();
+    let missing: Vec<_> = names
+        .iter()
+        .filter(|name| !tried.contains(**name))
+        .collect();
+    assert!(missing.is_empty() && names.len() > 20, "{missing:?}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use tidegate_store::sync::Mutex;
 use crate::decision::Decision;
 use crate::outcome::Outcome;
 
-/// Counts since the set or pool was built. The lean `admit` is not counted: counting
+/// Counts since the set or pool was built. `admit` is not counted: counting
 /// would cost it half as much again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]

@@ -141,6 +141,19 @@ fn what_the_page_of_entities_types_works() {
 }
 
 #[test]
+fn what_the_page_of_namespaces_types_works() {
+    let page = include_str!("../../../docs/namespaces.md");
+    let server = AsItComes::start();
+    let [script] = scripts(page)[..] else {
+        panic!("one fence");
+    };
+    let said = server.types(script);
+    assert_eq!(said.code, 0, "{said:?}");
+    let left = server.types("tidegate namespaces list").out;
+    assert!(left.starts_with("acme "), "{left}");
+}
+
+#[test]
 fn what_the_page_of_overrides_types_works() {
     let page = include_str!("../../../docs/reference/overrides.md");
     let server = typed(page);

@@ -1,4 +1,4 @@
-//! Three servers, and a program with the library, on one store: what is stored of limits at one
+//! Three servers, and a program with their service built in, on one store: what is stored of limits at one
 //! holds at all of them, without a restart. Each waits with patience; how long it took is printed.
 
 use std::time::{Duration, Instant};

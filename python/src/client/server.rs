@@ -170,23 +170,35 @@ impl Server {
         })
     }
 
-    /// What the server has at `path`, below it at each of `names`: its JSON.
-    fn look_up(
+    /// A request of the protocol as it is: at `path`, below it at each of `names`, with a body of
+    /// JSON, and only if this version is there. Answers the JSON that comes.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "those of the Python functions above it"
+    )]
+    fn exchange(
         &self,
         py: Python<'_>,
+        method: &str,
         path: &str,
         names: Vec<String>,
         query: Vec<(String, String)>,
+        body: Option<String>,
+        if_version: Option<u64>,
     ) -> PyResult<Py<PyAny>> {
         let client = self.client(py)?;
         let query: Vec<_> = query
             .iter()
             .map(|(name, said)| (&**name, &**said))
             .collect();
-        let get = Exchange::get(path).query(&query);
-        let get = names.iter().fold(get, |get, name| get.of(name));
+        let exchange = begun(py, method, path, body)?.query(&query);
+        let exchange = names.iter().fold(exchange, |it, name| it.of(name));
+        let exchange = match if_version {
+            Some(version) => exchange.if_version(version),
+            None => exchange,
+        };
         let verb = async move {
-            let reply = client.exchange(&get).await?;
+            let reply = client.exchange(&exchange).await?;
             let text = reply.body.to_string();
             reply.done().map(|()| text)
         };
@@ -250,6 +262,22 @@ impl Server {
     fn client(&self, py: Python<'_>) -> PyResult<Client> {
         self.opened.get(|| self.plan.open(py))
     }
+}
+
+/// A request of the protocol with this body, if it has one.
+fn begun(py: Python<'_>, method: &str, path: &str, body: Option<String>) -> PyResult<Exchange> {
+    let wrong = |why: &dyn ToString| invalid(py, why.to_string());
+    let json = body.as_deref().map(serde_json::from_str::<serde_json::Value>);
+    let json = json.transpose().map_err(|error| wrong(&error))?;
+    Ok(match (method, json) {
+        ("GET", None) => Exchange::get(path),
+        // Asked twice, the second time it is not there any more.
+        ("DELETE", None) => Exchange::delete(path).repeatable(false),
+        ("PUT", Some(json)) => Exchange::put(path, "application/json", json.to_string()),
+        ("POST", Some(json)) => Exchange::post(path, &json),
+        ("PATCH", Some(json)) => Exchange::patch(path, &json),
+        _ => return Err(wrong(&"an unknown method")),
+    })
 }
 
 /// Who waits is granted or raises.

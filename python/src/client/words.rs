@@ -17,6 +17,8 @@ pub(super) fn raised(py: Python<'_>, error: &Error) -> PyErr {
         Error::Unauthorized(_) => "Unauthorized",
         Error::Forbidden(_) => "Forbidden",
         Error::NotFound(_) => "UnknownPolicy",
+        Error::Conflict(_) => "Conflict",
+        Error::NamespaceDeleted(_) => "NamespaceDeleted",
         Error::LeaseEnded(_) => "LeaseEnded",
         Error::Busy(_) => "QueueFull",
         Error::Full(_) => "CapacityFull",

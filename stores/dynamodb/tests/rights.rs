@@ -5,16 +5,16 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use support::counting::{Counting, Request};
 use support::{TABLE, options};
-use tidegate::{Limit, LimitSet, Request as Asked, Store};
+use tidegate::{Limit, LimitSet, PageOf, Request as Asked, Select, Span, Store, Timestamp};
 use tidegate_conformance::dynamodb_server::DynamodbServer;
 use tidegate_dynamodb::{
     Administration, Clock, DynamodbStore, Language, Options, Rights, Template,
 };
-use tidegate_store::{Definition, block_on};
+use tidegate_store::{Change, Definition, Event, block_on};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -72,6 +72,50 @@ fn use_it(store: &Arc<DynamodbStore>) {
     block_on(store.define("owner", Definition::new("k", "v"))).unwrap();
     block_on(store.definitions_page("owner", b"", None, 10)).unwrap();
     first.reset("a/b").wait().unwrap();
+    // What is used is counted, a lease changed, several keys checked at once.
+    let builder = LimitSet::builder().store(Arc::clone(&shared));
+    let builder = builder.name("counted").keep_usage(48 * HOUR);
+    let counted = builder
+        .limit(Limit::calls("calls", 9, HOUR))
+        .build()
+        .unwrap();
+    let lease = counted.try_acquire("a", 2).wait().unwrap();
+    let mut lease = lease.granted().unwrap();
+    lease.adjust(3).wait().unwrap();
+    lease.settle(1).wait().unwrap();
+    counted.check_many([("a", 1), ("b", 1)]).wait().unwrap();
+    let now = Timestamp::from(SystemTime::UNIX_EPOCH);
+    let later = now + Span::from(HOUR * 24 * 400_000);
+    let page = PageOf {
+        select: Select::All,
+        after: None,
+        most: 100,
+    };
+    let used = counted.list_usage(page, now, later).wait().unwrap();
+    assert!(!used.items.is_empty());
+    // A change with its event, and what is told of it.
+    let event = Event {
+        subject: b"k".to_vec(),
+        body: b"told".to_vec(),
+        at: later,
+        lasts: HOUR,
+        most: 10,
+        version: 0,
+    };
+    let change = Change::from(Definition::new("k", "w")).telling(event);
+    block_on(store.change("owner", change)).unwrap();
+    let events = store.events("owner", None, None, 10, now);
+    assert_eq!(block_on(events).unwrap().items.len(), 1);
+    // All of it is removed.
+    drop(counted);
+    let mut after = None;
+    loop {
+        let cleared = block_on(store.clear("counted", after.as_deref())).unwrap();
+        match cleared.next {
+            Some(next) => after = Some(next),
+            None => break,
+        }
+    }
 }
 
 #[test]

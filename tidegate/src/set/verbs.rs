@@ -63,9 +63,10 @@ impl LimitSet {
         })
     }
 
-    /// As [`check`](Self::check), of many keys, each with what it asks for; each by itself,
-    /// in order, all at one instant: an answer to each. What makes no sense is an error
-    /// there alone.
+    /// As [`check`](Self::check), of many keys, each with what it asks for; each by itself, in
+    /// order: an answer to each. What makes no sense is an error there alone. Where the set's
+    /// clock decides, all are decided at one instant; a store with a clock of its own decides the
+    /// keys of one root one after the other, and those of several roots at once.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -217,7 +218,7 @@ impl LimitSet {
 
     /// How often each limit has refused since the set was built, by name, the most
     /// frequent first: of several that did not admit, the one that
-    /// [binds](Decision::binding). The lean `admit` is not counted.
+    /// [binds](Decision::binding). `admit` is not counted.
     #[must_use]
     pub fn refusals(&self) -> Vec<(String, u64)> {
         self.0.counters.refusals()

@@ -43,7 +43,7 @@ pub(crate) struct View {
     levels: Arc<[String]>,
     /// The set: a number that no other one of this process ever has.
     set: u64,
-    /// One limit without ancestors, calendar or lease: the lean path serves it.
+    /// One limit without ancestors, calendar or lease: the fast path serves it.
     pub(crate) lone: bool,
     /// Some limit is not every key's.
     has_added: bool,
@@ -287,7 +287,7 @@ impl View {
             limits,
             calendars: Arc::clone(&self.calendars),
             variants: KeyMap::default(),
-            // The lean path knows the whole plan's limit only.
+            // The fast path knows the whole plan's limit only.
             lone: false,
         }))
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::Request;
 use serde_json::{Value, json};
-use tidegate_service::Scope;
+use tidegate_service::{Credential, Scope};
 
 use crate::support::{House, Reply};
 
@@ -128,13 +128,18 @@ async fn a_condition_that_cannot_be_read_changes_nothing() {
 #[tokio::test]
 async fn an_override_says_who_set_it_why_and_when_and_no_token_is_told() {
     let house = House::new();
-    house.lock(&[("secret-of-ops", &Scope::ALL, &[])]);
+    house.service.replace_credentials([Credential {
+        name: "ops".to_owned(),
+        sha256: Credential::hash("secret-of-ops"),
+        scopes: Scope::ALL.to_vec(),
+        policies: Vec::new(),
+        namespace: None,
+    }]);
     let as_ops = [("authorization", "Bearer secret-of-ops")];
     let reason = json!({"reason": "bought more"});
     let first = ask(&house, "PUT", PATH, &as_ops, &calls(5, &reason)).await;
     assert_eq!(first.json()["reason"], "bought more");
-    // The name of this house's tokens is the token itself.
-    assert_eq!(first.json()["by"], "secret-of-ops");
+    assert_eq!(first.json()["by"], "ops");
     house.time.advance(Duration::from_secs(60));
     let second = ask(&house, "PUT", PATH, &as_ops, &calls(6, &json!({})))
         .await
@@ -145,6 +150,20 @@ async fn an_override_says_who_set_it_why_and_when_and_no_token_is_told() {
     let long = json!({"reason": "r".repeat(1_025)});
     let long = ask(&house, "PUT", PATH, &as_ops, &calls(7, &long)).await;
     assert!(long.problem(400, "invalid").contains("`reason`"));
+    let entity = json!({"id": "acme"}).to_string();
+    let entity = ask(&house, "POST", "/v1/entities", &as_ops, &entity).await;
+    for told in [
+        PATH,
+        "/v1/audit",
+        "/v1/entities",
+        "/v1/policies",
+        "/metrics",
+    ] {
+        let told = ask(&house, "GET", told, &as_ops, "").await;
+        assert_eq!(told.status, 200);
+        assert!(!told.text().contains("secret-of-ops"), "{}", told.text());
+    }
+    assert!(!entity.text().contains("secret-of-ops"));
 }
 
 #[tokio::test]
