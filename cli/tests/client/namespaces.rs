@@ -1,6 +1,7 @@
 //! Namespaces, from the command line and in a fleet of servers.
 
-use tidegate_conformance::Beyond;
+use tidegate_conformance::{Beyond, skip};
+use tidegate_url::UrlError;
 
 use crate::server::{POLICY, Said, Server, wait_for};
 
@@ -81,7 +82,8 @@ fn is_kept_apart_by_all_servers(store: &Beyond) {
     let start = || {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("tidegate.toml"), POLICY).expect("written");
-        let url = format!("{}?deadline=60s", store.url);
+        let more = if store.url.contains('?') { '&' } else { '?' };
+        let url = format!("{}{more}deadline=60s", store.url);
         Server::start_in(folder, "127.0.0.1:0", &["--store", &url])
     };
     let [one, two, three] = [(), (), ()].map(|()| start());
@@ -143,4 +145,47 @@ fn a_namespace_is_kept_apart_by_all_servers_of_a_mariadb() {
     Beyond::mariadb()
         .iter()
         .for_each(is_kept_apart_by_all_servers);
+}
+
+#[test]
+fn a_namespace_is_kept_apart_by_all_servers_of_a_dynamodb() {
+    // The command has this store where it is built with the feature, as with the whole workspace.
+    if let Err(error @ UrlError::NotBuilt { .. }) = tidegate_url::check("dynamodb://t") {
+        skip(&error.to_string(), "TIDEGATE_REQUIRE_DYNAMODB");
+        return;
+    }
+    Beyond::dynamodb()
+        .iter()
+        .for_each(is_kept_apart_by_all_servers);
+}
+
+#[test]
+fn the_metrics_of_a_namespace_count_none_of_anothers() {
+    let server = Server::start(POLICY);
+    for namespace in ["acme", "umbrella"] {
+        namespaces(&server, &["create", namespace]).ends(0);
+    }
+    for _ in 0..2 {
+        checks(&server, "acme", "k").ends(0);
+    }
+    checks(&server, "umbrella", "k").ends(0);
+    let metrics = server.get("/metrics");
+    let admitted = |of: &str| {
+        let mut lines = metrics.lines().filter(|line| {
+            let is_of = |label: &str| line.contains(label);
+            let namespace = format!("namespace=\"{of}\"");
+            line.starts_with("tidegate_decisions_total{")
+                && is_of("policy=\"chat\"")
+                && is_of("outcome=\"admitted\"")
+                && match of {
+                    "default" => !is_of("namespace="),
+                    _ => is_of(&namespace),
+                }
+        });
+        let line = lines.next().unwrap_or_else(|| panic!("{of}: {metrics}"));
+        assert_eq!(lines.next(), None);
+        line.rsplit(' ').next().map(str::to_owned)
+    };
+    let counted = ["acme", "umbrella", "default"].map(|of| admitted(of).unwrap());
+    assert_eq!(counted, ["2", "1", "0"]);
 }

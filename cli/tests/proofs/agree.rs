@@ -4,9 +4,10 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tidegate_conformance::Beyond;
+use tidegate_conformance::{Beyond, skip};
 use tidegate_policy::parse;
 use tidegate_service::{OverrideTarget, Scope, Service};
+use tidegate_url::UrlError;
 
 use crate::http::Http;
 use crate::server::{Server, folder, until};
@@ -45,6 +46,18 @@ fn three_servers_and_a_program_agree_on_stored_limits_on_postgres() {
 #[test]
 fn three_servers_and_a_program_agree_on_stored_limits_on_mariadb() {
     Beyond::mariadb()
+        .iter()
+        .for_each(|store| all_agree(store, "looked at: within 5 s"));
+}
+
+#[test]
+fn three_servers_and_a_program_agree_on_stored_limits_on_dynamodb() {
+    // The command has this store where it is built with the feature, as with the whole workspace.
+    if let Err(error @ UrlError::NotBuilt { .. }) = tidegate_url::check("dynamodb://t") {
+        skip(&error.to_string(), "TIDEGATE_REQUIRE_DYNAMODB");
+        return;
+    }
+    Beyond::dynamodb()
         .iter()
         .for_each(|store| all_agree(store, "looked at: within 5 s"));
 }

@@ -273,11 +273,25 @@ async fn locked() -> House {
 /// How a call ends, and the first message that it answers. A stream that goes
 /// on is let in: its status is OK so far.
 async fn call(house: &House, method: &str, message: &[u8], says: Option<&[u8]>) -> (Code, Vec<u8>) {
+    call_in(house, method, message, says, None).await
+}
+
+/// The same, in a namespace.
+async fn call_in(
+    house: &House,
+    method: &str,
+    message: &[u8],
+    says: Option<&[u8]>,
+    namespace: Option<&str>,
+) -> (Code, Vec<u8>) {
     let mut request = http::Request::post(format!("http://x/tidegate.v1.Tidegate/{method}"))
         .header("content-type", "application/grpc")
         .header("te", "trailers");
     if let Some(says) = says {
         request = request.header("authorization", says);
+    }
+    if let Some(namespace) = namespace {
+        request = request.header("tidegate-namespace", namespace);
     }
     let length = u32::try_from(message.len()).unwrap().to_be_bytes();
     let framed = [&[0], &length[..], message].concat();
@@ -439,6 +453,38 @@ async fn a_token_of_another_scope_is_refused_at_every_method() {
         let chat = house.service.policy(&all, Administer, "chat").unwrap();
         chat.reset(&all, b"k".into()).wait().unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_token_of_another_namespace_is_refused_at_every_method() {
+    let house = locked().await;
+    let lease = house.lease().await;
+    let before = house.seen().await;
+    let token = |name: &str, namespace: Option<&str>| Credential {
+        name: name.to_owned(),
+        sha256: Credential::hash(name),
+        scopes: Scope::ALL.to_vec(),
+        policies: Vec::new(),
+        namespace: namespace.map(str::to_owned),
+    };
+    let of_used = token("of-used", Some("used"));
+    let tokens = [token("all", Some("*")), token("of-none", None), of_used];
+    house.service.replace_credentials(tokens);
+    for (name, _, message) in methods(&lease) {
+        for (token, namespace) in [
+            ("of-none", "used"),
+            ("of-used", "default"),
+            ("of-used", "gone"),
+        ] {
+            let says = format!("Bearer {token}");
+            let says = Some(says.as_bytes());
+            let (code, _) = call_in(&house, name, &message, says, Some(namespace)).await;
+            assert_eq!(code, Code::PermissionDenied, "{name} by {token}");
+        }
+        // In its own it meets nothing of what the others have.
+        call(&house, name, &message, Some(b"Bearer of-used")).await;
+    }
+    house.untouched(&before, &lease).await;
 }
 
 /// All events that the store keeps.

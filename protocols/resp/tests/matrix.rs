@@ -14,7 +14,8 @@ use tidegate::Limit;
 use tidegate_memory::MemoryStore;
 use tidegate_resp::Settings;
 use tidegate_service::{
-    Action, Answer, AuditEvent, AuditListing, Call, LeaseHandle, OverrideTarget, Scope, Service,
+    Action, Answer, AuditEvent, AuditListing, Call, Credential, LeaseHandle, OverrideTarget, Scope,
+    Service,
 };
 use tidegate_store::block_on;
 
@@ -296,6 +297,33 @@ fn a_token_of_another_policy_is_refused_at_every_command() {
             let reply = stranger.request(&about(line, &lease));
             refused(name, access, &reply);
         }
+    }
+    untouched(&mut all, &before, &lease);
+}
+
+#[test]
+fn a_token_of_a_namespace_meets_nothing_of_the_others_by_any_command() {
+    let server = locked();
+    let mut all = as_one(&server, "all");
+    let (lease, before) = (lease(&mut all), seen(&mut all));
+    let token = |name: &str, namespace: &str| Credential {
+        name: name.to_owned(),
+        sha256: Credential::hash(name),
+        scopes: Scope::ALL.to_vec(),
+        policies: Vec::new(),
+        namespace: Some(namespace.to_owned()),
+    };
+    let tokens = [token("all", "*"), token("of-used", "used")];
+    server.service.replace_credentials(tokens);
+    for (_, access, line) in COMMANDS {
+        if let Policy(_) | Parts(_) = access {
+            as_one(&server, "of-used").request(&about(line, &lease));
+        }
+    }
+    let mut of_used = as_one(&server, "of-used");
+    for other in ["default", "old", "new"] {
+        let reply = of_used.request(&format!("TG.USE {other}"));
+        assert!(reply.starts_with("-NOPERM"), "{other}: {reply}");
     }
     untouched(&mut all, &before, &lease);
 }

@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use support::counting::{Counting, Fault};
@@ -53,11 +54,13 @@ fn every_item_of_a_root_has_a_time_to_live() {
     };
     let store = open(&server, Clock::Server);
     let rules = [(0, hourly(9)), (1, slots(9)), (2, rate(1, 9))];
-    let fixture = Fixture::at(&store, "t", plan(0, 3, &rules), machine_time());
+    let counted = Arc::unwrap_or_clone(plan(0, 3, &rules));
+    let counted = Arc::new(counted.counting_usage(Some(Span::from_secs(86_400))));
+    let fixture = Fixture::at(&store, "t", counted, machine_time());
     for key in [b"a/b/c".as_slice(), b"a/b/d", b"e/f/g"] {
         assert!(fixture.admits(key, &[1, 1, 1]));
-        let lease = fixture.lease(key, &[1, 1, 1], 60 * SECOND).lease;
-        assert!(lease.is_some());
+        let lease = fixture.lease_by(key, &[1, 1, 1], 60 * SECOND, Some(b"once"));
+        assert!(lease.unwrap().lease.is_some());
     }
     fixture.end(b"a/b/c", 1, Ending::Release).expect("held");
     let items = items(&server);
@@ -65,8 +68,8 @@ fn every_item_of_a_root_has_a_time_to_live() {
         .iter()
         .filter(|item| support::bytes(item, "pk").first() == Some(&b'r'))
         .collect();
-    // Seven rows and two leases.
-    assert!(of_roots.len() >= 9, "{}", of_roots.len());
+    // Seven rows, each with what was used, two leases, and what a key that was said once is known by.
+    assert!(of_roots.len() >= 17, "{}", of_roots.len());
     for item in of_roots {
         assert!(item.contains_key("ttl"), "{item:?}");
     }

@@ -4,13 +4,14 @@
 mod support;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use support::counting::{Counting, Request};
 use tidegate_conformance::dynamodb_server::DynamodbServer;
 use tidegate_conformance::fixture::{Fixture, SECOND, hourly, machine_time, plan, rate, slots};
 use tidegate_dynamodb::{Clock, DynamodbStore};
-use tidegate_store::Ending;
 use tidegate_store::core::Span;
+use tidegate_store::{Change, Definition, Ending, Event, Store, block_on};
 
 fn open(proxy: &Counting) -> DynamodbStore {
     let endpoint = format!("http://127.0.0.1:{}", proxy.port());
@@ -186,7 +187,7 @@ fn what_is_counted_costs_what_the_page_says() {
     };
     let proxy = Counting::to(server.port());
     let store = open(&proxy);
-    for (levels, key) in [(1, &b"a"[..]), (2, b"a/b")] {
+    for (levels, key) in [(1, &b"a"[..]), (2, b"a/b"), (3, b"a/b/c")] {
         let rules = (0..levels).flat_map(|level| [(level, hourly(99)), (level, hourly(98))]);
         let plan = plan(0, levels, &rules.collect::<Vec<_>>());
         let plan = Arc::unwrap_or_clone(plan).counting_usage(Some(Span::from_secs(86_400)));
@@ -220,6 +221,38 @@ fn what_is_counted_costs_what_the_page_says() {
         let released = cost(&mut || drop(fixture.end(key, id, Ending::Release).expect("held")));
         assert!(released.0 <= levels + 1, "{released:?}");
     }
+}
+
+/// What is defined, with the event that tells of it.
+#[test]
+fn a_change_with_its_event_costs_what_the_page_says() {
+    let Some(server) = DynamodbServer::start() else {
+        return;
+    };
+    let proxy = Counting::to(server.port());
+    let store = open(&proxy);
+    let cost = |value: u8| {
+        let event = Event {
+            subject: b"acme".to_vec(),
+            body: vec![value],
+            at: machine_time(),
+            lasts: Duration::from_secs(3_600),
+            most: 100,
+            version: 0,
+        };
+        let change = Change::from(Definition::new("k", [value])).telling(event);
+        proxy.forget();
+        assert!(
+            block_on(store.change("owner", change))
+                .unwrap()
+                .is_changed()
+        );
+        let asked = proxy.asked();
+        let writes = asked.iter().filter(|one| one.name.contains("Write"));
+        writes.map(|one| (one.items, one.units)).collect::<Vec<_>>()
+    };
+    cost(1);
+    assert_eq!(cost(2), [(5, 13.0)]);
 }
 
 /// A thousand leases of a rate are a thousand items, and the root's row has a number for them.

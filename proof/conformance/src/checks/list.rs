@@ -21,6 +21,7 @@ macro_rules! table {
 pub const CHECKS: &[(&str, Check)] = table![
     takes::all_or_nothing_across_limits_and_ancestors,
     takes::a_refusal_changes_nothing,
+    takes::a_limit_beside_a_busy_one_refills_at_its_own_rate,
     takes::the_reported_instant_is_exact_across_limits_and_ancestors,
     takes::a_debit_is_charged_whether_it_fits_or_not,
     takes::a_clock_that_steps_back_admits_nothing_more,

@@ -58,6 +58,24 @@ pub(super) fn a_refusal_changes_nothing(subject: &Subject) -> Result<(), Skipped
     Ok(())
 }
 
+/// With one instant of the last refill for all limits of a key, a slow one would lose its fraction
+/// each time that a fast one is asked.
+pub(super) fn a_limit_beside_a_busy_one_refills_at_its_own_rate(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    let fixture = Fixture::new(subject, 1, &[(0, rate(1_000, 1_000)), (0, rate(3, 3))]);
+    let mut slow = 0;
+    for _ in 0..500 {
+        assert!(fixture.admits(b"acme", &[1, 0]));
+        slow += u32::from(fixture.admits(b"acme", &[0, 1]));
+        fixture.pass(4_000);
+    }
+    // Three at once, and of three in a second those that came in the 1.996 s to the last.
+    assert_eq!(slow, 3 + 5);
+    Ok(())
+}
+
 pub(super) fn the_reported_instant_is_exact_across_limits_and_ancestors(
     subject: &Subject,
 ) -> Result<(), Skipped> {
