@@ -241,7 +241,7 @@ pub(super) fn read(entry: &Field<'_>, faults: &mut Faults<'_>) -> Option<Policy>
     };
     let pool = members::read(entry, &mut fields, &common, faults);
     let (limits, written) = own_limits(entry, &mut fields, &common, pool.is_some(), faults);
-    let tier = tier::read(&mut fields, &limits, pool.is_some(), faults);
+    let tier = tier::read(&mut fields, (&limits, &levels), pool.is_some(), faults);
     fields.finish("a policy", &SETTINGS, faults);
     let (members, balance) = pool.unwrap_or_default();
     Some(Policy {

@@ -508,6 +508,18 @@ fn a_tier_is_read_and_each_fault_of_it_says_its_line_and_what_to_write() {
         .low_water(0)
         .idle(std::time::Duration::from_millis(50));
     assert_eq!(tier.expect("it is sound"), Some(expected));
+    let exact = read(
+        "{ mode = 'leased', batch = 2, outstanding = 4, exact = true }",
+        calls,
+    );
+    let expected = tidegate::Tier::leased(2).outstanding(4).exact();
+    assert_eq!(exact.expect("it is sound"), Some(expected));
+    let few = read(
+        "{ mode = 'leased', batch = 2, outstanding = { rpm = 4 }, exact = false }",
+        calls,
+    );
+    let expected = tidegate::Tier::leased(2).outstanding_of("rpm", 4);
+    assert_eq!(few.expect("it is sound"), Some(expected));
     let slots = "slots = { concurrency = 1 }";
     let refusals = tidegate::Tier::refusals().idle(std::time::Duration::from_millis(50));
     let tier = read("{ mode = 'refusals', idle = '50ms' }", slots);
@@ -543,9 +555,34 @@ fn a_tier_is_read_and_each_fault_of_it_says_its_line_and_what_to_write() {
             "`low_water` is 101",
         ),
         (
-            "{ mode = 'leased', batch = 5, outstanding = 9 }",
+            "{ mode = 'leased', batch = 5, outstanding = 0 }",
             calls,
-            "`outstanding` is not a setting",
+            "`outstanding` is 0",
+        ),
+        (
+            "{ mode = 'leased', batch = 5, outstanding = { rps = 5 } }",
+            calls,
+            "there is no limit `rps`",
+        ),
+        (
+            "{ mode = 'leased', batch = 5, exact = 1 }",
+            calls,
+            "it must be true or false",
+        ),
+        (
+            "{ mode = 'leased', batch = 5, exact = true, outstanding = 10, hold = '60s' }",
+            calls,
+            "`exact` leaves `rpm` nothing: its burst is 10, of which 10 may be out",
+        ),
+        (
+            "{ mode = 'refusals', exact = true }",
+            calls,
+            "`exact` is for a tier whose `mode` is `leased`",
+        ),
+        (
+            "{ mode = 'leased', batch = 5, most = 9 }",
+            calls,
+            "`most` is not a setting",
         ),
         ("5", calls, "it must be a table"),
         (

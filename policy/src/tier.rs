@@ -1,20 +1,29 @@
 //! Counts near the caller, as a policy says them.
 
-use tidegate::{Limit, MAX_AMOUNT, Tier};
+use tidegate::internal::LimitInternals;
+use tidegate::{Limit, MAX_AMOUNT, Tier, TierError};
 
 use super::fault::Faults;
 use super::fields::{Field, Fields};
 use super::suggest::write_instead;
 use super::tree::Value;
 
-const SETTINGS: [&str; 5] = ["mode", "batch", "hold", "low_water", "idle"];
+const SETTINGS: [&str; 7] = [
+    "mode",
+    "batch",
+    "outstanding",
+    "exact",
+    "hold",
+    "low_water",
+    "idle",
+];
 
 const EXAMPLE: &str = "`tier = { mode = \"leased\", batch = 100 }`";
 
-/// The tier of a policy with these limits, if it has one.
+/// The tier of a policy with these limits, whose keys have these levels, if it has one.
 pub(super) fn read(
     fields: &mut Fields<'_>,
-    limits: &[Limit],
+    (limits, levels): (&[Limit], &[String]),
     is_pool: bool,
     faults: &mut Faults<'_>,
 ) -> Option<Tier> {
@@ -32,7 +41,7 @@ pub(super) fn read(
     let mode = mode.and_then(|mode| mode.word(&modes, faults));
     let mut tier = match mode {
         Some(Mode::Refusals) => Some(refusals(&mut settings, faults)),
-        Some(Mode::Leased) => leased(&field, &mut settings, limits, faults),
+        Some(Mode::Leased) => leased(&field, &mut settings, (limits, levels), faults),
         None => None,
     };
     if let Some(field) = settings.take("idle")
@@ -54,7 +63,7 @@ enum Mode {
 
 /// Refusals are remembered, and nothing else is.
 fn refusals(settings: &mut Fields<'_>, faults: &mut Faults<'_>) -> Tier {
-    for name in ["batch", "hold", "low_water"] {
+    for name in ["batch", "outstanding", "exact", "hold", "low_water"] {
         if let Some(field) = settings.take(name) {
             let message = format!("`{name}` is for a tier whose `mode` is `leased`");
             let help = "take it out: a tier that remembers refusals takes nothing in advance";
@@ -68,7 +77,7 @@ fn refusals(settings: &mut Fields<'_>, faults: &mut Faults<'_>) -> Tier {
 fn leased(
     field: &Field<'_>,
     settings: &mut Fields<'_>,
-    limits: &[Limit],
+    (limits, levels): (&[Limit], &[String]),
     faults: &mut Faults<'_>,
 ) -> Option<Tier> {
     check_limits(field, limits, faults);
@@ -77,18 +86,55 @@ fn leased(
         missing(field, "batch", faults);
     }
     let tier = batch.and_then(|batch| batches(&batch, limits, faults));
+    let outstanding = settings.take("outstanding");
+    let bounds = outstanding.and_then(|field| units_of(&field, limits, faults));
+    let exact = settings.take("exact");
+    let is_exact = exact.as_ref().and_then(|field| field.flag(faults));
     let hold = settings.take("hold");
     let hold = hold.and_then(|field| field.duration(Tier::TIMES, faults));
     let low_water = settings.take("low_water");
     let low_water = low_water.and_then(|field| field.integer(0..=100, faults));
     let mut tier = tier?;
+    tier = match bounds {
+        None => tier,
+        Some(Units::OfAll(units)) => tier.outstanding(units),
+        Some(Units::OfSome(units)) => units
+            .into_iter()
+            .fold(tier, |tier, (name, units)| tier.outstanding_of(name, units)),
+    };
     if let Some(hold) = hold {
         tier = tier.hold(hold);
     }
     if let Some(hundredths) = low_water.and_then(|number| u8::try_from(number).ok()) {
         tier = tier.low_water(hundredths);
     }
+    if let (Some(exact), Some(true)) = (exact, is_exact) {
+        tier = tier.exact();
+        check_exact(&exact, &tier, (limits, levels), faults);
+    }
     Some(tier)
+}
+
+/// A limit of which what may be out leaves nothing.
+fn check_exact(
+    field: &Field<'_>,
+    tier: &Tier,
+    (limits, levels): (&[Limit], &[String]),
+    faults: &mut Faults<'_>,
+) {
+    for limit in limits {
+        let (message, help) = match limit.check_in(levels, tier) {
+            Err(TierError::NoBurst { limit, burst, out }) => (
+                format!(
+                    "`exact` leaves `{limit}` nothing: its burst is {burst}, of which {out} may be out"
+                ),
+                "raise its `burst`, or lower `outstanding` or `hold`",
+            ),
+            Err(error) => (error.to_string(), "shorten `hold`, or take `exact` out"),
+            Ok(()) => continue,
+        };
+        faults.add(&field.key_span, message, help);
+    }
 }
 
 fn missing(field: &Field<'_>, name: &str, faults: &mut Faults<'_>) {
@@ -110,19 +156,37 @@ fn check_limits(field: &Field<'_>, limits: &[Limit], faults: &mut Faults<'_>) {
 
 /// One batch for all limits, or one for each by its name.
 fn batches(field: &Field<'_>, limits: &[Limit], faults: &mut Faults<'_>) -> Option<Tier> {
+    Some(match units_of(field, limits, faults)? {
+        Units::OfAll(units) => Tier::leased(units),
+        Units::OfSome(units) => units
+            .into_iter()
+            .fold(Tier::leased(1), |tier, (name, units)| {
+                tier.batch_of(name, units)
+            }),
+    })
+}
+
+/// So many units of limits.
+enum Units<'a> {
+    OfAll(u64),
+    OfSome(Vec<(&'a str, u64)>),
+}
+
+/// So many units of each limit, or of each that is named.
+fn units_of<'a>(field: &Field<'a>, limits: &[Limit], faults: &mut Faults<'_>) -> Option<Units<'a>> {
     if !matches!(field.node().value, Value::Table(_)) {
-        return Some(Tier::leased(field.integer(1..=MAX_AMOUNT, faults)?));
+        return Some(Units::OfAll(field.integer(1..=MAX_AMOUNT, faults)?));
     }
     let names: Vec<&str> = limits.iter().map(Limit::name).collect();
-    let mut tier = Tier::leased(1);
-    for batch in field.table(EXAMPLE, faults)?.into_all() {
-        if !names.contains(&batch.name) {
-            let message = format!("there is no limit `{}`", batch.name);
-            faults.add(&batch.key_span, message, write_instead(batch.name, &names));
+    let mut all = Vec::new();
+    for one in field.table(EXAMPLE, faults)?.into_all() {
+        if !names.contains(&one.name) {
+            let message = format!("there is no limit `{}`", one.name);
+            faults.add(&one.key_span, message, write_instead(one.name, &names));
         }
-        if let Some(units) = batch.integer(1..=MAX_AMOUNT, faults) {
-            tier = tier.batch_of(batch.name, units);
+        if let Some(units) = one.integer(1..=MAX_AMOUNT, faults) {
+            all.push((one.name, units));
         }
     }
-    Some(tier)
+    Some(Units::OfSome(all))
 }

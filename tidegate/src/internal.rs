@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::{Amount, DecodeError, Span, Timestamp};
+use tidegate_tier::{Tier, TierError};
 
 use crate::decision::Decision;
 use crate::error::BuildError;
@@ -34,6 +35,12 @@ pub trait LimitInternals: Sized {
     /// # Errors
     /// [`LimitError`]: what is wrong with it.
     fn check(&self, levels: &[String]) -> Result<(), LimitError>;
+
+    /// Whether units of it can be taken in advance as `tier` says, of keys with these levels.
+    ///
+    /// # Errors
+    /// [`TierError::NoBurst`], [`TierError::NoWindow`]. One that makes no sense anyway is none.
+    fn check_in(&self, levels: &[String], tier: &Tier) -> Result<(), TierError>;
 
     /// The position of the level that it is about, of these.
     ///
@@ -75,6 +82,13 @@ pub trait LimitInternals: Sized {
 impl LimitInternals for Limit {
     fn check(&self, levels: &[String]) -> Result<(), LimitError> {
         self.plan(0, levels).map(drop)
+    }
+
+    fn check_in(&self, levels: &[String], tier: &Tier) -> Result<(), TierError> {
+        match self.plan(0, levels) {
+            Ok(planned) => tier.store_rule(self.name(), planned.rule).map(drop),
+            Err(_) => Ok(()),
+        }
     }
 
     fn level_in(&self, levels: &[String]) -> Result<usize, LimitError> {

@@ -15,6 +15,7 @@ const LONG: Duration = Duration::from_secs(300 * 86_400);
 on_each! {
     two_nodes_admit_the_capacity_of_a_window_together_and_all_of_it
     what_a_node_holds_is_there_for_others_once_it_has_stopped
+    no_more_is_out_than_was_said_and_the_others_are_the_stores
 }
 
 /// A node: a set on a connection of its own.
@@ -87,4 +88,27 @@ fn what_a_node_holds_is_there_for_others_once_it_has_stopped(server: &Beyond, op
     assert_eq!(remaining(&strict), 999);
     let many = strict.check("k", ()).wait().expect("an answer");
     assert!(many.admitted());
+}
+
+fn no_more_is_out_than_was_said_and_the_others_are_the_stores(server: &Beyond, open: Open) {
+    let tier = Tier::leased(100).outstanding(250).low_water(0);
+    let tier = tier.hold(Duration::from_secs(60));
+    let tier = tier.idle(Duration::from_secs(60));
+    let node = || node(server, open, "few", Some(tier.clone()));
+    let nodes = [(); 5].map(|()| node());
+    assert!(nodes.iter().all(admits));
+    let granted = |set: &LimitSet| set.tier_statistics().expect("a tier").granted;
+    assert_eq!(nodes.each_ref().map(granted), [1, 1, 1, 0, 0]);
+    // Three batches are charged, of which 50 nobody may spend, and what the store decided.
+    assert_eq!(remaining(&nodes[4]), 1_000 - 302);
+    assert!(admits(&nodes[3]) && admits(&nodes[2]));
+    assert_eq!(remaining(&nodes[4]), 1_000 - 303);
+    let names = nodes[0].peek("k", 1).wait().expect("an answer");
+    assert_eq!(names.standings().count(), 1, "slots are nobody's limit");
+    // What one gives back may go out to another.
+    nodes[0].return_grants().wait();
+    let next = node();
+    assert!(admits(&next));
+    assert_eq!(granted(&next), 1);
+    assert_eq!(next.tier_statistics().expect("a tier").admitted, 1);
 }

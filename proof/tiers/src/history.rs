@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidegate::Tier;
 
 use crate::dice::Dice;
-use crate::ledger::{Capacity, Nearest, SECOND};
+use crate::ledger::{Capacity, Kind, Nearest, SECOND, Terms};
 use crate::limits::{DAY, Planned, Shape};
 use crate::wire::Wire;
 use crate::world::{Going, Limits, World};
@@ -15,6 +15,9 @@ const TOLD: u64 = SECOND;
 
 /// So much happens in a history.
 const STEPS: usize = 220;
+
+/// Sets the dice of what a tier promises apart from the others.
+const PROMISES: u64 = 0x7072_6f6d_6973_6573;
 
 const HOUR: u64 = 3_600 * SECOND;
 
@@ -29,6 +32,8 @@ pub struct Told {
     pub changes: u64,
     /// See there.
     pub kills: u64,
+    /// By which terms its nodes held units.
+    pub terms: Terms,
     /// How near each limit came to its bound.
     pub nearest: Vec<(Shape, Nearest)>,
 }
@@ -37,7 +42,7 @@ struct History {
     world: World,
     limits: Limits,
     dice: Dice,
-    hold: u64,
+    terms: Terms,
     /// By row and limit: its capacity over time.
     capacities: Vec<((&'static str, usize), Capacity)>,
     /// Which nodes hear when of a change.
@@ -50,7 +55,7 @@ struct History {
 /// Runs the history of this seed.
 #[must_use]
 pub fn run(seed: u64) -> Told {
-    let mut history = History::new(Dice::new(seed));
+    let mut history = History::new(seed);
     let nodes = history.world.len();
     for _ in 0..STEPS {
         history.step();
@@ -85,6 +90,31 @@ fn limits(dice: &mut Dice) -> Limits {
     }
 }
 
+/// What a tier promises beside how long it holds.
+fn promise(dice: &mut Dice, limits: &Limits, hold: u64) -> Terms {
+    let has_bucket = |one: &Planned| matches!(one.shape.kind(), Kind::Bucket(_));
+    let is_exact = dice.below(3) == 0;
+    // A row may be given a burst of 5, of which more than 4 must not be out.
+    let is_narrow = is_exact && limits.planned.iter().any(has_bucket);
+    let most = if is_narrow { 4 } else { 40 };
+    let is_bounded = is_narrow || dice.below(2) == 0;
+    Terms {
+        hold,
+        outstanding: is_bounded.then(|| dice.within(1, most)),
+        is_exact,
+    }
+}
+
+fn in_tier(mut tier: Tier, terms: Terms) -> Tier {
+    if let Some(units) = terms.outstanding {
+        tier = tier.outstanding(units);
+    }
+    match terms.is_exact {
+        true => tier.exact(),
+        false => tier,
+    }
+}
+
 fn tier(dice: &mut Dice) -> (Tier, u64) {
     let hold = dice.one_of(&[50_000, 300_000, SECOND, 3 * SECOND]);
     let idle = dice.one_of(&[20_000, 400_000, SECOND]);
@@ -107,10 +137,13 @@ fn wire(dice: &mut Dice) -> Wire {
 }
 
 impl History {
-    fn new(mut dice: Dice) -> Self {
+    fn new(seed: u64) -> Self {
+        let mut dice = Dice::new(seed);
         let limits = limits(&mut dice);
         let is_of_days = limits.planned.iter().any(|one| one.shape == Shape::Day);
         let (tier, hold) = tier(&mut dice);
+        let terms = promise(&mut Dice::new(seed ^ PROMISES), &limits, hold);
+        let tier = in_tier(tier, terms);
         let mut world = World::new(limits.clone());
         for _ in 0..dice.within(1, 32) {
             let slow = dice.below(100);
@@ -135,7 +168,7 @@ impl History {
             world,
             limits,
             dice,
-            hold,
+            terms,
             capacities,
             hears: Vec::new(),
             changes: 0,
@@ -224,7 +257,7 @@ impl History {
         self.changes += 1;
         let now = self.world.now();
         // By the store's clock: a hold is measured by clocks that are a thousandth apart.
-        let known = now + (TOLD + self.hold + self.hold / 500) as i64;
+        let known = now + (TOLD + self.terms.hold + self.terms.hold / 500) as i64;
         for (of, capacity) in &mut self.capacities {
             // What is given replaces all that the row was given before.
             if of.0 == row {
@@ -244,13 +277,17 @@ impl History {
             let shape = limits.planned[*limit].shape;
             let of = |key: usize| limits.row(*limit, key) == *row;
             let ledger = &self.world.ledger;
-            (shape, ledger.nearest(of, shape.kind(), capacity, self.hold))
+            (
+                shape,
+                ledger.nearest(of, shape.kind(), capacity, self.terms),
+            )
         });
         Told {
             nodes,
             admitted: self.world.ledger.total(),
             changes: self.changes,
             kills: self.kills,
+            terms: self.terms,
             nearest: nearest.collect(),
         }
     }

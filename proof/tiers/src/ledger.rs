@@ -30,6 +30,17 @@ pub struct Entry {
     pub units: u64,
 }
 
+/// By which terms nodes hold units of a limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Terms {
+    /// For so many microseconds at most.
+    pub hold: u64,
+    /// No more than so many are out at any time, of each key.
+    pub outstanding: Option<u64>,
+    /// What is admitted is within the limit, as without a tier.
+    pub is_exact: bool,
+}
+
 /// The capacity of a row over time.
 #[derive(Clone, Debug)]
 pub struct Capacity {
@@ -80,6 +91,26 @@ impl Capacity {
             now = capacity;
         }
         most.max(now)
+    }
+}
+
+impl Terms {
+    /// Held for so long, and no more is said.
+    #[must_use]
+    pub const fn held(hold: u64) -> Self {
+        Self {
+            hold,
+            outstanding: None,
+            is_exact: false,
+        }
+    }
+
+    /// What may be admitted beside the limit, of what could be `granted` in the hold before.
+    fn beside(&self, granted: u64) -> u64 {
+        match self.is_exact {
+            true => 0,
+            false => self.outstanding.unwrap_or(u64::MAX).min(granted),
+        }
     }
 }
 
@@ -138,20 +169,20 @@ impl Ledger {
     }
 
     /// How near the keys that are `of` one row came to the bound of a limit of this kind,
-    /// where grants are held for `hold` microseconds.
+    /// where grants are held by these terms.
     pub fn nearest(
         &self,
         of: impl Fn(usize) -> bool,
         kind: Kind,
         capacity: &Capacity,
-        hold: u64,
+        terms: Terms,
     ) -> Nearest {
         let row: Vec<Entry> = self.0.iter().copied().filter(|one| of(one.key)).collect();
         match kind {
             Kind::Fixed(length) => fixed(&row, length, capacity),
             Kind::FirstUse(length) => first_use(&row, length, capacity),
-            Kind::Rolling(length) => rolling(&row, length, capacity, hold),
-            Kind::Bucket(rate) => bucket(&row, rate, capacity, hold),
+            Kind::Rolling(length) => rolling(&row, length, capacity, terms),
+            Kind::Bucket(rate) => bucket(&row, rate, capacity, terms),
         }
     }
 }
@@ -191,8 +222,8 @@ fn first_use(row: &[Entry], length: u64, capacity: &Capacity) -> Nearest {
     nearest
 }
 
-/// In any window: the capacity, and what could be granted in the hold before it.
-fn rolling(row: &[Entry], length: u64, capacity: &Capacity, hold: u64) -> Nearest {
+/// In any window: the capacity, and what could be granted in the hold before it, or be out.
+fn rolling(row: &[Entry], length: u64, capacity: &Capacity, terms: Terms) -> Nearest {
     let (mut nearest, mut first, mut admitted) = (Nearest::default(), 0, 0);
     for to in row {
         admitted += to.units;
@@ -200,21 +231,25 @@ fn rolling(row: &[Entry], length: u64, capacity: &Capacity, hold: u64) -> Neares
             admitted -= row[first].units;
             first += 1;
         }
-        let from = row[first].at - (length + hold) as i64;
-        let windows = 1 + hold.div_ceil(length);
-        nearest.note(admitted, windows * capacity.most(from, to.at));
+        let from = row[first].at - (length + terms.hold) as i64;
+        let capacity = capacity.most(from, to.at);
+        let granted = terms.hold.div_ceil(length) * capacity;
+        nearest.note(admitted, capacity + terms.beside(granted));
     }
     nearest
 }
 
-/// In any time: the burst, and what comes back in that time and a hold.
-fn bucket(row: &[Entry], rate: u64, capacity: &Capacity, hold: u64) -> Nearest {
+/// In any time: the burst, what comes back in that time, and what comes back in a hold, or may
+/// be out.
+fn bucket(row: &[Entry], rate: u64, capacity: &Capacity, terms: Terms) -> Nearest {
     let mut nearest = Nearest::default();
     let bound = |from: i64, to: i64| {
-        let lasted = (to - from) as u64 + hold;
-        let since = from - hold as i64;
+        let lasted = (to - from) as u64;
+        let since = from - terms.hold as i64;
+        let granted = ((lasted + terms.hold) * rate).div_ceil(SECOND);
+        let back = (lasted * rate).div_ceil(SECOND);
         // Rounded up: what has come back in part at its beginning is whole within it.
-        capacity.most(since, to) + (lasted * rate).div_ceil(SECOND) + 1
+        capacity.most(since, to) + back + terms.beside(granted - back) + 1
     };
     if capacity.later.is_empty() {
         // The run that exceeds its refill by most (all others exceed it by less).
@@ -252,8 +287,35 @@ mod tests {
     }
 
     fn nearest(entries: &[(i64, u64)], kind: Kind, hold: u64) -> (u64, u64) {
-        let nearest = ledger(entries).nearest(|_| true, kind, &Capacity::of(10), hold);
+        by(entries, kind, Terms::held(hold))
+    }
+
+    fn by(entries: &[(i64, u64)], kind: Kind, terms: Terms) -> (u64, u64) {
+        let nearest = ledger(entries).nearest(|_| true, kind, &Capacity::of(10), terms);
         (nearest.observed, nearest.bound)
+    }
+
+    #[test]
+    fn what_may_be_out_is_in_the_bound_unless_it_is_exact() {
+        let terms = |outstanding, is_exact| Terms {
+            hold: SECOND,
+            outstanding: Some(outstanding),
+            is_exact,
+        };
+        let entries = [(0, 14)];
+        for (kind, of_any, of_few, exact) in [
+            (Kind::Rolling(1_000_000), 20, 13, 10),
+            (Kind::Bucket(5), 16, 14, 11),
+            (Kind::Fixed(1_000_000), 10, 10, 10),
+        ] {
+            for (terms, bound) in [
+                (terms(100, false), of_any),
+                (terms(3, false), of_few),
+                (terms(3, true), exact),
+            ] {
+                assert_eq!(by(&entries, kind, terms), (14, bound), "{kind:?} {terms:?}");
+            }
+        }
     }
 
     #[test]

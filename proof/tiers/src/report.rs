@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::history::Told;
-use crate::ledger::Nearest;
+use crate::ledger::{Nearest, Terms};
 use crate::limits::Shape;
 use crate::scale::Used;
 use crate::stranded::Stranded;
@@ -23,9 +23,20 @@ pub struct Seen {
     pub changes: u64,
     /// See there.
     pub kills: u64,
-    /// By the kind of limit: how often it was looked at, how often its bound was reached, and
+    /// By the kind of limit and what its tier promises: how often it was looked at, how often its bound was reached, and
     /// the nearest that it came to it.
-    kinds: BTreeMap<&'static str, (u64, u64, Nearest)>,
+    kinds: BTreeMap<(&'static str, &'static str), (u64, u64, Nearest)>,
+}
+
+/// What a tier promises, as tables name it after the kind of limit.
+const PROMISES: [&str; 3] = ["", ", bounded", ", exact"];
+
+const fn promise(terms: &Terms) -> &'static str {
+    match (terms.is_exact, terms.outstanding) {
+        (true, _) => PROMISES[2],
+        (false, Some(_)) => PROMISES[1],
+        (false, None) => PROMISES[0],
+    }
 }
 
 impl Seen {
@@ -37,7 +48,10 @@ impl Seen {
         self.changes += told.changes;
         self.kills += told.kills;
         for (shape, nearest) in &told.nearest {
-            let (rows, reached, all) = self.kinds.entry(shape.name()).or_default();
+            let (rows, reached, all) = self
+                .kinds
+                .entry((shape.name(), promise(&told.terms)))
+                .or_default();
             *rows += 1;
             *reached += u64::from(nearest.bound > 0 && nearest.observed >= nearest.bound);
             *all = all.or(*nearest);
@@ -64,9 +78,8 @@ impl Seen {
     /// The nearest that limits of this kind came to their bound.
     #[must_use]
     pub fn nearest(&self, kind: &str) -> Nearest {
-        self.kinds
-            .get(kind)
-            .map_or_else(Nearest::default, |of| of.2)
+        let of_kind = self.kinds.iter().filter(|((of, _), _)| *of == kind);
+        of_kind.fold(Nearest::default(), |all, (_, of)| all.or(of.2))
     }
 
     /// Whether no bound was exceeded.
@@ -90,18 +103,20 @@ impl fmt::Display for Seen {
         writeln!(f, "| limit | rows | nearest to the bound | reached it |")?;
         writeln!(f, "|---|--:|--:|--:|")?;
         for shape in Shape::all(2) {
-            let name = shape.name();
-            let Some((rows, reached, nearest)) = self.kinds.get(name) else {
-                continue;
-            };
-            writeln!(
-                f,
-                "| {name} | {} | {} of {} | {} |",
-                grouped(*rows),
-                nearest.observed,
-                nearest.bound,
-                grouped(*reached),
-            )?;
+            for promise in PROMISES {
+                let name = shape.name();
+                let Some((rows, reached, nearest)) = self.kinds.get(&(name, promise)) else {
+                    continue;
+                };
+                writeln!(
+                    f,
+                    "| {name}{promise} | {} | {} of {} | {} |",
+                    grouped(*rows),
+                    nearest.observed,
+                    nearest.bound,
+                    grouped(*reached),
+                )?;
+            }
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate::Tier;
 
 use crate::dice::Dice;
-use crate::ledger::{Capacity, Kind, Nearest, SECOND};
+use crate::ledger::{Capacity, Kind, Nearest, SECOND, Terms};
 use crate::limits::{Planned, Shape};
 use crate::wire::Wire;
 use crate::world::{Going, Limits, World};
@@ -136,7 +136,7 @@ impl Load {
             |_| true,
             planned.shape.kind(),
             &Capacity::of(planned.capacity),
-            HOLD,
+            Terms::held(HOLD),
         );
         let grants = world.central.grants() as f64;
         Used {

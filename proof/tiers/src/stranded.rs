@@ -1,6 +1,6 @@
 //! What nodes that die take along: units of a window that nobody else can have until it ends.
 
-use crate::ledger::{Capacity, Kind, SECOND};
+use crate::ledger::{Capacity, Kind, SECOND, Terms};
 use crate::limits::{Planned, Shape};
 use crate::scale::{Demand, HOLD, STEP, fleet};
 use crate::world::START;
@@ -54,7 +54,7 @@ pub fn run(nodes: usize) -> Stranded {
     let kind = Kind::Fixed(WINDOW);
     let nearest = world
         .ledger
-        .nearest(|_| true, kind, &Capacity::of(capacity), HOLD);
+        .nearest(|_| true, kind, &Capacity::of(capacity), Terms::held(HOLD));
     assert!(nearest.holds(), "{nearest:?}");
     let end = START + WINDOW as i64;
     let dead = (0..nodes).filter(|&node| killed(node)).count() as u64;

@@ -1,7 +1,7 @@
 //! One fleet through a step of demand, dead nodes and an outage of its store: how long until
 //! all that there is is used again.
 
-use crate::ledger::{Capacity, Nearest, SECOND};
+use crate::ledger::{Capacity, Nearest, SECOND, Terms};
 use crate::limits::{Planned, Shape};
 use crate::scale::{Demand, HOLD, STEP, WIRE, fleet};
 use crate::wire::Wire;
@@ -99,7 +99,7 @@ pub fn run(nodes: usize) -> Course {
         rate: rate * BIN / SECOND,
         nearest: world
             .ledger
-            .nearest(|_| true, planned.shape.kind(), &capacity, HOLD),
+            .nearest(|_| true, planned.shape.kind(), &capacity, Terms::held(HOLD)),
         bins,
     }
 }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tidegate_store::core::{Amount, Span, Timestamp, Units, Verdict, sure_until};
+use tidegate_store::core::{Amount, Rule, Span, Timestamp, Units, Verdict, sure_until};
 use tidegate_store::{Decision, Partial, Plan};
 
 /// The most grants of a key that are kept. A further one is kept in place of the oldest.
@@ -24,6 +24,9 @@ pub struct Grant {
     pub plan: Arc<Plan>,
     /// What the store said, with where every limit stood after it.
     pub told: Decision,
+    /// Others may wait for what its lease holds: it is ended also where all of it is spent, as
+    /// soon as the store is asked for the next one of its key.
+    pub is_scarce: bool,
 }
 
 impl Grant {
@@ -47,7 +50,22 @@ impl Grant {
             units: Units::new(&partial.amounts, end),
             plan: Arc::clone(plan),
             told: partial.decision,
+            is_scarce: false,
         }
+    }
+
+    /// Whether it has less than was wished of a limit that gives back all the time: then there
+    /// will be many of them, of few units each. A window that is used up grants none.
+    fn is_of_what_comes_back(&self, wish: &Wish) -> bool {
+        let granted = self.units.granted().iter().zip(&wish.amounts);
+        let mut limits = granted.zip(self.plan.limits());
+        limits.any(|((got, wished), limit)| got < wished && !matches!(limit.rule, Rule::Window(_)))
+    }
+
+    /// Whether its lease is to be ended, and not left to expire: others can use what it holds.
+    #[must_use]
+    pub fn is_to_end(&self) -> bool {
+        self.is_scarce || !self.units.is_spent()
     }
 }
 
@@ -67,6 +85,8 @@ pub enum Landed {
     Granted(Box<Grant>),
     /// The least is not there.
     Refused(Box<Decision>),
+    /// As much is out at nodes as may be: requests are the store's for a while.
+    Full,
     /// Nobody knows, or nothing may be made of it.
     Failed,
 }
@@ -89,6 +109,8 @@ pub struct Grants {
     is_used: SmallVec<[bool; 4]>,
     /// No grant is asked for before, but for a request that needs one.
     refill_from: Timestamp,
+    /// Until then no request waits for a grant: as much is out as may be.
+    full_until: Timestamp,
     used_at: Timestamp,
 }
 
@@ -100,6 +122,7 @@ impl Default for Grants {
             refusal: None,
             is_used: SmallVec::new(),
             refill_from: Timestamp::MIN,
+            full_until: Timestamp::MIN,
             used_at: Timestamp::MIN,
         }
     }
@@ -123,6 +146,12 @@ impl Grants {
             .filter(|refusal| now < refusal.until)?;
         self.is_at_least(amounts, &refusal.least)
             .then_some(&refusal.decision)
+    }
+
+    /// Whether as much is out at nodes as may be, by what the store has said lately.
+    #[must_use]
+    pub fn is_full(&self, now: Timestamp) -> bool {
+        now < self.full_until
     }
 
     /// Whether a grant is on its way.
@@ -185,7 +214,7 @@ impl Grants {
             return Vec::new();
         };
         match landed {
-            Landed::Granted(grant) => self.keep(*grant, &wish, now).into_iter().collect(),
+            Landed::Granted(grant) => self.keep(*grant, &wish, now),
             Landed::Refused(decision) => {
                 // Whoever waits for it is told in any case, however late it is.
                 let soonest = now + Span::from_micros(1);
@@ -201,6 +230,10 @@ impl Grants {
                 });
                 self.take_lacking()
             }
+            Landed::Full => {
+                (self.refill_from, self.full_until) = (now + idle, now + idle);
+                self.take_lacking()
+            }
             Landed::Failed => {
                 self.refill_from = now + idle;
                 Vec::new()
@@ -208,21 +241,33 @@ impl Grants {
         }
     }
 
-    fn keep(&mut self, grant: Grant, wish: &Wish, now: Timestamp) -> Option<Grant> {
+    fn keep(&mut self, mut grant: Grant, wish: &Wish, now: Timestamp) -> Vec<Grant> {
         self.refusal = None;
         if !grant.units.is_good(now) {
-            return Some(grant);
+            return vec![grant];
         }
         let is_partial = grant.units.granted() != &wish.amounts[..];
+        grant.is_scarce |= is_partial && grant.is_of_what_comes_back(wish);
         // There is no more: to ask again at once would be told so again.
         self.refill_from = match is_partial {
             true => grant.units.end(),
             false => Timestamp::MIN,
         };
-        self.kept.retain(|grant| !grant.units.is_spent());
-        let oldest = (self.kept.len() >= MOST_KEPT).then(|| self.kept.remove(0));
+        let mut back = self.take_spent();
+        if self.kept.len() >= MOST_KEPT {
+            back.push(self.kept.remove(0));
+        }
         self.kept.push(grant);
-        oldest
+        back
+    }
+
+    /// Those of which all is spent: nothing of them is kept. Answers what is to be ended.
+    fn take_spent(&mut self) -> Vec<Grant> {
+        let all = std::mem::take(&mut self.kept).into_iter();
+        let (spent, kept): (SmallVec<[Grant; 2]>, _) =
+            all.partition(|grant| grant.units.is_spent());
+        self.kept = kept;
+        to_end(spent)
     }
 
     /// Grants of which nothing is left of a limit that requests take.
@@ -235,32 +280,35 @@ impl Grants {
         let all = std::mem::take(&mut self.kept).into_iter();
         let (lacking, kept): (SmallVec<[Grant; 2]>, _) = all.partition(lacks);
         (self.kept, self.is_used) = (kept, is_used);
-        lacking.into_vec()
+        to_end(lacking)
     }
 
     /// The refusal that is remembered is of other limits.
     pub fn forget_refusal(&mut self) {
         self.refusal = None;
-        self.refill_from = Timestamp::MIN;
+        (self.refill_from, self.full_until) = (Timestamp::MIN, Timestamp::MIN);
     }
 
-    /// What is over at `now`, or has lain idle for so long, with something left.
+    /// What is over at `now`, or has lain idle for so long, and is to be ended.
     pub fn take_over(&mut self, now: Timestamp, idle: Span) -> Vec<Grant> {
         if self.used_at + idle <= now {
             return self.take_all();
         }
-        let all = std::mem::take(&mut self.kept).into_iter();
-        let left = all.filter(|grant| !grant.units.is_spent());
-        let (good, over): (SmallVec<_>, SmallVec<[Grant; 2]>) =
-            left.partition(|grant| grant.units.is_good(now));
-        self.kept = good;
-        over.into_vec()
+        self.take_ended(now)
     }
 
-    /// All that is kept, with something left.
-    pub fn take_all(&mut self) -> Vec<Grant> {
+    /// What is over at `now`, or spent, and is to be ended.
+    pub fn take_ended(&mut self, now: Timestamp) -> Vec<Grant> {
         let all = std::mem::take(&mut self.kept).into_iter();
-        all.filter(|grant| !grant.units.is_spent()).collect()
+        let (good, ended): (SmallVec<_>, SmallVec<[Grant; 2]>) =
+            all.partition(|grant| grant.units.is_good(now) && !grant.units.is_spent());
+        self.kept = good;
+        to_end(ended)
+    }
+
+    /// All that is kept and is to be ended.
+    pub fn take_all(&mut self) -> Vec<Grant> {
+        to_end(std::mem::take(&mut self.kept))
     }
 
     /// What is kept.
@@ -276,7 +324,8 @@ impl Grants {
             .refusal
             .as_ref()
             .is_some_and(|refusal| now < refusal.until);
-        self.kept.is_empty() && self.asked.is_none() && !remembers
+        let is_full = self.is_full(now);
+        self.kept.is_empty() && self.asked.is_none() && !remembers && !is_full
     }
 
     fn note_use(&mut self, amounts: &[Amount], now: Timestamp) {
@@ -294,4 +343,8 @@ impl Grants {
         let mut least = least.iter().enumerate();
         least.all(|(position, &least)| amounts.get(position).copied().unwrap_or(0) >= least)
     }
+}
+
+fn to_end(grants: SmallVec<[Grant; 2]>) -> Vec<Grant> {
+    grants.into_iter().filter(Grant::is_to_end).collect()
 }

@@ -8,7 +8,8 @@ use tidegate_store::{Detail, KeyPath, OwnedPath, Plan, Reply, Responder, StoreEr
 
 use crate::answers;
 use crate::counters::{Counters, count};
-use crate::grants::{Amounts, Grant, Grants};
+use crate::grants::{Amounts, Grant, Grants, Wish};
+use crate::outstanding::Outstanding;
 use crate::settings::Tier;
 
 /// So often a grant may come too late before the requests that wait for it are told.
@@ -32,6 +33,8 @@ pub(crate) struct Key {
     /// What is asked for of each limit, and the most there is.
     pub(crate) batch: Amounts,
     pub(crate) most: Amounts,
+    /// The limits of which no more than so much may be out.
+    pub(crate) outstanding: Outstanding,
     pub(crate) grants: Grants,
     pub(crate) waiters: VecDeque<Waiter>,
 }
@@ -43,6 +46,7 @@ impl Key {
             plan: Arc::clone(plan),
             batch: Amounts::new(),
             most: Amounts::new(),
+            outstanding: Outstanding::default(),
             grants: Grants::default(),
             waiters: VecDeque::new(),
         };
@@ -63,6 +67,16 @@ impl Key {
         };
         self.batch = limits().map(|limit| tier.batch_for(limit)).collect();
         self.most = limits().map(|limit| limit.rule.capacity()).collect();
+        self.outstanding = Outstanding::of(plan);
+    }
+
+    /// What to ask for, so that it covers `amounts`; `None` where a grant is on its way.
+    pub(crate) fn ask(&mut self, amounts: &[u64]) -> Option<Wish> {
+        let waiting = self.waiting();
+        let of = (&self.batch[..], &self.most[..]);
+        let mut wish = self.grants.ask(amounts, &waiting, of)?;
+        self.outstanding.put_into(&mut wish);
+        Some(wish)
     }
 
     /// Whether a request for so much can be covered by a grant: something, and no more than a

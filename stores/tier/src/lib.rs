@@ -15,6 +15,9 @@
 //! | `answers` | replies to what is decided here |
 //! | `batch` | a batch of which some is decided here |
 //! | `task` | a future that goes on by itself when it is woken |
+//! | `outstanding` | how much may be out: slots that a grant takes beside its units |
+//! | `exact` | what the store decides by, so that what nodes admit is within the limit |
+//! | `strict` | requests that waited for a grant, and are the store's after all |
 //! | `counters` | how often what happened: [`TierStatistics`] |
 //! | `key` | a key's grants, and the requests that wait for the next |
 //! | `returns` | what is given back to the store, again if it does not answer |
@@ -29,12 +32,15 @@
 mod answers;
 mod batch;
 mod counters;
+mod exact;
 mod grants;
 mod key;
 mod node;
+mod outstanding;
 mod refusals;
 mod returns;
 mod settings;
+mod strict;
 mod table;
 mod task;
 mod tiered;

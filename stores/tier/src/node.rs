@@ -1,6 +1,6 @@
 //! All keys of a table: what is asked for, what lands, what is given back.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasher;
 use std::sync::{Arc, Weak};
 
@@ -14,9 +14,11 @@ use tidegate_store::{
 
 use crate::counters::{Counters, count};
 use crate::grants::{Grant, Landed, Wish};
-use crate::key::Key;
+use crate::key::{Key, Waiter};
+use crate::outstanding::Outstanding;
 use crate::returns::{Return, Returns};
 use crate::settings::Tier;
+use crate::strict;
 use crate::task;
 use crate::under_way::{Sent, UnderWay};
 
@@ -63,12 +65,35 @@ pub(crate) struct Asking {
     pub(crate) plan: Arc<Plan>,
     pub(crate) calendars: Box<[Option<Bounds>]>,
     pub(crate) wish: Wish,
+    pub(crate) outstanding: Outstanding,
+    /// What is ended before that.
+    pub(crate) ended: Vec<Grant>,
+}
+
+impl Asking {
+    /// Of `key`, of which what has ended is ended first.
+    pub(crate) fn new(
+        key: &mut Key,
+        calendars: Box<[Option<Bounds>]>,
+        wish: Wish,
+        now: Timestamp,
+    ) -> Self {
+        Self {
+            path: key.path.clone(),
+            plan: Arc::clone(&key.plan),
+            calendars,
+            wish,
+            outstanding: key.outstanding.clone(),
+            ended: key.grants.take_ended(now),
+        }
+    }
 }
 
 /// One that was.
 struct Asked {
     path: OwnedPath,
     plan: Arc<Plan>,
+    outstanding: Outstanding,
     id: u128,
     /// Before it was sent.
     at: Timestamp,
@@ -137,10 +162,12 @@ impl Node {
             return;
         };
         loop {
+            self.give_back(&asking.path, std::mem::take(&mut asking.ended));
             let now = self.timer.now();
             let asked = Asked {
                 path: asking.path,
                 plan: asking.plan,
+                outstanding: asking.outstanding,
                 id: (u128::from(MARK) << 64) | u128::from(fastrand::u64(..)),
                 at: now,
             };
@@ -191,6 +218,7 @@ impl Node {
             return None;
         };
         let (landed, error) = self.landed(&asked, answer);
+        let is_full = matches!(&landed, Landed::Full);
         let mut back = Vec::new();
         let is_granted = matches!(&landed, Landed::Granted(_));
         let is_of_others = matches!(&landed, Landed::Granted(grant) if !key.is_alike(&grant.plan));
@@ -214,12 +242,17 @@ impl Node {
                 key.serve(now, of, &self.counters, &mut wakes);
             }
         }
+        let strict = match is_full {
+            true => std::mem::take(&mut key.waiters),
+            false => VecDeque::new(),
+        };
         if self.is_closed.load(Ordering::Acquire) {
             back.extend(key.grants.take_all());
         }
         let next = next_for(key, now, &mut wakes);
         drop(shard);
         self.give_back(&asked.path, back);
+        self.decide_strictly(&asked.path, strict, &mut wakes);
         if matches!(error, Some(StoreError::Unavailable(_))) {
             // It may have been granted all the same.
             self.returns.add(Return::lost(&asked.path, id));
@@ -232,11 +265,16 @@ impl Node {
     /// What an answer is for the key's grants, and for those who wait.
     fn landed(&self, asked: &Asked, answer: Answer) -> (Landed, Option<StoreError>) {
         match answer {
-            Ok(Reply::Partial(partial)) => {
+            Ok(Reply::Partial(mut partial)) => {
                 count(&self.counters.granted);
                 let since = (asked.at, self.has_own_clock);
-                let grant = Grant::new(asked.id, &asked.plan, *partial, since);
+                asked.outstanding.bound(&mut partial);
+                let mut grant = Grant::new(asked.id, &asked.plan, *partial, since);
+                grant.is_scarce = !asked.outstanding.is_none();
                 (Landed::Granted(Box::new(grant)), None)
+            }
+            Ok(Reply::Decision(refusal)) if asked.outstanding.is_full(&refusal) => {
+                (Landed::Full, None)
             }
             Ok(Reply::Decision(decision)) if !decision.verdict.admitted() => {
                 (Landed::Refused(Box::new(decision)), None)
@@ -246,13 +284,26 @@ impl Node {
         }
     }
 
+    /// Has the store decide those who waited.
+    fn decide_strictly(
+        &self,
+        path: &OwnedPath,
+        waiters: impl IntoIterator<Item = Waiter>,
+        wakes: &mut Vec<Wake>,
+    ) {
+        let with = (&self.timer, &self.under_way);
+        for waiter in waiters {
+            wakes.extend(strict::decide(&*self.table, with, path, waiter));
+        }
+    }
+
     /// Gives grants back. Where the store cannot tell, again later.
     pub(crate) fn give_back(&self, path: &OwnedPath, grants: impl IntoIterator<Item = Grant>) {
         for grant in grants {
             if !grant.units.is_spent() {
                 count(&self.counters.returned);
-                self.end(Return::of(path, &grant));
             }
+            self.end(Return::of(path, &grant));
         }
     }
 
@@ -381,16 +432,10 @@ fn next_for(key: &mut Key, now: Timestamp, wakes: &mut Vec<Wake>) -> Option<Aski
         let first = key.waiters.pop_front()?;
         wakes.push(first.responder.answer(Err(StoreError::StalePlan)));
     }
-    let waiting = key.waiting();
     let first = key.waiters.front()?;
-    let of = (&key.batch[..], &key.most[..]);
-    let wish = key.grants.ask(&first.amounts, &waiting, of)?;
-    Some(Asking {
-        path: key.path.clone(),
-        plan: Arc::clone(&key.plan),
-        calendars: first.calendars.clone(),
-        wish,
-    })
+    let (amounts, calendars) = (first.amounts.clone(), first.calendars.clone());
+    let wish = key.ask(&amounts)?;
+    Some(Asking::new(key, calendars, wish, now))
 }
 
 /// Sees to it that what was asked for lands, whatever becomes of the answer.

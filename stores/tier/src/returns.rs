@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidegate_store::core::Amount;
 use tidegate_store::sync::Mutex;
-use tidegate_store::{Ending, OwnedPath, Plan, StoreError, Verb};
+use tidegate_store::{Ending, OwnedPath, Plan, PlanLimit, StoreError, Verb};
 
 use crate::grants::Grant;
 
@@ -52,8 +52,12 @@ impl Return {
         let used: Vec<Option<Amount>> = match &self.spent {
             None => Vec::new(),
             Some((spent, by)) => {
-                let used = |uid| Some(spent.get(by.position(uid)?).copied().unwrap_or(0));
-                plan.limits().iter().map(|limit| used(limit.uid)).collect()
+                let used = |limit: &PlanLimit| {
+                    let position = by.position(limit.uid)?;
+                    let spent = spent.get(position).copied().unwrap_or(0);
+                    (!limit.rule.is_held()).then_some(spent)
+                };
+                plan.limits().iter().map(used).collect()
             }
         };
         act(Verb::End {

@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use tidegate_store::core::{Amount, MAX_AMOUNT, Rule, Span};
+use tidegate_store::core::{Amount, MAX_AMOUNT, Rule, RuleError, Span};
 use tidegate_store::{Plan, PlanLimit};
+
+use crate::exact::{self, NoRule};
+use crate::outstanding::{is_slots, name_of_slots};
 
 /// Decides near the caller: how much a node takes in advance, and for how long; or that it
 /// remembers refusals alone.
@@ -24,6 +27,9 @@ pub struct Tier {
     is_leased: bool,
     batch: Amount,
     batches: BTreeMap<String, Amount>,
+    outstanding: Option<Amount>,
+    outstandings: BTreeMap<String, Amount>,
+    is_exact: bool,
     hold: Duration,
     low_water: u8,
     idle: Duration,
@@ -38,9 +44,32 @@ pub enum TierError {
     /// No such batch.
     #[error("a batch is 1 to 9007199254740991 units, not {0}")]
     Batch(Amount),
-    /// A batch is for no limit.
-    #[error("the tier has a batch for `{0}`, and there is no limit of that name")]
+    /// A batch, or what may be out, is for no limit.
+    #[error("the tier says something of `{0}`, and there is no limit of that name")]
     UnknownLimit(String),
+    /// No such bound of what may be out.
+    #[error("`outstanding` is 1 to 9007199254740991 units, not {0}")]
+    Outstanding(Amount),
+    /// What may be out leaves an exact bucket nothing.
+    #[error(
+        "`exact` leaves the bucket `{limit}` nothing: its burst is {burst}, of which {out} may be out; raise its burst, or lower `outstanding` or `hold`"
+    )]
+    NoBurst {
+        /// The limit.
+        limit: String,
+        /// Its burst.
+        burst: Amount,
+        /// What may be out.
+        out: Amount,
+    },
+    /// A window that is longer by the hold is none.
+    #[error("`exact` makes the window of `{limit}` longer by `hold`, and that is none: {source}")]
+    NoWindow {
+        /// The limit.
+        limit: String,
+        /// Why.
+        source: RuleError,
+    },
     /// Too short or too long.
     #[error("`{0}` of a tier is from 10 ms to 60 s, not {1:?}")]
     Time(&'static str, Duration),
@@ -53,6 +82,16 @@ pub enum TierError {
     /// A limit that no node can take units of in advance.
     #[error("the limit `{0}` {1}: leave `tier` out, or put the limit into a policy of its own")]
     CannotLease(String, &'static str),
+}
+
+impl TierError {
+    fn of(name: &str, why: NoRule) -> Self {
+        let limit = name.to_owned();
+        match why {
+            NoRule::Burst { burst, out } => Self::NoBurst { limit, burst, out },
+            NoRule::Window(source) => Self::NoWindow { limit, source },
+        }
+    }
 }
 
 impl Tier {
@@ -69,6 +108,9 @@ impl Tier {
             is_leased: true,
             batch,
             batches: BTreeMap::new(),
+            outstanding: None,
+            outstandings: BTreeMap::new(),
+            is_exact: false,
             hold: Duration::from_secs(1),
             low_water: 20,
             idle: Duration::from_secs(1),
@@ -87,6 +129,9 @@ impl Tier {
             is_leased: false,
             batch: 1,
             batches: BTreeMap::new(),
+            outstanding: None,
+            outstandings: BTreeMap::new(),
+            is_exact: false,
             hold: Duration::from_secs(1),
             low_water: 0,
             idle: Duration::from_secs(1),
@@ -99,6 +144,32 @@ impl Tier {
     pub fn batch_of(mut self, limit: impl Into<String>, batch: Amount) -> Self {
         self.batches.insert(limit.into(), batch);
         self.of_leased("batch_of")
+    }
+
+    /// Of each limit no more than so many units of a key are out at nodes at any time, 1 to
+    /// 2^53 - 1, however many nodes there are; not bounded if not said. When as much is out, the
+    /// store decides. The store holds it, as slots of each grant's lease.
+    #[must_use]
+    pub const fn outstanding(mut self, units: Amount) -> Self {
+        self.outstanding = Some(units);
+        self.of_leased("outstanding")
+    }
+
+    /// Another bound of the limit called `limit`, whose units are larger or smaller.
+    #[must_use]
+    pub fn outstanding_of(mut self, limit: impl Into<String>, units: Amount) -> Self {
+        self.outstandings.insert(limit.into(), units);
+        self.of_leased("outstanding_of")
+    }
+
+    /// What nodes admit is within the limits, as without a tier: the store decides by a burst
+    /// that is less by what may be out (which is [`outstanding`](Self::outstanding), or what
+    /// comes back in a [`hold`](Self::hold), if that is less), and by sliding windows that are
+    /// longer by the hold. Windows that begin and end are exact in any case.
+    #[must_use]
+    pub const fn exact(mut self) -> Self {
+        self.is_exact = true;
+        self.of_leased("exact")
     }
 
     /// For how long a grant is spent at most, from 10 ms to 60 s: what this node holds may be
@@ -146,6 +217,12 @@ impl Tier {
                 return Err(TierError::Batch(batch));
             }
         }
+        let bounds = self.outstanding.iter().chain(self.outstandings.values());
+        for &units in bounds {
+            if !(1..=MAX_AMOUNT).contains(&units) {
+                return Err(TierError::Outstanding(units));
+            }
+        }
         for (name, time) in [("hold", self.hold), ("idle", self.idle)] {
             if !Self::TIMES.contains(&time) {
                 return Err(TierError::Time(name, time));
@@ -160,19 +237,21 @@ impl Tier {
     /// Checks that the limits of `plan` can be tiered so.
     ///
     /// # Errors
-    /// As [`check`](Self::check); a limit that cannot be leased; a batch for none.
+    /// As [`check`](Self::check); a limit that cannot be leased; a batch, or a bound, for none.
     pub fn check_for(&self, plan: &Plan) -> Result<(), TierError> {
         self.check()?;
         if !self.is_leased {
             return Ok(());
         }
-        for limit in plan.limits() {
+        let leased = || plan.limits().iter().filter(|limit| !is_slots(limit));
+        for limit in leased() {
             if let Some(why) = cannot_lease(limit) {
                 return Err(TierError::CannotLease(limit.name.to_string(), why));
             }
         }
-        let is_limit = |name: &String| plan.limits().iter().any(|limit| *limit.name == **name);
-        match self.batches.keys().find(|name| !is_limit(name)) {
+        let is_limit = |name: &String| leased().any(|limit| *limit.name == **name);
+        let mut named = self.batches.keys().chain(self.outstandings.keys());
+        match named.find(|name| !is_limit(name)) {
             Some(name) => Err(TierError::UnknownLimit(name.clone())),
             None => Ok(()),
         }
@@ -186,8 +265,46 @@ impl Tier {
 
     /// What is asked for of `limit` at a time.
     pub(crate) fn batch_for(&self, limit: &PlanLimit) -> Amount {
-        let batch = self.batches.get(&*limit.name).copied();
-        batch.unwrap_or(self.batch).min(limit.rule.capacity())
+        self.units_at_a_time(&limit.name).min(limit.rule.capacity())
+    }
+
+    /// How many units of the limit called `name` a grant asks for, if its capacity is no less.
+    #[must_use]
+    pub fn units_at_a_time(&self, name: &str) -> Amount {
+        let batch = self.batches.get(name).copied().unwrap_or(self.batch);
+        batch.min(self.outstanding_for(name).unwrap_or(Amount::MAX))
+    }
+
+    /// For how long a grant is spent at most.
+    #[must_use]
+    pub const fn longest_hold(&self) -> Duration {
+        self.hold
+    }
+
+    /// How much of the limit called `name` may be out, if that is bounded.
+    #[must_use]
+    pub fn outstanding_for(&self, name: &str) -> Option<Amount> {
+        self.outstandings.get(name).copied().or(self.outstanding)
+    }
+
+    /// Beside the limit called `name` a plan in this tier has one of slots: called so, and with
+    /// so many. `None`: what is out of it is not bounded.
+    #[must_use]
+    pub fn slots_beside(&self, name: &str) -> Option<(String, Amount)> {
+        Some((name_of_slots(name), self.outstanding_for(name)?))
+    }
+
+    /// What the store decides about the limit called `name` by, whose rule is `rule`: that, or
+    /// less of it where it is to be [exact](Self::exact).
+    ///
+    /// # Errors
+    /// [`TierError::NoBurst`], [`TierError::NoWindow`].
+    pub fn store_rule(&self, name: &str, rule: Rule) -> Result<Rule, TierError> {
+        match self.is_exact {
+            true => exact::rule(rule, self.hold_span(), self.outstanding_for(name))
+                .map_err(|why| TierError::of(name, why)),
+            false => Ok(rule),
+        }
     }
 
     pub(crate) fn hold_span(&self) -> Span {
@@ -209,7 +326,7 @@ pub(crate) fn can_lease(plan: &Plan) -> bool {
         && plan
             .limits()
             .iter()
-            .all(|limit| cannot_lease(limit).is_none())
+            .all(|limit| cannot_lease(limit).is_none() || is_slots(limit))
 }
 
 /// Why units of `limit` cannot be taken in advance, if they cannot.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_store::core::{Amount, Bounds};
+use tidegate_store::core::Amount;
 use tidegate_store::{
     Answer, Command, Detail, Execution, Item, KeyPath, Op, Out, Plan, Reply, StoreFuture, Table,
     Timer, Verb, response_channel,
@@ -101,6 +101,10 @@ impl TierTable {
             let execution = out.ready(Ok(reply));
             refill.into_iter().for_each(|asking| node.ask(asking));
             return execution;
+        }
+        if key.grants.is_full(command.now) {
+            drop(shard);
+            return node.table.execute(command, out);
         }
         let (responder, later) = response_channel(drop);
         key.waiters.push_back(Waiter {
@@ -212,17 +216,13 @@ fn refill(key: &mut Key, take: &Take<'_>, command: &Command<'_>, tier: &Tier) ->
 
 /// A grant that covers this take at least, unless one is on its way.
 fn ask(key: &mut Key, take: &Take<'_>, command: &Command<'_>) -> Option<Asking> {
-    let waiting = key.waiting();
-    let wish = key
-        .grants
-        .ask(take.amounts, &waiting, (&key.batch, &key.most))?;
-    let calendars: Box<[Option<Bounds>]> = command.calendars.into();
-    Some(Asking {
-        path: key.path.clone(),
-        plan: Arc::clone(&key.plan),
-        calendars,
+    let wish = key.ask(take.amounts)?;
+    Some(Asking::new(
+        key,
+        command.calendars.into(),
         wish,
-    })
+        command.now,
+    ))
 }
 
 /// A page of leases, without those that are grants of nodes.

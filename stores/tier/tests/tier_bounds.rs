@@ -6,8 +6,9 @@
 mod support;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use support::{Central, Node, SECOND, START, Wire, bucket, log, plan, ring, told, window};
+use support::{Central, Node, SECOND, START, Wire, bucket, log, plan_in, ring, told, window};
 use tidegate_store::core::{Amount, Rule};
 use tidegate_store::{StoreFuture, Timer};
 use tidegate_tier::Tier;
@@ -25,7 +26,6 @@ impl Dice {
     }
 }
 
-const HOLD: u64 = SECOND;
 const CAPACITY: u64 = 40;
 
 /// What was admitted, by the store's clock.
@@ -70,17 +70,19 @@ struct Member {
 }
 
 impl Fleet {
-    fn new(rule: Rule, seed: u64) -> Self {
+    fn new(rule: Rule, promise: fn(Tier) -> Tier, seed: u64) -> Self {
         let mut dice = Dice(seed);
-        let limits = plan(0, 1, &[(0, rule)]);
+        let limits = plan_in(&promise(Tier::leased(1)), 0, 1, &[(0, rule)]);
         let central = Central::new(&limits);
         let members = (0..dice.below(6) + 1).map(|_| {
             let ahead = dice.below(7_200_000_000) as i64 - 3_600_000_000;
             // No request is larger than a batch: those are the store's, whose answers may be
             // held up until a later window.
             let tier = Tier::leased(dice.below(12) + 5).low_water(dice.below(101) as u8);
+            let node = Node::new(&central, &limits, promise(tier), ahead);
+            node.link.is_strict_at_once.store(true, Ordering::SeqCst);
             Member {
-                node: Node::new(&central, &limits, tier, ahead),
+                node,
                 slow: dice.below(100),
                 behind: 0,
                 waiting: Vec::new(),
@@ -177,13 +179,14 @@ impl Fleet {
     }
 }
 
-/// Runs histories of `rule`: `check` is told each ledger. Answers how much was admitted in all.
-fn histories(rule: Rule, mut check: impl FnMut(u64, &Ledger)) {
+/// Runs histories of `rule` in a tier of which `promise` says the rest: `check` is told each
+/// ledger.
+fn histories(rule: Rule, promise: fn(Tier) -> Tier, mut check: impl FnMut(u64, &Ledger)) {
     let count = std::env::var("TIER_HISTORIES").ok();
     let count = count.and_then(|count| count.parse().ok()).unwrap_or(300);
     let mut all = 0;
     for seed in 0..count {
-        let (ledger, admitted) = Fleet::new(rule, seed).run(400);
+        let (ledger, admitted) = Fleet::new(rule, promise, seed).run(400);
         check(seed, &ledger);
         all += admitted;
     }
@@ -196,7 +199,7 @@ fn histories(rule: Rule, mut check: impl FnMut(u64, &Ledger)) {
 #[test]
 fn no_window_admits_more_than_its_capacity() {
     let mut most = 0;
-    histories(window(CAPACITY, 2 * SECOND), |seed, ledger| {
+    histories(window(CAPACITY, 2 * SECOND), none, |seed, ledger| {
         let admitted = ledger.most_in_windows(2 * SECOND);
         assert!(
             admitted <= CAPACITY,
@@ -207,27 +210,75 @@ fn no_window_admits_more_than_its_capacity() {
     assert_eq!(most, CAPACITY, "some history uses all of it");
 }
 
-#[test]
-fn a_bucket_admits_at_most_what_it_could_grant_while_a_grant_is_held_longer() {
-    let rate = 20;
-    histories(bucket(rate, CAPACITY), |seed, ledger| {
+/// Nothing beside how long units are held.
+fn none(tier: Tier) -> Tier {
+    tier
+}
+
+/// No more than so many are out.
+const FEW: u64 = 9;
+
+fn few(tier: Tier) -> Tier {
+    tier.outstanding(FEW)
+}
+
+/// Checks what a bucket of 20 units a second admits: so much `beside` its own at most, which is
+/// all but reached where it `is_reached`.
+fn check_bucket(promise: fn(Tier) -> Tier, beside: u64, is_reached: bool) {
+    let (rate, mut over) = (20, 0);
+    histories(bucket(rate, CAPACITY), promise, |seed, ledger| {
         for length in [1, 100_000, SECOND, 3 * SECOND, 10 * SECOND] {
-            let bound = CAPACITY + rate * (length + HOLD).div_ceil(SECOND);
+            let strict = CAPACITY + (rate * length).div_ceil(SECOND);
             let admitted = ledger.most_within(length);
+            let bound = strict + beside;
             assert!(
                 admitted <= bound,
                 "{admitted} of {bound} in {length} us, seed {seed}"
             );
+            over = over.max(admitted.saturating_sub(strict));
         }
     });
+    assert_eq!(over > 0, is_reached, "{over} beside its own");
+}
+
+#[test]
+fn a_bucket_admits_at_most_what_it_could_grant_while_a_grant_is_held_longer() {
+    check_bucket(none, 20, true);
+}
+
+#[test]
+fn a_bucket_admits_no_more_beside_its_own_than_may_be_out() {
+    check_bucket(few, FEW, true);
+}
+
+#[test]
+fn an_exact_bucket_admits_what_one_without_a_tier_does() {
+    check_bucket(|tier| tier.exact(), 0, false);
+    check_bucket(|tier| few(tier).exact(), 0, false);
+}
+
+/// Checks what rolling windows admit: so much `beside` their capacity at most.
+fn check_rolling(promise: fn(Tier) -> Tier, beside: u64) {
+    for rule in [ring(CAPACITY, 2 * SECOND), log(CAPACITY, 2 * SECOND)] {
+        histories(rule, promise, |seed, ledger| {
+            let admitted = ledger.most_within(2 * SECOND);
+            assert!(admitted <= CAPACITY + beside, "{admitted}, seed {seed}");
+        });
+    }
 }
 
 #[test]
 fn rolling_windows_admit_at_most_what_a_window_and_a_hold_could_be_granted() {
-    for rule in [ring(CAPACITY, 2 * SECOND), log(CAPACITY, 2 * SECOND)] {
-        histories(rule, |seed, ledger| {
-            let admitted = ledger.most_within(2 * SECOND);
-            assert!(admitted <= 2 * CAPACITY, "{admitted}, seed {seed}");
-        });
-    }
+    check_rolling(none, CAPACITY);
+}
+
+#[test]
+fn rolling_windows_admit_no_more_beside_their_own_than_may_be_out() {
+    check_rolling(few, FEW);
+}
+
+#[test]
+fn exact_rolling_windows_admit_what_those_without_a_tier_do() {
+    check_rolling(|tier| tier.exact(), 0);
+    check_rolling(|tier| few(tier).exact(), 0);
 }

@@ -335,16 +335,27 @@ impl Inner {
             remember: builder.remember.map(remembered).transpose()?,
             usage: builder.keep_usage.map(kept).transpose()?,
         };
+        if let Some(tier) = &builder.tier {
+            tier.check()?;
+        }
+        let leased = builder.tier.clone().filter(Tier::is_leased);
         let versions = Versions::new(
             builder.levels.clone(),
             builder.partial_keys,
             kept,
-            builder.tier.as_ref().is_some_and(Tier::is_leased),
+            leased.map(Arc::new),
         );
         let version = last.as_ref().map_or(0, |plan| plan.version() + 1);
         let view = |limits: Vec<Limit>| {
             let limits = numbered(limits, |name| uid_in(known, name));
-            View::new((versions.set, version), &builder.levels, limits, kept, None)
+            let as_said = (kept, versions.tier.as_ref());
+            View::new(
+                (versions.set, version),
+                &builder.levels,
+                limits,
+                as_said,
+                None,
+            )
         };
         let override_store =
             (builder.governed.is_none()).then(|| OverrideStore::new(Arc::clone(&store), &name));

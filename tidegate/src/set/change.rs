@@ -236,7 +236,7 @@ impl Inner {
             (self.versions.set, old.plan.version() + 1),
             &self.versions.levels,
             numbered(limits, |name| uid_in(old.plan.limits(), name)),
-            self.versions.kept,
+            (self.versions.kept, self.versions.tier.as_ref()),
             Some(old),
         )
     }

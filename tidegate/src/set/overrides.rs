@@ -175,7 +175,7 @@ impl Inner {
         given: &[Limit],
     ) -> Result<(), BuildError> {
         let mut added = given.iter().filter(|own| own.is_added());
-        if let (true, Some(own)) = (self.versions.is_tiered, added.next()) {
+        if let (true, Some(own)) = (self.versions.tier.is_some(), added.next()) {
             return Err(BuildError::Limit {
                 limit: own.name().into(),
                 source: variants::TIERED,
@@ -230,7 +230,7 @@ impl Inner {
     /// [`BuildError::TooManyAdded`].
     fn check_room_for(&self, given: Option<&Arc<[Limit]>>) -> Result<(), BuildError> {
         match given {
-            Some(given) if !self.versions.is_tiered => {
+            Some(given) if self.versions.tier.is_none() => {
                 variants::check_names(&self.view.load(), given)
             }
             _ => Ok(()),

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 
 use tidegate_store::{KeyMap, KeyPath, OwnedKey};
+use tidegate_tier::Tier;
 
 use super::variant::Variant;
 use super::view::View;
@@ -35,7 +36,7 @@ impl Variant {
             if rules.contains_key(&uid) {
                 continue;
             }
-            if let Ok(planned) = limit.plan(uid, levels) {
+            if let Ok(planned) = view.planned(&limit, uid, levels) {
                 rules.insert(uid, planned.rule);
                 Arc::make_mut(&mut limits)[position] = limit;
             }
@@ -142,6 +143,16 @@ fn check_added(
     planned.plan(0, levels).map(drop).map_err(wrong)
 }
 
+/// What bounds how much of each of these limits is out at nodes: slots that no key is asked for,
+/// but for those who take units in advance.
+fn slots_beside(own: &[Limit], tier: &Tier) -> Vec<Limit> {
+    let slots = own.iter().filter_map(|limit| {
+        let (name, units) = tier.slots_beside(limit.name())?;
+        Some(limit.slots_beside(name, units))
+    });
+    slots.collect()
+}
+
 /// Checks that there is room for the names that `given` adds to those of `view`.
 ///
 /// # Errors
@@ -180,11 +191,7 @@ pub(super) fn check(
             continue;
         }
         let (position, limit) = over(view, levels, key.depth() - 1, own)?;
-        let planned = limit.plan(view.plan.limits()[position].uid, levels);
-        planned.map_err(|source| BuildError::Limit {
-            limit: own.name().into(),
-            source,
-        })?;
+        view.planned(&limit, view.plan.limits()[position].uid, levels)?;
     }
     check_names(view, given)
 }
@@ -198,14 +205,14 @@ pub(super) struct Variants {
     /// at the others.
     added: BTreeMap<Box<str>, BTreeMap<Box<[u8]>, Limit>>,
     /// Units are taken from the store in advance: no key has any of those.
-    is_tiered: bool,
+    tier: Option<Arc<Tier>>,
     made: HashMap<(usize, Arc<[Limit]>), Weak<Variant>>,
 }
 
 impl Variants {
-    pub(super) fn new(is_tiered: bool) -> Self {
+    pub(super) fn new(tier: Option<Arc<Tier>>) -> Self {
         Self {
-            is_tiered,
+            tier,
             ..Self::default()
         }
     }
@@ -293,8 +300,8 @@ impl Variants {
         levels: &[String],
         before: Option<&View>,
     ) -> Vec<Limit> {
-        if self.is_tiered {
-            return Vec::new();
+        if let Some(tier) = &self.tier {
+            return slots_beside(own, tier);
         }
         let is_own = |name: &str| own.iter().any(|limit| limit.name() == name);
         let added = self.added.iter().filter(|(name, _)| !is_own(name));
@@ -351,8 +358,13 @@ pub(super) fn inert<'g>(
     given: &'g [Limit],
 ) -> impl Iterator<Item = &'g str> {
     let level = KeyPath::of_row(key, view.plan.levels()).map(|path| path.depth() - 1);
-    let has_effect =
-        move |own: &&Limit| level.is_ok_and(|level| over(view, levels, level, own).is_ok());
+    let is_planned = move |(position, limit): (usize, Limit)| {
+        let uid = view.plan.limits()[position].uid;
+        view.planned(&limit, uid, levels).is_ok()
+    };
+    let has_effect = move |own: &&Limit| {
+        level.is_ok_and(|level| over(view, levels, level, own).is_ok_and(is_planned))
+    };
     let inert: Vec<_> = given.iter().filter(|own| !has_effect(own)).collect();
     inert.into_iter().map(Limit::name)
 }

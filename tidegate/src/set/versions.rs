@@ -1,8 +1,11 @@
 //! What successive versions of a set's limits share.
 
+use std::sync::Arc;
+
 use tidegate_store::KeyPath;
 use tidegate_store::sync::Mutex;
 use tidegate_store::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use tidegate_tier::Tier;
 
 use super::depth;
 use super::kept::Kept;
@@ -21,7 +24,7 @@ pub(crate) struct Versions {
     pub(super) partial_keys: AtomicBool,
     pub(super) kept: Kept,
     /// Units are taken from the store in advance: no key has limits beside the set's.
-    pub(super) is_tiered: bool,
+    pub(super) tier: Option<Arc<Tier>>,
     /// One change at a time.
     pub(super) ledger: Mutex<Ledger>,
     /// How often a capacity was set.
@@ -42,17 +45,17 @@ impl Versions {
         levels: Vec<String>,
         partial_keys: bool,
         kept: Kept,
-        is_tiered: bool,
+        tier: Option<Arc<Tier>>,
     ) -> Self {
         let ledger = Ledger {
-            variants: Variants::new(is_tiered),
+            variants: Variants::new(tier.clone()),
         };
         Self {
             set: SETS.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
             levels,
             partial_keys: AtomicBool::new(partial_keys),
             kept,
-            is_tiered,
+            tier,
             ledger: Mutex::new(ledger),
             capacities: AtomicU64::new(0),
         }

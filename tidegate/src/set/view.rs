@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 use tidegate_core::{Amount, Bounds, MAX_AMOUNT, Payment, Rule, Span, Timestamp};
 use tidegate_store::sync::Mutex;
 use tidegate_store::{Adaptive, KeyMap, KeyPath, Overrides, Plan, PlanLimit};
+use tidegate_tier::Tier;
 
 use super::kept::Kept;
 use super::variant::Variant;
@@ -47,6 +48,8 @@ pub(crate) struct View {
     pub(crate) lone: bool,
     /// Some limit is not every key's.
     has_added: bool,
+    /// Units of its limits are taken from the store in advance.
+    tier: Option<Arc<Tier>>,
     /// How long a lease lasts whose request does not say.
     pub(super) lease_ttl: Span,
 }
@@ -116,17 +119,13 @@ impl View {
         (set, version): (u64, u64),
         levels: &[String],
         limits: Vec<(u32, Limit)>,
-        kept: Kept,
+        (kept, tier): (Kept, Option<&Arc<Tier>>),
         before: Option<&Self>,
     ) -> Result<Self, BuildError> {
         check_names(&limits)?;
         let mut planned: Vec<(PlanLimit, Limit)> = Vec::with_capacity(limits.len());
         for (uid, limit) in limits {
-            let wrong = |source| BuildError::Limit {
-                limit: limit.name().into(),
-                source,
-            };
-            planned.push((limit.plan(uid, levels).map_err(wrong)?, limit));
+            planned.push((plan_in(tier, &limit, uid, levels)?, limit));
         }
         planned.sort_by_key(|(plan, _)| plan.level);
         let (plans, limits): (Vec<PlanLimit>, Vec<Limit>) = planned.into_iter().unzip();
@@ -141,8 +140,21 @@ impl View {
             levels,
             plans,
             (limits, measures),
-            kept,
+            (kept, tier.cloned()),
         ))
+    }
+
+    /// What the store decides about `limit` by, which may be a key's own.
+    ///
+    /// # Errors
+    /// A limit that makes no sense, or none in the set's tier.
+    pub(super) fn planned(
+        &self,
+        limit: &Limit,
+        uid: u32,
+        levels: &[String],
+    ) -> Result<PlanLimit, BuildError> {
+        plan_in(self.tier.as_ref(), limit, uid, levels)
     }
 
     fn of(
@@ -150,7 +162,7 @@ impl View {
         names: &[String],
         plans: Vec<PlanLimit>,
         (limits, measures): (Vec<Limit>, Arc<[Measure]>),
-        kept: Kept,
+        (kept, tier): (Kept, Option<Arc<Tier>>),
     ) -> Self {
         let calendar = |limit: &Limit| {
             let calendar = limit
@@ -182,6 +194,7 @@ impl View {
             measures,
             calendars: calendars.into(),
             variants: KeyMap::default(),
+            tier,
             lease_ttl,
         }
     }
@@ -225,6 +238,7 @@ impl View {
             variants,
             lone: self.lone,
             has_added: self.has_added,
+            tier: self.tier.clone(),
             lease_ttl: self.lease_ttl,
         }
     }
@@ -279,6 +293,7 @@ impl View {
         Some(Arc::new(Self {
             lease_ttl: ttl_of(plan.limits(), &limits),
             has_added: self.has_added,
+            tier: self.tier.clone(),
             measures: measures.collect(),
             levels: Arc::clone(&self.levels),
             set: self.set,
@@ -866,6 +881,24 @@ impl View {
             None => Ok(()),
         }
     }
+}
+
+/// What the store decides about `limit` by.
+fn plan_in(
+    tier: Option<&Arc<Tier>>,
+    limit: &Limit,
+    uid: u32,
+    levels: &[String],
+) -> Result<PlanLimit, BuildError> {
+    let planned = limit.plan(uid, levels);
+    let mut planned = planned.map_err(|source| BuildError::Limit {
+        limit: limit.name().into(),
+        source,
+    })?;
+    if let Some(tier) = tier {
+        planned.rule = tier.store_rule(limit.name(), planned.rule)?;
+    }
+    Ok(planned)
 }
 
 /// So many of `one`: mostly few.

@@ -3,12 +3,12 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use tidegate_memory::{Bounds, MemoryStore};
 use tidegate_store::core::{
-    Align, Amount, Bucket, Log, Payment, Ring, Rule, Span, Timestamp, Window,
+    Align, Amount, Bucket, Log, Payment, Ring, Rule, Slots, Span, Timestamp, Window,
 };
 use tidegate_store::optimistic::{by_the_callers_clock, moved};
 use tidegate_store::{
@@ -56,6 +56,27 @@ pub fn plan(version: u64, levels: usize, rules: &[(usize, Rule)]) -> Arc<Plan> {
     };
     let limits = rules.iter().enumerate().map(limit).collect();
     Arc::new(Plan::new(version, levels, limits, Span::from_secs(3_600)))
+}
+
+/// The same in `tier`, as the library makes it: with slots beside limits of which no more than
+/// so much may be out, and what the store decides by where it is to be exact.
+pub fn plan_in(tier: &Tier, version: u64, levels: usize, rules: &[(usize, Rule)]) -> Arc<Plan> {
+    let plain = plan(version, levels, rules);
+    let mut limits = plain.limits().to_vec();
+    for limit in plain.limits() {
+        let slots = tier.slots_beside(&limit.name);
+        limits.extend(slots.map(|(name, units)| PlanLimit {
+            name: name.into(),
+            uid: limit.uid + 1_000,
+            rule: Rule::Slots(Slots::new(units, Span::from_secs(60)).expect("slots")),
+            ..limit.clone()
+        }));
+    }
+    for limit in &mut limits {
+        let rule = tier.store_rule(&limit.name, limit.rule);
+        limit.rule = rule.expect("a rule that is exact");
+    }
+    Arc::new(Plan::new(version, levels, limits, plain.keep()))
 }
 
 /// A clock that stands still until it is moved, and may be set apart from the store's.
@@ -211,6 +232,9 @@ pub struct Link {
     pub trips: AtomicUsize,
     /// Of those, requests for a grant.
     pub grants: AtomicUsize,
+    /// A request that the store decides is answered at once, or lost: what it admits counts when
+    /// it did.
+    pub is_strict_at_once: AtomicBool,
 }
 
 impl Link {
@@ -221,6 +245,7 @@ impl Link {
             held: Mutex::default(),
             trips: AtomicUsize::new(0),
             grants: AtomicUsize::new(0),
+            is_strict_at_once: AtomicBool::new(false),
         })
     }
 
@@ -273,7 +298,13 @@ impl Table for Link {
         {
             self.grants.fetch_add(1, Ordering::SeqCst);
         }
-        let wire = *self.wire.lock().expect("no panic");
+        let mut wire = *self.wire.lock().expect("no panic");
+        if let Op::One(_, Verb::Take { lease: None, .. }) = command.op
+            && self.is_strict_at_once.load(Ordering::SeqCst)
+            && matches!(wire, Wire::HoldsAnswers | Wire::HoldsCommands)
+        {
+            wire = Wire::Open;
+        }
         let lost = || Err(StoreError::Unavailable("the wire is cut".to_owned()));
         match wire {
             Wire::Open => out.ready(self.central.decide(command)),

@@ -65,6 +65,16 @@ impl Limit {
         }
     }
 
+    /// `units` slots beside this limit, called `name`, that no key is asked for.
+    pub(crate) fn slots_beside(&self, name: String, units: Amount) -> Self {
+        Self {
+            level: self.level.clone(),
+            added: true,
+            absent: true,
+            ..Self::concurrency(name, units)
+        }
+    }
+
     /// This limit where `absent` stands for it, if that is one that is counted as this one is.
     pub(crate) fn in_place_of_absent(&self, absent: &Self) -> Option<Self> {
         let limit = Self {
