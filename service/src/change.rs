@@ -1,5 +1,6 @@
 //! What an exchange of policies changes, setting by setting.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use super::effect;
@@ -26,7 +27,7 @@ pub struct Change {
     /// What it becomes.
     pub becomes: Option<String>,
     /// What that means for keys that are in use.
-    pub effect: &'static str,
+    pub effect: Cow<'static, str>,
 }
 
 impl Change {
@@ -135,7 +136,7 @@ struct Changes(Vec<Change>);
 impl Changes {
     fn whole(&mut self, place: &Place<'_>, sort: Sort) {
         let effect = effect::of_whole(sort, place.member.is_some(), place.limit.is_some());
-        self.add(place, (None, None, None), sort, effect);
+        self.add(place, (None, None, None), sort, effect.into());
     }
 
     fn add(
@@ -143,7 +144,7 @@ impl Changes {
         place: &Place<'_>,
         (setting, was, becomes): (Option<&str>, Option<&Shape>, Option<&Shape>),
         sort: Sort,
-        effect: &'static str,
+        effect: Cow<'static, str>,
     ) {
         self.0.push(Change {
             policy: place.policy.to_owned(),
@@ -160,17 +161,21 @@ impl Changes {
     fn policy(&mut self, old: &Policy, new: &Policy) {
         let place = Place::of(new);
         let settings = |setting: &str| !matches!(setting, "limits" | "member" | "key");
-        self.settings(&place, &old.shape, &new.shape, settings, effect::of_policy);
+        let effect = |setting: &str, sort| match setting {
+            "tier" => effect::of_tier(old, new).into(),
+            _ => effect::of_policy(setting, sort).into(),
+        };
+        self.settings(&place, &old.shape, &new.shape, settings, effect);
         if old.levels != new.levels {
             let named = |policy: &Policy| Shape::Text(policy.levels.join("/"));
             let (was, becomes) = (named(old), named(new));
             let both = (Some("key"), Some(&was), Some(&becomes));
-            self.add(&place, both, Sort::Changed, effect::OTHER_KEYS);
+            self.add(&place, both, Sort::Changed, effect::OTHER_KEYS.into());
         }
         if old.is_pool() != new.is_pool() {
             let (was, becomes) = (sort_of(old), sort_of(new));
             let both = (Some("kind"), Some(&was), Some(&becomes));
-            self.add(&place, both, Sort::Changed, effect::OTHER_SETS);
+            self.add(&place, both, Sort::Changed, effect::OTHER_SETS.into());
             return;
         }
         let (of_old, of_new) = (old.shape.get("limits"), new.shape.get("limits"));
@@ -193,7 +198,8 @@ impl Changes {
             else {
                 continue;
             };
-            self.settings(&place, &was, &becomes, |s| s != "limits", effect::of_policy);
+            let effect = |setting: &str, sort| effect::of_policy(setting, sort).into();
+            self.settings(&place, &was, &becomes, |s| s != "limits", effect);
             let (of_old, of_new) = (was.get("limits"), becomes.get("limits"));
             self.limits(&place, (&known.limits, of_old), (&wanted.limits, of_new));
         }
@@ -220,8 +226,9 @@ impl Changes {
                 Some(known) => {
                     let shape = |of: Option<&Shape>| of?.get(wanted.name()).cloned();
                     if let (Some(was), Some(becomes)) = (shape(of_old), shape(of_new)) {
-                        let of =
-                            |setting: &str, sort| effect::of_limit(setting, sort, known, wanted);
+                        let of = |setting: &str, sort| {
+                            effect::of_limit(setting, sort, known, wanted).into()
+                        };
                         self.settings(&place, &was, &becomes, |_| true, of);
                     }
                 }
@@ -236,7 +243,7 @@ impl Changes {
         old: &Shape,
         new: &Shape,
         wanted: impl Fn(&str) -> bool,
-        effect: impl Fn(&str, Sort) -> &'static str,
+        effect: impl Fn(&str, Sort) -> Cow<'static, str>,
     ) {
         let mut names: Vec<&str> = old.names().collect();
         let others = new.names().filter(|name| old.get(name).is_none());

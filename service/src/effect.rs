@@ -1,7 +1,8 @@
 //! What a change means for keys that are in use, in words.
 
 use super::sort::Sort;
-use tidegate::Limit;
+use tidegate::{Limit, Tier};
+use tidegate_policy::Policy;
 
 pub(super) const OTHER_KEYS: &str = "keys are others: their state begins anew";
 pub(super) const OTHER_SETS: &str = "the state begins anew, and old leases are unknown";
@@ -34,13 +35,40 @@ pub(super) fn of_policy(setting: &str, _: Sort) -> &'static str {
         | "remember"
         | "usage"
         | "max_waiting"
-        | "max_waiting_per_root"
-        | "tier" => "from the next start on",
+        | "max_waiting_per_root" => "from the next start on",
         "ttl" => "for leases from now on",
         "metadata" => "with leases from now on",
         "cool_down" => "for cool-downs from now on",
         "balancer" | "weight" => "from the next decision on; leases stay where they are",
         _ => NEXT,
+    }
+}
+
+/// Of the tier of a policy: what of its limits may be out at servers, and what is out becomes.
+pub(super) fn of_tier(old: &Policy, new: &Policy) -> String {
+    let leased = |policy: &Policy| policy.tier.clone().filter(Tier::is_leased);
+    let mut told = vec!["from the next start on".to_owned()];
+    if let Some(tier) = leased(new) {
+        let out = new.limits.iter().map(|limit| may_be_out(limit, &tier));
+        told.extend(out);
+    }
+    if let Some(tier) = leased(old) {
+        told.push(format!(
+            "what a server has out goes back when it stops, or is lost for {:?} at most",
+            tier.longest_hold()
+        ));
+    }
+    told.join("; ")
+}
+
+fn may_be_out(limit: &Limit, tier: &Tier) -> String {
+    let (name, hold) = (limit.name(), tier.longest_hold());
+    match tier.outstanding_for(name) {
+        Some(units) => format!("up to {units} units of `{name}` may be out for {hold:?}"),
+        None => format!(
+            "each server may have {} units of `{name}` out at a time for {hold:?}, and no number bounds all of them",
+            tier.units_at_a_time(name)
+        ),
     }
 }
 

@@ -398,6 +398,42 @@ fn the_state_of_a_policy_that_is_gone_is_forgotten_in_the_store() {
 }
 
 #[test]
+fn a_change_of_a_tier_says_what_of_its_units_may_be_out() {
+    let with = |tier: &str| {
+        file(&format!(
+            "[policy.a]\n{tier}\n[policy.a.limits]\nrpm = {{ calls = 6_000, per = '1m' }}\n"
+        ))
+    };
+    let effect = |old: &str, new: &str| {
+        let changes = tidegate_service::compare(&with(old), &with(new));
+        let [change] = &changes[..] else {
+            panic!("one change: {changes:?}");
+        };
+        assert_eq!(change.setting.as_deref(), Some("tier"));
+        change.effect.to_string()
+    };
+    let few = "tier = { mode = 'leased', batch = 100, outstanding = 1_000, hold = '5s' }";
+    let any = "tier = { mode = 'leased', batch = 100 }";
+    let refusals = "tier = { mode = 'refusals' }";
+    assert_eq!(
+        effect("", few),
+        "from the next start on; up to 1000 units of `rpm` may be out for 5s"
+    );
+    assert_eq!(
+        effect(few, any),
+        "from the next start on; each server may have 100 units of `rpm` out at a time for 1s, and \
+         no number bounds all of them; what a server has out goes back when it stops, or is lost \
+         for 5s at most"
+    );
+    assert_eq!(
+        effect(any, refusals),
+        "from the next start on; what a server has out goes back when it stops, or is lost for 1s \
+         at most"
+    );
+    assert_eq!(effect(refusals, ""), "from the next start on");
+}
+
+#[test]
 fn what_changes_is_told_setting_by_setting_with_what_it_means() {
     let old = "[policy.a]\nkey = 'org/user'\n[policy.a.limits]\n\
         rpm = { calls = 10, per = '60s' }\nslots = { concurrency = 4 }\n\

@@ -33,7 +33,7 @@ impl From<&Change> for Row {
             setting: change.setting.clone(),
             was: change.was.clone(),
             becomes: change.becomes.clone(),
-            effect: change.effect.to_owned(),
+            effect: change.effect.to_string(),
         }
     }
 }

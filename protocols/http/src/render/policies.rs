@@ -47,7 +47,7 @@ struct ShownChange<'a> {
     /// What it is now.
     becomes: Option<&'a str>,
     /// What that means for keys that are in use.
-    effect: &'static str,
+    effect: &'a str,
 }
 
 impl<'a> From<&'a Change> for ShownChange<'a> {
@@ -60,7 +60,7 @@ impl<'a> From<&'a Change> for ShownChange<'a> {
             change: change.sort.name(),
             was: change.was.as_deref(),
             becomes: change.becomes.as_deref(),
-            effect: change.effect,
+            effect: &change.effect,
         }
     }
 }
