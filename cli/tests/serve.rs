@@ -388,6 +388,33 @@ async fn grpc_check(at: SocketAddr, limit: &str, amount: u64) -> bool {
     answer.expect("an answer").into_inner().lease.is_some()
 }
 
+#[test]
+fn the_metrics_count_what_a_tier_decides_and_what_it_asks_its_store() {
+    let folder = folder(
+        "[policy.near]\ntier = { mode = 'leased', batch = 20, outstanding = 40, low_water = 0 }\n\
+         [policy.near.limits]\nrpm = { calls = 50, per = '400d', algorithm = 'fixed_window' }\n",
+    );
+    let memory = [&CONFIG[..], &["--store", "memory:"]].concat();
+    let server = Server::start(folder.path(), &memory);
+    let body = "{\"policy\":\"near\",\"key\":\"k\"}";
+    let statuses = (0..60).map(|_| server.post("/v1/check", body, None).0);
+    assert_eq!(statuses.filter(|status| *status == 200).count(), 50);
+    let metrics = get(server.http, "/metrics");
+    for (name, outcome, least) in [
+        ("tidegate_tier_decisions_total", "admitted", 50),
+        ("tidegate_tier_decisions_total", "refused", 1),
+        ("tidegate_grants_total", "requested", 4),
+        ("tidegate_grants_total", "granted", 3),
+    ] {
+        let series = format!("{name}{{policy=\"near\",outcome=\"{outcome}\"}} ");
+        let count = metrics.lines().find_map(|line| line.strip_prefix(&series));
+        let count: u64 = count.and_then(|count| count.parse().ok()).unwrap_or(0);
+        assert!(count >= least, "{series}{count}\n{metrics}");
+    }
+    // The slots by which the store bounds what is out are nobody's limit.
+    assert!(!metrics.contains("outstanding"), "{metrics}");
+}
+
 const LIMITS: [&str; 2] = ["rpm", "running"];
 
 /// A refusal was counted for its policy alone: which of its limits it was, nobody said.
