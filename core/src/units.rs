@@ -49,6 +49,7 @@ impl Units {
 
     /// What is left of the limit at `position`, whether it is still good or not; 0 where
     /// there is none.
+    #[inline]
     #[must_use]
     pub fn left(&self, position: usize) -> Amount {
         let granted = self.granted.get(position).copied().unwrap_or(0);
@@ -62,19 +63,25 @@ impl Units {
     }
 
     /// Whether it is good at `now`.
+    #[inline]
     #[must_use]
     pub fn is_good(&self, now: Timestamp) -> bool {
         now < self.end
     }
 
     /// Whether `amounts` are all there and it is good at `now`.
+    #[inline]
     #[must_use]
     pub fn covers(&self, amounts: &[Amount], now: Timestamp) -> bool {
-        let mut amounts = amounts.iter().enumerate();
-        self.is_good(now) && amounts.all(|(position, &amount)| amount <= self.left(position))
+        let mut covers = self.is_good(now);
+        for (position, &amount) in amounts.iter().enumerate() {
+            covers &= amount <= self.left(position);
+        }
+        covers
     }
 
     /// Spends `amounts`, if it [covers](Self::covers) them; else nothing. Whether it did.
+    #[inline]
     pub fn spend(&mut self, amounts: &[Amount], now: Timestamp) -> bool {
         let covers = self.covers(amounts, now);
         if covers {

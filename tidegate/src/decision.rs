@@ -7,6 +7,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use tidegate_core::{Amount, BucketLevel, Span, Standing, Timestamp, Verdict};
 use tidegate_store::{KeyPath, Reply, StoreError};
+use tidegate_tier::{GrantLevel, Spent};
 
 use crate::error::DecisionError;
 use crate::limit::{Limit, LimitName};
@@ -34,6 +35,8 @@ enum Standings {
     Told(SmallVec<[Option<Standing>; 1]>),
     /// What that of the only limit follows from, if somebody wants to know.
     OfBucket(BucketLevel),
+    /// The same, where a grant has decided.
+    OfGrant(GrantLevel),
 }
 
 impl Standings {
@@ -42,6 +45,7 @@ impl Standings {
         match self {
             Self::Told(told) => *told.get(position)?,
             Self::OfBucket(level) => Some(level.standing()),
+            Self::OfGrant(level) => level.standing(),
         }
     }
 }
@@ -87,6 +91,46 @@ impl Decision {
             shadowed: false,
             at,
             standings: Standings::OfBucket(level),
+            view,
+            member: None,
+            degraded: false,
+        }
+    }
+
+    /// That of a request that a grant has covered.
+    pub(crate) fn of_spent(spent: &Spent<'_>, view: &Arc<View>, at: Timestamp) -> Self {
+        let told = told(&mut spent.standings(), view);
+        Self::admitted_by_grant(
+            spent.shadowed(),
+            Standings::Told(told),
+            Arc::clone(view),
+            at,
+        )
+    }
+
+    /// The same, of a lone limit, which stands there.
+    #[inline]
+    pub(crate) fn of_grant(
+        (shadowed, level): (bool, GrantLevel),
+        view: Arc<View>,
+        at: Timestamp,
+    ) -> Self {
+        Self::admitted_by_grant(shadowed, Standings::OfGrant(level), view, at)
+    }
+
+    #[inline(always)]
+    fn admitted_by_grant(
+        shadowed: bool,
+        standings: Standings,
+        view: Arc<View>,
+        at: Timestamp,
+    ) -> Self {
+        Self {
+            verdict: Verdict::Admit,
+            binding: None,
+            shadowed,
+            at,
+            standings,
             view,
             member: None,
             degraded: false,
@@ -234,6 +278,7 @@ impl Decision {
         match &self.standings {
             Standings::Told(told) => Some((*told.get(position)?)?.remaining),
             Standings::OfBucket(level) => Some(level.remaining()),
+            Standings::OfGrant(level) => Some(level.standing()?.remaining),
         }
     }
 

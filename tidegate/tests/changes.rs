@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::{
-    Algorithm, BuildError, Limit, LimitSet, LimitSetBuilder, ManualClock, Period, Timestamp,
+    Algorithm, BuildError, Limit, LimitSet, LimitSetBuilder, ManualClock, Period, Tier, Timestamp,
 };
 use tidegate::{Store, StoreError};
 use tidegate_memory::MemoryStore;
@@ -251,6 +251,37 @@ fn a_handle_and_a_lease_from_before_a_change_go_by_the_new_limits() {
         .unwrap();
     assert!(take(40).is_some());
     lease.cancel().wait().unwrap();
+}
+
+#[test]
+fn a_handle_in_a_tier_spends_grants_and_goes_by_the_new_limits() {
+    let time = ManualClock::default();
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let builder = builder(&time, Limit::rate("r", 100, DAY)).store(store);
+    let set = builder.tier(Tier::leased(10)).build().unwrap();
+    let handle = set.handle("k").unwrap();
+    let admits = || handle.check(1).wait().unwrap().admitted();
+    assert!((0..20).all(|_| admits()) && handle.admit(1).wait().unwrap().admitted());
+    let counted = set.tier_statistics().unwrap();
+    assert_eq!((counted.admitted, counted.requested), (21, 3));
+    let (by_handle, by_key) = (handle.check(1).wait(), set.check("k", 1).wait());
+    let left = |told: tidegate::Decision| told.remaining("r").unwrap();
+    assert_eq!((left(by_handle.unwrap()), left(by_key.unwrap())), (78, 77));
+    assert_eq!(set.statistics().admitted, 22, "the lean one is not counted");
+    set.put_limit(Limit::rate("r", 50, DAY)).unwrap();
+    assert_eq!((0..100).filter(|_| admits()).count(), 27);
+    set.put_limit(Limit::rate("r", 100, DAY)).unwrap();
+    set.put_limit(Limit::rate("s", 10, DAY)).unwrap();
+    let told = handle.check(1).wait().unwrap();
+    assert_eq!(
+        (told.remaining("r"), told.remaining("s")),
+        (Some(49), Some(9))
+    );
+    assert_eq!((0..100).filter(|_| admits()).count(), 9);
+    set.set_override("k", &[Limit::rate("s", 12, DAY)])
+        .wait()
+        .unwrap();
+    assert_eq!((0..100).filter(|_| admits()).count(), 2);
 }
 
 /// What remains of a lone bucket is computed for who asks.

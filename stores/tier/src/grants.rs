@@ -190,19 +190,49 @@ impl Grants {
         Some(wish)
     }
 
-    /// Whether less than so many hundredths of `batch` are left of a limit that is used, and
-    /// another grant may be asked for before a request needs it.
+    /// Whether less than so many hundredths of `batch` are left of a limit that is used once
+    /// `amounts` are spent, and another grant may be asked for before a request needs it.
     #[must_use]
-    pub fn is_low(&self, batch: &[Amount], hundredths: u8, now: Timestamp) -> bool {
+    pub fn is_low(
+        &self,
+        batch: &[Amount],
+        hundredths: u8,
+        amounts: &[Amount],
+        now: Timestamp,
+    ) -> bool {
         let is_low = |(position, &batch): (usize, &Amount)| {
             let good = self.kept.iter().filter(|grant| grant.units.is_good(now));
-            let left: u128 = good
-                .map(|grant| u128::from(grant.units.left(position)))
-                .sum();
-            let is_used = self.is_used.get(position) == Some(&true);
-            is_used && left * 100 < u128::from(batch) * u128::from(hundredths)
+            let left = good.map(|grant| grant.units.left(position)).sum::<Amount>();
+            let amount = amounts.get(position).copied().unwrap_or(0);
+            let is_used = amount > 0 || self.is_used.get(position) == Some(&true);
+            is_used && is_below(left.saturating_sub(amount), batch, hundredths)
         };
         self.asked.is_none() && now >= self.refill_from && batch.iter().enumerate().any(is_low)
+    }
+
+    /// As [`admit`](Self::admit), if no other grant is to be asked for by that: which of the
+    /// [kept](Self::kept).
+    #[inline(always)]
+    pub(crate) fn admit_plainly(
+        &mut self,
+        amounts: &[Amount],
+        (batch, hundredths): (&[Amount], u8),
+        now: Timestamp,
+    ) -> Option<usize> {
+        // Where the first that covers them is not low by itself, all together are not.
+        let mut kept = self.kept.iter().enumerate();
+        let (first, grant) = kept.find(|(_, grant)| grant.units.covers(amounts, now))?;
+        let mut may_be_low = false;
+        for (position, (&amount, &batch)) in amounts.iter().zip(batch).enumerate() {
+            let left = grant.units.left(position).saturating_sub(amount);
+            may_be_low |= is_below(left, batch, hundredths);
+        }
+        if may_be_low && self.is_low(batch, hundredths, amounts, now) {
+            return None;
+        }
+        self.note_use(amounts, now);
+        let grant = self.kept.get_mut(first)?;
+        grant.units.spend(amounts, now).then_some(first)
     }
 
     /// What was asked for has come to this at `now`. Answers what is to be given back: a
@@ -328,6 +358,7 @@ impl Grants {
         self.kept.is_empty() && self.asked.is_none() && !remembers && !is_full
     }
 
+    #[inline(always)]
     fn note_use(&mut self, amounts: &[Amount], now: Timestamp) {
         self.used_at = self.used_at.max(now);
         if self.is_used.len() < amounts.len() {
@@ -347,4 +378,11 @@ impl Grants {
 
 fn to_end(grants: SmallVec<[Grant; 2]>) -> Vec<Grant> {
     grants.into_iter().filter(Grant::is_to_end).collect()
+}
+
+/// Whether `left` is less than so many hundredths of `batch`. No amount goes beyond 2^53 - 1, and
+/// few are added: this does not overflow.
+#[inline(always)]
+fn is_below(left: Amount, batch: Amount, hundredths: u8) -> bool {
+    left * 100 < batch * Amount::from(hundredths)
 }

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tidegate_store::core::{Bounds, Timestamp};
+use tidegate_store::core::{Amount, Bounds, Timestamp};
+use tidegate_store::sync::atomic::Ordering;
 use tidegate_store::{Detail, KeyPath, OwnedPath, Plan, Reply, Responder, StoreError, Wake};
 
 use crate::answers;
@@ -37,6 +38,8 @@ pub(crate) struct Key {
     pub(crate) outstanding: Outstanding,
     pub(crate) grants: Grants,
     pub(crate) waiters: VecDeque<Waiter>,
+    /// Requests that were admitted by handles, which the [counters](Counters) have not.
+    uncounted: u64,
 }
 
 impl Key {
@@ -49,6 +52,7 @@ impl Key {
             outstanding: Outstanding::default(),
             grants: Grants::default(),
             waiters: VecDeque::new(),
+            uncounted: 0,
         };
         key.measure(tier);
         key
@@ -81,11 +85,14 @@ impl Key {
 
     /// Whether a request for so much can be covered by a grant: something, and no more than a
     /// batch.
+    #[inline]
     pub(crate) fn fits(&self, amounts: &[u64]) -> bool {
-        let reached = amounts.iter().zip(&self.batch);
-        let mut reached = reached.map(|(amount, batch)| (*amount, *batch));
-        reached.clone().any(|(amount, _)| amount > 0)
-            && reached.all(|(amount, batch)| amount <= batch)
+        let (mut takes, mut fits) = (false, true);
+        for (&amount, &batch) in amounts.iter().zip(&self.batch) {
+            takes |= amount > 0;
+            fits &= amount <= batch;
+        }
+        takes && fits
     }
 
     /// The amounts of the levels that the key reaches.
@@ -170,6 +177,36 @@ impl Key {
         let refusal = self.grants.refusal(amounts, now)?;
         count(&counters.refused);
         Some(answers::refused(refusal, detail))
+    }
+
+    /// Spends `amounts` if a grant covers them, and if that is all there is to do: the limits are
+    /// those of the plan `version`, and no further grant is to be asked for. Which grant.
+    #[inline(always)]
+    pub(crate) fn spend(
+        &mut self,
+        version: u64,
+        amounts: &[Amount],
+        low_water: u8,
+        now: Timestamp,
+    ) -> Option<usize> {
+        if version != self.plan.version() || !self.fits(amounts) {
+            return None;
+        }
+        let of = (&self.batch[..], low_water);
+        let at = self.grants.admit_plainly(amounts, of, now)?;
+        self.uncounted += 1;
+        Some(at)
+    }
+
+    /// Counts what handles have spent.
+    pub(crate) fn count_spent(&mut self, counters: &Counters) {
+        let spent = std::mem::take(&mut self.uncounted);
+        counters.admitted.fetch_add(spent, Ordering::Relaxed);
+    }
+
+    /// Whether something is held, remembered, or waited for.
+    pub(crate) fn is_needed(&self, now: Timestamp) -> bool {
+        !self.grants.is_empty(now) || !self.waiters.is_empty()
     }
 
     /// Answers all who wait with this error.

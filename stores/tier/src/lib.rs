@@ -20,6 +20,7 @@
 //! | `strict` | requests that waited for a grant, and are the store's after all |
 //! | `counters` | how often what happened: [`TierStatistics`] |
 //! | `key` | a key's grants, and the requests that wait for the next |
+//! | `pinned` | a key that a handle holds, and spends of without look-up: [`PinnedKey`] |
 //! | `returns` | what is given back to the store, again if it does not answer |
 //! | `under_way` | what the store has not answered yet |
 //! | `node` | all keys of a table: asks, lands, gives back |
@@ -37,6 +38,7 @@ mod grants;
 mod key;
 mod node;
 mod outstanding;
+mod pinned;
 mod refusals;
 mod returns;
 mod settings;
@@ -46,8 +48,10 @@ mod task;
 mod tiered;
 mod under_way;
 
+pub use answers::GrantLevel;
 pub use counters::TierStatistics;
 pub use grants::{Grant, Grants, Landed, Wish};
+pub use pinned::{PinnedKey, Spent};
 pub use refusals::RefusalTable;
 pub use settings::{Tier, TierError};
 pub use table::TierTable;

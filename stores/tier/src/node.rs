@@ -12,7 +12,7 @@ use tidegate_store::{
     Timer, TimerHandler, Verb, Wake,
 };
 
-use crate::counters::{Counters, count};
+use crate::counters::{Counters, TierStatistics, count};
 use crate::grants::{Grant, Landed, Wish};
 use crate::key::{Key, Waiter};
 use crate::outstanding::Outstanding;
@@ -36,7 +36,10 @@ pub(crate) const fn is_grant(id: u128) -> bool {
     (id >> 64) as u64 == MARK
 }
 
-pub(crate) type Shard = HashMap<Box<[u8]>, Key, foldhash::fast::RandomState>;
+/// It stays in its shard while somebody else has it, too. Who has its lock takes no shard's.
+pub(crate) type SharedKey = Arc<Mutex<Key>>;
+
+type Shard = HashMap<Box<[u8]>, SharedKey, foldhash::fast::RandomState>;
 
 /// See the [module](self).
 pub(crate) struct Node {
@@ -125,27 +128,37 @@ impl Node {
     }
 
     /// The keys beside which `path` is kept.
-    pub(crate) fn shard(&self, path: &KeyPath<'_>) -> &Mutex<Shard> {
+    fn shard(&self, path: &KeyPath<'_>) -> &Mutex<Shard> {
         let hash = self.hasher.hash_one(path.bytes());
         &self.shards[hash as usize % SHARDS]
     }
 
+    /// The key, if it is kept.
+    pub(crate) fn kept(&self, path: &KeyPath<'_>) -> Option<SharedKey> {
+        self.shard(path).lock().get(path.bytes()).map(Arc::clone)
+    }
+
     /// The key, kept from here on; `None` where there is no room for another.
-    pub(crate) fn key<'s>(
-        &self,
-        shard: &'s mut Shard,
-        path: &KeyPath<'_>,
-        plan: &Arc<Plan>,
-    ) -> Option<&'s mut Key> {
-        if !shard.contains_key(path.bytes()) {
-            if self.counters.keys.load(Ordering::Relaxed) >= MOST_KEYS {
-                return None;
-            }
-            count(&self.counters.keys);
-            shard.insert(path.bytes().into(), Key::new(path, plan, &self.tier));
-            self.arm();
+    pub(crate) fn key(&self, path: &KeyPath<'_>, plan: &Arc<Plan>) -> Option<SharedKey> {
+        let mut shard = self.shard(path).lock();
+        if let Some(key) = shard.get(path.bytes()) {
+            return Some(Arc::clone(key));
         }
-        shard.get_mut(path.bytes())
+        if self.counters.keys.load(Ordering::Relaxed) >= MOST_KEYS {
+            return None;
+        }
+        count(&self.counters.keys);
+        let key = Arc::new(Mutex::new(Key::new(path, plan, &self.tier)));
+        shard.insert(path.bytes().into(), Arc::clone(&key));
+        drop(shard);
+        self.arm();
+        Some(key)
+    }
+
+    /// See [`Tier::low_water`].
+    #[inline]
+    pub(crate) const fn low_water(&self) -> u8 {
+        self.tier.low_water_hundredths()
     }
 
     /// The limits are these from here on.
@@ -161,6 +174,7 @@ impl Node {
         let Some(this) = self.this.upgrade() else {
             return;
         };
+        self.arm();
         loop {
             self.give_back(&asking.path, std::mem::take(&mut asking.ended));
             let now = self.timer.now();
@@ -211,12 +225,11 @@ impl Node {
     /// An answer has come. Answers the next grant to ask for, if requests wait for one.
     fn land(&self, asked: Asked, answer: Answer) -> Option<Asking> {
         let (now, mut wakes) = (self.timer.now(), Vec::new());
-        let mut shard = self.shard(&asked.path.lend()).lock();
-        let Some(key) = shard.get_mut(asked.path.lend().bytes()) else {
-            drop(shard);
+        let Some(key) = self.kept(&asked.path.lend()) else {
             self.end(Return::lost(&asked.path, asked.id));
             return None;
         };
+        let mut key = key.lock();
         let (landed, error) = self.landed(&asked, answer);
         let is_full = matches!(&landed, Landed::Full);
         let mut back = Vec::new();
@@ -249,8 +262,8 @@ impl Node {
         if self.is_closed.load(Ordering::Acquire) {
             back.extend(key.grants.take_all());
         }
-        let next = next_for(key, now, &mut wakes);
-        drop(shard);
+        let next = next_for(&mut key, now, &mut wakes);
+        drop(key);
         self.give_back(&asked.path, back);
         self.decide_strictly(&asked.path, strict, &mut wakes);
         if matches!(error, Some(StoreError::Unavailable(_))) {
@@ -343,7 +356,7 @@ impl Node {
     }
 
     /// Sees to it that somebody looks after what is over.
-    fn arm(&self) {
+    pub(crate) fn arm(&self) {
         if !self.is_armed.swap(true, Ordering::AcqRel) {
             let pace = self.tier.idle_span().min(self.tier.hold_span());
             let pace = Span::from_micros(pace.as_micros() / 2);
@@ -352,18 +365,23 @@ impl Node {
         }
     }
 
-    /// Gives back what is over or lies idle, and forgets keys of which nothing is left.
-    fn sweep(&self, now: Timestamp) {
+    /// Gives back what is over or lies idle, and forgets keys of which nothing is left and that
+    /// nobody has pinned. Whether there is anything left to look after.
+    fn sweep(&self, now: Timestamp) -> bool {
+        let mut is_needed = false;
         for one in self.returns.take() {
             self.end(one);
         }
         for shard in &self.shards {
             let mut over = Vec::new();
-            shard.lock().retain(|_, key| {
+            shard.lock().retain(|_, shared| {
+                let mut key = shared.lock();
                 let grants = key.grants.take_over(now, self.tier.idle_span());
                 over.extend(grants.into_iter().map(|grant| (key.path.clone(), grant)));
-                let stays = !key.grants.is_empty(now) || !key.waiters.is_empty();
+                is_needed |= key.is_needed(now);
+                let stays = key.is_needed(now) || Arc::strong_count(shared) > 1;
                 if !stays {
+                    key.count_spent(&self.counters);
                     self.counters.keys.fetch_sub(1, Ordering::Relaxed);
                 }
                 stays
@@ -372,13 +390,25 @@ impl Node {
                 self.give_back(&path, [grant]);
             }
         }
+        is_needed
+    }
+
+    /// What was counted, and is held.
+    pub(crate) fn statistics(&self) -> TierStatistics {
+        for shard in &self.shards {
+            for key in shard.lock().values() {
+                key.lock().count_spent(&self.counters);
+            }
+        }
+        self.counters.read()
     }
 
     /// Gives back all that is held now.
     pub(crate) fn give_all_back(&self) {
         for shard in &self.shards {
             let mut all = Vec::new();
-            for key in shard.lock().values_mut() {
+            for key in shard.lock().values() {
+                let mut key = key.lock();
                 let grants = key.grants.take_all().into_iter();
                 all.extend(grants.map(|grant| (key.path.clone(), grant)));
             }
@@ -407,8 +437,8 @@ impl Node {
 impl TimerHandler for Node {
     fn fire(self: Arc<Self>, now: Timestamp) {
         self.is_armed.store(false, Ordering::Release);
-        self.sweep(now);
-        if self.counters.keys.load(Ordering::Relaxed) > 0 || !self.returns.is_empty() {
+        let is_needed = self.sweep(now);
+        if is_needed || !self.returns.is_empty() {
             self.arm();
         }
     }

@@ -12,6 +12,7 @@ use crate::batch;
 use crate::counters::TierStatistics;
 use crate::key::{Key, Waiter};
 use crate::node::{Asking, Node, is_grant};
+use crate::pinned::PinnedKey;
 use crate::settings::{Tier, can_lease};
 
 /// The most requests of a key that wait for a grant. Others are the store's.
@@ -60,7 +61,7 @@ impl TierTable {
     /// What it has counted, and holds.
     #[must_use]
     pub fn statistics(&self) -> TierStatistics {
-        self.node.counters.read()
+        self.node.statistics()
     }
 
     /// Gives back all that is held now, and from here on what is taken, as soon as its requests
@@ -71,33 +72,43 @@ impl TierTable {
         self.node.answered()
     }
 
+    /// The key of `path`, of which its caller spends without look-up; `None` where units of some
+    /// limit of `plan` cannot be taken in advance, or there is no room for another key.
+    #[must_use]
+    pub fn pin(&self, path: &KeyPath<'_>, plan: &Arc<Plan>) -> Option<PinnedKey> {
+        if !can_lease(plan) {
+            return None;
+        }
+        let key = self.node.key(path, plan)?;
+        Some(PinnedKey::new(&self.node, key))
+    }
+
     fn take(&self, command: &Command<'_>, take: Take<'_>, out: Out<'_>) -> Execution {
         let (node, plan) = (&self.node, command.plan);
-        let mut shard = node.shard(&take.path).lock();
-        let Some(key) = node.key(&mut shard, &take.path, plan) else {
-            drop(shard);
+        let Some(key) = node.key(&take.path, plan) else {
             return node.table.execute(command, out);
         };
+        let mut key = key.lock();
         let old = match key.follow(plan, &node.tier) {
             Ok(old) => old,
             Err(error) => return out.ready(Err(error)),
         };
         if !old.is_empty() {
             let path = key.path.clone();
-            drop(shard);
+            drop(key);
             node.note(plan);
             node.give_back(&path, old);
             return self.take(command, take, out);
         }
-        let take = take.of(key);
+        let take = take.of(&key);
         if !key.fits(take.amounts) || key.waiters.len() >= MOST_WAITERS {
-            drop(shard);
+            drop(key);
             return node.table.execute(command, out);
         }
         let decided = key.decide(take.amounts, take.detail, command.now, &node.counters);
         if let Some(reply) = decided {
-            let refill = refill(key, &take, command, &node.tier);
-            drop(shard);
+            let refill = refill(&mut key, &take, command, &node.tier);
+            drop(key);
             let execution = out.ready(Ok(reply));
             refill.into_iter().for_each(|asking| node.ask(asking));
             return execution;
@@ -115,8 +126,8 @@ impl TierTable {
             detail: take.detail,
             late: 0,
         });
-        let asking = ask(key, &take, command);
-        drop(shard);
+        let asking = ask(&mut key, &take, command);
+        drop(key);
         asking.into_iter().for_each(|asking| node.ask(asking));
         Execution::from(later)
     }
@@ -124,9 +135,9 @@ impl TierTable {
     /// The reply to one of a batch, if it can be decided by what is here.
     fn at_hand(&self, command: &Command<'_>, (path, verb): Item<'_>) -> Option<Reply> {
         let take = self.is_ours(command.plan, path, &verb)?;
-        let mut shard = self.node.shard(&path).lock();
-        let key = shard.get_mut(path.bytes())?;
-        let take = take.of(key);
+        let key = self.node.kept(&path)?;
+        let mut key = key.lock();
+        let take = take.of(&key);
         if key.plan.version() != command.plan.version() || !key.fits(take.amounts) {
             return None;
         }
@@ -151,13 +162,13 @@ impl TierTable {
 
     /// A key is forgotten: what was taken in advance of it is given back before.
     fn forget(&self, path: &KeyPath<'_>) {
-        let mut shard = self.node.shard(path).lock();
-        let Some(key) = shard.get_mut(path.bytes()) else {
+        let Some(key) = self.node.kept(path) else {
             return;
         };
+        let mut key = key.lock();
         key.grants.forget_refusal();
         let (of, grants) = (key.path.clone(), key.grants.take_all());
-        drop(shard);
+        drop(key);
         self.node.give_back(&of, grants);
     }
 }
@@ -208,7 +219,7 @@ impl Drop for TierTable {
 /// A grant before a request needs one, if little is left.
 fn refill(key: &mut Key, take: &Take<'_>, command: &Command<'_>, tier: &Tier) -> Option<Asking> {
     let hundredths = tier.low_water_hundredths();
-    match key.grants.is_low(&key.batch, hundredths, command.now) {
+    match key.grants.is_low(&key.batch, hundredths, &[], command.now) {
         true => ask(key, take, command),
         false => None,
     }

@@ -3,9 +3,10 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use tidegate_store::{Plan, Table, Timer};
+use tidegate_store::{KeyPath, Plan, Table, Timer};
 
 use crate::counters::TierStatistics;
+use crate::pinned::PinnedKey;
 use crate::refusals::RefusalTable;
 use crate::settings::Tier;
 use crate::table::TierTable;
@@ -19,6 +20,10 @@ pub trait Tiered: Table {
     /// are served. What this returns ends when the store has answered all that it was sent: each
     /// within the store's deadline.
     fn give_back(&self) -> Answered;
+
+    /// The key of `path`, of which its caller spends without look-up; `None` where it decides
+    /// nothing of it, or there is no room for another key.
+    fn pin(&self, path: &KeyPath<'_>, plan: &Arc<Plan>) -> Option<PinnedKey>;
 }
 
 /// The store has answered all that it was sent.
@@ -32,6 +37,10 @@ impl Tiered for TierTable {
     fn give_back(&self) -> Answered {
         Box::pin(Self::give_back(self))
     }
+
+    fn pin(&self, path: &KeyPath<'_>, plan: &Arc<Plan>) -> Option<PinnedKey> {
+        Self::pin(self, path, plan)
+    }
 }
 
 impl Tiered for RefusalTable {
@@ -42,6 +51,10 @@ impl Tiered for RefusalTable {
     /// It takes nothing in advance.
     fn give_back(&self) -> Answered {
         Box::pin(std::future::ready(()))
+    }
+
+    fn pin(&self, _: &KeyPath<'_>, _: &Arc<Plan>) -> Option<PinnedKey> {
+        None
     }
 }
 

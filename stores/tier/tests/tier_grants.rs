@@ -594,3 +594,58 @@ fn what_the_store_has_not_answered_to_is_given_back_by_a_node_that_closes() {
     assert!(answered.as_mut().poll(&mut context).is_ready());
     assert_eq!(central.left(&node.plan, b"k"), [1_000]);
 }
+
+#[test]
+fn a_pinned_key_spends_the_same_grants_and_leaves_to_the_table_what_asks_for_more() {
+    let (_, node) = hourly(10_000, Tier::leased(100).low_water(20));
+    let path = KeyPath::new(b"k", 1).expect("a key");
+    let pinned = node.table.pin(&path, &node.plan).expect("room");
+    let spend = |amounts: &[u64]| pinned.spend(0, amounts, node.clock.now()).is_some();
+    assert!(!spend(&[1]), "nothing is held");
+    assert_eq!(node.trips(), 0);
+    assert!(node.admits(b"k", &[1]));
+    // Down to the low water, where the next grant is to be asked for.
+    for _ in 0..79 {
+        assert!(spend(&[1]));
+    }
+    for wrong in [0, 1, 101] {
+        assert!(!spend(&[wrong]), "{wrong}");
+    }
+    let of_other_limits = pinned.spend(1, &[1], node.clock.now()).is_some();
+    assert!(!of_other_limits);
+    assert_eq!(node.trips(), 1);
+    assert!(node.admits(b"k", &[1]), "and it asks");
+    assert_eq!(node.trips(), 2);
+    for _ in 0..19 {
+        assert!(spend(&[1]));
+    }
+    let now = node.clock.now();
+    let level = pinned.spend(0, &[5], now).expect("it is covered").level(0);
+    let standing = level.standing().expect("it was told");
+    assert_eq!((standing.limit, standing.remaining), (10_000, 9_895));
+    assert_eq!(node.table.statistics().admitted, 101);
+    node.clock.pass(2 * SECOND);
+    assert!(!spend(&[1]), "the hold is over");
+}
+
+#[test]
+fn a_pinned_key_is_kept_while_it_is_pinned_and_counted_when_it_is_not() {
+    let (central, node) = hourly(10_000, Tier::leased(100));
+    let path = KeyPath::new(b"k", 1).expect("a key");
+    let pinned = node.table.pin(&path, &node.plan).expect("room");
+    assert!(node.admits(b"k", &[1]));
+    for _ in 0..9 {
+        assert!(pinned.spend(0, &[1], node.clock.now()).is_some());
+    }
+    node.clock.pass(10 * SECOND);
+    assert_eq!(central.left(&node.plan, b"k"), [9_990]);
+    assert_eq!(node.table.statistics().keys, 1);
+    // It is the same key still.
+    assert!(node.admits(b"k", &[1]));
+    assert!(pinned.spend(0, &[1], node.clock.now()).is_some());
+    drop(pinned);
+    node.clock.pass(10 * SECOND);
+    let counted = node.table.statistics();
+    assert_eq!((counted.keys, counted.admitted), (0, 12));
+    assert_eq!(central.left(&node.plan, b"k"), [9_988]);
+}

@@ -511,8 +511,14 @@ impl Inner {
 
     /// Whether `view` is the newest of any key.
     #[inline(always)]
-    fn is_newest(&self, view: &View) -> bool {
-        view.version() == self.version.load(Ordering::Acquire) && view.is_of_any_key()
+    pub(super) fn is_newest(&self, view: &View) -> bool {
+        self.is_version(view) && view.is_of_any_key()
+    }
+
+    /// Whether the limits have not changed since `view`.
+    #[inline(always)]
+    pub(super) fn is_version(&self, view: &View) -> bool {
+        view.version() == self.version.load(Ordering::Acquire)
     }
 
     /// The newest limits of `key`.

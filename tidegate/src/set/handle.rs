@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tidegate_core::{Amount, BucketLevel, MAX_AMOUNT, Timestamp, Verdict};
 use tidegate_store::{AtomicBucket, KeyPath, OwnedKey};
+use tidegate_tier::{GrantLevel, PinnedKey};
 
 use super::inner::{Inner, LimitSet};
 use super::subject::Subject;
@@ -19,8 +20,8 @@ use crate::pending::Pending;
 use crate::request::Request;
 
 /// One key of a set. Where the set is a single bucket, [`admit`](Self::admit) and
-/// [`check`](Self::check) are one compare-and-swap; everything else goes by the key as
-/// usual.
+/// [`check`](Self::check) are one compare-and-swap, and in a [tier](crate::Tier::leased) they take
+/// what a grant covers without a look-up; everything else goes by the key as usual.
 pub struct Handle {
     set: LimitSet,
     key: OwnedKey,
@@ -34,8 +35,16 @@ pub struct Handle {
 
 /// A key's state, and the limits by which it decides.
 struct Pinned {
-    bucket: Arc<AtomicBucket>,
+    state: State,
     view: Arc<View>,
+}
+
+/// Where a key's state is.
+enum State {
+    /// In its store, which keeps a single bucket.
+    Bucket(Arc<AtomicBucket>),
+    /// In the grants of its tier.
+    Grants(PinnedKey),
 }
 
 impl Pinned {
@@ -45,7 +54,21 @@ impl Pinned {
         if !(1..=MAX_AMOUNT).contains(&cost) {
             return None;
         }
-        self.bucket.admit(cost, inner.clock.now()).ok()
+        match &self.state {
+            State::Bucket(bucket) => bucket.admit(cost, inner.clock.now()).ok(),
+            State::Grants(key) => {
+                if !inner.is_newest(&self.view) {
+                    return None;
+                }
+                let (version, now) = (self.view.version(), inner.clock.now());
+                let request = Request::from(cost);
+                let spent = match self.view.lone_amount(&request) {
+                    Some(amount) => key.spend(version, &[amount], now),
+                    None => key.spend(version, &self.view.amounts(&request).ok()?, now),
+                };
+                spent.map(|_| Verdict::Admit)
+            }
+        }
     }
 
     /// The verdict with what is used after it, and when, if the cell gives one.
@@ -55,15 +78,64 @@ impl Pinned {
         request: &Request<'_>,
         inner: &Inner,
     ) -> Option<(Verdict, BucketLevel, Timestamp)> {
+        let State::Bucket(bucket) = &self.state else {
+            return None;
+        };
         let amount = self.view.lone_amount(request)?;
         let now = inner.clock.now();
-        let (verdict, level) = self.bucket.check(amount, now).ok()?;
+        let (verdict, level) = bucket.check(amount, now).ok()?;
         Some((verdict, level, now))
+    }
+
+    /// What the lone limit's grant has left and when, if it covers `request`.
+    #[inline(always)]
+    fn spend(
+        &self,
+        request: &Request<'_>,
+        inner: &Inner,
+    ) -> Option<((bool, GrantLevel), Timestamp)> {
+        let State::Grants(key) = &self.state else {
+            return None;
+        };
+        let amount = self.view.lone_amount(request)?;
+        if !inner.is_newest(&self.view) {
+            return None;
+        }
+        let now = inner.clock.now();
+        let spent = key.spend(self.view.version(), &[amount], now)?;
+        Some(((spent.shadowed(), spent.level(0)), now))
+    }
+
+    /// The decision on any limits, if a grant covers `request`; counted.
+    #[inline(never)]
+    fn by_grant(&self, request: &Request<'_>, inner: &Inner) -> Option<Decision> {
+        let State::Grants(key) = &self.state else {
+            return None;
+        };
+        if !inner.is_newest(&self.view) {
+            return None;
+        }
+        let amounts = self.view.amounts(request).ok()?;
+        let now = inner.clock.now();
+        let spent = key.spend(self.view.version(), &amounts, now)?;
+        inner.counters.admitted();
+        Some(Decision::of_spent(&spent, &self.view, now))
     }
 
     /// The decision, if the cell gives one; counted.
     fn check(&self, request: &Request<'_>, inner: &Inner) -> Option<Decision> {
-        Some(self.counted(self.ask(request, inner)?, inner))
+        match &self.state {
+            State::Bucket(_) => Some(self.counted(self.ask(request, inner)?, inner)),
+            State::Grants(_) => self.by_grant(request, inner),
+        }
+    }
+
+    /// Whether it decides nothing any more.
+    fn is_retired(&self, inner: &Inner) -> bool {
+        match &self.state {
+            State::Bucket(bucket) => bucket.is_retired(),
+            State::Grants(_) => !inner.is_version(&self.view),
+        }
     }
 
     /// The decision that was given; counted.
@@ -153,7 +225,7 @@ impl Handle {
             return Some(decided);
         }
         let newest = renewed.as_ref().or(self.pinned.as_ref());
-        let retired = newest.is_some_and(|pinned| pinned.bucket.is_retired());
+        let retired = newest.is_some_and(|pinned| pinned.is_retired(inner));
         drop(renewed);
         if retired {
             let mut renewed = self.renewed.write().unwrap_or_else(PoisonError::into_inner);
@@ -183,6 +255,17 @@ impl Handle {
                 self.set.inner().counters.admitted();
                 let view = Arc::clone(&pinned.view);
                 return Ok(Decision::of_one(verdict, level, view, now));
+            }
+            if let Some(pinned) = &self.pinned
+                && let Some((told, now)) = pinned.spend(&request, self.set.inner())
+            {
+                self.set.inner().counters.admitted();
+                return Ok(Decision::of_grant(told, Arc::clone(&pinned.view), now));
+            }
+            if let Some(pinned) = &self.pinned
+                && let Some(decision) = pinned.by_grant(&request, self.set.inner())
+            {
+                return Ok(decision);
             }
             Box::pin(self.check_slowly(request)).await
         })
@@ -254,12 +337,23 @@ impl Handle {
 }
 
 /// The key's cell, if the set is a single bucket and its store keeps it where
-/// an atomic operation reaches it.
+/// an atomic operation reaches it; in a tier its grants, if it has all levels that there are.
 fn pin(inner: &Inner, key: &[u8]) -> Option<Pinned> {
     let view = inner.view.load_full();
-    let buckets = inner.table.atomic_buckets().filter(|_| view.lone)?;
-    let bucket = buckets.pin(&view.plan, key, inner.clock.now())?;
-    Some(Pinned { bucket, view })
+    let state = match &inner.tier {
+        Some(tier) => {
+            let path = KeyPath::new(key, view.plan.levels()).ok()?;
+            if path.depth() < view.plan.levels() {
+                return None;
+            }
+            State::Grants(tier.pin(&path, &view.whole)?)
+        }
+        None => {
+            let buckets = inner.table.atomic_buckets().filter(|_| view.lone)?;
+            State::Bucket(buckets.pin(&view.plan, key, inner.clock.now())?)
+        }
+    };
+    Some(Pinned { state, view })
 }
 
 /// A handle of its own on the same key.
@@ -282,8 +376,10 @@ impl Drop for Handle {
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner);
         for pinned in self.pinned.take().into_iter().chain(renewed.take()) {
-            if let Some(buckets) = self.set.inner().table.atomic_buckets() {
-                buckets.unpin(self.key.bytes(), pinned.bucket);
+            if let State::Bucket(bucket) = pinned.state
+                && let Some(buckets) = self.set.inner().table.atomic_buckets()
+            {
+                buckets.unpin(self.key.bytes(), bucket);
             }
         }
     }
