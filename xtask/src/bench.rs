@@ -18,13 +18,14 @@ pub const ENTITIES_HELP: &str = include_str!("../../proof/bench-entities/src/hel
 pub const PYTHON_HELP: &str = include_str!("../../proof/bench/python/help.txt");
 
 /// `cargo xtask bench`: the arguments are the bench's own, but for `server`,
-/// `gateway`, `dynamodb`, `stores`, `entities` and `python`.
+/// `gateway`, `dynamodb`, `stores`, `tiers`, `entities` and `python`.
 pub fn run(arguments: &[String]) -> Result<(), String> {
     match arguments.split_first() {
         Some((first, rest)) if first == "server" => crate::server::run(rest),
         Some((first, rest)) if first == "gateway" => crate::server::gateway::run(rest),
         Some((first, rest)) if first == "dynamodb" => crate::server::dynamodb::run(rest),
         Some((first, rest)) if first == "stores" => stores(rest),
+        Some((first, rest)) if first == "tiers" => tiers(rest),
         Some((first, rest)) if first == "entities" => entities(rest),
         Some((first, rest)) if first == "python" => python(rest),
         _ => command::run(bench().args(arguments)),
@@ -37,6 +38,19 @@ fn stores(arguments: &[String]) -> Result<(), String> {
     let mut bench = cargo(["run", "--quiet", "--release"]);
     bench.args(["--package", "tidegate-bench-stores", "--"]);
     command::run(bench.args(arguments))
+}
+
+/// Decisions by grants, beside each decision asked of its store: rows of `stores`.
+fn tiers(arguments: &[String]) -> Result<(), String> {
+    let mut arguments = arguments.to_vec();
+    match arguments.iter().position(|argument| argument == "--only") {
+        Some(at) => {
+            let rows = arguments.get_mut(at + 1).ok_or("--only TEXT")?;
+            *rows = format!("tiers, {rows}");
+        }
+        None => arguments.extend(["--only".to_owned(), "tiers".to_owned()]),
+    }
+    stores(&arguments)
 }
 
 /// What it takes to find one of a million entities by its id.

@@ -77,6 +77,7 @@ cargo xtask bench server [ARGUMENTS]                    the server beside its pe
 cargo xtask bench gateway [ARGUMENTS]                   what a gateway adds to a call; see --help
 cargo xtask bench dynamodb [ARGUMENTS]                  beside zae-limiter and the bare update; see --help
 cargo xtask bench stores [ARGUMENTS]                    Redis, PostgreSQL, MariaDB; see --help
+cargo xtask bench tiers [ARGUMENTS]                     grants beside strict; see bench stores --help
 cargo xtask bench entities [ARGUMENTS]                  one of a million, found by its id; see --help
 cargo xtask bench python [ARGUMENTS]                    the Python package beside its peers; see --help
 cargo xtask fuzz [--seconds N] [--target NAME]          60 seconds for each target
@@ -133,7 +134,7 @@ fn help(command: &str, rest: &[String]) -> Option<String> {
         ("bench", "server") => Some(server::HELP.to_owned()),
         ("bench", "gateway") => Some(server::gateway::HELP.to_owned()),
         ("bench", "dynamodb") => Some(server::dynamodb::HELP.to_owned()),
-        ("bench", "stores") => Some(bench::STORES_HELP.to_owned()),
+        ("bench", "stores" | "tiers") => Some(bench::STORES_HELP.to_owned()),
         ("bench", "entities") => Some(bench::ENTITIES_HELP.to_owned()),
         ("bench", "python") => Some(bench::PYTHON_HELP.to_owned()),
         ("bench", _) => Some(bench::HELP.to_owned()),

@@ -3,17 +3,26 @@
 //!
 //! | room | holds |
 //! |---|---|
+//! | `allocator` | counts allocations, as the other benches do |
 //! | `bench` | what every row is told |
 //! | `host` | a server on one core, and the CPU time that it has spent |
 //! | `drive` | clients that ask as fast as they are answered |
 //! | `ours` | takes and leases of sets on a store, some of which count what is used |
 //! | `measure` | interleaved rounds, and what they come to |
 //! | `redis`, `postgres`, `mariadb` | who is asked what |
+//! | `tiers` | the same by grants, which need no server: `cargo xtask bench tiers` |
 //!
 //! Servers run on the first core and clients on the last. A round asks everyone of a
 //! row once; ratios are taken inside a round, and their median is told, with the
 //! least and the most.
 
+#[path = "../../bench/src/allocator.rs"]
+#[expect(
+    unsafe_code,
+    dead_code,
+    reason = "an allocator that counts, and one bench asks less"
+)]
+mod allocator;
 mod bench;
 mod drive;
 mod host;
@@ -22,6 +31,7 @@ mod measure;
 mod ours;
 mod postgres;
 mod redis;
+mod tiers;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -32,11 +42,15 @@ use clap::Parser;
 use bench::Bench;
 use measure::{Outcome, json};
 
+#[global_allocator]
+static ALLOCATOR: allocator::Counting = allocator::Counting;
+
 /// What an engine's rows came to.
 type Rows = fn(&Bench) -> Vec<Outcome>;
 
 /// Each engine's rows, by the word that they begin with.
-const ENGINES: [(&str, Rows); 3] = [
+const ENGINES: [(&str, Rows); 4] = [
+    ("tiers", tiers::rows),
     ("redis", redis::rows),
     ("postgres", postgres::rows),
     ("mariadb", mariadb::rows),
@@ -52,6 +66,9 @@ struct Options {
     /// How long each time, in seconds
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=100))]
     seconds: u8,
+    /// One round of a second: whether it runs, and no figure to keep
+    #[arg(long, conflicts_with_all = ["rounds", "seconds"])]
+    short: bool,
     /// Rows whose name contains this
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
@@ -60,19 +77,27 @@ struct Options {
     json: Option<PathBuf>,
 }
 
-/// Whether any row of an engine may be wanted.
+/// Whether any row of an engine may be wanted: the first that is named, or all.
 fn wants_engine(bench: &Bench, name: &str) -> bool {
-    let others = ENGINES.iter().filter(|(other, _)| *other != name);
-    !others
-        .into_iter()
-        .any(|(other, _)| bench.only.contains(other))
+    let named = ENGINES
+        .iter()
+        .filter_map(|(name, _)| Some((bench.only.find(name)?, *name)));
+    named.min().is_none_or(|(_, first)| first == name)
 }
 
 fn main() -> ExitCode {
     let options = Options::parse();
     let bench = Bench {
-        rounds: options.rounds.into(),
-        lap: Duration::from_secs(options.seconds.into()),
+        rounds: if options.short {
+            1
+        } else {
+            options.rounds.into()
+        },
+        lap: Duration::from_secs(if options.short {
+            1
+        } else {
+            options.seconds.into()
+        }),
         only: options.only,
     };
     host::keep_to_the_last_core();

@@ -25,6 +25,8 @@ pub struct Outcome {
     /// Its rate over the first's, and the first's CPU time over its, by round.
     rate_ratios: Vec<f64>,
     cpu_ratios: Vec<f64>,
+    /// How long requests at a pace waited: the median, p99 and p99.9.
+    waits_ms: Vec<f64>,
 }
 
 /// How long each is asked before it counts.
@@ -58,6 +60,7 @@ pub fn compare(
             outcomes[at].rates.push(lap.asked / lap.seconds);
             outcomes[at].cpu_us.push(cpu * 1e6 / lap.asked);
         }
+        progress(round, bench.rounds);
     }
     let (first, others) = outcomes.split_at_mut(1);
     for other in others {
@@ -68,6 +71,43 @@ pub fn compare(
         .iter()
         .for_each(|outcome| println!("{}", outcome.text()));
     outcomes
+}
+
+/// Asks one at a pace in every round, and tells how long its requests waited.
+pub fn pace(
+    bench: &Bench,
+    row: &str,
+    what: &'static str,
+    host: Host,
+    mut lap: impl FnMut(Duration) -> Vec<u64>,
+) -> Outcome {
+    lap(WARM_UP);
+    let mut outcome = Outcome::of(row, what);
+    let mut waits = Vec::new();
+    for number in 0..bench.rounds {
+        let before = host.cpu_secs();
+        let round = lap(bench.lap);
+        let asked = round.len().max(1) as f64;
+        outcome.rates.push(asked / bench.lap.as_secs_f64());
+        outcome
+            .cpu_us
+            .push((host.cpu_secs() - before) * 1e6 / asked);
+        waits.extend(round);
+        progress(number, bench.rounds);
+    }
+    waits.sort_unstable();
+    let at = |part: f64| {
+        let place = (waits.len() as f64 * part) as usize;
+        waits.get(place).copied().unwrap_or(0) as f64 / 1_000.0
+    };
+    outcome.waits_ms = [0.5, 0.99, 0.999].map(at).to_vec();
+    println!("{}", outcome.text());
+    outcome
+}
+
+/// On the terminal, while it runs.
+fn progress(round: usize, of: usize) {
+    eprintln!("  round {} of {of}", round + 1);
 }
 
 fn ratios(ones: &[f64], others: &[f64]) -> Vec<f64> {
@@ -89,8 +129,15 @@ impl Outcome {
     fn text(&self) -> String {
         let (rate, cpu) = (median(&self.rates), median(&self.cpu_us));
         let text = format!("  {:<34} {rate:>8.0}/s {cpu:>7.1} us", self.what);
+        if let [median, p99, p999] = self.waits_ms[..] {
+            return format!("{text}  p50 {median:.2} p99 {p99:.2} p99.9 {p999:.2} ms");
+        }
         match self.rate_ratios.is_empty() {
             true => text,
+            // What the server has nothing to do with.
+            false if !median(&self.cpu_ratios).is_finite() => {
+                format!("{text}  rate x{}", spread(&self.rate_ratios))
+            }
             false => format!(
                 "{text}  rate x{}  CPU x{}",
                 spread(&self.rate_ratios),
@@ -110,6 +157,7 @@ pub fn json(outcomes: &[Outcome]) -> Value {
             "cpu_us": one.cpu_us,
             "rate_ratios": one.rate_ratios,
             "cpu_ratios": one.cpu_ratios,
+            "waits_ms": one.waits_ms,
         })
     });
     Value::Array(outcomes.collect())
