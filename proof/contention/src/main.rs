@@ -9,6 +9,7 @@
 //! | `wait` | waits for a slot, until it is killed |
 //! | `hold` | does with a permit what it is told on its input |
 //! | `leave` | ends while it holds slots and stands in line |
+//! | `spend` | spends grants of its tier, by a clock that may be wrong |
 //! | `reacquire` | holds one of several slots, again and again |
 //!
 //! What goes on until the test has seen enough ends with its input.
@@ -18,12 +19,16 @@ mod contend;
 mod hold;
 mod leave;
 mod reacquire;
+mod spend;
 mod turns;
 mod wait;
 
 use clap::Parser;
 
 use common::Trouble;
+
+/// Of the window that never ends: more than is ever asked for.
+const STAYS: u64 = 1_000_000;
 
 /// One of several processes at one store
 #[derive(Debug, Parser)]
@@ -34,6 +39,7 @@ enum Options {
     Hold(hold::Options),
     Leave(leave::Options),
     Reacquire(reacquire::Options),
+    Spend(spend::Options),
 }
 
 fn main() -> Result<(), Trouble> {
@@ -44,5 +50,6 @@ fn main() -> Result<(), Trouble> {
         Options::Hold(options) => hold::run(&options),
         Options::Leave(options) => leave::run(&options),
         Options::Reacquire(options) => reacquire::run(&options),
+        Options::Spend(options) => spend::run(&options),
     }
 }
