@@ -25,10 +25,13 @@ use tidegate::internal::{
     DecisionInternals, LeaseInternals, RequestInternals, SetInternals, pending,
 };
 use tidegate::{
-    Admission, Decision, DecisionError, Error, Key, Lease, LeaseError, LeaseId, Limit, LimitSet,
-    Member, Metadata, Pending, Request, Settlement, Unit,
+    Admission, Decision, DecisionError, Error, Grant, Key, Lease, LeaseError, LeaseId, Limit,
+    LimitSet, Member, Metadata, Pending, Request, Settlement, Tier, Unit,
 };
 use tidegate_policy::{FailureMode, Policy};
+
+/// For how long a grant is held if nobody says.
+const USUAL_HOLD: Duration = Duration::from_secs(1);
 
 /// A policy in use.
 pub struct ActivePolicy {
@@ -500,6 +503,37 @@ impl ActivePolicy {
         let decision = or_never(decision).map_err(|never| self.failed(key, never))?;
         self.refused(key, &decision);
         Ok(Acquired::Refused(decision))
+    }
+
+    /// Grants units to be spent elsewhere without asking, as the lease `id`: held for `hold`, or
+    /// for as long as the policy's tier holds one, or else a second.
+    ///
+    /// # Errors
+    /// As [`LimitSet::grant`], whatever the failure mode: a store that cannot tell grants
+    /// nothing. [`ServiceError::Form`]: of a pool.
+    pub fn grant<'r>(
+        &self,
+        key: Key<'r>,
+        id: LeaseId,
+        asked: (Request<'r>, Request<'r>),
+        hold: Option<Duration>,
+    ) -> Pending<impl Future<Output = Result<Admission<Grant>, ServiceError>> + Send> {
+        let by_tier = || self.policy.tier.as_ref().map(Tier::held_for);
+        let hold = hold.or_else(by_tier).unwrap_or(USUAL_HOLD);
+        pending(async move {
+            match self.decide(self.limiter.grant(key, id, asked, hold)).await {
+                Ok(Admission::Refused(decision)) => {
+                    let decision = or_never(decision).map_err(|never| self.failed(key, never))?;
+                    self.refused(key, &decision);
+                    Ok(Admission::Refused(decision))
+                }
+                Ok(granted) => {
+                    self.admitted(key);
+                    Ok(granted)
+                }
+                Err(error) => Err(self.failed(key, error)),
+            }
+        })
     }
 
     /// Settles a lease. A retry gets the first answer.

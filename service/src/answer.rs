@@ -12,6 +12,7 @@ use super::denials::Frequent;
 use super::entities::{Entity, EntityPath};
 use super::error::ServiceError;
 use super::finish::{Finished, Renewed};
+use super::granting::Granting;
 use super::listing::{PublicLease, PublicUsage};
 use super::member_forecast::MemberForecast;
 use super::namespaces::{Namespace, Purge};
@@ -36,6 +37,8 @@ pub enum Answer {
     Forecast(Arc<ActivePolicy>, Vec<MemberForecast>, bool),
     /// A lease, or why not.
     Acquired(Acquisition),
+    /// Units to be spent without asking, or why there are none.
+    Granted(Granting),
     /// How a lease has ended.
     Finished(Arc<ActivePolicy>, Finished),
     /// When a lease expires now, and for how long that is.

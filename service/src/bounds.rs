@@ -40,6 +40,17 @@ pub const USUAL_EVENTS: u32 = 10_000;
 /// For how long it keeps them if nothing is said: 90 days.
 pub const USUAL_AUDIT: Duration = Duration::from_secs(90 * 86_400);
 
+/// The shortest and the longest time for which a grant is held, in milliseconds.
+pub const HOLDS: (u64, u64) = (10, 60_000);
+
+/// For how long a grant is held.
+///
+/// # Errors
+/// [`ServiceError::Bound`]: 10 ms to 60 s.
+pub fn hold(said_ms: u64) -> Result<Duration, ServiceError> {
+    within(Field::Hold, HOLDS, said_ms).map(Duration::from_millis)
+}
+
 /// How many seconds earlier a request counts as having come.
 ///
 /// # Errors

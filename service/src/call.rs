@@ -17,6 +17,7 @@ use super::entities::{EntityChange, EntityPath, EntityTerms, NewEntity, check_id
 use super::error::ServiceError;
 use super::field::Field;
 use super::finish::{Finish, Report};
+use super::granting::Granting;
 use super::listing::{LeaseHandle, PublicUsage};
 use super::many::check_many;
 use super::overrides::{GivenLimit, OverrideTarget, OverrideTerms};
@@ -25,7 +26,7 @@ use super::service::Service;
 use super::spans;
 use super::undelivered::Undelivered;
 use super::whose::Whose;
-use tidegate::internal::RequestInternals;
+use tidegate::internal::{RequestInternals, is_grant, random_lease_id};
 use tidegate::{Key, LeaseId, PageOf, Request, Select, Timestamp};
 use tidegate_policy::Scope;
 use tidegate_store::Page;
@@ -49,6 +50,10 @@ pub enum Call<'a> {
     Forecast(Question<'a>),
     /// Take a lease.
     Acquire(Question<'a>, Terms<'a>),
+    /// Units to be spent without asking.
+    Grant(Question<'a>, GrantTerms<'a>),
+    /// A grant is over, and so much of it was used.
+    Return(OfLease<'a>, Uses<'a>),
     /// A lease has ended, and so much was used.
     Settle(OfLease<'a>, Report, Uses<'a>),
     /// A lease has ended: what was taken was used.
@@ -156,6 +161,18 @@ pub struct Terms<'a> {
     pub standings: bool,
     /// Members of a pool that are not asked; not all of them.
     pub passed_over: &'a [&'a str],
+}
+
+/// On which terms units are granted.
+#[derive(Clone, Debug, Default)]
+pub struct GrantTerms<'a> {
+    /// How much of which limits makes sense at least; one unit of each that is not named.
+    pub least: Amounts<'a>,
+    /// For how long it is held at most, in milliseconds (10 to 60,000); as long as the policy's
+    /// tier holds one, or a second, if not said.
+    pub hold_ms: Option<u64>,
+    /// The id of the lease that it is to be, by which a caller who lost the answer returns it.
+    pub lease: Option<LeaseId>,
 }
 
 /// Which lease.
@@ -348,6 +365,14 @@ impl Service {
                 Ok(Answer::Forecast(Arc::clone(active), forecasts, is_one))
             }
             Call::Acquire(question, terms) => self.acquire(caller, &question, terms).await,
+            Call::Grant(question, terms) => self.grant(caller, &question, &terms).await,
+            Call::Return(of, used) => {
+                let meant = self.of_lease(caller, &of).await?;
+                let said = meant.said_of_lease(&used);
+                let in_units = said.in_units(&meant)?;
+                let used = said.request(&meant, &in_units)?;
+                finish(&meant, of.lease, Finish::Return(used), &Report::default()).await
+            }
             Call::Settle(of, report, used) => {
                 let meant = self.of_lease(caller, &of).await?;
                 let said = meant.said_of_lease(&used);
@@ -585,6 +610,26 @@ impl Service {
         }))
     }
 
+    async fn grant(
+        &self,
+        caller: &Caller,
+        question: &Question<'_>,
+        terms: &GrantTerms<'_>,
+    ) -> Result<Answer, ServiceError> {
+        let hold = spans::entered(terms.hold_ms.map(bounds::hold).transpose())?;
+        let id = spans::entered(terms.id())?;
+        let meant = self.meant(caller, Scope::Decide, question).await?;
+        question.belongs_to_no_member()?;
+        let (said, least) = (meant.said(question), meant.said_least(terms));
+        let (in_units, least) = (said.in_units(&meant)?, least.in_units(&meant)?);
+        let wished = said.request(&meant, &in_units)?;
+        let (active, key) = (&meant.active, meant.key());
+        let granted = active.grant(key, id, (wished, Request::named(&least)), hold);
+        let granted = granted.await?;
+        let path = meant.path.clone();
+        Ok(Answer::Granted(Granting::new(active, key, granted, path)))
+    }
+
     async fn list(
         &self,
         caller: &Caller,
@@ -760,6 +805,10 @@ impl Meant<'_> {
         self.said_by((uses.cost, None, &uses.amounts), false)
     }
 
+    fn said_least<'s>(&'s self, terms: &'s GrantTerms<'_>) -> Said<'s> {
+        self.said_by((None, None, &terms.least), false)
+    }
+
     #[inline]
     fn said_by<'s>(
         &'s self,
@@ -803,6 +852,20 @@ impl Said<'_> {
         in_units: &'u [(&'u str, u64)],
     ) -> Result<Request<'u>, ServiceError> {
         meant.active.request(self.cost, self.member, in_units)
+    }
+}
+
+impl GrantTerms<'_> {
+    /// The lease that it is to be.
+    fn id(&self) -> Result<LeaseId, ServiceError> {
+        match self.lease {
+            Some(id) if is_grant(id.to_u128()) => Err(ServiceError::Form {
+                field: Field::Lease,
+                wrong: "ids that begin so are for the grants of servers; draw another",
+            }),
+            Some(id) => Ok(id),
+            None => Ok(random_lease_id()),
+        }
     }
 }
 

@@ -40,6 +40,10 @@ pub enum Field {
     CoolDown,
     /// A lease, by its id.
     Lease,
+    /// The least of each limit that a grant is to have.
+    Least,
+    /// For how long a grant is held.
+    Hold,
     /// A lease, by what those call it who do not hold it.
     Handle,
     /// Where a page goes on.
@@ -80,6 +84,8 @@ impl Field {
             Self::Idempotency => "idempotency_key",
             Self::CoolDown => "cool_down_ms",
             Self::Lease => "lease",
+            Self::Least => "least",
+            Self::Hold => "hold_ms",
             Self::Handle => "handle",
             Self::Cursor => "cursor",
             Self::PageSize => "limit",

@@ -12,6 +12,8 @@ use tidegate::{Decision, Key, LeaseError, LeaseId, LimitSet, Outcome, Request, S
 pub enum Finish<'a> {
     /// With what was really used.
     Settle(Request<'a>),
+    /// With what was used, and nothing of what is not named: of a grant.
+    Return(Request<'a>),
     /// What was taken was used.
     Release,
     /// The work did not start: all of it comes back.
@@ -74,6 +76,7 @@ pub(super) async fn finish(
 ) -> Result<Settlement, LeaseError> {
     match how {
         Finish::Settle(used) => set.settle(key, id, used).await,
+        Finish::Return(used) => set.return_grant(key, id, used).await,
         Finish::Release => set.release(key, id).await,
         Finish::Cancel => set.cancel(key, id).await,
     }

@@ -47,6 +47,7 @@ mod entities;
 mod error;
 mod field;
 mod finish;
+mod granting;
 mod held;
 mod jitter;
 mod limiter;
@@ -77,8 +78,8 @@ pub use amounts::{Amounts, Number};
 pub use answer::{Acquisition, Answer, Decided};
 pub use audit::{Action, AuditEvent, AuditValue};
 pub use call::{
-    AuditListing, Call, EntityListing, Listing, OfLease, OverrideListing, OverrideOf, Question,
-    Terms, UsageListing, Uses,
+    AuditListing, Call, EntityListing, GrantTerms, Listing, OfLease, OverrideListing, OverrideOf,
+    Question, Terms, UsageListing, Uses,
 };
 pub use capacity::{Capacity, LimitCapacity};
 pub use change::{Change, compare};
@@ -90,6 +91,7 @@ pub use entities::{
 pub use error::{Kind, ServiceError};
 pub use field::Field;
 pub use finish::{Finish, Finished, Renewed, Report};
+pub use granting::Granting;
 pub use listing::{LeaseHandle, NoHandle, PublicLease, PublicUsage};
 pub use many::{Check, Checked, check_many};
 pub use member_forecast::MemberForecast;

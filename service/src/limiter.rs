@@ -5,11 +5,14 @@ use std::time::Duration;
 use tidegate_store::StoreError;
 
 use super::error::ServiceError;
+use super::field::Field;
 use super::finish::{Finish, Finished, Renewed, Report, adjust, finish, renew};
 use super::member_forecast::MemberForecast;
 use super::pooled::Pooled;
 use tidegate::internal::SetInternals;
-use tidegate::{Admission, Decision, DecisionError, Key, LeaseError, LeaseId, LimitSet, Request};
+use tidegate::{
+    Admission, Decision, DecisionError, Grant, Key, LeaseError, LeaseId, LimitSet, Request,
+};
 
 /// A policy's limits, or its pool.
 pub(super) enum Limiter {
@@ -107,6 +110,27 @@ impl Limiter {
         match self {
             Self::Set(set) => set.acquire(key, request).await,
             Self::Pool(pooled) => pooled.pool().acquire(key, request).await,
+        }
+    }
+
+    /// Units to be spent elsewhere.
+    ///
+    /// # Errors
+    /// A pool gives none: what is left of a grant would be for one member alone.
+    pub(super) async fn grant(
+        &self,
+        key: Key<'_>,
+        id: LeaseId,
+        (wished, least): (Request<'_>, Request<'_>),
+        hold: Duration,
+    ) -> Result<Admission<Grant>, ServiceError> {
+        match self {
+            Self::Set(set) => Ok(set.grant(key, id, wished, least, hold).await?),
+            Self::Pool(_) => Err(ServiceError::Form {
+                field: Field::Policy,
+                wrong: "a pool gives no grants, which would be of one member: acquire from it, or \
+                        name a policy that is no pool",
+            }),
         }
     }
 

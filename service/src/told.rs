@@ -3,7 +3,7 @@
 
 use std::cell::OnceCell;
 
-use tidegate::{Decision, Span, Standing, Timestamp, Unit, Verdict};
+use tidegate::{Admission, Decision, Grant, Span, Standing, Timestamp, Unit, Verdict};
 
 use super::active_policy::{Acquired, ActivePolicy, Charge, GrantedLease};
 use super::entities::EntityPath;
@@ -73,6 +73,15 @@ impl<'a> Told<'a> {
             Acquired::Granted(granted) => Self::granted(active, granted),
             Acquired::Refused(decision) => Self::decided(active, decision),
             Acquired::Degraded(_) => Self::blindly(active),
+        }
+    }
+
+    /// What was answered to a request for a grant.
+    #[must_use]
+    pub(super) fn granting(active: &'a ActivePolicy, granted: &'a Admission<Grant>) -> Self {
+        match granted {
+            Admission::Granted(grant) => Self::decided(active, grant.decision()),
+            Admission::Refused(decision) => Self::decided(active, decision),
         }
     }
 

@@ -26,10 +26,15 @@ impl Undelivered {
     /// Watches over `granted`.
     #[must_use]
     pub fn new(active: &Arc<ActivePolicy>, key: Key<'_>, granted: &GrantedLease) -> Self {
+        Self::of_lease(active, key, granted.id)
+    }
+
+    /// Watches over the lease of this id.
+    pub(super) fn of_lease(active: &Arc<ActivePolicy>, key: Key<'_>, id: LeaseId) -> Self {
         Self {
             active: Arc::clone(active),
             key: key.bytes().to_vec(),
-            id: granted.id,
+            id,
             delivered: AtomicBool::new(false),
         }
     }

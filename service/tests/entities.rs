@@ -15,7 +15,7 @@ use tidegate::{ManualClock, Store};
 use tidegate_memory::MemoryStore;
 use tidegate_service::{
     Acquired, Answer, AuditListing, AuditValue, Call, Caller, Entity, EntityChange, EntityError,
-    EntityListing, EntityTerms, Kind, NewEntity, Number, OfLease, OnlyIf, OverrideOf,
+    EntityListing, EntityTerms, GrantTerms, Kind, NewEntity, Number, OfLease, OnlyIf, OverrideOf,
     OverrideTerms, Question, Report, Service, ServiceError, Terms, Uses, Whose,
 };
 
@@ -665,6 +665,46 @@ fn with_charging_parents_switched_off_ancestors_are_neither_asked_nor_charged() 
 
 /// The lease was charged to the parents; switched off meanwhile, it is settled where it was
 /// charged.
+/// What is not charged is no limit of who spends it. (A grant that nobody is told of comes back.)
+#[test]
+fn a_grant_by_an_entitys_id_has_the_limits_that_it_is_held_to() {
+    let house = House::new();
+    house.acme();
+    let granted = || {
+        let units = |name, units| (name, Number::Units(units));
+        let question = Question {
+            whose: Whose::Entity("alice"),
+            amounts: [units("rpm", 9), units("tpm", 50), units("org_tpm", 70)]
+                .into_iter()
+                .collect(),
+            ..of("chat")
+        };
+        let Ok(Answer::Granted(granting)) =
+            house.call(Call::Grant(question, GrantTerms::default()))
+        else {
+            panic!("it is granted");
+        };
+        let amounts = granting.amounts();
+        let amounts = amounts.map(|(limit, amount)| (limit.name().to_owned(), amount));
+        amounts.collect::<BTreeMap<_, _>>()
+    };
+    let named = |amounts: &[(&str, u64)]| {
+        let amounts = amounts.iter();
+        let amounts = amounts.map(|(name, amount)| ((*name).to_owned(), *amount));
+        amounts.collect::<BTreeMap<_, _>>()
+    };
+    let own = [("rpm", 4), ("tpm", 50)];
+    let above = [("org_rpm", 1), ("team_rpm", 1), ("org_tpm", 70)];
+    assert_eq!(granted(), named(&[&own[..], &above].concat()));
+    let alone = EntityChange {
+        charge_parents: Some(false),
+        ..EntityChange::default()
+    };
+    house.change("alice", alone).unwrap();
+    assert_eq!(granted(), named(&own));
+    assert_eq!(house.left("alice", "rpm"), 4);
+}
+
 #[test]
 fn a_lease_is_settled_where_it_was_charged_though_parents_are_switched_off_meanwhile() {
     let house = House::new();

@@ -290,6 +290,11 @@ impl Decision {
         (!limit.is_absent()).then_some(limit)
     }
 
+    /// The limit at `position` of the limits that it was decided by.
+    pub(crate) fn limit_at(&self, position: usize) -> &Limit {
+        &self.view.limits[position]
+    }
+
     /// Where every limit stands after this step, by name.
     pub fn standings(&self) -> impl Iterator<Item = (&str, Standing)> {
         let named = self.view.limits.iter().enumerate();

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rand::RngExt;
 use tidegate_core::{Amount, DecodeError, Span, Timestamp};
 use tidegate_tier::{Tier, TierError};
 
@@ -20,7 +21,19 @@ use crate::pending::Pending;
 use crate::pool::{LimitPool, LimitPoolBuilder, Member};
 use crate::request::Request;
 pub use crate::set::{Differing, Overrides};
-use crate::set::{How, LimitSet, LimitSetBuilder};
+use crate::set::{Grant, How, LimitSet, LimitSetBuilder};
+pub use tidegate_tier::is_grant;
+
+/// A lease's id of 128 random bits.
+#[must_use]
+pub fn random_lease_id() -> LeaseId {
+    LeaseId(rand::rng().random())
+}
+
+/// The limits of a grant, with how much was granted of each.
+pub fn granted_limits(grant: &Grant) -> impl Iterator<Item = (&Limit, Amount)> {
+    grant.limits()
+}
 
 /// A verb that begins `answer` when it is awaited or waited for.
 #[inline]

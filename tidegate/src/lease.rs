@@ -460,7 +460,7 @@ enum Ended {
 impl Ended {
     const fn by(how: &How<'_>) -> Self {
         match how {
-            How::Settle(_) => Self::Settled,
+            How::Settle(_) | How::Return(_) => Self::Settled,
             How::Release | How::Fail => Self::Released,
             How::Cancel => Self::Cancelled,
         }

@@ -89,7 +89,7 @@ pub use permit::{AcquireError, Mutex, MutexGuard, Permit, Semaphore};
 pub use pool::{Balance, Balancer, LimitPool, LimitPoolBuilder, Member};
 pub use request::{DEFAULT_WAIT, Request};
 pub use set::SHORTEST_USAGE;
-pub use set::{Handle, LimitSet, LimitSetBuilder, Metadata, Override};
+pub use set::{Grant, Handle, LimitSet, LimitSetBuilder, Metadata, Override};
 pub use set::{LONGEST_PAGE, LONGEST_USAGE, ListedKey, ListedLease, ListedUsage, PageOf};
 pub use statistics::Statistics;
 pub use tidegate_core::{Amount, Forecast, MAX_AMOUNT, Span, Standing, Timestamp, Verdict};

@@ -153,6 +153,27 @@ impl Tidegate for App {
         Ok(response)
     }
 
+    async fn grant(&self, request: Request<proto::GrantRequest>) -> Reply<proto::GrantResponse> {
+        let caller = self.caller(&request)?;
+        let answer = self.call(&caller, parse::grant(request.get_ref())?).await?;
+        let Answer::Granted(granting) = answer else {
+            return Err(other());
+        };
+        let mut response = Response::new(render::granted(&granting));
+        if let Some(lease) = granting.lease {
+            response.extensions_mut().insert(lease);
+        }
+        Ok(response)
+    }
+
+    async fn r#return(
+        &self,
+        request: Request<proto::ReturnRequest>,
+    ) -> Reply<proto::SettleResponse> {
+        let call = parse::return_grant(request.get_ref());
+        self.answer(&request, call, render::ended).await
+    }
+
     async fn settle(&self, request: Request<proto::SettleRequest>) -> Reply<proto::SettleResponse> {
         let call = parse::settle(request.get_ref());
         self.answer(&request, call, render::ended).await

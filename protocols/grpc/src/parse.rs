@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tidegate::{Outcome, Select, Timestamp};
 use tidegate_service::{
-    Amounts, Call, Field, LeaseHandle, Listing, Number, OfLease, OnlyIf, OverrideListing,
-    OverrideOf, OverrideTerms, Question, Report, ServiceError, Setting, Terms, Until, UsageListing,
-    Uses, Whose, bounds,
+    Amounts, Call, Field, GrantTerms, LeaseHandle, Listing, Number, OfLease, OnlyIf,
+    OverrideListing, OverrideOf, OverrideTerms, Question, Report, ServiceError, Setting, Terms,
+    Until, UsageListing, Uses, Whose, bounds,
 };
 use tonic::Status;
 
@@ -82,6 +82,31 @@ pub fn acquire(request: &proto::AcquireRequest) -> Result<Call<'_>, Status> {
         passed_over: &[],
     };
     Ok(Call::Acquire(question, terms))
+}
+
+pub fn grant(request: &proto::GrantRequest) -> Result<Call<'_>, Status> {
+    let missing = || Status::invalid_argument("the grant has no `request`");
+    let question = question(request.request.as_ref().ok_or_else(missing)?);
+    let question = question.map_err(|error| status(&error))?;
+    let lease = Some(&*request.lease).filter(|lease| !lease.is_empty());
+    let lease = lease.map(|lease| bounds::lease(lease.as_bytes()));
+    let terms = GrantTerms {
+        least: amounts(&request.least),
+        hold_ms: request.hold_ms,
+        lease: lease.transpose().map_err(|error| status(&error))?,
+    };
+    Ok(Call::Grant(question, terms))
+}
+
+pub fn return_grant(request: &proto::ReturnRequest) -> Result<Call<'_>, Status> {
+    let id = bounds::lease(request.lease.as_bytes());
+    let whose = whose(&request.key, request.entity.as_deref());
+    let of = OfLease {
+        policy: &request.policy,
+        whose: whose.map_err(|error| status(&error))?,
+        lease: id.map_err(|error| status(&error))?,
+    };
+    Ok(Call::Return(of, uses(request.cost, &request.used)))
 }
 
 pub fn settle(request: &proto::SettleRequest) -> Result<Call<'_>, Status> {

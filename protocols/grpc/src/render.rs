@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use tidegate::{Limit, ListedKey, Metadata, Span, Timestamp, Unit, Verdict};
 use tidegate_service::{
-    Acquired, Acquisition, ActivePolicy, Answer, Finished, GrantedLease, Level, MemberForecast,
-    PublicLease, PublicUsage, Record, Setting, StoredOverride, Told, settings_of,
+    Acquired, Acquisition, ActivePolicy, Answer, Finished, GrantedLease, Granting, Level,
+    MemberForecast, PublicLease, PublicUsage, Record, Setting, StoredOverride, Told, settings_of,
 };
 
 use crate::error::problem;
@@ -46,6 +46,26 @@ pub fn acquired(acquisition: &Acquisition) -> proto::AcquireResponse {
             Acquired::Granted(granted) => Some(lease(granted)),
             Acquired::Refused(_) | Acquired::Degraded(_) => None,
         },
+    }
+}
+
+/// Units to spend without asking, or why there are none.
+pub fn granted(granting: &Granting) -> proto::GrantResponse {
+    let amounts = granting.amounts();
+    let amounts = amounts.map(|(limit, amount)| (limit.name().to_owned(), amount));
+    let calls = granting.amounts().map(|(limit, _)| limit);
+    let calls = calls.filter(|limit| limit.is_counted());
+    proto::GrantResponse {
+        decision: Some(told(&granting.told())),
+        grant: granting.grant().map(|grant| proto::Grant {
+            id: grant.id().to_string(),
+            amounts: amounts.collect(),
+            calls: calls.map(|limit| limit.name().to_owned()).collect(),
+            good_for_ms: u64::try_from(grant.good_for().as_millis()).unwrap_or(u64::MAX),
+            good_until_us: grant.good_until().as_micros(),
+            granted_at_us: grant.granted_at().as_micros(),
+            expires_at_us: grant.expires_at().as_micros(),
+        }),
     }
 }
 

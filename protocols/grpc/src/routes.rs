@@ -23,8 +23,8 @@ use crate::proto::tidegate_server::TidegateServer;
 use crate::unary::Unary;
 use crate::unasked::Unasked;
 
-/// The call whose answer has a lease.
-const ACQUIRE: &str = "/Acquire";
+/// The methods whose answers tell of a lease.
+const GRANTING: [&str; 2] = ["/Acquire", "/Grant"];
 
 type Answer = Result<Response<Body>, Infallible>;
 
@@ -72,7 +72,8 @@ impl Serves<Request<Body>> for Routes {
             Ok(permit) => _ = request.extensions_mut().insert(Arc::new(permit)),
             Err(status) => return Box::pin(ready(Ok(status.into_http()))),
         }
-        let tells_of_lease = request.uri().path().ends_with(ACQUIRE);
+        let path = request.uri().path();
+        let tells_of_lease = GRANTING.iter().any(|method| path.ends_with(method));
         let answer = self.tidegate.call(request);
         match tells_of_lease {
             true => Box::pin(async move { answer.await.map(with_its_lease) }),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tidegate::ManualClock;
 use tidegate_grpc::proto::tidegate_client::TidegateClient;
 use tidegate_grpc::{Listener, Server, Settings, proto};
-use tidegate_policy::parse;
+use tidegate_policy::{PolicyFile, parse};
 use tidegate_service::{Credential, Scope, Service, ServiceBuilder};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -48,9 +48,15 @@ async fn running(credentials: Vec<Credential>) -> (Running, TidegateClient<Chann
 }
 
 async fn running_by(builder: ServiceBuilder) -> (Running, TidegateClient<Channel>) {
-    let file = parse("t", POLICY).unwrap();
+    running_with(builder, &parse("t", POLICY).unwrap()).await
+}
+
+async fn running_with(
+    builder: ServiceBuilder,
+    file: &PolicyFile,
+) -> (Running, TidegateClient<Channel>) {
     let time = ManualClock::default();
-    let service = builder.clock(time.clock()).build(&file).unwrap();
+    let service = builder.clock(time.clock()).build(file).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel();
@@ -556,4 +562,62 @@ async fn health_is_told_and_a_server_that_closes_answers_who_waits() {
     running.stop.send(()).unwrap();
     drop(health);
     running.server.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_grant_is_spent_and_returned_once() {
+    let policies = "[policy.chat]\ntier = { mode = 'leased', batch = 5, hold = '2s' }\n\
+                    [policy.chat.limits]\nrpm = { calls = 10, per = '1h' }\n\
+                    tpm = { rate = 1000, per = '1h' }\n";
+    let file = parse("t", policies).unwrap();
+    let (_running, mut client) = running_with(Service::builder(), &file).await;
+    let wish = proto::CheckRequest {
+        policy: "chat".into(),
+        key: b"k".to_vec().into(),
+        amounts: [("rpm".into(), 20), ("tpm".into(), 300)].into(),
+        ..Default::default()
+    };
+    let id = "00112233445566778899aabbccddeeff".to_owned();
+    let grant = proto::GrantRequest {
+        request: Some(wish.clone()),
+        lease: id.clone(),
+        ..Default::default()
+    };
+    let granted = client.grant(grant.clone()).await.unwrap().into_inner();
+    assert!(granted.decision.unwrap().admitted);
+    let units = granted.grant.unwrap();
+    assert_eq!((units.id, units.good_for_ms), (id.clone(), 2_000));
+    assert_eq!(
+        units.amounts,
+        [("rpm".into(), 10), ("tpm".into(), 300)].into()
+    );
+    assert_eq!(units.calls, ["rpm"]);
+    assert_eq!(units.good_until_us - units.granted_at_us, 2_000_000);
+    // The same id again: nothing more is taken.
+    let mut again = grant.clone();
+    again
+        .request
+        .as_mut()
+        .unwrap()
+        .amounts
+        .insert("rpm".into(), 0);
+    let again = client.grant(again).await.unwrap_err();
+    assert_eq!(again.code(), Code::InvalidArgument, "{again:?}");
+    let back = proto::ReturnRequest {
+        policy: "chat".into(),
+        key: b"k".to_vec().into(),
+        lease: id,
+        used: [("rpm".into(), 4)].into(),
+        ..Default::default()
+    };
+    for repeated in [false, true] {
+        let ended = client.r#return(back.clone()).await.unwrap().into_inner();
+        assert_eq!(ended.repeated, repeated);
+        let usage = |taken, used| proto::Usage { taken, used };
+        let shares = [("rpm".into(), usage(10, 4)), ("tpm".into(), usage(300, 0))];
+        assert_eq!(ended.limits, shares.into());
+    }
+    let peek = client.peek(wish).await.unwrap().into_inner();
+    assert_eq!(peek.limits["rpm"].remaining, 6);
+    assert_eq!(peek.limits["tpm"].remaining, 1_000);
 }

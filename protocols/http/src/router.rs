@@ -17,6 +17,7 @@ use crate::render::capacity::Capacity;
 use crate::render::ended::{Ended, Renewed};
 use crate::render::entities::{Entities, Shown as Entity};
 use crate::render::forecast::ForecastBody;
+use crate::render::grant::Grant;
 use crate::render::listing::{Denied, Keys, Leases, Used};
 use crate::render::namespaces::{Namespaces, Purged, Shown as Namespace};
 use crate::render::overrides::{Overrides, Shown as Override};
@@ -88,7 +89,7 @@ fn decisions() -> [Operation; 2] {
     ]
 }
 
-fn leases() -> [Operation; 6] {
+fn leases() -> [Operation; 8] {
     [
         post("/v1/acquire", decide::acquire)
             .named("acquire", "lease")
@@ -102,6 +103,29 @@ fn leases() -> [Operation; 6] {
             .scope("`decide`")
             .answers::<Admission<'_>>("Granted.")
             .or(&[403, 404, 422, 429]),
+        post("/v1/grant", decide::grant)
+            .named("grant", "lease")
+            .summary("Units to spend without asking")
+            .about(
+                "Takes units of the key's limits in advance, of each as much of what is wished as \
+                 is there, for the client to spend by itself: a lease that is over with the first \
+                 of the windows that it was charged in, or after `hold_ms`. Nothing is granted of \
+                 a policy with a concurrency limit, of a pool, or while the store cannot tell. If \
+                 the client disconnects before it is answered, it is given back.",
+            )
+            .scope("`decide`")
+            .answers::<Grant<'_>>("Granted.")
+            .or(&[403, 404, 422, 429]),
+        post("/v1/return", decide::return_grant)
+            .named("return", "lease")
+            .summary("Give back what is left of a grant")
+            .about(
+                "Ends the grant: what was not used goes back where it was charged. A retry gets \
+                 the first answer.",
+            )
+            .scope("`decide`")
+            .answers::<Ended<'_>>("Returned.")
+            .or(&[403, 404]),
         post("/v1/settle", decide::settle)
             .named("settle", "lease")
             .summary("Report what was really used")

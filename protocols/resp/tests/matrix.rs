@@ -37,11 +37,13 @@ enum Access {
 
 /// The command, whom it lets in, and a request about the policies `chat` and
 /// `throttle`. <id> stands for a lease of `chat`, <handle> for what it is called.
-const COMMANDS: [(&str, Access, &str); 46] = [
+const COMMANDS: [(&str, Access, &str); 48] = [
     ("CL.THROTTLE", Policy(Decide), "CL.THROTTLE k 9 10 3600"),
     ("THROTTLE", Policy(Decide), "THROTTLE k 10 10 3600"),
     ("TG.CHECK", Policy(Decide), "TG.CHECK chat k"),
     ("TG.ACQUIRE", Policy(Decide), "TG.ACQUIRE chat k"),
+    ("TG.GRANT", Policy(Decide), "TG.GRANT chat k"),
+    ("TG.RETURN", Policy(Decide), "TG.RETURN chat k <id>"),
     ("TG.RELEASE", Policy(Decide), "TG.RELEASE chat k <id>"),
     ("TG.SETTLE", Policy(Decide), "TG.SETTLE chat k <id>"),
     ("TG.CANCEL", Policy(Decide), "TG.CANCEL chat k <id>"),

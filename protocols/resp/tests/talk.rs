@@ -233,6 +233,63 @@ fn every_verb_has_its_answer() {
 }
 
 #[test]
+fn a_grant_is_spent_and_returned_once() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    client.request("HELLO 3");
+    let id = "00112233445566778899aabbccddeeff";
+    let granted = client.request(&format!(
+        "TG.GRANT chat k AMOUNT rpm 20 LEAST rpm 5 HOLD 500 LEASE {id}"
+    ));
+    let facts = format!(
+        "{{lease:{id},amounts:{{rpm:10}},calls:[rpm],good_for_ms:500,\
+         good_until_us:1767268800500000,granted_at_us:1767268800000000,\
+         expires_at_us:1767268800500000,verdict:admitted,"
+    );
+    assert!(granted.starts_with(&facts), "{granted}");
+    let refused = client.request("TG.GRANT chat k");
+    let none = "{lease:nil,amounts:{},calls:[],good_for_ms:nil,good_until_us:nil,\
+                granted_at_us:nil,expires_at_us:nil,verdict:refused,";
+    assert!(refused.starts_with(none), "{refused}");
+    for repeated in ["f", "t"] {
+        assert_eq!(
+            client.request(&format!("TG.RETURN chat k {id} USED rpm 4")),
+            format!(
+                "{{expired:f,repeated:{repeated},used:{{rpm:{{taken:10,used:4}}}},member:nil,\
+                 cooling_until_us:nil}}"
+            ),
+        );
+    }
+    let peek = client.request("TG.PEEK chat k");
+    assert!(peek.contains("rpm:{limit:10,remaining:6,"), "{peek}");
+    for (line, reply) in [
+        (
+            "TG.GRANT slots k",
+            "-ERR no grant is made of `running`, which is a concurrency limit, whose slots no node \
+             holds for others: use acquire, or put the limit into a policy of its own",
+        ),
+        (
+            "TG.GRANT chat k HOLD 9",
+            "-ERR hold_ms is not a number from 10 to 60000: '9'",
+        ),
+        (
+            "TG.GRANT chat k LEASE abc",
+            "-ERR a lease's id is 32 hexadecimal digits",
+        ),
+        (
+            "TG.GRANT chat k HOLD 20 HOLD 20",
+            "-ERR 'HOLD' is given twice",
+        ),
+        (
+            "TG.GRANT chat k AMOUNT rpm 20 LEAST rpm 11",
+            "-NEVER never: rpm grants at most 10 at once; ask for less, or raise the limit",
+        ),
+    ] {
+        assert_eq!(client.request(line), reply, "{line}");
+    }
+}
+
+#[test]
 fn an_error_begins_with_its_code() {
     let server = TestServer::start();
     let mut client = server.client();

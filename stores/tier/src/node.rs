@@ -32,7 +32,8 @@ const SHARDS: usize = 64;
 const MARK: u64 = 0x6772_616e_742e_7467;
 
 /// Whether a lease of this id is a grant of some node.
-pub(crate) const fn is_grant(id: u128) -> bool {
+#[must_use]
+pub const fn is_grant(id: u128) -> bool {
     (id >> 64) as u64 == MARK
 }
 

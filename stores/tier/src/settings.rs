@@ -307,6 +307,12 @@ impl Tier {
         }
     }
 
+    /// For how long a grant is spent at most.
+    #[must_use]
+    pub const fn held_for(&self) -> Duration {
+        self.hold
+    }
+
     pub(crate) fn hold_span(&self) -> Span {
         Span::from(self.hold)
     }
@@ -329,8 +335,10 @@ pub(crate) fn can_lease(plan: &Plan) -> bool {
             .all(|limit| cannot_lease(limit).is_none() || is_slots(limit))
 }
 
-/// Why units of `limit` cannot be taken in advance, if they cannot.
-const fn cannot_lease(limit: &PlanLimit) -> Option<&'static str> {
+/// Why units of `limit` cannot be taken in advance, if they cannot: words that go on from its
+/// name.
+#[must_use]
+pub const fn cannot_lease(limit: &PlanLimit) -> Option<&'static str> {
     if matches!(limit.rule, Rule::Slots(_)) {
         return Some("is a concurrency limit, whose slots no node holds for others");
     }

@@ -34,6 +34,7 @@ pub(super) const fn of_store(error: &StoreError) -> ErrorKind {
         | StoreError::UsageFull { .. }
         | StoreError::Full(_) => ErrorKind::Full,
         StoreError::UnknownPage
+        | StoreError::DuplicateLease
         | StoreError::CannotList
         | StoreError::CannotCount
         | StoreError::CannotClear => ErrorKind::Invalid,

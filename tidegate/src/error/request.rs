@@ -79,6 +79,19 @@ pub enum RequestError {
     /// A lease that would last too short or too long.
     #[error("a lease lasts from 1 ms to 400 days, not {0:?}")]
     LeaseLength(Duration),
+    /// A limit of which no units are granted to be spent elsewhere.
+    #[error(
+        "no grant is made of `{limit}`, which {why}: use acquire, or put the limit into a policy of its own"
+    )]
+    CannotGrant {
+        /// The limit's name.
+        limit: String,
+        /// What is in the way.
+        why: &'static str,
+    },
+    /// A grant that would be held too short or too long.
+    #[error("a grant is held from 10 ms to 60 s, not {0:?}")]
+    Hold(Duration),
     /// A concurrency limit was asked without a lease to give it back by.
     #[error("limit `{0}` is held while in use: take it with acquire, or leave it out with `{0}=0`")]
     NeedsLease(String),

@@ -13,7 +13,7 @@ use tidegate_core::{Amount, Span, Timestamp, Verdict};
 use tidegate_store::sync::atomic::Ordering;
 use tidegate_store::{
     self as store, Answer, AnswerRoom, Command, Detail, Ending, Execution, Hold, KeyError, KeyPath,
-    Op, Out, OwnedKey, Patience, Race, Reply, Seat, StoreError, StoreFuture, Terms, Verb,
+    Op, Out, OwnedKey, Partial, Patience, Race, Reply, Seat, StoreError, StoreFuture, Terms, Verb,
 };
 
 use super::ending::{End, How};
@@ -52,11 +52,30 @@ pub(crate) struct Answered<'a> {
 }
 
 impl Answered<'_> {
+    /// What was granted of a part of what was asked for; `None` if that is not what was answered.
+    pub(super) fn partial(&mut self) -> Option<Box<Partial>> {
+        match self.reply {
+            Reply::Partial(_) => match std::mem::replace(self.reply, Reply::Done) {
+                Reply::Partial(partial) => Some(partial),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The decision that `reply` is, which was taken from what was answered.
+    ///
+    /// # Errors
+    /// It is none.
+    pub(super) fn decided(self, reply: &mut Reply) -> Result<Decision, DecisionError> {
+        Decision::of_reply(reply, self.view.keep(), self.answered_at)
+    }
+
     /// The decision that was answered.
     ///
     /// # Errors
     /// It was none.
-    fn decision(self) -> Result<Decision, DecisionError> {
+    pub(super) fn decision(self) -> Result<Decision, DecisionError> {
         Decision::of_reply(self.reply, self.view.keep(), self.answered_at)
     }
 }
@@ -128,7 +147,7 @@ impl Begun {
 /// # Errors
 /// [`KeyError`].
 #[inline]
-fn path_of(key: &[u8], levels: usize) -> Result<KeyPath<'_>, KeyError> {
+pub(super) fn path_of(key: &[u8], levels: usize) -> Result<KeyPath<'_>, KeyError> {
     match KeyPath::new(key, levels) {
         Err(KeyError::EmptySegment) => KeyPath::of_row(key, levels),
         path => path,
@@ -854,6 +873,17 @@ impl How<'_> {
             Self::Settle(used) => {
                 let mut uses = view.no_uses();
                 view.put_uses(used, depth, &mut uses)?;
+                end(Ending::Settle(&uses))
+            }
+            Self::Return(used) => {
+                let mut uses = view.no_uses();
+                view.put_uses(used, depth, &mut uses)?;
+                for (position, used) in uses.iter_mut().enumerate() {
+                    // Of what the key does not have any more, what was taken stays.
+                    if used.is_none() && !view.is_absent(position) {
+                        *used = Some(0);
+                    }
+                }
                 end(Ending::Settle(&uses))
             }
             Self::Release => end(Ending::Release),

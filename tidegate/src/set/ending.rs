@@ -7,6 +7,8 @@ use crate::request::Request;
 pub(crate) enum How<'a> {
     /// So much was used: a cost, or by limit.
     Settle(Request<'a>),
+    /// So much was used, and nothing of what is not named.
+    Return(Request<'a>),
     /// What was taken was used.
     Release,
     /// Nothing was used.

@@ -6,6 +6,7 @@
 //! | `verbs` | the verbs, by key |
 //! | `commands` | the commands to the table, and what is made of the answers |
 //! | `ending` | how a lease ends |
+//! | [`Grant`] | units that are granted to be spent elsewhere |
 //! | [`LimitSetBuilder`] | how one is made |
 //! | [`Handle`] | the verbs for one key, without look-up |
 //! | `listing` | what a set holds, a page at a time |
@@ -35,6 +36,7 @@ mod depth;
 mod differing;
 mod ending;
 mod follow;
+mod grant;
 mod handle;
 mod inner;
 mod kept;
@@ -54,6 +56,7 @@ pub use builder::{LONGEST_USAGE, LimitSetBuilder, SHORTEST_USAGE};
 pub(crate) use commands::Manner;
 pub use differing::Differing;
 pub(crate) use ending::{End, How};
+pub use grant::Grant;
 pub use handle::Handle;
 pub(crate) use inner::Inner;
 pub use inner::{LimitSet, Metadata};

@@ -697,7 +697,7 @@ impl View {
 
     /// Puts in what a request names.
     #[inline(always)]
-    fn put_named(
+    pub(super) fn put_named(
         &self,
         named: NamedAmounts<'_>,
         amounts: &mut [Amount],

@@ -158,6 +158,53 @@ const SCENARIOS: &[Scenario] = &[
     row("acquire, of a pool", Verb::Acquire, |talk| {
         talk.often(4, |key| Call::of(Verb::Acquire, "pool", key))
     }),
+    row("grant", Verb::Grant, |talk| {
+        let grant = |policy, amounts: &[(&str, u64)]| {
+            let grant = Call::of(Verb::Grant, policy, &talk.key);
+            let grant = amounts
+                .iter()
+                .fold(grant, |grant, (name, amount)| grant.amount(name, *amount));
+            held(grant)
+        };
+        let calls = [
+            grant("plain", &[("units", 6)]),
+            // Of four.
+            grant("plain", &[("units", 6)]),
+            grant("plain", &[("units", 6)]),
+            grant("every", &[("bucket", 3), ("window", 9), ("log", 0)]),
+            grant("calls", &[]),
+            grant("calls", &[("calls", 20)]),
+            // It holds slots.
+            grant("job", &[("tokens", 5)]),
+            grant("pool", &[]),
+        ];
+        calls
+            .into_iter()
+            .try_for_each(|call| talk.say(call).map(drop))?;
+        talk.peek_of("plain", "units")
+    }),
+    row("return", Verb::Return, |talk| {
+        let wish = |talk: &Talk<'_>, units| {
+            held(Call::of(Verb::Grant, "plain", &talk.key).amount("units", units))
+        };
+        let back = |talk: &Talk<'_>, lease: &str, units| {
+            let back = Call::of(Verb::Return, "plain", &talk.key).lease(lease);
+            back.amount("units", units)
+        };
+        let lease = talk.lease(wish(talk, 6))?;
+        talk.say(back(talk, &lease, 2))?;
+        talk.say(back(talk, &lease, 5))?;
+        talk.peek_of("plain", "units")?;
+        let lease = talk.lease(wish(talk, 8))?;
+        talk.say(Call::of(Verb::Return, "plain", &talk.key).lease(&lease))?;
+        talk.peek_of("plain", "units")?;
+        // More than was granted.
+        let lease = talk.lease(wish(talk, 4))?;
+        talk.say(back(talk, &lease, 10))?;
+        talk.peek_of("plain", "units")?;
+        talk.say(back(talk, "0123456789abcdef0123456789abcdef", 1))
+            .map(drop)
+    }),
     row("settle", Verb::Settle, |talk| {
         let lease = talk.lease(Call::of(Verb::Acquire, "job", &talk.key).amount("tokens", 20))?;
         let settle = Call::of(Verb::Settle, "job", &talk.key)
@@ -437,6 +484,12 @@ const SCENARIOS: &[Scenario] = &[
         talk.runs(Call::of(Verb::Metrics, "", ""))
     }),
 ];
+
+/// Longer than a test takes.
+fn held(mut grant: Call) -> Call {
+    grant.ttl = Some(60_000);
+    grant
+}
 
 /// A conversation about one key with one client after the other, noted as it goes.
 struct Talk<'a> {

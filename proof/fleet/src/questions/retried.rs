@@ -33,6 +33,8 @@ const POLICIES: &str = "
 [policy.wide.limits]
 tokens = { rate = 100, per = '400d' }
 running = { concurrency = 5, ttl = '1h' }
+[policy.granted.limits]
+tokens = { rate = 100, per = '400d' }
 [policy.mutex.limits]
 running = { concurrency = 1, ttl = '1h' }
 [policy.pooled]
@@ -129,6 +131,10 @@ const RETRIES: &[Retry] = &[
             })
         },
     ),
+    row(SPENT, Verb::Grant, Both::spend_grants),
+    row("return", Verb::Return, |both| {
+        both.ended_again(Verb::Return)
+    }),
     row("settle", Verb::Settle, |both| {
         both.ended_again(Verb::Settle)
     }),
@@ -178,6 +184,10 @@ const RETRIES: &[Retry] = &[
 
 /// Who asks again after a caller has gone, while the store was silent.
 const GONE: &str = "acquire, after its caller went away";
+
+/// Grants of both servers, each returned at the other, and by both again; and one whose client
+/// was killed.
+const SPENT: &str = "grant, spent and returned at the other server";
 
 /// Both servers, and the key of one cell.
 struct Both {
@@ -248,11 +258,47 @@ impl Both {
         )
     }
 
+    /// All there is is granted once, and what is used of it is charged once, whoever is told of
+    /// it, and how often. A client that is killed takes what it held along, and no more.
+    fn spend_grants(&mut self) -> Result<(), String> {
+        let (mut granted, mut sum) = (Vec::new(), 0);
+        for turn in [0, 1].into_iter().cycle().take(6) {
+            let mut grant = Call::of(Verb::Grant, "granted", &self.key).amount("tokens", 30);
+            grant.ttl = Some(60_000);
+            let answer = self.ask(turn, &grant)?;
+            if let Some(lease) = answer.lease.clone() {
+                sum += answer.number("tokens.granted").unwrap_or(0);
+                granted.push(lease);
+            }
+        }
+        expect(sum == 100 && granted.len() == 4, || {
+            format!("{sum} of 100 by {} grants", granted.len())
+        })?;
+        let killed = granted.remove(0);
+        for (place, lease) in granted.iter().enumerate() {
+            let back = Call::of(Verb::Return, "granted", &self.key).lease(lease);
+            let back = back.amount("tokens", 7);
+            let mut first = self.ask((place + 1) % 2, &back)?;
+            first.facts.insert("repeated".to_owned(), "true".to_owned());
+            for turn in [0, 1] {
+                let again = self.ask(turn, &back)?;
+                expect(again.facts == first.facts, || {
+                    format!("{first:?} at first, and {again:?}")
+                })?;
+            }
+        }
+        let peek = Call::of(Verb::Peek, "granted", &self.key).amount("tokens", 1);
+        let left = self.ask(0, &peek)?.number("tokens.remaining");
+        expect(left == Some(100 - 30 - 3 * 7), || {
+            format!("three grants used 7 each, one of 30 is {killed}'s: {left:?} are left")
+        })
+    }
+
     /// The same end, whoever is told.
     fn ended_again(&mut self, verb: Verb) -> Result<(), String> {
         let lease = self.granted(0, &self.acquire("wide").amount("tokens", 10))?;
         let mut end = Call::of(verb, "wide", &self.key).lease(&lease);
-        if verb == Verb::Settle {
+        if matches!(verb, Verb::Settle | Verb::Return) {
             end = end.amount("tokens", 4);
         }
         let mut first = self.ask(0, &end)?;

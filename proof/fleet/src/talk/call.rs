@@ -21,6 +21,8 @@ pub enum Verb {
     Auth,
     Throttle,
     Acquire,
+    Grant,
+    Return,
     Settle,
     Release,
     Cancel,
@@ -80,7 +82,7 @@ pub struct Call {
     pub wait: Option<u64>,
     /// Whether it waits where its rates cannot admit it in time.
     pub for_refunds: bool,
-    /// How long the lease lasts, in milliseconds.
+    /// How long the lease lasts, or a grant is held, in milliseconds.
     pub ttl: Option<u64>,
     /// The idempotency key.
     pub name: Option<String>,

@@ -126,6 +126,25 @@ async fn told(channel: Channel, call: &Call) -> Result<Answer, Status> {
             };
             read(client.acquire(request), acquired).await
         }
+        Verb::Grant => {
+            let request = proto::GrantRequest {
+                request: Some(check(call)),
+                hold_ms: call.ttl,
+                ..Default::default()
+            };
+            read(client.grant(request), granted).await
+        }
+        Verb::Return => {
+            let request = proto::ReturnRequest {
+                policy: call.policy.clone(),
+                key: key(call),
+                lease: call.lease.clone(),
+                used: call.amounts.iter().cloned().collect(),
+                cost: call.cost,
+                entity: entity_id(call),
+            };
+            read(client.r#return(request), ended).await
+        }
         Verb::Settle => {
             let request = proto::SettleRequest {
                 lease: Some(lease(call)),
@@ -403,6 +422,22 @@ fn acquired(said: proto::AcquireResponse) -> Answer {
         answer.fact("has a fence", lease.fence > 0);
         answer.lease = Some(lease.id);
         answer.granted_at = Some(lease.granted_at_us.to_string());
+    }
+    answer
+}
+
+fn granted(said: proto::GrantResponse) -> Answer {
+    let mut answer = decided(said.decision.unwrap_or_default());
+    if let Some(grant) = said.grant {
+        // What the limits say behind a grant is left out.
+        answer.facts.clear();
+        for (name, amount) in grant.amounts {
+            answer.fact(format!("{name}.granted"), amount);
+        }
+        for name in grant.calls {
+            answer.fact(format!("{name} counts calls"), true);
+        }
+        answer.lease = Some(grant.id);
     }
     answer
 }

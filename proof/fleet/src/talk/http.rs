@@ -167,6 +167,8 @@ fn request(call: &Call) -> (&'static str, String, Option<Value>) {
             )
         }
         Verb::Acquire => post("acquire"),
+        Verb::Grant => post("grant"),
+        Verb::Return => post("return"),
         Verb::Settle => post("settle"),
         Verb::Release => post("release"),
         Verb::Cancel => post("cancel"),
@@ -277,16 +279,21 @@ fn body(call: &Call) -> Value {
             })
             .collect();
         let name = match call.verb {
-            Verb::Settle => "used",
+            Verb::Settle | Verb::Return => "used",
             Verb::SetOverride => "limits",
             _ => "amounts",
         };
         put(name, amounts.into());
     }
+    let length = if call.verb == Verb::Grant {
+        "hold_ms"
+    } else {
+        "ttl_ms"
+    };
     let numbers = [
         ("cost", call.cost),
         ("wait_ms", call.wait),
-        ("ttl_ms", call.ttl),
+        (length, call.ttl),
         ("cool_down_ms", call.cool_down),
     ];
     if call.for_refunds {

@@ -26,7 +26,10 @@ pub(super) fn read(verb: Verb, word: Word, said: &Value) -> Answer {
     }
     match verb {
         Verb::Acquire => acquired(&mut answer, said),
-        Verb::Settle | Verb::Release | Verb::Cancel | Verb::Revoke => ended(&mut answer, said),
+        Verb::Grant => granted(&mut answer, said),
+        Verb::Return | Verb::Settle | Verb::Release | Verb::Cancel | Verb::Revoke => {
+            ended(&mut answer, said)
+        }
         Verb::Forecast => forecasts(&mut answer, said),
         Verb::Keys => listed(&mut answer, &said["keys"]),
         Verb::Capacity => sums(&mut answer, said),
@@ -79,6 +82,25 @@ fn acquired(answer: &mut Answer, said: &Value) {
         lease["fence"].as_u64().is_some_and(|fence| fence > 0),
     );
     answer.granted_at = granted_at(lease);
+}
+
+/// How much was granted of each limit.
+fn granted(answer: &mut Answer, said: &Value) {
+    if !answer.admitted() {
+        return standings(answer, &said["limits"], "");
+    }
+    let grant = match said["grant"].is_object() {
+        true => &said["grant"],
+        false => said,
+    };
+    let id = grant["id"].as_str().or(grant["lease"].as_str());
+    answer.lease = id.map(str::to_owned);
+    for (name, amount) in object(&grant["amounts"]) {
+        answer.fact(format!("{name}.granted"), amount);
+    }
+    for name in array(&grant["calls"]).filter_map(Value::as_str) {
+        answer.fact(format!("{name} counts calls"), true);
+    }
 }
 
 /// As HTTP says it, or RESP.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::Select;
-use tidegate::{Decision, Key, LONGEST_PAGE, LeaseId, PageOf, Request};
+use tidegate::internal::{granted_limits, random_lease_id};
+use tidegate::{Admission, Decision, Grant, Key, LONGEST_PAGE, LeaseId, PageOf, Request};
 use tidegate_service::{
     Acquired, ActivePolicy, Answer as Said, Call as Asked, Caller, Charge as Told, Entity,
     EntityChange, EntityListing, EntityTerms, Finish, Finished, Kind, NewEntity, OnlyIf,
@@ -119,6 +120,15 @@ impl Library {
                 Ok(answer)
             }
             Verb::Acquire => self.acquire(&active, key, ask, call),
+            Verb::Grant => {
+                let hold = call.ttl.map(Duration::from_millis);
+                let granted = active.grant(key, random_lease_id(), (ask, Request::default()), hold);
+                Ok(match granted.wait()? {
+                    Admission::Granted(grant) => self::granted(&grant),
+                    Admission::Refused(refused) => decision(&refused),
+                })
+            }
+            Verb::Return => ends(Finish::Return(ask)),
             Verb::Settle => ends(Finish::Settle(ask)),
             Verb::Release => ends(Finish::Release),
             Verb::Cancel => ends(Finish::Cancel),
@@ -420,6 +430,18 @@ fn standings(answer: &mut Answer, said: &Decision, before: &str) {
         answer.fact(format!("{before}{name}.limit"), stands.limit);
         answer.fact(format!("{before}{name}.remaining"), stands.remaining);
     }
+}
+
+fn granted(grant: &Grant) -> Answer {
+    let mut answer = Answer::decided(true);
+    answer.lease = Some(grant.id().to_string());
+    for (limit, amount) in granted_limits(grant) {
+        answer.fact(format!("{}.granted", limit.name()), amount);
+        if limit.is_counted() {
+            answer.fact(format!("{} counts calls", limit.name()), true);
+        }
+    }
+    answer
 }
 
 fn ended(finished: &Finished) -> Answer {

@@ -205,7 +205,7 @@ fn words(call: &Call) -> Vec<String> {
         verb => vec![name(verb).to_owned(), call.policy.clone(), call.key.clone()],
     };
     words.extend((!call.lease.is_empty()).then(|| call.lease.clone()));
-    let word = if call.verb == Verb::Settle {
+    let word = if matches!(call.verb, Verb::Settle | Verb::Return) {
         "USED"
     } else {
         "AMOUNT"
@@ -222,10 +222,12 @@ fn words(call: &Call) -> Vec<String> {
         .ttl
         .filter(|_| call.verb == Verb::Acquire)
         .map(|ttl| ttl.to_string());
+    let hold = call.ttl.filter(|_| call.verb == Verb::Grant);
     let pairs = [
         ("COST", call.cost.map(|cost| cost.to_string())),
         ("WAIT", call.wait.map(|wait| wait.to_string())),
         ("TTL", ttl),
+        ("HOLD", hold.map(|hold| hold.to_string())),
         ("IDEMPOTENCY", call.name.clone()),
         ("MEMBER", call.member.clone()),
         (
@@ -288,6 +290,8 @@ fn over(word: &str, call: &Call) -> Vec<String> {
 fn name(verb: Verb) -> &'static str {
     match verb {
         Verb::Acquire => "TG.ACQUIRE",
+        Verb::Grant => "TG.GRANT",
+        Verb::Return => "TG.RETURN",
         Verb::Settle => "TG.SETTLE",
         Verb::Release => "TG.RELEASE",
         Verb::Cancel => "TG.CANCEL",

@@ -10,12 +10,12 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::json;
 use tidegate::{LeaseId, MAX_IDEMPOTENCY_KEY};
 use tidegate_service::bounds::{
-    LONGEST_COOL_DOWN, LONGEST_ENTITY_ID, LONGEST_NAME, LONGEST_OVERRIDE, LONGEST_REASON,
+    HOLDS, LONGEST_COOL_DOWN, LONGEST_ENTITY_ID, LONGEST_NAME, LONGEST_OVERRIDE, LONGEST_REASON,
     MOST_CHECKS, MOST_METADATA,
 };
 use tidegate_service::{
-    Call, EntityChange, EntityTerms, LeaseHandle, NewEntity, OfLease, OnlyIf, OverrideOf,
-    OverrideTerms, Question, Report, Terms, Until, Uses, Whose,
+    Call, EntityChange, EntityTerms, GrantTerms, LeaseHandle, NewEntity, OfLease, OnlyIf,
+    OverrideOf, OverrideTerms, Question, Report, Terms, Until, Uses, Whose,
 };
 
 use crate::error::Problem;
@@ -142,6 +142,55 @@ keyed! {
         #[serde(default, deserialize_with = "present")]
         #[schemars(length(min = 1, max = MAX_IDEMPOTENCY_KEY))]
         idempotency_key: Option<String>,
+    }
+
+    /// Units that are wished, to be spent without asking.
+    #[schemars(example = json!({
+        "policy": "chat", "key": "acme/alice", "amounts": {"tpm": 4000}, "hold_ms": 2000
+    }))]
+    GrantRequest {
+        /// So many units of every rate and budget that `amounts` does not name. Limits of calls
+        /// are taken at 1 unless named.
+        #[serde(default, deserialize_with = "present")]
+        cost: Option<Amount>,
+        /// Units by limit name, of each as much as is there. 0 leaves a limit out. A rate or
+        /// budget that is not named is not granted, unless `cost` is given.
+        #[serde(default)]
+        #[schemars(example = json!({"rpm": 20, "tpm": 40000}))]
+        amounts: Amounts,
+        /// Units by limit name, less than which make no sense: then nothing is granted, and the
+        /// refusal is of these. Of what is not named here, one unit.
+        #[serde(default)]
+        #[schemars(example = json!({"tpm": 4000}))]
+        least: Amounts,
+        /// For how many milliseconds it is held at most: as long as the policy's tier holds a
+        /// grant, or 1,000, unless it is said.
+        #[serde(default, deserialize_with = "present")]
+        #[schemars(range(min = HOLDS.0, max = HOLDS.1))]
+        hold_ms: Option<u64>,
+        /// The id of the lease that it is to be: 32 hexadecimal digits, drawn at random. A client
+        /// that loses the answer returns the grant by it. The server draws one if none is given.
+        #[serde(default, deserialize_with = "present")]
+        lease: Option<Lease>,
+    }
+
+    /// What was spent of a grant.
+    #[schemars(example = json!({
+        "policy": "chat", "key": "acme/alice", "lease": Lease::EXAMPLE,
+        "used": {"tpm": 3120}
+    }))]
+    ReturnRequest {
+        /// The grant's id.
+        lease: Lease,
+        /// Units of every rate and budget that `used` does not name.
+        #[serde(default, deserialize_with = "present")]
+        #[schemars(example = 31200)]
+        cost: Option<Amount>,
+        /// Units by limit name; nothing of what is not named. The rest goes back where it was
+        /// charged; more than was granted becomes debt.
+        #[serde(default)]
+        #[schemars(example = json!({"rpm": 12, "tpm": 31200}))]
+        used: Amounts,
     }
 
     /// Which lease is meant.
@@ -508,6 +557,25 @@ impl AcquireRequest {
             passed_over: &[],
         };
         Ok(Call::Acquire(question, terms))
+    }
+}
+
+impl GrantRequest {
+    pub(crate) fn call(&self) -> Result<Call<'_>, Problem> {
+        let question = question(self, None, self.cost.as_ref(), &self.amounts)?;
+        let terms = GrantTerms {
+            least: self.least.said(),
+            hold_ms: self.hold_ms,
+            lease: self.lease.map(|Lease(id)| id),
+        };
+        Ok(Call::Grant(question, terms))
+    }
+}
+
+impl ReturnRequest {
+    pub(crate) fn call(&self) -> Result<Call<'_>, Problem> {
+        let used = uses(self.cost.as_ref(), &self.used);
+        Ok(Call::Return(of_lease(self, self.lease)?, used))
     }
 }
 

@@ -291,7 +291,7 @@ pub(crate) fn granted(told: &Told<'_>, granted: &GrantedLease, style: Style) -> 
     with_headers(&Admission::of(told, granted), told, style)
 }
 
-fn with_headers(answer: &impl Serialize, told: &Told<'_>, style: Style) -> Response {
+pub(super) fn with_headers(answer: &impl Serialize, told: &Told<'_>, style: Style) -> Response {
     let mut response = json(StatusCode::OK, answer);
     headers::put(response.headers_mut(), told, style);
     response

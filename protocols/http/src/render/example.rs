@@ -81,6 +81,24 @@ pub(crate) fn admission() -> Value {
     admission
 }
 
+pub(crate) fn units() -> Value {
+    json!({
+        "id": Lease::EXAMPLE,
+        "amounts": {"rpm": 20, "tpm": 40000},
+        "calls": ["rpm"],
+        "good_for_ms": 1000,
+        "good_until": "2026-01-01T12:00:01Z",
+        "granted_at": "2026-01-01T12:00:00Z",
+        "expires_at": "2026-01-01T12:00:01Z",
+    })
+}
+
+pub(crate) fn grant() -> Value {
+    let mut grant = answer();
+    grant["grant"] = units();
+    grant
+}
+
 pub(crate) fn refusal() -> Value {
     let mut refusal = json!({
         "type": QUOTA_EXCEEDED,

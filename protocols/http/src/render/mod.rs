@@ -3,6 +3,7 @@
 //! | room | holds |
 //! |---|---|
 //! | `answer` | decisions and leases, and refusals, which are problems |
+//! | `grant` | units to be spent without asking |
 //! | `forecast`, `ended`, `listing`, `capacity`, `overrides`, `entities`, `namespaces`, `audit`, `policies` | what else the service answers |
 //! | `example` | answers as the document shows them |
 //! | `headers` | the standard fields of rate limits |
@@ -15,6 +16,7 @@ pub(crate) mod ended;
 pub(crate) mod entities;
 pub(crate) mod example;
 pub(crate) mod forecast;
+pub(crate) mod grant;
 pub(crate) mod headers;
 pub(crate) mod instant;
 pub(crate) mod listing;
@@ -65,6 +67,13 @@ pub(crate) fn render(answer: Answer, style: Style) -> Response {
             };
             // A lease goes along until it is delivered.
             match acquisition.lease.clone() {
+                Some(lease) => response.map(|body| Body::new(Delivery::new(body, lease))),
+                None => response,
+            }
+        }
+        Answer::Granted(granting) => {
+            let response = grant::granted(granting, style);
+            match granting.lease.clone() {
                 Some(lease) => response.map(|body| Body::new(Delivery::new(body, lease))),
                 None => response,
             }

@@ -8,8 +8,8 @@ use crate::parse::body::Body;
 use crate::parse::context::RequestContext;
 use crate::parse::object::Object;
 use crate::parse::request::{
-    AcquireRequest, AdjustRequest, CheckRequest, EndRequest, ManyRequest, MemberRequest,
-    RenewRequest, ResetRequest, RevokeRequest, SettleRequest,
+    AcquireRequest, AdjustRequest, CheckRequest, EndRequest, GrantRequest, ManyRequest,
+    MemberRequest, RenewRequest, ResetRequest, ReturnRequest, RevokeRequest, SettleRequest,
 };
 use crate::render::headers::Style;
 use crate::render::render;
@@ -78,6 +78,22 @@ pub(crate) async fn acquire(
     Body(request): Body<AcquireRequest>,
 ) -> Reply {
     answer(context, style, request.call()?).await
+}
+
+/// Units to be spent by the client without asking.
+pub(crate) async fn grant(
+    context: RequestContext,
+    style: Style,
+    Body(request): Body<GrantRequest>,
+) -> Reply {
+    answer(context, style, request.call()?).await
+}
+
+pub(crate) async fn return_grant(
+    context: RequestContext,
+    Body(request): Body<ReturnRequest>,
+) -> Reply {
+    answer(context, Style::Standard, request.call()?).await
 }
 
 pub(crate) async fn settle(context: RequestContext, Body(request): Body<SettleRequest>) -> Reply {

@@ -11,6 +11,7 @@ mod decide;
 mod entities;
 mod forward;
 mod front;
+mod grant;
 mod headers;
 mod hostile;
 mod lease;

@@ -37,7 +37,7 @@ use Scope::{Administer, Decide, Observe};
 
 /// The operation, whom it lets in, and a request about the policy `web`. LEASE
 /// stands for a lease of it.
-const OPERATIONS: [(&str, Access, &str, &str); 42] = [
+const OPERATIONS: [(&str, Access, &str, &str); 44] = [
     ("post /v1/check", Policy(Decide), "/v1/check", ASK),
     (
         "post /v1/check-many",
@@ -46,6 +46,8 @@ const OPERATIONS: [(&str, Access, &str, &str); 42] = [
         "{\"checks\":[{\"policy\":\"web\",\"key\":\"k\"}]}",
     ),
     ("post /v1/acquire", Policy(Decide), "/v1/acquire", ASK),
+    ("post /v1/grant", Policy(Decide), "/v1/grant", ASK),
+    ("post /v1/return", Policy(Decide), "/v1/return", END),
     ("post /v1/settle", Policy(Decide), "/v1/settle", END),
     ("post /v1/release", Policy(Decide), "/v1/release", END),
     ("post /v1/cancel", Policy(Decide), "/v1/cancel", END),

@@ -61,6 +61,8 @@ async fn call(session: &mut Session, call: Call<'_>) -> Result<Flow, Fault> {
     render(&mut session.replies, &answer);
     if let Answer::Acquired(acquisition) = answer {
         session.undelivered.extend(acquisition.lease);
+    } else if let Answer::Granted(granting) = answer {
+        session.undelivered.extend(granting.lease);
     }
     Ok(Flow::Next)
 }

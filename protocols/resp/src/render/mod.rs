@@ -18,9 +18,11 @@ mod overrides;
 mod policies;
 pub(crate) mod reply;
 
-use tidegate::{ListedKey, Page, Timestamp};
+use std::time::Duration;
+
+use tidegate::{Grant, ListedKey, Page, Timestamp};
 use tidegate_service::{
-    Acquired, Acquisition, ActivePolicy, Answer, Finished, GrantedLease, MemberForecast,
+    Acquired, Acquisition, ActivePolicy, Answer, Finished, GrantedLease, Granting, MemberForecast,
     PublicLease, PublicUsage, Told,
 };
 
@@ -52,6 +54,7 @@ pub(crate) fn render(replies: &mut Replies, answer: &Answer) {
             forecast(replies, active, forecasts, *is_one)
         }
         Answer::Acquired(acquisition) => self::acquisition(replies, acquisition),
+        Answer::Granted(granting) => self::granted(replies, granting),
         Answer::Finished(active, finished) => self::finished(replies, active, finished),
         Answer::Renewed(renewed) => {
             replies.map(1);
@@ -158,6 +161,35 @@ fn acquisition(replies: &mut Replies, acquisition: &Acquisition) {
     }
     replies.text("granted_at_us");
     facts::optional_instant(replies, granted.map(|granted| granted.granted_at));
+}
+
+/// Seven facts of a grant, which are null or empty where there is none, and the decision's.
+fn granted(replies: &mut Replies, granting: &Granting) {
+    let grant = granting.grant();
+    replies.map(7 + facts::DECISION_FACTS);
+    replies.text("lease");
+    let id = grant.map(|grant| grant.id().to_string());
+    facts::optional_text(replies, id.as_deref());
+    replies.text("amounts");
+    replies.map(granting.amounts().count());
+    for (limit, amount) in granting.amounts() {
+        replies.text(limit.name());
+        facts::amount(replies, limit.amounts(), amount);
+    }
+    replies.text("calls");
+    let calls = || granting.amounts().filter(|(limit, _)| limit.is_counted());
+    replies.array(calls().count());
+    calls().for_each(|(limit, _)| replies.text(limit.name()));
+    replies.text("good_for_ms");
+    let millis = |length: Duration| u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
+    optional_count(replies, grant.map(|grant| millis(grant.good_for())));
+    replies.text("good_until_us");
+    facts::optional_instant(replies, grant.map(Grant::good_until));
+    replies.text("granted_at_us");
+    facts::optional_instant(replies, grant.map(Grant::granted_at));
+    replies.text("expires_at_us");
+    facts::optional_instant(replies, grant.map(Grant::expires_at));
+    facts::told(replies, &granting.told());
 }
 
 /// Four facts: what settles it, its fence, its expiry, whether it is an old one.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `named` | the policy, key, lease and amounts of a command |
 //! | `request` | CHECK, DEBIT, PEEK, FORECAST, ACQUIRE |
+//! | `grant` | GRANT, RETURN |
 //! | `ending` | SETTLE, RELEASE, CANCEL, RENEW, ADJUST, REVOKE |
 //! | `listing` | KEYS, LEASES, USAGE |
 //! | `overrides` | OVERRIDE |
@@ -16,6 +17,7 @@ mod administer;
 mod audit;
 mod ending;
 mod entities;
+mod grant;
 mod listing;
 mod named;
 mod namespaces;
@@ -26,6 +28,7 @@ pub(super) use administer::{policies, reset};
 pub(super) use audit::audit;
 pub(super) use ending::{adjust, cancel, release, renew, revoke, settle};
 pub(super) use entities::entity;
+pub(super) use grant::{grant, return_};
 pub(super) use listing::{keys, leases, usage};
 pub(super) use namespaces::{namespace, use_};
 pub(super) use overrides::override_;
