@@ -275,7 +275,9 @@ impl Lease {
 }
 
 /// What an end came to.
-async fn ended(ending: JoinHandle<Result<Settlement, Error>>) -> Result<Settlement, Error> {
+pub(crate) async fn ended(
+    ending: JoinHandle<Result<Settlement, Error>>,
+) -> Result<Settlement, Error> {
     match ending.await {
         Ok(ended) => ended,
         Err(error) => match error.try_into_panic() {

@@ -39,6 +39,8 @@
 //! | [`lease_ref`](LeaseRef), `verbs` | every verb of the server but `acquire` |
 //! | [`lease`](Lease), `heartbeat` | a lease that is renewed while it is held |
 //! | [`admission`](Admission), `acquire` | and how it is taken, once, however often it is asked for |
+//! | [`grant`](Grant) | units to spend without asking, and how they are given back |
+//! | [`spender`](Spender) | what spends them, one grant after the other |
 //!
 //! Deliberately absent: deciding (the server's), gRPC and RESP; overrides, policies and
 //! listings, for which [`Client::exchange`] is there.
@@ -52,6 +54,7 @@ mod answer;
 mod client;
 mod error;
 mod exchange;
+mod grant;
 mod heartbeat;
 mod instant;
 pub mod internal;
@@ -64,6 +67,7 @@ mod quantity;
 mod report;
 mod request;
 mod settlement;
+mod spender;
 mod standing;
 mod tls;
 mod verb;
@@ -75,6 +79,7 @@ pub use answer::Answer;
 pub use client::Client;
 pub use error::{BuildError, Error, Problem, Unreachable, Why};
 pub use exchange::{Exchange, Reply};
+pub use grant::{Grant, GrantAnswer};
 pub use key::Key;
 pub use lease::Lease;
 pub use lease_ref::LeaseRef;
@@ -84,6 +89,7 @@ pub use quantity::Quantity;
 pub use report::Report;
 pub use request::Request;
 pub use settlement::{Settlement, Usage};
+pub use spender::{Amounts, Spender, SpenderBuilder, Take};
 pub use standing::{Forecast, Forecasts, Standing};
 pub use tidegate::{Loss, Outcome, Timestamp};
 pub use tls::Tls;

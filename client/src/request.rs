@@ -42,6 +42,16 @@ pub struct Request {
     priority: u8,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) idempotency_key: Option<String>,
+    #[serde(skip_serializing_if = "Named::is_empty")]
+    least: Named<Quantity>,
+    #[serde(
+        rename = "hold_ms",
+        serialize_with = "as_millis",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub(crate) hold: Option<Duration>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) lease: Option<String>,
 }
 
 impl Request {
@@ -59,6 +69,9 @@ impl Request {
             ttl: None,
             priority: 0,
             idempotency_key: None,
+            least: Named::default(),
+            hold: None,
+            lease: None,
         }
     }
 
@@ -121,6 +134,22 @@ impl Request {
     #[must_use]
     pub fn idempotency_key(mut self, text: impl Into<String>) -> Self {
         self.idempotency_key = Some(text.into());
+        self
+    }
+
+    /// For a grant: less than so much of the limit of this name makes no sense; of a limit that is
+    /// not named here, one unit.
+    #[must_use]
+    pub fn least(mut self, limit: impl Into<String>, amount: impl Into<Quantity>) -> Self {
+        self.least.insert(limit, amount.into());
+        self
+    }
+
+    /// For a grant: for how long it is held at most, 10 ms to 60 s; the policy's tier says so
+    /// otherwise, or it is a second.
+    #[must_use]
+    pub const fn hold(mut self, hold: Duration) -> Self {
+        self.hold = Some(hold);
         self
     }
 

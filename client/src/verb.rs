@@ -15,6 +15,10 @@ pub enum Verb {
     Check,
     /// Takes a lease.
     Acquire,
+    /// Takes units to be spent without asking.
+    Grant,
+    /// Ends a grant with what was used of it.
+    Return,
     /// Ends a lease with what was really used.
     Settle,
     /// Ends a lease: what was taken was used.
@@ -41,6 +45,8 @@ impl Verb {
         match self {
             Self::Check => "/v1/check",
             Self::Acquire => "/v1/acquire",
+            Self::Grant => "/v1/grant",
+            Self::Return => "/v1/return",
             Self::Settle => "/v1/settle",
             Self::Release => "/v1/release",
             Self::Cancel => "/v1/cancel",
@@ -56,7 +62,10 @@ impl Verb {
     /// Whether asking twice comes to the same as asking once. Of an `acquire` it does with an
     /// idempotency key alone.
     const fn is_repeatable(self) -> bool {
-        !matches!(self, Self::Check | Self::Debit | Self::Acquire)
+        !matches!(
+            self,
+            Self::Check | Self::Debit | Self::Acquire | Self::Grant
+        )
     }
 
     /// The request that says it, of a [`Request`](crate::Request).

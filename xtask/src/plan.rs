@@ -173,7 +173,11 @@ pub const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("tidegate-llm", &["tidegate-core"]),
-    ("tidegate-client", &["tidegate"]),
+    (
+        // Spends a grant by the rule of a tier.
+        "tidegate-client",
+        &["tidegate", "tidegate-store", "tidegate-tier"],
+    ),
     ("tidegate-protocol", &["tidegate-service"]),
     (
         "tidegate-gateway",

@@ -10,6 +10,7 @@ use super::capacity::Capacity;
 use super::desired::{self, Limits};
 use super::entities::Entities;
 use super::exit::{FORECASTS, Outcome, PEEKS};
+use super::grant::{Grant, Return};
 use super::listing::{Keys, Leases};
 use super::many::CheckMany;
 use super::namespaces::Namespaces;
@@ -27,6 +28,10 @@ pub enum Command {
     Check(Request),
     /// Take a lease; with --wait, wait for it
     Acquire(Acquire),
+    /// Take units in advance, to spend without asking: of each limit as much as is there
+    Grant(Grant),
+    /// Give back what is left of a grant
+    Return(Return),
     /// End a lease with what was really used
     Settle(Settle),
     /// End a lease: what it took was used, what it held comes back
@@ -76,6 +81,8 @@ pub fn perform(command: Command, whole: clap::Command) -> ExitCode {
         Command::Peek(lookup) => lookup.perform(Verb::Peek),
         Command::Forecast(lookup) => lookup.perform(Verb::Forecast),
         Command::Acquire(acquire) => acquire.perform(),
+        Command::Grant(grant) => grant.perform(),
+        Command::Return(back) => back.perform(),
         Command::Settle(settle) => settle.perform(),
         Command::Release(end) => end.perform(Verb::Release),
         Command::Cancel(end) => end.perform(Verb::Cancel),

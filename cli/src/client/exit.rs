@@ -56,7 +56,7 @@ macro_rules! codes {
     (@ in_use) => { "7  conflict: it is there already, or is in use" };
 }
 
-/// Of `check` and `acquire`.
+/// Of `check`, `acquire` and `grant`.
 pub const ADMITS: &str = codes!("admitted", refused, usage, never, not_allowed, failed, gone);
 /// Of `adjust`.
 pub const ADJUSTS: &str = codes!(

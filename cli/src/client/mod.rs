@@ -7,6 +7,7 @@
 //! | [`exit`] | how every one of these commands ends |
 //! | [`command`] | their words |
 //! | [`arguments`], [`verbs`], [`words`] | check, acquire and the others: asked and told |
+//! | [`grant`] | units in advance, to spend without asking |
 //! | [`many`] | checks by the thousand, a line each |
 //! | [`listing`], [`capacity`] | keys and leases, and what keys come to |
 //! | [`overrides`], [`limits`] | overrides, and how their limits are typed |
@@ -29,6 +30,7 @@ mod command;
 mod desired;
 mod entities;
 mod exit;
+mod grant;
 mod limits;
 mod listing;
 mod many;

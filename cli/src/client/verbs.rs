@@ -24,7 +24,7 @@ pub struct Telling {
     #[arg(long)]
     pub json: bool,
 
-    /// Print nothing (of acquire: the lease's id alone); the exit code says the rest
+    /// Print nothing (of acquire and grant: the lease's id alone); the exit code says the rest
     #[arg(long, short, conflicts_with = "json")]
     pub quiet: bool,
 }
@@ -324,10 +324,11 @@ impl Acquire {
 }
 
 impl Which {
-    fn lease(&self) -> Outcome<LeaseRef> {
+    /// The lease.
+    pub fn lease(&self) -> Outcome<LeaseRef> {
         if self.lease.parse::<LeaseId>().is_err() {
             let message = "--lease: an id is the 32 hexadecimal digits that `tidegate acquire` \
-                           printed (`tidegate leases` lists handles, which `--revoke` takes)";
+                           (or `tidegate grant`) printed (`tidegate leases` lists handles, which `--revoke` takes)";
             return Err(Stop::usage(message));
         }
         let key = self.subject.key()?;
@@ -396,7 +397,8 @@ impl Reset {
     }
 }
 
-fn send(options: &Options, telling: &Telling, verb: Verb, asked: Exchange) -> Outcome<Exit> {
+/// Asks, and tells the answer.
+pub fn send(options: &Options, telling: &Telling, verb: Verb, asked: Exchange) -> Outcome<Exit> {
     let client = options.connect()?;
     let reply = runtime()?.block_on(client.ask(asked))?;
     tell(verb, &reply, telling)
@@ -413,7 +415,8 @@ fn tell(verb: Verb, reply: &Reply, telling: &Telling) -> Outcome<Exit> {
     if telling.json {
         print(&words::json(&reply.body))?;
     } else if telling.quiet {
-        if let Some(id) = reply.body["lease"]["id"].as_str() {
+        let id = |what: &str| reply.body[what]["id"].as_str();
+        if let Some(id) = id("lease").or_else(|| id("grant")) {
             print(id)?;
         }
     } else if answered {

@@ -16,10 +16,10 @@ pub fn json(body: &Value) -> String {
 /// The answer to `verb` in a few lines.
 pub fn answer(verb: Verb, body: &Value) -> String {
     match verb {
-        Verb::Check | Verb::Acquire | Verb::Adjust | Verb::Debit | Verb::Peek => {
+        Verb::Check | Verb::Acquire | Verb::Grant | Verb::Adjust | Verb::Debit | Verb::Peek => {
             decision(verb, body)
         }
-        Verb::Settle | Verb::Release | Verb::Cancel => ended(body),
+        Verb::Settle | Verb::Release | Verb::Cancel | Verb::Return => ended(body),
         Verb::Renew => format!("renewed until {}", text(body, "expires_at")),
         Verb::Forecast => forecast(body),
         Verb::Reset => "forgotten".to_owned(),
@@ -37,6 +37,9 @@ fn decision(verb: Verb, body: &Value) -> String {
     words.push('\n');
     if let Some(lease) = body["lease"].as_object() {
         words += &granted(lease);
+    }
+    if let Some(grant) = body["grant"].as_object() {
+        words += &units(grant);
     }
     if let Some(member) = body["member"].as_str() {
         let _ = writeln!(words, "  member {member}");
@@ -96,6 +99,21 @@ fn granted(lease: &Map<String, Value>) -> String {
         words += " (given before)";
     }
     words + "\n"
+}
+
+/// What may be spent without asking, and for how long.
+fn units(grant: &Map<String, Value>) -> String {
+    let word = |name: &str| grant.get(name).and_then(Value::as_str).unwrap_or("?");
+    let good_for = grant.get("good_for_ms").and_then(Value::as_u64);
+    let good_for = length(good_for.unwrap_or(0));
+    let (id, until) = (word("id"), word("good_until"));
+    let mut words = format!("  grant {id}, good for {good_for}, until {until}\n");
+    let none = Value::Null;
+    let amounts = grant.get("amounts").unwrap_or(&none);
+    table(&mut words, amounts, |granted| {
+        format!("{} granted", amount(granted))
+    });
+    words
 }
 
 /// The words that come with a lease, if there are any.

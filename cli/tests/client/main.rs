@@ -12,6 +12,7 @@ mod proxy;
 mod run;
 mod server;
 mod shell;
+mod spender;
 mod store;
 mod top;
 mod turnstile;

@@ -440,3 +440,31 @@ fn what_is_there_and_is_no_http_listener_is_not_taken_for_a_server_that_is_down(
     let gone = asked(&format!("http://{address}"));
     assert!(gone.contains("is it running?"), "{gone}");
 }
+
+/// A command that took a grant has ended: what it held stays taken until somebody returns it.
+#[test]
+fn a_grant_is_taken_and_returned_and_its_client_may_be_gone() {
+    let server = Server::start("[policy.chat.limits]\nrpm = { calls = 10, per = '1h' }\n");
+    let grant = |more: &[&str]| server.request(&with("grant", CHAT, more));
+    let taken = grant(&["rpm=6", "--hold", "60s"]).ends(0);
+    assert!(taken.out.starts_with("admitted\n  grant "), "{taken:?}");
+    assert!(
+        taken.out.contains(", good for 60.0 s, until 2"),
+        "{taken:?}"
+    );
+    assert!(taken.out.contains("  rpm  6 granted\n"), "{taken:?}");
+    let refused = grant(&["rpm=6", "--least", "rpm=5"]).ends(1);
+    assert!(refused.out.starts_with("refused by rpm; "), "{refused:?}");
+    grant(&["rpm=20", "--least", "rpm=11"]).ends(3);
+    grant(&["rpm=2", "--hold", "61s"]).ends(2);
+    let id = grant(&["rpm=6", "--quiet", "--hold", "60s"]).ends(0).out;
+    let back = ["--lease", id.trim(), "rpm=1"];
+    let returned = server.request(&with("return", CHAT, &back)).ends(0);
+    assert_eq!(returned.out, "ended\n  rpm  1 used of 4 taken\n");
+    let again = server.request(&with("return", CHAT, &back)).ends(0);
+    assert!(again.out.starts_with("ended before; "), "{again:?}");
+    let unknown = ["--lease", "0123456789abcdef0123456789abcdef"];
+    server.request(&with("return", CHAT, &unknown)).ends(6);
+    let peek = server.request(&with("peek", CHAT, &[])).ends(0);
+    assert!(peek.out.contains("rpm  3 of 10 left"), "{peek:?}");
+}
