@@ -62,7 +62,7 @@ mod _core {
     #[pymodule_export]
     use crate::awaiting::{Awaitable, Wakeups};
     #[pymodule_export]
-    use crate::client::{Answer, Server, ServerLease};
+    use crate::client::{Answer, Server, ServerGrant, ServerLease, ServerSpender, Spent};
     #[pymodule_export]
     use crate::clock::ManualClock;
     #[pymodule_export]

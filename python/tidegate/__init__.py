@@ -9,8 +9,8 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
-from ._core import Acquisition, Answer, Permit, ServerLease, _after_fork
-from .client import AsyncClient, Client
+from ._core import Acquisition, Answer, Permit, ServerGrant, ServerLease, Spent, _after_fork
+from .client import AsyncClient, AsyncSpender, Client, Spender
 from .decorators import limited
 from .errors import (
     AcquireTimeout,
@@ -53,6 +53,7 @@ __all__ = [
     "Acquisition",
     "Answer",
     "AsyncClient",
+    "AsyncSpender",
     "Balancer",
     "Budget",
     "CallLimit",
@@ -75,9 +76,12 @@ __all__ = [
     "RateLimitAlgorithm",
     "ResourceLimit",
     "Semaphore",
+    "ServerGrant",
     "ServerLease",
     "ServerTimeout",
     "ServerUnavailable",
+    "Spender",
+    "Spent",
     "StoreUnavailable",
     "TidegateError",
     "Unauthorized",

@@ -627,6 +627,56 @@ class ServerLease:
     ) -> None: ...
 
 @final
+class ServerGrant:
+    """Units that a server granted, to be spent without asking; or what it refused, which is false."""
+
+    @property
+    def admitted(self) -> bool:
+        """Whether anything was granted."""
+    @property
+    def amounts(self) -> dict[str, _Number]:
+        """How much was granted of each limit that the key has: 0 of one that was not asked for."""
+    @property
+    def calls(self) -> list[str]:
+        """The limits that count calls: of each, a request that does not name it spends 1."""
+    @property
+    def good_for(self) -> float:
+        """For how many seconds from now on it may be spent, by a clock that never steps back."""
+    @property
+    def limit(self) -> Optional[str]:
+        """The limit that refused."""
+    @property
+    def retry_after(self) -> Optional[float]:
+        """Of a refusal: in how many seconds there is something if nothing else happens."""
+    @property
+    def remaining(self) -> dict[str, _Number]:
+        """What each limit could still grant when this was decided."""
+    def __bool__(self) -> bool: ...
+
+@final
+class Spent:
+    """Whether a request of a spender may start. A refusal is false."""
+
+    @property
+    def admitted(self) -> bool:
+        """Whether it may start: its units are spent."""
+    @property
+    def limit(self) -> Optional[str]:
+        """The limit that refused."""
+    @property
+    def retry_after(self) -> Optional[float]:
+        """Of a refusal: in how many seconds it is admitted if nothing else happens."""
+    def __bool__(self) -> bool: ...
+
+@final
+class ServerSpender:
+    """What spends grants of a server; its verbs are waited for or awaited, as the server's."""
+
+    def take(self, requested: Any, cost: Any) -> Any: ...
+    def spend(self, used: Any, cost: Any) -> Any: ...
+    def close(self) -> Any: ...
+
+@final
 class Server:
     """A server, whose verbs are waited for or (``is_awaited``) awaited."""
 
@@ -656,6 +706,17 @@ class Server:
         body: Optional[str],
         if_version: Optional[int],
     ) -> Any: ...
+    def grant(self, asked: tuple[Any, ...], least: Any, hold: Optional[float]) -> Any: ...
+    def return_grant(self, grant: ServerGrant, used: Any, cost: Any) -> Any: ...
+    def spender(
+        self,
+        policy: str,
+        who: Union[str, bytes, tuple[str]],
+        batch: Any,
+        hold: Optional[float],
+        low_water: int,
+        idle: float,
+    ) -> ServerSpender: ...
     def acquire(
         self,
         asked: tuple[Any, ...],

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from decimal import Decimal
 
-    from ._core import Answer, ServerLease
+    from ._core import Answer, ServerGrant, ServerLease, Spent
 
     _Number = Union[int, float, Decimal]
     _Amounts = Mapping[str, _Number]
@@ -325,6 +325,148 @@ class Client(Administers, _Server):
         lease: ServerLease = self._server.acquire(asked, *said)
         return lease
 
+    def grant(
+        self,
+        policy: str,
+        requested: Optional[_Amounts] = None,
+        *,
+        least: Optional[_Amounts] = None,
+        hold: Optional[float] = None,
+        key: _Key = _KEY,
+        entity: str = _NONE,
+        cost: Optional[_Number] = None,
+    ) -> ServerGrant:
+        """Takes units in advance, to be spent here without asking.
+
+        :param requested: how much is wished, by limit: of each as much as is there is granted. Calls
+            that are not named are taken at 1.
+        :param least: less than so much of these limits makes no sense: then nothing is granted;
+            default: 1 of each.
+        :param hold: for how many seconds it is held at most, 0.01 to 60; default: as the policy's
+            tier holds one, or a second.
+        :raises InvalidRequest: a policy with a concurrency limit, or of a pool.
+        :raises StoreUnavailable: whatever the policy's failure mode.
+        """
+        asked = _asked(policy, requested, key=key, entity=entity, cost=cost)
+        grant: ServerGrant = self._server.grant(asked, least, hold)
+        return grant
+
+    def return_grant(
+        self,
+        grant: ServerGrant,
+        usage: Optional[_Amounts] = None,
+        *,
+        cost: Optional[_Number] = None,
+    ) -> None:
+        """Ends a grant with what was used of it: nothing of what is not named. The rest comes back.
+
+        If the server did not answer, call it again: a grant is settled once.
+
+        :raises LeaseEnded: nothing was granted, or the server does not know it any more.
+        """
+        self._server.return_grant(grant, usage, cost)
+
+    def spender(
+        self,
+        policy: str,
+        batch: _Amounts,
+        *,
+        key: _Key = _KEY,
+        entity: str = _NONE,
+        hold: Optional[float] = None,
+        low_water: int = 20,
+        idle: float = 1.0,
+    ) -> Spender:
+        """What spends the limits of a key by grants that it takes from the server in advance.
+
+        :param batch: how much of each limit a grant asks for. Name every limit that requests take
+            more than one unit of; a request for more than a batch is decided by the server.
+        :param hold: for how many seconds a grant is spent at most, 0.01 to 60; default: as the
+            policy's tier says, or a second.
+        :param low_water: the next grant is asked for when less than so many hundredths of a batch
+            are left; 0: when a request finds too little.
+        :param idle: what is not spent goes back after so many seconds without a request; a refusal
+            is remembered for no longer.
+        """
+        who = _who(key, entity)
+        return Spender(self._server.spender(policy, who, batch, hold, low_water, idle))
+
+
+class Spender:
+    """What spends a key's limits here, by grants of a server: mostly without asking.
+
+    ``Client.spender`` makes one. Threads may share it. It asks for one grant at a time; requests
+    that lack units wait for it, in order of arrival. As a context manager it is closed with its
+    block. One that is dropped gives the rest back in the background, if the process lives; a process
+    that is killed leaves at most what it held. A forked child has one of its own.
+    """
+
+    def __init__(self, spender: _core.ServerSpender) -> None:
+        self._spender = spender
+
+    def take(
+        self, requested: Optional[_Amounts] = None, *, cost: Optional[_Number] = None
+    ) -> Spent:
+        """May a request for so much start? A refusal is false.
+
+        :param requested: amounts by limit. Calls that are not named are taken at 1.
+        :param cost: how much of every rate and budget that is not named.
+        """
+        spent: Spent = self._spender.take(requested, cost)
+        return spent
+
+    def spend(
+        self, usage: Optional[_Amounts] = None, *, cost: Optional[_Number] = None
+    ) -> None:
+        """Charges what was used already, whether it fits or not; calls only if they are named.
+
+        What is here covers it, and the server is not asked. What a grant does not cover is debt, at
+        once and exactly once; where there is no grant, it is debited.
+        """
+        self._spender.spend(usage, cost)
+
+    def close(self) -> None:
+        """Gives back what is left; from then on requests are decided by the server."""
+        self._spender.close()
+
+    def __enter__(self) -> Spender:
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        self.close()
+
+
+class AsyncSpender:
+    """As ``Spender``, awaited in an event loop; ``AsyncClient.spender`` makes one."""
+
+    def __init__(self, spender: _core.ServerSpender) -> None:
+        self._spender = spender
+
+    def take(
+        self, requested: Optional[_Amounts] = None, *, cost: Optional[_Number] = None
+    ) -> Awaitable[Spent]:
+        """As ``Spender.take``."""
+        spent: Awaitable[Spent] = self._spender.take(requested, cost)
+        return spent
+
+    def spend(
+        self, usage: Optional[_Amounts] = None, *, cost: Optional[_Number] = None
+    ) -> Awaitable[None]:
+        """As ``Spender.spend``."""
+        done: Awaitable[None] = self._spender.spend(usage, cost)
+        return done
+
+    def close(self) -> Awaitable[None]:
+        """As ``Spender.close``."""
+        done: Awaitable[None] = self._spender.close()
+        return done
+
+    async def __aenter__(self) -> AsyncSpender:
+        return self
+
+    async def __aexit__(self, *_raised: object) -> None:
+        await self.close()
+
 
 class AsyncClient(AsyncAdministers, _Server):
     """As ``Client``, awaited in an event loop, without a thread of the loop's own.
@@ -468,3 +610,45 @@ class AsyncClient(AsyncAdministers, _Server):
         asked = _asked(policy, requested, key=key, entity=entity, cost=cost)
         lease = self._server.acquire(asked, *said)
         return lease
+
+    def grant(
+        self,
+        policy: str,
+        requested: Optional[_Amounts] = None,
+        *,
+        least: Optional[_Amounts] = None,
+        hold: Optional[float] = None,
+        key: _Key = _KEY,
+        entity: str = _NONE,
+        cost: Optional[_Number] = None,
+    ) -> Awaitable[ServerGrant]:
+        """As ``Client.grant``."""
+        asked = _asked(policy, requested, key=key, entity=entity, cost=cost)
+        grant: Awaitable[ServerGrant] = self._server.grant(asked, least, hold)
+        return grant
+
+    def return_grant(
+        self,
+        grant: ServerGrant,
+        usage: Optional[_Amounts] = None,
+        *,
+        cost: Optional[_Number] = None,
+    ) -> Awaitable[None]:
+        """As ``Client.return_grant``."""
+        done: Awaitable[None] = self._server.return_grant(grant, usage, cost)
+        return done
+
+    def spender(
+        self,
+        policy: str,
+        batch: _Amounts,
+        *,
+        key: _Key = _KEY,
+        entity: str = _NONE,
+        hold: Optional[float] = None,
+        low_water: int = 20,
+        idle: float = 1.0,
+    ) -> AsyncSpender:
+        """As ``Client.spender``."""
+        who = _who(key, entity)
+        return AsyncSpender(self._server.spender(policy, who, batch, hold, low_water, idle))

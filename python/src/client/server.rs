@@ -5,13 +5,17 @@ use std::time::Duration;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tidegate_client::{Admission, BuildError, Client, Error, Exchange, Key, Request, Tls};
+use tidegate_client::{
+    Admission, BuildError, Client, Error, Exchange, Key, Report, Request, Tls,
+};
 use tokio::runtime::Runtime;
 
 use super::answer::answer;
-use super::driving::{run, runtime};
+use super::driving::{carry_out, run, runtime};
+use super::grant::ServerGrant;
 use super::lease::ServerLease;
-use super::words::{quantities, quantity, raised, seconds};
+use super::spender::ServerSpender;
+use super::words::{quantities, quantity, raised, raised_of_lease, seconds};
 use crate::error::{exception, invalid};
 use crate::fork;
 use crate::limit::duration;
@@ -207,6 +211,84 @@ impl Server {
             let read = py.import("json")?.call_method1("loads", (text,))?;
             Ok(read.unbind())
         })
+    }
+
+    /// `least` by limit; `hold` in seconds.
+    fn grant(
+        &self,
+        py: Python<'_>,
+        asked: Asked<'_>,
+        least: Option<Bound<'_, PyAny>>,
+        hold: Option<f64>,
+    ) -> PyResult<Py<PyAny>> {
+        let (client, mut request) = (self.client(py)?, asked.request()?);
+        for (name, number) in quantities(least.as_ref())? {
+            request = request.least(name, number);
+        }
+        if let Some(hold) = hold {
+            request = request.hold(duration(py, hold)?);
+        }
+        let verb = async move { client.grant(&request).await };
+        run(py, self.is_awaited, verb, |py, granted| {
+            let granted = granted.map_err(|error| raised(py, &error))?;
+            Ok(Py::new(py, ServerGrant::new(granted))?.into_any())
+        })
+    }
+
+    fn return_grant(
+        &self,
+        py: Python<'_>,
+        grant: &ServerGrant,
+        used: Option<Bound<'_, PyAny>>,
+        cost: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        let client = self.client(py)?;
+        let Some(lease) = grant.lease().cloned() else {
+            return Err(exception(py, "LeaseEnded", ("nothing was granted",)));
+        };
+        let mut report = Report::new();
+        for (name, number) in quantities(used.as_ref())? {
+            report = report.used(name, number);
+        }
+        if let Some(cost) = cost {
+            report = report.cost(quantity("cost", &cost)?);
+        }
+        let verb = async move { client.return_grant(&lease, report).await };
+        carry_out(py, self.is_awaited, verb, |py, returned| {
+            returned.map_err(|error| raised_of_lease(py, &error))?;
+            Ok(py.None())
+        })
+    }
+
+    /// `batch` by limit; `hold` and `idle` in seconds; `low_water` in hundredths.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "those of the Python class above it"
+    )]
+    fn spender(
+        &self,
+        py: Python<'_>,
+        policy: String,
+        who: Who,
+        batch: Bound<'_, PyAny>,
+        hold: Option<f64>,
+        low_water: i64,
+        idle: f64,
+    ) -> PyResult<ServerSpender> {
+        let client = self.client(py)?;
+        let low_water = match u8::try_from(low_water) {
+            Ok(hundredths) if hundredths <= 100 => hundredths,
+            _ => return Err(invalid(py, "low_water is from 0 to 100, in hundredths of a batch")),
+        };
+        let mut builder = client.spender(policy, Key::from(who)).low_water(low_water);
+        for (name, number) in quantities(Some(&batch))? {
+            builder = builder.batch(name, number);
+        }
+        if let Some(hold) = hold {
+            builder = builder.hold(duration(py, hold)?);
+        }
+        let builder = builder.idle(duration(py, idle)?);
+        ServerSpender::new(py, builder, self.is_awaited)
     }
 
     /// `timeout`: how many seconds it waits; `None`: it does not, and a refusal is an answer.
