@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from gateways import Gateway, Provider
+from gateways import Gateway, Provider, killed_after_four
 
 
 # Programs: one that is killed, and one that needs both SDKs.
@@ -59,12 +59,6 @@ def killed():
     def kill(sdk, account, asked):
         program = pathlib.Path(__file__).with_name("killed.py")
         words = [sys.executable, program, sdk, account.gateway.url, account.secret, json.dumps(asked)]
-        client = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
-        for _ in range(4):
-            assert client.stdout.readline() == "token\n"
-        client.kill()
-        rest = client.stdout.read()
-        client.wait()
-        return 4 + rest.count("token\n")
+        return killed_after_four(subprocess.Popen(words, stdout=subprocess.PIPE, text=True))
 
     return kill

@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import time
 import urllib.request
@@ -186,6 +187,17 @@ def cut_is_charged(account: Account, came: int, before: int, whole: int = 3) -> 
     assert (charged.calls, charged.input) == (billed.calls, billed.input)
     made = billed.output - whole
     assert came <= charged.output - whole - before <= made <= 8
+
+
+def killed_after_four(client: subprocess.Popen) -> int:
+    """Kills a client that says `token` for each that comes once it has said four: how many it has said."""
+    for _ in range(4):
+        assert client.stdout.readline() == "token\n"
+    client.kill()
+    rest = client.stdout.read()
+    # By that signal, and not by itself before.
+    assert client.wait() == -signal.SIGKILL
+    return 4 + rest.count("token\n")
 
 
 def fetch(url: str, body: object = None) -> dict:

