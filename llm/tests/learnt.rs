@@ -498,3 +498,34 @@ fn what_a_provider_has_not_counted_holds_nobody_up() {
     }
     assert_eq!(limit.waits(&next, at(0)), None);
 }
+
+/// Of calls that were sent at once, on connections of their own, one reached its provider after those that
+/// were sent later. Its answer counts all of them, came last, and was passed over as an old one: the next
+/// call was sent where there was no room, and refused.
+#[test]
+fn a_call_that_was_overtaken_on_its_way_tells_what_the_provider_counts() {
+    let mut limit = Learnt::new(60, MINUTE);
+    let call = |limit: &Learnt, nth: u64, amount: Amount| {
+        limit.granted(order(nth), amount, &used(limit.capacity(), 0))
+    };
+    let mut calls = [(1, 10), (2, 20), (3, 10)].map(|(nth, amount)| call(&limit, nth, amount));
+    for call in &mut calls {
+        assert_eq!(limit.waits(call, at(0)), None);
+        limit.sends(call, at(0));
+    }
+    let mut tells = |which: usize, remaining| {
+        limit.answered(&calls[which], said(100, remaining), Came::Accepted, at(1))
+    };
+    // The provider had the first, the third, and then the second.
+    tells(0, 90);
+    tells(2, 80);
+    tells(1, 60);
+    // 40 of 100 are counted. A sixteenth more than 64 has room once 8 have drained, in 4.8 s.
+    let next = call(&limit, 4, 64);
+    let fits = call(&limit, 5, 32);
+    assert_eq!(
+        limit.waits(&next, at(0)),
+        Some(at(0) + Span::from_micros(4_800_000))
+    );
+    assert_eq!(limit.waits(&fits, at(0)), None);
+}

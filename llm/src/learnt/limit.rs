@@ -137,16 +137,11 @@ impl Learnt {
             self.room.doubt();
         }
         let remaining = seen.remaining?;
+        self.tells_room(call, &seen, now);
         if self.remaining_by.is_some_and(|newest| place < newest) {
             return None;
         }
         (self.seen.remaining, self.seen.reset_at) = (seen.remaining, seen.reset_at);
-        // Of the limit before, it is of no use.
-        let sent = call.sent.filter(|_| Some(place) >= self.limit_by);
-        if let Some(sent) = sent.filter(|_| self.is_said) {
-            let limit = (self.capacity, self.period);
-            self.room.answered(limit, sent, &seen);
-        }
         if call.is_overtaken {
             return None;
         }
@@ -166,6 +161,16 @@ impl Learnt {
             amount: more - since,
             total: before.saturating_add(more).min(MAX_AMOUNT),
         })
+    }
+
+    /// What is left is told of the limit as it is now. An old answer tells it, too: its call may have
+    /// reached the provider after newer ones.
+    fn tells_room(&mut self, call: &Granted, seen: &Seen, now: Timestamp) {
+        let is_of_this = Some(call.place()) >= self.limit_by || seen.limit == Some(self.capacity);
+        if let Some(sent) = call.sent.filter(|_| self.is_said && is_of_this) {
+            let limit = (self.capacity, self.period);
+            self.room.answered(limit, sent, seen, now);
+        }
     }
 
     fn goes_by(&mut self, capacity: Amount) {

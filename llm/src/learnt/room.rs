@@ -179,10 +179,15 @@ impl Room {
         }
     }
 
-    /// An answer tells of a call that was sent before the one that told newest. Where it tells of more, the
-    /// provider had the later one first.
-    fn overtaken(&mut self, bucket: Bucket, level: Level, seen: &Seen) {
+    /// An answer that came at `now` tells of a call that was sent before the one that told newest. Where it
+    /// tells of more, the provider had the later one first; or has forgotten that since.
+    fn overtaken(&mut self, bucket: Bucket, level: Level, seen: &Seen, now: Timestamp) {
         if seen.limit.is_some_and(|limit| limit != bucket.limit) {
+            return;
+        }
+        // An answer may come long after its provider said how long it is until then.
+        let forgotten_at = seen.reset_at.map(|reset_at| level.at + reset_at.since(now));
+        if forgotten_at.is_some_and(|forgotten_at| forgotten_at <= self.level.at) {
             return;
         }
         let level = bucket.drained(level, self.level.at);
@@ -195,14 +200,20 @@ impl Room {
         }
     }
 
-    /// An answer to a call tells what is left.
-    pub(super) fn answered(&mut self, limit: (Amount, Span), call: Sent, seen: &Seen) {
+    /// An answer to a call came at `now`, and tells what is left.
+    pub(super) fn answered(
+        &mut self,
+        limit: (Amount, Span),
+        call: Sent,
+        seen: &Seen,
+        now: Timestamp,
+    ) {
         let bucket = Bucket::new(limit);
         let Some(level) = bucket.told(call, seen) else {
             return;
         };
         if self.told.is_some_and(|told| told.nth >= call.nth) {
-            return self.overtaken(bucket, level, seen);
+            return self.overtaken(bucket, level, seen, now);
         }
         let mut reset_at = seen.reset_at;
         let after = self.since.partition_point(|sent| sent.nth <= call.nth);
@@ -303,7 +314,7 @@ mod tests {
             remaining: Some(remaining),
             reset_at: Some(at(0) + reset),
         };
-        room.answered((600, MINUTE), call, &seen);
+        room.answered((600, MINUTE), call, &seen, at(0));
         room
     }
 
@@ -322,8 +333,8 @@ mod tests {
         });
         let first = sends(&mut room, 100, at(0));
         let second = sends(&mut room, 200, at(0));
-        room.answered((600, MINUTE), second, &seen(400));
-        room.answered((600, MINUTE), first, &seen(300));
+        room.answered((600, MINUTE), second, &seen(400), at(0));
+        room.answered((600, MINUTE), first, &seen(300), at(0));
         room.doubt();
         // 300 are held, and 50 more than the limit has room for drain in 5 s.
         assert_eq!(
@@ -337,10 +348,27 @@ mod tests {
             limit: Some(900),
             ..seen(0)
         };
-        room.answered((600, MINUTE), newer, &seen(599));
-        room.answered((600, MINUTE), older, &of_another);
+        room.answered((600, MINUTE), newer, &seen(599), at(1));
+        room.answered((600, MINUTE), older, &of_another, at(1));
         room.doubt();
         assert_eq!(room.waits((600, MINUTE), 500, at(1)), None);
+    }
+
+    /// A provider that counts by windows has begun another since: the next call waited for its end.
+    #[test]
+    fn what_an_old_answer_tells_of_a_window_that_has_ended_holds_nobody_up() {
+        let mut room = Room::default();
+        let [older, newer] = [50, 61].map(|second| sends(&mut room, 1, at(second)));
+        let seen = |remaining, reset_at| Seen {
+            limit: Some(600),
+            remaining: Some(remaining),
+            reset_at: Some(reset_at),
+        };
+        room.answered((600, MINUTE), newer, &seen(599, at(120)), at(62));
+        // It was 10 s until the reset when the call came, and its answer has taken 15 s.
+        room.answered((600, MINUTE), older, &seen(0, at(75)), at(65));
+        room.doubt();
+        assert_eq!(room.waits((600, MINUTE), 500, at(65)), None);
     }
 
     /// Each of them was counted, though not each was kept.
@@ -395,7 +423,7 @@ mod tests {
             calls.push_back(sends(&mut room, 1, now));
             if calls.len() > 300 {
                 let call = calls.pop_front().expect("there are some");
-                room.answered((600, MINUTE), call, &seen);
+                room.answered((600, MINUTE), call, &seen, now);
             }
         }
         assert_eq!(now, at(600));
