@@ -19,13 +19,13 @@ const END: usize = 64 * 1024;
 pub enum Answer {
     /// In events.
     Stream(StreamReader),
-    /// In one JSON object.
+    /// In one JSON object, or in one list of them.
     Object(Object),
     /// Nowhere.
     Nothing,
 }
 
-/// A JSON object: all of it, or the end of a long one.
+/// A JSON object, or a list of them: all of it, or the end of a long one.
 #[derive(Clone, Debug, Default)]
 pub struct Object {
     kept: Vec<u8>,

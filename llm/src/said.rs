@@ -17,6 +17,29 @@ pub(super) fn of(body: &[u8]) -> Said {
     )
 }
 
+/// What each object of a list says, one after the other; of a list that breaks off, each that came whole.
+pub(super) fn of_each(body: &[u8], hears: impl FnMut(&Said)) {
+    // What was heard until an error is heard.
+    let _ = serde_json::Deserializer::from_slice(body).deserialize_seq(Each(hears));
+}
+
+struct Each<F>(F);
+
+impl<'de, F: FnMut(&Said)> Visitor<'de> for Each<F> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<(), A::Error> {
+        while let Some(Object(item)) = items.next_element::<Object<Around>>()? {
+            (self.0)(&item.said);
+        }
+        Ok(())
+    }
+}
+
 /// A name of a member. Of two names for the same the one counts that has the smaller number.
 #[derive(Clone, Copy)]
 enum Name {

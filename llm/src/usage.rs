@@ -1,8 +1,9 @@
 //! What a call has used, read from an answer's body or from its stream.
 //!
 //! Every dialect says it in an object `usage` (Gemini: `usageMetadata`), at the top, in `message`
-//! (Anthropic's first event) or in `response` (OpenAI's responses). Where a stream says it several
-//! times, a later number takes the place of an earlier one.
+//! (Anthropic's first event) or in `response` (OpenAI's responses). Gemini's streams are a list of such
+//! objects where no events are asked for. Where a stream says it several times, a later number takes
+//! the place of an earlier one.
 
 use std::sync::LazyLock;
 
@@ -41,19 +42,28 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// What a JSON body says of it; nothing if it is none, or says nothing.
+    /// What a JSON body says of it: an object, or a list of objects, of which the last that says it
+    /// counts, also of one that breaks off. Nothing if it is neither, or says nothing.
     #[must_use]
     pub fn of_body(body: &[u8]) -> Self {
-        match mentions(body) {
-            true => Self::of_said(&said::of(body)),
-            false => Self::default(),
+        if !mentions(body) {
+            return Self::default();
         }
+        if !body.trim_ascii_start().starts_with(b"[") {
+            return Self::of_said(&said::of(body));
+        }
+        let mut usage = Self::default();
+        said::of_each(body, |said| usage = usage.then(Self::of_said(said)));
+        usage
     }
 
-    /// What the end of a long JSON object says of it, which may begin anywhere in that; nothing if it
-    /// says nothing. Of one that breaks off it may say what stands within another value.
+    /// What the end of a long JSON object says of it, or of a list of them, which may begin anywhere in
+    /// that; nothing if it says nothing. Of one that breaks off it may say what stands within another value.
     #[must_use]
     pub fn of_end(end: &[u8]) -> Self {
+        let end = end.trim_ascii_end();
+        // No object ends so.
+        let end = end.strip_suffix(b"]").unwrap_or(end);
         let named = memmem::rfind_iter(end, USAGE).take(MOST_NAMED);
         let mut said = named.map(|at| {
             // From the name of a member on, an object's end is one, too, behind its brace. Where the

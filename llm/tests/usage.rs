@@ -156,6 +156,35 @@ fn the_end_of_a_long_answer_says_its_usage_and_nothing_within_it_does() {
     }
 }
 
+/// Gemini's streams are one list where its caller asks for no events.
+#[test]
+fn of_a_list_of_answers_the_last_that_says_it_counts_whole_or_broken_off() {
+    let part = |answer: u64| {
+        format!(
+            r#"{{"candidates":[{{"content":{{"parts":[{{"text":"[1, 2]"}}]}}}}],
+            "usageMetadata":{{"promptTokenCount":4,"candidatesTokenCount":{answer}}},"modelVersion":"m"}}"#
+        )
+    };
+    let list = format!("[{},\r\n{},\r\n{{}}\n]\n", part(1), part(9));
+    let expected = |answer| [Some(4), None, None, Some(answer), None];
+    assert_eq!(parts(Usage::of_body(list.as_bytes())), expected(9));
+    // Nothing of a part that did not come whole.
+    let second = list.find("\r\n").expect("there are three");
+    assert_eq!(
+        parts(Usage::of_body(&list.as_bytes()[..second])),
+        expected(1)
+    );
+    let (broken, _) = list.split_at(second + 100);
+    assert_eq!(parts(Usage::of_body(broken.as_bytes())), expected(1));
+    assert_eq!(
+        parts(Usage::of_body(b"[7, {}, \"usage\", [{\"usage\":3}]]")),
+        [None; 5]
+    );
+    // The end of a long one.
+    let long = format!("[{},{}\n]\n", part(1), part(9));
+    assert_eq!(parts(Usage::of_end(&long.as_bytes()[20..])), expected(9));
+}
+
 /// What one event says of half a character ended the reading of it: no text of it was counted, and
 /// the last one was none.
 #[test]

@@ -10,6 +10,7 @@ mod failover;
 mod fair;
 #[path = "../../../tidegate/tests/support/fleet.rs"]
 mod fleet;
+mod gemini;
 mod learnt;
 mod options;
 mod overridden;
@@ -315,6 +316,7 @@ async fn a_call_that_does_not_fit_is_refused_in_the_words_of_its_dialect() {
     running.stop().await;
 }
 
+/// Elsewhere streams skipped tokens and freed their slots early (aisix #688, #690).
 #[tokio::test]
 async fn a_stream_passes_as_it_comes_and_is_settled_at_its_end() {
     let running = run(POLICY, |_| {}).await;
@@ -353,6 +355,7 @@ async fn a_stream_passes_as_it_comes_and_is_settled_at_its_end() {
     running.stop().await;
 }
 
+/// Elsewhere a stream that was cancelled kept its slot (LiteLLM #27955).
 #[tokio::test]
 async fn a_caller_that_goes_away_gives_its_slot_back_and_pays_what_came() {
     let running = run(POLICY, |_| {}).await;
@@ -686,6 +689,7 @@ async fn a_key_in_the_query_of_gemini_is_the_callers_credential() {
     running.stop().await;
 }
 
+/// Elsewhere an estimate of 1,024 tokens at least locked out every key with a smaller limit (LiteLLM #29191).
 #[tokio::test]
 async fn a_caller_without_a_bound_is_not_locked_out_of_a_small_limit() {
     let small = r#"
@@ -791,6 +795,7 @@ async fn prices_of_a_file_hold_from_the_next_call_on_and_those_of_the_start_befo
     running.stop().await;
 }
 
+/// Elsewhere a body that could not be estimated passed unchecked (LiteLLM #18730).
 #[tokio::test]
 async fn other_paths_count_as_requests_alone_and_bodies_that_are_none_are_refused() {
     let running = run(POLICY, |_| {}).await;
