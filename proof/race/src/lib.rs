@@ -14,6 +14,7 @@
 //! | `round` | the rounds: which faults, and when |
 //! | `books` | what was used beside what was charged |
 //! | `table` | a row for each round |
+//! | `rounds` | one after the other, each before a front of its own |
 
 pub mod books;
 pub mod client;
@@ -23,5 +24,6 @@ pub mod http;
 pub mod litellm;
 pub mod provider;
 pub mod round;
+pub mod rounds;
 pub mod store;
 pub mod table;

@@ -6,12 +6,11 @@ use std::process::ExitCode;
 use clap::Parser;
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_fleet::program;
-use tidegate_race::books::Books;
-use tidegate_race::front::Front;
 use tidegate_race::gateway::Gateways;
 use tidegate_race::litellm::Proxies;
 use tidegate_race::provider::Provider;
-use tidegate_race::round::{self, ROUNDS, Round};
+use tidegate_race::round::{ROUNDS, Round};
+use tidegate_race::rounds::{self, Opened, Whose};
 use tidegate_race::store::{KEPT, Store};
 use tidegate_race::table;
 
@@ -51,7 +50,8 @@ fn run(race: &Race) -> Result<bool, String> {
     if let Some(program) = &race.litellm {
         let program = std::path::absolute(program).map_err(|error| error.to_string())?;
         for (name, strict) in [("LiteLLM", false), ("LiteLLM, fail closed", true)] {
-            rounds(name, race, |provider| litellm(&program, provider, strict))?;
+            let open = |provider: &Provider| litellm(&program, provider, strict);
+            print_rounds((name, Whose::Theirs), race, open)?;
         }
         return Ok(true);
     }
@@ -59,14 +59,12 @@ fn run(race: &Race) -> Result<bool, String> {
     let mut holds = true;
     for name in ["redis", "postgres"] {
         if race.store.as_ref().is_none_or(|wanted| wanted == name) {
-            holds &= rounds(name, race, |provider| ours(&program, name, provider))?;
+            let open = |provider: &Provider| ours(&program, name, provider);
+            holds &= print_rounds((name, Whose::Ours), race, open)?;
         }
     }
     Ok(holds)
 }
-
-/// What stands before a provider; `None` where this machine lacks a server.
-type Opened = Result<Option<Box<dyn Front>>, String>;
 
 fn ours(program: &Path, store: &str, provider: &Provider) -> Opened {
     let Some(store) = Store::open(store)? else {
@@ -83,19 +81,15 @@ fn litellm(program: &Path, provider: &Provider, strict: bool) -> Opened {
     Ok(Some(Box::new(proxies)))
 }
 
-/// Plays the rounds, each before a front of its own, and prints a row of each: whether they hold.
-fn rounds(name: &str, race: &Race, open: impl Fn(&Provider) -> Opened) -> Result<bool, String> {
+/// Plays the rounds that are wanted, and prints a row of each: whether they hold.
+fn print_rounds(
+    (name, whose): (&str, Whose),
+    race: &Race,
+    open: impl Fn(&Provider) -> Opened,
+) -> Result<bool, String> {
     let wanted = |round: &&Round| race.round.as_ref().is_none_or(|name| name == round.name);
+    let wanted: Vec<Round> = ROUNDS.iter().filter(wanted).copied().collect();
     println!("\n{name}, in dollars\n{}", table::HEAD);
-    let mut holds = true;
-    for round in ROUNDS.iter().filter(wanted) {
-        let provider = Provider::start()?;
-        let Some(mut front) = open(&provider).map_err(|why| format!("{name}: {why}"))? else {
-            return Ok(true);
-        };
-        let books: Books = round::run(round, race.calls, &mut *front, &provider)?;
-        println!("{}", table::row(round.name, &books));
-        holds &= books.hold(round.may_owe());
-    }
-    Ok(holds)
+    let played = rounds::play(&wanted, race.calls, whose, open, |row| println!("{row}"));
+    played.map_err(|why| format!("{name}: {why}"))
 }

@@ -33,3 +33,9 @@ pub fn row(name: &str, books: &Books) -> String {
     let _ = write!(row, "  {} to {}", dollars(books.least), dollars(books.most));
     row
 }
+
+/// The row of a round that did not come to its end.
+#[must_use]
+pub fn ended(name: &str, why: &str) -> String {
+    format!("{name:<10} no result: {why}")
+}
