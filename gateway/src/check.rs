@@ -47,7 +47,7 @@ fn check_shared(policy: &Policy, settings: &Settings) -> Result<(), BadSettings>
         return Err(BadSettings::FlatKeys(policy.name.clone()));
     }
     let is_one_callers =
-        settings.key_root.is_none() && settings.key_header.is_none() && !learning::learns(policy);
+        settings.key_root.is_none() && !settings.names_callers() && !learning::learns(policy);
     let mut limits = policy.limit_lists().flatten();
     let shares_some = limits.any(|limit| fair::is_shared(policy, limit));
     if settings.fair && (is_one_callers || !shares_some) {
@@ -56,11 +56,11 @@ fn check_shared(policy: &Policy, settings: &Settings) -> Result<(), BadSettings>
     check_levels(policy, settings)
 }
 
-/// Whether keys made of credentials have every level. What a header says may have any.
+/// Whether keys made of credentials have every level. What a header or a path says may have any.
 fn check_levels(policy: &Policy, settings: &Settings) -> Result<(), BadSettings> {
     let has_root = settings.key_root.is_some() || learning::learns(policy);
     let made = 1 + usize::from(has_root);
-    if settings.key_header.is_some() || policy.partial_keys || policy.levels.len() <= made {
+    if settings.names_callers() || policy.partial_keys || policy.levels.len() <= made {
         return Ok(());
     }
     Err(BadSettings::MoreLevels {

@@ -10,6 +10,7 @@
 //! | [`Settings`], [`Upstream`], [`ConcurrencyBy`] | where calls go, and on which terms |
 //! | `check` | whether policies can be served on these terms |
 //! | `caller`, `credentials` | whose limits a call counts against; headers that carry a credential |
+//! | [`KeyPath`] | a key in the path |
 //! | `charge` | amounts of an estimate, and of what was used |
 //! | [`CostChange`] | what other prices and weights change |
 //! | `fair` | whose turn it is among callers that share limits |
@@ -42,6 +43,7 @@ mod fair;
 mod health;
 mod held;
 mod inner;
+mod key_path;
 mod learning;
 mod listen;
 mod meters;
@@ -57,6 +59,7 @@ mod usage;
 
 pub use charge::file_costs;
 pub use cost_change::CostChange;
+pub use key_path::{BadKeyPath, KeyPath};
 pub use listen::Gateway;
 pub use settings::{BadSettings, ConcurrencyBy, Settings, Upstream};
 pub use tidegate_llm::Counts;

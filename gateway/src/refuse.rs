@@ -11,6 +11,8 @@ use tidegate_llm::{Counts, Dialect};
 use tidegate_policy::Policy;
 use tidegate_service::{Kind, ServiceError, Told};
 
+use crate::key_path::KeyPath;
+
 /// Why a call was not forwarded, or not answered.
 #[derive(Clone, Debug)]
 pub struct Refusal {
@@ -145,6 +147,15 @@ impl Refusal {
         let message = "a path has no `.` and `..`, no space, and none of `\\`, `;`, `?`, `#`, `%`, spelt as \
                        they are or as `%xx`, which stands for UTF-8";
         Self::new(StatusCode::BAD_REQUEST, message)
+    }
+
+    /// A path that does not name whose limits count.
+    pub fn no_key(pattern: &KeyPath) -> Self {
+        let message = format!(
+            "paths begin with {pattern} here, where {{key}} stands for who calls, letter for letter: \
+             it belongs into the base URL"
+        );
+        Self::new(StatusCode::NOT_FOUND, message)
     }
 
     /// A method that is not forwarded.

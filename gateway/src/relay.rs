@@ -70,7 +70,11 @@ const LONGEST_COOL_DOWN: Duration = Duration::from_secs(3_600);
 pub async fn relay(gateway: Arc<Inner>, request: Request<Incoming>) -> Response<Answer> {
     let (mut head, body) = request.into_parts();
     caller::keep_one(&mut head, &gateway.settings);
-    match answer(&gateway, &head, body).await {
+    let answered = match in_path(&gateway.settings, &mut head) {
+        Ok(in_path) => answer(&gateway, (&head, in_path.as_deref()), body).await,
+        Err(refusal) => Err(refusal),
+    };
+    match answered {
         Ok(response) => response,
         Err(refusal) => {
             let asked = Asked::of(&head.method, head.uri.path(), &head.headers);
@@ -78,6 +82,19 @@ pub async fn relay(gateway: Arc<Inner>, request: Request<Incoming>) -> Response<
             refusal.map(|body| Answer::Own(Some(body)))
         }
     }
+}
+
+/// What the path says that names whose limits count, which is taken out of it; nothing where no path
+/// does.
+fn in_path(settings: &Settings, head: &mut request::Parts) -> Result<Option<Vec<u8>>, Refusal> {
+    let Some(pattern) = &settings.key_path else {
+        return Ok(None);
+    };
+    let (key, uri) = pattern
+        .taken(&head.uri)
+        .ok_or_else(|| Refusal::no_key(pattern))?;
+    head.uri = uri;
+    Ok(Some(key))
 }
 
 /// A call that was read.
@@ -104,7 +121,7 @@ struct Read<'h> {
 
 async fn answer(
     gateway: &Arc<Inner>,
-    head: &request::Parts,
+    head: (&request::Parts, Option<&[u8]>),
     body: Incoming,
 ) -> Result<Response<Answer>, Refusal> {
     let mut call = read(gateway, head, body).await?;
@@ -119,7 +136,7 @@ async fn answer(
 
 async fn read<'h>(
     gateway: &Arc<Inner>,
-    head: &'h request::Parts,
+    (head, in_path): (&'h request::Parts, Option<&[u8]>),
     body: Incoming,
 ) -> Result<Read<'h>, Refusal> {
     let settings = &gateway.settings;
@@ -133,7 +150,8 @@ async fn read<'h>(
     let caller = gateway.service.enter_by(credential.as_deref())?;
     // What a provider is asked is charged in the store without any namespace.
     caller.check_server()?;
-    let named = caller::named(&head.headers, settings.key_header.as_ref());
+    let in_header = || caller::named(&head.headers, settings.key_header.as_ref());
+    let named = in_path.or_else(in_header);
     let by_credential = || caller::by_credential(credential.as_deref());
     let key = named.map_or_else(by_credential, Arc::from);
     let who = match named {

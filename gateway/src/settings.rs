@@ -9,6 +9,7 @@ use tidegate::fair::MAX_WEIGHT;
 use tidegate_llm::{Costs, Counts, Prices, Provider};
 
 use crate::credentials;
+use crate::key_path::KeyPath;
 
 /// One account at a provider, or one region of it.
 #[derive(Clone)]
@@ -130,6 +131,9 @@ pub struct Settings {
     /// The header that names whose limits count. If there is none, a caller's credential does,
     /// by a hash of it; `anonymous` without one.
     pub key_header: Option<HeaderName>,
+    /// Where the path names it, in place of a header: it is taken out before a call goes on, and a call
+    /// whose path does not begin so is refused.
+    pub key_path: Option<KeyPath>,
     /// The first level of every key, below which callers' own keys stand: they share its limits.
     pub key_root: Option<String>,
     /// Whether callers that share limits have equal parts of what those admit, by tokens; else
@@ -187,6 +191,7 @@ impl Settings {
             models: Vec::new(),
             upstreams,
             key_header: None,
+            key_path: None,
             key_root: None,
             fair: false,
             weights: Vec::new(),
@@ -213,6 +218,11 @@ impl Settings {
     pub(crate) fn provider(&self) -> Provider {
         let first = self.upstreams.first();
         first.map_or_else(Provider::default, |first| first.provider)
+    }
+
+    /// Whether callers are named by what they say, and not by their credentials alone.
+    pub(crate) const fn names_callers(&self) -> bool {
+        self.key_header.is_some() || self.key_path.is_some()
     }
 
     /// How many parts a caller has.

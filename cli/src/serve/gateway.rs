@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use tidegate_gateway::{
-    BadSettings, ConcurrencyBy, Counts, Gateway, Settings, Upstream, file_costs,
+    BadSettings, ConcurrencyBy, Counts, Gateway, KeyPath, Settings, Upstream, file_costs,
 };
 use tidegate_llm::{Price, Provider};
 use tidegate_policy::{Config, PolicyFile, parse_duration};
@@ -97,6 +97,16 @@ pub struct GatewayArgs {
     /// The header that names whose limits count; default: the caller's credential, hashed
     #[arg(long, value_name = "HEADER", help_heading = "The gateway")]
     key_header: Option<http::HeaderName>,
+
+    /// The beginning of every path, in which {key} names whose limits count, in place of a header: it is
+    /// taken out before a call goes on, and other paths are refused (404)
+    #[arg(
+        long,
+        value_name = "PATTERN",
+        conflicts_with = "key_header",
+        help_heading = "The gateway"
+    )]
+    key_path: Option<KeyPath>,
 
     /// What every key begins with: callers' keys stand below it (NAME/credential-...), and share the
     /// limits of its level
@@ -293,6 +303,7 @@ impl GatewayArgs {
         let mut settings = Settings::new(&self.policy, upstreams.collect::<Outcome<_>>()?);
         settings.models.clone_from(&self.model);
         settings.key_header.clone_from(&self.key_header);
+        settings.key_path.clone_from(&self.key_path);
         settings.key_root.clone_from(&self.key_root);
         settings.fair = self.fair;
         settings.weights.clone_from(&self.weight);

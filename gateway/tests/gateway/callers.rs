@@ -68,3 +68,45 @@ async fn a_bearer_is_the_same_whatever_stands_before_its_token() {
     }
     running.stop().await;
 }
+
+#[tokio::test]
+async fn a_key_in_the_path_is_whose_limits_count_and_goes_no_further() {
+    let running = run(ONE, |settings| {
+        settings.key_path = Some("/team/{key}".parse().unwrap());
+    })
+    .await;
+    let ask = async |path: &str| {
+        let (status, _, body) = running.post(path, &chat(10)).await;
+        (status.as_u16(), body)
+    };
+    for path in [
+        "/team/search/v1/chat/completions",
+        "/team/shop/v1/chat/completions?a=b",
+    ] {
+        running.provider.next(Reply::answer(1, 1));
+        assert_eq!(ask(path).await.0, 200, "{path}");
+    }
+    let paths: Vec<_> = running
+        .provider
+        .seen()
+        .into_iter()
+        .map(|seen| seen.path)
+        .collect();
+    assert_eq!(
+        paths,
+        ["/one/v1/chat/completions", "/one/v1/chat/completions?a=b"]
+    );
+    // The credential is the same, and so is the key however it is spelt.
+    assert_eq!(ask("/team/s%65arch/v1/chat/completions").await.0, 429);
+    let (status, body) = ask("/v1/chat/completions").await;
+    assert_eq!(status, 404);
+    let message = body["error"]["message"].as_str().unwrap();
+    assert!(message.contains("/team/{key}"), "{message}");
+    assert_eq!(ask("/team/..%2Fshop/v1/chat/completions").await.0, 404);
+    assert_eq!(
+        running.provider.seen().len(),
+        2,
+        "nothing else was forwarded"
+    );
+    running.stop().await;
+}
