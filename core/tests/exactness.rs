@@ -131,6 +131,7 @@ fn config() -> ProptestConfig {
 proptest! {
     #![proptest_config(config())]
 
+    /// Elsewhere a fraction was lost at each refill (Portkey).
     #[test]
     fn a_bucket_never_full_grants_floor_of_burst_plus_elapsed_times_rate(
         rate in rates(), start in -1_000_000_000_i64..2_000_000_000_000_000, waits in vec(any::<u16>(), 1..60),

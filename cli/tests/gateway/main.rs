@@ -252,6 +252,8 @@ fn folder_with(policy: &str) -> tempfile::TempDir {
     folder
 }
 
+/// Elsewhere a limit, a cap or a model's budget was each replica's own (LiteLLM #33325, Bifrost #3547,
+/// agentgateway).
 #[test]
 fn two_gateways_on_one_store_admit_what_one_would() {
     let (folder, provider) = (folder(), Provider::start());
@@ -373,6 +375,7 @@ fn a_file_that_no_gateway_can_go_by_is_its_own_fault_and_is_found_beforehand() {
     assert_eq!(gateway("one=openai@http://127.0.0.1:1/v1").0, 2);
 }
 
+/// Elsewhere what a crashed worker had reserved was lost (LiteLLM #27639), or never expired (TensorZero).
 #[test]
 fn what_a_killed_gateway_held_is_free_at_once() {
     let (folder, provider) = (folder(), Provider::start());

@@ -1,5 +1,4 @@
-//! What users of other gateways have reported, and what happens here. `proof/README.md` names
-//! each report.
+//! What users of other gateways have reported, and what happens here. `proof/README.md` has them all.
 
 use http::StatusCode;
 use serde_json::json;
@@ -13,6 +12,8 @@ async fn status(running: &Running, max_tokens: u64) -> StatusCode {
     running.post(CHAT, &chat(max_tokens)).await.0
 }
 
+/// One window counted both (LiteLLM #24677, #38523); calls were charged that tokens refused (aibrix); a
+/// refused call emptied the bucket (Portkey).
 #[tokio::test]
 async fn calls_and_tokens_are_counted_apart_and_a_refusal_takes_of_neither() {
     let running = run(POLICY, |_| {}).await;
@@ -30,6 +31,7 @@ async fn calls_and_tokens_are_counted_apart_and_a_refusal_takes_of_neither() {
     running.stop().await;
 }
 
+/// Keys were locked out for minutes (LiteLLM #18953).
 #[tokio::test]
 async fn after_the_time_that_a_refusal_names_a_call_passes() {
     // Ten a second.
@@ -50,7 +52,7 @@ async fn after_the_time_that_a_refusal_names_a_call_passes() {
     running.stop().await;
 }
 
-/// Each refusal made it later: keys were locked out for minutes.
+/// Each refusal made it later: keys were locked out for minutes (LiteLLM #18953).
 #[tokio::test]
 #[expect(
     clippy::disallowed_methods,
@@ -78,6 +80,7 @@ async fn a_refusal_makes_the_time_that_is_named_no_later() {
     running.stop().await;
 }
 
+/// A wrong name of a model switched the limits off (Envoy AI Gateway).
 #[tokio::test]
 async fn a_model_that_nobody_knows_keeps_to_the_same_limits() {
     let running = run(POLICY, |settings| {
@@ -96,6 +99,7 @@ async fn a_model_that_nobody_knows_keeps_to_the_same_limits() {
     running.stop().await;
 }
 
+/// A change of the configuration forgot what was used (TensorZero).
 #[tokio::test]
 async fn policies_that_are_exchanged_keep_what_was_used() {
     let running = run(POLICY, |_| {}).await;
@@ -111,6 +115,7 @@ async fn policies_that_are_exchanged_keep_what_was_used() {
     running.stop().await;
 }
 
+/// Calls that passed through skipped budgets (Bifrost #2873).
 #[tokio::test]
 async fn what_is_not_counted_is_refused_where_only_counted_calls_pass() {
     let running = run(POLICY, |settings| settings.only_counted = true).await;
@@ -138,6 +143,8 @@ async fn what_is_not_counted_is_refused_where_only_counted_calls_pass() {
     running.stop().await;
 }
 
+/// 1,000 tokens might stream 1,200 (Envoy AI Gateway); what was used beyond a limit was forgotten at 0
+/// (agentgateway).
 #[tokio::test]
 async fn what_a_stream_uses_beyond_its_reservation_is_debt() {
     let running = run(POLICY, |_| {}).await;
@@ -160,6 +167,7 @@ async fn what_a_stream_uses_beyond_its_reservation_is_debt() {
     running.stop().await;
 }
 
+/// Asked for in Bifrost #4790.
 #[tokio::test]
 async fn slots_are_those_of_each_key() {
     let running = run(

@@ -43,6 +43,7 @@ def test_plain_calls_are_charged_what_the_provider_billed(at_anthropic):
 
 
 def test_a_stream_passes_and_is_charged_for_its_usage(at_anthropic):
+    """Elsewhere streams of messages skipped tokens and freed their slots early (aisix #688, #690)."""
     client = client_of(at_anthropic)
     assert words(client.messages.create(**ASKED, stream=True, extra_headers=wish(output=9))) == 9
     with client.messages.stream(**ASKED, extra_headers=wish(output=11)) as stream:

@@ -36,6 +36,7 @@ fn left(set: &LimitSet) -> [u64; 2] {
     ["usd", "running"].map(|name| decision.remaining(name).expect("known"))
 }
 
+/// Elsewhere spend was too low once Redis had loaded its dump again (LiteLLM #30684).
 #[test]
 fn what_the_last_snapshot_has_stands_and_what_came_after_it_is_forgotten() {
     let Some(mut server) = RedisServer::start_with(&["--save", "3600 1"]) else {

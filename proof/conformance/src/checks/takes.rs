@@ -116,6 +116,7 @@ pub(super) fn a_debit_is_charged_whether_it_fits_or_not(subject: &Subject) -> Re
 /// Counted by a clock that only goes forward: no more than the time yields. (A
 /// set's clock never steps back; two of its threads may come out of order, and
 /// the next process may read another clock.)
+/// Elsewhere buckets went by the clock of the client (Portkey).
 pub(super) fn a_clock_that_steps_back_admits_nothing_more(
     subject: &Subject,
 ) -> Result<(), Skipped> {

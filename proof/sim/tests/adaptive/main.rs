@@ -1,5 +1,6 @@
 //! Each algorithm of `tidegate::adaptive` before the simulated provider: what a step of its slots or of
-//! its pace does to a limit, what noise does, and that none drifts.
+//! its pace does to a limit, what noise does, and that none drifts but Gradient2, which goes up to its
+//! maximum.
 //!
 //! | room | holds |
 //! |---|---|
