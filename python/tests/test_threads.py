@@ -10,7 +10,7 @@ import textwrap
 #: has waited; once one is kept alive; once a semaphore has given a permit.
 STARTED = {
     "memory": ["", "timer", "", "renewal"],
-    "file": ["journal definitions", "timer", "renewal", ""],
+    "file": ["journal", "timer", "renewal", ""],
     "shm": ["shm-definitions", "shm shm-woken", "", "renewal timer"],
     "redis": ["redis", "", "renewal timer", ""],
     "postgres": ["postgres", "", "renewal timer", ""],

@@ -1,7 +1,6 @@
 //! What is defined: written on a thread of its own, since it waits for the disk, one
-//! definition at a time and in the order in which they came.
+//! definition at a time and in the order in which they came. The first starts the thread.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::{self, JoinHandle};
@@ -25,9 +24,16 @@ const MOST: usize = 1_024;
 pub(crate) struct Definer {
     /// What is defined, as it is in the file.
     local_definitions: Arc<LocalDefinitions>,
-    /// Only `None` while it is dropped.
-    orders: Option<SyncSender<Order>>,
-    thread: Option<JoinHandle<()>>,
+    journal: Arc<Journal>,
+    /// `None` until something is to be written.
+    writer: Mutex<Option<Writer>>,
+}
+
+/// The thread that writes, and how it gets what is to be written.
+#[derive(Debug)]
+struct Writer {
+    orders: SyncSender<Order>,
+    thread: JoinHandle<()>,
 }
 
 /// Something to be done, and who is told.
@@ -49,22 +55,12 @@ enum Work {
 const REMOVED_AT_ONCE: usize = 4_096;
 
 impl Definer {
-    /// # Errors
-    /// The system gives no thread.
-    pub(crate) fn start(
-        local_definitions: LocalDefinitions,
-        journal: Arc<Journal>,
-    ) -> io::Result<Self> {
-        let local_definitions = Arc::new(local_definitions);
-        let (orders, given) = sync_channel(MOST);
-        let writer = Arc::clone(&local_definitions);
-        let thread = thread::Builder::new().name("tidegate-definitions".to_owned());
-        let thread = thread.spawn(move || write(&given, &writer, &journal))?;
-        Ok(Self {
-            local_definitions,
-            orders: Some(orders),
-            thread: Some(thread),
-        })
+    pub(crate) fn new(local_definitions: LocalDefinitions, journal: Arc<Journal>) -> Self {
+        Self {
+            local_definitions: Arc::new(local_definitions),
+            journal,
+            writer: Mutex::default(),
+        }
     }
 
     pub(crate) const fn local_definitions(&self) -> &Arc<LocalDefinitions> {
@@ -96,21 +92,42 @@ impl Definer {
         made: Arc<Mutex<Option<T>>>,
     ) -> StoreFuture<T> {
         let (told, written) = response_channel(|_| {});
-        let order = Order { work, told };
-        let is_full = self
-            .orders
-            .as_ref()
-            .is_some_and(|orders| matches!(orders.try_send(order), Err(TrySendError::Full(_))));
-        if is_full {
-            return at_once(Err(StoreError::Unavailable(format!(
-                "{MOST} changes of limits wait for the disk; try again later"
-            ))));
+        if let Err(error) = self.order(Order { work, told }) {
+            return at_once(Err(error));
         }
         StoreFuture::new(async move {
             written.await?;
             let made = made.lock().take();
             made.ok_or(StoreError::Mismatch)
         })
+    }
+
+    /// Gives it to the thread, which the first one starts.
+    fn order(&self, order: Order) -> Result<(), StoreError> {
+        let mut writer = self.writer.lock();
+        let writer = match writer.as_mut() {
+            Some(writer) => writer,
+            None => writer.insert(self.start()?),
+        };
+        match writer.orders.try_send(order) {
+            Err(TrySendError::Full(_)) => Err(StoreError::Unavailable(format!(
+                "{MOST} changes of limits wait for the disk; try again later"
+            ))),
+            // It has panicked: what is awaited says so.
+            Ok(()) | Err(TrySendError::Disconnected(_)) => Ok(()),
+        }
+    }
+
+    fn start(&self) -> Result<Writer, StoreError> {
+        let (orders, given) = sync_channel(MOST);
+        let local_definitions = Arc::clone(&self.local_definitions);
+        let journal = Arc::clone(&self.journal);
+        let thread = thread::Builder::new().name("tidegate-definitions".to_owned());
+        let thread = thread.spawn(move || write(&given, &local_definitions, &journal));
+        let thread = thread.map_err(|error| {
+            StoreError::Unavailable(format!("no thread to write changes of limits: {error}"))
+        })?;
+        Ok(Writer { orders, thread })
     }
 }
 
@@ -220,10 +237,12 @@ fn written(owner: &str, step: &Step) -> Vec<journal::Change> {
 
 impl Drop for Definer {
     fn drop(&mut self) {
-        self.orders = None;
+        let Some(Writer { orders, thread }) = self.writer.get_mut().take() else {
+            return;
+        };
+        drop(orders);
         // A follower that is told there may be the last who had the store.
-        let own = |thread: &JoinHandle<()>| thread.thread().id() == thread::current().id();
-        if let Some(thread) = self.thread.take().filter(|thread| !own(thread)) {
+        if thread.thread().id() != thread::current().id() {
             // It has panicked: then nothing more of it is written.
             let _ = thread.join();
         }

@@ -73,12 +73,10 @@ impl FileStore {
         for (owner, kept) in opened.definitions {
             local_definitions.restore(&owner, kept);
         }
-        let definer = Definer::start(local_definitions, Arc::clone(&journal));
-        let definer = definer.map_err(|error| about(error.into()))?;
         Ok(Self {
             bounds: options.bounds,
             tables: Mutex::new(tables.collect()),
-            definer,
+            definer: Definer::new(local_definitions, Arc::clone(&journal)),
             journal,
         })
     }
