@@ -3,6 +3,7 @@
 
 use crate::command::{self, cargo, root, target_directory};
 use crate::wheels;
+use std::path::PathBuf;
 use std::process::Command;
 
 /// As the bench itself says it.
@@ -76,7 +77,17 @@ fn python(arguments: &[String]) -> Result<(), String> {
     let mut bench = Command::new(venv.join("bin/python"));
     bench.arg(root().join("proof/bench/python/bench.py"));
     bench.env("TIDEGATE", tidegate);
+    bench.env("TIDEGATE_GUARD", guard()?);
     command::run(bench.args(arguments))
+}
+
+/// The least that an extension's `with` block costs, built as the package is.
+fn guard() -> Result<PathBuf, String> {
+    let target = target_directory().join("python/guard");
+    let mut build = cargo(["build", "--quiet", "--release", "--locked"]);
+    build.args(["--manifest-path", "proof/bench/python/guard/Cargo.toml"]);
+    command::run(build.env("CARGO_TARGET_DIR", &target))?;
+    Ok(target.join("release/libguard.so"))
 }
 
 /// The rows that count allocations; they fail where one is too many.

@@ -222,4 +222,9 @@ const PROTOCOL: &[&str] = &[
 ];
 
 /// Crates outside the workspace, which have lock files of their own.
-pub const OUTSIDE: &[&str] = &["proof/bench", "proof/fuzz", "python"];
+pub const OUTSIDE: &[&str] = &[
+    "proof/bench",
+    "proof/bench/python/guard",
+    "proof/fuzz",
+    "python",
+];
