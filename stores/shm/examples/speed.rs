@@ -81,6 +81,35 @@ fn leases(set: &LimitSet, key: &str, amount: &[(&str, u64)], rounds: u32) -> Out
     Ok(begun.elapsed() / rounds)
 }
 
+/// What is the least: a mutex of C that processes may share, and that tells of a killed owner.
+#[expect(unsafe_code, reason = "the mutex is one of C")]
+fn mutex(rounds: u32) -> Outcome<Duration> {
+    let mut mutex = Box::new(libc::PTHREAD_MUTEX_INITIALIZER);
+    let mutex = &raw mut *mutex;
+    // SAFETY: the attributes and the mutex stand where they are until they are destroyed, and one thread
+    // alone has them.
+    unsafe {
+        let mut kind = std::mem::zeroed();
+        libc::pthread_mutexattr_init(&raw mut kind);
+        libc::pthread_mutexattr_setpshared(&raw mut kind, libc::PTHREAD_PROCESS_SHARED);
+        libc::pthread_mutexattr_setrobust(&raw mut kind, libc::PTHREAD_MUTEX_ROBUST);
+        let made = libc::pthread_mutex_init(mutex, &raw const kind);
+        libc::pthread_mutexattr_destroy(&raw mut kind);
+        let begun = Instant::now();
+        let mut failed = made;
+        for _ in 0..rounds {
+            failed |= libc::pthread_mutex_lock(mutex);
+            failed |= libc::pthread_mutex_unlock(mutex);
+        }
+        let took = begun.elapsed() / rounds;
+        libc::pthread_mutex_destroy(mutex);
+        match failed {
+            0 => Ok(took),
+            _ => Err("a mutex that fails".into()),
+        }
+    }
+}
+
 /// Permits of a semaphore, each given back at once.
 fn permits(dir: &Path, rounds: u32) -> Outcome<Duration> {
     let options = Options {
@@ -205,6 +234,8 @@ fn main() -> Outcome<()> {
     let dir = dir.path();
     let one = set(dir, "one", one(8))?;
     let alone = best(|| leases(&one, "k", &[("slots", 1)], LEASES))?;
+    let least = best(|| mutex(LEASES))?;
+    println!("a mutex of processes, locked and unlocked: {least:?}");
     println!("acquire + release, one limit: {alone:?}");
     let three = set(dir, "three", three())?;
     let alone = best(|| leases(&three, "k", THREE, LEASES))?;
