@@ -32,7 +32,8 @@ class LimitSet(_core.Set):
         they have used. Needed for every store but the set's own memory. In ``memory:`` and
         ``file:`` they share their limits, too: those of the set that was opened last.
     :param store: ``"memory:"`` (this process's, shared by name), ``"shm:NAME"``, ``"file:PATH"``,
-        ``"redis://..."``, ``"postgres://..."``, ``"mysql://..."``; ``None`` for memory of its own.
+        ``"redis://..."``, ``"postgres://..."``, ``"mysql://..."``; ``None`` for memory of its own. A server
+        (``"http://..."``) is none, since it has limits of its own: a :class:`tidegate.Client` asks it.
     :param mode: in place of ``store``: ``"process"`` is ``"shm:python"``, shared memory of this user's
         processes. ``"ray"`` is that where Ray has one node; where it has more it needs a server's
         ``store`` beside it.
