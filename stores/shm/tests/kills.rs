@@ -185,6 +185,9 @@ fn a_process_killed_at_any_point_leaves_a_segment_that_goes_on() {
         let key = format!("tenant/{}", round % 16);
         one_kill(&dir, &set, (&key, &last.to_string()), None);
         events_are_those_of_changes(&store);
+        if (round + 1) % 1_000 == 0 {
+            println!("{} killed", round + 1);
+        }
     }
 }
 
