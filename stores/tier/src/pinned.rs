@@ -13,7 +13,7 @@ use crate::answers::{self, GrantLevel};
 use crate::key::Key;
 use crate::node::{Node, SharedKey};
 
-/// See the [module](self). Its node keeps the key for as long as this lives.
+/// A key that is spent of without a look-up. Its node keeps it for as long as this lives.
 pub struct PinnedKey {
     node: Arc<Node>,
     /// `Some` until it is dropped.
