@@ -57,7 +57,7 @@ async fn until_left(client: &Client, policy: &str, limit: &str, amount: u64) {
 }
 
 async fn admitted(spender: &Spender) -> bool {
-    let take = spender.take(()).await.expect("an answer");
+    let take = spender.take([("rpm", 1)]).await.expect("an answer");
     take.is_admitted()
 }
 

@@ -160,7 +160,7 @@ impl Held {
         now: Timestamp,
     ) -> Option<Request> {
         let batch = self.limits.batch();
-        let is_low = self.grants.is_low(&batch, self.manner.low_water, now);
+        let is_low = self.grants.is_low(&batch, self.manner.low_water, &[], now);
         is_low.then(|| self.ask(amounts, request)).flatten()
     }
 

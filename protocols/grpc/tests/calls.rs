@@ -617,7 +617,11 @@ async fn a_grant_is_spent_and_returned_once() {
         let shares = [("rpm".into(), usage(10, 4)), ("tpm".into(), usage(300, 0))];
         assert_eq!(ended.limits, shares.into());
     }
-    let peek = client.peek(wish).await.unwrap().into_inner();
+    let one = proto::CheckRequest {
+        amounts: [("rpm".into(), 1)].into(),
+        ..wish
+    };
+    let peek = client.peek(one).await.unwrap().into_inner();
     assert_eq!(peek.limits["rpm"].remaining, 6);
     assert_eq!(peek.limits["tpm"].remaining, 1_000);
 }

@@ -114,7 +114,7 @@ impl TierTable {
             return execution;
         }
         if key.grants.is_full(command.now) {
-            drop(shard);
+            drop(key);
             return node.table.execute(command, out);
         }
         let (responder, later) = response_channel(drop);
