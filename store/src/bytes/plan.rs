@@ -52,7 +52,7 @@ pub fn encode_plan(plan: &Plan, adopted: &Adopted) -> Vec<u8> {
     out
 }
 
-fn encode_calendar(calendar: Option<&Bounds>, out: &mut Vec<u8>) {
+pub(super) fn encode_calendar(calendar: Option<&Bounds>, out: &mut Vec<u8>) {
     out.push(u8::from(calendar.is_some()));
     if let Some(bounds) = calendar {
         for instant in [bounds.start, bounds.end, bounds.next_end] {
@@ -141,7 +141,7 @@ pub fn decode_plan(bytes: &[u8]) -> Result<(Plan, Adopted), DecodeError> {
     Ok((plan, adopted))
 }
 
-fn decode_calendar(reader: &mut Reader<'_>) -> Result<Option<Bounds>, DecodeError> {
+pub(super) fn decode_calendar(reader: &mut Reader<'_>) -> Result<Option<Bounds>, DecodeError> {
     if !reader.flag("calendar")? {
         return Ok(None);
     }

@@ -117,6 +117,51 @@ impl<'a> Reader<'a> {
         Ok(bytes)
     }
 
+    /// A size of eight bytes.
+    ///
+    /// # Errors
+    /// Too few bytes, or none that can stand there.
+    pub fn size(&mut self) -> Result<usize, DecodeError> {
+        usize::try_from(self.u64()?).map_err(|_| DecodeError::Corrupt("size"))
+    }
+
+    /// Text of UTF-8 with its length before it; `what` it is, for the error.
+    ///
+    /// # Errors
+    /// Too few bytes, or none that can stand there.
+    pub fn text(&mut self, what: &'static str) -> Result<&'a str, DecodeError> {
+        std::str::from_utf8(self.bytes()?).map_err(|_| DecodeError::Corrupt(what))
+    }
+
+    /// Something that may not be there; `what` it is, for the error.
+    ///
+    /// # Errors
+    /// Too few bytes, or none that can stand there.
+    pub fn option<T>(
+        &mut self,
+        what: &'static str,
+        read: impl FnOnce(&mut Self) -> Result<T, DecodeError>,
+    ) -> Result<Option<T>, DecodeError> {
+        match self.flag(what)? {
+            true => Ok(Some(read(self)?)),
+            false => Ok(None),
+        }
+    }
+
+    /// Things of at least `size` bytes, with their count before them. There is room for them
+    /// only as they are read.
+    ///
+    /// # Errors
+    /// Too few bytes, or none that can stand there.
+    pub fn list<T>(
+        &mut self,
+        size: usize,
+        mut read: impl FnMut(&mut Self) -> Result<T, DecodeError>,
+    ) -> Result<Vec<T>, DecodeError> {
+        let count = self.count(size)?;
+        (0..count).map(|_| read(self)).collect()
+    }
+
     /// All that is left.
     #[must_use]
     pub fn rest(self) -> &'a [u8] {
