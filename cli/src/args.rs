@@ -52,7 +52,7 @@ pub struct Token {
     /// The token's name, which logs and the audit log show
     pub name: String,
 
-    /// What it is good for, with commas between: decide, observe, administer
+    /// What it is good for, with commas between: decide, observe, administer, store
     #[arg(
         long,
         value_name = "SCOPE,...",

@@ -35,7 +35,7 @@ use super::price::{self, ModelPrice};
 use super::scope::Scope;
 use super::token_weight::{self, ModelWeight};
 
-const SERVER: [&str; 17] = [
+const SERVER: [&str; 18] = [
     "http",
     "grpc",
     "resp",
@@ -46,6 +46,7 @@ const SERVER: [&str; 17] = [
     "tls_certificate",
     "tls_key",
     "tls_client_ca",
+    "offers_store",
     "max_connections",
     "max_in_flight",
     "longest_wait",
@@ -55,10 +56,11 @@ const SERVER: [&str; 17] = [
     "otlp_keys",
 ];
 const TOKEN: [&str; 5] = ["name", "sha256", "scopes", "policies", "namespace"];
-const SCOPES: [(&str, Scope); 3] = [
+const SCOPES: [(&str, Scope); 4] = [
     ("decide", Scope::Decide),
     ("administer", Scope::Administer),
     ("observe", Scope::Observe),
+    ("store", Scope::Store),
 ];
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -111,6 +113,8 @@ pub struct ServerSettings {
     pub tls_key: Option<String>,
     /// The file of the authorities whose clients are let in (PEM).
     pub tls_client_ca: Option<String>,
+    /// Whether others may use the server's store as theirs, over gRPC.
+    pub offers_store: Option<bool>,
     /// How many connections each listener holds at once.
     pub max_connections: Option<usize>,
     /// How many requests are served at once.
@@ -137,6 +141,7 @@ impl ServerSettings {
             ("grpc", self.grpc != other.grpc),
             ("resp", self.resp != other.resp),
             ("store", self.store != other.store),
+            ("offers_store", self.offers_store != other.offers_store),
             (
                 "max_connections",
                 self.max_connections != other.max_connections,
@@ -290,6 +295,8 @@ fn settings(field: &Field<'_>, check: StoreCheck<'_>, faults: &mut Faults<'_>) -
     settings.otlp_one_in = one_in.and_then(|number| u32::try_from(number).ok());
     let keys = fields.take("otlp_keys");
     settings.otlp_keys = keys.and_then(|field| field.flag(faults));
+    let offers_store = fields.take("offers_store");
+    settings.offers_store = offers_store.and_then(|field| field.flag(faults));
     fields.finish("a server", &SERVER, faults);
     together(&settings, field, faults);
     settings
@@ -437,7 +444,7 @@ fn scopes_of(field: &Field<'_>, faults: &mut Faults<'_>) -> Vec<Scope> {
             None => faults.add(
                 &span,
                 format!("there is no scope `{word}`"),
-                "write `decide`, `observe` or `administer`",
+                "write `decide`, `observe`, `administer` or `store`",
             ),
         }
     }

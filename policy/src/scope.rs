@@ -11,11 +11,14 @@ pub enum Scope {
     Administer,
     /// Looking: peeks, forecasts, policies, metrics.
     Observe,
+    /// Using the store that a server offers as one's own (`offers_store`): whatever is kept
+    /// there for others, and nothing of the server's own policies.
+    Store,
 }
 
 impl Scope {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Decide, Self::Administer, Self::Observe];
+    pub const ALL: [Self; 4] = [Self::Decide, Self::Administer, Self::Observe, Self::Store];
 
     /// The word for it.
     #[must_use]
@@ -24,6 +27,7 @@ impl Scope {
             Self::Decide => "decide",
             Self::Administer => "administer",
             Self::Observe => "observe",
+            Self::Store => "store",
         }
     }
 

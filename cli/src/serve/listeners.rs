@@ -11,6 +11,7 @@ use tidegate_gateway::Gateway;
 use tidegate_http::Apply;
 use tidegate_policy::{Policy, PolicyFile, ServerSettings};
 use tidegate_protocol::{Listener, Offer, Tls};
+use tidegate_remote::offered::Offered;
 use tidegate_service::Service;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -279,6 +280,10 @@ impl Listeners {
             let mut settings = settings::grpc(settings);
             settings.trace = self.traces.grpc();
             let server = tidegate_grpc::Server::new(service.clone(), settings);
+            let server = match offered(self.settings.offers_store, service) {
+                Some(store) => server.offering(store),
+                None => server,
+            };
             let served = server.serve(connections, closed());
             serving.spawn(async move { served.await.map_err(std::io::Error::other) });
         }
@@ -301,6 +306,13 @@ impl Listeners {
         }
         serving
     }
+}
+
+/// The server's store, if others may use it as theirs.
+fn offered(offers_store: Option<bool>, service: &Service) -> Option<Offered> {
+    let store = service.store().filter(|_| offers_store == Some(true))?;
+    let clock = Arc::new(service.clock().clone());
+    Some(Offered::new(Arc::clone(store), clock))
 }
 
 /// Waits until every listener has answered the requests in flight, and no longer than that

@@ -7,6 +7,8 @@
 //! Several processes ask one segment of shared memory at once, each a table of its own, where
 //! `TIDEGATE_SHM_DIR` names a directory for it.
 
+#[path = "../tests/support/offering.rs"]
+mod offering;
 #[path = "../tests/support/open.rs"]
 mod open;
 
@@ -47,7 +49,7 @@ fn main() -> ExitCode {
         Ok(mut wish) => run(&mut wish),
         Err(wrong) => {
             eprintln!(
-                "{wrong}; --commands N, --seed N, --clients 1 or 2 and --store memory, shm, mariadb, postgres, redis, redis-by-scripts (or dynamodb, by `cargo xtask differential`) are understood"
+                "{wrong}; --commands N, --seed N, --clients 1 or 2 and --store memory, shm, mariadb, postgres, redis, redis-by-scripts, tidegate (or dynamodb, by `cargo xtask differential`) are understood"
             );
             return ExitCode::FAILURE;
         }
@@ -136,6 +138,10 @@ fn subject(store: &str, dir: ShmDir) -> Result<Subject, String> {
         "shm" => {
             let path = dir.path.clone();
             Ok(served(open::shm, &path, dir))
+        }
+        "tidegate" => {
+            let server = offering::Offering::start(Arc::new(MemoryStore::default()));
+            Ok(served(open::remote, &server.url(), server))
         }
         "mariadb" => {
             let server = MariadbServer::start().ok_or("a MariaDB server is needed")?;

@@ -82,4 +82,6 @@ mod pages {
     struct Shm;
     #[doc = include_str!("../../../docs/stores/mariadb.md")]
     struct Mariadb;
+    #[doc = include_str!("../../../docs/stores/tidegate.md")]
+    struct Tidegate;
 }

@@ -11,7 +11,6 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::long_calls::LongCalls;
 use crate::proto::tidegate_server::Tidegate;
-use crate::settings::Settings;
 use crate::unasked::OfConnection;
 use crate::{audit, denials, entities, error, namespaces, parse, proto, render};
 
@@ -27,10 +26,10 @@ pub struct App {
 }
 
 impl App {
-    pub fn new(service: Service, settings: &Settings) -> Self {
+    pub const fn new(service: Service, long_calls: LongCalls) -> Self {
         Self {
             service,
-            long_calls: LongCalls::new(settings.max_long_calls, settings.max_long_calls_of_one),
+            long_calls,
         }
     }
 

@@ -15,6 +15,7 @@
 //! | `audit`, `entities`, `namespaces` | the same of audit events, of entities and of namespaces |
 //! | `error` | what is said instead: a status |
 //! | `denials` | refusals as a stream |
+//! | `offered` | the server's store, offered to others |
 //!
 //! Deliberately absent: deciding, and who may (the service's); TLS (the listener's).
 #![forbid(unsafe_code)]
@@ -28,6 +29,7 @@ mod error;
 mod listen;
 mod long_calls;
 mod namespaces;
+mod offered;
 mod parse;
 pub mod proto;
 mod render;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tidegate_protocol::{Delivery, Permits};
+use tidegate_remote::proto::store_server::StoreServer;
 use tidegate_service::Undelivered;
 use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
@@ -19,6 +20,7 @@ use tower::Service as Serves;
 
 use crate::app::App;
 use crate::long_calls::permit;
+use crate::offered::{OfferedApp, with_its_leases};
 use crate::proto::tidegate_server::TidegateServer;
 use crate::unary::Unary;
 use crate::unasked::Unasked;
@@ -32,6 +34,8 @@ type Answer = Result<Response<Body>, Infallible>;
 #[derive(Clone)]
 pub struct Routes {
     tidegate: TidegateServer<App>,
+    /// If the server's store is offered to others.
+    offered: Option<StoreServer<OfferedApp>>,
     about: Arc<About>,
 }
 
@@ -46,9 +50,15 @@ pub struct About {
 }
 
 impl Routes {
-    pub fn new(tidegate: TidegateServer<App>, about: About) -> Self {
-        let about = Arc::new(about);
-        Self { tidegate, about }
+    pub fn new(
+        (tidegate, offered): (TidegateServer<App>, Option<StoreServer<OfferedApp>>),
+        about: About,
+    ) -> Self {
+        Self {
+            tidegate,
+            offered,
+            about: Arc::new(about),
+        }
     }
 }
 
@@ -63,7 +73,10 @@ impl Serves<Request<Body>> for Routes {
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let mut request = self.about.unary.time(request);
-        if !is_for::<TidegateServer<App>>(request.uri().path()) {
+        let path = request.uri().path();
+        let offered = self.offered.as_mut();
+        let offered = offered.filter(|_| is_for::<StoreServer<OfferedApp>>(path));
+        if offered.is_none() && !is_for::<TidegateServer<App>>(path) {
             let about = Arc::clone(&self.about);
             return Box::pin(async move { about.unasked.call(request).await });
         }
@@ -71,6 +84,10 @@ impl Serves<Request<Body>> for Routes {
         match permit(&self.about.inside) {
             Ok(permit) => _ = request.extensions_mut().insert(Arc::new(permit)),
             Err(status) => return Box::pin(ready(Ok(status.into_http()))),
+        }
+        if let Some(offered) = offered {
+            let answer = offered.call(request);
+            return Box::pin(async move { answer.await.map(with_its_leases) });
         }
         let path = request.uri().path();
         let tells_of_lease = GRANTING.iter().any(|method| path.ends_with(method));

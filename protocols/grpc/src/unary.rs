@@ -25,7 +25,11 @@ pub struct Unary {
 
 impl Unary {
     pub fn of(settings: &Settings) -> Self {
-        let descriptors = [DESCRIPTORS, tonic_health::pb::FILE_DESCRIPTOR_SET];
+        let descriptors = [
+            DESCRIPTORS,
+            tidegate_remote::proto::DESCRIPTORS,
+            tonic_health::pb::FILE_DESCRIPTOR_SET,
+        ];
         Self {
             paths: Arc::new(descriptors.into_iter().flat_map(unary).collect()),
             within: settings.body_timeout,

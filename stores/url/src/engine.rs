@@ -311,6 +311,33 @@ pub fn dynamodb_table(
     ))
 }
 
+/// Where a token is looked for that the address does not have.
+#[cfg(feature = "remote")]
+const TOKEN: &str = "TIDEGATE_STORE_TOKEN";
+
+#[cfg(feature = "remote")]
+pub fn remote(address: &str, said: &mut Options) -> Result<Opener, UrlError> {
+    use tidegate_remote::{Options as RemoteOptions, RemoteStore};
+
+    no_others(
+        address,
+        "the store of a server knows `deadline` and `prefix` alone",
+    )?;
+    let usual = RemoteOptions::default();
+    let options = RemoteOptions {
+        token: std::env::var(TOKEN).ok().filter(|token| !token.is_empty()),
+        prefix: said.take("prefix"),
+        deadline: said.span("deadline")?.unwrap_or(usual.deadline),
+    };
+    said.done("tidegate")?;
+    RemoteStore::check(address).map_err(UrlError::store)?;
+    let address = address.to_owned();
+    Ok(Box::new(move || {
+        let store = RemoteStore::open(&address, options).map_err(UrlError::store)?;
+        Ok(Opened::without_file(store))
+    }))
+}
+
 /// What this build was made without.
 macro_rules! not_built {
     ($opened:ident, $feature:literal, $engine:literal) => {
@@ -338,3 +365,4 @@ not_built!(redis, "redis", "Redis");
 not_built!(postgres, "postgres", "PostgreSQL");
 not_built!(mysql, "mysql", "MariaDB");
 not_built!(dynamodb, "dynamodb", "DynamoDB");
+not_built!(remote, "remote", "the store of a server");

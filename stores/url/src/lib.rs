@@ -11,8 +11,9 @@
 //! | `postgres://[user[:password]@]host[:port]/database` (or `postgresql`) | a PostgreSQL server | `postgres` |
 //! | `mysql://[user[:password]@]host[:port]/database` (or `mariadb`) | a MariaDB server | `mysql` |
 //! | `dynamodb://TABLE` | a table of DynamoDB's | `dynamodb` |
+//! | `tidegate://[TOKEN@]host[:port]` | the store of a tidegate server | `remote` |
 //!
-//! With the feature `tls`, `rediss` for `redis` encrypts the way there, and so do
+//! With the feature `tls`, `rediss` for `redis` and `tidegates` for `tidegate` encrypt the way there, and so do
 //! `?sslmode=require` to PostgreSQL and `?require_ssl=true` to MariaDB; the system's
 //! authorities (or those in the file that `SSL_CERT_FILE` names) must vouch for the
 //! server.
@@ -24,7 +25,7 @@
 //! |---|---|---|
 //! | `deadline=200ms`: the longest that a command may take, with everything | beyond a network, `shm` | a second |
 //! | `connections=16`: so many at most | `postgres`, `mysql`; requests under way of `dynamodb` | 8; 64 |
-//! | `prefix=name`: what all names there begin with | `redis`, `mysql` | `tidegate` |
+//! | `prefix=name`: what all names there begin with | `redis`, `mysql`; `tidegate` | `tidegate`; none |
 //! | `tables=logged\|unlogged`: what survives a crash of the server | `postgres` | as they are; else logged |
 //! | `synchronous_commit=off`: an answer does not wait for the server's disk | `postgres` | on |
 //! | `migrate=off`: the schema is made and upgraded by somebody else | `postgres`, `dynamodb` | on |
@@ -90,6 +91,7 @@ fn opener(url: &str) -> Result<engine::Opener, UrlError> {
         "shm" => engine::shm(&address, &mut options)?,
         "postgres" | "postgresql" => engine::postgres(&address, &mut options)?,
         "mysql" | "mariadb" => engine::mysql(&address, &mut options)?,
+        "tidegate" | "tidegates" => engine::remote(&address, &mut options)?,
         "dynamodb" if url.starts_with("dynamodb://") => engine::dynamodb(&address, &mut options)?,
         "redis" | "rediss" | "redis+cluster" | "rediss+cluster" | "redis+sentinel"
         | "rediss+sentinel" => engine::redis(&address, &mut options)?,

@@ -31,7 +31,7 @@ The command finds TIDEGATE_LEASE, TIDEGATE_FENCE, TIDEGATE_KEY (not with --key-b
 or --entity) and (without --store) TIDEGATE_POLICY and TIDEGATE_SERVER in its environment.
 The fence grows with every grant: hand it to what the command writes to, so that
 it can refuse a late writer. The command does not find
-TIDEGATE_TOKEN, TIDEGATE_STORE, TIDEGATE_CERT or TIDEGATE_CLIENT_KEY: one that calls the
+TIDEGATE_TOKEN, TIDEGATE_STORE, TIDEGATE_STORE_TOKEN, TIDEGATE_CERT or TIDEGATE_CLIENT_KEY: one that calls the
 server itself needs a token of its own.
 
 Examples:

@@ -19,9 +19,10 @@ use crate::client::exit::{Outcome, Stop};
 
 /// Variables of ours that let somebody in, or say where what does so lies: the
 /// command gets the lease, and nothing that it could acquire another with.
-const CREDENTIALS: [&str; 4] = [
+const CREDENTIALS: [&str; 5] = [
     "TIDEGATE_TOKEN",
     "TIDEGATE_STORE",
+    "TIDEGATE_STORE_TOKEN",
     "TIDEGATE_CERT",
     "TIDEGATE_CLIENT_KEY",
 ];

@@ -1,6 +1,7 @@
 //! A store on servers, as a subject of the suite.
 #![allow(dead_code, reason = "each test opens one of the stores")]
 
+pub mod offering;
 pub mod open;
 
 use std::sync::{Arc, Weak};

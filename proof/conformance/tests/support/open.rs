@@ -7,6 +7,7 @@ use tidegate::Store;
 use tidegate_mysql::MysqlStore;
 use tidegate_postgres::PostgresStore;
 use tidegate_redis::RedisStore;
+use tidegate_remote::RemoteStore;
 use tidegate_shm::ShmStore;
 
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -47,6 +48,15 @@ pub fn mariadb(url: &str) -> Arc<dyn Store> {
         ..tidegate_mysql::Options::default()
     };
     Arc::new(MysqlStore::open(url, options).expect("a server"))
+}
+
+/// That of a server which offers it.
+pub fn remote(url: &str) -> Arc<dyn Store> {
+    let options = tidegate_remote::Options {
+        deadline: DEADLINE,
+        ..tidegate_remote::Options::default()
+    };
+    RemoteStore::open(url, options).expect("a server")
 }
 
 /// The segment in a directory.

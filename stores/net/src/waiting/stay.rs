@@ -72,6 +72,14 @@ pub trait Line: Send + 'static {
         waiting: &Waiting,
     ) -> impl Future<Output = Result<Try, StoreError>> + Send;
 
+    /// Whether the next try is one that the server holds until its turn: then it takes as long as
+    /// its patience, and ends when nobody waits for it any more. Whoever is dropped so gives up
+    /// its place.
+    fn is_held(&self, waiting: &Waiting) -> bool {
+        let _ = waiting;
+        false
+    }
+
     /// Whether a try whose answer was lost may be made again: what it has done, the
     /// next one finds.
     fn may_ask_again(&self) -> bool;
@@ -241,7 +249,20 @@ async fn until_answered(
             return Some(Err(StoreError::StalePlan));
         }
         let budget = waiting.budget(line.deadline());
-        let asked = timeout(budget, line.attempt(waiting)).await;
+        let asked = match line.is_held(waiting) {
+            false => Some(timeout(budget, line.attempt(waiting)).await),
+            true => tokio::select! {
+                () = responder.gone() => None,
+                asked = timeout(budget, line.attempt(waiting)) => Some(asked),
+            },
+        };
+        let Some(asked) = asked else {
+            // What it was granted just then is on its way here, or back.
+            if !waiting.is_idempotent() && !waiting.patience().retried {
+                take_back(waiting, line).await;
+            }
+            return None;
+        };
         let paused = match asked.unwrap_or_else(|_| Err(too_late(line.deadline()))) {
             Ok(Try::Told(reply)) => {
                 if reply.new_lease().is_some() && trip.is_some_and(|trip| !trip.won()) {
