@@ -81,7 +81,7 @@ fn refused<T: std::fmt::Debug>(answer: Result<Response<T>, Status>, code: Code) 
 
 #[tokio::test]
 async fn an_entity_is_created_shown_changed_on_its_version_and_deleted() {
-    let (service, mut client) = acme().await;
+    let (_, mut client) = acme().await;
     let alice = client.get_entity(get("alice")).await.unwrap().into_inner();
     assert_eq!(alice.ancestors, ["acme", "search"]);
     assert_eq!((&*alice.parent, &*alice.by), ("search", "anyone"));
