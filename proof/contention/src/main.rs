@@ -27,9 +27,6 @@ use clap::Parser;
 
 use common::Trouble;
 
-/// Of the window that never ends: more than is ever asked for.
-const STAYS: u64 = 1_000_000;
-
 /// One of several processes at one store
 #[derive(Debug, Parser)]
 enum Options {

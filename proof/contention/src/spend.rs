@@ -11,6 +11,9 @@ use tidegate::{Algorithm, Clock, Handle, Limit, LimitSet, Store, Tier, Timestamp
 
 use crate::common::{KEY, Trouble, input_ended};
 
+/// Of the window that never ends: more than is ever asked for.
+const STAYS: u64 = 1_000_000;
+
 /// Spends what it is granted until its input ends, then gives back what it holds
 #[derive(Debug, clap::Args)]
 pub struct Options {
@@ -76,7 +79,7 @@ pub fn run(options: &Options) -> Result<(), Trouble> {
     let store = tidegate_url::open(&options.store)?.store;
     let window = Duration::from_millis(options.window);
     let ends = Limit::calls("ends", options.capacity, window);
-    let stays = Limit::calls("stays", crate::STAYS, Duration::from_secs(400 * 86_400));
+    let stays = Limit::calls("stays", STAYS, Duration::from_secs(400 * 86_400));
     let sets = [set(options, &store, ends)?, set(options, &store, stays)?];
     let names = ["ends", "stays"];
     let handles = [sets[0].handle(KEY)?, sets[1].handle(KEY)?];

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 /// Where a way is taken.
-pub const PLACES: [&str; 7] = [
+pub const PLACES: [&str; 9] = [
     "library asks a table",
     "memory",
     "shared memory",
@@ -13,6 +13,8 @@ pub const PLACES: [&str; 7] = [
     "PostgreSQL",
     "optimistic (MariaDB, DynamoDB, shm)",
     "waiting",
+    "tier",
+    "another server's store",
 ];
 
 /// One way. It is in a checkout if `text` is in `file` there.
@@ -48,6 +50,8 @@ const REDIS: &str = PLACES[3];
 const POSTGRES: &str = PLACES[4];
 const OPTIMISTIC: &str = PLACES[5];
 const WAITING: &str = PLACES[6];
+const TIER: &str = PLACES[7];
+const REMOTE: &str = PLACES[8];
 
 const WAYS: &[Way] = &[
     way(
@@ -235,6 +239,33 @@ const WAYS: &[Way] = &[
         "a pool's place in a member's line",
         ("tidegate/src/wait/pooled.rs", "pub(crate) fn stand("),
         false,
+    ),
+    way(
+        TIER,
+        "a grant that a node holds",
+        ("stores/tier/src/key.rs", "pub(crate) fn decide("),
+        true,
+    ),
+    way(
+        TIER,
+        "the same by a handle, without a look-up",
+        ("stores/tier/src/key.rs", "pub(crate) fn spend("),
+        true,
+    ),
+    way(
+        TIER,
+        "a refusal that is remembered",
+        ("stores/tier/src/refusals.rs", "fn remembered("),
+        true,
+    ),
+    way(
+        REMOTE,
+        "the command, sent to the server",
+        (
+            "stores/remote/src/wire/command.rs",
+            "pub(crate) struct Ask<",
+        ),
+        true,
     ),
 ];
 
