@@ -49,7 +49,7 @@ def test_threads_spend_one_grant_and_the_rest_goes_back(server):
     client = Client(server.url)
     took = []
     with client.spender("chat", {"rpm": 40}, hold=60, idle=60, low_water=0) as spender:
-        threads = [threading.Thread(target=lambda: took.append(spender.take())) for _ in range(20)]
+        threads = [threading.Thread(target=lambda: took.append(spender.take({"rpm": 1}))) for _ in range(20)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -58,8 +58,8 @@ def test_threads_spend_one_grant_and_the_rest_goes_back(server):
         assert left(client) == 60
     assert left(client) == 80
     with client.spender("chat", {"rpm": 40}, hold=60, idle=60) as spender:
-        assert sum(bool(spender.take()) for _ in range(100)) == 80
-        refused = spender.take()
+        assert sum(bool(spender.take({"rpm": 1})) for _ in range(100)) == 80
+        refused = spender.take({"rpm": 1})
         assert not refused and refused.limit == "rpm" and refused.retry_after > 0
 
 
@@ -80,7 +80,7 @@ def test_what_is_known_afterwards_is_charged_once(server):
 def test_a_spender_that_is_dropped_gives_the_rest_back(server):
     client = Client(server.url)
     spender = client.spender("chat", {"rpm": 40}, hold=60, idle=60)
-    assert spender.take()
+    assert spender.take({"rpm": 1})
     del spender
     until(lambda: left(client) == 99)
 
@@ -91,7 +91,7 @@ def test_tasks_spend_one_grant(server):
         grant = await client.grant("chat", {"rpm": 10}, hold=60)
         await client.return_grant(grant, {"rpm": 1})
         async with client.spender("chat", {"rpm": 30}, hold=60, idle=60, low_water=0) as spender:
-            took = await asyncio.gather(*(spender.take() for _ in range(25)))
+            took = await asyncio.gather(*(spender.take({"rpm": 1}) for _ in range(25)))
             assert all(took)
             await spender.spend({"rpm": 2})
             assert (await client.peek("chat")).remaining["rpm"] == 69
@@ -103,9 +103,9 @@ def test_tasks_spend_one_grant(server):
 def test_a_server_that_is_gone_is_told(server):
     client = Client(server.url, timeout=2)
     spender = client.spender("chat", {"rpm": 2}, hold=60, idle=60, low_water=0)
-    assert spender.take()
+    assert spender.take({"rpm": 1})
     server.process.kill()
     server.process.wait()
-    assert spender.take(), "what is held is spent"
+    assert spender.take({"rpm": 1}), "what is held is spent"
     with pytest.raises(ServerUnavailable):
-        spender.take()
+        spender.take({"rpm": 1})
