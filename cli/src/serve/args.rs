@@ -45,8 +45,8 @@ pub struct Serve {
 
     /// Where state is kept: memory:, file:PATH[?sync=always|never|interval=100ms],
     /// shm:NAME, redis://, redis+cluster://, redis+sentinel:// (rediss with TLS),
-    /// postgres:// or mysql://HOST/DATABASE, tidegate://[TOKEN@]HOST[:PORT] (tidegates
-    /// with TLS), dynamodb://TABLE (if it was built with it)
+    /// postgres:// or mysql://HOST/DATABASE, tidegate://TOKEN@HOST (tidegates with TLS),
+    /// dynamodb://TABLE (if it was built with it)
     #[arg(
         long,
         value_name = "URL",

@@ -205,6 +205,7 @@ macro_rules! suite {
             $subject;
             all_or_nothing_across_limits_and_ancestors
             a_refusal_changes_nothing
+            a_limit_beside_a_busy_one_refills_at_its_own_rate
             the_reported_instant_is_exact_across_limits_and_ancestors
             a_debit_is_charged_whether_it_fits_or_not
             a_clock_that_steps_back_admits_nothing_more
