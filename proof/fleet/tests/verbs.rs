@@ -23,6 +23,9 @@ const USAGE: Asked = Not(
     "each store's usage is asked by proof/conformance (checks/usage.rs), what a protocol tells \
      of it by its own tests; no question asks it of two servers yet",
 );
+const AUDIT: Asked = Not(
+    "each store's events are asked by proof/conformance; no question asks them of two servers yet",
+);
 const NAMESPACE: Asked = Not(
     "cli/tests/client/namespaces.rs asks two servers of it, on Redis, PostgreSQL and MariaDB; the \
      protocols have their own tests",
@@ -60,12 +63,7 @@ const HTTP: &[(&str, Asked)] = &[
     ("change_entity", Rows(&["entity changed"])),
     ("delete_entity", Rows(&["entity deleted"])),
     ("list_children", Rows(&["children listed"])),
-    (
-        "list_audit_events",
-        Not(
-            "each store's events are asked by proof/conformance; no question asks them of two servers yet",
-        ),
-    ),
+    ("list_audit_events", AUDIT),
     ("list_namespaces", NAMESPACE),
     ("create_namespace", NAMESPACE),
     ("get_namespace", NAMESPACE),
@@ -101,6 +99,7 @@ const GRPC: &[(&str, Asked)] = &[
     ("ListKeys", Rows(&["keys"])),
     ("ListLeases", Rows(&["leases"])),
     ("ListUsage", USAGE),
+    ("ListAuditEvents", AUDIT),
     ("RevokeLease", Rows(&["revoke"])),
     ("SetOverride", Rows(&["override set"])),
     ("RemoveOverride", Rows(&["override removed"])),
@@ -142,6 +141,7 @@ const RESP: &[(&str, Asked)] = &[
     ("TG.KEYS", Rows(&["keys"])),
     ("TG.LEASES", Rows(&["leases"])),
     ("TG.USAGE", USAGE),
+    ("TG.AUDIT", AUDIT),
     ("TG.REVOKE", Rows(&["revoke"])),
     (
         "TG.OVERRIDE",

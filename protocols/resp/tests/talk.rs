@@ -36,7 +36,7 @@ fn clients_are_greeted_as_by_redis() {
         ),
         ("SELECT 0", "OK"),
         ("SELECT 1", "-ERR DB index is out of range; there is only 0"),
-        ("COMMAND COUNT", "32"),
+        ("COMMAND COUNT", "35"),
         (
             "COMMAND INFO ping nothing",
             "[[ping,-1,[fast],0,0,0,[],[],[],[]],nil]",
