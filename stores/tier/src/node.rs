@@ -232,17 +232,19 @@ impl Node {
         };
         let mut key = key.lock();
         let (landed, error) = self.landed(&asked, answer);
-        let is_full = matches!(&landed, Landed::Full);
         let mut back = Vec::new();
         let is_granted = matches!(&landed, Landed::Granted(_));
-        let is_of_others = matches!(&landed, Landed::Granted(grant) if !key.is_alike(&grant.plan));
+        let is_of_others = !matches!(&landed, Landed::Failed) && !key.is_alike(&asked.plan);
         let landed = match landed {
             Landed::Granted(grant) if is_of_others => {
                 back.push(*grant);
                 Landed::Failed
             }
+            // It refuses nobody by the limits that there are now.
+            _ if is_of_others => Landed::Failed,
             landed => landed,
         };
+        let is_full = matches!(&landed, Landed::Full);
         let id = asked.id;
         back.extend(key.grants.land(landed, now, self.tier.idle_span()));
         let is_late = !is_of_others && back.iter().any(|grant| grant.id == id);

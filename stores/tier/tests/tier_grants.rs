@@ -439,6 +439,21 @@ fn version(version: u64, rule: Rule) -> Arc<Plan> {
 }
 
 #[test]
+fn a_refusal_by_older_limits_that_lands_after_the_change_refuses_nobody() {
+    let (_, mut node) = hourly(1, on_demand(1));
+    assert!(node.admits(b"k", &[1]));
+    node.link.set(Wire::HoldsAnswers);
+    let mut old = node.begin(b"k", &[1]);
+    node.plan = version(1, window(20, HOUR));
+    let mut new = node.begin(b"k", &[1]);
+    node.link.set(Wire::Open);
+    node.link.deliver();
+    assert_eq!(told(&mut old), Some(Err(StoreError::StalePlan)));
+    let new = told(&mut new).expect("it is told").expect("an answer");
+    assert_eq!(new.verdict(), Some(Verdict::Admit));
+}
+
+#[test]
 fn limits_that_change_bind_at_the_next_decision_and_a_raised_one_delays_nobody() {
     let (central, node) = hourly(100, on_demand(50));
     assert!(node.admits(b"k", &[1]));
