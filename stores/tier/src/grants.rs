@@ -162,7 +162,7 @@ impl Grants {
 
     /// Asks for a grant, `amounts` at least and a batch, or `waiting` (what all requests that
     /// wait take together) if that is more; `None` if one is on its way. `most` of each limit
-    /// is its capacity.
+    /// is what one grant may be of.
     pub fn ask(
         &mut self,
         amounts: &[Amount],
@@ -317,6 +317,11 @@ impl Grants {
     pub fn forget_refusal(&mut self) {
         self.refusal = None;
         (self.refill_from, self.full_until) = (Timestamp::MIN, Timestamp::MIN);
+    }
+
+    /// The limits are others: which of them requests take of is not known yet.
+    pub fn forget_use(&mut self) {
+        self.is_used.clear();
     }
 
     /// What is over at `now`, or has lain idle for so long, and is to be ended.

@@ -31,7 +31,7 @@ pub(crate) struct Waiter {
 pub(crate) struct Key {
     pub(crate) path: OwnedPath,
     pub(crate) plan: Arc<Plan>,
-    /// What is asked for of each limit, and the most there is.
+    /// What is asked for of each limit, and the most that may be.
     pub(crate) batch: Amounts,
     pub(crate) most: Amounts,
     /// The limits of which no more than so much may be out.
@@ -70,7 +70,7 @@ impl Key {
                 .filter(|limit| limit.level < path.depth())
         };
         self.batch = limits().map(|limit| tier.batch_for(limit)).collect();
-        self.most = limits().map(|limit| limit.rule.capacity()).collect();
+        self.most = limits().map(|limit| tier.most_for(limit)).collect();
         self.outstanding = Outstanding::of(plan);
     }
 
@@ -121,7 +121,10 @@ impl Key {
         self.measure(tier);
         Ok(match self.is_alike(&old) {
             true => Vec::new(),
-            false => self.grants.take_all(),
+            false => {
+                self.grants.forget_use();
+                self.grants.take_all()
+            }
         })
     }
 

@@ -268,6 +268,13 @@ impl Tier {
         self.units_at_a_time(&limit.name).min(limit.rule.capacity())
     }
 
+    /// What is asked for of `limit` at most, whatever waits: more than may be out is charged and
+    /// not spent.
+    pub(crate) fn most_for(&self, limit: &PlanLimit) -> Amount {
+        let out = self.outstanding_for(&limit.name).unwrap_or(Amount::MAX);
+        out.min(limit.rule.capacity())
+    }
+
     /// How many units of the limit called `name` a grant asks for, if its capacity is no less.
     #[must_use]
     pub fn units_at_a_time(&self, name: &str) -> Amount {

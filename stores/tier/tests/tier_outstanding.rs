@@ -105,6 +105,36 @@ fn requests_that_wait_for_a_grant_when_too_much_is_out_are_the_stores() {
 }
 
 #[test]
+fn requests_that_wait_charge_no_more_than_may_go_out() {
+    let (_, _, nodes) = fleet(&[(0, window(1_000, HOUR))], 1);
+    nodes[0].link.set(Wire::HoldsAnswers);
+    let mut waiting: Vec<_> = (0..9).map(|_| nodes[0].begin(b"k", &[100])).collect();
+    while nodes[0].link.deliver() > 0 {}
+    let answers = waiting
+        .iter_mut()
+        .map(|later| told(later).expect("it is told").expect("an answer"));
+    let admitted = answers.filter(|answer| answer.verdict().expect("a verdict").admitted());
+    assert_eq!(admitted.count(), 9);
+}
+
+/// What stands where a limit stood is the slots of the other: they are used by nobody.
+#[test]
+fn after_a_limit_is_gone_the_next_grant_is_asked_for_in_time_still() {
+    let (tier, rules) = (
+        Tier::leased(100).outstanding(250),
+        [(0, window(10_000, HOUR)); 2],
+    );
+    let central = Central::new(&plan_in(&tier, 0, 1, &rules));
+    let mut node = Node::new(&central, &plan_in(&tier, 0, 1, &rules), tier.clone(), 0);
+    assert!(node.admits(b"k", &[1, 1]));
+    node.plan = plan_in(&tier, 1, 1, &rules[..1]);
+    for _ in 0..82 {
+        assert!(node.admits(b"k", &[1]));
+    }
+    assert_eq!(node.grants(), 3);
+}
+
+#[test]
 fn what_may_be_out_is_of_each_limit_and_each_row_by_itself() {
     let tier = Tier::leased(10).low_water(0).outstanding_of("limit 1", 15);
     let rules = [(0, window(1_000, HOUR)), (1, bucket(100, 500))];
