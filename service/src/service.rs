@@ -35,7 +35,7 @@ use super::share::Share;
 use super::spans;
 use super::tables;
 use tidegate::internal::{Differing, SetBuilderInternals, SetInternals, pending};
-use tidegate::{Clock, Error, Key, LimitSet, Pending, Timestamp};
+use tidegate::{BuildError, Clock, Error, Key, LimitSet, Pending, Timestamp};
 use tidegate_policy::{Credential, FailureMode, Policy, PolicyFile, PolicyMember, Scope};
 use tidegate_store::block_on;
 
@@ -566,6 +566,10 @@ impl Service {
             };
             new.insert(policy.name.clone(), active);
         }
+        for active in new.values() {
+            let fits = active.check_governed(&self.0.stored());
+            fits.inspect_err(|error| tell_of_tier(active, error))?;
+        }
         // Nothing has changed so far; from here on nothing fails.
         for active in new.values() {
             active.govern(&self.0.stored())?;
@@ -732,10 +736,11 @@ impl Service {
         let share = match policy.failure_mode {
             FailureMode::Share(percent) => {
                 let before = before.and_then(ActivePolicy::share).map(Share::limiter);
-                // What is decided without the store is not counted: nobody could read it.
-                let mut uncounted = policy.clone();
-                uncounted.usage = None;
-                Some(Share::new(percent, self.limiter(&uncounted, before, None)?))
+                // What is decided without the store is not counted: nobody could read it. And
+                // nothing of it is out at other servers.
+                let mut alone = policy.clone();
+                (alone.usage, alone.tier) = (None, None);
+                Some(Share::new(percent, self.limiter(&alone, before, None)?))
             }
             _ => None,
         };
@@ -839,6 +844,17 @@ fn warn_of(policy: &Policy, member: Option<&PolicyMember>, differing: &Differing
         in_the_store = differing.there.as_deref().unwrap_or(none),
         "a limit of this server's file differs from the one in the store (set by another server, or \
          before the file was changed); give all servers of a store the same policies"
+    );
+}
+
+/// Logs why limits do not hold that fit the tier of their file, with what to do.
+fn tell_of_tier(active: &ActivePolicy, error: &BuildError) {
+    tracing::error!(
+        policy = active.policy().name,
+        error = %error,
+        "the policies stay as they were: these limits do not fit the `tier` by which this server was \
+         started, and a change of that binds from the next start on; start it anew, or give the \
+         policy limits that fit both"
     );
 }
 

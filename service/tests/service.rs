@@ -11,7 +11,8 @@ use std::time::Duration;
 use tidegate::{Key, ManualClock, Request};
 use tidegate_memory::MemoryStore;
 use tidegate_service::{
-    Acquired, Charge, Credential, Kind, MOST_RATES, Rate, Scope, Service, ServiceError, Sort,
+    Acquired, Charge, Credential, Kind, MOST_RATES, OverrideTarget, Rate, Scope, Service,
+    ServiceError, Sort,
 };
 
 use away::Away;
@@ -431,6 +432,79 @@ fn a_change_of_a_tier_says_what_of_its_units_may_be_out() {
          at most"
     );
     assert_eq!(effect(refusals, ""), "from the next start on");
+}
+
+/// Of the limits of an exact tier 300 may be too few: 400 may be out.
+#[test]
+fn an_override_of_a_policy_that_exact_leaves_nothing_is_refused_or_passed_over() {
+    let limits = "[policy.chat.limits]\nrps = { calls = 1_000, per = '1s' }\n";
+    let exact = "[policy.chat]\ntier = { mode = 'leased', batch = 50, outstanding = 400, \
+                 hold = '2s', exact = true }\n";
+    let store = Arc::new(MemoryStore::default());
+    let start = |text: &str| {
+        let store = Arc::<MemoryStore>::clone(&store);
+        let service = Service::builder().store(store).build(&file(text));
+        service.expect("a server starts")
+    };
+    let own = [tidegate::Limit::calls("rps", 300, Duration::from_secs(1))];
+    let everything = OverrideTarget::everything();
+    for target in [everything.clone().of_policy("chat"), everything] {
+        let service = start(&format!("{exact}{limits}"));
+        let caller = service.enter(None).unwrap();
+        let told = service.set_override(&caller, &target, &own).wait();
+        assert!(matches!(told, Err(ServiceError::Override(_))), "{told:?}");
+        drop(service);
+        drop(start(&format!("{exact}{limits}")));
+        // Another policy may have one of that name; or it was there before the tier.
+        let other = limits.replace("chat", "other");
+        let (before, then) = match target.policy {
+            None => (format!("{exact}{limits}{other}"), None),
+            Some(_) => (limits.to_owned(), Some(format!("{exact}{limits}"))),
+        };
+        let service = start(&before);
+        let kept = service.set_override(&caller, &target, &own).wait();
+        assert!(kept.is_ok(), "{kept:?}");
+        drop(service);
+        let service = start(&then.unwrap_or(before));
+        let chat = service.policy(&caller, Scope::Observe, "chat").unwrap();
+        let peek = chat.peek("k", &[("rps", 1)]).wait().unwrap();
+        assert_eq!(peek.standing("rps").unwrap().limit, 600, "{target}");
+        let shown = service.override_at(&caller, &target).unwrap().unwrap();
+        let is_inert = target.policy.is_some();
+        assert_eq!(!shown.inert.is_empty(), is_inert, "{target}");
+        let removed = service.remove_override(&caller, &target).wait();
+        assert!(removed.unwrap());
+    }
+}
+
+/// The tier by which a server was started binds until the next start.
+#[test]
+fn an_exchange_whose_limits_do_not_fit_the_running_tier_changes_nothing() {
+    let text = |calls: u64, rps: u64, tier: &str| {
+        let other =
+            |nth| format!("[policy.p{nth}.limits]\nrpm = {{ calls = {calls}, per = '1h' }}\n");
+        let others = (0..8).map(other).collect::<String>();
+        format!(
+            "{others}[policy.b]\ntier = {{ mode = 'leased', batch = 5, exact = true, {tier} }}\n\
+             [policy.b.limits]\nrps = {{ calls = {rps}, per = '1s' }}\n"
+        )
+    };
+    let few = "outstanding = 5, hold = '10ms'";
+    let (service, _) = service(&text(10, 1_000, "outstanding = 400, hold = '2s'"));
+    let caller = service.enter(None).unwrap();
+    let all_have = |limit: u64| {
+        for nth in 0..8 {
+            let policy = service.policy(&caller, Scope::Observe, &format!("p{nth}"));
+            let peek = policy.unwrap().peek("k", &[("rpm", 1)]).wait().unwrap();
+            assert_eq!(peek.standing("rpm").unwrap().limit, limit, "p{nth}");
+        }
+    };
+    let done = service.exchange("test", &file(&text(20, 300, few)));
+    assert!(done.is_err(), "{done:?}");
+    all_have(10);
+    let done = service.exchange("test", &file(&text(20, 500, few)));
+    assert!(done.is_ok(), "{done:?}");
+    all_have(20);
 }
 
 #[test]

@@ -249,6 +249,39 @@ fn a_lease_of_a_pool_is_settled_and_adjusted_by_limits_that_one_member_has() {
     assert_eq!(unknown.unwrap_err().kind(), Kind::Invalid);
 }
 
+fn exact(calls: u64, share: u8) -> House {
+    house(&format!(
+        "[policy.chat]\nfailure_mode = 'share'\nshare = {share}\n\
+         tier = {{ mode = 'leased', batch = 50, outstanding = 400, hold = '2s', exact = true }}\n\
+         [policy.chat.limits]\nrps = {{ calls = {calls}, per = '1s' }}\n"
+    ))
+}
+
+fn admitted_at_once(house: &House, key: &str) -> usize {
+    house.pull(true);
+    let chat = house.chat();
+    let answers = (0..2_000).map(|_| chat.check(key, Request::default()).wait());
+    answers
+        .filter(|answer| matches!(answer, Ok(Charge::Decided(told)) if told.admitted()))
+        .count()
+}
+
+/// It is decided in this process: nothing of it is out.
+#[test]
+fn a_share_of_an_exact_tier_is_of_the_limits_as_they_are_said() {
+    assert_eq!(admitted_at_once(&exact(1_000, 25), "k"), 250);
+    let house = exact(10_000, 10);
+    let caller = house.service.enter(None).unwrap();
+    let acme = OverrideTarget::everything()
+        .of_policy("chat")
+        .of_key("acme");
+    let own = [Limit::calls("rps", 1_000, Duration::from_secs(1))];
+    let kept = house.service.set_override(&caller, &acme, &own).wait();
+    assert!(kept.is_ok(), "{kept:?}");
+    assert_eq!(admitted_at_once(&house, "acme"), 100);
+    assert_eq!(admitted_at_once(&house, "k"), 1_000);
+}
+
 /// A root that others hold up is the store's own answer: whoever crowds one key lifts
 /// nobody's limits.
 #[test]

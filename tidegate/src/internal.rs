@@ -314,6 +314,12 @@ pub trait SetInternals {
     /// Limits that make no sense, or none; then nothing changes.
     fn replace_all(&self, limits: &[Limit], given: Overrides) -> Result<(), BuildError>;
 
+    /// Whether `limit` can be one of its own, in its tier.
+    ///
+    /// # Errors
+    /// A limit that makes no sense, or of which the tier leaves nothing.
+    fn check_limit(&self, limit: &Limit) -> Result<(), BuildError>;
+
     /// Gives `key` these limits, or takes them, as far as they have an effect; for who
     /// keeps the overrides of a [governed](SetBuilderInternals::governed) set.
     ///
@@ -379,6 +385,10 @@ impl SetInternals for LimitSet {
 
     fn replace_all(&self, limits: &[Limit], given: Overrides) -> Result<(), BuildError> {
         self.inner().replace_all(limits, given)
+    }
+
+    fn check_limit(&self, limit: &Limit) -> Result<(), BuildError> {
+        self.inner().check_limit(limit)
     }
 
     fn give(&self, key: &[u8], limits: Option<Arc<[Limit]>>) -> Result<(), BuildError> {

@@ -110,7 +110,7 @@ impl Service {
             return Vec::new();
         };
         let found = limits.iter().filter_map(|limit| {
-            let level = source(&stored, policy, limit, &path)?;
+            let level = source(&stored, active, limit, &path)?;
             Some((limit.name().to_owned(), level))
         });
         let mut found: Vec<_> = found.collect();

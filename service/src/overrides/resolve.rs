@@ -12,8 +12,9 @@ use tidegate_store::KeyPath;
 
 use super::stored::Stored;
 use super::target::{Level, OverrideTarget};
-use tidegate::Limit;
-use tidegate::internal::{LimitInternals, Overrides};
+use crate::active_policy::ActivePolicy;
+use tidegate::internal::{LimitInternals, Overrides, SetInternals};
+use tidegate::{BuildError, Limit, LimitSet};
 use tidegate_policy::Policy;
 
 impl Level {
@@ -53,16 +54,40 @@ fn stored_for<'s>(
         .into_iter()
 }
 
-/// `limits`, a plain policy's or one member's, for all keys that have none of
-/// their own.
-pub(crate) fn limits(stored: &Stored, policy: &Policy, limits: &[Limit]) -> Vec<Limit> {
+/// `limits`, a plain policy's or one member's, which `set` decides by, for all keys that have
+/// none of their own.
+pub(crate) fn limits(
+    stored: &Stored,
+    (policy, set): (&Policy, &LimitSet),
+    limits: &[Limit],
+) -> Vec<Limit> {
     let own: Vec<_> = stored_for(stored, None, &policy.name).collect();
     let hold = |limit: &Limit| {
         let named = own.iter().filter(|own| own.name() == limit.name());
-        let mut fitting = named.filter_map(|own| own.in_place_of(limit, &policy.levels).ok());
+        let mut fitting = named.filter_map(|own| replaced(own, limit, &policy.levels, set).ok());
         fitting.next().unwrap_or_else(|| limit.clone())
     };
     limits.iter().map(hold).collect()
+}
+
+/// What `limit`, one that `set` decides by, becomes with the numbers of `own`.
+///
+/// # Errors
+/// What an override cannot change; numbers out of range, or of which the set's tier leaves
+/// nothing.
+pub(super) fn replaced(
+    own: &Limit,
+    limit: &Limit,
+    levels: &[String],
+    set: &LimitSet,
+) -> Result<Limit, BuildError> {
+    let replaced = own.in_place_of(limit, levels);
+    let replaced = replaced.map_err(|source| BuildError::Limit {
+        limit: own.name().into(),
+        source,
+    })?;
+    set.check_limit(&replaced)?;
+    Ok(replaced)
 }
 
 /// What `key` is given in `policy`: of two of one name the first holds that
@@ -84,16 +109,18 @@ pub(crate) fn all_given(stored: &Stored, policy: &str) -> Overrides {
 /// key does not reach so far.
 pub(super) fn source(
     stored: &Stored,
-    policy: &Policy,
+    active: &ActivePolicy,
     limit: &Limit,
     path: &KeyPath<'_>,
 ) -> Option<Level> {
+    // Of a pool, whose sets have no tier, each tells the same.
+    let (policy, set) = (active.policy(), active.set());
     let about = limit.level_in(&policy.levels).ok()?;
     if about >= path.depth() {
         return None;
     }
     let key = &*path.row(about);
-    let for_all = limits(stored, policy, slice::from_ref(limit));
+    let for_all = limits(stored, (policy, set), slice::from_ref(limit));
     Level::ALL.into_iter().find(|level| {
         // What a key is given stands over what all keys have.
         let base = match level {
@@ -102,7 +129,7 @@ pub(super) fn source(
         };
         let own = target(*level, Some(key), &policy.name).and_then(|target| stored.at(&target));
         let fits = |own: &Limit| {
-            own.name() == limit.name() && own.in_place_of(base, &policy.levels).is_ok()
+            own.name() == limit.name() && replaced(own, base, &policy.levels, set).is_ok()
         };
         own.is_some_and(|kept| kept.value.limits.iter().any(fits))
     })

@@ -6,6 +6,7 @@ use tidegate_store::{KeyPath, Page};
 
 use super::pending::Pending;
 use super::record::OverrideValue;
+use super::resolve::replaced;
 use super::stored::{Kept, Stored, StoredOverride};
 use super::target::{Level, OverrideTarget};
 use super::terms::OverrideTerms;
@@ -16,8 +17,8 @@ use crate::active_policy::ActivePolicy;
 use crate::audit;
 use crate::error::ServiceError;
 use crate::service::Service;
-use tidegate::internal::{LimitInternals, SetInternals};
-use tidegate::{BuildError, Limit, LimitError, Unit};
+use tidegate::internal::SetInternals;
+use tidegate::{BuildError, Limit, LimitError, LimitSet, Unit};
 use tidegate_policy::Scope;
 
 impl Service {
@@ -230,12 +231,23 @@ impl ActivePolicy {
         self.every_set()
             .for_each(|set| set.let_partial_keys_in(partial_keys));
         self.parts().enumerate().try_for_each(|(nth, (set, own))| {
-            let limits = limits(stored, self.policy(), own);
+            let limits = limits(stored, (self.policy(), set), own);
             set.replace_all(&limits, given.clone())?;
             match self.share() {
                 Some(share) => share.govern(nth, &limits, &given),
                 None => Ok(()),
             }
+        })
+    }
+
+    /// Whether it can go over to the policy's limits with what is stored over them.
+    ///
+    /// # Errors
+    /// A limit of which the tier leaves nothing by which it was started.
+    pub(crate) fn check_governed(&self, stored: &Stored) -> Result<(), BuildError> {
+        self.parts().try_for_each(|(set, own)| {
+            let limits = limits(stored, (self.policy(), set), own);
+            limits.iter().try_for_each(|limit| set.check_limit(limit))
         })
     }
 
@@ -268,19 +280,19 @@ fn fits(active: &ActivePolicy, target: &OverrideTarget, own: &Limit) -> Result<(
     let levels = &active.policy().levels;
     let fit = active.parts().map(|(set, limits)| match &target.key {
         Some(key) => set.check_override(key, own),
-        None => fits_one_of(limits, levels, own),
+        None => fits_one_of((set, limits), levels, own),
     });
     first_fit(fit)
 }
 
-fn fits_one_of(limits: &[Limit], levels: &[String], own: &Limit) -> Result<(), BuildError> {
+fn fits_one_of(
+    (set, limits): (&LimitSet, &[Limit]),
+    levels: &[String],
+    own: &Limit,
+) -> Result<(), BuildError> {
     let limit = limits.iter().find(|limit| limit.name() == own.name());
     let limit = limit.ok_or_else(|| unknown(own, limits))?;
-    let taken = own.in_place_of(limit, levels);
-    taken.map(drop).map_err(|source| BuildError::Limit {
-        limit: own.name().into(),
-        source,
-    })
+    replaced(own, limit, levels, set).map(drop)
 }
 
 /// Whether it fits anywhere. If not, what is wrong with one of that name says

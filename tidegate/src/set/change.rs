@@ -137,6 +137,15 @@ impl Inner {
         )
     }
 
+    /// Whether `limit` can be one of the set's own, in its tier.
+    ///
+    /// # Errors
+    /// A limit that makes no sense, or of which the tier leaves nothing.
+    pub(crate) fn check_limit(&self, limit: &Limit) -> Result<(), BuildError> {
+        let planned = self.view.load().planned(limit, 0, &self.versions.levels);
+        planned.map(drop)
+    }
+
     /// The table goes over to the newest view, as of now.
     pub(super) fn adopt(&self) {
         let adopted = self.begin_adoption();
