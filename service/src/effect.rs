@@ -66,8 +66,8 @@ fn may_be_out(limit: &Limit, tier: &Tier) -> String {
     match tier.outstanding_for(name) {
         Some(units) => format!("up to {units} units of `{name}` may be out for {hold:?}"),
         None => format!(
-            "each server may have {} units of `{name}` out at a time for {hold:?}, and no number bounds all of them",
-            tier.units_at_a_time(name)
+            "each server takes {} units of `{name}` at a time, or what all requests that wait for them need, for {hold:?}, and no number bounds all that is out",
+            tier.units_at_a_time(name).min(limit.at_most())
         ),
     }
 }

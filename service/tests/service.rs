@@ -422,10 +422,12 @@ fn a_change_of_a_tier_says_what_of_its_units_may_be_out() {
     );
     assert_eq!(
         effect(few, any),
-        "from the next start on; each server may have 100 units of `rpm` out at a time for 1s, and \
-         no number bounds all of them; what a server has out goes back when it stops, or is lost \
-         for 5s at most"
+        "from the next start on; each server takes 100 units of `rpm` at a time, or what all \
+         requests that wait for them need, for 1s, and no number bounds all that is out; what a \
+         server has out goes back when it stops, or is lost for 5s at most"
     );
+    let large = "tier = { mode = 'leased', batch = 10_000 }";
+    assert!(effect("", large).contains("takes 6000 units"));
     assert_eq!(
         effect(any, refusals),
         "from the next start on; what a server has out goes back when it stops, or is lost for 1s \
