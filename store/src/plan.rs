@@ -224,6 +224,21 @@ impl Plan {
         variant
     }
 
+    /// The same plan, whose limits have the capacities of the moment that `adaptive` answers;
+    /// `None`: those of their rules.
+    #[must_use]
+    pub fn with_capacities(
+        &self,
+        mut adaptive: impl FnMut(&PlanLimit) -> Option<Adaptive>,
+    ) -> Self {
+        let mut plan = self.clone();
+        for limit in &mut plan.limits {
+            limit.adaptive = adaptive(limit);
+        }
+        plan.adapts = plan.limits.iter().any(|limit| limit.adaptive.is_some());
+        plan
+    }
+
     /// The plan that the row of `key` goes by.
     #[inline]
     #[must_use]

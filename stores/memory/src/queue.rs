@@ -484,6 +484,11 @@ impl<T: Immediate> Shared<T> {
                         timer = Some(Arc::clone(&waiter.timer));
                         continue;
                     }
+                    Offer::Over(Err(StoreError::StalePlan)) => {
+                        // Its limits have changed, and nobody has told it: its place is kept.
+                        wakes.extend(waiter.asks_again());
+                        Refusal::ABSENT
+                    }
                     Offer::Over(answer) => {
                         let waiter = self.dismiss(queue, root, place);
                         if let Some(waiter) = waiter {

@@ -147,7 +147,7 @@ pub(super) struct Refusal {
 
 impl Refusal {
     /// Of one that is away: nothing is known of it.
-    const ABSENT: Self = Self {
+    pub(super) const ABSENT: Self = Self {
         until: Timestamp::MAX,
         levels: u8::MAX,
     };

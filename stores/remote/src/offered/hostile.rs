@@ -13,11 +13,11 @@ use tidegate_store::{
 use super::Offered;
 use crate::wire::{self, Adoption, Ask, Client, Request, Response, SentPlan, Turn};
 
-const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
+pub(super) const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 
 /// A clock that stands still.
 #[derive(Debug)]
-struct Still;
+pub(super) struct Still;
 
 impl Timer for Still {
     fn now(&self) -> Timestamp {

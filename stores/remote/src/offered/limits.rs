@@ -6,6 +6,9 @@
 //! let it go. Where two know a limit by different rules, each request has its rows go by the
 //! rules of who asks, as keys that have limits of their own do: what others have used stays
 //! used, and no other row is touched.
+//!
+//! The capacities of the moment are each user's own: it is decided by a plan that has them,
+//! of the same version.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -58,8 +61,9 @@ pub(super) struct Limits {
     current: Arc<Plan>,
     plans: HashMap<Digest, Known>,
     users: HashMap<u64, User>,
-    /// The capacities of the moment, by the limits' numbers.
-    capacities: HashMap<u32, Adaptive>,
+    /// What was there when the table was opened, as of who asked first since: others may know
+    /// it still, and come back.
+    inherited: Option<(Arc<Plan>, Option<Timestamp>)>,
     /// The calendars as they were told last, by the limits' numbers.
     calendars: HashMap<u32, Bounds>,
     /// Grows with whatever is used.
@@ -73,21 +77,28 @@ struct Known {
     used: u64,
 }
 
-#[derive(Clone, Copy)]
 struct User {
     digest: Digest,
     version: u64,
     asked: u64,
     seen: Timestamp,
+    /// Its capacities of the moment, by the limits' numbers.
+    capacities: HashMap<u32, Adaptive>,
+    /// The table's plan, and that with these capacities.
+    adapted: Option<(Arc<Plan>, Arc<Plan>)>,
+}
+
+/// Whether two limits are one, by number or name.
+pub(super) fn is_one(one: &PlanLimit, other: &PlanLimit) -> bool {
+    one.uid == other.uid || one.name == other.name
 }
 
 impl Limits {
-    /// Of a table that was opened by this plan.
-    pub(super) fn new(current: Arc<Plan>) -> Self {
-        let limits = current.limits().iter();
-        let capacities = limits.filter_map(|limit| Some((limit.uid, limit.adaptive.clone()?)));
+    /// Of a table that was opened by this plan; `was_there`: it may have limits that others
+    /// know.
+    pub(super) fn new(current: Arc<Plan>, was_there: bool) -> Self {
         Self {
-            capacities: capacities.collect(),
+            inherited: was_there.then(|| (Arc::clone(&current), None)),
             current,
             plans: HashMap::new(),
             users: HashMap::new(),
@@ -128,11 +139,18 @@ impl Limits {
         let known = known.ok_or(NotReady::UnknownPlan)?;
         known.used = asked;
         let plan = Arc::clone(&known.plan);
-        let before = self.users.get(&client.user).copied();
-        if before.is_some_and(|user| client.version < user.version) {
-            return Err(NotReady::StalePlan);
+        let is_there = |limit: &PlanLimit| place(&self.current, limit).is_some();
+        let mut is_new = !plan.limits().iter().all(is_there);
+        if let Some(user) = self.users.get_mut(&client.user) {
+            if client.version < user.version {
+                return Err(NotReady::StalePlan);
+            }
+            is_new |= user.digest != client.digest;
+            (user.digest, user.version) = (client.digest, client.version);
+            (user.asked, user.seen) = (asked, seen);
+            return Ok((plan, is_new));
         }
-        if before.is_none() && self.users.len() >= MOST_USERS {
+        if self.users.len() >= MOST_USERS {
             let oldest = self.users.iter().min_by_key(|(_, user)| user.asked);
             let oldest = oldest.map(|(user, _)| *user);
             oldest.and_then(|oldest| self.users.remove(&oldest));
@@ -142,10 +160,11 @@ impl Limits {
             version: client.version,
             asked,
             seen,
+            capacities: HashMap::new(),
+            adapted: None,
         };
         self.users.insert(client.user, user);
-        let is_new = before.is_none_or(|before| before.digest != client.digest);
-        Ok((plan, is_new))
+        Ok((plan, true))
     }
 
     /// The user goes by this plan from `now` on, in which the rows of `touched` have other
@@ -165,7 +184,7 @@ impl Limits {
         }
         for (row, own) in touched {
             if let Ok(path) = KeyPath::of_row(row, self.current.levels()) {
-                self.agree(&plan, &path, path.depth() - 1, own.as_deref());
+                self.agree(&plan, &path, path.depth() - 1, (own.as_deref(), &[]));
             }
         }
         if !self.is_told || !Arc::ptr_eq(&before, &self.current) {
@@ -209,33 +228,34 @@ impl Limits {
         if !self.is_told || !Arc::ptr_eq(&before, &self.current) {
             self.tell(table, now);
         }
+        let of_the_moment = self.set_capacities(client.user, &plan, capacities);
         for (path, own) in paths {
             for level in 0..path.depth().min(self.current.levels()) {
                 let own = own.get(level).and_then(Option::as_deref);
-                self.agree(&plan, path, level, own);
+                self.agree(&plan, path, level, (own, &of_the_moment));
             }
         }
-        self.set_capacities(&plan, capacities);
-        let places = self.places(&plan);
+        let places = self.places(&plan)?;
         let calendars = match calendars.is_empty() && self.calendars.is_empty() {
             true => Vec::new(),
             false => self.calendars_for(&places, calendars, now),
         };
         Ok(Ready {
-            plan: Arc::clone(&self.current),
+            plan: self.adapted(client.user),
             places,
             calendars,
         })
     }
 
-    fn places(&self, plan: &Plan) -> Places {
+    fn places(&self, plan: &Plan) -> Result<Places, NotReady> {
         let (ours, theirs) = (self.current.limits(), plan.limits());
         let uid = |limit: &PlanLimit| limit.uid;
         if ours.iter().map(uid).eq(theirs.iter().map(uid)) {
-            return Places::same(ours.len());
+            return Ok(Places::same(ours.len()));
         }
-        let place = |limit: &PlanLimit| self.current.position(limit.uid).unwrap_or_default();
-        Places::new(theirs.iter().map(place).collect(), ours.len())
+        let places: Option<_> = theirs.iter().map(|own| place(&self.current, own)).collect();
+        let places = places.ok_or(NotReady::StalePlan)?;
+        Ok(Places::new(places, ours.len()))
     }
 
     fn calendars_for(
@@ -269,14 +289,53 @@ impl Limits {
         }
     }
 
-    fn set_capacities(&self, plan: &Plan, capacities: &[Amount]) {
-        let adaptive = plan
-            .limits()
-            .iter()
-            .filter(|limit| limit.adaptive.is_some());
-        for (limit, &capacity) in adaptive.zip(capacities) {
-            if let Some(of_the_moment) = self.capacities.get(&limit.uid) {
-                of_the_moment.set(capacity);
+    /// The capacities of the moment of a user, by the limits' numbers: those that came.
+    fn set_capacities(
+        &mut self,
+        user: u64,
+        plan: &Plan,
+        capacities: &[Amount],
+    ) -> Vec<(u32, Amount)> {
+        let limits = plan.limits().iter();
+        let adaptive = limits.filter(|limit| limit.adaptive.is_some());
+        let came = adaptive
+            .map(|limit| limit.uid)
+            .zip(capacities.iter().copied());
+        let came: Vec<_> = came.collect();
+        let Some(user) = self.users.get_mut(&user) else {
+            return came;
+        };
+        for (uid, capacity) in &came {
+            user.capacities.entry(*uid).or_default().set(*capacity);
+        }
+        for (uid, capacity) in &user.capacities {
+            if !came.iter().any(|(came, _)| came == uid) {
+                // It is its rule's.
+                capacity.set(0);
+            }
+        }
+        came
+    }
+
+    /// The plan that decides, with the capacities of the moment of this user.
+    fn adapted(&mut self, user: u64) -> Arc<Plan> {
+        let mut limits = self.current.limits().iter();
+        let adapts = limits.any(|limit| limit.adaptive.is_some());
+        let Some(user) = self.users.get_mut(&user).filter(|_| adapts) else {
+            return Arc::clone(&self.current);
+        };
+        match &user.adapted {
+            Some((of, adapted)) if Arc::ptr_eq(of, &self.current) => Arc::clone(adapted),
+            _ => {
+                let capacities = &mut user.capacities;
+                capacities.retain(|uid, _| self.current.position(*uid).is_some());
+                let adapted = self.current.with_capacities(|limit| {
+                    let mut cell = || capacities.entry(limit.uid).or_default().clone();
+                    limit.adaptive.as_ref().map(|_| cell())
+                });
+                let adapted = Arc::new(adapted);
+                user.adapted = Some((Arc::clone(&self.current), Arc::clone(&adapted)));
+                adapted
             }
         }
     }
@@ -288,22 +347,21 @@ impl Limits {
         let mut users: Vec<_> = self.users.values().collect();
         users.sort_by_key(|user| std::cmp::Reverse(user.asked));
         let theirs = users.iter().filter_map(|user| self.plans.get(&user.digest));
-        let theirs: Vec<_> = theirs.map(|known| Arc::clone(&known.plan)).collect();
-        let is_one =
-            |one: &PlanLimit, other: &PlanLimit| one.uid == other.uid || one.name == other.name;
+        let mut theirs: Vec<_> = theirs.map(|known| Arc::clone(&known.plan)).collect();
+        theirs.extend(self.inherited_at(now));
         for limit in theirs.iter().flat_map(|plan| plan.limits()) {
             if limit.level < latest.levels() && !limits.iter().any(|known| is_one(known, limit)) {
                 limits.push(limit.clone());
             }
         }
         for limit in &mut limits {
-            if limit.adaptive.is_some() {
-                let cell = self.capacities.entry(limit.uid).or_default();
-                limit.adaptive = Some(cell.clone());
-            }
+            // Each user's are put there when it asks.
+            let mut known = theirs.iter().flat_map(|plan| plan.limits());
+            let adapts = |known: &PlanLimit| known.uid == limit.uid && known.adaptive.is_some();
+            let adapts = limit.adaptive.is_some() || known.any(adapts);
+            limit.adaptive = adapts.then(Adaptive::default);
         }
         let is_there = |uid: &u32| limits.iter().any(|limit| limit.uid == *uid);
-        self.capacities.retain(|uid, _| is_there(uid));
         self.calendars.retain(|uid, _| is_there(uid));
         let version = version.max(self.current.version() + 1);
         let merged = Plan::new(version, latest.levels(), limits, latest.keep());
@@ -318,6 +376,17 @@ impl Limits {
         }
         let own = self.own_limits_in(&merged);
         self.current = Arc::new(merged.with_overrides(own));
+    }
+
+    /// What was there when the table was opened, until those who may know it had time to come
+    /// back.
+    fn inherited_at(&mut self, now: Timestamp) -> Option<Arc<Plan>> {
+        let (plan, since) = self.inherited.as_mut()?;
+        if now.since(*since.get_or_insert(now)) < GONE {
+            return Some(Arc::clone(plan));
+        }
+        self.inherited = None;
+        None
     }
 
     /// What rows have for themselves, as variants of `merged`.
@@ -339,8 +408,14 @@ impl Limits {
     }
 
     /// Has the row of `path` at `level` go by the rules that `plan` has for it: `own`, or
-    /// those of all rows.
-    fn agree(&mut self, plan: &Plan, path: &KeyPath<'_>, level: usize, own: Option<&[Rule]>) {
+    /// those of all rows, with the capacities of the moment.
+    fn agree(
+        &mut self,
+        plan: &Plan,
+        path: &KeyPath<'_>,
+        level: usize,
+        (own, capacities): (Option<&[Rule]>, &[(u32, Amount)]),
+    ) {
         if level >= plan.levels() {
             return;
         }
@@ -349,18 +424,29 @@ impl Limits {
         let there = self.current.of_row(&row);
         let there = &there.limits()[there.range(level)];
         let theirs = &plan.limits()[plan.range(level)];
+        let adapted = |limit: &PlanLimit, rule: Rule| {
+            let capacity = capacities.iter().find(|(uid, _)| *uid == limit.uid);
+            let adapted = capacity.and_then(|(_, capacity)| rule.with_capacity(*capacity).ok());
+            adapted.unwrap_or(rule)
+        };
         let rule = |at: usize, limit: &PlanLimit| {
             let known = theirs.iter().position(|known| known.uid == limit.uid);
             let wanted = known.map(|known| {
-                let own = own.and_then(|own| own.get(known));
-                own.copied().unwrap_or(theirs[known].rule)
+                let own = own.and_then(|own| own.get(known)).copied();
+                own.unwrap_or_else(|| adapted(limit, theirs[known].rule))
             });
             wanted.unwrap_or(there[at].rule)
+        };
+        // A row that has nothing of its own goes by the capacities of the moment.
+        let is_own = there != common;
+        let goes_by = |at: usize, limit: &PlanLimit| match is_own {
+            true => there[at].rule,
+            false => adapted(limit, limit.rule),
         };
         let limits = common.iter().enumerate();
         if limits
             .clone()
-            .all(|(at, limit)| rule(at, limit) == there[at].rule)
+            .all(|(at, limit)| rule(at, limit) == goes_by(at, limit))
         {
             return;
         }
@@ -369,7 +455,7 @@ impl Limits {
             .collect();
         let is_common = common
             .iter()
-            .all(|limit| wanted.get(&limit.uid) == Some(&limit.rule));
+            .all(|limit| wanted.get(&limit.uid) == Some(&adapted(limit, limit.rule)));
         let own = (!is_common).then(|| {
             let variant = self
                 .current
@@ -383,4 +469,11 @@ impl Limits {
         };
         self.current = Arc::new(self.current.going_on(version, overrides));
     }
+}
+
+/// Where the table's plan has a user's limit: under its number, or else its name.
+fn place(current: &Plan, limit: &PlanLimit) -> Option<usize> {
+    let by_name = |ours: &PlanLimit| ours.name == limit.name;
+    let named = || current.limits().iter().position(by_name);
+    current.position(limit.uid).or_else(named)
 }

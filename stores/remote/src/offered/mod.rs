@@ -17,6 +17,8 @@ mod hostile;
 mod lasting;
 mod limits;
 mod moved;
+#[cfg(test)]
+mod others;
 mod store;
 mod table;
 mod versions;

@@ -12,13 +12,15 @@ use tidegate_store::bytes::reply::{encode_answer, encode_page};
 use tidegate_store::core::DecodeError;
 use tidegate_store::optimistic::Clock;
 use tidegate_store::{
-    Abilities, Answer, Change, Defined, NamespacedStore, Plan, Reply, Store, StoreError, Timer,
+    Abilities, Adaptive, Answer, Change, Defined, NamespacedStore, OwnedListing, Plan, PlanLimit,
+    Reply, Store, StoreError, Timer,
 };
 use tokio::sync::{Semaphore, watch};
 use tokio::task::spawn_blocking;
 
 use super::answered::Answered;
 use super::lasting;
+use super::limits::is_one;
 use super::table::{OfferedTable, PageOf, Unanswered};
 use super::versions::Versions;
 use crate::wire::{Adoption, Asked, Request, Response, SentPlan, put_abilities};
@@ -145,26 +147,25 @@ impl Offered {
             Request::LastPlan(name) => self.last_plan(name).await,
             Request::Open(name, version, plan) => {
                 let plan = SentPlan::read(plan, version).map_err(Unanswered::Unread)?;
+                self.takes(&plan)?;
                 self.open(name, plan).await?;
                 Ok(replied(&Ok(Reply::Done)))
             }
             Request::Adopt(adoption) => self.adopt(adoption).await,
             Request::Ask(asked) => self.ask(asked).await,
-            Request::Keys(client, listing) => {
-                let table = self.table(client.table)?;
-                Ok(replied(&table.page(&listing, PageOf::Keys).await))
-            }
+            Request::Keys(client, listing) => self.page(client.table, &listing, PageOf::Keys).await,
             Request::Leases(client, listing) => {
-                let table = self.table(client.table)?;
-                Ok(replied(&table.page(&listing, PageOf::Leases).await))
+                self.page(client.table, &listing, PageOf::Leases).await
             }
             Request::Usage(client, listing, hours) => {
-                let table = self.table(client.table)?;
-                Ok(replied(&table.page(&listing, PageOf::Usage(hours)).await))
+                self.page(client.table, &listing, PageOf::Usage(hours))
+                    .await
             }
             Request::Count(client, now) => {
-                let count = self.table(client.table)?.count(now).await;
-                Ok(replied(&count.map(Reply::Count)))
+                let table = self.table(client.table)?;
+                let count = table.count(now).await.map(Reply::Count);
+                self.there(client.table, &table, &count)?;
+                Ok(replied(&count))
             }
             request => self.administered(request).await,
         }
@@ -242,6 +243,34 @@ impl Offered {
         found.ok_or(Failed::Unanswered(Unanswered::UnknownPlan))
     }
 
+    /// What a table answered. One that is not there any more, as others have cleared it, was
+    /// asked nothing: it is opened again by who sends its plan.
+    fn there(&self, name: &str, table: &Arc<OfferedTable>, answer: &Answer) -> Result<(), Failed> {
+        if !is_gone(answer) {
+            return Ok(());
+        }
+        let mut tables = self.tables.lock();
+        if tables
+            .get(name)
+            .is_some_and(|kept| Arc::ptr_eq(kept, table))
+        {
+            tables.remove(name);
+        }
+        Err(Failed::Unanswered(Unanswered::UnknownPlan))
+    }
+
+    async fn page(
+        &self,
+        name: &str,
+        listing: &OwnedListing,
+        of: PageOf,
+    ) -> Result<Answered, Failed> {
+        let table = self.table(name)?;
+        let page = table.page(listing, of).await;
+        self.there(name, &table, &page)?;
+        Ok(replied(&page))
+    }
+
     async fn last_plan(&self, name: &str) -> Result<Answered, Failed> {
         let (store, name) = (Arc::clone(&self.store), named(name)?.to_owned());
         let last = blocking(move || store.last_plan(&name)).await?;
@@ -251,6 +280,21 @@ impl Offered {
             });
         });
         Ok(body.into())
+    }
+
+    /// Whether each of those who ask can have its own capacities of the moment. A store that
+    /// processes share decides a command by the plan that was told last, whose ever it is.
+    fn takes(&self, plan: &Plan) -> Result<(), StoreError> {
+        let mut limits = plan.limits().iter();
+        match limits.find(|limit| limit.adaptive.is_some()) {
+            Some(limit) if self.store.abilities().shared => Err(StoreError::Unavailable(format!(
+                "the limit `{}` is adaptive, and the server that offers its store shares that \
+                 store with others; give this set the shared store itself, or let the server \
+                 that offers have `memory:` or `file:`",
+                limit.name
+            ))),
+            _ => Ok(()),
+        }
     }
 
     async fn open(&self, name: &str, plan: Plan) -> Result<Arc<OfferedTable>, Failed> {
@@ -275,17 +319,23 @@ impl Offered {
         }
         let (store, owned, plan) = (Arc::clone(&self.store), name.to_owned(), plan.clone());
         let opened = blocking(move || {
-            let plan = match store.last_plan(&owned)? {
+            let last = store.last_plan(&owned)?;
+            let plan = match &last {
                 None => plan,
-                Some(last) => after(&last, plan),
+                Some(last) => after(last, &plan),
             };
             let plan = Arc::new(plan);
-            Ok((store.open(&owned, &plan)?, plan))
+            Ok((store.open(&owned, &plan)?, plan, last.is_some()))
         });
-        let (table, plan) = opened.await?;
+        let (table, plan, was_there) = opened.await?;
         let by_callers_clock = self.clock == Clock::Caller;
         let timer = Arc::clone(&self.timer);
-        let table = Arc::new(OfferedTable::new(table, plan, timer, by_callers_clock));
+        let table = Arc::new(OfferedTable::new(
+            table,
+            (plan, was_there),
+            timer,
+            by_callers_clock,
+        ));
         let mut tables = self.tables.lock();
         tables.insert(name.to_owned(), Arc::clone(&table));
         Ok(table)
@@ -298,6 +348,7 @@ impl Offered {
             Some(bytes) => {
                 let plan = SentPlan::read(bytes, adoption.client.version);
                 let plan = plan.map_err(Unanswered::Unread)?;
+                self.takes(&plan)?;
                 let table = self.open(name, plan.clone()).await?;
                 // As it is called is told by what it is.
                 table.learn(crate::wire::digest(bytes), plan);
@@ -310,6 +361,7 @@ impl Offered {
     async fn ask(&self, asked: Asked<'_>) -> Result<Answered, Failed> {
         let table = self.table(asked.client.table)?;
         let (answer, undelivered) = table.ask(&asked).await?;
+        self.there(asked.client.table, &table, &answer)?;
         Ok(Answered {
             undelivered,
             ..replied(&answer)
@@ -349,13 +401,17 @@ impl Offered {
         if prefix.len() > LONGEST_NAME {
             return Err(too_long(prefix).into());
         }
-        self.tables
-            .lock()
-            .retain(|name, _| !name.starts_with(prefix));
-        let (store, prefix) = (Arc::clone(&self.store), prefix.to_owned());
+        let forget = |prefix: &str| {
+            let mut tables = self.tables.lock();
+            tables.retain(|name, _| !name.starts_with(prefix));
+        };
+        forget(prefix);
+        let (store, owned) = (Arc::clone(&self.store), prefix.to_owned());
         let after = after.map(<[u8]>::to_vec);
-        let clearing = blocking(move || Ok(store.clear(&prefix, after.as_deref()))).await?;
+        let clearing = blocking(move || Ok(store.clear(&owned, after.as_deref()))).await?;
         let cleared = clearing.await?;
+        // What was opened meanwhile may be of what is gone.
+        forget(prefix);
         Ok(Response::done(|out| {
             out.u64(cleared.removed);
             out.option(cleared.next, |out, next| _ = out.bytes(&next));
@@ -397,8 +453,32 @@ fn replied(answer: &Answer) -> Answered {
     }
 }
 
-/// `plan`, for a table whose plan was `last`: numbered behind it, unless it is the same.
-fn after(last: &Plan, plan: Plan) -> Plan {
+/// Whether the table is not there any more. It is told of all that was asked, as nothing was
+/// done.
+fn is_gone(answer: &Answer) -> bool {
+    match answer {
+        Err(StoreError::TableGone(_)) => true,
+        Ok(Reply::Batch(answers)) => !answers.is_empty() && answers.iter().all(is_gone),
+        _ => false,
+    }
+}
+
+/// `plan`, for a table whose plan was `last`: with the limits that others may know still,
+/// numbered behind it, unless it is the same.
+fn after(last: &Plan, plan: &Plan) -> Plan {
+    let mut limits = plan.limits().to_vec();
+    let is_new = |limits: &[PlanLimit], limit: &PlanLimit| {
+        limit.level < plan.levels() && !limits.iter().any(|known| is_one(known, limit))
+    };
+    for limit in last.limits() {
+        if is_new(&limits, limit) {
+            let adaptive = limit.adaptive.as_ref().map(|_| Adaptive::default());
+            let limit = limit.clone();
+            limits.push(PlanLimit { adaptive, ..limit });
+        }
+    }
+    let plan =
+        Plan::new(plan.version(), plan.levels(), limits, plan.keep()).counting_usage(plan.usage());
     let least = last.version() + u64::from(!last.has_limits_of(&plan));
     let version = plan.version().max(least);
     let numbered = Plan::new(version, plan.levels(), plan.limits().to_vec(), plan.keep());

@@ -44,15 +44,16 @@ enum Begun {
 }
 
 impl OfferedTable {
+    /// One that was opened by `plan`, and was there before or not.
     pub(super) fn new(
         table: Arc<dyn Table>,
-        plan: Arc<Plan>,
+        (plan, was_there): (Arc<Plan>, bool),
         timer: Arc<dyn Timer>,
         by_callers_clock: bool,
     ) -> Self {
         Self {
             table,
-            limits: Mutex::new(Limits::new(plan)),
+            limits: Mutex::new(Limits::new(plan, was_there)),
             timer,
             by_callers_clock,
         }

@@ -24,6 +24,17 @@ use super::plan::Digest;
 /// No batch has more.
 const MOST_ITEMS: usize = 10_000;
 
+/// No plan of those who ask has a higher version: what follows it has room for many more.
+const LAST_VERSION: u64 = 1 << 62;
+
+/// The version of a plan, as who asks counts them.
+pub(super) fn read_version(reader: &mut Reader<'_>) -> Result<u64, DecodeError> {
+    match reader.u64()? {
+        version @ 0..=LAST_VERSION => Ok(version),
+        _ => Err(DecodeError::Corrupt("version of limits")),
+    }
+}
+
 /// Who asks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Client<'a> {
@@ -46,7 +57,7 @@ impl<'a> Client<'a> {
         Ok(Self {
             table: reader.text("table")?,
             user: reader.u64()?,
-            version: reader.u64()?,
+            version: read_version(reader)?,
             digest: reader.take()?,
         })
     }

@@ -28,7 +28,7 @@ use tidegate_store::bytes::{Reader, Writer, encode_own};
 use tidegate_store::core::{Bounds, DecodeError, Timestamp};
 use tidegate_store::{Change, Hour, Hours, OwnedListing, PlanLimit};
 
-use super::command::{Ask, Asked, Client, Own};
+use super::command::{Ask, Asked, Client, Own, read_version};
 use super::version::VERSION;
 
 /// So many rows go with a change of limits, and so many owners are asked for at once.
@@ -205,7 +205,11 @@ fn read<'a>(reader: &mut Reader<'a>) -> Result<Request<'a>, DecodeError> {
     Ok(match reader.u8()? {
         0 => Request::Abilities,
         1 => Request::LastPlan(reader.text("table")?),
-        2 => Request::Open(reader.text("table")?, reader.u64()?, reader.bytes()?),
+        2 => Request::Open(
+            reader.text("table")?,
+            read_version(reader)?,
+            reader.bytes()?,
+        ),
         4 => Request::Adopt(adoption(reader)?),
         5 => Request::Ask(Asked::read(reader)?),
         6 => Request::Keys(Client::read(reader)?, decode_listing(reader)?),
