@@ -19,6 +19,10 @@ use tidegate_store::{
 use crate::inner::Inner;
 use crate::wire::Turn;
 
+/// So long after a lease was not there yet that is given back it is asked for again: a packet
+/// that was lost has come by then.
+const AGAIN_AFTER: Duration = Duration::from_millis(300);
+
 /// See the [module](self).
 pub(crate) struct Held {
     table: Arc<Inner>,
@@ -87,9 +91,15 @@ impl Line for Held {
     async fn leave(&mut self, _: &Waiting) {}
 
     async fn cancel(&mut self, cancel: &KeyCommand<'_>) -> Result<(), StoreError> {
-        within(self.deadline(), self.ask(cancel, None))
-            .await
-            .map(drop)
+        let asked = within(self.deadline(), self.ask(cancel, None)).await;
+        if asked != Err(StoreError::UnknownLease) {
+            return asked.map(drop);
+        }
+        // It may have overtaken the call that was dropped, which goes by another connection:
+        // what the server grants before it hears of that is given back, too.
+        tokio::time::sleep(AGAIN_AFTER).await;
+        let asked = within(self.deadline(), self.ask(cancel, None)).await;
+        asked.map(drop)
     }
 
     fn newest_plan(&self) -> Option<Arc<Plan>> {

@@ -9,9 +9,11 @@
 //! | `moved` | amounts and answers, from the places of one plan to those of another |
 //! | [`Answered`] | a response, and what is given back if nobody takes it |
 //! | `lasting` | definitions that last for a while |
+//! | `expired` | which of them are over, and are removed |
 //! | `versions` | the versions of owners' definitions, for little |
 
 mod answered;
+mod expired;
 #[cfg(test)]
 mod hostile;
 mod lasting;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_memory::MemoryStore;
 use tidegate_store::bytes::reply::decode_answer;
-use tidegate_store::core::{Bucket, Payment, Rule, Slots, Span};
+use tidegate_store::core::{Align, Bounds, Bucket, Payment, Rule, Slots, Span, Timestamp, Window};
 use tidegate_store::{
     Abilities, Adaptive, Answer, Command, Detail, Ending, Execution, KeyPath, Out, OwnedKey, Plan,
     PlanLimit, Store, StoreError, Table, Terms, Verb,
@@ -104,12 +104,16 @@ async fn others_go_on() {
 struct User {
     id: u64,
     plan: Plan,
+    now: Timestamp,
+    calendars: Vec<Option<Bounds>>,
 }
 
 fn user(id: u64, version: u64, limits: Vec<PlanLimit>) -> User {
     User {
         id,
         plan: Plan::new(version, 1, limits, Span::SECOND),
+        now: NOW,
+        calendars: Vec::new(),
     }
 }
 
@@ -154,8 +158,8 @@ impl User {
         let body = wire::ask(&Ask {
             client: self.client(&SentPlan::of(&self.plan)),
             plan: &self.plan,
-            now: NOW,
-            calendars: &[],
+            now: self.now,
+            calendars: &self.calendars,
             items: &items,
             is_batch: false,
             turn,
@@ -176,10 +180,10 @@ impl User {
         &self,
         offered: &Arc<Offered>,
         key: &'static str,
-        id: u128,
+        (id, amounts): (u128, &'static [u64]),
     ) -> tokio::task::JoinHandle<Option<Answer>> {
         let (offered, own) = (Arc::clone(offered), self.clone());
-        tokio::spawn(async move { own.ask(&offered, key, take(id, &[1]), turn()).await })
+        tokio::spawn(async move { own.ask(&offered, key, take(id, amounts), turn()).await })
     }
 }
 
@@ -208,7 +212,7 @@ async fn a_request_that_waits_goes_by_its_own_capacity_of_the_moment() {
     two.adopt(&offered).await;
     assert!(fits(one.ask(&offered, "k", take(1, &[1]), None).await));
     assert!(fits(two.ask(&offered, "k", take(2, &[1]), None).await));
-    let waits = one.waits(&offered, "k", 3);
+    let waits = one.waits(&offered, "k", (3, &[1]));
     others_go_on().await;
     let _ = two.ask(&offered, "k", end(2), None).await;
     others_go_on().await;
@@ -260,7 +264,7 @@ async fn a_key_with_limits_of_its_own_lets_no_request_overtake() {
     one.plan = one.plan.with_overrides(own);
     one.adopt(&offered).await;
     assert!(fits(one.ask(&offered, "a", take(1, &[1]), None).await));
-    let waits = one.waits(&offered, "a", 2);
+    let waits = one.waits(&offered, "a", (2, &[1]));
     others_go_on().await;
     let _ = one.ask(&offered, "z", take(3, &[1]), None).await;
     let _ = one.ask(&offered, "a", end(1), None).await;
@@ -333,4 +337,28 @@ async fn an_adaptive_limit_is_refused_where_the_store_is_shared_itself() {
         panic!("{told:?}");
     };
     assert!(why.contains("`limit 1` is adaptive"), "{why}");
+}
+
+/// By its own clock its window goes on, by the server's it is over.
+#[tokio::test]
+async fn a_request_that_waits_by_a_clock_that_is_behind_asks_again_after_a_pause() {
+    let (offered, day) = (over(&memory()), Span::from_secs(86_400));
+    let window = Rule::Window(Window::new(9, Align::Calendar).expect("a window"));
+    let mut one = user(1, 1, vec![limit(1, slots(1)), limit(2, window)]);
+    one.now = NOW - Span::from_secs(3 * 86_400);
+    let bounds = Bounds {
+        start: one.now,
+        end: one.now + day,
+        next_end: one.now + Span::from_secs(2 * 86_400),
+    };
+    one.calendars = vec![None, Some(bounds)];
+    one.adopt(&offered).await;
+    assert!(fits(one.ask(&offered, "k", take(1, &[1, 1]), None).await));
+    let waits = one.waits(&offered, "k", (2, &[1, 1]));
+    others_go_on().await;
+    let _ = one.ask(&offered, "k", end(1), None).await;
+    others_go_on().await;
+    assert!(!waits.is_finished());
+    let told = waits.await.expect("it ends");
+    assert_eq!(told, Some(Err(StoreError::StalePlan)));
 }

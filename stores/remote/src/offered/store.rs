@@ -19,6 +19,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::spawn_blocking;
 
 use super::answered::Answered;
+use super::expired::Expired;
 use super::lasting;
 use super::limits::is_one;
 use super::table::{OfferedTable, PageOf, Unanswered};
@@ -57,6 +58,7 @@ pub struct Offered {
     /// One at a time opens tables.
     opening: tokio::sync::Mutex<()>,
     versions: Versions,
+    expired: Expired,
     /// Grows with whatever is defined.
     defined: watch::Sender<u64>,
     calls: Semaphore,
@@ -75,6 +77,7 @@ impl Offered {
             tables: Mutex::default(),
             opening: tokio::sync::Mutex::new(()),
             versions: Versions::default(),
+            expired: Expired::default(),
             defined: watch::Sender::new(0),
             calls: Semaphore::new(MOST_CALLS),
             waiting: Semaphore::new(MOST_WAITING),
@@ -375,6 +378,7 @@ impl Offered {
         }
         let (expected, now) = (change.expected, self.timer.now());
         let has_clock = self.store.abilities().own_clock;
+        let is_kept_on = !has_clock && change.definition.lasts.is_some();
         let change = lasting::kept(change, now, has_clock);
         let mut defined = self.make(owner, change.clone()).await?;
         if let (Defined::Conflict(Some(there)), Some(0)) = (&defined, expected)
@@ -386,8 +390,21 @@ impl Offered {
         if let Defined::Conflict(there) = defined {
             defined = Defined::Conflict(lasting::there(there, now));
         }
+        if is_kept_on {
+            // What fails is tried again with one that comes later.
+            let _ = self.remove_expired(owner).await;
+        }
         self.defined.send_modify(|count| *count += 1);
         Ok(Response::done(|out| encode_defined(&defined, out)))
+    }
+
+    /// Removes some of what is over, which a store without a clock keeps.
+    async fn remove_expired(&self, owner: &str) -> Result<(), StoreError> {
+        let now = self.timer.now();
+        for removal in self.expired.next(&*self.store, owner, now).await? {
+            self.make(owner, removal).await?;
+        }
+        Ok(())
     }
 
     async fn make(&self, owner: &str, change: Change) -> Result<Defined, StoreError> {

@@ -1,6 +1,7 @@
 //! A table that is offered, for all who use it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tidegate_store::core::{DecodeError, Timestamp};
@@ -16,6 +17,9 @@ use crate::wire::{Adoption, Asked, Digest, Item, Own, Turn};
 
 /// So often is a command made again whose plan another user's request has changed meanwhile.
 const MOST_TRIES: usize = 256;
+
+/// So long is one who waits held whose windows are over by this clock, and not by its own.
+const MOST_BEHIND: Duration = Duration::from_secs(1);
 
 /// Why there is no answer.
 pub(super) enum Unanswered {
@@ -104,6 +108,7 @@ impl OfferedTable {
                 Begun::Ready(answer, ready) => (answer, ready),
                 Begun::Later(later, ready) => (later.await, ready),
             };
+            let has_turn = patience.is_some();
             let is_over = asked.calendars.iter().flatten().any(|calendar| {
                 // A window of today is in none.
                 calendar.next_end <= self.now(asked.now)
@@ -111,6 +116,11 @@ impl OfferedTable {
             if answer == Err(StoreError::StalePlan) && !is_over {
                 // By another user's request: it is made again, with its place.
                 continue;
+            }
+            if answer == Err(StoreError::StalePlan) && has_turn {
+                // Its windows are over by this clock.
+                let theirs = moved(self.now(asked.now), received, asked.now);
+                tokio::time::sleep(until_over(asked, theirs)).await;
             }
             let undelivered = self.undelivered(asked, &answer);
             if let Ok(reply) = &mut answer {
@@ -311,6 +321,14 @@ pub(super) enum PageOf {
     Keys,
     Leases,
     Usage(Hours),
+}
+
+/// How long one who waits is not told yet that its windows are over, as by its own clock, which
+/// says `theirs`, they are not: it would ask again by the same at once.
+fn until_over(asked: &Asked<'_>, theirs: Timestamp) -> Duration {
+    let calendars = asked.calendars.iter().flatten();
+    let left = calendars.map(|calendar| calendar.next_end.since(theirs).as_duration());
+    left.min().unwrap_or_default().min(MOST_BEHIND)
 }
 
 /// An answer, and each of a batch, by the clock of who asked.
