@@ -14,7 +14,7 @@ use super::answer::{Acquisition, Answer, Decided};
 use super::audit::{Action, EventDraft};
 use super::bounds;
 use super::entities::{EntityChange, EntityPath, EntityTerms, NewEntity, check_id, of_own_level};
-use super::error::ServiceError;
+use super::error::{Kind, ServiceError};
 use super::field::Field;
 use super::finish::{Finish, Report};
 use super::granting::Granting;
@@ -625,7 +625,13 @@ impl Service {
         let wished = said.request(&meant, &in_units)?;
         let (active, key) = (&meant.active, meant.key());
         let granted = active.grant(key, id, (wished, Request::named(&least)), hold);
-        let granted = granted.await?;
+        let granted = granted.await.inspect_err(|error| {
+            // It may have been granted all the same. Who chose the id returns it by that: it may be
+            // of a grant that was told before.
+            if terms.lease.is_none() && error.kind() == Kind::Unavailable {
+                drop(Undelivered::of_lease(active, key, id));
+            }
+        })?;
         let path = meant.path.clone();
         Ok(Answer::Granted(Granting::new(active, key, granted, path)))
     }

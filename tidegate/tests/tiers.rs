@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use tidegate::{Algorithm, BuildError, Limit, LimitSet, Tier, TierError};
+use tidegate::{
+    Admission, Algorithm, BuildError, LeaseId, Limit, LimitSet, ManualClock, Tier, TierError,
+};
 
 /// No window ends, and no bucket drains, while a test runs.
 const LONG: Duration = Duration::from_secs(300 * 86_400);
@@ -81,4 +83,48 @@ fn an_exact_bucket_is_less_by_what_may_be_out_also_where_a_key_has_its_own() {
     let nothing = set.set_override("k", &[own(5)]).wait();
     assert!(nothing.is_err(), "{nothing:?}");
     assert_eq!(most("k"), 3);
+}
+
+fn lease(last: char) -> LeaseId {
+    let id = format!("00112233445566778899aabbccddeef{last}");
+    id.parse().expect("an id")
+}
+
+/// How much a client is granted that would like `units` of them.
+fn granted(set: &LimitSet, id: LeaseId, units: u64, hold: Duration) -> Option<(u64, Duration)> {
+    let granted = set.grant("k", id, &[("units", units)], (), hold).wait();
+    match granted.expect("an answer") {
+        Admission::Granted(grant) => {
+            let amounts = grant.amounts().collect::<Vec<_>>();
+            assert_eq!((amounts.len(), amounts[0].0), (1, "units"));
+            Some((amounts[0].1, grant.good_for()))
+        }
+        Admission::Refused(refusal) => {
+            assert_eq!(refusal.binding(), None, "as much is out as may be");
+            None
+        }
+    }
+}
+
+#[test]
+fn what_clients_are_granted_is_out_and_held_no_longer_than_the_tiers_own() {
+    let (time, second) = (ManualClock::default(), Duration::from_secs(1));
+    let tier = Tier::leased(2).outstanding(5).exact();
+    let set = LimitSet::builder()
+        .limit(Limit::rate("units", 10, second).burst(20))
+        .tier(tier.hold(second))
+        .clock(time.clock())
+        .build()
+        .expect("a set");
+    let (one, other) = (lease('0'), lease('1'));
+    assert_eq!(granted(&set, one, 15, second * 60), Some((5, second)));
+    assert_eq!(granted(&set, other, 15, second), None);
+    // The store has what is not out.
+    let check = set.check("k", &[("units", 10)]).wait();
+    assert!(check.expect("an answer").admitted());
+    let ended = set.return_grant("k", one, &[("units", 2)]).wait();
+    ended.expect("it is there");
+    let peek = set.peek("k", 1).wait().expect("an answer");
+    assert_eq!(peek.remaining("units"), Some(3));
+    assert_eq!(granted(&set, other, 3, second), Some((3, second)));
 }

@@ -52,6 +52,7 @@ pub use answers::GrantLevel;
 pub use counters::TierStatistics;
 pub use grants::{Grant, Grants, Landed, Wish};
 pub use node::is_grant;
+pub use outstanding::Outstanding;
 pub use pinned::{PinnedKey, Spent};
 pub use refusals::RefusalTable;
 pub use settings::{Tier, TierError, cannot_lease};

@@ -23,10 +23,12 @@ pub(crate) fn is_slots(limit: &PlanLimit) -> bool {
 
 /// The positions in a plan of limits whose units out are bounded, each with that of its slots.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Outstanding(SmallVec<[(usize, usize); 2]>);
+pub struct Outstanding(SmallVec<[(usize, usize); 2]>);
 
 impl Outstanding {
-    pub(crate) fn of(plan: &Plan) -> Self {
+    /// Those of `plan`.
+    #[must_use]
+    pub fn of(plan: &Plan) -> Self {
         let slots = plan.limits().iter().enumerate();
         let slots = slots.filter(|(_, limit)| is_slots(limit));
         let pairs = slots.filter_map(|(at, slots)| {
@@ -38,7 +40,7 @@ impl Outstanding {
     }
 
     /// Has as many slots asked for as units.
-    pub(crate) fn put_into(&self, wish: &mut Wish) {
+    pub fn put_into(&self, wish: &mut Wish) {
         for amounts in [&mut wish.amounts, &mut wish.least] {
             for &(limit, slots) in &self.0 {
                 let amount = amounts.get(limit).copied().unwrap_or(0);
@@ -51,7 +53,7 @@ impl Outstanding {
     }
 
     /// No more units are spent than there are slots for; the others come back with the lease.
-    pub(crate) fn bound(&self, partial: &mut Partial) {
+    pub fn bound(&self, partial: &mut Partial) {
         for &(limit, slots) in &self.0 {
             let held = std::mem::take(&mut partial.amounts[slots]);
             let units = &mut partial.amounts[limit];
@@ -60,7 +62,8 @@ impl Outstanding {
     }
 
     /// Whether it refuses because as much is out as may be.
-    pub(crate) fn is_full(&self, refusal: &Decision) -> bool {
+    #[must_use]
+    pub fn is_full(&self, refusal: &Decision) -> bool {
         let binds = |&(_, slots): &(usize, usize)| refusal.binding == Some(slots);
         self.0.iter().any(binds)
     }

@@ -3,11 +3,11 @@
 use std::future::Future;
 use std::time::Duration;
 
-use tidegate_core::{Amount, Span, Timestamp};
+use tidegate_core::{Amount, Span, Timestamp, Verdict};
 use tidegate_store::{
     Decision as Told, Detail, Execution, Partial, Reply, StoreError, Terms, Verb,
 };
-use tidegate_tier::{Tier, cannot_lease};
+use tidegate_tier::{Outstanding, Tier, Wish, cannot_lease};
 
 use super::commands::{Answered, Asking};
 use super::ending::How;
@@ -135,14 +135,19 @@ impl LimitSet {
     /// what is not wished); else nothing. It is held for `hold` at most, from 10 ms to 60 s, and
     /// never beyond the window that it was charged in: [`Grant::good_until`].
     ///
-    /// `id` is the caller's choice, at random: a caller that has lost the answer
-    /// [returns](Self::return_grant) it by that. A grant of an id that there is already fails,
-    /// and changes nothing.
+    /// In a set with a [tier](crate::LimitSetBuilder::tier) that takes units in advance, it is a
+    /// grant as the tier's own are: held for no longer than those, and of no more than may be
+    /// [out](Tier::outstanding). Where as much is out already, the refusal names no limit that
+    /// [binds](crate::Decision::binding): a check of the set may be admitted all the same.
+    ///
+    /// `id` is the caller's choice, at random: a caller that has lost the answer, or whose store
+    /// did not [answer](StoreError::Unavailable), [returns](Self::return_grant) it by that. A
+    /// grant of an id that there is already fails, and changes nothing.
     ///
     /// # Errors
-    /// [`DecisionError`]; nothing was changed. [`RequestError::CannotGrant`]: a limit of the key
-    /// holds slots, is adaptive, or gives back what an expired lease has taken;
-    /// [`RequestError::Hold`].
+    /// [`DecisionError`]; nothing was changed, unless the store did not answer.
+    /// [`RequestError::CannotGrant`]: a limit that is asked for holds slots, is adaptive, or gives
+    /// back what an expired lease has taken; [`RequestError::Hold`].
     pub fn grant<'k, 'a>(
         &self,
         key: impl Into<Key<'k>>,
@@ -159,10 +164,7 @@ impl LimitSet {
             match &granted {
                 Ok(Admission::Granted(_)) => self.inner().counters.admitted(),
                 Ok(Admission::Refused(refusal)) => self.inner().counters.refused(refusal),
-                // It may have been granted all the same.
-                Err(DecisionError::Store(StoreError::Unavailable(_))) => {
-                    self.inner().end_unseen(key, id.0, How::Cancel);
-                }
+                // It may have been granted all the same: now, or before by the same id.
                 Err(_) => {}
             }
             granted
@@ -200,16 +202,21 @@ impl Inner {
         let levels = self.view.load().plan.levels();
         let depth = super::commands::path_of(key, levels)?.depth();
         let begin = |view: &View, asking: Asking<'_>| {
-            view.check_grantable(depth)?;
             let wished = view.amounts(wished)?;
+            view.check_grantable(depth, &wished)?;
             asking.check_reach(&wished)?;
             let least = view.least(&wished, least)?;
-            Ok::<Execution, DecisionError>(asking.grant(id, (&wished, &least), hold.into()))
+            let wish = view.wish(wished, least);
+            Ok::<Execution, DecisionError>(asking.grant(id, &wish, view.held_for(hold)))
         };
         let read = |mut answered: Answered<'_>| {
             let Some(mut partial) = answered.partial() else {
+                answered.name_no_slots();
                 return Ok(Admission::Refused(answered.decision()?));
             };
+            if let Some(outstanding) = answered.view.outstanding() {
+                outstanding.bound(&mut partial);
+            }
             let grant = Grant::new(&mut partial, answered, depth);
             Ok(Admission::Granted(grant.ok_or(StoreError::Mismatch)?))
         };
@@ -219,30 +226,74 @@ impl Inner {
 
 impl Asking<'_> {
     /// Begins a take of what is there, as a lease.
-    fn grant(self, id: u128, (wished, least): (&[Amount], &[Amount]), hold: Span) -> Execution {
+    fn grant(self, id: u128, wish: &Wish, hold: Span) -> Execution {
         let terms = Terms {
             id,
             expires_at: self.now + hold,
             idempotency: None,
-            least: Some(least),
+            least: Some(&wish.least),
         };
         self.verb(Verb::Take {
-            amounts: wished,
+            amounts: &wish.amounts,
             lease: Some(terms),
             detail: Detail::Always,
         })
     }
 }
 
+impl Answered<'_> {
+    /// Of a refusal since as much is out as may be, no limit of the key binds.
+    fn name_no_slots(&mut self) {
+        let Some(outstanding) = self.view.outstanding() else {
+            return;
+        };
+        if let Reply::Decision(refusal) = &mut *self.reply
+            && matches!(refusal.verdict, Verdict::NotUntil(_))
+            && outstanding.is_full(refusal)
+        {
+            refusal.binding = None;
+        }
+    }
+}
+
 impl View {
-    /// Checks that units can be granted of all limits of a key of so many levels.
+    /// What bounds how much may be out, where that is bounded.
+    fn outstanding(&self) -> Option<Outstanding> {
+        self.tier().map(|_| Outstanding::of(&self.plan))
+    }
+
+    /// For how long a grant is held whose caller would like `hold`: no longer than its tier's.
+    fn held_for(&self, hold: Duration) -> Span {
+        let longest = self.tier().map_or(hold, Tier::longest_hold);
+        hold.min(longest).into()
+    }
+
+    /// What is asked for: no more than may be out, with the slots that say so.
+    fn wish(&self, wished: Amounts, least: Amounts) -> Wish {
+        let mut wish = Wish {
+            amounts: wished.into_iter().collect(),
+            least: least.into_iter().collect(),
+        };
+        if let (Some(tier), Some(outstanding)) = (self.tier(), self.outstanding()) {
+            let limits = self.limits.iter().zip(&wish.least);
+            for (amount, (limit, &least)) in wish.amounts.iter_mut().zip(limits) {
+                let most = tier.outstanding_for(limit.name()).unwrap_or(*amount);
+                *amount = (*amount).min(most.max(least));
+            }
+            outstanding.put_into(&mut wish);
+        }
+        wish
+    }
+
+    /// Checks that units can be granted of all limits of a key of so many levels, but for those
+    /// of which nothing is `wished`.
     ///
     /// # Errors
     /// [`RequestError::CannotGrant`].
-    fn check_grantable(&self, depth: usize) -> Result<(), RequestError> {
+    fn check_grantable(&self, depth: usize, wished: &[Amount]) -> Result<(), RequestError> {
         let limits = self.plan.limits().iter().enumerate();
         let mut limits = limits
-            .filter(|(position, limit)| limit.level < depth && !self.is_absent(*position))
+            .filter(|(position, limit)| limit.level < depth && wished[*position] > 0)
             .filter_map(|(_, limit)| Some((limit, cannot_lease(limit)?)));
         match limits.next() {
             Some((limit, why)) => Err(RequestError::CannotGrant {

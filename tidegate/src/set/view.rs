@@ -528,6 +528,11 @@ impl View {
         set.unwrap_or(limit.rule.capacity())
     }
 
+    /// By which units of its limits are taken from the store in advance.
+    pub(super) fn tier(&self) -> Option<&Tier> {
+        self.tier.as_deref()
+    }
+
     /// What `request` takes of each limit.
     ///
     /// # Errors

@@ -16,7 +16,9 @@ use tidegate::StoreError;
 use tidegate::internal::Pace;
 use tidegate::lock::LockError;
 use tidegate::lock::{LeasedMutex, LeasedPermit, LeasedSemaphore};
-use tidegate::{DEFAULT_WAIT, LeaseError, LeaseId, Loss, ManualClock, Timestamp};
+use tidegate::{
+    Admission, DEFAULT_WAIT, LeaseError, LeaseId, Limit, LimitSet, Loss, ManualClock, Timestamp,
+};
 
 const TTL: Duration = Duration::from_secs(30);
 
@@ -472,4 +474,24 @@ fn a_lease_is_renewed_at_each_third_and_tried_again_ever_later() {
     assert_eq!(pace.unanswered(little), little, "not beyond its end");
     assert_eq!(pace.answered(little), Duration::ZERO, "at once");
     assert!(pace.is_answered());
+}
+
+/// What is asked for again may have been granted and told before.
+#[test]
+fn a_grant_that_is_asked_for_again_while_nobody_answers_stays() {
+    let store = Arc::new(Flaky::default());
+    let set = LimitSet::builder().limit(Limit::calls("rpm", 100, TTL * 1_000));
+    let set = set
+        .clock(clock().clock())
+        .store(Arc::<Flaky>::clone(&store));
+    let set = set.build().expect("a set");
+    let id: LeaseId = "00112233445566778899aabbccddeeff".parse().expect("an id");
+    let grant = || set.grant("k", id, &[("rpm", 100)], (), TTL).wait();
+    assert!(matches!(grant(), Ok(Admission::Granted(_))));
+    store.is(Mood::Mute(1));
+    grant().expect_err("nobody answers");
+    let ended = set.return_grant("k", id, &[("rpm", 80)]).wait();
+    ended.expect("it is there still");
+    let peek = set.peek("k", 1).wait().expect("an answer");
+    assert_eq!(peek.remaining("rpm"), Some(20));
 }
