@@ -43,6 +43,11 @@ impl Report {
         self
     }
 
+    /// What was used of this limit, if that was said.
+    pub(crate) fn of(&self, limit: &str) -> Option<&Quantity> {
+        self.used.get(limit)
+    }
+
     /// So much was used of every rate and budget that is not named.
     #[must_use]
     pub fn cost(mut self, cost: impl Into<Quantity>) -> Self {

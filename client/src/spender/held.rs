@@ -52,8 +52,9 @@ pub(super) struct Held {
     plan: Arc<Plan>,
     /// The newest refusal, and when it came.
     refused: Option<(Box<Answer>, Timestamp)>,
-    /// Until when it holds before any limit is known.
+    /// Until when it holds before any limit is known, and for whom.
     refused_until: Timestamp,
+    asked_first: Amounts,
     waiting: Vec<Amount>,
     is_closed: bool,
 }
@@ -69,6 +70,7 @@ impl Held {
             plan: Arc::new(Plan::new(0, 1, Vec::new(), Span::from_micros(0))),
             refused: None,
             refused_until: Timestamp::MIN,
+            asked_first: Amounts::default(),
             waiting: Vec::new(),
             is_closed: false,
         }
@@ -80,10 +82,7 @@ impl Held {
             return Step::Server;
         }
         if !self.is_known {
-            return match now < self.refused_until {
-                true => self.refusal(now).map_or(Step::Server, Step::Refused),
-                false => Step::Wait,
-            };
+            return self.step_of_unknown(amounts, now);
         }
         let Some(amounts) = self.limits.amounts(amounts, 1) else {
             return Step::Server;
@@ -96,7 +95,18 @@ impl Held {
         }
         match self.grants.refusal(&amounts, now).is_some() {
             true => self.refusal(now).map_or(Step::Server, Step::Refused),
+            false if self.grants.is_full(now) => Step::Server,
             false => Step::Wait,
+        }
+    }
+
+    /// The same before any limit is known: by what was refused.
+    fn step_of_unknown(&self, amounts: &Amounts, now: Timestamp) -> Step {
+        match self.refusal(now) {
+            _ if now >= self.refused_until => Step::Wait,
+            None => Step::Server,
+            Some(refusal) if amounts.is_at_least(&self.asked_first) => Step::Refused(refusal),
+            Some(_) => Step::Wait,
         }
     }
 
@@ -124,6 +134,7 @@ impl Held {
         let units = self.limits.amounts(amounts, 1).filter(|_| self.is_known);
         let Some(units) = units else {
             self.is_asking_first = true;
+            self.asked_first = amounts.clone();
             return Some(self.first(amounts, request));
         };
         let of = (&self.limits.batch()[..], &self.limits.most()[..]);
@@ -131,11 +142,16 @@ impl Held {
         Some(self.limits.request(request, &wish))
     }
 
-    /// A batch, and of what is in none as much as is spent.
+    /// A batch, and of what is in none as much as is spent. What `amounts` does not take may be
+    /// used up.
     fn first(&self, amounts: &Amounts, request: Request) -> Request {
         let batch = self.manner.batch.iter();
         let request = batch.fold(request, |request, (name, amount)| {
-            request.amount(name, amount.clone())
+            let request = request.amount(name, amount.clone());
+            match amounts.may_take(name) {
+                true => request,
+                false => request.least(name, 0),
+            }
         });
         let mut request = amounts
             .named
@@ -150,6 +166,15 @@ impl Held {
             request = request.cost(cost.clone());
         }
         request
+    }
+
+    /// What is over: it goes back before more is asked for.
+    pub(super) fn take_ended(&mut self, now: Timestamp) -> Vec<Back> {
+        if self.is_asking() {
+            return Vec::new();
+        }
+        let ended = self.grants.take_ended(now);
+        self.backs(ended)
     }
 
     /// The same before a request needs it, if little is left.
@@ -174,6 +199,13 @@ impl Held {
         let idle = Span::from(self.manner.idle);
         let mut back = match answer {
             Some(GrantAnswer::Granted(grant)) => self.granted(&grant, (id, sent), now),
+            // As much is out as may be, and no limit binds: the server decides.
+            Some(GrantAnswer::Refused(answer)) if answer.binding.is_none() => {
+                self.refused_until = now + idle;
+                self.refused = None;
+                let lacking = self.grants.land(Landed::Full, now, idle);
+                self.backs(lacking)
+            }
             Some(GrantAnswer::Refused(answer)) => {
                 let wait = answer.retry_after.unwrap_or(self.manner.idle);
                 self.refused_until = now + Span::from(wait.min(self.manner.idle));
@@ -329,7 +361,7 @@ pub(super) enum Spent {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
     use tokio::time::Instant;
 
     use super::*;
@@ -348,10 +380,14 @@ mod tests {
 
     /// `usd` of a grant that is good for a second.
     fn grant(usd: &str) -> GrantAnswer {
+        GrantAnswer::Granted(Grant::told(7, Instant::now(), said(usd)))
+    }
+
+    fn said(usd: &str) -> Value {
         let stand = json!({
             "limit": "9.00", "remaining": "1.00", "debt": "0.00", "replenish_at": null, "full_at": null
         });
-        let said = json!({
+        json!({
             "admitted": true, "binding": null, "not_until": null, "retry_after_ms": null,
             "limits": {"usd": stand}, "degraded": false, "shadowed": false,
             "grant": {
@@ -359,8 +395,7 @@ mod tests {
                 "good_until": "2026-01-01T12:00:01Z", "granted_at": "2026-01-01T12:00:00Z",
                 "expires_at": "2026-01-01T12:00:01Z"
             }
-        });
-        GrantAnswer::Granted(Grant::told(7, Instant::now(), said))
+        })
     }
 
     fn usd(text: &str) -> Amounts {
@@ -433,5 +468,45 @@ mod tests {
             other => panic!("{other:?}"),
         }
         assert!(matches!(held.spend(&usd("0.2"), now), Some(Spent::Debit)));
+    }
+
+    /// A refusal by `usd`.
+    fn refused() -> GrantAnswer {
+        let said = json!({
+            "admitted": false, "binding": "usd", "not_until": "2026-01-01T12:00:09Z",
+            "retry_after_ms": 9_000, "limits": {}, "degraded": false, "shadowed": false
+        });
+        GrantAnswer::Refused(Box::new(serde_json::from_value(said).expect("an answer")))
+    }
+
+    #[test]
+    fn before_the_limits_are_known_who_takes_as_much_as_was_refused_is_refused() {
+        let (mut held, now) = (held(), Timestamp::from_micros(0));
+        let tokens = |count: u64| Amounts::new().amount("tokens", count);
+        let asked = serde_json::to_value(ask(&mut held, &tokens(5))).expect("json");
+        assert_eq!(asked["amounts"], json!({"usd": "0.5", "tokens": 5}));
+        assert_eq!(asked["least"], json!({"usd": 0}));
+        held.land(Some(refused()), (0, now), now);
+        assert!(matches!(held.step(&tokens(7), now), Step::Refused(_)));
+        assert!(matches!(held.step(&tokens(4), now), Step::Wait));
+        assert!(matches!(held.step(&usd("0.1"), now), Step::Wait));
+        let later = now + Span::from_secs(9);
+        assert!(matches!(held.step(&tokens(7), later), Step::Wait));
+    }
+
+    #[test]
+    fn a_cost_beside_several_units_is_the_servers() {
+        let (mut held, now) = (held(), Timestamp::from_micros(0));
+        ask(&mut held, &usd("0.1"));
+        let stand = |of: Value| json!({"limit": of, "remaining": of, "debt": of, "replenish_at": null, "full_at": null});
+        let mut said = said("0.50");
+        said["limits"]["tokens"] = stand(json!(10));
+        said["grant"]["amounts"]["tokens"] = json!(0);
+        let grant = GrantAnswer::Granted(Grant::told(7, Instant::now(), said));
+        held.land(Some(grant), (7, now), now);
+        let cost = Amounts::from(3_u64);
+        assert!(matches!(held.step(&cost, now), Step::Server));
+        assert!(matches!(held.spend(&cost, now), Some(Spent::Debit)));
+        assert!(held.spend(&usd("0.2"), now).is_none());
     }
 }

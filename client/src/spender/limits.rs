@@ -10,6 +10,7 @@ use crate::named::Named;
 use crate::quantity::Quantity;
 use crate::report::Report;
 use crate::request::Request;
+use crate::settlement::Settlement;
 
 /// The limits, in the order in which they were told first. One that is told no more keeps its
 /// place.
@@ -70,6 +71,9 @@ impl Limits {
         if !amounts.named.iter().all(|(name, _)| is_known(name)) {
             return None;
         }
+        if amounts.cost.is_some() && self.has_several_units() {
+            return None;
+        }
         let says_nothing = amounts.named.is_empty() && amounts.cost.is_none();
         let each = self
             .0
@@ -82,6 +86,13 @@ impl Limits {
                 (None, None) => (!says_nothing).then_some(0),
             });
         each.collect()
+    }
+
+    /// Whether a cost may not be of all rates and budgets: the server knows of which.
+    fn has_several_units(&self) -> bool {
+        let mut costed = self.0.iter().filter(|one| one.is_told && !one.is_call);
+        let first = costed.next();
+        first.is_some_and(|first| costed.any(|one| one.unit != first.unit))
     }
 
     /// Whether a grant can cover so much: something, and no more than a batch.
@@ -133,11 +144,31 @@ impl Limits {
 
 impl Known {
     fn quantity(&self, amount: Amount) -> Quantity {
-        match self.unit == Unit::ONE {
-            true => Quantity::Whole(amount),
-            false => Quantity::Decimal(self.unit.show(amount).to_string()),
-        }
+        quantity(self.unit, amount)
     }
+}
+
+fn quantity(unit: Unit, amount: Amount) -> Quantity {
+    match unit == Unit::ONE {
+        true => Quantity::Whole(amount),
+        false => Quantity::Decimal(unit.show(amount).to_string()),
+    }
+}
+
+/// What `report` says was used, and the lease came to less: it was ended before, by somebody else.
+pub(super) fn missing(report: &Report, settlement: &Settlement) -> Option<Amounts> {
+    let mut is_missing = false;
+    let each = settlement.limits.iter().map(|(name, usage)| {
+        let unit = unit_of(&usage.used);
+        let of = |amount: &Quantity| in_unit(unit, amount).unwrap_or(0);
+        let used = report.of(name).map_or(0, of);
+        let more = used.saturating_sub(of(&usage.used));
+        is_missing |= more > 0;
+        (name.to_owned(), quantity(unit, more))
+    });
+    let named = each.collect();
+    let missing = Amounts { named, cost: None };
+    is_missing.then_some(missing)
 }
 
 /// A server writes every digit of a limit's unit.

@@ -8,10 +8,11 @@ use std::time::Duration;
 use tidegate::{Amount, Timestamp};
 use tidegate_store::sync::Mutex;
 use tokio::sync::{Mutex as Turn, watch};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::amounts::Amounts;
-use super::held::{Held, Manner, Spent, Step};
+use super::held::{Back, Held, Manner, Spent, Step};
+use super::limits::missing;
 use super::returns::Returns;
 use crate::answer::Answer;
 use crate::client::Client;
@@ -21,13 +22,24 @@ use crate::key::Key;
 use crate::lease::ended;
 use crate::named::Named;
 use crate::quantity::Quantity;
+use crate::report::Report;
 use crate::request::Request;
+use crate::settlement::Settlement;
 
 /// The most requests that wait for a grant. Others are the server's.
 const MOST_WAITING: u32 = 1_024;
 
 /// So often a grant may come too late before the request that waits for it is the server's.
 const MOST_LATE: u8 = 3;
+
+/// For how long a grant is held where nobody says.
+const USUAL_HOLD: Duration = Duration::from_secs(1);
+
+/// What is over is looked for no oftener.
+const SHORTEST_PACE: Duration = Duration::from_millis(5);
+
+/// What is over goes back first, if the server takes it within so long.
+const BACK_FIRST: Duration = Duration::from_secs(1);
 
 /// What spends a key's limits here, by grants that it takes from the server in advance: mostly
 /// without asking. A clone spends the same grants.
@@ -145,10 +157,11 @@ impl SpenderBuilder {
             request.policy().to_owned(),
             request.key().clone(),
         );
+        let hold = request.hold.unwrap_or(USUAL_HOLD);
         let inner = Arc::new_cyclic(|this| Inner {
             client,
             request,
-            pace: self.manner.idle / 2,
+            pace: (self.manner.idle.min(hold) / 2).max(SHORTEST_PACE),
             held: Mutex::new(Held::new(self.manner)),
             returns,
             turn: Turn::new(()),
@@ -267,7 +280,7 @@ impl Inner {
             (step, more)
         };
         if let Some(request) = more {
-            self.ask(request);
+            self.ask(request, Vec::new());
         }
         step
     }
@@ -284,9 +297,20 @@ impl Inner {
                 Step::Server => return None,
                 Step::Wait => {}
             }
-            let request = self.held.lock().ask(amounts, self.request.clone());
-            if let Some(request) = request {
-                self.ask(request);
+            let now = self.now();
+            let (over, request, is_asking) = {
+                let mut held = self.held.lock();
+                let over = held.take_ended(now);
+                let request = held.ask(amounts, self.request.clone());
+                (over, request, held.is_asking())
+            };
+            match request {
+                Some(request) => self.ask(request, over),
+                None => self.returns.all(over),
+            }
+            if !is_asking {
+                // It was closed meanwhile: nothing will land.
+                continue;
             }
             if landed.changed().await.is_err() {
                 return None;
@@ -303,15 +327,35 @@ impl Inner {
         None
     }
 
-    /// Asks for a grant. It lands by itself, whoever waits for it.
-    fn ask(&self, request: Request) {
+    /// Asks for a grant, once what is over is back. It lands by itself, whoever waits for it.
+    fn ask(&self, request: Request, over: Vec<Back>) {
         let Some(this) = self.this.upgrade() else {
             return;
         };
+        let mut asked = Asked(Some(this));
         self.returns.spawn(async move {
-            let answer = this.client.grant(&request).await;
-            this.land(answer);
+            if let Some(this) = &asked.0 {
+                let back = over.into_iter().filter_map(|one| this.returns.begin(one));
+                let back = back.collect::<Vec<_>>();
+                let all = async {
+                    for one in back {
+                        drop(one.await);
+                    }
+                };
+                drop(timeout(BACK_FIRST, all).await);
+                let answer = this.client.grant(&request).await;
+                if let Some(this) = asked.0.take() {
+                    this.land(answer);
+                }
+            }
         });
+    }
+
+    /// The runtime that asked is gone.
+    fn land_nothing(&self) {
+        let back = self.held.lock().land(None, (0, Timestamp::MIN), self.now());
+        self.returns.all(back);
+        self.landed.send_replace(Landing(None));
     }
 
     fn land(&self, answer: Result<GrantAnswer, Error>) {
@@ -390,8 +434,9 @@ impl Inner {
             }
             Some(Spent::Over(over, back)) => {
                 self.returns.all(back);
+                let report = over.1.clone();
                 match self.returns.begin(over) {
-                    Some(returned) => ended(returned).await.map(drop),
+                    Some(returned) => self.debit_missing(&report, &ended(returned).await?).await,
                     // What it has is used when it expires.
                     None => self.debit(amounts).await,
                 }
@@ -399,9 +444,28 @@ impl Inner {
         }
     }
 
+    /// What `report` says was used is debited as far as the lease was ended with less: revoked.
+    async fn debit_missing(&self, report: &Report, ended: &Settlement) -> Result<(), Error> {
+        match missing(report, ended).filter(|_| ended.repeated) {
+            Some(missing) => self.debit(&missing).await,
+            None => Ok(()),
+        }
+    }
+
     async fn debit(&self, amounts: &Amounts) -> Result<(), Error> {
         let request = Request::new(self.request.policy(), self.request.key().clone());
         self.client.debit(&amounts.of(request)).await.map(drop)
+    }
+}
+
+/// A grant that was asked for: it lands, if only since its runtime is gone.
+struct Asked(Option<Arc<Inner>>);
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        if let Some(inner) = self.0.take() {
+            inner.land_nothing();
+        }
     }
 }
 
