@@ -51,7 +51,7 @@ pub enum Call<'a> {
     /// Take a lease.
     Acquire(Question<'a>, Terms<'a>),
     /// Units to be spent without asking.
-    Grant(Question<'a>, GrantTerms<'a>),
+    Grant(Question<'a>, Box<GrantTerms<'a>>),
     /// A grant is over, and so much of it was used.
     Return(OfLease<'a>, Uses<'a>),
     /// A lease has ended, and so much was used.

@@ -15,7 +15,7 @@ use tidegate::{ManualClock, Store};
 use tidegate_memory::MemoryStore;
 use tidegate_service::{
     Acquired, Answer, AuditListing, AuditValue, Call, Caller, Entity, EntityChange, EntityError,
-    EntityListing, EntityTerms, GrantTerms, Kind, NewEntity, Number, OfLease, OnlyIf, OverrideOf,
+    EntityListing, EntityTerms, Kind, NewEntity, Number, OfLease, OnlyIf, OverrideOf,
     OverrideTerms, Question, Report, Service, ServiceError, Terms, Uses, Whose,
 };
 
@@ -683,8 +683,7 @@ fn a_grant_by_an_entitys_id_has_the_limits_that_it_is_held_to() {
                 .collect(),
             ..of("chat")
         };
-        let Ok(Answer::Granted(granting)) =
-            house.call(Call::Grant(question, GrantTerms::default()))
+        let Ok(Answer::Granted(granting)) = house.call(Call::Grant(question, Box::default()))
         else {
             panic!("it is granted");
         };
@@ -719,7 +718,7 @@ fn slots_of_an_ancestor_that_is_not_charged_are_in_the_way_of_no_grant() {
             amounts: [("rpm", Number::Units(3))].into_iter().collect(),
             ..of("runs")
         };
-        let granted = house.call(Call::Grant(question, GrantTerms::default()));
+        let granted = house.call(Call::Grant(question, Box::default()));
         granted.map(|answer| match answer {
             Answer::Granted(granting) => {
                 let amounts = granting.amounts();

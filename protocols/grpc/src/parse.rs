@@ -95,7 +95,7 @@ pub fn grant(request: &proto::GrantRequest) -> Result<Call<'_>, Status> {
         hold_ms: request.hold_ms,
         lease: lease.transpose().map_err(|error| status(&error))?,
     };
-    Ok(Call::Grant(question, terms))
+    Ok(Call::Grant(question, Box::new(terms)))
 }
 
 pub fn return_grant(request: &proto::ReturnRequest) -> Result<Call<'_>, Status> {

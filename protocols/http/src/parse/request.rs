@@ -568,7 +568,7 @@ impl GrantRequest {
             hold_ms: self.hold_ms,
             lease: self.lease.map(|Lease(id)| id),
         };
-        Ok(Call::Grant(question, terms))
+        Ok(Call::Grant(question, Box::new(terms)))
     }
 }
 

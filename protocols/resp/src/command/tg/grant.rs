@@ -30,7 +30,7 @@ pub(in crate::command) fn grant(arguments: Arguments<'_>) -> Parsed<'_> {
         }
     }
     question.whose = whose(arguments, is_entity)?;
-    Ok(Call::Grant(question, terms))
+    Ok(Call::Grant(question, Box::new(terms)))
 }
 
 /// `[COST n] [USED limit n]... [ENTITY]`
