@@ -16,6 +16,8 @@ mod answered;
 mod expired;
 #[cfg(test)]
 mod hostile;
+#[cfg(test)]
+mod lapsed;
 mod lasting;
 mod limits;
 mod moved;
