@@ -319,6 +319,8 @@ fn every_verb<'a>(key: &'a str, lease: tidegate::LeaseId) -> Vec<Call<'a>> {
         Call::Peek(question(key)),
         Call::Forecast(question(key)),
         Call::Acquire(job(key), Terms::default()),
+        Call::Grant(question(key), Box::default()),
+        Call::Return(of_lease(key, lease), Uses::default()),
         Call::Renew(of_lease(key, lease), None),
         Call::Adjust(of_lease(key, lease), Uses::default(), false),
         Call::Settle(of_lease(key, lease), Report::default(), Uses::default()),
