@@ -33,10 +33,6 @@ const POLICY: &str = "[policy.chat]\nkey = 'org/team/user'\npartial_keys = true\
      [policy.keys]\nkey = 'org/team/user/key'\npartial_keys = true\n\
      [policy.keys.limits]\n\
      key_running = { concurrency = 2, ttl = '1h', level = 'key' }\n\
-     [policy.runs]\nkey = 'org/team/user'\npartial_keys = true\n\
-     [policy.runs.limits]\n\
-     rpm = { calls = 4, per = '1h', level = 'user' }\n\
-     all_running = { concurrency = 3, ttl = '1h', level = 'org' }\n\
      [policy.flat.limits]\nrpm = { calls = 4, per = '1h' }\n";
 
 struct House {
@@ -706,36 +702,6 @@ fn a_grant_by_an_entitys_id_has_the_limits_that_it_is_held_to() {
     house.change("alice", alone).unwrap();
     assert_eq!(granted(), named(&own));
     assert_eq!(house.left("alice", "rpm"), 4);
-}
-
-#[test]
-fn slots_of_an_ancestor_that_is_not_charged_are_in_the_way_of_no_grant() {
-    let house = House::new();
-    house.acme();
-    let granted = || {
-        let question = Question {
-            whose: Whose::Entity("alice"),
-            amounts: [("rpm", Number::Units(3))].into_iter().collect(),
-            ..of("runs")
-        };
-        let granted = house.call(Call::Grant(question, Box::default()));
-        granted.map(|answer| match answer {
-            Answer::Granted(granting) => {
-                let amounts = granting.amounts();
-                let amounts = amounts.map(|(limit, amount)| (limit.name().to_owned(), amount));
-                amounts.collect::<Vec<_>>()
-            }
-            other => panic!("{other:?}"),
-        })
-    };
-    let refused = granted().expect_err("a grant would hold a slot");
-    assert_eq!(refused.kind(), Kind::Invalid);
-    let alone = EntityChange {
-        charge_parents: Some(false),
-        ..EntityChange::default()
-    };
-    house.change("alice", alone).unwrap();
-    assert_eq!(granted().unwrap(), [("rpm".to_owned(), 3)]);
 }
 
 #[test]

@@ -146,8 +146,8 @@ impl LimitSet {
     ///
     /// # Errors
     /// [`DecisionError`]; nothing was changed, unless the store did not answer.
-    /// [`RequestError::CannotGrant`]: a limit that is asked for holds slots, is adaptive, or gives
-    /// back what an expired lease has taken; [`RequestError::Hold`].
+    /// [`RequestError::CannotGrant`]: a limit of the key holds slots, is adaptive, or gives back
+    /// what an expired lease has taken; [`RequestError::Hold`].
     pub fn grant<'k, 'a>(
         &self,
         key: impl Into<Key<'k>>,
@@ -202,8 +202,8 @@ impl Inner {
         let levels = self.view.load().plan.levels();
         let depth = super::commands::path_of(key, levels)?.depth();
         let begin = |view: &View, asking: Asking<'_>| {
+            view.check_grantable(depth)?;
             let wished = view.amounts(wished)?;
-            view.check_grantable(depth, &wished)?;
             asking.check_reach(&wished)?;
             let least = view.least(&wished, least)?;
             let wish = view.wish(wished, least);
@@ -285,15 +285,14 @@ impl View {
         wish
     }
 
-    /// Checks that units can be granted of all limits of a key of so many levels, but for those
-    /// of which nothing is `wished`.
+    /// Checks that units can be granted of all limits of a key of so many levels.
     ///
     /// # Errors
     /// [`RequestError::CannotGrant`].
-    fn check_grantable(&self, depth: usize, wished: &[Amount]) -> Result<(), RequestError> {
+    fn check_grantable(&self, depth: usize) -> Result<(), RequestError> {
         let limits = self.plan.limits().iter().enumerate();
         let mut limits = limits
-            .filter(|(position, limit)| limit.level < depth && wished[*position] > 0)
+            .filter(|(position, limit)| limit.level < depth && !self.is_absent(*position))
             .filter_map(|(_, limit)| Some((limit, cannot_lease(limit)?)));
         match limits.next() {
             Some((limit, why)) => Err(RequestError::CannotGrant {
