@@ -69,9 +69,9 @@ pub(super) fn a_limit_beside_a_busy_one_refills_at_its_own_rate(
     for _ in 0..500 {
         assert!(fixture.admits(b"acme", &[1, 0]));
         slow += u32::from(fixture.admits(b"acme", &[0, 1]));
-        fixture.pass(4_000);
+        fixture.pass(4);
     }
-    // Three at once, and of three in a second those that came in the 1.996 s to the last.
+    // Three at once, and of three in a millisecond those that came in the 1.996 ms to the last.
     assert_eq!(slow, 3 + 5);
     Ok(())
 }
