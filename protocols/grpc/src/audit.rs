@@ -6,7 +6,7 @@ use crate::entities;
 use crate::parse::{after, most, of_place, said};
 use crate::proto;
 use crate::proto::audit_value::Value;
-use crate::render::{micros, override_of};
+use crate::render::{micros, override_of, place};
 
 pub fn all(request: &proto::ListAuditEventsRequest) -> Call<'_> {
     Call::Audit(AuditListing {
@@ -47,10 +47,7 @@ fn told(event: AuditEvent) -> proto::AuditEvent {
         action: event.action.name().to_owned(),
         before: value(event.before),
         after: value(event.after),
-        target: Some(proto::Place {
-            policy: event.target.policy,
-            key: event.target.key.map(Into::into),
-        }),
+        target: Some(place(event.target)),
         entity: event.entity.unwrap_or_default(),
         by: event.by.unwrap_or_default(),
         protocol: event.protocol.unwrap_or_default(),

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use tidegate::{Limit, ListedKey, Metadata, Span, Timestamp, Unit, Verdict};
 use tidegate_service::{
     Acquired, Acquisition, ActivePolicy, Answer, Finished, GrantedLease, Granting, Level,
-    MemberForecast, PublicLease, PublicUsage, Record, Setting, StoredOverride, Told, settings_of,
+    MemberForecast, OverrideTarget, PublicLease, PublicUsage, Record, Setting, StoredOverride,
+    Told, settings_of,
 };
 
 use crate::error::problem;
@@ -317,14 +318,19 @@ fn foreseen(forecast: &tidegate::Forecast) -> proto::Forecast {
 
 fn shown(placed: &StoredOverride) -> proto::Override {
     proto::Override {
-        place: Some(proto::Place {
-            policy: placed.target.policy.clone(),
-            key: placed.target.key.clone().map(Into::into),
-        }),
+        place: Some(place(placed.target.clone())),
         level: level(placed.target.level()).into(),
         inert: placed.inert.clone(),
         version: placed.version,
         ..override_of(&placed.limits, &placed.record)
+    }
+}
+
+/// A policy and a key; unset where every one is meant.
+pub fn place(target: OverrideTarget) -> proto::Place {
+    proto::Place {
+        policy: target.policy,
+        key: target.key.map(Into::into),
     }
 }
 

@@ -14,13 +14,7 @@ pub(super) fn shown(replies: &mut Replies, event: &AuditEvent) {
     facts::optional_instant(replies, Some(event.at));
     replies.text("action");
     replies.text(event.action.name());
-    replies.text("policy");
-    facts::optional_text(replies, event.target.policy.as_deref());
-    replies.text("key");
-    match &event.target.key {
-        Some(key) => replies.bulk(key),
-        None => replies.null(),
-    }
+    overrides::target(replies, &event.target);
     let texts = [
         ("entity", &event.entity),
         ("by", &event.by),

@@ -1,7 +1,9 @@
 //! Limits in place of what the policies say.
 
 use tidegate::Limit;
-use tidegate_service::{OverrideValue, Record, Setting, StoredOverride, settings_of};
+use tidegate_service::{
+    OverrideTarget, OverrideValue, Record, Setting, StoredOverride, settings_of,
+};
 
 use super::facts;
 use super::reply::Replies;
@@ -13,13 +15,7 @@ const FACTS: usize = 6;
 /// set it, why, when and until when.
 pub(super) fn shown(replies: &mut Replies, stored_override: &StoredOverride) {
     replies.map(FACTS + 5);
-    replies.text("policy");
-    facts::optional_text(replies, stored_override.target.policy.as_deref());
-    replies.text("key");
-    match &stored_override.target.key {
-        Some(key) => replies.bulk(key),
-        None => replies.null(),
-    }
+    target(replies, &stored_override.target);
     replies.text("level");
     replies.text(stored_override.target.level().name());
     limits(replies, &stored_override.limits);
@@ -32,6 +28,17 @@ pub(super) fn shown(replies: &mut Replies, stored_override: &StoredOverride) {
     replies.text("version");
     replies.count(stored_override.version);
     record(replies, &stored_override.record);
+}
+
+/// A policy and a key, two facts: nothing where every one is meant.
+pub(super) fn target(replies: &mut Replies, target: &OverrideTarget) {
+    replies.text("policy");
+    facts::optional_text(replies, target.policy.as_deref());
+    replies.text("key");
+    match &target.key {
+        Some(key) => replies.bulk(key),
+        None => replies.null(),
+    }
 }
 
 /// What the limits become, who set them, why, when and until when.
