@@ -51,7 +51,11 @@ impl ServerGrant {
     #[getter]
     fn amounts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let amounts = PyDict::new(py);
-        for (name, amount) in self.grant().into_iter().flat_map(|grant| grant.amounts().iter()) {
+        for (name, amount) in self
+            .grant()
+            .into_iter()
+            .flat_map(|grant| grant.amounts().iter())
+        {
             amounts.set_item(name, number(py, amount)?)?;
         }
         Ok(amounts)
@@ -59,7 +63,9 @@ impl ServerGrant {
 
     #[getter]
     fn calls(&self) -> Vec<String> {
-        self.grant().map(|grant| grant.calls().to_vec()).unwrap_or_default()
+        self.grant()
+            .map(|grant| grant.calls().to_vec())
+            .unwrap_or_default()
     }
 
     #[getter]

@@ -5,9 +5,7 @@ use std::time::Duration;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tidegate_client::{
-    Admission, BuildError, Client, Error, Exchange, Key, Report, Request, Tls,
-};
+use tidegate_client::{Admission, BuildError, Client, Error, Exchange, Key, Report, Request, Tls};
 use tokio::runtime::Runtime;
 
 use super::answer::answer;
@@ -278,7 +276,12 @@ impl Server {
         let client = self.client(py)?;
         let low_water = match u8::try_from(low_water) {
             Ok(hundredths) if hundredths <= 100 => hundredths,
-            _ => return Err(invalid(py, "low_water is from 0 to 100, in hundredths of a batch")),
+            _ => {
+                return Err(invalid(
+                    py,
+                    "low_water is from 0 to 100, in hundredths of a batch",
+                ));
+            }
         };
         let mut builder = client.spender(policy, Key::from(who)).low_water(low_water);
         for (name, number) in quantities(Some(&batch))? {
@@ -349,7 +352,9 @@ impl Server {
 /// A request of the protocol with this body, if it has one.
 fn begun(py: Python<'_>, method: &str, path: &str, body: Option<String>) -> PyResult<Exchange> {
     let wrong = |why: &dyn ToString| invalid(py, why.to_string());
-    let json = body.as_deref().map(serde_json::from_str::<serde_json::Value>);
+    let json = body
+        .as_deref()
+        .map(serde_json::from_str::<serde_json::Value>);
     let json = json.transpose().map_err(|error| wrong(&error))?;
     Ok(match (method, json) {
         ("GET", None) => Exchange::get(path),
