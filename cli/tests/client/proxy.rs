@@ -3,7 +3,7 @@
 use std::io::{Read, Write, copy};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use crate::server::Server;
 
@@ -11,12 +11,20 @@ use crate::server::Server;
 pub struct Proxy {
     pub url: String,
     to_lose: Arc<AtomicI64>,
+    is_cut: Arc<AtomicBool>,
 }
 
 impl Proxy {
     /// One that loses the answers of the first `to_lose` connections.
     pub fn before(server: &Server, to_lose: i64) -> Self {
         Self::answering(server, to_lose, Vec::new())
+    }
+
+    /// The same, where no later connection reaches the server until it is mended.
+    pub fn before_a_cut(server: &Server, to_lose: i64) -> Self {
+        let proxy = Self::before(server, to_lose);
+        proxy.is_cut.store(true, Ordering::SeqCst);
+        proxy
     }
 
     /// One that answers these bytes in the place of those.
@@ -27,13 +35,17 @@ impl Proxy {
         let proxy = Self {
             url,
             to_lose: Arc::new(AtomicI64::new(to_lose)),
+            is_cut: Arc::default(),
         };
-        let to_lose = Arc::clone(&proxy.to_lose);
+        let (to_lose, is_cut) = (Arc::clone(&proxy.to_lose), Arc::clone(&proxy.is_cut));
         // Until the test ends.
         std::thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
-                let server = TcpStream::connect(&address).expect("the server listens");
                 let is_lost = to_lose.fetch_sub(1, Ordering::SeqCst) > 0;
+                if !is_lost && is_cut.load(Ordering::SeqCst) {
+                    continue;
+                }
+                let server = TcpStream::connect(&address).expect("the server listens");
                 let instead = is_lost.then(|| instead.clone());
                 std::thread::spawn(move || pass(&client, &server, instead.as_deref()));
             }
@@ -41,8 +53,9 @@ impl Proxy {
         proxy
     }
 
-    /// No more answers are lost.
+    /// No more answers are lost, and no connection is cut.
     pub fn mend(&self) {
+        self.is_cut.store(false, Ordering::SeqCst);
         self.to_lose.store(0, Ordering::SeqCst);
     }
 }
