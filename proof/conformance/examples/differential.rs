@@ -141,7 +141,8 @@ fn subject(store: &str, dir: ShmDir) -> Result<Subject, String> {
         }
         "tidegate" => {
             let server = offering::Offering::start(Arc::new(MemoryStore::default()));
-            Ok(served(open::remote, &server.url(), server))
+            let subject = served(open::remote, &server.url(), server);
+            Ok(subject.drops_spent_state_early())
         }
         "mariadb" => {
             let server = MariadbServer::start().ok_or("a MariaDB server is needed")?;

@@ -17,7 +17,8 @@ macro_rules! servers {
     () => {{
         let start = || Some(Offering::start(Arc::new(MemoryStore::default())));
         let servers = SERVERS.get(start).expect("it starts");
-        support::subject(support::open::remote, servers.url(), servers)
+        // The memory store that the server offers does.
+        support::subject(support::open::remote, servers.url(), servers).drops_spent_state_early()
     }};
 }
 
