@@ -87,6 +87,9 @@ def test_a_store_has_its_threads_when_they_are_needed_and_memory_none_before_a_w
     for when, more in zip(("opened", "waited", "kept", "permit"), STARTED[any_store.partition(":")[0]]):
         there = f"{there} {more}"
         expected[when] = named(there)
+    # This one begins where a lock is found taken for 0.1 ms: on a busy machine also here.
+    by_chance = named("shm-locks")
+    said = {when: " ".join(name for name in names.split() if name != by_chance) for when, names in said.items()}
     assert said == expected
 
 
