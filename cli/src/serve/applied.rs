@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tidegate_http::{Application, Apply};
 use tidegate_policy::{PolicyFile, parse};
 use tidegate_service::{Change, Credential};
-use tidegate_store::{Definition, Definitions, Follower, Store, block_on};
+use tidegate_store::{Defined, Definition, Definitions, Follower, Store, block_on};
 use tracing::{error, info, warn};
 
 use super::serving::Serving;
@@ -212,8 +212,9 @@ impl Applied {
             Kept::File(path) => replace(&beside(path, "new"), path).map_err(|e| e.to_string()),
             Kept::Store(store) => {
                 let definition = Definition::new(KEY, kept.to_string());
-                let defined = block_on(store.define(OWNER, definition));
-                defined.map(drop).map_err(|error| error.to_string())
+                let made = block_on(store.change(OWNER, definition.into()));
+                made.map(|made| self.holds(made, &application.policies, kept.to_string()))
+                    .map_err(|error| error.to_string())
             }
         };
         if let Err(error) = done {
@@ -236,6 +237,20 @@ impl Applied {
             });
         }
         Ok(changes)
+    }
+
+    /// The store keeps `text`: known also where it has not told it in time, or what it loses
+    /// right after would not be missed.
+    fn holds(&self, made: Defined, policies: &PolicyFile, text: String) {
+        let Defined::Done { version, .. } = made else {
+            return;
+        };
+        let mut state = self.state();
+        let is_told = version <= self.version();
+        if !is_told && fingerprint(&state.current) == fingerprint(policies) {
+            state.told = Some(text);
+            self.version.store(version, Ordering::Release);
+        }
     }
 }
 

@@ -71,6 +71,13 @@ fn a_store_that_was_emptied_no_longer_has_what_was_set_and_says_so() {
             json!({"policy": "web", "key": "k", "limits": {"rpm": {"calls": 5, "per": "1h"}}});
         let (status, said) = http.put("/v1/overrides", &limits).expect("an answer");
         assert_eq!(status, 200, "{said}");
+        let mut limit = || {
+            let peek = json!({"policy": "web", "key": "k", "cost": 1});
+            let (_, said) = http.post("/v1/peek", &peek).expect("an answer");
+            said["limits"]["rpm"]["limit"].as_u64()
+        };
+        // A busy store tells it after its answer.
+        until("the override holds", || limit() == Some(5));
         let policies = json!({"policy": {"web": {"limits": {"rpm": {"calls": 7, "per": "1h"}}}}});
         let (status, said) = http.put("/v1/policies", &policies).expect("an answer");
         assert_eq!(status, 200, "{said}");
