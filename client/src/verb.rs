@@ -60,12 +60,20 @@ impl Verb {
     }
 
     /// Whether asking twice comes to the same as asking once. Of an `acquire` it does with an
-    /// idempotency key alone.
+    /// idempotency key alone. What does not stand here as repeatable is asked once.
     const fn is_repeatable(self) -> bool {
-        !matches!(
-            self,
-            Self::Check | Self::Debit | Self::Acquire | Self::Grant
-        )
+        match self {
+            Self::Return
+            | Self::Settle
+            | Self::Release
+            | Self::Cancel
+            | Self::Renew
+            | Self::Adjust
+            | Self::Peek
+            | Self::Forecast
+            | Self::Reset => true,
+            Self::Check | Self::Acquire | Self::Grant | Self::Debit => false,
+        }
     }
 
     /// The request that says it, of a [`Request`](crate::Request).

@@ -327,13 +327,14 @@ impl<'v> Verb<'v> {
         }
     }
 
-    /// Whether it may give something back, so that a request that waits has its turn.
+    /// Whether it may give something back, so that a request that waits has its turn. A renewal
+    /// moves the instant at which a lease's slots come back.
     #[must_use]
     pub const fn gives_back(&self) -> bool {
-        matches!(
-            self,
-            Self::End { .. } | Self::Renew { .. } | Self::Adjust { .. } | Self::Reset
-        )
+        match self {
+            Self::End { .. } | Self::Renew { .. } | Self::Adjust { .. } | Self::Reset => true,
+            Self::Take { .. } | Self::Debit { .. } | Self::Peek { .. } => false,
+        }
     }
 
     /// The lease that it is about, or would make.

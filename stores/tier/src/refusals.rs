@@ -186,9 +186,10 @@ impl Table for RefusalTable {
     }
 }
 
-/// Whether a command may give something back to its key.
+/// Whether a command may give something back to its key of which a refusal is remembered. A
+/// renewal moves when slots come back, and of those none is.
 const fn gives_back(verb: &Verb<'_>) -> bool {
-    matches!(verb, Verb::End { .. } | Verb::Adjust { .. } | Verb::Reset)
+    verb.gives_back() && !matches!(verb, Verb::Renew { .. })
 }
 
 /// What is asked for by a take that may be refused here.
