@@ -75,7 +75,7 @@ pub enum Error {
     #[error("{0}")]
     Unavailable(Problem),
     /// The server gave no answer in time. What was asked may have been done.
-    #[error("no answer from {server} within {} ms; what was asked may have been done", longest.as_millis())]
+    #[error("no answer from {server} within {} ms; it may have been done: repeat it with the same idempotency key, or look first", longest.as_millis())]
     Timeout {
         /// Which server.
         server: String,

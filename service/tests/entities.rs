@@ -294,7 +294,10 @@ fn what_cannot_be_is_refused_with_words_and_changes_nothing() {
     let house = House::new();
     house.acme();
     let nobody = house.create("bob", Some("nobody")).unwrap_err();
-    assert_eq!(nobody.to_string(), "there is no entity `nobody`");
+    assert_eq!(
+        nobody.to_string(),
+        "there is no entity `nobody`; create it, or correct the id"
+    );
     assert_eq!(nobody.kind(), Kind::NotFound);
     let twice = house.create("alice", None).unwrap_err();
     assert_eq!(twice.kind(), Kind::Conflict);
@@ -307,7 +310,10 @@ fn what_cannot_be_is_refused_with_words_and_changes_nothing() {
         assert_eq!(cycle.kind(), Kind::Invalid);
     }
     let nobody = house.shift("alice", "nobody").unwrap_err();
-    assert_eq!(nobody.to_string(), "there is no entity `nobody`");
+    assert_eq!(
+        nobody.to_string(),
+        "there is no entity `nobody`; create it, or correct the id"
+    );
     house.create("else", None).unwrap();
     house.create("other", Some("else")).unwrap();
     for (id, parent) in [("alice", "other"), ("else", "acme"), ("other", "acme")] {
@@ -433,7 +439,10 @@ fn asked_by_its_id_an_entity_and_its_ancestors_are_charged_in_one_step_or_not_at
         ..of("chat")
     };
     let unknown = house.call(Call::Check(unknown)).unwrap_err();
-    assert_eq!(unknown.to_string(), "there is no entity `nobody`");
+    assert_eq!(
+        unknown.to_string(),
+        "there is no entity `nobody`; create it, or correct the id"
+    );
     assert_eq!(unknown.kind(), Kind::NotFound);
 }
 
@@ -455,7 +464,10 @@ fn several_entities_are_checked_at_once_and_each_has_its_answer() {
     let admitted = |at: usize| answers[at].as_ref().unwrap().told().admitted();
     assert!(admitted(0) && admitted(2));
     let unknown = answers[1].as_ref().unwrap_err();
-    assert_eq!(unknown.to_string(), "there is no entity `nobody`");
+    assert_eq!(
+        unknown.to_string(),
+        "there is no entity `nobody`; create it, or correct the id"
+    );
     assert_eq!(house.left("acme", "org_rpm"), 8);
 }
 

@@ -78,7 +78,9 @@ pub enum StoreError {
         wanted: usize,
     },
     /// No lease of that id: never given, or finished and forgotten.
-    #[error("no such lease: it has ended, or was never given")]
+    #[error(
+        "no such lease for this policy and key: it has ended, or was never given; use those it was acquired with, or acquire again"
+    )]
     UnknownLease,
     /// The lease was over at this instant: it expired then, or had ended before.
     #[error("the lease had ended by {0}; acquire again")]
@@ -87,10 +89,10 @@ pub enum StoreError {
     #[error("the limits have changed since the command was made; send it again")]
     StalePlan,
     /// A lease of that id exists.
-    #[error("a lease of this id exists already")]
+    #[error("a lease of this id exists already; draw another id")]
     DuplicateLease,
     /// The store has no listing.
-    #[error("this store cannot list what it holds")]
+    #[error("this store cannot list what it holds; choose another store")]
     CannotList,
     /// The store keeps no usage.
     #[error(

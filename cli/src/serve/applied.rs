@@ -75,7 +75,7 @@ impl Applied {
         if !store.abilities().shared {
             return Err(Trouble::failure(
                 "--applied store keeps policies in a store that servers share (shm, redis, \
-                 postgres, mysql, dynamodb); write --applied FILE, or choose such a store with --store",
+                 postgres, mysql, dynamodb, tidegate); write --applied FILE, or choose such a store with --store",
             ));
         }
         let told = block_on(store.definitions(OWNER, 0)).map_err(Trouble::failure)?;

@@ -62,10 +62,9 @@ Exit codes:
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct GatewayArgs {
-    /// Where calls go: a provider (openai, anthropic, gemini, groq, mistral, cerebras), or a name of
-    /// yours, the provider whose API it speaks (also azure, bedrock, generic) and an address, without the /v1
-    /// that callers ask for. More than one is for the members of a pool. The credential in the
-    /// environment variable TIDEGATE_KEY_ and the name in capitals (TIDEGATE_KEY_OPENAI for `openai`)
+    /// Where calls go: openai, anthropic, gemini, groq, mistral or cerebras; or NAME=PROVIDER@URL, where
+    /// azure, bedrock and generic need the address, written without the /v1 that callers ask for. Give one for
+    /// each member of a pool. The credential in TIDEGATE_KEY_NAME (TIDEGATE_KEY_OPENAI for `openai`)
     /// replaces the caller's
     #[arg(
         long,
@@ -219,8 +218,16 @@ impl FromStr for UpstreamArg {
             format!("{error}; write NAME=PROVIDER@URL, such as vllm=openai@http://127.0.0.1:8000")
         })?;
         let base = match address {
-            Some(address) => address.parse().map_err(|_| format!("`{address}` is no address"))?,
-            None => Upstream::of(provider).ok_or_else(|| format!("{provider} has no address for everybody: write {name}={provider}@https://..."))?.base,
+            Some(address) => address
+                .parse()
+                .map_err(|_| format!("`{address}` is no address"))?,
+            None => {
+                Upstream::of(provider)
+                    .ok_or_else(|| {
+                        format!("{provider} needs an address: write {name}={provider}@https://...")
+                    })?
+                    .base
+            }
         };
         Ok(Self(Upstream {
             name: name.to_owned(),
@@ -252,9 +259,12 @@ fn model(text: &str) -> Result<(String, String), String> {
     pair(text).map_err(|_| "write MODEL=POLICY, such as gpt-5=large".to_owned())
 }
 
+/// What is to be written where a weight is none.
+const PARTS: &str = "write CALLER=PARTS, with PARTS a whole number from 1 to 1000000";
+
 fn weight(text: &str) -> Result<(String, u32), String> {
-    let (caller, parts) = text.rsplit_once('=').ok_or("write CALLER=PARTS")?;
-    let parts = parts.parse().map_err(|_| "parts are a whole number")?;
+    let (caller, parts) = text.rsplit_once('=').ok_or(PARTS)?;
+    let parts = parts.parse().map_err(|_| PARTS)?;
     Ok((caller.to_owned(), parts))
 }
 
@@ -364,7 +374,7 @@ fn with_secret(upstream: &Upstream) -> Outcome<Upstream> {
     }
     let (_, before) = Upstream::credential_header(upstream.provider);
     let mut value: http::HeaderValue = format!("{before}{secret}").parse().map_err(|_| {
-        Trouble::usage(format!("{variable} has characters that no header may have"))
+        Trouble::usage(format!("{variable} has characters that no header may have; set it again without line breaks or control characters"))
     })?;
     value.set_sensitive(true);
     Ok(Upstream {

@@ -124,7 +124,10 @@ async fn an_entity_is_created_shown_changed_on_its_version_and_deleted() {
     let on_it = delete("alice", Some(none.version));
     client.delete_entity(on_it).await.unwrap();
     let gone = refused(client.get_entity(get("alice")).await, Code::NotFound);
-    assert_eq!(gone, "there is no entity `alice`");
+    assert_eq!(
+        gone,
+        "there is no entity `alice`; create it, or correct the id"
+    );
     // Each change has left its event: who, from where, and why.
     let of_alice = |cursor, limit| proto::ListAuditEventsRequest {
         entity: "alice".to_owned(),
@@ -226,7 +229,10 @@ async fn what_speaks_against_a_change_is_said_and_has_a_code() {
     let (_, mut client) = acme().await;
     let nobody = client.create_entity(new("x", Some("nobody"))).await;
     let nobody = refused(nobody, Code::NotFound);
-    assert_eq!(nobody, "there is no entity `nobody`");
+    assert_eq!(
+        nobody,
+        "there is no entity `nobody`; create it, or correct the id"
+    );
     let own = client.create_entity(new("x", Some("x"))).await;
     refused(own, Code::InvalidArgument);
     let parent = client.delete_entity(delete("search", None)).await;
@@ -278,7 +284,7 @@ async fn a_request_names_an_entity_and_its_ancestors_are_charged() {
     let nobody = client.check(about("chat", "nobody")).await;
     assert_eq!(
         refused(nobody, Code::NotFound),
-        "there is no entity `nobody`"
+        "there is no entity `nobody`; create it, or correct the id"
     );
     refused(client.check(about("chat", "")).await, Code::InvalidArgument);
     let checks = vec![both(), about("chat", "nobody"), bob()];

@@ -67,7 +67,7 @@ fn an_entity_is_created_shown_changed_on_its_version_and_deleted() {
     assert_eq!(client.request(&gone), "OK");
     assert_eq!(
         client.request("TG.ENTITY SHOW alice"),
-        "-ERR there is no entity `alice`"
+        "-ERR there is no entity `alice`; create it, or correct the id"
     );
     client.request("HELLO 3");
     let maps = client.request("TG.ENTITY SHOW search");

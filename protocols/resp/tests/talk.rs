@@ -200,7 +200,7 @@ fn every_verb_has_its_answer() {
         ),
         (
             format!("TG.CANCEL slots k {}", "0".repeat(32)),
-            "-NOLEASE no such lease: it has ended, or was never given",
+            "-NOLEASE no such lease for this policy and key: it has ended, or was never given; use those it was acquired with, or acquire again",
         ),
         (
             format!("TG.RENEW slots k {lease} 9000"),

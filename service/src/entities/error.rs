@@ -5,7 +5,7 @@
 #[non_exhaustive]
 pub enum EntityError {
     /// None has this id.
-    #[error("there is no entity `{0}`")]
+    #[error("there is no entity `{0}`; create it, or correct the id")]
     Unknown(String),
     /// One has this id already.
     #[error("there is an entity `{id}` already, at version {version}; change it instead")]

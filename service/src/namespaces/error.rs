@@ -7,7 +7,9 @@ use super::state::{MOST, NamespaceState};
 #[non_exhaustive]
 pub enum NamespaceError {
     /// None has this name.
-    #[error("there is no namespace `{0}`")]
+    #[error(
+        "there is no namespace `{0}`; create it with `tidegate namespaces create`, or correct the name"
+    )]
     Unknown(String),
     /// One has this name already.
     #[error("there is a namespace `{name}` already, which is {}", state.name())]

@@ -255,7 +255,10 @@ fn said(name: &str, definition: &tidegate_store::Definition) -> Option<(u64, u8)
     match Namespace::read(definition) {
         Ok(read) => read.map(|read| (read.id, read.state.number())),
         Err(error) => {
-            tracing::error!(namespace = name, %error, "a namespace cannot be read: it answers nobody here");
+            tracing::error!(
+                namespace = name, %error,
+                "a namespace cannot be read; every request in it is refused here: upgrade this server"
+            );
             Some((0, UNREADABLE))
         }
     }

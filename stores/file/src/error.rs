@@ -59,7 +59,9 @@ pub enum FileError {
         source: io::Error,
     },
     /// The journal cannot be written.
-    #[error("the journal cannot be written: {0}")]
+    #[error(
+        "the journal cannot be written: {0}; make room on the disk, or restart if a sync failed"
+    )]
     Journal(String),
 }
 

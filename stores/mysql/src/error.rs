@@ -134,8 +134,10 @@ const fn advice(code: u16) -> &'static str {
             "the MariaDB user may not do this; grant it what docs/stores/mariadb.md says"
         }
         1046 | 1049 => "the database is not there; create it, and name it in the address",
-        1114 | 1021 => "the MariaDB server is full",
-        1146 | 1054 => "the tables are not as this version made them",
+        1114 | 1021 => "the MariaDB server is full; make room on its disk",
+        1146 | 1054 => {
+            "the tables are not as this version made them; restore them, or drop them with all servers stopped (docs/operating/upgrades.md)"
+        }
         1205 | 1969 => {
             "timed out waiting for the row of this key's root, which other requests hold"
         }

@@ -35,7 +35,7 @@ pub enum PostgresError {
     },
     /// The schema is missing or older, and may not be changed.
     #[error(
-        "the schema is of version {found}, not {known}; open the store once as its owner, with migrations allowed"
+        "the schema is of version {found}, not {known}; open the store once as its owner, without `migrate=off`"
     )]
     Older {
         /// The newest migration that was applied; 0 if there is no schema.
@@ -124,7 +124,7 @@ fn advice(code: &SqlState) -> &'static str {
         SqlState::TOO_MANY_CONNECTIONS => {
             "the PostgreSQL server has no connection left; lower `connections` or raise max_connections"
         }
-        SqlState::DISK_FULL => "the PostgreSQL server's disk is full",
+        SqlState::DISK_FULL => "the PostgreSQL server's disk is full; make room on it",
         SqlState::ADMIN_SHUTDOWN | SqlState::CRASH_SHUTDOWN | SqlState::CANNOT_CONNECT_NOW => {
             "the PostgreSQL server is starting or stopping; try again soon"
         }

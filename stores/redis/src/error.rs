@@ -91,8 +91,12 @@ fn words(error: &redis::RedisError) -> String {
         (_, Some("NOPERM")) => {
             "the Redis user may not do this; allow it FCALL and FUNCTION LOAD, or EVAL and EVALSHA; SCAN; and the keys of the prefix"
         }
-        (_, Some("MISCONF")) => "the Redis server cannot save, and takes no writes",
-        (_, Some("NOREPLICAS")) => "the Redis server has too few replicas, and takes no writes",
+        (_, Some("MISCONF")) => {
+            "the Redis server cannot save, and takes no writes; make room on its disk, and see its log"
+        }
+        (_, Some("NOREPLICAS")) => {
+            "the Redis server has too few replicas, and takes no writes; start them, or lower min-replicas-to-write"
+        }
         (ErrorKind::Server(kind), _) => by_kind(kind),
         _ => "the Redis server answered with an error",
     };
@@ -113,7 +117,7 @@ const fn by_kind(kind: ServerErrorKind) -> &'static str {
             "the Redis cluster is moving the slot of this key to another node; try again soon"
         }
         ServerErrorKind::Moved | ServerErrorKind::CrossSlot => {
-            "the Redis server is part of a cluster, which this address does not say"
+            "the Redis server is part of a cluster; write redis+cluster:// in place of redis://"
         }
         ServerErrorKind::MasterDown | ServerErrorKind::ClusterDown => {
             "the Redis server has no master now"

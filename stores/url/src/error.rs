@@ -49,7 +49,7 @@ fn hint(url: &str) -> String {
     if is_path {
         return format!("for a file, write file:{url}");
     }
-    "write memory:, file:PATH, shm:NAME, redis://HOST, redis+cluster://HOST, redis+sentinel://HOST/SERVICE, postgres://HOST/DATABASE, mysql://HOST/DATABASE or dynamodb://TABLE".to_owned()
+    "write memory:, file:PATH, shm:NAME, redis://HOST, redis+cluster://HOST, redis+sentinel://HOST/SERVICE, postgres://HOST/DATABASE, mysql://HOST/DATABASE, dynamodb://TABLE or tidegate://HOST".to_owned()
 }
 
 impl UrlError {

@@ -73,7 +73,9 @@ pub enum BuildError {
     )]
     TooManyAdded(usize),
     /// The overrides of a policy's set are set at its service.
-    #[error("the overrides of this set are its service's; set them there")]
+    #[error(
+        "this limit set belongs to a server: set its overrides there, with `tidegate override set`"
+    )]
     Governed,
     /// Two members of one pool have the same name.
     #[error("member `{0}` is added twice; names are unique in a pool")]
@@ -82,7 +84,9 @@ pub enum BuildError {
     #[error("member `{0}` has weight 0; leave it out, or give it at least 1")]
     ZeroWeight(String),
     /// The thread that keeps the permits of a leased lock alive could not be started.
-    #[error("no thread could be started: {0}")]
+    #[error(
+        "no thread could be started: {0}; raise how many threads the process may have (`ulimit -u`, `TasksMax=`)"
+    )]
     NoWorker(String),
     /// A tier that makes no sense for these limits.
     #[error(transparent)]

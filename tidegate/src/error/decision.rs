@@ -19,7 +19,7 @@ pub enum DecisionError {
     QueueFull(usize),
     /// So many requests by keys of one root wait as may.
     #[error(
-        "{0} requests by keys of this root (the key's first segment) wait already; send fewer, or raise `max_waiting_per_root` of the policy (in Rust `.max_waiting_per_root()`; it is half of `max_waiting` if not said)"
+        "{0} requests by keys of this root (the key's first segment) wait already; send fewer, or raise `max_waiting_per_root` of the policy (in Rust `.max_waiting_per_root()`; half of `max_waiting`, 8 at least, unless set)"
     )]
     RootQueueFull(usize),
     /// Everyone who waited was [sent away](crate::LimitSet::stop_waiting).

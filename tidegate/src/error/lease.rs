@@ -16,7 +16,9 @@ pub enum LeaseError {
     #[error(transparent)]
     Request(#[from] RequestError),
     /// No lease of that id: never given, or finished and forgotten.
-    #[error("no such lease: it has ended, or was never given")]
+    #[error(
+        "no such lease for this policy and key: it has ended, or was never given; use those it was acquired with, or acquire again"
+    )]
     Unknown,
     /// It has ended; how, as far as is known.
     #[error("the lease {0}; acquire again")]
@@ -32,7 +34,9 @@ pub enum LeaseError {
     #[error("{}", DecisionError::Stopped)]
     Stopped,
     /// No thread could be started that keeps it alive.
-    #[error("no thread could be started: {0}")]
+    #[error(
+        "no thread could be started: {0}; raise how many threads the process may have (`ulimit -u`, `TasksMax=`)"
+    )]
     NoWorker(String),
     /// *Cannot tell*: the store.
     #[error(transparent)]

@@ -44,7 +44,9 @@ pub enum LockError {
     #[error("{}", DecisionError::Stopped)]
     Stopped,
     /// No thread could be started that keeps the permit alive.
-    #[error("no thread could be started: {0}")]
+    #[error(
+        "no thread could be started: {0}; raise how many threads the process may have (`ulimit -u`, `TasksMax=`)"
+    )]
     NoWorker(String),
     /// The permit's lease has ended; how, as far as is known.
     #[error("{}", LeaseError::Ended(*.0))]

@@ -68,7 +68,9 @@ pub enum Error {
     #[error("{}", DecisionError::Stopped)]
     Stopped,
     /// A thread or a worker could not be started.
-    #[error("no thread could be started: {0}")]
+    #[error(
+        "no thread could be started: {0}; raise how many threads the process may have (`ulimit -u`, `TasksMax=`)"
+    )]
     NoWorker(String),
     /// The runtime of [workers](crate::workers) ended before their work.
     #[error("the runtime that the workers need has ended; keep it until `run` has answered")]

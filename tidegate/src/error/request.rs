@@ -26,7 +26,7 @@ pub enum RequestError {
     },
     /// No limit at the levels that the key has.
     #[error(
-        "the key has {depth} of {levels} levels, and none of them has a limit that was requested"
+        "the key has {depth} of {levels} levels, and none of them has a limit that was requested; send a key of every level, or name a limit of these levels"
     )]
     KeyTooShort {
         /// How many levels the key has.

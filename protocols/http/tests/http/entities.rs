@@ -85,7 +85,10 @@ async fn an_entity_is_created_shown_changed_on_its_version_and_deleted() {
     let gone = ask(&house, "DELETE", path, &on_it, Value::Null).await;
     assert_eq!(gone.status, 204);
     let none = house.get(path).await.problem(404, "not_found");
-    assert_eq!(none, "there is no entity `alice`");
+    assert_eq!(
+        none,
+        "there is no entity `alice`; create it, or correct the id"
+    );
     assert_eq!(house.get("/v1/audit?entity=").await.status, 400);
     let events = house.get("/v1/audit?entity=alice").await.json();
     let events = events["events"].as_array().unwrap();
@@ -149,7 +152,10 @@ async fn what_speaks_against_a_change_is_said_and_has_a_code() {
     let house = acme().await;
     let nobody = json!({"id": "x", "parent": "nobody"});
     let nobody = house.post(PATH, nobody).await.problem(404, "not_found");
-    assert_eq!(nobody, "there is no entity `nobody`");
+    assert_eq!(
+        nobody,
+        "there is no entity `nobody`; create it, or correct the id"
+    );
     let own = json!({"id": "x", "parent": "x"});
     let own = house.post(PATH, own).await.problem(400, "invalid");
     assert!(own.contains("cannot belong to `x`"), "{own}");
@@ -258,7 +264,7 @@ async fn a_request_names_an_entity_and_its_ancestors_are_charged() {
     let nobody = house.post("/v1/check", nobody).await;
     assert_eq!(
         nobody.problem(404, "not_found"),
-        "there is no entity `nobody`"
+        "there is no entity `nobody`; create it, or correct the id"
     );
     // A lease, by the same id from its begin to its end.
     let job = json!({"policy": "jobs", "entity": "bob"});

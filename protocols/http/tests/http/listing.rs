@@ -87,7 +87,10 @@ async fn a_lease_is_listed_without_its_id_and_can_be_revoked() {
     let again = house.post("/v1/leases/revoke", revoke).await;
     // It said that the lease ended long ago, which was a moment ago.
     let told = again.problem(404, "not_found");
-    assert_eq!(told, "no such lease: it has ended, or was never given");
+    assert_eq!(
+        told,
+        "no such lease for this policy and key: it has ended, or was never given; use those it was acquired with, or acquire again"
+    );
 }
 
 #[tokio::test]
