@@ -116,8 +116,9 @@ cargo xtask wheels                                      the Python package as wh
                                                         in a clean environment and tested there
 cargo xtask book                                        docs/ as a book, by mdbook
 cargo xtask openapi                                     protocols/http/openapi.json, written anew
-cargo xtask house [CRATE]... [--why] [--check] [--svg FILE]
-                                                        the crates, and files that import each other
+cargo xtask house [CRATE]... [--why] [--check] [--svg FILE] [--api FILE]
+                                                        the crates, and files that import each other;
+                                                        --api: what a crate offers
 cargo xtask ways [--at COMMIT]... [--names]             the ways of a decision, counted; see --help
 ";
 
