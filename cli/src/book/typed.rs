@@ -8,7 +8,7 @@ use super::shell::commands;
 use crate::args::Cli;
 
 /// Programs of others, whose words nobody here can judge.
-const OTHERS: [&str; 20] = [
+const OTHERS: [&str; 21] = [
     "[",
     "./.ci/run",
     "apt-get",
@@ -26,6 +26,7 @@ const OTHERS: [&str; 20] = [
     "psql",
     "redis-server",
     "seq",
+    "sleep",
     "systemctl",
     "tar",
     "wait",

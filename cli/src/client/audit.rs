@@ -19,7 +19,7 @@ const PATH: &str = "/v1/audit";
 /// override what the limits were and are, and until when, of an entity what it was and is. Of a policy it lists what was done to
 /// it, its overrides and its keys, and policies that were applied if that changed it (as far as the
 /// first 256 changes tell). The store keeps them for 90 days, and 10,000 of each sort (overrides,
-/// entities, policies, keys), unless the servers are set up otherwise. Needs the scope `observe`.
+/// entities, namespaces, policies, keys), unless the servers are set up otherwise. Needs the scope `observe`.
 #[derive(Debug, Args)]
 #[command(after_help = DOES)]
 pub struct Audit {

@@ -115,7 +115,7 @@ pub struct Run {
     #[arg(long, value_name = "0-255", default_value_t = 0)]
     pub priority: u8,
 
-    /// How long the lease outlives us if we are killed; it is renewed each time
+    /// How long the lease lasts after this process is killed; it is renewed each time
     /// a third of it has passed
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = ttl)]
     pub ttl: Duration,

@@ -17,7 +17,7 @@ pub struct OtlpArgs {
     otlp: Option<String>,
 
     /// Keep one trace in so many of those that begin here; what a caller's
-    /// `traceparent` says of its own trace goes before this. All, if not said
+    /// `traceparent` says of its own trace takes precedence. Default: all
     #[arg(long, value_name = "N", env = "TIDEGATE_OTLP_ONE_IN", value_parser = clap::value_parser!(u32).range(1..))]
     otlp_one_in: Option<u32>,
 
