@@ -8,7 +8,8 @@ use std::future::Future as _;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use tempfile::TempDir;
 use tidegate::StoreError;
-use tidegate::{DecisionError, Limit, LimitSet, Store as _};
+use tidegate::{DecisionError, Limit, LimitSet, ManualClock, Request, Store as _};
 
 use crate::birth::{self, LockedFile};
 use crate::medium::Medium;
@@ -33,6 +34,8 @@ struct Disk {
     fails_once: AtomicBool,
     stalls: Mutex<bool>,
     goes_on: Condvar,
+    /// How often it was asked to sync.
+    syncs: AtomicUsize,
 }
 
 impl Disk {
@@ -60,6 +63,7 @@ impl Medium for Disk {
     }
 
     fn sync(&self) -> io::Result<()> {
+        self.syncs.fetch_add(1, Ordering::SeqCst);
         let mut stalls = self.stalls.lock();
         while *stalls {
             self.goes_on.wait(&mut stalls);
@@ -87,6 +91,7 @@ impl House {
             fails_once: AtomicBool::new(false),
             stalls: Mutex::new(false),
             goes_on: Condvar::new(),
+            syncs: AtomicUsize::new(0),
         });
         let options = Options {
             sync,
@@ -172,6 +177,67 @@ fn a_change_is_answered_later_while_the_disk_is_late() {
     assert!(answer.expect("no error").admitted());
     house.store.flush().expect("a disk that works");
     assert!(house.set.check("k", 1).wait().expect("no error").admitted());
+}
+
+/// The thread that rings alarms waited for the disk, once for each request whose turn had come:
+/// a hundred at one instant were a hundred commits, one after the other.
+#[test]
+fn whose_turn_has_come_at_one_instant_are_served_while_the_disk_is_late_and_by_one_commit() {
+    const REQUESTS: usize = 100;
+    let (house, clock) = (House::new(SyncMode::Always), ManualClock::default());
+    let limit = Limit::rate("daily", 1, DAY);
+    let set = LimitSet::builder().name("timed").limit(limit);
+    let set = set
+        .clock(clock.clock())
+        .store(Arc::clone(&house.store) as _);
+    let set = set.build().expect("sensible limits");
+    let keys: Vec<_> = (0..REQUESTS).map(|n| format!("k{n}")).collect();
+    let mut context = Context::from_waker(Waker::noop());
+    let mut waiting = Vec::new();
+    for key in &keys {
+        assert!(set.check(key, 1).wait().expect("no error").admitted());
+        let mut waits = Box::pin(set.acquire(key, Request::from(1).within(2 * DAY)));
+        assert!(waits.as_mut().poll(&mut context).is_pending());
+        waiting.push(waits);
+    }
+    house.store.flush().expect("a disk that works");
+    let syncs = || house.disk.syncs.load(Ordering::SeqCst);
+    let before = syncs();
+    assert!(set.check("alone", 1).wait().expect("no error").admitted());
+    house.store.flush().expect("a disk that works");
+    let of_one = syncs() - before;
+
+    house.disk.stall(true);
+    let (told, done) = mpsc::sync_channel(1);
+    let rings = thread::spawn(move || {
+        clock.advance(DAY);
+        told.send(()).expect("somebody listens");
+    });
+    let rang = done.recv_timeout(Duration::from_secs(60));
+    // All of them have their turn in memory, and wait for the disk.
+    for waits in &mut waiting {
+        assert!(waits.as_mut().poll(&mut context).is_pending());
+    }
+    let left = keys.iter().map(|key| set.peek(key, 1).wait());
+    let left: u64 = left
+        .map(|peeked| peeked.expect("a peek").remaining("daily").expect("a limit"))
+        .sum();
+    let before = syncs();
+    house.disk.stall(false);
+    rings.join().expect("no panic");
+    assert_eq!(rang, Ok(()), "the timer waits for the disk");
+    assert_eq!(left, 0);
+    let answers = waiting.into_iter().map(tidegate_store::block_on);
+    let leases: Vec<_> = answers
+        .map(|answer| answer.expect("no error").granted().expect("its turn"))
+        .collect();
+    let of_all = syncs() - before;
+    assert_eq!(leases.len(), REQUESTS);
+    // One group may have begun before all were in it; the next has the others.
+    assert!(
+        of_all <= 2 * of_one,
+        "{of_all} syncs, where one commit is {of_one}"
+    );
 }
 
 /// A change of limits is in the file before it holds; a server waited for that on the

@@ -31,6 +31,8 @@ use tidegate_store::{
 };
 
 mod line;
+#[cfg(all(test, not(shuttle)))]
+mod tests;
 
 use line::{Place, Queue, Refusal, Rows, SetAlarm, Standing, Waiter, idempotency, refusal};
 

@@ -10,6 +10,19 @@ use tidegate_store::{
     Reply, Responder, StoreError, Timer, TimerHandler, Wake,
 };
 
+#[cfg(test)]
+thread_local! {
+    /// How often this thread has compared one that waits with a row or a turn.
+    pub(super) static COMPARED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// Counted in tests, so that one says how much work a queue is.
+#[inline]
+fn compared() {
+    #[cfg(test)]
+    COMPARED.set(COMPARED.get() + 1);
+}
+
 /// When a request counts as having come, then the order of coming.
 pub(super) type Place = (i64, u64);
 
@@ -44,7 +57,10 @@ impl Queue {
 
     pub(super) fn find(&self, turn: u128) -> Option<Place> {
         let mut waiters = self.waiters.iter();
-        let found = waiters.find(|(_, waiter)| waiter.turn == turn);
+        let found = waiters.find(|(_, waiter)| {
+            compared();
+            waiter.turn == turn
+        });
         found.map(|(place, _)| *place)
     }
 
@@ -157,7 +173,10 @@ impl Refusal {
         let depth = own.depth().min(changed.depth());
         let refused = |level: &usize| self.levels >> level & 1 == 1;
         let mut levels = (0..depth).filter(refused);
-        levels.any(|level| own.row(level) == changed.row(level))
+        levels.any(|level| {
+            compared();
+            own.row(level) == changed.row(level)
+        })
     }
 }
 
@@ -195,6 +214,7 @@ impl Rows {
     }
 
     pub(super) fn holds(&self, row: &[u8]) -> bool {
+        compared();
         !self.0.is_empty() && self.0.contains(&OwnedKey::new(row))
     }
 
