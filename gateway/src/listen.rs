@@ -10,7 +10,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tidegate_llm::{Costs, Estimator};
 use tidegate_policy::PolicyFile;
-use tidegate_protocol::{Closing, Opening};
+use tidegate_protocol::{Closing, Opening, Share};
 use tidegate_service::Service;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::task::TaskTracker;
@@ -131,9 +131,14 @@ impl Gateway {
         let pause = settings.pause;
         let bound = (settings.max_connections, FULL);
         let gateway = Arc::clone(&self.0);
-        let talk = move |stream, closing| {
+        let talk = move |stream, closing, share: Share| {
             let stream = Opening::new(stream, "gateway", head_timeout);
-            converse(Arc::clone(&gateway), Taking::new(stream, pause), closing)
+            let talk = converse(Arc::clone(&gateway), Taking::new(stream, pause), closing);
+            async move {
+                // A caller of a gateway is bounded by its limits.
+                let _kept = share;
+                talk.await;
+            }
         };
         let waiting = Arc::clone(&self.0);
         let shutdown = async move {

@@ -3,15 +3,15 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use tidegate_protocol::{bearer, named_namespace};
-use tidegate_service::{Answer, Call, Caller, Origin, Service, ServiceError};
+use tidegate_protocol::named_namespace;
+use tidegate_service::{Answer, Call, Caller, Service, ServiceError};
 use tokio_stream::{Stream, StreamExt};
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
 
+use crate::entry::entered;
 use crate::long_calls::LongCalls;
 use crate::proto::tidegate_server::Tidegate;
-use crate::unasked::OfConnection;
 use crate::{audit, denials, entities, error, namespaces, parse, proto, render};
 
 type Reply<T> = Result<Response<T>, Status>;
@@ -33,19 +33,10 @@ impl App {
         }
     }
 
-    fn caller<R>(&self, request: &Request<R>) -> Result<Caller, Status> {
-        let header = request.metadata().get("authorization");
-        let token = header.and_then(|value| bearer(value.as_encoded_bytes()));
-        let caller = self.service.enter_by(token);
-        let connection = request.extensions().get::<OfConnection>();
-        let origin = Origin {
-            protocol: "grpc",
-            peer: connection.and_then(|connection| connection.peer),
-        };
+    fn caller<R>(request: &Request<R>) -> Result<Caller, Status> {
         let namespace = namespace(request.metadata());
-        caller
-            .and_then(|caller| caller.coming_from(origin).at(namespace?))
-            .map_err(|wrong| error::status(&wrong))
+        let caller = namespace.and_then(|namespace| entered(request)?.at(namespace));
+        caller.map_err(|wrong| error::status(&wrong))
     }
 
     /// Answers a call, whose caller is known before anything else is looked at.
@@ -55,7 +46,7 @@ impl App {
         call: Result<Call<'_>, Status>,
         render: fn(Answer) -> Option<T>,
     ) -> Reply<T> {
-        let caller = self.caller(request)?;
+        let caller = Self::caller(request)?;
         let answer = self.call(&caller, call?).await?;
         render(answer).map(Response::new).ok_or_else(other)
     }
@@ -103,7 +94,7 @@ impl Tidegate for App {
         &self,
         request: Request<proto::CheckManyRequest>,
     ) -> Reply<proto::CheckManyResponse> {
-        let caller = self.caller(&request)?;
+        let caller = Self::caller(&request)?;
         self.many(&caller, request.get_ref())
             .await
             .map(Response::new)
@@ -113,7 +104,7 @@ impl Tidegate for App {
         &self,
         request: Request<Streaming<proto::CheckManyRequest>>,
     ) -> Reply<Self::CheckStreamStream> {
-        let caller = self.caller(&request)?;
+        let caller = Self::caller(&request)?;
         let place = self.long_calls.take(&caller)?;
         let service = self.clone();
         let batches = request.into_inner();
@@ -134,7 +125,7 @@ impl Tidegate for App {
         &self,
         request: Request<proto::AcquireRequest>,
     ) -> Reply<proto::AcquireResponse> {
-        let caller = self.caller(&request)?;
+        let caller = Self::caller(&request)?;
         let (_, place, request) = request.into_parts();
         // Whoever waits gives their place back.
         let _kept = request
@@ -153,7 +144,7 @@ impl Tidegate for App {
     }
 
     async fn grant(&self, request: Request<proto::GrantRequest>) -> Reply<proto::GrantResponse> {
-        let caller = self.caller(&request)?;
+        let caller = Self::caller(&request)?;
         let answer = self.call(&caller, parse::grant(request.get_ref())?).await?;
         let Answer::Granted(granting) = answer else {
             return Err(other());
@@ -395,7 +386,7 @@ impl Tidegate for App {
         &self,
         request: Request<proto::WatchDenialsRequest>,
     ) -> Reply<Self::WatchDenialsStream> {
-        let caller = self.caller(&request)?;
+        let caller = Self::caller(&request)?;
         let answer = self.call(&caller, parse::watch(request.get_ref())).await?;
         let Answer::Denials(watch) = answer else {
             return Err(other());

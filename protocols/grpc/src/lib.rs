@@ -7,6 +7,7 @@
 //! | [`Server`] | what is served, and on which connections |
 //! | [`Settings`] | what it allows |
 //! | `routes` | where each call goes |
+//! | `entry` | who makes a call, and whether one more of theirs may be inside |
 //! | `unasked` | health and reflection, which need no token: how many, and for how long |
 //! | `connection`, `unary`, `long_calls` | how many, and how slow they may be |
 //! | [`proto`] | messages, server and client, made from the proto file |
@@ -25,6 +26,7 @@ mod audit;
 mod connection;
 mod denials;
 mod entities;
+mod entry;
 mod error;
 mod listen;
 mod long_calls;

@@ -15,6 +15,7 @@ use tonic::transport::Error;
 
 use crate::app::App;
 use crate::connection::Connection;
+use crate::entry::Entry;
 use crate::long_calls::LongCalls;
 use crate::offered::{LARGEST_REQUEST, OfferedApp};
 use crate::proto;
@@ -83,18 +84,18 @@ impl Server {
         let reflection_alpha = described(is_offered).build_v1alpha().expect(sound);
         let long_calls = LongCalls::new(settings.max_long_calls, settings.max_long_calls_of_one);
         let offered = offered.map(|offered| {
-            let app = OfferedApp::new(service.clone(), offered, long_calls.clone());
+            let app = OfferedApp::new(offered, long_calls.clone());
             StoreServer::new(app)
                 .max_decoding_message_size(LARGEST_REQUEST)
                 .max_encoding_message_size(usize::MAX)
         });
-        let app = TidegateServer::new(App::new(service, long_calls))
+        let app = TidegateServer::new(App::new(service.clone(), long_calls))
             .max_decoding_message_size(settings.max_message_bytes);
         let others = Others::new(health_service)
             .add_service(reflection)
             .add_service(reflection_alpha);
         let about = About {
-            inside: Permits::new(settings.max_in_flight),
+            entry: Entry::new(service.clone(), settings.max_in_flight),
             unary: Unary::of(&settings),
             unasked: Unasked::new(others, &settings),
         };

@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tidegate_protocol::{Delivery, Permits};
+use tidegate_protocol::Delivery;
 use tidegate_remote::proto::store_server::StoreServer;
 use tidegate_service::Undelivered;
 use tonic::body::Body;
@@ -19,7 +19,8 @@ use tonic::server::NamedService;
 use tower::Service as Serves;
 
 use crate::app::App;
-use crate::long_calls::permit;
+use crate::entry::Entry;
+use crate::error;
 use crate::offered::{OfferedApp, with_its_leases};
 use crate::proto::tidegate_server::TidegateServer;
 use crate::unary::Unary;
@@ -41,8 +42,8 @@ pub struct Routes {
 
 /// What is the same for all calls.
 pub struct About {
-    /// How many calls of our own service may be inside.
-    pub inside: Permits,
+    /// Who may make a call of our own service, and how many may be inside.
+    pub entry: Entry,
     /// How long a message may take to arrive.
     pub unary: Unary,
     /// Health and reflection.
@@ -80,10 +81,9 @@ impl Serves<Request<Body>> for Routes {
             let about = Arc::clone(&self.about);
             return Box::pin(async move { about.unasked.call(request).await });
         }
-        // It goes with the request, and is taken before the message is read.
-        match permit(&self.about.inside) {
-            Ok(permit) => _ = request.extensions_mut().insert(Arc::new(permit)),
-            Err(status) => return Box::pin(ready(Ok(status.into_http()))),
+        // Its permit is taken before the message is read.
+        if let Err(wrong) = self.about.entry.let_in(&mut request) {
+            return Box::pin(ready(Ok(error::status(&wrong).into_http())));
         }
         if let Some(offered) = offered {
             let answer = offered.call(request);

@@ -92,10 +92,16 @@ impl http_body::Body for Half {
     }
 }
 
-async fn half_a_check(mut channel: Channel, at: SocketAddr) -> Option<String> {
+async fn half_a_check(channel: Channel, at: SocketAddr) -> Option<String> {
+    half_a_check_by("nobody", channel, at).await
+}
+
+/// A check by this token whose message does not come; the status of its head.
+async fn half_a_check_by(token: &str, mut channel: Channel, at: SocketAddr) -> Option<String> {
     let request = http::Request::post(format!("http://{at}/tidegate.v1.Tidegate/Check"))
         .header("content-type", "application/grpc")
         .header("te", "trailers")
+        .header("authorization", format!("Bearer {token}"))
         .body(Body::new(Half(false)))
         .unwrap();
     std::future::poll_fn(|context| channel.poll_ready(context))
@@ -362,6 +368,55 @@ async fn one_token_has_some_of_the_long_calls_only() {
     client.watch_denials(watch("modest")).await.unwrap();
     drop((first, second));
     while client.watch_denials(watch("greedy")).await.is_err() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Whoever had one token had all of them with it, and the others none; and it was let in
+/// before anybody had looked whether there is such a token.
+#[tokio::test]
+async fn one_token_has_half_of_the_calls_in_flight_at_most() {
+    let (service, at) = server(|settings| settings.max_in_flight = 4).await;
+    let token = |name: &str| Credential {
+        name: name.to_owned(),
+        sha256: Credential::hash(name),
+        scopes: vec![Scope::Decide],
+        policies: Vec::new(),
+        namespace: None,
+    };
+    service.replace_credentials([token("greedy"), token("modest")]);
+    let channel = channel(at).await;
+    let mut client = client(at).await;
+    let check = |token: &str| {
+        let mut request = Request::new(about("k"));
+        let bearer = format!("Bearer {token}").parse().unwrap();
+        request.metadata_mut().insert("authorization", bearer);
+        request
+    };
+    let unknown = half_a_check_by("unknown", channel.clone(), at).await;
+    assert_eq!(unknown.as_deref(), Some("16"), "UNAUTHENTICATED, at once");
+    let slow = || {
+        let channel = channel.clone();
+        tokio::spawn(async move { half_a_check_by("greedy", channel, at).await })
+    };
+    let slow = [slow(), slow()];
+    let mut refused = None;
+    for _ in 0..2_000 {
+        refused = client.check(check("greedy")).await.err();
+        match &refused {
+            None => tokio::time::sleep(Duration::from_millis(5)).await,
+            Some(_) => break,
+        }
+    }
+    let refused = refused.expect("it has its half");
+    assert_eq!(refused.code(), Code::ResourceExhausted);
+    client.check(check("modest")).await.unwrap();
+    assert!(is_healthy(&channel).await);
+    for slow in slow {
+        slow.abort();
+        let _ = slow.await;
+    }
+    while client.check(check("greedy")).await.is_err() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

@@ -2,42 +2,50 @@
 
 use std::sync::Arc;
 
-use tidegate_protocol::Permits;
+use tidegate_protocol::{Share, Shares};
 use tidegate_service::Service;
-use tokio::sync::OwnedSemaphorePermit;
 
+use crate::connection::Connection;
 use crate::error::Problem;
 use crate::settings::Settings;
 
 /// The service, what the server keeps to, and how many requests are inside.
 #[derive(Clone)]
-pub(crate) struct App(Arc<Shared>);
+pub(crate) struct App {
+    shared: Arc<Shared>,
+    /// Where its requests come from, if they are not told it one by one.
+    pub(crate) connection: Option<Arc<Connection>>,
+}
 
 struct Shared {
     service: Service,
     settings: Settings,
-    inside: Permits,
+    inside: Shares,
 }
 
 impl App {
     pub(crate) fn new(service: Service, settings: Settings) -> Self {
-        Self(Arc::new(Shared {
-            inside: Permits::new(settings.max_in_flight),
-            service,
-            settings,
-        }))
+        let inside = Shares::new(settings.max_in_flight);
+        Self {
+            shared: Arc::new(Shared {
+                service,
+                settings,
+                inside,
+            }),
+            connection: None,
+        }
     }
 
     pub(crate) fn service(&self) -> &Service {
-        &self.0.service
+        &self.shared.service
     }
 
     pub(crate) fn settings(&self) -> &Settings {
-        &self.0.settings
+        &self.shared.settings
     }
 
-    /// A permit to be inside.
-    pub(crate) fn enter(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        self.0.inside.take().ok_or_else(Problem::busy)
+    /// A permit to be inside, which is no token's yet.
+    pub(crate) fn enter(&self) -> Result<Share, Problem> {
+        self.shared.inside.take().ok_or_else(Problem::busy)
     }
 }

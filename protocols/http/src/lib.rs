@@ -20,6 +20,7 @@
 //! |---|---|
 //! | [`Server`] | what is served; past the router, what is asked most |
 //! | `listen` | connections, and how they end |
+//! | `connection` | who is at the other end of one, and whose share it is |
 //! | [`Settings`], [`Ready`] | bounds, and what the caller brings |
 //! | `app`, `router` | what every handler shares; which path is which verb |
 //! | `openapi` | the document that describes all of it, made from the handlers and types |
@@ -36,6 +37,7 @@
 #![forbid(unsafe_code)]
 
 mod app;
+mod connection;
 mod error;
 mod listen;
 mod openapi;

@@ -4,6 +4,7 @@
 //! hold a connection for ever with half a line. So the connections are made here.
 
 use std::pin::pin;
+use std::sync::Arc;
 
 use futures_util::Stream as Connections;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -12,6 +13,7 @@ use hyper_util::service::TowerToHyperService;
 use tidegate_protocol::{Closing, Opening, Peer};
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use crate::connection::Connection;
 use crate::error::Problem;
 use crate::server::Server;
 use crate::settings::Settings;
@@ -34,11 +36,12 @@ impl Server {
         let settings = self.app.settings().clone();
         let full = Problem::busy().as_bytes();
         let builder = builder(&settings);
-        let talk = |stream: S, closing| {
+        let talk = |stream: S, closing, share| {
+            let connection = Arc::new(Connection::new(stream.peer(), share));
             let mut server = self.clone();
-            server.peer = stream.peer();
+            server.app.connection = Some(Arc::clone(&connection));
             let stream = Opening::new(stream, "http", settings.head_timeout);
-            converse(builder.clone(), stream, server, closing)
+            converse(builder.clone(), stream, server, (connection, closing))
         };
         let bound = (settings.max_connections, &full[..]);
         tidegate_protocol::serve(connections, bound, settings.drain, shutdown, talk).await;
@@ -66,8 +69,12 @@ fn builder(settings: &Settings) -> Builder<TokioExecutor> {
 
 /// One connection, to its end. What goes wrong with it is the client's: it
 /// went away, or spoke no HTTP, and there is nobody to tell.
-async fn converse<S>(builder: Builder<TokioExecutor>, stream: S, server: Server, closing: Closing)
-where
+async fn converse<S>(
+    builder: Builder<TokioExecutor>,
+    stream: S,
+    server: Server,
+    (ours, closing): (Arc<Connection>, Closing),
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let service = TowerToHyperService::new(server);
@@ -75,6 +82,7 @@ where
     tokio::select! {
         _ = connection.as_mut() => return,
         () = closing.come() => connection.as_mut().graceful_shutdown(),
+        () = ours.over() => connection.as_mut().graceful_shutdown(),
     }
     let _ = connection.await;
 }

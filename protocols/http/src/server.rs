@@ -5,8 +5,8 @@
 //! request of the others: it is told by its path and called as it is.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::Router;
@@ -18,7 +18,6 @@ use tidegate_service::Service;
 use tower_service::Service as TowerService;
 
 use crate::app::App;
-use crate::parse::context::PeerAddress;
 use crate::router::router;
 use crate::settings::Settings;
 use crate::verbs::decide;
@@ -33,8 +32,6 @@ const CHECK: &str = "/v1/check";
 pub struct Server {
     pub(crate) app: App,
     router: Router,
-    /// Who is at the other end of the connection that it serves.
-    pub(crate) peer: Option<SocketAddr>,
     /// Whether checks go past the router: not if something stands before it.
     is_bare: bool,
 }
@@ -47,7 +44,6 @@ impl Server {
         Self {
             router: router(app.clone()),
             app,
-            peer: None,
             is_bare: true,
         }
     }
@@ -85,8 +81,9 @@ where
                 Answering(Handler::call(decide::check, request, self.app.clone()))
             }
             false => {
-                if let Some(peer) = self.peer {
-                    request.extensions_mut().insert(PeerAddress(peer));
+                // The router's handlers have an app of their own, of no connection.
+                if let Some(connection) = &self.app.connection {
+                    request.extensions_mut().insert(Arc::clone(connection));
                 }
                 let answer = self.router.call(request);
                 Answering(Box::pin(async move {

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use tidegate_protocol::Share;
 use tidegate_service::{Service, Undelivered, count_timeout};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until, timeout};
@@ -106,7 +107,7 @@ impl<F: Future<Output = ()>> Closing<'_, F> {
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub(crate) fn new(
         stream: S,
-        (service, peer): (Service, Option<SocketAddr>),
+        (service, peer, share): (Service, Option<SocketAddr>, Option<Share>),
         counts: Arc<Counts>,
         settings: Settings,
     ) -> Self {
@@ -117,7 +118,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         idle.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
             stream,
-            session: Session::new(service, peer, counts),
+            session: Session::new(service, (peer, share), counts),
             parser: Parser::new(settings.max_request_bytes),
             input: Vec::new(),
             start: 0,
@@ -436,7 +437,8 @@ mod tests {
         let (mut client, server) = duplex(1 << 22);
         client.write_all(&request.repeat(COUNT)).await.unwrap();
         let settings = Settings::default().max_request_bytes(LONGEST);
-        let mut connection = Connection::new(server, (service, None), Arc::default(), settings);
+        let mut connection =
+            Connection::new(server, (service, None, None), Arc::default(), settings);
         let mut closing = Closing {
             signal: pin!(pending()),
             came: false,

@@ -74,6 +74,9 @@ pub(crate) enum Fault {
     /// As many connections as there may be.
     #[error("max number of clients reached")]
     TooManyConnections,
+    /// As many connections as one token may have.
+    #[error("max number of clients of this token reached; the connection is closed")]
+    TooManyOfToken,
 }
 
 impl Fault {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use futures_util::Stream as Connections;
-use tidegate_protocol::Peer;
+use tidegate_protocol::{Closing, Peer, Share};
 use tidegate_service::Service;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -47,15 +47,15 @@ impl Server {
         let full = format!("-{} {fault}\r\n", fault.code());
         let bound = (self.settings.max_connections, full.as_bytes());
         let drain = self.settings.drain;
-        tidegate_protocol::serve(connections, bound, drain, shutdown, |stream: S, closing| {
+        let talk = |stream: S, closing: Closing, share| {
             let server = self.clone();
             // What goes wrong with a connection concerns nobody but its client.
-            let peer = stream.peer();
+            let who = (stream.peer(), Some(share));
             async move {
-                _ = server.converse_with(peer, stream, closing.come()).await;
+                _ = server.converse_with(who, stream, closing.come()).await;
             }
-        })
-        .await;
+        };
+        tidegate_protocol::serve(connections, bound, drain, shutdown, talk).await;
     }
 
     /// Talks on one connection, which may be encrypted or made of anything
@@ -69,17 +69,17 @@ impl Server {
         stream: S,
         shutdown: impl Future<Output = ()>,
     ) -> io::Result<()> {
-        self.converse_with(None, stream, shutdown).await
+        self.converse_with((None, None), stream, shutdown).await
     }
 
     async fn converse_with<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
-        peer: Option<SocketAddr>,
+        (peer, share): (Option<SocketAddr>, Option<Share>),
         stream: S,
         shutdown: impl Future<Output = ()>,
     ) -> io::Result<()> {
         let (service, counts) = (self.service.clone(), Arc::clone(&self.counts));
-        let connection = Connection::new(stream, (service, peer), counts, self.settings);
+        let connection = Connection::new(stream, (service, peer, share), counts, self.settings);
         connection.talk(shutdown).await
     }
 }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use tidegate_protocol::Share;
 use tidegate_service::{Caller, Origin, Service, ServiceError, Undelivered};
 
 use crate::error::Fault;
@@ -34,18 +35,25 @@ pub(crate) struct Session {
     caller: Option<Caller>,
     /// Who is at the other end.
     peer: Option<SocketAddr>,
+    /// Its share of the connections, if it has one.
+    share: Option<Share>,
     /// As of which of the service's tokens the caller was let in.
     generation: u64,
 }
 
 impl Session {
-    pub(crate) fn new(service: Service, peer: Option<SocketAddr>, counts: Arc<Counts>) -> Self {
+    pub(crate) fn new(
+        service: Service,
+        (peer, share): (Option<SocketAddr>, Option<Share>),
+        counts: Arc<Counts>,
+    ) -> Self {
         counts.open.fetch_add(1, Ordering::Relaxed);
         Self {
             id: counts.seen.fetch_add(1, Ordering::Relaxed) + 1,
             generation: service.generation(),
             caller: entered(&service, None, peer).ok(),
             peer,
+            share,
             name: Vec::new(),
             library: Default::default(),
             replies: Replies::default(),
@@ -85,6 +93,10 @@ impl Session {
             Some(caller) => self.service.readmit(&caller).ok(),
             None => entered(&self.service, None, self.peer).ok(),
         };
+        if self.caller.is_none() {
+            // Its token is one no more. Nobody's it may always be.
+            let _ = self.belong_to(None);
+        }
     }
 
     /// Lets in whoever has this token; `user` is its name, or `default`.
@@ -95,6 +107,9 @@ impl Session {
         let known = [b"default", caller.name().as_bytes()];
         if !self.service.is_open() && !known.contains(&user) {
             return Err(Fault::WrongToken);
+        }
+        if !self.belong_to(caller.token()) {
+            return Err(Fault::TooManyOfToken);
         }
         (self.caller, self.generation) = (Some(caller), generation);
         Ok(())
@@ -108,8 +123,16 @@ impl Session {
         Ok(())
     }
 
+    /// Counts among the connections of this token; whether it may.
+    fn belong_to(&mut self, token: Option<&str>) -> bool {
+        let share = self.share.as_mut();
+        share.is_none_or(|share| share.belong_to(token))
+    }
+
     /// As it was when the client had just connected.
     pub(crate) fn reset(&mut self) {
+        // Nobody's it may always be.
+        let _ = self.belong_to(None);
         self.generation = self.service.generation();
         self.caller = entered(&self.service, None, self.peer).ok();
         self.name.clear();

@@ -778,6 +778,38 @@ fn one_connection_too_many_is_told_so() {
     until(|| server.client().is_told("PING", "PONG"));
 }
 
+/// Whoever had one token had all of them with it, and the others none.
+#[test]
+fn one_token_has_half_of_the_connections_at_most() {
+    let server = TestServer::with(Settings::default().max_connections(6));
+    let tokens = tokens(&[
+        ("greedy", &[Scope::Decide], &[]),
+        ("modest", &[Scope::Decide], &[]),
+    ]);
+    server.service.replace_credentials(tokens);
+    let mut greedy = [server.client(), server.client(), server.client()];
+    for client in &mut greedy {
+        assert_eq!(client.request("AUTH greedy"), "OK");
+        assert_eq!(client.request("AUTH greedy"), "OK");
+    }
+    for words in ["AUTH greedy", "HELLO 3 AUTH greedy greedy"] {
+        let mut third = server.client();
+        assert_eq!(
+            third.request(words),
+            "-ERR max number of clients of this token reached; the connection is closed"
+        );
+        assert!(third.is_closed());
+    }
+    let mut modest = server.client();
+    assert_eq!(modest.request("AUTH modest"), "OK");
+    // One that is somebody else's by now, or nobody's, is none of its.
+    assert_eq!(greedy[0].request("RESET"), "RESET");
+    let mut again = server.client();
+    assert_eq!(again.request("AUTH greedy"), "OK");
+    assert_eq!(greedy[1].request("AUTH modest"), "OK");
+    assert_eq!(greedy[0].request("AUTH greedy"), "OK");
+}
+
 #[test]
 fn a_thousand_idle_connections_disturb_nobody() {
     let server = TestServer::start();

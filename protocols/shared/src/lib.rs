@@ -9,6 +9,7 @@
 //! | [`InTurn`] | connections that are answered in turn |
 //! | [`serve()`], [`Closing`] | a conversation for each connection, until the server stops |
 //! | [`Permits`] | how many of anything there may be at once |
+//! | [`Shares`], [`Share`] | permits, of which one token has half at most |
 //! | [`Opening`] | a connection whose first bytes have a deadline |
 //! | [`TimedBody`], [`Late`] | a body that has to arrive |
 //! | [`Delivery`] | a lease that nobody received is given back |
@@ -23,6 +24,7 @@ mod namespace;
 mod opening;
 mod permits;
 mod serve;
+mod shares;
 mod stream;
 mod timed_body;
 mod tls;
@@ -35,6 +37,7 @@ pub use namespace::named_namespace;
 pub use opening::Opening;
 pub use permits::Permits;
 pub use serve::{Closing, serve};
+pub use shares::{Share, Shares};
 pub use stream::{Peer, Stream};
 pub use timed_body::{Late, TimedBody};
 pub use tls::{Offer, Tls};

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::permits::Permits;
+use crate::shares::{Share, Shares};
 
 /// Tells a conversation that the server stops.
 #[derive(Clone, Debug)]
@@ -25,7 +25,9 @@ impl Closing {
 }
 
 /// Talks on each of `connections`, at most `most` at once, until they or `shutdown` end; then
-/// no more are accepted, each conversation is told, and has as long as `drain` to end.
+/// no more are accepted, each conversation is told, and has as long as `drain` to end. A
+/// conversation has its share of the connections, which it keeps, and says whose it is once it
+/// knows.
 ///
 /// One connection too many is told `full`, as far as that goes without waiting, and closed.
 pub async fn serve<S, T>(
@@ -33,13 +35,13 @@ pub async fn serve<S, T>(
     (most, full): (usize, &[u8]),
     drain: Duration,
     shutdown: impl Future<Output = ()>,
-    talk: impl Fn(S, Closing) -> T,
+    talk: impl Fn(S, Closing, Share) -> T,
 ) where
     S: AsyncWrite + Unpin,
     T: Future<Output = ()> + Send + 'static,
 {
     let (close, closing) = watch::channel(false);
-    let permits = Permits::new(most);
+    let shares = Shares::new(most);
     let mut talks = JoinSet::new();
     let mut shutdown = pin!(shutdown);
     // Boxed, so that it can be dropped, and with it the port given back.
@@ -48,15 +50,11 @@ pub async fn serve<S, T>(
         tokio::select! {
             () = shutdown.as_mut() => break,
             Some(_) = talks.join_next() => {}
-            accepted = connections.next() => match (accepted, permits.take()) {
+            accepted = connections.next() => match (accepted, shares.take()) {
                 (None, _) => break,
                 (Some(stream), None) => turn_away(stream, full),
-                (Some(stream), Some(permit)) => {
-                    let talk = talk(stream, Closing(closing.clone()));
-                    talks.spawn(async move {
-                        talk.await;
-                        drop(permit);
-                    });
+                (Some(stream), Some(share)) => {
+                    talks.spawn(talk(stream, Closing(closing.clone()), share));
                 }
             },
         }

@@ -6,36 +6,35 @@ use std::sync::Arc;
 
 use futures_util::stream;
 use tidegate_policy::Scope;
-use tidegate_protocol::bearer;
+use tidegate_protocol::Share;
 use tidegate_remote::offered::Offered;
 use tidegate_remote::proto::Payload;
 use tidegate_remote::proto::store_server::Store;
-use tidegate_service::{Caller, Service};
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tidegate_service::Caller;
+use tokio::sync::watch;
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
 
+use crate::entry::entered;
 use crate::error;
-use crate::long_calls::{LongCall, LongCalls};
+use crate::long_calls::LongCalls;
 
 /// The largest request, in bytes: a batch has many keys, and a change of limits.
 pub const LARGEST_REQUEST: usize = 16 << 20;
 
 /// What a stream goes on by.
-type Following = (watch::Receiver<u64>, LongCall, Arc<Offered>);
+type Following = (watch::Receiver<u64>, Share, Arc<Offered>);
 
 /// The store that is offered, as a gRPC service.
 #[derive(Clone)]
 pub struct OfferedApp {
-    service: Service,
     offered: Arc<Offered>,
     long_calls: LongCalls,
 }
 
 impl OfferedApp {
-    pub fn new(service: Service, offered: Arc<Offered>, long_calls: LongCalls) -> Self {
+    pub fn new(offered: Arc<Offered>, long_calls: LongCalls) -> Self {
         Self {
-            service,
             offered,
             long_calls,
         }
@@ -43,11 +42,8 @@ impl OfferedApp {
 
     /// One who may use the store: with tokens, by the scope `store` for all policies, and by
     /// none that is for one namespace alone.
-    fn caller<R>(&self, request: &Request<R>) -> Result<Caller, Status> {
-        let header = request.metadata().get("authorization");
-        let token = header.and_then(|value| bearer(value.as_encoded_bytes()));
-        let caller = self.service.enter_by(token);
-        let may = caller.and_then(|caller| {
+    fn caller<R>(request: &Request<R>) -> Result<Caller, Status> {
+        let may = entered(request).and_then(|caller| {
             caller.check(Scope::Store, None)?;
             Ok(caller)
         });
@@ -66,11 +62,9 @@ impl Store for OfferedApp {
     type FollowStream = Pin<Box<dyn Stream<Item = Result<Payload, Status>> + Send>>;
 
     async fn call(&self, mut request: Request<Payload>) -> Result<Response<Payload>, Status> {
-        self.caller(&request)?;
+        Self::caller(&request)?;
         // It was read. How many are answered, and how many wait, the store bounds.
-        let read = request
-            .extensions_mut()
-            .remove::<Arc<OwnedSemaphorePermit>>();
+        let read = request.extensions_mut().remove::<Arc<Share>>();
         drop(read);
         let answered = self.offered.answer(&request.get_ref().body).await;
         let answered = answered.map_err(|unread| Status::invalid_argument(unread.to_string()))?;
@@ -87,7 +81,7 @@ impl Store for OfferedApp {
         &self,
         request: Request<Payload>,
     ) -> Result<Response<Self::FollowStream>, Status> {
-        let place = self.long_calls.take(&self.caller(&request)?)?;
+        let place = self.long_calls.take(&Self::caller(&request)?)?;
         let mut defined = self.offered.defined();
         defined.mark_changed();
         let told = stream::unfold(

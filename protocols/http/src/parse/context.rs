@@ -8,12 +8,12 @@ use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::error::Error;
-use std::net::SocketAddr;
-use tidegate_protocol::{bearer, named_namespace};
+use std::sync::Arc;
+use tidegate_protocol::{Share, bearer, named_namespace};
 use tidegate_service::{Answer, Call, Caller, Origin, ServiceError};
-use tokio::sync::OwnedSemaphorePermit;
 
 use crate::app::App;
+use crate::connection::Connection;
 use crate::error::Problem;
 use crate::render::headers::Style;
 
@@ -21,32 +21,33 @@ use crate::render::headers::Style;
 /// send it.)
 pub(crate) const NAMESPACE: &str = "tidegate-namespace";
 
-/// The address at the other end of a request's connection.
-#[derive(Clone, Copy)]
-pub(crate) struct PeerAddress(pub(crate) SocketAddr);
-
 /// A request that was let in. Its permit is held until this is dropped.
 pub(crate) struct RequestContext {
     app: App,
     caller: Caller,
-    permit: Option<OwnedSemaphorePermit>,
+    permit: Option<Share>,
 }
 
 impl RequestContext {
-    /// Lets in a request with this token, if there is a permit.
+    /// Lets in a request with this token, if there is a permit, and the token has not its share
+    /// of them or of the connections already.
     pub(crate) fn begin(
         app: &App,
         token: Option<&[u8]>,
         extensions: &Extensions,
     ) -> Result<Self, Problem> {
-        let permit = app.enter()?;
-        let peer = extensions.get::<PeerAddress>().map(|peer| peer.0);
+        let mut permit = app.enter()?;
+        let caller = app.service().enter_by(token)?;
+        let connection = app.connection.as_ref().or_else(|| extensions.get());
+        let connection: Option<&Arc<Connection>> = connection;
+        let may = |connection: &Arc<Connection>| connection.belong_to(caller.token());
+        if !permit.belong_to(caller.token()) || !connection.is_none_or(may) {
+            return Err(Problem::busy());
+        }
+        let peer = connection.and_then(|connection| connection.peer);
         let protocol = "http";
         Ok(Self {
-            caller: app
-                .service()
-                .enter_by(token)?
-                .coming_from(Origin { protocol, peer }),
+            caller: caller.coming_from(Origin { protocol, peer }),
             app: app.clone(),
             permit: Some(permit),
         })

@@ -1,14 +1,20 @@
 //! Bodies too long, too slow; requests too many.
 
 use std::convert::Infallible;
+use std::future::pending;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::Request;
+use futures_util::stream::unfold;
 use http_body::Frame;
 use serde_json::json;
 use tidegate_http::Settings;
+use tidegate_service::Scope;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 use crate::support::{House, Reply};
 
@@ -123,4 +129,115 @@ async fn who_waits_keeps_nobody_from_being_served() {
     };
     let (reply, ()) = tokio::join!(house.post("/v1/acquire", waits), others);
     assert_eq!(reply.status, 200);
+}
+
+/// Whoever had one token had all of them with it, and the others none.
+#[tokio::test(start_paused = true)]
+async fn one_token_has_half_of_the_requests_in_flight_at_most() {
+    let house = House::with(Settings {
+        max_in_flight: 4,
+        metrics: Some(Arc::new(|| "tidegate_up 1\n".to_owned())),
+        ..Settings::default()
+    });
+    let scopes = &[Scope::Decide, Scope::Observe][..];
+    house.lock(&[("greedy", scopes, &[]), ("modest", scopes, &[])]);
+    let slow = || {
+        let request = Request::post("/v1/check")
+            .header("content-type", "application/json")
+            .header("authorization", "Bearer greedy");
+        let chunks = Chunks {
+            left: 10,
+            hangs: true,
+        };
+        house.send(request.body(Body::new(chunks)).unwrap())
+    };
+    let request = json!({"policy": "web", "key": "k"});
+    let others = async {
+        tokio::task::yield_now().await;
+        let reply = house.post_as("greedy", "/v1/check", request.clone()).await;
+        reply.problem(503, "busy");
+        let reply = house.post_as("modest", "/v1/check", request.clone()).await;
+        assert_eq!(reply.status, 200);
+        assert_eq!(house.get_as("modest", "/metrics").await.status, 200);
+        assert_eq!(house.get("/healthz").await.status, 200);
+        // Another one's token is asked for first.
+        house
+            .get_as("nobody", "/metrics")
+            .await
+            .problem(401, "unauthenticated");
+    };
+    let (first, second, ()) = tokio::join!(slow(), slow(), others);
+    first.problem(408, "timeout");
+    second.problem(408, "timeout");
+    let reply = house.post_as("greedy", "/v1/check", request).await;
+    assert_eq!(reply.status, 200);
+}
+
+/// A connection, and what it was answered last.
+struct Connected(DuplexStream);
+
+impl Connected {
+    /// Asks with this token; the status, `None` once the connection is closed.
+    async fn check(&mut self, token: &str) -> Option<u16> {
+        // The limits of each key are its own.
+        static ASKED: AtomicUsize = AtomicUsize::new(0);
+        let key = ASKED.fetch_add(1, Ordering::Relaxed);
+        let body = format!(r#"{{"policy": "web", "key": "k{key}"}}"#);
+        let request = format!(
+            "POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\
+             Authorization: Bearer {token}\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        self.0.write_all(request.as_bytes()).await.ok()?;
+        let mut answer = vec![0; 4_096];
+        let read = self.0.read(&mut answer).await.ok()?;
+        let answer = std::str::from_utf8(&answer[..read]).expect("text");
+        let status = answer.strip_prefix("HTTP/1.1 ")?.get(..3)?;
+        status.parse().ok()
+    }
+
+    async fn is_closed(&mut self) -> bool {
+        matches!(self.0.read(&mut [0]).await, Ok(0) | Err(_))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_token_has_half_of_the_connections_at_most() {
+    let house = House::with(Settings {
+        max_connections: 4,
+        ..Settings::default()
+    });
+    house.lock(&[
+        ("greedy", &[Scope::Decide], &[]),
+        ("modest", &[Scope::Decide], &[]),
+    ]);
+    let (connect, connections) = tokio::sync::mpsc::channel(8);
+    let connections = unfold(connections, |mut connections| async {
+        let stream: Option<DuplexStream> = connections.recv().await;
+        Some((stream?, connections))
+    });
+    tokio::spawn(house.server.clone().serve(connections, pending::<()>()));
+    let open = || async {
+        let (client, server) = tokio::io::duplex(65_536);
+        connect.send(server).await.expect("it serves");
+        Connected(client)
+    };
+    let mut greedy = [open().await, open().await];
+    for connection in &mut greedy {
+        assert_eq!(connection.check("greedy").await, Some(200));
+        assert_eq!(connection.check("greedy").await, Some(200));
+    }
+    let mut third = open().await;
+    assert_eq!(third.check("greedy").await, Some(503));
+    assert!(third.is_closed().await, "it takes nobody's place");
+    let mut modest = [open().await, open().await];
+    for connection in &mut modest {
+        assert_eq!(connection.check("modest").await, Some(200));
+    }
+    // A connection is the share of the one that asked by it last, as a proxy's is.
+    drop(modest);
+    let [first, _second] = &mut greedy;
+    assert_eq!(first.check("modest").await, Some(200));
+    let mut again = open().await;
+    assert_eq!(again.check("greedy").await, Some(200));
 }

@@ -27,7 +27,10 @@ pub(crate) async fn answer(
     Ok(ran.unwrap_or_else(|fault| {
         let fault = fault.of(command.name, command.usage);
         session.replies.error(fault.code(), &fault);
-        Flow::Next
+        match fault {
+            Fault::TooManyOfToken => Flow::Close,
+            _ => Flow::Next,
+        }
     }))
 }
 
