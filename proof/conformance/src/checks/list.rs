@@ -52,6 +52,7 @@ pub const CHECKS: &[(&str, Check)] = table![
     untaken::what_is_charged_without_a_lease_stays_charged_whoever_takes_the_answer,
     untaken::a_lease_of_an_idempotency_key_stays_for_the_retry,
     untaken::an_end_whose_answer_nobody_takes_is_an_end,
+    untaken::an_adjustment_whose_answer_nobody_takes_is_made_whole_or_not_and_once_by_a_retry,
     adjust::a_lease_is_adjusted_all_or_nothing,
     adjust::an_adjustment_that_is_repeated_changes_nothing,
     adjust::a_lease_is_adjusted_into_debt_where_that_is_said,
@@ -236,6 +237,7 @@ macro_rules! suite {
             what_is_charged_without_a_lease_stays_charged_whoever_takes_the_answer
             a_lease_of_an_idempotency_key_stays_for_the_retry
             an_end_whose_answer_nobody_takes_is_an_end
+            an_adjustment_whose_answer_nobody_takes_is_made_whole_or_not_and_once_by_a_retry
             a_lease_is_adjusted_all_or_nothing
             an_adjustment_that_is_repeated_changes_nothing
             a_lease_is_adjusted_into_debt_where_that_is_said

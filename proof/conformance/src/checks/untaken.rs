@@ -2,7 +2,7 @@
 //! A store that answers at once has no such answers.
 
 use tidegate_core::{Amount, Span};
-use tidegate_store::{Command, Ending, Out, Reply, Terms, Verb};
+use tidegate_store::{Command, Detail, Ending, Out, Reply, Terms, Verb};
 
 use super::fixture::{Fixture, budget, slots};
 use crate::subject::{Skipped, Subject};
@@ -12,6 +12,9 @@ const COMMANDS: u64 = 30;
 
 /// So often is a table looked at before it counts as one that stays so.
 const LOOKS: usize = 20_000;
+
+/// So often while an adjustment that was dropped may be under way.
+const GLANCES: usize = 20;
 
 impl Fixture {
     /// Sends a command, and drops what would be its answer.
@@ -43,7 +46,7 @@ impl Fixture {
                 idempotency: again,
                 least: None,
             }),
-            detail: tidegate_store::Detail::Always,
+            detail: Detail::Always,
         }
     }
 }
@@ -69,7 +72,7 @@ pub(super) fn what_is_charged_without_a_lease_stays_charged_whoever_takes_the_an
     let take = Verb::Take {
         amounts: &[3],
         lease: None,
-        detail: tidegate_store::Detail::Verdict,
+        detail: Detail::Verdict,
     };
     for _ in 0..COMMANDS {
         fixture.send(b"k", take)?;
@@ -112,5 +115,38 @@ pub(super) fn an_end_whose_answer_nobody_takes_is_an_end(subject: &Subject) -> R
         fixture.send(b"k", end)?;
     }
     fixture.becomes(b"k", &[100]);
+    Ok(())
+}
+
+/// Its sender went away: at each moment the lease has all of it or nothing, more and less
+/// alike; asked for again it is made once; and the lease gives back what it has by then.
+pub(super) fn an_adjustment_whose_answer_nobody_takes_is_made_whole_or_not_and_once_by_a_retry(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    let fixture = Fixture::new(subject, 1, &[(0, budget(1_000)), (0, slots(100))]);
+    let before = [960, 98];
+    let cases = [([90, 5], [910, 95]), ([10, 1], [990, 99])];
+    for n in 0..COMMANDS {
+        let (to, after) = cases[n as usize % cases.len()];
+        let (key, to) = (format!("key {n}"), to.map(Some));
+        let key = key.as_bytes();
+        let (id, _) = fixture.hold(key, &[40, 2], HOUR);
+        let adjust = Verb::Adjust {
+            id,
+            to: &to,
+            overdraw: false,
+            detail: Detail::OnRefusal,
+        };
+        fixture.send(key, adjust)?;
+        for _ in 0..GLANCES {
+            let left = fixture.left(key);
+            assert!(left == before || left == after, "{left:?}");
+        }
+        let again = fixture.decide(key, adjust).expect("it is held");
+        assert!(again.verdict.admitted());
+        assert_eq!(fixture.left(key), after);
+        fixture.end(key, id, Ending::Cancel).expect("held");
+        assert_eq!(fixture.left(key), [1_000, 100]);
+    }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The commands that are cut.
 
-use tidegate::{Error, Request};
+use tidegate::{Error, LeaseId, LimitSet, Request};
 
 use crate::sets::{LONG, Leases, Sets, TEN, TEN_AND_A_SLOT, TEN_OF_THE_RATE_AND_A_SLOT};
 
@@ -92,6 +92,15 @@ pub const VERBS: &[Verb] = &[
             .map(drop)
             .map_err(Error::from)
     }),
+    once("adjustment to more", |sets, key, leases, _| {
+        adjust(&sets.both, (key, leases.both), ("tokens", 30))
+    }),
+    once("adjustment to less", |sets, key, leases, _| {
+        adjust(&sets.both, (key, leases.both), ("tokens", 4))
+    }),
+    once("adjustment of plain limits", |sets, key, leases, _| {
+        adjust(&sets.plain, (key, leases.plain), ("rate", 30))
+    }),
     once("settle", |sets, key, leases, used| {
         let settled = sets
             .both
@@ -117,3 +126,10 @@ pub const VERBS: &[Verb] = &[
             .map_err(Error::from)
     }),
 ];
+
+/// To so much in all, as a caller repeats it that knows nothing.
+fn adjust(set: &LimitSet, (key, lease): (&str, LeaseId), to: (&str, u64)) -> Result<(), Error> {
+    let decision = set.adjust(key, lease, &[to]).wait()?;
+    assert!(decision.admitted(), "it fits");
+    Ok(())
+}
