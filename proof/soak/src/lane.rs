@@ -1,4 +1,4 @@
-//! One policy: its set, its keys, what is done with its leases, and what came of it.
+//! One policy: its set, whose leases it asks for, what is done with its leases, and what came of it.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -6,66 +6,18 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use tidegate::Select;
-use tidegate::{Admission, Decision, Lease, LimitSet, PageOf, Request};
+use tidegate::{Admission, Decision, Lease, LimitSet, PageOf, Request, Settlement};
 use tokio::time::Instant;
 
 use crate::books::{Books, Entries};
+use crate::keys::Keys;
 use crate::ledger::Micros;
+use crate::people::People;
 use crate::tally::{Faults, Tally, add, read};
-use crate::work::Work;
+use crate::work::{Amounts, Work};
 
-/// So many keys are asked about at a time, where they come and go,
-const POPULATION: u64 = 500;
-/// and after so many asks, one has gone for good and a new one has come.
-const ASKS_A_KEY: u64 = 2;
-/// So many users has an organisation, where there are any, and a tenth of it a team.
-const USERS: u64 = 50;
 /// How much of a listing is asked for at once.
 const PAGE: usize = 100;
-
-/// Amounts by limit.
-pub type Amounts = &'static [(&'static str, u64)];
-
-/// Whose leases are asked for.
-#[derive(Clone, Copy, Debug)]
-pub enum Keys {
-    /// A population that moves on through a space without end.
-    Moving,
-    /// The same, each under its team and its organisation.
-    MovingPaths,
-    /// So many, in turn.
-    Fixed(u64),
-    /// Users of so many organisations, in turn.
-    Paths(u64),
-}
-
-impl Keys {
-    /// The nth of them, and the number of its ledgers.
-    pub fn at(self, nth: u64) -> (String, u64) {
-        let moving = nth / ASKS_A_KEY + scatter(nth) % POPULATION;
-        match self {
-            Self::Moving => (moving.to_string(), 0),
-            Self::MovingPaths => {
-                let (org, team) = (moving / USERS, moving / (USERS / 10));
-                (format!("{org}/{team}/{moving}"), 0)
-            }
-            Self::Fixed(keys) => ((nth % keys).to_string(), nth % keys),
-            Self::Paths(orgs) => {
-                let (org, user) = (nth % orgs, scatter(nth) % USERS);
-                (format!("{org}/{}/{user}", user % 5), org)
-            }
-        }
-    }
-}
-
-/// Numbers without an order, the same each time (Steele, Lea and Flood, "Fast splittable
-/// pseudorandom number generators", 2014).
-const fn scatter(number: u64) -> u64 {
-    let mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
-}
 
 /// One policy.
 pub struct Lane {
@@ -74,6 +26,8 @@ pub struct Lane {
     pub set: LimitSet,
     pub keys: Keys,
     pub work: Work,
+    /// Those of whom it asks by their ids.
+    pub people: Option<People>,
     /// What each ask takes,
     pub taken: Amounts,
     /// and what is used of it.
@@ -140,6 +94,55 @@ impl Lane {
         }
     }
 
+    /// Asks for a lease of an entity by its id, and settles it by that.
+    pub async fn by_entity(&self, people: &People, path: &str, account: u64) {
+        add(&self.tally.asked);
+        let (none, now) = (Duration::ZERO, || self.now());
+        let entries = self.books.as_ref().map(|books| books.open(account, now));
+        let (asked, acquired) = (self.now(), people.acquire(path, self.taken));
+        let Some(answer) = self.answered("acquire", path, none, acquired).await else {
+            return entries.iter().for_each(Entries::fail);
+        };
+        let lease = match answer {
+            Ok(lease) => lease,
+            Err(decision) => {
+                add(&self.tally.refused);
+                let explained = self.explain(&decision, entries, asked);
+                return self.expect("acquire", path, explained);
+            }
+        };
+        add(&self.tally.granted);
+        let granted = entries
+            .as_ref()
+            .map_or(Ok(()), |entries| entries.grant(now));
+        self.expect("acquire", path, granted);
+        entries.iter().for_each(|entries| entries.settling(now));
+        let settled = people.settle(path, lease, self.used);
+        let settled = self.answered("settle", path, none, settled).await;
+        entries.iter().for_each(|entries| entries.settled(now));
+        if let Some(settled) = settled {
+            self.ended("settle", path, &settled);
+        }
+    }
+
+    /// Asks without a lease, as what has units near it answers.
+    pub async fn check(&self, key: &str) {
+        add(&self.tally.asked);
+        let checked = self.set.check(key, self.said());
+        let none = Duration::ZERO;
+        let Some(decision) = self.answered("check", key, none, checked).await else {
+            return;
+        };
+        match decision.admitted() {
+            true => add(&self.tally.granted),
+            false => {
+                add(&self.tally.refused);
+                let explained = self.explain(&decision, None, self.now());
+                self.expect("check", key, explained);
+            }
+        }
+    }
+
     fn explain(
         &self,
         decision: &Decision,
@@ -168,11 +171,17 @@ impl Lane {
         let settled = held.lease.settle(self.used);
         let settled = self.answered("settle", key, Duration::ZERO, settled).await;
         held.entries.iter().for_each(|entries| entries.settled(now));
-        let Some(settled) = settled else { return };
+        if let Some(settled) = settled {
+            self.ended("settle", key, &settled);
+        }
+    }
+
+    /// One more has ended, with what is used here.
+    fn ended(&self, verb: &str, key: &str, settled: &Settlement) {
         add(&self.tally.ended);
         for (limit, used) in self.used {
             let told = settled.usage(limit).map(|usage| usage.used);
-            self.expect_eq("settle", key, told, Some(*used));
+            self.expect_eq(verb, key, told, Some(*used));
         }
     }
 
@@ -253,7 +262,7 @@ impl Lane {
 
     /// After the last lease has ended, every slot is back.
     pub async fn is_conserved(&self) {
-        let (Keys::Fixed(keys) | Keys::Paths(keys)) = self.keys else {
+        let (Keys::Fixed(keys) | Keys::Paths(keys) | Keys::Entities(keys)) = self.keys else {
             return;
         };
         for (key, _) in (0..keys).map(|nth| self.keys.at(nth)) {
@@ -278,20 +287,4 @@ impl Lane {
 /// A length of time in microseconds.
 pub const fn micros(length: Duration) -> Micros {
     length.as_micros() as Micros
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    #[test]
-    fn a_population_that_moves_has_its_size_and_leaves_its_keys_behind() {
-        let keys = |from: u64| (from..from + 1_000).map(|nth| Keys::Moving.at(nth).0);
-        let early: BTreeSet<_> = keys(0).collect();
-        let late: BTreeSet<_> = keys(10_000).collect();
-        assert!((400..1_100).contains(&early.len()), "{}", early.len());
-        assert!(early.is_disjoint(&late));
-    }
 }

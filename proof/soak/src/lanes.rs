@@ -6,13 +6,15 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use tidegate::Store;
-use tidegate::{Algorithm, Clock, Error, Limit, LimitSet, OnFailure, Period};
+use tidegate::{Algorithm, Clock, Limit, LimitSet, OnFailure, Period, Tier};
 
 use crate::books::{Books, Narrow};
-use crate::lane::{Amounts, Keys, Lane, micros};
+use crate::keys::Keys;
+use crate::lane::{Lane, micros};
 use crate::ledger::Shape;
+use crate::people::{NAME, People};
 use crate::tally::{Faults, Tally};
-use crate::work::{REMEMBERED, Work};
+use crate::work::{Amounts, REMEMBERED, Work};
 
 /// The period of all limits but those of the calendar: what is flat shows soon.
 const SECOND: Duration = Duration::from_secs(1);
@@ -29,6 +31,8 @@ const NARROW_KEYS: u64 = 4;
 const WAITED_KEYS: u64 = 32;
 /// So many have those whose windows last longer than any soak.
 const CALENDAR_KEYS: u64 = 1_000;
+/// So many keys are asked about where units are taken for them in advance.
+const TIER_KEYS: u64 = 50;
 /// How long an ask waits, where it does.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long a lease is held that is asked for at the same time as others.
@@ -54,6 +58,9 @@ struct Row {
     patience: Duration,
     hold: Duration,
     narrow: Vec<Narrow>,
+    tier: Option<Tier>,
+    /// Of a policy of entities, whose limits a service makes: how often an organisation may call.
+    people: Option<u64>,
     /// How long and how many; as by default where it is not said.
     remember: Option<Duration>,
     most_remembered: Option<u64>,
@@ -73,6 +80,8 @@ impl Row {
             patience: Duration::ZERO,
             hold: Duration::ZERO,
             narrow: Vec::new(),
+            tier: None,
+            people: None,
             remember: Some(REMEMBERED),
             most_remembered: None,
         }
@@ -103,28 +112,25 @@ impl Row {
         Self { work, ..self }
     }
 
-    fn build(self, world: &World<'_>) -> Result<Lane, Error> {
-        let mut set = LimitSet::builder()
-            .name(self.name)
-            .limits(self.limits)
-            .levels(self.levels.iter().copied())
-            .clock(world.clock.clone())
-            .store(Arc::clone(world.store));
-        if let Some(remember) = self.remember {
-            set = set.remember(remember);
-        }
-        if let Some(most) = self.most_remembered {
-            set = set.max_remembered_leases(most as usize);
-        }
+    fn build(self, world: &World<'_>) -> Result<Lane, String> {
         let accounts = match self.keys {
-            Keys::Fixed(keys) | Keys::Paths(keys) => keys,
+            Keys::Fixed(keys) | Keys::Paths(keys) | Keys::Entities(keys) => keys,
             Keys::Moving | Keys::MovingPaths => 1,
+        };
+        let people = self
+            .people
+            .map(|calls| People::new(world.store, world.clock, (accounts, calls), REMEMBERED));
+        let people = people.transpose()?;
+        let set = match &people {
+            Some(people) => people.set()?,
+            None => self.set(world)?,
         };
         let is_narrow = !self.narrow.is_empty();
         let books = is_narrow.then(|| Arc::new(Books::new(self.narrow, accounts)));
         Ok(Lane {
             name: self.name,
-            set: set.build()?,
+            set,
+            people,
             keys: self.keys,
             work: self.work,
             taken: self.taken,
@@ -137,6 +143,26 @@ impl Row {
             faults: Arc::clone(world.faults),
             next: AtomicU64::new(0),
         })
+    }
+
+    /// Its limits, as a library has them.
+    fn set(&self, world: &World<'_>) -> Result<LimitSet, String> {
+        let mut set = LimitSet::builder()
+            .name(self.name)
+            .limits(self.limits.clone())
+            .levels(self.levels.iter().copied())
+            .clock(world.clock.clone())
+            .store(Arc::clone(world.store));
+        if let Some(remember) = self.remember {
+            set = set.remember(remember);
+        }
+        if let Some(most) = self.most_remembered {
+            set = set.max_remembered_leases(most as usize);
+        }
+        if let Some(tier) = &self.tier {
+            set = set.tier(tier.clone());
+        }
+        set.build().map_err(|error| error.to_string())
     }
 }
 
@@ -151,7 +177,7 @@ pub struct World<'a> {
 ///
 /// # Errors
 /// A store that cannot have them.
-pub fn lanes(rate: u64, world: &World<'_>) -> Result<Vec<Lane>, Error> {
+pub fn lanes(rate: u64, world: &World<'_>) -> Result<Vec<Lane>, String> {
     let mut rows = wide();
     // How many there are is known once they are made.
     let more = [done_with_leases, narrow, waiting];
@@ -220,6 +246,12 @@ fn wide() -> Vec<Row> {
         },
         Row::wide("three", three()),
         Row {
+            tier: Some(Tier::leased(TOKENS[0].1 * 10)),
+            keys: Keys::Fixed(TIER_KEYS),
+            work: Work::Check,
+            ..Row::wide("tier", [by(Algorithm::FixedWindow)])
+        },
+        Row {
             levels,
             keys: Keys::MovingPaths,
             ..Row::wide("ancestors", tree)
@@ -273,6 +305,11 @@ fn narrow(of_one: u64) -> Vec<Row> {
         taken: 1,
         used: 1,
         ..account("calls", Shape::Aligned(per), calls)
+    };
+    let people = Row {
+        people: Some(calls),
+        keys: Keys::Entities(NARROW_KEYS),
+        ..Row::narrow(NAME, tokens(1), called).does(Work::ByEntity)
     };
     let calls = Limit::calls("calls", calls, SECOND).algorithm(Algorithm::FixedWindow);
     let above = [
@@ -328,6 +365,7 @@ fn narrow(of_one: u64) -> Vec<Row> {
             narrow: vec![called],
             ..Row::narrow("narrow ancestors", tokens(1), called)
         },
+        people,
     ]
 }
 

@@ -23,8 +23,11 @@ const OVERDRAWN: u64 = 300;
 impl Work {
     /// Asks for a lease, and does with it what is done here.
     pub async fn run(self, lane: &Lane, key: &str, account: u64, nth: u64) {
-        if self == Self::Repeat {
-            return repeat(lane, key, account, nth).await;
+        match (self, &lane.people) {
+            (Self::Repeat, _) => return repeat(lane, key, account, nth).await,
+            (Self::Check, _) => return lane.check(key).await,
+            (Self::ByEntity, Some(people)) => return lane.by_entity(people, key, account).await,
+            _ => {}
         }
         let ask = match self {
             Self::Abandon => lane.said().ttl(SHORT),
@@ -35,7 +38,7 @@ impl Work {
             return;
         };
         match self {
-            Self::Settle | Self::Repeat => {
+            Self::Settle | Self::Repeat | Self::Check | Self::ByEntity => {
                 if !lane.hold.is_zero() {
                     tokio::time::sleep(lane.hold).await;
                 }

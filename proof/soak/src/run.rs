@@ -103,7 +103,7 @@ pub async fn run(
         clock,
         faults: &faults,
     };
-    let lanes = lanes(options.rate, &world).map_err(|error| error.to_string())?;
+    let lanes = lanes(options.rate, &world)?;
     let lanes: Arc<[Lane]> = lanes.into();
     let traffic = Arc::new(Traffic::default());
     let begun = Instant::now();

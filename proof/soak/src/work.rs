@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// Amounts by limit.
+pub type Amounts = &'static [(&'static str, u64)];
+
 /// How long leases are remembered after their end.
 pub const REMEMBERED: Duration = Duration::from_secs(3);
 /// How long a lease lasts that is left behind.
@@ -26,4 +29,8 @@ pub enum Work {
     ById,
     /// In turn: cancelled, released, dropped, failed.
     EndEachWay,
+    /// None is asked for: a check, which a tier decides by what it has.
+    Check,
+    /// Asked for by the id of an entity, and settled by that.
+    ByEntity,
 }
