@@ -20,9 +20,9 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     command::run(test::requiring_all(&mut fleet))
 }
 
-/// `cargo xtask paused [--seconds N] [--clients N] [--program PATH]`: stops each store that is
-/// a server of its own, and prints how long a crowd and those beside it wait. By a program
-/// built for use, unless another is named.
+/// `cargo xtask paused [--seconds N] [--clients N] [--slack MS] [--program PATH]`: stops each store
+/// that is a server of its own, and prints how long a crowd and those beside it wait; fails if that
+/// is longer than they may, and the slack. By a program built for use, unless another is named.
 pub fn paused(arguments: &[String]) -> Result<(), String> {
     let mut rest = arguments.to_vec();
     let named = rest.iter().position(|argument| argument == "--program");

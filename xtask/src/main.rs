@@ -85,8 +85,9 @@ cargo xtask differential [--commands N] [--seed N] [--store NAME] [--clients 2]
                                                         a million commands; by two clients in turn
 cargo xtask contention [--seconds N]                         eight processes at one hot key, 60 s a store
 cargo xtask fleet [--program PATH]                      two servers on one store: proof/fleet/TABLE.md
-cargo xtask paused [--seconds N] [--clients N] [--program PATH]
-                                                        a store stands still: who waits how long
+cargo xtask paused [--seconds N] [--clients N] [--slack MS] [--program PATH]
+                                                        a store stands still: who waits how long;
+                                                        1: longer than they may, and the slack
 cargo xtask race [--store NAME | --peer litellm] [--round NAME] [--calls N]
                                                         four gateways spend 10 dollars: the provider's
                                                         ledger beside the store; 1: they differ
