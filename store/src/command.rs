@@ -39,7 +39,8 @@ pub struct Command<'c> {
 pub enum Op<'c> {
     /// One key and its ancestors, as one step. Answered as the [`Verb`] says.
     One(KeyPath<'c>, Verb<'c>),
-    /// Each by itself, at one instant; those of one root in this order. Answered by
+    /// Each by itself; those of one root in this order and at one instant, and of all where the
+    /// caller's clock decides. Answered by
     /// [`Reply::Batch`](crate::Reply::Batch). Its takes do not wait.
     Batch(&'c [Item<'c>]),
     /// The limits are the command's plan from now on: nothing is decided by an older

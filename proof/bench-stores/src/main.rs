@@ -10,6 +10,7 @@
 //! | `ours` | takes and leases of sets on a store, some of which count what is used |
 //! | `measure` | interleaved rounds, and what they come to |
 //! | `redis`, `postgres`, `mariadb` | who is asked what |
+//! | `batches` | a thousand checks, one after the other and in one batch |
 //! | `tiers` | the same by grants, which need no server: `cargo xtask bench tiers` |
 //!
 //! Servers run on the first core and clients on the last. A round asks everyone of a
@@ -23,6 +24,7 @@
     reason = "an allocator that counts, and one bench asks less"
 )]
 mod allocator;
+mod batches;
 mod bench;
 mod drive;
 mod host;
@@ -49,7 +51,8 @@ static ALLOCATOR: allocator::Counting = allocator::Counting;
 type Rows = fn(&Bench) -> Vec<Outcome>;
 
 /// Each engine's rows, by the word that they begin with.
-const ENGINES: [(&str, Rows); 4] = [
+const ENGINES: [(&str, Rows); 5] = [
+    ("batch", batches::rows),
     ("tiers", tiers::rows),
     ("redis", redis::rows),
     ("postgres", postgres::rows),

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use tidegate_conformance::fixture::{Fixture, machine_time, plan, rate, slots};
-use tidegate_store::core::{Rule, Span};
-use tidegate_store::{Detail, Ending, Out, Reply, Store, StoreFuture, Terms, Verb};
+use tidegate_store::core::{Amount, Rule, Span};
+use tidegate_store::{
+    Command, Detail, Ending, Item, KeyPath, Op, Out, Reply, Store, StoreFuture, Terms, Verb,
+};
 use tokio::runtime::Runtime;
 
 use crate::bench::Bench;
@@ -32,6 +34,12 @@ impl Ours {
     /// What most have: calls, tokens and slots, which nobody is refused by either.
     pub fn of_leases(store: &dyn Store, name: &str) -> Self {
         Self::of(store, name, &[ample(), ample(), slots(1_000_000)], None)
+    }
+
+    /// A rate of a tenant's, and one of each user.
+    pub fn of_tenants(store: &dyn Store, name: &str) -> Self {
+        let plan = plan(0, 2, &[(0, ample()), (1, ample())]);
+        Self(Arc::new(Fixture::at(store, name, plan, machine_time())))
     }
 
     fn of(store: &dyn Store, name: &str, rules: &[Rule], usage: Option<Span>) -> Self {
@@ -146,12 +154,56 @@ impl Ours {
         }
     }
 
+    /// One unit of each limit of one key, and how all limits stand then.
+    pub fn take_of(&self, key: &str) -> impl Future<Output = ()> + Send + use<> {
+        let amounts = vec![1; self.0.plan.limits().len()];
+        let command = self.0.command(key.as_bytes(), check(&amounts)).into();
+        let sent = self.begin(&command);
+        async move {
+            sent.await.expect("an answer");
+        }
+    }
+
+    /// The same of many keys together: how many were admitted.
+    pub fn take_all(&self, keys: &[String]) -> impl Future<Output = usize> + Send + use<> {
+        let (amounts, levels) = (vec![1; self.0.plan.limits().len()], self.0.plan.levels());
+        let path = |key| KeyPath::new(key, levels).expect("a key");
+        let items = keys
+            .iter()
+            .map(|key| (path(key.as_bytes()), check(&amounts)));
+        let items: Vec<Item<'_>> = items.collect();
+        let one = self.0.command(b"any", check(&amounts));
+        let sent = self.begin(&Command::from(one).about(Op::Batch(&items)));
+        async move {
+            let Reply::Batch(answers) = sent.await.expect("answers") else {
+                panic!("a batch is answered by a batch");
+            };
+            let admitted = |answer: &Result<Reply, _>| match answer {
+                Ok(Reply::Decision(decision)) => decision.verdict.admitted(),
+                _ => false,
+            };
+            answers.iter().filter(|answer| admitted(answer)).count()
+        }
+    }
+
     fn send(&self, key: u32, verb: Verb<'_>) -> StoreFuture {
         let key = format!("key {key}");
-        let command = self.0.command(key.as_bytes(), verb).into();
+        self.begin(&self.0.command(key.as_bytes(), verb).into())
+    }
+
+    fn begin(&self, command: &Command<'_>) -> StoreFuture {
         let mut answer = Ok(Reply::Done);
-        let execution = self.0.table.execute(&command, Out::new(&mut answer));
+        let execution = self.0.table.execute(command, Out::new(&mut answer));
         execution.pending().expect("a store beyond a network")
+    }
+}
+
+/// What a check is of so much.
+const fn check(amounts: &[Amount]) -> Verb<'_> {
+    Verb::Take {
+        amounts,
+        lease: None,
+        detail: Detail::Always,
     }
 }
 

@@ -3,8 +3,8 @@
 //! Each function is one sentence about it; [`clock_suite`](crate::clock_suite) makes a
 //! test of each.
 
-use tidegate_core::{Rule, Span, Timestamp, Verdict};
-use tidegate_store::{Ending, Plan, Store, StoreError, Verb};
+use tidegate_core::{Bucket, Rule, Span, Timestamp, Verdict};
+use tidegate_store::{Decision, Detail, Ending, Plan, Reply, Store, StoreError, Terms, Verb};
 
 use std::sync::Arc;
 
@@ -83,6 +83,67 @@ pub fn a_lease_that_was_never_given_is_unknown(clocks: &Clocks<'_>) {
     assert!(fixture.now() > Timestamp::from_micros(0) && fixture.admits(b"k", &[1]));
 }
 
+/// Whatever the caller's says, and however long it takes. A unit drains each microsecond.
+pub fn a_batch_of_one_root_is_decided_at_one_instant_of_the_servers_clock(clocks: &Clocks<'_>) {
+    let fast = Bucket::new(1_000, Span::MILLISECOND, 1_000).expect("a sound rate");
+    let plan = plan(0, 2, &[(0, Rule::Bucket(fast))]);
+    let fixture = Fixture::at(clocks.server, "t", plan, machine_time() - HOUR);
+    let keys: Vec<_> = (0..600).map(|n| format!("a/{}", n % 20)).collect();
+    let take = Verb::Take {
+        amounts: &[10],
+        lease: None,
+        detail: Detail::Always,
+    };
+    let takes = keys.iter().map(|key| (key.as_bytes(), take));
+    let verdicts: Vec<_> = decisions(&fixture, &takes.collect::<Vec<_>>())
+        .into_iter()
+        .map(|decision| decision.verdict)
+        .collect();
+    assert!(verdicts[..100].iter().all(|verdict| verdict.admitted()));
+    assert!(matches!(verdicts[100], Verdict::NotUntil(_)));
+    assert_eq!(verdicts[100..], vec![verdicts[100]; 500]);
+}
+
+/// Where a batch has leases in the same step.
+pub fn leases_of_a_batch_are_granted_at_one_instant(clocks: &Clocks<'_>) {
+    let fixture = Fixture::at(
+        clocks.server,
+        "t",
+        plan(0, 2, &[(1, slots(9))]),
+        machine_time(),
+    );
+    let keys: Vec<_> = (0..30).map(|n| format!("a/{}", n % 20)).collect();
+    let take = |id| Verb::Take {
+        amounts: &[1],
+        lease: Some(Terms {
+            id,
+            expires_at: fixture.now() + Span::SECOND,
+            idempotency: None,
+            least: None,
+        }),
+        detail: Detail::Always,
+    };
+    let leases = keys.iter().zip(1_u128..);
+    let leases = leases.map(|(key, id)| (key.as_bytes(), take(id)));
+    let leases = decisions(&fixture, &leases.collect::<Vec<_>>());
+    let granted = leases
+        .iter()
+        .map(|decision| decision.lease.expect("it fits"));
+    let granted: Vec<_> = granted
+        .map(|lease| (lease.granted_at, lease.expires_at))
+        .collect();
+    assert_eq!(granted, vec![granted[0]; 30]);
+}
+
+fn decisions(fixture: &Fixture, items: &[(&[u8], Verb<'_>)]) -> Vec<Decision> {
+    let answers = fixture.batch(items).into_iter();
+    let decision = |answer| match answer {
+        Ok(Reply::Decision(decision)) => decision,
+        answer => panic!("{answer:?} is no decision"),
+    };
+    answers.map(decision).collect()
+}
+
 fn single(rule: Rule) -> Arc<Plan> {
     plan(0, 1, &[(0, rule)])
 }
@@ -106,6 +167,7 @@ macro_rules! clock_suite {
             a_lease_lasts_as_long_whatever_its_holders_clock_says
             time_does_not_go_back_a_little_and_limits_follow_if_it_goes_back_far
             a_lease_that_was_never_given_is_unknown
+            a_batch_of_one_root_is_decided_at_one_instant_of_the_servers_clock
         }
     };
     ($start:path, $open:path, $clock:ident; $($name:ident)*) => {

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::table_ext::TableExt;
+use crate::table_ext::{TableExt, in_full};
 use tidegate_core::{
     Align, Amount, Bucket, Payment, Rule, Slots, Span, Standing, Timestamp, Verdict, Window,
 };
 use tidegate_store::{
-    Decision, Detail, Ending, KeyCommand, KeyPath, Plan, PlanLimit, Reply, Settlement, Store,
-    StoreError, Table, Terms, Verb,
+    Answer, Command, Decision, Detail, Ending, Item, KeyCommand, KeyPath, Op, Plan, PlanLimit,
+    Reply, Settlement, Store, StoreError, Table, Terms, Verb,
 };
 
 /// A second in microseconds.
@@ -146,6 +146,48 @@ impl Fixture {
             calendars: &[],
             verb,
         }
+    }
+
+    /// The answers to all of these in one command, decisions in full.
+    #[must_use]
+    pub fn batch(&self, items: &[(&[u8], Verb<'_>)]) -> Vec<Answer> {
+        let key = |bytes| KeyPath::new(bytes, self.plan.levels()).expect("a key");
+        let items: Vec<Item<'_>> = items.iter().map(|(k, verb)| (key(k), *verb)).collect();
+        let batch = Command {
+            plan: &self.plan,
+            now: self.now(),
+            calendars: &[],
+            op: Op::Batch(&items),
+            patience: None,
+        };
+        match self.table.execute_and_wait(&batch) {
+            Ok(Reply::Batch(answers)) => answers.into_iter().map(in_full).collect(),
+            answer => panic!("a batch is answered by {answer:?}"),
+        }
+    }
+
+    /// Takes a unit of each limit of so many keys under one root (of as many times the root, if
+    /// there is no level below it), in one command: how many are admitted.
+    #[must_use]
+    pub fn takes_together(&self, count: usize) -> usize {
+        let key = |number| match self.plan.levels() {
+            1 => "a".to_owned(),
+            _ => format!("a/{number}"),
+        };
+        let keys: Vec<_> = (0..count).map(key).collect();
+        let amounts = vec![1; self.plan.limits().len()];
+        let take = Verb::Take {
+            amounts: &amounts,
+            lease: None,
+            detail: Detail::Always,
+        };
+        let items: Vec<_> = keys.iter().map(|key| (key.as_bytes(), take)).collect();
+        let admitted = |answer: &Answer| match answer {
+            Ok(reply) => reply.verdict().is_some_and(|verdict| verdict.admitted()),
+            Err(error) => panic!("a take is answered by {error}"),
+        };
+        let answers = self.batch(&items);
+        answers.iter().filter(|answer| admitted(answer)).count()
     }
 
     pub(crate) fn decide(&self, key: &[u8], verb: Verb<'_>) -> Result<Decision, StoreError> {

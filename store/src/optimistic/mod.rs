@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`OwnedKeyCommand`] | a command that outlives its call |
 //! | [`Attempt`] | one try: what it needs, what it found, what it wants written |
+//! | [`Together`] | several commands over one load and one write |
 //! | [`ListedRow`] | a kept row as it is listed, by the limits of now |
 //! | [`RootAtHand`] | what an attempt knew of a plain root, for the next command |
 //! | `answer` | a reply by the caller's clock |
@@ -43,6 +44,7 @@ mod owned_key_command;
 pub mod revision;
 mod root_at_hand;
 mod stored_row;
+mod together;
 
 pub use answer::by_the_callers_clock;
 pub use attempt::{Attempt, ListedRow, Step};
@@ -56,3 +58,4 @@ pub use known_revisions::KnownRevisions;
 pub use owned_key_command::{OwnedKeyCommand, moved};
 pub use revision::PlanRevision;
 pub use root_at_hand::{Change, NewLease, RootAtHand, RowAtHand};
+pub use together::{BatchInstant, Decided, Together};

@@ -106,6 +106,12 @@ impl OwnedKeyCommand {
         Ok((level < path.depth()).then(|| path.row(level)))
     }
 
+    /// Whether a lease is made, moved or ended by it, or left out of what it does.
+    pub(crate) fn is_about_leases(&self) -> bool {
+        let verb = self.verb.lend();
+        verb.lease().is_some() || verb.gives_back()
+    }
+
     pub(crate) fn is_reset(&self) -> bool {
         matches!(self.verb.lend(), Verb::Reset)
     }

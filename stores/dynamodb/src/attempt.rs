@@ -14,6 +14,7 @@ use tidegate_store::optimistic::{
     Attempt, Clock, DueRange, LoadReply, LoadRequest, OwnedKeyCommand, Step, UsageWrite, WriteSet,
 };
 use tidegate_store::{Reply, StoreError};
+use tokio::sync::OwnedMutexGuard;
 use tokio::time::timeout;
 
 use crate::error::Trouble;
@@ -38,7 +39,7 @@ const LONGEST_DEBT: Span = Span::from_secs(1_700 * 86_400);
 const LONGEST_WAIT: Span = Span::from_secs(86_400);
 
 /// So many items one step may change, with a place in line.
-const ROOM: usize = trips::MOST_ITEMS - 2;
+pub(crate) const ROOM: usize = trips::MOST_ITEMS - 2;
 
 /// What a command has of its root.
 pub(crate) struct Having {
@@ -50,19 +51,44 @@ pub(crate) struct Having {
 }
 
 impl Having {
+    /// Has what was known before the command came.
+    pub(crate) const fn of(sight: Option<Sight>) -> Self {
+        Self {
+            sight,
+            is_new: false,
+            tells_due: false,
+        }
+    }
+
+    /// What is known after it.
+    pub(crate) fn kept(self) -> Option<Sight> {
+        self.sight.and_then(|sight| sight.within(LARGEST))
+    }
+
+    /// Whether the next lease that is due is read in any case.
+    pub(crate) const fn tells_due(&self) -> bool {
+        self.tells_due
+    }
+
+    /// Has nothing from here on, and reads the next lease that is due in any case.
+    pub(crate) fn look_for_due(&mut self) {
+        self.forget();
+        self.tells_due = true;
+    }
+
     /// Has this from here on.
     fn set(&mut self, sight: Option<Sight>, is_new: bool) {
         (self.sight, self.is_new) = (sight, is_new);
     }
 
     /// Has nothing from here on.
-    fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.set(None, false);
     }
 }
 
 /// One try, as far as it has come.
-struct Seen {
+pub(crate) struct Seen {
     place: RootPlace,
     sight: Sight,
     is_new: bool,
@@ -86,17 +112,8 @@ impl Inner {
     ) -> Result<(Reply, bool), StoreError> {
         self.changes
             .follow(&request.plan, request.now, &request.calendars)?;
-        let place = self.known.place(request.root()?);
-        let patience = self.shared.driver.deadline() / 2;
-        let alone = timeout(patience, Arc::clone(&place).lock_owned()).await;
-        let mut alone = alone.map_err(|_| {
-            StoreError::Busy("other commands for the same key are not answered in time".to_owned())
-        })?;
-        let mut having = Having {
-            sight: alone.take(),
-            is_new: false,
-            tells_due: false,
-        };
+        let mut alone = self.alone(request.root()?).await?;
+        let mut having = Having::of(alone.take());
         let mut backoff = self.shared.connection.backoff();
         let answer = loop {
             let turn = turn.as_deref_mut();
@@ -116,8 +133,21 @@ impl Inner {
                 }
             }
         };
-        *alone = having.sight.and_then(|sight| sight.within(LARGEST));
+        *alone = having.kept();
         answer
+    }
+
+    /// The turn of a command among those of this process about `root`, with what is known of it.
+    pub(crate) async fn alone(
+        &self,
+        root: &[u8],
+    ) -> Result<OwnedMutexGuard<Option<Sight>>, StoreError> {
+        let place = self.known.place(root);
+        let patience = self.shared.driver.deadline() / 2;
+        let alone = timeout(patience, place.lock_owned()).await;
+        alone.map_err(|_| {
+            StoreError::Busy("other commands for the same key are not answered in time".to_owned())
+        })
     }
 
     /// One try.
@@ -156,8 +186,7 @@ impl Inner {
             };
         };
         if !having.tells_due && seen.lacks_due(request, reply.as_ref()) {
-            having.forget();
-            having.tells_due = true;
+            having.look_for_due();
             return Ok(Outcome::Again);
         }
         let decided = Decided::of(request, turn, (self.shared.clock.now(), waiters))?;
@@ -166,7 +195,7 @@ impl Inner {
     }
 
     /// What is known of the root, or else read of it.
-    async fn see(
+    pub(crate) async fn see(
         &self,
         request: &OwnedKeyCommand,
         wanted: &LoadRequest,
@@ -209,7 +238,7 @@ impl Inner {
     }
 
     /// The first answer to the loop.
-    async fn first(
+    pub(crate) async fn first(
         &self,
         request: &OwnedKeyCommand,
         wanted: &LoadRequest,
@@ -316,7 +345,7 @@ impl Inner {
     }
 
     /// Writes what is to be written, in line, too; or answers what was read.
-    async fn conclude(
+    pub(crate) async fn conclude(
         &self,
         mut decided: Decided<'_>,
         (write_set, reply): (Option<WriteSet>, Option<Result<Reply, StoreError>>),
@@ -569,7 +598,7 @@ fn ends_later(
 }
 
 impl Seen {
-    fn has_waiters(&self) -> bool {
+    pub(crate) fn has_waiters(&self) -> bool {
         self.sight
             .root
             .as_ref()
@@ -578,7 +607,7 @@ impl Seen {
 
     /// Whether `reply` is a refusal that is to say when the next lease is due, of which nothing
     /// was read.
-    fn lacks_due(
+    pub(crate) fn lacks_due(
         &self,
         request: &OwnedKeyCommand,
         reply: Option<&Result<Reply, StoreError>>,

@@ -8,6 +8,7 @@
 //! | `revision` | what DynamoDB knows a plan by |
 //! | `inner`, `shared` | what the commands of a table share, and what its tables do |
 //! | `attempt` | a command's tries |
+//! | `batch` | those of several commands of one root |
 //! | `kept` | what a decision means for the line, and the line for a decision |
 //! | `sight`, `known` | what is known of a root, and of which roots |
 //! | `turns` | those who wait, in whatever process, in order |
@@ -64,6 +65,7 @@
 mod administer;
 mod attempt;
 mod backoff;
+mod batch;
 mod clear;
 mod clock;
 mod connection;

@@ -6,8 +6,8 @@ use tidegate_net::waiting::{Line, PollingLine, Waiting};
 use tidegate_net::{Changes, Commands, Driver, Finish, begin};
 use tidegate_store::optimistic::{KnownRevisions, OwnedKeyCommand};
 use tidegate_store::{
-    Command, Execution, HeldLease, Hours, KeyCommand, Out, OwnedKey, OwnedListing, Page,
-    StoreError, StoreFuture, Table, Usage,
+    Answer, Command, Execution, HeldLease, Hours, KeyCommand, Out, OwnedCommand, OwnedKey,
+    OwnedListing, Page, StoreError, StoreFuture, Table, Usage,
 };
 
 use crate::error::Trouble;
@@ -54,6 +54,14 @@ impl Commands for Inner {
         let (own, request) = (Arc::clone(self), OwnedKeyCommand::of(command));
         let driver = &self.shared.driver;
         driver.later(async move { Ok(own.try_until_told(request, None).await?.0) })
+    }
+
+    async fn decide(
+        self: &Arc<Self>,
+        batch: &OwnedCommand,
+        answers: &mut Vec<Answer>,
+    ) -> Result<(), StoreError> {
+        self.decide_together(batch, answers).await
     }
 
     fn line(self: &Arc<Self>, waiting: &Waiting) -> impl Line {

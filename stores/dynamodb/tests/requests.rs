@@ -30,6 +30,38 @@ fn units_written(requests: &[Request]) -> f64 {
     writes.map(|request| request.units).sum()
 }
 
+/// Of a root that this process knows there is nothing to read.
+#[test]
+fn a_batch_of_one_root_is_one_read_and_one_write() {
+    let Some(server) = DynamodbServer::start() else {
+        return;
+    };
+    let proxy = Counting::to(server.port());
+    let store = open(&proxy);
+    let fixture = Fixture::at(
+        &store,
+        "t",
+        plan(0, 1, &[(0, hourly(9_999))]),
+        machine_time(),
+    );
+    assert_eq!(fixture.takes_together(200), 200);
+    proxy.forget();
+    assert_eq!(fixture.takes_together(1_000), 1_000);
+    let asked = proxy.asked();
+    assert_eq!(names(&asked), ["PutItem"]);
+    assert_eq!(units_written(&asked), 1.0);
+    let other = open(&proxy);
+    let limits = plan(0, 2, &[(0, hourly(9_999)), (1, hourly(9))]);
+    let writer = Fixture::at(&store, "two", Arc::clone(&limits), machine_time());
+    assert_eq!(writer.takes_together(40), 40);
+    let fixture = Fixture::at(&other, "two", limits, machine_time());
+    fixture.left(b"b");
+    proxy.forget();
+    assert_eq!(fixture.takes_together(40), 40);
+    let asked = proxy.asked();
+    assert_eq!(names(&asked), ["TransactGetItems", "TransactWriteItems"]);
+}
+
 #[test]
 fn a_lone_bucket_is_one_request_and_one_write_unit() {
     let Some(server) = DynamodbServer::start() else {

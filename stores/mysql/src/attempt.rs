@@ -47,11 +47,21 @@ impl Inner {
                 Ok(Outcome::Again) => continue,
                 Err(trouble) => trouble,
             };
-            if matches!(trouble, Trouble::Locked(_)) && !self.may_wait_again(begun) {
-                return Err(trouble.told());
-            }
-            backoff.after(trouble).await?;
+            self.wait_again(trouble, begun, &mut backoff).await?;
         }
+    }
+
+    /// Waits before the next try, if there is to be one after this trouble.
+    pub(crate) async fn wait_again(
+        &self,
+        trouble: Trouble,
+        begun: Instant,
+        backoff: &mut Backoff,
+    ) -> Result<(), StoreError> {
+        if matches!(trouble, Trouble::Locked(_)) && !self.may_wait_again(begun) {
+            return Err(trouble.told());
+        }
+        backoff.after(trouble).await
     }
 
     /// Whether a connection and a lock can be waited for once more before the deadline.
@@ -113,7 +123,7 @@ impl Inner {
         }
     }
 
-    async fn load(
+    pub(crate) async fn load(
         &self,
         lent: &mut Lent,
         request: &OwnedKeyCommand,
@@ -164,10 +174,16 @@ impl Inner {
                 return Err(self.give_up(lent, trouble).await);
             }
         }
+        self.swap(lent, write_set).await?;
+        Ok(decided.outcome(reply))
+    }
+
+    /// Writes and commits what the loop wants.
+    pub(crate) async fn swap(&self, mut lent: Lent, write_set: WriteSet) -> Result<(), Trouble> {
         match trips::swap(&mut lent.conn, self.place(), write_set).await {
             Ok(()) => {
                 lent.put_back();
-                Ok(decided.outcome(reply))
+                Ok(())
             }
             Err(Trouble::Broken(words)) => Err(StoreError::Unavailable(format!(
                 "{words}; the command may have been executed"
@@ -221,7 +237,7 @@ impl Inner {
 
     /// Nothing was changed: the transaction is ended while the caller has its
     /// answer already.
-    fn end(&self, lent: Lent) {
+    pub(crate) fn end(&self, lent: Lent) {
         let deadline = self.shared.driver.deadline();
         tokio::spawn(tokio::time::timeout(deadline, lent.roll_back()));
     }

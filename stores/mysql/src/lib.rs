@@ -10,6 +10,7 @@
 //! | `revision` | what the server knows a plan by |
 //! | `inner`, `shared` | what the commands of a table share, and what its tables do |
 //! | `attempt` | its tries |
+//! | `batch` | those of several commands of one root |
 //! | `kept` | what a decision means for the line, and the line for a decision |
 //! | `turns` | those who wait, in whatever process, in order |
 //! | `waiting` | a request that waits for its turn |
@@ -80,6 +81,7 @@
 
 mod attempt;
 mod backoff;
+mod batch;
 mod change;
 mod clear;
 mod connection;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tidegate_net::waiting::{Line, PollingLine, Waiting};
 use tidegate_store::optimistic::{Clock, KnownRevisions, OwnedKeyCommand};
 use tidegate_store::{
-    Command, Execution, HeldLease, Hours, KeyCommand, Out, OwnedKey, OwnedListing, Page,
-    StoreError, StoreFuture, Table, Usage,
+    Answer, Command, Execution, HeldLease, Hours, KeyCommand, Out, OwnedCommand, OwnedKey,
+    OwnedListing, Page, StoreError, StoreFuture, Table, Usage,
 };
 
 use crate::error::Trouble;
@@ -56,6 +56,14 @@ impl Commands for Inner {
         let (own, request) = (Arc::clone(self), OwnedKeyCommand::of(command));
         let driver = &self.shared.driver;
         driver.later(async move { Ok(own.try_until_told(request, None).await?.0) })
+    }
+
+    async fn decide(
+        self: &Arc<Self>,
+        batch: &OwnedCommand,
+        answers: &mut Vec<Answer>,
+    ) -> Result<(), StoreError> {
+        self.decide_together(batch, answers).await
     }
 
     fn line(self: &Arc<Self>, waiting: &Waiting) -> impl Line {

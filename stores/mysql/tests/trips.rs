@@ -54,6 +54,33 @@ fn of_a_take_and_a_lease(
     [take, lease]
 }
 
+/// One that loads and one that writes; with more than seven rows one more for each 32, in powers
+/// of two.
+#[test]
+fn a_batch_of_one_root_is_two_round_trips() {
+    let Some(server) = MariadbServer::start() else {
+        return;
+    };
+    let store = open(&server, Clock::Server);
+    let together = |levels, rules: &[(usize, Rule)], count, twice| {
+        let name = format!("{levels} {count}");
+        let fixture = Fixture::at(&store, &name, plan(0, levels, rules), machine_time());
+        // The statements are prepared from here on, and the rows are there.
+        for _ in 0..2 {
+            assert_eq!(fixture.takes_together(count), count);
+        }
+        trips(&server, || assert_eq!(fixture.takes_together(count), twice))
+    };
+    assert_eq!(together(1, &[(0, rate(1, 10_000))], 256, 256), 2);
+    assert_eq!(together(1, &[(0, rate(1, 10_000))], 512, 512), 4);
+    let three = [(0, hourly(10_000)), (1, hourly(9)), (1, rate(1, 9))];
+    assert_eq!(together(2, &three, 7, 7), 2);
+    assert_eq!(together(2, &three, 200, 200), 2 + 7);
+    // A refusal changes nothing: its transaction is ended while it is answered.
+    let none = [(0, hourly(6)), (1, hourly(9))];
+    assert!(together(2, &none, 3, 0) <= 2);
+}
+
 #[test]
 fn a_command_is_two_round_trips_whatever_its_limits_and_ancestors() {
     let Some(server) = MariadbServer::start() else {

@@ -1,42 +1,43 @@
-//! A batch: each root by itself, its commands in their order.
+//! A batch: each root by itself, its commands together.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_store::{Answer, Command, Item, Op, OwnedCommand, Reply, StoreError, StoreFuture};
-use tokio::time::{Instant, timeout_at};
+use tidegate_store::{
+    Answer, Command, Item, KeyCommand, Op, OwnedCommand, Reply, StoreError, StoreFuture,
+};
+use tokio::time::timeout;
 
-use crate::driver::{Driver, closed, too_late};
+use crate::commands::Commands;
+use crate::driver::{closed, too_late};
 
-/// Begins each of `items` by `begin`: those of one root one after the other, those of
-/// different roots at once. Their answers come together, in the order of the items. A
-/// store that is away, or slow, is asked for no longer than one deadline: what of a root is
-/// not answered by then is told so.
-pub fn batch(
-    driver: &Driver,
+/// Begins all of `items`: those of one root by [`Commands::decide`], those of different
+/// roots at once. Their answers come together, in the order of the items. A store that is
+/// away, or slow, is asked for no longer than one deadline: what of a root is not answered by
+/// then is told so.
+pub(crate) fn batch<C: Commands>(
+    table: &Arc<C>,
     command: &Command<'_>,
     items: &[Item<'_>],
-    begin: impl Fn(&Command<'_>) -> StoreFuture + Send + Sync + 'static,
 ) -> StoreFuture {
-    let mut roots: HashMap<&[u8], Vec<(usize, OwnedCommand)>> = HashMap::new();
-    for (at, &(path, verb)) in items.iter().enumerate() {
-        let owned = OwnedCommand::of(&command.about(Op::One(path, verb)));
-        roots.entry(path.root()).or_default().push((at, owned));
+    let mut roots: HashMap<&[u8], Vec<usize>> = HashMap::new();
+    for (at, (path, _)) in items.iter().enumerate() {
+        roots.entry(path.root()).or_default().push(at);
     }
-    let begin = Arc::new(begin);
+    let driver = table.driver();
     let (tasks, deadline) = (driver.tasks(), driver.deadline());
-    let start = |commands: Vec<(usize, OwnedCommand)>| {
-        let begin = Arc::clone(&begin);
-        let work = in_order(commands, deadline, move |command| begin(command));
-        tasks.as_ref().map(|tasks| tasks.spawn(work))
+    let start = |places: Vec<usize>| {
+        let of_root: Vec<_> = places.iter().map(|&at| items[at]).collect();
+        let work = of_root_alone(table, &command.about(Op::Batch(&of_root)), deadline);
+        tasks.as_ref().map(|tasks| (places, tasks.spawn(work)))
     };
     let started: Vec<_> = roots.into_values().map(start).collect();
     let count = items.len();
     StoreFuture::new(async move {
         let mut answers: Vec<Answer> = (0..count).map(|_| Err(closed())).collect();
-        for task in started.into_iter().flatten() {
-            for (at, answer) in task.await.unwrap_or_default() {
+        for (places, task) in started.into_iter().flatten() {
+            for (at, answer) in places.into_iter().zip(task.await.unwrap_or_default()) {
                 answers[at] = answer;
             }
         }
@@ -44,29 +45,84 @@ pub fn batch(
     })
 }
 
-/// One after the other, until the store is away or the deadline has passed.
-async fn in_order(
-    commands: Vec<(usize, OwnedCommand)>,
+/// The answers to a batch of one root.
+fn of_root_alone<C: Commands>(
+    table: &Arc<C>,
+    batch: &Command<'_>,
     deadline: Duration,
-    begin: impl Fn(&Command<'_>) -> StoreFuture,
-) -> Vec<(usize, Answer)> {
-    let until = Instant::now() + deadline;
-    let mut answers = Vec::with_capacity(commands.len());
-    let mut away: Option<StoreError> = None;
-    for (at, command) in commands {
-        if let Some(error) = &away {
-            answers.push((at, Err(error.clone())));
-            continue;
-        }
-        // One that was answered late leaves the next no deadline of its own.
-        let answer = timeout_at(until, command.lend(&begin)).await;
-        let answer = answer.unwrap_or_else(|_| Err(too_late(deadline)));
-        if let Err(error @ StoreError::Unavailable(_)) = &answer {
-            away = Some(error.clone());
-        }
-        answers.push((at, answer));
+) -> impl Future<Output = Vec<Answer>> + Send + use<C> {
+    let (table, batch) = (Arc::clone(table), OwnedCommand::of(batch));
+    async move {
+        let count = count(&batch);
+        let mut answers = Vec::with_capacity(count);
+        let decided = match count {
+            1 => timeout(deadline, in_order(&table, &batch, &mut answers)).await,
+            _ => timeout(deadline, table.decide(&batch, &mut answers)).await,
+        };
+        complete(&mut answers, count, decided.ok(), deadline);
+        answers
     }
-    answers
+}
+
+/// What the others of `count` are told, once the work has come to `decided`; `None`: it has not
+/// in time.
+fn complete(
+    answers: &mut Vec<Answer>,
+    count: usize,
+    decided: Option<Result<(), StoreError>>,
+    deadline: Duration,
+) {
+    let left = match decided {
+        Some(Ok(())) => closed(),
+        Some(Err(error)) => error,
+        None => too_late(deadline),
+    };
+    answers.resize(count, Err(left));
+}
+
+/// How many commands a batch has.
+fn count(batch: &OwnedCommand) -> usize {
+    batch.lend(|command| match command.op {
+        Op::Batch(items) => items.len(),
+        _ => 0,
+    })
+}
+
+/// Sends those of `batch` one after the other, until the store is away: for a batch of one, and
+/// a store that has no other way.
+///
+/// # Errors
+/// [`StoreError::Unavailable`]: those that are not answered yet are not asked for.
+pub async fn in_order<C: Commands>(
+    table: &Arc<C>,
+    batch: &OwnedCommand,
+    answers: &mut Vec<Answer>,
+) -> Result<(), StoreError> {
+    send_in_order(batch, answers, |command| table.send(command)).await
+}
+
+async fn send_in_order(
+    batch: &OwnedCommand,
+    answers: &mut Vec<Answer>,
+    send: impl Fn(&KeyCommand<'_>) -> StoreFuture,
+) -> Result<(), StoreError> {
+    let begin = |at: usize| {
+        batch.lend(|command| match command.op {
+            Op::Batch(items) => {
+                let &(path, verb) = items.get(at)?;
+                Some(send(&command.one(path, verb)))
+            }
+            _ => None,
+        })
+    };
+    while let Some(sent) = begin(answers.len()) {
+        let answer = sent.await;
+        if let Err(error @ StoreError::Unavailable(_)) = &answer {
+            return Err(error.clone());
+        }
+        answers.push(answer);
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -96,19 +152,25 @@ pub(crate) mod tests {
         Arc::new(Plan::new(0, 1, vec![limit], Span::from_secs(60)))
     }
 
-    fn commands(count: usize) -> Vec<(usize, OwnedCommand)> {
+    async fn answered(
+        commands: usize,
+        deadline: Duration,
+        send: impl Fn(&KeyCommand<'_>) -> StoreFuture,
+    ) -> Vec<Answer> {
         let plan = plan();
         let path = KeyPath::new(b"k", 1).expect("a key");
-        let command = Command {
+        let items = vec![(path, Verb::Reset); commands];
+        let batch = OwnedCommand::of(&Command {
             plan: &plan,
             now: Timestamp::MIN,
             calendars: &[],
-            op: Op::One(path, Verb::Reset),
+            op: Op::Batch(&items),
             patience: None,
-        };
-        (0..count)
-            .map(|at| (at, OwnedCommand::of(&command)))
-            .collect()
+        });
+        let mut answers = Vec::new();
+        let decided = timeout(deadline, send_in_order(&batch, &mut answers, send)).await;
+        complete(&mut answers, count(&batch), decided.ok(), deadline);
+        answers
     }
 
     /// Each item waited for its own deadline: three checks of one root took three of them,
@@ -117,20 +179,20 @@ pub(crate) mod tests {
     async fn a_store_that_is_away_is_asked_once_for_all_of_a_root() {
         let asked = AtomicUsize::new(0);
         let away = StoreError::Unavailable("no answer".into());
-        let begin = |_: &Command<'_>| {
+        let send = |_: &KeyCommand<'_>| {
             let answer = match asked.fetch_add(1, Ordering::Relaxed) {
                 0 => Ok(Reply::Done),
                 _ => Err(away.clone()),
             };
             StoreFuture::new(std::future::ready(answer))
         };
-        let answers = in_order(commands(1_000), PATIENT, begin).await;
+        let answers = answered(1_000, PATIENT, send).await;
         assert_eq!(asked.into_inner(), 2);
-        assert_eq!(answers[0], (0, Ok(Reply::Done)));
+        assert_eq!(answers[0], Ok(Reply::Done));
         let others = answers[1..].iter();
         assert_eq!(
             others
-                .filter(|(_, answer)| *answer == Err(away.clone()))
+                .filter(|&answer| *answer == Err(away.clone()))
                 .count(),
             999
         );
@@ -141,22 +203,20 @@ pub(crate) mod tests {
     #[tokio::test]
     async fn all_of_a_root_have_one_deadline() {
         let asked = AtomicUsize::new(0);
-        let begin = |_: &Command<'_>| match asked.fetch_add(1, Ordering::Relaxed) {
+        let send = |_: &KeyCommand<'_>| match asked.fetch_add(1, Ordering::Relaxed) {
             0 => StoreFuture::new(std::future::ready(Ok(Reply::Done))),
             _ => StoreFuture::new(std::future::pending()),
         };
-        let answers = in_order(commands(3), Duration::ZERO, begin).await;
-        assert_eq!(answers[0].1, Ok(Reply::Done));
-        let late = |at: usize| matches!(answers[at].1, Err(StoreError::Unavailable(_)));
+        let answers = answered(3, Duration::ZERO, send).await;
+        assert_eq!(answers[0], Ok(Reply::Done));
+        let late = |at: usize| matches!(answers[at], Err(StoreError::Unavailable(_)));
         assert!(late(1) && late(2));
         assert_eq!((answers.len(), asked.into_inner()), (3, 2));
         // What is an answer, be it an error, is no reason to stop.
-        let unknown =
-            |_: &Command<'_>| StoreFuture::new(std::future::ready(Err(StoreError::UnknownLease)));
-        let answers = in_order(commands(3), PATIENT, unknown).await;
-        let told = answers
-            .iter()
-            .filter(|(_, answer)| *answer == Err(StoreError::UnknownLease));
-        assert_eq!(told.count(), 3);
+        let unknown = |_: &KeyCommand<'_>| {
+            StoreFuture::new(std::future::ready(Err(StoreError::UnknownLease)))
+        };
+        let answers = answered(3, PATIENT, unknown).await;
+        assert_eq!(answers, vec![Err(StoreError::UnknownLease); 3]);
     }
 }

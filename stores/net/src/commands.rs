@@ -1,24 +1,35 @@
-//! The way of every command to a store beyond a network: which of what the store can do
-//! it needs, on which thread, and what its answer is.
+//! What a store beyond a network does for one table.
 
 use std::sync::Arc;
 
 use tidegate_store::{
-    Command, Count, HeldLease, Hours, KeyCommand, Op, OwnedKey, OwnedListing, Page, Reply,
+    Answer, Command, HeldLease, Hours, KeyCommand, OwnedCommand, OwnedKey, OwnedListing, Page,
     StoreError, StoreFuture, Usage,
 };
 
-use crate::batch::batch;
 use crate::driver::Driver;
-use crate::waiting::{Line, Waiting, stay};
+use crate::waiting::{Line, Waiting};
 
-/// What a store does for one table. [`begin`] puts every command together from it.
-pub trait Commands: Send + Sync + 'static {
+/// What a store does for one table. [`begin`](crate::begin()) puts every command together from it.
+pub trait Commands: Send + Sync + Sized + 'static {
     /// What drives its connections.
     fn driver(&self) -> &Driver;
 
     /// Begins a verb for one key that does not wait in line.
     fn send(self: &Arc<Self>, command: &KeyCommand<'_>) -> StoreFuture;
+
+    /// Decides `batch`, all of one root, in its order: an answer to each is pushed as it
+    /// comes. A store that can do more than to send one
+    /// [after the other](crate::in_order()) decides them at one instant, in as few trips as it has
+    /// room for. When it is dropped, or ends, those that have no answer may have been executed.
+    ///
+    /// # Errors
+    /// What keeps all from being answered that are not yet: their answer.
+    fn decide(
+        self: &Arc<Self>,
+        batch: &OwnedCommand,
+        answers: &mut Vec<Answer>,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// A place for one that does.
     fn line(self: &Arc<Self>, waiting: &Waiting) -> impl Line;
@@ -50,49 +61,4 @@ pub trait Commands: Send + Sync + 'static {
 
     /// How many keys there are. The server may count them one by one.
     fn count(self: Arc<Self>) -> impl Future<Output = Result<usize, StoreError>> + Send;
-}
-
-/// A command under way, wherever it is awaited.
-pub fn begin<C: Commands>(table: &Arc<C>, command: &Command<'_>) -> StoreFuture {
-    let (driver, own) = (table.driver(), Arc::clone(table));
-    match command.op {
-        Op::One(path, verb) => match Waiting::of(command) {
-            Some(waiting) => {
-                let line = table.line(&waiting);
-                stay(driver.tasks(), waiting, line)
-            }
-            None => table.send(&command.one(path, verb)),
-        },
-        Op::Batch(items) => batch(driver, command, items, move |one| begin(&own, one)),
-        Op::Adopt => {
-            table.follow(command);
-            // What cannot be written now is before the next command.
-            driver.later(async move {
-                own.catch_up().await?;
-                Ok(Reply::Done)
-            })
-        }
-        Op::ListKeys(listing) => {
-            let listing = OwnedListing::of(&listing);
-            driver.later(async move { Ok(Reply::Keys(own.page_of_keys(listing).await?)) })
-        }
-        Op::ListLeases(listing) => {
-            let listing = OwnedListing::of(&listing);
-            driver.later(async move { Ok(Reply::Leases(own.page_of_leases(listing).await?)) })
-        }
-        Op::ListUsage(listing, hours) => {
-            let listing = OwnedListing::of(&listing);
-            driver.later(async move {
-                let page = own.page_of_usage(listing, hours).await?;
-                Ok(Reply::Usage(page))
-            })
-        }
-        Op::Count => driver.later(async move {
-            Ok(Reply::Count(Count {
-                keys: own.count().await?,
-                leases: None,
-                remembered: None,
-            }))
-        }),
-    }
 }

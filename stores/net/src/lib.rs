@@ -6,7 +6,8 @@
 //! | [`Tasks`], [`Finish`] | work that goes on when nobody waits for it; who waits for its end |
 //! | [`Changes`] | by what limits a process decides, written to the server in order |
 //! | [`Once`] | work that one at a time does for all who wait for it |
-//! | [`Commands`], [`begin()`] | the way of every command, from what a store does for its tables; a batch's are of one root in order, of several roots at once |
+//! | [`Commands`], [`begin()`] | the way of every command, from what a store does for its tables; those of a batch are of one root together, of several roots at once |
+//! | [`in_order()`] | a batch of one root, one command after the other |
 //! | [`Notifier`] | how requests that wait are told that their turn may have come |
 //! | [`Shares`] | how many connections the commands of one root, and of one table, may have |
 //! | [`following`] | how a process follows what is defined at its store |
@@ -20,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod begin;
 pub mod breaker;
 mod changes;
 mod commands;
@@ -34,8 +36,10 @@ mod single_bucket;
 mod underway;
 pub mod waiting;
 
+pub use batch::in_order;
+pub use begin::begin;
 pub use changes::{Changes, MOST_TOUCHED, Writer};
-pub use commands::{Commands, begin};
+pub use commands::Commands;
 pub use digest::digest;
 pub use driver::{Driver, closed, too_late, within};
 pub use notifier::{Notifier, Subscription, Wakeup};

@@ -262,7 +262,7 @@ DECLARE
   v_fence numeric := 0;
   v_shares numeric[] := '{}';
 BEGIN
-  SELECT r.ctid, CASE WHEN p_caller THEN p_now ELSE tidegate.clock() END, r.latest, r.due,
+  SELECT r.ctid, CASE WHEN p_caller IS FALSE THEN tidegate.clock() ELSE p_now END, r.latest, r.due,
     r.line_until, r.forget_at, r.states,
     r.revision = p_revision AND r.followed >= p_revision AND r.own IS NULL AND r.retained IS NULL
   INTO v_row_at, v_now, v_latest, v_due, v_line_until, v_forget_at, v_states, v_is_known
@@ -271,14 +271,14 @@ BEGIN
     AND v_line_until <= v_now AND p_idempotency IS NULL) IS NOT TRUE THEN
     IF v_row_at IS NULL THEN
       -- A key never seen.
-      v_now := CASE WHEN p_caller THEN p_now ELSE tidegate.clock() END;
+      v_now := CASE WHEN p_caller IS FALSE THEN tidegate.clock() ELSE p_now END;
       v_latest := v_now;
       v_due := 9223372036854775807;
       v_line_until := v_now;
       v_is_known := true;
     END IF;
     -- As `tidegate.instant` has it.
-    IF v_latest > v_now AND v_latest <= v_now + 10000000 AND NOT p_caller THEN
+    IF v_latest > v_now AND v_latest <= v_now + 10000000 AND p_caller IS NOT TRUE THEN
       v_now := v_latest;
     END IF;
     IF NOT v_is_known OR v_latest > v_now OR v_due <= v_now - 100000 OR (p_idempotency IS NOT NULL
@@ -290,7 +290,7 @@ BEGIN
     END IF;
     IF v_line_until > v_now THEN
       -- The clock was looked at before the row was locked: others may have come since.
-      v_now := CASE WHEN p_caller THEN v_now ELSE greatest(v_now, tidegate.clock()) END;
+      v_now := CASE WHEN p_caller IS FALSE THEN greatest(v_now, tidegate.clock()) ELSE v_now END;
       v_is_kept := tidegate.is_kept(p_tab, p_key, p_turn, p_ahead, v_now);
     END IF;
     IF v_row_at IS NULL THEN
@@ -408,7 +408,7 @@ DECLARE
 BEGIN
   -- Somebody else may have had the row's lock meanwhile: a lease that was read as it was
   -- before that is not found where it was when it is written.
-  SELECT r.ctid, l.ctid, CASE WHEN p_caller THEN p_now ELSE tidegate.clock() END, r.latest,
+  SELECT r.ctid, l.ctid, CASE WHEN p_caller IS FALSE THEN tidegate.clock() ELSE p_now END, r.latest,
     r.due, r.line_until, r.states, l.expires_at, l.shares, p_remember OR l.idempotency IS NOT NULL,
     r.revision = p_revision AND r.followed >= p_revision AND r.own IS NULL
       AND r.retained IS NULL AND l.stage = 0
@@ -418,7 +418,7 @@ BEGIN
   WHERE r.tab = p_tab AND r.key = p_key
     AND l.tab = p_tab AND l.root = p_key AND l.id = p_id AND l.owner = p_key
   FOR UPDATE OF r;
-  IF v_latest > v_now AND v_latest <= v_now + 10000000 AND NOT p_caller THEN
+  IF v_latest > v_now AND v_latest <= v_now + 10000000 AND p_caller IS NOT TRUE THEN
     v_now := v_latest;
   END IF;
   v_is_known := v_is_known AND v_latest <= v_now AND v_due > v_now - 100000 AND v_until > v_now;

@@ -629,7 +629,8 @@ END $$;
 -- here, and the differential test finds who did not.
 --
 -- p_now is the caller's clock, by which the other instants are meant; it decides
--- only if p_caller says so. p_ends says where each ancestor, and the key, ends in it.
+-- only if p_caller says so. In a batch (batch.sql) p_now is the instant of the batch by the
+-- server's clock, and decides: then p_caller is null. p_ends says where each ancestor, and the key, ends in it.
 -- p_rules are the numbers of all limits as they decide here, if a key of the path
 -- has some of its own, and p_own says which levels have.
 -- A lease ends with p_session, if that is not null; a lease that is refused looks
@@ -691,7 +692,11 @@ BEGIN
     v_rows[1] := tidegate.lock_root(p_tab, tidegate.row_name(p_key, p_ends, 1), p_revision);
     v_locked := true;
   END IF;
-  IF NOT p_caller THEN v_now := tidegate.instant(v_latest); END IF;
+  IF NOT p_caller THEN
+    v_now := tidegate.instant(v_latest);
+  ELSIF p_caller IS NULL AND v_latest BETWEEN v_now AND v_now + 10000000 THEN
+    v_now := v_latest;
+  END IF;
 
   IF v_locked AND (v_foreign OR (v_rows[1]).due <= v_now OR (v_rows[1]).followed < p_revision) THEN
     IF NOT tidegate.catch_up(p_tab, v_root, p_revision, v_now, p_caller) THEN

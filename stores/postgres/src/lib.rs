@@ -7,6 +7,7 @@
 //! | `table` | a command's way |
 //! | `inner`, `shared` | what the commands of a table share, and what its tables do |
 //! | `request` | a command with all that it needs on its way |
+//! | `batch` | the way of several commands of one root |
 //! | `sql` | the functions of the schema, called for one table |
 //! | `revision` | how the server is told of a change of limits |
 //! | `plan`, `reply` | plans and answers as numbers |
@@ -32,6 +33,13 @@
 //! `numeric`. A take from a single plain bucket is one `UPDATE` in `bigint`, its
 //! refusal one `SELECT`. A second trip is made where five hundred expired leases
 //! of one root are to be dealt with first.
+//!
+//! **A batch** is one statement (`sql/batch.sql`) for each root, at one instant, which is read when
+//! the root's row is locked. So that others do not wait for that row for long, a statement has 250
+//! commands at most; later ones of a batch decide by the instant of the first, but never by one
+//! before their row's own. What others do may come in between. Where leases end with sessions
+//! ([`Options::leases_end_with_session`]), a batch that makes any is sent one command after the
+//! other.
 //!
 //! **Locks.** Every command locks the row of its root first, which guards all rows
 //! and leases below: there is no second lock to wait for, so no deadlock.
@@ -71,6 +79,7 @@
 //! keys (the disk is one).
 #![forbid(unsafe_code)]
 
+mod batch;
 mod clear;
 mod compiled;
 mod connection;

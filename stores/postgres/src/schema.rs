@@ -50,6 +50,7 @@ const VERSIONS: &[Version] = &[Version {
         "verbs",
         "line",
         "plain",
+        "batch",
         "definitions",
     ],
 }];

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use tidegate_net::waiting::{Line, Waiting};
-use tidegate_net::{Changes, Commands, Driver, Finish, begin};
+use tidegate_net::{Changes, Commands, Driver, Finish, begin, in_order};
 use tidegate_store::{
-    Command, Execution, HeldLease, Hours, KeyCommand, Out, OwnedKey, OwnedListing, Page, Reply,
-    StoreError, StoreFuture, Table, Usage,
+    Command, Execution, HeldLease, Hours, KeyCommand, Out, OwnedCommand, OwnedKey, OwnedListing,
+    Page, Reply, StoreError, StoreFuture, Table, Usage,
 };
 
 use crate::error::garbled;
@@ -60,6 +60,17 @@ impl Commands for Inner {
         let (own, request) = (Arc::clone(self), Request::new(command));
         let driver = &self.shared.driver;
         driver.later(async move { own.execute(request).await })
+    }
+
+    async fn decide(
+        self: &Arc<Self>,
+        batch: &OwnedCommand,
+        answers: &mut Vec<tidegate_store::Answer>,
+    ) -> Result<(), StoreError> {
+        if self.makes_leases_of_sessions(batch) {
+            return in_order(self, batch, answers).await;
+        }
+        self.decide_together(batch, answers).await
     }
 
     fn line(self: &Arc<Self>, waiting: &Waiting) -> impl Line {

@@ -9,6 +9,10 @@ use tidegate_store::core::Span;
 use tidegate_store::{Detail, Ending, Reply, Verb};
 
 tidegate_conformance::clock_suite!(PostgresServer::start, open, Clock);
+tidegate_conformance::clock_suite!(
+    PostgresServer::start, open, Clock;
+    leases_of_a_batch_are_granted_at_one_instant
+);
 
 const HOUR: Span = Span::from_secs(3_600);
 

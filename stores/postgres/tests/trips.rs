@@ -50,6 +50,25 @@ fn fixture(
 }
 
 #[test]
+fn a_batch_of_one_root_is_one_statement_for_each_250() {
+    let Some(server) = server() else { return };
+    let three = [(0, hourly(10_000)), (1, hourly(9)), (1, rate(1, 9))];
+    for (levels, rules) in [
+        (1, &[(0, rate(1, 100_000))][..]),
+        (1, &[(0, rate(1, 100_000)), (0, rate(2, 100_000))]),
+        (2, &three),
+    ] {
+        let (_store, fixture) = fixture(&server, levels, rules);
+        assert_eq!(fixture.takes_together(2), 2);
+        asked(&server);
+        assert_eq!(fixture.takes_together(250), 250);
+        assert_eq!(asked(&server), ["1 SELECT tidegate.batch("], "{levels}");
+        assert_eq!(fixture.takes_together(501), 501);
+        assert_eq!(asked(&server), ["3 SELECT tidegate.batch("], "{levels}");
+    }
+}
+
+#[test]
 fn a_command_is_one_statement_whatever_its_limits_and_ancestors() {
     let Some(server) = server() else { return };
     let one = [(0, rate(1, 9))];

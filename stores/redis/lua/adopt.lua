@@ -4,7 +4,10 @@
 -- call, each with the instant and the calendars of its adoption. Limits that a
 -- key has for itself are in its row: it goes on by them where a revision has the same
 -- limits, and at the last of these revisions by those that came with the call.
+-- (What others call of it: a server's function has 200 local names at most.)
+local adopt_row, follow
 
+do
 local function adopt_usage(limit, state, old, now, calendar)
   if limit.kind == SLOTS or old.kind == SLOTS then return FRESH end
   local remaining, debt, _, full_at = rule.standing(old, state, now)
@@ -37,7 +40,7 @@ end
 -- Whether the row was carried over. What its key has for itself only the last revision says:
 -- until then it stays as it is, with all that it retains. Where the limits are others, what
 -- it has says nothing of them: then it goes on by what all keys have.
-local function adopt_row(row, old, new, now, calendars)
+function adopt_row(row, old, new, now, calendars)
   local is_last = new.revision == plan.revision
   local before = limits_of_row(row, old)
   local after = is_last and row.limits or limits_of_level(new, row.level)
@@ -80,7 +83,7 @@ end
 
 -- Follows the changes from `revisions[i]` on, up to the command's plan: what has
 -- expired by then did so under the limits of its time.
-local function follow(revisions, followed, now)
+function follow(revisions, followed, now)
   for i = 2, #revisions do
     local old, new = revisions[i - 1], revisions[i]
     if followed and followed <= old.revision then
@@ -93,4 +96,5 @@ local function follow(revisions, followed, now)
     end
   end
   return nil
+end
 end

@@ -104,10 +104,10 @@ local function limit_at(row, at)
 end
 
 -- The instant of the decision: the caller's, or the server's, which for one
--- key only goes forward.
+-- key only goes forward; in a batch that of the batch.
 local function instant()
   if request.clock == 'caller' then return request.now end
-  local time = redis.call('TIME')
+  local time = arguments.time or redis.call('TIME')
   local now, latest = tonumber(time[1]) * 1000000 + tonumber(time[2]), BEGINNING
   for _, row in pairs(rows) do latest = max(latest, row.latest) end
   if latest - now <= PATIENCE then return max(now, latest) end
@@ -166,7 +166,7 @@ local function save_row(row, now)
   elseif forget_at >= NEVER then
     redis.call('SET', row.key, bytes)
   else
-    local until_ms = string.format('%.0f', math.ceil(forget_at / 1000))
+    local until_ms = string.format('%.0f', math.ceil((forget_at + (arguments.longer or 0)) / 1000))
     redis.call('SET', row.key, bytes, 'PXAT', until_ms)
   end
 end

@@ -4,14 +4,15 @@
 -- KEYS: the row, the order of those who wait. ARGV: eight doubles: whether the caller's
 -- clock decides, its now, the revision, then drain, weight, brim, capacity and the
 -- amount.
--- The row is written flat (`flat.lua`), each number in its place.
+-- The row is written flat (`flat.lua`), each number in its place. (What `batch.lua` says beside
+-- the arguments is there in a batch alone.)
 local EXACT, BEGINNING, ROW = 9007199254740992, -9007199254740992, '<BBdddBddddI4'
 
 if redis.call('EXISTS', KEYS[2]) == 1 then return false end
 local is_callers, now, revision, drain, weight, brim, capacity, amount =
   struct.unpack('<dddddddd', ARGV[1])
 if is_callers == 0 then
-  local time = redis.call('TIME')
+  local time = ARGV.time or redis.call('TIME')
   now = time[1] * 1000000 + time[2]
 end
 local level = 0
@@ -41,7 +42,7 @@ if wanted >= EXACT or amount > capacity then return false end
 if wanted > brim then return -level end
 -- A moment after it has drained the row equals "never seen".
 local row = struct.pack(ROW, 193, 1, revision, now, 0, 1, wanted, now, 0, BEGINNING, 0)
-local forget_at = now + wanted / drain
+local forget_at = now + wanted / drain + (ARGV.longer or 0)
 if is_callers == 1 or forget_at >= EXACT then
   redis.call('SET', KEYS[1], row)
 else

@@ -157,7 +157,7 @@ local function straight(KEYS, ARGV)
   request = { read(is_end and limits.finish or owner and limits.lease or limits.take, request) }
   local is_callers, now = request[2] == 1, request[3]
   if not is_callers then
-    local time = call('TIME')
+    local time = ARGV.time or call('TIME')
     now = time[1] * 1000000 + time[2]
   end
 

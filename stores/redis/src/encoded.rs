@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use redis::Value;
 use tidegate_store::{KeyCommand, Reply, StoreError};
 
 use crate::error::garbled;
@@ -75,10 +76,15 @@ impl Inner {
 
     /// The same, as a reply.
     pub(crate) async fn execute(self: Arc<Self>, encoded: Encoded) -> Result<Reply, StoreError> {
-        match self.answer_to(encoded).await? {
-            Answer::Reply(reply) | Answer::Kept(reply) => Ok(reply),
-            _ => Err(garbled("no reply")),
-        }
+        reply_of(self.answer_to(encoded).await?)
+    }
+
+    /// The reply of the whole script to one of a batch, by itself.
+    pub(crate) async fn answer_alone(
+        self: &Arc<Self>,
+        request: &mut Request,
+    ) -> Result<Reply, StoreError> {
+        reply_of(self.answer(request).await?)
     }
 
     /// The answer to a plain call, if all about it is plain.
@@ -93,12 +99,31 @@ impl Inner {
         }
         let (script, arguments) = plain.call(call, shared.clock, &shared.scripts);
         let answer = shared.link.call(script, call.keys(), &arguments).await?;
-        match call.read(answer)? {
-            Plainly::Reply(reply) => return Ok(Some(reply)),
+        match self.read_plain(call, answer)? {
+            Plainly::Reply(reply) => Ok(Some(reply)),
+            Plainly::Seldom | Plainly::Once => Ok(None),
+        }
+    }
+
+    /// What a plain call came to; the next may be likely to come to the same.
+    pub(crate) fn read_plain(
+        &self,
+        call: &PlainCall,
+        answer: Value,
+    ) -> Result<Plainly, StoreError> {
+        let told = call.read(answer)?;
+        match told {
             Plainly::Seldom if call.is_single_bucket() => self.not_single_bucket.fill(),
             Plainly::Seldom => self.not_plain.fill(),
-            Plainly::Once => {}
+            Plainly::Reply(_) | Plainly::Once => {}
         }
-        Ok(None)
+        Ok(told)
+    }
+}
+
+fn reply_of(answer: Answer) -> Result<Reply, StoreError> {
+    match answer {
+        Answer::Reply(reply) | Answer::Kept(reply) => Ok(reply),
+        _ => Err(garbled("no reply")),
     }
 }

@@ -100,12 +100,7 @@ impl Inner {
             _ => Needs::ALL.and(request.needs),
         };
         let script = self.shared.scripts.get(needs);
-        let own = [
-            Arc::clone(&known.bytes),
-            Arc::clone(&request.command),
-            request.rows(),
-        ];
-        let arguments = [&own, revisions].concat();
+        let arguments = request.arguments(known, revisions);
         let link = &self.shared.link;
         link.call(&script, &request.keys, &arguments).await
     }

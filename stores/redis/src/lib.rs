@@ -6,6 +6,7 @@
 //! | [`Options`] | prefix, clock, deadline, functions or scripts |
 //! | `table` | one set's table |
 //! | `encoded` | a command's way |
+//! | `batch` | the way of several commands of one root |
 //! | `inner` | what the commands of a table share, and how the script is called |
 //! | `shared` | what the tables of a store share |
 //! | `request` | a command with all that it needs on its way |
@@ -35,6 +36,11 @@
 //! is made once for each key after its limits have changed, when the server has
 //! not seen the functions yet, and when an expired lease of another key under the
 //! same ancestor gives something back.
+//!
+//! **A batch** is one call (`lua/batch.lua`) for each root, at one instant: the server's clock is
+//! read once. So that the server is not kept from others for longer than some milliseconds, a
+//! call has 250 commands at most; later calls of a batch decide by the instant of the first, but
+//! never by one before their row's own. What others do may come in between.
 //!
 //! **Keys.** All rows and leases of one root carry the hash tag
 //! `{prefix:table:root}` and so share a slot; a table's plans are in
@@ -132,6 +138,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod batch;
 mod clear;
 mod connection;
 mod definitions;

@@ -81,6 +81,11 @@ impl Plain {
         })
     }
 
+    /// Whether `call` is for the script that decides about one bucket.
+    pub(crate) const fn is_alone(&self, call: &PlainCall) -> bool {
+        self.single_bucket.is_some() && call.single_bucket.is_some()
+    }
+
     /// The script that decides about `call`, and what it is told; `clock` says whether
     /// the caller's decides.
     pub(crate) fn call<'s>(

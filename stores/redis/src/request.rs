@@ -6,6 +6,7 @@ use tidegate_store::core::{Bounds, Span, Timestamp};
 use tidegate_store::{KeyCommand, KeyPath, Plan, Verb};
 
 use crate::keys::Names;
+use crate::known::Known;
 use crate::options::Clock;
 use crate::script::Needs;
 use crate::wire;
@@ -103,8 +104,15 @@ impl Request {
         }
     }
 
+    /// What the whole script is told.
+    pub(crate) fn arguments(&self, known: &Known, revisions: &[Arc<[u8]>]) -> Vec<Arc<[u8]>> {
+        let (plan, command) = (Arc::clone(&known.bytes), Arc::clone(&self.command));
+        let own = [plan, command, self.rows()];
+        [&own, revisions].concat()
+    }
+
     /// What is told of the rows.
-    pub(crate) fn rows(&self) -> Arc<[u8]> {
+    fn rows(&self) -> Arc<[u8]> {
         wire::command::rows(&self.others, &self.own, &self.moved).into()
     }
 

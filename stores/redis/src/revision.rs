@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidegate_net::{MOST_TOUCHED, Writer};
 use tidegate_store::revisions::{PlanChange, Revision};
-use tidegate_store::{KeyPath, OwnedKey, Plan, StoreError};
+use tidegate_store::{KeyPath, OwnedCommand, OwnedKey, Plan, StoreError};
 use tokio::task::JoinSet;
 
 use crate::inner::Inner;
@@ -40,6 +40,20 @@ impl Inner {
             self.enter(root, *keep, request.now).await?;
         }
         self.query(&known, request).await
+    }
+
+    /// What the server knows the plan of `batch` by.
+    pub(crate) async fn known_of(
+        self: &Arc<Self>,
+        batch: &OwnedCommand,
+    ) -> Result<Arc<Known>, StoreError> {
+        let changes = &self.changes;
+        let plan = batch.lend(|command| {
+            changes.follow(command.plan, command.now, command.calendars)?;
+            Ok::<_, StoreError>(Arc::clone(command.plan))
+        })?;
+        let writer = Registering(Arc::clone(self));
+        changes.revision_of(&plan, &writer).await
     }
 
     /// A look at the row of `key` by `plan`, as of the change.

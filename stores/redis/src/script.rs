@@ -70,6 +70,9 @@ const REST: &str = concat!(lua!("leases"), lua!("adopt"), lua!("main"),);
 /// What a script ends with; a library says what of it may be called.
 const CALL: &str = "return run(KEYS, ARGV)\n";
 
+/// The same, of several commands.
+const CALL_BATCH: &str = "return batch(KEYS, ARGV)\n";
+
 /// The same, by the straight way.
 const CALL_STRAIGHT: &str = "return straight(KEYS, ARGV)\n";
 
@@ -193,11 +196,23 @@ impl Script {
     }
 }
 
+/// Several commands as one.
+const BATCH: &str = lua!("batch");
+
+/// What decides about one plain bucket.
+const SINGLE_BUCKET: &str = lua!("single_bucket");
+
+/// The same as a function.
+const SINGLE_BUCKET_FUNCTION: &str = concat!(
+    "local function single_bucket(KEYS, ARGV)\n",
+    lua!("single_bucket"),
+    "end\n"
+);
+
 /// The files that are whole scripts, by name.
-const WHOLE: [(&str, &str); 12] = [
+const WHOLE: [(&str, &str); 11] = [
     ("register", lua!("register")),
     ("restore", lua!("restore")),
-    ("single_bucket", lua!("single_bucket")),
     ("held", concat!(lua!("record"), lua!("held"))),
     ("used", lua!("used")),
     ("root", lua!("root")),
@@ -212,15 +227,36 @@ const WHOLE: [(&str, &str); 12] = [
 /// The name of what all other files are.
 const DECIDE: &str = "decide";
 
+/// The names of those that decide, as the library has them, and of what they are there.
+const FUNCTIONS: [(&str, &str); 4] = [
+    (DECIDE, "run"),
+    (SHORT, "straight"),
+    (SINGLE, "single_bucket"),
+    (TOGETHER, "batch"),
+];
+
 /// The name of the straight way.
 const SHORT: &str = "straight";
 
+/// The name of what decides about one plain bucket.
+const SINGLE: &str = "single_bucket";
+
+/// The name of what decides several commands.
+const TOGETHER: &str = "batch";
+
+/// All that decides.
+fn definitions() -> String {
+    let parts = [HEAD].into_iter().chain(KERNELS);
+    let rest = [FLAT, STRAIGHT_LEASES, STRAIGHT, ROWS, LINE, REST];
+    let parts = parts.chain(rest);
+    parts.chain([SINGLE_BUCKET_FUNCTION, BATCH]).collect()
+}
+
 /// All files as one library.
 fn library(is_allowed: bool) -> Library {
-    let parts = [HEAD].into_iter().chain(KERNELS);
-    let definitions = parts.chain([FLAT, STRAIGHT_LEASES, STRAIGHT, ROWS, LINE, REST]);
-    let definitions: String = definitions.collect();
-    let mut entries = vec![(DECIDE, "run".to_owned()), (SHORT, "straight".to_owned())];
+    let definitions = definitions();
+    let entries = FUNCTIONS.map(|(name, function)| (name, function.to_owned()));
+    let mut entries = entries.to_vec();
     entries.extend(WHOLE.map(|(name, text)| (name, format!("function(KEYS, ARGV)\n{text}end"))));
     Library::new(&definitions, &entries, is_allowed)
 }
@@ -236,6 +272,8 @@ pub(crate) struct Scripts {
     pub(crate) restore: Script,
     /// Decides about one plain bucket.
     pub(crate) single_bucket: Script,
+    /// Decides several commands of one root.
+    pub(crate) batch: Script,
     /// Lists some of a root's leases.
     pub(crate) held: Script,
     /// Lists some of what was used under a root.
@@ -263,7 +301,6 @@ impl Scripts {
         let [
             register,
             restore,
-            single_bucket,
             held,
             used,
             root,
@@ -274,12 +311,14 @@ impl Scripts {
             page,
             events,
         ] = WHOLE.map(|(name, text)| Script::new(&library, name, text.to_owned()));
+        let together = [definitions().as_str(), CALL_BATCH].concat();
         Self {
+            single_bucket: Script::new(&library, SINGLE, SINGLE_BUCKET.to_owned()),
+            batch: Script::new(&library, TOGETHER, together),
             library,
             made: Mutex::default(),
             register,
             restore,
-            single_bucket,
             held,
             used,
             root,

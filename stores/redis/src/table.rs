@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tidegate_net::waiting::{Line, Waiting};
 use tidegate_net::{Changes, Commands, Driver, Finish, begin, closed};
 use tidegate_store::{
-    Command, Execution, HeldLease, Hours, KeyCommand, Out, OwnedKey, OwnedListing, Page,
-    StoreError, StoreFuture, Table, Usage,
+    Answer, Command, Execution, HeldLease, Hours, KeyCommand, Out, OwnedCommand, OwnedKey,
+    OwnedListing, Page, StoreError, StoreFuture, Table, Usage,
 };
 
 use crate::entered::Entered;
@@ -68,6 +68,14 @@ impl Commands for Inner {
             Some(driven) => StoreFuture::new(driven),
             None => StoreFuture::new(std::future::ready(Err(closed()))),
         }
+    }
+
+    async fn decide(
+        self: &Arc<Self>,
+        batch: &OwnedCommand,
+        answers: &mut Vec<Answer>,
+    ) -> Result<(), StoreError> {
+        self.decide_together(batch, answers).await
     }
 
     fn line(self: &Arc<Self>, _: &Waiting) -> impl Line {

@@ -9,6 +9,10 @@ use tidegate_redis::Clock;
 use tidegate_store::Ending;
 
 tidegate_conformance::clock_suite!(RedisServer::start, open, Clock);
+tidegate_conformance::clock_suite!(
+    RedisServer::start, open, Clock;
+    leases_of_a_batch_are_granted_at_one_instant
+);
 
 /// A row until it equals "never seen", a lease for as long as it is remembered;
 /// no key without an end.

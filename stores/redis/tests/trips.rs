@@ -85,6 +85,53 @@ fn a_command_is_one_round_trip_whatever_its_limits_and_ancestors() {
 }
 
 #[test]
+fn a_batch_of_one_root_is_one_round_trip_for_each_250() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let store = open(&server, Clock::Server);
+    let slow = |burst| (0, hourly(burst));
+    let three = [slow(1_000), (1, hourly(9)), (1, rate(1, 9))];
+    for (levels, rules) in [
+        (1, &[(0, rate(1, 100_000))][..]),
+        (1, &[slow(1_000), (0, rate(1, 100_000))]),
+        (2, &three),
+    ] {
+        let name = format!("{levels} {}", rules.len());
+        let fixture = Fixture::at(&store, &name, plan(0, levels, rules), machine_time());
+        // Whatever functions there are, they are known from here on.
+        assert_eq!(fixture.takes_together(2), 2);
+        let mut monitor = Monitor::start(&server);
+        assert_eq!(fixture.takes_together(1), 1);
+        assert_eq!(fixture.takes_together(250), 250);
+        assert_eq!(monitor.commands(&server), ["FCALL"; 2], "{name}");
+        assert_eq!(fixture.takes_together(501), 501);
+        assert_eq!(monitor.commands(&server), ["FCALL"; 3], "{name}");
+    }
+}
+
+#[test]
+fn a_change_of_limits_costs_a_batch_two_trips_more() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let store = open(&server, Clock::Server);
+    let mut fixture = Fixture::at(&store, "t", plan(0, 2, &[(1, hourly(2))]), machine_time());
+    assert_eq!(fixture.takes_together(200), 200);
+    fixture.plan = plan(1, 2, &[(1, hourly(3))]);
+    fixture.table.adopt(&fixture.plan, fixture.now(), &[]);
+    assert_eq!(fixture.left(b"b"), []);
+    let mut monitor = Monitor::start(&server);
+    assert_eq!(fixture.takes_together(200), 200);
+    assert_eq!(monitor.commands(&server), ["FCALL", "HMGET", "FCALL"]);
+    assert_eq!(
+        (fixture.takes_together(200), fixture.takes_together(200)),
+        (200, 0)
+    );
+    assert_eq!(monitor.commands(&server), ["FCALL"; 2]);
+}
+
+#[test]
 fn a_change_of_limits_costs_a_second_trip_once_for_each_key() {
     let Some(server) = RedisServer::start() else {
         return;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use tidegate_net::waiting::{Line, Waiting};
-use tidegate_net::{Changes, Commands, Driver, Finish, begin};
+use tidegate_net::{Changes, Commands, Driver, Finish, begin, in_order};
 use tidegate_store::core::Timestamp;
 use tidegate_store::{
-    Command, Execution, HeldLease, Hours, KeyCommand, Op, Out, OwnedKey, OwnedListing, Page, Plan,
-    Reply, StoreError, StoreFuture, Table, Usage,
+    Answer, Command, Execution, HeldLease, Hours, KeyCommand, Op, Out, OwnedCommand, OwnedKey,
+    OwnedListing, Page, Plan, Reply, StoreError, StoreFuture, Table, Usage,
 };
 
 use crate::batch;
@@ -66,6 +66,15 @@ impl Commands for Inner {
         let own = Arc::clone(self);
         let driver = self.link.driver();
         driver.later(async move { own.answer(prepared).await })
+    }
+
+    /// A batch that is one call is none of these ([`batch`]).
+    async fn decide(
+        self: &Arc<Self>,
+        batch: &OwnedCommand,
+        answers: &mut Vec<Answer>,
+    ) -> Result<(), StoreError> {
+        in_order(self, batch, answers).await
     }
 
     fn line(self: &Arc<Self>, _: &Waiting) -> impl Line {

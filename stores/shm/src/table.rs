@@ -15,6 +15,7 @@ use tidegate_store::{
     StoreFuture, Table, Verb,
 };
 
+use crate::clock;
 use crate::debts::{Unpaid, shard_of};
 use crate::decide::Inner;
 use crate::owed::Owed;
@@ -243,7 +244,10 @@ impl Table for ShmTable {
                     told => out.ready(told),
                 },
             },
-            Op::Batch(items) => out.ready(Ok(Reply::Batch(self.batch(items, command)))),
+            Op::Batch(items) => {
+                let answers = clock::in_batch(|| self.batch(items, command));
+                out.ready(Ok(Reply::Batch(answers)))
+            }
             Op::Adopt => out.ready(self.adopt(command)),
             Op::ListKeys(listing) => out.ready(self.inner.keys(&listing).map(Reply::Keys)),
             Op::ListLeases(listing) => out.ready(self.inner.leases(&listing).map(Reply::Leases)),

@@ -373,8 +373,13 @@ impl<'s> Txn<'s> {
         self.heap.rows = (self.heap.rows + more).saturating_sub(less);
     }
 
-    /// The machine's clock, as far as time goes on here.
+    /// The instant of this step: the machine's clock, as far as time goes on here; in a batch that
+    /// of its first step.
     pub(crate) fn now(&self) -> Timestamp {
+        clock::of_batch(|| self.clock())
+    }
+
+    fn clock(&self) -> Timestamp {
         let (now, at) = (clock::now(), self.base + shard::LATEST);
         let latest = Timestamp::from_micros(self.mapping().get(at).cast_signed());
         if latest > now && latest.since(now) <= PATIENCE {

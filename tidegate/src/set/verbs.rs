@@ -64,9 +64,14 @@ impl LimitSet {
     }
 
     /// As [`check`](Self::check), of many keys, each with what it asks for; each by itself, in
-    /// order: an answer to each. What makes no sense is an error there alone. Where the set's
-    /// clock decides, all are decided at one instant; a store with a clock of its own decides the
-    /// keys of one root one after the other, and those of several roots at once.
+    /// order: an answer to each. What makes no sense is an error there alone.
+    ///
+    /// All are decided at one instant where the set's clock decides. A store with a clock of its
+    /// own decides the keys of one root (their first segment) at one instant, and each sees
+    /// what those before it took; different roots are asked at once, each at its own instant. Redis,
+    /// PostgreSQL, MariaDB and DynamoDB do so in one step for each root, of up to 250
+    /// (DynamoDB: about 98) keys: of more, or where something else is due first, the next step decides
+    /// by the instant of the first, but by none before what others have written since.
     ///
     /// ```
     /// # use std::time::Duration;

@@ -2,13 +2,10 @@
 //! their order.
 
 use tidegate_core::{Amount, Span, Verdict};
-use tidegate_store::{
-    Answer, Command, Decision, Detail, Ending, Item, KeyPath, Op, Reply, StoreError, Terms, Verb,
-};
+use tidegate_store::{Answer, Decision, Detail, Ending, Reply, StoreError, Terms, Verb};
 
 use super::fixture::{Fixture, budget, plan, rate, slots};
 use crate::subject::{Skipped, Subject};
-use crate::table_ext::in_full;
 
 const SECOND: u64 = 1_000_000;
 
@@ -18,25 +15,6 @@ const fn take(amounts: &[Amount]) -> Verb<'_> {
         amounts,
         lease: None,
         detail: Detail::Always,
-    }
-}
-
-impl Fixture {
-    /// The answers to all of these in one command, decisions in full.
-    pub(super) fn batch(&self, items: &[(&[u8], Verb<'_>)]) -> Vec<Answer> {
-        let key = |bytes| KeyPath::new(bytes, self.plan.levels()).expect("a key");
-        let items: Vec<Item<'_>> = items.iter().map(|(k, verb)| (key(k), *verb)).collect();
-        let batch = Command {
-            plan: &self.plan,
-            now: self.now(),
-            calendars: &[],
-            op: Op::Batch(&items),
-            patience: None,
-        };
-        match self.table.execute_and_wait(&batch) {
-            Ok(Reply::Batch(answers)) => answers.into_iter().map(in_full).collect(),
-            answer => panic!("a batch is answered by {answer:?}"),
-        }
     }
 }
 
@@ -218,6 +196,38 @@ pub(super) fn a_batch_is_decided_at_one_instant(subject: &Subject) -> Result<(),
     for answer in all(&[3, 1], 100) {
         assert_eq!(decision(&answer).verdict, at);
     }
+    Ok(())
+}
+
+/// A unit drains each microsecond. Of one key, and of many under one root, as many are admitted
+/// as if no time passed.
+pub(super) fn nothing_drains_between_those_of_a_batch(subject: &Subject) -> Result<(), Skipped> {
+    let fixture = Fixture::new(
+        subject,
+        2,
+        &[(0, rate(1_000, 1_000)), (1, rate(1_000, 200))],
+    );
+    let keys: Vec<_> = (0..600).map(|n| format!("a/{}", n % 20)).collect();
+    let items: Vec<_> = keys
+        .iter()
+        .map(|key| (key.as_bytes(), take(&[10, 10])))
+        .collect();
+    let admitted = |answers: &[Answer]| {
+        let admitted = answers.iter().map(decision);
+        admitted.filter(|one| one.verdict.admitted()).count()
+    };
+    assert_eq!(admitted(&fixture.batch(&items)), 100);
+    let of_one = vec![(b"b/x".as_slice(), take(&[10, 10])); 300];
+    assert_eq!(admitted(&fixture.batch(&of_one)), 20);
+    let single = Fixture::new(subject, 1, &[(0, rate(1_000, 1_000))]);
+    let answers = single.batch(&vec![(b"c".as_slice(), take(&[10])); 600]);
+    assert_eq!(admitted(&answers), 100);
+    assert!(
+        answers[..100]
+            .iter()
+            .all(|answer| decision(answer).verdict.admitted())
+    );
+    assert_eq!((left(&answers[0]), left(&answers[99])), (990, 0));
     Ok(())
 }
 

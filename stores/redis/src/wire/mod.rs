@@ -5,6 +5,7 @@
 //! | `pack` | MessagePack as the server's `cmsgpack` reads it |
 //! | `plan` | a revision of a plan, there and back |
 //! | `command` | a command |
+//! | `together` | several commands as one call |
 //! | `reply` | its answer |
 //! | `held` | leases that are listed |
 //! | `used` | what was used, as it is listed |
@@ -16,6 +17,7 @@ pub(crate) mod pack;
 pub(crate) mod place;
 pub(crate) mod plan;
 pub(crate) mod reply;
+pub(crate) mod together;
 pub(crate) mod used;
 
 use tidegate_store::core::Timestamp;

@@ -1,0 +1,126 @@
+//! A batch of one root: its takes, debits and looks are decided over one load and one write, as
+//! [`Together`] says, at one instant. What is about leases, and what meets those who wait, is
+//! executed by itself, in its order.
+
+use std::sync::Arc;
+
+use tidegate_net::waiting::Outcome;
+use tidegate_store::optimistic::{BatchInstant, OwnedKeyCommand, Together};
+use tidegate_store::{Answer, Op, OwnedCommand, StoreError, optimistic};
+
+use crate::attempt::{Having, ROOM};
+use crate::error::Trouble;
+use crate::inner::Inner;
+use crate::kept::Decided;
+
+impl Inner {
+    /// Pushes an answer to each of `batch`, which is of one root.
+    pub(crate) async fn decide_together(
+        self: &Arc<Self>,
+        batch: &OwnedCommand,
+        answers: &mut Vec<Answer>,
+    ) -> Result<(), StoreError> {
+        let requests = batch.lend(|command| match command.op {
+            Op::Batch(items) => items
+                .iter()
+                .map(|&(path, verb)| OwnedKeyCommand::of(&command.one(path, verb)))
+                .collect(),
+            _ => Vec::new(),
+        });
+        let mut instant = BatchInstant::default();
+        while let Some(next) = requests.get(answers.len()) {
+            let told = self.try_together(&requests[answers.len()..], &mut instant);
+            let told = told.await?;
+            if told.is_empty() {
+                let alone = Arc::clone(self).try_until_told(next.clone(), None).await;
+                if let Err(error @ StoreError::Unavailable(_)) = alone {
+                    return Err(error);
+                }
+                answers.push(alone.map(|(reply, _)| reply));
+            }
+            answers.extend(told);
+        }
+        Ok(())
+    }
+
+    /// The answers to the first of `requests`; none if the first is to be executed by itself.
+    async fn try_together(
+        self: &Arc<Self>,
+        requests: &[OwnedKeyCommand],
+        instant: &mut BatchInstant,
+    ) -> Result<Vec<Answer>, StoreError> {
+        let Some(first) = requests.first() else {
+            return Ok(Vec::new());
+        };
+        self.changes
+            .follow(&first.plan, first.now, &first.calendars)?;
+        let mut alone = self.alone(first.root()?).await?;
+        let mut having = Having::of(alone.take());
+        let mut backoff = self.shared.connection.backoff();
+        let answer = loop {
+            match self.attempt_together(requests, instant, &mut having).await {
+                Ok(Some(answers)) => break Ok(answers),
+                Ok(None) => {}
+                Err(trouble) => {
+                    having.forget();
+                    if let Err(error) = backoff.after(trouble).await {
+                        break Err(error);
+                    }
+                }
+            }
+        };
+        *alone = having.kept();
+        answer
+    }
+
+    /// One try; `None`: once more.
+    async fn attempt_together(
+        self: &Arc<Self>,
+        requests: &[OwnedKeyCommand],
+        instant: &mut BatchInstant,
+        having: &mut Having,
+    ) -> Result<Option<Vec<Answer>>, Trouble> {
+        let alone = Ok(Some(Vec::new()));
+        let Some(first) = requests.first() else {
+            return alone;
+        };
+        let revision = self.revision_of(&first.plan).await?;
+        let clock = self.shared.options.clock;
+        let Some(together) = Together::of(requests, revision, clock, ROOM)? else {
+            return alone;
+        };
+        let wanted = together.wanted();
+        let mut seen = self.see(first, wanted, having).await?;
+        let tells_due = having.tells_due();
+        let mut found = self.first(first, wanted, &mut seen, tells_due).await?;
+        if seen.has_waiters() {
+            having.forget();
+            return alone;
+        }
+        found.now = instant.of(found.now);
+        let (answers, write_set) = match together.decide(found, &self.revisions.all()) {
+            optimistic::Decided::Revisions(numbers) => {
+                self.learn(&numbers).await?;
+                having.forget();
+                return Ok(None);
+            }
+            optimistic::Decided::Answers(answers, write_set) => (answers, write_set),
+        };
+        let mut answered = requests.iter().zip(&answers);
+        if !tells_due && answered.any(|(request, answer)| seen.lacks_due(request, Some(answer))) {
+            having.look_for_due();
+            return Ok(None);
+        }
+        let Some(last) = answers.last().cloned() else {
+            having.forget();
+            return alone;
+        };
+        // Nobody waits, and none of these would.
+        let decided = Decided::of(first, None, (self.shared.clock.now(), None))?;
+        let concluded = self.conclude(decided, (write_set, Some(last)), seen, having);
+        match concluded.await? {
+            Outcome::Again => Ok(None),
+            Outcome::Reply(_) | Outcome::Kept(_) => Ok(Some(answers)),
+        }
+    }
+}
