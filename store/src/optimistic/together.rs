@@ -21,7 +21,10 @@ use crate::reply::Answer;
 /// What is known of each row by now.
 type RowsByKey = BTreeMap<Box<[u8]>, Option<Vec<u8>>>;
 
-/// See the [module](self).
+/// Several commands of one root, each by an [`Attempt`] of its own over one load and one write.
+///
+/// It is for takes without a lease, debits and looks. Whatever else is met ends it before
+/// that command, which is then for an attempt by itself.
 #[derive(Debug)]
 pub struct Together<'r> {
     requests: &'r [OwnedKeyCommand],
@@ -37,16 +40,16 @@ pub struct Together<'r> {
 pub enum Decided {
     /// Make these revisions known, and decide again: nothing was.
     Revisions(Vec<u32>),
-    /// Write this, if anything, with the same care as what an [`Attempt`] wants written; then these are the
-    /// answers to the first of the commands. There are none if the first is to be decided by
-    /// itself.
+    /// Write this, if anything, with the same care as what an [`Attempt`] wants written; then these
+    /// are the answers to the first of the commands. There are none if the first is to be
+    /// decided by itself.
     Answers(Vec<Answer>, Option<WriteSet>),
 }
 
 /// What one of them came to.
 enum One {
     Revisions(Vec<u32>),
-    Answer(Answer, Option<WriteSet>),
+    Answer(Answer, Option<Box<WriteSet>>),
     /// It is for an attempt by itself.
     Alone,
 }
@@ -132,7 +135,7 @@ impl<'r> Together<'r> {
                     for row in &write.rows {
                         rows.insert(row.key.clone(), row.bytes.clone());
                     }
-                    writes.add(write);
+                    writes.add(*write);
                     answers.push(answer);
                     if is_last {
                         break;
@@ -166,7 +169,7 @@ impl<'r> Together<'r> {
         });
         match step {
             Step::Done(answer) => One::Answer(answer, None),
-            Step::Write(write, Some(answer)) => One::Answer(answer, Some(write)),
+            Step::Write(write, Some(answer)) => One::Answer(answer, Some(Box::new(write))),
             Step::Revisions(numbers) => One::Revisions(numbers),
             Step::Load(_) | Step::Write(_, None) => One::Alone,
         }

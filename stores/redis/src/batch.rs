@@ -18,8 +18,8 @@ use crate::request::Request;
 use crate::wire::reply;
 use crate::wire::together::{Deciding, Together};
 
-/// So many commands are one call at most: the server does nothing else meanwhile, for a
-/// millisecond or a few.
+/// So many commands are one call at most: the server does nothing else meanwhile, for about ten
+/// milliseconds where each is for the whole script.
 const MOST_AT_ONCE: usize = 250;
 
 /// How far a batch has come.

@@ -38,7 +38,7 @@
 //! same ancestor gives something back.
 //!
 //! **A batch** is one call (`lua/batch.lua`) for each root, at one instant: the server's clock is
-//! read once. So that the server is not kept from others for longer than some milliseconds, a
+//! read once. So that the server is not kept from others for longer than about ten milliseconds, a
 //! call has 250 commands at most; later calls of a batch decide by the instant of the first, but
 //! never by one before their row's own. What others do may come in between.
 //!
