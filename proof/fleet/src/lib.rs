@@ -17,7 +17,7 @@
 //! - **a protocol**: a file in `talk/` that says a [`Call`](talk::Call) and reads an
 //!   [`Answer`](talk::Answer), and a row in [`talk::PROTOCOLS`].
 //! - **a verb**: a word in [`talk::Verb`], what each protocol makes of it (`speaks` says which
-//!   do), what the library answers (`talk/library.rs`), and a row in `questions/answers.rs`; in
+//!   do), what the library answers (`talk/library.rs`), and a row in `questions/answers/`; in
 //!   the other questions where it can wait, be retried, or be set.
 //! - **a case**: a row in the table of its question.
 //! - **a question**: a file in `questions/` and a line in [`questions::QUESTIONS`].

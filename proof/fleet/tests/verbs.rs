@@ -19,17 +19,6 @@ const OPENAPI: &str = include_str!("../../../protocols/http/openapi.json");
 const PROTO: &str = include_str!("../../../protocols/grpc/proto/tidegate/v1/tidegate.proto");
 const COMMANDS: &str = include_str!("../../../protocols/resp/src/command/table.rs");
 
-const USAGE: Asked = Not(
-    "each store's usage is asked by proof/conformance (checks/usage.rs), what a protocol tells \
-     of it by its own tests; no question asks it of two servers yet",
-);
-const AUDIT: Asked = Not(
-    "each store's events are asked by proof/conformance; no question asks them of two servers yet",
-);
-const NAMESPACE: Asked = Not(
-    "cli/tests/client/namespaces.rs asks two servers of it, on Redis, PostgreSQL and MariaDB; the \
-     protocols have their own tests",
-);
 const CONNECTION: Asked = Not("of its connection alone");
 
 const HTTP: &[(&str, Asked)] = &[
@@ -52,7 +41,7 @@ const HTTP: &[(&str, Asked)] = &[
     ("capacity", Rows(&["capacity"])),
     ("list_leases", Rows(&["leases"])),
     ("revoke_lease", Rows(&["revoke"])),
-    ("usage", USAGE),
+    ("usage", Rows(&["usage"])),
     ("list_denied", Rows(&["denied"])),
     ("list_overrides", Rows(&["overrides listed"])),
     ("set_override", Rows(&["override set"])),
@@ -63,13 +52,13 @@ const HTTP: &[(&str, Asked)] = &[
     ("change_entity", Rows(&["entity changed"])),
     ("delete_entity", Rows(&["entity deleted"])),
     ("list_children", Rows(&["children listed"])),
-    ("list_audit_events", AUDIT),
-    ("list_namespaces", NAMESPACE),
-    ("create_namespace", NAMESPACE),
-    ("get_namespace", NAMESPACE),
-    ("delete_namespace", NAMESPACE),
-    ("restore_namespace", NAMESPACE),
-    ("purge_namespace", NAMESPACE),
+    ("list_audit_events", Rows(&["audit"])),
+    ("list_namespaces", Rows(&["namespaces listed"])),
+    ("create_namespace", Rows(&["namespace created"])),
+    ("get_namespace", Rows(&["namespace shown"])),
+    ("delete_namespace", Rows(&["namespace deleted"])),
+    ("restore_namespace", Rows(&["namespace restored"])),
+    ("purge_namespace", Rows(&["namespace purged"])),
     ("list_policies", Rows(&["policies"])),
     ("apply_policies", Rows(&["policies applied"])),
     ("get_policy", Rows(&["policy"])),
@@ -98,8 +87,8 @@ const GRPC: &[(&str, Asked)] = &[
     ("ListPolicies", Rows(&["policies"])),
     ("ListKeys", Rows(&["keys"])),
     ("ListLeases", Rows(&["leases"])),
-    ("ListUsage", USAGE),
-    ("ListAuditEvents", AUDIT),
+    ("ListUsage", Rows(&["usage"])),
+    ("ListAuditEvents", Rows(&["audit"])),
     ("RevokeLease", Rows(&["revoke"])),
     ("SetOverride", Rows(&["override set"])),
     ("RemoveOverride", Rows(&["override removed"])),
@@ -110,12 +99,12 @@ const GRPC: &[(&str, Asked)] = &[
     ("DeleteEntity", Rows(&["entity deleted"])),
     ("ListEntities", Rows(&["entities listed"])),
     ("ListChildren", Rows(&["children listed"])),
-    ("CreateNamespace", NAMESPACE),
-    ("GetNamespace", NAMESPACE),
-    ("DeleteNamespace", NAMESPACE),
-    ("RestoreNamespace", NAMESPACE),
-    ("PurgeNamespace", NAMESPACE),
-    ("ListNamespaces", NAMESPACE),
+    ("CreateNamespace", Rows(&["namespace created"])),
+    ("GetNamespace", Rows(&["namespace shown"])),
+    ("DeleteNamespace", Rows(&["namespace deleted"])),
+    ("RestoreNamespace", Rows(&["namespace restored"])),
+    ("PurgeNamespace", Rows(&["namespace purged"])),
+    ("ListNamespaces", Rows(&["namespaces listed"])),
     (
         "WatchDenials",
         Not("tells of the refusals of its own server alone"),
@@ -140,8 +129,8 @@ const RESP: &[(&str, Asked)] = &[
     ("TG.RESET", Rows(&["reset"])),
     ("TG.KEYS", Rows(&["keys"])),
     ("TG.LEASES", Rows(&["leases"])),
-    ("TG.USAGE", USAGE),
-    ("TG.AUDIT", AUDIT),
+    ("TG.USAGE", Rows(&["usage"])),
+    ("TG.AUDIT", Rows(&["audit"])),
     ("TG.REVOKE", Rows(&["revoke"])),
     (
         "TG.OVERRIDE",
@@ -163,8 +152,18 @@ const RESP: &[(&str, Asked)] = &[
             "children listed",
         ]),
     ),
-    ("TG.NAMESPACE", NAMESPACE),
-    ("TG.USE", NAMESPACE),
+    (
+        "TG.NAMESPACE",
+        Rows(&[
+            "namespace created",
+            "namespace shown",
+            "namespace deleted",
+            "namespace restored",
+            "namespace purged",
+            "namespaces listed",
+        ]),
+    ),
+    ("TG.USE", Rows(&["check, in a namespace"])),
     ("TG.POLICIES", Rows(&["policies"])),
     ("PING", Rows(&["health"])),
     ("ECHO", CONNECTION),

@@ -39,6 +39,8 @@ pub(super) const POLICIES: &str = "
 [policy.hung.limits]
 tokens = { rate = 1000000, per = '1m' }
 running = { concurrency = 100000, ttl = '1h' }
+[policy.calls]
+usage = '400d'
 [policy.calls.limits]
 calls = { calls = 1000000, per = '1m' }
 [policy.pooled.member.eu.limits]
@@ -144,6 +146,53 @@ pub(super) const HANGS: &[Hang] = &[
     }),
     row("overrides listed", Verb::ListOverrides, || {
         Call::of(Verb::ListOverrides, "calls", "third")
+    }),
+    row("entity created", Verb::CreateEntity, || {
+        Call::entity(Verb::CreateEntity, "hung")
+    }),
+    row("entity shown", Verb::ShowEntity, || {
+        Call::entity(Verb::ShowEntity, "shown")
+    }),
+    row("entity changed", Verb::ChangeEntity, || {
+        Call::entity(Verb::ChangeEntity, "hung").word("tier", "gold")
+    }),
+    row("entity deleted", Verb::DeleteEntity, || {
+        Call::entity(Verb::DeleteEntity, "deleted")
+    }),
+    row("entities listed", Verb::ListEntities, || {
+        Call::entity(Verb::ListEntities, "")
+    }),
+    row("children listed", Verb::ListChildren, || {
+        Call::entity(Verb::ListChildren, "hung")
+    }),
+    row("check, by an entity's id", Verb::Check, || {
+        Call::of(Verb::Check, "calls", "asked").by_id()
+    }),
+    row("usage", Verb::Usage, || Call::of(Verb::Usage, "calls", "k")),
+    row("audit", Verb::Audit, || Call::of(Verb::Audit, "calls", "k")),
+    row("audit, of an entity", Verb::Audit, || {
+        Call::of(Verb::Audit, "", "hung").by_id()
+    }),
+    row("namespace created", Verb::CreateNamespace, || {
+        Call::of(Verb::CreateNamespace, "", "hung")
+    }),
+    row("namespace shown", Verb::ShowNamespace, || {
+        Call::of(Verb::ShowNamespace, "", "shown")
+    }),
+    row("namespace deleted", Verb::DeleteNamespace, || {
+        Call::of(Verb::DeleteNamespace, "", "deleted")
+    }),
+    row("namespace restored", Verb::RestoreNamespace, || {
+        Call::of(Verb::RestoreNamespace, "", "restored")
+    }),
+    row("namespace purged", Verb::PurgeNamespace, || {
+        Call::of(Verb::PurgeNamespace, "", "purged")
+    }),
+    row("namespaces listed", Verb::ListNamespaces, || {
+        Call::of(Verb::ListNamespaces, "", "")
+    }),
+    row("check, in a namespace", Verb::Check, || {
+        Call::of(Verb::Check, "calls", "k").within("asked")
     }),
     row("policies", Verb::Policies, || {
         Call::of(Verb::Policies, "", "")

@@ -47,6 +47,14 @@ pub enum Verb {
     DeleteEntity,
     ListEntities,
     ListChildren,
+    Usage,
+    Audit,
+    CreateNamespace,
+    ShowNamespace,
+    DeleteNamespace,
+    RestoreNamespace,
+    PurgeNamespace,
+    ListNamespaces,
     Policies,
     Policy,
     Apply,
@@ -63,7 +71,7 @@ pub struct Call {
     pub verb: Verb,
     /// The policy's name.
     pub policy: String,
-    /// The key; of an entity, its id.
+    /// The key; of an entity, its id; of a namespace, its name.
     pub key: String,
     /// Whether the key is the id of an entity that is asked.
     pub is_entity: bool,
@@ -71,6 +79,8 @@ pub struct Call {
     pub parent: Option<String>,
     /// The metadata of an entity.
     pub words: Vec<(String, String)>,
+    /// Whether an entity's ancestors are asked and charged, where that is said.
+    pub charge_parents: Option<bool>,
     /// Which version of an entity has to be there.
     pub version: Option<u64>,
     /// Amounts by limit: of a settlement, what was used; of an override, what the limits
@@ -100,6 +110,14 @@ pub struct Call {
     pub text: String,
     /// The word and the time of an override's limits: `rate`, `400d`.
     pub measure: Option<(&'static str, &'static str)>,
+    /// Whether an override's limits are of this key alone.
+    pub is_added: bool,
+    /// Whether what a lease is to have taken was used already, and becomes debt.
+    pub overdraw: bool,
+    /// In which namespace it is asked.
+    pub namespace: Option<String>,
+    /// Whether a refusal's reason is compared, too.
+    pub asks_why: bool,
 }
 
 impl Call {
@@ -131,6 +149,13 @@ impl Call {
     #[must_use]
     pub fn below(mut self, parent: &str) -> Self {
         self.parent = Some(parent.to_owned());
+        self
+    }
+
+    /// Of an entity whose ancestors are charged, or not.
+    #[must_use]
+    pub fn charging_parents(mut self, charge: bool) -> Self {
+        self.charge_parents = Some(charge);
         self
     }
 
@@ -203,6 +228,34 @@ impl Call {
         self.measure = Some((word, per));
         self
     }
+
+    /// Limits that only this key has.
+    #[must_use]
+    pub fn added(mut self) -> Self {
+        self.is_added = true;
+        self
+    }
+
+    /// It was used already.
+    #[must_use]
+    pub fn into_debt(mut self) -> Self {
+        self.overdraw = true;
+        self
+    }
+
+    /// Asked in this namespace.
+    #[must_use]
+    pub fn within(mut self, namespace: &str) -> Self {
+        self.namespace = Some(namespace.to_owned());
+        self
+    }
+
+    /// Why not is a part of the answer.
+    #[must_use]
+    pub fn why(mut self) -> Self {
+        self.asks_why = true;
+        self
+    }
 }
 
 /// The word of an answer.
@@ -221,7 +274,8 @@ pub enum Word {
     Busy,
     /// The store cannot tell.
     Unavailable,
-    /// There is no such lease, or it has ended; no such entity, or it is in use.
+    /// There is no such lease, or it has ended; no such entity or namespace, or it is in use, or
+    /// deleted.
     Gone,
     /// Another version is there.
     Conflict,
@@ -238,6 +292,10 @@ pub struct Answer {
     pub word: Word,
     /// What can be compared: `units.remaining`: `4`.
     pub facts: BTreeMap<String, String>,
+    /// What a listing tells in its order, a line each: audit events.
+    pub items: Vec<String>,
+    /// Where the next page of a listing begins, unless this is the last.
+    pub next: Option<Vec<u8>>,
     /// The lease's id; the handle of the first lease of a listing.
     pub lease: Option<String>,
     /// When that lease was granted, in the protocol's own form.
@@ -286,6 +344,36 @@ impl Answer {
         }
     }
 
+    /// So much more was used of a key's limit, in one hour or another.
+    pub(super) fn used(&mut self, key: &str, limit: &str, amount: u64) {
+        let name = format!("{USED}{key} {limit}");
+        let before = self.number(&name).unwrap_or(0);
+        self.fact(name, before + amount);
+    }
+
+    /// What the next page says is said, too.
+    fn add(&mut self, page: Self) {
+        for (name, value) in page.facts {
+            let used = value.parse::<u64>().ok();
+            match used.filter(|_| name.starts_with(USED)) {
+                Some(more) => {
+                    let before = self.number(&name).unwrap_or(0);
+                    self.fact(name, before + more);
+                }
+                None => self.fact(name, value),
+            }
+        }
+        self.items.extend(page.items);
+        self.next = page.next;
+    }
+
+    /// Why not, for a call that asks for it.
+    pub(super) fn explain(&mut self, call: &Call, why: &str) {
+        if call.asks_why && matches!(self.word, Word::Gone | Word::Invalid | Word::Conflict) {
+            self.fact("why", why);
+        }
+    }
+
     /// A fact as a number.
     #[must_use]
     pub fn number(&self, name: &str) -> Option<u64> {
@@ -311,11 +399,30 @@ impl fmt::Debug for Answer {
         for (name, value) in &self.facts {
             write!(f, " {name}={value}")?;
         }
+        for item in &self.items {
+            write!(f, " [{item}]")?;
+        }
         match self.detail.is_empty() || self.told() {
             true => Ok(()),
             false => write!(f, " ({})", self.detail),
         }
     }
+}
+
+/// An audit event: what was done, to which policy, key or entity and by whom, what was there
+/// before and is from then on.
+pub(super) fn event_line(
+    action: &str,
+    of: [Option<&str>; 4],
+    [before, after]: [Option<Answer>; 2],
+) -> String {
+    let [policy, key, entity, by] = of.map(|text| text.unwrap_or("-"));
+    let value = |kept: Option<Answer>| match kept {
+        Some(answer) => format!("{:?}", answer.facts),
+        None => "nothing".to_owned(),
+    };
+    let (before, after) = (value(before), value(after));
+    format!("{action} of {policy} {key} {entity} by {by}: {before}, then {after}")
 }
 
 /// Someone who asks.
@@ -326,13 +433,40 @@ pub trait Client: Send {
     /// If none comes within the patience, or it makes no sense.
     fn ask(&mut self, call: &Call) -> Result<Answer, String>;
 
+    /// Asks, and goes on from page to page: what all of them say.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask); if there is no end.
+    fn ask_all(&mut self, call: &Call) -> Result<Answer, String> {
+        let mut answer = self.ask(call)?;
+        for _ in 0..PAGES {
+            let Some(next) = answer.next.take() else {
+                return Ok(answer);
+            };
+            let mut call = call.clone();
+            call.cursor = Some(next);
+            match self.ask(&call)? {
+                page if page.word == Word::Done => answer.add(page),
+                failed => return Ok(failed),
+            }
+        }
+        Err(format!("{:?}: more than {PAGES} pages", call.verb))
+    }
+
     /// How long an answer may take from now on.
     fn patience(&mut self, longest: Duration);
 }
 
+/// Which facts are what was used.
+const USED: &str = "used ";
+
+/// So many pages are read of a listing: one may be empty, and not the last.
+const PAGES: usize = 1_000;
+
+const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
 /// Bytes as HTTP and RESP write a cursor: Base64 as URLs have it, without padding.
 pub(super) fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut text = String::new();
     for three in bytes.chunks(3) {
         let mut number = 0_u32;
@@ -345,4 +479,45 @@ pub(super) fn base64(bytes: &[u8]) -> String {
         }
     }
     text
+}
+
+/// The bytes of a cursor that HTTP or RESP has written; `None` if it is none.
+pub(super) fn from_base64(text: &str) -> Option<Vec<u8>> {
+    let (mut bytes, mut bits, mut count) = (Vec::new(), 0_u32, 0);
+    for digit in text.bytes() {
+        let place = DIGITS.iter().position(|one| *one == digit)?;
+        bits = bits << 6 | u32::try_from(place).ok()?;
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            bytes.push(u8::try_from(bits >> count & 255).ok()?);
+        }
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_read_as_it_is_written() {
+        for length in 0..10_u8 {
+            let bytes: Vec<_> = (0..length).map(|byte| byte.wrapping_mul(97)).collect();
+            assert_eq!(from_base64(&base64(&bytes)), Some(bytes));
+        }
+        assert_eq!(from_base64("a+"), None);
+    }
+
+    #[test]
+    fn what_two_pages_say_was_used_is_added() {
+        let mut answer = Answer::default();
+        answer.used("a key", "units", 3);
+        let mut page = Answer::default();
+        page.used("a key", "units", 4);
+        page.used("another", "units", 1);
+        answer.add(page);
+        assert_eq!(answer.number("used a key units"), Some(7));
+        assert_eq!(answer.number("used another units"), Some(1));
+    }
 }

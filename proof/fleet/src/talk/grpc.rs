@@ -9,12 +9,13 @@ use tidegate_grpc::proto;
 use tidegate_grpc::proto::tidegate_client::TidegateClient;
 use tokio::runtime::{Builder, Runtime};
 use tokio_stream::StreamExt;
+use tonic::metadata::AsciiMetadataValue;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Code, Response, Status};
+use tonic::{Code, Request, Response, Status};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 
-use super::call::{Answer, Call, Client, PATIENCE, Verb, Word};
+use super::call::{Answer, Call, Client, PATIENCE, Verb, Word, event_line};
 
 /// A client of the gRPC listener.
 #[derive(Debug)]
@@ -67,7 +68,7 @@ impl Client for Grpc {
             let answer = tokio::time::timeout(self.patience, asked).await;
             answer.map_err(|_| format!("{:?}: no answer within {:?}", call.verb, self.patience))
         })?;
-        Ok(answer.unwrap_or_else(|status| refusal(&status)))
+        Ok(answer.unwrap_or_else(|status| refusal(call, &status)))
     }
 
     fn patience(&mut self, longest: Duration) {
@@ -75,7 +76,7 @@ impl Client for Grpc {
     }
 }
 
-fn refusal(status: &Status) -> Answer {
+fn refusal(call: &Call, status: &Status) -> Answer {
     let mut answer = Answer::new(match status.code() {
         Code::OutOfRange => Word::Never,
         Code::ResourceExhausted => Word::Busy,
@@ -85,6 +86,7 @@ fn refusal(status: &Status) -> Answer {
         Code::InvalidArgument => Word::Invalid,
         code => Word::Other(format!("{code:?}: {}", status.message())),
     });
+    answer.explain(call, status.message());
     answer.detail = status.message().to_owned();
     answer
 }
@@ -98,7 +100,20 @@ async fn read<T>(
 }
 
 async fn told(channel: Channel, call: &Call) -> Result<Answer, Status> {
-    let mut client = TidegateClient::new(channel.clone());
+    let namespace = call
+        .namespace
+        .as_deref()
+        .map(str::parse::<AsciiMetadataValue>);
+    let namespace = namespace.transpose();
+    let namespace = namespace.map_err(|error| Status::internal(error.to_string()))?;
+    let within = move |mut request: Request<()>| {
+        if let Some(name) = &namespace {
+            let metadata = request.metadata_mut();
+            metadata.insert("tidegate-namespace", name.clone());
+        }
+        Ok(request)
+    };
+    let mut client = TidegateClient::with_interceptor(channel.clone(), within);
     match call.verb {
         Verb::Debit => read(client.debit(check(call)), decided).await,
         Verb::Peek => read(client.peek(check(call)), decided).await,
@@ -164,7 +179,7 @@ async fn told(channel: Channel, call: &Call) -> Result<Answer, Status> {
             let request = proto::AdjustRequest {
                 lease: Some(lease(call)),
                 amounts: call.amounts.iter().cloned().collect(),
-                overdraw: false,
+                overdraw: call.overdraw,
                 cost: call.cost,
             };
             read(client.adjust(request), decided).await
@@ -250,6 +265,7 @@ async fn told(channel: Channel, call: &Call) -> Result<Answer, Status> {
                 id: call.key.clone(),
                 parent: call.parent.clone(),
                 metadata: call.words.iter().cloned().collect(),
+                charge_parents: call.charge_parents,
                 ..Default::default()
             };
             read(client.create_entity(request), |one| entities(&[one], false)).await
@@ -261,9 +277,12 @@ async fn told(channel: Channel, call: &Call) -> Result<Answer, Status> {
         }
         Verb::ChangeEntity => {
             let words = call.words.iter().cloned().collect();
+            let says_words = !call.words.is_empty();
             let request = proto::ChangeEntityRequest {
                 id: call.key.clone(),
-                metadata: Some(proto::Metadata { words }),
+                metadata: says_words.then_some(proto::Metadata { words }),
+                parent: call.parent.clone(),
+                charge_parents: call.charge_parents,
                 if_version: call.version,
                 ..Default::default()
             };
@@ -280,18 +299,85 @@ async fn told(channel: Channel, call: &Call) -> Result<Answer, Status> {
         Verb::ListEntities => {
             let request = proto::ListEntitiesRequest {
                 limit: 1_000,
-                ..Default::default()
+                cursor: cursor(call),
             };
             let listed = client.list_entities(request);
-            read(listed, |page| entities(&page.entities, false)).await
+            read(listed, |page| {
+                paged(entities(&page.entities, false), &page.cursor)
+            })
+            .await
         }
         Verb::ListChildren => {
             let request = proto::ListChildrenRequest {
                 id: call.key.clone(),
-                ..Default::default()
+                limit: 1_000,
+                cursor: cursor(call),
             };
             let listed = client.list_children(request);
-            read(listed, |page| entities(&page.entities, false)).await
+            read(listed, |page| {
+                paged(entities(&page.entities, false), &page.cursor)
+            })
+            .await
+        }
+        Verb::Usage => {
+            use proto::list_usage_request::Select;
+            let select = match call.is_entity {
+                true => Select::Entity(call.key.clone()),
+                false => Select::Key(bytes(&call.key)),
+            };
+            let request = proto::ListUsageRequest {
+                policy: call.policy.clone(),
+                select: Some(select),
+                cursor: cursor(call),
+                ..Default::default()
+            };
+            read(client.list_usage(request), used).await
+        }
+        Verb::Audit => {
+            let of = (!call.is_entity).then(|| place(call));
+            let request = proto::ListAuditEventsRequest {
+                of,
+                entity: entity_id(call).unwrap_or_default(),
+                cursor: cursor(call),
+                ..Default::default()
+            };
+            read(client.list_audit_events(request), events).await
+        }
+        Verb::CreateNamespace => {
+            let created = client.create_namespace(named(call));
+            read(created, |one| namespaces(&[one])).await
+        }
+        Verb::ShowNamespace => {
+            let name = call.key.clone();
+            let shown = client.get_namespace(proto::GetNamespaceRequest { name });
+            read(shown, |one| namespaces(&[one])).await
+        }
+        Verb::DeleteNamespace => {
+            let deleted = client.delete_namespace(named(call));
+            read(deleted, |one| namespaces(&[one])).await
+        }
+        Verb::RestoreNamespace => {
+            let restored = client.restore_namespace(named(call));
+            read(restored, |one| namespaces(&[one])).await
+        }
+        Verb::PurgeNamespace => {
+            read(client.purge_namespace(named(call)), |purged| {
+                let mut answer = Answer::default();
+                answer.fact("done", purged.done);
+                answer
+            })
+            .await
+        }
+        Verb::ListNamespaces => {
+            let request = proto::ListNamespacesRequest {
+                limit: 1_000,
+                cursor: cursor(call),
+            };
+            let listed = client.list_namespaces(request);
+            read(listed, |page| {
+                paged(namespaces(&page.namespaces), &page.cursor)
+            })
+            .await
         }
         Verb::Policies => {
             let request = proto::ListPoliciesRequest {};
@@ -310,6 +396,24 @@ async fn told(channel: Channel, call: &Call) -> Result<Answer, Status> {
             read(health.check(request), |_| Answer::default()).await
         }
         _ => read(client.check(check(call)), decided).await,
+    }
+}
+
+fn cursor(call: &Call) -> tonic::codegen::Bytes {
+    call.cursor.clone().unwrap_or_default().into()
+}
+
+/// With where the next page begins, if there is one.
+fn paged(mut answer: Answer, cursor: &[u8]) -> Answer {
+    answer.next = (!cursor.is_empty()).then(|| cursor.to_vec());
+    answer
+}
+
+/// A namespace that is to be changed.
+fn named(call: &Call) -> proto::ChangeNamespaceRequest {
+    proto::ChangeNamespaceRequest {
+        name: call.key.clone(),
+        ..Default::default()
     }
 }
 
@@ -370,6 +474,7 @@ fn numbers(call: &Call, (limit, amount): &(String, u64)) -> (String, proto::Limi
         budget: number("budget"),
         concurrency: number("concurrency"),
         per: per.to_owned(),
+        added: call.is_added,
         ..Default::default()
     };
     (limit.clone(), numbers)
@@ -532,4 +637,63 @@ fn entities(all: &[proto::Entity], with_ancestors: bool) -> Answer {
         }
     }
     answer
+}
+
+fn used(said: proto::ListUsageResponse) -> Answer {
+    let mut answer = Answer::default();
+    for record in &said.usage {
+        let key = String::from_utf8_lossy(&record.key);
+        answer.used(&key, &record.limit, record.amount);
+    }
+    paged(answer, &said.cursor)
+}
+
+fn namespaces(all: &[proto::Namespace]) -> Answer {
+    use proto::NamespaceState;
+    let mut answer = Answer::default();
+    for one in all {
+        let state = match one.state() {
+            NamespaceState::Unspecified => "unspecified",
+            NamespaceState::Active => "active",
+            NamespaceState::Deleted => "deleted",
+            NamespaceState::Purging => "purging",
+        };
+        answer.fact(format!("namespace {}", one.name), state);
+    }
+    answer
+}
+
+fn events(said: proto::ListAuditEventsResponse) -> Answer {
+    let mut answer = Answer::default();
+    for event in &said.events {
+        let target = event.target.clone().unwrap_or_default();
+        let key = target.key.as_deref().map(String::from_utf8_lossy);
+        let text = |text: &'_ str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        let (entity, by) = (text(&event.entity), text(&event.by));
+        let kept = |value: &Option<proto::AuditValue>| kept(value.as_ref(), &event.entity);
+        answer.items.push(event_line(
+            &event.action,
+            [
+                target.policy.as_deref(),
+                key.as_deref(),
+                entity.as_deref(),
+                by.as_deref(),
+            ],
+            [kept(&event.before), kept(&event.after)],
+        ));
+    }
+    paged(answer, &said.cursor)
+}
+
+/// What an event says of an override, or of the entity of this id.
+fn kept(said: Option<&proto::AuditValue>, id: &str) -> Option<Answer> {
+    use proto::audit_value::Value;
+    Some(match said?.value.as_ref()? {
+        Value::Override(one) => over(std::slice::from_ref(one), false),
+        Value::Entity(one) => {
+            let mut one = one.clone();
+            id.clone_into(&mut one.id);
+            entities(&[one], false)
+        }
+    })
 }

@@ -47,23 +47,21 @@ impl Http {
         kind: &str,
         body: &str,
     ) -> Result<(u16, Vec<u8>), String> {
-        self.send_on(None, method, path, kind, body)
+        self.send_with("", method, path, kind, body)
     }
 
-    /// The same, if this version is there.
-    fn send_on(
+    /// The same, with more headers, each with its end of line.
+    fn send_with(
         &mut self,
-        version: Option<u64>,
+        headers: &str,
         method: &str,
         path: &str,
         kind: &str,
         body: &str,
     ) -> Result<(u16, Vec<u8>), String> {
-        let version = version.map(|version| format!("If-Match: \"{version}\"\r\n"));
         let request = format!(
-            "{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\n{}\
+            "{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\n{headers}\
              Content-Length: {}\r\n\r\n{body}",
-            version.unwrap_or_default(),
             body.len()
         );
         let sent = self.stream.get_mut().write_all(request.as_bytes());
@@ -109,7 +107,7 @@ impl Client for Http {
                 body.map(|body| body.to_string()).unwrap_or_default(),
             ),
         };
-        let (status, body) = self.send_on(call.version, method, &path, kind, &body)?;
+        let (status, body) = self.send_with(&headers(call), method, &path, kind, &body)?;
         let said = serde_json::from_slice(&body).unwrap_or(Value::Null);
         let mut answer = match (call.verb, &said["overrides"]) {
             // One override is a listing of one.
@@ -119,6 +117,9 @@ impl Client for Http {
             },
             _ => json::read(call.verb, word(call.verb, status, &said), &said),
         };
+        if let Some(why) = said["detail"].as_str() {
+            answer.explain(call, why);
+        }
         if call.verb == Verb::Metrics {
             answer.detail = String::from_utf8_lossy(&body).into_owned();
         }
@@ -143,7 +144,7 @@ fn word(verb: Verb, status: u16, said: &Value) -> Word {
         (422, _) => Word::Never,
         (_, Some("busy")) => Word::Busy,
         (503, _) => Word::Unavailable,
-        (404 | 409, _) => Word::Gone,
+        (404 | 409 | 410, _) => Word::Gone,
         (412, _) => Word::Conflict,
         (400, _) => Word::Invalid,
         _ => Word::Other(format!("{status} {said}")),
@@ -156,6 +157,14 @@ fn request(call: &Call) -> (&'static str, String, Option<Value>) {
     let get = |path: &str, query: &[(&str, &str)]| ("GET", with(path, query), None);
     let policy = ("policy", call.policy.as_str());
     let key = ("key", call.key.as_str());
+    let whose = (if call.is_entity { "entity" } else { "key" }, key.1);
+    let cursor = call.cursor.as_deref().map(base64);
+    let list = |path: &str, query: &[(&str, &str)]| {
+        let mut query = query.to_vec();
+        query.push(("limit", "1000"));
+        query.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
+        ("GET", with(path, &query), None)
+    };
     match call.verb {
         Verb::Check | Verb::CheckStream | Verb::Throttle | Verb::Info => post("check"),
         Verb::CheckMany => {
@@ -197,7 +206,6 @@ fn request(call: &Call) -> (&'static str, String, Option<Value>) {
                 Verb::Leases => "/v1/leases",
                 _ => "/v1/capacity",
             };
-            let cursor = call.cursor.as_deref().map(base64);
             let mut query = vec![policy];
             let which = match call.verb {
                 Verb::Capacity => ("prefix", key.1),
@@ -216,8 +224,20 @@ fn request(call: &Call) -> (&'static str, String, Option<Value>) {
         Verb::ShowEntity => ("GET", id_path(call), None),
         Verb::ChangeEntity => ("PATCH", id_path(call), Some(of_entity(call))),
         Verb::DeleteEntity => ("DELETE", id_path(call), None),
-        Verb::ListEntities => get("/v1/entities", &[("limit", "1000")]),
-        Verb::ListChildren => ("GET", format!("{}/children", id_path(call)), None),
+        Verb::ListEntities => list("/v1/entities", &[]),
+        Verb::ListChildren => list(&format!("{}/children", id_path(call)), &[]),
+        Verb::Usage => list("/v1/usage", &[policy, whose]),
+        Verb::Audit if call.is_entity => list("/v1/audit", &[whose]),
+        Verb::Audit => list("/v1/audit", &[policy, whose]),
+        Verb::CreateNamespace => {
+            let body = json!({"name": call.key});
+            ("POST", "/v1/namespaces".to_owned(), Some(body))
+        }
+        Verb::ShowNamespace => ("GET", name_path(call, ""), None),
+        Verb::DeleteNamespace => ("DELETE", name_path(call, ""), None),
+        Verb::RestoreNamespace => ("POST", name_path(call, "/restore"), None),
+        Verb::PurgeNamespace => ("POST", name_path(call, "/purge"), None),
+        Verb::ListNamespaces => list("/v1/namespaces", &[]),
         Verb::Policies => get("/v1/policies", &[]),
         Verb::Policy => ("GET", format!("/v1/policies/{}", call.policy), None),
         Verb::Apply => ("PUT", "/v1/policies".to_owned(), None),
@@ -235,6 +255,20 @@ fn id_path(call: &Call) -> String {
     format!("/v1/entities/{}", escaped(&call.key))
 }
 
+fn name_path(call: &Call, then: &str) -> String {
+    format!("/v1/namespaces/{}{then}", escaped(&call.key))
+}
+
+/// Which version has to be there, and in which namespace it is asked.
+fn headers(call: &Call) -> String {
+    let version = call
+        .version
+        .map(|version| format!("If-Match: \"{version}\"\r\n"));
+    let namespace = call.namespace.as_ref();
+    let namespace = namespace.map(|name| format!("Tidegate-Namespace: {name}\r\n"));
+    version.unwrap_or_default() + &namespace.unwrap_or_default()
+}
+
 /// What is said of an entity.
 fn of_entity(call: &Call) -> Value {
     let mut body = Map::new();
@@ -243,6 +277,9 @@ fn of_entity(call: &Call) -> Value {
     }
     if let Some(parent) = &call.parent {
         body.insert("parent".to_owned(), parent.as_str().into());
+    }
+    if let Some(charge) = call.charge_parents {
+        body.insert("charge_parents".to_owned(), charge.into());
     }
     if !call.words.is_empty() {
         let words = call.words.iter().cloned();
@@ -274,6 +311,10 @@ fn body(call: &Call) -> Value {
         let amounts: Map<_, _> = amounts
             .map(|(limit, amount)| match call.measure {
                 Some((word, "")) => (limit.clone(), json!({word: amount})),
+                Some((word, per)) if call.is_added => {
+                    let added = json!({word: amount, "per": per, "added": true});
+                    (limit.clone(), added)
+                }
                 Some((word, per)) => (limit.clone(), json!({word: amount, "per": per})),
                 None => (limit.clone(), json!(amount)),
             })
@@ -296,6 +337,9 @@ fn body(call: &Call) -> Value {
         (length, call.ttl),
         ("cool_down_ms", call.cool_down),
     ];
+    if call.overdraw {
+        put("overdraw", true.into());
+    }
     if call.for_refunds {
         put("wait_for_refunds", true.into());
     }

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::call::{Answer, Verb, Word};
+use super::call::{Answer, Verb, Word, event_line, from_base64};
 
 /// Reads what was answered to `verb`, of which `word` is known already.
 pub(super) fn read(verb: Verb, word: Word, said: &Value) -> Answer {
@@ -41,11 +41,31 @@ pub(super) fn read(verb: Verb, word: Word, said: &Value) -> Answer {
         Verb::ListEntities | Verb::ListChildren => {
             array(&said["entities"]).for_each(|one| entity(&mut answer, one));
         }
+        Verb::Usage => used(&mut answer, &said["usage"]),
+        Verb::Audit => events(&mut answer, &said["events"]),
+        Verb::PurgeNamespace => _ = said["done"].as_bool().map(|done| answer.fact("done", done)),
+        Verb::CreateNamespace
+        | Verb::ShowNamespace
+        | Verb::DeleteNamespace
+        | Verb::RestoreNamespace => namespace(&mut answer, said),
+        Verb::ListNamespaces => {
+            array(&said["namespaces"]).for_each(|one| namespace(&mut answer, one));
+        }
         Verb::Policies => names(&mut answer, said),
         Verb::RemoveOverride => _ = removed(&mut answer, said),
         _ => standings(&mut answer, &said["limits"], ""),
     }
+    let next = said["cursor"].as_str().filter(|_| is_paged(verb));
+    answer.next = next.and_then(from_base64);
     answer
+}
+
+/// Listings that are read from page to page.
+pub(super) const fn is_paged(verb: Verb) -> bool {
+    matches!(
+        verb,
+        Verb::Usage | Verb::Audit | Verb::ListEntities | Verb::ListChildren | Verb::ListNamespaces
+    )
 }
 
 fn object(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
@@ -209,9 +229,12 @@ fn overs(answer: &mut Answer, overrides: &Value) {
 }
 
 fn entity(answer: &mut Answer, said: &Value) {
-    let Some(id) = said["id"].as_str() else {
-        return;
-    };
+    if let Some(id) = said["id"].as_str() {
+        entity_called(answer, id, said);
+    }
+}
+
+fn entity_called(answer: &mut Answer, id: &str, said: &Value) {
     let words = object(&said["metadata"]);
     let words = words.map(|(word, says)| (word.as_str(), says.as_str().unwrap_or_default()));
     let charges = said["charge_parents"] == true;
@@ -222,6 +245,43 @@ fn entity(answer: &mut Answer, said: &Value) {
     if !said["ancestors"].is_null() {
         answer.fact("ancestors", ancestors.join(" > "));
     }
+}
+
+fn namespace(answer: &mut Answer, said: &Value) {
+    if let (Some(name), Some(state)) = (said["name"].as_str(), said["state"].as_str()) {
+        answer.fact(format!("namespace {name}"), state);
+    }
+}
+
+fn used(answer: &mut Answer, records: &Value) {
+    for record in array(records) {
+        let text = |name: &str| record[name].as_str().unwrap_or_default();
+        let amount = record["amount"].as_u64().unwrap_or(0);
+        answer.used(text("key"), text("limit"), amount);
+    }
+}
+
+fn events(answer: &mut Answer, events: &Value) {
+    for event in array(events) {
+        let text = |name: &str| event[name].as_str();
+        let kept = |name: &str| kept(&event[name], text("entity").unwrap_or_default());
+        answer.items.push(event_line(
+            text("action").unwrap_or_default(),
+            [text("policy"), text("key"), text("entity"), text("by")],
+            [kept("before"), kept("after")],
+        ));
+    }
+}
+
+/// What an event says of an override, or of the entity of this id.
+fn kept(said: &Value, id: &str) -> Option<Answer> {
+    let mut answer = Answer::default();
+    match said["limits"].is_object() {
+        _ if said.is_null() => return None,
+        true => over(&mut answer, said, ""),
+        false => entity_called(&mut answer, id, said),
+    }
+    Some(answer)
 }
 
 /// HTTP answers nothing, or 404; RESP 1 or 0.

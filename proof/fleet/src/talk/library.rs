@@ -7,15 +7,17 @@ use std::time::Duration;
 use tidegate::Select;
 use tidegate::internal::{granted_limits, random_lease_id};
 use tidegate::{Admission, Decision, Grant, Key, LONGEST_PAGE, LeaseId, PageOf, Request};
+use tidegate_memory::{Bounds, MemoryStore};
 use tidegate_service::{
-    Acquired, ActivePolicy, Answer as Said, Call as Asked, Caller, Charge as Told, Entity,
-    EntityChange, EntityListing, EntityTerms, Finish, Finished, Kind, NewEntity, OnlyIf,
-    OverrideTarget, Rate, Report, Scope, Service, ServiceError, Setting, StoredOverride,
-    settings_of,
+    Acquired, ActivePolicy, Answer as Said, AuditEvent, AuditListing, AuditValue, Call as Asked,
+    Caller, Charge as Told, Decided, EntityChange, EntityListing, EntityTerms, EntityValue, Finish,
+    Finished, Kind, Listing, Namespace, NewEntity, Number, OnlyIf, OverrideOf, OverrideTarget,
+    Question, Rate, Report, Scope, Service, ServiceError, Setting, StoredOverride, UsageListing,
+    Whose, settings_of,
 };
 use tokio::runtime::{Builder, Runtime};
 
-use super::call::{Answer, Call, Client, Verb, Word};
+use super::call::{Answer, Call, Client, Verb, Word, event_line};
 
 /// Policies in this process.
 #[derive(Debug)]
@@ -34,6 +36,7 @@ impl Library {
         let file = tidegate_policy::parse("fleet.toml", policies);
         let file = file.map_err(|faults| faults.to_string())?;
         let service = Service::builder()
+            .store(Arc::new(MemoryStore::new(Bounds::default())))
             .build(&file)
             .map_err(|error| error.to_string())?;
         let caller = service.enter(None).map_err(|error| error.to_string())?;
@@ -51,11 +54,18 @@ impl Library {
     }
 
     fn told(&self, call: &Call) -> Result<Answer, ServiceError> {
-        if !call.is_entity {
+        if call.namespace.is_some() {
+            return self.told_by_service(call);
+        }
+        if !call.is_entity || matches!(call.verb, Verb::Usage | Verb::Audit) {
             return self.told_of(call, call.key.as_bytes());
         }
         let path = self.service.entity_path(&call.key);
         let path = self.runtime.block_on(path)?;
+        if !path.charges_parents() && call.verb == Verb::Check {
+            // Which limits are asked, the service knows alone.
+            return self.told_by_service(call);
+        }
         let mut answer = self.told_of(call, path.key())?;
         if answer.facts.contains_key("binding") {
             let levels = self.policy(call)?.policy().levels.clone();
@@ -78,6 +88,14 @@ impl Library {
             | Verb::DeleteEntity
             | Verb::ListEntities
             | Verb::ListChildren => return self.entity(call),
+            Verb::Usage => return self.used(call),
+            Verb::Audit => return self.events(call),
+            Verb::CreateNamespace
+            | Verb::ShowNamespace
+            | Verb::DeleteNamespace
+            | Verb::RestoreNamespace
+            | Verb::PurgeNamespace
+            | Verb::ListNamespaces => return self.namespace(call),
             Verb::Info | Verb::Health | Verb::Ready | Verb::Metrics | Verb::Apply => {
                 return Ok(Answer::default());
             }
@@ -142,7 +160,7 @@ impl Library {
             }
             Verb::Adjust => {
                 let lease = call.lease.parse().map_err(|_| unknown())?;
-                let adjusted = active.adjust(key, lease, ask, false).wait()?;
+                let adjusted = active.adjust(key, lease, ask, call.overdraw).wait()?;
                 Ok(decision(&adjusted))
             }
             Verb::Debit => Ok(decided(&active.debit_at(member, key, ask).wait()?)),
@@ -161,10 +179,11 @@ impl Library {
                 }
                 Ok(answer)
             }
-            Verb::Reset => active
-                .reset(&self.caller, key)
-                .wait()
-                .map(|()| Answer::default()),
+            // With the events that are kept of them.
+            Verb::Reset => {
+                let asked = Asked::Reset(&call.policy, whose(call));
+                self.asked(asked).map(|_| Answer::default())
+            }
             Verb::Keys => {
                 let mut answer = Answer::default();
                 for listed in active.list_keys(page(call)).wait()?.items {
@@ -205,11 +224,11 @@ impl Library {
             }
             Verb::Revoke => {
                 let handle = call.lease.parse().map_err(|_| unknown())?;
-                let lease = active.find_lease(key, handle).wait()?;
-                active
-                    .revoke(&self.caller, key, lease)
-                    .wait()
-                    .map(|finished| ended(&finished))
+                let asked = Asked::Revoke(&call.policy, whose(call), handle);
+                Ok(match self.asked(asked)? {
+                    Said::Finished(_, finished) => ended(&finished),
+                    said => Answer::new(Word::Other(format!("{said:?}"))),
+                })
             }
             Verb::SetOverride => {
                 let placed = self
@@ -306,14 +325,16 @@ impl Library {
                     parent: call.parent.as_deref(),
                     name: "",
                     metadata,
-                    charge_parents: true,
+                    charge_parents: call.charge_parents.unwrap_or(true),
                 };
                 Asked::CreateEntity(new, None)
             }
             Verb::ShowEntity => Asked::Entity(&call.key),
             Verb::ChangeEntity => {
                 let change = EntityChange {
-                    metadata: Some(metadata),
+                    parent: call.parent.as_deref(),
+                    metadata: Some(metadata).filter(|words| !words.is_empty()),
+                    charge_parents: call.charge_parents,
                     ..EntityChange::default()
                 };
                 Asked::ChangeEntity(&call.key, change, terms)
@@ -321,31 +342,120 @@ impl Library {
             Verb::DeleteEntity => Asked::DeleteEntity(&call.key, terms),
             verb => Asked::Entities(EntityListing {
                 of: (verb == Verb::ListChildren).then_some(&*call.key),
+                after: call.cursor.as_deref().map(Into::into),
                 ..EntityListing::default()
             }),
         };
-        let said = self
-            .runtime
-            .block_on(self.service.call(&self.caller, asked))?;
+        let said = self.asked(asked)?;
         let mut answer = Answer::default();
-        let mut shown = |one: &Entity| {
-            let value = &one.value;
-            let words = value.metadata.iter();
-            let words = words.map(|(word, says)| (&**word, &**says));
-            answer.entity(
-                &one.id,
-                value.parent.as_deref(),
-                words,
-                value.charge_parents,
-            );
-        };
         match said {
-            Said::EntityKept(one) => shown(&one),
-            Said::Entities(page) => page.items.iter().for_each(shown),
+            Said::EntityKept(one) => entity(&mut answer, &one.id, &one.value),
+            Said::Entities(page) => {
+                let all = page.items.iter();
+                all.for_each(|one| entity(&mut answer, &one.id, &one.value));
+                answer.next = page.next;
+            }
             Said::Entity(one, ancestors) => {
-                shown(&one);
+                entity(&mut answer, &one.id, &one.value);
                 answer.fact("ancestors", ancestors.join(" > "));
             }
+            _ => {}
+        }
+        Ok(answer)
+    }
+
+    fn asked(&self, asked: Asked<'_>) -> Result<Said, ServiceError> {
+        self.runtime
+            .block_on(self.service.call(&self.caller, asked))
+    }
+
+    /// A check, of whose whole the service decides.
+    fn told_by_service(&self, call: &Call) -> Result<Answer, ServiceError> {
+        let caller = self.caller.clone().at(call.namespace.as_deref())?;
+        let amounts = call.amounts.iter();
+        let amounts = amounts.map(|(name, amount)| (&**name, Number::Units(*amount)));
+        let asked = Asked::Check(Question {
+            policy: &call.policy,
+            whose: whose(call),
+            amounts: amounts.collect(),
+            ..Question::default()
+        });
+        let said = self.runtime.block_on(self.service.call(&caller, asked))?;
+        Ok(match said {
+            Said::Decided(decided) => told_of(&decided),
+            said => Answer::new(Word::Other(format!("{said:?}"))),
+        })
+    }
+
+    fn used(&self, call: &Call) -> Result<Answer, ServiceError> {
+        let listing = UsageListing {
+            listing: Listing {
+                select: match call.is_entity {
+                    true => Select::All,
+                    false => Select::Key(call.key.as_bytes()),
+                },
+                after: call.cursor.as_deref().map(Into::into),
+                most: None,
+            },
+            entity: call.is_entity.then_some(&*call.key),
+            since: None,
+            until: None,
+        };
+        let mut answer = Answer::default();
+        if let Said::Usage(_, page) = self.asked(Asked::Usage(&call.policy, listing))? {
+            for one in page.items {
+                let key = String::from_utf8_lossy(&one.used.key);
+                answer.used(&key, &one.used.limit, one.used.amount);
+            }
+            answer.next = page.next;
+        }
+        Ok(answer)
+    }
+
+    fn events(&self, call: &Call) -> Result<Answer, ServiceError> {
+        let of = match call.is_entity {
+            true => OverrideOf::default(),
+            false => OverrideOf {
+                policy: Some(&call.policy),
+                key: Some(call.key.as_bytes()),
+                entity: None,
+            },
+        };
+        let listing = AuditListing {
+            of,
+            entity: call.is_entity.then_some(&*call.key),
+            after: call.cursor.as_deref().map(Into::into),
+            ..AuditListing::default()
+        };
+        let mut answer = Answer::default();
+        if let Said::Audit(page) = self.asked(Asked::Audit(listing))? {
+            answer.items = page.items.iter().map(event).collect();
+            answer.next = page.next;
+        }
+        Ok(answer)
+    }
+
+    fn namespace(&self, call: &Call) -> Result<Answer, ServiceError> {
+        let name = &*call.key;
+        let asked = match call.verb {
+            Verb::CreateNamespace => Asked::CreateNamespace(name, None),
+            Verb::DeleteNamespace => Asked::DeleteNamespace(name, None),
+            Verb::RestoreNamespace => Asked::RestoreNamespace(name, None),
+            Verb::PurgeNamespace => Asked::PurgeNamespace(name, None),
+            Verb::ShowNamespace => Asked::Namespace(name),
+            _ => Asked::Namespaces(call.cursor.as_deref().map(Into::into), None),
+        };
+        let mut answer = Answer::default();
+        let mut shown = |one: &Namespace| {
+            answer.fact(format!("namespace {}", one.name), one.state.name());
+        };
+        match self.asked(asked)? {
+            Said::Namespace(one) => shown(&one),
+            Said::Namespaces(page) => {
+                page.items.iter().for_each(shown);
+                answer.next = page.next;
+            }
+            Said::Purged(purged) => answer.fact("done", purged.is_done),
             _ => {}
         }
         Ok(answer)
@@ -374,7 +484,11 @@ impl Library {
 
 impl Client for Library {
     fn ask(&mut self, call: &Call) -> Result<Answer, String> {
-        Ok(self.told(call).unwrap_or_else(|error| refusal(&error)))
+        Ok(self.told(call).unwrap_or_else(|error| {
+            let mut answer = refusal(&error);
+            answer.explain(call, &error.to_string());
+            answer
+        }))
     }
 
     /// It answers at once.
@@ -387,7 +501,7 @@ fn unknown() -> ServiceError {
 
 fn refusal(error: &ServiceError) -> Answer {
     let mut answer = Answer::new(match error.kind() {
-        Kind::NotFound | Kind::Ended | Kind::InUse => Word::Gone,
+        Kind::NotFound | Kind::Ended | Kind::InUse | Kind::Deleted => Word::Gone,
         Kind::Conflict => Word::Conflict,
         Kind::Invalid => Word::Invalid,
         Kind::Never => Word::Never,
@@ -396,6 +510,70 @@ fn refusal(error: &ServiceError) -> Answer {
         kind => Word::Other(format!("{kind:?}")),
     });
     answer.detail = error.to_string();
+    answer
+}
+
+fn whose(call: &Call) -> Whose<'_> {
+    match call.is_entity {
+        true => Whose::Entity(&call.key),
+        false => Whose::Key(call.key.as_bytes()),
+    }
+}
+
+fn entity(answer: &mut Answer, id: &str, value: &EntityValue) {
+    let words = value.metadata.iter();
+    let words = words.map(|(word, says)| (&**word, &**says));
+    let parent = value.parent.as_deref();
+    answer.entity(id, parent, words, value.charge_parents);
+}
+
+fn event(event: &AuditEvent) -> String {
+    let id = event.entity.as_deref();
+    let kept = |value: &Option<AuditValue>| {
+        value.as_ref().map(|value| {
+            let mut answer = Answer::default();
+            match value {
+                AuditValue::Override(value) => limit_facts(&mut answer, "", &value.limits),
+                AuditValue::Entity(value) => entity(&mut answer, id.unwrap_or_default(), value),
+                other => answer.fact("other", format!("{other:?}")),
+            }
+            answer
+        })
+    };
+    let key = event.target.key.as_deref().map(String::from_utf8_lossy);
+    event_line(
+        event.action.name(),
+        [
+            event.target.policy.as_deref(),
+            key.as_deref(),
+            id,
+            event.by.as_deref(),
+        ],
+        [kept(&event.before), kept(&event.after)],
+    )
+}
+
+/// What the service tells of a check.
+fn told_of(decided: &Decided) -> Answer {
+    let told = decided.told();
+    let mut answer = Answer::decided(told.admitted());
+    let texts = [
+        ("binding", told.binding()),
+        ("level", told.level()),
+        ("entity", told.entity()),
+    ];
+    for (name, text) in texts {
+        if let Some(text) = text {
+            answer.fact(name, text);
+        }
+    }
+    for stand in told.limits() {
+        answer.fact(format!("{}.limit", stand.name), stand.standing.limit);
+        answer.fact(
+            format!("{}.remaining", stand.name),
+            stand.standing.remaining,
+        );
+    }
     answer
 }
 
@@ -501,8 +679,13 @@ fn limits(call: &Call) -> Vec<tidegate::Limit> {
     let lines = amounts.map(|(limit, amount)| format!("{limit} = {{ {word} = {amount}{per} }}\n"));
     let text = format!("[policy.p.limits]\n{}", lines.collect::<String>());
     let file = tidegate_policy::parse("override.toml", &text);
-    file.map(|file| file.policies[0].limits.clone())
-        .unwrap_or_default()
+    let limits = file.map(|file| file.policies[0].limits.clone());
+    let limits = limits.unwrap_or_default().into_iter();
+    let added = limits.map(|limit| match call.is_added {
+        true => limit.added(),
+        false => limit,
+    });
+    added.collect()
 }
 
 fn over(overrides: &[StoredOverride], is_listing: bool) -> Answer {
@@ -515,14 +698,18 @@ fn over(overrides: &[StoredOverride], is_listing: bool) -> Answer {
             true => format!("{policy} {key} "),
             false => String::new(),
         };
-        for limit in &placed.limits {
-            for (field, setting) in settings_of(limit) {
-                let is_amount = ["calls", "rate", "budget", "concurrency"].contains(&field);
-                if let (true, Setting::Units(number)) = (is_amount, setting) {
-                    answer.fact(format!("{before}{}.{field}", limit.name()), number);
-                }
+        limit_facts(&mut answer, &before, &placed.limits);
+    }
+    answer
+}
+
+fn limit_facts(answer: &mut Answer, before: &str, limits: &[tidegate::Limit]) {
+    for limit in limits {
+        for (field, setting) in settings_of(limit) {
+            let is_amount = ["calls", "rate", "budget", "concurrency"].contains(&field);
+            if let (true, Setting::Units(number)) = (is_amount, setting) {
+                answer.fact(format!("{before}{}.{field}", limit.name()), number);
             }
         }
     }
-    answer
 }

@@ -63,6 +63,16 @@ impl Resp {
             .map_err(|error| format!("{}: {error}", words[0]))
     }
 
+    /// Says it in the namespace that the connection is in.
+    fn say(&mut self, call: &Call) -> Result<Answer, String> {
+        let words = words(call);
+        let words: Vec<_> = words.iter().map(String::as_str).collect();
+        Ok(match self.send(&words)? {
+            Ok(said) => answer(call.verb, &said),
+            Err(fault) => refusal(call, fault),
+        })
+    }
+
     fn reply(&mut self) -> io::Result<Result<Value, String>> {
         let mut line = String::new();
         if self.stream.read_line(&mut line)? == 0 {
@@ -109,16 +119,15 @@ impl Resp {
 
 impl Client for Resp {
     fn ask(&mut self, call: &Call) -> Result<Answer, String> {
-        let words = words(call);
-        let words: Vec<_> = words.iter().map(String::as_str).collect();
-        Ok(match self.send(&words)? {
-            Ok(said) => answer(call.verb, &said),
-            Err(fault) => {
-                let mut answer = Answer::new(fault_word(&fault));
-                answer.detail = fault;
-                answer
-            }
-        })
+        let Some(namespace) = &call.namespace else {
+            return self.say(call);
+        };
+        if let Err(fault) = self.send(&["TG.USE", namespace])? {
+            return Ok(refusal(call, fault));
+        }
+        let answer = self.say(call)?;
+        self.send(&["TG.USE", "default"])??;
+        Ok(answer)
     }
 
     fn patience(&mut self, longest: Duration) {
@@ -154,18 +163,29 @@ fn answer(verb: Verb, said: &Value) -> Answer {
     }
 }
 
+fn refusal(call: &Call, fault: String) -> Answer {
+    let mut answer = Answer::new(fault_word(&fault));
+    let (_, why) = fault.split_once(' ').unwrap_or_default();
+    answer.explain(call, why);
+    answer.detail = fault;
+    answer
+}
+
 fn fault_word(fault: &str) -> Word {
     match fault.split_whitespace().next() {
         Some("NEVER") => Word::Never,
         Some("BUSY") => Word::Busy,
         Some("UNAVAILABLE") => Word::Unavailable,
-        Some("NOLEASE" | "INUSE") => Word::Gone,
+        Some("NOLEASE" | "INUSE" | "DELETED") => Word::Gone,
         Some("CONFLICT") => Word::Conflict,
-        Some("ERR") if fault.contains("there is no entity") => Word::Gone,
+        Some("ERR") if NONE.iter().any(|none| fault.contains(none)) => Word::Gone,
         Some("ERR") => Word::Invalid,
         _ => Word::Other(fault.to_owned()),
     }
 }
+
+/// What there is not: other faults of that word make no sense.
+const NONE: [&str; 2] = ["there is no entity", "there is no namespace"];
 
 fn words(call: &Call) -> Vec<String> {
     let mut words: Vec<String> = match call.verb {
@@ -190,6 +210,15 @@ fn words(call: &Call) -> Vec<String> {
             .map(str::to_owned)
             .to_vec(),
         Verb::ListChildren => of_entity("CHILDREN", call),
+        Verb::Usage | Verb::Audit => of_what_was(call),
+        Verb::CreateNamespace => of_namespace("CREATE", call),
+        Verb::ShowNamespace => of_namespace("SHOW", call),
+        Verb::DeleteNamespace => of_namespace("DELETE", call),
+        Verb::RestoreNamespace => of_namespace("RESTORE", call),
+        Verb::PurgeNamespace => of_namespace("PURGE", call),
+        Verb::ListNamespaces => ["TG.NAMESPACE", "LIST", "COUNT", "1000"]
+            .map(str::to_owned)
+            .to_vec(),
         Verb::Keys | Verb::Leases => {
             let verb = if call.verb == Verb::Keys {
                 "TG.KEYS"
@@ -244,7 +273,10 @@ fn words(call: &Call) -> Vec<String> {
     if call.for_refunds {
         words.push("REFUNDS".to_owned());
     }
-    if call.is_entity {
+    if call.overdraw {
+        words.push("OVERDRAW".to_owned());
+    }
+    if call.is_entity && !matches!(call.verb, Verb::Usage | Verb::Audit) {
         words.push("ENTITY".to_owned());
     }
     words
@@ -255,6 +287,10 @@ fn of_entity(word: &str, call: &Call) -> Vec<String> {
     if let Some(parent) = &call.parent {
         words.extend(["PARENT".to_owned(), parent.clone()]);
     }
+    if let Some(charge) = call.charge_parents {
+        let charge = if charge { "yes" } else { "no" };
+        words.extend(["CHARGEPARENTS".to_owned(), charge.to_owned()]);
+    }
     for (word, says) in &call.words {
         words.extend(["META".to_owned(), word.clone(), says.clone()]);
     }
@@ -262,6 +298,24 @@ fn of_entity(word: &str, call: &Call) -> Vec<String> {
         words.extend(["IFVERSION".to_owned(), version.to_string()]);
     }
     words
+}
+
+fn of_namespace(word: &str, call: &Call) -> Vec<String> {
+    ["TG.NAMESPACE", word, &call.key]
+        .map(str::to_owned)
+        .to_vec()
+}
+
+/// What was used, or changed, of a key of a policy or of an entity.
+fn of_what_was(call: &Call) -> Vec<String> {
+    let mut words = match call.verb {
+        Verb::Usage => vec!["TG.USAGE", &call.policy],
+        _ if call.is_entity => vec!["TG.AUDIT"],
+        _ => vec!["TG.AUDIT", "POLICY", &call.policy],
+    };
+    words.push(if call.is_entity { "ENTITY" } else { "KEY" });
+    words.extend([&*call.key, "COUNT", "1000"]);
+    words.into_iter().map(str::to_owned).collect()
 }
 
 fn over(word: &str, call: &Call) -> Vec<String> {
@@ -281,6 +335,9 @@ fn over(word: &str, call: &Call) -> Vec<String> {
             words.extend([word.to_owned(), amount.to_string()]);
             if !per.is_empty() {
                 words.extend(["per".to_owned(), per.to_owned()]);
+            }
+            if call.is_added {
+                words.extend(["added".to_owned(), "1".to_owned()]);
             }
         }
     }
