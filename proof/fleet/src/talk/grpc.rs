@@ -668,7 +668,7 @@ fn events(said: proto::ListAuditEventsResponse) -> Answer {
     for event in &said.events {
         let target = event.target.clone().unwrap_or_default();
         let key = target.key.as_deref().map(String::from_utf8_lossy);
-        let text = |text: &'_ str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         let (entity, by) = (text(&event.entity), text(&event.by));
         let kept = |value: &Option<proto::AuditValue>| kept(value.as_ref(), &event.entity);
         answer.items.push(event_line(
