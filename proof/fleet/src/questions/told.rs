@@ -27,6 +27,10 @@ pub const QUESTION: Question = Question {
     ask,
 };
 
+/// So many cells look again and again at once: more, and a store has no time for what they wait
+/// for.
+const AT_ONCE: usize = 20;
+
 /// How much later a busy machine may tell it.
 const SLACK: Duration = Duration::from_secs(4);
 
@@ -59,7 +63,7 @@ fn ask(house: &House, report: &Report<'_>) -> Result<(), String> {
             work.push((protocol.name, setting.case, Box::new(does)));
         }
     }
-    at_once(report, work.len(), work);
+    at_once(report, AT_ONCE, work);
     Ok(())
 }
 
