@@ -2,7 +2,9 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use arc_swap::{ArcSwap, Guard};
 use subtle::ConstantTimeEq;
 
 use tidegate_policy::{Credential, EVERY_NAMESPACE, Scope};
@@ -67,6 +69,43 @@ impl Credentials {
                 .map_err(|_| ServiceError::Unauthenticated),
             None => Ok(readmitted),
         }
+    }
+}
+
+/// The tokens of a server as they are now: one for its service and those of its namespaces, so
+/// that a token that is replaced is replaced everywhere.
+#[derive(Debug, Default)]
+pub(super) struct Entrance {
+    credentials: ArcSwap<Credentials>,
+    /// How often they were replaced.
+    generation: AtomicU64,
+}
+
+impl Entrance {
+    /// These tokens, until others replace them.
+    pub(super) fn new(credentials: Credentials) -> Self {
+        Self {
+            credentials: ArcSwap::from_pointee(credentials),
+            generation: AtomicU64::new(0),
+        }
+    }
+
+    /// The tokens, as of now.
+    pub(super) fn now(&self) -> Guard<Arc<Credentials>> {
+        self.credentials.load()
+    }
+
+    /// Lets in who has one of these tokens, from now on; whether they are others.
+    pub(super) fn replace(&self, credentials: Credentials) -> bool {
+        let others = **self.credentials.load() != credentials;
+        self.credentials.store(Arc::new(credentials));
+        self.generation.fetch_add(1, Ordering::Release);
+        others
+    }
+
+    /// A number that grows whenever they are replaced.
+    pub(super) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
     }
 }
 

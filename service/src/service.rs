@@ -16,7 +16,7 @@ use tidegate_store::{
     LocalDefinitions, Page, Store, StoreError, StoreFuture, Timer, TimerHandler,
 };
 
-use super::access::{Caller, Credentials};
+use super::access::{Caller, Credentials, Entrance};
 use super::active_policy::ActivePolicy;
 use super::ad_hoc::AdHoc;
 use super::audit::{self, Retention};
@@ -51,9 +51,7 @@ pub struct Service(Arc<Shared>);
 struct Shared {
     policies: ArcSwap<Policies>,
     ad_hoc: AdHoc,
-    credentials: ArcSwap<Credentials>,
-    /// How often the credentials were replaced.
-    generation: AtomicU64,
+    entrance: Arc<Entrance>,
     store: Option<Arc<dyn Store>>,
     /// What is defined where there is no store.
     local_definitions: LocalDefinitions,
@@ -113,6 +111,8 @@ pub struct ServiceBuilder {
     store: Option<Arc<dyn Store>>,
     clock: Clock,
     credentials: Credentials,
+    /// Of the server, where this is for a namespace of it: in place of the credentials.
+    entrance: Option<Arc<Entrance>>,
     longest_wait: Option<Duration>,
     retention: Retention,
     namespace: Option<Arc<str>>,
@@ -194,12 +194,13 @@ impl ServiceBuilder {
         let denials = Arc::<Denials>::default();
         let (overrides, version) = self.overrides()?;
         let namespaces = self.registry(file);
+        let own = || Arc::new(Entrance::new(self.credentials));
+        let entrance = self.entrance.unwrap_or_else(own);
         let service = Service(Arc::new_cyclic(|this| Shared {
             policies: ArcSwap::default(),
             ad_hoc: AdHoc::new(self.store.clone(), self.clock.clone(), Arc::clone(&denials))
                 .of_namespace(self.namespace.clone()),
-            credentials: ArcSwap::from_pointee(self.credentials),
-            generation: AtomicU64::new(0),
+            entrance,
             store: self.store,
             local_definitions: LocalDefinitions::default(),
             clock: self.clock,
@@ -382,13 +383,13 @@ impl Service {
     /// # Errors
     /// [`ServiceError::Unauthenticated`], [`ServiceError::UnknownToken`].
     pub fn enter_by(&self, token: Option<&[u8]>) -> Result<Caller, ServiceError> {
-        spans::entered(self.0.credentials.load().identify(token))
+        spans::entered(self.0.entrance.now().identify(token))
     }
 
     /// Whether everyone is let in.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.0.credentials.load().is_open()
+        self.0.entrance.now().is_open()
     }
 
     /// Lets in again whoever came in before the tokens were replaced, for
@@ -398,14 +399,14 @@ impl Service {
     /// [`ServiceError::UnknownToken`]: their token is no longer one;
     /// [`ServiceError::Unauthenticated`]: one is needed by now.
     pub fn readmit(&self, caller: &Caller) -> Result<Caller, ServiceError> {
-        self.0.credentials.load().readmit(caller)
+        self.0.entrance.now().readmit(caller)
     }
 
     /// A number that grows whenever the tokens are replaced: whoever came in
     /// before is to be [readmitted](Self::readmit).
     #[must_use]
     pub fn generation(&self) -> u64 {
-        self.0.generation.load(Ordering::Acquire)
+        self.0.entrance.generation()
     }
 
     /// A limit whose numbers come with the call, for `caller` to decide by. It
@@ -441,7 +442,8 @@ impl Service {
         self.0.namespaces.as_ref()
     }
 
-    /// What begins the service of a namespace, on its part of the store.
+    /// What begins the service of a namespace, on its part of the store. It lets in whom this
+    /// one does.
     pub(super) fn builder_for(
         &self,
         namespace: &Arc<str>,
@@ -450,6 +452,7 @@ impl Service {
         ServiceBuilder {
             store: Some(store),
             clock: self.0.clock.clone(),
+            entrance: Some(Arc::clone(&self.0.entrance)),
             longest_wait: Some(self.0.longest_wait),
             retention: self.0.retention,
             namespace: Some(Arc::clone(namespace)),
@@ -592,11 +595,7 @@ impl Service {
 
     /// Lets in who has one of these tokens, from now on; whether they are others.
     pub fn replace_credentials(&self, tokens: impl IntoIterator<Item = Credential>) -> bool {
-        let credentials = Credentials::new(tokens);
-        let others = **self.0.credentials.load() != credentials;
-        self.0.credentials.store(Arc::new(credentials));
-        self.0.generation.fetch_add(1, Ordering::Release);
-        others
+        self.0.entrance.replace(Credentials::new(tokens))
     }
 
     /// Tells `watcher` of every refusal, for as long as it is kept somewhere.

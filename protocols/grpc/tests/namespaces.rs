@@ -10,19 +10,26 @@ use tidegate_grpc::proto::tidegate_client::TidegateClient;
 use tidegate_grpc::{Listener, Server, Settings, proto};
 use tidegate_memory::MemoryStore;
 use tidegate_policy::parse;
-use tidegate_service::Service;
+use tidegate_service::{Credential, Scope, Service};
 use tokio::net::TcpListener;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Response, Status};
 
 type Client = TidegateClient<Channel>;
 
+const POLICIES: &str = "[policy.chat.limits]\nrpm = { calls = 2, per = '1h' }\n\
+                        [policy.payroll.limits]\nrpm = { calls = 2, per = '1h' }\n";
+
 async fn served() -> (ManualClock, Client) {
     let time = ManualClock::default();
-    let policies = "[policy.chat.limits]\nrpm = { calls = 2, per = '1h' }\n";
     let builder = Service::builder().clock(time.clock());
     let builder = builder.store(Arc::new(MemoryStore::default()));
-    let service = builder.build(&parse("t", policies).unwrap()).unwrap();
+    let service = builder.build(&parse("t", POLICIES).unwrap()).unwrap();
+    (time, client_of(service).await)
+}
+
+/// A client of a server of `service`.
+async fn client_of(service: Service) -> Client {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at: SocketAddr = listener.local_addr().unwrap();
     let served = Server::new(service, Settings::default()).serve(
@@ -30,8 +37,24 @@ async fn served() -> (ManualClock, Client) {
         std::future::pending(),
     );
     tokio::spawn(served);
-    let client = Client::connect(format!("http://{at}")).await.unwrap();
-    (time, client)
+    Client::connect(format!("http://{at}")).await.unwrap()
+}
+
+fn token(name: &str, namespace: &str, scopes: &[Scope], policies: &[&str]) -> Credential {
+    Credential {
+        name: name.to_owned(),
+        sha256: Credential::hash(name),
+        scopes: scopes.to_vec(),
+        policies: policies.iter().map(|&name| name.to_owned()).collect(),
+        namespace: Some(namespace.to_owned()),
+    }
+}
+
+/// As who has this token.
+fn by<T>(token: &str, mut request: Request<T>) -> Request<T> {
+    let value = format!("Bearer {token}").parse().unwrap();
+    request.metadata_mut().insert("authorization", value);
+    request
 }
 
 fn change(name: &str) -> proto::ChangeNamespaceRequest {
@@ -108,4 +131,38 @@ async fn a_namespace_is_created_asked_deleted_restored_and_purged() {
         name: "acme".to_owned(),
     };
     refused(client.get_namespace(get).await, Code::NotFound);
+}
+
+/// The service of a namespace had no tokens, so that it took everyone for somebody who may all:
+/// who watched was told of every policy of it, and still after the token was taken away.
+#[tokio::test]
+async fn who_watches_in_a_namespace_is_told_what_the_token_may_see_as_long_as_it_is_one() {
+    let builder = Service::builder().store(Arc::new(MemoryStore::default()));
+    let service = builder.build(&parse("t", POLICIES).unwrap()).unwrap();
+    let operator = || token("operator", "*", &Scope::ALL, &[]);
+    let watcher = token("watcher", "acme", &[Scope::Observe], &["chat"]);
+    service.replace_credentials([operator(), watcher]);
+    let mut client = client_of(service.clone()).await;
+    let create = by("operator", Request::new(change("acme")));
+    client.create_namespace(create).await.unwrap();
+    let all = Request::new(proto::WatchDenialsRequest::default());
+    let denials = client.watch_denials(by("watcher", all)).await.unwrap();
+    let mut denials = denials.into_inner();
+    let of = |policy: &str| {
+        let mut request = check("acme");
+        request.get_mut().policy = policy.to_owned();
+        by("operator", request)
+    };
+    for policy in ["payroll", "chat"] {
+        for nth in 0..3 {
+            let checked = client.check(of(policy)).await.unwrap();
+            assert_eq!(checked.get_ref().admitted, nth < 2);
+        }
+    }
+    let first = denials.message().await.unwrap().unwrap();
+    assert_eq!(first.policy, "chat", "no other is told");
+    service.replace_credentials([operator()]);
+    client.check(of("chat")).await.unwrap();
+    let ended = denials.message().await.unwrap_err();
+    assert_eq!(ended.code(), Code::Unauthenticated);
 }
