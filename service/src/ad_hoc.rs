@@ -23,7 +23,7 @@ use super::limiter::Limiter;
 use super::making::Making;
 use super::rate::Rate;
 use super::tables;
-use tidegate::internal::SetInternals;
+use tidegate::internal::{Overrides, SetBuilderInternals, SetInternals};
 use tidegate::{Clock, Error, LimitSet, PageOf};
 
 /// How many different rates there may be at once. A table is some tens of
@@ -213,6 +213,8 @@ impl Maker {
         let mut builder = LimitSet::builder()
             .name(tables::of_rate(rate))
             .limits(policy.limits.iter().cloned())
+            // Nobody can override it: it follows nothing that the store keeps.
+            .governed(Overrides::default())
             .clock(self.clock.clone());
         if let Some(store) = &self.store {
             builder = builder.store(Arc::clone(store));
@@ -277,12 +279,48 @@ impl Entry {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Weak;
+    use std::sync::atomic::AtomicUsize;
+
     use tidegate_core::MAX_AMOUNT;
-    use tidegate_store::block_on;
+    use tidegate_memory::MemoryStore;
+    use tidegate_store::{
+        Abilities, Definitions, Follower, Plan, StoreError, StoreFuture, Table, block_on,
+    };
 
     use super::super::access::Credentials;
     use super::*;
     use tidegate::ManualClock;
+
+    /// Counts who follows something of it.
+    #[derive(Default)]
+    struct Followed {
+        memory: MemoryStore,
+        followers: AtomicUsize,
+    }
+
+    impl Store for Followed {
+        fn abilities(&self) -> Abilities {
+            self.memory.abilities()
+        }
+
+        fn definitions(&self, owner: &str, newer_than: u64) -> StoreFuture<Definitions> {
+            self.memory.definitions(owner, newer_than)
+        }
+
+        fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {
+            self.followers.fetch_add(1, Ordering::Relaxed);
+            self.memory.follow(owner, follower);
+        }
+
+        fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
+            self.memory.open(name, plan)
+        }
+
+        fn forget(&self, name: &str) {
+            self.memory.forget(name);
+        }
+    }
 
     fn rate(count: u64) -> Rate {
         Rate {
@@ -350,5 +388,22 @@ mod tests {
         assert_eq!(rates.read().len(), 3);
         assert!(kept.ptr_eq(&Arc::downgrade(&get(&rates, rate(7)).unwrap())));
         assert!(Arc::ptr_eq(&held, &get(&rates, rate(8)).unwrap()));
+    }
+
+    /// Each of them followed overrides under a name of its own, and left it in the store: a client
+    /// that always comes with other numbers took more and more memory.
+    #[test]
+    fn rates_that_come_and_go_leave_nobody_who_follows_the_store() {
+        let (store, time) = (Arc::<Followed>::default(), ManualClock::default());
+        let kept: Arc<dyn Store> = Arc::<Followed>::clone(&store);
+        let rates = AdHoc::new(Some(kept), time.clock(), Arc::default());
+        for count in 1..=5_000 {
+            let active = get(&rates, rate(count)).unwrap();
+            assert!(active.check("k", 1).wait().unwrap().admitted());
+            drop(active);
+            time.advance(Duration::from_secs(2));
+        }
+        assert!(rates.read().len() <= MOST);
+        assert_eq!(store.followers.load(Ordering::Relaxed), 0);
     }
 }
