@@ -5,9 +5,8 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -37,6 +36,11 @@ struct Kept {
     is_away: AtomicBool,
     /// After so many steps it clears no more.
     steps: AtomicUsize,
+    /// The policies that were applied in a namespace last, and for whom it kept them.
+    applied: Mutex<Option<(String, Change)>>,
+    /// Kept in place of the next that are applied, as if another server had been faster; those
+    /// are not, and it does not answer.
+    faster: Mutex<Option<Vec<(String, Change)>>>,
 }
 
 fn away<T: Send + 'static>() -> StoreFuture<T> {
@@ -72,6 +76,15 @@ impl Store for Kept {
         self.or_away(self.memory.definitions_page(owner, prefix, after, most))
     }
     fn change(&self, owner: &str, change: Change) -> StoreFuture<Defined> {
+        if owner.ends_with("applied policies") {
+            if let Some(faster) = self.faster.lock().unwrap().take() {
+                for (owner, change) in faster {
+                    now(self.memory.change(&owner, change)).unwrap();
+                }
+                return away();
+            }
+            *self.applied.lock().unwrap() = Some((owner.to_owned(), change.clone()));
+        }
         match self.is_away.load(Ordering::SeqCst) {
             true => away(),
             false => self.memory.change(owner, change),
@@ -218,6 +231,15 @@ impl House {
             lease.deliver();
         }
         id
+    }
+
+    /// Has the namespace that `caller` is in go by `text`.
+    fn applies(&self, caller: &Caller, text: &str) -> Result<(), String> {
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.build().unwrap();
+        let said = ("own.toml", text);
+        let applied = self.service.apply_in_namespace(caller, said, file(text));
+        runtime.block_on(applied).unwrap().map(drop)
     }
 
     fn delete(&self, name: &str) {
@@ -748,18 +770,11 @@ fn a_page_of_one_namespace_goes_on_in_no_other_and_names_are_listed_in_order() {
 /// Those of the file hold where none were applied.
 #[test]
 fn a_namespace_has_its_own_policies_and_those_applied_in_it_go_first() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .build()
-        .unwrap();
     let house = House::with(&["a", "ab", "big"]);
     let [a, ab, big] = [house.by("of-a"), house.by("of-ab"), house.at("big")];
     assert_eq!((house.left(&a, "k"), house.left(&big, "k")), (10, 100));
     let applied = POLICY.replace("10", "20");
-    let policies = tidegate_policy::parse("own.toml", &applied).unwrap();
-    let apply = house
-        .service
-        .apply_in_namespace(&a, ("own.toml", &applied), policies);
-    runtime.block_on(apply).unwrap().unwrap();
+    house.applies(&a, &applied).unwrap();
     // What was used stays used.
     assert_eq!((house.left(&a, "k"), house.left(&ab, "k")), (10, 10));
     let action = |(action, _): &(Action, Vec<String>)| *action == Action::ApplyPolicies;
@@ -781,6 +796,27 @@ fn a_namespace_has_its_own_policies_and_those_applied_in_it_go_first() {
     house.delete("a");
     house.ask(Call::RestoreNamespace("a", None)).unwrap();
     assert_eq!(house.left(&a, "newer"), 20);
+}
+
+/// What was in force before was taken for what holds: another server's, which this one had gone
+/// over to meanwhile, was undone here, and here alone.
+#[test]
+fn policies_that_cannot_be_kept_give_way_to_those_that_another_server_applied() {
+    let house = House::with(&["a"]);
+    let a = house.by("of-a");
+    let [theirs, ours, before] = ["20", "30", "40"].map(|calls| POLICY.replace("10", calls));
+    house.applies(&a, &theirs).unwrap();
+    let faster = house.store.applied.lock().unwrap().clone().unwrap();
+    house.applies(&a, &before).unwrap();
+    assert_eq!(house.left(&a, "before"), 40);
+    *house.store.faster.lock().unwrap() = Some(vec![faster]);
+    let told = house.applies(&a, &ours).unwrap_err();
+    assert!(told.contains("the store did not confirm"), "{told}");
+    assert_eq!(house.left(&a, "after"), 20);
+    // With nobody faster, what was before holds on.
+    *house.store.faster.lock().unwrap() = Some(Vec::new());
+    house.applies(&a, &ours).unwrap_err();
+    assert_eq!(house.left(&a, "later"), 20);
 }
 
 /// A tenant cannot fill the place of all.

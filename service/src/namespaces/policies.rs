@@ -117,7 +117,6 @@ impl Exchanged for Policies {
             );
         };
         let kept = write(by, (name, text));
-        let before = self.state.lock().current().clone();
         let changes = self.service.exchange(by, policies);
         let changes = changes.map_err(|error| error.to_string())?;
         let defined = self.store.define(OWNER, Definition::new(KEY, kept.clone()));
@@ -131,7 +130,8 @@ impl Exchanged for Policies {
             {
                 return Ok(changes);
             }
-            let back = self.service.exchange("the server", &before);
+            // What holds now, which another server or the file may have said since.
+            let back = self.service.exchange("the server", state.current());
             let but = back
                 .err()
                 .map_or_else(String::new, |back| format!(", but for the store: {back}"));
