@@ -24,6 +24,7 @@
 //! | [`Namespace`], [`NamespacePolicies`] | parts of one store that share nothing, each served alone |
 //! | `made` | what became of a change whose answer got lost |
 //! | [`Undelivered`] | a lease that nobody was told of, given back |
+//! | `meters`, `series` | what is counted of a policy, and which names have a label of their own |
 //! | [`RequestSpan`] | what a request tells of itself, for whoever traces |
 //! | [`Change`], [`compare()`] | what an exchange of policies changes, and what it means |
 //!
@@ -62,6 +63,7 @@ mod overrides;
 mod pooled;
 mod rate;
 mod rated;
+mod series;
 mod service;
 mod share;
 mod sort;

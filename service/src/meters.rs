@@ -10,22 +10,16 @@ use metrics::{
 };
 use metrics::{describe_histogram, gauge, histogram};
 
+use super::series::Series;
 use tidegate::{Limit, TierStatistics};
 use tidegate_policy::Policy;
-use tidegate_store::sync::Mutex;
 
 /// One decision in so many is timed.
 const TIMED: u32 = 16;
 
-/// So many namespaces have a label of their own in one process, however many come and go: a
-/// series is never dropped.
-const MOST_NAMESPACES: usize = 1_000;
-
-/// The label of every other.
-const OTHER: &str = "other";
-
 /// One policy's meters, looked up once.
 pub(super) struct Meters {
+    series: Series,
     /// What tells its series from others: its name, and its namespace.
     labels: Vec<Label>,
     admitted: Counter,
@@ -90,10 +84,12 @@ impl Meters {
         let limits = policy.limit_lists().flatten().map(Limit::name);
         // The members of a pool mostly have the same.
         let limits: BTreeSet<_> = limits.collect();
-        let labels = labels_of(&policy.name, namespace);
-        let refusals = limits
-            .into_iter()
-            .map(|limit| (limit.to_owned(), refusals(&labels, limit)));
+        let series = Series::of(&policy.name, namespace);
+        let labels = series.labels();
+        let refusals = limits.into_iter().map(|limit| {
+            let counter = refusals(&labels, series.limit(limit));
+            (limit.to_owned(), counter)
+        });
         let refusals = refusals.collect();
         let decisions = |outcome: &'static str| {
             counter!("tidegate_decisions_total", and(&labels, "outcome", outcome))
@@ -109,11 +105,15 @@ impl Meters {
             shadowed: counter!("tidegate_shadowed_total", labels.clone()),
             decision: histogram!("tidegate_decision_seconds", labels.clone()),
             wait: histogram!("tidegate_wait_seconds", labels.clone()),
-            waiting: gauge!("tidegate_waiting", labels.clone()),
+            waiting: match series.is_shared() {
+                true => Gauge::noop(),
+                false => gauge!("tidegate_waiting", labels.clone()),
+            },
             keys: Held::called("tidegate_keys"),
             leases: Held::called("tidegate_leases"),
             remembered: Held::called("tidegate_leases_remembered"),
             seen: AtomicU32::new(0),
+            series,
             labels,
         }
     }
@@ -129,7 +129,7 @@ impl Meters {
         match self.refusals.iter().find(|(limit, _)| limit == name) {
             Some((_, counter)) => counter.increment(1),
             // The limits have been exchanged since the policy was looked up.
-            None => refusals(&self.labels, name).increment(1),
+            None => refusals(&self.labels, self.series.limit(name)).increment(1),
         }
     }
 
@@ -180,8 +180,11 @@ impl Meters {
         }
     }
 
-    /// What only the sets themselves know, as of now.
+    /// What only the sets themselves know, as of now: told of series that are of no other policy.
     pub(super) fn observe(&self, now: &Observed) {
+        if self.series.is_shared() {
+            return;
+        }
         self.waiting.set(now.waiting as f64);
         let held = [
             (&self.keys, now.keys),
@@ -223,28 +226,10 @@ fn refusals(labels: &[Label], limit: &str) -> Counter {
     )
 }
 
-/// The policy, and the namespace if it is of one.
-fn labels_of(policy: &str, namespace: Option<&str>) -> Vec<Label> {
-    let policy = Label::new("policy", policy.to_owned());
-    let namespace = namespace.map(|name| Label::new("namespace", label_of(name)));
-    [Some(policy), namespace].into_iter().flatten().collect()
-}
-
 fn and(labels: &[Label], name: &'static str, value: impl Into<SharedString>) -> Vec<Label> {
     let mut labels = labels.to_vec();
     labels.push(Label::new(name, value));
     labels
-}
-
-/// What the series of a namespace are called by: its name, as long as there are not too many.
-fn label_of(namespace: &str) -> String {
-    static NAMED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    let mut named = NAMED.lock();
-    if named.len() >= MOST_NAMESPACES && !named.contains(namespace) {
-        return OTHER.to_owned();
-    }
-    named.insert(namespace.to_owned());
-    namespace.to_owned()
 }
 
 /// Says once what the names mean.
@@ -308,21 +293,4 @@ pub(super) fn describe() {
         "tidegate_leases_remembered",
         "Leases remembered after their end; of memory and file stores alone"
     );
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn so_many_namespaces_have_series_of_their_own_and_the_rest_share_one() {
-        let named = |nth: usize| label_of(&format!("meters-{nth}"));
-        let first = named(0);
-        for nth in 1..2 * MOST_NAMESPACES {
-            named(nth);
-        }
-        assert_eq!(first, "meters-0");
-        assert_eq!(named(0), "meters-0");
-        assert_eq!(named(2 * MOST_NAMESPACES), OTHER);
-    }
 }
