@@ -50,8 +50,33 @@ pub struct Frequent {
 #[derive(Default)]
 pub(super) struct Denials {
     sketch: Mutex<Sketch>,
-    watchers: Mutex<Vec<Weak<Watcher>>>,
+    watchers: Mutex<Watchers>,
     watched: AtomicBool,
+}
+
+/// So few watchers are looked through at the next refusal alone.
+const FEW: usize = 32;
+
+#[derive(Default)]
+struct Watchers {
+    all: Vec<Weak<Watcher>>,
+    /// With so many they are looked through for those that are gone: twice as many as were left
+    /// the last time, so that this costs each of them little.
+    look_at: usize,
+}
+
+impl Watchers {
+    fn add(&mut self, watcher: &Arc<Watcher>) {
+        if self.all.len() >= self.look_at.max(FEW) {
+            self.drop_gone();
+            self.look_at = 2 * self.all.len();
+        }
+        self.all.push(Arc::downgrade(watcher));
+    }
+
+    fn drop_gone(&mut self) {
+        self.all.retain(|watcher| watcher.strong_count() > 0);
+    }
 }
 
 type Counted = HashMap<(Arc<str>, OwnedKey), Count, foldhash::fast::RandomState>;
@@ -70,7 +95,7 @@ struct Count {
 impl Denials {
     /// Tells `watcher` of every refusal for as long as it is kept somewhere.
     pub(super) fn watch(&self, watcher: &Arc<Watcher>) {
-        self.watchers.lock().push(Arc::downgrade(watcher));
+        self.watchers.lock().add(watcher);
         self.watched.store(true, Ordering::Relaxed);
     }
 
@@ -88,9 +113,10 @@ impl Denials {
     #[cold]
     fn tell(&self, denial: &Denial<'_>) {
         let mut watchers = self.watchers.lock();
-        watchers.retain(|watcher| watcher.strong_count() > 0);
-        self.watched.store(!watchers.is_empty(), Ordering::Relaxed);
-        let watching: Vec<_> = watchers.iter().filter_map(Weak::upgrade).collect();
+        watchers.drop_gone();
+        let is_watched = !watchers.all.is_empty();
+        self.watched.store(is_watched, Ordering::Relaxed);
+        let watching: Vec<_> = watchers.all.iter().filter_map(Weak::upgrade).collect();
         drop(watchers);
         watching.iter().for_each(|watcher| watcher(denial));
     }
@@ -159,5 +185,19 @@ mod tests {
         assert_eq!(frequent[0].key, b"often");
         assert!(frequent[0].count >= 200 && frequent[0].count - frequent[0].error <= 200);
         assert_eq!(denials.sketch.lock().counts.len(), SKETCHED);
+    }
+
+    /// They went at the next refusal alone: streams that were opened and closed where nobody is
+    /// refused took more and more memory.
+    #[test]
+    fn who_watches_no_more_is_forgotten_without_a_refusal() {
+        let denials = Denials::default();
+        let watcher = || -> Arc<Watcher> { Arc::new(|_: &Denial<'_>| {}) };
+        let kept = watcher();
+        denials.watch(&kept);
+        (0..10_000).for_each(|_| denials.watch(&watcher()));
+        let watchers = denials.watchers.lock();
+        assert!(watchers.all.len() < 100);
+        assert!(watchers.all[0].ptr_eq(&Arc::downgrade(&kept)));
     }
 }
