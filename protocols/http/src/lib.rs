@@ -21,6 +21,7 @@
 //! | [`Server`] | what is served; past the router, what is asked most |
 //! | `listen` | connections, and how they end |
 //! | `connection` | who is at the other end of one, and whose share it is |
+//! | `presence` | whether the client of a request is still there |
 //! | [`Settings`], [`Ready`] | bounds, and what the caller brings |
 //! | `app`, `router` | what every handler shares; which path is which verb |
 //! | `openapi` | the document that describes all of it, made from the handlers and types |
@@ -42,6 +43,7 @@ mod error;
 mod listen;
 mod openapi;
 mod parse;
+mod presence;
 mod render;
 mod router;
 mod server;

@@ -15,6 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::connection::Connection;
 use crate::error::Problem;
+use crate::presence::{Busy, watched};
 use crate::server::Server;
 use crate::settings::Settings;
 
@@ -72,17 +73,24 @@ fn builder(settings: &Settings) -> Builder<TokioExecutor> {
 async fn converse<S>(
     builder: Builder<TokioExecutor>,
     stream: S,
-    server: Server,
+    mut server: Server,
     (ours, closing): (Arc<Connection>, Closing),
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let (stream, presence) = watched(stream, server.busy.insert(Busy::default()).clone());
     let service = TowerToHyperService::new(server);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     tokio::select! {
+        biased;
         _ = connection.as_mut() => return,
+        () = presence.gone() => return,
         () = closing.come() => connection.as_mut().graceful_shutdown(),
         () = ours.over() => connection.as_mut().graceful_shutdown(),
     }
-    let _ = connection.await;
+    tokio::select! {
+        biased;
+        _ = connection => {}
+        () = presence.gone() => {}
+    }
 }

@@ -12,12 +12,13 @@ use std::task::{Context, Poll};
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::handler::Handler;
-use axum::http::{Method, Request};
+use axum::http::{Method, Request, Version};
 use axum::response::Response;
 use tidegate_service::Service;
 use tower_service::Service as TowerService;
 
 use crate::app::App;
+use crate::presence::{Busy, UnderWay};
 use crate::router::router;
 use crate::settings::Settings;
 use crate::verbs::decide;
@@ -32,6 +33,8 @@ const CHECK: &str = "/v1/check";
 pub struct Server {
     pub(crate) app: App,
     router: Router,
+    /// What tells that a request of the connection that it serves is under way.
+    pub(crate) busy: Option<Busy>,
     /// Whether checks go past the router: not if something stands before it.
     is_bare: bool,
 }
@@ -44,6 +47,7 @@ impl Server {
         Self {
             router: router(app.clone()),
             app,
+            busy: None,
             is_bare: true,
         }
     }
@@ -75,10 +79,14 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Answering {
-        match self.is_bare && is_check(&request) {
+        // HTTP/2 answers many at a time, and looks for the end by itself.
+        let watched = request.version() < Version::HTTP_2;
+        let busy = self.busy.as_ref().filter(|_| watched);
+        let under_way = busy.map(Busy::begin);
+        let answer = match self.is_bare && is_check(&request) {
             true => {
                 let request = request.map(Body::new);
-                Answering(Handler::call(decide::check, request, self.app.clone()))
+                Handler::call(decide::check, request, self.app.clone())
             }
             false => {
                 // The router's handlers have an app of their own, of no connection.
@@ -86,11 +94,15 @@ where
                     request.extensions_mut().insert(Arc::clone(connection));
                 }
                 let answer = self.router.call(request);
-                Answering(Box::pin(async move {
+                Box::pin(async move {
                     let Ok(response) = answer.await;
                     response
-                }))
+                })
             }
+        };
+        Answering {
+            answer,
+            _under_way: under_way,
         }
     }
 }
@@ -100,12 +112,15 @@ fn is_check<B>(request: &Request<B>) -> bool {
 }
 
 /// An answer on its way.
-pub struct Answering(Pin<Box<dyn Future<Output = Response> + Send>>);
+pub struct Answering {
+    answer: Pin<Box<dyn Future<Output = Response> + Send>>,
+    _under_way: Option<UnderWay>,
+}
 
 impl Future for Answering {
     type Output = Answer;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer> {
-        self.0.as_mut().poll(context).map(Ok)
+        self.answer.as_mut().poll(context).map(Ok)
     }
 }

@@ -149,6 +149,66 @@ async fn who_disconnects_while_waiting_gives_the_place_back() {
     live.stop().await;
 }
 
+const HEALTH: &str = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
+
+/// Behind a request that waits a next one had been sent: nobody looked whether the client was
+/// there, and what was granted to it was gone for its whole `ttl`.
+#[tokio::test]
+async fn who_disconnects_with_a_next_request_under_way_gives_the_place_back() {
+    let house = House::new();
+    let live = Live::start(&house).await;
+    let id = house.hold("k").await;
+    let mut gone = live.connect().await;
+    let both = post("/v1/acquire", WAIT) + HEALTH;
+    gone.write_all(both.as_bytes()).await.unwrap();
+    eventually(|| waiting(&house) == 1).await;
+    let mut next = live.connect().await;
+    next.write_all(post("/v1/acquire", WAIT).as_bytes())
+        .await
+        .unwrap();
+    eventually(|| waiting(&house) == 2).await;
+    drop(gone);
+    eventually(|| waiting(&house) == 1).await;
+    let release = serde_json::json!({"policy": "jobs", "key": "k", "lease": id});
+    house.post("/v1/release", release).await;
+    let text = read_until(&mut next, "}}").await;
+    assert!(text.starts_with("HTTP/1.1 200 OK"), "{text}");
+    drop(next);
+    live.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_sent_behind_a_request_that_waits_is_answered_after_it() {
+    let house = House::new();
+    let live = Live::start(&house).await;
+    let id = house.hold("k").await;
+    let mut client = live.connect().await;
+    let both = post("/v1/acquire", WAIT) + HEALTH;
+    client.write_all(both.as_bytes()).await.unwrap();
+    eventually(|| waiting(&house) == 1).await;
+    // More than is read ahead: the rest stays with the system until then.
+    let (mut reads, mut writes) = client.into_split();
+    let many = HEALTH.repeat(4_000);
+    let sends = writes.write_all(many.as_bytes());
+    let reads = async {
+        let release = serde_json::json!({"policy": "jobs", "key": "k", "lease": id});
+        house.post("/v1/release", release).await;
+        let (mut text, mut chunk) = (String::new(), [0; 64 * 1024]);
+        while text.matches("HTTP/1.1 200 OK").count() < 4_002 {
+            let read = tokio::time::timeout(PATIENCE, reads.read(&mut chunk));
+            let count = read.await.expect("something comes").unwrap();
+            assert!(count > 0, "it ended after {} bytes", text.len());
+            text.push_str(&String::from_utf8_lossy(&chunk[..count]));
+        }
+        text
+    };
+    let (sent, text) = tokio::join!(sends, reads);
+    sent.unwrap();
+    let first = text.split("HTTP/1.1").nth(1).unwrap();
+    assert!(first.contains(r#""lease""#), "{first}");
+    live.stop().await;
+}
+
 #[tokio::test]
 async fn who_waits_while_the_server_stops_is_answered() {
     let house = House::new();
