@@ -89,6 +89,18 @@ impl MariadbServer {
     /// # Panics
     /// If it refuses, or does not answer.
     pub fn ask(&self, sql: &str) -> Vec<String> {
+        self.try_ask(sql)
+            .unwrap_or_else(|trouble| panic!("{sql}: {trouble}"))
+    }
+
+    /// The same, where it may refuse.
+    ///
+    /// # Errors
+    /// What the client says of it.
+    ///
+    /// # Panics
+    /// If there is no client.
+    pub fn try_ask(&self, sql: &str) -> Result<Vec<String>, String> {
         let mut client = Command::new("mariadb");
         client.args(["--no-defaults", "--user=root", "--host=127.0.0.1"]);
         client
@@ -97,10 +109,11 @@ impl MariadbServer {
         client.args(["--skip-column-names", "--batch"]);
         let output = client.args(["tidegate", "--execute", sql]).output();
         let output = output.expect("mariadb runs (mariadb-client)");
-        let trouble = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{sql}: {trouble}");
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+        }
         let said = String::from_utf8_lossy(&output.stdout);
-        said.lines().map(str::to_owned).collect()
+        Ok(said.lines().map(str::to_owned).collect())
     }
 
     /// Its process.

@@ -52,7 +52,10 @@ impl Lines for Server {
         let all = "SELECT id FROM information_schema.processlist WHERE id <> connection_id() \
             AND user = 'root'";
         for id in self.0.ask(all) {
-            self.0.ask(&format!("KILL {id}"));
+            // One that was idle may have ended by itself since.
+            if let Err(trouble) = self.0.try_ask(&format!("KILL {id}")) {
+                assert!(trouble.contains("Unknown thread id"), "{trouble}");
+            }
         }
     }
 }
