@@ -13,10 +13,11 @@
 --
 -- What has ended is forgotten some at a time. Until then its record says itself that it is.
 -- KEYS: the row, the order of those who wait; for leases the ledger, its order of time.
--- ARGV: the plan (see `read_limits`); what is asked, first whether it is an end, whether the
--- caller's clock decides, its now; for leases the key. A take goes on with how detailed the
--- answer is to be (0 the verdict alone, 1 with a refusal, 2 always), the amounts, and for a
--- lease its expiry and its id; an end with whether the answer is to be remembered, the id,
+-- ARGV: the plan (see `read_limits`); what is asked, first its kind (0 a take, 1 an end, 2 a
+-- take that may be partial), whether the caller's clock decides, its now; for leases the key.
+-- A take goes on with how detailed the answer is to be (0 the verdict alone, 1 with a refusal,
+-- 2 always), the amounts, for a lease its expiry and its id, and where it may be partial the
+-- least of each limit; an end with whether the answer is to be remembered, the id,
 -- and what was used of each limit; -1 stands for what was taken.
 local BUCKET, SLOTS = 1, 5
 local ONCE, NONE = { 11, 0 }, {}
@@ -110,10 +111,15 @@ local function micros(what, drain)
   return (what - rest) / drain + (rest > 0 and 1 or 0)
 end
 
+-- How much of a bucket is there, but for what rounds it to its capacity where nothing is used.
+local function room(level, weight, brim)
+  local left = brim > level and brim - level or 0
+  return (left - fmod(left, weight)) / weight
+end
+
 local function push_bucket(reply, level, capacity, drain, weight, brim, now)
   local n, debt = #reply, 0
-  local left = brim > level and brim - level or 0
-  local remaining = (left - fmod(left, weight)) / weight
+  local remaining = room(level, weight, brim)
   local next_level = max(brim - (remaining + 1) * weight, 0)
   if level > brim then debt = micros(level - brim, weight) end
   if level == 0 then remaining = capacity end
@@ -139,12 +145,29 @@ local function with_standings(reply, limits, levels, states, now)
   return reply
 end
 
+-- Has a take that may be partial ask of each limit for as much as fits, the least at least
+-- (`as_much_as_fits` of leases.lua).
+local function ask_for_what_fits(request, limits, levels, states, now)
+  for i = 1, limits.count do
+    local at, asked, fits = 6 * i - 3, request[4 + i], nil
+    if limits[at + 1] ~= BUCKET then
+      fits = kernels[limits[at + 1]].standing(limits[-i], states[i], now)
+    elseif levels[i] == 0 then
+      fits = limits[at + 2]
+    else
+      fits = room(levels[i], limits[at + 4], limits[at + 5])
+    end
+    request[4 + i] = max(min(asked, fits), min(request[6 + limits.count + i], asked))
+  end
+end
+
 local function straight(KEYS, ARGV)
   local call, read, write = redis.call, struct.unpack, struct.pack
   fmod, min, max = math.fmod, math.min, math.max
   local limits, request, owner = limits_of_last, ARGV[2], ARGV[3]
   if not limits or limits.bytes ~= ARGV[1] then limits = read_limits(ARGV[1], read, write) end
-  local count, is_end, has_order = limits.count, string.byte(request) == 1, false
+  local count, kind, has_order = limits.count, string.byte(request), false
+  local is_end, is_partial = kind == 1, kind == 2
   if owner then
     if not limits.lease then read_leases(limits) end
     -- Whoever waits counts twice.
@@ -154,7 +177,8 @@ local function straight(KEYS, ARGV)
   elseif call('EXISTS', KEYS[2]) == 1 then
     return false
   end
-  request = { read(is_end and limits.finish or owner and limits.lease or limits.take, request) }
+  request = { read(is_end and limits.finish or is_partial and limits.partial
+    or owner and limits.lease or limits.take, request) }
   local is_callers, now = request[2] == 1, request[3]
   if not is_callers then
     local time = ARGV.time or call('TIME')
@@ -197,6 +221,7 @@ local function straight(KEYS, ARGV)
     -- The verdict (0 admit, 1 not until, 2 never), its instant and the limit that binds,
     -- counted from 0.
     local verdict, fits_at, binding, detail = 0, 0, -1, request[4]
+    if is_partial then ask_for_what_fits(request, limits, levels, states, now) end
     for i = 1, count do
       local at, amount, fits = 6 * i, request[4 + i], ADMIT
       if amount > limits[at - 1] then
@@ -280,6 +305,10 @@ local function straight(KEYS, ARGV)
       due = expires_at
       record = pack_lease(LIVE, expires_at, fence, due, head[1], now, owner, false, packed)
       reply = { 10, now, expires_at, fence }
+      if is_partial then
+        reply[1] = 12
+        for i = 1, count do reply[4 + i] = request[4 + i] end
+      end
     else
       reply = { 8, now, 0, 0, -1 }
     end

@@ -7,6 +7,7 @@ local MOST_SWEPT = 32
 local function read_leases(limits)
   local numbers = string.rep('d', limits.count)
   limits.lease, limits.finish = limits.take .. 'dc16', '<BBdBc16' .. numbers
+  limits.partial = limits.lease .. numbers
   limits.shares, limits.uses = {}, {}
   for i = 0, limits.count do
     limits.shares[i], limits.uses[i] = '<' .. string.rep(SHARE, i), '<B' .. string.rep(USE, i)

@@ -137,6 +137,12 @@ fn doubles(numbers: impl Iterator<Item = i64>) -> impl Iterator<Item = u8> {
     numbers.flat_map(|number| (number as f64).to_le_bytes())
 }
 
+/// The first `limits` of `amounts`; 0 stands for what is not there.
+fn amounts_of(amounts: &[Amount], limits: usize) -> impl Iterator<Item = u8> {
+    let amount = |at| amounts.get(at).copied().unwrap_or(0);
+    doubles((0..limits).map(move |at| amount(at).min(MAX_AMOUNT) as i64))
+}
+
 /// Uid, kind, capacity, and what else its kind has; `None` for what is no plain limit, or
 /// has numbers that are not.
 fn numbers(limit: &PlanLimit) -> Option<[i64; 6]> {
@@ -175,7 +181,7 @@ impl PlainCall {
             } => amounts.iter().any(|&amount| amount > 0).then_some(false)?,
             Verb::Take {
                 lease: Some(terms), ..
-            } => (terms.idempotency.is_none() && terms.least.is_none()).then_some(true)?,
+            } => terms.idempotency.is_none().then_some(true)?,
             Verb::End { .. } => true,
             _ => return None,
         };
@@ -227,7 +233,9 @@ impl PlainCall {
     fn encode(&self, clock: Clock) -> Vec<u8> {
         let verb = self.verb.lend();
         let is_end = matches!(verb, Verb::End { .. });
-        let mut bytes = vec![u8::from(is_end), u8::from(clock == Clock::Caller)];
+        let least = verb.terms().and_then(|terms| terms.least);
+        let kind = if least.is_some() { 2 } else { u8::from(is_end) };
+        let mut bytes = vec![kind, u8::from(clock == Clock::Caller)];
         let limits = self.plan.limits().len();
         let number = |number: i64| (number as f64).to_le_bytes();
         bytes.extend(number(wire::instant(self.now)));
@@ -238,19 +246,19 @@ impl PlainCall {
                 detail,
             } => {
                 bytes.push(match detail {
+                    // Until when it is good is told by how its limits stand.
+                    _ if least.is_some() => 2,
                     Detail::Verdict => 0,
                     Detail::OnRefusal => 1,
                     Detail::Always => 2,
                 });
-                let amount = |at| {
-                    amounts
-                        .get(at)
-                        .map_or(0, |&amount: &Amount| amount.min(MAX_AMOUNT) as i64)
-                };
-                bytes.extend(doubles((0..limits).map(amount)));
+                bytes.extend(amounts_of(amounts, limits));
                 if let Some(Terms { id, expires_at, .. }) = lease {
                     bytes.extend(number(wire::instant(expires_at)));
                     bytes.extend(id.to_be_bytes());
+                }
+                if let Some(least) = least {
+                    bytes.extend(amounts_of(least, limits));
                 }
             }
             Verb::End {
@@ -288,12 +296,17 @@ impl PlainCall {
 
     /// The script does not repeat which lease it was asked for.
     fn named(&self, mut reply: Reply) -> Reply {
+        let decision = match &mut reply {
+            Reply::Decision(decision) => Some(decision),
+            Reply::Partial(partial) => Some(&mut partial.decision),
+            _ => None,
+        };
         if let (
-            Reply::Decision(decision),
+            Some(decision),
             Verb::Take {
                 lease: Some(terms), ..
             },
-        ) = (&mut reply, self.verb.lend())
+        ) = (decision, self.verb.lend())
             && let Some(granted) = &mut decision.lease
         {
             *granted = Granted {

@@ -4,11 +4,11 @@ mod support;
 
 use std::sync::Arc;
 
-use support::{Fixture, KEEP, SECOND, ask, connect, machine_time, open, plan, rate, slots};
+use support::{Fixture, KEEP, SECOND, ask, connect, hourly, machine_time, open, plan, rate, slots};
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_redis::Clock;
 use tidegate_store::core::{Align, Rule, Span, Timestamp, Window};
-use tidegate_store::{Detail, Ending, Plan, Terms, Verb};
+use tidegate_store::{Detail, Ending, Plan, Reply, Terms, Verb};
 
 const START: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 
@@ -165,5 +165,64 @@ fn what_an_earlier_form_of_the_store_wrote_is_refused_with_a_clear_error() {
         );
         let why = refused.expect_err("it is not read").to_string();
         assert!(why.contains("an earlier form of this store"), "{why}");
+    }
+}
+
+/// Grants are asked for so often that they go straight, too: one call of the short script
+/// for a take that may be partial and for its end.
+#[test]
+fn what_is_taken_partly_goes_straight() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let store = open(&server, Clock::Server);
+    let rules = [(0, hourly(100)), (0, rate(1, 50)), (0, slots(60))];
+    let fixture = Fixture::at(&store, "t", plan(0, 1, &rules), machine_time());
+    assert!(fixture.admits(b"k", &[90, 20, 0]));
+    // The server knows the library, and the limits.
+    let taken = partly(&fixture, 1, [8, 8, 8], [1, 1, 1]);
+    assert_eq!(taken[..], [8, 8, 8]);
+    let mut connection = connect(&server);
+    let set: String = ask(
+        &mut connection,
+        &["CONFIG", "SET", "slowlog-log-slower-than", "0"],
+    );
+    assert_eq!(set, "OK");
+    // Two are left of the hour, some 22 of the bucket, 52 slots.
+    let taken = partly(&fixture, 2, [8, 8, 60], [1, 1, 1]);
+    assert_eq!(taken[..], [2, 8, 52]);
+    fixture
+        .end(b"k", 2, Ending::Settle(&[Some(1), Some(3), Some(0)]))
+        .expect("held");
+    let slow: Vec<Vec<redis::Value>> = ask(&mut connection, &["SLOWLOG", "GET", "100"]);
+    let called = slow.iter().filter_map(|entry| {
+        let words: Vec<Vec<u8>> = redis::from_redis_value_ref(entry.get(3)?).ok()?;
+        let is_call = words[0] == b"EVALSHA" || words[0] == b"FCALL";
+        is_call.then(|| String::from_utf8_lossy(&words[2]).into_owned())
+    });
+    // The whole script has five keys at least.
+    assert_eq!(called.collect::<Vec<_>>(), ["4", "4"]);
+    assert_eq!(fixture.left(b"k")[0], 1);
+}
+
+/// How much a take of `amounts`, of `least` at least, has taken.
+fn partly(fixture: &Fixture, id: u128, amounts: [u64; 3], least: [u64; 3]) -> Vec<u64> {
+    let terms = Terms {
+        id,
+        expires_at: fixture.now() + Span::from_secs(600),
+        idempotency: None,
+        least: Some(&least),
+    };
+    let verb = Verb::Take {
+        amounts: &amounts,
+        lease: Some(terms),
+        detail: Detail::Always,
+    };
+    match fixture.execute(b"k", verb) {
+        Ok(Reply::Partial(partial)) => {
+            assert_eq!(partial.decision.lease.map(|lease| lease.id), Some(id));
+            partial.amounts.to_vec()
+        }
+        other => panic!("{other:?}"),
     }
 }

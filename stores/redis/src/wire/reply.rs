@@ -21,6 +21,8 @@
 //! 9 unknown        nothing was done: what wrote a row is lost, and whoever wrote it is there
 //! 10 granted       a plain lease: expiry, fence, then standings, or none
 //! 11 not plain     nothing was done: call the whole script
+//! 12 partial       a plain lease that may be partial: expiry, fence, how much of each limit,
+//!                  then standings
 //! ```
 //!
 //! A plain take that is admitted, and whose standings nobody wants, is answered by
@@ -94,6 +96,10 @@ pub(crate) fn read(value: Value, plan: &Plan, asked_at: Timestamp) -> Result<Ans
             Ok(Answer::Reply(Reply::Decision(decision)))
         }
         11 => Ok(Answer::NotPlain),
+        12 => {
+            let partial = reader.partial(plan, asked_at)?;
+            Ok(Answer::Reply(Reply::Partial(Box::new(partial))))
+        }
         _ => Err(garbled("unknown kind")),
     }
 }
@@ -242,6 +248,21 @@ impl Reader {
 
     /// A plain lease, whose id is not said.
     fn granted(mut self, plan: &Plan, asked_at: Timestamp) -> Result<Decision, StoreError> {
+        let mut decision = self.plain_lease(asked_at)?;
+        self.standings(plan, &mut decision)?;
+        Ok(decision)
+    }
+
+    /// The same of one that may be partial.
+    fn partial(mut self, plan: &Plan, asked_at: Timestamp) -> Result<Partial, StoreError> {
+        let mut decision = self.plain_lease(asked_at)?;
+        let amounts = plan.limits().iter().map(|_| self.amount());
+        let amounts: Vec<_> = amounts.collect::<Result<_, _>>()?;
+        self.standings(plan, &mut decision)?;
+        Ok(Partial::new(plan, decision, &amounts))
+    }
+
+    fn plain_lease(&mut self, asked_at: Timestamp) -> Result<Decision, StoreError> {
         let now = self.ahead.saturating_add(super::instant(asked_at));
         let mut decision = Decision::bare(Verdict::Admit, None);
         decision.lease = Some(Granted {
@@ -251,7 +272,6 @@ impl Reader {
             fence: self.amount()?,
             repeated: false,
         });
-        self.standings(plan, &mut decision)?;
         Ok(decision)
     }
 
