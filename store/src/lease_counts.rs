@@ -85,13 +85,18 @@ impl LeaseCounts {
     /// [`StoreError::LeasesFull`].
     pub(crate) fn set_aside(&self) -> Result<usize, StoreError> {
         let max_leases = self.max_leases.load(Ordering::Relaxed);
-        let left = max_leases.saturating_sub(self.held.load(Ordering::Relaxed));
-        if left == 0 {
-            return Err(StoreError::LeasesFull { max_leases });
-        }
-        let room = (left / self.ledgers / 8).clamp(1, MOST_SET_ASIDE);
-        self.held.fetch_add(room, Ordering::Relaxed);
-        Ok(room)
+        let room_beside = |held: usize| {
+            let left = max_leases.saturating_sub(held);
+            (left > 0).then(|| (left / self.ledgers / 8).clamp(1, MOST_SET_ASIDE))
+        };
+        // Other ledgers set room aside at the same moment.
+        let taken = self
+            .held
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |held| {
+                Some(held + room_beside(held)?)
+            });
+        let room = taken.ok().and_then(room_beside);
+        room.ok_or(StoreError::LeasesFull { max_leases })
     }
 
     /// Holds one more, whatever the bound.
@@ -122,5 +127,36 @@ impl LeaseCounts {
 
     pub(crate) fn forget(&self) {
         self.remembered.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+    use std::thread;
+
+    use super::*;
+
+    /// Each looked at how many there are, and then took its room.
+    #[test]
+    fn ledgers_that_set_room_aside_at_once_keep_to_the_bound() {
+        for _ in 0..2_000 {
+            let bounds = LeaseBounds {
+                max_leases: 1,
+                max_leases_per_root: 1,
+                max_remembered: 1,
+            };
+            let counts = LeaseCounts::bounded(bounds, 2);
+            let together = Barrier::new(2);
+            let set_aside = || {
+                together.wait();
+                counts.set_aside().is_ok()
+            };
+            let both = thread::scope(|scope| {
+                let other = scope.spawn(set_aside);
+                (set_aside(), other.join().expect("no panic"))
+            });
+            assert!(both.0 != both.1, "{both:?}");
+        }
     }
 }

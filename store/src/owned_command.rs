@@ -136,11 +136,10 @@ impl OwnedCommand {
 
     /// Makes it one of `now`: the lease of a take lasts as long from then on.
     pub fn shift(&mut self, now: Timestamp) {
-        let later = now.since(self.now);
         if let OwnedOp::One(item) = &mut self.op
             && let OwnedVerb(OwnedVerbKind::Take(_, Some(terms), _)) = &mut item.verb
         {
-            terms.expires_at = terms.expires_at + later;
+            terms.expires_at = now + terms.expires_at.since(self.now);
         }
         self.now = now;
     }
@@ -282,6 +281,48 @@ impl OwnedEnding {
             Self::Fail(refunds) => Ending::Fail(refunds),
             Self::Release => Ending::Release,
             Self::Cancel => Ending::Cancel,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_core::Span;
+
+    use super::*;
+    use crate::{Detail, Terms};
+
+    /// A thread that looked at the clock earlier than the request came moved it back; the way
+    /// there counted once more when it was moved on, and a lease of a minute lasted six.
+    #[test]
+    fn a_lease_lasts_as_long_wherever_its_request_is_moved() {
+        let plan = Arc::new(Plan::new(0, 1, Vec::new(), Span::from_secs(60)));
+        let at = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000);
+        let terms = Terms {
+            id: 1,
+            expires_at: at(360),
+            idempotency: None,
+            least: None,
+        };
+        let verb = Verb::Take {
+            amounts: &[1],
+            lease: Some(terms),
+            detail: Detail::Verdict,
+        };
+        let mut owned = OwnedCommand::of(&Command {
+            plan: &plan,
+            now: at(300),
+            calendars: &[],
+            op: Op::One(KeyPath::new(b"k", 1).expect("a key"), verb),
+            patience: None,
+        });
+        for now in [0, 301, 300, 900] {
+            owned.shift(at(now));
+            let expires_at = owned.lend(|command| match command.op {
+                Op::One(_, verb) => verb.terms().map(|terms| terms.expires_at),
+                _ => None,
+            });
+            assert_eq!(expires_at, Some(at(now + 60)));
         }
     }
 }

@@ -110,6 +110,13 @@ impl Reply {
         }
     }
 
+    /// Whether a lease was granted, by this or by an earlier answer.
+    #[must_use]
+    pub fn has_lease(&self) -> bool {
+        let decision = self.full_decision();
+        decision.is_some_and(|decision| decision.lease.is_some())
+    }
+
     /// The lease that was granted by this, and not by an earlier answer.
     #[must_use]
     pub fn new_lease(&self) -> Option<u128> {

@@ -718,17 +718,20 @@ fn an_ask_whose_lease_has_ended_is_bound_to_no_member() {
 /// grants the first, another the second: the second gets the first's lease.
 #[test]
 fn two_that_wait_with_the_same_ask_hold_one_lease() {
-    let time = ManualClock::default();
-    let pool = pool_of(&time, &[1, 1]).build().unwrap();
-    let held = [take(&pool), take(&pool)];
-    let request = Request::from(()).idempotency(b"once");
-    let mut first = Polled::waiting(pool.acquire("k", request));
-    let mut second = Polled::waiting(pool.acquire("k", request));
-    drop(held);
-    let first = first.granted().unwrap();
-    let second = second.granted().unwrap();
-    assert_eq!((first.id(), first.member()), (second.id(), second.member()));
-    assert_eq!(free(&pool, "a") + free(&pool, "b"), 1, "one slot is held");
+    // By the one the second looks at the other member first, by the other at the same.
+    for balance in [Balance::RoundRobin, Balance::FirstAvailable] {
+        let time = ManualClock::default();
+        let pool = pool_of(&time, &[1, 1]).balance(balance).build().unwrap();
+        let held = [take(&pool), take(&pool)];
+        let request = Request::from(()).idempotency(b"once");
+        let mut first = Polled::waiting(pool.acquire("k", request));
+        let mut second = Polled::waiting(pool.acquire("k", request));
+        drop(held);
+        let first = first.granted().unwrap();
+        let second = second.granted().unwrap();
+        assert_eq!((first.id(), first.member()), (second.id(), second.member()));
+        assert_eq!(free(&pool, "a") + free(&pool, "b"), 1, "one slot is held");
+    }
 }
 
 /// The first was given a lease at `a` and not told; the second gets one at `b`

@@ -33,6 +33,7 @@ on_each! {
     an_override_that_cannot_be_read_leaves_what_is_in_force
     a_request_for_what_only_another_key_has_takes_nothing
     a_member_cools_down_on_every_server_until_either_ends_it
+    of_two_cool_downs_at_once_the_longer_holds
     what_was_told_while_a_server_was_paused_holds_afterwards
 }
 
@@ -404,6 +405,32 @@ fn a_member_cools_down_on_every_server_until_either_ends_it(server: &Beyond, ope
     let pool = pool_on(&third);
     Witness::of(&*third, "cool-downs").awaits(b"us", Some(&[1]));
     assert!(cooling(&pool, "us").is_some() && cooling(&pool, "eu").is_none());
+}
+
+/// Two that are told at once, before either hears of the other: the store kept what was said
+/// last, and whoever started later took up the work while the longer one lasted.
+fn of_two_cool_downs_at_once_the_longer_holds(server: &Beyond, open: Open) {
+    let (here, there) = (open(&server.url), open(&server.url));
+    let (one, other) = (pool_on(&here), pool_on(&there));
+    one.cool_down("eu", HOUR).expect("a member");
+    other.cool_down("eu", HOUR / 60).expect("a member");
+    loop {
+        let third = open(&server.url);
+        let pool = pool_on(&third);
+        Witness::of(&*third, "cool-downs").awaits(b"eu", Some(&[1]));
+        let until = pool.cooling("eu").expect("a member");
+        let clock = pool
+            .member("eu")
+            .expect("a member")
+            .set()
+            .inner()
+            .clock
+            .now();
+        if until.is_some_and(|until| until.since(clock).as_duration() > HOUR / 2) {
+            return;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// Each server goes by what it was told last, and the store knows better.

@@ -17,7 +17,8 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use tempfile::TempDir;
 use tidegate::StoreError;
-use tidegate::{DecisionError, Limit, LimitSet, ManualClock, Request, Store as _};
+use tidegate::lock::LeasedMutex;
+use tidegate::{DecisionError, Limit, LimitPool, LimitSet, ManualClock, Request, Store as _};
 
 use crate::birth::{self, LockedFile};
 use crate::medium::Medium;
@@ -315,4 +316,54 @@ fn what_is_cleared_while_the_disk_is_late_takes_nothing_along() {
     let other = other.build().expect("sound");
     let peeked = other.peek("k", 1).wait().expect("a peek");
     assert_eq!(peeked.standing("budget").expect("a standing").remaining, 5);
+}
+
+/// A try that is given up is not repeated: its slot stayed taken for the mutex's whole ttl.
+#[test]
+fn a_try_for_a_mutex_that_is_given_up_holds_nothing() {
+    let house = House::new(SyncMode::Always);
+    let store: Arc<dyn tidegate::Store> = Arc::clone(&house.store) as _;
+    let mutex = LeasedMutex::builder("deploy").store(store).ttl(DAY);
+    let mutex = mutex.build().expect("sensible");
+    house.disk.stall(true);
+    let mut context = Context::from_waker(Waker::noop());
+    let mut tried = Box::pin(std::future::IntoFuture::into_future(mutex.try_lock()));
+    assert!(tried.as_mut().poll(&mut context).is_pending());
+    drop(tried);
+    house.disk.stall(false);
+    house.store.flush().expect("a disk that works");
+    let held = mutex.try_lock().wait().expect("the store answers");
+    assert!(held.is_some(), "nobody holds it");
+}
+
+/// Another member of the same store is as late, and would be charged as well.
+#[test]
+fn members_of_one_file_are_not_asked_beside_each_other() {
+    let house = House::new(SyncMode::Always);
+    let member = |name: &str| {
+        let limit = Limit::budget("budget", 10, DAY);
+        let set = LimitSet::builder().name(name).limit(limit);
+        let set = set.store(Arc::clone(&house.store) as _).build();
+        set.expect("sound")
+    };
+    let (a, b) = (member("a"), member("b"));
+    let pool = LimitPool::builder().member("a", a.clone());
+    let pool = pool.member("b", b.clone()).build().expect("two members");
+    house.disk.stall(true);
+    let mut context = Context::from_waker(Waker::noop());
+    let mut asked = Box::pin(std::future::IntoFuture::into_future(pool.check("k", 1)));
+    assert!(asked.as_mut().poll(&mut context).is_pending());
+    thread::sleep(Duration::from_millis(400));
+    assert!(asked.as_mut().poll(&mut context).is_pending());
+    house.disk.stall(false);
+    assert!(
+        tidegate_store::block_on(asked)
+            .expect("no error")
+            .admitted()
+    );
+    let left = |set: &LimitSet| {
+        let peek = set.peek("k", 1).wait().expect("a peek");
+        peek.remaining("budget").expect("there is one")
+    };
+    assert_eq!(left(&a) + left(&b), 19);
 }

@@ -559,7 +559,8 @@ impl<T: Immediate> Shared<T> {
         };
         let offer = || {
             let answer = take.lend(|take| self.ask(take));
-            let granted = matches!(&answer, Ok(reply) if reply.new_lease().is_some());
+            // One that was given it before has it, too: no other table grants it another.
+            let granted = matches!(&answer, Ok(reply) if reply.has_lease());
             (answer, granted)
         };
         let again = || self.again(root, &waiter.timer);

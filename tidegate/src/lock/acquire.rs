@@ -98,7 +98,11 @@ async fn acquire(
     let mut attempt = Attempt {
         of: semaphore,
         until: (longest_wait < Duration::MAX).then(|| now + Span::from(longest_wait)),
-        word: word(semaphore),
+        // A try is not repeated: what it takes and nobody is told of is given back.
+        word: match longest_wait.is_zero() {
+            true => None,
+            false => word(semaphore),
+        },
         came: now,
         silence: None,
     };
@@ -110,6 +114,9 @@ async fn acquire(
         }
     }
 }
+
+/// The shortest wait.
+const LEAST: Duration = Duration::from_micros(1);
 
 /// Another word each time, if the store can lose an answer.
 fn word(semaphore: &LeasedSemaphore) -> Option<[u8; 16]> {
@@ -147,10 +154,11 @@ impl Attempt<'_> {
         let wanted = [(shared.limit.as_str(), *slots)];
         let request = Request::named(&wanted).ttl(shared.ttl).priority(*priority);
         let left = self.until.map(|until| until.since(now).as_duration());
-        let request = request.within(left.unwrap_or(Duration::MAX));
+        let left = left.unwrap_or(Duration::MAX);
         let request = match &self.word {
-            Some(word) => request.own_word(word),
-            None => request,
+            // Also the last try stands in line: what it takes and nobody is told of is given back.
+            Some(word) => request.own_word(word).within(left.max(LEAST)),
+            None => request.within(left),
         };
         shared.set.acquire(&**key, request).await
     }

@@ -47,16 +47,17 @@ pub(super) async fn holder<'a>(
     request: &'a Request<'a>,
     clock: &Clock,
 ) -> Found<'a> {
-    let shared = |member: &&Member| member.inner().shared;
-    if request.idempotency.is_none() || !members.iter().any(|member| shared(&member)) {
+    // What these hold is there after this process has started again.
+    let outlives = |member: &&Member| member.inner().shared || member.inner().loses_answers;
+    if request.idempotency.is_none() || !members.iter().any(|member| outlives(&member)) {
         return Found::default();
     }
     let look = |member: &'a Member| -> (&'a Member, Pin<Box<Look<'a>>>) {
         (member, Box::pin(member.inner().has_granted(key, request)))
     };
     let mut round = Round {
-        looks: Asked::of(members.iter().filter(shared).map(look)),
-        can_decide: members.iter().any(|member| !shared(&member)),
+        looks: Asked::of(members.iter().filter(outlives).map(look)),
+        can_decide: members.iter().any(|member| !outlives(&member)),
         answered: SmallVec::new(),
         late: Some(late(clock)),
         found: Found::default(),

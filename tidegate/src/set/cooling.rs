@@ -19,6 +19,10 @@ const OWNER: &str = "cool-downs";
 /// What is said of a set that cools down: this version.
 const COOLS: &[u8] = &[1];
 
+/// A cool-down in the store that ends so much sooner than the one here is told again: what
+/// clocks and the way take is not that much.
+const TOLD_AGAIN: Span = Span::from_millis(500);
+
 /// No cool-down is longer; ten years.
 const LONGEST: Duration = Duration::from_secs(10 * 366 * 86_400);
 
@@ -31,6 +35,8 @@ pub(crate) struct Cooling {
     name: String,
     /// Where others are told; `None`: there are no others.
     store: Option<Arc<dyn Store>>,
+    /// Which store the set is on.
+    set_store: Arc<dyn Store>,
     follows: AtomicBool,
     version: AtomicU64,
     /// Whether the store keeps this cool-down: it has said so, and nothing was said here since that
@@ -79,7 +85,8 @@ impl Cooling {
             until: AtomicI64::new(i64::MIN),
             clock,
             name,
-            store: store.abilities().shared.then_some(store),
+            store: store.abilities().shared.then(|| Arc::clone(&store)),
+            set_store: store,
             follows: AtomicBool::new(false),
             version: AtomicU64::new(0),
             is_kept: AtomicBool::new(false),
@@ -87,11 +94,10 @@ impl Cooling {
         })
     }
 
-    /// Whether the two sets have one store that processes share.
+    /// Whether the two sets are on one store.
     pub(crate) fn is_beside(&self, other: &Self) -> bool {
-        let stores = self.store.as_ref().zip(other.store.as_ref());
-        stores
-            .is_some_and(|(store, other)| std::ptr::addr_eq(Arc::as_ptr(store), Arc::as_ptr(other)))
+        let (store, other) = (&self.set_store, &other.set_store);
+        std::ptr::addr_eq(Arc::as_ptr(store), Arc::as_ptr(other))
     }
 
     /// The set is a pool's member: from here on what others say of it holds.
@@ -117,13 +123,18 @@ impl Cooling {
         let before = self.extend(until);
         if until > before {
             self.is_kept.store(false, Ordering::Release);
-            if let Some(store) = &self.store {
-                let definition = Definition::new(self.name.as_bytes(), COOLS);
-                // It goes on by itself. A store that is away is not told.
-                drop(store.define(OWNER, definition.lasting(duration.min(LONGEST))));
-            }
+            self.tell(duration);
         }
         before.max(until)
+    }
+
+    /// Tells others that it lasts so long from now.
+    fn tell(&self, duration: Duration) {
+        if let Some(store) = &self.store {
+            let definition = Definition::new(self.name.as_bytes(), COOLS);
+            // It goes on by itself. A store that is away is not told.
+            drop(store.define(OWNER, definition.lasting(duration.min(LONGEST))));
+        }
     }
 
     fn extend(&self, until: Timestamp) -> Timestamp {
@@ -169,8 +180,14 @@ impl Follower for Cooling {
         let found = definitions.changed.iter().find(own);
         match found.map(|own| (own.value.as_deref(), own.lasts)) {
             Some((Some(COOLS), Some(left))) => {
-                self.extend(self.clock.now() + Span::from(left));
+                let now = self.clock.now();
+                let before = self.extend(now + Span::from(left));
                 self.is_kept.store(true, Ordering::Release);
+                let longer = before.since(now + Span::from(left));
+                if longer > TOLD_AGAIN {
+                    // Who said this had not heard of the longer one, and it is in its place.
+                    self.tell(before.since(now).as_duration());
+                }
             }
             Some((None, _)) => self.end_here(),
             None if definitions.whole && self.is_kept.load(Ordering::Acquire) => self.end_here(),

@@ -265,9 +265,12 @@ async fn until_answered(
         };
         let paused = match asked.unwrap_or_else(|_| Err(too_late(line.deadline()))) {
             Ok(Try::Told(reply)) => {
-                if reply.new_lease().is_some() && trip.is_some_and(|trip| !trip.won()) {
+                // One that was given it before has it, too: no other table grants it another.
+                if reply.has_lease() && trip.is_some_and(|trip| !trip.won()) {
                     // Another table was quicker: nobody is told of this one.
-                    take_back(waiting, line).await;
+                    if reply.new_lease().is_some() {
+                        take_back(waiting, line).await;
+                    }
                     return None;
                 }
                 return Some(Ok(reply));
