@@ -520,6 +520,10 @@ fn a_tier_is_read_and_each_fault_of_it_says_its_line_and_what_to_write() {
     );
     let expected = tidegate::Tier::leased(2).outstanding_of("rpm", 4);
     assert_eq!(few.expect("it is sound"), Some(expected));
+    let many = "slots = { concurrency = 8 }";
+    let tier = read("{ mode = 'leased', batch = { slots = 4 } }", many);
+    let expected = tidegate::Tier::leased(1).batch_of("slots", 4);
+    assert_eq!(tier.expect("it is sound"), Some(expected));
     let slots = "slots = { concurrency = 1 }";
     let refusals = tidegate::Tier::refusals().idle(std::time::Duration::from_millis(50));
     let tier = read("{ mode = 'refusals', idle = '50ms' }", slots);
@@ -588,7 +592,7 @@ fn a_tier_is_read_and_each_fault_of_it_says_its_line_and_what_to_write() {
         (
             "{ mode = 'leased', batch = 5 }",
             slots,
-            "a tier cannot lease `slots`, which is a concurrency limit",
+            "a tier cannot lease `slots`, which is a mutex: its holder needs a fence",
         ),
     ] {
         let errors = read(tier, limit).expect_err(fault);

@@ -142,12 +142,13 @@ fn missing(field: &Field<'_>, name: &str, faults: &mut Faults<'_>) {
     faults.add(&field.key_span, message, format!("write {EXAMPLE}"));
 }
 
-/// A limit of which nothing can be taken in advance.
+/// A mutex: a concurrency of one.
 fn check_limits(field: &Field<'_>, limits: &[Limit], faults: &mut Faults<'_>) {
-    if let Some(held) = limits.iter().find(|limit| limit.is_concurrency()) {
+    let mut held = limits.iter().filter(|limit| limit.is_concurrency());
+    if let Some(mutex) = held.find(|limit| limit.at_most() == 1) {
         let message = format!(
-            "a tier cannot lease `{}`, which is a concurrency limit",
-            held.name()
+            "a tier cannot lease `{}`, which is a mutex: its holder needs a fence",
+            mutex.name()
         );
         let help = "take `tier` out, or move that limit into a policy of its own";
         faults.add(&field.key_span, message, help);

@@ -63,6 +63,14 @@ pub(super) fn of_tier(old: &Policy, new: &Policy) -> String {
 
 fn may_be_out(limit: &Limit, tier: &Tier) -> String {
     let (name, hold) = (limit.name(), tier.longest_hold());
+    if limit.is_concurrency() {
+        return match tier.slots_at_a_time(name, limit.at_most()) {
+            Some(slots) => format!(
+                "each server holds {slots} slots of `{name}` at a time, and gives them out for {hold:?}"
+            ),
+            None => format!("the store gives out each slot of `{name}`"),
+        };
+    }
     match tier.outstanding_for(name) {
         Some(units) => format!("up to {units} units of `{name}` may be out for {hold:?}"),
         None => format!(

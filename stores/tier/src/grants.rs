@@ -27,6 +27,13 @@ pub struct Grant {
     /// Others may wait for what its lease holds: it is ended also where all of it is spent, as
     /// soon as the store is asked for the next one of its key.
     pub is_scarce: bool,
+    /// What the store's lease holds: with what bounds how much is out, which is not spent.
+    pub(crate) taken: Amounts,
+    /// Until when the store's lease is surely there.
+    pub(crate) sure_until: Timestamp,
+    /// It has slots, which leases of callers hold and give back: so it is kept also where nothing
+    /// is left of it.
+    pub(crate) has_slots: bool,
 }
 
 impl Grant {
@@ -40,18 +47,34 @@ impl Grant {
         partial: Partial,
         (sent, has_own_clock): (Timestamp, bool),
     ) -> Self {
-        let length = partial.good_until.since(sent);
-        let end = match has_own_clock {
-            true => sure_until(partial.good_until, length),
-            false => partial.good_until,
+        let sure = |until: Timestamp| match has_own_clock {
+            true => sure_until(until, until.since(sent)),
+            false => until,
         };
+        let lease = partial.decision.lease;
         Self {
             id,
-            units: Units::new(&partial.amounts, end),
+            units: Units::new(&partial.amounts, sure(partial.good_until)),
             plan: Arc::clone(plan),
+            taken: partial.amounts,
+            sure_until: sure(lease.map_or(partial.good_until, |lease| lease.expires_at)),
             told: partial.decision,
             is_scarce: false,
+            has_slots: false,
         }
+    }
+
+    /// The same, of which the slots are given out until `end`, and so is all else.
+    pub(crate) fn of_slots(mut self, end: Timestamp) -> Self {
+        let end = end.min(self.units.end());
+        self.units = Units::new(self.units.granted(), end);
+        (self.has_slots, self.is_scarce) = (true, true);
+        self
+    }
+
+    /// Whether nothing of it will be spent any more, but for what comes back to it.
+    fn is_used_up(&self) -> bool {
+        self.units.is_spent() && !self.has_slots
     }
 
     /// Whether it has less than was wished of a limit that gives back all the time: then there
@@ -135,6 +158,52 @@ impl Grants {
         let spend = |grant: &mut Grant| grant.units.spend(amounts, now);
         let at = self.kept.iter_mut().position(spend)?;
         self.kept.get(at)
+    }
+
+    /// Spends `amounts`, slots among them, for a lease until `until`: if one of the grants covers
+    /// them, and the store holds its slots for as long. Which.
+    pub(crate) fn lend(
+        &mut self,
+        amounts: &[Amount],
+        until: Timestamp,
+        now: Timestamp,
+    ) -> Option<&Grant> {
+        self.note_use(amounts, now);
+        let spend = |grant: &mut Grant| {
+            grant.has_slots && until <= grant.sure_until && grant.units.spend(amounts, now)
+        };
+        let at = self.kept.iter_mut().position(spend)?;
+        self.kept.get(at)
+    }
+
+    /// Spends `amounts` of the grant `id`, if that is kept and covers them.
+    pub(crate) fn spend_of(&mut self, id: u128, amounts: &[Amount], now: Timestamp) -> bool {
+        let mut kept = self.kept.iter_mut();
+        kept.any(|grant| grant.id == id && grant.units.spend(amounts, now))
+    }
+
+    /// The grant `id`, which is to be ended.
+    pub(crate) fn take_one(&mut self, id: u128) -> Vec<Grant> {
+        self.take_those(|grant| grant.id == id)
+    }
+
+    /// What was spent of the grant `id` and not used comes back to it, if it is kept.
+    pub(crate) fn refund(&mut self, id: u128, amounts: &[Amount]) {
+        if let Some(grant) = self.kept.iter_mut().find(|grant| grant.id == id) {
+            grant.units.refund(amounts);
+        }
+    }
+
+    /// The grants that have slots, which are to be ended.
+    pub(crate) fn take_slots(&mut self) -> Vec<Grant> {
+        self.take_those(|grant| grant.has_slots)
+    }
+
+    fn take_those(&mut self, which: impl Fn(&Grant) -> bool) -> Vec<Grant> {
+        let all = std::mem::take(&mut self.kept).into_iter();
+        let (taken, kept): (SmallVec<[Grant; 2]>, _) = all.partition(which);
+        self.kept = kept;
+        to_end(taken)
     }
 
     /// The refusal that is remembered of as much as `amounts`, or less.
@@ -294,8 +363,7 @@ impl Grants {
     /// Those of which all is spent: nothing of them is kept. Answers what is to be ended.
     fn take_spent(&mut self) -> Vec<Grant> {
         let all = std::mem::take(&mut self.kept).into_iter();
-        let (spent, kept): (SmallVec<[Grant; 2]>, _) =
-            all.partition(|grant| grant.units.is_spent());
+        let (spent, kept): (SmallVec<[Grant; 2]>, _) = all.partition(Grant::is_used_up);
         self.kept = kept;
         to_end(spent)
     }
@@ -336,7 +404,7 @@ impl Grants {
     pub fn take_ended(&mut self, now: Timestamp) -> Vec<Grant> {
         let all = std::mem::take(&mut self.kept).into_iter();
         let (good, ended): (SmallVec<_>, SmallVec<[Grant; 2]>) =
-            all.partition(|grant| grant.units.is_good(now) && !grant.units.is_spent());
+            all.partition(|grant| grant.units.is_good(now) && !grant.is_used_up());
         self.kept = good;
         to_end(ended)
     }

@@ -3,15 +3,19 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tidegate_store::core::{Amount, Bounds, Timestamp};
+use smallvec::SmallVec;
+use tidegate_store::core::{Amount, Bounds, Span, Timestamp};
 use tidegate_store::sync::atomic::Ordering;
 use tidegate_store::{Detail, KeyPath, OwnedPath, Plan, Reply, Responder, StoreError, Wake};
 
 use crate::answers;
 use crate::counters::{Counters, count};
 use crate::grants::{Amounts, Grant, Grants, Wish};
+use crate::leases::Leases;
 use crate::outstanding::Outstanding;
+use crate::queued::Queued;
 use crate::settings::Tier;
+use crate::slot_lease::length_for;
 
 /// So often a grant may come too late before the requests that wait for it are told.
 const MOST_LATE: u8 = 3;
@@ -23,8 +27,18 @@ pub(crate) struct Waiter {
     pub(crate) calendars: Box<[Option<Bounds>]>,
     pub(crate) amounts: Amounts,
     pub(crate) detail: Detail,
+    /// It takes a lease, that lasts as long.
+    pub(crate) ttl: Option<Span>,
     /// How many grants came too late for it.
     pub(crate) late: u8,
+}
+
+impl Waiter {
+    /// It takes no lease of a grant: the store is to be asked.
+    pub(crate) fn goes_to_the_store(self) -> Wake {
+        // No take is answered so: the future that waits asks the store then.
+        self.responder.answer(Ok(Reply::Done))
+    }
 }
 
 /// See the [module](self).
@@ -37,6 +51,15 @@ pub(crate) struct Key {
     /// The limits of which no more than so much may be out.
     pub(crate) outstanding: Outstanding,
     pub(crate) grants: Grants,
+    /// The limits that are slots which this node gives out.
+    slots: SmallVec<[usize; 1]>,
+    pub(crate) leases: Leases,
+    /// For how long the last lease was asked for.
+    ttl: Span,
+    /// Before this instant leases are the store's: it had no slot for this node.
+    pub(crate) strict_until: Timestamp,
+    /// Requests of this node that wait for slots at the store.
+    pub(crate) queued: Queued,
     pub(crate) waiters: VecDeque<Waiter>,
     /// Requests that were admitted by handles, which the [counters](Counters) have not.
     uncounted: u64,
@@ -51,6 +74,11 @@ impl Key {
             most: Amounts::new(),
             outstanding: Outstanding::default(),
             grants: Grants::default(),
+            slots: SmallVec::new(),
+            leases: Leases::default(),
+            ttl: Span::ZERO,
+            strict_until: Timestamp::MIN,
+            queued: Queued::default(),
             waiters: VecDeque::new(),
             uncounted: 0,
         };
@@ -71,6 +99,9 @@ impl Key {
         };
         self.batch = limits().map(|limit| tier.batch_for(limit)).collect();
         self.most = limits().map(|limit| tier.most_for(limit)).collect();
+        let slots = limits().enumerate();
+        let slots = slots.filter(|(_, limit)| tier.leases_slots(limit));
+        self.slots = slots.map(|(position, _)| position).collect();
         self.outstanding = Outstanding::of(plan);
     }
 
@@ -81,6 +112,81 @@ impl Key {
         let mut wish = self.grants.ask(amounts, &waiting, of)?;
         self.outstanding.put_into(&mut wish);
         Some(wish)
+    }
+
+    /// Whether so much takes of slots that this node gives out.
+    pub(crate) fn takes_slots(&self, amounts: &[Amount]) -> bool {
+        let mut slots = self.slots.iter();
+        slots.any(|&position| amounts.get(position).is_some_and(|&amount| amount > 0))
+    }
+
+    /// For how long a grant of so much is to be held at the store, that is spent for `hold`:
+    /// leases of its slots end before.
+    pub(crate) fn length_for(&self, wish: &Wish, hold: Span) -> Span {
+        if !self.takes_slots(&wish.amounts) {
+            return hold;
+        }
+        let waiting = self.waiters.iter().filter_map(|waiter| waiter.ttl);
+        hold.max(length_for(waiting.fold(self.ttl, Span::max)))
+    }
+
+    /// Whether leases are given by this node now: none of its requests waits at the store, which
+    /// has had slots for it lately.
+    pub(crate) fn gives_leases(&self, now: Timestamp) -> bool {
+        now >= self.strict_until && self.queued.is_none() && self.leases.has_room()
+    }
+
+    /// Leases that have expired give their slots back.
+    pub(crate) fn expire(&mut self, now: Timestamp) {
+        for back in self.leases.expire(now) {
+            self.grants.refund(back.grant, &back.amounts);
+        }
+    }
+
+    /// Gives a lease, if a grant covers it; counted.
+    pub(crate) fn lend(
+        &mut self,
+        amounts: &[Amount],
+        detail: Detail,
+        (now, ttl): (Timestamp, Span),
+        counters: &Counters,
+    ) -> Option<Reply> {
+        let until = now + ttl;
+        self.ttl = ttl;
+        self.expire(now);
+        if !self.leases.has_room() {
+            return None;
+        }
+        let grant = self.grants.lend(amounts, until, now)?;
+        let granted = self.leases.give(grant, amounts, (now, until));
+        count(&counters.admitted);
+        let detail = if detail == Detail::Verdict {
+            Detail::OnRefusal
+        } else {
+            detail
+        };
+        let mut reply = answers::admitted(grant, detail);
+        if let Reply::Decision(decision) = &mut reply {
+            decision.lease = Some(granted);
+        }
+        Some(reply)
+    }
+
+    /// Whether `grant` has fewer slots of some limit than a batch: the store has no more.
+    pub(crate) fn has_fewer_slots(&self, grant: &Grant) -> bool {
+        let mut slots = self.slots.iter();
+        slots.any(|&position| {
+            let granted = grant.units.granted().get(position).copied().unwrap_or(0);
+            granted > 0 && granted < self.batch[position]
+        })
+    }
+
+    /// Those who wait for a lease, and are to ask the store.
+    pub(crate) fn take_those_for_leases(&mut self) -> Vec<Waiter> {
+        let all = std::mem::take(&mut self.waiters);
+        let (leases, rest): (VecDeque<_>, _) = all.into_iter().partition(|one| one.ttl.is_some());
+        self.waiters = rest;
+        leases.into()
     }
 
     /// Whether a request for so much can be covered by a grant: something, and no more than a
@@ -118,6 +224,7 @@ impl Key {
         }
         let old = std::mem::replace(&mut self.plan, Arc::clone(plan));
         self.grants.forget_refusal();
+        self.strict_until = Timestamp::MIN;
         self.measure(tier);
         Ok(match self.is_alike(&old) {
             true => Vec::new(),
@@ -152,16 +259,24 @@ impl Key {
             }
             if waiter.plan.version() != self.plan.version() {
                 wakes.push(waiter.responder.answer(Err(StoreError::StalePlan)));
-            } else if let Some(reply) = self.decide(&waiter.amounts, waiter.detail, now, counters) {
+            } else if let Some(reply) = self.serve_one(&waiter, now, counters) {
                 wakes.push(waiter.responder.answer(Ok(reply)));
             } else {
                 let is_first = self.waiters.is_empty();
                 waiter.late += u8::from(is_late || (is_granted && is_first));
                 match waiter.late < MOST_LATE {
                     true => self.waiters.push_back(waiter),
+                    false if waiter.ttl.is_some() => wakes.push(waiter.goes_to_the_store()),
                     false => wakes.push(waiter.responder.answer(Err(too_late()))),
                 }
             }
+        }
+    }
+
+    fn serve_one(&mut self, one: &Waiter, now: Timestamp, counters: &Counters) -> Option<Reply> {
+        match one.ttl {
+            Some(ttl) => self.lend(&one.amounts, one.detail, (now, ttl), counters),
+            None => self.decide(&one.amounts, one.detail, now, counters),
         }
     }
 
@@ -209,7 +324,8 @@ impl Key {
 
     /// Whether something is held, remembered, or waited for.
     pub(crate) fn is_needed(&self, now: Timestamp) -> bool {
-        !self.grants.is_empty(now) || !self.waiters.is_empty()
+        let is_waited_for = !self.waiters.is_empty() || !self.queued.is_none();
+        !self.grants.is_empty(now) || is_waited_for || !self.leases.is_empty()
     }
 
     /// Answers all who wait with this error.

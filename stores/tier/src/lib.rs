@@ -25,23 +25,33 @@
 //! | `under_way` | what the store has not answered yet |
 //! | `node` | all keys of a table: asks, lands, gives back |
 //! | `table` | the table around a table: [`TierTable`] |
+//! | `slot_lease` | a lease of the store whose slots this node gives out |
+//! | `leases` | the leases that a node gives its callers of one key; no I/O, no clock |
+//! | `given` | verbs of those |
+//! | `settling` | what the store is told of the leases that hold their slots |
+//! | `queued` | requests that wait at the store, counted |
 //! | `refusals` | the other one, which remembers refusals alone: [`RefusalTable`] |
 //! | `tiered` | which of the two a table gets |
 //!
-//! Deliberately absent: leases of callers, slots, waiting for a turn: those are the store's.
+//! Deliberately absent: waiting for a turn, fences, idempotency keys: those are the store's.
 
 mod answers;
 mod batch;
 mod counters;
 mod exact;
+mod given;
 mod grants;
 mod key;
+mod leases;
 mod node;
 mod outstanding;
 mod pinned;
+mod queued;
 mod refusals;
 mod returns;
 mod settings;
+mod settling;
+mod slot_lease;
 mod strict;
 mod table;
 mod task;
@@ -51,6 +61,7 @@ mod under_way;
 pub use answers::GrantLevel;
 pub use counters::TierStatistics;
 pub use grants::{Grant, Grants, Landed, Wish};
+pub use leases::is_given;
 pub use node::is_grant;
 pub use outstanding::Outstanding;
 pub use pinned::{PinnedKey, Spent};

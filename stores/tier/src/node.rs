@@ -31,7 +31,10 @@ const SHARDS: usize = 64;
 /// The upper half of the id of each lease that is a grant: no other has it, but once in 2^64.
 const MARK: u64 = 0x6772_616e_742e_7467;
 
-/// Whether a lease of this id is a grant of some node.
+/// That of the id of each that holds slots, which leases of a node's callers are of.
+const SLOTS_MARK: u64 = 0x736c_6f74_732e_7467;
+
+/// Whether a lease of this id is a grant of some node, without slots.
 #[must_use]
 pub const fn is_grant(id: u128) -> bool {
     (id >> 64) as u64 == MARK
@@ -47,20 +50,20 @@ pub(crate) struct Node {
     pub(crate) table: Arc<dyn Table>,
     pub(crate) tier: Tier,
     pub(crate) counters: Counters,
-    timer: Arc<dyn Timer>,
+    pub(crate) timer: Arc<dyn Timer>,
     /// Two clocks measure a grant: the store's and this one.
-    has_own_clock: bool,
+    pub(crate) has_own_clock: bool,
     shards: Box<[Mutex<Shard>]>,
     hasher: foldhash::fast::RandomState,
     returns: Returns,
-    newest: Mutex<Arc<Plan>>,
+    pub(crate) newest: Mutex<Arc<Plan>>,
     /// Somebody looks after what is over.
     is_armed: AtomicBool,
     /// Nobody asks any more: what comes is given back.
     is_closed: AtomicBool,
     /// What the store has not answered yet.
-    under_way: UnderWay,
-    this: Weak<Self>,
+    pub(crate) under_way: UnderWay,
+    pub(crate) this: Weak<Self>,
 }
 
 /// A grant that is to be asked for.
@@ -70,6 +73,10 @@ pub(crate) struct Asking {
     pub(crate) calendars: Box<[Option<Bounds>]>,
     pub(crate) wish: Wish,
     pub(crate) outstanding: Outstanding,
+    /// It takes slots that this node gives out.
+    pub(crate) has_slots: bool,
+    /// For how long the store holds it.
+    pub(crate) length: Span,
     /// What is ended before that.
     pub(crate) ended: Vec<Grant>,
 }
@@ -80,9 +87,11 @@ impl Asking {
         key: &mut Key,
         calendars: Box<[Option<Bounds>]>,
         wish: Wish,
-        now: Timestamp,
+        (now, hold): (Timestamp, Span),
     ) -> Self {
         Self {
+            has_slots: key.takes_slots(&wish.amounts),
+            length: key.length_for(&wish, hold),
             path: key.path.clone(),
             plan: Arc::clone(&key.plan),
             calendars,
@@ -101,6 +110,7 @@ struct Asked {
     id: u128,
     /// Before it was sent.
     at: Timestamp,
+    has_slots: bool,
 }
 
 impl Node {
@@ -179,17 +189,19 @@ impl Node {
         loop {
             self.give_back(&asking.path, std::mem::take(&mut asking.ended));
             let now = self.timer.now();
+            let mark = if asking.has_slots { SLOTS_MARK } else { MARK };
             let asked = Asked {
                 path: asking.path,
                 plan: asking.plan,
                 outstanding: asking.outstanding,
-                id: (u128::from(MARK) << 64) | u128::from(fastrand::u64(..)),
+                id: (u128::from(mark) << 64) | u128::from(fastrand::u64(..)),
                 at: now,
+                has_slots: asking.has_slots,
             };
             count(&self.counters.asked);
             let terms = Terms {
                 id: asked.id,
-                expires_at: now + self.tier.hold_span(),
+                expires_at: now + asking.length,
                 idempotency: None,
                 least: Some(&asking.wish.least),
             };
@@ -226,11 +238,11 @@ impl Node {
     /// An answer has come. Answers the next grant to ask for, if requests wait for one.
     fn land(&self, asked: Asked, answer: Answer) -> Option<Asking> {
         let (now, mut wakes) = (self.timer.now(), Vec::new());
-        let Some(key) = self.kept(&asked.path.lend()) else {
+        let Some(shared) = self.kept(&asked.path.lend()) else {
             self.end(Return::lost(&asked.path, asked.id));
             return None;
         };
-        let mut key = key.lock();
+        let mut key = shared.lock();
         let (landed, error) = self.landed(&asked, answer);
         let mut back = Vec::new();
         let is_granted = matches!(&landed, Landed::Granted(_));
@@ -245,6 +257,12 @@ impl Node {
             landed => landed,
         };
         let is_full = matches!(&landed, Landed::Full);
+        let is_scarce = asked.has_slots
+            && match &landed {
+                Landed::Granted(grant) => key.has_fewer_slots(grant),
+                Landed::Refused(_) | Landed::Full => true,
+                Landed::Failed => false,
+            };
         let id = asked.id;
         back.extend(key.grants.land(landed, now, self.tier.idle_span()));
         let is_late = !is_of_others && back.iter().any(|grant| grant.id == id);
@@ -258,6 +276,15 @@ impl Node {
                 key.serve(now, of, &self.counters, &mut wakes);
             }
         }
+        if is_scarce {
+            // Others are to have what comes back: this node's requests wait among them.
+            key.strict_until = now + self.tier.idle_span();
+            back.extend(key.grants.take_slots());
+        }
+        if is_scarce || is_full {
+            let leases = key.take_those_for_leases().into_iter();
+            wakes.extend(leases.map(Waiter::goes_to_the_store));
+        }
         let strict = match is_full {
             true => std::mem::take(&mut key.waiters),
             false => VecDeque::new(),
@@ -265,7 +292,7 @@ impl Node {
         if self.is_closed.load(Ordering::Acquire) {
             back.extend(key.grants.take_all());
         }
-        let next = next_for(&mut key, now, &mut wakes);
+        let next = next_for(&mut key, (now, self.tier.hold_span()), &mut wakes);
         drop(key);
         self.give_back(&asked.path, back);
         self.decide_strictly(&asked.path, strict, &mut wakes);
@@ -284,9 +311,14 @@ impl Node {
             Ok(Reply::Partial(mut partial)) => {
                 count(&self.counters.granted);
                 let since = (asked.at, self.has_own_clock);
+                let taken = partial.amounts.clone();
                 asked.outstanding.bound(&mut partial);
                 let mut grant = Grant::new(asked.id, &asked.plan, *partial, since);
+                grant.taken = taken;
                 grant.is_scarce = !asked.outstanding.is_none();
+                if asked.has_slots {
+                    grant = grant.of_slots(asked.at + self.tier.hold_span());
+                }
                 (Landed::Granted(Box::new(grant)), None)
             }
             Ok(Reply::Decision(refusal)) if asked.outstanding.is_full(&refusal) => {
@@ -319,11 +351,14 @@ impl Node {
             if !grant.units.is_spent() {
                 count(&self.counters.returned);
             }
-            self.end(Return::of(path, &grant));
+            match self.kept(&path.lend()).filter(|_| grant.has_slots) {
+                Some(key) => self.close_slots(&key, &grant, path),
+                None => self.end(Return::of(path, &grant)),
+            }
         }
     }
 
-    fn end(&self, one: Return) {
+    pub(crate) fn end(&self, one: Return) {
         let Some(this) = self.this.upgrade() else {
             return;
         };
@@ -376,9 +411,14 @@ impl Node {
             self.end(one);
         }
         for shard in &self.shards {
-            let mut over = Vec::new();
+            let (mut over, mut lending) = (Vec::new(), Vec::new());
             shard.lock().retain(|_, shared| {
                 let mut key = shared.lock();
+                if !key.leases.is_empty() {
+                    key.expire(now);
+                    key.leases.try_again();
+                    lending.push(Arc::clone(shared));
+                }
                 let grants = key.grants.take_over(now, self.tier.idle_span());
                 over.extend(grants.into_iter().map(|grant| (key.path.clone(), grant)));
                 is_needed |= key.is_needed(now);
@@ -392,6 +432,7 @@ impl Node {
             for (path, grant) in over {
                 self.give_back(&path, [grant]);
             }
+            lending.iter().for_each(|key| self.settle_up(key));
         }
         is_needed
     }
@@ -449,7 +490,11 @@ impl TimerHandler for Node {
 
 /// The grant that the first who waits needs, unless one is on its way. One whose calendar's
 /// boundaries are over makes its request again.
-fn next_for(key: &mut Key, now: Timestamp, wakes: &mut Vec<Wake>) -> Option<Asking> {
+fn next_for(
+    key: &mut Key,
+    (now, hold): (Timestamp, Span),
+    wakes: &mut Vec<Wake>,
+) -> Option<Asking> {
     if key.grants.is_asking() {
         return None;
     }
@@ -468,7 +513,7 @@ fn next_for(key: &mut Key, now: Timestamp, wakes: &mut Vec<Wake>) -> Option<Aski
     let first = key.waiters.front()?;
     let (amounts, calendars) = (first.amounts.clone(), first.calendars.clone());
     let wish = key.ask(&amounts)?;
-    Some(Asking::new(key, calendars, wish, now))
+    Some(Asking::new(key, calendars, wish, (now, hold)))
 }
 
 /// Sees to it that what was asked for lands, whatever becomes of the answer.

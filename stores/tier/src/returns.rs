@@ -37,6 +37,16 @@ impl Return {
         }
     }
 
+    /// Of a lease of which so much was used, by the limits of `plan`.
+    pub(crate) fn with(path: &OwnedPath, id: u128, used: Box<[Amount]>, plan: &Arc<Plan>) -> Self {
+        Self {
+            path: path.clone(),
+            id,
+            spent: Some((used, Arc::clone(plan))),
+            tries: 0,
+        }
+    }
+
     /// Of a grant whose answer was lost.
     pub(crate) fn lost(path: &OwnedPath, id: u128) -> Self {
         Self {

@@ -139,7 +139,10 @@ impl Tier {
         }
     }
 
-    /// Another batch of the limit called `limit`, whose units are larger or smaller.
+    /// Another batch of the limit called `limit`, whose units are larger or smaller. Of a
+    /// concurrency limit it is how many slots a node holds at a time, to give them out as leases
+    /// without asking: 2 or more, and no more than its capacity. One of which nothing is said is the
+    /// store's.
     #[must_use]
     pub fn batch_of(mut self, limit: impl Into<String>, batch: Amount) -> Self {
         self.batches.insert(limit.into(), batch);
@@ -245,7 +248,7 @@ impl Tier {
         }
         let leased = || plan.limits().iter().filter(|limit| !is_slots(limit));
         for limit in leased() {
-            if let Some(why) = cannot_lease(limit) {
+            if let Some(why) = cannot_tier(limit) {
                 return Err(TierError::CannotLease(limit.name.to_string(), why));
             }
         }
@@ -263,14 +266,44 @@ impl Tier {
         self.is_leased
     }
 
-    /// What is asked for of `limit` at a time.
+    /// How many slots of the concurrency limit called `name`, of so many, a node holds at a time to
+    /// give them out as leases: what [`batch_of`](Self::batch_of) says of it. `None`: the store
+    /// gives out each, as one, or none, is said, or there is only one.
+    #[must_use]
+    pub fn slots_at_a_time(&self, name: &str, capacity: Amount) -> Option<Amount> {
+        let batch = self.batches.get(name).copied().unwrap_or(1).min(capacity);
+        (self.is_leased && batch > 1).then_some(batch)
+    }
+
+    /// Whether nodes hold slots of `limit`.
+    pub(crate) fn leases_slots(&self, limit: &PlanLimit) -> bool {
+        limit.rule.is_held() && self.slots_for(limit) > 0
+    }
+
+    fn slots_for(&self, limit: &PlanLimit) -> Amount {
+        let slots = self.slots_at_a_time(&limit.name, limit.rule.capacity());
+        slots.unwrap_or(0)
+    }
+
+    /// Whether nodes hold slots of some limit of `plan`.
+    pub(crate) fn leases_slots_of(&self, plan: &Plan) -> bool {
+        !self.batches.is_empty() && plan.limits().iter().any(|limit| self.leases_slots(limit))
+    }
+
+    /// What is asked for of `limit` at a time; nothing of slots that no node gives out.
     pub(crate) fn batch_for(&self, limit: &PlanLimit) -> Amount {
+        if limit.rule.is_held() {
+            return self.slots_for(limit);
+        }
         self.units_at_a_time(&limit.name).min(limit.rule.capacity())
     }
 
     /// What is asked for of `limit` at most, whatever waits: more than may be out is charged and
     /// not spent.
     pub(crate) fn most_for(&self, limit: &PlanLimit) -> Amount {
+        if limit.rule.is_held() {
+            return limit.rule.capacity();
+        }
         let out = self.outstanding_for(&limit.name).unwrap_or(Amount::MAX);
         out.min(limit.rule.capacity())
     }
@@ -333,13 +366,25 @@ impl Tier {
     }
 }
 
-/// Whether units of all limits of `plan` can be taken in advance.
+/// Whether units of all limits of `plan` can be taken in advance, or are slots.
 pub(crate) fn can_lease(plan: &Plan) -> bool {
-    !plan.limits().is_empty()
-        && plan
-            .limits()
-            .iter()
-            .all(|limit| cannot_lease(limit).is_none() || is_slots(limit))
+    let mut limits = plan.limits().iter();
+    !plan.limits().is_empty() && limits.all(|limit| cannot_tier(limit).is_none() || is_slots(limit))
+}
+
+const ADAPTIVE: &str = "is adaptive, and its capacity would hold for later requests alone";
+
+/// Why `limit` is in no tier of leases, if it is not. Slots are: a node gives them out, or the
+/// store does.
+fn cannot_tier(limit: &PlanLimit) -> Option<&'static str> {
+    match limit.rule {
+        Rule::Slots(_) if limit.adaptive.is_some() => Some(ADAPTIVE),
+        Rule::Slots(_) if limit.rule.capacity() == 1 => Some(
+            "is a mutex (a concurrency of 1), whose holders need a fence, and no node gives one",
+        ),
+        Rule::Slots(_) => None,
+        _ => cannot_lease(limit),
+    }
 }
 
 /// Why units of `limit` cannot be taken in advance, if they cannot: words that go on from its
@@ -350,7 +395,7 @@ pub const fn cannot_lease(limit: &PlanLimit) -> Option<&'static str> {
         return Some("is a concurrency limit, whose slots no node holds for others");
     }
     if limit.adaptive.is_some() {
-        return Some("is adaptive, and its capacity would hold for later requests alone");
+        return Some(ADAPTIVE);
     }
     if limit.refund_on_expiry {
         return Some("gives back what a lease has taken when it expires, also what was used");

@@ -2,24 +2,28 @@
 
 use std::sync::Arc;
 
-use tidegate_store::core::Amount;
+use tidegate_store::core::{Amount, Span};
+use tidegate_store::sync::MutexGuard;
 use tidegate_store::{
-    Answer, Command, Detail, Execution, Item, KeyPath, Op, Out, Plan, Reply, StoreFuture, Table,
-    Timer, Verb, response_channel,
+    Answer, Command, Detail, Execution, Item, KeyPath, Op, Out, OwnedCommand, OwnedPath, Plan,
+    Reply, StoreFuture, Table, Terms, Timer, Verb, response_channel,
 };
 
 use crate::batch;
 use crate::counters::TierStatistics;
+use crate::given::is_about_given;
 use crate::key::{Key, Waiter};
 use crate::node::{Asking, Node, is_grant};
 use crate::pinned::PinnedKey;
+use crate::queued::{Place, Queued};
 use crate::settings::{Tier, can_lease};
 
 /// The most requests of a key that wait for a grant. Others are the store's.
 const MOST_WAITERS: usize = 1_024;
 
 /// Decides what it can by grants of the table that it wraps: takes without a lease, of limits
-/// of which units can be taken in advance. All else is that table's.
+/// of which units can be taken in advance; and leases of slots that it holds, with all that is asked
+/// of those. All else is that table's.
 pub struct TierTable {
     node: Arc<Node>,
 }
@@ -30,6 +34,8 @@ struct Take<'c> {
     path: KeyPath<'c>,
     amounts: &'c [Amount],
     detail: Detail,
+    /// It takes a lease, that lasts as long.
+    ttl: Option<Span>,
 }
 
 impl Take<'_> {
@@ -101,11 +107,20 @@ impl TierTable {
             return self.take(command, take, out);
         }
         let take = take.of(&key);
-        if !key.fits(take.amounts) || key.waiters.len() >= MOST_WAITERS {
-            drop(key);
-            return node.table.execute(command, out);
+        let is_ours = take.ttl.is_none() || key.takes_slots(take.amounts);
+        if !is_ours || !key.fits(take.amounts) || key.waiters.len() >= MOST_WAITERS {
+            return self.at_the_store(command, take, key, out);
         }
-        let decided = key.decide(take.amounts, take.detail, command.now, &node.counters);
+        if take.ttl.is_some() && !key.gives_leases(command.now) {
+            return self.at_the_store(command, take, key, out);
+        }
+        let decided = match take.ttl {
+            Some(ttl) => {
+                let of = (command.now, ttl);
+                key.lend(take.amounts, take.detail, of, &node.counters)
+            }
+            None => key.decide(take.amounts, take.detail, command.now, &node.counters),
+        };
         if let Some(reply) = decided {
             let refill = refill(&mut key, &take, command, &node.tier);
             drop(key);
@@ -114,28 +129,74 @@ impl TierTable {
             return execution;
         }
         if key.grants.is_full(command.now) {
-            drop(key);
-            return node.table.execute(command, out);
+            return self.at_the_store(command, take, key, out);
         }
-        let (responder, later) = response_channel(drop);
+        let (responder, later) = match take.ttl {
+            Some(_) => response_channel(self.cancels(&key.path)),
+            None => response_channel(drop),
+        };
+        let at_the_store = take.ttl.map(|_| self.asks_the_store(command, &key));
         key.waiters.push_back(Waiter {
             responder,
             plan: Arc::clone(plan),
             calendars: command.calendars.into(),
             amounts: take.amounts.into(),
             detail: take.detail,
+            ttl: take.ttl,
             late: 0,
         });
-        let asking = ask(&mut key, &take, command);
+        let asking = ask(&mut key, &take, command, &node.tier);
         drop(key);
         asking.into_iter().for_each(|asking| node.ask(asking));
-        Execution::from(later)
+        match at_the_store {
+            Some(asks) => StoreFuture::new(asks.unless_given(later)).into(),
+            None => later.into(),
+        }
+    }
+
+    /// The store decides. Where the request waits there for slots, what comes back to this node
+    /// goes to the store, too.
+    fn at_the_store(
+        &self,
+        command: &Command<'_>,
+        take: Take<'_>,
+        mut key: MutexGuard<'_, Key>,
+        out: Out<'_>,
+    ) -> Execution {
+        let (node, path) = (&self.node, key.path.clone());
+        if command.patience.is_none() || !key.takes_slots(take.amounts) {
+            drop(key);
+            return node.table.execute(command, out);
+        }
+        let (place, closing) = (key.queued.enter(), key.grants.take_slots());
+        drop(key);
+        node.give_back(&path, closing);
+        let execution = node.table.execute(command, out);
+        execution.map(|later| StoreFuture::new(kept_while(place, later)))
+    }
+
+    /// What ends a lease whose caller went before it was told.
+    fn cancels(&self, path: &OwnedPath) -> impl FnOnce(Reply) + Send + use<> {
+        let (node, path) = (Arc::downgrade(&self.node), path.clone());
+        move |reply| {
+            if let (Some(id), Some(node)) = (reply.new_lease(), node.upgrade()) {
+                node.cancel_given(&path, id);
+            }
+        }
+    }
+
+    fn asks_the_store(&self, command: &Command<'_>, key: &Key) -> AsksTheStore {
+        AsksTheStore {
+            node: Arc::clone(&self.node),
+            command: OwnedCommand::of(command),
+            queued: key.queued.clone(),
+        }
     }
 
     /// The reply to one of a batch, if it can be decided by what is here.
     fn at_hand(&self, command: &Command<'_>, (path, verb): Item<'_>) -> Option<Reply> {
-        let take = self.is_ours(command.plan, path, &verb)?;
-        let key = self.node.kept(&path)?;
+        let take = self.is_ours(command, path, &verb)?;
+        let key = self.node.kept(&path).filter(|_| take.ttl.is_none())?;
         let mut key = key.lock();
         let take = take.of(&key);
         if key.plan.version() != command.plan.version() || !key.fits(take.amounts) {
@@ -145,19 +206,31 @@ impl TierTable {
     }
 
     /// The take that a verb is, if it may be decided here.
-    fn is_ours<'c>(&self, plan: &Plan, path: KeyPath<'c>, verb: &Verb<'c>) -> Option<Take<'c>> {
-        match *verb {
-            Verb::Take {
-                amounts,
-                lease: None,
-                detail,
-            } if can_lease(plan) => Some(Take {
-                path,
-                amounts,
-                detail,
-            }),
-            _ => None,
-        }
+    fn is_ours<'c>(
+        &self,
+        command: &Command<'_>,
+        path: KeyPath<'c>,
+        verb: &Verb<'c>,
+    ) -> Option<Take<'c>> {
+        let Verb::Take {
+            amounts,
+            lease,
+            detail,
+        } = *verb
+        else {
+            return None;
+        };
+        // A retry may come to another node, which would know nothing of it.
+        let has_slots = || self.node.tier.leases_slots_of(command.plan);
+        let is_known_here =
+            |terms: &Terms<'_>| terms.idempotency.is_none() && terms.least.is_none() && has_slots();
+        let is_ours = lease.as_ref().is_none_or(is_known_here) && can_lease(command.plan);
+        is_ours.then_some(Take {
+            path,
+            amounts,
+            detail,
+            ttl: lease.map(|terms| terms.expires_at.since(command.now)),
+        })
     }
 
     /// A key is forgotten: what was taken in advance of it is given back before.
@@ -181,9 +254,12 @@ impl Table for TierTable {
                 if matches!(verb, Verb::Reset) {
                     self.forget(&path);
                 }
-                match self.is_ours(command.plan, path, &verb) {
-                    Some(take) if command.patience.is_none() => self.take(command, take, out),
-                    _ => table.execute(command, out),
+                if is_about_given(&verb) {
+                    return self.node.execute_given(command, (path, verb), out);
+                }
+                match self.is_ours(command, path, &verb) {
+                    Some(take) => self.take(command, take, out),
+                    None => table.execute(command, out),
                 }
             }
             Op::Batch(items) => {
@@ -220,20 +296,53 @@ impl Drop for TierTable {
 fn refill(key: &mut Key, take: &Take<'_>, command: &Command<'_>, tier: &Tier) -> Option<Asking> {
     let hundredths = tier.low_water_hundredths();
     match key.grants.is_low(&key.batch, hundredths, &[], command.now) {
-        true => ask(key, take, command),
+        true => ask(key, take, command, tier),
         false => None,
     }
 }
 
 /// A grant that covers this take at least, unless one is on its way.
-fn ask(key: &mut Key, take: &Take<'_>, command: &Command<'_>) -> Option<Asking> {
+fn ask(key: &mut Key, take: &Take<'_>, command: &Command<'_>, tier: &Tier) -> Option<Asking> {
     let wish = key.ask(take.amounts)?;
     Some(Asking::new(
         key,
         command.calendars.into(),
         wish,
-        command.now,
+        (command.now, tier.hold_span()),
     ))
+}
+
+/// Asks the store for a lease that no grant covers.
+struct AsksTheStore {
+    node: Arc<Node>,
+    command: OwnedCommand,
+    queued: Queued,
+}
+
+impl AsksTheStore {
+    /// What `later` answers, or else the store.
+    async fn unless_given(mut self, later: StoreFuture) -> Answer {
+        match later.await {
+            Ok(Reply::Done) => {}
+            answer => return answer,
+        }
+        let _place = self.command.patience().map(|_| self.queued.enter());
+        self.command.shift(self.node.timer.now());
+        let mut answer = Ok(Reply::Done);
+        let ask = |command: &Command<'_>| {
+            let execution = self.node.table.execute(command, Out::new(&mut answer));
+            execution.pending()
+        };
+        match self.command.lend(ask) {
+            None => answer,
+            Some(later) => later.await,
+        }
+    }
+}
+
+/// What `later` answers; its request has its place for as long.
+async fn kept_while(_place: Place, later: StoreFuture) -> Answer {
+    later.await
 }
 
 /// A page of leases, without those that are grants of nodes.

@@ -570,8 +570,8 @@ fn limits_that_cannot_be_taken_in_advance_are_a_fault_that_says_what_to_do() {
     let fault = on_demand(5).check_for(&plan).expect_err("a mutex");
     assert_eq!(
         fault.to_string(),
-        "the limit `limit 1` is a concurrency limit, whose slots no node holds for others: \
-         leave `tier` out, or put the limit into a policy of its own"
+        "the limit `limit 1` is a mutex (a concurrency of 1), whose holders need a fence, and no \
+         node gives one: leave `tier` out, or put the limit into a policy of its own"
     );
     let fault = on_demand(5)
         .batch_of("limit 9", 5)
@@ -582,10 +582,10 @@ fn limits_that_cannot_be_taken_in_advance_are_a_fault_that_says_what_to_do() {
             .to_string()
             .contains("`limit 9`")
     );
-    // Added to a set that runs, it has its takes decided by the store.
+    // Added to a set that runs, it has all decided by the store.
     let central = Central::new(&version(0, window(9, HOUR)));
     let node = Node::new(&central, &version(0, window(9, HOUR)), on_demand(5), 0);
-    let held = tidegate_store::core::Slots::new(2, span(SECOND)).expect("slots");
+    let held = tidegate_store::core::Slots::new(1, span(SECOND)).expect("slots");
     let node = by(node, &plan_with_slots(held));
     assert!(node.admits(b"k", &[1, 0]));
     assert_eq!(node.grants(), 0);

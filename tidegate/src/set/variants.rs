@@ -144,9 +144,10 @@ fn check_added(
 }
 
 /// What bounds how much of each of these limits is out at nodes: slots that no key is asked for,
-/// but for those who take units in advance.
+/// but for those who take units in advance. Limits of slots bound that themselves.
 fn slots_beside(own: &[Limit], tier: &Tier) -> Vec<Limit> {
-    let slots = own.iter().filter_map(|limit| {
+    let own = own.iter().filter(|limit| !limit.is_concurrency());
+    let slots = own.filter_map(|limit| {
         let (name, units) = tier.slots_beside(limit.name())?;
         Some(limit.slots_beside(name, units))
     });

@@ -12,9 +12,9 @@ use tidegate_store::core::{
 };
 use tidegate_store::optimistic::{by_the_callers_clock, moved};
 use tidegate_store::{
-    Alarm, Answer, Command, Decision, Detail, Execution, KeyPath, Op, Out, OwnedCommand, Plan,
-    PlanLimit, Reply, Responder, Store, StoreError, StoreFuture, Table, Timer, TimerHandler, Verb,
-    response_channel,
+    Alarm, Answer, Command, Decision, Detail, Ending, Execution, Granted, HeldLease, KeyPath,
+    Listing, Op, Out, OwnedCommand, Plan, PlanLimit, Reply, Responder, Select, Store, StoreError,
+    StoreFuture, Table, Terms, Timer, TimerHandler, Verb, response_channel,
 };
 use tidegate_tier::{Tier, TierTable};
 
@@ -37,6 +37,10 @@ pub fn bucket(amount: Amount, burst: Amount) -> Rule {
 
 pub fn ring(capacity: Amount, micros: u64) -> Rule {
     Rule::Ring(Ring::new(capacity, span(micros), 10).expect("a ring"))
+}
+
+pub fn slots(capacity: Amount) -> Rule {
+    Rule::Slots(Slots::new(capacity, Span::from_secs(60)).expect("slots"))
 }
 
 pub fn log(capacity: Amount, micros: u64) -> Rule {
@@ -65,6 +69,7 @@ pub fn plan_in(tier: &Tier, version: u64, levels: usize, rules: &[(usize, Rule)]
     let mut limits = plain.limits().to_vec();
     for limit in plain.limits() {
         let slots = tier.slots_beside(&limit.name);
+        let slots = slots.filter(|_| !limit.rule.is_held());
         limits.extend(slots.map(|(name, units)| PlanLimit {
             name: name.into(),
             uid: limit.uid + 1_000,
@@ -374,6 +379,97 @@ impl Node {
     pub fn take(&self, key: &[u8], amounts: &[Amount]) -> Result<Decision, StoreError> {
         let answer = told(&mut self.begin(key, amounts)).expect("it is answered");
         answer.and_then(Reply::decision)
+    }
+
+    fn execute(&self, key: &[u8], verb: Verb<'_>) -> StoreFuture {
+        let path = KeyPath::new(key, self.plan.levels()).expect("a key");
+        let mut answer = Ok(Reply::Done);
+        let command = command(&self.plan, self.clock.now(), Op::One(path, verb));
+        let execution = self.table.execute(&command, Out::new(&mut answer));
+        match execution.pending() {
+            None => StoreFuture::new(async { answer }),
+            Some(later) => later,
+        }
+    }
+
+    /// Begins to take a lease for `ttl` microseconds.
+    pub fn begin_lease(&self, key: &[u8], amounts: &[Amount], ttl: u64) -> StoreFuture {
+        let lease = Terms {
+            id: u128::from(fastrand::u64(..)),
+            expires_at: self.clock.now() + span(ttl),
+            idempotency: None,
+            least: None,
+        };
+        self.execute(
+            key,
+            Verb::Take {
+                amounts,
+                lease: Some(lease),
+                detail: Detail::OnRefusal,
+            },
+        )
+    }
+
+    /// Takes a lease, where the answer is there; `None`: it was refused.
+    pub fn lease(&self, key: &[u8], amounts: &[Amount], ttl: u64) -> Option<Granted> {
+        let answer = told(&mut self.begin_lease(key, amounts, ttl)).expect("it is answered");
+        let decision = answer.and_then(Reply::decision).expect("a decision");
+        decision.lease
+    }
+
+    /// What a verb of a lease is answered, where the answer is there.
+    pub fn of_lease(&self, key: &[u8], verb: Verb<'_>) -> Answer {
+        told(&mut self.execute(key, verb)).expect("it is answered")
+    }
+
+    /// The leases that a listing shows of this key.
+    pub fn listed(&self, key: &[u8]) -> Vec<HeldLease> {
+        let now = self.clock.now();
+        let listing = Listing {
+            select: Select::Key(key),
+            after: None,
+            most: 100,
+            now,
+            levels: self.plan.levels(),
+        };
+        let mut answer = Ok(Reply::Done);
+        let command = command(&self.plan, now, Op::ListLeases(listing));
+        let execution = self.table.execute(&command, Out::new(&mut answer));
+        assert!(execution.is_ready());
+        match answer {
+            Ok(Reply::Leases(page)) => page.items,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Begins to end a lease.
+    pub fn end(&self, key: &[u8], id: u128) -> StoreFuture {
+        let verb = Verb::End {
+            id,
+            ending: Ending::Release,
+            remember: true,
+        };
+        self.execute(key, verb)
+    }
+
+    /// Begins to renew one.
+    pub fn begin_renewal(&self, key: &[u8], id: u128, ttl: u64) -> StoreFuture {
+        let until = self.clock.now() + span(ttl);
+        self.execute(key, Verb::Renew { id, until })
+    }
+
+    pub fn release(&self, key: &[u8], id: u128) -> Answer {
+        let verb = Verb::End {
+            id,
+            ending: Ending::Release,
+            remember: true,
+        };
+        self.of_lease(key, verb)
+    }
+
+    pub fn renew(&self, key: &[u8], id: u128, ttl: u64) -> Answer {
+        let until = self.clock.now() + span(ttl);
+        self.of_lease(key, Verb::Renew { id, until })
     }
 
     pub fn admits(&self, key: &[u8], amounts: &[Amount]) -> bool {

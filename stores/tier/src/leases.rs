@@ -1,0 +1,669 @@
+//! The leases that a node gives its callers of one key, each of units of a grant, slots among them;
+//! and the store's leases that hold those slots. No I/O, no clock.
+//!
+//! A lease that is given ends no later than the store's surely does. So what its holder believes
+//! is true, whatever becomes of this node: it takes no more from anybody than the store does.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tidegate_store::core::{Amount, Span, Timestamp, Verdict, sure_until};
+use tidegate_store::{
+    Answer, Decision, Detail, Ending, Granted, OwnedPath, Plan, Reply, Responder, Settlement,
+    StoreError, Use, Wake,
+};
+
+use crate::grants::{Amounts, Grant, Grants};
+use crate::returns::Return;
+use crate::slot_lease::{Growth, Renewal, SlotLease, length_for};
+
+/// The upper half of the id of each lease that a node gives: no other has it, but once in 2^64.
+const MARK: u64 = 0x6c6f_6361_6c2e_7467;
+
+/// The most of one key that are held, and the most that are remembered.
+const MOST: usize = 4_096;
+
+/// So long one that has ended is remembered at most.
+const LONGEST_KEPT: Span = Span::from_secs(60);
+
+/// Whether a lease of this id is one that a node gives.
+#[must_use]
+pub const fn is_given(id: u128) -> bool {
+    (id >> 64) as u64 == MARK
+}
+
+struct Given {
+    /// The store's lease that has its units.
+    of: u128,
+    plan: Arc<Plan>,
+    amounts: Amounts,
+    granted: Granted,
+    stage: Stage,
+    /// When it is forgotten, once it is not held.
+    forget_at: Timestamp,
+}
+
+enum Stage {
+    Held,
+    Expired,
+    Ended(Box<Settlement>),
+}
+
+/// What comes back to a grant that is spent of still.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Back {
+    pub(crate) grant: u128,
+    pub(crate) amounts: Amounts,
+}
+
+/// How a lease has ended.
+pub(crate) struct Over {
+    pub(crate) settlement: Settlement,
+    pub(crate) back: Option<Back>,
+    /// What was used beyond what was taken, by `uid`, where no lease of the store is left.
+    pub(crate) debit: Vec<(u32, Amount)>,
+}
+
+/// What comes of a wish to hold more, or less.
+pub(crate) enum Adjusted {
+    Done(Decision, Option<Back>),
+    /// The store is to be asked, for so much more of the lease of the store, of which nothing more
+    /// is given first.
+    Ask(u128, Amounts),
+}
+
+/// What comes of a wish to expire later.
+pub(crate) enum Renewed {
+    Done,
+    /// The store is asked first.
+    Asks,
+}
+
+/// Why the store's lease is to have another amount.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Cause {
+    /// Of what it has less is used, or more is used already.
+    Use,
+    /// A holder asks for more; `true`: even if its rates do not fit.
+    Growth(bool),
+}
+
+/// What the store is asked.
+pub(crate) enum Step {
+    End(Return),
+    /// To have so much in all, in the order of the limits of the lease.
+    Adjust(u128, Amounts, Cause),
+    Renew(u128, Timestamp),
+}
+
+/// See the [module](self).
+#[derive(Default)]
+pub(crate) struct Leases {
+    given: HashMap<u128, Given, foldhash::fast::RandomState>,
+    /// When each that is held expires.
+    held: BTreeSet<(Timestamp, u128)>,
+    /// When each of the others is forgotten.
+    over: BTreeSet<(Timestamp, u128)>,
+    slots: Vec<SlotLease>,
+}
+
+impl Leases {
+    /// Whether another may be given.
+    pub(crate) fn has_room(&self) -> bool {
+        self.held.len() < MOST
+    }
+
+    /// Whether nothing is held or remembered.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.given.is_empty() && self.slots.is_empty()
+    }
+
+    /// How many are held.
+    #[cfg(test)]
+    pub(crate) fn count(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Gives a lease of `amounts`, which were spent of `grant`, from `now` until `until`.
+    pub(crate) fn give(
+        &mut self,
+        grant: &Grant,
+        amounts: &[Amount],
+        (now, until): (Timestamp, Timestamp),
+    ) -> Granted {
+        let id = (u128::from(MARK) << 64) | u128::from(fastrand::u64(..));
+        let granted = Granted {
+            id,
+            granted_at: now,
+            expires_at: until,
+            fence: 0,
+            repeated: false,
+        };
+        match self.slots_of(grant.id) {
+            Some(lease) => lease.held += 1,
+            None => {
+                let mut lease = SlotLease::of(grant);
+                lease.held = 1;
+                self.slots.push(lease);
+            }
+        }
+        self.held.insert((until, id));
+        let given = Given {
+            of: grant.id,
+            plan: Arc::clone(&grant.plan),
+            amounts: amounts.into(),
+            granted,
+            stage: Stage::Held,
+            forget_at: until,
+        };
+        self.given.insert(id, given);
+        granted
+    }
+
+    fn slots_of(&mut self, id: u128) -> Option<&mut SlotLease> {
+        self.slots.iter_mut().find(|lease| lease.id == id)
+    }
+
+    /// Ends what has expired by `now`, and forgets what has been over for long enough. What comes
+    /// back to grants.
+    pub(crate) fn expire(&mut self, now: Timestamp) -> SmallVec<[Back; 2]> {
+        let mut back = SmallVec::new();
+        while let Some(&(at, id)) = self.held.first().filter(|(at, _)| *at <= now) {
+            back.extend(self.let_expire(id, at));
+        }
+        while let Some(&(at, id)) = self.over.first()
+            && (at <= now || self.over.len() > MOST)
+        {
+            self.over.remove(&(at, id));
+            self.given.remove(&id);
+        }
+        back
+    }
+
+    /// A lease that is held has expired at this instant.
+    fn let_expire(&mut self, id: u128, at: Timestamp) -> Option<Back> {
+        let given = self.given.get_mut(&id)?;
+        self.held.remove(&(given.granted.expires_at, id));
+        given.granted.expires_at = at;
+        given.stage = Stage::Expired;
+        given.forget_at = at + given.plan.keep().min(LONGEST_KEPT);
+        self.over.insert((given.forget_at, id));
+        let limits = given.plan.limits().iter();
+        let slots = limits.zip(&given.amounts);
+        let slots = slots.map(|(limit, &amount)| match limit.rule.is_held() {
+            true => amount,
+            false => 0,
+        });
+        let (of, slots) = (given.of, slots.collect());
+        self.give_back(of, slots, true)
+    }
+
+    /// What was taken of a lease of the store comes back; `is_end`: with a lease that was held.
+    fn give_back(&mut self, of: u128, amounts: Amounts, is_end: bool) -> Option<Back> {
+        let lease = self.slots_of(of)?;
+        lease.held -= usize::from(is_end);
+        let is_taken = lease.take_back(&amounts);
+        (!is_taken).then_some(Back { grant: of, amounts })
+    }
+
+    /// Ends a lease. `plan` is that of the command, in whose order `ending` is.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownLease`].
+    pub(crate) fn end(
+        &mut self,
+        id: u128,
+        (plan, ending, remember): (&Plan, Ending<'_>, bool),
+        now: Timestamp,
+    ) -> Result<Over, StoreError> {
+        let given = self.given.get_mut(&id).ok_or(StoreError::UnknownLease)?;
+        if let Stage::Ended(first) = &given.stage {
+            let mut settlement = Settlement::clone(first);
+            settlement.repeated = true;
+            return Ok(Over {
+                settlement,
+                back: None,
+                debit: Vec::new(),
+            });
+        }
+        let is_held = matches!(given.stage, Stage::Held);
+        let (uses, back, beyond) = given.uses(plan, ending, is_held);
+        let settlement = Settlement {
+            expired: !is_held,
+            repeated: false,
+            uses,
+        };
+        let (of, expires_at) = (given.of, given.granted.expires_at);
+        self.held.remove(&(expires_at, id));
+        self.over.remove(&(given.forget_at, id));
+        if remember {
+            given.stage = Stage::Ended(Box::new(settlement.clone()));
+            given.forget_at = now + given.plan.keep().min(LONGEST_KEPT);
+            self.over.insert((given.forget_at, id));
+        } else {
+            self.given.remove(&id);
+        }
+        let back = self.give_back(of, back, is_held);
+        let debit = self.go_beyond(of, beyond);
+        Ok(Over {
+            settlement,
+            back,
+            debit,
+        })
+    }
+
+    /// More was used than was taken: the store's lease has it, or else it is to be debited.
+    fn go_beyond(&mut self, of: u128, beyond: Vec<(u32, Amount)>) -> Vec<(u32, Amount)> {
+        let Some(lease) = self.slots_of(of) else {
+            return beyond;
+        };
+        let plan = Arc::clone(&lease.plan);
+        let mut debit = Vec::new();
+        for (uid, more) in beyond {
+            match plan.position(uid) {
+                Some(position) => lease.go_beyond(position, more),
+                None => debit.push((uid, more)),
+            }
+        }
+        debit
+    }
+
+    /// The one that is held.
+    fn held(&mut self, id: u128, now: Timestamp) -> Result<&mut Given, StoreError> {
+        let given = self.given.get_mut(&id).ok_or(StoreError::UnknownLease)?;
+        match given.stage {
+            Stage::Held => Ok(given),
+            _ => Err(StoreError::LeaseEnded(given.granted.expires_at.min(now))),
+        }
+    }
+
+    /// Has a lease expire at `until`; where the store's is not there for as long, the store is
+    /// asked, and `responder` is told then.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownLease`], [`StoreError::LeaseEnded`]; [`StoreError::Busy`].
+    pub(crate) fn renew(
+        &mut self,
+        id: u128,
+        (now, until): (Timestamp, Timestamp),
+        responder: impl FnOnce() -> Responder,
+    ) -> Result<Renewed, StoreError> {
+        let of = self.held(id, now)?.of;
+        let Some(lease) = self.slots_of(of) else {
+            return Err(StoreError::LeaseEnded(now));
+        };
+        if until <= lease.sure_until {
+            self.expire_at(id, until);
+            return Ok(Renewed::Done);
+        }
+        if lease.renewals.len() >= MOST {
+            return Err(StoreError::Busy(
+                "too many leases are renewed at once".to_owned(),
+            ));
+        }
+        lease.renewals.push(Renewal {
+            id,
+            until,
+            stores_until: now + length_for(until.since(now)),
+            responder: responder(),
+        });
+        lease.is_put_off = false;
+        Ok(Renewed::Asks)
+    }
+
+    fn expire_at(&mut self, id: u128, until: Timestamp) {
+        if let Some(given) = self.given.get_mut(&id) {
+            self.held.remove(&(given.granted.expires_at, id));
+            given.granted.expires_at = until;
+            self.held.insert((until, id));
+        }
+    }
+
+    /// Has a lease hold so much in all: `to` in the order of `plan`.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownLease`], [`StoreError::LeaseEnded`]; [`StoreError::Busy`] while another
+    /// is adjusted that has its slots of the same lease of the store.
+    pub(crate) fn adjust(
+        &mut self,
+        grants: &mut Grants,
+        (id, plan, to): (u128, &Plan, &[Option<Amount>]),
+        (overdraw, detail): (bool, Detail),
+        now: Timestamp,
+    ) -> Result<Adjusted, StoreError> {
+        let given = self.held(id, now)?;
+        let target = given.target(plan, to)?;
+        let (of, granted) = (given.of, given.granted);
+        let differ = |from: &Amounts, to: &Amounts| -> Amounts {
+            let both = from.iter().zip(to);
+            both.map(|(&from, &to)| to.saturating_sub(from)).collect()
+        };
+        let (more, less) = (
+            differ(&given.amounts, &target),
+            differ(&target, &given.amounts),
+        );
+        let has_slots_in = |amounts: &Amounts| {
+            let mut limits = given.plan.limits().iter().zip(amounts);
+            limits.any(|(limit, &amount)| amount > 0 && limit.rule.is_held())
+        };
+        let takes_slots = has_slots_in(&more);
+        let is_more = more.iter().any(|&amount| amount > 0);
+        let Some(lease) = self.slots.iter_mut().find(|lease| lease.id == of) else {
+            return Err(StoreError::LeaseEnded(now));
+        };
+        if is_more && !grants.spend_of(of, &more, now) {
+            if takes_slots || !overdraw {
+                return match lease.growth.is_some() || less.iter().any(|&less| less > 0) {
+                    true => Err(busy()),
+                    false => Ok(Adjusted::Ask(of, more)),
+                };
+            }
+            let all = more.iter().enumerate();
+            all.for_each(|(position, &more)| lease.go_beyond(position, more));
+        }
+        let mut decision = Decision::bare(Verdict::Admit, None);
+        decision.lease = Some(Granted {
+            repeated: true,
+            ..granted
+        });
+        if detail == Detail::Always {
+            decision.standings = lease.standings.clone();
+        }
+        if let Some(given) = self.given.get_mut(&id) {
+            given.amounts = target;
+        }
+        let back = self.give_back(of, less, false);
+        Ok(Adjusted::Done(decision, back))
+    }
+
+    /// Asks the store for so much more of the lease `of`.
+    pub(crate) fn grow(&mut self, of: u128, growth: Growth) -> Wake {
+        match self.slots_of(of) {
+            Some(lease) if lease.growth.is_none() => {
+                lease.growth = Some(growth);
+                lease.is_put_off = false;
+                Wake::default()
+            }
+            _ => growth.responder.answer(Err(busy())),
+        }
+    }
+
+    /// A grant is not spent of any more. What is to be ended at the store now; `None`: leases that
+    /// were given of it are held.
+    pub(crate) fn close(&mut self, grant: &Grant, path: &OwnedPath) -> Option<Return> {
+        let Some(at) = self.slots.iter().position(|lease| lease.id == grant.id) else {
+            return Some(Return::of(path, grant));
+        };
+        let lease = &mut self.slots[at];
+        lease.close(grant.units.spent());
+        match lease.held == 0 && !lease.is_under_way {
+            true => Some(self.slots.swap_remove(at).ending(path)),
+            false => None,
+        }
+    }
+
+    /// The store is to be asked again, if it did not answer.
+    pub(crate) fn try_again(&mut self) {
+        self.slots
+            .iter_mut()
+            .for_each(|lease| lease.is_put_off = false);
+    }
+
+    /// What the store is to be asked next, if anything is.
+    pub(crate) fn step(&mut self, path: &OwnedPath) -> Option<Step> {
+        let is_over = |lease: &SlotLease| lease.is_closed() && lease.held == 0;
+        let idle = |lease: &&SlotLease| !lease.is_under_way;
+        if let Some(at) = self
+            .slots
+            .iter()
+            .position(|lease| idle(&lease) && is_over(lease) && lease.growth.is_none())
+        {
+            return Some(Step::End(self.slots.swap_remove(at).ending(path)));
+        }
+        let mut open = self.slots.iter_mut();
+        let lease = open.find(|lease| {
+            let wants = !lease.renewals.is_empty() || lease.growth.is_some() || lease.is_to_tell();
+            !lease.is_under_way && !lease.is_put_off && wants
+        })?;
+        lease.is_under_way = true;
+        let latest = lease
+            .renewals
+            .iter()
+            .map(|renewal| renewal.stores_until)
+            .max();
+        Some(match latest {
+            // It is never shortened: others believe in what it has.
+            Some(until) => Step::Renew(lease.id, until.max(lease.sure_until)),
+            None => {
+                let growth = lease.growth.as_ref();
+                let cause = growth.map_or(Cause::Use, |growth| Cause::Growth(growth.overdraw));
+                Step::Adjust(lease.id, lease.wanted_with_growth(), cause)
+            }
+        })
+    }
+
+    /// The store's lease, for the amounts of a [step](Self::step).
+    pub(crate) fn slot_lease(&self, id: u128) -> Option<&SlotLease> {
+        self.slots.iter().find(|lease| lease.id == id)
+    }
+
+    /// The store has answered that a lease of it ends at `until`, or not. It was asked at `asked`.
+    /// Whether it is lost, and what came back.
+    pub(crate) fn renewed(
+        &mut self,
+        (id, until): (u128, Timestamp),
+        answer: &Answer,
+        (asked, now, has_own_clock): (Timestamp, Timestamp, bool),
+        wakes: &mut Vec<Wake>,
+    ) -> bool {
+        let Some(lease) = self.slots_of(id) else {
+            return false;
+        };
+        lease.is_under_way = false;
+        let all = std::mem::take(&mut lease.renewals);
+        if let Err(error) = answer {
+            lease.is_put_off = true;
+            for one in all {
+                wakes.push(one.responder.answer(Err(error.clone())));
+            }
+            return self.is_lost(id, error, now, wakes);
+        }
+        let sure = match has_own_clock {
+            true => sure_until(until, until.since(asked)),
+            false => until,
+        };
+        lease.sure_until = lease.sure_until.max(sure);
+        let (told, rest): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| one.until <= sure);
+        lease.renewals = rest;
+        for one in told {
+            let answer = match self.held(one.id, now) {
+                Ok(_) => {
+                    self.expire_at(one.id, one.until);
+                    Ok(Reply::Done)
+                }
+                Err(error) => Err(error),
+            };
+            wakes.push(one.responder.answer(answer));
+        }
+        false
+    }
+
+    /// The store has answered what a lease of it has now. Whether it is lost.
+    pub(crate) fn adjusted(
+        &mut self,
+        (id, to, cause): (u128, Amounts, Cause),
+        answer: Answer,
+        now: Timestamp,
+        wakes: &mut Vec<Wake>,
+    ) -> bool {
+        let Some(lease) = self.slots_of(id) else {
+            return false;
+        };
+        lease.is_under_way = false;
+        let is_growth = cause != Cause::Use;
+        let growth = lease.growth.take_if(|_| is_growth);
+        let admitted = answer.as_ref().is_ok_and(|reply| {
+            let verdict = reply.verdict();
+            verdict.is_some_and(Verdict::admitted)
+        });
+        match (&answer, admitted) {
+            (Ok(_), true) => lease.note_told(Some(to)),
+            (Ok(_), false) if is_growth => {}
+            _ => {
+                lease.note_told(None);
+                lease.is_put_off = true;
+            }
+        }
+        let error = answer.as_ref().err().cloned();
+        if let Some(growth) = growth {
+            wakes.push(self.grown(id, growth, answer, (admitted, now)));
+        }
+        error.is_some_and(|error| self.is_lost(id, &error, now, wakes))
+    }
+
+    /// A holder is told what came of its wish for more.
+    fn grown(
+        &mut self,
+        of: u128,
+        growth: Growth,
+        answer: Answer,
+        (admitted, now): (bool, Timestamp),
+    ) -> Wake {
+        let held = self.held(growth.id, now);
+        let given = match held {
+            Ok(given) => given,
+            Err(error) => return growth.responder.answer(Err(error)),
+        };
+        let granted = given.granted;
+        if admitted {
+            let all = given.amounts.iter_mut().zip(&growth.more);
+            all.for_each(|(amount, &more)| *amount += more);
+            if let Some(lease) = self.slots_of(of) {
+                lease.use_more(&growth.more);
+            }
+        }
+        let answer = answer.map(|reply| match reply {
+            Reply::Decision(mut decision) => {
+                decision.lease = admitted.then_some(Granted {
+                    repeated: true,
+                    ..granted
+                });
+                Reply::Decision(decision)
+            }
+            reply => reply,
+        });
+        growth.responder.answer(answer)
+    }
+
+    /// Whether the store has said with `error` that its lease is over: then what was given of it
+    /// is, too.
+    fn is_lost(
+        &mut self,
+        id: u128,
+        error: &StoreError,
+        now: Timestamp,
+        wakes: &mut Vec<Wake>,
+    ) -> bool {
+        if !matches!(error, StoreError::UnknownLease | StoreError::LeaseEnded(_)) {
+            return false;
+        }
+        let all = self.given.iter();
+        let held = all.filter(|(_, one)| one.of == id && matches!(one.stage, Stage::Held));
+        let held: Vec<u128> = held.map(|(&id, _)| id).collect();
+        for given in held {
+            drop(self.let_expire(given, now));
+        }
+        let at = self.slots.iter().position(|lease| lease.id == id);
+        if let Some(lease) = at.map(|at| self.slots.swap_remove(at)) {
+            for one in lease.renewals {
+                wakes.push(one.responder.answer(Err(StoreError::LeaseEnded(now))));
+            }
+            if let Some(growth) = lease.growth {
+                wakes.push(growth.responder.answer(Err(StoreError::LeaseEnded(now))));
+            }
+        }
+        true
+    }
+}
+
+impl Given {
+    /// What was taken and used of each limit; what comes back; what was used beyond.
+    fn uses(
+        &self,
+        plan: &Plan,
+        ending: Ending<'_>,
+        is_held: bool,
+    ) -> (SmallVec<[Use; 3]>, Amounts, Vec<(u32, Amount)>) {
+        let (mut uses, mut beyond) = (SmallVec::new(), Vec::new());
+        let mut back: Amounts = self.amounts.iter().map(|_| 0).collect();
+        for (position, (limit, &taken)) in self.plan.limits().iter().zip(&self.amounts).enumerate()
+        {
+            let there = plan.position(limit.uid);
+            let used = there.map_or(taken, |there| used(ending, there, taken));
+            let is_left_out = limit.shadow || limit.rule.is_held();
+            if taken == 0 && (used == 0 || is_left_out) {
+                continue;
+            }
+            uses.push(Use {
+                uid: limit.uid,
+                taken,
+                used,
+            });
+            match limit.rule.is_held() {
+                true if is_held => back[position] = taken,
+                true => {}
+                false if used > taken => beyond.push((limit.uid, used - taken)),
+                false => back[position] = taken - used,
+            }
+        }
+        (uses, back, beyond)
+    }
+
+    /// What it is to hold in all.
+    ///
+    /// # Errors
+    /// [`StoreError::Busy`]: of a limit that there was not when it was given.
+    fn target(&self, plan: &Plan, to: &[Option<Amount>]) -> Result<Amounts, StoreError> {
+        let mut target = self.amounts.clone();
+        target.resize(self.plan.limits().len(), 0);
+        for (limit, wanted) in plan.limits().iter().zip(to) {
+            let Some(wanted) = *wanted else { continue };
+            match self.plan.position(limit.uid) {
+                Some(position) => target[position] = wanted,
+                None if wanted == 0 => {}
+                None => {
+                    return Err(StoreError::Busy(
+                        "the limits have changed since this lease was given; acquire anew"
+                            .to_owned(),
+                    ));
+                }
+            }
+        }
+        target.truncate(self.amounts.len().max(last_taken(&target)));
+        Ok(target)
+    }
+}
+
+/// How many of `amounts` there are up to the last that takes something.
+fn last_taken(amounts: &[Amount]) -> usize {
+    let last = amounts.iter().rposition(|&amount| amount > 0);
+    last.map_or(0, |last| last + 1)
+}
+
+/// What an ending says was used of the limit at `position`, of which so much was taken.
+fn used(ending: Ending<'_>, position: usize, taken: Amount) -> Amount {
+    let is_given_back = match ending {
+        Ending::Settle(used) => return used.get(position).copied().flatten().unwrap_or(taken),
+        Ending::Release => false,
+        Ending::Fail(back) => back.get(position).copied().unwrap_or(false),
+        Ending::Cancel => true,
+    };
+    if is_given_back { 0 } else { taken }
+}
+
+fn busy() -> StoreError {
+    StoreError::Busy(
+        "what this lease has its slots of is adjusted for another; ask again".to_owned(),
+    )
+}

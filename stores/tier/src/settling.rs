@@ -1,0 +1,127 @@
+//! What the store is told of the leases that hold slots for this node's callers.
+
+use std::sync::Arc;
+
+use tidegate_store::core::Timestamp;
+use tidegate_store::{Answer, Command, Detail, Op, Out, OwnedPath, Plan, Reply, StoreFuture, Verb};
+
+use crate::grants::{Amounts, Grant};
+use crate::leases::{Cause, Step};
+use crate::node::{Node, SharedKey};
+use crate::task;
+
+/// What the store was told, about a lease of it.
+enum Told {
+    Until(u128, Timestamp),
+    Amounts(u128, Amounts, Cause),
+}
+
+impl Node {
+    /// Nothing more is given of a grant that has slots: it is ended when none of them is held.
+    pub(crate) fn close_slots(&self, shared: &SharedKey, grant: &Grant, path: &OwnedPath) {
+        let ending = shared.lock().leases.close(grant, path);
+        ending.into_iter().for_each(|one| self.end(one));
+        self.settle_up(shared);
+    }
+
+    /// Tells the store what it does not know yet of the leases that hold this key's slots.
+    pub(crate) fn settle_up(&self, shared: &SharedKey) {
+        let Some(this) = self.this.upgrade() else {
+            return;
+        };
+        loop {
+            let plan = Arc::clone(&self.newest.lock());
+            let mut key = shared.lock();
+            let path = key.path.clone();
+            let Some(step) = key.leases.step(&path) else {
+                return;
+            };
+            let asked = self.timer.now();
+            let (told, later, answer) = match step {
+                Step::End(one) => {
+                    drop(key);
+                    self.end(one);
+                    continue;
+                }
+                Step::Renew(id, until) => {
+                    drop(key);
+                    let (later, answer) = self.tell(&path, &plan, Verb::Renew { id, until });
+                    (Told::Until(id, until), later, answer)
+                }
+                Step::Adjust(id, to, cause) => {
+                    let lease = key.leases.slot_lease(id);
+                    let ordered = lease.map(|lease| lease.in_order_of(&plan, &to));
+                    drop(key);
+                    let verb = Verb::Adjust {
+                        id,
+                        to: &ordered.unwrap_or_default(),
+                        overdraw: cause != Cause::Growth(false),
+                        detail: Detail::Always,
+                    };
+                    let (later, answer) = self.tell(&path, &plan, verb);
+                    (Told::Amounts(id, to, cause), later, answer)
+                }
+            };
+            let Some(later) = later else {
+                self.told(shared, told, answer, asked);
+                continue;
+            };
+            let (node, shared) = (Arc::clone(&this), Arc::clone(shared));
+            let sent = node.under_way.begin();
+            task::run(&self.timer, async move {
+                let answer = later.await;
+                node.told(&shared, told, answer, asked);
+                node.settle_up(&shared);
+                drop(sent);
+            });
+        }
+    }
+
+    fn tell(
+        &self,
+        path: &OwnedPath,
+        plan: &Arc<Plan>,
+        verb: Verb<'_>,
+    ) -> (Option<StoreFuture>, Answer) {
+        let mut answer = Ok(Reply::Done);
+        let command = Command {
+            plan,
+            now: self.timer.now(),
+            calendars: &[],
+            op: Op::One(path.lend(), verb),
+            patience: None,
+        };
+        let execution = self.table.execute(&command, Out::new(&mut answer));
+        (execution.pending(), answer)
+    }
+
+    /// The store has answered to that, which it was told at `asked`.
+    fn told(&self, shared: &SharedKey, told: Told, answer: Answer, asked: Timestamp) {
+        let (now, mut wakes) = (self.timer.now(), Vec::new());
+        if answer.is_err() {
+            self.arm();
+        }
+        let mut key = shared.lock();
+        key.expire(now);
+        let lost = match told {
+            Told::Until(id, until) => {
+                let clocks = (asked, now, self.has_own_clock);
+                let renewed = (id, until);
+                let is_lost = key.leases.renewed(renewed, &answer, clocks, &mut wakes);
+                is_lost.then_some(id)
+            }
+            Told::Amounts(id, to, cause) => {
+                let is_lost = key
+                    .leases
+                    .adjusted((id, to, cause), answer, now, &mut wakes);
+                is_lost.then_some(id)
+            }
+        };
+        if let Some(id) = lost {
+            // The store has ended it: nothing of it is to be ended any more.
+            drop(key.grants.take_one(id));
+        }
+        drop(key);
+        drop(wakes);
+    }
+}

@@ -1,0 +1,170 @@
+//! A lease of the store whose slots this node gives out: what it holds there, and what it is to
+//! hold. No I/O, no clock.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tidegate_store::core::{Amount, Span, Standing, Timestamp};
+use tidegate_store::{OwnedPath, Plan, PlanLimit, Responder};
+
+use crate::grants::{Amounts, Grant};
+use crate::outstanding::is_slots;
+use crate::returns::Return;
+
+/// So much longer than a lease that is given the store's lasts, at most.
+const LONGEST_MARGIN: Span = Span::from_secs(60);
+
+/// How long the store's lease is to last, so that leases of `ttl` can be given of it, and renewed,
+/// for about as long without asking.
+pub(crate) fn length_for(ttl: Span) -> Span {
+    let micros = ttl.as_micros();
+    let margin = micros.min(LONGEST_MARGIN.as_micros()) + micros / 500;
+    Span::from_micros(micros.saturating_add(margin))
+}
+
+/// A holder who asks for a later expiry than the store's lease has.
+pub(crate) struct Renewal {
+    pub(crate) id: u128,
+    pub(crate) until: Timestamp,
+    /// Until when the store's is to last for that.
+    pub(crate) stores_until: Timestamp,
+    pub(crate) responder: Responder,
+}
+
+/// A holder who asks for more than the node has.
+pub(crate) struct Growth {
+    pub(crate) id: u128,
+    pub(crate) more: Amounts,
+    /// Even if its rates do not fit.
+    pub(crate) overdraw: bool,
+    pub(crate) responder: Responder,
+}
+
+/// See the [module](self).
+pub(crate) struct SlotLease {
+    pub(crate) id: u128,
+    /// The limits by which it was granted: the order of all amounts.
+    pub(crate) plan: Arc<Plan>,
+    /// Where they stood when it was.
+    pub(crate) standings: SmallVec<[Option<Standing>; 1]>,
+    /// How many leases that were given of it are held.
+    pub(crate) held: usize,
+    /// Until when it is surely there.
+    pub(crate) sure_until: Timestamp,
+    /// What it took at first.
+    taken: Amounts,
+    /// Once nothing more is given of it: what is used of it, of slots what is held.
+    used: Option<Amounts>,
+    /// What holders have used beyond what they took.
+    beyond: Amounts,
+    /// What the store has been told that it is to have; `None`: it may not have heard the last.
+    told: Option<Amounts>,
+    pub(crate) is_under_way: bool,
+    /// The store has not answered: not again before the next look.
+    pub(crate) is_put_off: bool,
+    pub(crate) renewals: Vec<Renewal>,
+    pub(crate) growth: Option<Growth>,
+}
+
+impl SlotLease {
+    pub(crate) fn of(grant: &Grant) -> Self {
+        Self {
+            id: grant.id,
+            plan: Arc::clone(&grant.plan),
+            standings: grant.told.standings.clone(),
+            held: 0,
+            sure_until: grant.sure_until,
+            taken: grant.taken.clone(),
+            used: None,
+            beyond: grant.taken.iter().map(|_| 0).collect(),
+            told: Some(grant.taken.clone()),
+            is_under_way: false,
+            is_put_off: false,
+            renewals: Vec::new(),
+            growth: None,
+        }
+    }
+
+    /// Whether nothing more is given of it.
+    pub(crate) const fn is_closed(&self) -> bool {
+        self.used.is_some()
+    }
+
+    /// Nothing more is given of it: so much is used, of slots held.
+    pub(crate) fn close(&mut self, used: &[Amount]) {
+        self.used = Some(used.into());
+    }
+
+    /// So much of what was used comes back; `false`: to the grant, which is spent of still.
+    pub(crate) fn take_back(&mut self, amounts: &[Amount]) -> bool {
+        let Some(used) = &mut self.used else {
+            return false;
+        };
+        for (used, &amount) in used.iter_mut().zip(amounts) {
+            *used = used.saturating_sub(amount);
+        }
+        true
+    }
+
+    /// So much more is used of a closed one.
+    pub(crate) fn use_more(&mut self, amounts: &[Amount]) {
+        let used = self.used.iter_mut().flatten();
+        used.zip(amounts).for_each(|(used, &more)| *used += more);
+    }
+
+    /// Holders have used so much beyond what they took.
+    pub(crate) fn go_beyond(&mut self, position: usize, more: Amount) {
+        if let Some(beyond) = self.beyond.get_mut(position) {
+            *beyond = beyond.saturating_add(more);
+        }
+    }
+
+    /// What the store's lease is to have of each limit.
+    pub(crate) fn wanted(&self) -> Amounts {
+        let base = self.used.as_ref().unwrap_or(&self.taken);
+        let limits = self.plan.limits().iter().enumerate();
+        let wanted = limits.map(|(position, limit)| {
+            let of = |amounts: &Amounts| amounts.get(position).copied().unwrap_or(0);
+            match self.is_closed() && is_slots(limit) {
+                true => 0,
+                false => of(base).saturating_add(of(&self.beyond)),
+            }
+        });
+        wanted.collect()
+    }
+
+    /// What it is to have with the growth that is asked for.
+    pub(crate) fn wanted_with_growth(&self) -> Amounts {
+        let mut wanted = self.wanted();
+        let more = self.growth.iter().flat_map(|growth| &growth.more);
+        wanted
+            .iter_mut()
+            .zip(more)
+            .for_each(|(all, &more)| *all += more);
+        wanted
+    }
+
+    /// Whether the store may not know what it is to have.
+    pub(crate) fn is_to_tell(&self) -> bool {
+        self.told.as_ref() != Some(&self.wanted())
+    }
+
+    /// The store was told so; or, `None`, may have been told anything.
+    pub(crate) fn note_told(&mut self, told: Option<Amounts>) {
+        self.told = told;
+    }
+
+    /// Its end at the store.
+    pub(crate) fn ending(&self, path: &OwnedPath) -> Return {
+        let used = self.wanted();
+        let used = used.iter().zip(self.plan.limits());
+        let spent = used.map(|(&used, limit)| if limit.rule.is_held() { 0 } else { used });
+        Return::with(path, self.id, spent.collect(), &self.plan)
+    }
+
+    /// What it is to have, in the order of `plan`.
+    pub(crate) fn in_order_of(&self, plan: &Plan, all: &[Amount]) -> Vec<Option<Amount>> {
+        let of = |limit: &PlanLimit| all.get(self.plan.position(limit.uid)?).copied();
+        plan.limits().iter().map(of).collect()
+    }
+}
