@@ -26,7 +26,8 @@ use crate::settlement::Settlement;
 #[derive(Debug, Deserialize)]
 pub(crate) struct Granted {
     pub(crate) id: String,
-    fence: u64,
+    #[serde(default)]
+    fence: Option<u64>,
     #[serde(deserialize_with = "instant::instant")]
     granted_at: Timestamp,
     #[serde(deserialize_with = "instant::instant")]
@@ -125,10 +126,10 @@ impl Lease {
         &self.lease
     }
 
-    /// Larger than that of every earlier lease on the same slots, and 0 without slots: what the
-    /// lease guards refuses smaller ones.
+    /// Larger than that of every earlier lease on the same slots: what the lease guards refuses
+    /// smaller ones. `None` without slots, and of one that a server gave by its tier.
     #[must_use]
-    pub const fn fence(&self) -> u64 {
+    pub fn fence(&self) -> Option<u64> {
         self.granted.fence
     }
 
@@ -419,7 +420,7 @@ mod tests {
     async fn what_its_request_waited_is_not_taken_off_a_lease() {
         let granted: Granted = serde_json::from_value(serde_json::json!({
             "id": "00112233445566778899aabbccddeeff",
-            "fence": 0,
+            "fence": null,
             "granted_at": "2026-01-01T12:01:00Z",
             "expires_at": "2026-01-01T12:01:30Z",
             "expires_in_ms": 30_000,

@@ -78,7 +78,7 @@ pub(crate) struct Acquisition {
     /// What was decided, as it was granted or refused.
     decision: Option<Box<Decision>>,
     member: Option<String>,
-    fence: u64,
+    fence: Option<u64>,
     successful: bool,
     degraded: bool,
     /// Verbs on it come one after the other.
@@ -188,7 +188,7 @@ impl Acquisition {
             member,
             successful: lease.is_some(),
             degraded: decision.as_deref().is_some_and(Decision::degraded),
-            fence: lease.as_ref().map_or(0, |lease| lease.fence()),
+            fence: lease.as_ref().and_then(|lease| lease.fence()),
             is_held: AtomicBool::new(lease.is_some()),
             by_id: lease.as_ref().and_then(|lease| ById::of(target, lease)),
             lease: fork::Own::new(tidegate::Mutex::new(lease)),
@@ -474,7 +474,7 @@ impl Acquisition {
     }
 
     #[getter]
-    const fn fence(&self) -> u64 {
+    const fn fence(&self) -> Option<u64> {
         self.fence
     }
 
@@ -625,8 +625,8 @@ impl Acquisition {
         if let Some(member) = &self.member {
             words += &format!(", from {member}");
         }
-        if self.fence > 0 {
-            words += &format!(", fence {}", self.fence);
+        if let Some(fence) = self.fence {
+            words += &format!(", fence {fence}");
         }
         if let Some(limit) = self.limit() {
             words += &format!(", by limit {limit}");

@@ -105,8 +105,9 @@ class Acquisition:
     def member(self) -> Optional[str]:
         """Of a pool: the name of the set that granted it."""
     @property
-    def fence(self) -> int:
-        """A number that grows with each grant of the same resource; 0 where no slot was taken.
+    def fence(self) -> Optional[int]:
+        """A number that grows with each grant of the same resource; None where no slot was taken, or a
+        tier gave it.
 
         Pass it with each write to what the slot protects, which must refuse a number below the largest
         that it has seen: then a holder that lost its slot can do no harm.
@@ -520,7 +521,7 @@ class ServerLease:
         """True until it is released or, by this process's clock, its ttl has passed since the last
         renewal that succeeded. It is renewed in the background."""
     @property
-    def fence(self) -> int:
+    def fence(self) -> Optional[int]:
         """As ``Acquisition.fence``: a number that grows with each grant of the same slots."""
     @property
     def member(self) -> Optional[str]:

@@ -79,8 +79,9 @@ pub enum Acquired {
 pub struct GrantedLease {
     /// What settles it.
     pub id: LeaseId,
-    /// Larger than that of every earlier lease on the same slots; 0 without.
-    pub fence: u64,
+    /// Larger than that of every earlier lease on the same slots; `None` without slots, and of one
+    /// that a tier gave.
+    pub fence: Option<u64>,
     /// When it was granted, by the store's clock.
     pub granted_at: Timestamp,
     /// When it expires unless renewed.

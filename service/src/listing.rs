@@ -42,8 +42,8 @@ pub struct PublicLease {
     pub granted_at: Timestamp,
     /// When it expires unless renewed.
     pub expires_at: Timestamp,
-    /// Larger than that of every earlier lease on the same slots; 0 without.
-    pub fence: u64,
+    /// Larger than that of every earlier lease on the same slots; `None` without.
+    pub fence: Option<u64>,
     /// What was taken, by limit.
     pub taken: Vec<(String, Amount)>,
 }

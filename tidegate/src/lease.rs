@@ -41,6 +41,7 @@ pub struct Lease {
     /// When it was asked for, or renewed, by this machine's clock.
     asked_at: Timestamp,
     expires_at: Timestamp,
+    /// 0: none.
     fence: u64,
     repeated: bool,
     /// How its holder has ended it.
@@ -117,11 +118,12 @@ impl Lease {
         self.key.bytes()
     }
 
-    /// Larger than that of every earlier lease on the same slots; 0 without
-    /// slots. Hand it to the resource, which refuses a smaller one.
+    /// Larger than that of every earlier lease on the same slots; `None` without slots, and of one
+    /// that a [tier](crate::LimitSetBuilder::tier) gave near the caller. Hand it to the resource,
+    /// which refuses a smaller one.
     #[must_use]
-    pub fn fence(&self) -> u64 {
-        self.fence
+    pub fn fence(&self) -> Option<u64> {
+        (self.fence > 0).then_some(self.fence)
     }
 
     /// Whether it was given before, to a request with the same idempotency key.

@@ -79,7 +79,7 @@ impl Client for Grpc {
         let answer = call!(self.acquire(request));
         Ok(answer.lease.map(|lease| Lease {
             id: lease.id,
-            fence: lease.fence,
+            fence: lease.fence.expect("of a slot"),
             repeated: lease.repeated,
         }))
     }

@@ -52,7 +52,11 @@ pub fn run(options: &Options) -> Result<(), Trouble> {
             let from = now();
             rate.peek("hot", 1).wait()?;
             let until = now();
-            writeln!(ledger, "slot {} {asked} {from} {until}", lease.fence())?;
+            writeln!(
+                ledger,
+                "slot {} {asked} {from} {until}",
+                lease.fence().unwrap_or(0)
+            )?;
             lease.release().wait()?;
         }
     }

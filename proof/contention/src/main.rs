@@ -9,6 +9,7 @@
 //! | `wait` | waits for a slot, until it is killed |
 //! | `hold` | does with a permit what it is told on its input |
 //! | `leave` | ends while it holds slots and stands in line |
+//! | `lend` | gives out slots that it holds at the store |
 //! | `spend` | spends grants of its tier, by a clock that may be wrong |
 //! | `reacquire` | holds one of several slots, again and again |
 //!
@@ -18,6 +19,7 @@ mod common;
 mod contend;
 mod hold;
 mod leave;
+mod lend;
 mod reacquire;
 mod spend;
 mod turns;
@@ -37,6 +39,7 @@ enum Options {
     Leave(leave::Options),
     Reacquire(reacquire::Options),
     Spend(spend::Options),
+    Lend(lend::Options),
 }
 
 fn main() -> Result<(), Trouble> {
@@ -48,5 +51,6 @@ fn main() -> Result<(), Trouble> {
         Options::Leave(options) => leave::run(&options),
         Options::Reacquire(options) => reacquire::run(&options),
         Options::Spend(options) => spend::run(&options),
+        Options::Lend(options) => lend::run(&options),
     }
 }

@@ -29,7 +29,7 @@ pub fn run(options: &Options) -> Result<(), Trouble> {
             let ask = Request::default().cost(1).within(LONG);
             let granted = set.acquire(KEY, ask).await?.granted();
             let lease = granted.ok_or("it waits for as long as it takes")?;
-            let (granted, fence) = (now(), lease.fence());
+            let (granted, fence) = (now(), lease.fence().unwrap_or(0));
             let released = now();
             set.release(KEY, lease.detach()).await?;
             // One write, so that the lines of several processes on one pipe stay whole.

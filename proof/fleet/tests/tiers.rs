@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use serde_json::Value;
 use tidegate_conformance::Paused;
 use tidegate_fleet::house::{House, PATIENT};
 use tidegate_fleet::program;
@@ -31,6 +32,10 @@ calls = { calls = 2_000, per = '400d', algorithm = 'fixed_window' }
 tier = { mode = 'leased', batch = 5, hold = '800ms' }
 [policy.busy.limits]
 calls = { calls = 1_000_000, per = '400d', algorithm = 'fixed_window' }
+[policy.lent]
+tier = { mode = 'leased', batch = { running = 4 }, hold = '60s', idle = '60s', low_water = 0 }
+[policy.lent.limits]
+running = { concurrency = 10, ttl = '2s' }
 [policy.plain.limits]
 calls = { calls = 1_000_000, per = '400d', algorithm = 'fixed_window' }
 ";
@@ -48,6 +53,26 @@ impl Node {
     fn check(&mut self, policy: &str, key: &str) -> bool {
         let check = Call::of(Verb::Check, policy, key);
         self.client.ask(&check).expect("an answer").admitted()
+    }
+
+    /// A lease, as the server says it.
+    fn lease(&mut self, policy: &str, key: &str) -> Value {
+        let body = format!(r#"{{"policy":"{policy}","key":"{key}"}}"#);
+        let (status, body) = self.post("/v1/acquire", &body);
+        assert_eq!(status, 200, "{body}");
+        body["lease"].clone()
+    }
+
+    /// Releases a lease; what the server answers.
+    fn end(&mut self, policy: &str, key: &str, lease: &str) -> u16 {
+        let body = format!(r#"{{"policy":"{policy}","key":"{key}","lease":"{lease}"}}"#);
+        self.post("/v1/release", &body).0
+    }
+
+    fn post(&mut self, path: &str, body: &str) -> (u16, Value) {
+        let sent = self.client.send("POST", path, "application/json", body);
+        let (status, body) = sent.expect("an answer");
+        (status, serde_json::from_slice(&body).expect("JSON"))
     }
 
     /// What the store has left.
@@ -108,6 +133,7 @@ mod each {
         a_server_that_stood_still_for_twice_the_hold_spends_nothing_of_before
         a_server_that_is_killed_strands_what_it_held_and_the_window_holds
         a_server_goes_on_after_its_store_has_stood_still
+        a_server_gives_out_slots_and_those_of_a_killed_one_are_back
     }
 }
 
@@ -186,6 +212,52 @@ fn a_server_that_is_killed_strands_what_it_held_and_the_window_holds(store: &str
     println!("{store}: killed, stranded {stranded} of a batch of {BATCH}");
     assert!(admitted <= CAPACITY, "{admitted} of {CAPACITY}");
     assert!(stranded <= BATCH, "{stranded}");
+}
+
+fn a_server_gives_out_slots_and_those_of_a_killed_one_are_back(store: &str) {
+    let Some((_house, mut nodes)) = nodes(store, 2) else {
+        return;
+    };
+    let free = |node: &mut Node| {
+        let peek = Call::of(Verb::Peek, "lent", "k");
+        let told = node.client.ask(&peek).expect("an answer");
+        told.number("running.remaining").expect("a standing")
+    };
+    let leases: Vec<_> = (0..4).map(|_| nodes[0].lease("lent", "k")).collect();
+    assert_eq!(free(&mut nodes[1]), 6);
+    for lease in &leases {
+        assert!(lease["fence"].is_null(), "{lease}");
+        // Only the server that gave it knows it.
+        let id = lease["id"].as_str().expect("an id");
+        assert_eq!(nodes[1].end("lent", "k", id), 404);
+        assert_eq!(nodes[0].end("lent", "k", id), 200);
+        assert_eq!(nodes[0].end("lent", "k", id), 200);
+    }
+    // They lie at that server still, for whoever asks there.
+    assert_eq!(free(&mut nodes[1]), 6);
+    let of_store = nodes[1].lease("plain", "k");
+    assert!(of_store["fence"].is_null(), "it has no slot: {of_store}");
+    assert!(nodes[0].lease("lent", "k")["fence"].is_null());
+    // Killed at once (`kill -9`), as servers are when they are dropped.
+    drop(nodes.remove(0));
+    let mut other = nodes.remove(0);
+    assert_eq!(free(&mut other), 6);
+    until_free(10, || free(&mut other));
+    assert_eq!(free(&mut other), 10);
+}
+
+/// Waits, within a minute, until as much is free.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a lease expires by the clock of the store, which is a process of its own"
+)]
+fn until_free(all: u64, mut free: impl FnMut() -> u64) {
+    for _ in 0..600 {
+        if free() == all {
+            return;
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
 }
 
 /// A connection that Redis' client makes anew wakes its commands while it holds a lock, by which

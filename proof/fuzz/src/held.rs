@@ -16,7 +16,7 @@ struct Holder {
 #[derive(Debug, Default)]
 pub struct Held {
     holders: HashMap<LeaseId, Holder>,
-    fences: HashMap<Vec<u8>, u64>,
+    fences: HashMap<Vec<u8>, Option<u64>>,
 }
 
 impl Held {
@@ -29,7 +29,7 @@ impl Held {
         let key = lease.key().to_vec();
         if weight > 0 {
             let last = self.fences.insert(key.clone(), lease.fence());
-            assert!(last < Some(lease.fence()), "a fence that does not grow");
+            assert!(last < Some(lease.fence()) && lease.fence().is_some(), "a fence that does not grow");
         }
         let expires_at = lease.expires_at();
         let holder = Holder {
@@ -65,7 +65,7 @@ impl Held {
     }
 
     /// The lease's new weight and fence.
-    pub fn adjust(&mut self, id: LeaseId, weight: u64, fence: u64) {
+    pub fn adjust(&mut self, id: LeaseId, weight: u64, fence: Option<u64>) {
         if let Some(holder) = self.holders.get_mut(&id) {
             holder.weight = weight;
             let last = self.fences.entry(holder.key.clone()).or_default();

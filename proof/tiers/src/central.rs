@@ -199,5 +199,12 @@ pub(crate) fn is_grant(command: &Command<'_>) -> bool {
 
 /// Whether it is a node's own: a request for a grant, or units that go back.
 pub(crate) fn is_nodes_own(command: &Command<'_>) -> bool {
-    is_grant(command) || matches!(command.op, Op::One(_, Verb::End { .. }))
+    let is_of_lease = matches!(
+        command.op,
+        Op::One(
+            _,
+            Verb::End { .. } | Verb::Renew { .. } | Verb::Adjust { .. }
+        )
+    );
+    is_grant(command) || is_of_lease
 }

@@ -10,6 +10,7 @@
 //! | [`limits`] | the kinds of limits, for the library and for the ledger |
 //! | [`world`] | nodes around one store: requests, time, kills |
 //! | [`history`] | seeded histories: whatever happens to a fleet |
+//! | [`slots`] | seeded histories of slots that nodes give out: how many are held at once |
 //! | [`scale`] | fleets of 2 to 5,000 nodes under more demand than there is: how much of a limit they use |
 //! | [`timeline`] | one fleet through a step of demand, dead nodes and an outage: how long until all is used again |
 //! | [`stranded`] | what nodes that die take along |
@@ -26,6 +27,7 @@ pub mod limits;
 pub mod picture;
 pub mod report;
 pub mod scale;
+pub mod slots;
 pub mod stranded;
 pub mod timeline;
 pub mod wire;

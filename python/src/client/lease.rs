@@ -22,7 +22,7 @@ use crate::limit::duration;
 #[pyclass(frozen, module = "tidegate._core")]
 pub(crate) struct ServerLease {
     answer: tidegate_client::Answer,
-    fence: u64,
+    fence: Option<u64>,
     metadata: Named<String>,
     /// A forked child has none of its parent's.
     lease: fork::Own<Mutex<Option<tidegate_client::Lease>>>,
@@ -39,7 +39,7 @@ impl ServerLease {
         let lease = admission.lease();
         Self {
             answer,
-            fence: lease.as_ref().map_or(0, tidegate_client::Lease::fence),
+            fence: lease.as_ref().and_then(tidegate_client::Lease::fence),
             metadata: lease
                 .as_ref()
                 .map_or_else(Named::default, |lease| lease.metadata().clone()),
@@ -308,7 +308,7 @@ impl ServerLease {
     }
 
     #[getter]
-    const fn fence(&self) -> u64 {
+    const fn fence(&self) -> Option<u64> {
         self.fence
     }
 

@@ -42,7 +42,7 @@ impl Lease {
     ///         if !job.is_held() {
     ///             break; // stop: another may have begun
     ///         }
-    ///         println!("step {step}, fence {}", job.fence());
+    ///         println!("step {step}, fence {:?}", job.fence());
     ///     }
     ///     job.release().wait()?;
     /// }

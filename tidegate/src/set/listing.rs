@@ -55,8 +55,8 @@ pub struct ListedLease {
     pub granted_at: Timestamp,
     /// When it expires unless renewed.
     pub expires_at: Timestamp,
-    /// Larger than that of every earlier lease on the same slots; 0 without.
-    pub fence: u64,
+    /// Larger than that of every earlier lease on the same slots; `None` without.
+    pub fence: Option<u64>,
     /// What was taken, by limit.
     pub taken: Vec<(String, Amount)>,
 }
@@ -231,7 +231,7 @@ fn named(lease: HeldLease, view: &View) -> ListedLease {
         id: LeaseId(lease.id),
         granted_at: lease.granted_at,
         expires_at: lease.expires_at,
-        fence: lease.fence,
+        fence: (lease.fence > 0).then_some(lease.fence),
         taken: lease.taken.iter().filter_map(name).collect(),
     }
 }

@@ -254,6 +254,12 @@ const WAYS: &[Way] = &[
     ),
     way(
         TIER,
+        "a slot that a node holds",
+        ("stores/tier/src/key.rs", "pub(crate) fn lend("),
+        true,
+    ),
+    way(
+        TIER,
         "a refusal that is remembered",
         ("stores/tier/src/refusals.rs", "fn remembered("),
         true,

@@ -108,7 +108,10 @@ fn command(run: &Run, held: &Held) -> Command {
         command.env_remove(credential);
     }
     command.env("TIDEGATE_LEASE", &held.id);
-    command.env("TIDEGATE_FENCE", held.fence.to_string());
+    match held.fence {
+        Some(fence) => command.env("TIDEGATE_FENCE", fence.to_string()),
+        None => command.env_remove("TIDEGATE_FENCE"),
+    };
     // With a store the name is that of these limits: a run in the command has others.
     if run.store.is_none() {
         command.env("TIDEGATE_POLICY", run.name().as_ref());

@@ -40,8 +40,8 @@ pub trait Leases {
 pub struct Held {
     /// What ends it.
     pub id: String,
-    /// Larger than that of every earlier lease on the same slots.
-    pub fence: u64,
+    /// Larger than that of every earlier lease on the same slots; `None` without.
+    pub fence: Option<u64>,
     /// It surely lasts until then, if it is not renewed.
     pub sure_until: Instant,
 }

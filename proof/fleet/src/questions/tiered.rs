@@ -11,7 +11,7 @@ use crate::talk::{PROTOCOLS, Protocol};
 pub const QUESTION: Question = Question {
     name: "tiered",
     holds: "Policies with a tier answer as those without: by grants of one unit, so that nothing is\n\
-            held that another server could miss.",
+            held that another server could miss; their slots are the store's.",
     rows,
     concerns: |_: &Store, _| true,
     ask,
@@ -20,8 +20,8 @@ pub const QUESTION: Question = Question {
 /// What the policies have besides.
 const TIER: &str = "tier = { mode = 'leased', batch = 1, low_water = 0, idle = '10ms' }";
 
-/// Those of which units can be taken in advance, and that are asked for here.
-const TIERED: [&str; 4] = ["plain", "calls", "every", "deep"];
+/// Those of which units can be taken in advance, or slots given out, and that are asked for here.
+const TIERED: [&str; 6] = ["plain", "calls", "every", "deep", "slots", "job"];
 
 /// The cases of [`answers`] that ask them.
 const CASES: &[&str] = &[
@@ -32,6 +32,14 @@ const CASES: &[&str] = &[
     "check-stream",
     "auth",
     "throttle",
+    "acquire",
+    "acquire, waits",
+    "acquire, waits in vain",
+    "settle",
+    "release",
+    "cancel",
+    "renew",
+    "adjust",
     "debit",
     "peek",
     "forecast",

@@ -524,7 +524,7 @@ fn acquired(said: proto::AcquireResponse) -> Answer {
     let mut answer = decided(said.decision.unwrap_or_default());
     if let Some(lease) = said.lease {
         answer.fact("repeated", lease.repeated);
-        answer.fact("has a fence", lease.fence > 0);
+        answer.fact("has a fence", lease.fence.is_some());
         answer.lease = Some(lease.id);
         answer.granted_at = Some(lease.granted_at_us.to_string());
     }

@@ -287,7 +287,7 @@ impl Library {
                 let mut answer = Answer::decided(true);
                 answer.lease = Some(granted.id.to_string());
                 answer.fact("repeated", granted.repeated);
-                answer.fact("has a fence", granted.fence > 0);
+                answer.fact("has a fence", granted.fence.is_some());
                 if let Some(member) = granted.member() {
                     answer.fact("member", member);
                 }

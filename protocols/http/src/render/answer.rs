@@ -109,9 +109,9 @@ struct Lease<'a> {
     /// The lease's id, which only its holder knows.
     #[schemars(regex(pattern = "^[0-9a-fA-F]{32}$"), example = request::Lease::EXAMPLE)]
     id: String,
-    /// Larger than that of every earlier lease on the same slots; 0 without slots. Hand it to
-    /// the resource, which refuses a smaller one.
-    fence: u64,
+    /// Larger than that of every earlier lease on the same slots; null without slots, and of a
+    /// lease that a tier gave. Hand it to the resource, which refuses a smaller one.
+    fence: Option<u64>,
     /// When it was granted, by the store's clock: of one that waited, the end of its wait.
     /// Neither a renewal nor an adjustment changes it.
     granted_at: Instant,

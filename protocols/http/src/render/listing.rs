@@ -80,8 +80,8 @@ struct ShownLease<'a> {
     /// The beginning of the SHA-256 of its id.
     #[schemars(regex(pattern = "^[0-9a-f]{16}$"))]
     handle: String,
-    /// Larger than that of every earlier lease on the same slots; 0 without.
-    fence: u64,
+    /// Larger than that of every earlier lease on the same slots; null without.
+    fence: Option<u64>,
     /// When it was granted, by the store's clock: of one that waited, the end of its wait.
     /// Neither a renewal nor an adjustment changes it.
     granted_at: Instant,

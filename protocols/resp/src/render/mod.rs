@@ -198,7 +198,7 @@ fn lease(replies: &mut Replies, granted: Option<&GrantedLease>) {
     let id = granted.map(|granted| granted.id.to_string());
     facts::optional_text(replies, id.as_deref());
     replies.text("fence");
-    optional_count(replies, granted.map(|granted| granted.fence));
+    optional_count(replies, granted.and_then(|granted| granted.fence));
     replies.text("expires_at_us");
     let expires_at = granted.map(|granted| granted.expires_at.as_micros().unsigned_abs());
     optional_count(replies, expires_at);
@@ -271,7 +271,7 @@ fn held(replies: &mut Replies, active: &ActivePolicy, held: &PublicLease) {
     replies.text("handle");
     replies.text(&held.handle.to_string());
     replies.text("fence");
-    replies.count(held.fence);
+    optional_count(replies, held.fence);
     replies.text("expires_at_us");
     replies.integer(held.expires_at.as_micros());
     replies.text("taken");

@@ -135,7 +135,7 @@ impl Worker<'_> {
         let ask = Request::from(3).idempotency(name.as_bytes());
         let asked = self.leases.try_acquire(key, ask).wait().expect("no error");
         let Some(lease) = asked.granted() else { return };
-        let (fence, id) = (lease.fence(), lease.detach());
+        let (fence, id) = (lease.fence().expect("of slots"), lease.detach());
         self.say("granted", number, fence, Some(id), begun);
         // Some stay for whoever opens the file next.
         let stays = number.is_multiple_of(3) && number / 3 < MOST_HELD;

@@ -119,7 +119,10 @@ impl After {
                 .wait()
                 .expect("no error");
             let lease = asked.granted().expect("room");
-            assert!(lease.fence() > all.fence, "a fence that does not grow");
+            assert!(
+                lease.fence() > Some(all.fence),
+                "a fence that does not grow"
+            );
             all.budget[key] += 1;
         }
     }
@@ -158,7 +161,7 @@ impl After {
         if lease.stage == Stage::Granted && !found.is_repeated() {
             self.lost(&name, lease, all);
         } else if lease.stage == Stage::Granted {
-            assert_eq!(found.fence(), lease.fence, "{name} is another lease");
+            assert_eq!(found.fence(), Some(lease.fence), "{name} is another lease");
         }
         let settled = settle(found.detach()).expect("a lease that is held");
         assert!(!settled.expired() && !settled.repeated());

@@ -1,0 +1,149 @@
+//! Eight processes that each hold slots at the store and give them out to their tasks; one of them is
+//! killed. A ledger beside them counts how many are held at every instant.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use tidegate::{Limit, LimitSet};
+use tidegate_conformance::postgres_server::PostgresServer;
+use tidegate_conformance::redis_server::RedisServer;
+use tidegate_conformance::with_options;
+
+const CAPACITY: u64 = 24;
+const BATCH: u64 = 4;
+const TTL: Duration = Duration::from_secs(2);
+const PROCESSES: usize = 8;
+const KILLED: usize = 3;
+
+/// One slot that was held, from when to when; `true`: the node gave it.
+type Held = (i64, i64, bool);
+
+struct Node {
+    process: Child,
+    said: JoinHandle<Vec<Held>>,
+}
+
+impl Node {
+    fn start(url: &str) -> Self {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_tidegate-contention"));
+        process.args(["lend", "--store", url]);
+        let numbers = [
+            ("--capacity", CAPACITY),
+            ("--batch", BATCH),
+            ("--hold", 200),
+            ("--ttl", TTL.as_millis() as u64),
+            ("--tasks", 4),
+        ];
+        for (name, number) in numbers {
+            process.args([name, &number.to_string()]);
+        }
+        process.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = process.spawn().expect("it starts");
+        let out = BufReader::new(process.stdout.take().expect("its output"));
+        let read = move || {
+            out.lines()
+                .map_while(Result::ok)
+                .filter_map(|line| held(&line))
+        };
+        let said = thread::spawn(move || read().collect());
+        Self { process, said }
+    }
+
+    /// Its input ends: it gives back what it holds, and ends.
+    fn tell(mut self) -> Vec<Held> {
+        drop(self.process.stdin.take());
+        assert!(self.process.wait().expect("it ends").success());
+        self.said.join().expect("its lines")
+    }
+
+    fn kill(mut self) -> Vec<Held> {
+        self.process.kill().expect("it runs");
+        self.process.wait().expect("it ends");
+        self.said.join().expect("its lines")
+    }
+}
+
+fn held(line: &str) -> Option<Held> {
+    let words: Vec<_> = line.split(' ').collect();
+    let [from, until, how] = words[..] else {
+        return None;
+    };
+    Some((from.parse().ok()?, until.parse().ok()?, how == "node"))
+}
+
+/// The most that were held at an instant.
+fn most(all: &[Held]) -> i64 {
+    let begun = all.iter().map(|&(from, ..)| (from, 1));
+    let ended = all.iter().map(|&(_, until, _)| (until, -1));
+    let mut events: Vec<(i64, i64)> = begun.chain(ended).collect();
+    // At one instant those that end go first: what is held until then is not held then.
+    events.sort_unstable();
+    let (mut now, mut most) = (0, 0);
+    for (_, change) in events {
+        now += change;
+        most = most.max(now);
+    }
+    most
+}
+
+/// How many slots are free at the store.
+fn free(set: &LimitSet) -> u64 {
+    let peeked = set.peek("k", 1).wait().expect("a peek");
+    peeked.remaining("slots").expect("a standing")
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "other processes go on for so long, by their machine's clock"
+)]
+fn eight_processes(store: &str, url: &str) {
+    let url = with_options(url, "deadline=60s");
+    let mut nodes: Vec<_> = (0..PROCESSES).map(|_| Some(Node::start(&url))).collect();
+    thread::sleep(Duration::from_secs(3));
+    let mut all = nodes[KILLED].take().expect("it runs").kill();
+    let killed_at = Instant::now();
+    thread::sleep(Duration::from_secs(2));
+    for node in nodes.into_iter().flatten() {
+        let said = node.tell();
+        assert!(!said.is_empty());
+        all.extend(said);
+    }
+    let limit = Limit::concurrency("slots", CAPACITY).ttl(TTL);
+    let shared = tidegate_url::open(&url).expect("the store").store;
+    let set = LimitSet::builder().name("lent").store(shared).limit(limit);
+    let set = set.build().expect("a set");
+    let stranded = CAPACITY - free(&set);
+    // Twice the ttl of its holders, and a five hundredth, by the store's clock.
+    let back = 2 * TTL + TTL / 100;
+    thread::sleep(back.saturating_sub(killed_at.elapsed()));
+    assert_eq!(free(&set), CAPACITY, "what the killed one held is back");
+    let (most, by_nodes) = (
+        most(&all),
+        all.iter().filter(|(.., is_node)| *is_node).count(),
+    );
+    println!(
+        "{store}: at most {most} of {CAPACITY} at once; {by_nodes} of {} leases given by nodes; \
+         stranded {stranded} by the one that was killed",
+        all.len(),
+    );
+    assert!(most <= CAPACITY as i64, "{most}");
+    assert!(by_nodes > 0);
+    // Grants that it was giving out, and one more on its way, of each of which leases may be held.
+    assert!(stranded <= 5 * BATCH, "{stranded}");
+}
+
+#[test]
+fn eight_processes_on_redis_hold_no_more_slots_than_there_are_and_a_killed_ones_are_back() {
+    if let Some(server) = RedisServer::start() {
+        eight_processes("redis", &server.url());
+    }
+}
+
+#[test]
+fn eight_processes_on_postgres_hold_no_more_slots_than_there_are_and_a_killed_ones_are_back() {
+    if let Some(server) = PostgresServer::start() {
+        eight_processes("postgres", &server.url());
+    }
+}
