@@ -334,7 +334,7 @@ impl History {
         for node in self.nodes.iter().filter(|node| !node.is_killed) {
             node.store.set(Wire::Prompt);
         }
-        for _ in 0..120 {
+        for _ in 0..60 {
             self.pass(SECOND);
             self.count();
         }

@@ -235,7 +235,7 @@ fn fences_grow_although_the_clock_was_set_back_meanwhile() {
         let fence = take(&set, key).fence();
         assert!(
             before.iter().all(|earlier| fence > *earlier),
-            "{key}: {fence}"
+            "{key}: {fence:?}"
         );
     }
 }
@@ -260,7 +260,7 @@ fn fences_grow_beyond_those_that_are_lost_although_the_clock_was_set_back() {
     let set = support::set(store, &clock, limits());
     for key in ["alice", "bob", "a key never seen"] {
         let fence = take(&set, key).fence();
-        assert!(lost.iter().all(|lost| fence > *lost), "{key}: {fence}");
+        assert!(lost.iter().all(|lost| fence > *lost), "{key}: {fence:?}");
     }
 }
 

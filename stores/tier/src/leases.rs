@@ -119,12 +119,6 @@ impl Leases {
         self.given.is_empty() && self.slots.is_empty()
     }
 
-    /// How many are held.
-    #[cfg(test)]
-    pub(crate) fn count(&self) -> usize {
-        self.held.len()
-    }
-
     /// Gives a lease of `amounts`, which were spent of `grant`, from `now` until `until`.
     pub(crate) fn give(
         &mut self,
@@ -666,4 +660,138 @@ fn busy() -> StoreError {
     StoreError::Busy(
         "what this lease has its slots of is adjusted for another; ask again".to_owned(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_store::core::{Payment, Rule, Slots};
+    use tidegate_store::{KeyPath, Partial, PlanLimit, response_channel};
+
+    use super::*;
+
+    const SECOND: i64 = 1_000_000;
+
+    const fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_micros(seconds * SECOND)
+    }
+
+    fn plan() -> Arc<Plan> {
+        let slots = Slots::new(9, Span::SECOND).expect("slots");
+        let limit = PlanLimit {
+            name: "slots".into(),
+            uid: 0,
+            rule: Rule::Slots(slots),
+            level: 0,
+            payment: Payment::Prepaid,
+            shadow: false,
+            refund_on_expiry: false,
+            adaptive: None,
+        };
+        Arc::new(Plan::new(0, 1, vec![limit], Span::from_secs(30)))
+    }
+
+    /// Four slots that the store leases to this node until the hundredth second.
+    fn grant(plan: &Arc<Plan>) -> Grant {
+        let mut decision = Decision::bare(Verdict::Admit, None);
+        decision.lease = Some(Granted {
+            id: 7,
+            granted_at: at(0),
+            expires_at: at(100),
+            fence: 1,
+            repeated: false,
+        });
+        let partial = Partial::new(plan, decision, &[4]);
+        Grant::new(7, plan, partial, (at(0), true)).of_slots(at(50))
+    }
+
+    fn path() -> OwnedPath {
+        OwnedPath::of(&KeyPath::new(b"k", 1).expect("a key"))
+    }
+
+    fn renew(leases: &mut Leases, id: u128, until: i64) -> Result<Renewed, StoreError> {
+        leases.renew(id, (at(20), at(until)), || response_channel(drop).0)
+    }
+
+    #[test]
+    fn a_lease_ends_no_later_than_the_stores_surely_does() {
+        let (plan, mut leases) = (plan(), Leases::default());
+        let id = leases.give(&grant(&plan), &[1], (at(10), at(40))).id;
+        assert!(matches!(renew(&mut leases, id, 99), Ok(Renewed::Done)));
+        // A thousandth less than the store says.
+        assert!(matches!(renew(&mut leases, id, 100), Ok(Renewed::Asks)));
+        let Some(Step::Renew(7, until)) = leases.step(&path()) else {
+            panic!("the store is asked");
+        };
+        assert!(until > at(100) && leases.step(&path()).is_none());
+        let (mut wakes, clocks) = (Vec::new(), (at(20), at(21), true));
+        assert!(!leases.renewed((7, until), &Ok(Reply::Done), clocks, &mut wakes));
+        assert!(matches!(renew(&mut leases, id, 100), Ok(Renewed::Done)));
+    }
+
+    #[test]
+    fn what_expires_comes_back_once_and_is_forgotten_after_a_while() {
+        let (plan, mut leases) = (plan(), Leases::default());
+        let id = leases.give(&grant(&plan), &[2], (at(10), at(40))).id;
+        assert!(leases.expire(at(39)).is_empty());
+        let back = leases.expire(at(40));
+        assert_eq!((back.len(), &back[0].amounts[..]), (1, &[2][..]));
+        let over = leases.end(id, (&plan, Ending::Release, true), at(41));
+        let over = over.expect("it is remembered");
+        assert!(
+            over.settlement.expired
+                && over.back
+                    == Some(Back {
+                        grant: 7,
+                        amounts: [0].into_iter().collect()
+                    })
+        );
+        assert!(leases.expire(at(72)).is_empty());
+        let gone = leases.end(id, (&plan, Ending::Release, true), at(72));
+        assert_eq!(gone.err(), Some(StoreError::UnknownLease));
+    }
+
+    #[test]
+    fn of_what_is_closed_the_store_is_told_how_much_is_held_and_its_end_at_last() {
+        let (plan, mut leases) = (plan(), Leases::default());
+        let mut grant = grant(&plan);
+        assert!(grant.units.spend(&[3], at(1)));
+        let first = leases.give(&grant, &[1], (at(1), at(40))).id;
+        let second = leases.give(&grant, &[2], (at(1), at(40))).id;
+        assert!(leases.step(&path()).is_none() && leases.close(&grant, &path()).is_none());
+        let told = |leases: &mut Leases| match leases.step(&path()) {
+            Some(Step::Adjust(7, amounts, Cause::Use)) => amounts[0],
+            _ => panic!("the store is to know"),
+        };
+        assert_eq!(told(&mut leases), 3);
+        // One command at a time; an answer that is lost is no harm, since amounts are in all.
+        drop(leases.end(first, (&plan, Ending::Release, false), at(2)));
+        assert!(leases.step(&path()).is_none());
+        let lost = Err(StoreError::Unavailable("lost".to_owned()));
+        let asked = (7, [3].into_iter().collect(), Cause::Use);
+        assert!(!leases.adjusted(asked, lost, at(2), &mut Vec::new()));
+        assert!(leases.step(&path()).is_none());
+        leases.try_again();
+        assert_eq!(told(&mut leases), 2);
+        let done = Ok(Reply::Decision(Decision::bare(Verdict::Admit, None)));
+        let asked = (7, [2].into_iter().collect(), Cause::Use);
+        assert!(!leases.adjusted(asked, done, at(3), &mut Vec::new()));
+        assert!(leases.step(&path()).is_none());
+        drop(leases.end(second, (&plan, Ending::Release, false), at(3)));
+        assert!(matches!(leases.step(&path()), Some(Step::End(_))) && leases.is_empty());
+    }
+
+    #[test]
+    fn where_the_stores_lease_is_over_so_are_those_that_were_given_of_it() {
+        let (plan, mut leases) = (plan(), Leases::default());
+        let id = leases.give(&grant(&plan), &[1], (at(10), at(40))).id;
+        drop(renew(&mut leases, id, 200));
+        let Some(Step::Renew(7, until)) = leases.step(&path()) else {
+            panic!("the store is asked");
+        };
+        let (mut wakes, clocks) = (Vec::new(), (at(20), at(21), true));
+        let over = Err(StoreError::UnknownLease);
+        assert!(leases.renewed((7, until), &over, clocks, &mut wakes));
+        let renewed = renew(&mut leases, id, 30);
+        assert_eq!(renewed.err(), Some(StoreError::LeaseEnded(at(20))));
+    }
 }

@@ -109,7 +109,7 @@ impl Sets {
         let leases = page.wait().expect("a list").items;
         let lease = |lease: &ListedLease| {
             let left = lease.expires_at.since(set.now()).as_duration();
-            (lease.fence, left > LONG)
+            (lease.fence.expect("of a slot"), left > LONG)
         };
         leases.iter().map(lease).collect()
     }

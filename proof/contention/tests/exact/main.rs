@@ -69,7 +69,7 @@ impl Samples {
         });
         let listed = page.wait().expect("a list").items;
         assert!(listed.len() <= SLOTS as usize, "{listed:?}");
-        are_distinct(listed.iter().map(|lease| lease.fence));
+        are_distinct(listed.iter().filter_map(|lease| lease.fence));
         let peeked = slots.peek("hot", 1).wait().expect("a peek");
         let standing = peeked.standing("slots").expect("a standing");
         assert!(standing.remaining <= SLOTS);

@@ -75,7 +75,7 @@ pub fn of_a_list(slots: &LimitSet) -> Snapshot {
     let listed = page.wait().expect("a list").items;
     let held = listed.iter().map(|lease| {
         let taken = lease.taken.iter().map(|(_, amount)| *amount);
-        (lease.fence, taken.sum())
+        (lease.fence.expect("of a slot"), taken.sum())
     });
     let held: Vec<(u64, u64)> = held.collect();
     let all: u64 = held.iter().map(|(_, slots)| *slots).sum();
