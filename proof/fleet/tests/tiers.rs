@@ -35,7 +35,7 @@ calls = { calls = 1_000_000, per = '400d', algorithm = 'fixed_window' }
 [policy.lent]
 tier = { mode = 'leased', batch = { running = 4 }, hold = '60s', idle = '60s', low_water = 0 }
 [policy.lent.limits]
-running = { concurrency = 10, ttl = '2s' }
+running = { concurrency = 10, ttl = '15s' }
 [policy.plain.limits]
 calls = { calls = 1_000_000, per = '400d', algorithm = 'fixed_window' }
 ";

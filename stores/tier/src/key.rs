@@ -15,7 +15,7 @@ use crate::leases::Leases;
 use crate::outstanding::Outstanding;
 use crate::queued::Queued;
 use crate::settings::Tier;
-use crate::slot_lease::length_for;
+use crate::slot_lease::{given_for, length_for};
 
 /// So often a grant may come too late before the requests that wait for it are told.
 const MOST_LATE: u8 = 3;
@@ -120,14 +120,16 @@ impl Key {
         slots.any(|&position| amounts.get(position).is_some_and(|&amount| amount > 0))
     }
 
-    /// For how long a grant of so much is to be held at the store, that is spent for `hold`:
-    /// leases of its slots end before.
-    pub(crate) fn length_for(&self, wish: &Wish, hold: Span) -> Span {
+    /// For how long a grant of so much is to be held at the store, and for how long it is spent,
+    /// which is no longer than `hold`. Leases of its slots end while it is held: so what it is held
+    /// for goes by their length alone, and a killed node's are back by that.
+    pub(crate) fn lengths_for(&self, wish: &Wish, hold: Span) -> (Span, Span) {
         if !self.takes_slots(&wish.amounts) {
-            return hold;
+            return (hold, hold);
         }
         let waiting = self.waiters.iter().filter_map(|waiter| waiter.ttl);
-        hold.max(length_for(waiting.fold(self.ttl, Span::max)))
+        let longest = waiting.fold(self.ttl, Span::max);
+        (length_for(longest), hold.min(given_for(longest)))
     }
 
     /// Whether leases are given by this node now: none of its requests waits at the store, which

@@ -75,8 +75,8 @@ pub(crate) struct Asking {
     pub(crate) outstanding: Outstanding,
     /// It takes slots that this node gives out.
     pub(crate) has_slots: bool,
-    /// For how long the store holds it.
-    pub(crate) length: Span,
+    /// For how long the store holds it, and for how long it is spent.
+    pub(crate) lengths: (Span, Span),
     /// What is ended before that.
     pub(crate) ended: Vec<Grant>,
 }
@@ -91,7 +91,7 @@ impl Asking {
     ) -> Self {
         Self {
             has_slots: key.takes_slots(&wish.amounts),
-            length: key.length_for(&wish, hold),
+            lengths: key.lengths_for(&wish, hold),
             path: key.path.clone(),
             plan: Arc::clone(&key.plan),
             calendars,
@@ -111,6 +111,8 @@ struct Asked {
     /// Before it was sent.
     at: Timestamp,
     has_slots: bool,
+    /// From then on nothing of it is spent.
+    end: Timestamp,
 }
 
 impl Node {
@@ -197,11 +199,12 @@ impl Node {
                 id: (u128::from(mark) << 64) | u128::from(fastrand::u64(..)),
                 at: now,
                 has_slots: asking.has_slots,
+                end: now + asking.lengths.1,
             };
             count(&self.counters.asked);
             let terms = Terms {
                 id: asked.id,
-                expires_at: now + asking.length,
+                expires_at: now + asking.lengths.0,
                 idempotency: None,
                 least: Some(&asking.wish.least),
             };
@@ -317,7 +320,7 @@ impl Node {
                 grant.taken = taken;
                 grant.is_scarce = !asked.outstanding.is_none();
                 if asked.has_slots {
-                    grant = grant.of_slots(asked.at + self.tier.hold_span());
+                    grant = grant.of_slots(asked.end);
                 }
                 (Landed::Granted(Box::new(grant)), None)
             }

@@ -18,8 +18,13 @@ const LONGEST_MARGIN: Span = Span::from_secs(60);
 /// for about as long without asking.
 pub(crate) fn length_for(ttl: Span) -> Span {
     let micros = ttl.as_micros();
-    let margin = micros.min(LONGEST_MARGIN.as_micros()) + micros / 500;
+    let margin = given_for(ttl).as_micros() + micros / 500;
     Span::from_micros(micros.saturating_add(margin))
+}
+
+/// For how long leases of `ttl` can be given of it without asking.
+pub(crate) fn given_for(ttl: Span) -> Span {
+    ttl.min(LONGEST_MARGIN)
 }
 
 /// A holder who asks for a later expiry than the store's lease has.

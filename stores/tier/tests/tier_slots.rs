@@ -229,6 +229,19 @@ fn a_node_that_is_gone_leaves_its_slots_until_the_stores_lease_ends() {
     assert_eq!(left(&central, &nodes[0].plan), 10);
 }
 
+/// The store held them for as long as the hold, and so nobody had them for a minute.
+#[test]
+fn slots_of_short_leases_are_held_no_longer_than_those_whatever_the_hold() {
+    let plan = plan(0, 1, &[(0, slots(10))]);
+    let central = Central::new(&plan);
+    let tier = tier(4).hold(std::time::Duration::from_secs(60));
+    let nodes = [0, 0].map(|ahead| Node::new(&central, &plan, tier.clone(), ahead));
+    assert!(nodes[0].lease(b"k", &[1], 2 * SECOND).is_some());
+    nodes[0].link.set(Wire::Cut);
+    pass(&central, &nodes, 4 * SECOND + SECOND / 100);
+    assert_eq!(left(&central, &plan), 10);
+}
+
 #[test]
 fn a_grant_whose_answer_was_lost_is_given_back() {
     let (central, nodes) = fleet(10, 4, 1);
