@@ -29,7 +29,10 @@ impl Held {
         let key = lease.key().to_vec();
         if weight > 0 {
             let last = self.fences.insert(key.clone(), lease.fence());
-            assert!(last < Some(lease.fence()) && lease.fence().is_some(), "a fence that does not grow");
+            assert!(
+                last < Some(lease.fence()) && lease.fence().is_some(),
+                "a fence that does not grow"
+            );
         }
         let expires_at = lease.expires_at();
         let holder = Holder {

@@ -163,8 +163,10 @@ fn is_woken(pair: &Pair, protocol: &Protocol, waker: &Waker, policy: &str) -> Re
         .ok_or_else(|| format!("nothing is held: {held:?}"))?;
     let mut waiting = pair.enter(protocol, 1)?;
     let (tell, told) = sync_channel(1);
-    // Who is not woken ends with the servers.
-    thread::spawn(move || tell.send(waiting.ask(&acquire)));
+    thread::spawn(move || {
+        // Nobody is left to tell once the servers have ended.
+        let _ = tell.send(waiting.ask(&acquire));
+    });
     waits(pair, policy)?;
     (waker.wake)(&mut *holder, policy, "k", &lease)?;
     let answer = told.recv_timeout(ANSWERED);
