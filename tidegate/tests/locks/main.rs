@@ -81,10 +81,13 @@ fn an_idempotency_key_is_sent_to_a_store_that_can_lose_an_answer_and_to_no_other
     let clock = clock();
     for (store, keyed) in [(Flaky::default(), 1), (Flaky::sound(), 0)] {
         let (gpus, store) = at(&clock, store);
-        let permit = take(&gpus);
+        let permit = gpus.acquire().wait().expect("a slot is free");
         assert!(store.asked() > 0);
         assert_eq!(store.asked_by_key(), keyed);
         permit.release().wait().expect("held");
+        // A try is not repeated.
+        take(&gpus).release().wait().expect("held");
+        assert_eq!(store.asked_by_key(), keyed);
     }
 }
 

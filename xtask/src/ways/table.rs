@@ -147,10 +147,7 @@ const WAYS: &[Way] = &[
     way(
         REDIS,
         "one plain bucket, by itself",
-        (
-            "stores/redis/src/script.rs",
-            "(\"single_bucket\", lua!(\"single_bucket\"))",
-        ),
+        ("stores/redis/src/script.rs", "lua!(\"single_bucket\")"),
         true,
     ),
     way(

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_store::{
-    Abilities, Command, Execution, Op, Out, Plan, Reply, Store, StoreError, Table, Verb,
+    Abilities, Change, Command, Defined, Definition, Execution, Op, Out, Plan, Reply, Store,
+    StoreError, StoreFuture, Table, Verb,
 };
 
 /// One take in so many goes wrong.
@@ -34,6 +35,14 @@ struct FaultyTable {
 impl Store for Faulty {
     fn abilities(&self) -> Abilities {
         self.store.abilities()
+    }
+
+    fn definition(&self, owner: &str, key: &[u8]) -> StoreFuture<Option<Definition>> {
+        self.store.definition(owner, key)
+    }
+
+    fn change(&self, owner: &str, change: Change) -> StoreFuture<Defined> {
+        self.store.change(owner, change)
     }
 
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
