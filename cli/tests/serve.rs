@@ -391,7 +391,7 @@ async fn grpc_check(at: SocketAddr, limit: &str, amount: u64) -> bool {
 #[test]
 fn the_metrics_count_what_a_tier_decides_and_what_it_asks_its_store() {
     let folder = folder(
-        "[policy.near]\ntier = { mode = 'leased', batch = 20, outstanding = 40, low_water = 0 }\n\
+        "[policy.near]\ntier = { mode = 'leased', batch = 20, outstanding = 40, low_water = 0, idle = '60s' }\n\
          [policy.near.limits]\nrpm = { calls = 50, per = '400d', algorithm = 'fixed_window' }\n",
     );
     let memory = [&CONFIG[..], &["--store", "memory:"]].concat();
@@ -413,6 +413,13 @@ fn the_metrics_count_what_a_tier_decides_and_what_it_asks_its_store() {
     }
     // The slots by which the store bounds what is out are nobody's limit.
     assert!(!metrics.contains("outstanding"), "{metrics}");
+
+    // A policy that has gone holds nothing.
+    let keys = |count: u8| format!("tidegate_tier_keys{{policy=\"near\"}} {count}\n");
+    assert!(metrics.contains(&keys(1)), "{metrics}");
+    let other = "[policy.far.limits]\nrpm = { calls = 50, per = '1h' }\n";
+    std::fs::write(folder.path().join("tidegate.toml"), other).unwrap();
+    wait_for(|| get(server.http, "/metrics").contains(&keys(0)));
 }
 
 const LIMITS: [&str; 2] = ["rpm", "running"];

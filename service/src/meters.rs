@@ -37,6 +37,7 @@ pub(super) struct Meters {
     keys: Held,
     leases: Held,
     remembered: Held,
+    tier_keys: Held,
     /// How many decisions might have been timed.
     seen: AtomicU32,
 }
@@ -112,6 +113,7 @@ impl Meters {
             keys: Held::called("tidegate_keys"),
             leases: Held::called("tidegate_leases"),
             remembered: Held::called("tidegate_leases_remembered"),
+            tier_keys: Held::called("tidegate_tier_keys"),
             seen: AtomicU32::new(0),
             series,
             labels,
@@ -175,9 +177,8 @@ impl Meters {
     /// The policy is gone, and holds nothing.
     pub(super) fn gone(&self) {
         self.waiting.set(0.0);
-        for held in [&self.keys, &self.leases, &self.remembered] {
-            held.gone();
-        }
+        let all = [&self.keys, &self.leases, &self.remembered, &self.tier_keys];
+        all.into_iter().for_each(Held::gone);
     }
 
     /// What only the sets themselves know, as of now: told of series that are of no other policy.
@@ -186,10 +187,12 @@ impl Meters {
             return;
         }
         self.waiting.set(now.waiting as f64);
+        let tier_keys = now.tier.as_ref().map(|tier| tier.keys as usize);
         let held = [
             (&self.keys, now.keys),
             (&self.leases, now.leases),
             (&self.remembered, now.remembered),
+            (&self.tier_keys, tier_keys),
         ];
         for (held, count) in held {
             held.observe(&self.labels, count);
@@ -209,7 +212,6 @@ impl Meters {
         of("tidegate_grants_total", "granted", tier.granted);
         of("tidegate_grants_total", "late", tier.late);
         of("tidegate_grants_total", "returned", tier.returned);
-        gauge!("tidegate_tier_keys", self.labels.clone()).set(tier.keys as f64);
     }
 }
 
