@@ -8,7 +8,7 @@ use core::ops::{Add, Sub};
 use core::time::Duration;
 
 /// An instant: microseconds since the Unix epoch (may be negative).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(i64);
 
 impl Timestamp {
@@ -58,6 +58,13 @@ impl Sub<Span> for Timestamp {
     type Output = Self;
     fn sub(self, span: Span) -> Self {
         Self(self.0.saturating_sub_unsigned(span.0))
+    }
+}
+
+/// As `Display`: what a person reads.
+impl fmt::Debug for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -778,6 +778,11 @@ impl ActivePolicy {
     fn refused(&self, key: Key<'_>, decision: &Decision) {
         self.meters.refused(decision.binding());
         spans::outcome(key.bytes(), "refused");
+        tracing::debug!(
+            policy = &*self.name,
+            key = %String::from_utf8_lossy(key.bytes()),
+            "{decision}"
+        );
         self.denials.note(&self.name, key.bytes(), decision);
     }
 

@@ -221,6 +221,12 @@ pub fn count_timeout(protocol: &'static str) {
     counter!("tidegate_timeouts_total", "protocol" => protocol).increment(1);
 }
 
+/// Counts a request that was not let in: without a token where one is needed, or by one that is
+/// not known.
+pub(super) fn count_unauthenticated() {
+    counter!("tidegate_unauthenticated_total").increment(1);
+}
+
 fn refusals(labels: &[Label], limit: &str) -> Counter {
     counter!(
         "tidegate_refusals_total",
@@ -259,6 +265,10 @@ pub(super) fn describe() {
     describe_counter!(
         "tidegate_timeouts_total",
         "Clients given up because they took too long to send their first bytes or a request, or (RESP) to take their answers"
+    );
+    describe_counter!(
+        "tidegate_unauthenticated_total",
+        "Requests not let in: without a token where one is needed, or by one that is not known"
     );
     describe_counter!(
         "tidegate_tier_decisions_total",

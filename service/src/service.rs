@@ -383,7 +383,12 @@ impl Service {
     /// # Errors
     /// [`ServiceError::Unauthenticated`], [`ServiceError::UnknownToken`].
     pub fn enter_by(&self, token: Option<&[u8]>) -> Result<Caller, ServiceError> {
-        spans::entered(self.0.entrance.now().identify(token))
+        let caller = self.0.entrance.now().identify(token);
+        if let Err(error) = &caller {
+            meters::count_unauthenticated();
+            tracing::debug!("a client was not let in: {error}");
+        }
+        spans::entered(caller)
     }
 
     /// Whether everyone is let in.

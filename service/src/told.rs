@@ -171,6 +171,12 @@ impl<'a> Told<'a> {
         self.of_limits()?.binding()
     }
 
+    /// Whether that limit has slots, which may be freed before [`not_until`](Self::not_until).
+    #[must_use]
+    pub fn binds_slots(&self) -> bool {
+        self.of_limits().is_some_and(|of| of.binds_slots())
+    }
+
     /// The name of the level at which it stands.
     #[must_use]
     pub fn level(&self) -> Option<&'a str> {

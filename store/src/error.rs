@@ -63,11 +63,13 @@ pub enum StoreError {
     Full(String),
     /// A table that processes do not share is used by one limit set at a time: two would not
     /// see each other's changes, nor wake each other's waiters.
-    #[error("the table `{0}` is in use; clone its limit set, or give this one another name")]
+    #[error(
+        "the name `{0}` is in use in this process; clone the set or the lock that has it, or give this one another name"
+    )]
     InUse(String),
     /// What a table holds is kept by levels; under others it would not be found.
     #[error(
-        "the table `{name}` holds keys of {kept} levels, not {wanted}; give this set another name"
+        "what is kept as `{name}` has keys of {kept} levels, not {wanted}; give this set another name"
     )]
     OtherLevels {
         /// The table.
@@ -79,7 +81,7 @@ pub enum StoreError {
     },
     /// No lease of that id: never given, or finished and forgotten.
     #[error(
-        "no such lease for this policy and key: it has ended, or was never given; use those it was acquired with, or acquire again"
+        "no such lease of this key here: it has ended, or was never given; use those it was acquired with, or acquire again"
     )]
     UnknownLease,
     /// The lease was over at this instant: it expired then, or had ended before.

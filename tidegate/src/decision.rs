@@ -236,6 +236,15 @@ impl Decision {
         self.binding_at().map(|(_, name)| name)
     }
 
+    /// Whether the limit that [binds](Self::binding) has slots: then [`not_until`](Self::not_until)
+    /// is when the first lease of them expires, and its holder may end it sooner. Wait by
+    /// `acquire` instead of sleeping until then.
+    #[must_use]
+    pub fn binds_slots(&self) -> bool {
+        let binding = self.binding_at();
+        binding.is_some_and(|(position, _)| self.view.limits[position].is_concurrency())
+    }
+
     /// The limit that binds, and its position among [`limit_names`](Self::limit_names).
     pub(crate) fn binding_at(&self) -> Option<(usize, &str)> {
         let position = self.binding? as usize;
@@ -319,17 +328,22 @@ fn told(
 
 /// In words: `admitted`, `refused by tpm; retry after 1.2 s` (as of when it was made),
 /// `never: tpm grants at most 100 at once`. Without a limit that [binds](Decision::binding):
-/// `refused; retry after 1.2 s`.
+/// `refused by a cool-down; retry after 1.2 s`. Where slots refuse, that is when the first lease of
+/// them expires, and it says so.
 impl fmt::Display for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.verdict, self.binding_at()) {
             (Verdict::Admit, _) => f.write_str("admitted"),
             (Verdict::NotUntil(at), binding) => {
-                f.write_str("refused")?;
-                if let Some((_, limit)) = binding {
-                    write!(f, " by {limit}")?;
+                match binding {
+                    Some((_, limit)) => write!(f, "refused by {limit}")?,
+                    None => f.write_str("refused by a cool-down")?,
                 }
-                write!(f, "; retry after {}", wait(at.since(self.at)))
+                write!(f, "; retry after {}", wait(at.since(self.at)))?;
+                match self.binds_slots() {
+                    true => f.write_str(", or wait for a slot to be freed"),
+                    false => Ok(()),
+                }
             }
             (Verdict::Never, None) => f.write_str("never: no limit grants as much at once"),
             (Verdict::Never, Some((position, limit))) => {

@@ -8,6 +8,7 @@ pub enum Outcome {
     Succeeded,
     /// It says nothing about the resource (cancelled by the caller, say).
     Ignored,
-    /// It failed for want of the resource (a time-out, a 429).
+    /// It failed for want of the resource (a time-out, a 429), or its thread panicked. To drop a lease
+    /// says nothing of the kind.
     Dropped,
 }

@@ -64,12 +64,18 @@ pub fn error_line(trouble: &Trouble) -> String {
 /// names no store and no remedy; the server says itself that a store is away.
 const USUAL: &str = "info,deadpool=off,tokio_postgres=off";
 
+/// What watches the file's folder tells of whatever changes there: of a log in that folder, of each
+/// of its own lines.
+const NEVER: [&str; 2] = ["notify=off", "mio=off"];
+
 /// Begins to log. `RUST_LOG` says how much; `info` if it does not.
 /// `traces` hears of spans.
 pub fn begin(form: LogForm, audit_log: &AuditLog, traces: Option<Listener>) -> Outcome<()> {
     let filter = EnvFilter::builder()
         .with_default_directive(LevelFilter::INFO.into())
         .parse_lossy(std::env::var(EnvFilter::DEFAULT_ENV).unwrap_or_else(|_| USUAL.to_owned()));
+    let never = NEVER.iter().filter_map(|directive| directive.parse().ok());
+    let filter = never.fold(filter, EnvFilter::add_directive);
     let logs = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal());

@@ -200,7 +200,7 @@ fn every_verb_has_its_answer() {
         ),
         (
             format!("TG.CANCEL slots k {}", "0".repeat(32)),
-            "-NOLEASE no such lease for this policy and key: it has ended, or was never given; use those it was acquired with, or acquire again",
+            "-NOLEASE no such lease of this key here: it has ended, or was never given; use those it was acquired with, or acquire again",
         ),
         (
             format!("TG.RENEW slots k {lease} 9000"),
@@ -333,7 +333,7 @@ fn an_error_begins_with_its_code() {
         ),
         (
             "TG.CHECK slots k",
-            "-ERR limit `running` is held while in use: take it with acquire, or leave it out with `running=0`",
+            "-ERR limit `running` is held while in use: take it with acquire, or leave it out by an amount of 0",
         ),
         (
             "TG.CHECK chat",

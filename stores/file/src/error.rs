@@ -12,7 +12,7 @@ use tidegate_store::core::DecodeError;
 pub enum FileError {
     /// Another store, of this process or another, has it open.
     #[error(
-        "{path} is in use by another store; stop the process that has it open, or name another file"
+        "{path} is in use already; stop the process that has it open (in this one, clone its store), or name another file"
     )]
     InUse {
         /// The file.

@@ -33,7 +33,7 @@ pub enum BuildError {
         known: String,
     },
     /// A set, a pool or a crew of workers without anything in it.
-    #[error("it is empty; add at least one {0}")]
+    #[error("there is no {0}; add at least one")]
     Nothing(&'static str),
     /// More levels than a key may have.
     #[error("{0} levels are too many; at most 8 are possible")]

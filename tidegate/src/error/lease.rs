@@ -17,7 +17,7 @@ pub enum LeaseError {
     Request(#[from] RequestError),
     /// No lease of that id: never given, or finished and forgotten.
     #[error(
-        "no such lease for this policy and key: it has ended, or was never given; use those it was acquired with, or acquire again"
+        "no such lease of this key here: it has ended, or was never given; use those it was acquired with, or acquire again"
     )]
     Unknown,
     /// It has ended; how, as far as is known.

@@ -93,7 +93,9 @@ pub enum RequestError {
     #[error("a grant is held from 10 ms to 60 s, not {0:?}")]
     Hold(Duration),
     /// A concurrency limit was asked without a lease to give it back by.
-    #[error("limit `{0}` is held while in use: take it with acquire, or leave it out with `{0}=0`")]
+    #[error(
+        "limit `{0}` is held while in use: take it with acquire, or leave it out by an amount of 0"
+    )]
     NeedsLease(String),
 }
 

@@ -25,7 +25,9 @@ const DEFAULT_SUB_WINDOWS: u32 = 60;
 /// Entries of a sliding log before neighbours are merged.
 const DEFAULT_ENTRIES: u32 = 4_096;
 
-/// What becomes of a rate's amount when the work fails unreported.
+/// What becomes of a rate's amount when the work fails unreported: a lease that expires, or is dropped
+/// by a panic or after [`Lease::fail`](crate::Lease::fail). One that `?` or an aborted task drops has
+/// not failed: its amount stays charged.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum OnFailure {
     /// It counts as fully used: it may have been.

@@ -1,5 +1,5 @@
-//! Semaphores and mutexes whose permits are leases: of this process, of all
-//! that share a file's server, or of a fleet, as the store is.
+//! Semaphores and mutexes whose permits are leases: of this process, of all those
+//! of one machine, or of a fleet, as the store is.
 //!
 //! A permit is a lease on one limit of slots of a [`LimitSet`](crate::LimitSet):
 //! the store grants it, expires it, gives it its fence and keeps the line of

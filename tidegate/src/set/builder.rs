@@ -30,9 +30,9 @@ const MAX_WAITING: usize = 10_000;
 /// So many of them may be of one root unless it is said otherwise, however few may wait.
 const LEAST_WAITING_PER_ROOT: usize = 8;
 
-/// For how long usage is kept, at least and at most.
+/// For how long a set that keeps usage keeps it, at least: an hour.
 pub const SHORTEST_USAGE: Duration = Duration::from_secs(3_600);
-/// Ten years.
+/// For how long a set that keeps usage keeps it, at most: ten years.
 pub const LONGEST_USAGE: Duration = Duration::from_secs(3_660 * 86_400);
 
 /// Makes a [`LimitSet`]; [`LimitSet::builder`] begins one.

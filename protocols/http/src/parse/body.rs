@@ -180,6 +180,7 @@ fn in_words(error: &serde_json::Error) -> String {
     }
     let words = error.to_string();
     if error.is_syntax() {
+        let words = words.replace("expected ident", "a word that JSON does not know");
         return format!("not JSON: {words}");
     }
     let found = ["invalid type: ", "invalid value: "];

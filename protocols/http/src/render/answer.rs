@@ -319,11 +319,15 @@ fn refusal<'a>(status: StatusCode, told: &Told<'a>, at: Timestamp) -> Refusal<'a
         (Some(limit), None) => format!("refused by {limit}"),
         (None, _) => "refused".to_owned(),
     };
+    let or_sooner = match told.binds_slots() {
+        true => ", or send `wait_ms` to get a slot as soon as one is freed",
+        false => "",
+    };
     Refusal {
         kind: QUOTA_EXCEEDED,
         title: "Quota exceeded",
         status: status.as_u16(),
-        detail: format!("{by}; retry at {}", Instant(at)),
+        detail: format!("{by}; retry at {}{or_sooner}", Instant(at)),
         code: REFUSED,
         violated: binding.into_iter().collect(),
         answer: Answer::of(told),

@@ -17,6 +17,10 @@ async fn what_is_wrong_with_a_body_is_said_and_where() {
         (r#"["web","k"]"#, "found an array, expected an object"),
         // It said `key must be a string at line 1 column 2`.
         (r#"{policy:"web"}"#, "not JSON: key must be a string"),
+        (
+            "nothing",
+            "not JSON: a word that JSON does not know at line 1",
+        ),
         (r#"{"key":"k"}"#, "missing field `policy`"),
         (r#"{"policy":"web"}"#, "`key` is missing"),
         (r#"{"policy":"web","key":null}"#, "`key`: found null"),

@@ -89,7 +89,7 @@ async fn a_lease_is_listed_without_its_id_and_can_be_revoked() {
     let told = again.problem(404, "not_found");
     assert_eq!(
         told,
-        "no such lease for this policy and key: it has ended, or was never given; use those it was acquired with, or acquire again"
+        "no such lease of this key here: it has ended, or was never given; use those it was acquired with, or acquire again"
     );
 }
 
