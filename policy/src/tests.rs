@@ -427,6 +427,18 @@ fn text_that_is_not_toml_is_told_where_it_breaks() {
     assert!(fault.message.starts_with("this is not TOML"), "{errors}");
 }
 
+/// Each line behind it was a fault, and none was where it is.
+#[test]
+fn a_bracket_that_is_not_closed_is_the_only_fault() {
+    let rest = "running = { concurrency = 2 }\n[[token]]\nname = 'a'\n[[token]]\nname = 'b'\n";
+    let open = format!("[policy.a.limits]\nrpm = {{ calls = 8, per = '1m'\n{rest}");
+    let errors = parse("p.toml", &open).unwrap_err();
+    let faults = errors.faults();
+    assert_eq!(faults.len(), 1, "{errors}");
+    assert_eq!((faults[0].line, faults[0].column), (2, 7), "{errors}");
+    assert_eq!(faults[0].message, "this is not TOML: `{` is not closed");
+}
+
 #[test]
 fn misplaced_and_misnamed_limits_are_recognised() {
     for (text, help) in [

@@ -12,13 +12,31 @@ use super::tree::{Entry, Node, Value};
 pub(super) fn read(text: &str, faults: &mut Faults<'_>) -> Option<Node> {
     let (document, broken) = DeTable::parse_recoverable(text);
     // What a broken text means is a guess, and guesses make false faults.
-    broken
-        .iter()
-        .for_each(|error| not_toml(text, error, faults));
+    match unclosed(text, &broken) {
+        Some(place) => faults.add(
+            &place,
+            format!("this is not TOML: `{}` is not closed", &text[place.clone()]),
+            "write what closes it, `}` or `]`, at the end of the limit",
+        ),
+        None => broken
+            .iter()
+            .for_each(|error| not_toml(text, error, faults)),
+    }
     broken.is_empty().then(|| Node {
         span: document.span(),
         value: table(document.get_ref()),
     })
+}
+
+/// The bracket that is not closed, if one is: then what else the reader says is of lines that it took
+/// to stand within.
+fn unclosed(text: &str, broken: &[Error]) -> Option<Range<usize>> {
+    let is_open = |error: &Error| error.message().starts_with("unclosed");
+    broken.iter().find(|error| is_open(error))?;
+    let first = broken.iter().filter_map(Error::span).map(|span| span.start);
+    let before = text.get(..first.min()?)?;
+    let at = before.rfind(['{', '['])?;
+    Some(at..at + 1)
 }
 
 fn not_toml(text: &str, error: &Error, faults: &mut Faults<'_>) {
