@@ -17,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// So many bytes are read behind a request that is under way. The end of a connection that has
 /// sent more is seen once it is answered.
-const MOST_AHEAD: usize = 64 * 1024;
+const MOST_AHEAD: usize = 8 * 1024;
 
 /// How many at once.
 const CHUNK: usize = 4 * 1024;
@@ -97,12 +97,16 @@ impl<S: AsyncRead + Unpin> Shared<S> {
     fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<()> {
         while self.ahead.len() < MOST_AHEAD {
             let mut chunk = [0; CHUNK];
-            let mut chunk = ReadBuf::new(&mut chunk);
+            let left = CHUNK.min(MOST_AHEAD - self.ahead.len());
+            let mut chunk = ReadBuf::new(&mut chunk[..left]);
             match Pin::new(&mut self.stream).poll_read(context, &mut chunk) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Err(_)) => return Poll::Ready(()),
                 Poll::Ready(Ok(())) if chunk.filled().is_empty() => return Poll::Ready(()),
-                Poll::Ready(Ok(())) => self.ahead.extend(chunk.filled()),
+                Poll::Ready(Ok(())) => {
+                    self.ahead.reserve_exact(chunk.filled().len());
+                    self.ahead.extend(chunk.filled());
+                }
             }
             // It came between two looks: the connection is to ask again.
             if std::mem::take(&mut self.is_awaited) {

@@ -58,4 +58,4 @@ pub use known_revisions::KnownRevisions;
 pub use owned_key_command::{OwnedKeyCommand, moved};
 pub use revision::PlanRevision;
 pub use root_at_hand::{Change, NewLease, RootAtHand, RowAtHand};
-pub use together::{BatchInstant, Decided, Together};
+pub use together::{BatchProgress, Decided, Together};

@@ -235,15 +235,71 @@ fn add_used(all: &mut Vec<UsageWrite>, used: UsageWrite) {
     all.insert(place.map_or(all.len(), |place| place + 1), used);
 }
 
-/// The instant of a batch, for what comes later of it, where the backend's clock decides: that of
-/// the first load.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct BatchInstant(Option<Timestamp>);
+/// So many commands are executed by themselves once a line was met: each try together would load
+/// all rows to be told so again.
+const ALONE: usize = 32;
 
-impl BatchInstant {
-    /// The instant for what was loaded at `now` by the backend's clock.
-    pub fn of(&mut self, now: Timestamp) -> Timestamp {
-        let first = *self.0.get_or_insert(now);
-        first.min(now)
+/// How far a batch has come: its instant, where the backend's clock decides, and how many of its
+/// commands are next for attempts by themselves.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BatchProgress {
+    first: Option<Timestamp>,
+    alone: usize,
+}
+
+impl BatchProgress {
+    /// The instant for what was loaded at `now` by the backend's clock: that of the first that were
+    /// decided, if any were.
+    #[must_use]
+    pub fn instant(&self, now: Timestamp) -> Timestamp {
+        self.first.map_or(now, |first| first.min(now))
+    }
+
+    /// Some were decided at this instant.
+    pub fn decided(&mut self, at: Timestamp) {
+        self.first.get_or_insert(at);
+    }
+
+    /// Requests wait for a key of the batch: what is next is executed by itself.
+    pub const fn meet_line(&mut self) {
+        self.alone = ALONE;
+    }
+
+    /// Whether the next one is executed by itself, without a try together.
+    pub const fn is_next_alone(&mut self) -> bool {
+        let is_alone = self.alone > 0;
+        self.alone = self.alone.saturating_sub(1);
+        is_alone
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first load gave it, also where its write was lost: what had come free until the next
+    /// try was refused.
+    #[test]
+    fn a_batch_has_the_instant_of_the_first_that_were_decided() {
+        let at = Timestamp::from_micros;
+        let mut progress = BatchProgress::default();
+        assert_eq!(progress.instant(at(5)), at(5));
+        assert_eq!(progress.instant(at(9)), at(9));
+        progress.decided(at(9));
+        progress.decided(at(12));
+        assert_eq!(
+            (progress.instant(at(12)), progress.instant(at(7))),
+            (at(9), at(7))
+        );
+    }
+
+    /// Each command loaded all rows of the batch again.
+    #[test]
+    fn where_a_line_was_met_the_next_are_not_tried_together() {
+        let mut progress = BatchProgress::default();
+        assert!(!progress.is_next_alone());
+        progress.meet_line();
+        let alone = (0..1_000).filter(|_| progress.is_next_alone());
+        assert_eq!(alone.count(), ALONE);
     }
 }

@@ -5,13 +5,23 @@
 use std::sync::Arc;
 
 use tidegate_net::waiting::Outcome;
-use tidegate_store::optimistic::{BatchInstant, OwnedKeyCommand, Together};
-use tidegate_store::{Answer, Op, OwnedCommand, StoreError, optimistic};
+use tidegate_store::core::Rule;
+use tidegate_store::optimistic::{BatchProgress, OwnedKeyCommand, Together};
+use tidegate_store::{Answer, Op, OwnedCommand, PlanLimit, StoreError, optimistic};
 
 use crate::attempt::{Having, ROOM};
 use crate::error::Trouble;
 use crate::inner::Inner;
 use crate::kept::Decided;
+
+/// So many rows of up to 400 KB each, with their root's, are one transaction at most: DynamoDB takes
+/// 4 MB in one.
+const ROOM_FOR_LARGE: usize = 9;
+
+/// Whether a row may be large by this limit.
+fn is_large(limit: &PlanLimit) -> bool {
+    matches!(limit.rule, Rule::Log(_))
+}
 
 impl Inner {
     /// Pushes an answer to each of `batch`, which is of one root.
@@ -27,10 +37,13 @@ impl Inner {
                 .collect(),
             _ => Vec::new(),
         });
-        let mut instant = BatchInstant::default();
+        let mut progress = BatchProgress::default();
         while let Some(next) = requests.get(answers.len()) {
-            let told = self.try_together(&requests[answers.len()..], &mut instant);
-            let told = told.await?;
+            let left = &requests[answers.len()..];
+            let told = match progress.is_next_alone() {
+                true => Vec::new(),
+                false => self.try_together(left, &mut progress).await?,
+            };
             if told.is_empty() {
                 let alone = Arc::clone(self).try_until_told(next.clone(), None).await;
                 if let Err(error @ StoreError::Unavailable(_)) = alone {
@@ -47,7 +60,7 @@ impl Inner {
     async fn try_together(
         self: &Arc<Self>,
         requests: &[OwnedKeyCommand],
-        instant: &mut BatchInstant,
+        progress: &mut BatchProgress,
     ) -> Result<Vec<Answer>, StoreError> {
         let Some(first) = requests.first() else {
             return Ok(Vec::new());
@@ -58,7 +71,7 @@ impl Inner {
         let mut having = Having::of(alone.take());
         let mut backoff = self.shared.connection.backoff();
         let answer = loop {
-            match self.attempt_together(requests, instant, &mut having).await {
+            match self.attempt_together(requests, progress, &mut having).await {
                 Ok(Some(answers)) => break Ok(answers),
                 Ok(None) => {}
                 Err(trouble) => {
@@ -77,7 +90,7 @@ impl Inner {
     async fn attempt_together(
         self: &Arc<Self>,
         requests: &[OwnedKeyCommand],
-        instant: &mut BatchInstant,
+        progress: &mut BatchProgress,
         having: &mut Having,
     ) -> Result<Option<Vec<Answer>>, Trouble> {
         let alone = Ok(Some(Vec::new()));
@@ -86,7 +99,11 @@ impl Inner {
         };
         let revision = self.revision_of(&first.plan).await?;
         let clock = self.shared.options.clock;
-        let Some(together) = Together::of(requests, revision, clock, ROOM)? else {
+        let room = match first.plan.limits().iter().any(is_large) {
+            true => ROOM_FOR_LARGE,
+            false => ROOM,
+        };
+        let Some(together) = Together::of(requests, revision, clock, room)? else {
             return alone;
         };
         let wanted = together.wanted();
@@ -94,10 +111,12 @@ impl Inner {
         let tells_due = having.tells_due();
         let mut found = self.first(first, wanted, &mut seen, tells_due).await?;
         if seen.has_waiters() {
+            progress.meet_line();
             having.forget();
             return alone;
         }
-        found.now = instant.of(found.now);
+        found.now = progress.instant(found.now);
+        let at = found.now;
         let (answers, write_set) = match together.decide(found, &self.revisions.all()) {
             optimistic::Decided::Revisions(numbers) => {
                 self.learn(&numbers).await?;
@@ -120,7 +139,10 @@ impl Inner {
         let concluded = self.conclude(decided, (write_set, Some(last)), seen, having);
         match concluded.await? {
             Outcome::Again => Ok(None),
-            Outcome::Reply(_) | Outcome::Kept(_) => Ok(Some(answers)),
+            Outcome::Reply(_) | Outcome::Kept(_) => {
+                progress.decided(at);
+                Ok(Some(answers))
+            }
         }
     }
 }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use tidegate_store::optimistic::{
-    BatchInstant, Decided, LoadRequest, OwnedKeyCommand, Together, WriteSet,
+    BatchProgress, Decided, LoadRequest, OwnedKeyCommand, Together, WriteSet,
 };
 use tidegate_store::{Answer, Op, OwnedCommand, StoreError};
 use tokio::time::Instant;
@@ -33,10 +33,13 @@ impl Inner {
                 .collect(),
             _ => Vec::new(),
         });
-        let mut instant = BatchInstant::default();
+        let mut progress = BatchProgress::default();
         while let Some(next) = requests.get(answers.len()) {
-            let told = self.try_together(&requests[answers.len()..], &mut instant);
-            let told = told.await?;
+            let left = &requests[answers.len()..];
+            let told = match progress.is_next_alone() {
+                true => Vec::new(),
+                false => self.try_together(left, &mut progress).await?,
+            };
             if told.is_empty() {
                 let alone = Arc::clone(self).try_until_told(next.clone(), None).await;
                 if let Err(error @ StoreError::Unavailable(_)) = alone {
@@ -53,7 +56,7 @@ impl Inner {
     async fn try_together(
         self: &Arc<Self>,
         requests: &[OwnedKeyCommand],
-        instant: &mut BatchInstant,
+        progress: &mut BatchProgress,
     ) -> Result<Vec<Answer>, StoreError> {
         let Some(first) = requests.first() else {
             return Ok(Vec::new());
@@ -63,7 +66,7 @@ impl Inner {
         let (mut backoff, begun) = (Backoff::default(), Instant::now());
         let _share = self.share(first.root()?).await?;
         loop {
-            match self.attempt_together(requests, instant).await {
+            match self.attempt_together(requests, progress).await {
                 Ok(Some(answers)) => {
                     self.prune_in_turn();
                     return Ok(answers);
@@ -78,7 +81,7 @@ impl Inner {
     async fn attempt_together(
         self: &Arc<Self>,
         requests: &[OwnedKeyCommand],
-        instant: &mut BatchInstant,
+        progress: &mut BatchProgress,
     ) -> Result<Option<Vec<Answer>>, Trouble> {
         let Some(first) = requests.first() else {
             return Ok(Some(Vec::new()));
@@ -97,11 +100,13 @@ impl Inner {
             Err(trouble) => return Err(self.give_up(lent, trouble).await),
         };
         if !loaded.kept_at.is_empty() {
+            progress.meet_line();
             self.end(lent);
             return Ok(Some(Vec::new()));
         }
         let mut found = loaded.found;
-        found.now = instant.of(found.now);
+        found.now = progress.instant(found.now);
+        let at = found.now;
         match together.decide(found, &self.known.all()) {
             Decided::Revisions(numbers) => {
                 if let Err(trouble) = self.learn(&mut lent, &numbers).await {
@@ -112,6 +117,7 @@ impl Inner {
             }
             Decided::Answers(answers, write_set) => {
                 self.write_together(lent, write_set).await?;
+                progress.decided(at);
                 Ok(Some(answers))
             }
         }

@@ -4,9 +4,11 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use redis::Value;
 use tidegate_store::{Answer, KeyCommand, KeyPath, Op, OwnedCommand, StoreError};
+use tokio::time::Instant;
 
 use crate::encoded::Encoded;
 use crate::error::garbled;
@@ -27,11 +29,25 @@ const MOST_AT_ONCE: usize = 250;
 struct Progress {
     /// The instant at which all is decided, as the server said it.
     time: Option<[Arc<[u8]>; 2]>,
+    /// When this process was told it.
+    since: Option<Instant>,
     /// The next command, where the whole script is to be asked for it.
     next: Option<Request>,
     /// Revisions that were met, and those that lead from them to the plan.
     met: BTreeSet<i64>,
     revisions: Vec<Arc<[u8]>>,
+}
+
+/// For so long later calls decide by the instant of the first. The server keeps a row that has
+/// drained for a second longer: after that it would be taken for one that was never used.
+const LONGEST: Duration = Duration::from_millis(500);
+
+impl Progress {
+    /// The instant at which all is decided; `None`: as of the next call.
+    fn instant(&self) -> Option<[Arc<[u8]>; 2]> {
+        let since = self.since?;
+        self.time.clone().filter(|_| since.elapsed() < LONGEST)
+    }
 }
 
 impl Inner {
@@ -115,7 +131,11 @@ impl Inner {
         progress: &mut Progress,
     ) -> Result<impl Iterator<Item = Value> + use<>, StoreError> {
         let shared = &self.shared;
-        let mut together = Together::new(progress.time.clone());
+        let instant = progress.instant();
+        if instant.is_none() {
+            progress.since = Some(Instant::now());
+        }
+        let mut together = Together::new(instant.clone());
         for call in calls {
             match call {
                 Encoded::Plain(plain, call) => {
