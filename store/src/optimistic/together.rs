@@ -123,8 +123,12 @@ impl<'r> Together<'r> {
         let (mut answers, mut writes) = (Vec::new(), Writes::default());
         for request in self.requests {
             match self.one(request, &found, &rows, known) {
-                One::Revisions(numbers) => return Decided::Revisions(numbers),
-                One::Alone => break,
+                One::Revisions(numbers) if answers.is_empty() => {
+                    return Decided::Revisions(numbers);
+                }
+                // Those before it are decided: where only so many revisions are known, to learn
+                // its own may forget what they needed.
+                One::Revisions(_) | One::Alone => break,
                 One::Answer(answer, None) => answers.push(answer),
                 One::Answer(answer, Some(write)) => {
                     // What changes a lease is not seen by those behind it.
