@@ -12,6 +12,7 @@ use super::denials::Frequent;
 use super::entities::{Entity, EntityPath};
 use super::error::ServiceError;
 use super::finish::{Finished, Renewed};
+use super::fleet::Fleet;
 use super::granting::Granting;
 use super::listing::{PublicLease, PublicUsage};
 use super::member_forecast::MemberForecast;
@@ -49,6 +50,8 @@ pub enum Answer {
     Keys(Arc<ActivePolicy>, Page<ListedKey>),
     /// What a page of keys comes to, and where the next page begins.
     Capacity(Arc<ActivePolicy>, Page<Capacity>),
+    /// What nodes took in advance, and where the next page begins.
+    Fleet(Arc<ActivePolicy>, Page<Fleet>),
     /// Leases, and where the next page begins.
     Leases(Arc<ActivePolicy>, Page<PublicLease>),
     /// What was used, and where the next page begins.

@@ -72,6 +72,8 @@ pub enum Call<'a> {
     Keys(&'a str, Listing<'a>),
     /// What the keys of a policy come to, of the limits of a level or of all.
     Capacity(&'a str, Option<&'a str>, Listing<'a>),
+    /// What nodes took in advance of a policy.
+    Fleet(&'a str, Listing<'a>),
     /// The leases that are held of a policy.
     Leases(&'a str, Listing<'a>),
     /// What was used of a policy, hour by hour.
@@ -441,6 +443,11 @@ impl Service {
                 let (active, page) = self.listed(caller, policy, &listing)?;
                 let page = active.capacity(level, page).await?;
                 Ok(Answer::Capacity(active, page))
+            }
+            Call::Fleet(policy, listing) => {
+                let (active, page) = self.listed(caller, policy, &listing)?;
+                let page = active.fleet(page).await?;
+                Ok(Answer::Fleet(active, page))
             }
             Call::Leases(policy, listing) => {
                 let (active, page) = self.listed(caller, policy, &listing)?;

@@ -48,6 +48,7 @@ mod entities;
 mod error;
 mod field;
 mod finish;
+mod fleet;
 mod granting;
 mod held;
 mod jitter;
@@ -93,6 +94,7 @@ pub use entities::{
 pub use error::{Kind, ServiceError};
 pub use field::Field;
 pub use finish::{Finish, Finished, Renewed, Report};
+pub use fleet::Fleet;
 pub use granting::Granting;
 pub use listing::{LeaseHandle, NoHandle, PublicLease, PublicUsage};
 pub use many::{Check, Checked, check_many};

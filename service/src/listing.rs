@@ -208,7 +208,7 @@ impl ActivePolicy {
 
     /// Which of its sets a page lists. The end of a pool's page begins with the place of
     /// the member that it goes on with.
-    fn place<'a>(&'a self, page: PageOf<'a>) -> Result<Listed<'a>, ServiceError> {
+    pub(super) fn place<'a>(&'a self, page: PageOf<'a>) -> Result<Listed<'a>, ServiceError> {
         let members = self.members();
         if members.is_empty() {
             return Ok(Listed {
@@ -291,17 +291,17 @@ impl ActivePolicy {
 }
 
 /// A page of one of a policy's sets.
-struct Listed<'a> {
-    set: &'a LimitSet,
-    member: Option<&'a Member>,
+pub(super) struct Listed<'a> {
+    pub(super) set: &'a LimitSet,
+    pub(super) member: Option<&'a Member>,
     place: u16,
     is_last: bool,
-    page: PageOf<'a>,
+    pub(super) page: PageOf<'a>,
 }
 
 impl Listed<'_> {
     /// Where the page after it goes on, if that of its set ends at `end`.
-    fn next(&self, end: Option<Vec<u8>>) -> Option<Vec<u8>> {
+    pub(super) fn next(&self, end: Option<Vec<u8>>) -> Option<Vec<u8>> {
         match end {
             end if self.member.is_none() => end,
             Some(end) => Some(joined(self.place, &end)),

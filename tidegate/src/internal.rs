@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rand::RngExt;
 use tidegate_core::{Amount, DecodeError, Span, Timestamp};
+use tidegate_store::{Page, StoreError};
 use tidegate_tier::{Tier, TierError};
 
 use crate::decision::Decision;
@@ -21,8 +22,9 @@ use crate::pending::Pending;
 use crate::pool::{LimitPool, LimitPoolBuilder, Member};
 use crate::request::Request;
 pub use crate::set::{Differing, Overrides};
-use crate::set::{Grant, How, LimitSet, LimitSetBuilder};
-pub use tidegate_tier::is_grant;
+use crate::set::{Grant, How, LimitSet, LimitSetBuilder, PageOf};
+pub use crate::set::{NodeGrant, TierBound};
+pub use tidegate_tier::{NodeId, is_grant};
 
 /// A lease's id of 128 random bits.
 #[must_use]
@@ -33,6 +35,24 @@ pub fn random_lease_id() -> LeaseId {
 /// The limits of a grant, with how much was granted of each.
 pub fn granted_limits(grant: &Grant) -> impl Iterator<Item = (&Limit, Amount)> {
     grant.limits()
+}
+
+/// A page of what nodes took in advance of the keys of `set`, as its store has it; nothing where
+/// it has no tier.
+///
+/// # Errors
+/// A store that cannot list, or a page that is no longer known.
+pub fn list_node_grants<'a>(
+    set: &'a LimitSet,
+    page: PageOf<'a>,
+) -> Pending<impl Future<Output = Result<Page<NodeGrant>, StoreError>> + Send> {
+    set.node_grants(page)
+}
+
+/// What nodes may do with each limit of `set`; nothing where it takes nothing in advance.
+#[must_use]
+pub fn tier_bounds(set: &LimitSet) -> Vec<TierBound> {
+    set.tier_bounds()
 }
 
 /// A verb that begins `answer` when it is awaited or waited for.

@@ -180,7 +180,7 @@ fn whole(keys: u64, limits: &[(String, Sum)]) -> Value {
 }
 
 /// An amount: a whole number, or a decimal in quotes.
-fn billionths(amount: &Value) -> u128 {
+pub(super) fn billionths(amount: &Value) -> u128 {
     let text = amount.as_str().unwrap_or_default();
     let (whole, parts) = text.split_once('.').unwrap_or((text, ""));
     let whole = amount.as_u64().or_else(|| whole.parse().ok());
@@ -189,12 +189,12 @@ fn billionths(amount: &Value) -> u128 {
 }
 
 /// How many digits a decimal has behind the point.
-fn places(decimal: &str) -> usize {
+pub(super) fn places(decimal: &str) -> usize {
     decimal.split_once('.').map_or(0, |(_, parts)| parts.len())
 }
 
 /// The amount with so many digits behind the point, nine at most.
-fn text(amount: u128, places: usize) -> String {
+pub(super) fn text(amount: u128, places: usize) -> String {
     let (whole, parts) = (amount / BILLION, format!("{:09}", amount % BILLION));
     match parts.get(..places) {
         None | Some("") => whole.to_string(),

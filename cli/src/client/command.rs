@@ -10,6 +10,7 @@ use super::capacity::Capacity;
 use super::desired::{self, Limits};
 use super::entities::Entities;
 use super::exit::{FORECASTS, Outcome, PEEKS};
+use super::fleet::Fleet;
 use super::grant::{Grant, Return};
 use super::listing::{Keys, Leases};
 use super::many::CheckMany;
@@ -57,6 +58,7 @@ pub enum Command {
     /// List the keys that are in use, and what is left of their limits
     Keys(Keys),
     Capacity(Capacity),
+    Fleet(Fleet),
     Leases(Leases),
     Override(Override),
     #[command(name = "entity")]
@@ -92,6 +94,7 @@ pub fn perform(command: Command, whole: clap::Command) -> ExitCode {
         Command::CheckMany(many) => many.perform(),
         Command::Keys(keys) => keys.perform(),
         Command::Capacity(capacity) => capacity.perform(),
+        Command::Fleet(fleet) => fleet.perform(),
         Command::Leases(leases) => leases.perform(),
         Command::Override(given) => given.perform(),
         Command::Entities(entities) => entities.perform(),

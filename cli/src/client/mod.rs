@@ -30,6 +30,7 @@ mod command;
 mod desired;
 mod entities;
 mod exit;
+mod fleet;
 mod grant;
 mod limits;
 mod listing;

@@ -1,6 +1,7 @@
 //! Real servers with a tiered policy on one store: one is told to stop, one stands still, one is
 //! killed. What each held is where it should be, and no window admits more than its capacity.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -21,7 +22,7 @@ const HOLD: Duration = Duration::from_millis(800);
 /// before one is needed: what a server does is what it is asked.
 const POLICIES: &str = "
 [policy.held]
-tier = { mode = 'leased', batch = 100, hold = '60s', idle = '60s', low_water = 0 }
+tier = { mode = 'leased', batch = 100, outstanding = 10_000, hold = '60s', idle = '60s', low_water = 0 }
 [policy.held.limits]
 calls = { calls = 2_000, per = '400d', algorithm = 'fixed_window' }
 [policy.short]
@@ -82,6 +83,21 @@ impl Node {
         told.number("calls.remaining").expect("a standing")
     }
 
+    /// Which node it is, and how many calls each node has taken of a policy in advance.
+    fn fleet(&mut self, policy: &str) -> (String, BTreeMap<String, u64>) {
+        let path = format!("/v1/fleet?policy={policy}");
+        let sent = self.client.send("GET", &path, "text/plain", "");
+        let told: Value = serde_json::from_slice(&sent.expect("an answer").1).expect("JSON");
+        let mut units = BTreeMap::new();
+        for grant in told["grants"].as_array().expect("grants") {
+            let amounts = grant["amounts"].as_object().expect("amounts");
+            assert_eq!(amounts.keys().collect::<Vec<_>>(), ["calls"], "{told}");
+            let node = grant["node"].as_str().expect("a node").to_owned();
+            *units.entry(node).or_default() += grant["amounts"]["calls"].as_u64().expect("calls");
+        }
+        (told["node"].as_str().expect("a node").to_owned(), units)
+    }
+
     /// How many grants of a policy it has asked for.
     fn requested(&mut self, policy: &str) -> u64 {
         let sent = self.client.send("GET", "/metrics", "text/plain", "");
@@ -134,6 +150,7 @@ mod each {
         a_server_that_is_killed_strands_what_it_held_and_the_window_holds
         a_server_goes_on_after_its_store_has_stood_still
         a_server_gives_out_slots_and_those_of_a_killed_one_are_back
+        each_server_tells_what_all_hold
     }
 }
 
@@ -212,6 +229,39 @@ fn a_server_that_is_killed_strands_what_it_held_and_the_window_holds(store: &str
     println!("{store}: killed, stranded {stranded} of a batch of {BATCH}");
     assert!(admitted <= CAPACITY, "{admitted} of {CAPACITY}");
     assert!(stranded <= BATCH, "{stranded}");
+}
+
+/// Also what a killed one held, until the store's time for it is over; and nothing of one that was told to
+/// stop.
+fn each_server_tells_what_all_hold(store: &str) {
+    let Some((_house, mut nodes)) = nodes(store, 3) else {
+        return;
+    };
+    for (node, keys) in nodes.iter_mut().zip([1, 2, 3]) {
+        for key in 0..keys {
+            assert!(node.check("held", &format!("key {key}")));
+        }
+    }
+    let told: Vec<_> = nodes.iter_mut().map(|node| node.fleet("held")).collect();
+    let here: BTreeSet<_> = told.iter().map(|(here, _)| here.clone()).collect();
+    assert_eq!(here.len(), 3, "each is another node");
+    let held = |told: &[(String, BTreeMap<String, u64>)]| -> Vec<_> {
+        told.iter().map(|(_, all)| all.clone()).collect()
+    };
+    let expected = |counts: &[u64]| -> BTreeMap<String, u64> {
+        let names = told.iter().map(|(here, _)| here.clone());
+        let held = names.zip(counts.iter().map(|keys| keys * BATCH));
+        held.filter(|(_, units)| *units > 0).collect()
+    };
+    assert_eq!(held(&told), [(); 3].map(|()| expected(&[1, 2, 3])));
+    let Node { server, client } = nodes.pop().expect("three");
+    server.stop().expect("it ends");
+    drop(client);
+    // Killed at once (`kill -9`), as servers are when they are dropped.
+    drop(nodes.pop());
+    assert_eq!(nodes[0].fleet("held").1, expected(&[1, 2, 0]));
+    // None that takes nothing in advance.
+    assert_eq!(nodes[0].fleet("plain").1, BTreeMap::new());
 }
 
 fn a_server_gives_out_slots_and_those_of_a_killed_one_are_back(store: &str) {

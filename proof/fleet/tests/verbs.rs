@@ -39,6 +39,10 @@ const HTTP: &[(&str, Asked)] = &[
     ("auth", Rows(&["auth"])),
     ("list_keys", Rows(&["keys"])),
     ("capacity", Rows(&["capacity"])),
+    (
+        "fleet",
+        Not("of policies with a tier: tests/tiers.rs asks three servers on each store"),
+    ),
     ("list_leases", Rows(&["leases"])),
     ("revoke_lease", Rows(&["revoke"])),
     ("usage", Rows(&["usage"])),

@@ -16,6 +16,7 @@ use crate::render::audit::Audit;
 use crate::render::capacity::Capacity;
 use crate::render::ended::{Ended, Renewed};
 use crate::render::entities::{Entities, Shown as Entity};
+use crate::render::fleet::Fleet;
 use crate::render::forecast::ForecastBody;
 use crate::render::grant::Grant;
 use crate::render::listing::{Denied, Keys, Leases, Used};
@@ -245,7 +246,7 @@ fn for_proxies() -> Operation {
         .or(&[404, 422, 429])
 }
 
-fn listings() -> [Operation; 6] {
+fn listings() -> [Operation; 7] {
     [
         get("/v1/keys", listing::keys)
             .named("list_keys", "observe")
@@ -265,6 +266,17 @@ fn listings() -> [Operation; 6] {
             .about(PAGES)
             .scope("`observe`")
             .answers::<Capacity<'_>>("The sums of a page of keys.")
+            .or(&[403, 404]),
+        get("/v1/fleet", listing::fleet)
+            .named("fleet", "observe")
+            .summary("What servers took in advance, and by how much they may exceed the limits")
+            .about(
+                "Of a policy with a tier that takes units in advance. Each grant that the store keeps for a \
+                 node: a server, or a process that uses the store itself.",
+            )
+            .about(PAGES)
+            .scope("`observe`")
+            .answers::<Fleet<'_>>("A page of grants.")
             .or(&[403, 404]),
         get("/v1/leases", listing::leases)
             .named("list_leases", "observe")

@@ -1,6 +1,6 @@
 //! What the store decides by, so that what nodes admit is within the limit.
 
-use tidegate_store::core::{Amount, Log, Ring, Rule, RuleError, Span};
+use tidegate_store::core::{Amount, Bucket, Log, Ring, Rule, RuleError, Span};
 
 /// Why there is no such rule.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -11,6 +11,38 @@ pub(crate) enum NoRule {
     Window(RuleError),
 }
 
+/// How much of a bucket may be out: what drains in a hold, or less if that is bounded.
+fn out_of(bucket: &Bucket, hold: Span, outstanding: Option<Amount>) -> Amount {
+    let drained = u128::from(bucket.drain()) * u128::from(hold.as_micros());
+    let back = drained.div_ceil(u128::from(bucket.weight()));
+    let out = Amount::try_from(back).unwrap_or(Amount::MAX);
+    outstanding.map_or(out, |most| most.min(out))
+}
+
+/// By how much nodes may exceed `rule` at most, where it is not made less for it: of a bucket in any
+/// time, of a rolling window in any window (`docs/reference/tiers.md`, "The bound").
+pub(crate) fn beyond(rule: &Rule, hold: Span, outstanding: Option<Amount>) -> Amount {
+    let before = |capacity: Amount, window: Span| {
+        let holds = hold.as_micros() / window.as_micros().max(1);
+        let granted = match hold > window {
+            true => capacity.saturating_mul(holds + 1),
+            false => 0,
+        };
+        outstanding.map_or(granted, |most| most.min(granted))
+    };
+    match rule {
+        Rule::Window(_) | Rule::Slots(_) => 0,
+        Rule::Bucket(bucket) => out_of(bucket, hold, outstanding),
+        Rule::Ring(ring) => before(ring.capacity(), ring_window(ring)),
+        Rule::Log(log) => before(log.capacity(), log.window()),
+    }
+}
+
+fn ring_window(ring: &Ring) -> Span {
+    let micros = ring.step().as_micros();
+    Span::from_micros(micros.saturating_mul(u64::from(ring.steps())))
+}
+
 /// The rule for grants that are held for `hold` at most, of which no more than `outstanding`
 /// units are out. What a node admits was granted in the hold before: so a bucket's burst is less
 /// by what may be out of it, and a rolling window longer by the hold. A window that begins and
@@ -19,10 +51,7 @@ pub(crate) fn rule(rule: Rule, hold: Span, outstanding: Option<Amount>) -> Resul
     match rule {
         Rule::Window(_) | Rule::Slots(_) => Ok(rule),
         Rule::Bucket(bucket) => {
-            let drained = u128::from(bucket.drain()) * u128::from(hold.as_micros());
-            let back = drained.div_ceil(u128::from(bucket.weight()));
-            let out = Amount::try_from(back).unwrap_or(Amount::MAX);
-            let out = outstanding.map_or(out, |most| most.min(out));
+            let out = out_of(&bucket, hold, outstanding);
             let burst = bucket.capacity();
             let left = burst.saturating_sub(out);
             let bucket = bucket.with_capacity(left);

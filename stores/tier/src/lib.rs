@@ -23,6 +23,7 @@
 //! | `pinned` | a key that a handle holds, and spends of without look-up: [`PinnedKey`] |
 //! | `returns` | what is given back to the store, again if it does not answer |
 //! | `under_way` | what the store has not answered yet |
+//! | `node_id` | which process holds a grant: it stands in the ids of its leases: [`NodeId`] |
 //! | `node` | all keys of a table: asks, lands, gives back |
 //! | `table` | the table around a table: [`TierTable`] |
 //! | `slot_lease` | a lease of the store whose slots this node gives out |
@@ -44,6 +45,7 @@ mod grants;
 mod key;
 mod leases;
 mod node;
+mod node_id;
 mod outstanding;
 mod pinned;
 mod queued;
@@ -62,7 +64,7 @@ pub use answers::GrantLevel;
 pub use counters::TierStatistics;
 pub use grants::{Grant, Grants, Landed, Wish};
 pub use leases::is_given;
-pub use node::is_grant;
+pub use node_id::{NodeId, is_grant};
 pub use outstanding::Outstanding;
 pub use pinned::{PinnedKey, Spent};
 pub use refusals::RefusalTable;

@@ -15,6 +15,7 @@ use tidegate_store::{
 use crate::counters::{Counters, TierStatistics, count};
 use crate::grants::{Grant, Landed, Wish};
 use crate::key::{Key, Waiter};
+use crate::node_id;
 use crate::outstanding::Outstanding;
 use crate::returns::{Return, Returns};
 use crate::settings::Tier;
@@ -27,18 +28,6 @@ const MOST_KEYS: u64 = 65_536;
 
 /// Locks of their own: more than there are threads that ask at once.
 const SHARDS: usize = 64;
-
-/// The upper half of the id of each lease that is a grant: no other has it, but once in 2^64.
-const MARK: u64 = 0x6772_616e_742e_7467;
-
-/// That of the id of each that holds slots, which leases of a node's callers are of.
-const SLOTS_MARK: u64 = 0x736c_6f74_732e_7467;
-
-/// Whether a lease of this id is a grant of some node, without slots.
-#[must_use]
-pub const fn is_grant(id: u128) -> bool {
-    (id >> 64) as u64 == MARK
-}
 
 /// It stays in its shard while somebody else has it, too. Who has its lock takes no shard's.
 pub(crate) type SharedKey = Arc<Mutex<Key>>;
@@ -191,12 +180,11 @@ impl Node {
         loop {
             self.give_back(&asking.path, std::mem::take(&mut asking.ended));
             let now = self.timer.now();
-            let mark = if asking.has_slots { SLOTS_MARK } else { MARK };
             let asked = Asked {
                 path: asking.path,
                 plan: asking.plan,
                 outstanding: asking.outstanding,
-                id: (u128::from(mark) << 64) | u128::from(fastrand::u64(..)),
+                id: node_id::fresh(asking.has_slots),
                 at: now,
                 has_slots: asking.has_slots,
                 end: now + asking.lengths.1,

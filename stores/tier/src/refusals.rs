@@ -86,6 +86,12 @@ impl RefusalTable {
         }
     }
 
+    /// The table whose refusals are remembered.
+    #[must_use]
+    pub fn inner(&self) -> &Arc<dyn Table> {
+        &self.table
+    }
+
     /// What it has counted, and remembers.
     #[must_use]
     pub fn statistics(&self) -> TierStatistics {

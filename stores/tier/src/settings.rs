@@ -347,6 +347,16 @@ impl Tier {
         }
     }
 
+    /// By how much nodes, however many, may together exceed the limit called `name`, whose rule is
+    /// `rule`, at most: in any time of a bucket, in any window of one that rolls. 0: not at all.
+    #[must_use]
+    pub fn beyond(&self, name: &str, rule: &Rule) -> Amount {
+        match self.is_leased() && !self.is_exact {
+            true => exact::beyond(rule, self.hold_span(), self.outstanding_for(name)),
+            false => 0,
+        }
+    }
+
     /// For how long a grant is spent at most.
     #[must_use]
     pub const fn held_for(&self) -> Duration {

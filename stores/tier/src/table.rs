@@ -13,7 +13,8 @@ use crate::batch;
 use crate::counters::TierStatistics;
 use crate::given::is_about_given;
 use crate::key::{Key, Waiter};
-use crate::node::{Asking, Node, is_grant};
+use crate::node::{Asking, Node};
+use crate::node_id::is_grant;
 use crate::pinned::PinnedKey;
 use crate::queued::{Place, Queued};
 use crate::settings::{Tier, can_lease};
@@ -62,6 +63,12 @@ impl TierTable {
         Self {
             node: Node::new(table, tier, timer, has_own_clock, plan),
         }
+    }
+
+    /// The table around which it is.
+    #[must_use]
+    pub fn inner(&self) -> &Arc<dyn Table> {
+        &self.node.table
     }
 
     /// What it has counted, and holds.

@@ -13,6 +13,9 @@ use crate::table::TierTable;
 
 /// A table around a table, that decides some of what it is asked.
 pub trait Tiered: Table {
+    /// The table around which it is, which has what every node took in advance.
+    fn inner(&self) -> &Arc<dyn Table>;
+
     /// What it has counted, and holds.
     fn statistics(&self) -> TierStatistics;
 
@@ -30,6 +33,10 @@ pub trait Tiered: Table {
 pub type Answered = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Tiered for TierTable {
+    fn inner(&self) -> &Arc<dyn Table> {
+        Self::inner(self)
+    }
+
     fn statistics(&self) -> TierStatistics {
         Self::statistics(self)
     }
@@ -44,6 +51,10 @@ impl Tiered for TierTable {
 }
 
 impl Tiered for RefusalTable {
+    fn inner(&self) -> &Arc<dyn Table> {
+        Self::inner(self)
+    }
+
     fn statistics(&self) -> TierStatistics {
         Self::statistics(self)
     }

@@ -13,7 +13,8 @@ use tidegate_core::{Amount, Span, Timestamp, Verdict};
 use tidegate_store::sync::atomic::Ordering;
 use tidegate_store::{
     self as store, Answer, AnswerRoom, Command, Detail, Ending, Execution, Hold, KeyError, KeyPath,
-    Op, Out, OwnedKey, Partial, Patience, Race, Reply, Seat, StoreError, StoreFuture, Terms, Verb,
+    Op, Out, OwnedKey, Partial, Patience, Race, Reply, Seat, StoreError, StoreFuture, Table, Terms,
+    Verb,
 };
 
 use super::ending::{End, How};
@@ -828,6 +829,15 @@ impl Inner {
 
     /// A command about the whole table.
     pub(super) async fn about(&self, op: Op<'_>) -> Result<Reply, StoreError> {
+        self.about_at(&self.table, op).await
+    }
+
+    /// The same, of `table`: the set's own, or that around which its tier is.
+    pub(super) async fn about_at(
+        &self,
+        table: &Arc<dyn Table>,
+        op: Op<'_>,
+    ) -> Result<Reply, StoreError> {
         let mut answer = Ok(Reply::Done);
         let later = {
             let view = self.view.load();
@@ -838,9 +848,7 @@ impl Inner {
                 op,
                 patience: None,
             };
-            self.table
-                .execute(&command, Out::new(&mut answer))
-                .pending()
+            table.execute(&command, Out::new(&mut answer)).pending()
         };
         Ok(match later {
             None => answer?,

@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 use std::future::Future;
+use std::sync::Arc;
 
 use tidegate_core::{Amount, Timestamp};
 use tidegate_store::key::row_name;
-use tidegate_store::{HeldLease, Hour, Hours, Listing, Op, Page, Reply, Select, StoreError};
+use tidegate_store::{HeldLease, Hour, Hours, Listing, Op, Page, Reply, Select, StoreError, Table};
 
 use super::inner::LimitSet;
 use super::view::View;
@@ -96,7 +97,12 @@ impl LimitSet {
                 _ => Err(StoreError::Mismatch),
             };
             let keys = self
-                .pages(page, |listing| Op::ListKeys(listing), read)
+                .pages(
+                    &self.inner().table,
+                    page,
+                    |listing| Op::ListKeys(listing),
+                    read,
+                )
                 .await?;
             let mut items = Vec::with_capacity(keys.items.len());
             for key in keys.items {
@@ -127,7 +133,12 @@ impl LimitSet {
                 _ => Err(StoreError::Mismatch),
             };
             let leases = self
-                .pages(page, |listing| Op::ListLeases(listing), read)
+                .pages(
+                    &self.inner().table,
+                    page,
+                    |listing| Op::ListLeases(listing),
+                    read,
+                )
                 .await?;
             let view = self.inner().view.load_full();
             let items = leases.items.into_iter();
@@ -165,7 +176,12 @@ impl LimitSet {
                 },
             };
             let used = self
-                .pages(page, |listing| Op::ListUsage(listing, hours), read)
+                .pages(
+                    &self.inner().table,
+                    page,
+                    |listing| Op::ListUsage(listing, hours),
+                    read,
+                )
                 .await?;
             let items = used.items.into_iter().map(|used| ListedUsage {
                 key: used.key.bytes().to_vec(),
@@ -181,8 +197,9 @@ impl LimitSet {
     }
 
     /// A page that is full, or the last, or as far as it was looked.
-    async fn pages<T>(
+    pub(super) async fn pages<T>(
         &self,
+        table: &Arc<dyn Table>,
         page: PageOf<'_>,
         op: impl for<'l> Fn(Listing<'l>) -> Op<'l> + Send + Sync,
         read: fn(Reply) -> Result<Page<T>, StoreError>,
@@ -209,7 +226,7 @@ impl LimitSet {
                 now: self.now(),
                 levels,
             };
-            let more = read(self.inner().about(op(listing)).await?)?;
+            let more = read(self.inner().about_at(table, op(listing)).await?)?;
             full.items.extend(more.items);
             full.next = more.next;
             if full.next.is_none() || full.items.len() >= most {
@@ -221,7 +238,7 @@ impl LimitSet {
 }
 
 /// The lease with its limits' names; a limit that is gone has none.
-fn named(lease: HeldLease, view: &View) -> ListedLease {
+pub(super) fn named(lease: HeldLease, view: &View) -> ListedLease {
     let name = |&(uid, amount): &(u32, Amount)| {
         let position = view.plan.position(uid)?;
         Some((view.plan.limits()[position].name.to_string(), amount))

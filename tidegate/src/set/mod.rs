@@ -9,6 +9,7 @@
 //! | [`Grant`] | units that are granted to be spent elsewhere |
 //! | [`LimitSetBuilder`] | how one is made |
 //! | [`Handle`] | the verbs for one key, without look-up |
+//! | `fleet` | what nodes took in advance of its keys |
 //! | `listing` | what a set holds, a page at a time |
 //! | `differing` | limits that the store has otherwise, from another server |
 //! | `depth` | whether a key has as many levels as the set's keys |
@@ -35,6 +36,7 @@ mod cooling;
 mod depth;
 mod differing;
 mod ending;
+mod fleet;
 mod follow;
 mod grant;
 mod handle;
@@ -56,6 +58,7 @@ pub use builder::{LONGEST_USAGE, LimitSetBuilder, SHORTEST_USAGE};
 pub(crate) use commands::Manner;
 pub use differing::Differing;
 pub(crate) use ending::{End, How};
+pub use fleet::{NodeGrant, TierBound};
 pub use grant::Grant;
 pub use handle::Handle;
 pub(crate) use inner::Inner;

@@ -116,7 +116,10 @@ impl<'a> From<&'a [u8]> for Name<'a> {
 }
 
 /// What a lease took, by limit.
-struct Taken<'a>(&'a ActivePolicy, &'a [(String, Amount)]);
+pub(super) struct Taken<'a>(
+    pub(super) &'a ActivePolicy,
+    pub(super) &'a [(String, Amount)],
+);
 
 impl Serialize for Taken<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

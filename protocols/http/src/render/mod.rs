@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `answer` | decisions and leases, and refusals, which are problems |
 //! | `grant` | units to be spent without asking |
-//! | `forecast`, `ended`, `listing`, `capacity`, `overrides`, `entities`, `namespaces`, `audit`, `policies` | what else the service answers |
+//! | `forecast`, `ended`, `listing`, `capacity`, `fleet`, `overrides`, `entities`, `namespaces`, `audit`, `policies` | what else the service answers |
 //! | `example` | answers as the document shows them |
 //! | `headers` | the standard fields of rate limits |
 //! | `instant`, `tag` | points of time; versions |
@@ -15,6 +15,7 @@ pub(crate) mod capacity;
 pub(crate) mod ended;
 pub(crate) mod entities;
 pub(crate) mod example;
+pub(crate) mod fleet;
 pub(crate) mod forecast;
 pub(crate) mod grant;
 pub(crate) mod headers;
@@ -37,6 +38,7 @@ use audit::Audit;
 use capacity::Capacity;
 use ended::{Ended, Renewed};
 use entities::Entities;
+use fleet::Fleet;
 use forecast::ForecastBody;
 use headers::Style;
 use listing::{Denied, Keys, Leases, Used};
@@ -83,6 +85,7 @@ pub(crate) fn render(answer: Answer, style: Style) -> Response {
         Answer::Forgotten => StatusCode::NO_CONTENT.into_response(),
         Answer::Keys(_, page) => json(ok, &Keys::from(page)),
         Answer::Capacity(active, page) => json(ok, &Capacity::of(active, page)),
+        Answer::Fleet(active, page) => json(ok, &Fleet::of(active, page)),
         Answer::Leases(active, page) => json(ok, &Leases::of(active, page)),
         Answer::Usage(active, page) => json(ok, &Used::of(active, page)),
         Answer::Denied(denied) => json(ok, &Denied::from(&denied[..])),

@@ -1,4 +1,4 @@
-//! What a policy holds: its keys, what they come to, its leases, what was used, and who is
+//! What a policy holds: its keys, what they come to, its leases, what nodes took in advance, what was used, and who is
 //! refused most.
 
 use axum::response::Response;
@@ -16,7 +16,7 @@ use crate::parse::key::Text;
 use crate::render::headers::Style;
 use crate::render::render;
 
-/// What `/v1/keys` and `/v1/leases` are asked.
+/// What `/v1/keys`, `/v1/leases` and `/v1/fleet` are asked.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct KeysQuery {
@@ -91,6 +91,15 @@ pub(crate) async fn capacity(
     };
     let level = query.level.as_deref();
     let call = Call::Capacity(&requested.policy, level, requested.listing());
+    Ok(render(context.call(call).await?, Style::Standard))
+}
+
+pub(crate) async fn fleet(
+    mut context: RequestContext,
+    Query(query): Query<KeysQuery>,
+) -> Result<Response, Problem> {
+    let requested = PageRequest::try_from(query)?;
+    let call = Call::Fleet(&requested.policy, requested.listing());
     Ok(render(context.call(call).await?, Style::Standard))
 }
 

@@ -37,7 +37,7 @@ use Scope::{Administer, Decide, Observe};
 
 /// The operation, whom it lets in, and a request about the policy `web`. LEASE
 /// stands for a lease of it.
-const OPERATIONS: [(&str, Access, &str, &str); 44] = [
+const OPERATIONS: [(&str, Access, &str, &str); 45] = [
     ("post /v1/check", Policy(Decide), "/v1/check", ASK),
     (
         "post /v1/check-many",
@@ -173,6 +173,7 @@ const OPERATIONS: [(&str, Access, &str, &str); 44] = [
         "/v1/capacity?policy=web",
         "",
     ),
+    ("get /v1/fleet", Policy(Observe), "/v1/fleet?policy=web", ""),
     (
         "get /v1/leases",
         Policy(Observe),

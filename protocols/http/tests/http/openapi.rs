@@ -111,7 +111,7 @@ async fn example(house: &House, document: &Value, path: &str, method: &str, said
     let query = match path.as_str() {
         "/v1/auth" => "?policy=chat&key=acme/alice&cost=1",
         "/v1/overrides" if method == "delete" => "?policy=chat&key=acme/alice",
-        "/v1/keys" | "/v1/leases" | "/v1/capacity" | "/v1/usage" => {
+        "/v1/keys" | "/v1/leases" | "/v1/fleet" | "/v1/capacity" | "/v1/usage" => {
             "?policy=chat&prefix=acme&limit=7"
         }
         _ => "",

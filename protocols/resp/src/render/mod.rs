@@ -95,6 +95,7 @@ pub(crate) fn render(replies: &mut Replies, answer: &Answer) {
         // No command makes such a call, or it writes that out itself.
         Answer::Policy(_)
         | Answer::Capacity(..)
+        | Answer::Fleet(..)
         | Answer::Denied(_)
         | Answer::Denials(_)
         | Answer::Rated(_) => {
