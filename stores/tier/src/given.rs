@@ -9,7 +9,6 @@ use tidegate_store::{
     StoreError, StoreFuture, Verb, response_channel,
 };
 
-use crate::grants::Grant;
 use crate::key::Key;
 use crate::leases::{Adjusted, Over, Renewed, is_given};
 use crate::node::{Node, SharedKey};
@@ -73,19 +72,14 @@ impl Node {
             true => key.grants.take_slots(),
             false => Vec::new(),
         };
-        self.close_all(shared, key, closing);
+        let closing = key.close(closing);
+        drop(key);
+        self.end_those(closing);
+        self.settle_up(shared);
         match over.debit.is_empty() {
             true => out.ready(Ok(Reply::Settled(over.settlement))),
             false => self.debit(command, over, out),
         }
-    }
-
-    /// These are given of no more; and the store is told what it is to know.
-    fn close_all(&self, shared: &SharedKey, key: MutexGuard<'_, Key>, closing: Vec<Grant>) {
-        let path = key.path.clone();
-        drop(key);
-        self.give_back(&path, closing);
-        self.settle_up(shared);
     }
 
     /// A lease had expired, and the store's, too: what it used beyond what it took is debt.
@@ -162,14 +156,12 @@ impl Node {
                     responder,
                 };
                 let closing = grants.take_one(of);
-                let path = key.path.clone();
-                for grant in &closing {
-                    // It is held by this lease at least, so that there is nothing to end.
-                    drop(key.leases.close(grant, &path));
-                }
+                // It is held by this lease at least: the growth goes with what it has.
+                let closing = key.close(closing);
                 let wake = key.leases.grow(of, growth);
                 drop(key);
                 drop(wake);
+                self.end_those(closing);
                 self.settle_up(shared);
                 later.into()
             }

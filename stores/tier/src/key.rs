@@ -14,11 +14,32 @@ use crate::grants::{Amounts, Grant, Grants, Wish};
 use crate::leases::Leases;
 use crate::outstanding::Outstanding;
 use crate::queued::Queued;
+use crate::returns::Return;
 use crate::settings::Tier;
 use crate::slot_lease::{given_for, length_for};
 
 /// So often a grant may come too late before the requests that wait for it are told.
 const MOST_LATE: u8 = 3;
+
+/// What the store is to be told of grants that are given of no more.
+#[derive(Debug, Default)]
+pub(crate) struct Closing {
+    /// What is ended now.
+    pub(crate) ends: Vec<Return>,
+    /// How many had something left.
+    pub(crate) returned: u64,
+    /// Leases that were given of one may be held: the store is told how much that is.
+    pub(crate) has_slots: bool,
+}
+
+impl Closing {
+    /// All that `other` has, too.
+    pub(crate) fn extend(&mut self, other: Self) {
+        self.ends.extend(other.ends);
+        self.returned += other.returned;
+        self.has_slots |= other.has_slots;
+    }
+}
 
 /// A request that waits for a grant.
 pub(crate) struct Waiter {
@@ -120,6 +141,18 @@ impl Key {
         slots.any(|&position| amounts.get(position).is_some_and(|&amount| amount > 0))
     }
 
+    /// These are given of no more. It is to be called under the lock under which they were taken:
+    /// what is released in between would find neither a grant nor a lease to come back to.
+    pub(crate) fn close(&mut self, grants: impl IntoIterator<Item = Grant>) -> Closing {
+        let mut closing = Closing::default();
+        for grant in grants {
+            closing.returned += u64::from(!grant.units.is_spent());
+            closing.has_slots |= grant.has_slots;
+            closing.ends.extend(self.leases.close(&grant, &self.path));
+        }
+        closing
+    }
+
     /// For how long a grant of so much is to be held at the store, and for how long it is spent,
     /// which is no longer than `hold`. Leases of its slots end while it is held: so what it is held
     /// for goes by their length alone, and a killed node's are back by that.
@@ -208,8 +241,7 @@ impl Key {
         &amounts[..amounts.len().min(self.batch.len())]
     }
 
-    /// Goes by `plan` from here on; answers what was granted by other limits, and is to be
-    /// given back. A refusal holds for the limits that refused alone.
+    /// Goes by `plan` from here on; answers what is to be told of grants by other limits. A refusal holds for the limits that refused alone.
     ///
     /// # Errors
     /// [`StoreError::StalePlan`]: it goes by a newer one already.
@@ -217,9 +249,9 @@ impl Key {
         &mut self,
         plan: &Arc<Plan>,
         tier: &Tier,
-    ) -> Result<Vec<Grant>, StoreError> {
+    ) -> Result<Option<Closing>, StoreError> {
         if plan.version() == self.plan.version() {
-            return Ok(Vec::new());
+            return Ok(None);
         }
         if plan.version() < self.plan.version() {
             return Err(StoreError::StalePlan);
@@ -229,10 +261,11 @@ impl Key {
         self.strict_until = Timestamp::MIN;
         self.measure(tier);
         Ok(match self.is_alike(&old) {
-            true => Vec::new(),
+            true => None,
             false => {
                 self.grants.forget_use();
-                self.grants.take_all()
+                let old = self.grants.take_all();
+                (!old.is_empty()).then(|| self.close(old))
             }
         })
     }

@@ -14,7 +14,7 @@ use tidegate_store::{
 
 use crate::counters::{Counters, TierStatistics, count};
 use crate::grants::{Grant, Landed, Wish};
-use crate::key::{Key, Waiter};
+use crate::key::{Closing, Key, Waiter};
 use crate::node_id;
 use crate::outstanding::Outstanding;
 use crate::returns::{Return, Returns};
@@ -67,7 +67,7 @@ pub(crate) struct Asking {
     /// For how long the store holds it, and for how long it is spent.
     pub(crate) lengths: (Span, Span),
     /// What is ended before that.
-    pub(crate) ended: Vec<Grant>,
+    pub(crate) ended: Closing,
 }
 
 impl Asking {
@@ -78,7 +78,9 @@ impl Asking {
         wish: Wish,
         (now, hold): (Timestamp, Span),
     ) -> Self {
+        let ended = key.grants.take_ended(now);
         Self {
+            ended: key.close(ended),
             has_slots: key.takes_slots(&wish.amounts),
             lengths: key.lengths_for(&wish, hold),
             path: key.path.clone(),
@@ -86,7 +88,6 @@ impl Asking {
             calendars,
             wish,
             outstanding: key.outstanding.clone(),
-            ended: key.grants.take_ended(now),
         }
     }
 }
@@ -178,7 +179,7 @@ impl Node {
         };
         self.arm();
         loop {
-            self.give_back(&asking.path, std::mem::take(&mut asking.ended));
+            self.end_all(&asking.path.lend(), std::mem::take(&mut asking.ended));
             let now = self.timer.now();
             let asked = Asked {
                 path: asking.path,
@@ -235,12 +236,12 @@ impl Node {
         };
         let mut key = shared.lock();
         let (landed, error) = self.landed(&asked, answer);
-        let mut back = Vec::new();
+        let mut closing = Closing::default();
         let is_granted = matches!(&landed, Landed::Granted(_));
         let is_of_others = !matches!(&landed, Landed::Failed) && !key.is_alike(&asked.plan);
         let landed = match landed {
             Landed::Granted(grant) if is_of_others => {
-                back.push(*grant);
+                closing.extend(key.close([*grant]));
                 Landed::Failed
             }
             // It refuses nobody by the limits that there are now.
@@ -255,8 +256,9 @@ impl Node {
                 Landed::Failed => false,
             };
         let id = asked.id;
-        back.extend(key.grants.land(landed, now, self.tier.idle_span()));
+        let back = key.grants.land(landed, now, self.tier.idle_span());
         let is_late = !is_of_others && back.iter().any(|grant| grant.id == id);
+        closing.extend(key.close(back));
         if is_late {
             count(&self.counters.late);
         }
@@ -270,7 +272,8 @@ impl Node {
         if is_scarce {
             // Others are to have what comes back: this node's requests wait among them.
             key.strict_until = now + self.tier.idle_span();
-            back.extend(key.grants.take_slots());
+            let slots = key.grants.take_slots();
+            closing.extend(key.close(slots));
         }
         if is_scarce || is_full {
             let leases = key.take_those_for_leases().into_iter();
@@ -281,11 +284,12 @@ impl Node {
             false => VecDeque::new(),
         };
         if self.is_closed.load(Ordering::Acquire) {
-            back.extend(key.grants.take_all());
+            let all = key.grants.take_all();
+            closing.extend(key.close(all));
         }
         let next = next_for(&mut key, (now, self.tier.hold_span()), &mut wakes);
         drop(key);
-        self.give_back(&asked.path, back);
+        self.close_up(&shared, closing);
         self.decide_strictly(&asked.path, strict, &mut wakes);
         if matches!(error, Some(StoreError::Unavailable(_))) {
             // It may have been granted all the same.
@@ -336,17 +340,28 @@ impl Node {
         }
     }
 
-    /// Gives grants back. Where the store cannot tell, again later.
-    pub(crate) fn give_back(&self, path: &OwnedPath, grants: impl IntoIterator<Item = Grant>) {
-        for grant in grants {
-            if !grant.units.is_spent() {
-                count(&self.counters.returned);
-            }
-            match self.kept(&path.lend()).filter(|_| grant.has_slots) {
-                Some(key) => self.close_slots(&key, &grant, path),
-                None => self.end(Return::of(path, &grant)),
-            }
+    /// Tells the store of grants that were closed. Where it cannot answer, again later.
+    pub(crate) fn close_up(&self, shared: &SharedKey, closing: Closing) {
+        if self.end_those(closing) {
+            self.settle_up(shared);
         }
+    }
+
+    /// The same of the key of this path.
+    fn end_all(&self, path: &KeyPath<'_>, closing: Closing) {
+        if self.end_those(closing)
+            && let Some(shared) = self.kept(path)
+        {
+            self.settle_up(&shared);
+        }
+    }
+
+    /// Whether leases that were given may be held still.
+    pub(crate) fn end_those(&self, closing: Closing) -> bool {
+        let returned = &self.counters.returned;
+        returned.fetch_add(closing.returned, Ordering::Relaxed);
+        closing.ends.into_iter().for_each(|one| self.end(one));
+        closing.has_slots
     }
 
     pub(crate) fn end(&self, one: Return) {
@@ -402,16 +417,16 @@ impl Node {
             self.end(one);
         }
         for shard in &self.shards {
-            let (mut over, mut lending) = (Vec::new(), Vec::new());
+            let (mut over, mut lending) = (Closing::default(), Vec::new());
             shard.lock().retain(|_, shared| {
                 let mut key = shared.lock();
+                key.expire(now);
+                key.leases.try_again();
+                let grants = key.grants.take_over(now, self.tier.idle_span());
+                over.extend(key.close(grants));
                 if !key.leases.is_empty() {
-                    key.expire(now);
-                    key.leases.try_again();
                     lending.push(Arc::clone(shared));
                 }
-                let grants = key.grants.take_over(now, self.tier.idle_span());
-                over.extend(grants.into_iter().map(|grant| (key.path.clone(), grant)));
                 is_needed |= key.is_needed(now);
                 let stays = key.is_needed(now) || Arc::strong_count(shared) > 1;
                 if !stays {
@@ -420,9 +435,7 @@ impl Node {
                 }
                 stays
             });
-            for (path, grant) in over {
-                self.give_back(&path, [grant]);
-            }
+            self.end_those(over);
             lending.iter().for_each(|key| self.settle_up(key));
         }
         is_needed
@@ -442,13 +455,13 @@ impl Node {
     pub(crate) fn give_all_back(&self) {
         for shard in &self.shards {
             let mut all = Vec::new();
-            for key in shard.lock().values() {
-                let mut key = key.lock();
-                let grants = key.grants.take_all().into_iter();
-                all.extend(grants.map(|grant| (key.path.clone(), grant)));
+            for shared in shard.lock().values() {
+                let mut key = shared.lock();
+                let grants = key.grants.take_all();
+                all.push((Arc::clone(shared), key.close(grants)));
             }
-            for (path, grant) in all {
-                self.give_back(&path, [grant]);
+            for (shared, closing) in all {
+                self.close_up(&shared, closing);
             }
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_store::core::Timestamp;
 use tidegate_store::{Answer, Command, Detail, Op, Out, OwnedPath, Plan, Reply, StoreFuture, Verb};
 
-use crate::grants::{Amounts, Grant};
+use crate::grants::Amounts;
 use crate::leases::{Cause, Step};
 use crate::node::{Node, SharedKey};
 use crate::task;
@@ -17,13 +17,6 @@ enum Told {
 }
 
 impl Node {
-    /// Nothing more is given of a grant that has slots: it is ended when none of them is held.
-    pub(crate) fn close_slots(&self, shared: &SharedKey, grant: &Grant, path: &OwnedPath) {
-        let ending = shared.lock().leases.close(grant, path);
-        ending.into_iter().for_each(|one| self.end(one));
-        self.settle_up(shared);
-    }
-
     /// Tells the store what it does not know yet of the leases that hold this key's slots.
     pub(crate) fn settle_up(&self, shared: &SharedKey) {
         let Some(this) = self.this.upgrade() else {

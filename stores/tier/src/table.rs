@@ -13,7 +13,7 @@ use crate::batch;
 use crate::counters::TierStatistics;
 use crate::given::is_about_given;
 use crate::key::{Key, Waiter};
-use crate::node::{Asking, Node};
+use crate::node::{Asking, Node, SharedKey};
 use crate::node_id::is_grant;
 use crate::pinned::PinnedKey;
 use crate::queued::{Place, Queued};
@@ -101,25 +101,25 @@ impl TierTable {
         let Some(key) = node.key(&take.path, plan) else {
             return node.table.execute(command, out);
         };
-        let mut key = key.lock();
-        let old = match key.follow(plan, &node.tier) {
+        let mut guard = key.lock();
+        let old = match guard.follow(plan, &node.tier) {
             Ok(old) => old,
             Err(error) => return out.ready(Err(error)),
         };
-        if !old.is_empty() {
-            let path = key.path.clone();
-            drop(key);
+        if let Some(old) = old {
+            drop(guard);
             node.note(plan);
-            node.give_back(&path, old);
+            node.close_up(&key, old);
             return self.take(command, take, out);
         }
+        let (shared, mut key) = (&key, guard);
         let take = take.of(&key);
         let is_ours = take.ttl.is_none() || key.takes_slots(take.amounts);
         if !is_ours || !key.fits(take.amounts) || key.waiters.len() >= MOST_WAITERS {
-            return self.at_the_store(command, take, key, out);
+            return self.at_the_store(command, take, (shared, key), out);
         }
         if take.ttl.is_some() && !key.gives_leases(command.now) {
-            return self.at_the_store(command, take, key, out);
+            return self.at_the_store(command, take, (shared, key), out);
         }
         let decided = match take.ttl {
             Some(ttl) => {
@@ -136,7 +136,7 @@ impl TierTable {
             return execution;
         }
         if key.grants.is_full(command.now) {
-            return self.at_the_store(command, take, key, out);
+            return self.at_the_store(command, take, (shared, key), out);
         }
         let (responder, later) = match take.ttl {
             Some(_) => response_channel(self.cancels(&key.path)),
@@ -167,17 +167,18 @@ impl TierTable {
         &self,
         command: &Command<'_>,
         take: Take<'_>,
-        mut key: MutexGuard<'_, Key>,
+        (shared, mut key): (&SharedKey, MutexGuard<'_, Key>),
         out: Out<'_>,
     ) -> Execution {
-        let (node, path) = (&self.node, key.path.clone());
+        let node = &self.node;
         if command.patience.is_none() || !key.takes_slots(take.amounts) {
             drop(key);
             return node.table.execute(command, out);
         }
-        let (place, closing) = (key.queued.enter(), key.grants.take_slots());
+        let (place, slots) = (key.queued.enter(), key.grants.take_slots());
+        let closing = key.close(slots);
         drop(key);
-        node.give_back(&path, closing);
+        node.close_up(shared, closing);
         let execution = node.table.execute(command, out);
         execution.map(|later| StoreFuture::new(kept_while(place, later)))
     }
@@ -242,14 +243,15 @@ impl TierTable {
 
     /// A key is forgotten: what was taken in advance of it is given back before.
     fn forget(&self, path: &KeyPath<'_>) {
-        let Some(key) = self.node.kept(path) else {
+        let Some(shared) = self.node.kept(path) else {
             return;
         };
-        let mut key = key.lock();
+        let mut key = shared.lock();
         key.grants.forget_refusal();
-        let (of, grants) = (key.path.clone(), key.grants.take_all());
+        let all = key.grants.take_all();
+        let closing = key.close(all);
         drop(key);
-        self.node.give_back(&of, grants);
+        self.node.close_up(&shared, closing);
     }
 }
 

@@ -368,6 +368,25 @@ fn a_lease_is_adjusted_by_what_the_node_has_or_else_by_the_store() {
     assert_eq!(central.left(&node.plan, b"k"), [12, 0]);
 }
 
+/// Both grants were taken first and closed one by one: what was given back in between found neither.
+#[test]
+fn what_comes_back_while_grants_are_closed_is_not_lost() {
+    let (central, mut nodes) = fleet(100, 2, 1);
+    let node = Arc::new(nodes.remove(0));
+    let leases: Vec<_> = (0..4)
+        .filter_map(|_| node.lease(b"k", &[1], MINUTE))
+        .collect();
+    assert_eq!((leases.len(), left(&central, &node.plan)), (4, 96));
+    settled(node.release(b"k", leases[0].id));
+    let (other, third) = (Arc::clone(&node), leases[2].id);
+    node.link.meanwhile(move || {
+        settled(other.release(b"k", third));
+    });
+    // They lie idle: the store is told of the first that one of two is held.
+    pass_one(&central, &node, 3 * SECOND);
+    assert_eq!(left(&central, &node.plan), 98);
+}
+
 #[test]
 fn slots_without_a_batch_of_their_own_and_larger_requests_are_the_stores() {
     let plan = plan(0, 1, &[(0, slots(10))]);

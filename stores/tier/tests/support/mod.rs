@@ -240,7 +240,11 @@ pub struct Link {
     /// A request that the store decides is answered at once, or lost: what it admits counts when
     /// it did.
     pub is_strict_at_once: AtomicBool,
+    /// Happens once, when the next change of a lease is on its way.
+    meanwhile: Mutex<Option<Meanwhile>>,
 }
+
+type Meanwhile = Box<dyn FnOnce() + Send>;
 
 impl Link {
     pub fn new(central: &Arc<Central>) -> Arc<Self> {
@@ -251,11 +255,17 @@ impl Link {
             trips: AtomicUsize::new(0),
             grants: AtomicUsize::new(0),
             is_strict_at_once: AtomicBool::new(false),
+            meanwhile: Mutex::default(),
         })
     }
 
     pub fn set(&self, wire: Wire) {
         *self.wire.lock().expect("no panic") = wire;
+    }
+
+    /// Does this once, when the next change of a lease is on its way.
+    pub fn meanwhile(&self, act: impl FnOnce() + Send + 'static) {
+        *self.meanwhile.lock().expect("no panic") = Some(Box::new(act));
     }
 
     pub fn held(&self) -> usize {
@@ -302,6 +312,10 @@ impl Table for Link {
             && verb.terms().is_some_and(|terms| terms.least.is_some())
         {
             self.grants.fetch_add(1, Ordering::SeqCst);
+        }
+        if matches!(command.op, Op::One(_, Verb::Adjust { .. })) {
+            let act = self.meanwhile.lock().expect("no panic").take();
+            act.into_iter().for_each(|act| act());
         }
         let mut wire = *self.wire.lock().expect("no panic");
         if let Op::One(_, Verb::Take { lease: None, .. }) = command.op
