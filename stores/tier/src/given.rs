@@ -34,6 +34,7 @@ impl Node {
         };
         let mut key = shared.lock();
         key.expire(command.now);
+        key.calendars.note(command);
         let given = (&shared, key);
         match verb {
             Verb::End {

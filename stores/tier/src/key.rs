@@ -9,6 +9,7 @@ use tidegate_store::sync::atomic::Ordering;
 use tidegate_store::{Detail, KeyPath, OwnedPath, Plan, Reply, Responder, StoreError, Wake};
 
 use crate::answers;
+use crate::calendars::Calendars;
 use crate::counters::{Counters, count};
 use crate::grants::{Amounts, Grant, Grants, Wish};
 use crate::leases::Leases;
@@ -66,6 +67,7 @@ impl Waiter {
 pub(crate) struct Key {
     pub(crate) path: OwnedPath,
     pub(crate) plan: Arc<Plan>,
+    pub(crate) calendars: Calendars,
     /// What is asked for of each limit, and the most that may be.
     pub(crate) batch: Amounts,
     pub(crate) most: Amounts,
@@ -91,6 +93,7 @@ impl Key {
         let mut key = Self {
             path: OwnedPath::of(path),
             plan: Arc::clone(plan),
+            calendars: Calendars::default(),
             batch: Amounts::new(),
             most: Amounts::new(),
             outstanding: Outstanding::default(),
@@ -148,7 +151,8 @@ impl Key {
         for grant in grants {
             closing.returned += u64::from(!grant.units.is_spent());
             closing.has_slots |= grant.has_slots;
-            closing.ends.extend(self.leases.close(&grant, &self.path));
+            let of = (&self.path, &self.calendars);
+            closing.ends.extend(self.leases.close(&grant, of));
         }
         closing
     }

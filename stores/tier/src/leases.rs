@@ -14,6 +14,7 @@ use tidegate_store::{
     StoreError, Use, Wake,
 };
 
+use crate::calendars::Calendars;
 use crate::grants::{Amounts, Grant, Grants};
 use crate::returns::Return;
 use crate::slot_lease::{Growth, Renewal, SlotLease, length_for};
@@ -385,14 +386,14 @@ impl Leases {
 
     /// A grant is not spent of any more. What is to be ended at the store now; `None`: leases that
     /// were given of it are held.
-    pub(crate) fn close(&mut self, grant: &Grant, path: &OwnedPath) -> Option<Return> {
+    pub(crate) fn close(&mut self, grant: &Grant, of: (&OwnedPath, &Calendars)) -> Option<Return> {
         let Some(at) = self.slots.iter().position(|lease| lease.id == grant.id) else {
-            return Some(Return::of(path, grant));
+            return Some(Return::of(of.0, grant));
         };
         let lease = &mut self.slots[at];
         lease.close(grant.units.spent());
         match lease.held == 0 && !lease.is_under_way {
-            true => Some(self.slots.swap_remove(at).ending(path)),
+            true => Some(self.slots.swap_remove(at).ending(of)),
             false => None,
         }
     }
@@ -405,7 +406,7 @@ impl Leases {
     }
 
     /// What the store is to be asked next, if anything is.
-    pub(crate) fn step(&mut self, path: &OwnedPath) -> Option<Step> {
+    pub(crate) fn step(&mut self, of: (&OwnedPath, &Calendars)) -> Option<Step> {
         let is_over = |lease: &SlotLease| lease.is_closed() && lease.held == 0;
         let idle = |lease: &&SlotLease| !lease.is_under_way;
         if let Some(at) = self
@@ -413,7 +414,7 @@ impl Leases {
             .iter()
             .position(|lease| idle(&lease) && is_over(lease) && lease.growth.is_none())
         {
-            return Some(Step::End(self.slots.swap_remove(at).ending(path)));
+            return Some(Step::End(self.slots.swap_remove(at).ending(of)));
         }
         let mut open = self.slots.iter_mut();
         let lease = open.find(|lease| {
@@ -719,10 +720,10 @@ mod tests {
         assert!(matches!(renew(&mut leases, id, 99), Ok(Renewed::Done)));
         // A thousandth less than the store says.
         assert!(matches!(renew(&mut leases, id, 100), Ok(Renewed::Asks)));
-        let Some(Step::Renew(7, until)) = leases.step(&path()) else {
+        let Some(Step::Renew(7, until)) = leases.step((&path(), &Calendars::default())) else {
             panic!("the store is asked");
         };
-        assert!(until > at(100) && leases.step(&path()).is_none());
+        assert!(until > at(100) && leases.step((&path(), &Calendars::default())).is_none());
         let (mut wakes, clocks) = (Vec::new(), (at(20), at(21), true));
         assert!(!leases.renewed((7, until), &Ok(Reply::Done), clocks, &mut wakes));
         assert!(matches!(renew(&mut leases, id, 100), Ok(Renewed::Done)));
@@ -757,27 +758,37 @@ mod tests {
         assert!(grant.units.spend(&[3], at(1)));
         let first = leases.give(&grant, &[1], (at(1), at(40))).id;
         let second = leases.give(&grant, &[2], (at(1), at(40))).id;
-        assert!(leases.step(&path()).is_none() && leases.close(&grant, &path()).is_none());
-        let told = |leases: &mut Leases| match leases.step(&path()) {
+        assert!(
+            leases.step((&path(), &Calendars::default())).is_none()
+                && leases
+                    .close(&grant, (&path(), &Calendars::default()))
+                    .is_none()
+        );
+        let told = |leases: &mut Leases| match leases.step((&path(), &Calendars::default())) {
             Some(Step::Adjust(7, amounts, Cause::Use)) => amounts[0],
             _ => panic!("the store is to know"),
         };
         assert_eq!(told(&mut leases), 3);
         // One command at a time; an answer that is lost is no harm, since amounts are in all.
         drop(leases.end(first, (&plan, Ending::Release, false), at(2)));
-        assert!(leases.step(&path()).is_none());
+        assert!(leases.step((&path(), &Calendars::default())).is_none());
         let lost = Err(StoreError::Unavailable("lost".to_owned()));
         let asked = (7, [3].into_iter().collect(), Cause::Use);
         assert!(!leases.adjusted(asked, lost, at(2), &mut Vec::new()));
-        assert!(leases.step(&path()).is_none());
+        assert!(leases.step((&path(), &Calendars::default())).is_none());
         leases.try_again();
         assert_eq!(told(&mut leases), 2);
         let done = Ok(Reply::Decision(Decision::bare(Verdict::Admit, None)));
         let asked = (7, [2].into_iter().collect(), Cause::Use);
         assert!(!leases.adjusted(asked, done, at(3), &mut Vec::new()));
-        assert!(leases.step(&path()).is_none());
+        assert!(leases.step((&path(), &Calendars::default())).is_none());
         drop(leases.end(second, (&plan, Ending::Release, false), at(3)));
-        assert!(matches!(leases.step(&path()), Some(Step::End(_))) && leases.is_empty());
+        assert!(
+            matches!(
+                leases.step((&path(), &Calendars::default())),
+                Some(Step::End(_))
+            ) && leases.is_empty()
+        );
     }
 
     #[test]
@@ -785,7 +796,7 @@ mod tests {
         let (plan, mut leases) = (plan(), Leases::default());
         let id = leases.give(&grant(&plan), &[1], (at(10), at(40))).id;
         drop(renew(&mut leases, id, 200));
-        let Some(Step::Renew(7, until)) = leases.step(&path()) else {
+        let Some(Step::Renew(7, until)) = leases.step((&path(), &Calendars::default())) else {
             panic!("the store is asked");
         };
         let (mut wakes, clocks) = (Vec::new(), (at(20), at(21), true));

@@ -38,6 +38,7 @@
 
 mod answers;
 mod batch;
+mod calendars;
 mod counters;
 mod exact;
 mod given;

@@ -369,12 +369,12 @@ impl Node {
             return;
         };
         let plan = Arc::clone(&self.newest.lock());
-        let mut answer = Ok(Reply::Done);
+        let (mut answer, calendars) = (Ok(Reply::Done), one.calendars(&plan));
         let execution = one.lend(&plan, |verb| {
             let command = Command {
                 plan: &plan,
                 now: self.timer.now(),
-                calendars: &[],
+                calendars: &calendars,
                 op: Op::One(one.path.lend(), verb),
                 patience: None,
             };

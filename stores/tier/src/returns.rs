@@ -3,10 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tidegate_store::core::Amount;
+use tidegate_store::core::{Amount, Bounds};
 use tidegate_store::sync::Mutex;
 use tidegate_store::{Ending, OwnedPath, Plan, PlanLimit, StoreError, Verb};
 
+use crate::calendars::Calendars;
 use crate::grants::Grant;
 
 /// The most that wait to be given back again. The oldest is then left to expire.
@@ -23,6 +24,8 @@ pub(crate) struct Return {
     /// What was spent, and by the limits of which plan; `None`: nobody knows whether it was
     /// granted at all.
     spent: Option<(Box<[Amount]>, Arc<Plan>)>,
+    /// Where what was spent beyond what was granted is charged.
+    calendars: Calendars,
     tries: u8,
 }
 
@@ -33,16 +36,22 @@ impl Return {
             path: path.clone(),
             id: grant.id,
             spent: Some((grant.units.spent().into(), Arc::clone(&grant.plan))),
+            calendars: Calendars::default(),
             tries: 0,
         }
     }
 
-    /// Of a lease of which so much was used, by the limits of `plan`.
-    pub(crate) fn with(path: &OwnedPath, id: u128, used: Box<[Amount]>, plan: &Arc<Plan>) -> Self {
+    /// Of a lease of which so much was used by the limits of `plan`, more than was granted maybe.
+    pub(crate) fn charging(
+        (path, calendars): (&OwnedPath, &Calendars),
+        id: u128,
+        (used, plan): (Box<[Amount]>, &Arc<Plan>),
+    ) -> Self {
         Self {
             path: path.clone(),
             id,
             spent: Some((used, Arc::clone(plan))),
+            calendars: calendars.clone(),
             tries: 0,
         }
     }
@@ -53,8 +62,14 @@ impl Return {
             path: path.clone(),
             id,
             spent: None,
+            calendars: Calendars::default(),
             tries: 0,
         }
+    }
+
+    /// What is said of the calendars of `plan`.
+    pub(crate) fn calendars(&self, plan: &Plan) -> Box<[Option<Bounds>]> {
+        self.calendars.in_order_of(plan)
     }
 
     /// The verb that ends it, by the limits of `plan`.

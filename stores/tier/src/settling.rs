@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_store::core::Timestamp;
+use tidegate_store::core::{Bounds, Timestamp};
 use tidegate_store::{Answer, Command, Detail, Op, Out, OwnedPath, Plan, Reply, StoreFuture, Verb};
 
 use crate::grants::Amounts;
@@ -25,10 +25,12 @@ impl Node {
         loop {
             let plan = Arc::clone(&self.newest.lock());
             let mut key = shared.lock();
-            let path = key.path.clone();
-            let Some(step) = key.leases.step(&path) else {
+            let (path, said) = (key.path.clone(), key.calendars.clone());
+            let Some(step) = key.leases.step((&path, &said)) else {
                 return;
             };
+            let calendars = said.in_order_of(&plan);
+            let with = (&plan, &*calendars);
             let asked = self.timer.now();
             let (told, later, answer) = match step {
                 Step::End(one) => {
@@ -38,7 +40,7 @@ impl Node {
                 }
                 Step::Renew(id, until) => {
                     drop(key);
-                    let (later, answer) = self.tell(&path, &plan, Verb::Renew { id, until });
+                    let (later, answer) = self.tell(&path, with, Verb::Renew { id, until });
                     (Told::Until(id, until), later, answer)
                 }
                 Step::Adjust(id, to, cause) => {
@@ -51,7 +53,7 @@ impl Node {
                         overdraw: cause != Cause::Growth(false),
                         detail: Detail::Always,
                     };
-                    let (later, answer) = self.tell(&path, &plan, verb);
+                    let (later, answer) = self.tell(&path, with, verb);
                     (Told::Amounts(id, to, cause), later, answer)
                 }
             };
@@ -73,14 +75,14 @@ impl Node {
     fn tell(
         &self,
         path: &OwnedPath,
-        plan: &Arc<Plan>,
+        (plan, calendars): (&Arc<Plan>, &[Option<Bounds>]),
         verb: Verb<'_>,
     ) -> (Option<StoreFuture>, Answer) {
         let mut answer = Ok(Reply::Done);
         let command = Command {
             plan,
             now: self.timer.now(),
-            calendars: &[],
+            calendars,
             op: Op::One(path.lend(), verb),
             patience: None,
         };

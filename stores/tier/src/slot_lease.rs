@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use tidegate_store::core::{Amount, Span, Standing, Timestamp};
 use tidegate_store::{OwnedPath, Plan, PlanLimit, Responder};
 
+use crate::calendars::Calendars;
 use crate::grants::{Amounts, Grant};
 use crate::outstanding::is_slots;
 use crate::returns::Return;
@@ -160,11 +161,11 @@ impl SlotLease {
     }
 
     /// Its end at the store.
-    pub(crate) fn ending(&self, path: &OwnedPath) -> Return {
+    pub(crate) fn ending(&self, (path, calendars): (&OwnedPath, &Calendars)) -> Return {
         let used = self.wanted();
         let used = used.iter().zip(self.plan.limits());
         let spent = used.map(|(&used, limit)| if limit.rule.is_held() { 0 } else { used });
-        Return::with(path, self.id, spent.collect(), &self.plan)
+        Return::charging((path, calendars), self.id, (spent.collect(), &self.plan))
     }
 
     /// What it is to have, in the order of `plan`.

@@ -113,6 +113,7 @@ impl TierTable {
             return self.take(command, take, out);
         }
         let (shared, mut key) = (&key, guard);
+        key.calendars.note(command);
         let take = take.of(&key);
         let is_ours = take.ttl.is_none() || key.takes_slots(take.amounts);
         if !is_ours || !key.fits(take.amounts) || key.waiters.len() >= MOST_WAITERS {

@@ -5,7 +5,7 @@ mod support;
 use std::sync::Arc;
 
 use support::{Central, Node, SECOND, Wire, plan, slots, span, told, window};
-use tidegate_store::core::{Amount, Timestamp, Verdict};
+use tidegate_store::core::{Align, Amount, Bounds, Rule, Timestamp, Verdict, Window};
 use tidegate_store::{Detail, Ending, Plan, Reply, Settlement, StoreError, Timer, Verb};
 use tidegate_tier::{Tier, is_given, is_grant};
 
@@ -385,6 +385,40 @@ fn what_comes_back_while_grants_are_closed_is_not_lost() {
     // They lie idle: the store is told of the first that one of two is held.
     pass_one(&central, &node, 3 * SECOND);
     assert_eq!(left(&central, &node.plan), 98);
+}
+
+/// What was charged after the month's end was in a day of UTC, and forgotten at midnight.
+#[test]
+fn what_is_used_beyond_is_charged_to_the_calendars_window() {
+    let months = Window::new(1_000, Align::Calendar).expect("a window");
+    let plan = plan(0, 1, &[(0, slots(50)), (0, Rule::Window(months))]);
+    let central = Central::new(&plan);
+    let mut node = Node::new(&central, &plan, tier(10).batch_of("limit 1", 100), 0);
+    let now = central.clock.now();
+    node.calendars = vec![
+        None,
+        Some(Bounds {
+            start: now - span(500 * HOUR),
+            end: now + span(5 * SECOND),
+            next_end: now + span(700 * HOUR),
+        }),
+    ];
+    let settle = |id, units| {
+        let verb = Verb::End {
+            id,
+            ending: Ending::Settle(&[None, Some(units)]),
+            remember: false,
+        };
+        settled(node.of_lease(b"k", verb))
+    };
+    let lease = node.lease(b"k", &[1, 100], MINUTE).expect("there is room");
+    let other = node.lease(b"k", &[1, 10], MINUTE).expect("there is room");
+    pass_one(&central, &node, 15 * SECOND);
+    // Of one the store is told while others hold of it, of the last with its end.
+    settle(lease.id, 150);
+    settle(other.id, 17);
+    pass_one(&central, &node, 3 * HOUR);
+    assert_eq!(central.left(&plan, b"k"), [50, 1_000 - 50 - 7]);
 }
 
 #[test]

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, Weak};
 
 use tidegate_memory::{Bounds, MemoryStore};
 use tidegate_store::core::{
-    Align, Amount, Bucket, Log, Payment, Ring, Rule, Slots, Span, Timestamp, Window,
+    Align, Amount, Bounds as CalendarBounds, Bucket, Log, Payment, Ring, Rule, Slots, Span,
+    Timestamp, Window,
 };
 use tidegate_store::optimistic::{by_the_callers_clock, moved};
 use tidegate_store::{
@@ -347,6 +348,8 @@ pub struct Node {
     pub clock: Arc<NodeClock>,
     pub plan: Arc<Plan>,
     pub table: TierTable,
+    /// What its commands say of calendars.
+    pub calendars: Vec<Option<CalendarBounds>>,
 }
 
 impl Node {
@@ -361,6 +364,7 @@ impl Node {
             link,
             clock,
             plan: Arc::clone(plan),
+            calendars: Vec::new(),
         }
     }
 
@@ -381,7 +385,10 @@ impl Node {
             detail: Detail::Always,
         };
         let mut answer = Ok(Reply::Done);
-        let command = command(&self.plan, self.clock.now(), Op::One(path, verb));
+        let command = Command {
+            calendars: &self.calendars,
+            ..command(&self.plan, self.clock.now(), Op::One(path, verb))
+        };
         let execution = self.table.execute(&command, Out::new(&mut answer));
         match execution.pending() {
             None => StoreFuture::new(async { answer }),
@@ -398,7 +405,10 @@ impl Node {
     fn execute(&self, key: &[u8], verb: Verb<'_>) -> StoreFuture {
         let path = KeyPath::new(key, self.plan.levels()).expect("a key");
         let mut answer = Ok(Reply::Done);
-        let command = command(&self.plan, self.clock.now(), Op::One(path, verb));
+        let command = Command {
+            calendars: &self.calendars,
+            ..command(&self.plan, self.clock.now(), Op::One(path, verb))
+        };
         let execution = self.table.execute(&command, Out::new(&mut answer));
         match execution.pending() {
             None => StoreFuture::new(async { answer }),
