@@ -72,6 +72,12 @@ impl Grant {
         self
     }
 
+    /// Until when the store's lease may be there, if nobody ends it.
+    pub(crate) fn may_last_until(&self) -> Timestamp {
+        let lease = self.told.lease;
+        lease.map_or(self.sure_until, |lease| lease.expires_at)
+    }
+
     /// Whether nothing of it will be spent any more, but for what comes back to it.
     fn is_used_up(&self) -> bool {
         self.units.is_spent() && !self.has_slots

@@ -429,7 +429,11 @@ impl Leases {
             .max();
         Some(match latest {
             // It is never shortened: others believe in what it has.
-            Some(until) => Step::Renew(lease.id, until.max(lease.sure_until)),
+            Some(until) => {
+                let until = until.max(lease.sure_until);
+                lease.ask_until(until);
+                Step::Renew(lease.id, until)
+            }
             None => {
                 let growth = lease.growth.as_ref();
                 let cause = growth.map_or(Cause::Use, |growth| Cause::Growth(growth.overdraw));

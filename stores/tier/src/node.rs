@@ -103,6 +103,19 @@ struct Asked {
     has_slots: bool,
     /// From then on nothing of it is spent.
     end: Timestamp,
+    /// Then the store's lease ends by itself.
+    expires_at: Timestamp,
+}
+
+impl Asked {
+    /// What ends it, should it have been granted.
+    fn lost(&self) -> Return {
+        let lost = Return::lost(&self.path, self.id);
+        match self.has_slots {
+            true => lost.of_slots_until(self.expires_at),
+            false => lost,
+        }
+    }
 }
 
 impl Node {
@@ -189,11 +202,12 @@ impl Node {
                 at: now,
                 has_slots: asking.has_slots,
                 end: now + asking.lengths.1,
+                expires_at: now + asking.lengths.0,
             };
             count(&self.counters.asked);
             let terms = Terms {
                 id: asked.id,
-                expires_at: now + asking.lengths.0,
+                expires_at: asked.expires_at,
                 idempotency: None,
                 least: Some(&asking.wish.least),
             };
@@ -231,7 +245,7 @@ impl Node {
     fn land(&self, asked: Asked, answer: Answer) -> Option<Asking> {
         let (now, mut wakes) = (self.timer.now(), Vec::new());
         let Some(shared) = self.kept(&asked.path.lend()) else {
-            self.end(Return::lost(&asked.path, asked.id));
+            self.end(asked.lost());
             return None;
         };
         let mut key = shared.lock();
@@ -293,7 +307,7 @@ impl Node {
         self.decide_strictly(&asked.path, strict, &mut wakes);
         if matches!(error, Some(StoreError::Unavailable(_))) {
             // It may have been granted all the same.
-            self.returns.add(Return::lost(&asked.path, id));
+            self.returns.add(asked.lost());
             self.arm();
         }
         drop(wakes);
@@ -394,7 +408,7 @@ impl Node {
 
     fn ended(&self, one: Return, answer: &Answer) {
         if let Err(error) = answer {
-            self.returns.failed(one, error);
+            self.returns.failed(one, error, self.timer.now());
             self.arm();
         }
     }

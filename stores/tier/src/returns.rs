@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tidegate_store::core::{Amount, Bounds};
+use tidegate_store::core::{Amount, Bounds, Timestamp};
 use tidegate_store::sync::Mutex;
 use tidegate_store::{Ending, OwnedPath, Plan, PlanLimit, StoreError, Verb};
 
@@ -13,7 +13,11 @@ use crate::grants::Grant;
 /// The most that wait to be given back again. The oldest is then left to expire.
 const MOST_KEPT: usize = 1_024;
 
-/// So often it is tried: after that it is left to expire.
+/// The same of those that hold slots, which may expire in an hour.
+const MOST_OF_SLOTS: usize = 16_384;
+
+/// So often it is tried: after that it is left to expire. One that holds slots is tried for as long
+/// as it may be there.
 const MOST_TRIES: u8 = 8;
 
 /// One lease to end.
@@ -27,6 +31,8 @@ pub(crate) struct Return {
     /// Where what was spent beyond what was granted is charged.
     calendars: Calendars,
     tries: u8,
+    /// It holds slots, and ends then by itself.
+    until: Option<Timestamp>,
 }
 
 impl Return {
@@ -38,6 +44,7 @@ impl Return {
             spent: Some((grant.units.spent().into(), Arc::clone(&grant.plan))),
             calendars: Calendars::default(),
             tries: 0,
+            until: grant.has_slots.then(|| grant.may_last_until()),
         }
     }
 
@@ -53,6 +60,7 @@ impl Return {
             spent: Some((used, Arc::clone(plan))),
             calendars: calendars.clone(),
             tries: 0,
+            until: None,
         }
     }
 
@@ -64,6 +72,21 @@ impl Return {
             spent: None,
             calendars: Calendars::default(),
             tries: 0,
+            until: None,
+        }
+    }
+
+    /// The same of a lease that holds slots, and is there until then at most.
+    pub(crate) const fn of_slots_until(mut self, until: Timestamp) -> Self {
+        self.until = Some(until);
+        self
+    }
+
+    /// Whether it may be there still at `now`, and is worth another try.
+    fn has_hope(&self, now: Timestamp) -> bool {
+        match self.until {
+            Some(until) => now < until,
+            None => self.tries < MOST_TRIES,
         }
     }
 
@@ -98,34 +121,46 @@ impl Return {
 
 /// Those that are to be tried again.
 #[derive(Debug, Default)]
-pub(crate) struct Returns(Mutex<VecDeque<Return>>);
+pub(crate) struct Returns(Mutex<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    units: VecDeque<Return>,
+    slots: VecDeque<Return>,
+}
 
 impl Returns {
-    /// Tries it again later, if `error` leaves a hope.
-    pub(crate) fn failed(&self, mut one: Return, error: &StoreError) {
+    /// Tries it again later, if `error`, which was the answer at `now`, leaves a hope.
+    pub(crate) fn failed(&self, mut one: Return, error: &StoreError, now: Timestamp) {
         let is_over = matches!(
             error,
             StoreError::UnknownLease | StoreError::LeaseEnded(_) | StoreError::Mismatch
         );
-        one.tries += 1;
-        if !is_over && one.tries < MOST_TRIES {
+        one.tries = one.tries.saturating_add(1);
+        if !is_over && one.has_hope(now) {
             self.add(one);
         }
     }
 
     pub(crate) fn add(&self, one: Return) {
-        let mut all = self.0.lock();
-        if all.len() >= MOST_KEPT {
+        let mut kept = self.0.lock();
+        let (all, most) = match one.until {
+            Some(_) => (&mut kept.slots, MOST_OF_SLOTS),
+            None => (&mut kept.units, MOST_KEPT),
+        };
+        if all.len() >= most {
             all.pop_front();
         }
         all.push_back(one);
     }
 
-    pub(crate) fn take(&self) -> VecDeque<Return> {
-        std::mem::take(&mut self.0.lock())
+    pub(crate) fn take(&self) -> impl Iterator<Item = Return> + use<> {
+        let kept = std::mem::take(&mut *self.0.lock());
+        kept.slots.into_iter().chain(kept.units)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.lock().is_empty()
+        let kept = self.0.lock();
+        kept.slots.is_empty() && kept.units.is_empty()
     }
 }

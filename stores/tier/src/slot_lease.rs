@@ -57,6 +57,8 @@ pub(crate) struct SlotLease {
     pub(crate) held: usize,
     /// Until when it is surely there.
     pub(crate) sure_until: Timestamp,
+    /// Until when it may be there, if nobody ends it: the latest that the store was asked for.
+    may_last_until: Timestamp,
     /// What it took at first.
     taken: Amounts,
     /// Once nothing more is given of it: what is used of it, of slots what is held.
@@ -80,6 +82,7 @@ impl SlotLease {
             standings: grant.told.standings.clone(),
             held: 0,
             sure_until: grant.sure_until,
+            may_last_until: grant.may_last_until(),
             taken: grant.taken.clone(),
             used: None,
             beyond: grant.taken.iter().map(|_| 0).collect(),
@@ -89,6 +92,11 @@ impl SlotLease {
             renewals: Vec::new(),
             growth: None,
         }
+    }
+
+    /// The store is asked to keep it until then.
+    pub(crate) fn ask_until(&mut self, until: Timestamp) {
+        self.may_last_until = self.may_last_until.max(until);
     }
 
     /// Whether nothing more is given of it.
@@ -166,6 +174,7 @@ impl SlotLease {
         let used = used.iter().zip(self.plan.limits());
         let spent = used.map(|(&used, limit)| if limit.rule.is_held() { 0 } else { used });
         Return::charging((path, calendars), self.id, (spent.collect(), &self.plan))
+            .of_slots_until(self.may_last_until)
     }
 
     /// What it is to have, in the order of `plan`.

@@ -421,6 +421,43 @@ fn what_is_used_beyond_is_charged_to_the_calendars_window() {
     assert_eq!(central.left(&plan, b"k"), [50, 1_000 - 50 - 7]);
 }
 
+/// It was tried eight times, and the slots were taken for an hour.
+#[test]
+fn slots_that_are_given_back_while_the_store_is_away_are_there_once_it_is_back() {
+    let (central, nodes) = fleet(100, 4, 1);
+    let node = &nodes[0];
+    let lease = node.lease(b"k", &[1], HOUR).expect("a slot");
+    pass(&central, &nodes, 11 * SECOND);
+    node.link.set(Wire::Cut);
+    settled(node.release(b"k", lease.id));
+    // Of another key even the answer to the request was lost.
+    node.link.set(Wire::LosesAnswers);
+    assert!(told(&mut node.begin_lease(b"l", &[1], HOUR)).is_some());
+    node.link.set(Wire::Cut);
+    pass(&central, &nodes, 10 * MINUTE);
+    assert_eq!(left(&central, &node.plan), 99);
+    assert_eq!(central.left(&node.plan, b"l"), [96]);
+    node.link.set(Wire::Open);
+    pass(&central, &nodes, 3 * SECOND);
+    assert_eq!(left(&central, &node.plan), 100);
+    assert_eq!(central.left(&node.plan, b"l"), [100]);
+}
+
+#[test]
+fn nobody_tries_to_end_a_lease_that_has_ended_by_itself() {
+    let (central, nodes) = fleet(100, 4, 1);
+    let node = &nodes[0];
+    let lease = node.lease(b"k", &[1], HOUR).expect("a slot");
+    pass(&central, &nodes, 11 * SECOND);
+    node.link.set(Wire::Cut);
+    settled(node.release(b"k", lease.id));
+    pass(&central, &nodes, 2 * HOUR);
+    let trips = node.trips();
+    pass(&central, &nodes, HOUR);
+    assert_eq!(node.trips(), trips);
+    assert_eq!(left(&central, &node.plan), 100);
+}
+
 #[test]
 fn slots_without_a_batch_of_their_own_and_larger_requests_are_the_stores() {
     let plan = plan(0, 1, &[(0, slots(10))]);
