@@ -198,8 +198,8 @@ impl Leases {
     fn give_back(&mut self, of: u128, amounts: Amounts, is_end: bool) -> Option<Back> {
         let lease = self.slots_of(of)?;
         lease.held -= usize::from(is_end);
-        let is_taken = lease.take_back(&amounts);
-        (!is_taken).then_some(Back { grant: of, amounts })
+        let amounts = lease.take_back(amounts)?;
+        Some(Back { grant: of, amounts })
     }
 
     /// Ends a lease. `plan` is that of the command, in whose order `ending` is.

@@ -109,15 +109,21 @@ impl SlotLease {
         self.used = Some(used.into());
     }
 
-    /// So much of what was used comes back; `false`: to the grant, which is spent of still.
-    pub(crate) fn take_back(&mut self, amounts: &[Amount]) -> bool {
+    /// So much of what was used comes back, of what was used beyond first: no grant had that.
+    /// What is the grant's, where that is spent of still.
+    pub(crate) fn take_back(&mut self, mut amounts: Amounts) -> Option<Amounts> {
+        for (amount, beyond) in amounts.iter_mut().zip(&mut self.beyond) {
+            let of_beyond = (*amount).min(*beyond);
+            *beyond -= of_beyond;
+            *amount -= of_beyond;
+        }
         let Some(used) = &mut self.used else {
-            return false;
+            return Some(amounts);
         };
-        for (used, &amount) in used.iter_mut().zip(amounts) {
+        for (used, amount) in used.iter_mut().zip(amounts) {
             *used = used.saturating_sub(amount);
         }
-        true
+        None
     }
 
     /// So much more is used of a closed one.

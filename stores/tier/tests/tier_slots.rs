@@ -271,7 +271,11 @@ fn whoever_goes_before_the_grant_comes_leaves_its_slot() {
 
 /// Slots beside a window of an hour.
 fn both(capacity: Amount) -> (Arc<Central>, Node) {
-    let plan = plan(0, 1, &[(0, slots(capacity)), (0, window(1_000, HOUR))]);
+    both_of(capacity, 1_000)
+}
+
+fn both_of(capacity: Amount, units: Amount) -> (Arc<Central>, Node) {
+    let plan = plan(0, 1, &[(0, slots(capacity)), (0, window(units, HOUR))]);
     let central = Central::new(&plan);
     let node = Node::new(&central, &plan, tier(10).batch_of("limit 1", 100), 0);
     (central, node)
@@ -456,6 +460,33 @@ fn nobody_tries_to_end_a_lease_that_has_ended_by_itself() {
     pass(&central, &nodes, HOUR);
     assert_eq!(node.trips(), trips);
     assert_eq!(left(&central, &node.plan), 100);
+}
+
+/// The key was in debt for the window: all of the overdraft was charged, used or not.
+#[test]
+fn what_was_overdrawn_and_not_used_comes_back() {
+    let (central, node) = both_of(50, 10_000);
+    let lease = node.lease(b"k", &[1, 40], MINUTE).expect("there is room");
+    assert!((0..10).all(|_| node.admits(b"k", &[0, 6])));
+    assert_eq!(node.grants(), 1);
+    let verb = Verb::Adjust {
+        id: lease.id,
+        to: &[None, Some(1_040)],
+        overdraw: true,
+        detail: Detail::OnRefusal,
+    };
+    assert!(node.of_lease(b"k", verb).is_ok());
+    assert_eq!(central.left(&node.plan, b"k"), [40, 8_900]);
+    let verb = Verb::End {
+        id: lease.id,
+        ending: Ending::Settle(&[None, Some(50)]),
+        remember: false,
+    };
+    assert_eq!(settled(node.of_lease(b"k", verb)).uses[1].used, 50);
+    // Ten beyond what was taken; and nothing is left of the grant.
+    assert_eq!(central.left(&node.plan, b"k"), [40, 9_890]);
+    pass_one(&central, &node, 2 * MINUTE);
+    assert_eq!(central.left(&node.plan, b"k"), [50, 10_000 - 50 - 60]);
 }
 
 #[test]
