@@ -284,12 +284,15 @@ impl Node {
             }
         }
         if is_scarce {
-            // Others are to have what comes back: this node's requests wait among them.
             key.strict_until = now + self.tier.idle_span();
+        }
+        // Others are to have what comes back: this node's requests wait among them.
+        let is_for_others = is_scarce || (asked.has_slots && !key.queued.is_none());
+        if is_for_others {
             let slots = key.grants.take_slots();
             closing.extend(key.close(slots));
         }
-        if is_scarce || is_full {
+        if is_for_others || is_full {
             let leases = key.take_those_for_leases().into_iter();
             wakes.extend(leases.map(Waiter::goes_to_the_store));
         }

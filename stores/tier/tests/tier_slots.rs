@@ -254,6 +254,25 @@ fn a_grant_whose_answer_was_lost_is_given_back() {
     assert_eq!(left(&central, &nodes[0].plan), 10);
 }
 
+/// They lay here until the hold was over, and the other waited for them at the store.
+#[test]
+fn slots_that_come_while_others_wait_at_the_store_go_there() {
+    let (central, nodes) = fleet(10, 8, 1);
+    let node = &nodes[0];
+    node.link.set(Wire::HoldsAnswers);
+    let mut first = node.begin_lease(b"k", &[1], MINUTE);
+    assert_eq!(left(&central, &node.plan), 2);
+    node.link.set(Wire::HoldsCommands);
+    let waits = node.begin_waiting(b"k", &[9], MINUTE);
+    assert_eq!(node.link.held(), 2);
+    node.link.set(Wire::Open);
+    node.link.deliver_at(0);
+    let first = told(&mut first).expect("it is answered").expect("a reply");
+    assert!(first.new_lease().is_some_and(is_given));
+    assert_eq!(left(&central, &node.plan), 9);
+    drop(waits);
+}
+
 #[test]
 fn whoever_goes_before_the_grant_comes_leaves_its_slot() {
     let (central, nodes) = fleet(10, 4, 1);

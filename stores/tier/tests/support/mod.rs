@@ -14,8 +14,8 @@ use tidegate_store::core::{
 use tidegate_store::optimistic::{by_the_callers_clock, moved};
 use tidegate_store::{
     Alarm, Answer, Command, Decision, Detail, Ending, Execution, Granted, HeldLease, KeyPath,
-    Listing, Op, Out, OwnedCommand, Plan, PlanLimit, Reply, Responder, Select, Store, StoreError,
-    StoreFuture, Table, Terms, Timer, TimerHandler, Verb, response_channel,
+    Listing, Op, Out, OwnedCommand, Patience, Plan, PlanLimit, Reply, Responder, Seat, Select,
+    Store, StoreError, StoreFuture, Table, Terms, Timer, TimerHandler, Verb, response_channel,
 };
 use tidegate_tier::{Tier, TierTable};
 
@@ -432,6 +432,47 @@ impl Node {
                 detail: Detail::OnRefusal,
             },
         )
+    }
+
+    /// Begins to take a lease for `ttl` microseconds that waits for its turn, for as long as it takes.
+    pub fn begin_waiting(&self, key: &[u8], amounts: &[Amount], ttl: u64) -> StoreFuture {
+        let (path, now) = (
+            KeyPath::new(key, self.plan.levels()).expect("a key"),
+            self.clock.now(),
+        );
+        let lease = Terms {
+            id: u128::from(fastrand::u64(..)),
+            expires_at: now + span(ttl),
+            idempotency: None,
+            least: None,
+        };
+        let verb = Verb::Take {
+            amounts,
+            lease: Some(lease),
+            detail: Detail::OnRefusal,
+        };
+        let patience = Patience {
+            turn: u128::from(fastrand::u64(..)),
+            ahead: Span::ZERO,
+            longest: None,
+            since: now,
+            for_refunds: false,
+            race: None,
+            hold: None,
+            retried: false,
+            timer: Arc::clone(&self.clock) as Arc<dyn Timer>,
+            seat: Seat::default(),
+        };
+        let mut answer = Ok(Reply::Done);
+        let command = Command {
+            patience: Some(&patience),
+            ..command(&self.plan, now, Op::One(path, verb))
+        };
+        let execution = self.table.execute(&command, Out::new(&mut answer));
+        match execution.pending() {
+            None => StoreFuture::new(async { answer }),
+            Some(later) => later,
+        }
     }
 
     /// Takes a lease, where the answer is there; `None`: it was refused.
