@@ -353,6 +353,7 @@ fn every_verb<'a>(key: &'a str, lease: tidegate::LeaseId) -> Vec<Call<'a>> {
         Call::Keys("chat", listing()),
         Call::Capacity("chat", None, listing()),
         Call::Leases("jobs", listing()),
+        Call::Fleet("jobs", listing()),
         Call::Usage("chat", used),
         Call::Denied(None, None),
         Call::WatchDenials(None),

@@ -1,7 +1,7 @@
 //! Several verbs in one command: each by itself, at one instant, those of one root in
 //! their order.
 
-use tidegate_core::{Amount, Span, Verdict};
+use tidegate_core::{Amount, Log, Rule, Span, Verdict};
 use tidegate_store::{Answer, Decision, Detail, Ending, Reply, StoreError, Terms, Verb};
 
 use super::fixture::{Fixture, budget, plan, rate, slots};
@@ -196,6 +196,21 @@ pub(super) fn a_batch_is_decided_at_one_instant(subject: &Subject) -> Result<(),
     for answer in all(&[3, 1], 100) {
         assert_eq!(decision(&answer).verdict, at);
     }
+    Ok(())
+}
+
+/// A row with a log may be large: a store that writes few of those in a step writes more steps.
+pub(super) fn a_batch_of_many_rows_with_logs_is_decided(subject: &Subject) -> Result<(), Skipped> {
+    let hour = Span::from_secs(3_600);
+    let log = |capacity| Rule::Log(Log::new(capacity, hour, 200).expect("a sound log"));
+    let fixture = Fixture::new(subject, 2, &[(0, log(70)), (1, log(2))]);
+    let keys: Vec<_> = (0..90).map(|n| format!("a/{}", n % 30)).collect();
+    let items = keys.iter().map(|key| (key.as_bytes(), take(&[1, 1])));
+    let answers = fixture.batch(&items.collect::<Vec<_>>());
+    let admitted = answers.iter().map(|answer| decision(answer).verdict);
+    assert_eq!(admitted.filter(|verdict| verdict.admitted()).count(), 60);
+    assert_eq!((left(&answers[59]), left(&answers[89])), (10, 10));
+    assert_eq!(fixture.left(b"a/7"), [10, 0]);
     Ok(())
 }
 

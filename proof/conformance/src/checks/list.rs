@@ -29,6 +29,7 @@ pub const CHECKS: &[(&str, Check)] = table![
     batches::those_of_one_root_are_decided_one_after_the_other,
     batches::what_one_of_a_batch_is_refused_is_no_concern_of_the_others,
     batches::a_batch_is_decided_at_one_instant,
+    batches::a_batch_of_many_rows_with_logs_is_decided,
     batches::nothing_drains_between_those_of_a_batch,
     batches::a_batch_made_for_older_limits_is_told_so_and_charges_nothing,
     leases::a_lease_is_settled_once_and_a_retry_gets_the_first_answer,
@@ -215,6 +216,7 @@ macro_rules! suite {
             those_of_one_root_are_decided_one_after_the_other
             what_one_of_a_batch_is_refused_is_no_concern_of_the_others
             a_batch_is_decided_at_one_instant
+            a_batch_of_many_rows_with_logs_is_decided
             nothing_drains_between_those_of_a_batch
             a_batch_made_for_older_limits_is_told_so_and_charges_nothing
             a_lease_is_settled_once_and_a_retry_gets_the_first_answer

@@ -102,6 +102,9 @@ pub struct Attempt<'r> {
 /// So many of the leases that are due first come with the first load.
 const GLANCE: usize = 2;
 
+/// A command with a lease that is due, and the rows and hours of both.
+const LEAST_ROOM: usize = 48;
+
 impl<'r> Attempt<'r> {
     /// A try at `request`, by the revision `own` of its plan. `known` are revisions
     /// that may be met.
@@ -136,10 +139,11 @@ impl<'r> Attempt<'r> {
 
     /// Leases that are due are dealt with in steps of which none writes more than `room` rows,
     /// leases and hours of usage of a row, a lease that changes counted twice: for a backend that
-    /// keeps it under its idempotency key, too. At least 48.
+    /// keeps it under its idempotency key, too. A step that would write fewer could come to nothing:
+    /// it has [`LEAST_ROOM`].
     #[must_use]
     pub const fn with_room(mut self, room: usize) -> Self {
-        self.room = room;
+        self.room = if room < LEAST_ROOM { LEAST_ROOM } else { room };
         self
     }
 
