@@ -2,10 +2,9 @@
 
 use clap::Args;
 use serde_json::{Map, Value, json};
-use tidegate_client::Exchange;
 
 use super::exit::{DOES, Exit, Outcome};
-use super::listing::printable;
+use super::listing::{each_page, printable};
 use super::options::Options;
 use super::print::print_line;
 use super::server::{Client, runtime};
@@ -77,31 +76,20 @@ impl Capacity {
     /// How many keys there are, and what each limit comes to.
     async fn sums(&self, client: &Client) -> Outcome<(u64, Vec<(String, Sum)>)> {
         let mut progress = Progress::counting("adding up keys:", true);
+        let said = [
+            ("policy", Some(&*self.policy)),
+            ("level", self.level.as_deref()),
+            ("prefix", self.prefix.as_deref()),
+        ];
         let (mut keys, mut limits) = (0, Vec::new());
-        let mut cursor: Option<String> = None;
-        loop {
-            let said = [
-                ("policy", Some(&*self.policy)),
-                ("level", self.level.as_deref()),
-                ("prefix", self.prefix.as_deref()),
-                ("limit", Some(PAGE)),
-                ("cursor", cursor.as_deref()),
-            ];
-            let said = said.into_iter();
-            let query: Vec<_> = said
-                .filter_map(|(name, value)| Some((name, value?)))
-                .collect();
-            let asked = Exchange::get("/v1/capacity").query(&query);
-            let page = client.done(asked).await?.body;
+        let add = |page: Value| {
             let counted = page["keys"].as_u64().unwrap_or_default();
             (0..counted).for_each(|_| progress.tick());
             keys += counted;
             add(&mut limits, &page["limits"]);
-            cursor = page["cursor"].as_str().map(str::to_owned);
-            if cursor.is_none() {
-                return Ok((keys, limits));
-            }
-        }
+        };
+        each_page(client, "/v1/capacity", &said, PAGE, add).await?;
+        Ok((keys, limits))
     }
 }
 

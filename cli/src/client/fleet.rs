@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use clap::Args;
 use serde_json::{Map, Value, json};
-use tidegate_client::Exchange;
 
 use super::capacity::{billionths, places, text};
 use super::exit::{DOES, Exit, Outcome};
-use super::listing::printable;
+use super::listing::{each_page, printable};
 use super::options::Options;
 use super::print::print_line;
 use super::server::{Client, runtime};
@@ -101,23 +100,13 @@ impl Fleet {
 
     async fn all(&self, client: &Client) -> Outcome<All> {
         let mut progress = Progress::counting("adding up grants:", true);
-        let (mut all, mut cursor) = (All::default(), None::<String>);
-        loop {
-            let said = [
-                ("policy", Some(&*self.policy)),
-                ("key", self.key.as_deref()),
-                ("prefix", self.prefix.as_deref()),
-                ("limit", Some(PAGE)),
-                ("cursor", cursor.as_deref()),
-            ];
-            let said = said.into_iter();
-            let query: Vec<_> = said
-                .filter_map(|(name, value)| Some((name, value?)))
-                .collect();
-            let page = client
-                .done(Exchange::get("/v1/fleet").query(&query))
-                .await?;
-            let page = page.body;
+        let said = [
+            ("policy", Some(&*self.policy)),
+            ("key", self.key.as_deref()),
+            ("prefix", self.prefix.as_deref()),
+        ];
+        let mut all = All::default();
+        let add = |page: Value| {
             for grant in page["grants"].as_array().into_iter().flatten() {
                 progress.tick();
                 all.add(grant);
@@ -127,11 +116,9 @@ impl Fleet {
             for (name, bound) in limits {
                 all.limits.insert(name.clone(), bound.clone());
             }
-            cursor = page["cursor"].as_str().map(str::to_owned);
-            if cursor.is_none() {
-                return Ok(all);
-            }
-        }
+        };
+        each_page(client, "/v1/fleet", &said, PAGE, add).await?;
+        Ok(all)
     }
 }
 

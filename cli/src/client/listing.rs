@@ -168,6 +168,43 @@ pub struct Listing<'a> {
     pub more: fn(&Value) -> String,
 }
 
+/// Asks `path` for page after page, of `most` items each, and calls `act` with each as it comes.
+pub async fn each_page(
+    client: &Client,
+    path: &str,
+    said: &[(&str, Option<&str>)],
+    most: &str,
+    mut act: impl FnMut(Value),
+) -> Outcome<()> {
+    let mut cursor = None;
+    loop {
+        let asked = Exchange::get(path);
+        let (page, next) = page_of(client, asked, said, (cursor.as_deref(), most)).await?;
+        act(page);
+        cursor = next;
+        if cursor.is_none() {
+            return Ok(());
+        }
+    }
+}
+
+/// The page behind `cursor`, of `limit` items at most, and where the next begins.
+async fn page_of(
+    client: &Client,
+    asked: Exchange,
+    said: &[(&str, Option<&str>)],
+    (cursor, limit): (Option<&str>, &str),
+) -> Outcome<(Value, Option<String>)> {
+    let page = [("cursor", cursor), ("limit", Some(limit))];
+    let said = said.iter().copied().chain(page);
+    let query: Vec<_> = said
+        .filter_map(|(name, value)| Some((name, value?)))
+        .collect();
+    let page = client.done(asked.query(&query)).await?.body;
+    let next = page["cursor"].as_str().map(str::to_owned);
+    Ok((page, next))
+}
+
 /// What is said of a listing that goes on.
 pub fn more(_: &Value) -> String {
     "there are more; --most 0 lists all".to_owned()
@@ -273,14 +310,8 @@ impl Listing<'_> {
         left: usize,
     ) -> Outcome<(Vec<Value>, Option<String>)> {
         let limit = if left == 0 { PAGE } else { left.min(PAGE) }.to_string();
-        let page = [("cursor", cursor), ("limit", Some(limit.as_str()))];
-        let said = self.said.iter().copied().chain(page);
-        let query: Vec<_> = said
-            .filter_map(|(name, value)| Some((name, value?)))
-            .collect();
-        let asked = self.asked.clone().query(&query);
-        let mut page = client.done(asked).await?.body;
-        let next = page["cursor"].as_str().map(str::to_owned);
+        let of = (cursor, limit.as_str());
+        let (mut page, next) = page_of(client, self.asked.clone(), self.said, of).await?;
         let items = match page[self.items].take() {
             Value::Array(items) => items,
             _ => Vec::new(),

@@ -1,11 +1,5 @@
 //! A thousand checks: one after the other, and in one batch.
 
-use std::time::Duration;
-
-use tidegate_conformance::postgres_server::PostgresServer;
-use tidegate_conformance::redis_server::RedisServer;
-use tidegate_postgres::PostgresStore;
-use tidegate_redis::RedisStore;
 use tidegate_store::Store;
 use tokio::runtime::Runtime;
 
@@ -14,28 +8,17 @@ use crate::drive::{Clients, Lap, drive, runtime};
 use crate::host::Host;
 use crate::measure::{Contender, Outcome, compare};
 use crate::ours::Ours;
+use crate::patient;
 
 /// So many checks are asked for together.
 const TOGETHER: u32 = 1_000;
 
-const DEADLINE: Duration = Duration::from_secs(30);
-
 pub fn rows(bench: &Bench) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
-    if let Some(server) = RedisServer::start() {
-        let options = tidegate_redis::Options {
-            deadline: DEADLINE,
-            ..Default::default()
-        };
-        let store = RedisStore::open(&server.url(), options).expect("a server");
+    if let Some((server, store)) = patient::redis() {
         outcomes.extend(of(bench, ("redis", Host::new(server.pid())), &store));
     }
-    if let Some(server) = PostgresServer::start() {
-        let options = tidegate_postgres::Options {
-            deadline: DEADLINE,
-            ..Default::default()
-        };
-        let store = PostgresStore::open(&server.url(), options).expect("a server");
+    if let Some((server, store)) = patient::postgres() {
         outcomes.extend(of(bench, ("postgres", Host::new(server.pid())), &store));
     }
     outcomes

@@ -31,6 +31,7 @@ mod host;
 mod mariadb;
 mod measure;
 mod ours;
+mod patient;
 mod postgres;
 mod redis;
 mod tiers;

@@ -7,10 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tidegate::{Handle, Limit, LimitSet, Store, Tier};
-use tidegate_conformance::postgres_server::PostgresServer;
-use tidegate_conformance::redis_server::RedisServer;
 use tidegate_postgres::PostgresStore;
-use tidegate_redis::RedisStore;
 use tokio::runtime::Runtime;
 
 use crate::allocator;
@@ -18,8 +15,7 @@ use crate::bench::Bench;
 use crate::drive::{Clients, Lap, drive, runtime};
 use crate::host::Host;
 use crate::measure::{Contender, Outcome, compare, pace};
-
-const DEADLINE: Duration = Duration::from_secs(30);
+use crate::patient;
 
 /// Requests a second of a hot row of PostgreSQL, as an API has them.
 const PACE: u32 = 1_000;
@@ -43,23 +39,13 @@ fn set(store: Option<Arc<dyn Store>>, name: &str, batch: Option<u64>) -> LimitSe
 
 pub fn rows(bench: &Bench) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
-    if let Some(server) = RedisServer::start() {
-        let options = tidegate_redis::Options {
-            deadline: DEADLINE,
-            ..Default::default()
-        };
-        let store = RedisStore::open(&server.url(), options).expect("a server");
+    if let Some((server, store)) = patient::redis() {
         let store: Arc<dyn Store> = Arc::new(store);
         let host = Host::new(server.pid());
         outcomes.extend(local(bench, host, &store));
         outcomes.extend(hot_key(bench, host, &store));
     }
-    if let Some(server) = PostgresServer::start() {
-        let options = tidegate_postgres::Options {
-            deadline: DEADLINE,
-            ..Default::default()
-        };
-        let store = PostgresStore::open(&server.url(), options).expect("a server");
+    if let Some((server, store)) = patient::postgres() {
         outcomes.extend(hot_row(bench, Host::new(server.pid()), &Arc::new(store)));
     }
     outcomes

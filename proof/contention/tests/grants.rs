@@ -3,16 +3,18 @@
 //! one that is killed, one that is told to stop. A ledger beside them counts what each window
 //! admitted, and what is stranded.
 
+mod node;
+
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use tidegate::{Algorithm, Limit, LimitSet};
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_conformance::{Paused, with_options};
+
+use node::Node;
 
 const CAPACITY: u64 = 1_000;
 const WINDOW: Duration = Duration::from_secs(2);
@@ -40,50 +42,16 @@ const TOLD: usize = 5;
 /// An admission: of which limit, and between which instants.
 type Admitted = (bool, i64, i64);
 
-struct Node {
-    process: Child,
-    said: JoinHandle<Vec<Admitted>>,
-}
-
-impl Node {
-    fn start(url: &str, (ahead, slow): (i64, u32)) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_tidegate-contention"));
-        process.args(["spend", "--store", url]);
-        let numbers = [
-            ("--capacity", CAPACITY as i64),
-            ("--window", WINDOW.as_millis() as i64),
-            ("--batch", BATCH as i64),
-            ("--hold", HOLD.as_millis() as i64),
-            ("--ahead", ahead),
-            ("--slow", i64::from(slow)),
-        ];
-        for (name, number) in numbers {
-            process.args([name, &number.to_string()]);
-        }
-        process.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut process = process.spawn().expect("it starts");
-        let out = BufReader::new(process.stdout.take().expect("its output"));
-        let read = move || {
-            out.lines()
-                .map_while(Result::ok)
-                .filter_map(|line| admitted(&line))
-        };
-        let said = thread::spawn(move || read().collect());
-        Self { process, said }
-    }
-
-    /// Its input ends: it gives back what it holds, and ends.
-    fn tell(mut self) -> Vec<Admitted> {
-        drop(self.process.stdin.take());
-        assert!(self.process.wait().expect("it ends").success());
-        self.said.join().expect("its lines")
-    }
-
-    fn kill(mut self) -> Vec<Admitted> {
-        self.process.kill().expect("it runs");
-        self.process.wait().expect("it ends");
-        self.said.join().expect("its lines")
-    }
+fn start(url: &str, (ahead, slow): (i64, u32)) -> Node<Admitted> {
+    let numbers = [
+        ("--capacity", CAPACITY as i64),
+        ("--window", WINDOW.as_millis() as i64),
+        ("--batch", BATCH as i64),
+        ("--hold", HOLD.as_millis() as i64),
+        ("--ahead", ahead),
+        ("--slow", i64::from(slow)),
+    ];
+    Node::start(("spend", url), &numbers, admitted)
 }
 
 fn admitted(line: &str) -> Option<Admitted> {
@@ -120,7 +88,7 @@ fn used(url: &str) -> u64 {
     reason = "other processes go on for so long, by their machine's clock"
 )]
 fn run(url: &str) -> Vec<Vec<Admitted>> {
-    let mut nodes: Vec<_> = NODES.iter().map(|&of| Some(Node::start(url, of))).collect();
+    let mut nodes: Vec<_> = NODES.iter().map(|&of| Some(start(url, of))).collect();
     let mut said = Vec::new();
     thread::sleep(2 * WINDOW);
     let process = nodes[STOPPED].as_ref().expect("it runs").process.id();

@@ -1,15 +1,17 @@
 //! Eight processes that each hold slots at the store and give them out to their tasks; one of them is
 //! killed. A ledger beside them counts how many are held at every instant.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
-use std::thread::{self, JoinHandle};
+mod node;
+
+use std::thread;
 use std::time::{Duration, Instant};
 
 use tidegate::{Limit, LimitSet};
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_conformance::with_options;
+
+use node::Node;
 
 const CAPACITY: u64 = 24;
 const BATCH: u64 = 4;
@@ -20,49 +22,15 @@ const KILLED: usize = 3;
 /// One slot that was held, from when to when; `true`: the node gave it.
 type Held = (i64, i64, bool);
 
-struct Node {
-    process: Child,
-    said: JoinHandle<Vec<Held>>,
-}
-
-impl Node {
-    fn start(url: &str) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_tidegate-contention"));
-        process.args(["lend", "--store", url]);
-        let numbers = [
-            ("--capacity", CAPACITY),
-            ("--batch", BATCH),
-            ("--hold", 200),
-            ("--ttl", TTL.as_millis() as u64),
-            ("--tasks", 4),
-        ];
-        for (name, number) in numbers {
-            process.args([name, &number.to_string()]);
-        }
-        process.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut process = process.spawn().expect("it starts");
-        let out = BufReader::new(process.stdout.take().expect("its output"));
-        let read = move || {
-            out.lines()
-                .map_while(Result::ok)
-                .filter_map(|line| held(&line))
-        };
-        let said = thread::spawn(move || read().collect());
-        Self { process, said }
-    }
-
-    /// Its input ends: it gives back what it holds, and ends.
-    fn tell(mut self) -> Vec<Held> {
-        drop(self.process.stdin.take());
-        assert!(self.process.wait().expect("it ends").success());
-        self.said.join().expect("its lines")
-    }
-
-    fn kill(mut self) -> Vec<Held> {
-        self.process.kill().expect("it runs");
-        self.process.wait().expect("it ends");
-        self.said.join().expect("its lines")
-    }
+fn start(url: &str) -> Node<Held> {
+    let numbers = [
+        ("--capacity", CAPACITY as i64),
+        ("--batch", BATCH as i64),
+        ("--hold", 200),
+        ("--ttl", TTL.as_millis() as i64),
+        ("--tasks", 4),
+    ];
+    Node::start(("lend", url), &numbers, held)
 }
 
 fn held(line: &str) -> Option<Held> {
@@ -100,7 +68,7 @@ fn free(set: &LimitSet) -> u64 {
 )]
 fn eight_processes(store: &str, url: &str) {
     let url = with_options(url, "deadline=60s");
-    let mut nodes: Vec<_> = (0..PROCESSES).map(|_| Some(Node::start(&url))).collect();
+    let mut nodes: Vec<_> = (0..PROCESSES).map(|_| Some(start(&url))).collect();
     thread::sleep(Duration::from_secs(3));
     let mut all = nodes[KILLED].take().expect("it runs").kill();
     let killed_at = Instant::now();

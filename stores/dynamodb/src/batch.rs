@@ -4,10 +4,11 @@
 
 use std::sync::Arc;
 
+use tidegate_net::DecidesTogether;
 use tidegate_net::waiting::Outcome;
 use tidegate_store::core::Rule;
 use tidegate_store::optimistic::{BatchProgress, OwnedKeyCommand, Together};
-use tidegate_store::{Answer, Op, OwnedCommand, PlanLimit, StoreError, optimistic};
+use tidegate_store::{Answer, PlanLimit, StoreError, optimistic};
 
 use crate::attempt::{Having, ROOM};
 use crate::error::Trouble;
@@ -23,40 +24,7 @@ fn is_large(limit: &PlanLimit) -> bool {
     matches!(limit.rule, Rule::Log(_))
 }
 
-impl Inner {
-    /// Pushes an answer to each of `batch`, which is of one root.
-    pub(crate) async fn decide_together(
-        self: &Arc<Self>,
-        batch: &OwnedCommand,
-        answers: &mut Vec<Answer>,
-    ) -> Result<(), StoreError> {
-        let requests = batch.lend(|command| match command.op {
-            Op::Batch(items) => items
-                .iter()
-                .map(|&(path, verb)| OwnedKeyCommand::of(&command.one(path, verb)))
-                .collect(),
-            _ => Vec::new(),
-        });
-        let mut progress = BatchProgress::default();
-        while let Some(next) = requests.get(answers.len()) {
-            let left = &requests[answers.len()..];
-            let told = match progress.is_next_alone() {
-                true => Vec::new(),
-                false => self.try_together(left, &mut progress).await?,
-            };
-            if told.is_empty() {
-                let alone = Arc::clone(self).try_until_told(next.clone(), None).await;
-                if let Err(error @ StoreError::Unavailable(_)) = alone {
-                    return Err(error);
-                }
-                answers.push(alone.map(|(reply, _)| reply));
-            }
-            answers.extend(told);
-        }
-        Ok(())
-    }
-
-    /// The answers to the first of `requests`; none if the first is to be executed by itself.
+impl DecidesTogether for Inner {
     async fn try_together(
         self: &Arc<Self>,
         requests: &[OwnedKeyCommand],
@@ -86,6 +54,13 @@ impl Inner {
         answer
     }
 
+    async fn execute_alone(self: &Arc<Self>, request: OwnedKeyCommand) -> Answer {
+        let told = Arc::clone(self).try_until_told(request, None).await;
+        told.map(|(reply, _)| reply)
+    }
+}
+
+impl Inner {
     /// One try; `None`: once more.
     async fn attempt_together(
         self: &Arc<Self>,

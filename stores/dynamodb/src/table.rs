@@ -61,7 +61,7 @@ impl Commands for Inner {
         batch: &OwnedCommand,
         answers: &mut Vec<Answer>,
     ) -> Result<(), StoreError> {
-        self.decide_together(batch, answers).await
+        tidegate_net::decide_together(self, batch, answers).await
     }
 
     fn line(self: &Arc<Self>, waiting: &Waiting) -> impl Line {

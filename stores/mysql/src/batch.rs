@@ -4,10 +4,11 @@
 
 use std::sync::Arc;
 
+use tidegate_net::DecidesTogether;
 use tidegate_store::optimistic::{
     BatchProgress, Decided, LoadRequest, OwnedKeyCommand, Together, WriteSet,
 };
-use tidegate_store::{Answer, Op, OwnedCommand, StoreError};
+use tidegate_store::{Answer, StoreError};
 use tokio::time::Instant;
 
 use crate::backoff::Backoff;
@@ -19,40 +20,7 @@ use crate::turns::Ahead;
 /// So many commands, and rows, are one step at most: meanwhile the root's row is locked.
 const MOST_AT_ONCE: usize = 256;
 
-impl Inner {
-    /// Pushes an answer to each of `batch`, which is of one root.
-    pub(crate) async fn decide_together(
-        self: &Arc<Self>,
-        batch: &OwnedCommand,
-        answers: &mut Vec<Answer>,
-    ) -> Result<(), StoreError> {
-        let requests = batch.lend(|command| match command.op {
-            Op::Batch(items) => items
-                .iter()
-                .map(|&(path, verb)| OwnedKeyCommand::of(&command.one(path, verb)))
-                .collect(),
-            _ => Vec::new(),
-        });
-        let mut progress = BatchProgress::default();
-        while let Some(next) = requests.get(answers.len()) {
-            let left = &requests[answers.len()..];
-            let told = match progress.is_next_alone() {
-                true => Vec::new(),
-                false => self.try_together(left, &mut progress).await?,
-            };
-            if told.is_empty() {
-                let alone = Arc::clone(self).try_until_told(next.clone(), None).await;
-                if let Err(error @ StoreError::Unavailable(_)) = alone {
-                    return Err(error);
-                }
-                answers.push(alone.map(|(reply, _)| reply));
-            }
-            answers.extend(told);
-        }
-        Ok(())
-    }
-
-    /// The answers to the first of `requests`; none if the first is to be executed by itself.
+impl DecidesTogether for Inner {
     async fn try_together(
         self: &Arc<Self>,
         requests: &[OwnedKeyCommand],
@@ -77,6 +45,13 @@ impl Inner {
         }
     }
 
+    async fn execute_alone(self: &Arc<Self>, request: OwnedKeyCommand) -> Answer {
+        let told = Arc::clone(self).try_until_told(request, None).await;
+        told.map(|(reply, _)| reply)
+    }
+}
+
+impl Inner {
     /// One try, on a connection of its own; `None`: once more.
     async fn attempt_together(
         self: &Arc<Self>,

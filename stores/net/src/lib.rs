@@ -8,6 +8,7 @@
 //! | [`Once`] | work that one at a time does for all who wait for it |
 //! | [`Commands`], [`begin()`] | the way of every command, from what a store does for its tables; those of a batch are of one root together, of several roots at once |
 //! | [`in_order()`] | a batch of one root, one command after the other |
+//! | [`decide_together()`] | the same, several commands over one load and one write |
 //! | [`Notifier`] | how requests that wait are told that their turn may have come |
 //! | [`Shares`] | how many connections the commands of one root, and of one table, may have |
 //! | [`following`] | how a process follows what is defined at its store |
@@ -33,6 +34,7 @@ mod notifier;
 mod once;
 mod shares;
 mod single_bucket;
+mod together;
 mod underway;
 pub mod waiting;
 
@@ -46,4 +48,5 @@ pub use notifier::{Notifier, Subscription, Wakeup};
 pub use once::Once;
 pub use shares::{Share, Shares};
 pub use single_bucket::SingleBucket;
+pub use together::{DecidesTogether, decide_together};
 pub use underway::{Finish, Tasks};

@@ -27,10 +27,8 @@ const MOST_AT_ONCE: usize = 250;
 /// How far a batch has come.
 #[derive(Default)]
 struct Progress {
-    /// The instant at which all is decided, as the server said it.
-    time: Option<[Arc<[u8]>; 2]>,
-    /// When this process was told it.
-    since: Option<Instant>,
+    /// The instant at which all is decided, as the server said it, and since when, by this process.
+    time: Option<([Arc<[u8]>; 2], Instant)>,
     /// The next command, where the whole script is to be asked for it.
     next: Option<Request>,
     /// Revisions that were met, and those that lead from them to the plan.
@@ -45,8 +43,8 @@ const LONGEST: Duration = Duration::from_millis(500);
 impl Progress {
     /// The instant at which all is decided; `None`: as of the next call.
     fn instant(&self) -> Option<[Arc<[u8]>; 2]> {
-        let since = self.since?;
-        self.time.clone().filter(|_| since.elapsed() < LONGEST)
+        let (time, since) = self.time.as_ref()?;
+        (since.elapsed() < LONGEST).then(|| time.clone())
     }
 }
 
@@ -131,11 +129,9 @@ impl Inner {
         progress: &mut Progress,
     ) -> Result<impl Iterator<Item = Value> + use<>, StoreError> {
         let shared = &self.shared;
-        let instant = progress.instant();
-        if instant.is_none() {
-            progress.since = Some(Instant::now());
-        }
-        let mut together = Together::new(instant.clone());
+        let (instant, begun) = (progress.instant(), Instant::now());
+        let is_first = instant.is_none();
+        let mut together = Together::new(instant);
         for call in calls {
             match call {
                 Encoded::Plain(plain, call) => {
@@ -166,7 +162,10 @@ impl Inner {
             .map(|part| text(part).map(Into::into))
             .collect();
         let time = time.and_then(|time| time.try_into().ok());
-        progress.time = Some(time.ok_or_else(|| garbled("no instant"))?);
+        let time = time.ok_or_else(|| garbled("no instant"))?;
+        if is_first {
+            progress.time = Some((time, begun));
+        }
         Ok(replies)
     }
 

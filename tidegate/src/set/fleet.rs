@@ -49,8 +49,8 @@ impl LimitSet {
         };
         let limits = view.limits.iter().filter(|limit| !limit.is_absent());
         let bound = |limit: &Limit| {
-            let planned = view.plan.limits().iter();
-            let planned = planned.into_iter().find(|one| *one.name == *limit.name())?;
+            let mut planned = view.plan.limits().iter();
+            let planned = planned.find(|one| *one.name == *limit.name())?;
             Some(TierBound {
                 limit: limit.name().to_owned(),
                 outstanding: tier.outstanding_for(limit.name()),

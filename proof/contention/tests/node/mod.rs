@@ -1,0 +1,46 @@
+//! A process of a fleet, and the lines that it says.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::thread::{self, JoinHandle};
+
+pub struct Node<T> {
+    pub process: Child,
+    said: JoinHandle<Vec<T>>,
+}
+
+impl<T: Send + 'static> Node<T> {
+    /// It performs `command` on the store at `url`; each line that `read` understands is kept.
+    pub fn start(
+        (command, url): (&str, &str),
+        numbers: &[(&str, i64)],
+        read: fn(&str) -> Option<T>,
+    ) -> Self {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_tidegate-contention"));
+        process.args([command, "--store", url]);
+        for (name, number) in numbers {
+            process.args([name, &*number.to_string()]);
+        }
+        process.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = process.spawn().expect("it starts");
+        let out = BufReader::new(process.stdout.take().expect("its output"));
+        let said = thread::spawn(move || {
+            let lines = out.lines().map_while(Result::ok);
+            lines.filter_map(|line| read(&line)).collect()
+        });
+        Self { process, said }
+    }
+
+    /// Its input ends: it gives back what it holds, and ends.
+    pub fn tell(mut self) -> Vec<T> {
+        drop(self.process.stdin.take());
+        assert!(self.process.wait().expect("it ends").success());
+        self.said.join().expect("its lines")
+    }
+
+    pub fn kill(mut self) -> Vec<T> {
+        self.process.kill().expect("it runs");
+        self.process.wait().expect("it ends");
+        self.said.join().expect("its lines")
+    }
+}

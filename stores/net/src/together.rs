@@ -1,0 +1,59 @@
+//! The loop of a batch whose store decides several commands of one root over one load and one
+//! write, and the others by themselves.
+
+use std::sync::Arc;
+
+use tidegate_store::optimistic::{BatchProgress, OwnedKeyCommand};
+use tidegate_store::{Answer, Op, OwnedCommand, StoreError};
+
+/// What a store does of a batch of one root.
+pub trait DecidesTogether: Send + Sync + Sized {
+    /// The answers to the first of `requests`, decided together; none if the first is to be
+    /// executed by itself.
+    fn try_together(
+        self: &Arc<Self>,
+        requests: &[OwnedKeyCommand],
+        progress: &mut BatchProgress,
+    ) -> impl Future<Output = Result<Vec<Answer>, StoreError>> + Send;
+
+    /// Executes one by itself.
+    fn execute_alone(
+        self: &Arc<Self>,
+        request: OwnedKeyCommand,
+    ) -> impl Future<Output = Answer> + Send;
+}
+
+/// Pushes an answer to each of `batch`, which is of one root, in its order.
+///
+/// # Errors
+/// What keeps all from being answered that are not yet: their answer.
+pub async fn decide_together<S: DecidesTogether>(
+    store: &Arc<S>,
+    batch: &OwnedCommand,
+    answers: &mut Vec<Answer>,
+) -> Result<(), StoreError> {
+    let requests = batch.lend(|command| match command.op {
+        Op::Batch(items) => items
+            .iter()
+            .map(|&(path, verb)| OwnedKeyCommand::of(&command.one(path, verb)))
+            .collect(),
+        _ => Vec::new(),
+    });
+    let mut progress = BatchProgress::default();
+    while let Some(next) = requests.get(answers.len()) {
+        let left = &requests[answers.len()..];
+        let told = match progress.is_next_alone() {
+            true => Vec::new(),
+            false => store.try_together(left, &mut progress).await?,
+        };
+        if told.is_empty() {
+            let alone = store.execute_alone(next.clone()).await;
+            if let Err(error @ StoreError::Unavailable(_)) = alone {
+                return Err(error);
+            }
+            answers.push(alone);
+        }
+        answers.extend(told);
+    }
+    Ok(())
+}
