@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tidegate::Clock;
 use tidegate::lock::LeasedSemaphore;
+use tidegate_conformance::redis_server::RedisServer;
 use tidegate_conformance::{Beyond, Paused};
 
 fn job(store: &Beyond, more: &[&str], script: &str) -> Command {
@@ -194,6 +195,42 @@ fn hangs(store: &Beyond) {
         store.url
     );
     assert!(took < Duration::from_secs(20), "{took:?}");
+}
+
+/// A Redis that was started again had closed every connection: the end of the lease failed at
+/// once, and the slot stayed taken until its ttl.
+#[test]
+fn a_slot_comes_back_though_the_redis_restarts_while_the_command_runs() {
+    let Some(mut redis) = RedisServer::start_with(&["--appendonly", "yes"]) else {
+        return;
+    };
+    let said = |redis: &mut RedisServer, again: bool| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        command.args(["run", "--store", &redis.url(), "--limit", "gpu=1"]);
+        command.args(["--ttl", "10m", "--wait", "1m", "--", "sh", "-c"]);
+        command.arg("echo begun; while ! test -e go; do sleep 0.02; done; exit 6");
+        command.current_dir(folder.path());
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("it runs");
+        let mut line = String::new();
+        let output = child.stdout.take().expect("piped");
+        BufReader::new(output).read_line(&mut line).expect("text");
+        assert_eq!(line, "begun\n");
+        if again {
+            redis.kill();
+            redis.start_again();
+        }
+        std::fs::write(folder.path().join("go"), "").expect("it is ours");
+        let ended = child.wait_with_output().expect("it ends");
+        assert_eq!(ended.status.code(), Some(6));
+        String::from_utf8_lossy(&ended.stderr).into_owned()
+    };
+    for _ in 0..5 {
+        assert_eq!(said(&mut redis, true), "");
+    }
+    // Nobody holds it.
+    assert_eq!(said(&mut redis, false), "");
 }
 
 /// Who waits in line waits on while the store hangs, and is served when it is back.

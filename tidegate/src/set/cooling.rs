@@ -9,7 +9,7 @@ use std::time::Duration;
 use tidegate_core::{Span, Timestamp};
 use tidegate_store::sync::Mutex;
 use tidegate_store::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use tidegate_store::{Definition, Definitions, Follower, Hold, Store, TimerHandler};
+use tidegate_store::{Change, Definition, Definitions, Follower, Hold, Store, TimerHandler};
 
 use crate::clock::Clock;
 
@@ -119,22 +119,25 @@ impl Cooling {
     /// For so long from now, or for as long as was said before if that is longer; answers
     /// until when. Others are told in the background.
     pub(crate) fn cool_down(&self, duration: Duration) -> Timestamp {
+        let duration = duration.min(LONGEST);
         let until = self.clock.now() + Span::from(duration);
         let before = self.extend(until);
         if until > before {
             self.is_kept.store(false, Ordering::Release);
-            self.tell(duration);
+            self.tell(duration, None);
         }
         before.max(until)
     }
 
-    /// Tells others that it lasts so long from now.
-    fn tell(&self, duration: Duration) {
-        if let Some(store) = &self.store {
-            let definition = Definition::new(self.name.as_bytes(), COOLS);
-            // It goes on by itself. A store that is away is not told.
-            drop(store.define(OWNER, definition.lasting(duration.min(LONGEST))));
-        }
+    /// Tells others that it lasts so long from now: whatever was said of it, or only in the place
+    /// of this version.
+    fn tell(&self, duration: Duration, in_place_of: Option<u64>) {
+        let Some(store) = &self.store else { return };
+        let definition = Definition::new(self.name.as_bytes(), COOLS);
+        let mut change = Change::from(definition.lasting(duration));
+        change.expected = in_place_of;
+        // It goes on by itself. A store that is away is not told.
+        drop(store.change(OWNER, change));
     }
 
     fn extend(&self, until: Timestamp) -> Timestamp {
@@ -178,18 +181,19 @@ impl Follower for Cooling {
         }
         let own = |one: &&Definition| one.key == self.name.as_bytes();
         let found = definitions.changed.iter().find(own);
-        match found.map(|own| (own.value.as_deref(), own.lasts)) {
-            Some((Some(COOLS), Some(left))) => {
+        match found.map(|own| (own.value.as_deref(), own.lasts, own.version)) {
+            Some((Some(COOLS), Some(left), version)) => {
                 let now = self.clock.now();
                 let before = self.extend(now + Span::from(left));
                 self.is_kept.store(true, Ordering::Release);
                 let longer = before.since(now + Span::from(left));
                 if longer > TOLD_AGAIN {
-                    // Who said this had not heard of the longer one, and it is in its place.
-                    self.tell(before.since(now).as_duration());
+                    // Who said this had not heard of the longer one, and it is in its place. If it
+                    // was ended meanwhile, it stays so.
+                    self.tell(before.since(now).as_duration().min(LONGEST), Some(version));
                 }
             }
-            Some((None, _)) => self.end_here(),
+            Some((None, ..)) => self.end_here(),
             None if definitions.whole && self.is_kept.load(Ordering::Acquire) => self.end_here(),
             _ => {}
         }
@@ -199,6 +203,8 @@ impl Follower for Cooling {
 
 #[cfg(all(test, feature = "memory"))]
 mod tests {
+    use tidegate_store::{Abilities, Defined, Plan, StoreError, StoreFuture, Table};
+
     use super::*;
     use crate::clock::ManualClock;
 
@@ -209,6 +215,64 @@ mod tests {
         fn fire(self: Arc<Self>, _: Timestamp) {
             self.0.store(true, Ordering::SeqCst);
         }
+    }
+
+    /// Notes what it is told, and keeps nothing.
+    #[derive(Default)]
+    struct Notes(Mutex<Vec<(Option<Duration>, Option<u64>)>>);
+
+    impl Store for Notes {
+        fn abilities(&self) -> Abilities {
+            Abilities {
+                shared: true,
+                ..crate::embedded::store().abilities()
+            }
+        }
+
+        fn change(&self, _: &str, change: Change) -> StoreFuture<Defined> {
+            let told = (change.definition.lasts, change.expected);
+            self.0.lock().push(told);
+            StoreFuture::new(async { Err(StoreError::Unavailable("it notes".to_owned())) })
+        }
+
+        fn open(&self, _: &str, _: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
+            Err(StoreError::Unavailable("it notes".to_owned()))
+        }
+    }
+
+    fn told(version: u64, lasts: Duration) -> Definitions {
+        let cools = Definition::new("set", COOLS);
+        Definitions {
+            newer_than: version - 1,
+            version,
+            whole: false,
+            changed: vec![cools.at_version(version).lasting(lasts)],
+        }
+    }
+
+    /// What the store said of it was always shorter, and it was told again without end.
+    #[test]
+    fn a_cool_down_of_more_than_ten_years_is_told_once() {
+        let (notes, clock) = (Arc::new(Notes::default()), ManualClock::default().clock());
+        let now = clock.now();
+        let cooling = Cooling::new(clock, "set".to_owned(), Arc::<Notes>::clone(&notes));
+        assert_eq!(
+            cooling.cool_down(Duration::MAX).since(now).as_duration(),
+            LONGEST
+        );
+        cooling.follow(&told(1, LONGEST));
+        assert_eq!(*notes.0.lock(), [(Some(LONGEST), None)]);
+    }
+
+    /// Someone ended it between the shorter one and the answer to that.
+    #[test]
+    fn the_longer_of_two_is_told_again_only_in_the_place_of_the_shorter() {
+        let (notes, clock) = (Arc::new(Notes::default()), ManualClock::default().clock());
+        let cooling = Cooling::new(clock, "set".to_owned(), Arc::<Notes>::clone(&notes));
+        let [minute, hour] = [60, 3_600].map(Duration::from_secs);
+        cooling.cool_down(hour);
+        cooling.follow(&told(1, minute));
+        assert_eq!(*notes.0.lock(), [(Some(hour), None), (Some(hour), Some(1))]);
     }
 
     /// Each that had waited was kept to be told, though it had gone, until the cool-down

@@ -62,22 +62,25 @@ impl From<ExitStatus> for Status {
     }
 }
 
-/// Runs the command while `held` is kept.
+/// Runs the command while `held` is kept; answers how it ended, and whether the lease was lost.
 pub async fn run(
     run: &Run,
     leases: &impl Leases,
     held: &Held,
     signals: &mut Signals,
-) -> Outcome<Status> {
+) -> (Outcome<Status>, bool) {
     let mut child = match command(run, held).spawn() {
         Ok(child) => child,
-        Err(error) => return not_started(&run.command[0], &error),
+        Err(error) => return (Ok(not_started(&run.command[0], &error)), false),
     };
     let mut kept = pin!(renew(leases, held));
     let mut fate = Fate::Kept;
     loop {
         tokio::select! {
-            ended = child.wait() => return fate.ended(ended.map_err(Stop::failed)?),
+            ended = child.wait() => {
+                let ended = ended.map_err(Stop::failed);
+                return (ended.and_then(|status| fate.ended(status)), fate != Fate::Kept);
+            }
             Some(signal) = signals.next() => pass_on(&child, signal),
             why = &mut kept, if fate == Fate::Kept => {
                 eprintln!("tidegate run: the lease is lost: {why}");
@@ -124,13 +127,13 @@ fn command(run: &Run, held: &Held) -> Command {
     command
 }
 
-fn not_started(name: &OsStr, error: &std::io::Error) -> Outcome<Status> {
+fn not_started(name: &OsStr, error: &std::io::Error) -> Status {
     let shown = name.display();
     eprintln!("tidegate run: cannot run `{shown}`: {error}");
-    Ok(match error.kind() {
+    match error.kind() {
         ErrorKind::NotFound => Status::NotFound,
         _ => Status::NotRunnable,
-    })
+    }
 }
 
 /// What became of the lease while the command runs.

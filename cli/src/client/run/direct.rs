@@ -15,11 +15,10 @@ use tidegate_service::{Acquired, ActivePolicy, Kind, Scope, Service, ServiceErro
 use tokio::time::{Instant, sleep, timeout};
 
 use super::args::Run;
-use super::leases::{Held, Leases, Renewal, refused};
+use super::leases::{Held, LONGEST_PAUSE, Leases, Renewal, refused};
 use crate::client::arguments::{Amount, number};
 use crate::client::exit::{Exit, Outcome, Stop};
 use crate::client::limits;
-use crate::client::server::PATIENCE;
 use crate::store::{self, Opened};
 
 /// Leases of a store.
@@ -31,9 +30,6 @@ pub struct Direct<'r> {
     cost: Option<u64>,
     opened: Opened,
 }
-
-/// The longest pause between two asks while the store is away.
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// A request, under a word of its own: asked again, it finds what was granted by an answer
 /// that was lost.
@@ -197,7 +193,7 @@ impl Leases for Direct<'_> {
         }
     }
 
-    async fn end(&self, held: &Held, begun: bool) -> Outcome<()> {
+    async fn end(&self, held: &Held, begun: bool, within: Duration) -> Outcome<()> {
         let id = Self::id(held)?;
         let key = Key::from(&self.key);
         let end = async {
@@ -206,10 +202,7 @@ impl Leases for Direct<'_> {
                 false => self.active.cancel(key, id).await,
             }
         };
-        // Whoever waits for the command is not to wait for a store that hangs: the
-        // lease expires by itself.
-        let longest = self.run.ttl.min(PATIENCE);
-        let ended = timeout(longest, end).await;
+        let ended = timeout(within, end).await;
         let ended = ended.map_err(|_| Stop::failed("the store does not answer"))?;
         ended.map_err(stop)?;
         self.opened.flush().map_err(Stop::failed)

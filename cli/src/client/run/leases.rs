@@ -10,11 +10,14 @@ use tokio::time::{Instant, timeout};
 use super::args::Run;
 use crate::client::arguments::Amounts;
 use crate::client::exit::{Exit, Outcome, Stop};
-use crate::client::server::{Client, PATIENCE, exit, stop};
+use crate::client::server::{Client, exit, stop};
 use crate::client::words::length;
 
 /// How long what was granted without an answer is given back, before the command ends.
 const GIVEN_UP: Duration = Duration::from_secs(2);
+
+/// The longest pause between two asks while what gives leases does not answer.
+pub const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Gives leases, and takes them back.
 pub trait Leases {
@@ -31,8 +34,8 @@ pub trait Leases {
     async fn renew(&self, held: &Held) -> Renewal;
 
     /// Ends a lease: what it took was used if the work was begun, and all of it
-    /// comes back if not.
-    async fn end(&self, held: &Held, begun: bool) -> Outcome<()>;
+    /// comes back if not. An end that is not answered `within` this time has failed.
+    async fn end(&self, held: &Held, begun: bool, within: Duration) -> Outcome<()>;
 }
 
 /// A lease.
@@ -126,13 +129,10 @@ impl Leases for Remote {
         }
     }
 
-    async fn end(&self, held: &Held, begun: bool) -> Outcome<()> {
+    async fn end(&self, held: &Held, begun: bool, within: Duration) -> Outcome<()> {
         let verb = if begun { Verb::Release } else { Verb::Cancel };
         let end = verb.of_lease(&self.lease(held), &Report::new());
-        // Whoever waits for the command is not to wait for a server: the lease
-        // expires by itself.
-        let longest = self.ttl.min(PATIENCE);
-        self.client.done(end.within(longest)).await.map(drop)
+        self.client.done(end.within(within)).await.map(drop)
     }
 }
 

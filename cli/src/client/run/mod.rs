@@ -17,18 +17,24 @@ mod leases;
 mod signals;
 
 use std::process::ExitCode;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
 
 use super::exit::{Exit, Outcome, Stop};
-use super::server::runtime;
+use super::server::{PATIENCE, runtime};
 use child::Status;
 use direct::Direct;
-use leases::{Held, Leases, Remote};
+use leases::{Held, LONGEST_PAUSE, Leases, Remote};
 use signals::Signals;
 
 pub use args::Run;
 
 /// What is added to a code of the common table when the command did not run.
 const OWN: u8 = 120;
+
+/// The pause before an end that was not answered is asked for again; doubled each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
 /// Acquires, runs, releases; answers with the command's status.
 pub fn perform(run: &Run) -> ExitCode {
@@ -79,15 +85,40 @@ async fn hold_by(leases: &impl Leases, run: &Run, signals: &mut Signals) -> Outc
             return ended;
         }
     };
-    let ran = child::run(run, leases, &held, signals).await;
-    give_back(leases, &held, &ran).await;
+    let (ran, is_lost) = child::run(run, leases, &held, signals).await;
+    let started = !matches!(ran, Ok(Status::NotFound | Status::NotRunnable));
+    // Whoever waits for the command is not to wait for a server or a store that hangs: the
+    // lease expires by itself.
+    let longest = run.ttl.min(PATIENCE);
+    match give_back(leases, &held, started, longest).await {
+        // It was said already.
+        Err(stop) if is_lost && stop.exit == Exit::Gone => {}
+        Err(Stop { message, .. }) => {
+            eprintln!("tidegate run: the lease could not be released: {message}");
+        }
+        Ok(()) => {}
+    }
     ran
 }
 
-/// Ends the lease. What did not start took nothing.
-async fn give_back(leases: &impl Leases, held: &Held, ran: &Outcome<Status>) {
-    let started = !matches!(ran, Ok(Status::NotFound | Status::NotRunnable));
-    if let Err(Stop { message, .. }) = leases.end(held, started).await {
-        eprintln!("tidegate run: the lease could not be released: {message}");
+/// Ends the lease, and asks again for as long as there is no answer: an end that was
+/// executed twice has ended it once. What did not start took nothing.
+async fn give_back(
+    leases: &impl Leases,
+    held: &Held,
+    started: bool,
+    longest: Duration,
+) -> Outcome<()> {
+    let by = Instant::now() + longest;
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let left = by.saturating_duration_since(Instant::now());
+        let ended = leases.end(held, started, left).await;
+        let is_away = ended.as_ref().is_err_and(|stop| stop.exit == Exit::Failed);
+        if !is_away || Instant::now() + pause >= by {
+            return ended;
+        }
+        sleep(pause).await;
+        pause = (2 * pause).min(LONGEST_PAUSE);
     }
 }
