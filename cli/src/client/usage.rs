@@ -12,7 +12,7 @@ use super::exit::{DOES, Exit, Outcome, Stop};
 use super::listing::{Listing, Paging, key, more};
 use super::options::Options;
 use super::print::{print, print_for_reader, print_line};
-use super::words::amount;
+use super::words::{amount, csv_key, csv_row};
 
 const PATH: &str = "/v1/usage";
 
@@ -425,28 +425,16 @@ fn json_line(policy: &str, used: &Value) -> String {
 
 fn csv_line(policy: &str, used: &Value) -> String {
     let word = |name: &str| used[name].as_str().unwrap_or_default().to_owned();
-    let key = match (used["key"].as_str(), used["key_base64"].as_str()) {
-        (Some(text), _) => text.to_owned(),
-        (None, bytes) => format!("base64:{}", bytes.unwrap_or_default()),
-    };
     let amount = parts(&used["amount"]).map_or_else(String::new, decimal);
     let columns = [
         policy.to_owned(),
         word("member"),
-        key,
+        csv_key(used),
         word("limit"),
         word("hour"),
         amount,
     ];
-    columns.map(|column| quoted(&column)).join(",")
-}
-
-/// A column as RFC 4180 has it.
-fn quoted(text: &str) -> String {
-    match text.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text.to_owned(),
-    }
+    csv_row(&columns)
 }
 
 #[cfg(test)]

@@ -222,6 +222,25 @@ pub fn length(ms: u64) -> String {
     }
 }
 
+/// A row of CSV as RFC 4180 has it, without the end of its line.
+pub fn csv_row(columns: &[String]) -> String {
+    let mut row = csv::Writer::from_writer(Vec::new());
+    let written = row.write_record(columns).map_err(drop);
+    let row = written.and_then(|()| row.into_inner().map_err(drop));
+    // What is written to memory is written.
+    let row = String::from_utf8(row.unwrap_or_default()).unwrap_or_default();
+    row.trim_end_matches('\n').to_owned()
+}
+
+/// The key of an item as a column; one that is no text in Base64 behind `base64:`.
+pub fn csv_key(item: &Value) -> String {
+    match (item["key"].as_str(), item["key_base64"].as_str()) {
+        (Some(text), _) => text.to_owned(),
+        (None, Some(bytes)) => format!("base64:{bytes}"),
+        (None, None) => String::new(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -246,6 +246,19 @@ fn who_changes_what_another_has_changed_meanwhile_is_told_so_and_all_of_it_is_in
     );
     assert_eq!(audit(&["-p", "chat", "-k", "acme"]), told);
     assert_eq!(audit(&["-k", "other"]), "");
+    let csv = audit(&["--csv"]);
+    let rows: Vec<_> = csv.lines().collect();
+    assert!(
+        rows.len() == 5 && rows[0].starts_with("version,at,by,"),
+        "{csv}"
+    );
+    let limits = r#"""limits"":{""rpm"":{""calls"":60,""per"":""1h""}}"#;
+    assert!(rows[2].contains(",set_override,chat,acme,,\"{"), "{csv}");
+    assert!(
+        rows[2].contains(limits) && rows[2].ends_with(",,bought more"),
+        "{csv}"
+    );
+    assert!(rows[4].ends_with(",reset,chat,acme,,,,,"), "{csv}");
     assert_eq!(audit(&["--until", "2001-01-01T00:00:00Z"]), "");
     assert_eq!(audit(&["--since", "1h"]), told);
     assert_eq!(
