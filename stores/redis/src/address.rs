@@ -43,7 +43,8 @@ impl Address {
     pub(crate) fn parse(address: &str, deadline: std::time::Duration) -> Result<Self, RedisError> {
         let wrong = |error: redis::RedisError| RedisError::Address(reason(&error));
         let Some((scheme, rest)) = address.split_once("://") else {
-            return Err(RedisError::Address("it names no scheme".to_owned()));
+            let text = "it does not begin with a scheme and `://`";
+            return Err(RedisError::Address(text.to_owned()));
         };
         let (scheme, kind) = scheme.split_once('+').unwrap_or((scheme, ""));
         if !matches!(scheme, "redis" | "rediss") {

@@ -89,7 +89,7 @@ fn words(error: &redis::RedisError) -> String {
             "the Redis server did not accept the password; set it in the address"
         }
         (_, Some("NOPERM")) => {
-            "the Redis user may not do this; allow it FCALL and FUNCTION LOAD, or EVAL and EVALSHA; SCAN; and the keys of the prefix"
+            "the Redis user may not do this; allow it what docs/stores/redis.md lists: FCALL and FUNCTION LOAD, or EVAL and EVALSHA; PING, TIME and SCAN; and the keys of the prefix"
         }
         (_, Some("MISCONF")) => {
             "the Redis server cannot save, and takes no writes; make room on its disk, and see its log"

@@ -18,7 +18,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
   the command's own, or 128 + N if signal N ended it; if it did not run:
   2    the command line is invalid
-  121  refused: not now
+  121  refused: not now; with --store also where the store is full or busy
   123  never: more than the limit could grant
   124  not allowed: no token, a wrong one, or one that is not for this
   125  failed: the server cannot be reached, or its store did not answer (also where the
@@ -56,7 +56,7 @@ const EVERYONE: &str = "all";
 #[command(after_help = EXIT_CODES)]
 pub struct Run {
     /// The policy; with --store, a name under which commands share these limits (default:
-    /// `run:` and the names of the limits)
+    /// `run:` and the names of the limits). A shared store keeps each name for good: use few
     #[arg(
         long,
         short,
@@ -79,12 +79,15 @@ pub struct Run {
     #[arg(long, value_name = "ID", conflicts_with_all = ["key_base64", "store"])]
     pub entity: Option<String>,
 
-    /// Use this store itself, without a server (redis://HOST, postgres://HOST/DATABASE, ..., as for `serve`)
+    /// Use this store itself, without a server (redis://HOST, postgres://HOST/DATABASE, ..., as
+    /// for `serve`). It is not read from TIDEGATE_STORE; whoever can list the processes of this
+    /// machine sees a password in it
     #[arg(long, value_name = "URL", requires = "limits")]
     pub store: Option<String>,
 
     /// With --store: a limit, such as gpu=2 (slots) or rpm=calls:100/1m; may be
-    /// given several times, and must be the same in all commands that share it
+    /// given several times, and must be the same in all commands that share it:
+    /// each decides by its own number
     #[arg(long = "limit", value_name = "NAME=LIMIT", requires = "store", value_parser = at_store)]
     pub limits: Vec<Typed>,
 
@@ -100,9 +103,9 @@ pub struct Run {
     #[arg(long, value_name = "AMOUNT")]
     pub cost: Option<Quantity>,
 
-    /// Wait in line, at most this long, and on while the store of --store does not answer; without
-    /// it, be refused at once. A server refuses a wait longer than its `longest_wait` (default:
-    /// 300s); --store waits however long
+    /// Wait in line, at most this long, and on while the store of --store does not answer, once it
+    /// was reached; without it, be refused at once. A server refuses a wait longer than its
+    /// `longest_wait` (default: 300s); --store waits however long
     #[arg(long, short, value_name = "DURATION", value_parser = duration)]
     pub wait: Option<Duration>,
 
