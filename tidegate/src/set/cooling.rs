@@ -16,8 +16,29 @@ use crate::clock::Clock;
 /// As whom the store knows them all: no service and no set is called so.
 const OWNER: &str = "cool-downs";
 
-/// What is said of a set that cools down: this version.
-const COOLS: &[u8] = &[1];
+/// What is said of a set that cools down: this version, and where one was ended before it, the
+/// store's version up to which all have ended, in eight bytes, the largest first.
+const COOLS: u8 = 1;
+
+fn said(ended: u64) -> Vec<u8> {
+    let mut value = vec![COOLS];
+    if ended > 0 {
+        value.extend(ended.to_be_bytes());
+    }
+    value
+}
+
+/// Up to which version all before it have ended; `None`: it is said in words of a newer program.
+fn read(value: &[u8]) -> Option<u64> {
+    match value {
+        [COOLS] => Some(0),
+        [COOLS, ended @ ..] => ended.try_into().ok().map(u64::from_be_bytes),
+        _ => None,
+    }
+}
+
+/// The store has no version yet of what is in force here.
+const NOT_KEPT: u64 = u64::MAX;
 
 /// A cool-down in the store that ends so much sooner than the one here is told again: what
 /// clocks and the way take is not that much.
@@ -39,9 +60,11 @@ pub(crate) struct Cooling {
     set_store: Arc<dyn Store>,
     follows: AtomicBool,
     version: AtomicU64,
-    /// Whether the store keeps this cool-down: it has said so, and nothing was said here since that
-    /// it may not have heard of.
-    is_kept: AtomicBool,
+    /// At which version the store keeps this cool-down: it has said so, and nothing was said here
+    /// since that it may not have heard of.
+    kept_at: AtomicU64,
+    /// Cool-downs up to this version of the store were ended here, or were when this one was told.
+    ended: AtomicU64,
     /// Whom to tell when it changes, by caller.
     calls: Mutex<HashMap<u64, Weak<dyn TimerHandler>, foldhash::fast::RandomState>>,
 }
@@ -89,7 +112,8 @@ impl Cooling {
             set_store: store,
             follows: AtomicBool::new(false),
             version: AtomicU64::new(0),
-            is_kept: AtomicBool::new(false),
+            kept_at: AtomicU64::new(NOT_KEPT),
+            ended: AtomicU64::new(0),
             calls: Mutex::default(),
         })
     }
@@ -123,7 +147,7 @@ impl Cooling {
         let until = self.clock.now() + Span::from(duration);
         let before = self.extend(until);
         if until > before {
-            self.is_kept.store(false, Ordering::Release);
+            self.kept_at.store(NOT_KEPT, Ordering::Release);
             self.tell(duration, None);
         }
         before.max(until)
@@ -133,7 +157,8 @@ impl Cooling {
     /// of this version.
     fn tell(&self, duration: Duration, in_place_of: Option<u64>) {
         let Some(store) = &self.store else { return };
-        let definition = Definition::new(self.name.as_bytes(), COOLS);
+        let value = said(self.ended.load(Ordering::Acquire));
+        let definition = Definition::new(self.name.as_bytes(), value);
         let mut change = Change::from(definition.lasting(duration));
         change.expected = in_place_of;
         // It goes on by itself. A store that is away is not told.
@@ -148,6 +173,7 @@ impl Cooling {
 
     /// Ends it now; who waits is served.
     pub(crate) fn end(&self) {
+        self.ended.fetch_max(self.version(), Ordering::AcqRel);
         self.end_here();
         if let Some(store) = &self.store {
             drop(store.define(OWNER, Definition::none(self.name.as_bytes())));
@@ -155,7 +181,7 @@ impl Cooling {
     }
 
     fn end_here(&self) {
-        self.is_kept.store(false, Ordering::Release);
+        self.kept_at.store(NOT_KEPT, Ordering::Release);
         self.until.store(i64::MIN, Ordering::SeqCst);
         self.changed();
     }
@@ -181,11 +207,21 @@ impl Follower for Cooling {
         }
         let own = |one: &&Definition| one.key == self.name.as_bytes();
         let found = definitions.changed.iter().find(own);
-        match found.map(|own| (own.value.as_deref(), own.lasts, own.version)) {
-            Some((Some(COOLS), Some(left), version)) => {
+        if definitions.version < definitions.newer_than {
+            // The store has lost what it had, and counts anew.
+            self.ended.store(0, Ordering::Release);
+        }
+        match found.map(|own| (own.value.as_deref().map(read), own.lasts, own.version)) {
+            Some((Some(Some(ended)), Some(left), version)) => {
                 let now = self.clock.now();
+                // One that is not before this was of a store that has lost it since.
+                let ended = if ended < version { ended } else { 0 };
+                self.ended.fetch_max(ended, Ordering::AcqRel);
+                if self.kept_at.load(Ordering::Acquire) <= ended {
+                    self.end_here();
+                }
                 let before = self.extend(now + Span::from(left));
-                self.is_kept.store(true, Ordering::Release);
+                self.kept_at.store(version, Ordering::Release);
                 let longer = before.since(now + Span::from(left));
                 if longer > TOLD_AGAIN {
                     // Who said this had not heard of the longer one, and it is in its place. If it
@@ -194,7 +230,9 @@ impl Follower for Cooling {
                 }
             }
             Some((None, ..)) => self.end_here(),
-            None if definitions.whole && self.is_kept.load(Ordering::Acquire) => self.end_here(),
+            None if definitions.whole && self.kept_at.load(Ordering::Acquire) != NOT_KEPT => {
+                self.end_here();
+            }
             _ => {}
         }
         self.version.store(definitions.version, Ordering::Release);
@@ -241,7 +279,7 @@ mod tests {
     }
 
     fn told(version: u64, lasts: Duration) -> Definitions {
-        let cools = Definition::new("set", COOLS);
+        let cools = Definition::new("set", said(0));
         Definitions {
             newer_than: version - 1,
             version,
@@ -273,6 +311,47 @@ mod tests {
         cooling.cool_down(hour);
         cooling.follow(&told(1, minute));
         assert_eq!(*notes.0.lock(), [(Some(hour), None), (Some(hour), Some(1))]);
+    }
+
+    /// It was passed over at once, by all, for what was left of the one that had ended.
+    #[test]
+    fn a_cool_down_that_was_ended_does_not_come_back_with_the_next() {
+        let clock = ManualClock::default().clock();
+        let cooling = || Cooling::new(clock.clone(), "set".to_owned(), crate::embedded::store());
+        let left = |cooling: &Cooling| {
+            let until = cooling.until()?;
+            Some(until.since(clock.now()).as_duration().as_secs())
+        };
+        let [second, minute] = [1, 60].map(Duration::from_secs);
+        let (ends, hears, other) = (cooling(), cooling(), cooling());
+        for one in [&ends, &hears, &other] {
+            one.follow(&told(1, minute));
+        }
+        ends.end();
+        assert_eq!(left(&ends), None);
+        // It heard of the end and of the next at once: of the next alone.
+        let next = Definition::new("set", said(ends.ended.load(Ordering::Acquire)));
+        let next = |version| Definitions {
+            newer_than: 1,
+            version,
+            whole: false,
+            changed: vec![next.clone().at_version(version).lasting(second)],
+        };
+        hears.follow(&next(3));
+        assert_eq!(left(&hears), Some(1));
+        // What came after the end is no part of what has ended.
+        other.cool_down(2 * minute);
+        other.follow(&next(3));
+        assert_eq!(left(&other), Some(120));
+    }
+
+    /// What another program says in other words is none of these.
+    #[test]
+    fn what_is_said_is_read_back() {
+        for ended in [0, 1, u64::MAX] {
+            assert_eq!(read(&said(ended)), Some(ended));
+        }
+        assert_eq!([&[][..], &[2], &[1, 7]].map(read), [None; 3]);
     }
 
     /// Each that had waited was kept to be told, though it had gone, until the cool-down
@@ -313,8 +392,10 @@ mod tests {
             whole,
             changed: changed.to_vec(),
         };
-        let kept = [Definition::new("set", COOLS).at_version(7).lasting(hour)];
-        let other = [Definition::new("other", COOLS).at_version(9).lasting(hour)];
+        let kept = [Definition::new("set", said(0)).at_version(7).lasting(hour)];
+        let other = [Definition::new("other", said(0))
+            .at_version(9)
+            .lasting(hour)];
         let cools = cooling();
         cools.cool_down(hour);
         cools.follow(&told(0, 7, true, &kept));

@@ -140,7 +140,7 @@ impl<'r> Attempt<'r> {
     /// Leases that are due are dealt with in steps of which none writes more than `room` rows,
     /// leases and hours of usage of a row, a lease that changes counted twice: for a backend that
     /// keeps it under its idempotency key, too. A step that would write fewer could come to nothing:
-    /// it has [`LEAST_ROOM`].
+    /// it has 48 at least.
     #[must_use]
     pub const fn with_room(mut self, room: usize) -> Self {
         self.room = if room < LEAST_ROOM { LEAST_ROOM } else { room };
