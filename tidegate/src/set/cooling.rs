@@ -9,7 +9,7 @@ use std::time::Duration;
 use tidegate_core::{Span, Timestamp};
 use tidegate_store::sync::Mutex;
 use tidegate_store::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use tidegate_store::{Change, Definition, Definitions, Follower, Hold, Store, TimerHandler};
+use tidegate_store::{Definition, Definitions, Follower, Hold, Store, TimerHandler};
 
 use crate::clock::Clock;
 
@@ -148,21 +148,32 @@ impl Cooling {
         let before = self.extend(until);
         if until > before {
             self.kept_at.store(NOT_KEPT, Ordering::Release);
-            self.tell(duration, None);
+            self.tell(duration);
         }
         before.max(until)
     }
 
-    /// Tells others that it lasts so long from now: whatever was said of it, or only in the place
-    /// of this version.
-    fn tell(&self, duration: Duration, in_place_of: Option<u64>) {
+    /// Tells others that it lasts so long from now.
+    fn tell(&self, duration: Duration) {
         let Some(store) = &self.store else { return };
         let value = said(self.ended.load(Ordering::Acquire));
         let definition = Definition::new(self.name.as_bytes(), value);
-        let mut change = Change::from(definition.lasting(duration));
-        change.expected = in_place_of;
         // It goes on by itself. A store that is away is not told.
-        drop(store.change(OWNER, change));
+        drop(store.define(OWNER, definition.lasting(duration)));
+    }
+
+    /// The store keeps one that lasts so long from now, at this version. Who said it had not heard
+    /// of the one here if that is longer, which is told again: it is in its place.
+    fn keeps(&self, left: Duration, version: u64) {
+        let now = self.clock.now();
+        let end = now + Span::from(left);
+        let before = self.extend(end);
+        let is_longer = before.since(end) > TOLD_AGAIN;
+        let kept_at = if is_longer { NOT_KEPT } else { version };
+        self.kept_at.store(kept_at, Ordering::Release);
+        if is_longer {
+            self.tell(before.since(now).as_duration().min(LONGEST));
+        }
     }
 
     fn extend(&self, until: Timestamp) -> Timestamp {
@@ -213,23 +224,17 @@ impl Follower for Cooling {
         }
         match found.map(|own| (own.value.as_deref().map(read), own.lasts, own.version)) {
             Some((Some(Some(ended)), Some(left), version)) => {
-                let now = self.clock.now();
                 // One that is not before this was of a store that has lost it since.
                 let ended = if ended < version { ended } else { 0 };
                 self.ended.fetch_max(ended, Ordering::AcqRel);
                 if self.kept_at.load(Ordering::Acquire) <= ended {
                     self.end_here();
                 }
-                let before = self.extend(now + Span::from(left));
-                self.kept_at.store(version, Ordering::Release);
-                let longer = before.since(now + Span::from(left));
-                if longer > TOLD_AGAIN {
-                    // Who said this had not heard of the longer one, and it is in its place. If it
-                    // was ended meanwhile, it stays so.
-                    self.tell(before.since(now).as_duration().min(LONGEST), Some(version));
-                }
+                self.keeps(left, version);
             }
-            Some((None, ..)) => self.end_here(),
+            // It is over by itself.
+            Some((None, Some(_), version)) => self.keeps(Duration::ZERO, version),
+            Some((None, None, _)) => self.end_here(),
             None if definitions.whole && self.kept_at.load(Ordering::Acquire) != NOT_KEPT => {
                 self.end_here();
             }
@@ -241,7 +246,7 @@ impl Follower for Cooling {
 
 #[cfg(all(test, feature = "memory"))]
 mod tests {
-    use tidegate_store::{Abilities, Defined, Plan, StoreError, StoreFuture, Table};
+    use tidegate_store::{Abilities, Change, Defined, Plan, StoreError, StoreFuture, Table};
 
     use super::*;
     use crate::clock::ManualClock;
@@ -257,7 +262,7 @@ mod tests {
 
     /// Notes what it is told, and keeps nothing.
     #[derive(Default)]
-    struct Notes(Mutex<Vec<(Option<Duration>, Option<u64>)>>);
+    struct Notes(Mutex<Vec<Option<Duration>>>);
 
     impl Store for Notes {
         fn abilities(&self) -> Abilities {
@@ -268,8 +273,7 @@ mod tests {
         }
 
         fn change(&self, _: &str, change: Change) -> StoreFuture<Defined> {
-            let told = (change.definition.lasts, change.expected);
-            self.0.lock().push(told);
+            self.0.lock().push(change.definition.lasts);
             StoreFuture::new(async { Err(StoreError::Unavailable("it notes".to_owned())) })
         }
 
@@ -299,18 +303,22 @@ mod tests {
             LONGEST
         );
         cooling.follow(&told(1, LONGEST));
-        assert_eq!(*notes.0.lock(), [(Some(LONGEST), None)]);
+        assert_eq!(*notes.0.lock(), [Some(LONGEST)]);
     }
 
-    /// Someone ended it between the shorter one and the answer to that.
+    /// A shorter one that was over before this server looked ended the longer one here.
     #[test]
-    fn the_longer_of_two_is_told_again_only_in_the_place_of_the_shorter() {
+    fn the_longer_of_two_is_told_again_though_the_shorter_is_over() {
         let (notes, clock) = (Arc::new(Notes::default()), ManualClock::default().clock());
         let cooling = Cooling::new(clock, "set".to_owned(), Arc::<Notes>::clone(&notes));
         let [minute, hour] = [60, 3_600].map(Duration::from_secs);
         cooling.cool_down(hour);
         cooling.follow(&told(1, minute));
-        assert_eq!(*notes.0.lock(), [(Some(hour), None), (Some(hour), Some(1))]);
+        assert_eq!(*notes.0.lock(), [Some(hour); 2]);
+        let mut is_over = told(2, Duration::ZERO);
+        is_over.changed[0].value = None;
+        cooling.follow(&is_over);
+        assert_eq!(*notes.0.lock(), [Some(hour); 3]);
     }
 
     /// It was passed over at once, by all, for what was left of the one that had ended.

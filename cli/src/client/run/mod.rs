@@ -36,6 +36,15 @@ const OWN: u8 = 120;
 /// The pause before an end that was not answered is asked for again; doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
+/// That it is asked for again is said from this pause on.
+const TOLD_FROM: Duration = Duration::from_millis(200);
+
+/// An end has at least so long to be answered.
+const LEAST_TRY: Duration = Duration::from_secs(1);
+
+/// For so long a lease that was lost is ended: it may be there yet.
+const LOST: Duration = Duration::from_secs(2);
+
 /// Acquires, runs, releases; answers with the command's status.
 pub fn perform(run: &Run) -> ExitCode {
     let done = runtime().and_then(|runtime| {
@@ -89,36 +98,46 @@ async fn hold_by(leases: &impl Leases, run: &Run, signals: &mut Signals) -> Outc
     let started = !matches!(ran, Ok(Status::NotFound | Status::NotRunnable));
     // Whoever waits for the command is not to wait for a server or a store that hangs: the
     // lease expires by itself.
-    let longest = run.ttl.min(PATIENCE);
-    match give_back(leases, &held, started, longest).await {
-        // It was said already.
-        Err(stop) if is_lost && stop.exit == Exit::Gone => {}
-        Err(Stop { message, .. }) => {
-            eprintln!("tidegate run: the lease could not be released: {message}");
-        }
-        Ok(()) => {}
+    let longest = run.ttl.min(if is_lost { LOST } else { PATIENCE });
+    // What has ended the command was for the command.
+    signals.forget();
+    let given_back = give_back(leases, &held, started, longest, signals).await;
+    // That it was lost was said.
+    if let (Err(Stop { message, .. }), false) = (given_back, is_lost) {
+        eprintln!("tidegate run: the lease could not be released: {message}");
     }
     ran
 }
 
-/// Ends the lease, and asks again for as long as there is no answer: an end that was
-/// executed twice has ended it once. What did not start took nothing.
+/// Ends the lease, and asks again for as long as there is no answer, or until a signal comes: an
+/// end that was executed twice has ended it once. What did not start took nothing.
 async fn give_back(
     leases: &impl Leases,
     held: &Held,
     started: bool,
     longest: Duration,
+    signals: &mut Signals,
 ) -> Outcome<()> {
     let by = Instant::now() + longest;
+    let one_try = (longest / 3).max(LEAST_TRY);
     let mut pause = FIRST_PAUSE;
     loop {
         let left = by.saturating_duration_since(Instant::now());
-        let ended = leases.end(held, started, left).await;
-        let is_away = ended.as_ref().is_err_and(|stop| stop.exit == Exit::Failed);
-        if !is_away || Instant::now() + pause >= by {
-            return ended;
+        let ended = leases.end(held, started, left.min(one_try)).await;
+        let Err(stop) = ended else { return Ok(()) };
+        // No limit refuses an end: then the store is busy.
+        let may_pass = matches!(stop.exit, Exit::Failed | Exit::Refused);
+        if !may_pass || Instant::now() + pause >= by {
+            return Err(stop);
         }
-        sleep(pause).await;
+        if pause == TOLD_FROM {
+            let why = &stop.message;
+            eprintln!("tidegate run: the lease is not released: {why}; trying again");
+        }
+        tokio::select! {
+            () = sleep(pause) => {}
+            Some(_) = signals.next() => return Err(stop),
+        }
         pause = (2 * pause).min(LONGEST_PAUSE);
     }
 }

@@ -47,6 +47,11 @@ impl Signals {
         Ok(Self(receiver))
     }
 
+    /// Those that have come are answered.
+    pub fn forget(&mut self) {
+        while self.0.try_recv().is_ok() {}
+    }
+
     /// The next one.
     pub async fn next(&mut self) -> Option<Signal> {
         self.0.recv().await
