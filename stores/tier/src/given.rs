@@ -79,12 +79,18 @@ impl Node {
         self.settle_up(shared);
         match over.debit.is_empty() {
             true => out.ready(Ok(Reply::Settled(over.settlement))),
-            false => self.debit(command, over, out),
+            false => self.debit(command, (shared, id, over), out),
         }
     }
 
-    /// A lease had expired, and the store's, too: what it used beyond what it took is debt.
-    fn debit(&self, command: &Command<'_>, over: Over, out: Out<'_>) -> Execution {
+    /// A lease had expired, and the store's, too: what it used beyond what it took is debt. Where
+    /// the store says that it has debited nothing, the end may be asked for again.
+    fn debit(
+        &self,
+        command: &Command<'_>,
+        (shared, id, over): (&SharedKey, u128, Over),
+        out: Out<'_>,
+    ) -> Execution {
         let Op::One(path, _) = command.op else {
             return out.ready(Err(StoreError::Mismatch));
         };
@@ -97,10 +103,20 @@ impl Node {
         let command = command.about(Op::One(path, Verb::Debit { amounts: &amounts }));
         let mut answer = Ok(Reply::Done);
         let execution = self.table.execute(&command, Out::new(&mut answer));
-        let settled = |answer: Answer| answer.map(|_| Reply::Settled(over.settlement));
+        let shared = Arc::clone(shared);
+        let settled = move |answer: Answer| {
+            // What was not answered may have been debited: not twice.
+            if answer
+                .as_ref()
+                .is_err_and(|error| !matches!(error, StoreError::Unavailable(_)))
+            {
+                shared.lock().leases.undo_end(id);
+            }
+            answer.map(|_| Reply::Settled(over.settlement))
+        };
         match execution.pending() {
             None => out.ready(settled(answer)),
-            Some(later) => StoreFuture::new(async { settled(later.await) }).into(),
+            Some(later) => StoreFuture::new(async move { settled(later.await) }).into(),
         }
     }
 

@@ -312,8 +312,8 @@ impl Grants {
 
     /// What was asked for has come to this at `now`. Answers what is to be given back: a
     /// grant that came too late to be spent, or one that there is no room for; and where no
-    /// more is granted, grants that lack a limit altogether: others can use the rest. None
-    /// is spent after that, and neither is it added to another.
+    /// more is granted, or further slots are, grants that lack a limit altogether: others can
+    /// use the rest. None is spent after that, and neither is it added to another.
     pub fn land(&mut self, landed: Landed, now: Timestamp, idle: Span) -> Vec<Grant> {
         let Some(wish) = self.asked.take() else {
             return Vec::new();
@@ -333,11 +333,11 @@ impl Grants {
                     decision: *decision,
                     until,
                 });
-                self.take_lacking()
+                self.take_lacking(|_, _| true)
             }
             Landed::Full => {
                 (self.refill_from, self.full_until) = (now + idle, now + idle);
-                self.take_lacking()
+                self.take_lacking(|_, _| true)
             }
             Landed::Failed => {
                 self.refill_from = now + idle;
@@ -359,6 +359,9 @@ impl Grants {
             false => Timestamp::MIN,
         };
         let mut back = self.take_spent();
+        if grant.has_slots {
+            back.extend(self.take_lacking(|older, rule| older.has_slots && !rule.is_held()));
+        }
         if self.kept.len() >= MOST_KEPT {
             back.push(self.kept.remove(0));
         }
@@ -374,11 +377,13 @@ impl Grants {
         to_end(spent)
     }
 
-    /// Grants of which nothing is left of a limit that requests take.
-    fn take_lacking(&mut self) -> Vec<Grant> {
+    /// Grants of which nothing is left of a limit that requests take, if it `counts` by its rule.
+    fn take_lacking(&mut self, counts: impl Fn(&Grant, &Rule) -> bool) -> Vec<Grant> {
         let is_used = std::mem::take(&mut self.is_used);
         let lacks = |grant: &Grant| {
-            let mut used = is_used.iter().enumerate().filter(|(_, is_used)| **is_used);
+            let limits = grant.plan.limits().iter().zip(&is_used).enumerate();
+            let mut used =
+                limits.filter(|(_, (limit, is_used))| **is_used && counts(grant, &limit.rule));
             used.any(|(position, _)| grant.units.left(position) == 0)
         };
         let all = std::mem::take(&mut self.kept).into_iter();

@@ -70,6 +70,8 @@ pub(crate) struct Key {
     pub(crate) calendars: Calendars,
     /// What is asked for of each limit, and the most that may be.
     pub(crate) batch: Amounts,
+    /// The same for requests that take no slots: none of those.
+    without_slots: Amounts,
     pub(crate) most: Amounts,
     /// The limits of which no more than so much may be out.
     pub(crate) outstanding: Outstanding,
@@ -95,6 +97,7 @@ impl Key {
             plan: Arc::clone(plan),
             calendars: Calendars::default(),
             batch: Amounts::new(),
+            without_slots: Amounts::new(),
             most: Amounts::new(),
             outstanding: Outstanding::default(),
             grants: Grants::default(),
@@ -126,16 +129,35 @@ impl Key {
         let slots = limits().enumerate();
         let slots = slots.filter(|(_, limit)| tier.leases_slots(limit));
         self.slots = slots.map(|(position, _)| position).collect();
+        self.without_slots = self.batch.clone();
+        for &position in &self.slots {
+            self.without_slots[position] = 0;
+        }
         self.outstanding = Outstanding::of(plan);
     }
 
     /// What to ask for, so that it covers `amounts`; `None` where a grant is on its way.
     pub(crate) fn ask(&mut self, amounts: &[u64]) -> Option<Wish> {
         let waiting = self.waiting();
-        let of = (&self.batch[..], &self.most[..]);
+        let batch = Amounts::from(self.batch_for(amounts));
+        let of = (&batch[..], &self.most[..]);
         let mut wish = self.grants.ask(amounts, &waiting, of)?;
         self.outstanding.put_into(&mut wish);
         Some(wish)
+    }
+
+    /// Whether little is left of what a request like this, which was admitted, takes.
+    pub(crate) fn is_low(&self, amounts: &[u64], low_water: u8, now: Timestamp) -> bool {
+        let batch = self.batch_for(amounts);
+        self.grants.is_low(batch, low_water, &[], now)
+    }
+
+    /// What is asked for when a request for so much needs it: only a lease takes slots.
+    fn batch_for(&self, amounts: &[u64]) -> &[u64] {
+        match self.takes_slots(amounts) {
+            true => &self.batch,
+            false => &self.without_slots,
+        }
     }
 
     /// Whether so much takes of slots that this node gives out.
@@ -349,7 +371,7 @@ impl Key {
         if version != self.plan.version() || !self.fits(amounts) {
             return None;
         }
-        let of = (&self.batch[..], low_water);
+        let of = (&self.without_slots[..], low_water);
         let at = self.grants.admit_plainly(amounts, of, now)?;
         self.uncounted += 1;
         Some(at)

@@ -248,6 +248,15 @@ impl Leases {
         })
     }
 
+    /// What the lease used beyond was not debited: its end is asked for again.
+    pub(crate) fn undo_end(&mut self, id: u128) {
+        if let Some(given) = self.given.get_mut(&id)
+            && matches!(given.stage, Stage::Ended(_))
+        {
+            given.stage = Stage::Expired;
+        }
+    }
+
     /// More was used than was taken: the store's lease has it, or else it is to be debited.
     fn go_beyond(&mut self, of: u128, beyond: Vec<(u32, Amount)>) -> Vec<(u32, Amount)> {
         let Some(lease) = self.slots_of(of) else {
@@ -318,8 +327,8 @@ impl Leases {
     /// Has a lease hold so much in all: `to` in the order of `plan`.
     ///
     /// # Errors
-    /// [`StoreError::UnknownLease`], [`StoreError::LeaseEnded`]; [`StoreError::Busy`] while another
-    /// is adjusted that has its slots of the same lease of the store.
+    /// [`StoreError::UnknownLease`], [`StoreError::LeaseEnded`]; [`StoreError::Busy`] while the
+    /// store is asked for more, for this one or another that has its slots of the same lease.
     pub(crate) fn adjust(
         &mut self,
         grants: &mut Grants,
@@ -347,6 +356,10 @@ impl Leases {
         let Some(lease) = self.slots.iter_mut().find(|lease| lease.id == of) else {
             return Err(StoreError::LeaseEnded(now));
         };
+        // What the store is asked for is counted from what this lease has.
+        if lease.growth.as_ref().is_some_and(|growth| growth.id == id) {
+            return Err(busy());
+        }
         if is_more && !grants.spend_of(of, &more, now) {
             if takes_slots || !overdraw {
                 return match lease.growth.is_some() || less.iter().any(|&less| less > 0) {
@@ -378,7 +391,7 @@ impl Leases {
             Some(lease) if lease.growth.is_none() => {
                 lease.growth = Some(growth);
                 lease.is_put_off = false;
-                Wake::default()
+                lease.refuse_growth()
             }
             _ => growth.responder.answer(Err(busy())),
         }
@@ -507,12 +520,13 @@ impl Leases {
             verdict.is_some_and(Verdict::admitted)
         });
         match (&answer, admitted) {
-            (Ok(_), true) => lease.note_told(Some(to)),
+            (Ok(_), true) => lease.note_told(to),
             (Ok(_), false) if is_growth => {}
-            _ => {
-                lease.note_told(None);
-                lease.is_put_off = true;
+            (Err(StoreError::Unavailable(_)), _) => {
+                lease.note_unanswered(to);
+                wakes.push(lease.refuse_growth());
             }
+            _ => lease.is_put_off = true,
         }
         let error = answer.as_ref().err().cloned();
         if let Some(growth) = growth {
@@ -663,7 +677,9 @@ fn used(ending: Ending<'_>, position: usize, taken: Amount) -> Amount {
 
 fn busy() -> StoreError {
     StoreError::Busy(
-        "what this lease has its slots of is adjusted for another; ask again".to_owned(),
+        "the store is asked for more slots for this lease, or for another of the same grant; \
+         ask again"
+            .to_owned(),
     )
 }
 

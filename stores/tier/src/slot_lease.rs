@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tidegate_store::core::{Amount, Span, Standing, Timestamp};
-use tidegate_store::{OwnedPath, Plan, PlanLimit, Responder};
+use tidegate_store::{OwnedPath, Plan, PlanLimit, Responder, StoreError, Wake};
 
 use crate::calendars::Calendars;
 use crate::grants::{Amounts, Grant};
@@ -67,6 +67,9 @@ pub(crate) struct SlotLease {
     beyond: Amounts,
     /// What the store has been told that it is to have; `None`: it may not have heard the last.
     told: Option<Amounts>,
+    /// The least of what it was told without an answer: it may execute that after all that
+    /// follows, and then has no more.
+    unanswered: Option<Amounts>,
     pub(crate) is_under_way: bool,
     /// The store has not answered: not again before the next look.
     pub(crate) is_put_off: bool,
@@ -87,6 +90,7 @@ impl SlotLease {
             used: None,
             beyond: grant.taken.iter().map(|_| 0).collect(),
             told: Some(grant.taken.clone()),
+            unanswered: None,
             is_under_way: false,
             is_put_off: false,
             renewals: Vec::new(),
@@ -169,9 +173,41 @@ impl SlotLease {
         self.told.as_ref() != Some(&self.wanted())
     }
 
-    /// The store was told so; or, `None`, may have been told anything.
-    pub(crate) fn note_told(&mut self, told: Option<Amounts>) {
-        self.told = told;
+    /// The store has done what it was told.
+    pub(crate) fn note_told(&mut self, told: Amounts) {
+        self.told = Some(told);
+    }
+
+    /// The store has not answered to that: it may have done it, or do it later.
+    pub(crate) fn note_unanswered(&mut self, told: Amounts) {
+        (self.told, self.is_put_off) = (None, true);
+        match &mut self.unanswered {
+            None => self.unanswered = Some(told),
+            Some(least) => {
+                let both = least.iter_mut().zip(told);
+                both.for_each(|(least, told)| *least = told.min(*least));
+            }
+        }
+    }
+
+    /// Answers a holder who asks for more than what the store may execute late leaves.
+    pub(crate) fn refuse_growth(&mut self) -> Wake {
+        let wanted = self.wanted_with_growth();
+        let mut least = self.unanswered.iter().flatten();
+        if wanted
+            .iter()
+            .all(|wanted| least.next().is_none_or(|least| wanted <= least))
+        {
+            return Wake::default();
+        }
+        let Some(growth) = self.growth.take() else {
+            return Wake::default();
+        };
+        growth.responder.answer(Err(StoreError::Busy(
+            "the store has not answered about the slots that this lease is one of; \
+             end it and acquire anew"
+                .to_owned(),
+        )))
     }
 
     /// Its end at the store.

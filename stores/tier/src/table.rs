@@ -305,7 +305,7 @@ impl Drop for TierTable {
 /// A grant before a request needs one, if little is left.
 fn refill(key: &mut Key, take: &Take<'_>, command: &Command<'_>, tier: &Tier) -> Option<Asking> {
     let hundredths = tier.low_water_hundredths();
-    match key.grants.is_low(&key.batch, hundredths, &[], command.now) {
+    match key.is_low(take.amounts, hundredths, command.now) {
         true => ask(key, take, command, tier),
         false => None,
     }

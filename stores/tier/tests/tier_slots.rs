@@ -508,6 +508,102 @@ fn what_was_overdrawn_and_not_used_comes_back() {
     assert_eq!(central.left(&node.plan, b"k"), [50, 10_000 - 50 - 60]);
 }
 
+/// Each grant that a check asked for took a batch of slots, which lay here until the hold was over.
+#[test]
+fn only_those_who_take_slots_ask_for_some() {
+    let (central, node) = both_of(50, 1_000);
+    let lease = node.lease(b"k", &[1, 10], MINUTE).expect("there is room");
+    assert_eq!(central.left(&node.plan, b"k"), [40, 900]);
+    assert!((0..30).all(|_| node.admits(b"k", &[0, 10])));
+    assert_eq!(
+        (node.grants(), central.left(&node.plan, b"k")),
+        (4, vec![40, 600])
+    );
+    settled(node.release(b"k", lease.id));
+}
+
+/// Four batches of slots were held, of which the requests used one slot after the other.
+#[test]
+fn with_the_units_of_a_grant_its_idle_slots_go() {
+    let (central, node) = both_of(50, 10_000);
+    for _ in 0..60 {
+        let lease = node.lease(b"k", &[1, 10], MINUTE).expect("there is room");
+        settled(node.release(b"k", lease.id));
+        let left = central.left(&node.plan, b"k")[0];
+        assert!(left >= 30, "{left} of 50 slots are left for others");
+    }
+}
+
+/// The late command left the store with three of four slots that were held.
+#[test]
+fn a_lease_does_not_grow_beyond_what_the_store_may_execute_late() {
+    let (central, nodes) = fleet(4, 2, 1);
+    let node = &nodes[0];
+    let grown = |id, to: u64| {
+        let answer = told(&mut node.begin_adjustment(b"k", id, &[Some(to)])).expect("an answer");
+        answer.map(|reply| reply.decision().expect("a decision").verdict.admitted())
+    };
+    let first = node.lease(b"k", &[1], HOUR).expect("a slot");
+    let second = node.lease(b"k", &[1], HOUR).expect("a slot");
+    pass(&central, &nodes, 11 * SECOND);
+    node.link.set(Wire::Late);
+    settled(node.release(b"k", second.id));
+    node.link.set(Wire::Open);
+    // The store had two of this lease, and is to have one: no more is sure.
+    assert!(matches!(grown(first.id, 3), Err(StoreError::Busy(_))));
+    assert_eq!(node.link.deliver(), 1);
+    pass(&central, &nodes, 3 * SECOND);
+    assert_eq!(left(&central, &node.plan), 3);
+    settled(node.release(b"k", first.id));
+    assert_eq!(left(&central, &node.plan), 4);
+}
+
+/// The growth was added to what the second had left, so that one was held that the store did not have.
+#[test]
+fn a_lease_is_adjusted_once_at_a_time() {
+    let (central, nodes) = fleet(10, 2, 1);
+    let node = &nodes[0];
+    let lease = node.lease(b"k", &[2], HOUR).expect("slots");
+    node.link.set(Wire::HoldsCommands);
+    let mut more = node.begin_adjustment(b"k", lease.id, &[Some(4)]);
+    let less = told(&mut node.begin_adjustment(b"k", lease.id, &[Some(1)]));
+    assert!(matches!(less, Some(Err(StoreError::Busy(_)))), "{less:?}");
+    node.link.set(Wire::Open);
+    node.link.deliver();
+    let more = told(&mut more)
+        .expect("an answer")
+        .and_then(Reply::decision);
+    assert!(more.expect("a decision").verdict.admitted());
+    assert_eq!(left(&central, &node.plan), 6);
+    settled(node.release(b"k", lease.id));
+    assert_eq!(left(&central, &node.plan), 10);
+}
+
+/// It was remembered as settled, and what it had used beyond was charged to nobody.
+#[test]
+fn a_late_settlement_that_the_store_refuses_is_asked_for_again() {
+    let (central, node) = both_of(50, 1_000);
+    let lease = node.lease(b"k", &[1, 10], 2 * SECOND).expect("room");
+    (0..12).for_each(|_| pass_one(&central, &node, SECOND));
+    let settle = || {
+        let verb = Verb::End {
+            id: lease.id,
+            ending: Ending::Settle(&[None, Some(25)]),
+            remember: true,
+        };
+        node.of_lease(b"k", verb)
+    };
+    assert_eq!(central.left(&node.plan, b"k"), [50, 990]);
+    node.link.set(Wire::Busy);
+    assert!(matches!(settle(), Err(StoreError::Busy(_))));
+    node.link.set(Wire::Open);
+    let settlement = settled(settle());
+    assert!(settlement.expired && !settlement.repeated);
+    assert_eq!(central.left(&node.plan, b"k"), [50, 975]);
+    assert!(settled(settle()).repeated);
+    assert_eq!(central.left(&node.plan, b"k"), [50, 975]);
+}
+
 #[test]
 fn slots_without_a_batch_of_their_own_and_larger_requests_are_the_stores() {
     let plan = plan(0, 1, &[(0, slots(10))]);
@@ -577,6 +673,7 @@ fn history(seed: u64) -> bool {
         })
         .collect();
     let (mut holders, mut waiting) = (Vec::<Holder>::new(), Vec::new());
+    let mut growing = Vec::new();
     let mut was_full = false;
     for step in 0..400 {
         let at = dice.usize(0..count);
@@ -600,7 +697,19 @@ fn history(seed: u64) -> bool {
                     drop(node.end(b"k", holder.id));
                 }
             }
-            60..72 => {
+            60..65 => {
+                let own = holders.iter_mut().filter(|one| one.node == at);
+                let Some(holder) = own.last() else { continue };
+                let to = dice.u64(1..=4);
+                // One who asks for less has it from then on.
+                holder.slots = holder.slots.min(to);
+                growing.push((
+                    at,
+                    (holder.id, to),
+                    node.begin_adjustment(b"k", holder.id, &[Some(to)]),
+                ));
+            }
+            65..72 => {
                 let ttl = dice.u64(1..=20) * SECOND;
                 for holder in holders.iter_mut().filter(|one| one.node == at) {
                     let renewed = told(&mut node.begin_renewal(b"k", holder.id, ttl));
@@ -621,6 +730,7 @@ fn history(seed: u64) -> bool {
                     Wire::HoldsAnswers,
                     Wire::HoldsCommands,
                     Wire::LosesAnswers,
+                    Wire::Late,
                     Wire::Cut,
                 ])
                 .expect("one of them"),
@@ -641,6 +751,22 @@ fn history(seed: u64) -> bool {
             }
         }
         let now = central.clock.now();
+        growing.retain_mut(|(node, (id, to), later)| {
+            if nodes[*node].is_none() {
+                return false;
+            }
+            let Some(answer) = told(later) else {
+                return true;
+            };
+            let holder = holders.iter_mut().find(|holder| holder.id == *id);
+            let decision = answer.and_then(Reply::decision);
+            if let (Some(holder), Ok(decision)) = (holder, decision)
+                && decision.verdict.admitted()
+            {
+                holder.slots = *to;
+            }
+            false
+        });
         waiting.retain_mut(|(node, slots, (asked, ttl), later)| {
             if nodes[*node].is_none() {
                 return false;

@@ -219,6 +219,10 @@ pub enum Wire {
     HoldsCommands,
     /// Decides, and loses the answer.
     LosesAnswers,
+    /// The answer is lost before the command is there: that decides when it is delivered.
+    Late,
+    /// The store says that it does nothing now.
+    Busy,
     /// Cannot be reached.
     Cut,
 }
@@ -337,6 +341,11 @@ impl Table for Link {
                 let _ = self.central.decide(command);
                 out.ready(lost())
             }
+            Wire::Late => {
+                drop(self.hold(command, None));
+                out.ready(lost())
+            }
+            Wire::Busy => out.ready(Err(StoreError::Busy("too much is asked".to_owned()))),
             Wire::Cut => out.ready(lost()),
         }
     }
@@ -521,6 +530,17 @@ impl Node {
     pub fn begin_renewal(&self, key: &[u8], id: u128, ttl: u64) -> StoreFuture {
         let until = self.clock.now() + span(ttl);
         self.execute(key, Verb::Renew { id, until })
+    }
+
+    /// Begins to change one, so that it holds so much.
+    pub fn begin_adjustment(&self, key: &[u8], id: u128, to: &[Option<Amount>]) -> StoreFuture {
+        let verb = Verb::Adjust {
+            id,
+            to,
+            overdraw: false,
+            detail: Detail::OnRefusal,
+        };
+        self.execute(key, verb)
     }
 
     pub fn release(&self, key: &[u8], id: u128) -> Answer {
