@@ -6,13 +6,14 @@ use tidegate_store::core::{Amount, Timestamp};
 use tidegate_store::sync::MutexGuard;
 use tidegate_store::{
     Answer, Command, Detail, Ending, Execution, KeyPath, Op, Out, OwnedPath, PlanLimit, Reply,
-    StoreError, StoreFuture, Verb, response_channel,
+    StoreError, Verb, response_channel,
 };
 
 use crate::key::Key;
 use crate::leases::{Adjusted, Over, Renewed, is_given};
 use crate::node::{Node, SharedKey};
 use crate::slot_lease::Growth;
+use crate::task;
 
 /// Whether a verb is about a lease that a node gave.
 pub(crate) fn is_about_given(verb: &Verb<'_>) -> bool {
@@ -79,19 +80,20 @@ impl Node {
         self.settle_up(shared);
         match over.debit.is_empty() {
             true => out.ready(Ok(Reply::Settled(over.settlement))),
-            false => self.debit(command, (shared, id, over), out),
+            false => self.debit(command, (shared, id, over, remember), out),
         }
     }
 
     /// A lease had expired, and the store's, too: what it used beyond what it took is debt. Where
-    /// the store says that it has debited nothing, the end may be asked for again.
+    /// the store says that it has debited nothing, the end may be asked for again; what it does not
+    /// answer to may have been debited, and is not a second time.
     fn debit(
         &self,
         command: &Command<'_>,
-        (shared, id, over): (&SharedKey, u128, Over),
+        (shared, id, over, remember): (&SharedKey, u128, Over, bool),
         out: Out<'_>,
     ) -> Execution {
-        let Op::One(path, _) = command.op else {
+        let (Op::One(path, _), Some(node)) = (command.op, self.this.upgrade()) else {
             return out.ready(Err(StoreError::Mismatch));
         };
         let of = |limit: &PlanLimit| {
@@ -104,20 +106,31 @@ impl Node {
         let mut answer = Ok(Reply::Done);
         let execution = self.table.execute(&command, Out::new(&mut answer));
         let shared = Arc::clone(shared);
-        let settled = move |answer: Answer| {
-            // What was not answered may have been debited: not twice.
-            if answer
-                .as_ref()
-                .is_err_and(|error| !matches!(error, StoreError::Unavailable(_)))
-            {
-                shared.lock().leases.undo_end(id);
+        let settled = move |answer: Answer, now| {
+            let (mut key, settlement) = (shared.lock(), over.settlement);
+            match &answer {
+                Err(error) if !matches!(error, StoreError::Unavailable(_)) => {
+                    key.leases.undo_end(id);
+                }
+                _ => key
+                    .leases
+                    .note_end(id, remember.then_some(&settlement), now),
             }
-            answer.map(|_| Reply::Settled(over.settlement))
+            drop(key);
+            answer.map(|_| Reply::Settled(settlement))
         };
-        match execution.pending() {
-            None => out.ready(settled(answer)),
-            Some(later) => StoreFuture::new(async move { settled(later.await) }).into(),
-        }
+        let Some(debited) = execution.pending() else {
+            return out.ready(settled(answer, command.now));
+        };
+        // Whoever asked may go away meanwhile.
+        let (responder, later) = response_channel(drop);
+        let sent = node.under_way.begin();
+        task::run(&self.timer, async move {
+            let answer = debited.await;
+            drop(responder.answer(settled(answer, node.timer.now())));
+            drop(sent);
+        });
+        later.into()
     }
 
     fn renew_given(

@@ -83,6 +83,34 @@ impl Grant {
         self.units.is_spent() && !self.has_slots
     }
 
+    /// Whether it was granted less than this of a limit. Of one that the key does not reach nothing
+    /// is wished, nor granted.
+    fn has_less_than(&self, wished: &[Amount]) -> bool {
+        let granted = self.units.granted();
+        let mut wished = wished.iter().enumerate();
+        wished.any(|(position, &wished)| granted.get(position).is_none_or(|&got| got < wished))
+    }
+
+    /// Whether nothing of this limit is left. Slots are lacking only where it had some: most requests
+    /// take none.
+    fn lacks(&self, position: usize) -> bool {
+        let granted = self.units.granted().get(position).copied().unwrap_or(0);
+        let mut limits = self.plan.limits().iter();
+        let is_held = limits
+            .nth(position)
+            .is_some_and(|limit| limit.rule.is_held());
+        self.units.left(position) == 0 && (granted > 0 || !is_held)
+    }
+
+    /// Whether less than `least` is left of a limit that does not come back, of which it had some.
+    fn is_short_of(&self, least: &[Amount]) -> bool {
+        let granted = self.units.granted().iter().zip(self.plan.limits());
+        let mut all = granted.zip(least).enumerate();
+        all.any(|(position, ((&granted, limit), &least))| {
+            !limit.rule.is_held() && granted > 0 && self.units.left(position) < least
+        })
+    }
+
     /// Whether it has less than was wished of a limit that gives back all the time: then there
     /// will be many of them, of few units each. A window that is used up grants none.
     fn is_of_what_comes_back(&self, wish: &Wish) -> bool {
@@ -130,7 +158,7 @@ struct Refusal {
 /// The grants that a node holds of one key, the one under way, and the refusal it remembers.
 #[derive(Clone, Debug)]
 pub struct Grants {
-    /// The oldest first.
+    /// The oldest first; behind all others those that have slots.
     kept: SmallVec<[Grant; 2]>,
     asked: Option<Wish>,
     refusal: Option<Refusal>,
@@ -275,8 +303,22 @@ impl Grants {
         amounts: &[Amount],
         now: Timestamp,
     ) -> bool {
+        self.is_low_of((batch, false), hundredths, amounts, now)
+    }
+
+    /// The same of the grants that have slots, as a lease needs one; or, not `of_slots`, of the
+    /// others: what is beside slots is for leases.
+    pub(crate) fn is_low_of(
+        &self,
+        (batch, of_slots): (&[Amount], bool),
+        hundredths: u8,
+        amounts: &[Amount],
+        now: Timestamp,
+    ) -> bool {
         let is_low = |(position, &batch): (usize, &Amount)| {
-            let good = self.kept.iter().filter(|grant| grant.units.is_good(now));
+            let kept = self.kept.iter();
+            let kept = kept.filter(|grant| grant.has_slots == of_slots);
+            let good = kept.filter(|grant| grant.units.is_good(now));
             let left = good.map(|grant| grant.units.left(position)).sum::<Amount>();
             let amount = amounts.get(position).copied().unwrap_or(0);
             let is_used = amount > 0 || self.is_used.get(position) == Some(&true);
@@ -297,7 +339,7 @@ impl Grants {
         // Where the first that covers them is not low by itself, all together are not.
         let mut kept = self.kept.iter().enumerate();
         let (first, grant) = kept.find(|(_, grant)| grant.units.covers(amounts, now))?;
-        let mut may_be_low = false;
+        let mut may_be_low = grant.has_slots;
         for (position, (&amount, &batch)) in amounts.iter().zip(batch).enumerate() {
             let left = grant.units.left(position).saturating_sub(amount);
             may_be_low |= is_below(left, batch, hundredths);
@@ -312,8 +354,9 @@ impl Grants {
 
     /// What was asked for has come to this at `now`. Answers what is to be given back: a
     /// grant that came too late to be spent, or one that there is no room for; and where no
-    /// more is granted, or further slots are, grants that lack a limit altogether: others can
-    /// use the rest. None is spent after that, and neither is it added to another.
+    /// more is granted, grants that lack a limit altogether: others can use the rest. With further slots, of
+    /// grants that have slots those that lack the units beside them. None is spent after that, and
+    /// neither is it added to another.
     pub fn land(&mut self, landed: Landed, now: Timestamp, idle: Span) -> Vec<Grant> {
         let Some(wish) = self.asked.take() else {
             return Vec::new();
@@ -333,11 +376,11 @@ impl Grants {
                     decision: *decision,
                     until,
                 });
-                self.take_lacking(|_, _| true)
+                self.take_lacking()
             }
             Landed::Full => {
                 (self.refill_from, self.full_until) = (now + idle, now + idle);
-                self.take_lacking(|_, _| true)
+                self.take_lacking()
             }
             Landed::Failed => {
                 self.refill_from = now + idle;
@@ -351,7 +394,7 @@ impl Grants {
         if !grant.units.is_good(now) {
             return vec![grant];
         }
-        let is_partial = grant.units.granted() != &wish.amounts[..];
+        let is_partial = grant.has_less_than(&wish.amounts);
         grant.is_scarce |= is_partial && grant.is_of_what_comes_back(wish);
         // There is no more: to ask again at once would be told so again.
         self.refill_from = match is_partial {
@@ -360,12 +403,18 @@ impl Grants {
         };
         let mut back = self.take_spent();
         if grant.has_slots {
-            back.extend(self.take_lacking(|older, rule| older.has_slots && !rule.is_held()));
+            let is_short = |older: &Grant| older.has_slots && older.is_short_of(&wish.least);
+            back.extend(self.take_those(is_short));
         }
         if self.kept.len() >= MOST_KEPT {
             back.push(self.kept.remove(0));
         }
-        self.kept.push(grant);
+        // Those without slots first: what has some is for leases.
+        let at = match grant.has_slots {
+            true => self.kept.len(),
+            false => self.kept.iter().take_while(|one| !one.has_slots).count(),
+        };
+        self.kept.insert(at, grant);
         back
     }
 
@@ -377,14 +426,12 @@ impl Grants {
         to_end(spent)
     }
 
-    /// Grants of which nothing is left of a limit that requests take, if it `counts` by its rule.
-    fn take_lacking(&mut self, counts: impl Fn(&Grant, &Rule) -> bool) -> Vec<Grant> {
+    /// Grants of which nothing is left of a limit that requests take.
+    fn take_lacking(&mut self) -> Vec<Grant> {
         let is_used = std::mem::take(&mut self.is_used);
         let lacks = |grant: &Grant| {
-            let limits = grant.plan.limits().iter().zip(&is_used).enumerate();
-            let mut used =
-                limits.filter(|(_, (limit, is_used))| **is_used && counts(grant, &limit.rule));
-            used.any(|(position, _)| grant.units.left(position) == 0)
+            let mut used = is_used.iter().enumerate().filter(|(_, is_used)| **is_used);
+            used.any(|(position, _)| grant.lacks(position))
         };
         let all = std::mem::take(&mut self.kept).into_iter();
         let (lacking, kept): (SmallVec<[Grant; 2]>, _) = all.partition(lacks);

@@ -139,7 +139,9 @@ impl Key {
     /// What to ask for, so that it covers `amounts`; `None` where a grant is on its way.
     pub(crate) fn ask(&mut self, amounts: &[u64]) -> Option<Wish> {
         let waiting = self.waiting();
-        let batch = Amounts::from(self.batch_for(amounts));
+        // Whoever waits is served of the same grant.
+        let takes_slots = self.takes_slots(amounts) || self.takes_slots(&waiting);
+        let batch = self.batch_where(takes_slots).clone();
         let of = (&batch[..], &self.most[..]);
         let mut wish = self.grants.ask(amounts, &waiting, of)?;
         self.outstanding.put_into(&mut wish);
@@ -148,13 +150,14 @@ impl Key {
 
     /// Whether little is left of what a request like this, which was admitted, takes.
     pub(crate) fn is_low(&self, amounts: &[u64], low_water: u8, now: Timestamp) -> bool {
-        let batch = self.batch_for(amounts);
-        self.grants.is_low(batch, low_water, &[], now)
+        let takes_slots = self.takes_slots(amounts);
+        let of = (&self.batch_where(takes_slots)[..], takes_slots);
+        self.grants.is_low_of(of, low_water, &[], now)
     }
 
-    /// What is asked for when a request for so much needs it: only a lease takes slots.
-    fn batch_for(&self, amounts: &[u64]) -> &[u64] {
-        match self.takes_slots(amounts) {
+    /// What is asked for: slots only where a request takes some.
+    const fn batch_where(&self, takes_slots: bool) -> &Amounts {
+        match takes_slots {
             true => &self.batch,
             false => &self.without_slots,
         }

@@ -48,6 +48,8 @@ struct Given {
 enum Stage {
     Held,
     Expired,
+    /// Its end is known once the store has debited what it used beyond.
+    Ending,
     Ended(Box<Settlement>),
 }
 
@@ -205,7 +207,7 @@ impl Leases {
     /// Ends a lease. `plan` is that of the command, in whose order `ending` is.
     ///
     /// # Errors
-    /// [`StoreError::UnknownLease`].
+    /// [`StoreError::UnknownLease`]; [`StoreError::Busy`] while another end of it is under way.
     pub(crate) fn end(
         &mut self,
         id: u128,
@@ -213,14 +215,18 @@ impl Leases {
         now: Timestamp,
     ) -> Result<Over, StoreError> {
         let given = self.given.get_mut(&id).ok_or(StoreError::UnknownLease)?;
-        if let Stage::Ended(first) = &given.stage {
-            let mut settlement = Settlement::clone(first);
-            settlement.repeated = true;
-            return Ok(Over {
-                settlement,
-                back: None,
-                debit: Vec::new(),
-            });
+        match &given.stage {
+            Stage::Ended(first) => {
+                let mut settlement = Settlement::clone(first);
+                settlement.repeated = true;
+                return Ok(Over {
+                    settlement,
+                    back: None,
+                    debit: Vec::new(),
+                });
+            }
+            Stage::Ending => return Err(is_ending()),
+            Stage::Held | Stage::Expired => {}
         }
         let is_held = matches!(given.stage, Stage::Held);
         let (uses, back, beyond) = given.uses(plan, ending, is_held);
@@ -229,18 +235,14 @@ impl Leases {
             repeated: false,
             uses,
         };
-        let (of, expires_at) = (given.of, given.granted.expires_at);
-        self.held.remove(&(expires_at, id));
-        self.over.remove(&(given.forget_at, id));
-        if remember {
-            given.stage = Stage::Ended(Box::new(settlement.clone()));
-            given.forget_at = now + given.plan.keep().min(LONGEST_KEPT);
-            self.over.insert((given.forget_at, id));
-        } else {
-            self.given.remove(&id);
-        }
+        let of = given.of;
         let back = self.give_back(of, back, is_held);
         let debit = self.go_beyond(of, beyond);
+        match debit.is_empty() {
+            true => self.note_end(id, remember.then_some(&settlement), now),
+            // It had expired: it is not among those that are held.
+            false => self.set_stage(id, Stage::Ending),
+        }
         Ok(Over {
             settlement,
             back,
@@ -248,12 +250,32 @@ impl Leases {
         })
     }
 
-    /// What the lease used beyond was not debited: its end is asked for again.
+    /// What a lease used beyond is debited: it has ended, with this settlement where that is to be
+    /// remembered.
+    pub(crate) fn note_end(&mut self, id: u128, remember: Option<&Settlement>, now: Timestamp) {
+        let Some(given) = self.given.get_mut(&id) else {
+            return;
+        };
+        self.held.remove(&(given.granted.expires_at, id));
+        self.over.remove(&(given.forget_at, id));
+        match remember {
+            Some(settlement) => {
+                given.stage = Stage::Ended(Box::new(settlement.clone()));
+                given.forget_at = now + given.plan.keep().min(LONGEST_KEPT);
+                self.over.insert((given.forget_at, id));
+            }
+            None => _ = self.given.remove(&id),
+        }
+    }
+
+    /// The store has debited nothing: the end may be asked for again.
     pub(crate) fn undo_end(&mut self, id: u128) {
-        if let Some(given) = self.given.get_mut(&id)
-            && matches!(given.stage, Stage::Ended(_))
-        {
-            given.stage = Stage::Expired;
+        self.set_stage(id, Stage::Expired);
+    }
+
+    fn set_stage(&mut self, id: u128, stage: Stage) {
+        if let Some(given) = self.given.get_mut(&id) {
+            given.stage = stage;
         }
     }
 
@@ -362,7 +384,14 @@ impl Leases {
         }
         if is_more && !grants.spend_of(of, &more, now) {
             if takes_slots || !overdraw {
-                return match lease.growth.is_some() || less.iter().any(|&less| less > 0) {
+                if less.iter().any(|&less| less > 0) {
+                    return Err(StoreError::Busy(
+                        "more of one limit and less of another are two adjustments; \
+                         ask for less first"
+                            .to_owned(),
+                    ));
+                }
+                return match lease.growth.is_some() {
                     true => Err(busy()),
                     false => Ok(Adjusted::Ask(of, more)),
                 };
@@ -413,9 +442,7 @@ impl Leases {
 
     /// The store is to be asked again, if it did not answer.
     pub(crate) fn try_again(&mut self) {
-        self.slots
-            .iter_mut()
-            .for_each(|lease| lease.is_put_off = false);
+        self.slots.iter_mut().for_each(SlotLease::try_again);
     }
 
     /// What the store is to be asked next, if anything is.
@@ -673,6 +700,10 @@ fn used(ending: Ending<'_>, position: usize, taken: Amount) -> Amount {
         Ending::Cancel => true,
     };
     if is_given_back { 0 } else { taken }
+}
+
+fn is_ending() -> StoreError {
+    StoreError::Busy("this lease is being ended; ask again".to_owned())
 }
 
 fn busy() -> StoreError {

@@ -15,6 +15,10 @@ use crate::returns::Return;
 /// So much longer than a lease that is given the store's lasts, at most.
 const LONGEST_MARGIN: Span = Span::from_secs(60);
 
+/// After a lost answer the store is told at so many looks what it is to have: a command that is
+/// later than that leaves slots taken until the lease ends.
+const MOST_DOUBTS: u8 = 60;
+
 /// How long the store's lease is to last, so that leases of `ttl` can be given of it, and renewed,
 /// for about as long without asking.
 pub(crate) fn length_for(ttl: Span) -> Span {
@@ -70,6 +74,8 @@ pub(crate) struct SlotLease {
     /// The least of what it was told without an answer: it may execute that after all that
     /// follows, and then has no more.
     unanswered: Option<Amounts>,
+    /// So often it is told again what it is to have, for what it may have executed late.
+    doubts: u8,
     pub(crate) is_under_way: bool,
     /// The store has not answered: not again before the next look.
     pub(crate) is_put_off: bool,
@@ -91,6 +97,7 @@ impl SlotLease {
             beyond: grant.taken.iter().map(|_| 0).collect(),
             told: Some(grant.taken.clone()),
             unanswered: None,
+            doubts: 0,
             is_under_way: false,
             is_put_off: false,
             renewals: Vec::new(),
@@ -180,13 +187,22 @@ impl SlotLease {
 
     /// The store has not answered to that: it may have done it, or do it later.
     pub(crate) fn note_unanswered(&mut self, told: Amounts) {
-        (self.told, self.is_put_off) = (None, true);
+        (self.told, self.is_put_off, self.doubts) = (None, true, MOST_DOUBTS);
         match &mut self.unanswered {
             None => self.unanswered = Some(told),
             Some(least) => {
                 let both = least.iter_mut().zip(told);
                 both.for_each(|(least, told)| *least = told.min(*least));
             }
+        }
+    }
+
+    /// The store is to be asked again, if it did not answer.
+    pub(crate) fn try_again(&mut self) {
+        self.is_put_off = false;
+        if self.doubts > 0 {
+            self.doubts -= 1;
+            self.told = None;
         }
     }
 

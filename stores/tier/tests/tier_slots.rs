@@ -532,6 +532,96 @@ fn with_the_units_of_a_grant_its_idle_slots_go() {
         let left = central.left(&node.plan, b"k")[0];
         assert!(left >= 30, "{left} of 50 slots are left for others");
     }
+    // Also where something is left of the units, and no lease takes so little.
+    for _ in 0..60 {
+        let lease = node.lease(b"k", &[1, 30], MINUTE).expect("there is room");
+        settled(node.release(b"k", lease.id));
+        let left = central.left(&node.plan, b"k")[0];
+        assert!(left >= 30, "{left} of 50 slots are left for others");
+    }
+}
+
+/// The grant that the check asked for had one slot for the lease, of a batch of ten: for this node that
+/// was all that there were, and it gave none out for a while.
+#[test]
+fn a_lease_that_waits_behind_a_check_gets_a_batch() {
+    let (central, node) = both_of(50, 1_000);
+    node.link.set(Wire::HoldsAnswers);
+    let mut checks = [node.begin(b"k", &[0, 60]), node.begin(b"k", &[0, 60])];
+    let mut lease = node.begin_lease(b"k", &[1, 10], MINUTE);
+    node.link.set(Wire::Open);
+    node.link.deliver();
+    for check in &mut checks {
+        let decision = told(check).expect("an answer").and_then(Reply::decision);
+        assert!(decision.expect("a decision").verdict.admitted());
+    }
+    let lease = told(&mut lease).expect("an answer").expect("a reply");
+    assert!(lease.new_lease().is_some_and(is_given));
+    assert_eq!(central.left(&node.plan, b"k")[0], 40);
+    let trips = node.trips();
+    assert!(node.lease(b"k", &[1, 10], MINUTE).is_some());
+    assert_eq!(node.trips(), trips);
+}
+
+/// The grant was thrown away, since it had no slots, which nobody had asked for with it; so each
+/// request of both was a trip.
+#[test]
+fn a_refusal_leaves_the_units_that_smaller_requests_take() {
+    let (_, node) = both_of(50, 30);
+    let lease = node.lease(b"k", &[1, 10], MINUTE).expect("there is room");
+    settled(node.release(b"k", lease.id));
+    assert!(node.admits(b"k", &[0, 5]));
+    assert!(!node.admits(b"k", &[0, 30]));
+    let trips = node.trips();
+    for _ in 0..10 {
+        assert!(node.admits(b"k", &[0, 1]));
+        assert!(!node.admits(b"k", &[0, 30]));
+    }
+    assert_eq!(node.trips(), trips);
+}
+
+/// They took the units beside the slots, so that each lease was a trip.
+#[test]
+fn checks_leave_the_units_that_are_beside_slots() {
+    let plan = plan(0, 1, &[(0, slots(50)), (0, window(100_000, HOUR))]);
+    let central = Central::new(&plan);
+    let tier = tier(8).batch_of("limit 1", 50).low_water(20);
+    let node = Node::new(&central, &plan, tier, 0);
+    let (mut of_checks, mut of_leases) = (0, 0);
+    for _ in 0..40 {
+        let before = node.trips();
+        assert!((0..120).all(|_| node.admits(b"k", &[0, 1])));
+        of_checks += node.trips() - before;
+        let before = node.trips();
+        let lease = node.lease(b"k", &[1, 1], MINUTE).expect("there is room");
+        settled(node.release(b"k", lease.id));
+        of_leases += node.trips() - before;
+    }
+    assert!(of_checks <= 120 * 40 / 50 * 3, "{of_checks}");
+    assert!(of_leases <= 10, "{of_leases}");
+}
+
+/// Four slots were taken until the lease ended, for as long as it was renewed.
+#[test]
+fn what_the_store_executes_late_it_is_told_again() {
+    let (central, nodes) = fleet(10, 2, 1);
+    let node = &nodes[0];
+    let lease = node.lease(b"k", &[2], HOUR).expect("slots");
+    node.link.set(Wire::Late);
+    let grown = told(&mut node.begin_adjustment(b"k", lease.id, &[Some(6)]));
+    assert!(matches!(grown, Some(Err(StoreError::Unavailable(_)))));
+    node.link.set(Wire::Open);
+    pass(&central, &nodes, 3 * SECOND);
+    assert_eq!(left(&central, &node.plan), 8);
+    node.link.deliver();
+    assert_eq!(left(&central, &node.plan), 4);
+    pass(&central, &nodes, 3 * SECOND);
+    assert_eq!(left(&central, &node.plan), 8);
+    // Not for ever.
+    pass(&central, &nodes, 5 * MINUTE);
+    let trips = node.trips();
+    pass(&central, &nodes, 5 * MINUTE);
+    assert_eq!(node.trips(), trips);
 }
 
 /// The late command left the store with three of four slots that were held.
@@ -582,26 +672,37 @@ fn a_lease_is_adjusted_once_at_a_time() {
 /// It was remembered as settled, and what it had used beyond was charged to nobody.
 #[test]
 fn a_late_settlement_that_the_store_refuses_is_asked_for_again() {
-    let (central, node) = both_of(50, 1_000);
-    let lease = node.lease(b"k", &[1, 10], 2 * SECOND).expect("room");
-    (0..12).for_each(|_| pass_one(&central, &node, SECOND));
-    let settle = || {
-        let verb = Verb::End {
-            id: lease.id,
-            ending: Ending::Settle(&[None, Some(25)]),
-            remember: true,
+    for remember in [true, false] {
+        let (central, node) = both_of(50, 1_000);
+        let lease = node.lease(b"k", &[1, 10], 2 * SECOND).expect("room");
+        (0..12).for_each(|_| pass_one(&central, &node, SECOND));
+        let settle = || {
+            let verb = Verb::End {
+                id: lease.id,
+                ending: Ending::Settle(&[None, Some(25)]),
+                remember,
+            };
+            node.begin_verb(b"k", verb)
         };
-        node.of_lease(b"k", verb)
-    };
-    assert_eq!(central.left(&node.plan, b"k"), [50, 990]);
-    node.link.set(Wire::Busy);
-    assert!(matches!(settle(), Err(StoreError::Busy(_))));
-    node.link.set(Wire::Open);
-    let settlement = settled(settle());
-    assert!(settlement.expired && !settlement.repeated);
-    assert_eq!(central.left(&node.plan, b"k"), [50, 975]);
-    assert!(settled(settle()).repeated);
-    assert_eq!(central.left(&node.plan, b"k"), [50, 975]);
+        let settled_now = || told(&mut settle()).expect("an answer");
+        let left = || central.left(&node.plan, b"k");
+        assert_eq!(left(), [50, 990]);
+        node.link.set(Wire::Busy);
+        assert!(matches!(settled_now(), Err(StoreError::Busy(_))));
+        // While it is under way there is no second; and whoever asked may go away.
+        node.link.set(Wire::HoldsCommands);
+        let goes = settle();
+        assert!(matches!(settled_now(), Err(StoreError::Busy(_))));
+        drop(goes);
+        node.link.set(Wire::Open);
+        node.link.deliver();
+        assert_eq!(left(), [50, 975]);
+        match remember {
+            true => assert!(settled(settled_now()).repeated),
+            false => assert_eq!(settled_now(), Err(StoreError::UnknownLease)),
+        }
+        assert_eq!(left(), [50, 975]);
+    }
 }
 
 #[test]

@@ -411,7 +411,8 @@ impl Node {
         answer.and_then(Reply::decision)
     }
 
-    fn execute(&self, key: &[u8], verb: Verb<'_>) -> StoreFuture {
+    /// Begins any verb.
+    pub fn begin_verb(&self, key: &[u8], verb: Verb<'_>) -> StoreFuture {
         let path = KeyPath::new(key, self.plan.levels()).expect("a key");
         let mut answer = Ok(Reply::Done);
         let command = Command {
@@ -433,7 +434,7 @@ impl Node {
             idempotency: None,
             least: None,
         };
-        self.execute(
+        self.begin_verb(
             key,
             Verb::Take {
                 amounts,
@@ -493,7 +494,7 @@ impl Node {
 
     /// What a verb of a lease is answered, where the answer is there.
     pub fn of_lease(&self, key: &[u8], verb: Verb<'_>) -> Answer {
-        told(&mut self.execute(key, verb)).expect("it is answered")
+        told(&mut self.begin_verb(key, verb)).expect("it is answered")
     }
 
     /// The leases that a listing shows of this key.
@@ -523,13 +524,13 @@ impl Node {
             ending: Ending::Release,
             remember: true,
         };
-        self.execute(key, verb)
+        self.begin_verb(key, verb)
     }
 
     /// Begins to renew one.
     pub fn begin_renewal(&self, key: &[u8], id: u128, ttl: u64) -> StoreFuture {
         let until = self.clock.now() + span(ttl);
-        self.execute(key, Verb::Renew { id, until })
+        self.begin_verb(key, Verb::Renew { id, until })
     }
 
     /// Begins to change one, so that it holds so much.
@@ -540,7 +541,7 @@ impl Node {
             overdraw: false,
             detail: Detail::OnRefusal,
         };
-        self.execute(key, verb)
+        self.begin_verb(key, verb)
     }
 
     pub fn release(&self, key: &[u8], id: u128) -> Answer {
