@@ -1,23 +1,46 @@
 //! Real servers, two at a time on one store: the table of `proof/fleet`, and how long answers
 //! take while a store stands still.
 
-use crate::command::{self, cargo};
+use std::path::PathBuf;
+
+use crate::checkout::Checkout;
+use crate::command::{self, cargo, target_directory};
 use crate::{needs, test};
 
 /// The program under test, if it is not this build's own.
 const PROGRAM: &str = "TIDEGATE";
 
-/// `cargo xtask fleet [--program PATH]`: runs the table, and writes its page if the program
-/// is this build's own.
+/// The program of the second server of each pair.
+const BESIDE: &str = "TIDEGATE_BESIDE";
+
+/// `cargo xtask fleet [--program PATH] [--beside COMMIT]`: runs the table, and writes its page if
+/// both servers of a pair are this build's own.
 pub fn run(arguments: &[String]) -> Result<(), String> {
     let mut fleet = cargo(["run", "--package", "tidegate-fleet"]);
-    match arguments {
-        [] => {}
-        [flag, path] if flag == "--program" => _ = fleet.env(PROGRAM, path),
-        _ => return Err("cargo xtask fleet [--program PATH]".to_owned()),
+    let mut beside = None;
+    for pair in arguments.chunks(2) {
+        match pair {
+            [flag, path] if flag == "--program" => _ = fleet.env(PROGRAM, path),
+            [flag, commit] if flag == "--beside" => beside = Some(commit),
+            _ => return Err("cargo xtask fleet [--program PATH] [--beside COMMIT]".to_owned()),
+        }
+    }
+    if let Some(commit) = beside {
+        fleet.env(BESIDE, built_at(commit)?);
     }
     needs::provide()?;
     command::run(test::requiring_all(&mut fleet))
+}
+
+/// The program of another commit.
+fn built_at(commit: &str) -> Result<PathBuf, String> {
+    let (checkout, target) = (Checkout::of(commit)?, target_directory().join("beside"));
+    let mut build = cargo(["build", "--package", "tidegate-cli", "--bin", "tidegate"]);
+    build.args(["--features", "dynamodb"]);
+    build.current_dir(checkout.folder());
+    build.env("CARGO_TARGET_DIR", &target);
+    command::run(&mut build)?;
+    Ok(target.join("debug/tidegate"))
 }
 
 /// `cargo xtask paused [--seconds N] [--clients N] [--slack MS] [--program PATH]`: stops each store
@@ -37,7 +60,7 @@ pub fn paused(arguments: &[String]) -> Result<(), String> {
                 "--package",
                 "tidegate-cli",
             ]))?;
-            let built = command::target_directory().join("release/tidegate");
+            let built = target_directory().join("release/tidegate");
             built.display().to_string()
         }
     };

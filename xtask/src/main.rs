@@ -33,6 +33,7 @@
 
 mod bench;
 mod book;
+mod checkout;
 mod command;
 mod contention;
 mod demo;
@@ -84,7 +85,9 @@ cargo xtask fuzz [--seconds N] [--target NAME]          60 seconds for each targ
 cargo xtask differential [--commands N] [--seed N] [--store NAME] [--clients 2]
                                                         a million commands; by two clients in turn
 cargo xtask contention [--seconds N]                         eight processes at one hot key, 60 s a store
-cargo xtask fleet [--program PATH]                      two servers on one store: proof/fleet/TABLE.md
+cargo xtask fleet [--program PATH] [--beside COMMIT]    two servers on one store: proof/fleet/TABLE.md;
+                                                        --beside: the second is of another commit,
+                                                        as during a deployment
 cargo xtask paused [--seconds N] [--clients N] [--slack MS] [--program PATH]
                                                         a store stands still: who waits how long;
                                                         1: longer than they may, and the slack

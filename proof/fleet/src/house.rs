@@ -2,17 +2,18 @@
 
 use std::path::PathBuf;
 
+use crate::program;
 use crate::server::{Server, Start};
 use crate::stores::{Opened, Store};
 use crate::talk::{Client, Protocol};
 
-/// A store that is open, and the program whose servers ask it.
+/// A store that is open, and the programs whose servers ask it.
 #[derive(Debug)]
 pub struct House {
     /// Which store.
     pub store: Store,
     opened: Opened,
-    program: PathBuf,
+    programs: [PathBuf; 2],
 }
 
 /// Two servers on one store, or one where it is of one process.
@@ -33,15 +34,21 @@ impl House {
         Some(Self {
             store,
             opened,
-            program,
+            programs: program::pair(program),
         })
     }
 
-    /// How a server of `pair` starts, with these options of the store.
+    /// How the first server of `pair` starts, with these options of the store.
     #[must_use]
     pub fn server(&self, pair: &str, policies: &str, options: &str) -> Start {
+        self.server_at(0, pair, policies, options)
+    }
+
+    /// How the server of this turn starts: its program is another where one is named.
+    #[must_use]
+    pub fn server_at(&self, turn: usize, pair: &str, policies: &str, options: &str) -> Start {
         Start {
-            program: self.program.clone(),
+            program: self.programs[turn % self.programs.len()].clone(),
             store: self.opened.url(pair, options),
             policies: policies.to_owned(),
         }
@@ -52,8 +59,8 @@ impl House {
     /// # Errors
     /// If they do not start.
     pub fn pair(&self, name: &str, policies: &str, options: &str) -> Result<Pair, String> {
-        let start = self.server(name, policies, options);
-        let servers = (0..self.store.servers).map(|_| start.start());
+        let start = |turn| self.server_at(turn, name, policies, options).start();
+        let servers = (0..self.store.servers).map(start);
         Ok(Pair {
             servers: servers.collect::<Result<_, _>>()?,
         })

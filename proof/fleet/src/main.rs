@@ -27,7 +27,11 @@ fn main() -> ExitCode {
 /// Whether all went as the list of open cells says.
 fn run() -> Result<bool, String> {
     let program = program::program()?;
-    println!("{}", program.display());
+    let [first, beside] = program::pair(program.clone());
+    println!("{}", first.display());
+    if beside != first {
+        println!("beside {}", beside.display());
+    }
     let results = table::run(&program);
     let open = table::open();
     let mut as_known = true;
@@ -48,7 +52,8 @@ fn run() -> Result<bool, String> {
     let failed = results.values().filter(|result| result.is_err()).count();
     println!("{} cells asked, {failed} fail", results.len());
     let is_whole = results.len() == table::cells().len();
-    let is_own = std::env::var_os(program::NAMED).is_none();
+    let is_named = |variable| std::env::var_os(variable).is_some();
+    let is_own = ![program::NAMED, program::BESIDE].into_iter().any(is_named);
     let page = table::page(|cell| results.get(cell).is_some_and(Result::is_err));
     match is_whole && is_own {
         true => std::fs::write(PAGE, page).map_err(|error| format!("{PAGE}: {error}"))?,

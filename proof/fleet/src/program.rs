@@ -8,6 +8,18 @@ use std::time::SystemTime;
 /// If this is set, it is the path of the program: another version, say.
 pub const NAMED: &str = "TIDEGATE";
 
+/// If this is set, the second server of each pair is of the program there: an earlier version, as
+/// during a deployment.
+pub const BESIDE: &str = "TIDEGATE_BESIDE";
+
+/// The programs of a pair: `first`, and the one [beside](BESIDE) it, which is the same unless named.
+#[must_use]
+pub fn pair(first: PathBuf) -> [PathBuf; 2] {
+    let beside = std::env::var_os(BESIDE).map(PathBuf::from);
+    let beside = beside.unwrap_or_else(|| first.clone());
+    [first, beside]
+}
+
 /// Where the program is; of this build, built first unless it is newer than all that it
 /// was made of.
 ///

@@ -12,7 +12,6 @@
 
 mod callgrind;
 mod calls;
-mod checkout;
 mod lines;
 mod lua;
 mod passed;
@@ -20,8 +19,8 @@ mod table;
 
 use std::collections::BTreeSet;
 
+use crate::checkout::Checkout;
 use calls::Function;
-use checkout::Checkout;
 use passed::Decision;
 
 pub const HELP: &str = "\

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::callgrind;
 use super::calls::{Calls, Function};
-use super::checkout::{Checkout, build_directory};
 use super::lua::{self, Server};
+use crate::checkout::{Checkout, build_directory};
 use crate::command::{self, program};
 
 /// What is decided, and where.

@@ -203,8 +203,8 @@ fn ask(house: &House, report: &Report<'_>) -> Result<(), String> {
     phase(&pair, 0, &[0]);
     goes_over(&pair.servers[0], 1)?;
     if house.store.servers > 1 {
-        pair.servers
-            .push(house.server("reloaded", &policies(1), "").start()?);
+        let second = house.server_at(1, "reloaded", &policies(1), "");
+        pair.servers.push(second.start()?);
     }
     phase(&pair, 1, &[1, 1]);
     goes_over(&pair.servers[0], 2)?;

@@ -138,9 +138,10 @@ fn rows() -> Vec<Row> {
 
 fn ask(house: &House, report: &Report<'_>) -> Result<(), String> {
     let versions = [policies(|roll| roll.old), policies(|roll| roll.new)];
-    let servers = versions
-        .iter()
-        .map(|policies| house.server("rolled", policies, "").start());
+    // The older policy with the program beside, which may be an older one, too.
+    let servers = [1, 0].into_iter().zip(&versions);
+    let servers =
+        servers.map(|(turn, policies)| house.server_at(turn, "rolled", policies, "").start());
     let pair = Pair {
         servers: servers.collect::<Result<_, _>>()?,
     };

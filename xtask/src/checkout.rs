@@ -1,4 +1,4 @@
-//! A commit, in a folder of its own while it is counted.
+//! A commit, in a folder of its own while it is built and counted.
 
 use std::path::{Path, PathBuf};
 
