@@ -92,8 +92,9 @@ What a request costs:
   A limit on `calls` is charged 1, a limit on `concurrency` holds 1 while the
   request is served (see --service). A `rate` or `budget` is charged the
   request's tokens (azure: context + generated), its bytes sent (combined), or
-  a field that you name with --cost-field (jsonl; the usual names of token
-  counts are found without).";
+  a field that you name with --cost-field (jsonl; found without: prompt_tokens
+  and completion_tokens, input_tokens and output_tokens, tokens, total_tokens,
+  by themselves or in `usage`).";
 
 const EXAMPLES: &str = "\
 Examples:

@@ -21,6 +21,10 @@ pub fn open(url: &str) -> Outcome<Opened> {
         UrlError::Store(why) => {
             Trouble::failure(format!("the store `{}` (--store): {why}", shown(url)))
         }
+        error @ UrlError::NotBuilt { .. } => Trouble::usage(format!(
+            "{error}: `cargo install --path cli` builds the command with all stores but DynamoDB, \
+             with `--features dynamodb` that, too"
+        )),
         error => Trouble::usage(error),
     })?;
     let abilities = opened.store.abilities();

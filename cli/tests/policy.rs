@@ -139,6 +139,12 @@ fn every_fault_of_every_file_is_told_at_once() {
         ("good.toml", CHAT),
         ("good.yaml", YAML),
         (
+            "ns.toml",
+            &format!(
+                "{CHAT}[namespace.acme.policy.web.limits]\nrpm = {{ calls = 9, per = '1h' }}\n"
+            ),
+        ),
+        (
             "bad.toml",
             "[policy.a.limits]\nx = { calls = 0, per = '1m' }\ny = { cals = 3 }\n",
         ),
@@ -150,6 +156,10 @@ fn every_fault_of_every_file_is_told_at_once() {
     let (code, said, _) = policy(folder.path(), &["check", "good.toml", "good.yaml"]);
     assert_eq!(code, 0);
     assert_eq!(said, "good.toml: sound (chat)\ngood.yaml: sound (chat)\n");
+    let (_, said, _) = policy(folder.path(), &["check", "ns.toml"]);
+    assert_eq!(said, "ns.toml: sound (chat; namespace acme: web)\n");
+    let (_, said, _) = policy(folder.path(), &["check", "--json", "ns.toml"]);
+    assert!(said.contains("\"namespaces\""), "{said}");
     let all = ["check", "bad.toml", "good.toml", "bad.yaml", "none.toml"];
     let (code, said, errors) = policy(folder.path(), &all);
     assert_eq!((code, said.as_str()), (1, "good.toml: sound (chat)\n"));

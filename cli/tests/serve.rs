@@ -348,6 +348,7 @@ fn a_trace_is_played_through_a_running_server() {
     );
 }
 
+/// Of the command as it comes: `cargo xtask test` builds it with traces.
 #[test]
 #[cfg(not(feature = "otlp"))]
 fn who_asks_for_traces_that_were_not_built_is_told_so() {

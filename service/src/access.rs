@@ -238,6 +238,16 @@ impl Caller {
         self.token.as_ref().map(|token| &*token.name)
     }
 
+    /// Checks that they may with some policy: then what they are told is of those alone.
+    ///
+    /// # Errors
+    /// [`ServiceError::Forbidden`].
+    pub(super) fn check_some(&self, scope: Scope) -> Result<(), ServiceError> {
+        let token = self.token.as_ref();
+        let first = token.and_then(|token| token.policies.first());
+        self.check(scope, first.map(String::as_str))
+    }
+
     /// Checks that they may, with this policy or (`None`) with all of them.
     ///
     /// # Errors

@@ -533,7 +533,10 @@ impl Service {
                 let page = self.list_namespaces(caller, after.as_deref(), most).await;
                 Ok(Answer::Namespaces(spans::entered(page)?))
             }
-            Call::Policies => Ok(Answer::Policies(self.policies(caller))),
+            Call::Policies => {
+                spans::entered(caller.check_some(Scope::Observe))?;
+                Ok(Answer::Policies(self.policies(caller)))
+            }
             Call::Policy(name) => {
                 let active = self.policy(caller, Scope::Observe, name)?;
                 Ok(Answer::Policy(active))
@@ -693,7 +696,7 @@ impl Service {
         };
         let found = spans::entered(self.found(whose).await)?;
         if let Some(path) = &found.path {
-            spans::entered(path.check_reach(&active).map_err(ServiceError::from))?;
+            spans::entered(path.check_level(&active).map_err(ServiceError::from))?;
         }
         Ok(Meant {
             active,

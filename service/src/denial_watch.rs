@@ -40,8 +40,9 @@ impl Service {
         caller: &Caller,
         policy: Option<&str>,
     ) -> Result<DenialWatch, ServiceError> {
-        if let Some(policy) = policy {
-            self.policy(caller, Scope::Observe, policy)?;
+        match policy {
+            Some(policy) => _ = self.policy(caller, Scope::Observe, policy)?,
+            None => caller.check_some(Scope::Observe)?,
         }
         Ok(DenialWatch {
             service: self.clone(),

@@ -392,6 +392,7 @@ const fn of_entity(error: &EntityError) -> Kind {
         | EntityError::OtherRoot { .. }
         | EntityError::OtherLevel { .. }
         | EntityError::Unlimited { .. }
+        | EntityError::Above { .. }
         | EntityError::Orphan { .. }
         | EntityError::Endless(_) => Kind::Invalid,
     }

@@ -33,6 +33,7 @@ const POLICY: &str = "[policy.chat]\nkey = 'org/team/user'\npartial_keys = true\
      [policy.keys]\nkey = 'org/team/user/key'\npartial_keys = true\n\
      [policy.keys.limits]\n\
      key_running = { concurrency = 2, ttl = '1h', level = 'key' }\n\
+     [policy.whole]\nkey = 'org/team'\nlimits.tpm = { calls = 4, per = '1h' }\n\
      [policy.flat.limits]\nrpm = { calls = 4, per = '1h' }\n";
 
 struct House {
@@ -574,6 +575,24 @@ fn an_entity_deeper_than_a_policy_has_no_limits_there() {
         ..of("flat")
     };
     house.call(Call::Check(key)).unwrap();
+}
+
+/// It was told to write every level of a key, and had written none.
+#[test]
+fn an_entity_above_the_keys_of_a_policy_is_told_their_level() {
+    let house = House::new();
+    house.acme();
+    let check = |id| {
+        house.call(Call::Check(Question {
+            whose: Whose::Entity(id),
+            ..of("whole")
+        }))
+    };
+    let above = check("acme").unwrap_err();
+    let words = "`acme` is at level 1, and the keys of the policy `whole` have 2, down to `team`";
+    assert!(above.to_string().starts_with(words), "{above}");
+    assert_eq!(above.kind(), Kind::Invalid);
+    check("search").unwrap();
 }
 
 #[test]

@@ -24,13 +24,6 @@ const FLAGS: &[&str] = &[
     "fuzzing",
 ];
 
-/// What `test` runs: a minute, shared evenly by the targets.
-pub fn minute() -> Result<(), String> {
-    let targets = targets()?;
-    let share = FUZZ_SECONDS / (targets.len() as u64).max(1);
-    fuzz(&targets, share)
-}
-
 /// Every target for so long.
 pub fn all(seconds: u64) -> Result<(), String> {
     fuzz(&targets()?, seconds)

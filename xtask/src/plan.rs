@@ -62,8 +62,13 @@ pub const SERVERLESS_TESTS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// So many suites run at a time.
-pub const SUITES_AT_ONCE: usize = 2;
+/// What is built beside the default features: what the command has only when asked for. Lints and
+/// tests share one build, so both have it.
+pub const FEATURES: &str = "tidegate-cli/otlp,tidegate-cli/dynamodb";
+
+/// So many suites run at a time: one more than the cores of a small machine, since they wait for a
+/// third of their time.
+pub const SUITES_AT_ONCE: usize = 3;
 
 /// The longest, which begin first: by the folder of the package and the name of the suite.
 pub const LONG_SUITES: &[&str] = &[
@@ -93,8 +98,7 @@ pub const SHUTTLE_PACKAGES: &[&str] = &["tidegate-memory", "tidegate-shm", "tide
 /// Which of their tests are meant.
 pub const SHUTTLE_FILTER: &str = "shuttle";
 
-/// How long the fuzz targets run in `test`, all together; and each of them in
-/// `fuzz`, unless it says otherwise.
+/// How long each fuzz target runs, unless it is said otherwise.
 pub const FUZZ_SECONDS: u64 = 60;
 
 /// Targets without an operating system for which the core is built if they are

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::command::{cargo, root, show};
-use crate::plan::{LONG_SUITES, SUITES_AT_ONCE};
+use crate::plan::{FEATURES, LONG_SUITES, SUITES_AT_ONCE};
 
 /// Ports of tests: those that the suites of one lane choose from.
 const PORTS: std::ops::Range<usize> = 20_000..30_000;
@@ -70,6 +70,7 @@ pub fn run(with: impl Fn(&mut Command) + Sync) -> Result<(), String> {
         }
     });
     let mut documented = cargo(["test", "--workspace", "--no-fail-fast", "--doc"]);
+    documented.args(["--features", FEATURES]);
     with(&mut documented);
     let documented = crate::command::run(&mut documented);
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -103,7 +104,7 @@ fn faults(said: &str) -> String {
 
 /// Every program of tests, built, the longest first.
 fn build() -> Result<Vec<Suite>, String> {
-    let words = ["test", "--workspace", "--no-run"];
+    let words = ["test", "--workspace", "--no-run", "--features", FEATURES];
     let mut build = cargo(words);
     build.arg("--message-format=json-render-diagnostics");
     println!("$ {}", show(&build));

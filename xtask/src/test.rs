@@ -2,11 +2,11 @@
 
 use crate::command::{self, cargo, output, program, root, target_directory};
 use crate::plan::{
-    BARE_TARGETS, FAST_CASES, LAW_CASES, OUTSIDE, SERVERLESS, SERVERLESS_TESTS, SHUTTLE_FILTER,
-    SHUTTLE_PACKAGES,
+    BARE_TARGETS, FAST_CASES, FEATURES, LAW_CASES, OUTSIDE, SERVERLESS, SERVERLESS_TESTS,
+    SHUTTLE_FILTER, SHUTTLE_PACKAGES,
 };
 use crate::steps::{self, Choice, Step, Tier};
-use crate::{bench, features, fuzz, layers, needs, python, suites, versions};
+use crate::{bench, features, layers, needs, python, suites, versions};
 use std::path::Path;
 use std::process::Command;
 
@@ -66,12 +66,6 @@ const STEPS: &[Step] = &[
         run: || tests(LAW_CASES),
     },
     Step {
-        name: "asked",
-        purpose: "traces and DynamoDB's table, which the command has only when asked for",
-        tier: Tier::Whole,
-        run: only_when_asked,
-    },
-    Step {
         name: "python",
         purpose: "the Python package, built, tested and type-checked",
         tier: Tier::Whole,
@@ -88,12 +82,6 @@ const STEPS: &[Step] = &[
         purpose: "interleavings of threads, explored",
         tier: Tier::Whole,
         run: interleavings,
-    },
-    Step {
-        name: "fuzz",
-        purpose: "a minute of hostile input, shared by the targets",
-        tier: Tier::Whole,
-        run: fuzz::minute,
     },
     Step {
         name: "allocations",
@@ -118,6 +106,8 @@ fn clippy() -> Result<(), String> {
         "clippy",
         "--workspace",
         "--all-targets",
+        "--features",
+        FEATURES,
         "--",
         "-D",
         "warnings",
@@ -212,16 +202,6 @@ pub fn requiring_all(tests: &mut Command) -> &mut Command {
     tests.env("TIDEGATE_REQUIRE_DYNAMODB", "1");
     // And the protocols without the clients that nobody here wrote.
     tests.env("TIDEGATE_REQUIRE_TOOLS", "1")
-}
-
-/// The command with the features `otlp` and `dynamodb`: what a collector is told by it, and what it
-/// does to a table of DynamoDB's.
-fn only_when_asked() -> Result<(), String> {
-    let with = ["--package", "tidegate-cli", "--features", "otlp,dynamodb"];
-    let mut clippy = cargo(["clippy", "--all-targets"]);
-    command::run(clippy.args(with).args(["--", "-D", "warnings"]))?;
-    let mut tests = cargo(["test", "--test", "otlp", "--test", "dynamodb"]);
-    command::run(requiring_all(tests.args(with)))
 }
 
 /// Processes killed at every point of what they do in shared memory: built apart, since no

@@ -247,7 +247,14 @@ impl Set {
 
 /// The policies that an override is for, as far as the token may see them.
 async fn policies(client: &Client, policy: Option<&str>) -> Outcome<Vec<Value>> {
-    let reply = client.done(Exchange::get("/v1/policies")).await?;
+    let reply = client.done(Exchange::get("/v1/policies")).await;
+    let reply = reply.map_err(|mut stop| {
+        if stop.exit == Exit::NotAllowed {
+            stop.message += ". A limit such as `rpm=1000` is looked up in its policy; one that is written \
+                             in full, as in `rpm=calls:1000/1m`, is not";
+        }
+        stop
+    })?;
     let all = reply.body["policies"]
         .as_array()
         .map_or(&[][..], Vec::as_slice);

@@ -121,6 +121,17 @@ fn check(args: &Replay, charges: &Charges, trace: &Trace) -> Outcome<()> {
 
 /// A word about what is probably not meant.
 fn advise(args: &Replay, limits: &[Subject]) {
+    if args.server.is_some() {
+        if args.speed > 1 {
+            let speed = args.speed;
+            eprintln!(
+                "note: at --speed {speed} each millisecond on the way to the server and back is \
+                 {speed} ms of the trace, in which a slot is held; the server must run at \
+                 --speed {speed}, too. Without --server the trace is played in virtual time"
+            );
+        }
+        return;
+    }
     let held = limits.iter().find(|limit| limit.kind == Kind::Concurrency);
     if let (Some(limit), 0, 0) = (held, args.service.first_us, args.service.per_token_us) {
         eprintln!(

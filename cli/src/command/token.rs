@@ -45,7 +45,8 @@ pub fn token(args: &Token) -> Outcome<()> {
         "{token}\n^ the token. This is the only time it is shown; give it to the client.\n"
     )
     .map_err(Trouble::failure)?;
-    writeln!(io::stdout().lock(), "{}", entry(args, &token)).map_err(Trouble::failure)
+    // It may be put behind a file whose last line does not end.
+    writeln!(io::stdout().lock(), "\n{}", entry(args, &token)).map_err(Trouble::failure)
 }
 
 fn entry(args: &Token, token: &str) -> String {

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
-use tidegate_policy::{Config, PolicyErrors, ServerSettings, parse};
+use tidegate_policy::{Config, PolicyErrors, PolicyFile, ServerSettings, parse};
 
 use crate::output;
 use crate::serve::{Terms, configuration};
@@ -170,12 +170,16 @@ pub fn tell(files: &[Read]) -> Outcome<()> {
     for Read { path, found } in files {
         let told = match found {
             Found::Sound(config, note) => {
-                let names: Vec<&str> = config.policies.names().collect();
+                let of = |file: &PolicyFile| file.names().collect::<Vec<_>>().join(", ");
+                let mut names = of(&config.policies);
+                for (namespace, file) in &config.namespaces {
+                    names += &format!("; namespace {namespace}: {}", of(file));
+                }
                 if let Some(note) = note {
                     writeln!(errors, "warning: {}: {note}", path.display())
                         .map_err(Trouble::failure)?;
                 }
-                let sound = format!("{}: sound ({})\n", path.display(), names.join(", "));
+                let sound = format!("{}: sound ({})\n", path.display(), names);
                 output::print(&sound).map(drop)
             }
             Found::Faulty(faults) => writeln!(errors, "error: {faults}\n"),
@@ -188,7 +192,7 @@ pub fn tell(files: &[Read]) -> Outcome<()> {
     Ok(())
 }
 
-/// The same for programs: `{"files": [{"file", "policies" | "faults" | "error", "warning"}]}`.
+/// The same for programs: `{"files": [{"file", "policies", "namespaces" | "faults" | "error", "warning"}]}`.
 pub fn json(files: &[Read]) -> Value {
     let files = files.iter().map(|Read { path, found }| {
         let mut file = json!({"file": path.to_string_lossy(), "sound": false});
@@ -199,6 +203,12 @@ pub fn json(files: &[Read]) -> Value {
                 }
                 file["sound"] = true.into();
                 file["policies"] = config.policies.names().collect();
+                let of =
+                    |(name, file): &(String, PolicyFile)| (name.clone(), file.names().collect());
+                let namespaces: Map<String, Value> = config.namespaces.iter().map(of).collect();
+                if !namespaces.is_empty() {
+                    file["namespaces"] = namespaces.into();
+                }
             }
             Found::Faulty(errors) => file["faults"] = errors.faults().iter().map(fault).collect(),
             Found::Unreadable(message) | Found::Unservable(message) => {

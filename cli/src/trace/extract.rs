@@ -81,20 +81,26 @@ pub struct Extract {
     pub named: Box<[u64]>,
 }
 
-const CONTEXT: [&str; 5] = [
+const CONTEXT: [&str; 7] = [
     "ContextTokens",
     "context_tokens",
     "prompt_tokens",
     "input_tokens",
+    "usage.prompt_tokens",
+    "usage.input_tokens",
     "context",
 ];
-const GENERATED: [&str; 5] = [
+const GENERATED: [&str; 7] = [
     "GeneratedTokens",
     "generated_tokens",
     "completion_tokens",
     "output_tokens",
+    "usage.completion_tokens",
+    "usage.output_tokens",
     "generated",
 ];
+/// Where neither is there.
+const TOTAL: [&str; 3] = ["tokens", "total_tokens", "usage.total_tokens"];
 
 impl Meaning {
     /// Reads a record of a format.
@@ -138,12 +144,12 @@ impl Meaning {
         if format == Format::Combined {
             return number(record, "bytes").map(Some);
         }
-        Ok(match (context, generated) {
-            (None, None) => None,
-            (context, generated) => {
-                Some(context.unwrap_or(0).saturating_add(generated.unwrap_or(0)))
-            }
-        })
+        match (context, generated) {
+            (None, None) => tokens(record, None, &TOTAL),
+            (context, generated) => Ok(Some(
+                context.unwrap_or(0).saturating_add(generated.unwrap_or(0)),
+            )),
+        }
     }
 }
 
@@ -219,6 +225,23 @@ mod tests {
             named: Box::default(),
         };
         assert_eq!(extract, expected);
+    }
+
+    #[test]
+    fn the_usual_names_of_tokens_are_found() {
+        let cost = |fields: &[(&'static str, &str)]| {
+            let extract = Meaning::default().extract(Format::JsonLines, &record(fields));
+            extract.unwrap().cost
+        };
+        assert_eq!(cost(&[("tokens", "9")]), Some(9));
+        let usage = [
+            ("usage.prompt_tokens", "7"),
+            ("usage.completion_tokens", "2"),
+        ];
+        assert_eq!(cost(&usage), Some(9));
+        let both = [("usage.input_tokens", "7"), ("total_tokens", "9")];
+        assert_eq!(cost(&both), Some(7));
+        assert_eq!(cost(&[("requests", "9")]), None);
     }
 
     #[test]

@@ -333,7 +333,7 @@ fn an_error_begins_with_its_code() {
         ),
         (
             "TG.CHECK slots k",
-            "-ERR limit `running` is held while in use: take it with acquire, or leave it out by an amount of 0",
+            "-ERR limit `running` is held while in use: take it with acquire, or leave it out, as in `running=0`",
         ),
         (
             "TG.CHECK chat",

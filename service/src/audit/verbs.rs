@@ -117,8 +117,8 @@ impl Service {
     /// A page may have fewer than it is asked for, or none, and not be the last.
     ///
     /// # Errors
-    /// [`ServiceError::Forbidden`], of a policy that the caller may not observe; what is out
-    /// of its bounds; an end that no page has had; a store that cannot tell.
+    /// [`ServiceError::Forbidden`], of a policy that the caller may not observe, or where that is
+    /// none; what is out of its bounds; an end that no page has had; a store that cannot tell.
     pub(crate) async fn audit(
         &self,
         caller: &Caller,
@@ -126,8 +126,9 @@ impl Service {
         within: [Option<Timestamp>; 2],
         (after, most): (Option<&[u8]>, usize),
     ) -> Result<Page<AuditEvent>, ServiceError> {
-        if let Some(policy) = &of.policy {
-            caller.check(Scope::Observe, Some(policy))?;
+        match &of.policy {
+            Some(policy) => caller.check(Scope::Observe, Some(policy))?,
+            None => caller.check_some(Scope::Observe)?,
         }
         let subject = match entity {
             Some(id) => Some(subject_of(id)),

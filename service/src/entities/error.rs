@@ -79,6 +79,23 @@ pub enum EntityError {
         /// How many levels its keys have.
         levels: usize,
     },
+    /// It is above the keys of a policy.
+    #[error(
+        "`{id}` is at level {level}, and the keys of the policy `{policy}` have {levels}, down to \
+         `{last}`: ask for an entity below it, or set `partial_keys = true` in the policy"
+    )]
+    Above {
+        /// The entity.
+        id: String,
+        /// Its level.
+        level: usize,
+        /// The policy.
+        policy: String,
+        /// How many levels its keys have.
+        levels: usize,
+        /// What the policy calls the last of them.
+        last: String,
+    },
     /// Others belong to it.
     #[error("`{id}` has children, such as `{child}`; delete or move them first")]
     HasChildren {

@@ -95,6 +95,28 @@ impl EntityPath {
         }
     }
 
+    /// That it is at the level of the keys of a policy, or above them where that takes such keys,
+    /// too.
+    ///
+    /// # Errors
+    /// [`EntityError::Unlimited`], [`EntityError::Above`].
+    pub(crate) fn check_level(&self, active: &ActivePolicy) -> Result<(), EntityError> {
+        self.check_reach(active)?;
+        let (level, policy) = (self.level(), active.policy());
+        match policy.levels.last() {
+            Some(last) if level < policy.levels.len() && !policy.partial_keys => {
+                Err(EntityError::Above {
+                    id: self.ids().next_back().unwrap_or_default().to_owned(),
+                    level,
+                    policy: policy.name.clone(),
+                    levels: policy.levels.len(),
+                    last: last.clone(),
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Whether its ancestors' limits count, too: they can refuse, and they are charged.
     #[must_use]
     pub const fn charges_parents(&self) -> bool {

@@ -188,7 +188,8 @@ impl Service {
     /// `after`.
     ///
     /// # Errors
-    /// An end that no page has had.
+    /// [`ServiceError::Forbidden`], where the caller may observe no policy; an end that no page has
+    /// had.
     pub fn list_overrides(
         &self,
         caller: &Caller,
@@ -196,6 +197,7 @@ impl Service {
         after: Option<&[u8]>,
         most: usize,
     ) -> Result<Page<StoredOverride>, ServiceError> {
+        caller.check_some(Scope::Observe)?;
         let after = after.map(OverrideTarget::after).transpose()?;
         // One more tells whether there are more.
         let mut items = self.overrides(caller, of, after.as_ref(), most.saturating_add(1));

@@ -365,4 +365,4 @@ not_built!(redis, "redis", "Redis");
 not_built!(postgres, "postgres", "PostgreSQL");
 not_built!(mysql, "mysql", "MariaDB");
 not_built!(dynamodb, "dynamodb", "DynamoDB");
-not_built!(remote, "remote", "the store of a server");
+not_built!(remote, "remote", "store of another server");

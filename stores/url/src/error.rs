@@ -14,7 +14,7 @@ pub enum UrlError {
     )]
     Unknown(String),
     /// This build was made without the engine.
-    #[error("this build knows no {engine}; build it with the feature `{feature}`")]
+    #[error("this build has no {engine}; build it with the feature `{feature}`")]
     NotBuilt {
         /// What it is called.
         engine: &'static str,

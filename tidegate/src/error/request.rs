@@ -94,7 +94,7 @@ pub enum RequestError {
     Hold(Duration),
     /// A concurrency limit was asked without a lease to give it back by.
     #[error(
-        "limit `{0}` is held while in use: take it with acquire, or leave it out by an amount of 0"
+        "limit `{0}` is held while in use: take it with acquire, or leave it out, as in `{0}=0`"
     )]
     NeedsLease(String),
 }

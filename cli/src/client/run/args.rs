@@ -35,7 +35,8 @@ TIDEGATE_TOKEN, TIDEGATE_STORE, TIDEGATE_STORE_TOKEN, TIDEGATE_CERT or TIDEGATE_
 server itself needs a token of its own.
 
 Examples:
-  One at a time, however many machines start it:
+  One at a time, however many machines start it, where the policy has
+  `slot = { concurrency = 1 }`:
     tidegate run --policy nightly --key backup -- ./backup.sh
 
   Wait up to a minute for a slot; reserve tokens as well:
@@ -62,7 +63,7 @@ pub struct Run {
         short,
         value_name = "NAME",
         env = "TIDEGATE_POLICY",
-        required_unless_present = "store"
+        required_unless_present_any = ["store", "limits"]
     )]
     pub policy: Option<String>,
 
@@ -79,8 +80,8 @@ pub struct Run {
     #[arg(long, value_name = "ID", conflicts_with_all = ["key_base64", "store"])]
     pub entity: Option<String>,
 
-    /// Use this store itself, without a server (redis://HOST, postgres://HOST/DATABASE, ..., as
-    /// for `serve`). It is not read from TIDEGATE_STORE; whoever can list the processes of this
+    /// Use this store itself, without a server (shm:NAME on one machine, redis://HOST,
+    /// postgres://HOST/DATABASE, ..., as for `serve`). It is not read from TIDEGATE_STORE; whoever can list the processes of this
     /// machine sees a password in it
     #[arg(long, value_name = "URL", requires = "limits")]
     pub store: Option<String>,

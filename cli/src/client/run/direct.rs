@@ -41,6 +41,10 @@ impl Attempt {
     }
 }
 
+/// Said of a file that does not open.
+const OF_A_FILE: &str = ". A file is one command's at a time, and the next does not wait for it: where \
+    several are to share limits, name shm:NAME on one machine, redis://HOST, or a server";
+
 impl<'r> Direct<'r> {
     /// Leases of the store at `url`, as `run` was told.
     pub fn new(run: &'r Run, url: &str) -> Outcome<Self> {
@@ -55,7 +59,13 @@ impl<'r> Direct<'r> {
                  a store that all share, redis://HOST say, or file:PATH for one at a time",
             ));
         }
-        let opened = store::open(url).map_err(Stop::from)?;
+        let opened = store::open(url).map_err(|trouble| {
+            let mut stop = Stop::from(trouble);
+            if url.starts_with("file:") {
+                stop.message += OF_A_FILE;
+            }
+            stop
+        })?;
         // Whoever runs it says how long, and nobody else is held up.
         let builder = Service::builder().longest_wait(Duration::MAX);
         let builder = builder.store(Arc::clone(&opened.store));

@@ -361,7 +361,11 @@ async fn a_token_of_another_scope_is_refused_at_every_operation() {
             let reply = house
                 .operate(name, path, &body, Some(says.as_bytes()))
                 .await;
-            refused(name, access, &reply);
+            // Who may observe nothing is told so, and not that there is nothing.
+            match access {
+                Parts(Observe) => _ = reply.problem(403, "forbidden"),
+                _ => refused(name, access, &reply),
+            }
         }
         untouched(&house, &before, &lease).await;
         // And the scope that is needed is enough.
