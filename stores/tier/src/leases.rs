@@ -457,23 +457,11 @@ impl Leases {
             return Some(Step::End(self.slots.swap_remove(at).ending(of)));
         }
         let mut open = self.slots.iter_mut();
-        let lease = open.find(|lease| {
-            let wants = !lease.renewals.is_empty() || lease.growth.is_some() || lease.is_to_tell();
-            !lease.is_under_way && !lease.is_put_off && wants
-        })?;
+        let lease =
+            open.find(|lease| !lease.is_under_way && !lease.is_put_off && lease.has_wish())?;
         lease.is_under_way = true;
-        let latest = lease
-            .renewals
-            .iter()
-            .map(|renewal| renewal.stores_until)
-            .max();
-        Some(match latest {
-            // It is never shortened: others believe in what it has.
-            Some(until) => {
-                let until = until.max(lease.sure_until);
-                lease.ask_until(until);
-                Step::Renew(lease.id, until)
-            }
+        Some(match lease.next_end() {
+            Some(until) => Step::Renew(lease.id, until),
             None => {
                 let growth = lease.growth.as_ref();
                 let cause = growth.map_or(Cause::Use, |growth| Cause::Growth(growth.overdraw));
@@ -502,7 +490,7 @@ impl Leases {
         lease.is_under_way = false;
         let all = std::mem::take(&mut lease.renewals);
         if let Err(error) = answer {
-            lease.is_put_off = true;
+            lease.note_unanswered_end();
             for one in all {
                 wakes.push(one.responder.answer(Err(error.clone())));
             }

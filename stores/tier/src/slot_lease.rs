@@ -15,8 +15,9 @@ use crate::returns::Return;
 /// So much longer than a lease that is given the store's lasts, at most.
 const LONGEST_MARGIN: Span = Span::from_secs(60);
 
-/// After a lost answer the store is told at so many looks what it is to have: a command that is
-/// later than that leaves slots taken until the lease ends.
+/// After a lost answer the store is told at so many looks what it is to have, and until when: a
+/// command that is later than that may leave slots taken until the lease ends, or, one that renewed
+/// it for less than it was since, free too early.
 const MOST_DOUBTS: u8 = 60;
 
 /// How long the store's lease is to last, so that leases of `ttl` can be given of it, and renewed,
@@ -76,6 +77,10 @@ pub(crate) struct SlotLease {
     unanswered: Option<Amounts>,
     /// So often it is told again what it is to have, for what it may have executed late.
     doubts: u8,
+    /// And so often until when.
+    doubts_of_end: u8,
+    /// It is to be told so now.
+    renews_again: bool,
     pub(crate) is_under_way: bool,
     /// The store has not answered: not again before the next look.
     pub(crate) is_put_off: bool,
@@ -98,6 +103,8 @@ impl SlotLease {
             told: Some(grant.taken.clone()),
             unanswered: None,
             doubts: 0,
+            doubts_of_end: 0,
+            renews_again: false,
             is_under_way: false,
             is_put_off: false,
             renewals: Vec::new(),
@@ -105,9 +112,26 @@ impl SlotLease {
         }
     }
 
-    /// The store is asked to keep it until then.
-    pub(crate) fn ask_until(&mut self, until: Timestamp) {
+    /// Until when the store is to keep it, if it is to be asked so now. It is never shortened: others
+    /// believe in what it has.
+    pub(crate) fn next_end(&mut self) -> Option<Timestamp> {
+        let asked = self.renewals.iter().map(|renewal| renewal.stores_until);
+        let again = std::mem::take(&mut self.renews_again).then_some(self.may_last_until);
+        let until = asked.max().max(again)?.max(self.sure_until);
         self.may_last_until = self.may_last_until.max(until);
+        Some(until)
+    }
+
+    /// The store has not answered until when it keeps it: it may do that later, and then keeps it
+    /// for less than it was asked for since.
+    pub(crate) fn note_unanswered_end(&mut self) {
+        (self.is_put_off, self.doubts_of_end) = (true, MOST_DOUBTS);
+    }
+
+    /// Whether the store is to be asked for something.
+    pub(crate) fn has_wish(&self) -> bool {
+        let renews = !self.renewals.is_empty() || self.renews_again;
+        renews || self.growth.is_some() || self.is_to_tell()
     }
 
     /// Whether nothing more is given of it.
@@ -203,6 +227,10 @@ impl SlotLease {
         if self.doubts > 0 {
             self.doubts -= 1;
             self.told = None;
+        }
+        if self.doubts_of_end > 0 {
+            self.doubts_of_end -= 1;
+            self.renews_again = true;
         }
     }
 

@@ -601,6 +601,27 @@ fn checks_leave_the_units_that_are_beside_slots() {
     assert!(of_leases <= 10, "{of_leases}");
 }
 
+/// The late renewal was for less, and its slot went to another while the holder was sure of it.
+#[test]
+fn a_renewal_that_the_store_executes_late_takes_no_time_back() {
+    let (central, nodes) = fleet(2, 2, 2);
+    let lease = nodes[0].lease(b"k", &[1], 4 * SECOND).expect("a slot");
+    pass(&central, &nodes, 3 * SECOND);
+    nodes[0].link.set(Wire::Late);
+    let renewed = nodes[0].renew(b"k", lease.id, 6 * SECOND);
+    assert!(matches!(renewed, Err(StoreError::Unavailable(_))));
+    nodes[0].link.set(Wire::Open);
+    assert_eq!(nodes[0].renew(b"k", lease.id, MINUTE), Ok(Reply::Done));
+    nodes[0].link.deliver();
+    for _ in 0..50 {
+        pass(&central, &nodes, SECOND);
+        assert!(nodes[1].lease(b"k", &[2], SECOND).is_none());
+    }
+    settled(nodes[0].release(b"k", lease.id));
+    pass(&central, &nodes, 3 * SECOND);
+    assert!(nodes[1].lease(b"k", &[2], SECOND).is_some());
+}
+
 /// Four slots were taken until the lease ended, for as long as it was renewed.
 #[test]
 fn what_the_store_executes_late_it_is_told_again() {
