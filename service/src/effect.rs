@@ -17,7 +17,9 @@ pub(super) const fn of_whole(sort: Sort, is_member: bool, is_limit: bool) -> &'s
         (Sort::Removed, true, _) => {
             "it gets no more requests; its leases are unknown from now on, and requests that wait there alone get an error"
         }
-        (Sort::Removed, ..) => "it is unknown from now on: its state is forgotten",
+        (Sort::Removed, ..) => {
+            "it is unknown from now on; `memory:` and `file:` forget its state, on other stores that stays for a policy of its name"
+        }
         (_, _, true) => "from the next decision on; nothing of it is used yet",
         (_, true, _) => "it gets requests from the next decision on",
         _ => NEXT,

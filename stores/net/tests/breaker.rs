@@ -207,7 +207,8 @@ fn a_store_that_comes_back_is_asked_again_by_more_and_more() {
         // It answers: whoever watches need not wait until everyone asks it again.
         assert!(matches!(told()[..], [_, _, Change::Answers(_)]));
     }
-    assert_eq!(answered, 1 + 2 + 4);
+    // By answers alone, or sooner by time: its pauses are none.
+    assert!((1..=1 + 2 + 4).contains(&answered), "{answered}");
 }
 
 #[tokio::test]

@@ -38,7 +38,7 @@ pub(crate) struct Circuit {
     state: State,
     /// How often it has changed.
     turn: u64,
-    /// How often it was opened without an answer since it was last closed.
+    /// How often it was opened since the last answer.
     round: u32,
     /// The requests since the last answer that got none.
     trouble: Option<Trouble>,
@@ -70,8 +70,12 @@ enum State {
         most: u32,
         /// How many of these have been answered.
         answered: u32,
+        /// How many since the last answer got none.
+        failures: u32,
         /// When the last one began.
         last: Duration,
+        /// When the first was answered.
+        answers_since: Option<Duration>,
     },
 }
 
@@ -104,8 +108,13 @@ impl Circuit {
                 asking: 0,
                 most: 1,
                 answered: 0,
+                failures: 0,
                 last: now,
+                answers_since: None,
             });
+        }
+        if self.is_well(now, settings) {
+            self.close();
         }
         if let State::HalfOpen {
             asking, most, last, ..
@@ -121,6 +130,27 @@ impl Circuit {
         Ok(Place(self.turn))
     }
 
+    /// Whether a store that was away has answered for so long that all may ask it: as many ask at
+    /// once as answers tell, and twice as many with each pause. Else a server of few requests would
+    /// be shut off by some that come together, however long ago the store was away.
+    fn is_well(&self, now: Duration, settings: &Settings) -> bool {
+        let State::HalfOpen {
+            most,
+            failures: 0,
+            answers_since: Some(since),
+            ..
+        } = self.state
+        else {
+            return false;
+        };
+        let (mut most, mut by) = (most, since.saturating_add(settings.pause));
+        while by <= now && most <= settings.ramp {
+            most = most.saturating_mul(2);
+            by = by.saturating_add(settings.pause.max(Duration::from_nanos(1)));
+        }
+        most > settings.ramp
+    }
+
     /// The request got its answer.
     pub(crate) fn answered(
         &mut self,
@@ -131,12 +161,13 @@ impl Circuit {
         if place.0 != self.turn {
             return None;
         }
-        self.count_answer(settings);
+        self.count_answer(now, settings);
         let trouble = self.trouble.take().filter(|trouble| trouble.is_told)?;
         Some(Change::Answers(now.saturating_sub(trouble.since)))
     }
 
-    fn count_answer(&mut self, settings: &Settings) {
+    fn count_answer(&mut self, now: Duration, settings: &Settings) {
+        self.round = 0;
         match &mut self.state {
             State::Closed { failures } => *failures = 0,
             State::Open { .. } => {}
@@ -144,18 +175,20 @@ impl Circuit {
                 asking,
                 most,
                 answered,
+                failures,
+                answers_since,
                 ..
             } => {
                 *asking = asking.saturating_sub(1);
-                *answered += 1;
+                (*answered, *failures) = (*answered + 1, 0);
+                answers_since.get_or_insert(now);
                 if *answered < *most {
                     return;
                 }
                 *answered = 0;
                 *most = most.saturating_mul(2);
                 if *most > settings.ramp {
-                    self.round = 0;
-                    self.turn_to(State::Closed { failures: 0 });
+                    self.close();
                 }
             }
         }
@@ -173,11 +206,25 @@ impl Circuit {
             return None;
         }
         let failed = self.note_failure(now, settings);
-        if let State::Closed { failures } = &mut self.state {
-            *failures += 1;
-            if *failures < settings.failures {
-                return failed;
+        let (failures, most) = match &mut self.state {
+            State::Closed { failures } => (failures, settings.failures),
+            // One that has answered is not away because one request was lost.
+            State::HalfOpen {
+                asking,
+                most,
+                failures,
+                answers_since: Some(_),
+                ..
+            } => {
+                *asking = asking.saturating_sub(1);
+                (failures, settings.failures.min(*most))
             }
+            State::HalfOpen { failures, .. } => (failures, 1),
+            State::Open { .. } => return None,
+        };
+        *failures += 1;
+        if *failures < most {
+            return failed;
         }
         self.open(now, settings, jitter);
         let trouble = self.trouble.as_mut()?;
@@ -223,6 +270,10 @@ impl Circuit {
         {
             *asking = asking.saturating_sub(1);
         }
+    }
+
+    fn close(&mut self) {
+        self.turn_to(State::Closed { failures: 0 });
     }
 
     fn turn_to(&mut self, state: State) {
@@ -300,6 +351,7 @@ mod tests {
     #[test]
     fn when_it_answers_twice_as_many_are_let_through_each_time() {
         let mut circuit = opened();
+        // At one instant.
         for most in [1, 2, 4, 8] {
             let places: Vec<_> = (0..most)
                 .map(|_| enter(&mut circuit, ms(100)).unwrap())
@@ -310,6 +362,52 @@ mod tests {
             }
         }
         assert_eq!(circuit.position(), Position::Closed);
+    }
+
+    /// It was half open until 127 requests had been answered: of forty that came together half an hour
+    /// later, twenty-four were not sent to a store that was well.
+    #[test]
+    fn a_store_that_has_answered_for_a_while_is_asked_by_all() {
+        let mut circuit = opened();
+        let place = enter(&mut circuit, ms(100)).unwrap();
+        circuit.answered(place, ms(100), &SETTINGS);
+        assert_eq!(circuit.position(), Position::HalfOpen);
+        // Two by the answer; four, eight and all by a pause each.
+        for (now, many) in [(150, 2), (399, 2)] {
+            let places: Vec<_> = (0..many)
+                .map(|_| enter(&mut circuit, ms(now)).unwrap())
+                .collect();
+            assert!(enter(&mut circuit, ms(now)).is_err());
+            places.into_iter().for_each(|p| circuit.given_up(p));
+        }
+        for _ in 0..40 {
+            assert!(enter(&mut circuit, ms(400)).is_ok());
+        }
+        assert_eq!(circuit.position(), Position::Closed);
+    }
+
+    /// One lost request shut the server off for up to six seconds, by the pauses of an outage before.
+    #[test]
+    fn one_that_is_lost_after_answers_opens_nothing_and_an_outage_begins_with_a_short_pause() {
+        let (mut circuit, mut now) = (opened(), ms(100));
+        for pause in [200, 400, 800] {
+            let place = enter(&mut circuit, now).unwrap();
+            circuit.failed(place, now, &SETTINGS, 0.5);
+            now += ms(pause);
+        }
+        for outcome in [true, false, true] {
+            let place = enter(&mut circuit, now).unwrap();
+            match outcome {
+                true => circuit.answered(place, now, &SETTINGS),
+                false => circuit.failed(place, now, &SETTINGS, 0.5),
+            };
+            assert_eq!(circuit.position(), Position::HalfOpen);
+        }
+        while circuit.position() == Position::HalfOpen {
+            let place = enter(&mut circuit, now).unwrap();
+            circuit.failed(place, now, &SETTINGS, 0.5);
+        }
+        assert_eq!(enter(&mut circuit, now), Err(ms(100)));
     }
 
     #[test]
@@ -335,7 +433,8 @@ mod tests {
         assert_eq!(circuit.position(), Position::HalfOpen);
         assert_eq!(answer(&mut circuit, ms(511)), None);
         // Soon after, one failure is not worth a line, but another outage is.
-        assert_eq!(fail(&mut circuit, ms(520)), Some(Change::Away));
+        assert_eq!(fail(&mut circuit, ms(520)), None);
+        assert_eq!(fail(&mut circuit, ms(521)), Some(Change::Away));
         let back = Some(Change::Answers(ms(480)));
         assert_eq!(answer(&mut circuit, ms(1_000)), back);
         for _ in 0..200 {
