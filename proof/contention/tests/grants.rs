@@ -10,6 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use tidegate::{Algorithm, Limit, LimitSet};
+use tidegate_conformance::dynamodb_server::DynamodbServer;
+use tidegate_conformance::mariadb_server::MariadbServer;
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_conformance::{Paused, with_options};
@@ -138,5 +140,19 @@ fn eight_processes_on_redis_keep_their_bound_and_strand_what_the_killed_one_held
 fn eight_processes_on_postgres_keep_their_bound_and_strand_what_the_killed_one_held() {
     if let Some(server) = PostgresServer::start() {
         eight_processes("postgres", &server.url());
+    }
+}
+
+#[test]
+fn eight_processes_on_mariadb_keep_their_bound_and_strand_what_the_killed_one_held() {
+    if let Some(server) = MariadbServer::start() {
+        eight_processes("mariadb", &server.url());
+    }
+}
+
+#[test]
+fn eight_processes_on_dynamodb_keep_their_bound_and_strand_what_the_killed_one_held() {
+    if let Some(server) = DynamodbServer::start() {
+        eight_processes("dynamodb", &server.url());
     }
 }

@@ -7,6 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tidegate::{Limit, LimitSet};
+use tidegate_conformance::dynamodb_server::DynamodbServer;
+use tidegate_conformance::mariadb_server::MariadbServer;
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_conformance::with_options;
@@ -111,5 +113,19 @@ fn eight_processes_on_redis_hold_no_more_slots_than_there_are_and_a_killed_ones_
 fn eight_processes_on_postgres_hold_no_more_slots_than_there_are_and_a_killed_ones_are_back() {
     if let Some(server) = PostgresServer::start() {
         eight_processes("postgres", &server.url());
+    }
+}
+
+#[test]
+fn eight_processes_on_mariadb_hold_no_more_slots_than_there_are_and_a_killed_ones_are_back() {
+    if let Some(server) = MariadbServer::start() {
+        eight_processes("mariadb", &server.url());
+    }
+}
+
+#[test]
+fn eight_processes_on_dynamodb_hold_no_more_slots_than_there_are_and_a_killed_ones_are_back() {
+    if let Some(server) = DynamodbServer::start() {
+        eight_processes("dynamodb", &server.url());
     }
 }

@@ -2,44 +2,11 @@
 
 mod support;
 
-use std::sync::Arc;
-
+use support::leased::{HOUR, MINUTE, both, both_of, fleet, left, pass, pass_one, settled, tier};
 use support::{Central, Node, SECOND, Wire, plan, slots, span, told, window};
 use tidegate_store::core::{Align, Amount, Bounds, Rule, Timestamp, Verdict, Window};
-use tidegate_store::{Detail, Ending, Plan, Reply, Settlement, StoreError, Timer, Verb};
+use tidegate_store::{Detail, Ending, Reply, StoreError, Timer, Verb};
 use tidegate_tier::{Tier, is_given, is_grant};
-
-const HOUR: u64 = 3_600 * SECOND;
-const MINUTE: u64 = 60 * SECOND;
-
-fn tier(batch: u64) -> Tier {
-    Tier::leased(1)
-        .batch_of("limit 0", batch)
-        .low_water(0)
-        .hold(std::time::Duration::from_secs(10))
-}
-
-/// So many slots, and nodes that hold some of them at a time.
-fn fleet(capacity: u64, batch: u64, count: usize) -> (Arc<Central>, Vec<Node>) {
-    let plan = plan(0, 1, &[(0, slots(capacity))]);
-    let central = Central::new(&plan);
-    let node = |_| Node::new(&central, &plan, tier(batch), 0);
-    let nodes = (0..count).map(node).collect();
-    (central, nodes)
-}
-
-fn pass(central: &Central, nodes: &[Node], micros: u64) {
-    central.clock.pass(micros);
-    nodes.iter().for_each(|node| node.clock.pass(micros));
-}
-
-fn left(central: &Central, plan: &Arc<Plan>) -> u64 {
-    central.left(plan, b"k")[0]
-}
-
-fn settled(answer: Result<Reply, StoreError>) -> Settlement {
-    answer.and_then(Reply::settled).expect("it has ended")
-}
 
 #[test]
 fn one_trip_serves_a_batch_of_leases_which_have_no_fence() {
@@ -132,46 +99,6 @@ fn the_store_holds_its_lease_for_as_long_as_one_that_was_given_of_it() {
 }
 
 #[test]
-fn while_the_store_is_away_no_lease_outlasts_the_stores() {
-    let (central, nodes) = fleet(100, 4, 1);
-    let node = &nodes[0];
-    let lease = node.lease(b"k", &[1], 10 * SECOND).expect("a slot");
-    node.link.set(Wire::Cut);
-    pass(&central, &nodes, 5 * SECOND);
-    assert_eq!(node.renew(b"k", lease.id, 10 * SECOND), Ok(Reply::Done));
-    pass(&central, &nodes, 8 * SECOND);
-    let away = node.renew(b"k", lease.id, 10 * SECOND);
-    assert!(matches!(away, Err(StoreError::Unavailable(_))), "{away:?}");
-    node.link.set(Wire::Open);
-    assert_eq!(node.renew(b"k", lease.id, 10 * SECOND), Ok(Reply::Done));
-    settled(node.release(b"k", lease.id));
-    pass(&central, &nodes, MINUTE);
-    assert_eq!(left(&central, &node.plan), 100);
-}
-
-#[test]
-fn a_lease_that_the_store_has_ended_is_over_for_those_who_hold_of_it() {
-    let (central, nodes) = fleet(100, 4, 2);
-    let lease = nodes[0].lease(b"k", &[1], 10 * SECOND).expect("a slot");
-    // An operator ends all that is held, by what the listing shows.
-    let held = nodes[1].listed(b"k");
-    assert_eq!(held.len(), 1);
-    settled(nodes[1].release(b"k", held[0].id));
-    assert_eq!(left(&central, &nodes[0].plan), 100);
-    pass(&central, &nodes, 9 * SECOND);
-    // Until its next trip the holder believes for a ttl at most, as of any lease.
-    let mut renewals = (0..4).map(|_| {
-        pass(&central, &nodes, 3 * SECOND);
-        nodes[0].renew(b"k", lease.id, 10 * SECOND)
-    });
-    assert!(renewals.any(|renewed| matches!(renewed, Err(StoreError::LeaseEnded(_)))));
-    assert!(settled(nodes[0].release(b"k", lease.id)).expired);
-    // It gives out others, of slots that it has.
-    assert!(nodes[0].lease(b"k", &[1], 10 * SECOND).is_some());
-    assert_eq!(left(&central, &nodes[0].plan), 96);
-}
-
-#[test]
 fn a_lease_of_another_node_is_not_known() {
     let (_, nodes) = fleet(100, 4, 2);
     let lease = nodes[0].lease(b"k", &[1], 10 * SECOND).expect("a slot");
@@ -243,64 +170,6 @@ fn slots_of_short_leases_are_held_no_longer_than_those_whatever_the_hold() {
 }
 
 #[test]
-fn a_grant_whose_answer_was_lost_is_given_back() {
-    let (central, nodes) = fleet(10, 4, 1);
-    nodes[0].link.set(Wire::LosesAnswers);
-    let lost = told(&mut nodes[0].begin_lease(b"k", &[1], MINUTE)).expect("an answer");
-    assert!(matches!(lost, Err(StoreError::Unavailable(_))));
-    assert_eq!(left(&central, &nodes[0].plan), 6);
-    nodes[0].link.set(Wire::Open);
-    pass(&central, &nodes, 11 * SECOND);
-    assert_eq!(left(&central, &nodes[0].plan), 10);
-}
-
-/// They lay here until the hold was over, and the other waited for them at the store.
-#[test]
-fn slots_that_come_while_others_wait_at_the_store_go_there() {
-    let (central, nodes) = fleet(10, 8, 1);
-    let node = &nodes[0];
-    node.link.set(Wire::HoldsAnswers);
-    let mut first = node.begin_lease(b"k", &[1], MINUTE);
-    assert_eq!(left(&central, &node.plan), 2);
-    node.link.set(Wire::HoldsCommands);
-    let waits = node.begin_waiting(b"k", &[9], MINUTE);
-    assert_eq!(node.link.held(), 2);
-    node.link.set(Wire::Open);
-    node.link.deliver_at(0);
-    let first = told(&mut first).expect("it is answered").expect("a reply");
-    assert!(first.new_lease().is_some_and(is_given));
-    assert_eq!(left(&central, &node.plan), 9);
-    drop(waits);
-}
-
-#[test]
-fn whoever_goes_before_the_grant_comes_leaves_its_slot() {
-    let (central, nodes) = fleet(10, 4, 1);
-    nodes[0].link.set(Wire::HoldsAnswers);
-    let gone = nodes[0].begin_lease(b"k", &[4], MINUTE);
-    let mut stays = nodes[0].begin_lease(b"k", &[4], MINUTE);
-    drop(gone);
-    nodes[0].link.deliver();
-    let stays = told(&mut stays)
-        .expect("it is answered")
-        .expect("a decision");
-    assert!(stays.new_lease().is_some_and(is_given));
-    assert_eq!(left(&central, &nodes[0].plan), 6);
-}
-
-/// Slots beside a window of an hour.
-fn both(capacity: Amount) -> (Arc<Central>, Node) {
-    both_of(capacity, 1_000)
-}
-
-fn both_of(capacity: Amount, units: Amount) -> (Arc<Central>, Node) {
-    let plan = plan(0, 1, &[(0, slots(capacity)), (0, window(units, HOUR))]);
-    let central = Central::new(&plan);
-    let node = Node::new(&central, &plan, tier(10).batch_of("limit 1", 100), 0);
-    (central, node)
-}
-
-#[test]
 fn slots_and_units_are_granted_together_and_settled_each_where_it_was_taken() {
     let (central, node) = both(50);
     let take = |units| {
@@ -354,11 +223,6 @@ fn a_request_of_which_one_limit_is_full_takes_nothing_of_the_others() {
     assert_eq!(central.left(&node.plan, b"k"), [1, 980]);
 }
 
-fn pass_one(central: &Central, node: &Node, micros: u64) {
-    central.clock.pass(micros);
-    node.clock.pass(micros);
-}
-
 #[test]
 fn a_lease_is_adjusted_by_what_the_node_has_or_else_by_the_store() {
     let (central, node) = both(12);
@@ -389,25 +253,6 @@ fn a_lease_is_adjusted_by_what_the_node_has_or_else_by_the_store() {
     settled(node.release(b"k", lease.id));
     pass_one(&central, &node, 3 * SECOND);
     assert_eq!(central.left(&node.plan, b"k"), [12, 0]);
-}
-
-/// Both grants were taken first and closed one by one: what was given back in between found neither.
-#[test]
-fn what_comes_back_while_grants_are_closed_is_not_lost() {
-    let (central, mut nodes) = fleet(100, 2, 1);
-    let node = Arc::new(nodes.remove(0));
-    let leases: Vec<_> = (0..4)
-        .filter_map(|_| node.lease(b"k", &[1], MINUTE))
-        .collect();
-    assert_eq!((leases.len(), left(&central, &node.plan)), (4, 96));
-    settled(node.release(b"k", leases[0].id));
-    let (other, third) = (Arc::clone(&node), leases[2].id);
-    node.link.meanwhile(move || {
-        settled(other.release(b"k", third));
-    });
-    // They lie idle: the store is told of the first that one of two is held.
-    pass_one(&central, &node, 3 * SECOND);
-    assert_eq!(left(&central, &node.plan), 98);
 }
 
 /// What was charged after the month's end was in a day of UTC, and forgotten at midnight.
@@ -442,43 +287,6 @@ fn what_is_used_beyond_is_charged_to_the_calendars_window() {
     settle(other.id, 17);
     pass_one(&central, &node, 3 * HOUR);
     assert_eq!(central.left(&plan, b"k"), [50, 1_000 - 50 - 7]);
-}
-
-/// It was tried eight times, and the slots were taken for an hour.
-#[test]
-fn slots_that_are_given_back_while_the_store_is_away_are_there_once_it_is_back() {
-    let (central, nodes) = fleet(100, 4, 1);
-    let node = &nodes[0];
-    let lease = node.lease(b"k", &[1], HOUR).expect("a slot");
-    pass(&central, &nodes, 11 * SECOND);
-    node.link.set(Wire::Cut);
-    settled(node.release(b"k", lease.id));
-    // Of another key even the answer to the request was lost.
-    node.link.set(Wire::LosesAnswers);
-    assert!(told(&mut node.begin_lease(b"l", &[1], HOUR)).is_some());
-    node.link.set(Wire::Cut);
-    pass(&central, &nodes, 10 * MINUTE);
-    assert_eq!(left(&central, &node.plan), 99);
-    assert_eq!(central.left(&node.plan, b"l"), [96]);
-    node.link.set(Wire::Open);
-    pass(&central, &nodes, 3 * SECOND);
-    assert_eq!(left(&central, &node.plan), 100);
-    assert_eq!(central.left(&node.plan, b"l"), [100]);
-}
-
-#[test]
-fn nobody_tries_to_end_a_lease_that_has_ended_by_itself() {
-    let (central, nodes) = fleet(100, 4, 1);
-    let node = &nodes[0];
-    let lease = node.lease(b"k", &[1], HOUR).expect("a slot");
-    pass(&central, &nodes, 11 * SECOND);
-    node.link.set(Wire::Cut);
-    settled(node.release(b"k", lease.id));
-    pass(&central, &nodes, 2 * HOUR);
-    let trips = node.trips();
-    pass(&central, &nodes, HOUR);
-    assert_eq!(node.trips(), trips);
-    assert_eq!(left(&central, &node.plan), 100);
 }
 
 /// The key was in debt for the window: all of the overdraft was charged, used or not.
@@ -599,131 +407,6 @@ fn checks_leave_the_units_that_are_beside_slots() {
     }
     assert!(of_checks <= 120 * 40 / 50 * 3, "{of_checks}");
     assert!(of_leases <= 10, "{of_leases}");
-}
-
-/// The late renewal was for less, and its slot went to another while the holder was sure of it.
-#[test]
-fn a_renewal_that_the_store_executes_late_takes_no_time_back() {
-    let (central, nodes) = fleet(2, 2, 2);
-    let lease = nodes[0].lease(b"k", &[1], 4 * SECOND).expect("a slot");
-    pass(&central, &nodes, 3 * SECOND);
-    nodes[0].link.set(Wire::Late);
-    let renewed = nodes[0].renew(b"k", lease.id, 6 * SECOND);
-    assert!(matches!(renewed, Err(StoreError::Unavailable(_))));
-    nodes[0].link.set(Wire::Open);
-    assert_eq!(nodes[0].renew(b"k", lease.id, MINUTE), Ok(Reply::Done));
-    nodes[0].link.deliver();
-    for _ in 0..50 {
-        pass(&central, &nodes, SECOND);
-        assert!(nodes[1].lease(b"k", &[2], SECOND).is_none());
-    }
-    settled(nodes[0].release(b"k", lease.id));
-    pass(&central, &nodes, 3 * SECOND);
-    assert!(nodes[1].lease(b"k", &[2], SECOND).is_some());
-}
-
-/// Four slots were taken until the lease ended, for as long as it was renewed.
-#[test]
-fn what_the_store_executes_late_it_is_told_again() {
-    let (central, nodes) = fleet(10, 2, 1);
-    let node = &nodes[0];
-    let lease = node.lease(b"k", &[2], HOUR).expect("slots");
-    node.link.set(Wire::Late);
-    let grown = told(&mut node.begin_adjustment(b"k", lease.id, &[Some(6)]));
-    assert!(matches!(grown, Some(Err(StoreError::Unavailable(_)))));
-    node.link.set(Wire::Open);
-    pass(&central, &nodes, 3 * SECOND);
-    assert_eq!(left(&central, &node.plan), 8);
-    node.link.deliver();
-    assert_eq!(left(&central, &node.plan), 4);
-    pass(&central, &nodes, 3 * SECOND);
-    assert_eq!(left(&central, &node.plan), 8);
-    // Not for ever.
-    pass(&central, &nodes, 5 * MINUTE);
-    let trips = node.trips();
-    pass(&central, &nodes, 5 * MINUTE);
-    assert_eq!(node.trips(), trips);
-}
-
-/// The late command left the store with three of four slots that were held.
-#[test]
-fn a_lease_does_not_grow_beyond_what_the_store_may_execute_late() {
-    let (central, nodes) = fleet(4, 2, 1);
-    let node = &nodes[0];
-    let grown = |id, to: u64| {
-        let answer = told(&mut node.begin_adjustment(b"k", id, &[Some(to)])).expect("an answer");
-        answer.map(|reply| reply.decision().expect("a decision").verdict.admitted())
-    };
-    let first = node.lease(b"k", &[1], HOUR).expect("a slot");
-    let second = node.lease(b"k", &[1], HOUR).expect("a slot");
-    pass(&central, &nodes, 11 * SECOND);
-    node.link.set(Wire::Late);
-    settled(node.release(b"k", second.id));
-    node.link.set(Wire::Open);
-    // The store had two of this lease, and is to have one: no more is sure.
-    assert!(matches!(grown(first.id, 3), Err(StoreError::Busy(_))));
-    assert_eq!(node.link.deliver(), 1);
-    pass(&central, &nodes, 3 * SECOND);
-    assert_eq!(left(&central, &node.plan), 3);
-    settled(node.release(b"k", first.id));
-    assert_eq!(left(&central, &node.plan), 4);
-}
-
-/// The growth was added to what the second had left, so that one was held that the store did not have.
-#[test]
-fn a_lease_is_adjusted_once_at_a_time() {
-    let (central, nodes) = fleet(10, 2, 1);
-    let node = &nodes[0];
-    let lease = node.lease(b"k", &[2], HOUR).expect("slots");
-    node.link.set(Wire::HoldsCommands);
-    let mut more = node.begin_adjustment(b"k", lease.id, &[Some(4)]);
-    let less = told(&mut node.begin_adjustment(b"k", lease.id, &[Some(1)]));
-    assert!(matches!(less, Some(Err(StoreError::Busy(_)))), "{less:?}");
-    node.link.set(Wire::Open);
-    node.link.deliver();
-    let more = told(&mut more)
-        .expect("an answer")
-        .and_then(Reply::decision);
-    assert!(more.expect("a decision").verdict.admitted());
-    assert_eq!(left(&central, &node.plan), 6);
-    settled(node.release(b"k", lease.id));
-    assert_eq!(left(&central, &node.plan), 10);
-}
-
-/// It was remembered as settled, and what it had used beyond was charged to nobody.
-#[test]
-fn a_late_settlement_that_the_store_refuses_is_asked_for_again() {
-    for remember in [true, false] {
-        let (central, node) = both_of(50, 1_000);
-        let lease = node.lease(b"k", &[1, 10], 2 * SECOND).expect("room");
-        (0..12).for_each(|_| pass_one(&central, &node, SECOND));
-        let settle = || {
-            let verb = Verb::End {
-                id: lease.id,
-                ending: Ending::Settle(&[None, Some(25)]),
-                remember,
-            };
-            node.begin_verb(b"k", verb)
-        };
-        let settled_now = || told(&mut settle()).expect("an answer");
-        let left = || central.left(&node.plan, b"k");
-        assert_eq!(left(), [50, 990]);
-        node.link.set(Wire::Busy);
-        assert!(matches!(settled_now(), Err(StoreError::Busy(_))));
-        // While it is under way there is no second; and whoever asked may go away.
-        node.link.set(Wire::HoldsCommands);
-        let goes = settle();
-        assert!(matches!(settled_now(), Err(StoreError::Busy(_))));
-        drop(goes);
-        node.link.set(Wire::Open);
-        node.link.deliver();
-        assert_eq!(left(), [50, 975]);
-        match remember {
-            true => assert!(settled(settled_now()).repeated),
-            false => assert_eq!(settled_now(), Err(StoreError::UnknownLease)),
-        }
-        assert_eq!(left(), [50, 975]);
-    }
 }
 
 #[test]

@@ -2,6 +2,8 @@
 //! lose them and count trips.
 #![allow(dead_code, reason = "each test uses its part")]
 
+pub mod leased;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
