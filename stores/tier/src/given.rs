@@ -10,7 +10,7 @@ use tidegate_store::{
 };
 
 use crate::key::Key;
-use crate::leases::{Adjusted, Over, Renewed, is_given};
+use crate::leases::{Adjusted, Over, Renewed, is_given, is_in_doubt};
 use crate::node::{Node, SharedKey};
 use crate::slot_lease::Growth;
 use crate::task;
@@ -106,12 +106,10 @@ impl Node {
         let mut answer = Ok(Reply::Done);
         let execution = self.table.execute(&command, Out::new(&mut answer));
         let shared = Arc::clone(shared);
-        let settled = move |answer: Answer, now| {
+        let settled = move |answer: Answer, was_sent, now| {
             let (mut key, settlement) = (shared.lock(), over.settlement);
             match &answer {
-                Err(error) if !matches!(error, StoreError::Unavailable(_)) => {
-                    key.leases.undo_end(id);
-                }
+                Err(error) if !is_in_doubt(error, was_sent) => key.leases.undo_end(id),
                 _ => key
                     .leases
                     .note_end(id, remember.then_some(&settlement), now),
@@ -120,14 +118,14 @@ impl Node {
             answer.map(|_| Reply::Settled(settlement))
         };
         let Some(debited) = execution.pending() else {
-            return out.ready(settled(answer, command.now));
+            return out.ready(settled(answer, false, command.now));
         };
         // Whoever asked may go away meanwhile.
         let (responder, later) = response_channel(drop);
         let sent = node.under_way.begin();
         task::run(&self.timer, async move {
             let answer = debited.await;
-            drop(responder.answer(settled(answer, node.timer.now())));
+            drop(responder.answer(settled(answer, true, node.timer.now())));
             drop(sent);
         });
         later.into()

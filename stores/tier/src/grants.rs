@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use tidegate_store::core::{Amount, Rule, Span, Timestamp, Units, Verdict, sure_until};
 use tidegate_store::{Decision, Partial, Plan};
 
-/// The most grants of a key that are kept. A further one is kept in place of the oldest.
+/// The most grants of a key that are kept. A further one is kept in place of the oldest of its kind.
 const MOST_KEPT: usize = 4;
 
 pub(crate) type Amounts = SmallVec<[Amount; 3]>;
@@ -407,7 +407,10 @@ impl Grants {
             back.extend(self.take_those(is_short));
         }
         if self.kept.len() >= MOST_KEPT {
-            back.push(self.kept.remove(0));
+            // The oldest of its kind, so that neither leases nor checks lose all of theirs.
+            let mut kept = self.kept.iter();
+            let oldest = kept.position(|older| older.has_slots == grant.has_slots);
+            back.push(self.kept.remove(oldest.unwrap_or(0)));
         }
         // Those without slots first: what has some is for leases.
         let at = match grant.has_slots {

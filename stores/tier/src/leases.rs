@@ -441,8 +441,8 @@ impl Leases {
     }
 
     /// The store is to be asked again, if it did not answer.
-    pub(crate) fn try_again(&mut self) {
-        self.slots.iter_mut().for_each(SlotLease::try_again);
+    pub(crate) fn try_again(&mut self, now: Timestamp) {
+        self.slots.iter_mut().for_each(|lease| lease.try_again(now));
     }
 
     /// What the store is to be asked next, if anything is.
@@ -482,6 +482,7 @@ impl Leases {
         (id, until): (u128, Timestamp),
         answer: &Answer,
         (asked, now, has_own_clock): (Timestamp, Timestamp, bool),
+        was_sent: bool,
         wakes: &mut Vec<Wake>,
     ) -> bool {
         let Some(lease) = self.slots_of(id) else {
@@ -490,7 +491,10 @@ impl Leases {
         lease.is_under_way = false;
         let all = std::mem::take(&mut lease.renewals);
         if let Err(error) = answer {
-            lease.note_unanswered_end();
+            lease.is_put_off = true;
+            if is_in_doubt(error, was_sent) {
+                lease.note_unanswered_end(until.since(asked), now);
+            }
             for one in all {
                 wakes.push(one.responder.answer(Err(error.clone())));
             }
@@ -521,7 +525,7 @@ impl Leases {
         &mut self,
         (id, to, cause): (u128, Amounts, Cause),
         answer: Answer,
-        now: Timestamp,
+        (now, was_sent): (Timestamp, bool),
         wakes: &mut Vec<Wake>,
     ) -> bool {
         let Some(lease) = self.slots_of(id) else {
@@ -534,11 +538,12 @@ impl Leases {
             let verdict = reply.verdict();
             verdict.is_some_and(Verdict::admitted)
         });
-        match (&answer, admitted) {
-            (Ok(_), true) => lease.note_told(to),
-            (Ok(_), false) if is_growth => {}
-            (Err(StoreError::Unavailable(_)), _) => {
-                lease.note_unanswered(to);
+        match &answer {
+            Ok(_) if admitted => lease.note_told(to),
+            Ok(_) if is_growth => {}
+            Err(error) if is_in_doubt(error, was_sent) => {
+                lease.is_put_off = true;
+                lease.note_unanswered(to, now);
                 wakes.push(lease.refuse_growth());
             }
             _ => lease.is_put_off = true,
@@ -690,6 +695,11 @@ fn used(ending: Ending<'_>, position: usize, taken: Amount) -> Amount {
     if is_given_back { 0 } else { taken }
 }
 
+/// Whether the store may do, or have done, what was answered so. What was not sent it does not.
+pub(crate) const fn is_in_doubt(error: &StoreError, was_sent: bool) -> bool {
+    was_sent && matches!(error, StoreError::Unavailable(_))
+}
+
 fn is_ending() -> StoreError {
     StoreError::Busy("this lease is being ended; ask again".to_owned())
 }
@@ -764,7 +774,7 @@ mod tests {
         };
         assert!(until > at(100) && leases.step((&path(), &Calendars::default())).is_none());
         let (mut wakes, clocks) = (Vec::new(), (at(20), at(21), true));
-        assert!(!leases.renewed((7, until), &Ok(Reply::Done), clocks, &mut wakes));
+        assert!(!leases.renewed((7, until), &Ok(Reply::Done), clocks, true, &mut wakes));
         assert!(matches!(renew(&mut leases, id, 100), Ok(Renewed::Done)));
     }
 
@@ -813,13 +823,13 @@ mod tests {
         assert!(leases.step((&path(), &Calendars::default())).is_none());
         let lost = Err(StoreError::Unavailable("lost".to_owned()));
         let asked = (7, [3].into_iter().collect(), Cause::Use);
-        assert!(!leases.adjusted(asked, lost, at(2), &mut Vec::new()));
+        assert!(!leases.adjusted(asked, lost, (at(2), true), &mut Vec::new()));
         assert!(leases.step((&path(), &Calendars::default())).is_none());
-        leases.try_again();
+        leases.try_again(at(2));
         assert_eq!(told(&mut leases), 2);
         let done = Ok(Reply::Decision(Decision::bare(Verdict::Admit, None)));
         let asked = (7, [2].into_iter().collect(), Cause::Use);
-        assert!(!leases.adjusted(asked, done, at(3), &mut Vec::new()));
+        assert!(!leases.adjusted(asked, done, (at(3), true), &mut Vec::new()));
         assert!(leases.step((&path(), &Calendars::default())).is_none());
         drop(leases.end(second, (&plan, Ending::Release, false), at(3)));
         assert!(
@@ -840,7 +850,7 @@ mod tests {
         };
         let (mut wakes, clocks) = (Vec::new(), (at(20), at(21), true));
         let over = Err(StoreError::UnknownLease);
-        assert!(leases.renewed((7, until), &over, clocks, &mut wakes));
+        assert!(leases.renewed((7, until), &over, clocks, true, &mut wakes));
         let renewed = renew(&mut leases, id, 30);
         assert_eq!(renewed.err(), Some(StoreError::LeaseEnded(at(20))));
     }

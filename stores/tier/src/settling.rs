@@ -58,14 +58,15 @@ impl Node {
                 }
             };
             let Some(later) = later else {
-                self.told(shared, told, answer, asked);
+                // A store beyond a network that is not asked says so at once.
+                self.told(shared, told, answer, (asked, false));
                 continue;
             };
             let (node, shared) = (Arc::clone(&this), Arc::clone(shared));
             let sent = node.under_way.begin();
             task::run(&self.timer, async move {
                 let answer = later.await;
-                node.told(&shared, told, answer, asked);
+                node.told(&shared, told, answer, (asked, true));
                 node.settle_up(&shared);
                 drop(sent);
             });
@@ -91,7 +92,13 @@ impl Node {
     }
 
     /// The store has answered to that, which it was told at `asked`.
-    fn told(&self, shared: &SharedKey, told: Told, answer: Answer, asked: Timestamp) {
+    fn told(
+        &self,
+        shared: &SharedKey,
+        told: Told,
+        answer: Answer,
+        (asked, was_sent): (Timestamp, bool),
+    ) {
         let (now, mut wakes) = (self.timer.now(), Vec::new());
         if answer.is_err() {
             self.arm();
@@ -102,13 +109,15 @@ impl Node {
             Told::Until(id, until) => {
                 let clocks = (asked, now, self.has_own_clock);
                 let renewed = (id, until);
-                let is_lost = key.leases.renewed(renewed, &answer, clocks, &mut wakes);
+                let is_lost = key
+                    .leases
+                    .renewed(renewed, &answer, clocks, was_sent, &mut wakes);
                 is_lost.then_some(id)
             }
             Told::Amounts(id, to, cause) => {
-                let is_lost = key
-                    .leases
-                    .adjusted((id, to, cause), answer, now, &mut wakes);
+                let is_lost =
+                    key.leases
+                        .adjusted((id, to, cause), answer, (now, was_sent), &mut wakes);
                 is_lost.then_some(id)
             }
         };

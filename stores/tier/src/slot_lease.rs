@@ -15,10 +15,55 @@ use crate::returns::Return;
 /// So much longer than a lease that is given the store's lasts, at most.
 const LONGEST_MARGIN: Span = Span::from_secs(60);
 
-/// After a lost answer the store is told at so many looks what it is to have, and until when: a
+/// For so long after an answer was lost the store is told again what it is to have, and until when: a
 /// command that is later than that may leave slots taken until the lease ends, or, one that renewed
 /// it for less than it was since, free too early.
-const MOST_DOUBTS: u8 = 60;
+const DOUBTED_FOR: Span = Span::from_secs(60);
+
+/// So soon it is told again at first, and each time half as often, but so often at least: however
+/// many are in doubt, that is no load.
+const FIRST_PAUSE: Span = Span::SECOND;
+const LONGEST_PAUSE: Span = Span::from_secs(16);
+
+/// The store may execute late what it did not answer to.
+#[derive(Default)]
+struct Doubt {
+    /// Until then; `None`: nothing is in doubt.
+    until: Option<Timestamp>,
+    /// When it is told again.
+    next: Timestamp,
+    pause: Span,
+    longest_pause: Span,
+}
+
+impl Doubt {
+    /// The answer to a command was lost. It is told again so often at least.
+    fn begin(&mut self, now: Timestamp, longest_pause: Span) {
+        let longest_pause = longest_pause.min(LONGEST_PAUSE).max(FIRST_PAUSE);
+        if self.until.is_none() {
+            (self.next, self.pause) = (now + FIRST_PAUSE, FIRST_PAUSE);
+            self.longest_pause = longest_pause;
+        }
+        self.longest_pause = self.longest_pause.min(longest_pause);
+        self.until = Some(now + DOUBTED_FOR);
+    }
+
+    /// Whether it is to be told again now.
+    fn is_due(&mut self, now: Timestamp) -> bool {
+        let is_due = self.until.is_some() && now >= self.next;
+        if is_due {
+            let twice = Span::from_micros(self.pause.as_micros().saturating_mul(2));
+            self.pause = twice.min(self.longest_pause);
+            self.next = now + self.pause;
+        }
+        is_due
+    }
+
+    /// Whether it has just ended.
+    fn ends(&mut self, now: Timestamp) -> bool {
+        self.until.take_if(|until| *until <= now).is_some()
+    }
+}
 
 /// How long the store's lease is to last, so that leases of `ttl` can be given of it, and renewed,
 /// for about as long without asking.
@@ -72,14 +117,14 @@ pub(crate) struct SlotLease {
     beyond: Amounts,
     /// What the store has been told that it is to have; `None`: it may not have heard the last.
     told: Option<Amounts>,
-    /// The least of what it was told without an answer: it may execute that after all that
-    /// follows, and then has no more.
+    /// The least of what it was told without an answer: while that is in doubt it may execute it
+    /// after all that follows, and then has no more.
     unanswered: Option<Amounts>,
-    /// So often it is told again what it is to have, for what it may have executed late.
-    doubts: u8,
-    /// And so often until when.
-    doubts_of_end: u8,
-    /// It is to be told so now.
+    /// Whether it is told again what it is to have.
+    doubt: Doubt,
+    /// And until when.
+    doubt_of_end: Doubt,
+    /// It is to be told until when now.
     renews_again: bool,
     pub(crate) is_under_way: bool,
     /// The store has not answered: not again before the next look.
@@ -102,8 +147,8 @@ impl SlotLease {
             beyond: grant.taken.iter().map(|_| 0).collect(),
             told: Some(grant.taken.clone()),
             unanswered: None,
-            doubts: 0,
-            doubts_of_end: 0,
+            doubt: Doubt::default(),
+            doubt_of_end: Doubt::default(),
             renews_again: false,
             is_under_way: false,
             is_put_off: false,
@@ -123,9 +168,10 @@ impl SlotLease {
     }
 
     /// The store has not answered until when it keeps it: it may do that later, and then keeps it
-    /// for less than it was asked for since.
-    pub(crate) fn note_unanswered_end(&mut self) {
-        (self.is_put_off, self.doubts_of_end) = (true, MOST_DOUBTS);
+    /// for less than it was asked for since. It is told again several times in what it was asked for.
+    pub(crate) fn note_unanswered_end(&mut self, length: Span, now: Timestamp) {
+        let part = Span::from_micros(length.as_micros() / 4);
+        self.doubt_of_end.begin(now, part);
     }
 
     /// Whether the store is to be asked for something.
@@ -210,8 +256,9 @@ impl SlotLease {
     }
 
     /// The store has not answered to that: it may have done it, or do it later.
-    pub(crate) fn note_unanswered(&mut self, told: Amounts) {
-        (self.told, self.is_put_off, self.doubts) = (None, true, MOST_DOUBTS);
+    pub(crate) fn note_unanswered(&mut self, told: Amounts, now: Timestamp) {
+        self.told = None;
+        self.doubt.begin(now, LONGEST_PAUSE);
         match &mut self.unanswered {
             None => self.unanswered = Some(told),
             Some(least) => {
@@ -222,16 +269,16 @@ impl SlotLease {
     }
 
     /// The store is to be asked again, if it did not answer.
-    pub(crate) fn try_again(&mut self) {
+    pub(crate) fn try_again(&mut self, now: Timestamp) {
         self.is_put_off = false;
-        if self.doubts > 0 {
-            self.doubts -= 1;
+        if self.doubt.ends(now) {
+            self.unanswered = None;
+        }
+        if self.doubt.is_due(now) {
             self.told = None;
         }
-        if self.doubts_of_end > 0 {
-            self.doubts_of_end -= 1;
-            self.renews_again = true;
-        }
+        self.doubt_of_end.ends(now);
+        self.renews_again |= self.doubt_of_end.is_due(now);
     }
 
     /// Answers a holder who asks for more than what the store may execute late leaves.

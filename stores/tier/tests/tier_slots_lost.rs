@@ -186,7 +186,7 @@ fn what_the_store_executes_late_it_is_told_again() {
     assert_eq!(left(&central, &node.plan), 8);
     node.link.deliver();
     assert_eq!(left(&central, &node.plan), 4);
-    pass(&central, &nodes, 3 * SECOND);
+    pass(&central, &nodes, 5 * SECOND);
     assert_eq!(left(&central, &node.plan), 8);
     // Not for ever.
     pass(&central, &nodes, 5 * MINUTE);
@@ -274,4 +274,40 @@ fn a_late_settlement_that_the_store_refuses_is_asked_for_again() {
         }
         assert_eq!(left(), [50, 975]);
     }
+}
+
+/// A circuit that was open for a moment left a lease without growth until its end, and its late use
+/// charged to nobody.
+#[test]
+fn what_was_not_sent_is_in_no_doubt() {
+    let (central, nodes) = fleet(10, 2, 1);
+    let node = &nodes[0];
+    let first = node.lease(b"k", &[1], HOUR).expect("a slot");
+    let second = node.lease(b"k", &[1], HOUR).expect("a slot");
+    pass(&central, &nodes, 11 * SECOND);
+    node.link.set(Wire::Cut);
+    settled(node.release(b"k", second.id));
+    node.link.set(Wire::Open);
+    let grown = told(&mut node.begin_adjustment(b"k", first.id, &[Some(3)]));
+    let grown = grown.expect("an answer").and_then(Reply::decision);
+    assert!(grown.expect("a decision").verdict.admitted());
+    assert_eq!(left(&central, &node.plan), 7);
+}
+
+/// Until then the store may execute that it has less.
+#[test]
+fn after_a_minute_without_another_loss_a_lease_grows_again() {
+    let (central, nodes) = fleet(10, 2, 1);
+    let node = &nodes[0];
+    let first = node.lease(b"k", &[1], HOUR).expect("a slot");
+    let second = node.lease(b"k", &[1], HOUR).expect("a slot");
+    pass(&central, &nodes, 11 * SECOND);
+    node.link.set(Wire::LosesAnswers);
+    settled(node.release(b"k", second.id));
+    node.link.set(Wire::Open);
+    let grow = || told(&mut node.begin_adjustment(b"k", first.id, &[Some(3)])).expect("an answer");
+    assert!(matches!(grow(), Err(StoreError::Busy(_))));
+    pass(&central, &nodes, 62 * SECOND);
+    assert!(grow().is_ok());
+    assert_eq!(left(&central, &node.plan), 7);
 }

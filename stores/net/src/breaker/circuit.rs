@@ -38,7 +38,7 @@ pub(crate) struct Circuit {
     state: State,
     /// How often it has changed.
     turn: u64,
-    /// How often it was opened since the last answer.
+    /// How often it was opened since it was last closed.
     round: u32,
     /// The requests since the last answer that got none.
     trouble: Option<Trouble>,
@@ -74,8 +74,10 @@ enum State {
         failures: u32,
         /// When the last one began.
         last: Duration,
-        /// When the first was answered.
-        answers_since: Option<Duration>,
+        /// When `most` was raised last, by answers or by time; `None` before the first answer.
+        raised: Option<Duration>,
+        /// Whether one was answered since.
+        answers: bool,
     },
 }
 
@@ -110,12 +112,11 @@ impl Circuit {
                 answered: 0,
                 failures: 0,
                 last: now,
-                answers_since: None,
+                raised: None,
+                answers: false,
             });
         }
-        if self.is_well(now, settings) {
-            self.close();
-        }
+        self.raise(now, settings);
         if let State::HalfOpen {
             asking, most, last, ..
         } = &mut self.state
@@ -130,25 +131,40 @@ impl Circuit {
         Ok(Place(self.turn))
     }
 
-    /// Whether a store that was away has answered for so long that all may ask it: as many ask at
-    /// once as answers tell, and twice as many with each pause. Else a server of few requests would
-    /// be shut off by some that come together, however long ago the store was away.
-    fn is_well(&self, now: Duration, settings: &Settings) -> bool {
+    /// Twice as many may ask at once after each pause in which one was answered, or nobody asked:
+    /// else a server of few requests, which by answers alone takes hours, would be shut off from a
+    /// store that is well by some that come together.
+    fn raise(&mut self, now: Duration, settings: &Settings) {
         let State::HalfOpen {
+            asking,
             most,
-            failures: 0,
-            answers_since: Some(since),
+            raised: Some(raised),
+            answers,
             ..
-        } = self.state
+        } = &mut self.state
         else {
-            return false;
+            return;
         };
-        let (mut most, mut by) = (most, since.saturating_add(settings.pause));
-        while by <= now && most <= settings.ramp {
-            most = most.saturating_mul(2);
-            by = by.saturating_add(settings.pause.max(Duration::from_nanos(1)));
+        // Twice as many, thirty-two times, are all.
+        for _ in 0..u32::BITS {
+            let by = raised.saturating_add(settings.pause);
+            if now < by || *most > settings.ramp || !(*answers || *asking == 0) {
+                break;
+            }
+            *most = most.saturating_mul(2);
+            *raised = if *asking == 0 { by } else { now };
+            *answers = false;
         }
-        most > settings.ramp
+        self.close_if_all_may(settings);
+    }
+
+    fn close_if_all_may(&mut self, settings: &Settings) {
+        if let State::HalfOpen { most, .. } = self.state
+            && (most > settings.ramp || most == u32::MAX)
+        {
+            self.round = 0;
+            self.turn_to(State::Closed { failures: 0 });
+        }
     }
 
     /// The request got its answer.
@@ -167,7 +183,6 @@ impl Circuit {
     }
 
     fn count_answer(&mut self, now: Duration, settings: &Settings) {
-        self.round = 0;
         match &mut self.state {
             State::Closed { failures } => *failures = 0,
             State::Open { .. } => {}
@@ -176,20 +191,19 @@ impl Circuit {
                 most,
                 answered,
                 failures,
-                answers_since,
+                raised,
+                answers,
                 ..
             } => {
                 *asking = asking.saturating_sub(1);
-                (*answered, *failures) = (*answered + 1, 0);
-                answers_since.get_or_insert(now);
-                if *answered < *most {
-                    return;
+                (*answered, *failures, *answers) = (*answered + 1, 0, true);
+                raised.get_or_insert(now);
+                if *answered >= *most {
+                    *answered = 0;
+                    *most = most.saturating_mul(2);
+                    (*raised, *answers) = (Some(now), false);
                 }
-                *answered = 0;
-                *most = most.saturating_mul(2);
-                if *most > settings.ramp {
-                    self.close();
-                }
+                self.close_if_all_may(settings);
             }
         }
     }
@@ -213,7 +227,7 @@ impl Circuit {
                 asking,
                 most,
                 failures,
-                answers_since: Some(_),
+                raised: Some(_),
                 ..
             } => {
                 *asking = asking.saturating_sub(1);
@@ -270,10 +284,6 @@ impl Circuit {
         {
             *asking = asking.saturating_sub(1);
         }
-    }
-
-    fn close(&mut self) {
-        self.turn_to(State::Closed { failures: 0 });
     }
 
     fn turn_to(&mut self, state: State) {
@@ -368,29 +378,47 @@ mod tests {
     /// later, twenty-four were not sent to a store that was well.
     #[test]
     fn a_store_that_has_answered_for_a_while_is_asked_by_all() {
+        for one_is_lost in [false, true] {
+            let mut circuit = opened();
+            let place = enter(&mut circuit, ms(100)).unwrap();
+            circuit.answered(place, ms(100), &SETTINGS);
+            if one_is_lost {
+                let place = enter(&mut circuit, ms(110)).unwrap();
+                circuit.failed(place, ms(110), &SETTINGS, 0.5);
+            }
+            // Two by the answer, and twice as many with each pause.
+            for (now, many) in [(150, 2), (200, 4), (399, 8)] {
+                let places: Vec<_> = (0..many)
+                    .map(|_| enter(&mut circuit, ms(now)).unwrap())
+                    .collect();
+                assert!(enter(&mut circuit, ms(now)).is_err(), "{many}");
+                places.into_iter().for_each(|p| circuit.given_up(p));
+            }
+            for _ in 0..40 {
+                assert!(enter(&mut circuit, ms(400)).is_ok());
+            }
+            assert_eq!(circuit.position(), Position::Closed);
+        }
+    }
+
+    #[test]
+    fn one_that_answers_once_and_hangs_then_is_not_asked_by_all() {
         let mut circuit = opened();
         let place = enter(&mut circuit, ms(100)).unwrap();
         circuit.answered(place, ms(100), &SETTINGS);
+        let hangs = enter(&mut circuit, ms(120)).unwrap();
+        // Somebody tries after each patience, and no more.
+        let asked = (121..2_000).filter(|&now| enter(&mut circuit, ms(now)).is_ok());
+        assert!((30..=45).contains(&asked.count()));
+        circuit.failed(hangs, ms(2_000), &SETTINGS, 0.5);
         assert_eq!(circuit.position(), Position::HalfOpen);
-        // Two by the answer; four, eight and all by a pause each.
-        for (now, many) in [(150, 2), (399, 2)] {
-            let places: Vec<_> = (0..many)
-                .map(|_| enter(&mut circuit, ms(now)).unwrap())
-                .collect();
-            assert!(enter(&mut circuit, ms(now)).is_err());
-            places.into_iter().for_each(|p| circuit.given_up(p));
-        }
-        for _ in 0..40 {
-            assert!(enter(&mut circuit, ms(400)).is_ok());
-        }
-        assert_eq!(circuit.position(), Position::Closed);
     }
 
     /// One lost request shut the server off for up to six seconds, by the pauses of an outage before.
     #[test]
-    fn one_that_is_lost_after_answers_opens_nothing_and_an_outage_begins_with_a_short_pause() {
+    fn one_that_is_lost_after_answers_opens_nothing_and_several_do() {
         let (mut circuit, mut now) = (opened(), ms(100));
-        for pause in [200, 400, 800] {
+        for pause in [200, 400] {
             let place = enter(&mut circuit, now).unwrap();
             circuit.failed(place, now, &SETTINGS, 0.5);
             now += ms(pause);
@@ -407,7 +435,8 @@ mod tests {
             let place = enter(&mut circuit, now).unwrap();
             circuit.failed(place, now, &SETTINGS, 0.5);
         }
-        assert_eq!(enter(&mut circuit, now), Err(ms(100)));
+        // One that comes and goes is asked more seldom, until it has stayed.
+        assert_eq!(enter(&mut circuit, now), Err(ms(800)));
     }
 
     #[test]

@@ -18,9 +18,9 @@ pub struct Settings {
     pub pause: Duration,
     /// For how long at most: 5 s unless said.
     pub longest_pause: Duration,
-    /// When it answers again, one request at once is let through, then two, and so on, with
-    /// answers and with time, twice as many for each pause: up to this many, then all are: 64
-    /// unless said. At least 1.
+    /// When it answers again, one request at once is let through, then two, and twice as many each
+    /// time that as many were answered, or that a pause has passed with an answer or without a
+    /// request: up to this many, then all are: 64 unless said. At least 1.
     pub ramp: u32,
 }
 

@@ -332,6 +332,8 @@ impl Table for Link {
             wire = Wire::Open;
         }
         let lost = || Err(StoreError::Unavailable("the wire is cut".to_owned()));
+        // What was sent is answered later.
+        let later = || StoreFuture::new(async move { lost() }).into();
         match wire {
             Wire::Open => out.ready(self.central.decide(command)),
             Wire::HoldsAnswers => {
@@ -341,11 +343,11 @@ impl Table for Link {
             Wire::HoldsCommands => self.hold(command, None).into(),
             Wire::LosesAnswers => {
                 let _ = self.central.decide(command);
-                out.ready(lost())
+                later()
             }
             Wire::Late => {
                 drop(self.hold(command, None));
-                out.ready(lost())
+                later()
             }
             Wire::Busy => out.ready(Err(StoreError::Busy("too much is asked".to_owned()))),
             Wire::Cut => out.ready(lost()),
