@@ -667,8 +667,14 @@ impl Service {
         scope: Scope,
         question: &Question<'a>,
     ) -> Result<Meant<'a>, ServiceError> {
-        self.policy_of(caller, scope, question.policy, question.whose)
-            .await
+        let meant = self
+            .policy_of(caller, scope, question.policy, question.whose)
+            .await?;
+        // What is taken is taken of every level; a look, and the end of a lease, is of any.
+        if let (Scope::Decide, Some(path)) = (scope, &meant.path) {
+            spans::entered(path.check_level(&meant.active).map_err(ServiceError::from))?;
+        }
+        Ok(meant)
     }
 
     async fn of_lease<'a>(
@@ -696,7 +702,7 @@ impl Service {
         };
         let found = spans::entered(self.found(whose).await)?;
         if let Some(path) = &found.path {
-            spans::entered(path.check_level(&active).map_err(ServiceError::from))?;
+            spans::entered(path.check_reach(&active).map_err(ServiceError::from))?;
         }
         Ok(Meant {
             active,

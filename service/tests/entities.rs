@@ -593,6 +593,13 @@ fn an_entity_above_the_keys_of_a_policy_is_told_their_level() {
     assert!(above.to_string().starts_with(words), "{above}");
     assert_eq!(above.kind(), Kind::Invalid);
     check("search").unwrap();
+    // A look takes nothing, and what an ancestor has may be reset.
+    let of_acme = Question {
+        whose: Whose::Entity("acme"),
+        cost: Some(Number::Units(0)),
+        ..of("whole")
+    };
+    house.call(Call::Peek(of_acme)).unwrap();
 }
 
 #[test]

@@ -268,7 +268,7 @@ async fn policies(client: &Client, policy: Option<&str>) -> Outcome<Vec<Value>> 
 }
 
 /// That there is no such policy, and which there are.
-fn no_policy(policy: &str, all: &[Value]) -> String {
+pub fn no_policy(policy: &str, all: &[Value]) -> String {
     let names = all.iter().filter_map(|shown| shown["name"].as_str());
     let mut known: Vec<_> = names
         .take(MOST_NAMED)

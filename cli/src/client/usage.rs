@@ -21,6 +21,7 @@ const WIDEST: u128 = 50;
 
 /// Parts of one, as sums are added up: amounts have nine decimals at most.
 const ONE: u128 = 1_000_000_000;
+const DIGITS: usize = 9;
 
 /// Show what was used, by hour, day or month
 ///
@@ -280,7 +281,7 @@ impl Summary {
             (false, true) => print(&sums.bars())?,
             (false, false) => {
                 for (place, sum) in &sums.0 {
-                    print_line(&format!("{}  {}", place.words(), decimal(*sum)))?;
+                    print_line(&format!("{}  {sum}", place.words()))?;
                 }
             }
         }
@@ -328,7 +329,7 @@ impl Place {
         words.join("  ")
     }
 
-    fn json(&self, sum: u128) -> Value {
+    fn json(&self, sum: Sum) -> Value {
         let mut said = Map::new();
         said.insert("policy".to_owned(), json!(self.policy));
         said.insert("limit".to_owned(), json!(self.limit));
@@ -341,22 +342,64 @@ impl Place {
         if !self.time.is_empty() {
             said.insert("time".to_owned(), json!(self.time));
         }
-        let whole = u64::try_from(sum / ONE)
-            .ok()
-            .filter(|_| sum.is_multiple_of(ONE));
-        let amount = whole.map_or_else(|| json!(decimal(sum)), |whole| json!(whole));
+        let whole = u64::try_from(sum.parts / ONE).ok();
+        let whole = whole.filter(|_| sum.digits == 0);
+        let amount = whole.map_or_else(|| json!(sum.to_string()), |whole| json!(whole));
         said.insert("amount".to_owned(), amount);
         Value::Object(said)
     }
 }
 
-/// Sums, exact.
+/// A sum, exact, and behind the point as many digits as the amount that has the most.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Sum {
+    parts: u128,
+    digits: usize,
+}
+
+impl Sum {
+    /// An amount: a whole number, or a decimal in quotes.
+    fn read(amount: &Value) -> Option<Self> {
+        if let Some(whole) = amount.as_u64() {
+            let parts = u128::from(whole) * ONE;
+            return Some(Self { parts, digits: 0 });
+        }
+        let text = amount.as_str()?;
+        let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+        let digits = fraction.len().min(DIGITS);
+        let rest: u128 = format!("{fraction:0<DIGITS$}")
+            .get(..DIGITS)?
+            .parse()
+            .ok()?;
+        let parts = whole.parse::<u128>().ok()? * ONE + rest;
+        Some(Self { parts, digits })
+    }
+}
+
+impl fmt::Display for Sum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, rest) = (self.parts / ONE, self.parts % ONE);
+        match self.digits {
+            0 => whole.fmt(f),
+            digits => {
+                let rest = format!("{rest:0DIGITS$}");
+                write!(f, "{whole}.{}", &rest[..digits])
+            }
+        }
+    }
+}
+
+/// Sums.
 #[derive(Debug, Default)]
-struct Sums(BTreeMap<Place, u128>);
+struct Sums(BTreeMap<Place, Sum>);
 
 impl Sums {
     fn add(&mut self, place: Place, amount: &Value) {
-        *self.0.entry(place).or_default() += parts(amount).unwrap_or(0);
+        let sum = self.0.entry(place).or_default();
+        if let Some(more) = Sum::read(amount) {
+            sum.parts += more.parts;
+            sum.digits = sum.digits.max(more.digits);
+        }
     }
 
     /// A bar for each, as long as it is much of the largest of its policy and limit.
@@ -366,42 +409,19 @@ impl Sums {
         let mut largest: BTreeMap<(&str, &str), u128> = BTreeMap::new();
         for (place, sum) in &self.0 {
             let most = largest.entry((&place.policy, &place.limit)).or_default();
-            *most = (*most).max(*sum);
+            *most = (*most).max(sum.parts);
         }
-        let bar = |(place, sum): (&Place, &u128)| {
+        let bar = |(place, sum): (&Place, &Sum)| {
             let most = largest[&(place.policy.as_str(), place.limit.as_str())].max(1);
-            let eighths = (sum * WIDEST * 8).div_ceil(most) as usize;
+            let eighths = (sum.parts * WIDEST * 8).div_ceil(most) as usize;
             let mut bar = "\u{2588}".repeat(eighths / 8);
             // A block of one eighth to seven.
             let rest = (eighths % 8) as u32;
             bar.extend(char::from_u32(0x2590 - rest).filter(|_| rest > 0));
             let words = place.words();
-            format!("{words:width$}  {bar} {}\n", decimal(*sum))
+            format!("{words:width$}  {bar} {sum}\n")
         };
         self.0.iter().map(bar).collect()
-    }
-}
-
-/// An amount in parts: a whole number, or a decimal in quotes.
-fn parts(amount: &Value) -> Option<u128> {
-    if let Some(whole) = amount.as_u64() {
-        return Some(u128::from(whole) * ONE);
-    }
-    let text = amount.as_str()?;
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let fraction = format!("{fraction:0<9}");
-    let parts: u128 = fraction.get(..9)?.parse().ok()?;
-    Some(whole.parse::<u128>().ok()? * ONE + parts)
-}
-
-/// So many parts as a number.
-fn decimal(parts: u128) -> String {
-    let (whole, rest) = (parts / ONE, parts % ONE);
-    match rest {
-        0 => whole.to_string(),
-        _ => format!("{whole}.{rest:09}")
-            .trim_end_matches('0')
-            .to_owned(),
     }
 }
 
@@ -425,7 +445,7 @@ fn json_line(policy: &str, used: &Value) -> String {
 
 fn csv_line(policy: &str, used: &Value) -> String {
     let word = |name: &str| used[name].as_str().unwrap_or_default().to_owned();
-    let amount = parts(&used["amount"]).map_or_else(String::new, decimal);
+    let amount = amount(&used["amount"]);
     let columns = [
         policy.to_owned(),
         word("member"),
@@ -457,9 +477,14 @@ mod tests {
         for amount in [json!(2), json!("0.25"), json!("0.000000001"), json!("7")] {
             sums.add(place("spend", "2026-11"), &amount);
         }
-        assert_eq!(decimal(sums.0[&place("spend", "2026-11")]), "9.250000001");
-        let json = place("spend", "2026-11").json(3 * ONE);
-        assert_eq!(json["amount"], json!(3));
+        let sum = sums.0[&place("spend", "2026-11")];
+        assert_eq!(sum.to_string(), "9.250000001");
+        let json = |amount| place("spend", "").json(Sum::read(&amount).unwrap())["amount"].clone();
+        // As the server writes it, everywhere.
+        assert_eq!(
+            [json(json!(3)), json(json!("1.50"))],
+            [json!(3), json!("1.50")]
+        );
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub async fn policies(client: &Client) -> Outcome<PolicyFile> {
     }
     if written.is_empty() {
         return Err(Trouble::failure(
-            "this token may see no policy of the server; it needs the scope `observe`",
+            "this token may see no policy of the server: those that it is for are not there",
         ));
     }
     // JSON is YAML: the server's answer is read as any other file.

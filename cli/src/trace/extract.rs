@@ -145,7 +145,8 @@ impl Meaning {
             return number(record, "bytes").map(Some);
         }
         match (context, generated) {
-            (None, None) => tokens(record, None, &TOTAL),
+            // What is no number under such a name is something else.
+            (None, None) => Ok(TOTAL.iter().find_map(|field| number(record, field).ok())),
             (context, generated) => Ok(Some(
                 context.unwrap_or(0).saturating_add(generated.unwrap_or(0)),
             )),
@@ -242,6 +243,7 @@ mod tests {
         let both = [("usage.input_tokens", "7"), ("total_tokens", "9")];
         assert_eq!(cost(&both), Some(7));
         assert_eq!(cost(&[("requests", "9")]), None);
+        assert_eq!(cost(&[("tokens", "a b"), ("total_tokens", "3")]), Some(3));
     }
 
     #[test]

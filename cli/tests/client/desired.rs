@@ -10,7 +10,8 @@ use crate::turnstile::Turnstile;
 const POLICIES: &str = "[policy.chat]\nkey = 'org/team/user'\npartial_keys = true\n\
                         [policy.chat.limits]\n\
                         rpm = { calls = 3, per = '1h', level = 'user' }\n\
-                        org = { calls = 9, per = '1h', level = 'org' }\n";
+                        org = { calls = 9, per = '1h', level = 'org' }\n\
+                        [policy.flat.limits]\nrpm = { calls = 3, per = '1h' }\n";
 
 /// What is there before: some of it is in the file, some is not.
 const BEFORE: &str = "\
@@ -317,6 +318,20 @@ fn a_mistake_is_told_with_its_line_and_nothing_is_changed() {
             ),
             5,
             "for the same as that of line 1",
+        ),
+        // Entities were created first, and then this was told.
+        (
+            format!(
+                "[entity.n]\n[entity.m]\nparent = 'n'\n[[override]]\nentity = 'm'\n\
+                 policy = 'flat'\nlimits.rpm = {{ calls = 1, per = '1h' }}\n"
+            ),
+            4,
+            "`m` is at level 2, and the keys of the policy `flat` have 1",
+        ),
+        (
+            format!("[entity.n]\n[entity.m]\nparent = 'n'\n[[override]]\nentity = 'm'\n{limit}"),
+            4,
+            "say in which `policy`",
         ),
         (
             format!("[[override]]\nkey_base64 = '*'\n{limit}"),

@@ -9,6 +9,7 @@ use tidegate_policy::{DesiredEntity, DesiredKey, DesiredOverride, DesiredState};
 use super::settings::{Change, changes};
 use super::there::There;
 use crate::client::limits;
+use crate::client::overrides::no_policy;
 use crate::shape::json_of;
 
 /// The most levels that entities have.
@@ -223,8 +224,13 @@ impl<'d> Planning<'d, '_> {
         };
         let policies: Vec<_> = self.there.policies.iter().filter(of_policy).collect();
         if let (Some(policy), true) = (&said.policy, policies.is_empty()) {
-            let message = format!("there is no policy `{policy}` that the token may see");
+            let message = no_policy(policy, &self.there.policies);
             return self.fault(said.line, message);
+        }
+        if let Some(DesiredKey::Entity(id)) = &said.key
+            && let Some(wrong) = too_deep(id, self.level(id), said.policy.as_deref(), &policies)
+        {
+            return self.fault(said.line, wrong);
         }
         for name in said.limits.names() {
             let has = |policy: &&Value| limits::written(policy, name).next().is_some();
@@ -258,6 +264,22 @@ impl<'d> Planning<'d, '_> {
         steps.sort_by_key(|(level, _)| std::cmp::Reverse(*level));
         steps.into_iter().map(|(_, step)| step).collect()
     }
+}
+
+/// Why an entity of this level has no limits in the policy that is said.
+fn too_deep(id: &str, level: usize, policy: Option<&str>, policies: &[&Value]) -> Option<String> {
+    let Some(name) = policy else {
+        let why = "belongs to another: say in which `policy` it has these limits";
+        return (level > 1).then(|| format!("`{id}` {why}"));
+    };
+    let levels = policies.first()?["levels"].as_array().map_or(0, Vec::len);
+    let levels = levels.max(1);
+    (level > levels).then(|| {
+        format!(
+            "`{id}` is at level {level}, and the keys of the policy `{name}` have {levels}: it has \
+             no limits there"
+        )
+    })
 }
 
 /// Whether only the key of the override is to have the limit `name`.

@@ -41,7 +41,7 @@ impl Attempt {
     }
 }
 
-/// Said of a file that does not open.
+/// Said of a file that another process has.
 const OF_A_FILE: &str = ". A file is one command's at a time, and the next does not wait for it: where \
     several are to share limits, name shm:NAME on one machine, redis://HOST, or a server";
 
@@ -61,7 +61,7 @@ impl<'r> Direct<'r> {
         }
         let opened = store::open(url).map_err(|trouble| {
             let mut stop = Stop::from(trouble);
-            if url.starts_with("file:") {
+            if url.starts_with("file:") && stop.message.contains("is in use already") {
                 stop.message += OF_A_FILE;
             }
             stop
