@@ -1,6 +1,7 @@
 //! `tidegate usage`: what was used, hour by hour, and what that adds up to.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::ops::ControlFlow;
 
 use clap::{Args, Subcommand, ValueEnum};

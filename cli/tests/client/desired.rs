@@ -321,10 +321,9 @@ fn a_mistake_is_told_with_its_line_and_nothing_is_changed() {
         ),
         // Entities were created first, and then this was told.
         (
-            format!(
-                "[entity.n]\n[entity.m]\nparent = 'n'\n[[override]]\nentity = 'm'\n\
-                 policy = 'flat'\nlimits.rpm = {{ calls = 1, per = '1h' }}\n"
-            ),
+            "[entity.n]\n[entity.m]\nparent = 'n'\n[[override]]\nentity = 'm'\n\
+             policy = 'flat'\nlimits.rpm = { calls = 1, per = '1h' }\n"
+                .to_owned(),
             4,
             "`m` is at level 2, and the keys of the policy `flat` have 1",
         ),

@@ -22,8 +22,8 @@ fn one_frame_is_printed_with_policies_and_who_is_refused_most() {
         .map(|l| l.split_whitespace().collect())
         .collect();
     assert_eq!(lines[0][..3], ["POLICY", "ADMITTED/s", "REFUSED/s"]);
-    assert_eq!((lines[1][0], lines[1][5], lines[1][6]), ("jobs", "1", "1"));
-    assert_eq!((lines[2][0], lines[2][5]), ("chat", "0"));
+    assert_eq!((lines[1][0], lines[1][6], lines[1][7]), ("jobs", "1", "1"));
+    assert_eq!((lines[2][0], lines[2][6]), ("chat", "0"));
     assert_eq!(lines[3][0], "all");
     assert!(lines.contains(&vec!["2", "chat", "hot"]), "{said:?}");
     // What is no terminal is given the same.
@@ -55,7 +55,7 @@ fn on_a_terminal_it_is_drawn_until_q_is_pressed() {
     let server = Server::start(POLICY);
     let program = env!("CARGO_BIN_EXE_tidegate");
     let line = format!(
-        "stty cols 110 rows 30; {program} top --interval 100ms --server {}",
+        "stty cols 120 rows 30; {program} top --interval 100ms --server {}",
         server.url
     );
     let mut script = Command::new("script");

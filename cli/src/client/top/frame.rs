@@ -17,7 +17,12 @@ pub struct Frame {
     pub total: Row,
     /// The keys refused most often since the server's start.
     pub denied: Vec<Denied>,
+    /// The server's store gives no answers.
+    pub is_store_away: bool,
 }
+
+/// What is said then.
+pub const AWAY: &str = "THE STORE DOES NOT ANSWER: policies answer by their failure_mode";
 
 /// What one policy did.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +34,8 @@ pub struct Row {
     pub refused: f64,
     /// A second.
     pub failed: f64,
+    /// A second: what of the admitted the store was not asked for.
+    pub degraded: f64,
     /// Now.
     pub waiting: f64,
     /// Now, where the store says so: one beyond a network does not.
@@ -48,6 +55,7 @@ pub enum Order {
     Admitted,
     Refused,
     Failed,
+    Degraded,
     Waiting,
     Leases,
     Keys,
@@ -56,11 +64,12 @@ pub enum Order {
 }
 
 /// The columns, in the order of [`Order`].
-pub const COLUMNS: [&str; 9] = [
+pub const COLUMNS: [&str; 10] = [
     "POLICY",
     "ADMITTED/s",
     "REFUSED/s",
     "FAILED/s",
+    "DEGRADED/s",
     "WAITING",
     "LEASES",
     "KEYS",
@@ -80,6 +89,7 @@ impl Frame {
             rows: rows.collect(),
             total: Row::default(),
             denied: after.denied.clone(),
+            is_store_away: after.is_store_away,
         };
         frame.total = total(&frame.rows);
         frame.sort(order);
@@ -103,11 +113,13 @@ impl Row {
             false => after / seconds,
         };
         let waits = after.waits.since(&before.waits);
+        let degraded = rate(before.degraded, after.degraded);
         Self {
             policy: policy.to_owned(),
-            admitted: rate(before.admitted, after.admitted) + rate(before.degraded, after.degraded),
+            admitted: rate(before.admitted, after.admitted) + degraded,
             refused: rate(before.refused, after.refused),
             failed: rate(before.failed, after.failed),
+            degraded,
             waiting: after.waiting,
             leases: after.leases,
             keys: after.keys,
@@ -117,12 +129,13 @@ impl Row {
     }
 
     /// What stands in each of the [`COLUMNS`].
-    pub fn cells(&self) -> [String; 9] {
+    pub fn cells(&self) -> [String; 10] {
         [
             self.policy.clone(),
             rate(self.admitted),
             rate(self.refused),
             rate(self.failed),
+            rate(self.degraded),
             self.waiting.to_string(),
             known(self.leases),
             known(self.keys),
@@ -141,6 +154,7 @@ fn total(rows: &[Row]) -> Row {
         admitted: sum(|row| row.admitted),
         refused: sum(|row| row.refused),
         failed: sum(|row| row.failed),
+        degraded: sum(|row| row.degraded),
         waiting: sum(|row| row.waiting),
         leases: sum_known(|row| row.leases),
         keys: sum_known(|row| row.keys),
@@ -157,6 +171,7 @@ impl Order {
             Self::Admitted => most(|row| row.admitted),
             Self::Refused => most(|row| row.refused),
             Self::Failed => most(|row| row.failed),
+            Self::Degraded => most(|row| row.degraded),
             Self::Waiting => most(|row| row.waiting),
             Self::Leases => most(|row| row.leases.unwrap_or(-1.0)),
             Self::Keys => most(|row| row.keys.unwrap_or(-1.0)),
@@ -238,7 +253,7 @@ mod tests {
         let after = metrics(&[("a", 300, 30), ("b", 50, 90), ("c", 20, 20)]);
         let mut frame = Frame::between(&before, &after, Duration::from_secs(2), Order::Refused);
         assert_eq!(names(&frame), ["b", "a", "c"]);
-        let cells = ["b", "25", "45", "0", "4", "2", "-", "200ms", "984ms"];
+        let cells = ["b", "25", "45", "0", "0", "4", "2", "-", "200ms", "984ms"];
         assert_eq!(frame.rows[0].cells(), cells);
         assert_eq!(frame.total.cells()[..3], ["all", "135", "65"]);
         frame.sort(Order::Policy);
@@ -247,6 +262,26 @@ mod tests {
         assert_eq!(names(&frame), ["a", "b", "c"]);
         frame.sort(Order::Waiting);
         assert_eq!(names(&frame), ["b", "a", "c"]);
+    }
+
+    /// Policies that admit without their store looked as if all were well.
+    #[test]
+    fn what_is_admitted_without_the_store_is_told() {
+        let at = |count, answers| {
+            let text = format!(
+                "tidegate_degraded_total{{policy=\"a\"}} {count}\ntidegate_store_answers {answers}\n"
+            );
+            Sample::read(&text)
+        };
+        let frame = |answers| {
+            let (before, after) = (at(10, 1), at(30, answers));
+            Frame::between(&before, &after, Duration::from_secs(2), Order::Degraded)
+        };
+        let away = frame(0);
+        assert_eq!(away.rows[0].cells()[..5], ["a", "10", "0", "0", "10"]);
+        assert!(away.is_store_away && !frame(1).is_store_away);
+        let text = super::super::plain::text(&away);
+        assert!(text.contains(AWAY), "{text}");
     }
 
     #[test]
@@ -260,7 +295,7 @@ mod tests {
     fn what_is_not_counted_has_no_length() {
         let none = metrics(&[("a", 0, 0)]);
         let frame = Frame::between(&none, &none, Duration::from_secs(1), Order::P99);
-        assert_eq!(frame.rows[0].cells()[7..], ["-", "-"]);
+        assert_eq!(frame.rows[0].cells()[8..], ["-", "-"]);
         assert_eq!(wait(Some(Quantile::Beyond(300.0))), ">300.0s");
     }
 }

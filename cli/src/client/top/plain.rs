@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::frame::{COLUMNS, Frame};
+use super::frame::{AWAY, COLUMNS, Frame};
 
 /// The frame in columns: policies, their sum, and who is refused most.
 pub fn text(frame: &Frame) -> String {
@@ -10,7 +10,7 @@ pub fn text(frame: &Frame) -> String {
     lines.extend(frame.rows.iter().map(super::frame::Row::cells));
     lines.push(frame.total.cells());
     let width = |at: usize| lines.iter().map(|cells| cells[at].chars().count()).max();
-    let widths: [usize; 9] = std::array::from_fn(|at| width(at).unwrap_or(0));
+    let widths: [usize; 10] = std::array::from_fn(|at| width(at).unwrap_or(0));
     let mut text = String::new();
     for cells in &lines {
         let _ = write!(text, "{:width$}", cells[0], width = widths[0]);
@@ -19,6 +19,9 @@ pub fn text(frame: &Frame) -> String {
             let _ = write!(text, "  {cell:>width$}");
         }
         text.push('\n');
+    }
+    if frame.is_store_away {
+        let _ = writeln!(text, "\n{AWAY}");
     }
     if !frame.denied.is_empty() {
         text += "\nREFUSED MOST (since the start)\n";

@@ -19,6 +19,8 @@ pub struct Sample {
     pub policies: BTreeMap<String, Counts>,
     /// The keys refused most often, the most frequent first.
     pub denied: Vec<Denied>,
+    /// Its store gives no answers now.
+    pub is_store_away: bool,
 }
 
 /// Of one policy; what is counted is counted since the server's start.
@@ -70,6 +72,9 @@ impl Sample {
     pub fn read(metrics: &str) -> Self {
         let mut sample = Self::default();
         for line in exposition::lines(metrics) {
+            if line.name == "tidegate_store_answers" {
+                sample.is_store_away = line.value == 0.0;
+            }
             let Some(policy) = line.labels.get("policy") else {
                 continue;
             };

@@ -13,7 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::frame::{COLUMNS, Frame, Order};
+use super::frame::{AWAY, COLUMNS, Frame, Order};
 use super::options::Top;
 use super::sample::Sample;
 use crate::client::exit::{Exit, Outcome, Stop};
@@ -162,8 +162,10 @@ fn draw(canvas: &mut Canvas<'_>, view: &View) {
             canvas.render_widget(denied_table(frame), keys);
         }
     }
+    let is_away = view.frame.as_ref().is_some_and(|frame| frame.is_store_away);
     let words = match &view.trouble {
         Some(trouble) => Line::from(trouble.as_str()).reversed(),
+        None if is_away => Line::from(AWAY).reversed(),
         None => Line::from("q quits, arrows choose the column to sort by").dim(),
     };
     canvas.render_widget(words, foot);
@@ -183,7 +185,7 @@ fn table(frame: &Frame, order: Order) -> Table<'_> {
         Row::new(cells.map(|(at, cell)| Cell::from(aligned(at, cell))))
     };
     let rows = std::iter::once(row(&frame.total).bold()).chain(frame.rows.iter().map(row));
-    let widths = std::iter::once(Constraint::Min(12)).chain([Constraint::Length(10); 8]);
+    let widths = std::iter::once(Constraint::Min(12)).chain([Constraint::Length(10); 9]);
     Table::new(rows, widths).header(Row::new(titles))
 }
 
