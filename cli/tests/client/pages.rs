@@ -154,6 +154,25 @@ fn what_the_page_of_namespaces_types_works() {
 }
 
 #[test]
+fn what_the_page_of_replays_types_prints_what_it_says() {
+    let page = include_str!("../../../docs/replay.md");
+    let server = AsItComes::start();
+    for (name, language) in [("calls.jsonl", "json"), ("chat.toml", "toml")] {
+        let text = fences(page, language)[0];
+        std::fs::write(server.folder.path().join(name), text).expect("written");
+    }
+    let scripts = scripts(page);
+    assert_eq!(scripts.len(), 2);
+    for script in &scripts {
+        let said = server.types(script);
+        assert_eq!(said.code, 0, "{script}: {said:?}");
+    }
+    assert_eq!(server.types(scripts[0]).out, fences(page, "text")[0]);
+    let written = std::fs::read_to_string(server.folder.path().join("out.csv"));
+    assert_eq!(written.expect("decisions").lines().count(), 5);
+}
+
+#[test]
 fn what_the_page_of_overrides_types_works() {
     let page = include_str!("../../../docs/reference/overrides.md");
     let server = typed(page);
