@@ -27,7 +27,7 @@ use super::spans;
 use super::undelivered::Undelivered;
 use super::whose::Whose;
 use tidegate::internal::{RequestInternals, is_grant, random_lease_id};
-use tidegate::{Key, LeaseId, PageOf, Request, Select, Timestamp};
+use tidegate::{Error, Key, LeaseId, PageOf, Request, RequestError, Select, Timestamp};
 use tidegate_policy::Scope;
 use tidegate_store::Page;
 
@@ -345,9 +345,8 @@ impl Service {
                 let in_units = said.in_units(&meant)?;
                 let request = said.request(&meant, &in_units)?;
                 let active = &meant.active;
-                let decision = active
-                    .peek_at(question.member, &*meant.key, request)
-                    .await?;
+                let decision = active.peek_at(question.member, &*meant.key, request);
+                let decision = decision.await.map_err(|error| meant.of_level(error))?;
                 let member = question.member.or(decision.member());
                 let overridden = self.overridden(active, member, meant.key());
                 let decided = meant.charged(Charge::Decided(decision));
@@ -361,7 +360,7 @@ impl Service {
                 let request = said.request(&meant, &in_units)?;
                 let active = &meant.active;
                 let forecast = active.forecast(question.member, &*meant.key, request);
-                let forecasts = forecast.await?;
+                let forecasts = forecast.await.map_err(|error| meant.of_level(error))?;
                 // Of a pool as a whole, one may be all that could serve the request.
                 let is_one = question.member.is_some() || !active.policy().is_pool();
                 Ok(Answer::Forecast(Arc::clone(active), forecasts, is_one))
@@ -807,6 +806,20 @@ struct Said<'a> {
 }
 
 impl Meant<'_> {
+    /// Why nothing was said of an entity that is above the keys of the policy: nobody wrote a key.
+    fn of_level(&self, error: impl Into<ServiceError>) -> ServiceError {
+        let error = error.into();
+        let is_depth = matches!(
+            &error,
+            ServiceError::Limits(Error::Request(RequestError::KeyDepth { .. }))
+        );
+        let path = self.path.as_ref().filter(|_| is_depth);
+        match path.map(|path| path.check_level(&self.active)) {
+            Some(Err(wrong)) => wrong.into(),
+            _ => error,
+        }
+    }
+
     #[inline]
     fn key(&self) -> Key<'_> {
         Key::from(&*self.key)

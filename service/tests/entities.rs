@@ -593,13 +593,15 @@ fn an_entity_above_the_keys_of_a_policy_is_told_their_level() {
     assert!(above.to_string().starts_with(words), "{above}");
     assert_eq!(above.kind(), Kind::Invalid);
     check("search").unwrap();
-    // A look takes nothing, and what an ancestor has may be reset.
     let of_acme = Question {
         whose: Whose::Entity("acme"),
-        cost: Some(Number::Units(0)),
+        cost: Some(Number::Units(1)),
         ..of("whole")
     };
-    house.call(Call::Peek(of_acme)).unwrap();
+    let above = house.call(Call::Peek(of_acme.clone())).unwrap_err();
+    assert!(above.to_string().starts_with(words), "{above}");
+    let above = house.call(Call::Forecast(of_acme)).unwrap_err();
+    assert!(above.to_string().starts_with(words), "{above}");
 }
 
 #[test]

@@ -492,8 +492,9 @@ impl Leases {
         let all = std::mem::take(&mut lease.renewals);
         if let Err(error) = answer {
             lease.is_put_off = true;
-            if is_in_doubt(error, was_sent) {
-                lease.note_unanswered_end(until.since(asked), now);
+            match is_in_doubt(error, was_sent) {
+                true => lease.note_unanswered_end(until.since(asked), now),
+                false => lease.tell_end_again(now),
             }
             for one in all {
                 wakes.push(one.responder.answer(Err(error.clone())));

@@ -23,9 +23,6 @@ use crate::strict;
 use crate::task;
 use crate::under_way::{Sent, UnderWay};
 
-/// What is over, or in doubt, is looked after so often at least.
-const LONGEST_PACE: Span = Span::SECOND;
-
 /// The most keys of which something is held. Requests for others are the store's.
 const MOST_KEYS: u64 = 65_536;
 
@@ -423,7 +420,7 @@ impl Node {
     pub(crate) fn arm(&self) {
         if !self.is_armed.swap(true, Ordering::AcqRel) {
             let pace = self.tier.idle_span().min(self.tier.hold_span());
-            let pace = Span::from_micros(pace.as_micros() / 2).min(LONGEST_PACE);
+            let pace = Span::from_micros(pace.as_micros() / 2);
             let this: Weak<dyn TimerHandler> = Weak::<Self>::clone(&self.this);
             self.timer.set(self.timer.now() + pace, this);
         }

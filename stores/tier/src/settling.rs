@@ -59,7 +59,7 @@ impl Node {
             };
             let Some(later) = later else {
                 // A store beyond a network that is not asked says so at once.
-                self.told(shared, told, answer, (asked, false));
+                self.told(shared, told, answer, (asked, !self.has_own_clock));
                 continue;
             };
             let (node, shared) = (Arc::clone(&this), Arc::clone(shared));

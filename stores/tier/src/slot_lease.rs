@@ -45,12 +45,14 @@ impl Doubt {
             self.longest_pause = longest_pause;
         }
         self.longest_pause = self.longest_pause.min(longest_pause);
+        self.next = self.next.min(now + FIRST_PAUSE);
         self.until = Some(now + DOUBTED_FOR);
     }
 
-    /// Whether it is to be told again now.
+    /// Whether it is to be told again now; for the last time as the doubt ends.
     fn is_due(&mut self, now: Timestamp) -> bool {
-        let is_due = self.until.is_some() && now >= self.next;
+        let ends = self.until.take_if(|until| *until <= now).is_some();
+        let is_due = ends || (self.until.is_some() && now >= self.next);
         if is_due {
             let twice = Span::from_micros(self.pause.as_micros().saturating_mul(2));
             self.pause = twice.min(self.longest_pause);
@@ -59,9 +61,9 @@ impl Doubt {
         is_due
     }
 
-    /// Whether it has just ended.
-    fn ends(&mut self, now: Timestamp) -> bool {
-        self.until.take_if(|until| *until <= now).is_some()
+    /// What was told did not come there: it is told at the next look.
+    fn again(&mut self, now: Timestamp) {
+        self.next = now;
     }
 }
 
@@ -174,6 +176,11 @@ impl SlotLease {
         self.doubt_of_end.begin(now, part);
     }
 
+    /// It was not told until when: again at the next look, where that is in doubt.
+    pub(crate) fn tell_end_again(&mut self, now: Timestamp) {
+        self.doubt_of_end.again(now);
+    }
+
     /// Whether the store is to be asked for something.
     pub(crate) fn has_wish(&self) -> bool {
         let renews = !self.renewals.is_empty() || self.renews_again;
@@ -271,13 +278,12 @@ impl SlotLease {
     /// The store is to be asked again, if it did not answer.
     pub(crate) fn try_again(&mut self, now: Timestamp) {
         self.is_put_off = false;
-        if self.doubt.ends(now) {
-            self.unanswered = None;
-        }
         if self.doubt.is_due(now) {
             self.told = None;
         }
-        self.doubt_of_end.ends(now);
+        if self.doubt.until.is_none() {
+            self.unanswered = None;
+        }
         self.renews_again |= self.doubt_of_end.is_due(now);
     }
 

@@ -34,7 +34,8 @@ pub struct Row {
     pub refused: f64,
     /// A second.
     pub failed: f64,
-    /// A second: what of the admitted the store was not asked for.
+    /// A second: answered without the store, by `failure_mode = "share"`, which is counted as admitted
+    /// or refused, too; or by `admit`, which is not.
     pub degraded: f64,
     /// Now.
     pub waiting: f64,
@@ -116,7 +117,7 @@ impl Row {
         let degraded = rate(before.degraded, after.degraded);
         Self {
             policy: policy.to_owned(),
-            admitted: rate(before.admitted, after.admitted) + degraded,
+            admitted: rate(before.admitted, after.admitted),
             refused: rate(before.refused, after.refused),
             failed: rate(before.failed, after.failed),
             degraded,
@@ -266,7 +267,7 @@ mod tests {
 
     /// Policies that admit without their store looked as if all were well.
     #[test]
-    fn what_is_admitted_without_the_store_is_told() {
+    fn what_is_answered_without_the_store_is_told() {
         let at = |count, answers| {
             let text = format!(
                 "tidegate_degraded_total{{policy=\"a\"}} {count}\ntidegate_store_answers {answers}\n"
@@ -278,7 +279,7 @@ mod tests {
             Frame::between(&before, &after, Duration::from_secs(2), Order::Degraded)
         };
         let away = frame(0);
-        assert_eq!(away.rows[0].cells()[..5], ["a", "10", "0", "0", "10"]);
+        assert_eq!(away.rows[0].cells()[..5], ["a", "0", "0", "0", "10"]);
         assert!(away.is_store_away && !frame(1).is_store_away);
         let text = super::super::plain::text(&away);
         assert!(text.contains(AWAY), "{text}");

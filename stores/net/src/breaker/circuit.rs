@@ -31,7 +31,11 @@ pub enum Change {
 /// A place that a request has taken. Its outcome counts only for as long as the
 /// circuit is as it was then: of a thousand asks that fail together, one turns it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Place(u64);
+pub(crate) struct Place {
+    turn: u64,
+    /// It is of a request that may wait for its turn: that it takes long says nothing of the store.
+    waits: bool,
+}
 
 #[derive(Debug)]
 pub(crate) struct Circuit {
@@ -66,6 +70,8 @@ enum State {
     HalfOpen {
         /// How many ask now.
         asking: u32,
+        /// How many of these may wait for their turn.
+        waiting: u32,
         /// How many may at once.
         most: u32,
         /// How many of these have been answered.
@@ -74,7 +80,8 @@ enum State {
         failures: u32,
         /// When the last one began.
         last: Duration,
-        /// When `most` was raised last, by answers or by time; `None` before the first answer.
+        /// When `most` was raised last, by answers or by time, or one got no answer; `None` before the
+        /// first answer.
         raised: Option<Duration>,
         /// Whether one was answered since.
         answers: bool,
@@ -100,14 +107,20 @@ impl Circuit {
         }
     }
 
-    /// A place for one request, or how long there is none for sure.
-    pub(crate) fn enter(&mut self, now: Duration, settings: &Settings) -> Result<Place, Duration> {
+    /// A place for one request, or how long there is none for sure. `waits`: it may wait for its turn.
+    pub(crate) fn enter(
+        &mut self,
+        now: Duration,
+        waits: bool,
+        settings: &Settings,
+    ) -> Result<Place, Duration> {
         if let State::Open { until } = self.state {
             if now < until {
                 return Err(until - now);
             }
             self.turn_to(State::HalfOpen {
                 asking: 0,
+                waiting: 0,
                 most: 1,
                 answered: 0,
                 failures: 0,
@@ -118,7 +131,11 @@ impl Circuit {
         }
         self.raise(now, settings);
         if let State::HalfOpen {
-            asking, most, last, ..
+            asking,
+            waiting,
+            most,
+            last,
+            ..
         } = &mut self.state
         {
             // Those who wait for their turn keep nobody from trying for long.
@@ -126,9 +143,11 @@ impl Circuit {
                 return Err(Duration::ZERO);
             }
             *asking += 1;
+            *waiting += u32::from(waits);
             *last = now;
         }
-        Ok(Place(self.turn))
+        let turn = self.turn;
+        Ok(Place { turn, waits })
     }
 
     /// Twice as many may ask at once after each pause in which one was answered, or nobody asked:
@@ -137,6 +156,7 @@ impl Circuit {
     fn raise(&mut self, now: Duration, settings: &Settings) {
         let State::HalfOpen {
             asking,
+            waiting,
             most,
             raised: Some(raised),
             answers,
@@ -145,14 +165,15 @@ impl Circuit {
         else {
             return;
         };
+        let nobody_asks = asking == waiting;
         // Twice as many, thirty-two times, are all.
         for _ in 0..u32::BITS {
             let by = raised.saturating_add(settings.pause);
-            if now < by || *most > settings.ramp || !(*answers || *asking == 0) {
+            if now < by || *most > settings.ramp || !(*answers || nobody_asks) {
                 break;
             }
             *most = most.saturating_mul(2);
-            *raised = if *asking == 0 { by } else { now };
+            *raised = if nobody_asks { by } else { now };
             *answers = false;
         }
         self.close_if_all_may(settings);
@@ -174,9 +195,10 @@ impl Circuit {
         now: Duration,
         settings: &Settings,
     ) -> Option<Change> {
-        if place.0 != self.turn {
+        if place.turn != self.turn {
             return None;
         }
+        self.leave(place);
         self.count_answer(now, settings);
         let trouble = self.trouble.take().filter(|trouble| trouble.is_told)?;
         Some(Change::Answers(now.saturating_sub(trouble.since)))
@@ -187,7 +209,6 @@ impl Circuit {
             State::Closed { failures } => *failures = 0,
             State::Open { .. } => {}
             State::HalfOpen {
-                asking,
                 most,
                 answered,
                 failures,
@@ -195,7 +216,6 @@ impl Circuit {
                 answers,
                 ..
             } => {
-                *asking = asking.saturating_sub(1);
                 (*answered, *failures, *answers) = (*answered + 1, 0, true);
                 raised.get_or_insert(now);
                 if *answered >= *most {
@@ -216,21 +236,22 @@ impl Circuit {
         settings: &Settings,
         jitter: f64,
     ) -> Option<Change> {
-        if place.0 != self.turn {
+        if place.turn != self.turn {
             return None;
         }
+        self.leave(place);
         let failed = self.note_failure(now, settings);
         let (failures, most) = match &mut self.state {
             State::Closed { failures } => (failures, settings.failures),
             // One that has answered is not away because one request was lost.
             State::HalfOpen {
-                asking,
                 most,
                 failures,
-                raised: Some(_),
+                raised: Some(raised),
                 ..
             } => {
-                *asking = asking.saturating_sub(1);
+                // What it took was no pause in which nobody asked.
+                *raised = now;
                 (failures, settings.failures.min(*most))
             }
             State::HalfOpen { failures, .. } => (failures, 1),
@@ -279,10 +300,19 @@ impl Circuit {
 
     /// The request was given up before it was known what became of it.
     pub(crate) fn given_up(&mut self, place: Place) {
-        if let State::HalfOpen { asking, .. } = &mut self.state
-            && place.0 == self.turn
+        if place.turn == self.turn {
+            self.leave(place);
+        }
+    }
+
+    /// One that asked does so no more.
+    fn leave(&mut self, place: Place) {
+        if let State::HalfOpen {
+            asking, waiting, ..
+        } = &mut self.state
         {
             *asking = asking.saturating_sub(1);
+            *waiting = waiting.saturating_sub(u32::from(place.waits));
         }
     }
 
@@ -311,7 +341,7 @@ mod tests {
     }
 
     fn enter(circuit: &mut Circuit, now: Duration) -> Result<Place, Duration> {
-        circuit.enter(now, &SETTINGS)
+        circuit.enter(now, false, &SETTINGS)
     }
 
     fn opened() -> Circuit {
@@ -387,7 +417,7 @@ mod tests {
                 circuit.failed(place, ms(110), &SETTINGS, 0.5);
             }
             // Two by the answer, and twice as many with each pause.
-            for (now, many) in [(150, 2), (200, 4), (399, 8)] {
+            for (now, many) in [(150, 2), (250, 4), (350, 8)] {
                 let places: Vec<_> = (0..many)
                     .map(|_| enter(&mut circuit, ms(now)).unwrap())
                     .collect();
@@ -395,7 +425,7 @@ mod tests {
                 places.into_iter().for_each(|p| circuit.given_up(p));
             }
             for _ in 0..40 {
-                assert!(enter(&mut circuit, ms(400)).is_ok());
+                assert!(enter(&mut circuit, ms(420)).is_ok());
             }
             assert_eq!(circuit.position(), Position::Closed);
         }
@@ -412,6 +442,34 @@ mod tests {
         assert!((30..=45).contains(&asked.count()));
         circuit.failed(hangs, ms(2_000), &SETTINGS, 0.5);
         assert_eq!(circuit.position(), Position::HalfOpen);
+    }
+
+    /// The time of each was taken for one in which nobody asked: after two seconds without an answer
+    /// all were let through.
+    #[test]
+    fn one_that_hangs_for_one_request_after_the_other_is_opened() {
+        let mut circuit = opened();
+        let place = enter(&mut circuit, ms(100)).unwrap();
+        circuit.answered(place, ms(100), &SETTINGS);
+        for now in [110, 1_120] {
+            let place = enter(&mut circuit, ms(now)).unwrap();
+            circuit.failed(place, ms(now + 1_000), &SETTINGS, 0.5);
+        }
+        assert_eq!(circuit.position(), Position::Open);
+    }
+
+    /// One that waited for its turn for minutes kept it half open.
+    #[test]
+    fn who_waits_for_a_turn_keeps_nobody_from_a_store_that_is_well() {
+        let mut circuit = opened();
+        let place = enter(&mut circuit, ms(100)).unwrap();
+        circuit.answered(place, ms(100), &SETTINGS);
+        let waits = circuit.enter(ms(110), true, &SETTINGS).unwrap();
+        for _ in 0..40 {
+            assert!(enter(&mut circuit, ms(60_000)).is_ok());
+        }
+        circuit.given_up(waits);
+        assert_eq!(circuit.position(), Position::Closed);
     }
 
     /// One lost request shut the server off for up to six seconds, by the pauses of an outage before.

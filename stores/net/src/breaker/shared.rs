@@ -47,18 +47,19 @@ impl CircuitBreaker {
         self.circuit.lock().position()
     }
 
-    /// A place for one request of the store.
+    /// A place for one request of the store. `waits`: it may wait for its turn, and however long that
+    /// takes, its giving up says nothing about the store.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`], at once: it is not asked now.
-    pub(crate) fn enter(self: &Arc<Self>) -> Result<Entry, StoreError> {
+    pub(crate) fn enter(self: &Arc<Self>, waits: bool) -> Result<Entry, StoreError> {
         let now = self.now();
-        let place = self.circuit.lock().enter(now, &self.settings);
+        let place = self.circuit.lock().enter(now, waits, &self.settings);
         match place {
             Ok(place) => Ok(Entry {
                 breaker: Arc::clone(self),
                 place: Some(place),
-                since: now,
+                since: if waits { Duration::MAX } else { now },
             }),
             Err(left) => Err(self.refusal(left)),
         }
@@ -121,13 +122,6 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// The request waits for its turn: however long that takes, its giving up says
-    /// nothing about the store.
-    pub(crate) fn for_a_turn(mut self) -> Self {
-        self.since = Duration::MAX;
-        self
-    }
-
     /// What came of it: the words of a store that cannot tell, which has failed. Every
     /// other error is an answer.
     pub(crate) fn end(mut self, outage: Option<&str>) {

@@ -35,7 +35,7 @@ impl BreakerStore {
         &self,
         request: impl FnOnce(&dyn Store) -> StoreFuture<T>,
     ) -> StoreFuture<T> {
-        match self.breaker.enter() {
+        match self.breaker.enter(false) {
             Ok(entry) => {
                 let answer = request(&*self.store);
                 StoreFuture::new(async move { entry.around(answer.await) })
@@ -51,7 +51,9 @@ impl Store for BreakerStore {
     }
 
     fn last_plan(&self, name: &str) -> Result<Option<Arc<Plan>>, StoreError> {
-        self.breaker.enter()?.around(self.store.last_plan(name))
+        self.breaker
+            .enter(false)?
+            .around(self.store.last_plan(name))
     }
 
     fn definitions(&self, owner: &str, newer_than: u64) -> StoreFuture<Definitions> {
@@ -97,7 +99,10 @@ impl Store for BreakerStore {
     }
 
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
-        let table = self.breaker.enter()?.around(self.store.open(name, plan))?;
+        let table = self
+            .breaker
+            .enter(false)?
+            .around(self.store.open(name, plan))?;
         Ok(Arc::new(BreakerTable {
             table,
             breaker: Arc::clone(&self.breaker),
@@ -125,8 +130,7 @@ struct BreakerTable {
 impl Table for BreakerTable {
     #[inline]
     fn execute(&self, command: &Command<'_>, mut out: Out<'_>) -> Execution {
-        let entry = match self.breaker.enter() {
-            Ok(entry) if command.patience.is_some() => entry.for_a_turn(),
+        let entry = match self.breaker.enter(command.patience.is_some()) {
             Ok(entry) => entry,
             Err(away) => return out.ready(Err(away)),
         };
