@@ -511,7 +511,7 @@ mod tests {
         });
         assert_eq!(
             csv_line("chat", &used),
-            "chat,,\"a,\"\"b\"\"\",tokens,2026-11-26T10:00:00Z,0.5"
+            "chat,,\"a,\"\"b\"\"\",tokens,2026-11-26T10:00:00Z,0.50"
         );
     }
 }

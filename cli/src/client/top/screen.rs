@@ -273,7 +273,7 @@ mod tests {
         );
         assert!(lines[4].starts_with("jobs"), "{screen}");
         assert!(screen.contains("30 chat             alice"), "{screen}");
-        view.sort(3);
+        view.sort(4);
         assert_eq!(view.order, Order::Leases);
         assert!(
             shown(&view, 110, 20)
