@@ -157,8 +157,13 @@ fn what_the_page_of_namespaces_types_works() {
 fn what_the_page_of_replays_types_prints_what_it_says() {
     let page = include_str!("../../../docs/replay.md");
     let server = AsItComes::start();
-    for (name, language) in [("calls.jsonl", "json"), ("chat.toml", "toml")] {
-        let text = fences(page, language)[0];
+    let [lines, printed] = fences(page, "text")[..] else {
+        panic!("the trace, and what is printed");
+    };
+    for (name, text) in [
+        ("calls.jsonl", lines),
+        ("chat.toml", fences(page, "toml")[0]),
+    ] {
         std::fs::write(server.folder.path().join(name), text).expect("written");
     }
     let scripts = scripts(page);
@@ -167,7 +172,7 @@ fn what_the_page_of_replays_types_prints_what_it_says() {
         let said = server.types(script);
         assert_eq!(said.code, 0, "{script}: {said:?}");
     }
-    assert_eq!(server.types(scripts[0]).out, fences(page, "text")[0]);
+    assert_eq!(server.types(scripts[0]).out, printed);
     let written = std::fs::read_to_string(server.folder.path().join("out.csv"));
     assert_eq!(written.expect("decisions").lines().count(), 5);
 }
