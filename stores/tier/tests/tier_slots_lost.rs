@@ -5,7 +5,7 @@ mod support;
 use std::sync::Arc;
 
 use support::leased::{HOUR, MINUTE, both_of, fleet, left, pass, pass_one, settled};
-use support::{SECOND, Wire, told};
+use support::{Central, Node, SECOND, Wire, told};
 use tidegate_store::{Ending, Reply, StoreError, Verb};
 use tidegate_tier::is_given;
 
@@ -195,27 +195,37 @@ fn what_the_store_executes_late_it_is_told_again() {
     assert_eq!(node.trips(), trips);
 }
 
+/// The first of two leases of a grant that is closed, once the second was released over this wire,
+/// which is open again.
+fn after_a_release(over: Wire, (central, nodes): (&Central, &[Node])) -> u128 {
+    let node = &nodes[0];
+    let first = node.lease(b"k", &[1], HOUR).expect("a slot");
+    let second = node.lease(b"k", &[1], HOUR).expect("a slot");
+    pass(central, nodes, 11 * SECOND);
+    node.link.set(over);
+    settled(node.release(b"k", second.id));
+    node.link.set(Wire::Open);
+    first.id
+}
+
+/// Whether a lease has so many slots from now on.
+fn grown(node: &Node, id: u128, to: u64) -> Result<bool, StoreError> {
+    let answer = told(&mut node.begin_adjustment(b"k", id, &[Some(to)])).expect("an answer");
+    answer.map(|reply| reply.decision().expect("a decision").verdict.admitted())
+}
+
 /// The late command left the store with three of four slots that were held.
 #[test]
 fn a_lease_does_not_grow_beyond_what_the_store_may_execute_late() {
     let (central, nodes) = fleet(4, 2, 1);
     let node = &nodes[0];
-    let grown = |id, to: u64| {
-        let answer = told(&mut node.begin_adjustment(b"k", id, &[Some(to)])).expect("an answer");
-        answer.map(|reply| reply.decision().expect("a decision").verdict.admitted())
-    };
-    let first = node.lease(b"k", &[1], HOUR).expect("a slot");
-    let second = node.lease(b"k", &[1], HOUR).expect("a slot");
-    pass(&central, &nodes, 11 * SECOND);
-    node.link.set(Wire::Late);
-    settled(node.release(b"k", second.id));
-    node.link.set(Wire::Open);
+    let first = after_a_release(Wire::Late, (&central, &nodes));
     // The store had two of this lease, and is to have one: no more is sure.
-    assert!(matches!(grown(first.id, 3), Err(StoreError::Busy(_))));
+    assert!(matches!(grown(node, first, 3), Err(StoreError::Busy(_))));
     assert_eq!(node.link.deliver(), 1);
     pass(&central, &nodes, 3 * SECOND);
     assert_eq!(left(&central, &node.plan), 3);
-    settled(node.release(b"k", first.id));
+    settled(node.release(b"k", first));
     assert_eq!(left(&central, &node.plan), 4);
 }
 
@@ -281,17 +291,9 @@ fn a_late_settlement_that_the_store_refuses_is_asked_for_again() {
 #[test]
 fn what_was_not_sent_is_in_no_doubt() {
     let (central, nodes) = fleet(10, 2, 1);
-    let node = &nodes[0];
-    let first = node.lease(b"k", &[1], HOUR).expect("a slot");
-    let second = node.lease(b"k", &[1], HOUR).expect("a slot");
-    pass(&central, &nodes, 11 * SECOND);
-    node.link.set(Wire::Cut);
-    settled(node.release(b"k", second.id));
-    node.link.set(Wire::Open);
-    let grown = told(&mut node.begin_adjustment(b"k", first.id, &[Some(3)]));
-    let grown = grown.expect("an answer").and_then(Reply::decision);
-    assert!(grown.expect("a decision").verdict.admitted());
-    assert_eq!(left(&central, &node.plan), 7);
+    let first = after_a_release(Wire::Cut, (&central, &nodes));
+    assert_eq!(grown(&nodes[0], first, 3), Ok(true));
+    assert_eq!(left(&central, &nodes[0].plan), 7);
 }
 
 /// Until then the store may execute that it has less.
@@ -299,15 +301,9 @@ fn what_was_not_sent_is_in_no_doubt() {
 fn after_a_minute_without_another_loss_a_lease_grows_again() {
     let (central, nodes) = fleet(10, 2, 1);
     let node = &nodes[0];
-    let first = node.lease(b"k", &[1], HOUR).expect("a slot");
-    let second = node.lease(b"k", &[1], HOUR).expect("a slot");
-    pass(&central, &nodes, 11 * SECOND);
-    node.link.set(Wire::LosesAnswers);
-    settled(node.release(b"k", second.id));
-    node.link.set(Wire::Open);
-    let grow = || told(&mut node.begin_adjustment(b"k", first.id, &[Some(3)])).expect("an answer");
-    assert!(matches!(grow(), Err(StoreError::Busy(_))));
+    let first = after_a_release(Wire::LosesAnswers, (&central, &nodes));
+    assert!(matches!(grown(node, first, 3), Err(StoreError::Busy(_))));
     pass(&central, &nodes, 62 * SECOND);
-    assert!(grow().is_ok());
+    assert_eq!(grown(node, first, 3), Ok(true));
     assert_eq!(left(&central, &node.plan), 7);
 }

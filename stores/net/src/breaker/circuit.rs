@@ -355,6 +355,14 @@ mod tests {
         circuit
     }
 
+    /// One that has answered once again, at 100 ms.
+    fn half_open() -> Circuit {
+        let mut circuit = opened();
+        let place = enter(&mut circuit, ms(100)).unwrap();
+        circuit.answered(place, ms(100), &SETTINGS);
+        circuit
+    }
+
     #[test]
     fn several_failures_in_a_row_open_it_and_an_answer_between_them_does_not() {
         let mut circuit = Circuit::new();
@@ -409,9 +417,7 @@ mod tests {
     #[test]
     fn a_store_that_has_answered_for_a_while_is_asked_by_all() {
         for one_is_lost in [false, true] {
-            let mut circuit = opened();
-            let place = enter(&mut circuit, ms(100)).unwrap();
-            circuit.answered(place, ms(100), &SETTINGS);
+            let mut circuit = half_open();
             if one_is_lost {
                 let place = enter(&mut circuit, ms(110)).unwrap();
                 circuit.failed(place, ms(110), &SETTINGS, 0.5);
@@ -433,9 +439,7 @@ mod tests {
 
     #[test]
     fn one_that_answers_once_and_hangs_then_is_not_asked_by_all() {
-        let mut circuit = opened();
-        let place = enter(&mut circuit, ms(100)).unwrap();
-        circuit.answered(place, ms(100), &SETTINGS);
+        let mut circuit = half_open();
         let hangs = enter(&mut circuit, ms(120)).unwrap();
         // Somebody tries after each patience, and no more.
         let asked = (121..2_000).filter(|&now| enter(&mut circuit, ms(now)).is_ok());
@@ -448,9 +452,7 @@ mod tests {
     /// all were let through.
     #[test]
     fn one_that_hangs_for_one_request_after_the_other_is_opened() {
-        let mut circuit = opened();
-        let place = enter(&mut circuit, ms(100)).unwrap();
-        circuit.answered(place, ms(100), &SETTINGS);
+        let mut circuit = half_open();
         for now in [110, 1_120] {
             let place = enter(&mut circuit, ms(now)).unwrap();
             circuit.failed(place, ms(now + 1_000), &SETTINGS, 0.5);
@@ -461,9 +463,7 @@ mod tests {
     /// One that waited for its turn for minutes kept it half open.
     #[test]
     fn who_waits_for_a_turn_keeps_nobody_from_a_store_that_is_well() {
-        let mut circuit = opened();
-        let place = enter(&mut circuit, ms(100)).unwrap();
-        circuit.answered(place, ms(100), &SETTINGS);
+        let mut circuit = half_open();
         let waits = circuit.enter(ms(110), true, &SETTINGS).unwrap();
         for _ in 0..40 {
             assert!(enter(&mut circuit, ms(60_000)).is_ok());
