@@ -491,7 +491,7 @@ impl Leases {
         lease.is_under_way = false;
         let all = std::mem::take(&mut lease.renewals);
         if let Err(error) = answer {
-            lease.is_put_off = true;
+            lease.put_off();
             match is_in_doubt(error, was_sent) {
                 true => lease.note_unanswered_end(until.since(asked), now),
                 false => lease.tell_end_again(now),
@@ -501,6 +501,7 @@ impl Leases {
             }
             return self.is_lost(id, error, now, wakes);
         }
+        lease.note_end_told(asked);
         let sure = match has_own_clock {
             true => sure_until(until, until.since(asked)),
             false => until,
@@ -543,11 +544,11 @@ impl Leases {
             Ok(_) if admitted => lease.note_told(to),
             Ok(_) if is_growth => {}
             Err(error) if is_in_doubt(error, was_sent) => {
-                lease.is_put_off = true;
                 lease.note_unanswered(to, now);
                 wakes.push(lease.refuse_growth());
+                lease.put_off();
             }
-            _ => lease.is_put_off = true,
+            _ => lease.put_off(),
         }
         let error = answer.as_ref().err().cloned();
         if let Some(growth) = growth {

@@ -26,6 +26,7 @@
 //! | `node_id` | which process holds a grant: it stands in the ids of its leases: [`NodeId`] |
 //! | `node` | all keys of a table: asks, lands, gives back |
 //! | `table` | the table around a table: [`TierTable`] |
+//! | `doubt` | what the store may execute late, and is told again |
 //! | `slot_lease` | a lease of the store whose slots this node gives out |
 //! | `leases` | the leases that a node gives its callers of one key; no I/O, no clock |
 //! | `given` | verbs of those |
@@ -40,6 +41,7 @@ mod answers;
 mod batch;
 mod calendars;
 mod counters;
+mod doubt;
 mod exact;
 mod given;
 mod grants;

@@ -23,6 +23,9 @@ use crate::strict;
 use crate::task;
 use crate::under_way::{Sent, UnderWay};
 
+/// What is over, or in doubt, is looked after so often at least.
+const LONGEST_PACE: Span = Span::SECOND;
+
 /// The most keys of which something is held. Requests for others are the store's.
 const MOST_KEYS: u64 = 65_536;
 
@@ -109,10 +112,10 @@ struct Asked {
 
 impl Asked {
     /// What ends it, should it have been granted.
-    fn lost(&self) -> Return {
+    fn lost(&self, now: Timestamp) -> Return {
         let lost = Return::lost(&self.path, self.id);
         match self.has_slots {
-            true => lost.of_slots_until(self.expires_at),
+            true => lost.of_slots_until(self.expires_at).in_doubt(now),
             false => lost,
         }
     }
@@ -245,7 +248,7 @@ impl Node {
     fn land(&self, asked: Asked, answer: Answer) -> Option<Asking> {
         let (now, mut wakes) = (self.timer.now(), Vec::new());
         let Some(shared) = self.kept(&asked.path.lend()) else {
-            self.end(asked.lost());
+            self.end(asked.lost(self.timer.now()));
             return None;
         };
         let mut key = shared.lock();
@@ -310,7 +313,7 @@ impl Node {
         self.decide_strictly(&asked.path, strict, &mut wakes);
         if matches!(error, Some(StoreError::Unavailable(_))) {
             // It may have been granted all the same.
-            self.returns.add(asked.lost());
+            self.returns.add(asked.lost(now));
             self.arm();
         }
         drop(wakes);
@@ -420,7 +423,7 @@ impl Node {
     pub(crate) fn arm(&self) {
         if !self.is_armed.swap(true, Ordering::AcqRel) {
             let pace = self.tier.idle_span().min(self.tier.hold_span());
-            let pace = Span::from_micros(pace.as_micros() / 2);
+            let pace = Span::from_micros(pace.as_micros() / 2).min(LONGEST_PACE);
             let this: Weak<dyn TimerHandler> = Weak::<Self>::clone(&self.this);
             self.timer.set(self.timer.now() + pace, this);
         }
@@ -430,7 +433,7 @@ impl Node {
     /// nobody has pinned. Whether there is anything left to look after.
     fn sweep(&self, now: Timestamp) -> bool {
         let mut is_needed = false;
-        for one in self.returns.take() {
+        for one in self.returns.take_due(now) {
             self.end(one);
         }
         for shard in &self.shards {
@@ -493,7 +496,7 @@ impl Node {
         self.is_closed.store(true, Ordering::Release);
         self.give_all_back();
         // What the store did not answer to is tried once more.
-        for one in self.returns.take() {
+        for one in self.returns.take_due(Timestamp::MAX) {
             self.end(one);
         }
     }

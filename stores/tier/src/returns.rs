@@ -8,6 +8,7 @@ use tidegate_store::sync::Mutex;
 use tidegate_store::{Ending, OwnedPath, Plan, PlanLimit, StoreError, Verb};
 
 use crate::calendars::Calendars;
+use crate::doubt::{Doubt, LONGEST_PAUSE};
 use crate::grants::Grant;
 
 /// The most that wait to be given back again. The oldest is then left to expire.
@@ -33,6 +34,8 @@ pub(crate) struct Return {
     tries: u8,
     /// It holds slots, and ends then by itself.
     until: Option<Timestamp>,
+    /// Whether it may be granted late: that it is unknown now does not say that it is over.
+    doubt: Doubt,
 }
 
 impl Return {
@@ -45,6 +48,7 @@ impl Return {
             calendars: Calendars::default(),
             tries: 0,
             until: grant.has_slots.then(|| grant.may_last_until()),
+            doubt: Doubt::default(),
         }
     }
 
@@ -61,6 +65,7 @@ impl Return {
             calendars: calendars.clone(),
             tries: 0,
             until: None,
+            doubt: Doubt::default(),
         }
     }
 
@@ -73,6 +78,7 @@ impl Return {
             calendars: Calendars::default(),
             tries: 0,
             until: None,
+            doubt: Doubt::default(),
         }
     }
 
@@ -82,12 +88,31 @@ impl Return {
         self
     }
 
-    /// Whether it may be there still at `now`, and is worth another try.
-    fn has_hope(&self, now: Timestamp) -> bool {
+    /// The store may execute late that it is granted.
+    pub(crate) fn in_doubt(mut self, now: Timestamp) -> Self {
+        self.doubt.begin(now, LONGEST_PAUSE);
+        self
+    }
+
+    /// Whether it may be there still at `now`, or come, and is worth another try after `error`.
+    fn has_hope(&mut self, error: &StoreError, now: Timestamp) -> bool {
+        match error {
+            StoreError::UnknownLease => {
+                self.doubt.settle(now);
+                self.doubt.put_off(now);
+                return self.doubt.lasts();
+            }
+            StoreError::LeaseEnded(_) | StoreError::Mismatch => return false,
+            _ => {}
+        }
         match self.until {
             Some(until) => now < until,
             None => self.tries < MOST_TRIES,
         }
+    }
+
+    fn is_due(&self, now: Timestamp) -> bool {
+        !self.doubt.lasts() || self.doubt.is_due(now)
     }
 
     /// What is said of the calendars of `plan`.
@@ -132,12 +157,8 @@ struct Kept {
 impl Returns {
     /// Tries it again later, if `error`, which was the answer at `now`, leaves a hope.
     pub(crate) fn failed(&self, mut one: Return, error: &StoreError, now: Timestamp) {
-        let is_over = matches!(
-            error,
-            StoreError::UnknownLease | StoreError::LeaseEnded(_) | StoreError::Mismatch
-        );
         one.tries = one.tries.saturating_add(1);
-        if !is_over && one.has_hope(now) {
+        if one.has_hope(error, now) {
             self.add(one);
         }
     }
@@ -154,9 +175,14 @@ impl Returns {
         all.push_back(one);
     }
 
-    pub(crate) fn take(&self) -> impl Iterator<Item = Return> + use<> {
-        let kept = std::mem::take(&mut *self.0.lock());
-        kept.slots.into_iter().chain(kept.units)
+    /// Those that are to be tried at `now`.
+    pub(crate) fn take_due(&self, now: Timestamp) -> impl Iterator<Item = Return> + use<> {
+        let mut kept = self.0.lock();
+        let slots = std::mem::take(&mut kept.slots);
+        let (due, later) = slots.into_iter().partition(|one| one.is_due(now));
+        kept.slots = later;
+        let due: VecDeque<Return> = due;
+        due.into_iter().chain(std::mem::take(&mut kept.units))
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -8,64 +8,13 @@ use tidegate_store::core::{Amount, Span, Standing, Timestamp};
 use tidegate_store::{OwnedPath, Plan, PlanLimit, Responder, StoreError, Wake};
 
 use crate::calendars::Calendars;
+use crate::doubt::{Doubt, LONGEST_PAUSE};
 use crate::grants::{Amounts, Grant};
 use crate::outstanding::is_slots;
 use crate::returns::Return;
 
 /// So much longer than a lease that is given the store's lasts, at most.
 const LONGEST_MARGIN: Span = Span::from_secs(60);
-
-/// For so long after an answer was lost the store is told again what it is to have, and until when: a
-/// command that is later than that may leave slots taken until the lease ends, or, one that renewed
-/// it for less than it was since, free too early.
-const DOUBTED_FOR: Span = Span::from_secs(60);
-
-/// So soon it is told again at first, and each time half as often, but so often at least: however
-/// many are in doubt, that is no load.
-const FIRST_PAUSE: Span = Span::SECOND;
-const LONGEST_PAUSE: Span = Span::from_secs(16);
-
-/// The store may execute late what it did not answer to.
-#[derive(Default)]
-struct Doubt {
-    /// Until then; `None`: nothing is in doubt.
-    until: Option<Timestamp>,
-    /// When it is told again.
-    next: Timestamp,
-    pause: Span,
-    longest_pause: Span,
-}
-
-impl Doubt {
-    /// The answer to a command was lost. It is told again so often at least.
-    fn begin(&mut self, now: Timestamp, longest_pause: Span) {
-        let longest_pause = longest_pause.min(LONGEST_PAUSE).max(FIRST_PAUSE);
-        if self.until.is_none() {
-            (self.next, self.pause) = (now + FIRST_PAUSE, FIRST_PAUSE);
-            self.longest_pause = longest_pause;
-        }
-        self.longest_pause = self.longest_pause.min(longest_pause);
-        self.next = self.next.min(now + FIRST_PAUSE);
-        self.until = Some(now + DOUBTED_FOR);
-    }
-
-    /// Whether it is to be told again now; for the last time as the doubt ends.
-    fn is_due(&mut self, now: Timestamp) -> bool {
-        let ends = self.until.take_if(|until| *until <= now).is_some();
-        let is_due = ends || (self.until.is_some() && now >= self.next);
-        if is_due {
-            let twice = Span::from_micros(self.pause.as_micros().saturating_mul(2));
-            self.pause = twice.min(self.longest_pause);
-            self.next = now + self.pause;
-        }
-        is_due
-    }
-
-    /// What was told did not come there: it is told at the next look.
-    fn again(&mut self, now: Timestamp) {
-        self.next = now;
-    }
-}
 
 /// How long the store's lease is to last, so that leases of `ttl` can be given of it, and renewed,
 /// for about as long without asking.
@@ -181,6 +130,17 @@ impl SlotLease {
         self.doubt_of_end.again(now);
     }
 
+    /// The store has answered until when it keeps it, which it was told at `told`.
+    pub(crate) fn note_end_told(&mut self, told: Timestamp) {
+        self.doubt_of_end.settle(told);
+    }
+
+    /// The store has not answered: not again before the next look, unless a holder waits for
+    /// something else, who may not have so long.
+    pub(crate) fn put_off(&mut self) {
+        self.is_put_off = self.renewals.is_empty() && self.growth.is_none();
+    }
+
     /// Whether the store is to be asked for something.
     pub(crate) fn has_wish(&self) -> bool {
         let renews = !self.renewals.is_empty() || self.renews_again;
@@ -279,12 +239,18 @@ impl SlotLease {
     pub(crate) fn try_again(&mut self, now: Timestamp) {
         self.is_put_off = false;
         if self.doubt.is_due(now) {
+            self.doubt.put_off(now);
             self.told = None;
         }
-        if self.doubt.until.is_none() {
+        // For the last time now: it is told until it answers.
+        self.doubt.settle(now);
+        if !self.doubt.lasts() {
             self.unanswered = None;
         }
-        self.renews_again |= self.doubt_of_end.is_due(now);
+        if self.doubt_of_end.is_due(now) {
+            self.doubt_of_end.put_off(now);
+            self.renews_again = true;
+        }
     }
 
     /// Answers a holder who asks for more than what the store may execute late leaves.

@@ -3,11 +3,14 @@
 mod support;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use support::leased::{HOUR, MINUTE, both_of, fleet, left, pass, pass_one, settled};
+use support::leased::{
+    HOUR, MINUTE, both_of, fleet, fleet_of, left, pass, pass_one, settled, tier,
+};
 use support::{Central, Node, SECOND, Wire, told};
 use tidegate_store::{Ending, Reply, StoreError, Verb};
-use tidegate_tier::is_given;
+use tidegate_tier::{Tier, is_given};
 
 #[test]
 fn while_the_store_is_away_no_lease_outlasts_the_stores() {
@@ -151,10 +154,17 @@ fn nobody_tries_to_end_a_lease_that_has_ended_by_itself() {
     assert_eq!(left(&central, &node.plan), 100);
 }
 
-/// The late renewal was for less, and its slot went to another while the holder was sure of it.
+/// The late renewal was for less, and its slot went to another while the holder was sure of it; with
+/// grants that are held for a minute until half a minute later.
 #[test]
 fn a_renewal_that_the_store_executes_late_takes_no_time_back() {
-    let (central, nodes) = fleet(2, 2, 2);
+    let long = Duration::from_secs(60);
+    takes_no_time_back(tier(2));
+    takes_no_time_back(tier(2).hold(long).idle(long));
+}
+
+fn takes_no_time_back(tier: Tier) {
+    let (central, nodes) = fleet_of(2, tier, 2);
     let lease = nodes[0].lease(b"k", &[1], 4 * SECOND).expect("a slot");
     pass(&central, &nodes, 3 * SECOND);
     nodes[0].link.set(Wire::Late);
@@ -168,8 +178,71 @@ fn a_renewal_that_the_store_executes_late_takes_no_time_back() {
         assert!(nodes[1].lease(b"k", &[2], SECOND).is_none());
     }
     settled(nodes[0].release(b"k", lease.id));
-    pass(&central, &nodes, 3 * SECOND);
+    pass(&central, &nodes, 2 * MINUTE);
     assert!(nodes[1].lease(b"k", &[2], SECOND).is_some());
+}
+
+/// The last time that it was told, as the minute ended, did not reach the store, and was all.
+#[test]
+fn until_when_a_lease_lasts_is_told_until_the_store_has_heard() {
+    let (central, nodes) = fleet(2, 2, 2);
+    let node = &nodes[0];
+    let lease = node.lease(b"k", &[1], MINUTE / 2).expect("a slot");
+    pass(&central, &nodes, 25 * SECOND);
+    node.link.set(Wire::Late);
+    let renewed = node.renew(b"k", lease.id, 40 * SECOND);
+    assert!(matches!(renewed, Err(StoreError::Unavailable(_))));
+    node.link.set(Wire::Open);
+    assert_eq!(node.renew(b"k", lease.id, HOUR), Ok(Reply::Done));
+    node.link.set(Wire::Cut);
+    pass(&central, &nodes, 50 * SECOND);
+    node.link.deliver();
+    pass(&central, &nodes, 15 * SECOND);
+    node.link.set(Wire::Open);
+    for _ in 0..300 {
+        pass(&central, &nodes, SECOND);
+        assert!(nodes[1].lease(b"k", &[2], SECOND).is_none());
+    }
+}
+
+/// It was told once that nobody wants them, before it had heard of them: four slots were taken for an
+/// hour.
+#[test]
+fn slots_that_the_store_grants_late_are_given_back() {
+    let (central, nodes) = fleet(10, 4, 1);
+    let node = &nodes[0];
+    node.link.set(Wire::Late);
+    let lost = told(&mut node.begin_lease(b"k", &[1], HOUR)).expect("an answer");
+    assert!(matches!(lost, Err(StoreError::Unavailable(_))));
+    node.link.set(Wire::Open);
+    pass(&central, &nodes, 20 * SECOND);
+    node.link.deliver();
+    assert_eq!(left(&central, &node.plan), 6);
+    pass(&central, &nodes, MINUTE / 2);
+    assert_eq!(left(&central, &node.plan), 10);
+    // Not for ever.
+    pass(&central, &nodes, 2 * MINUTE);
+    let trips = node.trips();
+    pass(&central, &nodes, 5 * MINUTE);
+    assert_eq!(node.trips(), trips);
+}
+
+/// The renewal waited for the next look after a settlement that failed, and its lease ended before.
+#[test]
+fn a_renewal_does_not_wait_with_what_the_store_is_told() {
+    let (central, nodes) = fleet(10, 2, 1);
+    let node = &nodes[0];
+    let first = node.lease(b"k", &[1], 10 * SECOND).expect("a slot");
+    let second = node.lease(b"k", &[1], 10 * SECOND).expect("a slot");
+    settled(node.release(b"k", second.id));
+    node.link.set(Wire::HoldsCommands);
+    // The grant lies idle: the store is to hear that one slot is held.
+    pass(&central, &nodes, 15 * SECOND / 2);
+    assert_eq!(node.link.held(), 1);
+    let mut renewed = node.begin_renewal(b"k", first.id, HOUR);
+    node.link.set(Wire::Open);
+    node.link.lose();
+    assert_eq!(told(&mut renewed), Some(Ok(Reply::Done)));
 }
 
 /// Four slots were taken until the lease ended, for as long as it was renewed.

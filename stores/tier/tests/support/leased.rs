@@ -20,9 +20,14 @@ pub fn tier(batch: u64) -> Tier {
 
 /// So many slots, and nodes that hold some of them at a time.
 pub fn fleet(capacity: u64, batch: u64, count: usize) -> (Arc<Central>, Vec<Node>) {
+    fleet_of(capacity, tier(batch), count)
+}
+
+/// The same, of nodes that hold them so.
+pub fn fleet_of(capacity: u64, tier: Tier, count: usize) -> (Arc<Central>, Vec<Node>) {
     let plan = plan(0, 1, &[(0, slots(capacity))]);
     let central = Central::new(&plan);
-    let node = |_| Node::new(&central, &plan, tier(batch), 0);
+    let node = |_| Node::new(&central, &plan, tier.clone(), 0);
     let nodes = (0..count).map(node).collect();
     (central, nodes)
 }

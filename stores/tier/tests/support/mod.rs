@@ -295,6 +295,15 @@ impl Link {
         self.deliver_one(one);
     }
 
+    /// What is held is lost: whoever waits for it is told so.
+    pub fn lose(&self) {
+        let held = std::mem::take(&mut *self.held.lock().expect("no panic"));
+        for one in held {
+            let lost = StoreError::Unavailable("the wire is cut".to_owned());
+            drop(one.responder.answer(Err(lost)));
+        }
+    }
+
     fn deliver_one(&self, one: Held) {
         let answer = one.answer;
         let answer = answer.unwrap_or_else(|| one.command.lend(|c| self.central.decide(c)));
