@@ -21,8 +21,8 @@ pub enum Change {
     /// A request got no answer, the first after the last answer. Told once in the longest
     /// pause at most.
     Failed,
-    /// Several in a row got none: it is away, and not requested a while. Told once until it
-    /// answers.
+    /// Several in a row got none: the store is away, and gets no requests for a while. Told once
+    /// until it answers.
     Away,
     /// A request got an answer, so long after the first that got none.
     Answers(Duration),
@@ -180,11 +180,14 @@ impl Circuit {
     }
 
     fn close_if_all_may(&mut self, settings: &Settings) {
-        if let State::HalfOpen { most, .. } = self.state
+        if let State::HalfOpen { most, failures, .. } = self.state
             && (most > settings.ramp || most == u32::MAX)
         {
-            self.round = 0;
-            self.turn_to(State::Closed { failures: 0 });
+            // By time alone nothing is forgotten: the next answer says that the store is back.
+            if failures == 0 {
+                self.round = 0;
+            }
+            self.turn_to(State::Closed { failures });
         }
     }
 
@@ -206,7 +209,7 @@ impl Circuit {
 
     fn count_answer(&mut self, now: Duration, settings: &Settings) {
         match &mut self.state {
-            State::Closed { failures } => *failures = 0,
+            State::Closed { failures } => (*failures, self.round) = (0, 0),
             State::Open { .. } => {}
             State::HalfOpen {
                 most,
@@ -241,24 +244,23 @@ impl Circuit {
         }
         self.leave(place);
         let failed = self.note_failure(now, settings);
-        let (failures, most) = match &mut self.state {
+        let (failures, enough) = match &mut self.state {
             State::Closed { failures } => (failures, settings.failures),
             // One that has answered is not away because one request was lost.
             State::HalfOpen {
-                most,
                 failures,
                 raised: Some(raised),
                 ..
             } => {
                 // What it took was no pause in which nobody asked.
                 *raised = now;
-                (failures, settings.failures.min(*most))
+                (failures, settings.failures.min(2))
             }
             State::HalfOpen { failures, .. } => (failures, 1),
             State::Open { .. } => return None,
         };
         *failures += 1;
-        if *failures < most {
+        if *failures < enough {
             return failed;
         }
         self.open(now, settings, jitter);
@@ -375,6 +377,38 @@ mod tests {
             assert_eq!(circuit.position(), Position::Closed);
         }
         assert_eq!(opened().position(), Position::Open);
+    }
+
+    /// They were four, eight and more, the longer nobody had asked.
+    #[test]
+    fn two_in_a_row_open_it_again_while_it_is_half_open() {
+        let mut circuit = half_open();
+        let places = [ms(210), ms(210)].map(|now| enter(&mut circuit, now).unwrap());
+        for place in places {
+            assert_eq!(circuit.position(), Position::HalfOpen);
+            circuit.failed(place, ms(300), &SETTINGS, 0.5);
+        }
+        assert_eq!(
+            enter(&mut circuit, ms(300)),
+            Err(ms(200)),
+            "pauses go on from where they were"
+        );
+    }
+
+    /// It forgot the failure and the pauses.
+    #[test]
+    fn what_failed_before_time_has_closed_it_counts() {
+        let mut circuit = half_open();
+        for begun in [150, 1_500, 2_600] {
+            assert_ne!(circuit.position(), Position::Open);
+            let place = enter(&mut circuit, ms(begun)).unwrap();
+            circuit.failed(place, ms(begun + 100), &SETTINGS, 0.5);
+        }
+        assert_eq!(
+            enter(&mut circuit, ms(2_700)),
+            Err(ms(200)),
+            "the second pause"
+        );
     }
 
     #[test]
