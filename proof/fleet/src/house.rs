@@ -24,7 +24,7 @@ pub struct Pair {
 }
 
 /// Options of a store that on a machine however busy has answered in time.
-pub const PATIENT: &str = "deadline=10s";
+pub const PATIENT: &str = "deadline=50s";
 
 impl House {
     /// A store of its own; `None` where this machine has none.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use super::common::expect;
-use crate::house::House;
+use crate::house::{House, PATIENT};
 use crate::question::{Question, Report, Row};
 use crate::server::Server;
 use crate::stores::Store;
@@ -30,6 +30,9 @@ running = { concurrency = 1000, ttl = '1h' }
 calls = { calls = 1000000, per = '1m' }
 ";
 
+/// Who asks for the slow key is told within this time that it cannot be had, and asks again.
+const IN_TURN: &str = "deadline=4s";
+
 /// So many ask for the slow key at once: more than a store has connections.
 const AT_ONCE: usize = 16;
 
@@ -51,14 +54,14 @@ fn rows() -> Vec<Row> {
 fn ask(house: &House, report: &Report<'_>) -> Result<(), String> {
     for protocol in PROTOCOLS {
         // One for each case: what one leaves behind is not the other's.
-        let server = |pair: &str| house.server(pair, POLICIES, "").start();
+        let server = |pair: &str, options: &str| house.server(pair, POLICIES, options).start();
         let name = protocol.name;
-        let result =
-            server(&format!("cursors-{name}")).and_then(|server| cursors(protocol, &server));
+        let result = server(&format!("cursors-{name}"), PATIENT)
+            .and_then(|server| cursors(protocol, &server));
         report.note(name, CURSORS, result);
         if house.store.lock.is_some() {
-            let result =
-                server(&format!("slow-{name}")).and_then(|server| slow(house, protocol, &server));
+            let result = server(&format!("slow-{name}"), IN_TURN)
+                .and_then(|server| slow(house, protocol, &server));
             report.note(name, SLOW, result);
         }
     }

@@ -1,7 +1,7 @@
 //! Limits that change in the file: at one server, then at the other.
 
 use super::common::{expect, until};
-use crate::house::{House, Pair};
+use crate::house::{House, PATIENT, Pair};
 use crate::question::{Question, Report, Row};
 use crate::server::Server;
 use crate::stores::Store;
@@ -192,7 +192,7 @@ fn ask(house: &House, report: &Report<'_>) -> Result<(), String> {
         })
         .collect();
     let mut pair = Pair {
-        servers: vec![house.server("reloaded", &policies(0), "").start()?],
+        servers: vec![house.server("reloaded", &policies(0), PATIENT).start()?],
     };
     let mut phase = |pair: &Pair, phase: usize, versions: &[usize]| {
         for count in &mut counts {
@@ -203,7 +203,7 @@ fn ask(house: &House, report: &Report<'_>) -> Result<(), String> {
     phase(&pair, 0, &[0]);
     goes_over(&pair.servers[0], 1)?;
     if house.store.servers > 1 {
-        let second = house.server_at(1, "reloaded", &policies(1), "");
+        let second = house.server_at(1, "reloaded", &policies(1), PATIENT);
         pair.servers.push(second.start()?);
     }
     phase(&pair, 1, &[1, 1]);

@@ -1,7 +1,7 @@
 //! Two versions of a policy at once, as during a roll-out.
 
 use super::common::{Work, at_once, expect, until};
-use crate::house::{House, Pair};
+use crate::house::{House, PATIENT, Pair};
 use crate::question::{Question, Report, Row};
 use crate::stores::Store;
 use crate::talk::{Call, Client, PROTOCOLS, Protocol, Verb};
@@ -140,8 +140,10 @@ fn ask(house: &House, report: &Report<'_>) -> Result<(), String> {
     let versions = [policies(|roll| roll.old), policies(|roll| roll.new)];
     // The older policy with the program beside, which may be an older one, too.
     let servers = [1, 0].into_iter().zip(&versions);
-    let servers =
-        servers.map(|(turn, policies)| house.server_at(turn, "rolled", policies, "").start());
+    let start = |(turn, policies): (usize, &String)| {
+        house.server_at(turn, "rolled", policies, PATIENT).start()
+    };
+    let servers = servers.map(start);
     let pair = Pair {
         servers: servers.collect::<Result<_, _>>()?,
     };
