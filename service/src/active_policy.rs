@@ -277,8 +277,14 @@ impl ActivePolicy {
     ) -> Pending<impl Future<Output = Result<Charge, ServiceError>> + Send> {
         let (key, request) = (key.into(), request.into());
         pending(async move {
-            let decision = self.decide(self.limiter.check(key, request)).await;
-            self.checked(key, request, decision).await
+            let begun = self.begin_timing();
+            let decision = self.limiter.check(key, request).await;
+            self.end_timing(begun);
+            match self.share_for_error(&decision) {
+                None => self.answered(key, decision),
+                // Nobody else takes room for it.
+                Some(share) => Box::pin(self.check_by(share, key, request, decision)).await,
+            }
         })
     }
 
@@ -288,28 +294,35 @@ impl ActivePolicy {
         &self,
         items: &[(Key<'_>, Request<'_>)],
     ) -> Vec<Result<Charge, ServiceError>> {
-        let decisions = self.decide(self.limiter.check_each(items)).await;
+        let begun = self.begin_timing();
+        let decisions = self.limiter.check_each(items).await;
+        self.end_timing(begun);
         let mut answers = Vec::with_capacity(items.len());
         for (&(key, request), decision) in items.iter().zip(decisions) {
-            answers.push(self.checked(key, request, decision).await);
+            answers.push(match self.share_for_error(&decision) {
+                None => self.answered(key, decision),
+                Some(share) => self.check_by(share, key, request, decision).await,
+            });
         }
         answers
     }
 
-    /// What a check is answered: by the share, if the store could not tell.
-    async fn checked(
+    /// What a check is answered that the store could not decide: by a share of the limits, if
+    /// that can tell.
+    async fn check_by(
         &self,
+        share: &Share,
         key: Key<'_>,
         request: Request<'_>,
-        mut decision: Result<Decision, DecisionError>,
+        by_store: Result<Decision, DecisionError>,
     ) -> Result<Charge, ServiceError> {
-        if let Some(share) = self.share_for_error(&decision)
-            && let Some(by_share) = share.check(key, request).await
-        {
-            self.meters.degraded();
-            decision = Ok(by_share);
+        match share.check(key, request).await {
+            Some(by_share) => {
+                self.meters.degraded();
+                self.answered(key, Ok(by_share))
+            }
+            None => self.answered(key, by_store),
         }
-        self.answered(key, decision)
     }
 
     /// Charges what was used already; of a pool, at `member`.
@@ -326,7 +339,9 @@ impl ActivePolicy {
     ) -> Pending<impl Future<Output = Result<Charge, ServiceError>> + Send> {
         let (key, request) = (key.into(), request.into());
         pending(async move {
-            let mut decision = self.decide(self.limiter.debit(member, key, request)).await;
+            let begun = self.begin_timing();
+            let mut decision = self.limiter.debit(member, key, request).await;
+            self.end_timing(begun);
             if let Some(share) = self.share_for_error(&decision)
                 && let Some(by_share) = share.debit(member, key, request).await
             {
@@ -441,10 +456,10 @@ impl ActivePolicy {
             request = request.ttl_or(self.policy.ttl);
             // Who says nothing does not wait.
             let request = request.within(request.longest_wait().unwrap_or_default());
-            let admission = match request.is_patient() {
-                true => self.limiter.acquire(key, request).await,
-                false => self.decide(self.limiter.acquire(key, request)).await,
-            };
+            // How long a request waits is measured by itself.
+            let timed = (!request.is_patient()).then(|| self.begin_timing());
+            let admission = self.limiter.acquire(key, request).await;
+            self.end_timing(timed.flatten());
             match admission {
                 Ok(Admission::Granted(lease)) => {
                     let waited = self.since(begun);
@@ -458,7 +473,10 @@ impl ActivePolicy {
                 }
                 Ok(Admission::Refused(decision)) => self.refusal(key, decision),
                 Err(error) => match self.share_for(&error) {
-                    Some(share) => self.acquire_by(share, key, request, (begun, error)).await,
+                    // Nobody else takes room for it.
+                    Some(share) => {
+                        Box::pin(self.acquire_by(share, key, request, (begun, error))).await
+                    }
                     None => self.by_failure_mode(key, error).map(Acquired::Degraded),
                 },
             }
@@ -522,7 +540,10 @@ impl ActivePolicy {
         let by_tier = || self.policy.tier.as_ref().map(Tier::held_for);
         let hold = hold.or_else(by_tier).unwrap_or(USUAL_HOLD);
         pending(async move {
-            match self.decide(self.limiter.grant(key, id, asked, hold)).await {
+            let begun = self.begin_timing();
+            let granted = self.limiter.grant(key, id, asked, hold).await;
+            self.end_timing(begun);
+            match granted {
                 Ok(Admission::Refused(decision)) => {
                     let decision = or_never(decision).map_err(|never| self.failed(key, never))?;
                     self.refused(key, &decision);
@@ -753,16 +774,17 @@ impl ActivePolicy {
         self.limiter.cancel_unseen(key, id);
     }
 
-    /// Decides, and measures some of the times how long it took.
+    /// When a decision begins, if it is one of those whose time is measured.
     #[inline]
-    async fn decide<T>(&self, decision: impl Future<Output = T>) -> T {
-        if !self.meters.wants_time() {
-            return decision.await;
+    fn begin_timing(&self) -> Option<Timestamp> {
+        self.meters.wants_time().then(|| self.now())
+    }
+
+    #[inline]
+    fn end_timing(&self, begun: Option<Timestamp>) {
+        if let Some(begun) = begun {
+            self.meters.took(self.since(begun));
         }
-        let begun = self.now();
-        let answer = decision.await;
-        self.meters.took(self.since(begun));
-        answer
     }
 
     fn since(&self, begun: Timestamp) -> Duration {

@@ -287,84 +287,54 @@ impl Service {
     /// [`ActivePolicy`]; of a namespace that is deleted or not there,
     /// [`ServiceError::Namespace`].
     #[inline]
-    pub async fn call(&self, caller: &Caller, call: Call<'_>) -> Result<Answer, ServiceError> {
-        if self.is_home_of(caller) || call.is_of_namespaces() {
-            self.call_here(caller, call).await
-        } else {
-            // Whoever is in no namespace takes no room for it.
-            let answer = Box::pin(self.call_away(caller, call)).await;
-            spans::entered(answer)
+    // No `async fn`: that moves what it is given once more.
+    pub fn call(
+        &self,
+        caller: &Caller,
+        call: Call<'_>,
+    ) -> impl Future<Output = Result<Answer, ServiceError>> + Send {
+        async move {
+            if self.is_home_of(caller) || call.is_of_namespaces() {
+                self.call_here(caller, call).await
+            } else {
+                // Whoever is in no namespace takes no room for it.
+                let answer = Box::pin(self.call_away(caller, call)).await;
+                spans::entered(answer)
+            }
         }
     }
 
     /// Answers `call` by what is here.
     #[inline]
-    pub(super) async fn call_here(
+    pub(super) fn call_here(
         &self,
         caller: &Caller,
         call: Call<'_>,
-    ) -> Result<Answer, ServiceError> {
-        match call {
-            Call::Check(question) => {
-                let meant = self.meant(caller, Scope::Decide, &question).await?;
-                question.belongs_to_no_member()?;
-                let said = meant.said(&question);
-                let in_units = said.in_units(&meant)?;
-                let request = said.request(&meant, &in_units)?;
-                let charge = meant.active.check(&*meant.key, request).await?;
-                Ok(Answer::Decided(meant.charged(charge)))
+    ) -> impl Future<Output = Result<Answer, ServiceError>> + Send {
+        async move {
+            match call {
+                Call::Check(ref question) => {
+                    let meant = self.meant(caller, Scope::Decide, question).await?;
+                    question.belongs_to_no_member()?;
+                    let said = meant.said(question);
+                    let in_units = said.in_units(&meant)?;
+                    let request = said.request(&meant, &in_units)?;
+                    let charge = meant.active.check(&*meant.key, request).await?;
+                    Ok(Answer::Decided(meant.charged(charge)))
+                }
+                Call::Throttle(key, rate, quantity) => {
+                    let rated = self.decide_by_rate(caller, key, rate, quantity);
+                    Ok(Answer::Rated(rated.await?))
+                }
+                // What is asked less often takes no room of a check's.
+                call => Box::pin(self.call_lease(caller, call)).await,
             }
-            Call::Throttle(key, rate, quantity) => {
-                let rated = Box::pin(self.decide_by_rate(caller, key, rate, quantity));
-                Ok(Answer::Rated(rated.await?))
-            }
-            // What is asked less often takes no room of a check's.
-            call => Box::pin(self.call_other(caller, call)).await,
         }
     }
 
-    async fn call_other(&self, caller: &Caller, call: Call<'_>) -> Result<Answer, ServiceError> {
+    /// Answers what begins, changes and ends leases.
+    async fn call_lease(&self, caller: &Caller, call: Call<'_>) -> Result<Answer, ServiceError> {
         match call {
-            Call::Check(_) | Call::Throttle(..) => unreachable!("answered where it comes in"),
-            Call::CheckMany(questions) => self.check_each(caller, questions).await,
-            Call::Debit(question) => {
-                let meant = self.meant(caller, Scope::Decide, &question).await?;
-                let said = meant.said(&question);
-                let in_units = said.in_units(&meant)?;
-                let request = said.request(&meant, &in_units)?;
-                let active = &meant.active;
-                let charge = active
-                    .debit_at(question.member, &*meant.key, request)
-                    .await?;
-                Ok(Answer::Charged(meant.charged(charge)))
-            }
-            Call::Peek(question) => {
-                let question = question.or_nothing();
-                let meant = self.meant(caller, Scope::Observe, &question).await?;
-                let said = meant.said(&question);
-                let in_units = said.in_units(&meant)?;
-                let request = said.request(&meant, &in_units)?;
-                let active = &meant.active;
-                let decision = active.peek_at(question.member, &*meant.key, request);
-                let decision = decision.await.map_err(|error| meant.of_level(error))?;
-                let member = question.member.or(decision.member());
-                let overridden = self.overridden(active, member, meant.key());
-                let decided = meant.charged(Charge::Decided(decision));
-                Ok(Answer::Foretold(decided, overridden))
-            }
-            Call::Forecast(question) => {
-                let question = question.or_nothing();
-                let meant = self.meant(caller, Scope::Observe, &question).await?;
-                let said = meant.said(&question);
-                let in_units = said.in_units(&meant)?;
-                let request = said.request(&meant, &in_units)?;
-                let active = &meant.active;
-                let forecast = active.forecast(question.member, &*meant.key, request);
-                let forecasts = forecast.await.map_err(|error| meant.of_level(error))?;
-                // Of a pool as a whole, one may be all that could serve the request.
-                let is_one = question.member.is_some() || !active.policy().is_pool();
-                Ok(Answer::Forecast(Arc::clone(active), forecasts, is_one))
-            }
             Call::Acquire(question, terms) => self.acquire(caller, &question, terms).await,
             Call::Grant(question, terms) => self.grant(caller, &question, &terms).await,
             Call::Return(of, used) => {
@@ -404,6 +374,62 @@ impl Service {
                 let adjusted = meant.active.adjust(meant.key(), of.lease, to, overdraw);
                 let decision = adjusted.await?;
                 Ok(Answer::Decided(meant.charged(Charge::Decided(decision))))
+            }
+            // Nor of a lease's.
+            call => Box::pin(self.call_other(caller, call)).await,
+        }
+    }
+
+    async fn call_other(&self, caller: &Caller, call: Call<'_>) -> Result<Answer, ServiceError> {
+        match call {
+            Call::Check(_)
+            | Call::Throttle(..)
+            | Call::Acquire(..)
+            | Call::Grant(..)
+            | Call::Return(..)
+            | Call::Settle(..)
+            | Call::Release(..)
+            | Call::Cancel(..)
+            | Call::Renew(..)
+            | Call::Adjust(..) => unreachable!("answered before"),
+            Call::CheckMany(questions) => self.check_each(caller, questions).await,
+            Call::Debit(question) => {
+                let meant = self.meant(caller, Scope::Decide, &question).await?;
+                let said = meant.said(&question);
+                let in_units = said.in_units(&meant)?;
+                let request = said.request(&meant, &in_units)?;
+                let active = &meant.active;
+                let charge = active
+                    .debit_at(question.member, &*meant.key, request)
+                    .await?;
+                Ok(Answer::Charged(meant.charged(charge)))
+            }
+            Call::Peek(question) => {
+                let question = question.or_nothing();
+                let meant = self.meant(caller, Scope::Observe, &question).await?;
+                let said = meant.said(&question);
+                let in_units = said.in_units(&meant)?;
+                let request = said.request(&meant, &in_units)?;
+                let active = &meant.active;
+                let decision = active.peek_at(question.member, &*meant.key, request);
+                let decision = decision.await.map_err(|error| meant.of_level(error))?;
+                let member = question.member.or(decision.member());
+                let overridden = self.overridden(active, member, meant.key());
+                let decided = meant.charged(Charge::Decided(decision));
+                Ok(Answer::Foretold(decided, overridden))
+            }
+            Call::Forecast(question) => {
+                let question = question.or_nothing();
+                let meant = self.meant(caller, Scope::Observe, &question).await?;
+                let said = meant.said(&question);
+                let in_units = said.in_units(&meant)?;
+                let request = said.request(&meant, &in_units)?;
+                let active = &meant.active;
+                let forecast = active.forecast(question.member, &*meant.key, request);
+                let forecasts = forecast.await.map_err(|error| meant.of_level(error))?;
+                // Of a pool as a whole, one may be all that could serve the request.
+                let is_one = question.member.is_some() || !active.policy().is_pool();
+                Ok(Answer::Forecast(Arc::clone(active), forecasts, is_one))
             }
             Call::Reset(policy, whose) => {
                 let meant = self

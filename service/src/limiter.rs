@@ -1,4 +1,5 @@
-//! What decides for a policy: its limits, or its pool. One shape for both.
+//! What decides for a policy: its limits, or its pool. One shape for both. What a pool needs
+//! stands on the heap: requests to plain limits, of which there are more, are not moved with it.
 
 use std::time::Duration;
 
@@ -21,14 +22,17 @@ pub(super) enum Limiter {
 }
 
 impl Limiter {
-    pub(super) async fn check(
+    // No `async fn`: that moves what it is given once more.
+    pub(super) fn check(
         &self,
         key: Key<'_>,
         request: Request<'_>,
-    ) -> Result<Decision, DecisionError> {
-        match self {
-            Self::Set(set) => set.check(key, request).await,
-            Self::Pool(pooled) => pooled.pool().check(key, request).await,
+    ) -> impl Future<Output = Result<Decision, DecisionError>> + Send {
+        async move {
+            match self {
+                Self::Set(set) => set.check(key, request).await,
+                Self::Pool(pooled) => Box::pin(pooled.pool().check(key, request)).await,
+            }
         }
     }
 
@@ -48,7 +52,7 @@ impl Limiter {
                 let mut away = None;
                 for &(key, request) in items {
                     let answer = match &away {
-                        None => pooled.pool().check(key, request).await,
+                        None => Box::pin(pooled.pool().check(key, request)).await,
                         Some(error) => Err(DecisionError::clone(error)),
                     };
                     // It is waited for once, and not for each.
@@ -83,7 +87,7 @@ impl Limiter {
     ) -> Result<Decision, ServiceError> {
         match (self.one(member)?, self) {
             (Some(set), _) | (None, Self::Set(set)) => Ok(set.peek(key, request).await?),
-            (None, Self::Pool(pooled)) => Ok(pooled.pool().peek(key, request).await?),
+            (None, Self::Pool(pooled)) => Ok(Box::pin(pooled.pool().peek(key, request)).await?),
         }
     }
 
@@ -98,7 +102,7 @@ impl Limiter {
                 member: member.map(str::to_owned),
                 limits: set.forecast(key, request).await?,
             }]),
-            (None, Self::Pool(pooled)) => Ok(pooled.forecasts(key, request).await?),
+            (None, Self::Pool(pooled)) => Ok(Box::pin(pooled.forecasts(key, request)).await?),
         }
     }
 
@@ -109,7 +113,7 @@ impl Limiter {
     ) -> Result<Admission, DecisionError> {
         match self {
             Self::Set(set) => set.acquire(key, request).await,
-            Self::Pool(pooled) => pooled.pool().acquire(key, request).await,
+            Self::Pool(pooled) => Box::pin(pooled.pool().acquire(key, request)).await,
         }
     }
 
@@ -147,7 +151,7 @@ impl Limiter {
                 member: None,
                 cooling_until: None,
             }),
-            Self::Pool(pooled) => pooled.finish(key, id, how, report).await,
+            Self::Pool(pooled) => Box::pin(pooled.finish(key, id, how, report)).await,
         }
     }
 
@@ -159,7 +163,7 @@ impl Limiter {
     ) -> Result<Renewed, LeaseError> {
         match self {
             Self::Set(set) => renew(set, key, id, ttl).await,
-            Self::Pool(pooled) => pooled.renew(key, id, ttl).await,
+            Self::Pool(pooled) => Box::pin(pooled.renew(key, id, ttl)).await,
         }
     }
 
@@ -172,7 +176,7 @@ impl Limiter {
     ) -> Result<Decision, LeaseError> {
         match self {
             Self::Set(set) => adjust(set, key, id, to, overdraw).await,
-            Self::Pool(pooled) => pooled.adjust(key, id, to, overdraw).await,
+            Self::Pool(pooled) => Box::pin(pooled.adjust(key, id, to, overdraw)).await,
         }
     }
 

@@ -35,7 +35,7 @@ impl Service {
     ) -> Result<Rated, ServiceError> {
         let active = self.ad_hoc(caller, rate).await?;
         if quantity == 0 || quantity > rate.capacity {
-            return look(&active, key, rate, quantity).await;
+            return Box::pin(look(&active, key, rate, quantity)).await;
         }
         let decision = match active.check(key, quantity).await? {
             Charge::Decided(decision) => decision,

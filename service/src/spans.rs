@@ -81,12 +81,13 @@ impl RequestSpan {
     }
 
     /// Waits for this within.
+    // No `async fn`: that moves what it is given once more.
     #[inline]
-    pub async fn around<T>(&self, work: impl Future<Output = T>) -> T {
+    pub fn around<F: Future>(&self, work: F) -> impl Future<Output = F::Output> + use<F> {
         #[cfg(feature = "spans")]
-        return tracing::Instrument::instrument(work, self.0.clone()).await;
+        return tracing::Instrument::instrument(work, self.0.clone());
         #[cfg(not(feature = "spans"))]
-        work.await
+        work
     }
 
     /// The span itself.

@@ -51,9 +51,14 @@ impl App {
         render(answer).map(Response::new).ok_or_else(other)
     }
 
-    async fn call(&self, caller: &Caller, call: Call<'_>) -> Result<Answer, Status> {
-        let answer = self.service.call(caller, call).await;
-        answer.map_err(|wrong| error::status(&wrong))
+    // No `async fn`: that moves what it is given once more.
+    fn call(
+        &self,
+        caller: &Caller,
+        call: Call<'_>,
+    ) -> impl Future<Output = Result<Answer, Status>> + Send {
+        let answer = self.service.call(caller, call);
+        async move { answer.await.map_err(|wrong| error::status(&wrong)) }
     }
 
     async fn many(

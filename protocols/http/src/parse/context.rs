@@ -63,11 +63,15 @@ impl RequestContext {
 
     /// What the service answers. A request that waits gives its permit back, and does not
     /// keep others from being served.
-    pub(crate) async fn call(&mut self, call: Call<'_>) -> Result<Answer, ServiceError> {
+    // No `async fn`: that moves what it is given once more.
+    pub(crate) fn call(
+        &mut self,
+        call: Call<'_>,
+    ) -> impl Future<Output = Result<Answer, ServiceError>> + Send {
         if matches!(&call, Call::Acquire(_, terms) if terms.wait_ms > 0) {
             self.permit = None;
         }
-        self.app.service().call(&self.caller, call).await
+        self.app.service().call(&self.caller, call)
     }
 }
 

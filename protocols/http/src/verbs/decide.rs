@@ -16,8 +16,13 @@ use crate::render::render;
 
 type Reply = Result<Response, Problem>;
 
-async fn answer(mut context: RequestContext, style: Style, call: Call<'_>) -> Reply {
-    Ok(render(context.call(call).await?, style))
+// No `async fn`: that moves what it is given once more.
+fn answer(
+    mut context: RequestContext,
+    style: Style,
+    call: Call<'_>,
+) -> impl Future<Output = Reply> + Send {
+    async move { Ok(render(context.call(call).await?, style)) }
 }
 
 pub(crate) async fn check(

@@ -57,32 +57,37 @@ async fn run(
 }
 
 /// Has the service answer. Its lease goes out with the answer.
+// No `async fn`: that moves what it is given once more.
 #[inline]
-async fn call(session: &mut Session, call: Call<'_>) -> Result<Flow, Fault> {
-    let (service, caller) = session.at_the_service()?;
-    let answer = service.call(caller, call).await?;
-    render(&mut session.replies, &answer);
-    if let Answer::Acquired(acquisition) = answer {
-        session.undelivered.extend(acquisition.lease);
-    } else if let Answer::Granted(granting) = answer {
-        session.undelivered.extend(granting.lease);
+fn call(session: &mut Session, call: Call<'_>) -> impl Future<Output = Result<Flow, Fault>> + Send {
+    async move {
+        let (service, caller) = session.at_the_service()?;
+        let answer = service.call(caller, call).await?;
+        render(&mut session.replies, &answer);
+        if let Answer::Acquired(acquisition) = answer {
+            session.undelivered.extend(acquisition.lease);
+        } else if let Answer::Granted(granting) = answer {
+            session.undelivered.extend(granting.lease);
+        }
+        Ok(Flow::Next)
     }
-    Ok(Flow::Next)
 }
 
 /// Has the service answer by a rate that came with the call.
 #[inline]
-async fn rated(
+fn rated(
     session: &mut Session,
     call: Call<'_>,
     tell: fn(&mut Replies, &Rated),
-) -> Result<Flow, Fault> {
-    let (service, caller) = session.at_the_service()?;
-    match service.call(caller, call).await? {
-        Answer::Rated(rated) => tell(&mut session.replies, &rated),
-        answer => render(&mut session.replies, &answer),
+) -> impl Future<Output = Result<Flow, Fault>> + Send {
+    async move {
+        let (service, caller) = session.at_the_service()?;
+        match service.call(caller, call).await? {
+            Answer::Rated(rated) => tell(&mut session.replies, &rated),
+            answer => render(&mut session.replies, &answer),
+        }
+        Ok(Flow::Next)
     }
-    Ok(Flow::Next)
 }
 
 #[cold]
