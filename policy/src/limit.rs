@@ -1,6 +1,6 @@
 //! One limit of a policy, from its inline table.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 
 use tidegate_core::kernel::{log, ring};
@@ -305,13 +305,13 @@ impl<'a> Reader<'a, '_, '_> {
             "sub_windows",
             algorithm,
             Algorithm::SlidingWindow,
-            ring::MAX_SUB_WINDOWS,
+            1..=ring::MAX_SUB_WINDOWS,
         );
         let max_entries = self.of(
             "max_entries",
             algorithm,
             Algorithm::SlidingLog,
-            log::MAX_ENTRIES,
+            2..=log::MAX_ENTRIES,
         );
         let postpaid = self.postpaid(kind);
         let on_failure = self.on_failure();
@@ -462,11 +462,12 @@ impl<'a> Reader<'a, '_, '_> {
         setting: &str,
         given: Option<Algorithm>,
         owner: Algorithm,
-        most: u32,
+        range: RangeInclusive<u32>,
     ) -> Option<u32> {
         let field = self.fields.take(setting)?;
         if given.is_none_or(|given| given == owner) {
-            let number = field.integer(1..=u64::from(most), self.faults)?;
+            let range = u64::from(*range.start())..=u64::from(*range.end());
+            let number = field.integer(range, self.faults)?;
             return u32::try_from(number).ok();
         }
         let message = format!("`{setting}` belongs to {}", name_of(owner));

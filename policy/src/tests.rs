@@ -329,6 +329,14 @@ fn each_fault_says_where_it_is_and_what_to_write() {
             "15: `calls` is 0, which is out of range = write 1 to 9007199254740991",
         ),
         (
+            r#"a = { calls = 3, per = "1m", algorithm = "sliding_log", max_entries = 1 }"#,
+            "71: `max_entries` is 1, which is out of range = write 2 to 1048576",
+        ),
+        (
+            r#"a = { calls = 3, per = "1m", algorithm = "sliding_window", sub_windows = 0 }"#,
+            "74: `sub_windows` is 0, which is out of range = write 1 to 10000",
+        ),
+        (
             r#"a = { calls = -1, per = "1m" }"#,
             "15: `calls` is -1, which is out of range = write 1 to 9007199254740991",
         ),

@@ -922,7 +922,8 @@ impl GrantTerms<'_> {
         match self.lease {
             Some(id) if is_grant(id.to_u128()) => Err(ServiceError::Form {
                 field: Field::Lease,
-                wrong: "ids that begin so are for the grants of servers; draw another",
+                wrong: "ids that begin with 6772616e742e7467 are reserved for grants that servers \
+                        take; draw another at random",
             }),
             Some(id) => Ok(id),
             None => Ok(random_lease_id()),

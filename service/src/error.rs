@@ -61,10 +61,8 @@ pub enum ServiceError {
         known: String,
     },
     /// Too much at once: come again.
-    #[error(
-        "too many requests or streams at once; try again after a pause, or raise `max_in_flight` in `[server]`"
-    )]
-    Busy,
+    #[error("{0}")]
+    Busy(Crowded),
     /// Whoever looked at it to change it was always outrun by somebody else's change of it.
     #[error("{what} was changed by others each time that this change was tried; try again")]
     Outrun {
@@ -161,6 +159,35 @@ pub enum ServiceError {
     /// What the limits say. A name that was asked for and is longer than 128 bytes is cut.
     #[error(transparent)]
     Limits(Error),
+}
+
+/// Which bound of a server is reached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Crowded {
+    /// The connections of all.
+    #[error("too many connections are open; close some, or raise `max_connections` in `[server]`")]
+    Connections,
+    /// The requests of all.
+    #[error(
+        "too many requests at once; try again after a pause, or raise `max_in_flight` in `[server]`"
+    )]
+    Requests,
+    /// What one token may have of the requests, connections or streams.
+    #[error(
+        "this token already uses half of what the server has, the most that one token may; send \
+         fewer at once"
+    )]
+    OfToken,
+    /// The streams, of all or of one connection.
+    #[error("too many streams are open; close some")]
+    Streams,
+    /// The rates and namespaces that are being opened in a store.
+    #[error(
+        "the server is opening too many new rates or namespaces in its store; try again after a \
+         pause"
+    )]
+    Opening,
 }
 
 fn reach(policy: Option<&str>) -> String {
@@ -363,7 +390,7 @@ impl ServiceError {
             Self::Forbidden { .. } | Self::OtherNamespace { .. } => Kind::Forbidden,
             Self::Namespace(error) => of_namespace(error),
             Self::UnknownPolicy { .. } => Kind::NotFound,
-            Self::Busy | Self::Outrun { .. } | Self::TooManyRates(_) => Kind::Busy,
+            Self::Busy(_) | Self::Outrun { .. } | Self::TooManyRates(_) => Kind::Busy,
             Self::WaitTooLong { .. }
             | Self::Bound { .. }
             | Self::Form { .. }

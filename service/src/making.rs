@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use super::error::ServiceError;
+use super::error::{Crowded, ServiceError};
 use tidegate::Error;
 
 /// So many are made at once, each on a thread of its own.
@@ -73,7 +73,7 @@ where
             return Ok(made.clone());
         }
         if under_way.len() >= MOST {
-            return Err(ServiceError::Busy);
+            return Err(ServiceError::Busy(Crowded::Opening));
         }
         let (told, made) = watch::channel(None);
         under_way.insert(name, made.clone());
@@ -166,13 +166,19 @@ mod tests {
             assert!(begin(name).is_pending());
         }
         assert!(begin(0).is_pending(), "it is being made already");
-        assert_eq!(begin(MOST), Poll::Ready(Err(ServiceError::Busy)));
+        assert_eq!(
+            begin(MOST),
+            Poll::Ready(Err(ServiceError::Busy(Crowded::Opening)))
+        );
         drop(stands_still);
         while !lock(&making.0).is_empty() {
             std::thread::park_timeout(Duration::from_millis(1));
         }
         // There is room for it: it is begun, if it is not made already.
-        assert_ne!(begin(MOST), Poll::Ready(Err(ServiceError::Busy)));
+        assert_ne!(
+            begin(MOST),
+            Poll::Ready(Err(ServiceError::Busy(Crowded::Opening)))
+        );
     }
 
     #[test]

@@ -12,8 +12,8 @@ pub const INVALID_CURSOR: &str = "invalid cursor; start again without one";
 pub enum StoreError {
     /// Every key that may be kept is in use.
     #[error(
-        "{max_keys} keys are held and all of them matter; raise `max_keys` of the policy \
-         (in Rust `.max_keys()`)"
+        "all {max_keys} keys that may be kept are in use; raise `max_keys` of the policy (in Rust \
+         `.max_keys()`) and restart"
     )]
     KeysFull {
         /// The bound.
@@ -21,8 +21,9 @@ pub enum StoreError {
     },
     /// Every key that may be kept under one root is in use.
     #[error(
-        "{max_keys_per_root} keys of this root (the key's first segment) are held and all of \
-         them matter; raise `max_keys_per_root` of the policy (in Rust `.max_keys_per_root()`)"
+        "all {max_keys_per_root} keys of this root (the key's first segment) that may be kept are \
+         in use; raise `max_keys_per_root` of the policy (in Rust `.max_keys_per_root()`) and \
+         restart"
     )]
     RootKeysFull {
         /// The bound.
@@ -49,9 +50,8 @@ pub enum StoreError {
     },
     /// Every record of usage that may be kept is.
     #[error(
-        "{max_usage} records of usage are kept; keep them for a shorter time (`usage` of the \
-         policy), or raise its `max_keys`, of which there are four for each (in Rust \
-         `.max_keys()`)"
+        "all {max_usage} usage records that may be kept are in use (four for each of the policy's \
+         `max_keys`); shorten `usage`, or raise `max_keys` (in Rust `.max_keys()`)"
     )]
     UsageFull {
         /// The bound.
@@ -81,7 +81,8 @@ pub enum StoreError {
     },
     /// No lease of that id: never given, or finished and forgotten.
     #[error(
-        "no such lease of this key here: it has ended, or was never given; use those it was acquired with, or acquire again"
+        "there is no such lease under this policy and key: it ended and was forgotten, or was \
+         never granted; send the policy and key that it was acquired with, or acquire again"
     )]
     UnknownLease,
     /// The lease was over at this instant: it expired then, or had ended before.

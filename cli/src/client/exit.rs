@@ -20,7 +20,7 @@ pub enum Exit {
     Never = 3,
     /// The token is missing, wrong, or not for this.
     NotAllowed = 4,
-    /// The server is not there, or its store did not answer.
+    /// The server is not there, is busy or full, or its store did not answer.
     Failed = 5,
     /// No such policy, entity or namespace, or a deleted one; no such lease, or one that has ended.
     Gone = 6,
@@ -41,7 +41,7 @@ macro_rules! codes {
     (@ usage) => { "2  the command line or the request is invalid" };
     (@ never) => { "3  never: more than the limit could grant" };
     (@ not_allowed) => { "4  not allowed: no token, a wrong one, or one that is not for this" };
-    (@ failed) => { "5  failed: the server cannot be reached, or its store did not answer" };
+    (@ failed) => { "5  failed: the server cannot be reached, is busy or full, or its store did not answer" };
     (@ gone) => { "6  gone: no such policy, entity or namespace, or a deleted one" };
     (@ ended) => {
         "6  gone: no such policy, entity or namespace, or a deleted one; no such lease, or it has ended"

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use tidegate_protocol::{Shares, bearer};
-use tidegate_service::{Caller, Origin, Service, ServiceError};
+use tidegate_service::{Caller, Crowded, Origin, Service, ServiceError};
 use tonic::body::Body;
 use tonic::codegen::http;
 
@@ -27,7 +27,10 @@ impl Entry {
     /// Lets a call in. Its caller (a [`Caller`]) and its permit (an `Arc` of a
     /// [`Share`](tidegate_protocol::Share)) go along with it.
     pub fn let_in(&self, request: &mut http::Request<Body>) -> Result<(), ServiceError> {
-        let mut share = self.inside.take().ok_or(ServiceError::Busy)?;
+        let mut share = self
+            .inside
+            .take()
+            .ok_or(ServiceError::Busy(Crowded::Requests))?;
         let header = request.headers().get("authorization");
         let token = header.and_then(|value| bearer(value.as_bytes()));
         let connection = request.extensions().get::<OfConnection>();
@@ -37,7 +40,7 @@ impl Entry {
         };
         let caller = self.service.enter_by(token)?.coming_from(origin);
         if !share.belong_to(caller.token()) {
-            return Err(ServiceError::Busy);
+            return Err(ServiceError::Busy(Crowded::OfToken));
         }
         let extensions = request.extensions_mut();
         extensions.insert(Arc::new(share));

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use http_body::{Frame, SizeHint};
 use tidegate_protocol::Permits;
+use tidegate_service::Crowded;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep, sleep};
 use tonic::Status;
@@ -58,7 +59,7 @@ impl Unasked {
 
     pub async fn call(&self, request: Request<Body>) -> Answer {
         if request.uri().path() == CHECK {
-            return match permit(&self.checks) {
+            return match permit(&self.checks, Crowded::Requests) {
                 Ok(_permit) => self.services.clone().call(request).await,
                 Err(status) => Ok(status.into_http()),
             };
@@ -76,7 +77,9 @@ impl Unasked {
         let ours = request.extensions().get::<OfConnection>();
         let of_connection = ours.map(|ours| &ours.streams);
         let taken = of_connection.into_iter().chain([&self.streams]);
-        taken.map(permit).collect()
+        taken
+            .map(|permits| permit(permits, Crowded::Streams))
+            .collect()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_protocol::{Share, Shares};
-use tidegate_service::Service;
+use tidegate_service::{Crowded, Service};
 
 use crate::connection::Connection;
 use crate::error::Problem;
@@ -46,6 +46,7 @@ impl App {
 
     /// A permit to be inside, which is no token's yet.
     pub(crate) fn enter(&self) -> Result<Share, Problem> {
-        self.shared.inside.take().ok_or_else(Problem::busy)
+        let share = self.shared.inside.take();
+        share.ok_or_else(|| Problem::busy(Crowded::Requests))
     }
 }

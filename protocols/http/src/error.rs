@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tidegate_policy::PolicyErrors;
 use tidegate_protocol::Late;
-use tidegate_service::{EntityError, Field, Kind, ServiceError};
+use tidegate_service::{Crowded, EntityError, Field, Kind, ServiceError};
 
 use crate::render::tag::tag;
 
@@ -207,8 +207,8 @@ impl Problem {
     }
 
     /// Too much at once.
-    pub(crate) fn busy() -> Self {
-        Self::from(ServiceError::Busy)
+    pub(crate) fn busy(crowded: Crowded) -> Self {
+        Self::from(ServiceError::Busy(crowded))
     }
 
     /// Not to be sent requests now.

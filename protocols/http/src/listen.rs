@@ -11,6 +11,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
 use tidegate_protocol::{Closing, Opening, Peer};
+use tidegate_service::Crowded;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::connection::Connection;
@@ -35,7 +36,7 @@ impl Server {
         S: Peer + AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let settings = self.app.settings().clone();
-        let full = Problem::busy().as_bytes();
+        let full = Problem::busy(Crowded::Connections).as_bytes();
         let builder = builder(&settings);
         let talk = |stream: S, closing, share| {
             let connection = Arc::new(Connection::new(stream.peer(), share));

@@ -124,9 +124,8 @@ fn in_words(error: &ServiceError) -> Cow<'static, str> {
             format!("{word} is not a number from {least} to {most}: '{found}'").into()
         }
         ServiceError::Form { field, wrong } => match field {
-            Field::Lease => "a lease's id is 32 hexadecimal digits".into(),
             Field::Handle => "a lease's handle is 16 hexadecimal digits; TG.LEASES tells it".into(),
-            Field::Cursor => (*wrong).into(),
+            Field::Lease | Field::Cursor => (*wrong).into(),
             field => format!("{}: {wrong}", word(*field)).into(),
         },
         ServiceError::Missing(field) => format!("{} is missing", word(*field)).into(),

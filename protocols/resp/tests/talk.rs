@@ -200,7 +200,7 @@ fn every_verb_has_its_answer() {
         ),
         (
             format!("TG.CANCEL slots k {}", "0".repeat(32)),
-            "-NOLEASE no such lease of this key here: it has ended, or was never given; use those it was acquired with, or acquire again",
+            "-NOLEASE there is no such lease under this policy and key: it ended and was forgotten, or was never granted; send the policy and key that it was acquired with, or acquire again",
         ),
         (
             format!("TG.RENEW slots k {lease} 9000"),
@@ -208,7 +208,7 @@ fn every_verb_has_its_answer() {
         ),
         (
             "TG.RELEASE slots k abc".into(),
-            "-ERR a lease's id is 32 hexadecimal digits",
+            "-ERR a lease's id has 32 hexadecimal digits",
         ),
         (
             "TG.DEBIT chat k AMOUNT rpm 12".into(),
@@ -274,7 +274,12 @@ fn a_grant_is_spent_and_returned_once() {
         ),
         (
             "TG.GRANT chat k LEASE abc",
-            "-ERR a lease's id is 32 hexadecimal digits",
+            "-ERR a lease's id has 32 hexadecimal digits",
+        ),
+        (
+            "TG.GRANT chat k LEASE 6772616e742e74670000000000000001",
+            "-ERR ids that begin with 6772616e742e7467 are reserved for grants that servers take; \
+             draw another at random",
         ),
         (
             "TG.GRANT chat k HOLD 20 HOLD 20",
@@ -662,7 +667,10 @@ fn what_is_full_is_told_apart_from_a_store_that_cannot_tell() {
     );
     for command in ["TG.CHECK open b", "TG.ACQUIRE open b WAIT 5"] {
         let error = client.request(command);
-        assert!(error.starts_with("-FULL 1 keys are held"), "{error}");
+        assert!(
+            error.starts_with("-FULL all 1 keys that may be kept are in use"),
+            "{error}"
+        );
     }
     client.request("TG.ACQUIRE line k");
     let mut waiter = server.client();

@@ -38,8 +38,8 @@ pub enum EntityError {
     },
     /// What an entity has used is kept with its root.
     #[error(
-        "`{id}` cannot belong to `{parent}`: that has another root than `{root}`, with which it \
-         is kept what `{id}` has used; create it anew there"
+        "`{id}` cannot belong to `{parent}`, which has another root than `{root}`: an entity moves \
+         only within its root, where its use is kept; delete `{id}` and create it there"
     )]
     OtherRoot {
         /// The entity.

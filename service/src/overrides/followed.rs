@@ -78,6 +78,7 @@ fn tell_of_policy(name: &str, error: &BuildError) {
         target: "tidegate::overrides",
         policy = name,
         error = %error,
-        "what is overridden does not hold in this policy: its limits stay as they were",
+        "overrides could not be put in force in this policy: its limits stay as they were; change \
+         the override or the policy",
     );
 }

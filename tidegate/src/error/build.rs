@@ -8,6 +8,14 @@ use tidegate_tier::TierError;
 use super::kind::{ErrorKind, of_store};
 use crate::limit::LimitError;
 
+/// That no thread could be started, and what to do.
+pub(super) fn no_thread(why: &str) -> String {
+    format!(
+        "no thread could be started: {why}; raise how many threads the process may have (`ulimit \
+         -u`, `TasksMax=`)"
+    )
+}
+
 /// Why limits, a set, a pool or a leased lock cannot be made or changed so. Nothing was
 /// changed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -84,9 +92,7 @@ pub enum BuildError {
     #[error("member `{0}` has weight 0; leave it out, or give it at least 1")]
     ZeroWeight(String),
     /// The thread that keeps the permits of a leased lock alive could not be started.
-    #[error(
-        "no thread could be started: {0}; raise how many threads the process may have (`ulimit -u`, `TasksMax=`)"
-    )]
+    #[error("{}", no_thread(.0))]
     NoWorker(String),
     /// A tier that makes no sense for these limits.
     #[error(transparent)]

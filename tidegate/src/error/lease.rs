@@ -3,6 +3,7 @@
 use tidegate_core::Timestamp;
 use tidegate_store::{KeyError, StoreError};
 
+use super::build::no_thread;
 use super::decision::DecisionError;
 use super::kind::{ErrorKind, of_store};
 use super::request::RequestError;
@@ -16,9 +17,7 @@ pub enum LeaseError {
     #[error(transparent)]
     Request(#[from] RequestError),
     /// No lease of that id: never given, or finished and forgotten.
-    #[error(
-        "no such lease of this key here: it has ended, or was never given; use those it was acquired with, or acquire again"
-    )]
+    #[error("{}", StoreError::UnknownLease)]
     Unknown,
     /// It has ended; how, as far as is known.
     #[error("the lease {0}; acquire again")]
@@ -34,9 +33,7 @@ pub enum LeaseError {
     #[error("{}", DecisionError::Stopped)]
     Stopped,
     /// No thread could be started that keeps it alive.
-    #[error(
-        "no thread could be started: {0}; raise how many threads the process may have (`ulimit -u`, `TasksMax=`)"
-    )]
+    #[error("{}", no_thread(.0))]
     NoWorker(String),
     /// *Cannot tell*: the store.
     #[error(transparent)]

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tidegate_core::Amount;
 use tidegate_store::StoreError;
 
+use super::build::no_thread;
 use super::decision::DecisionError;
 use super::kind::{ErrorKind, of_store};
 use super::lease::{LeaseEnd, LeaseError};
@@ -44,9 +45,7 @@ pub enum LockError {
     #[error("{}", DecisionError::Stopped)]
     Stopped,
     /// No thread could be started that keeps the permit alive.
-    #[error(
-        "no thread could be started: {0}; raise how many threads the process may have (`ulimit -u`, `TasksMax=`)"
-    )]
+    #[error("{}", no_thread(.0))]
     NoWorker(String),
     /// The permit's lease has ended; how, as far as is known.
     #[error("{}", LeaseError::Ended(*.0))]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidegate_core::Amount;
 use tidegate_store::{KeyError, StoreError};
 
-use super::build::BuildError;
+use super::build::{BuildError, no_thread};
 use super::decision::DecisionError;
 use super::fair::FairError;
 use super::kind::{ErrorKind, of_store};
@@ -68,9 +68,7 @@ pub enum Error {
     #[error("{}", DecisionError::Stopped)]
     Stopped,
     /// A thread or a worker could not be started.
-    #[error(
-        "no thread could be started: {0}; raise how many threads the process may have (`ulimit -u`, `TasksMax=`)"
-    )]
+    #[error("{}", no_thread(.0))]
     NoWorker(String),
     /// The runtime of [workers](crate::workers) ended before their work.
     #[error("the runtime that the workers need has ended; keep it until `run` has answered")]

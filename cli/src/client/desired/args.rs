@@ -33,7 +33,7 @@ Exit codes:
   2  the command line or the file is invalid
   3  of plan and diff: something is not as the file says
   4  not allowed: no token, a wrong one, or one that is not for this
-  5  failed: the server cannot be reached, or its store did not answer
+  5  failed: the server cannot be reached, is busy or full, or its store did not answer
   6  gone: a policy or an entity that was removed meanwhile
   7  conflict: another has changed it meanwhile, or others depend on it";
 

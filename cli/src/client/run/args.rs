@@ -21,9 +21,9 @@ Exit codes:
   121  refused: not now; with --store also where the store is full or busy
   123  never: more than the limit could grant
   124  not allowed: no token, a wrong one, or one that is not for this
-  125  failed: the server cannot be reached, or its store did not answer (also where the
-       policy admits then, without a lease); there is no such policy; or the lease was
-       lost (--on-lost kill)
+  125  failed: the server cannot be reached, is busy or full, or its store did not answer
+       (also where the policy admits then, without a lease); there is no such policy; or
+       the lease was lost (--on-lost kill)
   126  the command cannot be executed
   127  there is no such command
 

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use std::error::Error;
 use std::sync::Arc;
 use tidegate_protocol::{Share, bearer, named_namespace};
-use tidegate_service::{Answer, Call, Caller, Origin, ServiceError};
+use tidegate_service::{Answer, Call, Caller, Crowded, Origin, ServiceError};
 
 use crate::app::App;
 use crate::connection::Connection;
@@ -42,7 +42,7 @@ impl RequestContext {
         let connection: Option<&Arc<Connection>> = connection;
         let may = |connection: &Arc<Connection>| connection.belong_to(caller.token());
         if !permit.belong_to(caller.token()) || !connection.is_none_or(may) {
-            return Err(Problem::busy());
+            return Err(Problem::busy(Crowded::OfToken));
         }
         let peer = connection.and_then(|connection| connection.peer);
         let protocol = "http";

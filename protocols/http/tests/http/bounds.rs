@@ -103,7 +103,8 @@ async fn one_too_many_is_told_to_come_again() {
     let others = async {
         tokio::task::yield_now().await;
         let reply = house.post("/v1/check", request.clone()).await;
-        reply.problem(503, "busy");
+        let detail = reply.problem(503, "busy");
+        assert!(detail.contains("`max_in_flight`"), "{detail}");
         assert_eq!(reply.header("retry-after"), Some("1"));
         // Whether it lives can be asked all the same.
         assert_eq!(house.get("/healthz").await.status, 200);
@@ -155,7 +156,8 @@ async fn one_token_has_half_of_the_requests_in_flight_at_most() {
     let others = async {
         tokio::task::yield_now().await;
         let reply = house.post_as("greedy", "/v1/check", request.clone()).await;
-        reply.problem(503, "busy");
+        let detail = reply.problem(503, "busy");
+        assert!(detail.starts_with("this token"), "{detail}");
         let reply = house.post_as("modest", "/v1/check", request.clone()).await;
         assert_eq!(reply.status, 200);
         assert_eq!(house.get_as("modest", "/metrics").await.status, 200);

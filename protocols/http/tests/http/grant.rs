@@ -194,7 +194,7 @@ async fn what_cannot_be_granted_says_why() {
         (
             "held",
             json!({"lease": "6772616e742e74670000000000000001"}),
-            "ids that begin so",
+            "ids that begin with 6772616e742e7467 are reserved",
         ),
         ("held", json!({"lease": "abc"}), "32 hexadecimal digits"),
         (

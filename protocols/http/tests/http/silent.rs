@@ -92,6 +92,8 @@ async fn one_connection_too_many_is_told_so_and_a_place_is_given_on() {
     assert!(head.contains("retry-after: 1"), "{head}");
     let body: serde_json::Value = serde_json::from_str(body).unwrap();
     assert_eq!(body["code"], "busy");
+    let detail = body["detail"].as_str().unwrap();
+    assert!(detail.contains("`max_connections`"), "{detail}");
     drop(first);
     loop {
         let mut next = connect().await;
