@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tracing::warn;
+use tracing::{info, warn};
 
 use crate::settings::Upstream;
 
@@ -59,7 +59,7 @@ impl Health {
     pub fn answered(&self, upstream: &str) {
         let told = self.of(upstream).and_then(Answering::answered);
         if let Some(calls) = told {
-            warn!(upstream, calls, "an upstream answers again");
+            info!(upstream, calls, "an upstream answers again");
         }
     }
 }

@@ -309,12 +309,19 @@ impl Held {
                 due = Instant::now() + every;
                 let taken_at = *taken_at.lock().unwrap_or_else(PoisonError::into_inner);
                 if taken_at.is_some_and(|at| at.elapsed() > silence) {
-                    warn!("a caller takes nothing of its answer; what it holds expires");
+                    warn!(
+                        policy = of.policy,
+                        "a client has stopped reading its answer; its lease is renewed no more and will expire"
+                    );
                     return;
                 }
                 let renewed = gateway.service.call(&caller, Call::Renew(of, None)).await;
                 if let Err(error) = renewed {
-                    warn!(%error, "a call's lease was not renewed");
+                    warn!(
+                        policy = of.policy,
+                        %error,
+                        "the lease of a running call could not be renewed; it may expire before the call ends"
+                    );
                     if error.kind() == Kind::Ended {
                         return;
                     }
@@ -348,7 +355,11 @@ impl Held {
                 lease,
             };
             if let Err(error) = carry_out(&gateway, &caller, of, &end).await {
-                warn!(%error, "a call's lease was not ended");
+                warn!(
+                    policy = of.policy,
+                    %error,
+                    "a call could not be settled: what it reserved stays charged, and its slots come back when its lease expires"
+                );
                 gateway.meters.unsettled.increment(1);
             }
         };
@@ -375,7 +386,11 @@ impl More {
         let adjust = |uses| Call::Adjust(of, uses, true);
         let answer = of_what_there_is(gateway, caller, asked, adjust).await;
         if let Some(Err(error)) = answer {
-            warn!(%error, "a stream took no more, though it has outgrown what it reserved");
+            warn!(
+                policy = of.policy,
+                %error,
+                "a stream has used more than it reserved, and no more could be reserved; the rest is charged at its end"
+            );
             if error.kind() == Kind::Unavailable {
                 return false;
             }

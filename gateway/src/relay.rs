@@ -1001,7 +1001,7 @@ impl Read<'_> {
                     warn!(
                         upstream,
                         ?after,
-                        "a provider is not asked again for an hour"
+                        "a provider asked for a pause of more than an hour; its member is passed over for one hour"
                     );
                 }
                 held.refused(cools_down, believed.or(named).or(usual)).await;

@@ -235,7 +235,10 @@ impl Learning {
             match told {
                 Ok(()) => self.told.changes().await,
                 Err(error) => {
-                    warn!(%error, "what was learnt of a limit is not told to other gateways yet");
+                    warn!(
+                        %error,
+                        "a learnt limit could not be written to the store; other gateways do not know it yet; trying again"
+                    );
                     let _ = timeout(AGAIN, self.told.changes()).await;
                 }
             }
@@ -258,7 +261,12 @@ fn put(set: &LimitSet, limit: &Limit, capacity: u64) {
         return;
     }
     if let Err(error) = set.set_capacity(limit.name(), capacity) {
-        warn!(%error, "what was learnt of a limit does not hold");
+        warn!(
+            limit = limit.name(),
+            capacity,
+            %error,
+            "a learnt limit could not be put in force; the limit before it stays"
+        );
     }
 }
 

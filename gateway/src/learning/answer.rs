@@ -58,7 +58,13 @@ fn charge(
     let task = async move {
         let charged = charged(&inner, &whose, &limit, elsewhere).await;
         charged.unwrap_or_else(|error| {
-            warn!(%error, "what others use of an account was not charged");
+            warn!(
+                policy = &*whose.active.policy().name,
+                member = whose.member.as_deref(),
+                limit = limit.limit().name(),
+                %error,
+                "use of the provider's account by others could not be charged; the limit may admit too much until the next answer"
+            );
             0
         })
     };

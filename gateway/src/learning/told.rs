@@ -59,7 +59,10 @@ impl Told {
         if let Some(store) = &told.store {
             match block_on(store.definitions(OWNER, 0)) {
                 Ok(definitions) => told.follow(&definitions),
-                Err(error) => warn!(%error, "what other gateways have learnt is not known yet"),
+                Err(error) => warn!(
+                    %error,
+                    "the limits that other gateways have learnt could not be read from the store; until they are, the file's numbers hold"
+                ),
             }
         }
         told
