@@ -77,7 +77,9 @@ pub trait Store: Send + Sync + 'static {
     /// *Cannot tell*.
     fn definition(&self, owner: &str, key: &[u8]) -> StoreFuture<Option<Definition>> {
         let _ = (owner, key);
-        definitions::at_once(Err(cannot("reads no definition by itself")))
+        definitions::at_once(Err(StoreError::CannotDefine(
+            "reads no definition by itself",
+        )))
     }
 
     /// At most `most` definitions of `owner` whose keys begin with `prefix`, in the order of
@@ -96,7 +98,7 @@ pub trait Store: Send + Sync + 'static {
         most: usize,
     ) -> StoreFuture<Page<Definition>> {
         let _ = (owner, prefix, after, most);
-        definitions::at_once(Err(cannot("lists no definitions")))
+        definitions::at_once(Err(StoreError::CannotDefine("lists no definitions")))
     }
 
     /// Keeps `definition` for `owner`, whatever was there: [`change`](Self::change) without
@@ -131,7 +133,7 @@ pub trait Store: Send + Sync + 'static {
     /// process, none that lasts for a while only; then nothing was changed.
     fn change(&self, owner: &str, change: Change) -> StoreFuture<Defined> {
         let _ = (owner, change);
-        definitions::at_once(Err(cannot("keeps no definitions")))
+        definitions::at_once(Err(StoreError::CannotDefine("keeps no definitions")))
     }
 
     /// At most `most` events of `owner` about `subject`, or about anything, in the order of
@@ -150,7 +152,7 @@ pub trait Store: Send + Sync + 'static {
         now: Timestamp,
     ) -> StoreFuture<Page<Event>> {
         let _ = (owner, subject, after, most, now);
-        definitions::at_once(Err(cannot("keeps no events")))
+        definitions::at_once(Err(StoreError::CannotDefine("keeps no events")))
     }
 
     /// Has `follower` go over to every change of what is defined for `owner`, from the
@@ -214,11 +216,6 @@ pub trait Store: Send + Sync + 'static {
         let _ = bounds;
         self.open(name, plan)
     }
-}
-
-/// A store that has less.
-fn cannot(what: &str) -> StoreError {
-    StoreError::Unavailable(format!("this store {what}; choose another for overrides"))
 }
 
 /// What one call of [`Store::clear`] has come to.

@@ -35,7 +35,9 @@ pub trait Source: Send + Sync + 'static {
         change: &Change,
     ) -> impl Future<Output = Result<Defined, StoreError>> + Send {
         let _ = (owner, change);
-        ready(Err(cannot("change definitions on a version")))
+        ready(Err(StoreError::CannotDefine(
+            "changes no definition on a version",
+        )))
     }
 
     /// Keeps a definition, whatever is there; whether that is a change.
@@ -61,7 +63,9 @@ pub trait Source: Send + Sync + 'static {
         key: &[u8],
     ) -> impl Future<Output = Result<Option<Definition>, StoreError>> + Send {
         let _ = (owner, key);
-        ready(Err(cannot("read one definition")))
+        ready(Err(StoreError::CannotDefine(
+            "reads no definition by itself",
+        )))
     }
 
     /// Definitions whose keys begin with `prefix`, in the order of their keys, behind `after`;
@@ -77,7 +81,7 @@ pub trait Source: Send + Sync + 'static {
         most: usize,
     ) -> impl Future<Output = Result<Page<Definition>, StoreError>> + Send {
         let _ = (owner, prefix, after, most);
-        ready(Err(cannot("list definitions")))
+        ready(Err(StoreError::CannotDefine("lists no definitions")))
     }
 
     /// Events about `subject`, or about anything, behind the version `after`; `most` is in
@@ -93,7 +97,7 @@ pub trait Source: Send + Sync + 'static {
         most: usize,
     ) -> impl Future<Output = Result<Page<Event>, StoreError>> + Send {
         let _ = (owner, subject, after, most);
-        ready(Err(cannot("keep events")))
+        ready(Err(StoreError::CannotDefine("keeps no events")))
     }
 
     /// The version of each of these owners' definitions, in their order; 0 for one that
@@ -139,12 +143,6 @@ pub trait Source: Send + Sync + 'static {
 
     /// Who follows.
     fn following(&self) -> &Following;
-}
-
-fn cannot(what: &str) -> StoreError {
-    StoreError::Unavailable(format!(
-        "this store cannot {what}; choose another for overrides"
-    ))
 }
 
 /// Ends when nothing is received any more. It does not keep the store.

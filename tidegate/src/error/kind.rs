@@ -37,7 +37,8 @@ pub(super) const fn of_store(error: &StoreError) -> ErrorKind {
         | StoreError::DuplicateLease
         | StoreError::CannotList
         | StoreError::CannotCount
-        | StoreError::CannotClear => ErrorKind::Invalid,
+        | StoreError::CannotClear
+        | StoreError::CannotDefine(_) => ErrorKind::Invalid,
         _ => ErrorKind::Unavailable,
     }
 }
