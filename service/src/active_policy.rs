@@ -537,7 +537,7 @@ impl ActivePolicy {
         asked: (Request<'r>, Request<'r>),
         hold: Option<Duration>,
     ) -> Pending<impl Future<Output = Result<Admission<Grant>, ServiceError>> + Send> {
-        let by_tier = || self.policy.tier.as_ref().map(Tier::held_for);
+        let by_tier = || self.policy.tier.as_ref().map(Tier::longest_hold);
         let hold = hold.or_else(by_tier).unwrap_or(USUAL_HOLD);
         pending(async move {
             let begun = self.begin_timing();

@@ -759,8 +759,8 @@ impl Service {
             None if path.level() > 1 => {
                 return Err(ServiceError::Form {
                     field: Field::Policy,
-                    wrong: "an entity that belongs to another has limits in policies with levels: \
-                            say in which",
+                    wrong: "this entity has a parent, so its limits are those of one policy with \
+                            levels: name that policy",
                 });
             }
             None => {}

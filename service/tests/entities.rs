@@ -566,7 +566,7 @@ fn an_entity_deeper_than_a_policy_has_no_limits_there() {
     assert!(unlimited.to_string().starts_with(words), "{unlimited}");
     let everywhere = remove(None, "search").unwrap_err();
     assert!(
-        everywhere.to_string().contains("say in which"),
+        everywhere.to_string().contains("name that policy"),
         "{everywhere}"
     );
     // A key of one level is what it always was.

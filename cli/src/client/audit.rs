@@ -7,10 +7,10 @@ use tidegate_client::Exchange;
 use super::arguments::{instant, instant_or_ago};
 use super::entities;
 use super::exit::{DOES, Exit, Outcome, Stop};
-use super::limits;
 use super::listing::{Listing, Paging, printable};
 use super::overrides::{Of, place};
 use super::print::print_for_reader;
+use super::typed_limits;
 use super::words::{csv_key, csv_row};
 
 const PATH: &str = "/v1/audit";
@@ -154,7 +154,7 @@ fn line(event: &Value) -> String {
         if !event["entity"].is_null() {
             return entities::said(state);
         }
-        let limits = limits::shown(&state["limits"]);
+        let limits = typed_limits::shown(&state["limits"]);
         match state["expires_at"].as_str() {
             Some(until) => format!("{limits} until {}", printable(until)),
             None => limits,

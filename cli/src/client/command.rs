@@ -1,4 +1,4 @@
-//! The words of the command line that request a server.
+//! The commands that call a server.
 
 use std::process::ExitCode;
 
@@ -7,11 +7,11 @@ use tidegate_client::Verb;
 
 use super::audit::Audit;
 use super::capacity::Capacity;
-use super::desired::{self, Limits};
 use super::entities::Entities;
 use super::exit::{FORECASTS, Outcome, PEEKS};
 use super::fleet::Fleet;
 use super::grant::{Grant, Return};
+use super::limits::{self, Limits};
 use super::listing::{Keys, Leases};
 use super::many::CheckMany;
 use super::namespaces::Namespaces;
@@ -105,7 +105,7 @@ pub fn perform(command: Command, whole: clap::Command) -> ExitCode {
         Command::Completions(completions) => completions.perform(whole),
         Command::Man(man) => man.perform(whole),
         Command::Run(run) => return run::perform(&run),
-        Command::Limits(limits) => return ended(desired::perform(&limits)),
+        Command::Limits(of_file) => return ended(limits::perform(&of_file)),
     };
     ended(done)
 }

@@ -10,11 +10,11 @@
 //! | [`grant`] | units in advance, to spend without asking |
 //! | [`many`] | checks by the thousand, a line each |
 //! | [`listing`], [`capacity`] | keys and leases, and what keys come to |
-//! | [`overrides`], [`limits`] | overrides, and how their limits are typed |
+//! | [`overrides`], [`typed_limits`] | overrides, and how their limits are typed |
 //! | [`entities`] | who belongs to whom |
 //! | [`namespaces`] | parts of one store that share nothing |
 //! | [`reason`] | why any of them is changed |
-//! | [`desired`] | entities and overrides as a file says them |
+//! | [`limits`] | entities and overrides as a file says them |
 //! | [`audit`] | what was changed, and by whom |
 //! | [`usage`] | what was used, hour by hour |
 //! | [`run`] | a command that runs while a lease is held |
@@ -27,7 +27,6 @@ mod arguments;
 mod audit;
 mod capacity;
 mod command;
-mod desired;
 mod entities;
 mod exit;
 mod fleet;
@@ -45,6 +44,7 @@ mod server;
 mod shell;
 mod tls;
 mod top;
+mod typed_limits;
 mod usage;
 mod verbs;
 mod words;

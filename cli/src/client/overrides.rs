@@ -9,11 +9,11 @@ use tidegate_policy::parse_duration;
 
 use super::arguments::instant;
 use super::exit::{CHANGES_A_VERSION, DOES, Exit, Outcome, SETS_AN_OVERRIDE, Stop};
-use super::limits::{self, Typed};
 use super::listing::{Paging, key, printable};
 use super::options::Options;
 use super::print::{print, print_line};
 use super::server::{Client, runtime};
+use super::typed_limits::{self, Typed};
 use super::words;
 
 const PATH: &str = "/v1/overrides";
@@ -210,7 +210,7 @@ impl Set {
         let place = self.place.named()?;
         let client = self.options.connect()?;
         let reply = runtime()?.block_on(async {
-            let policies = match limits::needs_policies(&self.limits) {
+            let policies = match typed_limits::needs_policies(&self.limits) {
                 true => policies(&client, self.place.policy.as_deref()).await?,
                 false => Vec::new(),
             };
@@ -220,7 +220,7 @@ impl Set {
                 .collect();
             body.insert(
                 "limits".to_owned(),
-                limits::request(&self.limits, &policies)?,
+                typed_limits::request(&self.limits, &policies)?,
             );
             let length = self
                 .length
@@ -507,5 +507,5 @@ fn line(item: &Value) -> String {
         true => String::new(),
         false => format!("  (no effect now: {})", inert.join(", ")),
     };
-    format!("{place}  {}{without}", limits::shown(&item["limits"]))
+    format!("{place}  {}{without}", typed_limits::shown(&item["limits"]))
 }

@@ -186,7 +186,7 @@ expires_at=\"2030-12-31T23:59:59Z\"  reason=\"trial\"
     assert_eq!(bystander.map(|one| &one["name"]), Some(&json!("B")));
     for verb in ["plan", "diff", "apply"] {
         let said = limits(&server, &[verb, &file]).ends(0).out;
-        assert_eq!(said, "nothing changes\n", "{verb}");
+        assert_eq!(said, "the server is as the file says\n", "{verb}");
     }
     assert_eq!(state(&server), after, "nothing was made twice");
 }
@@ -330,7 +330,7 @@ fn a_mistake_is_told_with_its_line_and_nothing_is_changed() {
         (
             format!("[entity.n]\n[entity.m]\nparent = 'n'\n[[override]]\nentity = 'm'\n{limit}"),
             4,
-            "say in which `policy`",
+            "name that `policy`",
         ),
         (
             format!("[[override]]\nkey_base64 = '*'\n{limit}"),
@@ -378,5 +378,5 @@ fn what_has_ended_is_told_and_left_alone() {
         said.error.contains("has ended at 2020-01-01T00:00:00Z"),
         "{said:?}"
     );
-    assert_eq!(said.out, "nothing changes\n");
+    assert_eq!(said.out, "the server is as the file says\n");
 }

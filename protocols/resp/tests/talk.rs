@@ -265,8 +265,8 @@ fn a_grant_is_spent_and_returned_once() {
     for (line, reply) in [
         (
             "TG.GRANT slots k",
-            "-ERR no grant is made of `running`, which is a concurrency limit, whose slots no node \
-             holds for others: use acquire, or put the limit into a policy of its own",
+            "-ERR no grant is made of `running`, which is a concurrency limit, and slots cannot \
+             be granted in advance: use acquire, or put the limit into a policy of its own",
         ),
         (
             "TG.GRANT chat k HOLD 9",

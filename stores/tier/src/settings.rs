@@ -357,12 +357,6 @@ impl Tier {
         }
     }
 
-    /// For how long a grant is spent at most.
-    #[must_use]
-    pub const fn held_for(&self) -> Duration {
-        self.hold
-    }
-
     pub(crate) fn hold_span(&self) -> Span {
         Span::from(self.hold)
     }
@@ -382,7 +376,8 @@ pub(crate) fn can_lease(plan: &Plan) -> bool {
     !plan.limits().is_empty() && limits.all(|limit| cannot_tier(limit).is_none() || is_slots(limit))
 }
 
-const ADAPTIVE: &str = "is adaptive, and its capacity would hold for later requests alone";
+const ADAPTIVE: &str =
+    "is adaptive: a change of its capacity would not reach units that were taken in advance";
 
 /// Why `limit` is in no tier of leases, if it is not. Slots are: a node gives them out, or the
 /// store does.
@@ -402,13 +397,15 @@ fn cannot_tier(limit: &PlanLimit) -> Option<&'static str> {
 #[must_use]
 pub const fn cannot_lease(limit: &PlanLimit) -> Option<&'static str> {
     if matches!(limit.rule, Rule::Slots(_)) {
-        return Some("is a concurrency limit, whose slots no node holds for others");
+        return Some("is a concurrency limit, and slots cannot be granted in advance");
     }
     if limit.adaptive.is_some() {
         return Some(ADAPTIVE);
     }
     if limit.refund_on_expiry {
-        return Some("gives back what a lease has taken when it expires, also what was used");
+        return Some(
+            "has `on_failure = \"refund\"`: a grant that expires would give back units that were spent",
+        );
     }
     None
 }

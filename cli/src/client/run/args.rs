@@ -11,8 +11,8 @@ use tidegate_client::Quantity;
 
 use crate::client::arguments::{Amount, Subject, duration};
 use crate::client::exit::{Outcome, Stop};
-use crate::client::limits::{Typed, at_store};
 use crate::client::options::Options;
+use crate::client::typed_limits::{Typed, at_store};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -104,9 +104,9 @@ pub struct Run {
     #[arg(long, value_name = "AMOUNT")]
     pub cost: Option<Quantity>,
 
-    /// Wait in line, at most this long, and on while the store of --store does not answer, once it
-    /// was reached; without it, be refused at once. A server refuses a wait longer than its
-    /// `longest_wait` (default: 300s); --store waits however long
+    /// Wait in line, at most this long; without it, be refused at once. With --store, an outage
+    /// that begins after the store was reached is waited out too. A server refuses a wait longer
+    /// than its `longest_wait` (default: 300s); --store waits however long
     #[arg(long, short, value_name = "DURATION", value_parser = duration)]
     pub wait: Option<Duration>,
 

@@ -18,7 +18,7 @@ use super::args::Run;
 use super::leases::{Held, LONGEST_PAUSE, Leases, Renewal, refused};
 use crate::client::arguments::{Amount, number};
 use crate::client::exit::{Exit, Outcome, Stop};
-use crate::client::limits;
+use crate::client::typed_limits;
 use crate::store::{self, Opened};
 
 /// Leases of a store.
@@ -49,7 +49,7 @@ impl<'r> Direct<'r> {
     /// Leases of the store at `url`, as `run` was told.
     pub fn new(run: &'r Run, url: &str) -> Outcome<Self> {
         let name = run.name();
-        let limits = limits::or_slots(&run.limits)?;
+        let limits = typed_limits::or_slots(&run.limits)?;
         let policy = json!({"policy": {name.as_ref(): {"limits": limits}}}).to_string();
         let file = tidegate_policy::parse("--limit.json", &policy);
         let file = file.map_err(Stop::usage)?;

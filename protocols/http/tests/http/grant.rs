@@ -173,7 +173,7 @@ async fn what_cannot_be_granted_says_why() {
         (
             "refunds",
             json!({"cost": 1}),
-            "no grant is made of `tpm`, which gives back",
+            "no grant is made of `tpm`, which has `on_failure =",
         ),
         ("pool", json!({}), "a pool gives no grants"),
         (

@@ -8,8 +8,8 @@ use tidegate_policy::{DesiredEntity, DesiredKey, DesiredOverride, DesiredState};
 
 use super::settings::{Change, changes};
 use super::there::There;
-use crate::client::limits;
 use crate::client::overrides::no_policy;
+use crate::client::typed_limits;
 use crate::shape::json_of;
 
 /// The most levels that entities have.
@@ -233,7 +233,7 @@ impl<'d> Planning<'d, '_> {
             return self.fault(said.line, wrong);
         }
         for name in said.limits.names() {
-            let has = |policy: &&Value| limits::written(policy, name).next().is_some();
+            let has = |policy: &&Value| typed_limits::written(policy, name).next().is_some();
             let is_there = policies.iter().copied().any(|policy| has(&policy));
             let message = match (is_there, is_added(said, name)) {
                 (true, true) => format!("the policy has a limit `{name}`; leave `added` out"),
@@ -269,7 +269,8 @@ impl<'d> Planning<'d, '_> {
 /// Why an entity of this level has no limits in the policy that is said.
 fn too_deep(id: &str, level: usize, policy: Option<&str>, policies: &[&Value]) -> Option<String> {
     let Some(name) = policy else {
-        let why = "belongs to another: say in which `policy` it has these limits";
+        let why =
+            "has a parent, so its limits are those of one policy with levels: name that `policy`";
         return (level > 1).then(|| format!("`{id}` {why}"));
     };
     let levels = policies.first()?["levels"].as_array().map_or(0, Vec::len);

@@ -11,7 +11,7 @@ use crate::client::exit::Outcome;
 use crate::client::listing::printable;
 use crate::client::print::print_line;
 
-const NOTHING: &str = "nothing changes";
+const NOTHING: &str = "the server is as the file says";
 
 /// A line for each change, in the order in which they would be made.
 pub fn plan(plan: &Plan<'_>, _: &Path) -> Outcome<()> {

@@ -52,7 +52,7 @@ pub struct Limits {
 pub enum Command {
     /// Show what `apply` would do, a line for each, and do nothing
     Plan(Looking),
-    /// Show what is not as the file says, setting by setting: as it is, and as it is to be
+    /// Show each setting that differs: the server's value, and the file's
     Diff(Looking),
     Apply(Apply),
 }
