@@ -53,7 +53,8 @@ impl Client {
         answered.map(|(reply, _)| reply)
     }
 
-    /// The same, made for each time that it is sent; with when that was sent which is answered.
+    /// As `exchange`, but builds the request anew for each try; also returns when the answered
+    /// try was sent.
     pub(crate) async fn exchange_anew(
         &self,
         longest: Duration,

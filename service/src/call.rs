@@ -299,7 +299,7 @@ impl Service {
             } else {
                 // Whoever is in no namespace takes no room for it.
                 let answer = Box::pin(self.call_away(caller, call)).await;
-                spans::entered(answer)
+                spans::record_error(answer)
             }
         }
     }
@@ -439,7 +439,7 @@ impl Service {
                 let draft = EventDraft::of(Action::Reset);
                 let reset = active.reset(caller, key);
                 let reset = self.audited_key(caller, (policy, key), &draft, reset).await;
-                spans::entered(reset)??;
+                spans::record_error(reset)??;
                 Ok(Answer::Forgotten)
             }
             Call::Revoke(policy, whose, handle) => {
@@ -447,7 +447,7 @@ impl Service {
                     .policy_of(caller, Scope::Administer, policy, whose)
                     .await?;
                 let (active, key) = (&meant.active, meant.key());
-                let lease = spans::entered(active.find_lease(key, handle).await)?;
+                let lease = spans::record_error(active.find_lease(key, handle).await)?;
                 let draft = EventDraft {
                     details: &[handle.to_string()],
                     ..EventDraft::of(Action::Revoke)
@@ -456,7 +456,7 @@ impl Service {
                 let revoked = self
                     .audited_key(caller, (policy, key), &draft, revoked)
                     .await;
-                let finished = spans::entered(revoked)??;
+                let finished = spans::record_error(revoked)??;
                 Ok(Answer::Finished(Arc::clone(active), finished))
             }
             Call::Keys(policy, listing) => {
@@ -487,79 +487,81 @@ impl Service {
             Call::WatchDenials(policy) => Ok(Answer::Denials(self.denial_watch(caller, policy)?)),
             Call::SetOverride(of, limits, terms) => {
                 let target = self.target(caller, Scope::Administer, &of).await;
-                let target = spans::entered(target)?;
+                let target = spans::record_error(target)?;
                 let stored_override = self.write_override(caller, &target, &limits, &terms);
-                Ok(Answer::OverrideSet(spans::entered(stored_override.await)?))
+                Ok(Answer::OverrideSet(spans::record_error(
+                    stored_override.await,
+                )?))
             }
             Call::RemoveOverride(of, terms) => {
                 let target = self.target(caller, Scope::Administer, &of).await;
-                let target = spans::entered(target)?;
+                let target = spans::record_error(target)?;
                 let removed = self.remove_override_on(caller, &target, &terms).await;
-                Ok(Answer::Removed(target, spans::entered(removed)?))
+                Ok(Answer::Removed(target, spans::record_error(removed)?))
             }
             Call::Audit(listing) => {
-                let most = spans::entered(bounds::page(listing.most))?;
+                let most = spans::record_error(bounds::page(listing.most))?;
                 let of = self.target(caller, Scope::Observe, &listing.of).await;
-                let of = spans::entered(of)?;
+                let of = spans::record_error(of)?;
                 if let Some(id) = listing.entity {
-                    spans::entered(check_id(Field::Entity, id))?;
+                    spans::record_error(check_id(Field::Entity, id))?;
                 }
                 let page = (listing.after.as_deref(), most);
                 let within = [listing.since, listing.until];
                 let of = (&of, listing.entity);
                 let page = self.audit(caller, of, within, page).await;
-                Ok(Answer::Audit(spans::entered(page)?))
+                Ok(Answer::Audit(spans::record_error(page)?))
             }
-            Call::Overrides(listing) => spans::entered(self.list(caller, &listing).await),
+            Call::Overrides(listing) => spans::record_error(self.list(caller, &listing).await),
             Call::CreateEntity(new, reason) => {
                 let created = self.create_entity(caller, &new, reason).await;
-                Ok(Answer::EntityKept(spans::entered(created)?))
+                Ok(Answer::EntityKept(spans::record_error(created)?))
             }
             Call::ChangeEntity(id, change, terms) => {
                 let changed = self.change_entity(caller, id, &change, &terms).await;
-                Ok(Answer::EntityKept(spans::entered(changed)?))
+                Ok(Answer::EntityKept(spans::record_error(changed)?))
             }
             Call::DeleteEntity(id, terms) => {
-                spans::entered(self.delete_entity(caller, id, &terms).await)?;
+                spans::record_error(self.delete_entity(caller, id, &terms).await)?;
                 Ok(Answer::Forgotten)
             }
             Call::Entity(id) => {
-                let (entity, ancestors) = spans::entered(self.entity(caller, id).await)?;
+                let (entity, ancestors) = spans::record_error(self.entity(caller, id).await)?;
                 Ok(Answer::Entity(entity, ancestors))
             }
             Call::Entities(listing) => {
-                let most = spans::entered(bounds::page(listing.most))?;
+                let most = spans::record_error(bounds::page(listing.most))?;
                 let after = listing.after.as_deref();
                 let page = self.entities(caller, listing.of, after, most).await;
-                Ok(Answer::Entities(spans::entered(page)?))
+                Ok(Answer::Entities(spans::record_error(page)?))
             }
             Call::CreateNamespace(name, reason) => {
                 let created = self.create_namespace(caller, name, reason).await;
-                Ok(Answer::Namespace(spans::entered(created)?))
+                Ok(Answer::Namespace(spans::record_error(created)?))
             }
             Call::DeleteNamespace(name, reason) => {
                 let deleted = self.delete_namespace(caller, name, reason).await;
-                Ok(Answer::Namespace(spans::entered(deleted)?))
+                Ok(Answer::Namespace(spans::record_error(deleted)?))
             }
             Call::RestoreNamespace(name, reason) => {
                 let restored = self.restore_namespace(caller, name, reason).await;
-                Ok(Answer::Namespace(spans::entered(restored)?))
+                Ok(Answer::Namespace(spans::record_error(restored)?))
             }
             Call::PurgeNamespace(name, reason) => {
                 let purged = self.purge_namespace(caller, name, reason).await;
-                Ok(Answer::Purged(spans::entered(purged)?))
+                Ok(Answer::Purged(spans::record_error(purged)?))
             }
             Call::Namespace(name) => {
                 let found = self.namespace(caller, name).await;
-                Ok(Answer::Namespace(spans::entered(found)?))
+                Ok(Answer::Namespace(spans::record_error(found)?))
             }
             Call::Namespaces(after, most) => {
-                let most = spans::entered(bounds::page(most))?;
+                let most = spans::record_error(bounds::page(most))?;
                 let page = self.list_namespaces(caller, after.as_deref(), most).await;
-                Ok(Answer::Namespaces(spans::entered(page)?))
+                Ok(Answer::Namespaces(spans::record_error(page)?))
             }
             Call::Policies => {
-                spans::entered(caller.check_some(Scope::Observe))?;
+                spans::record_error(caller.check_some(Scope::Observe))?;
                 Ok(Answer::Policies(self.policies(caller)))
             }
             Call::Policy(name) => {
@@ -574,7 +576,7 @@ impl Service {
         caller: &Caller,
         questions: Vec<Result<Question<'_>, ServiceError>>,
     ) -> Result<Answer, ServiceError> {
-        spans::entered(bounds::checks(questions.len()))?;
+        spans::record_error(bounds::checks(questions.len()))?;
         let mut all_meant = Vec::with_capacity(questions.len());
         for question in &questions {
             all_meant.push(match question {
@@ -614,7 +616,7 @@ impl Service {
         question: &Question<'_>,
         terms: Terms<'_>,
     ) -> Result<Answer, ServiceError> {
-        let priority = spans::entered(bounds::priority(terms.priority))?;
+        let priority = spans::record_error(bounds::priority(terms.priority))?;
         let meant = self.meant(caller, Scope::Decide, question).await?;
         question.belongs_to_no_member()?;
         let said = meant.said(question);
@@ -651,8 +653,8 @@ impl Service {
         question: &Question<'_>,
         terms: &GrantTerms<'_>,
     ) -> Result<Answer, ServiceError> {
-        let hold = spans::entered(terms.hold_ms.map(bounds::hold).transpose())?;
-        let id = spans::entered(terms.id())?;
+        let hold = spans::record_error(terms.hold_ms.map(bounds::hold).transpose())?;
+        let id = spans::record_error(terms.id())?;
         let meant = self.meant(caller, Scope::Decide, question).await?;
         question.belongs_to_no_member()?;
         let (said, least) = (meant.said(question), meant.said_least(terms));
@@ -697,7 +699,7 @@ impl Service {
             .await?;
         // What is taken is taken of every level; a look, and the end of a lease, is of any.
         if let (Scope::Decide, Some(path)) = (scope, &meant.path) {
-            spans::entered(path.check_level(&meant.active).map_err(ServiceError::from))?;
+            spans::record_error(path.check_level(&meant.active).map_err(ServiceError::from))?;
         }
         Ok(meant)
     }
@@ -725,9 +727,9 @@ impl Service {
             Whose::Key(key) => self.policy_for(caller, scope, policy, key.into())?,
             Whose::Entity(_) => self.policy(caller, scope, policy)?,
         };
-        let found = spans::entered(self.found(whose).await)?;
+        let found = spans::record_error(self.found(whose).await)?;
         if let Some(path) = &found.path {
-            spans::entered(path.check_reach(&active).map_err(ServiceError::from))?;
+            spans::record_error(path.check_reach(&active).map_err(ServiceError::from))?;
         }
         Ok(Meant {
             active,
@@ -776,11 +778,11 @@ impl Service {
     ) -> Result<(Arc<ActivePolicy>, Page<PublicUsage>), ServiceError> {
         let (active, mut page) = self.listed(caller, policy, &wanted.listing)?;
         let path = match wanted.entity {
-            Some(id) => Some(spans::entered(self.entity_path(id).await)?),
+            Some(id) => Some(spans::record_error(self.entity_path(id).await)?),
             None => None,
         };
         if let Some(path) = &path {
-            spans::entered(path.check_reach(&active).map_err(ServiceError::from))?;
+            spans::record_error(path.check_reach(&active).map_err(ServiceError::from))?;
             page.select = Select::Key(path.key());
         }
         let since = wanted.since.unwrap_or(Timestamp::from_micros(0));
@@ -795,7 +797,7 @@ impl Service {
         policy: &str,
         listing: &'a Listing<'_>,
     ) -> Result<(Arc<ActivePolicy>, PageOf<'a>), ServiceError> {
-        let most = spans::entered(bounds::page(listing.most))?;
+        let most = spans::record_error(bounds::page(listing.most))?;
         let active = self.policy(caller, Scope::Observe, policy)?;
         let page = PageOf {
             select: listing.select,
@@ -936,7 +938,7 @@ impl Uses<'_> {
     fn name_something(&self) -> Result<(), ServiceError> {
         match self.cost.is_some() || !self.amounts.is_empty() {
             true => Ok(()),
-            false => spans::entered(Err(ServiceError::Form {
+            false => spans::record_error(Err(ServiceError::Form {
                 field: Field::Amounts,
                 wrong: "say how much the lease is to have taken, by limit or by a cost",
             })),
@@ -948,7 +950,7 @@ impl Question<'_> {
     fn belongs_to_no_member(&self) -> Result<(), ServiceError> {
         match self.member {
             None => Ok(()),
-            Some(_) => spans::entered(Err(ServiceError::Form {
+            Some(_) => spans::record_error(Err(ServiceError::Form {
                 field: Field::Member,
                 wrong: "it belongs to a debit, a peek and a forecast; the pool chooses here",
             })),
@@ -969,7 +971,7 @@ impl ActivePolicy {
     fn in_units<'a>(&self, amounts: &[(&'a str, Number<'_>)]) -> Result<InUnits<'a>, ServiceError> {
         let amounts = amounts.iter();
         let in_units = amounts.map(|(name, number)| Ok((*name, self.amount(name, *number)?)));
-        spans::entered(in_units.collect())
+        spans::record_error(in_units.collect())
     }
 
     /// So much of the limits that are named, and `cost` of every rate that is not.
@@ -982,7 +984,7 @@ impl ActivePolicy {
     ) -> Result<Request<'a>, ServiceError> {
         let request = Request::named(in_units);
         Ok(match cost {
-            Some(cost) => request.cost(spans::entered(self.cost(cost, member, in_units))?),
+            Some(cost) => request.cost(spans::record_error(self.cost(cost, member, in_units))?),
             None => request,
         })
     }

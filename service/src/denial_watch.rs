@@ -27,7 +27,7 @@ impl Service {
         policy: Option<&str>,
         most: Option<u64>,
     ) -> Result<Vec<Frequent>, ServiceError> {
-        let most = spans::entered(bounds::most_denied(most))?;
+        let most = spans::record_error(bounds::most_denied(most))?;
         let watch = self.denial_watch(caller, policy)?;
         let all = self.most_denied(usize::MAX).into_iter();
         let theirs = all.filter(|frequent| watch.is_theirs(caller, &frequent.policy));

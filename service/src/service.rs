@@ -388,7 +388,7 @@ impl Service {
             meters::count_unauthenticated();
             tracing::debug!("a client was not let in: {error}");
         }
-        spans::entered(caller)
+        spans::record_error(caller)
     }
 
     /// Whether everyone is let in.
@@ -432,7 +432,7 @@ impl Service {
                 Ok(()) => self.0.ad_hoc.get(caller, rate).await,
                 Err(error) => Err(error),
             };
-            spans::entered(found)
+            spans::record_error(found)
         })
     }
 
@@ -490,7 +490,7 @@ impl Service {
         if found.is_ok() {
             spans::policy(name);
         }
-        spans::entered(found)
+        spans::record_error(found)
     }
 
     /// As [`policy`](Self::policy), for a request about `key`: what can be no key is told
@@ -506,7 +506,7 @@ impl Service {
         key: Key<'_>,
     ) -> Result<Arc<ActivePolicy>, ServiceError> {
         let checked = key.check().map_err(|wrong| Error::from(wrong).into());
-        spans::entered(checked)?;
+        spans::record_error(checked)?;
         self.policy(caller, scope, name)
     }
 

@@ -45,11 +45,11 @@ impl Share {
     }
 
     /// The same for what one key was given.
-    pub(super) fn govern_key(&self, entity: &[u8], given: Option<&[Limit]>) {
+    pub(super) fn govern_key(&self, key: &[u8], given: Option<&[Limit]>) {
         let given = given.map(|own| Arc::<[Limit]>::from(self.of(own)));
         for set in self.limiter.sets() {
             // What cannot be said of this key here is said of no key.
-            let _ = set.give(entity, given.clone());
+            let _ = set.give(key, given.clone());
         }
     }
 

@@ -144,9 +144,10 @@ pub(super) fn done<T>(key: &[u8], answer: Result<T, ServiceError>) -> Result<T, 
     answer
 }
 
-/// Whoever is not let in has no key.
+/// Writes the code of an error into the request's span; without a key, which may not be known
+/// yet.
 #[inline]
-pub(super) fn entered<T>(answer: Result<T, ServiceError>) -> Result<T, ServiceError> {
+pub(super) fn record_error<T>(answer: Result<T, ServiceError>) -> Result<T, ServiceError> {
     if let Err(error) = &answer {
         outcome(&[], error.kind().code());
     }

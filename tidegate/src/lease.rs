@@ -208,7 +208,7 @@ impl Lease {
     /// expiry the real use is still charged, and the answer says `expired`.
     ///
     /// A rate that the request left out with amount 0 is left out here with amount 0,
-    /// too. Of an [`Request`], only its amounts count.
+    /// too. Of a [`Request`], only its amounts count.
     ///
     /// ```
     /// use std::time::Duration;
@@ -265,8 +265,9 @@ impl Lease {
     /// So a stream that grows asks for what it will need, and gives back what it will
     /// not, as often as it likes.
     ///
-    /// A refusal changes nothing: the decision says when it would fit. Nobody waits:
-    /// who holds a part does not stand behind those who hold nothing. Dropped before
+    /// A refusal changes nothing: the decision says when it would fit. An adjustment does not
+    /// wait in the queue: a lease that holds slots must not wait behind requests that hold none.
+    /// Dropped before
     /// the answer, it may have changed the lease or not; asking again for the same
     /// changes nothing more.
     ///

@@ -102,9 +102,8 @@ impl<'a> Request<'a> {
     /// The same bytes on the same key again give the same lease for as long as it
     /// is held, whoever waits: nothing more is taken, and the answer says that it is
     /// repeated. Once the lease was settled, released or cancelled, or has expired,
-    /// they ask anew. 1 to [`MAX_IDEMPOTENCY_KEY`] bytes; of what is longer, take a
-    /// hash. Whoever is asked answers
-    /// [`RequestError::IdempotencyKey`] to any other.
+    /// they ask anew. 1 to [`MAX_IDEMPOTENCY_KEY`] bytes; hash a longer key. Any other
+    /// length is [`RequestError::IdempotencyKey`].
     ///
     /// A lease whose caller goes away before it is told of it stays held until it
     /// expires, for the retry to find.

@@ -16,17 +16,17 @@ use crate::outcome::Outcome;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// Asks admitted, at once or after a wait.
+    /// Requests admitted, at once or after a wait.
     pub admitted: u64,
-    /// Asks refused, at once or at their deadline.
+    /// Requests refused, at once or at their deadline.
     pub refused: u64,
-    /// Asks admitted after a wait.
+    /// Requests admitted after a wait.
     pub waited: u64,
-    /// Asks whose deadline came first.
+    /// Requests that reached their deadline while waiting.
     pub timed_out: u64,
-    /// Asks given up by their caller while waiting.
+    /// Requests that their caller gave up while waiting.
     pub abandoned: u64,
-    /// Asks waiting now.
+    /// Requests that wait now.
     pub waiting: u64,
     /// Leases that ended with [`Outcome::Succeeded`].
     pub succeeded: u64,

@@ -61,8 +61,8 @@ struct Outgoing {
 
 /// Why no more is answered for now.
 enum Pause {
-    /// Nothing more is there in full.
-    Received,
+    /// The rest of a request is not there yet.
+    Incomplete,
     /// Enough for one write.
     Enough,
     /// The conversation is over.
@@ -72,7 +72,8 @@ enum Pause {
 /// What became of a read.
 enum Received {
     Bytes,
-    Nothing,
+    /// The client has closed, or sent nothing for too long.
+    Ended,
     /// Nothing that makes a command whole, for too long.
     Late,
     Closing,
@@ -82,7 +83,7 @@ enum Received {
 enum Answered {
     Next,
     /// It is not there in full.
-    Received,
+    Incomplete,
     /// The conversation is over, after what was answered.
     Close,
     /// The client is gone.
@@ -141,7 +142,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.make_room();
             match self.listen(&mut closing).await? {
                 Received::Bytes | Received::Closing => {}
-                Received::Nothing => break,
+                Received::Ended => break,
                 Received::Late => {
                     count_timeout("resp");
                     let fault = Fault::Late(self.settings.request_timeout);
@@ -165,7 +166,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let pause = self.answer_some(closing).await?;
             self.write().await?;
             match pause {
-                Pause::Received => return Ok(true),
+                Pause::Incomplete => return Ok(true),
                 Pause::Enough => {}
                 Pause::Over => return Ok(false),
             }
@@ -181,7 +182,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             match self.answer_one(closing).await? {
                 Answered::Next if self.out.bytes.len() >= MANY_BYTES => break,
                 Answered::Next => {}
-                Answered::Received => return Ok(Pause::Received),
+                Answered::Incomplete => return Ok(Pause::Incomplete),
                 Answered::Close => return Ok(Pause::Over),
                 Answered::Gone => return Ok(Pause::Over),
             }
@@ -198,7 +199,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let bytes = &mut self.input[self.start..];
         let length = match self.parser.advance(bytes) {
             Ok(Some(length)) => length,
-            Ok(None) => return Ok(Answered::Received),
+            Ok(None) => return Ok(Answered::Incomplete),
             Err(nonsense) => return Ok(self.refuse(&nonsense)),
         };
         let arguments = self.parser.arguments(bytes);
@@ -288,12 +289,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                         self.deadline = None;
                     }
                     let gone = read? == 0;
-                    return Ok(if gone { Received::Nothing } else { Received::Bytes });
+                    return Ok(if gone { Received::Ended } else { Received::Bytes });
                 }
                 () = at(self.deadline) => return Ok(Received::Late),
                 _ = self.idle.tick() => {
                     if !std::mem::take(&mut self.received) {
-                        return Ok(Received::Nothing);
+                        return Ok(Received::Ended);
                     }
                 }
             }
@@ -445,7 +446,7 @@ mod tests {
         };
         // The first is granted at once, and each of the others refused a millisecond later.
         for _ in 0..COUNT {
-            while let Answered::Received = {
+            while let Answered::Incomplete = {
                 let mut answering = pin!(connection.answer_one(&mut closing));
                 loop {
                     match poll_once(answering.as_mut()).await {

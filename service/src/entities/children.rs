@@ -57,7 +57,7 @@ impl Service {
 
     /// A page of the children of `parent`, in the order of their ids' bytes. It may have fewer
     /// than it is asked for, or none, and not be the last.
-    pub(super) async fn children_there(
+    pub(super) async fn stored_children(
         &self,
         parent: &str,
         after: Option<&[u8]>,
@@ -82,7 +82,7 @@ impl Service {
     pub(super) async fn child_of(&self, parent: &str) -> Result<Option<Entity>, ServiceError> {
         let mut after: Option<Vec<u8>> = None;
         loop {
-            let page = self.children_there(parent, after.as_deref(), 1).await?;
+            let page = self.stored_children(parent, after.as_deref(), 1).await?;
             let child = page.items.into_iter().next();
             after = page.next;
             if child.is_some() || after.is_none() {

@@ -82,23 +82,24 @@ impl Service {
     async fn read_known(&self, id: &str) -> Result<Option<KnownEntity>, ServiceError> {
         let known = self.known_entities();
         let told = known.told(id);
-        let there = self.entity_there(id).await?;
+        let there = self.stored_entity(id).await?;
         Ok(there.map(|there| known.keep(id, &there.value, told)))
     }
 
     /// The entity as the store has it, whatever this server knows.
-    pub(super) async fn entity_there(&self, id: &str) -> Result<Option<Entity>, ServiceError> {
+    pub(super) async fn stored_entity(&self, id: &str) -> Result<Option<Entity>, ServiceError> {
         let there: StoreFuture<Option<Definition>> = self.stored_at(OWNER, id.as_bytes());
         let there = there.await?;
         let read = there.as_ref().map(Entity::read).transpose();
         Ok(read.map_err(tidegate_store::StoreError::from)?.flatten())
     }
 
-    /// Where an entity stands, as the store has it, whatever this server knows.
-    pub(super) async fn path_there(&self, id: &str) -> Result<EntityPath, ServiceError> {
-        let there = self.entity_there(id).await?;
+    /// The entity's path, read from the store and not from this server's cache: for changes.
+    /// Requests use `entity_path`.
+    pub(super) async fn stored_path(&self, id: &str) -> Result<EntityPath, ServiceError> {
+        let there = self.stored_entity(id).await?;
         let there = there.ok_or_else(|| missing(None, id))?;
-        let above = self.ancestors_there(id, there.value.parent.as_deref());
+        let above = self.stored_ancestors(id, there.value.parent.as_deref());
         let above = above.await?;
         let ids = [&there].into_iter().chain(&above);
         let ids = ids.map(|entity| Arc::from(&*entity.id)).collect();
@@ -107,14 +108,14 @@ impl Service {
 
     /// The ancestors of an entity that belongs to `parent`, as the store has them: the parent
     /// first, the root last.
-    pub(super) async fn ancestors_there(
+    pub(super) async fn stored_ancestors(
         &self,
         id: &str,
         parent: Option<&str>,
     ) -> Result<Vec<Entity>, ServiceError> {
         let (mut found, mut next) = (Vec::<Entity>::new(), parent.map(str::to_owned));
         while let Some(at) = next {
-            let there = self.entity_there(&at).await?;
+            let there = self.stored_entity(&at).await?;
             let below = found.last().map_or(id, |below| &below.id);
             let there = there.ok_or_else(|| EntityError::Orphan {
                 id: below.to_owned(),

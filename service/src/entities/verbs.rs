@@ -120,7 +120,7 @@ impl Service {
             changed_at: None,
         };
         value.check()?;
-        if let Some(there) = self.entity_there(id).await? {
+        if let Some(there) = self.stored_entity(id).await? {
             return Err(exists(there));
         }
         let mut seen = None;
@@ -192,7 +192,7 @@ impl Service {
             let parent = change.parent.filter(|parent| old_parent != Some(parent));
             let (mut shift, mut noted) = (None, 0);
             if let Some(parent) = parent {
-                let ancestors = self.ancestors_there(id, old_parent).await?;
+                let ancestors = self.stored_ancestors(id, old_parent).await?;
                 let place = Place::of(id, &ancestors);
                 let new = self.ancestors_of(id, parent, Some(&place)).await?;
                 let seen = new.first().map_or(0, |parent| parent.version);
@@ -286,7 +286,7 @@ impl Service {
         check_id(Field::Id, id)?;
         let entity = self.entity_or_unknown(id).await?;
         let parent = entity.value.parent.as_deref();
-        let ancestors = self.ancestors_there(id, parent).await?;
+        let ancestors = self.stored_ancestors(id, parent).await?;
         let ids = ancestors.into_iter().rev().map(|ancestor| ancestor.id);
         let ids = ids.collect();
         Ok((entity, ids))
@@ -307,7 +307,7 @@ impl Service {
         caller.check(Scope::Observe, None)?;
         if let Some(parent) = of {
             check_id(Field::Id, parent)?;
-            let page = self.children_there(parent, after, most).await?;
+            let page = self.stored_children(parent, after, most).await?;
             if page.items.is_empty() && page.next.is_none() {
                 self.entity_or_unknown(parent).await?;
             }
@@ -327,7 +327,7 @@ impl Service {
     }
 
     async fn entity_or_unknown(&self, id: &str) -> Result<Entity, ServiceError> {
-        let there = self.entity_there(id).await?;
+        let there = self.stored_entity(id).await?;
         there.ok_or_else(|| EntityError::Unknown(cut(id).into_owned()).into())
     }
 
@@ -342,7 +342,7 @@ impl Service {
         if id == parent {
             check_ancestors(id, parent, &[], None)?;
         }
-        let ancestors = self.ancestors_there(id, Some(parent)).await;
+        let ancestors = self.stored_ancestors(id, Some(parent)).await;
         let ancestors = ancestors.map_err(|error| match error {
             ServiceError::Entity(EntityError::Orphan { id: of, parent }) if of == id => {
                 EntityError::Unknown(cut(&parent).into_owned()).into()
@@ -365,7 +365,7 @@ impl Service {
     }
 
     async fn check_unleased(&self, id: &str, whose: Leases) -> Result<(), ServiceError> {
-        let path = match self.path_there(id).await {
+        let path = match self.stored_path(id).await {
             Ok(path) => path,
             // What has no path holds nothing by it.
             Err(ServiceError::Entity(_)) => return Ok(()),

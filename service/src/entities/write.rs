@@ -86,7 +86,7 @@ impl Service {
         place: Option<&Place>,
     ) -> Result<(), ServiceError> {
         for _ in 0..MOST_TRIES {
-            let ancestors = self.ancestors_there(id, Some(parent)).await?;
+            let ancestors = self.stored_ancestors(id, Some(parent)).await?;
             check_ancestors(id, parent, &ancestors, place)?;
             let Some(now) = ancestors.first() else {
                 return Ok(());

@@ -72,13 +72,14 @@ impl Definition {
 /// What has changed for an owner since a version.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Definitions {
-    /// The version that this goes on from: to who knows another it says nothing.
+    /// The version that this goes on from: a follower that knows another version ignores this
+    /// answer.
     pub newer_than: u64,
     /// The version it leads to: smaller than that if the store has lost what it kept.
     /// 0 before the first change.
     pub version: u64,
-    /// Whatever was known before is to be forgotten. To who keeps all that is defined, all
-    /// of it is here; to who keeps [some](crate::Follower::is_partial), nothing is.
+    /// Followers forget what they knew. For a follower of everything, all definitions are here;
+    /// for a [partial](crate::Follower::is_partial) one, none are.
     pub whole: bool,
     /// Each key once, as it is now, in no order; at most [`MOST_CHANGES`] unless it is
     /// the whole, which has no removed ones. To who keeps some, keys alone are told, with

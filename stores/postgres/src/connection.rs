@@ -40,7 +40,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// A link to the server at `address`, which is not requested anything yet.
+    /// A link to the server at `address`; nothing is sent yet.
     pub(crate) fn new(address: &str, options: &Options) -> Result<Self, PostgresError> {
         let mut config: Config = address.parse().map_err(|_| PostgresError::Address)?;
         if config.get_hosts().is_empty() {

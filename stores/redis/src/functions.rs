@@ -21,7 +21,7 @@ pub(crate) struct Library {
 const UNTRIED: u8 = 0;
 /// A function of it was called.
 const TRIED: u8 = 1;
-/// Once refused, never again: it is not requested at each call.
+/// Once refused, functions are not tried again.
 const REFUSED: u8 = 2;
 
 /// A function that does nothing. Whether there are functions is asked by this one: a

@@ -26,7 +26,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// A link to the server at `address`, which is not requested anything yet.
+    /// A link to the server at `address`; nothing is sent yet.
     pub(crate) fn new(address: &str, deadline: Duration) -> Result<Self, RedisError> {
         let no_thread = |error| RedisError::Server(format!("no thread for the store: {error}"));
         let driver = Driver::new("tidegate-redis", deadline).map_err(no_thread)?;

@@ -130,9 +130,9 @@ impl LimitPool {
     /// its end, it gives back what it took and its place in every queue.
     ///
     /// A request with an idempotency key that this process was not granted asks all members
-    /// on shared stores first, at once, which of them holds its lease. Whoever cannot tell,
-    /// or has not answered 300 ms later while a member on another store has and none on its own,
-    /// is left out of this request.
+    /// on shared stores first, at once, which of them holds its lease. A member is left out
+    /// if its store cannot tell, or if no member on its store has answered within 300 ms and one
+    /// on another store has.
     /// So a retry in another process, or after this one has started again, may be granted a
     /// second lease by another member, if the one that holds the first is left out; each of
     /// the two ends by itself, at its expiry at the latest. While that member answers, a
@@ -327,7 +327,7 @@ impl LimitPool {
                 None => {
                     let manner = Manner::alone(set.clock.now());
                     let now = request.within(Duration::ZERO);
-                    Ok(set.take(key, &now, manner).await?.0)
+                    Ok(set.acquire_uncounted(key, &now, manner).await?.0)
                 }
             }
         };

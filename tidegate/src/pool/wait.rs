@@ -72,7 +72,7 @@ impl<'a> PoolWait<'a> {
                 {
                     return Ok(granted);
                 }
-                Ok(set.take(key, request, manner).await?.0)
+                Ok(set.acquire_uncounted(key, request, manner).await?.0)
             };
             (member, Box::pin(turn))
         };

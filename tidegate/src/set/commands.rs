@@ -168,9 +168,9 @@ impl Asking<'_> {
         self.view.check_reach(&self.path, amounts)
     }
 
-    /// Begins a take without a lease.
+    /// Begins to charge amounts for which no lease is held.
     #[inline(always)]
-    fn take(self, amounts: &[Amount], detail: Detail) -> Execution {
+    fn charge_without_lease(self, amounts: &[Amount], detail: Detail) -> Execution {
         self.verb(Verb::Take {
             amounts,
             lease: None,
@@ -279,7 +279,7 @@ impl Check<'_> {
 }
 
 /// Takes a lease; counted, if it says where.
-struct Grant<'a> {
+struct Acquire<'a> {
     set: &'a Arc<Inner>,
     key: &'a [u8],
     request: &'a Request<'a>,
@@ -287,7 +287,7 @@ struct Grant<'a> {
     counters: Option<&'a Counters>,
 }
 
-impl VerbCall for Grant<'_> {
+impl VerbCall for Acquire<'_> {
     type Told = Admission;
     type Failed = DecisionError;
 
@@ -314,7 +314,7 @@ impl VerbCall for Grant<'_> {
     }
 }
 
-impl Grant<'_> {
+impl Acquire<'_> {
     /// With the lease that was given. Counted before it is made, so that it is not looked
     /// at where it was just written.
     #[inline(always)]
@@ -588,7 +588,7 @@ impl Inner {
 
     /// Takes a lease, and waits for it as long as `request` says; not counted. Whether the
     /// answer came later.
-    pub(crate) async fn take(
+    pub(crate) async fn acquire_uncounted(
         self: &Arc<Self>,
         key: &[u8],
         request: &Request<'_>,
@@ -611,21 +611,21 @@ impl Inner {
             let visit = self.waiters.waiter(turn);
             Patient { patience, visit }
         });
-        let grant = self.grant(key, request, None);
-        let admission = self.ask(key.into(), patient.as_ref(), grant).await?;
+        let call = self.acquire_call(key, request, None);
+        let admission = self.ask(key.into(), patient.as_ref(), call).await?;
         let waited = patient.is_some_and(|patient| patient.visit.has_joined());
         Ok((admission, waited))
     }
 
     /// To take a lease as `request` says.
     #[inline]
-    fn grant<'a>(
+    fn acquire_call<'a>(
         self: &'a Arc<Self>,
         key: &'a [u8],
         request: &'a Request<'a>,
         counters: Option<&'a Counters>,
-    ) -> Grant<'a> {
-        Grant {
+    ) -> Acquire<'a> {
+        Acquire {
             set: self,
             key,
             request,
@@ -661,7 +661,7 @@ impl Inner {
         }
     }
 
-    /// As [`take`](Self::take), counted.
+    /// As [`acquire_uncounted`](Self::acquire_uncounted), counted.
     // No `async fn`, as `ask`.
     pub(crate) fn acquire(
         self: &Arc<Self>,
@@ -674,17 +674,17 @@ impl Inner {
                 // Apart, so that what waiting takes is not carried along by who does not.
                 return Box::pin(self.acquire_patiently(key, &request)).await;
             }
-            let grant = self.grant(key, &request, Some(&self.counters));
+            let call = self.acquire_call(key, &request, Some(&self.counters));
             // As `ask` does, here: each future that a lease comes through moves it.
             let begun = {
                 let mut answer = AnswerRoom::new();
-                let begun = self.begin(subject, None, &grant, &mut answer)?;
+                let begun = self.begin(subject, None, &call, &mut answer)?;
                 match begun.told(&mut answer)? {
-                    Some(reply) => return grant.read(begun.at_once(reply)),
+                    Some(reply) => return call.read(begun.at_once(reply)),
                     None => begun,
                 }
             };
-            Box::pin(self.go_on(begun, key, None, grant)).await
+            Box::pin(self.go_on(begun, key, None, call)).await
         }
     }
 
@@ -695,7 +695,9 @@ impl Inner {
     ) -> Result<Admission, DecisionError> {
         let since = self.clock.now();
         let mut left = Left(Some(self));
-        let taken = self.take(key, request, Manner::alone(since)).await;
+        let taken = self
+            .acquire_uncounted(key, request, Manner::alone(since))
+            .await;
         left.0 = None;
         let (admission, waited) = taken?;
         self.counters.answered(admission.refusal());
@@ -943,11 +945,11 @@ fn charge(
     detail: Detail,
 ) -> Result<Execution, DecisionError> {
     if let Some(amount) = view.lone_amount(request) {
-        return Ok(asking.take(&[amount], detail));
+        return Ok(asking.charge_without_lease(&[amount], detail));
     }
     let mut amounts = view.amounts(request)?;
     view.leave_out_held(request, &mut amounts)?;
     view.check_unheld(&amounts)?;
     asking.check_reach(&amounts)?;
-    Ok(asking.take(&amounts, detail))
+    Ok(asking.charge_without_lease(&amounts, detail))
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Settings {
-    /// After so many commands in a row that got no answer it is not requested a
-    /// while: 5 unless said. At least 1.
+    /// After so many commands in a row without an answer, the store gets no requests for a while:
+    /// 5 unless set. At least 1.
     pub failures: u32,
     /// A request that its caller gives up after so long got no answer; sooner, nothing
     /// is known: 250 ms unless said.
