@@ -287,7 +287,10 @@ impl Service {
     /// [`ActivePolicy`]; of a namespace that is deleted or not there,
     /// [`ServiceError::Namespace`].
     #[inline]
-    // No `async fn`: that moves what it is given once more.
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an `async fn` moves what it is given once more"
+    )]
     pub fn call(
         &self,
         caller: &Caller,
@@ -306,6 +309,10 @@ impl Service {
 
     /// Answers `call` by what is here.
     #[inline]
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an `async fn` moves what it is given once more"
+    )]
     pub(super) fn call_here(
         &self,
         caller: &Caller,

@@ -22,7 +22,10 @@ pub(super) enum Limiter {
 }
 
 impl Limiter {
-    // No `async fn`: that moves what it is given once more.
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an `async fn` moves what it is given once more"
+    )]
     pub(super) fn check(
         &self,
         key: Key<'_>,

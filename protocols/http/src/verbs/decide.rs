@@ -16,7 +16,10 @@ use crate::render::render;
 
 type Reply = Result<Response, Problem>;
 
-// No `async fn`: that moves what it is given once more.
+#[expect(
+    clippy::manual_async_fn,
+    reason = "an `async fn` moves what it is given once more"
+)]
 fn answer(
     mut context: RequestContext,
     style: Style,

@@ -57,7 +57,10 @@ async fn run(
 }
 
 /// Has the service answer. Its lease goes out with the answer.
-// No `async fn`: that moves what it is given once more.
+#[expect(
+    clippy::manual_async_fn,
+    reason = "an `async fn` moves what it is given once more"
+)]
 #[inline]
 fn call(session: &mut Session, call: Call<'_>) -> impl Future<Output = Result<Flow, Fault>> + Send {
     async move {
@@ -75,6 +78,10 @@ fn call(session: &mut Session, call: Call<'_>) -> impl Future<Output = Result<Fl
 
 /// Has the service answer by a rate that came with the call.
 #[inline]
+#[expect(
+    clippy::manual_async_fn,
+    reason = "an `async fn` moves what it is given once more"
+)]
 fn rated(
     session: &mut Session,
     call: Call<'_>,
