@@ -91,6 +91,7 @@ fn used(url: &str) -> u64 {
 )]
 fn run(url: &str) -> Vec<Vec<Admitted>> {
     let mut nodes: Vec<_> = NODES.iter().map(|&of| Some(start(url, of))).collect();
+    nodes.iter().flatten().for_each(Node::until_it_speaks);
     let mut said = Vec::new();
     thread::sleep(2 * WINDOW);
     let process = nodes[STOPPED].as_ref().expect("it runs").process.id();

@@ -71,6 +71,7 @@ fn free(set: &LimitSet) -> u64 {
 fn eight_processes(store: &str, url: &str) {
     let url = with_options(url, "deadline=60s");
     let mut nodes: Vec<_> = (0..PROCESSES).map(|_| Some(start(&url))).collect();
+    nodes.iter().flatten().for_each(Node::until_it_speaks);
     thread::sleep(Duration::from_secs(3));
     let mut all = nodes[KILLED].take().expect("it runs").kill();
     let killed_at = Instant::now();

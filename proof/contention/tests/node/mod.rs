@@ -2,11 +2,13 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::{self, JoinHandle};
 
 pub struct Node<T> {
     pub process: Child,
     said: JoinHandle<Vec<T>>,
+    first: Receiver<()>,
 }
 
 impl<T: Send + 'static> Node<T> {
@@ -24,11 +26,23 @@ impl<T: Send + 'static> Node<T> {
         process.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = process.spawn().expect("it starts");
         let out = BufReader::new(process.stdout.take().expect("its output"));
+        let (speaks, first) = sync_channel(1);
         let said = thread::spawn(move || {
             let lines = out.lines().map_while(Result::ok);
-            lines.filter_map(|line| read(&line)).collect()
+            let lines = lines.filter_map(|line| read(&line));
+            // Whoever waits for the first is told; of the rest there is no room for.
+            lines.inspect(|_| drop(speaks.try_send(()))).collect()
         });
-        Self { process, said }
+        Self {
+            process,
+            said,
+            first,
+        }
+    }
+
+    /// Waits until it has said something, however busy the machine is.
+    pub fn until_it_speaks(&self) {
+        self.first.recv().expect("it speaks before it ends");
     }
 
     /// Its input ends: it gives back what it holds, and ends.
