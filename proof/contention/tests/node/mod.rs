@@ -29,9 +29,12 @@ impl<T: Send + 'static> Node<T> {
         let (speaks, first) = sync_channel(1);
         let said = thread::spawn(move || {
             let lines = out.lines().map_while(Result::ok);
-            let lines = lines.filter_map(|line| read(&line));
-            // Whoever waits for the first is told; of the rest there is no room for.
-            lines.inspect(|_| drop(speaks.try_send(()))).collect()
+            let understood = lines.filter_map(|line| read(&line));
+            let told = understood.inspect(|_| {
+                // The first is told to a test that waits for it; there is no room for the rest.
+                let _ = speaks.try_send(());
+            });
+            told.collect()
         });
         Self {
             process,
