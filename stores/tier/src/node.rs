@@ -248,7 +248,7 @@ impl Node {
     fn land(&self, asked: Asked, answer: Answer) -> Option<Asking> {
         let (now, mut wakes) = (self.timer.now(), Vec::new());
         let Some(shared) = self.kept(&asked.path.lend()) else {
-            self.end(asked.lost(self.timer.now()));
+            self.end(asked.lost(now));
             return None;
         };
         let mut key = shared.lock();
@@ -414,7 +414,8 @@ impl Node {
 
     fn ended(&self, one: Return, answer: &Answer) {
         if let Err(error) = answer {
-            self.returns.failed(one, error, self.timer.now());
+            self.returns
+                .failed(one, error, self.timer.now(), self.pace());
             self.arm();
         }
     }
@@ -422,11 +423,16 @@ impl Node {
     /// Sees to it that somebody looks after what is over.
     pub(crate) fn arm(&self) {
         if !self.is_armed.swap(true, Ordering::AcqRel) {
-            let pace = self.tier.idle_span().min(self.tier.hold_span());
-            let pace = Span::from_micros(pace.as_micros() / 2).min(LONGEST_PACE);
+            let pace = self.pace().min(LONGEST_PACE);
             let this: Weak<dyn TimerHandler> = Weak::<Self>::clone(&self.this);
             self.timer.set(self.timer.now() + pace, this);
         }
+    }
+
+    /// So often what is over is given back, and what the store did not take back is tried again.
+    fn pace(&self) -> Span {
+        let shorter = self.tier.idle_span().min(self.tier.hold_span());
+        Span::from_micros(shorter.as_micros() / 2)
     }
 
     /// Gives back what is over or lies idle, and forgets keys of which nothing is left and that

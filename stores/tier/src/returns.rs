@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tidegate_store::core::{Amount, Bounds, Timestamp};
+use tidegate_store::core::{Amount, Bounds, Span, Timestamp};
 use tidegate_store::sync::Mutex;
 use tidegate_store::{Ending, OwnedPath, Plan, PlanLimit, StoreError, Verb};
 
@@ -32,6 +32,8 @@ pub(crate) struct Return {
     /// Where what was spent beyond what was granted is charged.
     calendars: Calendars,
     tries: u8,
+    /// Not before then.
+    next: Timestamp,
     /// It holds slots, and ends then by itself.
     until: Option<Timestamp>,
     /// Whether it may be granted late: that it is unknown now does not say that it is over.
@@ -47,6 +49,7 @@ impl Return {
             spent: Some((grant.units.spent().into(), Arc::clone(&grant.plan))),
             calendars: Calendars::default(),
             tries: 0,
+            next: Timestamp::default(),
             until: grant.has_slots.then(|| grant.may_last_until()),
             doubt: Doubt::default(),
         }
@@ -64,6 +67,7 @@ impl Return {
             spent: Some((used, Arc::clone(plan))),
             calendars: calendars.clone(),
             tries: 0,
+            next: Timestamp::default(),
             until: None,
             doubt: Doubt::default(),
         }
@@ -77,6 +81,7 @@ impl Return {
             spent: None,
             calendars: Calendars::default(),
             tries: 0,
+            next: Timestamp::default(),
             until: None,
             doubt: Doubt::default(),
         }
@@ -94,8 +99,9 @@ impl Return {
         self
     }
 
-    /// Whether it may be there still at `now`, or come, and is worth another try after `error`.
-    fn has_hope(&mut self, error: &StoreError, now: Timestamp) -> bool {
+    /// Whether it may be there still at `now`, or come, and is worth another try after `error`: where
+    /// the store does not answer, after `pause`.
+    fn has_hope(&mut self, error: &StoreError, now: Timestamp, pause: Span) -> bool {
         match error {
             StoreError::UnknownLease => {
                 self.doubt.settle(now);
@@ -105,6 +111,8 @@ impl Return {
             StoreError::LeaseEnded(_) | StoreError::Mismatch => return false,
             _ => {}
         }
+        self.tries = self.tries.saturating_add(1);
+        self.next = now + pause;
         match self.until {
             Some(until) => now < until,
             None => self.tries < MOST_TRIES,
@@ -112,7 +120,7 @@ impl Return {
     }
 
     fn is_due(&self, now: Timestamp) -> bool {
-        !self.doubt.lasts() || self.doubt.is_due(now)
+        now >= self.next && (!self.doubt.lasts() || self.doubt.is_due(now))
     }
 
     /// What is said of the calendars of `plan`.
@@ -155,10 +163,9 @@ struct Kept {
 }
 
 impl Returns {
-    /// Tries it again later, if `error`, which was the answer at `now`, leaves a hope.
-    pub(crate) fn failed(&self, mut one: Return, error: &StoreError, now: Timestamp) {
-        one.tries = one.tries.saturating_add(1);
-        if one.has_hope(error, now) {
+    /// Tries it again after `pause`, if `error`, which was the answer at `now`, leaves a hope.
+    pub(crate) fn failed(&self, mut one: Return, error: &StoreError, now: Timestamp, pause: Span) {
+        if one.has_hope(error, now, pause) {
             self.add(one);
         }
     }
@@ -178,11 +185,14 @@ impl Returns {
     /// Those that are to be tried at `now`.
     pub(crate) fn take_due(&self, now: Timestamp) -> impl Iterator<Item = Return> + use<> {
         let mut kept = self.0.lock();
-        let slots = std::mem::take(&mut kept.slots);
-        let (due, later) = slots.into_iter().partition(|one| one.is_due(now));
-        kept.slots = later;
-        let due: VecDeque<Return> = due;
-        due.into_iter().chain(std::mem::take(&mut kept.units))
+        let take = |all: &mut VecDeque<Return>| {
+            let both = std::mem::take(all).into_iter();
+            let (due, later): (VecDeque<_>, _) = both.partition(|one| one.is_due(now));
+            *all = later;
+            due
+        };
+        let (slots, units) = (take(&mut kept.slots), take(&mut kept.units));
+        slots.into_iter().chain(units)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -3,6 +3,7 @@
 mod support;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use support::{Central, Node, SECOND, START, Wire, bucket, command, plan, span, told, window};
 use tidegate_store::core::{Bounds, Rule, Timestamp, Verdict};
@@ -641,6 +642,21 @@ fn a_pinned_key_spends_the_same_grants_and_leaves_to_the_table_what_asks_for_mor
     assert_eq!(node.table.statistics().admitted, 101);
     node.clock.pass(2 * SECOND);
     assert!(!spend(&[1]), "the hold is over");
+}
+
+/// Its return was tried each second, and given up after eight of them.
+#[test]
+fn units_are_given_back_after_an_outage_that_is_shorter_than_their_hold() {
+    let long = Duration::from_secs(60);
+    let (central, node) = hourly(1_000, on_demand(100).hold(long).idle(long));
+    node.link.set(Wire::LosesAnswers);
+    assert!(node.take(b"k", &[1]).is_err());
+    assert_eq!(central.left(&node.plan, b"k"), [900]);
+    node.link.set(Wire::Cut);
+    node.clock.pass(20 * SECOND);
+    node.link.set(Wire::Open);
+    node.clock.pass(60 * SECOND);
+    assert_eq!(central.left(&node.plan, b"k"), [1_000]);
 }
 
 #[test]
