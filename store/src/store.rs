@@ -78,7 +78,7 @@ pub trait Store: Send + Sync + 'static {
     fn definition(&self, owner: &str, key: &[u8]) -> StoreFuture<Option<Definition>> {
         let _ = (owner, key);
         definitions::at_once(Err(StoreError::CannotDefine(
-            "reads no definition by itself",
+            "reads no definition by itself".to_owned(),
         )))
     }
 
@@ -98,7 +98,9 @@ pub trait Store: Send + Sync + 'static {
         most: usize,
     ) -> StoreFuture<Page<Definition>> {
         let _ = (owner, prefix, after, most);
-        definitions::at_once(Err(StoreError::CannotDefine("lists no definitions")))
+        definitions::at_once(Err(StoreError::CannotDefine(
+            "lists no definitions".to_owned(),
+        )))
     }
 
     /// Keeps `definition` for `owner`, whatever was there: [`change`](Self::change) without
@@ -133,7 +135,9 @@ pub trait Store: Send + Sync + 'static {
     /// process, none that lasts for a while only; then nothing was changed.
     fn change(&self, owner: &str, change: Change) -> StoreFuture<Defined> {
         let _ = (owner, change);
-        definitions::at_once(Err(StoreError::CannotDefine("keeps no definitions")))
+        definitions::at_once(Err(StoreError::CannotDefine(
+            "keeps no definitions".to_owned(),
+        )))
     }
 
     /// At most `most` events of `owner` about `subject`, or about anything, in the order of
@@ -152,7 +156,7 @@ pub trait Store: Send + Sync + 'static {
         now: Timestamp,
     ) -> StoreFuture<Page<Event>> {
         let _ = (owner, subject, after, most, now);
-        definitions::at_once(Err(StoreError::CannotDefine("keeps no events")))
+        definitions::at_once(Err(StoreError::CannotDefine("keeps no events".to_owned())))
     }
 
     /// Has `follower` go over to every change of what is defined for `owner`, from the

@@ -266,22 +266,6 @@ pub fn decode_page<'a, T>(
     })
 }
 
-/// What stores are known to lack of definitions; of anything else, the last is told.
-const LACKS: [&str; 6] = [
-    "reads no definition by itself",
-    "lists no definitions",
-    "keeps no definitions",
-    "changes no definition on a version",
-    "keeps no events",
-    "lacks a part of what definitions need",
-];
-
-/// The place of these words among what is known to be lacking.
-fn nth_lack(words: &str) -> u8 {
-    let known = LACKS.iter().position(|known| *known == words);
-    known.unwrap_or(LACKS.len() - 1) as u8
-}
-
 /// Appends an error: its number, and what it says.
 pub fn encode_error(error: &StoreError, out: &mut Writer) {
     match error {
@@ -314,7 +298,7 @@ pub fn encode_error(error: &StoreError, out: &mut Writer) {
         StoreError::Mismatch => out.u8(20),
         StoreError::Busy(words) => out.u8(21).bytes(words.as_bytes()),
         StoreError::Unavailable(words) => out.u8(22).bytes(words.as_bytes()),
-        StoreError::CannotDefine(words) => out.u8(23).u8(nth_lack(words)),
+        StoreError::CannotDefine(words) => out.u8(23).bytes(words.as_bytes()),
     };
 }
 
@@ -364,10 +348,7 @@ pub fn decode_error(reader: &mut Reader<'_>) -> Result<StoreError, DecodeError> 
         20 => StoreError::Mismatch,
         21 => StoreError::Busy(reader.text("words")?.to_owned()),
         22 => StoreError::Unavailable(reader.text("words")?.to_owned()),
-        23 => {
-            let words = LACKS.get(usize::from(reader.u8()?));
-            StoreError::CannotDefine(words.ok_or(DecodeError::Corrupt("error"))?)
-        }
+        23 => StoreError::CannotDefine(reader.text("words")?.to_owned()),
         _ => return Err(DecodeError::Corrupt("error")),
     })
 }

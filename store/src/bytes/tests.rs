@@ -118,7 +118,7 @@ fn errors() -> Vec<StoreError> {
         StoreError::CannotList,
         StoreError::CannotCount,
         StoreError::CannotClear,
-        StoreError::CannotDefine("keeps no events"),
+        StoreError::CannotDefine(words()),
         StoreError::TableGone(words()),
         StoreError::UnknownPage,
         StoreError::Unreadable(DecodeError::Truncated),

@@ -36,7 +36,7 @@ pub trait Source: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Defined, StoreError>> + Send {
         let _ = (owner, change);
         ready(Err(StoreError::CannotDefine(
-            "changes no definition on a version",
+            "changes no definition on a version".to_owned(),
         )))
     }
 
@@ -64,7 +64,7 @@ pub trait Source: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Option<Definition>, StoreError>> + Send {
         let _ = (owner, key);
         ready(Err(StoreError::CannotDefine(
-            "reads no definition by itself",
+            "reads no definition by itself".to_owned(),
         )))
     }
 
@@ -81,7 +81,9 @@ pub trait Source: Send + Sync + 'static {
         most: usize,
     ) -> impl Future<Output = Result<Page<Definition>, StoreError>> + Send {
         let _ = (owner, prefix, after, most);
-        ready(Err(StoreError::CannotDefine("lists no definitions")))
+        ready(Err(StoreError::CannotDefine(
+            "lists no definitions".to_owned(),
+        )))
     }
 
     /// Events about `subject`, or about anything, behind the version `after`; `most` is in
@@ -97,7 +99,7 @@ pub trait Source: Send + Sync + 'static {
         most: usize,
     ) -> impl Future<Output = Result<Page<Event>, StoreError>> + Send {
         let _ = (owner, subject, after, most);
-        ready(Err(StoreError::CannotDefine("keeps no events")))
+        ready(Err(StoreError::CannotDefine("keeps no events".to_owned())))
     }
 
     /// The version of each of these owners' definitions, in their order; 0 for one that
