@@ -457,9 +457,12 @@ impl ActivePolicy {
             // Who says nothing does not wait.
             let request = request.within(request.longest_wait().unwrap_or_default());
             // How long a request waits is measured by itself.
-            let timed = (!request.is_patient()).then(|| self.begin_timing());
+            let timed = match request.is_patient() {
+                true => None,
+                false => self.begin_timing(),
+            };
             let admission = self.limiter.acquire(key, request).await;
-            self.end_timing(timed.flatten());
+            self.end_timing(timed);
             match admission {
                 Ok(Admission::Granted(lease)) => {
                     let waited = self.since(begun);
