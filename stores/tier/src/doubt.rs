@@ -6,7 +6,7 @@ use tidegate_store::core::{Span, Timestamp};
 /// For so long after an answer was lost the store is told again: a command that is later than that
 /// may leave slots taken until the lease ends, or, one that renewed it for less than it was since,
 /// free too early.
-const LASTS: Span = Span::from_secs(60);
+pub(crate) const LASTS: Span = Span::from_secs(60);
 
 /// So soon it is told again at first, and each time half as often, but so often at least: however
 /// many are in doubt, that is no load.

@@ -17,7 +17,7 @@ use tidegate_store::{
 use crate::calendars::Calendars;
 use crate::grants::{Amounts, Grant, Grants};
 use crate::returns::Return;
-use crate::slot_lease::{Growth, Renewal, SlotLease, length_for};
+use crate::slot_lease::{Growth, Renewal, SHORTEST_RENEWAL, SlotLease, length_for};
 
 /// The upper half of the id of each lease that a node gives: no other has it, but once in 2^64.
 const MARK: u64 = 0x6c6f_6361_6c2e_7467;
@@ -331,7 +331,7 @@ impl Leases {
         lease.renewals.push(Renewal {
             id,
             until,
-            stores_until: now + length_for(until.since(now)),
+            stores_until: now + length_for(until.since(now)).max(SHORTEST_RENEWAL),
             responder: responder(),
         });
         lease.is_put_off = false;

@@ -15,6 +15,7 @@ use tidegate_store::{
 use crate::counters::{Counters, TierStatistics, count};
 use crate::grants::{Grant, Landed, Wish};
 use crate::key::{Closing, Key, Waiter};
+use crate::leases::is_in_doubt;
 use crate::node_id;
 use crate::outstanding::Outstanding;
 use crate::returns::{Return, Returns};
@@ -229,7 +230,8 @@ impl Node {
             let mut answer = Ok(Reply::Done);
             let execution = self.table.execute(&command, Out::new(&mut answer));
             let Some(later) = execution.pending() else {
-                match self.land(asked, answer) {
+                // A store beyond a network that is not asked says so at once.
+                match self.land(asked, answer, !self.has_own_clock) {
                     Some(next) => asking = next,
                     None => return,
                 }
@@ -245,7 +247,7 @@ impl Node {
     }
 
     /// An answer has come. Answers the next grant to ask for, if requests wait for one.
-    fn land(&self, asked: Asked, answer: Answer) -> Option<Asking> {
+    fn land(&self, asked: Asked, answer: Answer, was_sent: bool) -> Option<Asking> {
         let (now, mut wakes) = (self.timer.now(), Vec::new());
         let Some(shared) = self.kept(&asked.path.lend()) else {
             self.end(asked.lost(now));
@@ -311,7 +313,7 @@ impl Node {
         drop(key);
         self.close_up(&shared, closing);
         self.decide_strictly(&asked.path, strict, &mut wakes);
-        if matches!(error, Some(StoreError::Unavailable(_))) {
+        if error.is_some_and(|error| is_in_doubt(&error, was_sent)) {
             // It may have been granted all the same.
             self.returns.add(asked.lost(now));
             self.arm();
@@ -562,7 +564,7 @@ impl Landing {
         let next = self
             .asked
             .take()
-            .and_then(|asked| self.node.land(asked, answer));
+            .and_then(|asked| self.node.land(asked, answer, true));
         if let Some(next) = next {
             self.node.ask(next);
         }

@@ -8,14 +8,16 @@ use tidegate_store::sync::Mutex;
 use tidegate_store::{Ending, OwnedPath, Plan, PlanLimit, StoreError, Verb};
 
 use crate::calendars::Calendars;
-use crate::doubt::{Doubt, LONGEST_PAUSE};
+use crate::doubt::{Doubt, LASTS, LONGEST_PAUSE};
 use crate::grants::Grant;
 
 /// The most that wait to be given back again. The oldest is then left to expire.
 const MOST_KEPT: usize = 1_024;
 
-/// The same of those that hold slots, which may expire in an hour.
+/// The same of those that hold slots, which may expire in an hour; and of those whose answers were
+/// lost, which put out none of the others.
 const MOST_OF_SLOTS: usize = 16_384;
+const MOST_LOST: usize = 16_384;
 
 /// So often it is tried: after that it is left to expire. One that holds slots is tried for as long
 /// as it may be there.
@@ -93,9 +95,10 @@ impl Return {
         self
     }
 
-    /// The store may execute late that it is granted.
+    /// The store may execute late that it is granted: as late as this, it lasts for longer.
     pub(crate) fn in_doubt(mut self, now: Timestamp) -> Self {
         self.doubt.begin(now, LONGEST_PAUSE);
+        self.until = self.until.map(|until| until.max(now + LASTS));
         self
     }
 
@@ -160,6 +163,7 @@ pub(crate) struct Returns(Mutex<Kept>);
 struct Kept {
     units: VecDeque<Return>,
     slots: VecDeque<Return>,
+    lost: VecDeque<Return>,
 }
 
 impl Returns {
@@ -172,9 +176,10 @@ impl Returns {
 
     pub(crate) fn add(&self, one: Return) {
         let mut kept = self.0.lock();
-        let (all, most) = match one.until {
-            Some(_) => (&mut kept.slots, MOST_OF_SLOTS),
-            None => (&mut kept.units, MOST_KEPT),
+        let (all, most) = match (&one.spent, one.until) {
+            (None, _) => (&mut kept.lost, MOST_LOST),
+            (_, Some(_)) => (&mut kept.slots, MOST_OF_SLOTS),
+            _ => (&mut kept.units, MOST_KEPT),
         };
         if all.len() >= most {
             all.pop_front();
@@ -192,11 +197,12 @@ impl Returns {
             due
         };
         let (slots, units) = (take(&mut kept.slots), take(&mut kept.units));
-        slots.into_iter().chain(units)
+        let lost = take(&mut kept.lost);
+        slots.into_iter().chain(units).chain(lost)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         let kept = self.0.lock();
-        kept.slots.is_empty() && kept.units.is_empty()
+        kept.slots.is_empty() && kept.units.is_empty() && kept.lost.is_empty()
     }
 }

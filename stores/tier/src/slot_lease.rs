@@ -16,6 +16,10 @@ use crate::returns::Return;
 /// So much longer than a lease that is given the store's lasts, at most.
 const LONGEST_MARGIN: Span = Span::from_secs(60);
 
+/// For so long a lease of the store is renewed at least: a renewal that the store executes late is
+/// told again before that is over.
+pub(crate) const SHORTEST_RENEWAL: Span = Span::from_secs(8);
+
 /// How long the store's lease is to last, so that leases of `ttl` can be given of it, and renewed,
 /// for about as long without asking.
 pub(crate) fn length_for(ttl: Span) -> Span {

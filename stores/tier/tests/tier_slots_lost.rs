@@ -139,6 +139,26 @@ fn slots_that_are_given_back_while_the_store_is_away_are_there_once_it_is_back()
     assert_eq!(central.left(&node.plan, b"l"), [100]);
 }
 
+/// More grants than are kept in doubt put the one that was given back out of the list.
+#[test]
+fn grants_that_are_lost_do_not_stop_what_is_given_back() {
+    for wire in [Wire::Cut, Wire::LosesAnswers] {
+        let (central, nodes) = fleet(100, 4, 1);
+        let node = &nodes[0];
+        let lease = node.lease(b"k", &[1], HOUR).expect("a slot");
+        pass(&central, &nodes, 11 * SECOND);
+        node.link.set(Wire::Cut);
+        settled(node.release(b"k", lease.id));
+        node.link.set(wire);
+        for _ in 0..16_400 {
+            assert!(told(&mut node.begin_lease(b"m", &[1], HOUR)).is_some());
+        }
+        node.link.set(Wire::Open);
+        pass(&central, &nodes, 10 * SECOND);
+        assert_eq!(left(&central, &node.plan), 100);
+    }
+}
+
 #[test]
 fn nobody_tries_to_end_a_lease_that_has_ended_by_itself() {
     let (central, nodes) = fleet(100, 4, 1);
@@ -159,17 +179,20 @@ fn nobody_tries_to_end_a_lease_that_has_ended_by_itself() {
 #[test]
 fn a_renewal_that_the_store_executes_late_takes_no_time_back() {
     let long = Duration::from_secs(60);
-    takes_no_time_back(tier(2), 3 * SECOND);
-    takes_no_time_back(tier(2).hold(long).idle(long), 2 * MINUTE);
+    let few_seconds = (4 * SECOND, 6 * SECOND);
+    takes_no_time_back(tier(2), few_seconds, 3 * SECOND);
+    takes_no_time_back(tier(2).hold(long).idle(long), few_seconds, 2 * MINUTE);
+    takes_no_time_back(tier(2), (SECOND / 2, SECOND * 4 / 5), 3 * SECOND);
 }
 
-/// Nodes of this tier, which give back within `idle` what nobody holds.
-fn takes_no_time_back(tier: Tier, idle: u64) {
+/// Nodes of this tier, which give back within `idle` what nobody holds; a lease for so long, renewed
+/// for so long.
+fn takes_no_time_back(tier: Tier, (ttl, renewed): (u64, u64), idle: u64) {
     let (central, nodes) = fleet_of(2, tier, 2);
-    let lease = nodes[0].lease(b"k", &[1], 4 * SECOND).expect("a slot");
-    pass(&central, &nodes, 3 * SECOND);
+    let lease = nodes[0].lease(b"k", &[1], ttl).expect("a slot");
+    pass(&central, &nodes, ttl * 3 / 4);
     nodes[0].link.set(Wire::Late);
-    let renewed = nodes[0].renew(b"k", lease.id, 6 * SECOND);
+    let renewed = nodes[0].renew(b"k", lease.id, renewed);
     assert!(matches!(renewed, Err(StoreError::Unavailable(_))));
     nodes[0].link.set(Wire::Open);
     assert_eq!(nodes[0].renew(b"k", lease.id, MINUTE), Ok(Reply::Done));
