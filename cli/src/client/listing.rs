@@ -13,6 +13,10 @@ use super::print::{print, print_for_reader};
 use super::server::{Client, runtime};
 use super::words::{self, amount};
 
+/// What usage is called in a listing, and what is said where there is none.
+pub const USAGE: &str = "usage";
+pub const NO_USAGE: &str = "nothing was used; policies count it whose file says `usage`";
+
 /// How many items are asked for at a time.
 const PAGE: usize = 500;
 
@@ -270,6 +274,8 @@ impl Listing<'_> {
         }
         if cursor.is_some() {
             eprintln!("{}", (self.more)(&last));
+        } else if last.is_null() {
+            self.note_empty();
         }
         Ok(Exit::Done)
     }
@@ -298,8 +304,18 @@ impl Listing<'_> {
         }
         if passed {
             eprintln!("there are older ones; --most 0 lists all");
+        } else if newest.is_empty() {
+            self.note_empty();
         }
         Ok(Exit::Done)
+    }
+
+    /// Nothing was printed, and that is no mistake.
+    fn note_empty(&self) {
+        match self.items {
+            USAGE => eprintln!("{NO_USAGE}"),
+            items => eprintln!("no {items}"),
+        }
     }
 
     /// The items of a page, `left` at most if that is not 0, and where the next begins.

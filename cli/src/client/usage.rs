@@ -10,7 +10,7 @@ use tidegate_client::Exchange;
 
 use super::arguments::{instant, instant_or_ago};
 use super::exit::{DOES, Exit, Outcome, Stop};
-use super::listing::{Listing, Paging, key, more};
+use super::listing::{Listing, NO_USAGE, Paging, USAGE, key, more};
 use super::options::Options;
 use super::print::{print, print_for_reader, print_line};
 use super::words::{amount, csv_key, csv_row};
@@ -206,7 +206,7 @@ impl Of {
         ];
         act(&Listing {
             asked: Exchange::get(PATH),
-            items: "usage",
+            items: USAGE,
             said: &said,
             most,
             newest: false,
@@ -271,7 +271,7 @@ impl Summary {
             Ok(ControlFlow::Continue(()))
         })?;
         if sums.0.is_empty() {
-            eprintln!("nothing was used; policies count it whose file says `usage`");
+            eprintln!("{NO_USAGE}");
         }
         match (self.json, self.plot) {
             (true, _) => {

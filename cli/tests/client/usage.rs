@@ -80,6 +80,18 @@ fn usage_is_listed_added_up_drawn_and_exported() {
     assert!(exported.len() >= 5 && exported.iter().all(|used| used["policy"] == "chat"));
     let ahead = summary(&["--since", "2200-01-01T00:00:00Z"]);
     assert_eq!(ahead, "");
+    let nobody = server.request(&of("list", &["-k", "nobody"])).ends(0);
+    assert_eq!(nobody.out, "");
+    assert!(
+        nobody.error.contains("nothing was used"),
+        "{}",
+        nobody.error
+    );
+    let none = server.request(&["leases", "-p", "chat"]).ends(0);
+    assert_eq!(
+        (none.out.as_str(), none.error.trim_end()),
+        ("", "no leases")
+    );
     server.request(&["usage", "list", "-p", "none"]).ends(6);
     server
         .request(&of("list", &["-k", "a", "--entity", "b"]))

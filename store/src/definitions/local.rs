@@ -256,9 +256,8 @@ impl LocalDefinitions {
 pub fn check_lasts(definition: &Definition) -> Result<(), StoreError> {
     match definition.lasts {
         None => Ok(()),
-        Some(_) => Err(StoreError::Unavailable(
-            "a store of one process has no clock of its own and keeps nothing for a while only; \
-             define it for good, or choose a store that processes share"
+        Some(_) => Err(StoreError::CannotDefine(
+            "is of one process, has no clock of its own and keeps nothing for a while only"
                 .to_owned(),
         )),
     }
