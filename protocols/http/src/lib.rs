@@ -30,8 +30,8 @@
 //! | `render` | what is said back |
 //! | `error` | what is said instead: RFC 9457 |
 //!
-//! The document is served, and stands as `openapi.json` beside this crate's manifest:
-//! `cargo xtask openapi` writes it.
+//! The document stands as `openapi.json` beside this crate's manifest: `cargo xtask openapi` writes it,
+//! and it is served as it is there.
 //!
 //! Deliberately absent: deciding (the engine's), stores, TLS (the listener's)
 //! and a recorder of metrics (the caller's).

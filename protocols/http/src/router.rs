@@ -1,7 +1,5 @@
 //! Which path is which verb, and what the document says of it.
 
-use std::sync::LazyLock;
-
 use axum::Router;
 use axum::http::Method;
 use axum::http::header::CONTENT_TYPE;
@@ -9,7 +7,6 @@ use axum::response::{IntoResponse, Response};
 
 use crate::app::App;
 use crate::error::Problem;
-use crate::openapi::document::document;
 use crate::openapi::operation::{Operation, delete, get, patch, post, put};
 use crate::render::answer::{Admission, Answer, Many, Peeked};
 use crate::render::audit::Audit;
@@ -26,6 +23,9 @@ use crate::render::policies::{Applied, Policies, Shown as Policy};
 use crate::verbs::{
     audit, decide, entities, forward, listing, namespaces, operate, overrides, policies,
 };
+
+/// See [`crate::openapi`].
+const DOCUMENT: &str = include_str!("../openapi.json");
 
 /// What every listing says of its pages.
 const PAGES: &str = "\
@@ -49,12 +49,10 @@ pub(crate) fn router(app: App) -> Router {
 }
 
 async fn openapi() -> Response {
-    static DOCUMENT: LazyLock<String> =
-        LazyLock::new(|| document(&operations().collect::<Vec<_>>()));
-    ([(CONTENT_TYPE, "application/json")], DOCUMENT.as_str()).into_response()
+    ([(CONTENT_TYPE, "application/json")], DOCUMENT).into_response()
 }
 
-fn operations() -> impl Iterator<Item = Operation> {
+pub(crate) fn operations() -> impl Iterator<Item = Operation> {
     let requests = decisions().into_iter().chain(leases()).chain(keys());
     let proxies = std::iter::once(for_proxies());
     let listed = listings().into_iter().chain(of_overrides());

@@ -141,3 +141,28 @@ fn write_all<'v>(
     text.push_str(&"  ".repeat(depth));
     text.push(end);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::document;
+    use crate::router::operations;
+
+    /// Set, the file is written anew: `cargo xtask openapi`.
+    const WRITE: &str = "TIDEGATE_WRITE_OPENAPI";
+
+    #[test]
+    fn the_file_is_the_document_of_the_types() {
+        let made = document(&operations().collect::<Vec<_>>());
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi.json");
+        if std::env::var_os(WRITE).is_some() {
+            std::fs::write(file, &made).expect("the file is written");
+        }
+        let kept = std::fs::read_to_string(file).expect("the file is there");
+        let differs = made.lines().zip(kept.lines()).position(|(a, b)| a != b);
+        assert!(
+            made == kept,
+            "openapi.json is of older types (line {:?}); `cargo xtask openapi` writes it",
+            differs.map(|line| line + 1)
+        );
+    }
+}

@@ -4,15 +4,19 @@
 use axum::handler::Handler;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use schemars::JsonSchema;
+#[cfg(test)]
 use serde_json::{Map, Value, json};
 
 use crate::app::App;
+#[cfg(test)]
 use crate::openapi::headers::{of_limits, version};
+#[cfg(test)]
 use crate::openapi::problems;
 use crate::openapi::schema::Schemas;
 use crate::openapi::takes::{Taken, Takes};
 
 /// The body of an answer, by media type.
+#[cfg(test)]
 type Content = fn(&mut Schemas) -> Value;
 
 /// What a client can do.
@@ -20,12 +24,14 @@ pub(crate) struct Operation {
     pub(crate) path: &'static str,
     pub(crate) handler: MethodRouter<App>,
     method: &'static str,
+    #[cfg(test)]
     takes: fn(&mut Taken, &mut Schemas),
     id: &'static str,
     tag: &'static str,
     summary: &'static str,
     description: String,
     answer: (u16, &'static str),
+    #[cfg(test)]
     content: Option<Content>,
     problems: Vec<u16>,
     /// Answers that this operation alone gives, by status.
@@ -63,18 +69,24 @@ impl Operation {
         path: &'static str,
         method: &'static str,
         handler: MethodRouter<App>,
+        #[cfg_attr(
+            not(test),
+            expect(unused_variables, reason = "the document is made by a test")
+        )]
         takes: fn(&mut Taken, &mut Schemas),
     ) -> Self {
         Self {
             path,
             handler,
             method,
+            #[cfg(test)]
             takes,
             id: "",
             tag: "",
             summary: "",
             description: String::new(),
             answer: (200, ""),
+            #[cfg(test)]
             content: None,
             problems: Vec::new(),
             others: Vec::new(),
@@ -118,10 +130,9 @@ impl Operation {
 
     /// It answers 200 with this.
     pub(crate) fn answers<T: JsonSchema>(self, description: &'static str) -> Self {
-        let content: Content =
-            |schemas| json!({"application/json": {"schema": schemas.answer::<T>()}});
         Self {
-            content: Some(content),
+            #[cfg(test)]
+            content: Some(|schemas| json!({"application/json": {"schema": schemas.answer::<T>()}})),
             ..self.done(200, description)
         }
     }
@@ -141,6 +152,7 @@ impl Operation {
     /// It answers 200 with a text.
     pub(crate) fn answers_text(self, description: &'static str) -> Self {
         Self {
+            #[cfg(test)]
             content: Some(|_| json!({"text/plain": {"schema": {"type": "string"}}})),
             ..self.done(200, description)
         }
@@ -165,6 +177,7 @@ impl Operation {
     }
 
     /// The path, the method, and the operation as the document has it.
+    #[cfg(test)]
     pub(crate) fn describe(&self, schemas: &mut Schemas) -> (&'static str, &'static str, Value) {
         let mut taken = Taken::default();
         (self.takes)(&mut taken, schemas);
@@ -188,6 +201,7 @@ impl Operation {
         (self.path, self.method, operation)
     }
 
+    #[cfg(test)]
     fn responses(&self, taken: &Taken, schemas: &mut Schemas) -> Map<String, Value> {
         let (status, description) = self.answer;
         let mut response = json!({"description": description});
