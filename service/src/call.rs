@@ -2,6 +2,7 @@
 //! [`Service::call`] holds it to its bounds, finds the policy, and answers.
 
 use std::borrow::Cow;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -279,6 +280,10 @@ impl Call<'_> {
     }
 }
 
+/// An answer to what is asked less often than a check: in a box, which takes no room of a check's
+/// and of which no protocol has a copy.
+type Later<'a> = Pin<Box<dyn Future<Output = Result<Answer, ServiceError>> + Send + 'a>>;
+
 impl Service {
     /// Answers `call`, for `caller`, in the namespace that they are in.
     ///
@@ -301,7 +306,7 @@ impl Service {
                 self.call_here(caller, call).await
             } else {
                 // Whoever is in no namespace takes no room for it.
-                let answer = Box::pin(self.call_away(caller, call)).await;
+                let answer = self.call_away(caller, call).await;
                 spans::record_error(answer)
             }
         }
@@ -334,13 +339,28 @@ impl Service {
                     Ok(Answer::Rated(rated.await?))
                 }
                 // What is asked less often takes no room of a check's.
-                call => Box::pin(self.call_lease(caller, call)).await,
+                call => self.call_lease(caller, call).await,
             }
         }
     }
 
+    #[inline(never)]
+    fn call_lease<'a, 'c: 'a>(&'a self, caller: &'a Caller, call: Call<'c>) -> Later<'a> {
+        Box::pin(self.answer_lease(caller, call))
+    }
+
+    #[inline(never)]
+    fn call_other<'a, 'c: 'a>(&'a self, caller: &'a Caller, call: Call<'c>) -> Later<'a> {
+        Box::pin(self.answer_other(caller, call))
+    }
+
+    #[inline(never)]
+    fn call_away<'a, 'c: 'a>(&'a self, caller: &'a Caller, call: Call<'c>) -> Later<'a> {
+        Box::pin(self.answer_away(caller, call))
+    }
+
     /// Answers what begins, changes and ends leases.
-    async fn call_lease(&self, caller: &Caller, call: Call<'_>) -> Result<Answer, ServiceError> {
+    async fn answer_lease(&self, caller: &Caller, call: Call<'_>) -> Result<Answer, ServiceError> {
         match call {
             Call::Acquire(question, terms) => self.acquire(caller, &question, terms).await,
             Call::Grant(question, terms) => self.grant(caller, &question, &terms).await,
@@ -383,11 +403,11 @@ impl Service {
                 Ok(Answer::Decided(meant.charged(Charge::Decided(decision))))
             }
             // Nor of a lease's.
-            call => Box::pin(self.call_other(caller, call)).await,
+            call => self.call_other(caller, call).await,
         }
     }
 
-    async fn call_other(&self, caller: &Caller, call: Call<'_>) -> Result<Answer, ServiceError> {
+    async fn answer_other(&self, caller: &Caller, call: Call<'_>) -> Result<Answer, ServiceError> {
         match call {
             Call::Check(_)
             | Call::Throttle(..)

@@ -56,7 +56,7 @@ impl Service {
     }
 
     /// Answers `call` in the namespace that `caller` is in.
-    pub(crate) async fn call_away(
+    pub(crate) async fn answer_away(
         &self,
         caller: &Caller,
         call: Call<'_>,

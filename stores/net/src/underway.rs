@@ -2,6 +2,7 @@
 //! a lease that was let go of is given back, also if the program ends right after.
 
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -61,6 +62,14 @@ impl Tasks {
     pub fn spawn<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        self.spawn_boxed(Box::pin(work))
+    }
+
+    /// In a box: what a task is takes kilobytes of code, for each kind of future.
+    fn spawn_boxed<T: Send + 'static>(
+        &self,
+        work: Pin<Box<dyn Future<Output = T> + Send>>,
     ) -> JoinHandle<T> {
         let begun = self.underway.begin();
         self.handle.spawn(async move {
