@@ -34,7 +34,16 @@ impl Settings {
         names.try_for_each(|name| {
             let policy = policies.policies.iter().find(|policy| policy.name == *name);
             check_policy(
-                policy.ok_or_else(|| BadSettings::NoPolicy(name.clone()))?,
+                policy.ok_or_else(|| {
+                    let known = policies
+                        .policies
+                        .iter()
+                        .map(|policy| format!("`{}`", policy.name));
+                    BadSettings::NoPolicy {
+                        name: name.clone(),
+                        known: known.collect::<Vec<_>>().join(", "),
+                    }
+                })?,
                 self,
             )
         })

@@ -329,8 +329,15 @@ pub enum BadSettings {
     )]
     Twice(String),
     /// A policy that is not there.
-    #[error("there is no policy `{0}`; write one into the file, or name another")]
-    NoPolicy(String),
+    #[error(
+        "there is no policy `{name}` (there is {known}); name one of them with --policy, or write it into the file"
+    )]
+    NoPolicy {
+        /// The name.
+        name: String,
+        /// Those there are.
+        known: String,
+    },
     /// A member of a pool without an upstream.
     #[error("policy `{policy}` has a member `{member}`, and no upstream is called so")]
     NoUpstreamOf {

@@ -82,7 +82,7 @@ pub enum StoreError {
     /// No lease of that id: never given, or finished and forgotten.
     #[error(
         "there is no such lease under this policy and key: it ended and was forgotten, or was \
-         never granted; send the policy and key that it was acquired with, or acquire again"
+         never granted; look at the policy and key, or acquire again"
     )]
     UnknownLease,
     /// The lease was over at this instant: it expired then, or had ended before.

@@ -43,7 +43,7 @@ pub struct Amounts {
     pub amounts: Vec<Amount>,
 
     /// How much of every rate and budget that is not named
-    #[arg(long, value_name = "AMOUNT")]
+    #[arg(long, value_name = "AMOUNT", allow_negative_numbers = true)]
     pub cost: Option<Quantity>,
 }
 

@@ -98,8 +98,8 @@ pub struct Keys {
 #[derive(Debug, Args)]
 #[command(after_help = OF_A_LEASE)]
 pub struct Leases {
-    /// End the lease of this handle (the first word of its line), as its holder's release
-    /// would; takes the scope `administer`
+    /// End the lease of this handle (the first word of its line) and this --key, as its holder's
+    /// release would; takes the scope `administer`
     #[arg(long, value_name = "HANDLE")]
     revoke: Option<String>,
 

@@ -426,7 +426,7 @@ impl Place {
             true => "tidegate override show --everywhere",
             false => "tidegate override show",
         });
-        format!("{by} changed it at {at} (version {version}); `{show}` shows it")
+        format!("version {version} is there, set by {by} at {at}; `{show}` shows it")
     }
 
     /// That command, of this policy and this key, as it is typed.

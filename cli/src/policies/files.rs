@@ -4,7 +4,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
-use tidegate_policy::{Config, PolicyErrors, PolicyFile, ServerSettings, parse};
+use tidegate_policy::{
+    Config, Credential, DEFAULT_NAMESPACE, PolicyErrors, PolicyFile, RESERVED, ServerSettings,
+    parse,
+};
 
 use crate::output;
 use crate::serve::{Terms, configuration};
@@ -56,7 +59,7 @@ pub fn read(path: &Path) -> Read {
         Err(trouble) => Found::Unreadable(trouble.to_string()),
         Ok(text) => match configuration::parse(&path.to_string_lossy(), &text) {
             Ok(config) => {
-                let note = note(&config.server);
+                let note = note(&config);
                 Found::Sound(Box::new(config), note)
             }
             Err(errors) => Found::Faulty(errors),
@@ -148,8 +151,38 @@ pub fn costs_left_out(config: &Config) -> Vec<String> {
     notes.map(|(_, note)| (*note).to_owned()).collect()
 }
 
+/// What a file may mean, and probably does not.
+fn note(config: &Config) -> Option<String> {
+    let notes: Vec<_> = folder_away(&config.server)
+        .into_iter()
+        .chain(good_for_nothing(config))
+        .collect();
+    (!notes.is_empty()).then(|| notes.join("; "))
+}
+
+/// Tokens for policies that the file does not have; they may be applied later.
+fn good_for_nothing(config: &Config) -> impl Iterator<Item = String> {
+    let is_there = |name: &str| name == RESERVED || config.policies.get(name).is_some();
+    let of_no_namespace = |of: &&Credential| {
+        of.namespace
+            .as_deref()
+            .is_none_or(|name| name == DEFAULT_NAMESPACE)
+    };
+    let tokens = config.credentials.iter().filter(of_no_namespace);
+    tokens.flat_map(move |token| {
+        let names = token.policies.iter();
+        let missing = names.filter(move |name| !name.ends_with('*') && !is_there(name));
+        missing.map(|name| {
+            format!(
+                "token `{}` is for policy `{name}`, which is not in this file",
+                token.name
+            )
+        })
+    })
+}
+
 /// What is there where the file is served, perhaps, but not here.
-fn note(server: &ServerSettings) -> Option<String> {
+fn folder_away(server: &ServerSettings) -> Option<String> {
     let audit = Path::new(server.audit.as_ref()?);
     let folder = audit.parent().filter(|folder| *folder != Path::new(""))?;
     (!folder.is_dir()).then(|| {
@@ -231,7 +264,7 @@ fn fault(fault: &tidegate_policy::Fault) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::{configuration, left_out};
+    use super::{configuration, left_out, note};
 
     const POLICY: &str = "[policy.p.limits]\nrpm = { calls = 1, per = '1s' }\n";
     const PRICE: &str = "[price]\na = { input = 1, output = 1 }\n";
@@ -242,6 +275,23 @@ mod tests {
         let text = [POLICY, &beside.concat()].concat();
         let config = configuration::parse("t.toml", &text);
         left_out(&config.unwrap_or_else(|errors| panic!("{errors}")))
+    }
+
+    #[test]
+    fn a_token_for_a_policy_that_is_not_there_is_warned_of() {
+        let token = |policies: &str| {
+            let sha256 = "ab".repeat(32);
+            format!("[[token]]\nname = 'a'\nsha256 = '{sha256}'\nscopes = ['decide']\n{policies}")
+        };
+        let of = |policies: &str| {
+            let text = [POLICY, &token(policies)].concat();
+            note(&configuration::parse("t.toml", &text).expect("a sound file"))
+        };
+        assert_eq!(of(""), None);
+        assert_eq!(of("policies = ['p', 'q*', 'throttle']"), None);
+        let told = "token `a` is for policy `r`, which is not in this file";
+        assert_eq!(of("policies = ['p', 'r']").as_deref(), Some(told));
+        assert_eq!(of("policies = ['r']\nnamespace = 'acme'"), None);
     }
 
     /// Prices were left out without a word, and what the file did not have was named.

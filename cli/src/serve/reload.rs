@@ -125,7 +125,7 @@ impl Reload {
         let settled = self.settings.settled_otherwise(&config.server);
         if !settled.is_empty() {
             let settled = settled.join("`, `");
-            warn!("`{settled}` changed; they hold from the next start on");
+            warn!("`{settled}` changed: restart the server for it to take effect");
         }
         Ok(Changed {
             policies: changes,

@@ -201,9 +201,9 @@ fn who_changes_what_another_has_changed_meanwhile_is_told_so_and_all_of_it_is_in
     let late = set(&["rpm=70", "--if-version", &version]).ends(7);
     // It said that the server answers 412, and neither who nor what to type.
     let who = format!(
-        "error: anyone changed it at {} (version {})",
-        second["changed_at"].as_str().unwrap(),
-        second["version"]
+        "error: version {} is there, set by anyone at {};",
+        second["version"],
+        second["changed_at"].as_str().unwrap()
     );
     assert!(late.error.starts_with(&who), "{late:?}");
     assert!(

@@ -21,7 +21,7 @@ fn one_frame_is_printed_with_policies_and_who_is_refused_most() {
         .lines()
         .map(|l| l.split_whitespace().collect())
         .collect();
-    assert_eq!(lines[0][..3], ["POLICY", "ADMITTED/s", "REFUSED/s"]);
+    assert_eq!(lines[0][..3], ["POLICY", "ADM/s", "REF/s"]);
     assert_eq!((lines[1][0], lines[1][6], lines[1][7]), ("jobs", "1", "1"));
     assert_eq!((lines[2][0], lines[2][6]), ("chat", "0"));
     assert_eq!(lines[3][0], "all");

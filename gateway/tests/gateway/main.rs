@@ -921,7 +921,10 @@ fn settings_that_make_no_gateway_say_what_to_write() {
     );
     assert_eq!(
         begin(POLICY, Settings::new("other", openai())),
-        Some(BadSettings::NoPolicy("other".into()))
+        Some(BadSettings::NoPolicy {
+            name: "other".into(),
+            known: "`llm`".into()
+        })
     );
     let unclear = "[policy.llm.limits]\nthings = { rate = 1, per = '1m' }";
     let error = begin(unclear, Settings::new("llm", openai()))

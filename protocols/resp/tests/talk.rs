@@ -200,7 +200,7 @@ fn every_verb_has_its_answer() {
         ),
         (
             format!("TG.CANCEL slots k {}", "0".repeat(32)),
-            "-NOLEASE there is no such lease under this policy and key: it ended and was forgotten, or was never granted; send the policy and key that it was acquired with, or acquire again",
+            "-NOLEASE there is no such lease under this policy and key: it ended and was forgotten, or was never granted; look at the policy and key, or acquire again",
         ),
         (
             format!("TG.RENEW slots k {lease} 9000"),
@@ -338,7 +338,7 @@ fn an_error_begins_with_its_code() {
         ),
         (
             "TG.CHECK slots k",
-            "-ERR limit `running` is held while in use: take it with acquire, or leave it out, as in `running=0`",
+            "-ERR limit `running` is held while in use: take it with acquire, or say that 0 of it is taken",
         ),
         (
             "TG.CHECK chat",

@@ -11,9 +11,7 @@ use tidegate_store::core::DecodeError;
 #[non_exhaustive]
 pub enum FileError {
     /// Another store, of this process or another, has it open.
-    #[error(
-        "{path} is in use already; stop the process that has it open (in this one, clone its store), or name another file"
-    )]
+    #[error("{path} is in use already; stop the process that has it open, or name another file")]
     InUse {
         /// The file.
         path: PathBuf,

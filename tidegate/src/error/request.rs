@@ -93,9 +93,7 @@ pub enum RequestError {
     #[error("a grant is held from 10 ms to 60 s, not {0:?}")]
     Hold(Duration),
     /// A concurrency limit was asked without a lease to give it back by.
-    #[error(
-        "limit `{0}` is held while in use: take it with acquire, or leave it out, as in `{0}=0`"
-    )]
+    #[error("limit `{0}` is held while in use: take it with acquire, or say that 0 of it is taken")]
     NeedsLease(String),
 }
 

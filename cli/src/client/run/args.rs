@@ -153,7 +153,7 @@ impl Run {
         match (self.wait, self.wait_for_refunds) {
             (None, _) => "--wait DURATION waits for it",
             (Some(_), false) => {
-                "wait longer with --wait, or with --wait-for-refunds for what others give back"
+                "wait longer with --wait; with --wait-for-refunds also for units of rates that others give back"
             }
             (Some(_), true) => "wait longer with --wait",
         }

@@ -11,6 +11,7 @@ use rand::RngExt;
 use serde_json::json;
 use tidegate::internal::Pace;
 use tidegate::{Key, LeaseId, Request};
+use tidegate_policy::Fault;
 use tidegate_service::{Acquired, ActivePolicy, Kind, Scope, Service, ServiceError};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -52,7 +53,15 @@ impl<'r> Direct<'r> {
         let limits = typed_limits::or_slots(&run.limits)?;
         let policy = json!({"policy": {name.as_ref(): {"limits": limits}}}).to_string();
         let file = tidegate_policy::parse("--limit.json", &policy);
-        let file = file.map_err(Stop::usage)?;
+        let file = file.map_err(|errors| {
+            // It is no file's: there is no line to show.
+            let names: Vec<_> = run.limits.iter().map(|typed| &*typed.name).collect();
+            let names = names.join(", ");
+            let told =
+                |fault: &Fault| format!("--limit {names}: {}; {}", fault.message, fault.help);
+            let told: Vec<_> = errors.faults().iter().map(told).collect();
+            Stop::usage(told.join("\n"))
+        })?;
         if url.starts_with("memory:") {
             return Err(Stop::usage(
                 "--store memory: guards nothing: another process has a memory of its own; name \

@@ -66,16 +66,7 @@ pub enum Order {
 
 /// The columns, in the order of [`Order`].
 pub const COLUMNS: [&str; 10] = [
-    "POLICY",
-    "ADMITTED/s",
-    "REFUSED/s",
-    "FAILED/s",
-    "DEGRADED/s",
-    "WAITING",
-    "LEASES",
-    "KEYS",
-    "WAIT P50",
-    "WAIT P99",
+    "POLICY", "ADM/s", "REF/s", "FAIL/s", "DEGR/s", "WAITING", "LEASES", "KEYS", "P50", "P99",
 ];
 
 impl Frame {
@@ -97,12 +88,28 @@ impl Frame {
         frame
     }
 
+    /// How wide each column is.
+    pub fn widths(&self) -> [u16; COLUMNS.len()] {
+        let rows = self.rows.iter().chain([&self.total]).map(Row::cells);
+        let mut widths = COLUMNS.map(width);
+        for cells in rows {
+            for (widest, cell) in widths.iter_mut().zip(&cells) {
+                *widest = (*widest).max(width(cell));
+            }
+        }
+        widths
+    }
+
     /// Puts the rows into another order.
     pub fn sort(&mut self, order: Order) {
         // Stable: what is alike stays by name.
         self.rows.sort_by(|a, b| a.policy.cmp(&b.policy));
         self.rows.sort_by(|a, b| order.compare(a, b));
     }
+}
+
+fn width(cell: &str) -> u16 {
+    u16::try_from(cell.chars().count()).unwrap_or(u16::MAX)
 }
 
 impl Row {

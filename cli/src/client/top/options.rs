@@ -18,7 +18,8 @@ use crate::client::server::Client;
 /// waits of leases granted in the interval; and the keys refused most often
 /// since the start. The token needs the scope `observe` for all policies.
 ///
-/// On the screen: q quits, the arrows choose the column to sort by.
+/// ADM, REF, FAIL and DEGR are requests admitted, refused, failed, and decided without the store; P50
+/// and P99 how long those that waited did. On the screen: q quits, the arrows choose the column to sort by.
 #[derive(Debug, Args)]
 #[command(after_help = DOES)]
 pub struct Top {

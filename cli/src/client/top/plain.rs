@@ -9,8 +9,7 @@ pub fn text(frame: &Frame) -> String {
     let mut lines = vec![COLUMNS.map(str::to_owned)];
     lines.extend(frame.rows.iter().map(super::frame::Row::cells));
     lines.push(frame.total.cells());
-    let width = |at: usize| lines.iter().map(|cells| cells[at].chars().count()).max();
-    let widths: [usize; 10] = std::array::from_fn(|at| width(at).unwrap_or(0));
+    let widths = frame.widths().map(usize::from);
     let mut text = String::new();
     for cells in &lines {
         let _ = write!(text, "{:width$}", cells[0], width = widths[0]);

@@ -185,7 +185,11 @@ fn table(frame: &Frame, order: Order) -> Table<'_> {
         Row::new(cells.map(|(at, cell)| Cell::from(aligned(at, cell))))
     };
     let rows = std::iter::once(row(&frame.total).bold()).chain(frame.rows.iter().map(row));
-    let widths = std::iter::once(Constraint::Min(12)).chain([Constraint::Length(10); 9]);
+    let widths = frame.widths().into_iter().enumerate();
+    let widths = widths.map(|(at, width)| match at {
+        0 => Constraint::Min(width),
+        _ => Constraint::Length(width),
+    });
     Table::new(rows, widths).header(Row::new(titles))
 }
 

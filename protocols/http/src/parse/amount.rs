@@ -131,7 +131,7 @@ impl Visitor<'_> for OneAmount {
             return Err(E::custom(message));
         }
         let message =
-            format_args!("{amount:?} is a fraction or too large: an amount is {WHOLE}, {QUOTED}");
+            format_args!("{amount:?} has a point, or is too large: an amount is {WHOLE}, {QUOTED}");
         Err(E::custom(message))
     }
 

@@ -14,8 +14,8 @@ use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
-use tidegate::MAX_AMOUNT;
-use tidegate_service::{Answer, Call, Question};
+use tidegate::{Error, MAX_AMOUNT, RequestError};
+use tidegate_service::{Answer, Call, Question, ServiceError};
 
 use crate::app::App;
 use crate::error::Problem;
@@ -126,9 +126,21 @@ pub(crate) async fn auth(
             }
         }
         Ok(answer) => render(answer, style),
-        Err(error) => never(error.into(), denied).into_response(),
+        Err(error) => never(problem(error), denied).into_response(),
     };
     Ok(unstored(response))
+}
+
+/// A proxy gives nothing back: it is told what to name instead.
+fn problem(error: ServiceError) -> Problem {
+    match &error {
+        ServiceError::Limits(Error::Request(RequestError::NeedsLease(limit))) => {
+            Problem::invalid(format!(
+                "limit `{limit}` is held while in use, and a proxy gives nothing back: name a policy without concurrency limits"
+            ))
+        }
+        _ => error.into(),
+    }
 }
 
 /// *Not ever* is no, too, to a proxy that knows one word for it.

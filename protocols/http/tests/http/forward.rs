@@ -36,6 +36,13 @@ async fn no_is_said_in_the_status_that_the_proxy_understands() {
     reply.problem(403, "refused");
     assert_eq!(reply.header("retry-after"), Some("20"));
     assert_eq!(reply.header("cache-control"), Some("no-store"));
+    // A proxy has nothing to give back by.
+    let held = house.get("/v1/auth?policy=jobs&key=k").await;
+    let told = held.problem(400, "invalid");
+    assert!(
+        told.contains("name a policy without concurrency limits"),
+        "{told}"
+    );
     // Never is no, too.
     let never = "/v1/auth?policy=chat&key=acme/k&cost=9001";
     house.get(never).await.problem(422, "never");

@@ -89,7 +89,7 @@ async fn a_lease_is_listed_without_its_id_and_can_be_revoked() {
     let told = again.problem(404, "not_found");
     assert_eq!(
         told,
-        "there is no such lease under this policy and key: it ended and was forgotten, or was never granted; send the policy and key that it was acquired with, or acquire again"
+        "there is no such lease under this policy and key: it ended and was forgotten, or was never granted; look at the policy and key, or acquire again"
     );
 }
 

@@ -80,7 +80,7 @@ async fn what_is_no_amount_of_the_unit_is_told_and_takes_nothing() {
         (
             json!(0.25),
             400,
-            "`amounts.usd`: 0.25 is a fraction or too large: an amount is a whole number from 0 to \
+            "`amounts.usd`: 0.25 has a point, or is too large: an amount is a whole number from 0 to \
              9007199254740991, or a decimal in quotes, such as \"0.25\"",
         ),
         (
