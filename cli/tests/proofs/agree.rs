@@ -10,7 +10,7 @@ use tidegate_service::{OverrideTarget, Scope, Service};
 use tidegate_url::UrlError;
 
 use crate::http::Http;
-use crate::server::{Server, folder, until};
+use crate::server::{Server, folder, patient, until};
 
 const SERVERS: usize = 3;
 
@@ -72,12 +72,13 @@ struct All {
 impl All {
     fn on(store: &Beyond) -> Self {
         let folder = folder(POLICY);
-        let arguments = ["--store", &*store.url];
+        let url = patient(store);
+        let arguments = ["--store", &*url];
         let start = |_| Server::start(folder.path(), &arguments);
         let servers: Vec<_> = (0..SERVERS).map(start).collect();
         let clients = servers.iter().map(|server| Http::connect(server.http));
         let file = parse("t", POLICY).expect("policies");
-        let opened = tidegate_url::open(&store.url).expect("a store");
+        let opened = tidegate_url::open(&url).expect("a store");
         let program = Service::builder().store(opened.store).build(&file);
         Self {
             clients: clients.map(|client| client.expect("it listens")).collect(),

@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use tidegate_conformance::{Beyond, with_options};
+
 /// Nothing takes so long, on however busy a machine, unless it hangs.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -25,6 +27,11 @@ pub fn folder(policies: &str) -> tempfile::TempDir {
 pub fn now() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     u64::try_from(now.expect("after 1970").as_micros()).expect("before the year 500,000")
+}
+
+/// The store's address, with a deadline for a busy machine.
+pub fn patient(store: &Beyond) -> String {
+    with_options(&store.url, "deadline=50s")
 }
 
 /// Waits until something is so.

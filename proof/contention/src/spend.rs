@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
 
-use tidegate::{Algorithm, Clock, Handle, Limit, LimitSet, Store, Tier, Timestamp};
+use tidegate::{
+    Algorithm, Clock, DecisionError, Handle, Limit, LimitSet, Store, StoreError, Tier, Timestamp,
+};
 
 use crate::common::{KEY, Trouble, input_ended};
 
@@ -100,7 +102,14 @@ pub fn run(options: &Options) -> Result<(), Trouble> {
 
 async fn spend(name: &str, handle: &Handle) -> Result<(), Trouble> {
     let before = wall();
-    if handle.check(1).await?.admitted() {
+    let decision = match handle.check(1).await {
+        // A busy machine: nothing was admitted.
+        Err(DecisionError::Store(StoreError::Busy(_) | StoreError::Unavailable(_))) => {
+            return Ok(());
+        }
+        decision => decision?,
+    };
+    if decision.admitted() {
         let line = format!("{name} {before} {}\n", wall());
         std::io::stdout().write_all(line.as_bytes())?;
     }
