@@ -3,8 +3,10 @@
 #[path = "support/mod.rs"]
 mod support;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tidegate::{Key, Limit, ManualClock, Request};
@@ -26,9 +28,17 @@ struct Remote {
     memory: MemoryStore,
     pulled: Arc<AtomicBool>,
     busy: Arc<AtomicBool>,
+    time: ManualClock,
+    /// How long it takes to find out that the cable is pulled, in seconds.
+    slow: Arc<AtomicU64>,
 }
 
-struct RemoteTable(Arc<dyn Table>, Arc<AtomicBool>, Arc<AtomicBool>);
+struct RemoteTable(
+    Arc<dyn Table>,
+    Arc<AtomicBool>,
+    Arc<AtomicBool>,
+    (ManualClock, Arc<AtomicU64>),
+);
 
 impl Store for Remote {
     fn abilities(&self) -> Abilities {
@@ -53,6 +63,7 @@ impl Store for Remote {
             table,
             Arc::clone(&self.pulled),
             Arc::clone(&self.busy),
+            (self.time.clone(), Arc::clone(&self.slow)),
         )))
     }
 }
@@ -63,7 +74,11 @@ impl Table for RemoteTable {
             return out.ready(Err(StoreError::Busy("others hold the row".into())));
         }
         match self.1.load(Ordering::SeqCst) {
-            true => out.ready(Err(StoreError::Unavailable("the cable is pulled".into()))),
+            true => {
+                let (time, slow) = &self.3;
+                time.advance(Duration::from_secs(slow.load(Ordering::SeqCst)));
+                out.ready(Err(StoreError::Unavailable("the cable is pulled".into())))
+            }
             false => self.0.execute(command, out),
         }
     }
@@ -76,11 +91,13 @@ struct House {
     service: Service,
     pulled: Arc<AtomicBool>,
     busy: Arc<AtomicBool>,
+    slow: Arc<AtomicU64>,
     time: ManualClock,
 }
 
 fn house(text: &str) -> House {
-    let (store, time) = (Remote::default(), ManualClock::default());
+    let store = Remote::default();
+    let (time, slow) = (store.time.clone(), Arc::clone(&store.slow));
     let (pulled, busy) = (Arc::clone(&store.pulled), Arc::clone(&store.busy));
     let service = Service::builder()
         .clock(time.clock())
@@ -89,6 +106,7 @@ fn house(text: &str) -> House {
         service: service.build(&file(text)).unwrap(),
         pulled,
         busy,
+        slow,
         time,
     }
 }
@@ -145,6 +163,27 @@ fn a_quarter_of_each_limit_is_admitted_while_the_store_cannot_tell() {
     assert_eq!(admitted(&house, "ann"), (0, true));
     house.time.advance(Duration::from_secs(3_600));
     assert_eq!(admitted(&house, "ann"), (2, true));
+}
+
+/// It waited at the store, and then as long at the share.
+#[test]
+fn a_share_waits_for_no_longer_than_what_is_left_of_the_wait() {
+    let house = house(CHAT);
+    house.pull(true);
+    assert!(house.granted("ann").degraded);
+    house.slow.store(4, Ordering::SeqCst);
+    let chat = house.chat();
+    let mut acquire = pin!(chat.acquire(
+        Key::from("ann"),
+        Request::default().within(Duration::from_secs(6))
+    ));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(acquire.as_mut().poll(&mut context).is_pending());
+    house.time.advance(Duration::from_millis(1_999));
+    assert!(acquire.as_mut().poll(&mut context).is_pending());
+    house.time.advance(Duration::from_millis(1));
+    let acquired = acquire.as_mut().poll(&mut context);
+    assert!(matches!(acquired, Poll::Ready(Ok(Acquired::Refused(_)))));
 }
 
 #[test]
