@@ -117,15 +117,21 @@ fn what_comes_back_while_grants_are_closed_is_not_lost() {
     assert_eq!(left(&central, &node.plan), 98);
 }
 
+/// A slot is released at the first node, from which the store is cut off then.
+fn released_while_cut(central: &Central, nodes: &[Node]) {
+    let node = &nodes[0];
+    let lease = node.lease(b"k", &[1], HOUR).expect("a slot");
+    pass(central, nodes, 11 * SECOND);
+    node.link.set(Wire::Cut);
+    settled(node.release(b"k", lease.id));
+}
+
 /// It was tried eight times, and the slots were taken for an hour.
 #[test]
 fn slots_that_are_given_back_while_the_store_is_away_are_there_once_it_is_back() {
     let (central, nodes) = fleet(100, 4, 1);
     let node = &nodes[0];
-    let lease = node.lease(b"k", &[1], HOUR).expect("a slot");
-    pass(&central, &nodes, 11 * SECOND);
-    node.link.set(Wire::Cut);
-    settled(node.release(b"k", lease.id));
+    released_while_cut(&central, &nodes);
     // Of another key even the answer to the request was lost.
     node.link.set(Wire::LosesAnswers);
     assert!(told(&mut node.begin_lease(b"l", &[1], HOUR)).is_some());
@@ -145,10 +151,7 @@ fn grants_that_are_lost_do_not_stop_what_is_given_back() {
     for wire in [Wire::Cut, Wire::LosesAnswers] {
         let (central, nodes) = fleet(100, 4, 1);
         let node = &nodes[0];
-        let lease = node.lease(b"k", &[1], HOUR).expect("a slot");
-        pass(&central, &nodes, 11 * SECOND);
-        node.link.set(Wire::Cut);
-        settled(node.release(b"k", lease.id));
+        released_while_cut(&central, &nodes);
         node.link.set(wire);
         for _ in 0..16_400 {
             assert!(told(&mut node.begin_lease(b"m", &[1], HOUR)).is_some());
@@ -163,10 +166,7 @@ fn grants_that_are_lost_do_not_stop_what_is_given_back() {
 fn nobody_tries_to_end_a_lease_that_has_ended_by_itself() {
     let (central, nodes) = fleet(100, 4, 1);
     let node = &nodes[0];
-    let lease = node.lease(b"k", &[1], HOUR).expect("a slot");
-    pass(&central, &nodes, 11 * SECOND);
-    node.link.set(Wire::Cut);
-    settled(node.release(b"k", lease.id));
+    released_while_cut(&central, &nodes);
     pass(&central, &nodes, 2 * HOUR);
     let trips = node.trips();
     pass(&central, &nodes, HOUR);
