@@ -32,20 +32,14 @@ impl Settings {
         let models = self.models.iter().map(|(_, policy)| policy);
         let mut names = models.chain([&self.policy]);
         names.try_for_each(|name| {
-            let policy = policies.policies.iter().find(|policy| policy.name == *name);
-            check_policy(
-                policy.ok_or_else(|| {
-                    let known = policies
-                        .policies
-                        .iter()
-                        .map(|policy| format!("`{}`", policy.name));
-                    BadSettings::NoPolicy {
-                        name: name.clone(),
-                        known: known.collect::<Vec<_>>().join(", "),
-                    }
-                })?,
-                self,
-            )
+            let policy = policies.get(name).ok_or_else(|| {
+                let known = policies.names().map(|name| format!("`{name}`"));
+                BadSettings::NoPolicy {
+                    name: name.clone(),
+                    known: known.collect::<Vec<_>>().join(", "),
+                }
+            });
+            check_policy(policy?, self)
         })
     }
 }
