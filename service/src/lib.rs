@@ -27,6 +27,7 @@
 //! | `meters`, `series` | what is counted of a policy, and which names have a label of their own |
 //! | [`RequestSpan`] | what a request tells of itself, for whoever traces |
 //! | [`Change`], [`compare()`] | what an exchange of policies changes, and what it means |
+//! | `retired` | policies that an exchange took away, while their tiers hold something |
 //!
 //! Deliberately absent: protocols, files and sockets.
 
@@ -64,6 +65,7 @@ mod overrides;
 mod pooled;
 mod rate;
 mod rated;
+mod retired;
 mod series;
 mod service;
 mod share;

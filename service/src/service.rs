@@ -31,6 +31,7 @@ use super::namespaces::{self, DEFAULT, Exchanged, NamespacePolicies, Registry, S
 use super::overrides::{self, OWNER, OverrideTarget, Stored};
 use super::pooled::Pooled;
 use super::rate::{self, Rate};
+use super::retired::Retired;
 use super::share::Share;
 use super::spans;
 use super::tables;
@@ -58,8 +59,8 @@ struct Shared {
     clock: Clock,
     denials: Arc<Denials>,
     longest_wait: Duration,
-    /// One exchange at a time.
-    exchange: Mutex<()>,
+    /// One exchange at a time; what the last ones took away.
+    exchange: Mutex<Retired>,
     /// What holds in place of what the policies say; changed by whoever exchanges.
     overrides: RwLock<Stored>,
     /// Their version.
@@ -206,7 +207,7 @@ impl ServiceBuilder {
             clock: self.clock,
             denials,
             longest_wait: self.longest_wait.unwrap_or(LONGEST_WAIT),
-            exchange: Mutex::new(()),
+            exchange: Mutex::default(),
             overrides: RwLock::new(overrides),
             version: AtomicU64::new(version),
             alarm: Mutex::default(),
@@ -218,7 +219,7 @@ impl ServiceBuilder {
         }));
         // What ended while nobody was there never holds.
         service.0.let_go_of_what_is_over();
-        service.go_over(file)?;
+        service.go_over(file, &mut Retired::default())?;
         let names = file.policies.iter().map(|policy| policy.name.as_str());
         let space = service.0.namespace.as_deref();
         audit::begin(space, &names.collect::<Vec<_>>().join(", "));
@@ -546,15 +547,16 @@ impl Service {
 
     /// Goes over to the policies of `file`, from the next decision on. What
     /// was used stays used; a policy that is gone, or has other levels, is
-    /// forgotten. Answers what has changed; `by` is noted with it. The calling thread
+    /// forgotten, but for leases that a tier of it gave: if the name comes back, they are there.
+    /// Answers what has changed; `by` is noted with it. The calling thread
     /// waits for the store, to open what is new there: in a runtime, call it where that
     /// may be (`spawn_blocking`).
     ///
     /// # Errors
     /// A store that cannot do it; then the old policies go on.
     pub fn exchange(&self, by: &str, file: &PolicyFile) -> Result<Vec<Change>, Error> {
-        let _one_at_a_time = self.0.exchange.lock();
-        let changes = self.go_over(file)?;
+        let mut retired = self.0.exchange.lock();
+        let changes = self.go_over(file, &mut retired)?;
         for change in &changes {
             audit::note(by, "policies", &change.to_string());
         }
@@ -562,7 +564,7 @@ impl Service {
     }
 
     /// One at a time does it.
-    fn go_over(&self, file: &PolicyFile) -> Result<Vec<Change>, Error> {
+    fn go_over(&self, file: &PolicyFile, retired: &mut Retired) -> Result<Vec<Change>, Error> {
         let changes = self.compare(file);
         let old = self.0.policies.load_full();
         let mut new = Policies::default();
@@ -570,7 +572,8 @@ impl Service {
             let known = old.get(&policy.name);
             let active = match known {
                 Some(active) if active.policy() == policy => Arc::clone(active),
-                known => self.active(policy, known.map(|active| &**active))?,
+                Some(known) => self.active(policy, Some(known))?,
+                None => self.active(policy, retired.back(policy))?,
             };
             new.insert(policy.name.clone(), active);
         }
@@ -589,7 +592,13 @@ impl Service {
         let new = Arc::new(new);
         self.0.policies.store(Arc::clone(&new));
         let gone = old.iter().filter(|(name, _)| !new.contains_key(*name));
-        gone.for_each(|(_, active)| active.gone());
+        for (_, active) in gone {
+            active.gone();
+            if self.is_shared() {
+                retired.keep(active);
+            }
+        }
+        retired.forget(|name| new.contains_key(name));
         if let Some(store) = &self.0.store {
             let gone = old.values().flat_map(|active| table_names(active));
             let gone = gone.filter(|name| !kept.contains(name));
@@ -644,7 +653,7 @@ impl Service {
     /// any more.
     pub async fn return_grants(&self) {
         let services = self.tenants().into_iter().chain([self.clone()]);
-        let active: Vec<_> = services.flat_map(|service| service.all_active()).collect();
+        let active: Vec<_> = services.flat_map(|service| service.all_tiers()).collect();
         let sets = active.iter().flat_map(|active| active.every_set());
         // All are given back before the first answer is waited for.
         let returned: Vec<_> = sets.map(LimitSet::return_grants).collect();
@@ -655,6 +664,13 @@ impl Service {
 
     pub(super) fn all_active(&self) -> Vec<Arc<ActivePolicy>> {
         self.0.all_active()
+    }
+
+    /// Every policy that may hold something of its store: those in use, and those that are gone.
+    fn all_tiers(&self) -> Vec<Arc<ActivePolicy>> {
+        let mut all = self.all_active();
+        all.extend(self.0.exchange.lock().all().cloned());
+        all
     }
 
     /// What is stored, to look at.

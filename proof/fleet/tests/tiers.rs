@@ -37,6 +37,10 @@ calls = { calls = 1_000_000, per = '400d', algorithm = 'fixed_window' }
 tier = { mode = 'leased', batch = { running = 4 }, hold = '60s', idle = '60s', low_water = 0 }
 [policy.lent.limits]
 running = { concurrency = 10, ttl = '15s' }
+[policy.kept]
+tier = { mode = 'leased', batch = { running = 4 }, idle = '200ms', low_water = 0 }
+[policy.kept.limits]
+running = { concurrency = 10, ttl = '1h' }
 [policy.plain.limits]
 calls = { calls = 1_000_000, per = '400d', algorithm = 'fixed_window' }
 ";
@@ -78,9 +82,21 @@ impl Node {
 
     /// What the store has left.
     fn left(&mut self, policy: &str, key: &str) -> u64 {
+        self.left_of(policy, key, "calls")
+    }
+
+    /// The same, of this limit.
+    fn left_of(&mut self, policy: &str, key: &str, limit: &str) -> u64 {
         let peek = Call::of(Verb::Peek, policy, key);
         let told = self.client.ask(&peek).expect("an answer");
-        told.number("calls.remaining").expect("a standing")
+        let left = told.number(&format!("{limit}.remaining"));
+        left.expect("a standing")
+    }
+
+    /// Whether there is such a policy: 200, or else 404.
+    fn peek_status(&mut self, policy: &str, key: &str) -> u16 {
+        let body = format!(r#"{{"policy":"{policy}","key":"{key}"}}"#);
+        self.post("/v1/peek", &body).0
     }
 
     /// Which node it is, and how many calls each node has taken of a policy in advance.
@@ -151,6 +167,7 @@ mod each {
         a_server_goes_on_after_its_store_has_stood_still
         a_server_gives_out_slots_and_those_of_a_killed_one_are_back
         each_server_tells_what_all_hold
+        leases_that_a_server_gave_outlast_a_reload_without_their_policy
     }
 }
 
@@ -268,11 +285,7 @@ fn a_server_gives_out_slots_and_those_of_a_killed_one_are_back(store: &str) {
     let Some((_house, mut nodes)) = nodes(store, 2) else {
         return;
     };
-    let free = |node: &mut Node| {
-        let peek = Call::of(Verb::Peek, "lent", "k");
-        let told = node.client.ask(&peek).expect("an answer");
-        told.number("running.remaining").expect("a standing")
-    };
+    let free = |node: &mut Node| node.left_of("lent", "k", "running");
     let leases: Vec<_> = (0..4).map(|_| nodes[0].lease("lent", "k")).collect();
     assert_eq!(free(&mut nodes[1]), 6);
     for lease in &leases {
@@ -292,8 +305,48 @@ fn a_server_gives_out_slots_and_those_of_a_killed_one_are_back(store: &str) {
     drop(nodes.remove(0));
     let mut other = nodes.remove(0);
     assert_eq!(free(&mut other), 6);
-    until_free(10, || free(&mut other));
-    assert_eq!(free(&mut other), 10);
+    assert_eq!(until_free(10, || free(&mut other)), 10);
+}
+
+/// A reload without the policy, and one that brings it back: its holders go on.
+fn leases_that_a_server_gave_outlast_a_reload_without_their_policy(store: &str) {
+    let Some((_house, mut nodes)) = nodes(store, 1) else {
+        return;
+    };
+    let mut node = nodes.pop().expect("one");
+    let leases: Vec<_> = (0..4).map(|_| node.lease("kept", "k")).collect();
+    let id = |lease: &Value| lease["id"].as_str().expect("an id").to_owned();
+    let (gone, other) = POLICIES.split_once("[policy.kept]").expect("it is there");
+    let (_, other) = other.split_once("[policy.plain").expect("it is there");
+    let gone = format!("{gone}[policy.plain{other}");
+    for _ in 0..2 {
+        node.server.reload(&gone).expect("it is told");
+        until_status(404, || node.peek_status("kept", "k"));
+        assert_eq!(node.end("kept", "k", &id(&leases[0])), 404);
+        node.server.reload(POLICIES).expect("it is told");
+        until_status(200, || node.peek_status("kept", "k"));
+    }
+    for lease in &leases {
+        assert_eq!(node.end("kept", "k", &id(lease)), 200);
+    }
+    // Long before the store's lease of them ends.
+    let free = || node.left_of("kept", "k", "running");
+    assert_eq!(until_free(10, free), 10);
+}
+
+/// Waits, within a minute, until a server answers so.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a reload is done by a process of its own, which does not tell when"
+)]
+fn until_status(wanted: u16, mut status: impl FnMut() -> u16) {
+    for _ in 0..600 {
+        if status() == wanted {
+            return;
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    panic!("it never answers {wanted}");
 }
 
 /// Waits, within a minute, until as much is free.
@@ -301,13 +354,14 @@ fn a_server_gives_out_slots_and_those_of_a_killed_one_are_back(store: &str) {
     clippy::disallowed_methods,
     reason = "a lease expires by the clock of the store, which is a process of its own"
 )]
-fn until_free(all: u64, mut free: impl FnMut() -> u64) {
+fn until_free(all: u64, mut free: impl FnMut() -> u64) -> u64 {
     for _ in 0..600 {
         if free() == all {
-            return;
+            break;
         }
         thread::sleep(Duration::from_millis(100));
     }
+    free()
 }
 
 /// A connection that Redis' client makes anew wakes its commands while it holds a lock, by which
