@@ -273,7 +273,8 @@ pub struct TableBounds {
 ///    meets the queue is refused.
 ///
 /// An error says *cannot tell*. Nothing was changed, unless it is [`StoreError::Unavailable`]: then
-/// the command may have been executed.
+/// the command may have been executed; but not where a store with a clock of its own answers so at
+/// once, which is how it says that it sent nothing.
 pub trait Table: Send + Sync + 'static {
     /// Executes one command: its answer is ready in `out`, or comes later.
     fn execute(&self, command: &Command<'_>, out: Out<'_>) -> Execution;

@@ -118,7 +118,7 @@ impl Node {
             answer.map(|_| Reply::Settled(settlement))
         };
         let Some(debited) = execution.pending() else {
-            return out.ready(settled(answer, !self.has_own_clock, command.now));
+            return out.ready(settled(answer, node.was_sent_at_once(), command.now));
         };
         // Whoever asked may go away meanwhile.
         let (responder, later) = response_channel(drop);

@@ -17,7 +17,7 @@ use tidegate_store::{
 use crate::calendars::Calendars;
 use crate::grants::{Amounts, Grant, Grants};
 use crate::returns::Return;
-use crate::slot_lease::{Growth, Renewal, SHORTEST_RENEWAL, SlotLease, length_for};
+use crate::slot_lease::{Growth, Renewal, SlotLease, length_for};
 
 /// The upper half of the id of each lease that a node gives: no other has it, but once in 2^64.
 const MARK: u64 = 0x6c6f_6361_6c2e_7467;
@@ -331,7 +331,7 @@ impl Leases {
         lease.renewals.push(Renewal {
             id,
             until,
-            stores_until: now + length_for(until.since(now)).max(SHORTEST_RENEWAL),
+            stores_until: now + length_for(until.since(now)),
             responder: responder(),
         });
         lease.is_put_off = false;
@@ -446,7 +446,7 @@ impl Leases {
     }
 
     /// What the store is to be asked next, if anything is.
-    pub(crate) fn step(&mut self, of: (&OwnedPath, &Calendars)) -> Option<Step> {
+    pub(crate) fn step(&mut self, of: (&OwnedPath, &Calendars), now: Timestamp) -> Option<Step> {
         let is_over = |lease: &SlotLease| lease.is_closed() && lease.held == 0;
         let idle = |lease: &&SlotLease| !lease.is_under_way;
         if let Some(at) = self
@@ -460,7 +460,7 @@ impl Leases {
         let lease =
             open.find(|lease| !lease.is_under_way && !lease.is_put_off && lease.has_wish())?;
         lease.is_under_way = true;
-        Some(match lease.next_end() {
+        Some(match lease.next_end(now) {
             Some(until) => Step::Renew(lease.id, until),
             None => {
                 let growth = lease.growth.as_ref();
@@ -764,6 +764,10 @@ mod tests {
         leases.renew(id, (at(20), at(until)), || response_channel(drop).0)
     }
 
+    fn step(leases: &mut Leases) -> Option<Step> {
+        leases.step((&path(), &Calendars::default()), at(20))
+    }
+
     #[test]
     fn a_lease_ends_no_later_than_the_stores_surely_does() {
         let (plan, mut leases) = (plan(), Leases::default());
@@ -771,10 +775,10 @@ mod tests {
         assert!(matches!(renew(&mut leases, id, 99), Ok(Renewed::Done)));
         // A thousandth less than the store says.
         assert!(matches!(renew(&mut leases, id, 100), Ok(Renewed::Asks)));
-        let Some(Step::Renew(7, until)) = leases.step((&path(), &Calendars::default())) else {
+        let Some(Step::Renew(7, until)) = step(&mut leases) else {
             panic!("the store is asked");
         };
-        assert!(until > at(100) && leases.step((&path(), &Calendars::default())).is_none());
+        assert!(until > at(100) && step(&mut leases).is_none());
         let (mut wakes, clocks) = (Vec::new(), (at(20), at(21), true));
         assert!(!leases.renewed((7, until), &Ok(Reply::Done), clocks, true, &mut wakes));
         assert!(matches!(renew(&mut leases, id, 100), Ok(Renewed::Done)));
@@ -810,36 +814,31 @@ mod tests {
         let first = leases.give(&grant, &[1], (at(1), at(40))).id;
         let second = leases.give(&grant, &[2], (at(1), at(40))).id;
         assert!(
-            leases.step((&path(), &Calendars::default())).is_none()
+            step(&mut leases).is_none()
                 && leases
                     .close(&grant, (&path(), &Calendars::default()))
                     .is_none()
         );
-        let told = |leases: &mut Leases| match leases.step((&path(), &Calendars::default())) {
+        let told = |leases: &mut Leases| match step(leases) {
             Some(Step::Adjust(7, amounts, Cause::Use)) => amounts[0],
             _ => panic!("the store is to know"),
         };
         assert_eq!(told(&mut leases), 3);
         // One command at a time; an answer that is lost is no harm, since amounts are in all.
         drop(leases.end(first, (&plan, Ending::Release, false), at(2)));
-        assert!(leases.step((&path(), &Calendars::default())).is_none());
+        assert!(step(&mut leases).is_none());
         let lost = Err(StoreError::Unavailable("lost".to_owned()));
         let asked = (7, [3].into_iter().collect(), Cause::Use);
         assert!(!leases.adjusted(asked, lost, (at(2), true), &mut Vec::new()));
-        assert!(leases.step((&path(), &Calendars::default())).is_none());
+        assert!(step(&mut leases).is_none());
         leases.try_again(at(2));
         assert_eq!(told(&mut leases), 2);
         let done = Ok(Reply::Decision(Decision::bare(Verdict::Admit, None)));
         let asked = (7, [2].into_iter().collect(), Cause::Use);
         assert!(!leases.adjusted(asked, done, (at(3), true), &mut Vec::new()));
-        assert!(leases.step((&path(), &Calendars::default())).is_none());
+        assert!(step(&mut leases).is_none());
         drop(leases.end(second, (&plan, Ending::Release, false), at(3)));
-        assert!(
-            matches!(
-                leases.step((&path(), &Calendars::default())),
-                Some(Step::End(_))
-            ) && leases.is_empty()
-        );
+        assert!(matches!(step(&mut leases), Some(Step::End(_))) && leases.is_empty());
     }
 
     #[test]
@@ -847,7 +846,7 @@ mod tests {
         let (plan, mut leases) = (plan(), Leases::default());
         let id = leases.give(&grant(&plan), &[1], (at(10), at(40))).id;
         drop(renew(&mut leases, id, 200));
-        let Some(Step::Renew(7, until)) = leases.step((&path(), &Calendars::default())) else {
+        let Some(Step::Renew(7, until)) = step(&mut leases) else {
             panic!("the store is asked");
         };
         let (mut wakes, clocks) = (Vec::new(), (at(20), at(21), true));

@@ -230,8 +230,7 @@ impl Node {
             let mut answer = Ok(Reply::Done);
             let execution = self.table.execute(&command, Out::new(&mut answer));
             let Some(later) = execution.pending() else {
-                // A store beyond a network that is not asked says so at once.
-                match self.land(asked, answer, !self.has_own_clock) {
+                match self.land(asked, answer, self.was_sent_at_once()) {
                     Some(next) => asking = next,
                     None => return,
                 }
@@ -244,6 +243,12 @@ impl Node {
             };
             return task::run(&self.timer, async move { landing.land(later.await) });
         }
+    }
+
+    /// Whether a command was sent whose answer is ready at once: where the store is beyond a
+    /// network, that is how its [`Table`] says that it was not.
+    pub(crate) const fn was_sent_at_once(&self) -> bool {
+        !self.has_own_clock
     }
 
     /// An answer has come. Answers the next grant to ask for, if requests wait for one.

@@ -11,7 +11,8 @@ use crate::calendars::Calendars;
 use crate::doubt::{Doubt, LASTS, LONGEST_PAUSE};
 use crate::grants::Grant;
 
-/// The most that wait to be given back again. The oldest is then left to expire.
+/// The most that wait to be given back again. The oldest is then left to expire; of those whose
+/// answers were lost the newest, for the oldest may have found something to take.
 const MOST_KEPT: usize = 1_024;
 
 /// The same of those that hold slots, which may expire in an hour; and of those whose answers were
@@ -95,10 +96,10 @@ impl Return {
         self
     }
 
-    /// The store may execute late that it is granted: as late as this, it lasts for longer.
+    /// The store may execute late that it is granted: it lasts for as much longer.
     pub(crate) fn in_doubt(mut self, now: Timestamp) -> Self {
         self.doubt.begin(now, LONGEST_PAUSE);
-        self.until = self.until.map(|until| until.max(now + LASTS));
+        self.until = self.until.map(|until| until + LASTS);
         self
     }
 
@@ -176,10 +177,15 @@ impl Returns {
 
     pub(crate) fn add(&self, one: Return) {
         let mut kept = self.0.lock();
-        let (all, most) = match (&one.spent, one.until) {
-            (None, _) => (&mut kept.lost, MOST_LOST),
-            (_, Some(_)) => (&mut kept.slots, MOST_OF_SLOTS),
-            _ => (&mut kept.units, MOST_KEPT),
+        if one.spent.is_none() {
+            if kept.lost.len() < MOST_LOST {
+                kept.lost.push_back(one);
+            }
+            return;
+        }
+        let (all, most) = match one.until {
+            Some(_) => (&mut kept.slots, MOST_OF_SLOTS),
+            None => (&mut kept.units, MOST_KEPT),
         };
         if all.len() >= most {
             all.pop_front();

@@ -26,12 +26,12 @@ impl Node {
             let plan = Arc::clone(&self.newest.lock());
             let mut key = shared.lock();
             let (path, said) = (key.path.clone(), key.calendars.clone());
-            let Some(step) = key.leases.step((&path, &said)) else {
+            let asked = self.timer.now();
+            let Some(step) = key.leases.step((&path, &said), asked) else {
                 return;
             };
             let calendars = said.in_order_of(&plan);
             let with = (&plan, &*calendars);
-            let asked = self.timer.now();
             let (told, later, answer) = match step {
                 Step::End(one) => {
                     drop(key);
@@ -58,8 +58,7 @@ impl Node {
                 }
             };
             let Some(later) = later else {
-                // A store beyond a network that is not asked says so at once.
-                self.told(shared, told, answer, (asked, !self.has_own_clock));
+                self.told(shared, told, answer, (asked, self.was_sent_at_once()));
                 continue;
             };
             let (node, shared) = (Arc::clone(&this), Arc::clone(shared));

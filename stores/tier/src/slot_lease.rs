@@ -18,7 +18,7 @@ const LONGEST_MARGIN: Span = Span::from_secs(60);
 
 /// For so long a lease of the store is renewed at least: a renewal that the store executes late is
 /// told again before that is over.
-pub(crate) const SHORTEST_RENEWAL: Span = Span::from_secs(8);
+const SHORTEST_RENEWAL: Span = Span::from_secs(8);
 
 /// How long the store's lease is to last, so that leases of `ttl` can be given of it, and renewed,
 /// for about as long without asking.
@@ -113,11 +113,12 @@ impl SlotLease {
     }
 
     /// Until when the store is to keep it, if it is to be asked so now. It is never shortened: others
-    /// believe in what it has.
-    pub(crate) fn next_end(&mut self) -> Option<Timestamp> {
+    /// believe in what it has. Nor is it asked for less than [`SHORTEST_RENEWAL`].
+    pub(crate) fn next_end(&mut self, now: Timestamp) -> Option<Timestamp> {
         let asked = self.renewals.iter().map(|renewal| renewal.stores_until);
         let again = std::mem::take(&mut self.renews_again).then_some(self.may_last_until);
         let until = asked.max().max(again)?.max(self.sure_until);
+        let until = until.max(now + SHORTEST_RENEWAL);
         self.may_last_until = self.may_last_until.max(until);
         Some(until)
     }

@@ -159,6 +159,9 @@ fn grants_that_are_lost_do_not_stop_what_is_given_back() {
         node.link.set(Wire::Open);
         pass(&central, &nodes, 10 * SECOND);
         assert_eq!(left(&central, &node.plan), 100);
+        // The first were granted what there was.
+        pass(&central, &nodes, MINUTE);
+        assert_eq!(central.left(&node.plan, b"m"), [100]);
     }
 }
 
@@ -204,6 +207,66 @@ fn takes_no_time_back(tier: Tier, (ttl, renewed): (u64, u64), idle: u64) {
     settled(nodes[0].release(b"k", lease.id));
     pass(&central, &nodes, idle);
     assert!(nodes[1].lease(b"k", &[2], SECOND).is_some());
+}
+
+/// What was told again in the last second of the store's lease was for less than that: executed late,
+/// it ended it before it was told once more, and the slot was another's.
+#[test]
+fn what_is_told_again_late_takes_no_time_back_either() {
+    let (central, nodes) = fleet_of(2, tier(2), 2);
+    let node = &nodes[0];
+    let mut tenths = 0;
+    let mut until = |tenth: u64| {
+        for _ in tenths..tenth {
+            pass(&central, &nodes, SECOND / 10);
+        }
+        tenths = tenth;
+    };
+    let lease = node.lease(b"k", &[1], SECOND / 2).expect("a slot");
+    let renew = || node.renew(b"k", lease.id, SECOND * 9 / 10);
+    until(2);
+    node.link.set(Wire::Late);
+    assert!(matches!(renew(), Err(StoreError::Unavailable(_))));
+    node.link.set(Wire::Open);
+    assert_eq!(renew(), Ok(Reply::Done));
+    for tenth in (9..75).step_by(7) {
+        until(tenth);
+        assert_eq!(renew(), Ok(Reply::Done));
+    }
+    node.link.set(Wire::Late);
+    until(75);
+    assert_eq!(node.link.held(), 2, "it is told again");
+    node.link.set(Wire::Open);
+    for tenth in [76, 84] {
+        until(tenth);
+        assert_eq!(renew(), Ok(Reply::Done));
+    }
+    // Once more it is told again, and then the late one is there.
+    until(86);
+    node.link.deliver_at(1);
+    for tenth in 87..300 {
+        assert_eq!(renew(), Ok(Reply::Done));
+        until(tenth);
+        assert!(nodes[1].lease(b"k", &[2], SECOND).is_none());
+    }
+}
+
+/// It was given up a minute after it had been asked for, and taken until long after.
+#[test]
+fn a_lost_grant_is_given_back_however_late_it_was_executed() {
+    let (central, nodes) = fleet(10, 4, 1);
+    let node = &nodes[0];
+    node.link.set(Wire::Late);
+    let lost = told(&mut node.begin_lease(b"k", &[1], MINUTE / 2)).expect("an answer");
+    assert!(matches!(lost, Err(StoreError::Unavailable(_))));
+    node.link.set(Wire::Cut);
+    pass(&central, &nodes, 59 * SECOND);
+    node.link.deliver();
+    pass(&central, &nodes, 10 * SECOND);
+    assert_eq!(left(&central, &node.plan), 6);
+    node.link.set(Wire::Open);
+    pass(&central, &nodes, 20 * SECOND);
+    assert_eq!(left(&central, &node.plan), 10);
 }
 
 /// The last time that it was told, as the minute ended, did not reach the store, and was all.
