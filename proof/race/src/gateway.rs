@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use serde_json::Value;
 use tempfile::TempDir;
 use tidegate_conformance::ports;
 
@@ -110,23 +111,37 @@ impl Gateways {
         }
     }
 
-    /// Waits until no lease is held: all is settled, or has expired.
+    /// What `read` finds in the answer of the first, once there is that: a store that was restarted
+    /// may not answer yet, nor one whose machine has much else to do.
     #[expect(
         clippy::disallowed_methods,
         reason = "nobody is told when a lease of a killed process has expired"
     )]
-    fn settled(&self) -> Result<(), String> {
+    fn told<T>(
+        &self,
+        (method, path, body): (&str, &str, &str),
+        read: impl Fn(&Value) -> Option<T>,
+    ) -> Result<T, String> {
+        let mut last = String::new();
         for _ in 0..LOOKS {
-            let leases = http::json(self.running[0].http, "GET", "/v1/leases?policy=llm", "");
-            // A store that was restarted may not answer yet.
-            let none =
-                leases.is_ok_and(|said| said["leases"].as_array().is_some_and(Vec::is_empty));
-            if none {
-                return Ok(());
+            match http::json(self.running[0].http, method, path, body) {
+                Ok(said) => match read(&said) {
+                    Some(told) => return Ok(told),
+                    None => last = said.to_string(),
+                },
+                Err(error) => last = error,
             }
             thread::sleep(LOOK);
         }
-        Err("leases do not end".to_owned())
+        Err(format!("{path} never tells it: {last}"))
+    }
+
+    /// Waits until no lease is held: all is settled, or has expired.
+    fn settled(&self) -> Result<(), String> {
+        let leases = ("GET", "/v1/leases?policy=llm", "");
+        self.told(leases, |said| {
+            said["leases"].as_array()?.is_empty().then_some(())
+        })
     }
 }
 
@@ -162,13 +177,11 @@ impl Front for Gateways {
         self.settled()?;
         let question =
             format!(r#"{{"policy":"llm","key":"{key}","amounts":{{"usd":"0.000001"}}}}"#);
-        let said = http::json(self.running[0].http, "POST", "/v1/peek", &question)?;
-        let usd = &said["limits"]["usd"];
-        let units = |name: &str| {
-            let units = usd[name].as_str().and_then(millionths);
-            units.ok_or_else(|| format!("no {name} in {said}"))
-        };
-        Ok(units("limit")? + units("debt")? - units("remaining")?)
+        self.told(("POST", "/v1/peek", &question), |said| {
+            let usd = &said["limits"]["usd"];
+            let units = |name: &str| usd[name].as_str().and_then(millionths);
+            Some(units("limit")? + units("debt")? - units("remaining")?)
+        })
     }
 }
 
