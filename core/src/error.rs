@@ -32,12 +32,8 @@ impl fmt::Display for RuleError {
         match *parameter {
             "period" | "window" | "ttl" => {
                 let (got, least) = (Span::from_micros(*got), Span::from_micros(*least));
-                let (got, least) = (got.as_duration(), least.as_duration());
                 let days = most / Span::from_secs(86_400).as_micros();
-                write!(
-                    f,
-                    "{parameter} is {got:?}; it must be {least:?} to {days} days"
-                )
+                write!(f, "{parameter} is {got}; it must be {least} to {days} days")
             }
             _ => write!(f, "{parameter} is {got}; it must be {least} to {most}"),
         }

@@ -198,6 +198,24 @@ impl Span {
 }
 
 /// Rounds down to whole microseconds; longer than 584,000 years saturates.
+/// As policies say it, in the largest unit that it is a whole number of: `12h`, `1500ms`.
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(u64, &str); 5] = [
+            (86_400_000_000, "d"),
+            (3_600_000_000, "h"),
+            (60_000_000, "m"),
+            (1_000_000, "s"),
+            (1_000, "ms"),
+        ];
+        let mut units = UNITS.iter();
+        match units.find(|(unit, _)| self.0 != 0 && self.0.is_multiple_of(*unit)) {
+            Some((unit, name)) => write!(f, "{}{name}", self.0 / unit),
+            None => write!(f, "{}us", self.0),
+        }
+    }
+}
+
 impl From<Duration> for Span {
     fn from(duration: Duration) -> Self {
         Self(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX))
@@ -209,6 +227,20 @@ mod tests {
     use std::string::ToString;
 
     use super::*;
+
+    #[test]
+    fn a_span_is_said_in_its_largest_whole_unit() {
+        for (micros, words) in [
+            (0, "0us"),
+            (1_500, "1500us"),
+            (1_500_000, "1500ms"),
+            (90_000_000, "90s"),
+            (43_200_000_000_000, "500d"),
+            (129_600_000_000, "36h"),
+        ] {
+            assert_eq!(Span::from_micros(micros).to_string(), words);
+        }
+    }
 
     #[test]
     fn a_wait_is_rounded_up_and_never_nothing() {

@@ -69,4 +69,12 @@ impl Credential {
         };
         self.policies.is_empty() || self.policies.iter().any(matches)
     }
+
+    /// The policies that it names one by one, not by how their names begin.
+    pub fn whole_names(&self) -> impl Iterator<Item = &str> {
+        let names = self.policies.iter();
+        names
+            .filter(|name| !name.ends_with('*'))
+            .map(String::as_str)
+    }
 }

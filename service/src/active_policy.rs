@@ -25,8 +25,8 @@ use tidegate::internal::{
     DecisionInternals, LeaseInternals, RequestInternals, SetInternals, pending,
 };
 use tidegate::{
-    Admission, DEFAULT_WAIT, Decision, DecisionError, Error, Grant, Key, Lease, LeaseError,
-    LeaseId, Limit, LimitSet, Member, Metadata, Pending, Request, Settlement, Tier, Unit,
+    Admission, Decision, DecisionError, Error, Grant, Key, Lease, LeaseError, LeaseId, Limit,
+    LimitSet, Member, Metadata, Pending, Request, Settlement, Tier, Unit,
 };
 use tidegate_policy::{FailureMode, Policy};
 
@@ -507,7 +507,7 @@ impl ActivePolicy {
         (begun, error): (Timestamp, DecisionError),
     ) -> Result<Acquired, ServiceError> {
         // It has waited at the store already.
-        let wait = request.longest_wait().unwrap_or(DEFAULT_WAIT);
+        let wait = request.longest_wait().unwrap_or_default();
         let request = request.within(wait.saturating_sub(self.since(begun)));
         let Some(admission) = share.acquire(key, request).await else {
             return self.by_failure_mode(key, error).map(Acquired::Degraded);

@@ -107,7 +107,7 @@ pub enum StoreError {
     #[error("this store cannot be cleared in part; choose another store for namespaces")]
     CannotClear,
     /// The store does not keep definitions, or not all that can be done with them: what it lacks.
-    #[error("this store {0}; choose another store for overrides, entities and namespaces")]
+    #[error("this store {0}; choose another store for that")]
     CannotDefine(String),
     /// The table is not there any more: it was cleared since it was opened, or what the store
     /// keeps was made anew. Nothing was done. What is opened again under its name is another.

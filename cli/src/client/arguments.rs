@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use clap::Args;
 use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use tidegate_client::{Key, Quantity, Request};
 use tidegate_policy::parse_duration;
 use tidegate_service::Number;
@@ -85,15 +87,25 @@ pub fn instant(text: &str) -> Result<Timestamp, String> {
     read.map_err(|_| "write an instant such as 2026-12-31T23:59:59Z".to_owned())
 }
 
-/// An instant, or one that is so long ago at `now`.
+/// An instant, or the midnight (UTC) with which a day begins.
+pub fn instant_or_day(text: &str) -> Result<Timestamp, String> {
+    let midnight = || {
+        let day: Date = text.parse().ok()?;
+        let begins = day.to_zoned(TimeZone::UTC).ok()?;
+        Some(begins.timestamp())
+    };
+    let read = instant(text).ok().or_else(midnight);
+    read.ok_or_else(|| {
+        "write an instant such as 2026-12-31T23:59:59Z, or a day such as 2026-12-31".to_owned()
+    })
+}
+
+/// The same, or an instant that is so long ago at `now`.
 pub fn instant_or_ago(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     let ago = |length: Duration| now.checked_sub(length).ok();
-    let read = instant(text)
-        .ok()
-        .or_else(|| duration(text).ok().and_then(ago));
-    read.ok_or_else(|| {
-        "write an instant such as 2026-12-31T23:59:59Z, or how long ago, such as 1h".to_owned()
-    })
+    let is_ago = || duration(text).ok().and_then(ago);
+    instant_or_day(text)
+        .or_else(|help| is_ago().ok_or(format!("{help}, or how long ago, such as 1h")))
 }
 
 /// A length of time.
@@ -154,6 +166,8 @@ mod tests {
         assert_eq!(read("1h").as_deref(), Ok("2026-01-01T11:00:00Z"));
         let noon = "2026-01-01T12:00:00Z";
         assert_eq!(read("2026-01-01T13:00:00+01:00").as_deref(), Ok(noon));
+        assert_eq!(read("2026-01-01").as_deref(), Ok("2026-01-01T00:00:00Z"));
+        assert!(read("2026-02-30").is_err());
         assert!(read("yesterday").unwrap_err().contains("such as 1h"));
         let wrong = instant("2026-01-01").unwrap_err();
         assert_eq!(wrong, "write an instant such as 2026-12-31T23:59:59Z");

@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::Value;
 use tidegate_client::Exchange;
 
-use super::arguments::{instant, instant_or_ago};
+use super::arguments::{instant_or_ago, instant_or_day};
 use super::entities;
 use super::exit::{DOES, Exit, Outcome, Stop};
 use super::listing::{Listing, Paging, printable};
@@ -32,12 +32,13 @@ pub struct Audit {
     #[arg(long, value_name = "ID", conflicts_with_all = ["policy", "key", "key_base64"])]
     entity: Option<String>,
 
-    /// From this instant on, such as 2026-12-31T23:59:59Z, or so long ago, such as 1h
-    #[arg(long, value_name = "INSTANT|TIME")]
+    /// From this instant on, such as 2026-12-31T23:59:59Z, from this day on (UTC), such as
+    /// 2026-12-31, or so long ago, such as 1h
+    #[arg(long, value_name = "INSTANT|DAY|TIME")]
     since: Option<String>,
 
-    /// Before this instant
-    #[arg(long, value_name = "INSTANT", value_parser = instant)]
+    /// Before this instant, or this day (UTC)
+    #[arg(long, value_name = "INSTANT|DAY", value_parser = instant_or_day)]
     until: Option<jiff::Timestamp>,
 
     /// The newest of them, where there are more than --most; without it the oldest

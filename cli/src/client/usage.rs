@@ -8,7 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Map, Value, json};
 use tidegate_client::Exchange;
 
-use super::arguments::{instant, instant_or_ago};
+use super::arguments::{instant_or_ago, instant_or_day};
 use super::exit::{DOES, Exit, Outcome, Stop};
 use super::listing::{Listing, NO_USAGE, Paging, USAGE, key, more};
 use super::options::Options;
@@ -64,12 +64,13 @@ struct Of {
     #[arg(long, value_name = "ID")]
     entity: Option<String>,
 
-    /// From the hour of this instant on, such as 2026-12-01T00:00:00Z, or so long ago, such as 30d
-    #[arg(long, value_name = "INSTANT|TIME")]
+    /// From the hour of this instant on, such as 2026-12-01T09:00:00Z, from this day on (UTC), such
+    /// as 2026-12-01, or so long ago, such as 30d
+    #[arg(long, value_name = "INSTANT|DAY|TIME")]
     since: Option<String>,
 
-    /// In the hours before this instant
-    #[arg(long, value_name = "INSTANT", value_parser = instant)]
+    /// In the hours before this instant, or this day (UTC)
+    #[arg(long, value_name = "INSTANT|DAY", value_parser = instant_or_day)]
     until: Option<jiff::Timestamp>,
 }
 

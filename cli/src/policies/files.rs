@@ -155,13 +155,13 @@ pub fn costs_left_out(config: &Config) -> Vec<String> {
 fn note(config: &Config) -> Option<String> {
     let notes: Vec<_> = folder_away(&config.server)
         .into_iter()
-        .chain(good_for_nothing(config))
+        .chain(tokens_for_missing_policies(config))
         .collect();
     (!notes.is_empty()).then(|| notes.join("; "))
 }
 
 /// Tokens for policies that the file does not have; they may be applied later.
-fn good_for_nothing(config: &Config) -> impl Iterator<Item = String> {
+fn tokens_for_missing_policies(config: &Config) -> impl Iterator<Item = String> {
     let is_there = |name: &str| name == RESERVED || config.policies.get(name).is_some();
     let of_no_namespace = |of: &&Credential| {
         of.namespace
@@ -170,11 +170,10 @@ fn good_for_nothing(config: &Config) -> impl Iterator<Item = String> {
     };
     let tokens = config.credentials.iter().filter(of_no_namespace);
     tokens.flat_map(move |token| {
-        let names = token.policies.iter();
-        let missing = names.filter(move |name| !name.ends_with('*') && !is_there(name));
+        let missing = token.whole_names().filter(move |name| !is_there(name));
         missing.map(|name| {
             format!(
-                "token `{}` is for policy `{name}`, which is not in this file",
+                "token `{}` is for policy `{name}`, which is not in this file (it may be applied later)",
                 token.name
             )
         })
@@ -289,7 +288,8 @@ mod tests {
         };
         assert_eq!(of(""), None);
         assert_eq!(of("policies = ['p', 'q*', 'throttle']"), None);
-        let told = "token `a` is for policy `r`, which is not in this file";
+        let told =
+            "token `a` is for policy `r`, which is not in this file (it may be applied later)";
         assert_eq!(of("policies = ['p', 'r']").as_deref(), Some(told));
         assert_eq!(of("policies = ['r']\nnamespace = 'acme'"), None);
     }

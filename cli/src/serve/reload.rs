@@ -125,7 +125,7 @@ impl Reload {
         let settled = self.settings.settled_otherwise(&config.server);
         if !settled.is_empty() {
             let settled = settled.join("`, `");
-            warn!("`{settled}` changed: restart the server for it to take effect");
+            warn!("`{settled}` changed: restart the server to apply this");
         }
         Ok(Changed {
             policies: changes,

@@ -153,6 +153,9 @@ fn what_a_store_cannot_be_asked_is_told_with_what_to_write() {
     );
     let (code, said) = run(&["--store", "memory:", "--limit", "gpu=0", "--", "true"]);
     assert!(code == Some(2) && said.contains("gpu"), "{said}");
+    let two = ["--limit", "cpu=2", "--limit", "gpu=0", "--", "true"];
+    let (code, said) = run(&[&["--store", "memory:"][..], &two].concat());
+    assert!(code == Some(2) && said.contains("--limit gpu: "), "{said}");
     let (code, said) = run(&["--store", "disk:x", "--limit", "gpu=1", "--", "true"]);
     assert!(code == Some(2) && said.contains("redis://HOST"), "{said}");
     let (code, said) = run(&["--store", "memory:", "--limit", "gpu=1", "--", "true"]);

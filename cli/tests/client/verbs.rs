@@ -339,6 +339,8 @@ fn money_is_typed_and_told_with_every_digit() {
             .out
             .starts_with("refused by usd")
     );
+    let less = request("check", &["--cost", "-5"]).ends(2);
+    assert!(less.error.contains("`-5` is no whole number"), "{less:?}");
     let finer = request("check", &["usd=0.001"]).ends(2);
     assert!(
         finer.error.contains("finer than the limit's unit, 0.01"),

@@ -26,8 +26,7 @@ fn settings_that_hold_from_the_next_start_on_are_named_when_they_change() {
     std::fs::write(folder.path().join(FILE), text).expect("written");
     server.hang_up();
     until("a warning", || {
-        server.logged("`http`, `longest_wait` changed: restart the server for it to take effect")
-            > 0
+        server.logged("`http`, `longest_wait` changed: restart the server to apply this") > 0
     });
 }
 

@@ -2,10 +2,10 @@
 //! show them, field by field: `{"rpm": {"calls": 5000, "per": "1m"}}`.
 
 use std::fmt::Write;
-use std::time::Duration;
 
 use tidegate::internal::LimitInternals;
 use tidegate::{Limit, Period, Unit};
+use tidegate_core::Span;
 use tidegate_policy::{self, FIXED_SETTINGS, PolicyErrors};
 
 /// The field that says that only its key has a limit.
@@ -163,7 +163,7 @@ pub fn settings_of(limit: &Limit) -> Vec<(&'static str, Setting)> {
     let mut text = |field, text: String| settings.push((field, Setting::Text(text)));
     match limit.period() {
         None => {}
-        Some(Period::Every(length)) => text("per", length_of(*length)),
+        Some(Period::Every(length)) => text("per", Span::from(*length).to_string()),
         Some(Period::Day { zone }) => {
             text("per", "day".into());
             text("zone", zone.clone());
@@ -181,7 +181,7 @@ pub fn settings_of(limit: &Limit) -> Vec<(&'static str, Setting)> {
         text("algorithm", algorithm.into());
     }
     if let Some(ttl) = limit.held_for() {
-        text("ttl", length_of(ttl));
+        text("ttl", Span::from(ttl).to_string());
     }
     if limit.at_most() != limit.capacity() {
         settings.push(("burst", Setting::Units(limit.at_most())));
@@ -198,21 +198,4 @@ pub fn settings_of(limit: &Limit) -> Vec<(&'static str, Setting)> {
         settings.push((ADDED, Setting::Flag(true)));
     }
     settings
-}
-
-/// In the largest unit that it is a whole number of.
-fn length_of(length: Duration) -> String {
-    let micros = length.as_micros();
-    let units = [
-        (86_400_000_000, "d"),
-        (3_600_000_000, "h"),
-        (60_000_000, "m"),
-        (1_000_000, "s"),
-        (1_000, "ms"),
-    ];
-    let whole = units.iter().find(|(unit, _)| micros.is_multiple_of(*unit));
-    match whole {
-        Some((unit, name)) => format!("{}{name}", micros / unit),
-        None => format!("{micros}us"),
-    }
 }

@@ -257,8 +257,7 @@ pub fn check_lasts(definition: &Definition) -> Result<(), StoreError> {
     match definition.lasts {
         None => Ok(()),
         Some(_) => Err(StoreError::CannotDefine(
-            "is of one process, has no clock of its own and keeps nothing for a while only"
-                .to_owned(),
+            "has no clock of its own, and keeps no definition for a while only".to_owned(),
         )),
     }
 }

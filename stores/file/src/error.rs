@@ -11,7 +11,9 @@ use tidegate_store::core::DecodeError;
 #[non_exhaustive]
 pub enum FileError {
     /// Another store, of this process or another, has it open.
-    #[error("{path} is in use already; stop the process that has it open, or name another file")]
+    #[error(
+        "{path} is in use already; stop the process that has it open, name another file, or, within one process, open it once and clone the store"
+    )]
     InUse {
         /// The file.
         path: PathBuf,

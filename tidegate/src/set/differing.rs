@@ -46,7 +46,7 @@ fn named<'p>(plan: &'p Plan, limit: &PlanLimit) -> Option<&'p PlanLimit> {
 
 /// A rule as an operator reads it, in the units that the store counts.
 fn in_words(rule: &Rule) -> String {
-    let per = |capacity: u64, period: Span| format!("{capacity} per {}", length(period));
+    let per = |capacity: u64, period: Span| format!("{capacity} per {period}");
     match rule {
         Rule::Bucket(bucket) => {
             format!("{}, burst {}", rate(bucket), bucket.capacity())
@@ -61,7 +61,7 @@ fn in_words(rule: &Rule) -> String {
         }
         Rule::Log(log) => per(log.capacity(), log.window()),
         Rule::Slots(slots) => {
-            format!("{} at once, ttl {}", slots.capacity(), length(slots.ttl()))
+            format!("{} at once, ttl {}", slots.capacity(), slots.ttl())
         }
     }
 }
@@ -72,7 +72,7 @@ fn rate(bucket: &Bucket) -> String {
     let whole = |&(micros, _): &(u64, &str)| (drain * u128::from(micros)).is_multiple_of(weight);
     match PERIODS.iter().find(|&period| whole(period)) {
         Some(&(micros, name)) => format!("{} per {name}", drain * u128::from(micros) / weight),
-        None => format!("{drain} per {}", length(Span::from_micros(bucket.weight()))),
+        None => format!("{drain} per {}", Span::from_micros(bucket.weight())),
     }
 }
 
@@ -82,15 +82,3 @@ const PERIODS: [(u64, &str); 4] = [
     (3_600_000_000, "1h"),
     (86_400_000_000, "1d"),
 ];
-
-/// As policies say it.
-fn length(span: Span) -> String {
-    let micros = span.as_micros();
-    let found = PERIODS.iter().rev();
-    let mut found = found.filter(|(unit, _)| micros > 0 && micros.is_multiple_of(*unit));
-    match found.next() {
-        Some(&(unit, name)) => format!("{}{}", micros / unit, name.trim_start_matches('1')),
-        None if micros.is_multiple_of(1_000) => format!("{}ms", micros / 1_000),
-        None => format!("{micros}us"),
-    }
-}

@@ -4,6 +4,7 @@
 //! The limits are those of a policy that is written here; a server with a policy
 //! of that name on the same store, and whoever else says the same, shares them.
 
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use rand::RngExt;
 use serde_json::json;
 use tidegate::internal::Pace;
 use tidegate::{Key, LeaseId, Request};
-use tidegate_policy::Fault;
+use tidegate_policy::{Fault, PolicyFile};
 use tidegate_service::{Acquired, ActivePolicy, Kind, Scope, Service, ServiceError};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -19,7 +20,7 @@ use super::args::Run;
 use super::leases::{Held, LONGEST_PAUSE, Leases, Renewal, refused};
 use crate::client::arguments::{Amount, number};
 use crate::client::exit::{Exit, Outcome, Stop};
-use crate::client::typed_limits;
+use crate::client::typed_limits::{self, Typed};
 use crate::store::{self, Opened};
 
 /// Leases of a store.
@@ -46,22 +47,29 @@ impl Attempt {
 const OF_A_FILE: &str = ". A file is one command's at a time, and the next does not wait for it: where \
     several are to share limits, name shm:NAME on one machine, redis://HOST, or a server";
 
+/// A policy of these limits.
+fn policies_of(name: &str, limits: &[Typed]) -> Outcome<PolicyFile> {
+    let typed = typed_limits::or_slots(limits)?;
+    let policy = json!({"policy": {name: {"limits": typed}}}).to_string();
+    tidegate_policy::parse("--limit.json", &policy).map_err(|errors| {
+        // It is no file's: there is no line to show.
+        let names: Vec<_> = limits.iter().map(|typed| &*typed.name).collect();
+        let names = names.join(", ");
+        let told = |fault: &Fault| format!("--limit {names}: {}; {}", fault.message, fault.help);
+        let told: Vec<_> = errors.faults().iter().map(told).collect();
+        Stop::usage(told.join("\n"))
+    })
+}
+
 impl<'r> Direct<'r> {
     /// Leases of the store at `url`, as `run` was told.
     pub fn new(run: &'r Run, url: &str) -> Outcome<Self> {
         let name = run.name();
-        let limits = typed_limits::or_slots(&run.limits)?;
-        let policy = json!({"policy": {name.as_ref(): {"limits": limits}}}).to_string();
-        let file = tidegate_policy::parse("--limit.json", &policy);
-        let file = file.map_err(|errors| {
-            // It is no file's: there is no line to show.
-            let names: Vec<_> = run.limits.iter().map(|typed| &*typed.name).collect();
-            let names = names.join(", ");
-            let told =
-                |fault: &Fault| format!("--limit {names}: {}; {}", fault.message, fault.help);
-            let told: Vec<_> = errors.faults().iter().map(told).collect();
-            Stop::usage(told.join("\n"))
-        })?;
+        // One by one first: a fault is told with the limit that has it.
+        for limit in &run.limits {
+            policies_of(&name, slice::from_ref(limit))?;
+        }
+        let file = policies_of(&name, &run.limits)?;
         if url.starts_with("memory:") {
             return Err(Stop::usage(
                 "--store memory: guards nothing: another process has a memory of its own; name \

@@ -171,6 +171,9 @@ fn draw(canvas: &mut Canvas<'_>, view: &View) {
     canvas.render_widget(words, foot);
 }
 
+/// So much of a long name is seen on a narrow screen: numbers are seen whole.
+const SHORTEST_NAME: u16 = 12;
+
 fn table(frame: &Frame, order: Order) -> Table<'_> {
     let sorted = order as usize;
     let titles = COLUMNS.iter().enumerate().map(|(at, title)| {
@@ -187,7 +190,7 @@ fn table(frame: &Frame, order: Order) -> Table<'_> {
     let rows = std::iter::once(row(&frame.total).bold()).chain(frame.rows.iter().map(row));
     let widths = frame.widths().into_iter().enumerate();
     let widths = widths.map(|(at, width)| match at {
-        0 => Constraint::Min(width),
+        0 => Constraint::Min(width.min(SHORTEST_NAME)),
         _ => Constraint::Length(width),
     });
     Table::new(rows, widths).header(Row::new(titles))
@@ -288,6 +291,37 @@ mod tests {
         );
         view.trouble = Some("no answer".to_owned());
         assert!(shown(&view, 110, 20).contains("no answer"));
+    }
+
+    /// The numbers lost their first digits.
+    #[test]
+    fn a_long_name_is_cut_before_a_number_is() {
+        let name = "the-policy-of-a-team-with-many-words-in-it";
+        let text = format!(
+            "tidegate_decisions_total{{policy=\"{name}\",outcome=\"refused\"}} 1234567\n\
+             tidegate_decisions_total{{policy=\"{name}\",outcome=\"admitted\"}} 7654321\n"
+        );
+        let mut after = Sample::read(&text);
+        after.denied.clear();
+        let second = Duration::from_secs(1);
+        let frame = Frame::between(&Sample::default(), &after, second, Order::Refused);
+        let wide = View {
+            frame: Some(frame),
+            ..view()
+        };
+        let row = |width| {
+            let screen = shown(&wide, width, 20);
+            let row = screen.lines().nth(3).expect("a policy").to_owned();
+            let (name, numbers) = row.split_once(' ').expect("numbers");
+            let numbers = numbers.split_whitespace().map(str::to_owned);
+            (name.to_owned(), numbers.collect::<Vec<_>>())
+        };
+        let (whole, numbers) = row(160);
+        assert_eq!(whole, name);
+        assert!(numbers.len() > 2, "{numbers:?}");
+        let (cut, same) = row(80);
+        assert!(name.starts_with(&cut) && cut.len() >= 12, "{cut}");
+        assert_eq!(same, numbers);
     }
 
     #[test]

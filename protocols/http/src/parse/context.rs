@@ -151,6 +151,8 @@ fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
     let extract::Query(value) = query.map_err(|rejection| {
         let why = rejection.source().map(ToString::to_string);
         let why = why.unwrap_or_else(|| rejection.body_text());
+        // As the standard library has it, of what is no number.
+        let why = why.replace("invalid digit found in string", "write a whole number");
         Problem::invalid(format!("the query cannot be read: {why}"))
     })?;
     Ok(value)

@@ -284,7 +284,7 @@ async fn a_query_that_cannot_be_read_is_named() {
     let house = House::new();
     for (query, why) in [
         ("", "missing field `policy`"),
-        ("?policy=chat&limit=x", "limit: invalid digit"),
+        ("?policy=chat&limit=x", "limit: write a whole number"),
         ("?policy=chat&nothing=1", "unknown field `nothing`"),
     ] {
         let reply = house.get(&format!("/v1/keys{query}")).await;

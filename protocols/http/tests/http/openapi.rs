@@ -59,7 +59,7 @@ fn operations(document: &Value) -> impl Iterator<Item = (&str, &str, &Value)> {
 }
 
 #[tokio::test]
-async fn the_file_is_the_document_that_is_served() {
+async fn the_document_is_served_as_the_file_has_it() {
     let served = House::new().get("/openapi.json").await.text();
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi.json");
     assert_eq!(served, std::fs::read_to_string(file).unwrap());
