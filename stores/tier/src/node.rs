@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use tidegate_store::core::{Bounds, Span, Timestamp};
 use tidegate_store::sync::Mutex;
-use tidegate_store::sync::atomic::{AtomicBool, Ordering};
+use tidegate_store::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tidegate_store::{
     Answer, Command, Detail, KeyPath, Op, Out, OwnedPath, Plan, Reply, StoreError, Table, Terms,
     Timer, TimerHandler, Verb, Wake,
@@ -26,6 +26,10 @@ use crate::under_way::{Sent, UnderWay};
 
 /// What is over, or in doubt, is looked after so often at least.
 const LONGEST_PACE: Span = Span::SECOND;
+
+/// In so many parts at most, and each part for so long at least.
+const MOST_PARTS: usize = 16;
+const SHORTEST_PART: Span = Span::from_millis(10);
 
 /// The most keys of which something is held. Requests for others are the store's.
 const MOST_KEYS: u64 = 65_536;
@@ -52,6 +56,10 @@ pub(crate) struct Node {
     pub(crate) newest: Mutex<Arc<Plan>>,
     /// Somebody looks after what is over.
     is_armed: AtomicBool,
+    /// Something is over, or may come to be, since the last round began.
+    is_wanted: AtomicBool,
+    /// Which part of the keys is looked after next.
+    next_part: AtomicUsize,
     /// Nobody asks any more: what comes is given back.
     is_closed: AtomicBool,
     /// What the store has not answered yet.
@@ -141,6 +149,8 @@ impl Node {
             returns: Returns::default(),
             newest: Mutex::new(Arc::clone(plan)),
             is_armed: AtomicBool::new(false),
+            is_wanted: AtomicBool::new(false),
+            next_part: AtomicUsize::new(0),
             is_closed: AtomicBool::new(false),
             under_way: UnderWay::default(),
             this: Weak::clone(this),
@@ -429,11 +439,25 @@ impl Node {
 
     /// Sees to it that somebody looks after what is over.
     pub(crate) fn arm(&self) {
-        if !self.is_armed.swap(true, Ordering::AcqRel) {
-            let pace = self.pace().min(LONGEST_PACE);
-            let this: Weak<dyn TimerHandler> = Weak::<Self>::clone(&self.this);
-            self.timer.set(self.timer.now() + pace, this);
+        self.is_wanted.store(true, Ordering::SeqCst);
+        if !self.is_armed.swap(true, Ordering::SeqCst) {
+            self.set_timer();
         }
+    }
+
+    fn set_timer(&self) {
+        let (round, parts) = self.round();
+        let this: Weak<dyn TimerHandler> = Weak::<Self>::clone(&self.this);
+        let part = Span::from_micros(round.as_micros() / parts as u64);
+        self.timer.set(self.timer.now() + part, this);
+    }
+
+    /// In how long every key is looked after once, and in how many parts: what lies idle is not
+    /// given back all at once, or requests would wait at the store behind it.
+    fn round(&self) -> (Span, usize) {
+        let round = self.pace().min(LONGEST_PACE);
+        let parts = round.as_micros() / SHORTEST_PART.as_micros();
+        (round, (parts as usize).clamp(1, MOST_PARTS))
     }
 
     /// So often what is over is given back, and what the store did not take back is tried again.
@@ -442,14 +466,11 @@ impl Node {
         Span::from_micros(shorter.as_micros() / 2)
     }
 
-    /// Gives back what is over or lies idle, and forgets keys of which nothing is left and that
-    /// nobody has pinned. Whether there is anything left to look after.
-    fn sweep(&self, now: Timestamp) -> bool {
+    /// Gives back what of these keys is over or lies idle, and forgets those of which nothing is
+    /// left and that nobody has pinned. Whether there is anything left to look after.
+    fn sweep(&self, shards: &[Mutex<Shard>], now: Timestamp) -> bool {
         let mut is_needed = false;
-        for one in self.returns.take_due(now) {
-            self.end(one);
-        }
-        for shard in &self.shards {
+        for shard in shards {
             let (mut over, mut lending) = (Closing::default(), Vec::new());
             shard.lock().retain(|_, shared| {
                 let mut key = shared.lock();
@@ -516,10 +537,30 @@ impl Node {
 }
 
 impl TimerHandler for Node {
+    /// Looks after the next part of the keys, and after what is to be given back with the first.
     fn fire(self: Arc<Self>, now: Timestamp) {
-        self.is_armed.store(false, Ordering::Release);
-        let is_needed = self.sweep(now);
-        if is_needed || !self.returns.is_empty() {
+        let (_, parts) = self.round();
+        let part = self.next_part.load(Ordering::Relaxed);
+        if part == 0 {
+            self.is_wanted.store(false, Ordering::SeqCst);
+            for one in self.returns.take_due(now) {
+                self.end(one);
+            }
+        }
+        let size = SHARDS.div_ceil(parts);
+        let shards = self.shards.chunks(size).nth(part);
+        if self.sweep(shards.unwrap_or_default(), now) {
+            self.is_wanted.store(true, Ordering::SeqCst);
+        }
+        let next = (part + 1) % parts;
+        self.next_part.store(next, Ordering::Relaxed);
+        let goes_on = next > 0 || !self.returns.is_empty();
+        if goes_on || self.is_wanted.load(Ordering::SeqCst) {
+            return self.set_timer();
+        }
+        self.is_armed.store(false, Ordering::SeqCst);
+        // What was wanted meanwhile found it armed.
+        if self.is_wanted.load(Ordering::SeqCst) {
             self.arm();
         }
     }

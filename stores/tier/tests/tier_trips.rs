@@ -70,6 +70,29 @@ fn a_key_whose_requests_wait_holds_up_no_other_key() {
 }
 
 /// Elsewhere a node that is ahead throws each grant away as over, and asks for the next.
+/// All of them were sent in one moment, twice a second, and requests waited at the store behind them.
+#[test]
+fn what_lies_idle_is_given_back_over_time_and_not_all_at_once() {
+    const KEYS: usize = 1_000;
+    let limits = plan(0, 1, &[(0, window(100, HOUR))]);
+    let central = Central::new(&limits);
+    let node = Node::new(&central, &limits, Tier::leased(10), 0);
+    for key in 0..KEYS {
+        drop(node.begin(format!("key {key}").as_bytes(), &[1]));
+    }
+    assert_eq!(node.trips(), KEYS);
+    // A hundredth of a second at a time, for an idle second and the look that comes next.
+    let sent = (0..160).map(|_| {
+        let trips = node.trips();
+        central.clock.pass(SECOND / 100);
+        node.clock.pass(SECOND / 100);
+        node.trips() - trips
+    });
+    let sent: Vec<_> = sent.collect();
+    assert_eq!(sent.iter().sum::<usize>(), KEYS, "{sent:?}");
+    assert!(sent.iter().all(|&sent| sent < KEYS / 4), "{sent:?}");
+}
+
 #[test]
 fn a_node_whose_wall_clock_is_ahead_asks_no_more_often_than_any_other() {
     let length = 2 * SECOND;
