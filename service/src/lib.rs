@@ -3,7 +3,7 @@
 //! | room | holds |
 //! |---|---|
 //! | [`Service`] | the policies by name, on one store; exchanged while in use |
-//! | [`Call`], [`Answer`] | what a protocol asks, and is answered: [`Service::call`] |
+//! | [`Call`], [`Answer`] | what a protocol asks, and is answered: [`Service::call`]; `call/decide` decides, `call/administer` looks and changes, `call/meant` finds the policy, the key and the amounts |
 //! | [`ActivePolicy`] | one policy's verbs, counted, with its failure mode |
 //! | `jitter` | those who are refused together come back apart |
 //! | `tables` | what the store calls the tables of policies, members and rates |
