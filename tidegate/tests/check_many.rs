@@ -1,7 +1,7 @@
 //! Many keys are asked for in one command.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tidegate::{Decision, DecisionError, Limit, LimitSet, ManualClock};
@@ -89,4 +89,62 @@ fn those_that_the_limits_change_under_are_asked_again_and_no_other() {
     assert_eq!(admitted(&set, &["a", "b", "c"], 1), [true; 3]);
     let left = ["a", "b", "c"].map(|key| remaining(&set, key));
     assert_eq!(left, [9; 3]);
+}
+
+/// The memory store, which counts its commands.
+#[derive(Default)]
+struct Counting(MemoryStore, Arc<AtomicUsize>);
+
+struct CountingTable(Arc<dyn Table>, Arc<AtomicUsize>);
+
+impl Store for Counting {
+    fn abilities(&self) -> Abilities {
+        self.0.abilities()
+    }
+
+    fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
+        let table = self.0.open(name, plan)?;
+        Ok(Arc::new(CountingTable(table, Arc::clone(&self.1))))
+    }
+}
+
+impl Table for CountingTable {
+    fn execute(&self, command: &Command<'_>, out: Out<'_>) -> Execution {
+        self.1.fetch_add(1, Ordering::SeqCst);
+        self.0.execute(command, out)
+    }
+}
+
+/// One limit after the other was looked at, by a trip each and at an instant each.
+#[test]
+fn a_forecast_looks_at_all_limits_by_one_command() {
+    let store = Counting::default();
+    let commands = Arc::clone(&store.1);
+    let limits = ["a", "b", "c"].map(|name| Limit::budget(name, 10, HOUR));
+    let builder = LimitSet::builder().limits(limits).store(Arc::new(store));
+    let set = builder.build().expect("sound limits");
+    assert!(
+        set.check("k", &[("b", 4)])
+            .wait()
+            .expect("an answer")
+            .admitted()
+    );
+    let before = commands.load(Ordering::SeqCst);
+    let amounts = [("a", 3), ("b", 7), ("c", 0)];
+    let told = set.forecast("k", &amounts).wait().expect("an answer");
+    assert_eq!(commands.load(Ordering::SeqCst), before + 1);
+    let told: Vec<_> = told
+        .iter()
+        .map(|(name, one)| (&**name, one.spendable, one.verdict.admitted()))
+        .collect();
+    assert_eq!(told, [("a", 3, true), ("b", 0, false)]);
+    assert!(set.forecast("k", 0).wait().expect("an answer").is_empty());
+    assert_eq!(commands.load(Ordering::SeqCst), before + 1);
+}
+
+#[test]
+fn a_forecast_is_made_again_if_the_limits_change_meanwhile() {
+    let set = set(Changing::default(), &ManualClock::default());
+    let told = set.forecast("a", 3).wait().expect("an answer");
+    assert_eq!((told.len(), told[0].1.spendable), (1, 3));
 }

@@ -322,35 +322,74 @@ impl Inner {
         Ok(self.decide(row, begin).await?.at_levels_of(row))
     }
 
+    /// By one command, which is sent again if the limits change meanwhile.
     async fn forecast(
         &self,
         key: &[u8],
         request: &Request<'_>,
     ) -> Result<Vec<(String, Forecast)>, DecisionError> {
-        let view = self.view_at(key)?;
+        loop {
+            let (mut answer, now) = (Ok(Reply::Batch(Vec::new())), self.clock.now());
+            let (later, view, amounts) = self.begin_forecast(key, request, now, &mut answer)?;
+            if let Some(later) = later {
+                answer = later.await;
+            }
+            let Reply::Batch(answers) = answer? else {
+                return Err(StoreError::Mismatch.into());
+            };
+            if answers.contains(&Err(StoreError::StalePlan)) {
+                continue;
+            }
+            let limits = view.limits.iter().zip(amounts);
+            let asked = limits.filter(|(_, amount)| *amount > 0);
+            let mut forecasts = Vec::new();
+            for ((limit, amount), answer) in asked.zip(answers) {
+                let peeked = decided(answer, Arc::clone(&view), now)?;
+                if let Some(standing) = peeked.standing(limit.name()) {
+                    let forecast = Forecast {
+                        spendable: standing.remaining / amount,
+                        verdict: peeked.verdict(),
+                        standing,
+                    };
+                    forecasts.push((limit.name().to_owned(), forecast));
+                }
+            }
+            return Ok(forecasts);
+        }
+    }
+
+    /// A look at each limit of which something is asked, all at one instant: under way when this
+    /// returns. The limits, and how much of each is asked.
+    fn begin_forecast(
+        &self,
+        key: &[u8],
+        request: &Request<'_>,
+        now: Timestamp,
+        answer: &mut store::Answer,
+    ) -> Result<(Option<store::StoreFuture>, Arc<View>, super::Amounts), DecisionError> {
+        let newest = self.view.load_full();
+        let path = KeyPath::new(key, newest.plan.levels())?;
+        let view = newest.at(&path).unwrap_or_else(|| Arc::clone(&newest));
         let amounts = view.amounts(request)?;
-        let path = KeyPath::new(key, view.plan.levels())?;
         self.versions.check_depth(&path, &view)?;
         view.check_reach(&path, &amounts)?;
-        let mut forecasts = Vec::new();
-        for (limit, &amount) in view.limits.iter().zip(&amounts).filter(|(_, a)| **a > 0) {
-            let name = limit.name();
-            let begin = |view: &View, asking: Asking<'_>| {
-                let mut one: super::Amounts = view.limits.iter().map(|_| 0).collect();
-                one[view.position(name)?] = amount;
-                Ok(asking.verb(Verb::Peek { amounts: &one }))
-            };
-            let peeked = self.decide(key, begin).await?;
-            if let Some(standing) = peeked.standing(name) {
-                let forecast = Forecast {
-                    spendable: standing.remaining / amount,
-                    verdict: peeked.verdict(),
-                    standing,
-                };
-                forecasts.push((name.to_owned(), forecast));
-            }
+        let alone = |(at, amount): (usize, &u64)| {
+            let mut one: super::Amounts = amounts.iter().map(|_| 0).collect();
+            one[at] = *amount;
+            one
+        };
+        let asked = amounts
+            .iter()
+            .enumerate()
+            .filter(|(_, amount)| **amount > 0);
+        let asked: Vec<_> = asked.map(alone).collect();
+        if asked.is_empty() {
+            return Ok((None, view, amounts));
         }
-        Ok(forecasts)
+        let items = asked.iter().map(|amounts| (path, Verb::Peek { amounts }));
+        let items: Vec<Item<'_>> = items.collect();
+        let later = self.begin_batch(&newest, now, &items, answer);
+        Ok((later, view, amounts))
     }
 
     /// Those that the limits change under are asked again, and no other: what was
@@ -444,16 +483,26 @@ impl Inner {
         };
         let items = takes.iter().map(|(path, amounts)| (*path, take(amounts)));
         let items: Vec<Item<'_>> = items.collect();
-        let now = self.clock.now();
+        let later = self.begin_batch(&newest, self.clock.now(), &items, answer);
+        Ok((later, views))
+    }
+
+    /// Gives a batch to the table, by these limits.
+    fn begin_batch(
+        &self,
+        newest: &View,
+        now: Timestamp,
+        items: &[Item<'_>],
+        answer: &mut store::Answer,
+    ) -> Option<store::StoreFuture> {
         let command = Command {
             plan: &newest.whole,
             now,
             calendars: &newest.calendars(now),
-            op: Op::Batch(&items),
+            op: Op::Batch(items),
             patience: None,
         };
-        let later = self.table.execute(&command, Out::new(answer)).pending();
-        Ok((later, views))
+        self.table.execute(&command, Out::new(answer)).pending()
     }
 
     pub(super) async fn count(&self) -> Result<Count, StoreError> {
