@@ -22,17 +22,21 @@ impl Retired {
         }
     }
 
-    /// What `policy`, which comes back, goes on with. A tier binds from the start of its set: one of
-    /// another tier begins anew.
+    /// What `policy`, which comes back, goes on with, if it is as it was. Else it begins anew, by all
+    /// that it says now.
     pub(super) fn back(&self, policy: &Policy) -> Option<&ActivePolicy> {
         let known = self.0.get(&policy.name)?;
-        (known.policy().tier == policy.tier).then_some(known)
+        (known.policy() == policy && holds_something(known)).then_some(known)
     }
 
-    /// Forgets those that are back, and those of which nothing is held any more.
-    pub(super) fn forget(&mut self, is_back: impl Fn(&str) -> bool) {
-        self.0
-            .retain(|name, gone| !is_back(name) && holds_something(gone));
+    /// Forgets those of which nothing is held any more.
+    pub(super) fn forget_idle(&mut self) {
+        self.0.retain(|_, gone| holds_something(gone));
+    }
+
+    /// Forgets those that are back.
+    pub(super) fn forget_back(&mut self, is_back: impl Fn(&str) -> bool) {
+        self.0.retain(|name, _| !is_back(name));
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = &Arc<ActivePolicy>> {
@@ -42,5 +46,5 @@ impl Retired {
 
 fn holds_something(gone: &ActivePolicy) -> bool {
     let mut tiers = gone.sets().filter_map(LimitSet::tier_statistics);
-    tiers.any(|tier| tier.keys > 0)
+    tiers.any(|tier| tier.keys > 0 || tier.returning > 0)
 }

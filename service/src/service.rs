@@ -547,8 +547,8 @@ impl Service {
 
     /// Goes over to the policies of `file`, from the next decision on. What
     /// was used stays used; a policy that is gone, or has other levels, is
-    /// forgotten, but for leases that a tier of it gave: if the name comes back, they are there.
-    /// Answers what has changed; `by` is noted with it. The calling thread
+    /// forgotten; but on a store that others share, if it comes back as it was, leases that a tier of
+    /// it gave are known. Answers what has changed; `by` is noted with it. The calling thread
     /// waits for the store, to open what is new there: in a runtime, call it where that
     /// may be (`spawn_blocking`).
     ///
@@ -598,7 +598,7 @@ impl Service {
                 retired.keep(active);
             }
         }
-        retired.forget(|name| new.contains_key(name));
+        retired.forget_back(|name| new.contains_key(name));
         if let Some(store) = &self.0.store {
             let gone = old.values().flat_map(|active| table_names(active));
             let gone = gone.filter(|name| !kept.contains(name));
@@ -636,6 +636,10 @@ impl Service {
     pub fn observe(&self) {
         let policies = self.0.policies.load();
         policies.values().for_each(|active| active.observe());
+        // Whoever exchanges the policies may wait for the store meanwhile: at the next look, then.
+        if let Some(mut retired) = self.0.exchange.try_lock() {
+            retired.forget_idle();
+        }
         self.tenants().iter().for_each(Self::observe);
     }
 

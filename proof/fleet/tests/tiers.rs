@@ -332,6 +332,14 @@ fn leases_that_a_server_gave_outlast_a_reload_without_their_policy(store: &str) 
     // Long before the store's lease of them ends.
     let free = || node.left_of("kept", "k", "running");
     assert_eq!(until_free(10, free), 10);
+    // One that comes back changed begins anew.
+    let lease = node.lease("kept", "k");
+    node.server.reload(&gone).expect("it is told");
+    until_status(404, || node.peek_status("kept", "k"));
+    let changed = POLICIES.replace("ttl = '1h'", "ttl = '2h'");
+    node.server.reload(&changed).expect("it is told");
+    until_status(200, || node.peek_status("kept", "k"));
+    assert_eq!(node.end("kept", "k", &id(&lease)), 404);
 }
 
 /// Waits, within a minute, until a server answers so.

@@ -20,6 +20,9 @@ pub struct TierStatistics {
     pub returned: u64,
     /// Keys of which it holds something, or remembers a refusal.
     pub keys: u64,
+    /// Commands that the store has not answered yet, and what it is to be given back again as it did
+    /// not answer.
+    pub returning: u64,
 }
 
 /// See [`TierStatistics`].
@@ -45,6 +48,7 @@ impl Counters {
             late: read(&self.late),
             returned: read(&self.returned),
             keys: read(&self.keys),
+            returning: 0,
         }
     }
 }

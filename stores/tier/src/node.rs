@@ -502,7 +502,10 @@ impl Node {
                 key.lock().count_spent(&self.counters);
             }
         }
-        self.counters.read()
+        TierStatistics {
+            returning: self.under_way.count() + self.returns.count(),
+            ..self.counters.read()
+        }
     }
 
     /// Gives back all that is held now.
@@ -554,7 +557,7 @@ impl TimerHandler for Node {
         }
         let next = (part + 1) % parts;
         self.next_part.store(next, Ordering::Relaxed);
-        let goes_on = next > 0 || !self.returns.is_empty();
+        let goes_on = next > 0 || self.returns.count() > 0;
         if goes_on || self.is_wanted.load(Ordering::SeqCst) {
             return self.set_timer();
         }

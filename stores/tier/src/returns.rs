@@ -207,8 +207,8 @@ impl Returns {
         slots.into_iter().chain(units).chain(lost)
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(crate) fn count(&self) -> u64 {
         let kept = self.0.lock();
-        kept.slots.is_empty() && kept.units.is_empty() && kept.lost.is_empty()
+        (kept.slots.len() + kept.units.len() + kept.lost.len()) as u64
     }
 }

@@ -27,6 +27,10 @@ impl UnderWay {
         Sent(self.clone())
     }
 
+    pub(crate) fn count(&self) -> u64 {
+        self.0.lock().sent
+    }
+
     /// Ends when there is none.
     pub(crate) fn none(&self) -> impl Future<Output = ()> + Send + use<> {
         let all = self.clone();

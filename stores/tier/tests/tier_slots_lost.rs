@@ -139,10 +139,14 @@ fn slots_that_are_given_back_while_the_store_is_away_are_there_once_it_is_back()
     pass(&central, &nodes, 10 * MINUTE);
     assert_eq!(left(&central, &node.plan), 99);
     assert_eq!(central.left(&node.plan, b"l"), [96]);
+    let counted = node.table.statistics();
+    assert_eq!((counted.keys, counted.returning), (0, 2));
     node.link.set(Wire::Open);
     pass(&central, &nodes, 3 * SECOND);
     assert_eq!(left(&central, &node.plan), 100);
     assert_eq!(central.left(&node.plan, b"l"), [100]);
+    pass(&central, &nodes, 2 * MINUTE);
+    assert_eq!(node.table.statistics().returning, 0);
 }
 
 /// More grants than are kept in doubt put the one that was given back out of the list.

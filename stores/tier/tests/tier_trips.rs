@@ -69,7 +69,6 @@ fn a_key_whose_requests_wait_holds_up_no_other_key() {
     assert_eq!(node.grants(), 2);
 }
 
-/// Elsewhere a node that is ahead throws each grant away as over, and asks for the next.
 /// All of them were sent in one moment, twice a second, and requests waited at the store behind them.
 #[test]
 fn what_lies_idle_is_given_back_over_time_and_not_all_at_once() {
@@ -93,6 +92,7 @@ fn what_lies_idle_is_given_back_over_time_and_not_all_at_once() {
     assert!(sent.iter().all(|&sent| sent < KEYS / 4), "{sent:?}");
 }
 
+/// Elsewhere a node that is ahead throws each grant away as over, and asks for the next.
 #[test]
 fn a_node_whose_wall_clock_is_ahead_asks_no_more_often_than_any_other() {
     let length = 2 * SECOND;
