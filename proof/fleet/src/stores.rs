@@ -8,6 +8,9 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tidegate_conformance::{Beyond, with_options};
 
+use crate::program;
+use crate::server::{Server, Start};
+
 /// A store that servers share.
 #[derive(Clone, Copy, Debug)]
 pub struct Store {
@@ -40,6 +43,7 @@ pub const STORES: &[Store] = &[
         ..row("mariadb", 2, 5, || Beyond::mariadb().map(Opened::Beyond))
     },
     row("dynamodb", 2, 5, || Beyond::dynamodb().map(Opened::Beyond)),
+    row("tidegate", 2, 5, || offering().map(Opened::Offered)),
 ];
 
 const fn row(
@@ -145,6 +149,8 @@ pub enum Opened {
     Segment(TempDir),
     /// A server beyond a network.
     Beyond(Beyond),
+    /// One of ours, which offers its memory to others.
+    Offered(Server),
 }
 
 impl Opened {
@@ -156,14 +162,13 @@ impl Opened {
             Self::File(folder) => format!("file:{}", file(folder.path(), pair)),
             Self::Segment(folder) => {
                 let name = pair.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
-                let url = format!("shm:{name}?dir={}", folder.path().display());
-                match options {
-                    "" => url,
-                    options => with_options(&url, options),
-                }
+                with(
+                    &format!("shm:{name}?dir={}", folder.path().display()),
+                    options,
+                )
             }
-            Self::Beyond(store) if options.is_empty() => store.url.clone(),
-            Self::Beyond(store) => with_options(&store.url, options),
+            Self::Beyond(store) => with(&store.url, options),
+            Self::Offered(server) => with(&format!("tidegate://{}", server.grpc), options),
         }
     }
 
@@ -172,9 +177,30 @@ impl Opened {
     pub fn process(&self) -> Option<u32> {
         match self {
             Self::Beyond(store) => Some(store.pid),
+            Self::Offered(server) => Some(server.process()),
             Self::Memory | Self::File(_) | Self::Segment(_) => None,
         }
     }
+}
+
+fn with(url: &str, options: &str) -> String {
+    match options {
+        "" => url.to_owned(),
+        options => with_options(url, options),
+    }
+}
+
+/// A server has a policy of its own, at least.
+const OWN_POLICY: &str = "[policy.own.limits]\ncalls = { calls = 1, per = '1m' }\n";
+
+/// A server that offers its memory.
+fn offering() -> Option<Server> {
+    let start = Start {
+        program: program::program().expect("a program"),
+        store: "memory:".to_owned(),
+        policies: format!("[server]\noffers_store = true\n{OWN_POLICY}"),
+    };
+    Some(start.start().expect("it starts"))
 }
 
 /// A folder in memory, where there is one.
