@@ -55,10 +55,10 @@ pub fn fault(url: &str) -> Option<String> {
 /// The store, not asked by everyone while it is away.
 fn behind_breaker(store: Arc<dyn Store>, name: String) -> Arc<dyn Store> {
     describe_gauge!(
-        "tidegate_store_answers",
+        "tidegate_store_up",
         "1 while the store answers, 0 while it does not"
     );
-    let answers = gauge!("tidegate_store_answers");
+    let answers = gauge!("tidegate_store_up");
     answers.set(1.0);
     let watcher = move |change, words: &str| match change {
         Change::Failed => warn!(store = name, why = words, "the store gave no answer"),

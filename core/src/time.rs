@@ -197,7 +197,6 @@ impl Span {
     }
 }
 
-/// Rounds down to whole microseconds; longer than 584,000 years saturates.
 /// As policies say it, in the largest unit that it is a whole number of: `12h`, `1500ms`.
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -216,6 +215,7 @@ impl fmt::Display for Span {
     }
 }
 
+/// Rounds down to whole microseconds; longer than 584,000 years saturates.
 impl From<Duration> for Span {
     fn from(duration: Duration) -> Self {
         Self(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX))

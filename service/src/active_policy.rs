@@ -451,7 +451,7 @@ impl ActivePolicy {
         mut request: Request<'_>,
     ) -> Pending<impl Future<Output = Result<Acquired, ServiceError>> + Send> {
         pending(async move {
-            self.check_wait(&request)?;
+            spans::record_error(self.check_wait(&request))?;
             let begun = self.now();
             request = request.ttl_or(self.policy.ttl);
             // Who says nothing does not wait.

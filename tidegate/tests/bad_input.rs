@@ -60,7 +60,7 @@ fn limits_that_make_no_sense_are_refused_by_name_and_parameter() {
     let said = |limit| build_error(limit).to_string();
     let period = said(Limit::rate("x", 1, Duration::from_micros(999)));
     assert!(
-        period.contains("period is 999µs; it must be 1ms to 400 days"),
+        period.contains("period is 999us; it must be 1ms to 400 days"),
         "{period}"
     );
 }

@@ -90,7 +90,8 @@ pub fn instant(text: &str) -> Result<Timestamp, String> {
 /// An instant, or the midnight (UTC) with which a day begins.
 pub fn instant_or_day(text: &str) -> Result<Timestamp, String> {
     let midnight = || {
-        let day: Date = text.parse().ok()?;
+        // What has a time of day and no offset is no instant, and more than a day.
+        let day = Date::strptime("%Y-%m-%d", text).ok()?;
         let begins = day.to_zoned(TimeZone::UTC).ok()?;
         Some(begins.timestamp())
     };
@@ -167,7 +168,9 @@ mod tests {
         let noon = "2026-01-01T12:00:00Z";
         assert_eq!(read("2026-01-01T13:00:00+01:00").as_deref(), Ok(noon));
         assert_eq!(read("2026-01-01").as_deref(), Ok("2026-01-01T00:00:00Z"));
-        assert!(read("2026-02-30").is_err());
+        for wrong in ["2026-02-30", "2026-01-01T09:00:00", "2026-01-01 09:00"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
         assert!(read("yesterday").unwrap_err().contains("such as 1h"));
         let wrong = instant("2026-01-01").unwrap_err();
         assert_eq!(wrong, "write an instant such as 2026-12-31T23:59:59Z");

@@ -319,7 +319,12 @@ impl Acquire {
         }
         let acquire = Verb::Acquire.of(&request);
         let acquire = acquire.within(wait.saturating_add(PATIENCE));
-        send(&self.options, &self.telling, Verb::Acquire, acquire)
+        let exit = send(&self.options, &self.telling, Verb::Acquire, acquire)?;
+        if exit == Exit::Refused && self.wait.is_none() && !self.telling.json && !self.telling.quiet
+        {
+            eprintln!("--wait 30s waits in line for it");
+        }
+        Ok(exit)
     }
 }
 

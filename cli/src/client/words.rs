@@ -82,9 +82,6 @@ fn verdict(verb: Verb, body: &Value) -> String {
     if let Some(until) = body["not_until"].as_str() {
         let ms = body["retry_after_ms"].as_u64().unwrap_or(0);
         let _ = write!(words, "; retry after {}, at {until}", length(ms));
-        if verb == Verb::Acquire {
-            words += ", or wait in line (--wait)";
-        }
     }
     words
 }

@@ -269,11 +269,13 @@ fn who_changes_what_another_has_changed_meanwhile_is_told_so_and_all_of_it_is_in
     let at = lines[0].split("  ").nth(1).unwrap();
     let goes_on = format!("there are more after these; --since {at} goes on");
     assert!(some.error.contains(&goes_on), "{some:?}");
-    let wrong = server.request(&["audit", "--until", "2026-01-01"]).ends(2);
+    assert_eq!(audit(&["--until", "2001-01-01"]), "");
+    assert_eq!(audit(&["--since", "2001-01-01"]), told);
+    let wrong = server.request(&["audit", "--until", "yesterday"]).ends(2);
     assert!(
         wrong
             .error
-            .contains("write an instant such as 2026-12-31T23:59:59Z"),
+            .contains("write an instant such as 2026-12-31T23:59:59Z, or a day such as 2026-12-31"),
         "{wrong:?}"
     );
     let json = audit(&["--json", "--most", "1"]);

@@ -76,7 +76,7 @@ fn may_be_away(store: &Beyond) {
     for _ in 0..5 {
         assert_eq!(house.check("share", "ann").0, 200);
     }
-    assert_eq!(house.metric("tidegate_store_answers"), 1.0);
+    assert_eq!(house.metric("tidegate_store_up"), 1.0);
     // It neither answers nor hangs up.
     let paused = Paused::new(store.pid);
     until("it is asked no longer", || {
@@ -87,7 +87,7 @@ fn may_be_away(store: &Beyond) {
     assert_eq!(house.admitted_by_share("bob"), 4);
     let (status, said) = house.check("admit", "k");
     assert_eq!((status, &said["degraded"]), (200, &json!(true)));
-    assert_eq!(house.metric("tidegate_store_answers"), 0.0);
+    assert_eq!(house.metric("tidegate_store_up"), 0.0);
     let degraded = |policy: &str| format!("tidegate_degraded_total{{policy=\"{policy}\"}}");
     assert_eq!(house.metric(&degraded("admit")), 1.0);
     assert_eq!(house.metric(&degraded("share")), 40.0);
@@ -98,7 +98,7 @@ fn may_be_away(store: &Beyond) {
     drop(paused);
     // One answer is enough to know, however few ask.
     until("it answers again", || !house.is_away());
-    assert_eq!(house.metric("tidegate_store_answers"), 1.0);
+    assert_eq!(house.metric("tidegate_store_up"), 1.0);
     until("the log says so", || {
         server.logged("the store answers again, it was unreachable for") > 0
     });

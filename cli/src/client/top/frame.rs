@@ -277,7 +277,7 @@ mod tests {
     fn what_is_answered_without_the_store_is_told() {
         let at = |count, answers| {
             let text = format!(
-                "tidegate_degraded_total{{policy=\"a\"}} {count}\ntidegate_store_answers {answers}\n"
+                "tidegate_degraded_total{{policy=\"a\"}} {count}\ntidegate_store_up {answers}\n"
             );
             Sample::read(&text)
         };

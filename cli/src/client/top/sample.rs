@@ -72,7 +72,7 @@ impl Sample {
     pub fn read(metrics: &str) -> Self {
         let mut sample = Self::default();
         for line in exposition::lines(metrics) {
-            if line.name == "tidegate_store_answers" {
+            if line.name == "tidegate_store_up" {
                 sample.is_store_away = line.value == 0.0;
             }
             let Some(policy) = line.labels.get("policy") else {

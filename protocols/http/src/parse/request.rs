@@ -120,10 +120,10 @@ keyed! {
         #[schemars(example = json!({"tpm": 4000}))]
         amounts: Amounts,
         /// How long to wait for it, in milliseconds: first come, first served, where one of a
-        /// higher `priority` counts as having come earlier. At most five minutes, or the
-        /// server's `longest_wait`. What the rates cannot admit in that time is refused at once.
+        /// higher `priority` counts as having come earlier. At most the server's `longest_wait`:
+        /// 300 s unless it says otherwise. What the rates cannot admit in that time is refused at
+        /// once.
         #[serde(default)]
-        #[schemars(range(max = 300_000))]
         wait_ms: u64,
         /// Wait for `wait_ms` also where the rates cannot admit it in that time: a lease that is
         /// settled for less than it took, or cancelled, may give back enough.
