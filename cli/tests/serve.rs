@@ -306,13 +306,23 @@ fn administrative_changes_are_noted() {
     );
     let reset = "{\"policy\":\"chat\",\"key\":\"alice\"}";
     assert_eq!(server.post("/v1/reset", reset, None).0, 204);
+    let url = format!("http://{}", server.http);
+    for words in [
+        &["namespaces", "create", "acme"][..],
+        &["reset", "--namespace", "acme", "-p", "chat", "-k", "alice"],
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        let output = command.args(words).args(["--server", &url]).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
     assert_eq!(server.stop(), 0);
     let log = std::fs::read_to_string(folder.path().join("audit.log")).unwrap();
-    assert!(
-        log.lines()
-            .any(|line| line.contains("reset") && line.contains("chat/alice")),
-        "{log}"
-    );
+    let resets = log.lines().filter(|line| line.contains("chat/alice"));
+    let resets: Vec<_> = resets.collect();
+    assert_eq!(resets.len(), 2, "{log}");
+    assert!(!resets[0].contains("acme"), "{log}");
+    assert!(resets[1].contains("\"namespace\":\"acme\""), "{log}");
 }
 
 /// The trace through the server, at 3,600 times its pace: two minutes, which a

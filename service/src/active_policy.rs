@@ -726,11 +726,8 @@ impl ActivePolicy {
             let reset = self.limiter.reset(key).await;
             spans::done(key.bytes(), reset.map_err(ServiceError::from))?;
             let key = String::from_utf8_lossy(key.bytes());
-            audit::note(
-                caller.name(),
-                "reset",
-                &format!("{}/{key}", self.policy.name),
-            );
+            let subject = format!("{}/{key}", self.policy.name);
+            audit::note(caller.namespace(), caller.name(), "reset", &subject);
             Ok(())
         })
     }

@@ -252,7 +252,7 @@ impl ActivePolicy {
             let key = String::from_utf8_lossy(key.bytes());
             let handle = LeaseHandle::of(lease);
             let subject = format!("{}/{key} {handle}", self.policy().name);
-            audit::note(caller.name(), "revoke", &subject);
+            audit::note(caller.namespace(), caller.name(), "revoke", &subject);
             Ok(finished)
         })
     }

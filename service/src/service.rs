@@ -558,7 +558,8 @@ impl Service {
         let mut retired = self.0.exchange.lock();
         let changes = self.go_over(file, &mut retired)?;
         for change in &changes {
-            audit::note(by, "policies", &change.to_string());
+            let space = self.0.namespace.as_deref();
+            audit::note(space, by, "policies", &change.to_string());
         }
         Ok(changes)
     }

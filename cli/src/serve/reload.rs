@@ -117,7 +117,7 @@ impl Reload {
         self.serving.service.exchange_namespaces(of_namespaces);
         let tokens = self.serving.service.replace_credentials(config.credentials);
         if tokens {
-            audit::note("the file", "tokens", "exchanged");
+            audit::note(None, "the file", "tokens", "exchanged");
         }
         if let (Some(old), Some(new)) = (&self.tls, tls) {
             old.exchange(new);

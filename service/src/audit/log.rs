@@ -11,7 +11,7 @@ pub(crate) fn begin(namespace: Option<&str>, policies: &str) {
 }
 
 /// Notes that `by` (a token's name, or what else changes things) did `action`
-/// to `subject`.
-pub fn note(by: &str, action: &str, subject: &str) {
-    tracing::info!(target: TARGET, by, action, subject, "administrative change");
+/// to `subject`, which is in a namespace if one is named.
+pub fn note(namespace: Option<&str>, by: &str, action: &str, subject: &str) {
+    tracing::info!(target: TARGET, by, action, namespace, subject, "administrative change");
 }

@@ -51,7 +51,7 @@ impl Service {
         let answer = self.tell(OWNER, change.clone()).await;
         match self.made(OWNER, answer, &change).await? {
             Defined::Done { version, .. } => {
-                audit::note(by.caller.name(), action.name(), id);
+                audit::note(by.caller.namespace(), by.caller.name(), action.name(), id);
                 Ok(Ok(version))
             }
             Defined::Conflict(there) => {

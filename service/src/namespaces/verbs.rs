@@ -305,7 +305,7 @@ impl Service {
         let answer = self.tell(OWNER, change.clone()).await;
         match self.made(OWNER, answer, &change).await? {
             Defined::Done { version, .. } => {
-                audit::note(caller.name(), action.name(), &new.name);
+                audit::note(None, caller.name(), action.name(), &new.name);
                 Ok(Ok(Namespace { version, ..new }))
             }
             Defined::Conflict(there) => {

@@ -83,7 +83,7 @@ impl Service {
             let value = written.value.unwrap_or_default();
             let names: Vec<_> = value.limits.iter().map(Limit::name).collect();
             let subject = format!("{target}: {}", names.join(", "));
-            audit::note(by.name(), "set override", &subject);
+            audit::note(by.namespace(), by.name(), "set override", &subject);
             Ok(stored_override(
                 &target,
                 (&value, written.version),
@@ -131,7 +131,12 @@ impl Service {
         Pending::new(async move {
             let was_any = written.await?.changed;
             if was_any {
-                audit::note(by.name(), "remove override", &target.to_string());
+                audit::note(
+                    by.namespace(),
+                    by.name(),
+                    "remove override",
+                    &target.to_string(),
+                );
             }
             Ok(was_any)
         })
