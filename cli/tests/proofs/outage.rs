@@ -1,6 +1,8 @@
 //! A server whose store is away: answers by each policy's failure mode, and is
 //! itself again when the store is.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 use tidegate_conformance::{Beyond, Paused, skip};
 use tidegate_url::UrlError;
@@ -13,6 +15,9 @@ const POLICIES: &str = "[policy.deny.limits]\nrpm = { calls = 1_000_000, per = '
     limits.rpm = { calls = 1_000_000, per = '1h' }\n\
     [policy.share]\nfailure_mode = 'share'\nshare = 50\n\
     limits.rpm = { calls = 8, per = '1h' }\n";
+
+/// A request that the store is tried with waits for longer.
+const A_TRY: Duration = Duration::from_millis(300);
 
 struct House {
     http: Http,
@@ -33,12 +38,18 @@ impl House {
         self.check("deny", "k").0 == 503
     }
 
-    /// How many of so many requests are admitted, all by a share.
-    fn admitted_by_share(&mut self, key: &str) -> usize {
-        let answers = (0..20).map(|_| self.check("share", key));
-        let answers: Vec<_> = answers.collect();
-        assert!(answers.iter().all(|(_, said)| said["degraded"] == true));
-        answers.iter().filter(|(status, _)| *status == 200).count()
+    /// How many of so many requests are admitted, all by a share; and how many took so long that
+    /// they may have been sent to the store to try it, which executes them once it goes on.
+    fn admitted_by_share(&mut self, key: &str) -> (usize, usize) {
+        let (mut admitted, mut sent) = (0, 0);
+        for _ in 0..20 {
+            let begun = Instant::now();
+            let (status, said) = self.check("share", key);
+            assert_eq!(said["degraded"], true);
+            admitted += usize::from(status == 200);
+            sent += usize::from(begun.elapsed() > A_TRY);
+        }
+        (admitted, sent)
     }
 }
 
@@ -83,8 +94,9 @@ fn may_be_away(store: &Beyond) {
         house.is_away()
             && server.logged("the store is unavailable; the circuit breaker is open") > 0
     });
-    assert_eq!(house.admitted_by_share("ann"), 4, "half of 8, begun anew");
-    assert_eq!(house.admitted_by_share("bob"), 4);
+    let (admitted, sent) = house.admitted_by_share("ann");
+    assert_eq!(admitted, 4, "half of 8, begun anew");
+    assert_eq!(house.admitted_by_share("bob").0, 4);
     let (status, said) = house.check("admit", "k");
     assert_eq!((status, &said["degraded"]), (200, &json!(true)));
     assert_eq!(house.metric("tidegate_store_up"), 0.0);
@@ -107,5 +119,9 @@ fn may_be_away(store: &Beyond) {
     });
     // What was used before the outage is used; the share's asks were not charged.
     let more = (0..20).filter(|_| house.check("share", "ann").0 == 200);
-    assert_eq!(more.count(), 3, "5 of 8 were used before");
+    let more = more.count();
+    assert!(
+        more <= 3 && more + sent >= 3,
+        "5 of 8 were used before: {more}, {sent}"
+    );
 }
