@@ -341,9 +341,12 @@ impl Inner {
                 continue;
             }
             let limits = view.limits.iter().zip(amounts);
-            let asked = limits.filter(|(_, amount)| *amount > 0);
+            let asked: Vec<_> = limits.filter(|(_, amount)| *amount > 0).collect();
+            if answers.len() != asked.len() {
+                return Err(StoreError::Mismatch.into());
+            }
             let mut forecasts = Vec::new();
-            for ((limit, amount), answer) in asked.zip(answers) {
+            for ((limit, amount), answer) in asked.into_iter().zip(answers) {
                 let peeked = decided(answer, Arc::clone(&view), now)?;
                 if let Some(standing) = peeked.standing(limit.name()) {
                     let forecast = Forecast {
