@@ -70,6 +70,10 @@ impl fmt::Debug for Beyond {
 /// A store's URL with these options more, as `deadline=60s`.
 #[must_use]
 pub fn with_options(url: &str, options: &str) -> String {
-    let separator = if url.contains('?') { '&' } else { '?' };
+    let separator = match (options, url.contains('?')) {
+        ("", _) => "",
+        (_, true) => "&",
+        (_, false) => "?",
+    };
     format!("{url}{separator}{options}")
 }

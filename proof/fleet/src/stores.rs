@@ -162,13 +162,13 @@ impl Opened {
             Self::File(folder) => format!("file:{}", file(folder.path(), pair)),
             Self::Segment(folder) => {
                 let name = pair.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
-                with(
+                with_options(
                     &format!("shm:{name}?dir={}", folder.path().display()),
                     options,
                 )
             }
-            Self::Beyond(store) => with(&store.url, options),
-            Self::Offered(server) => with(&format!("tidegate://{}", server.grpc), options),
+            Self::Beyond(store) => with_options(&store.url, options),
+            Self::Offered(server) => with_options(&format!("tidegate://{}", server.grpc), options),
         }
     }
 
@@ -180,13 +180,6 @@ impl Opened {
             Self::Offered(server) => Some(server.process()),
             Self::Memory | Self::File(_) | Self::Segment(_) => None,
         }
-    }
-}
-
-fn with(url: &str, options: &str) -> String {
-    match options {
-        "" => url.to_owned(),
-        options => with_options(url, options),
     }
 }
 
