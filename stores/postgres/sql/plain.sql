@@ -6,9 +6,10 @@
 -- is everybody's.
 
 -- `tidegate.take_plain`: a take from a set of one bucket, the most frequent command
--- there is, decided by one UPDATE. Answers null if it is admitted (its twin, which is
--- to tell all: the level after it); `-` and the level if it is refused; or as
--- `tidegate.decide` does. p_weight is what the amount weighs, p_patience how far the
+-- there is, decided by one UPDATE. Answers null if it is admitted (`take_plain_and_tell`, which is
+-- to tell all, and `take_counted` if p_detail is 2: the level after it); `-` and the level if it
+-- is refused; or as `tidegate.decide` does. `take_counted` notes what was used of the limit
+-- p_name, which is kept for p_usage after its hour. p_weight is what the amount weighs, p_patience how far the
 -- clock may stand behind what was written, and then stands still. Whoever calls it
 -- sees to it that p_drain is 1024 at most, and p_now, which decides, between 0 and
 -- 2^52; p_caller says whether it is the caller's own.
@@ -19,19 +20,27 @@
 -- clock cannot say, is `tidegate.decide`'s.
 DO $make$
 DECLARE
-  v_twin record;
+  v_way record;
 BEGIN
-  FOR v_twin IN
-    SELECT * FROM (VALUES ('take_plain', ''), ('take_plain_and_tell',
-      'RETURNING (tat - latest * p_drain)::text INTO v_answer')) AS twins (name, telling)
+  FOR v_way IN
+    SELECT * FROM (VALUES
+      ('take_plain', '', '', '', 'v_answer', ''),
+      ('take_plain_and_tell', '', 'RETURNING (tat - latest * p_drain)::text INTO v_answer', '',
+        'v_answer', ''),
+      ('take_counted', ', p_name text, p_usage bigint',
+        'RETURNING latest, (tat - latest * p_drain)::text INTO v_at, v_answer',
+        'PERFORM tidegate.use_plain(p_tab, p_key, p_name, p_usage, p_amount, v_at, v_at);',
+        'CASE WHEN p_detail = 2 THEN v_answer END', ', p_name, p_usage'))
+      AS ways (name, told, returned, noted, answer, passed)
   LOOP
     EXECUTE format($text$
 CREATE FUNCTION tidegate.%I(
   p_tab integer, p_revision bigint, p_now bigint, p_caller boolean, p_key bytea,
   p_amount bigint, p_detail integer, p_drain bigint, p_brim bigint, p_weight bigint,
-  p_patience bigint)
+  p_patience bigint%s)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
+  v_at bigint;
   v_answer text;
 BEGIN
   UPDATE tidegate.rows SET
@@ -41,19 +50,40 @@ BEGIN
     AND tat + p_weight <= p_now * p_drain + p_brim AND latest <= p_now + p_patience
     AND due > p_now
   %s;
-  IF FOUND THEN RETURN v_answer; END IF;
+  IF FOUND THEN
+    %s
+    RETURN %s;
+  END IF;
   RETURN tidegate.take_slowly(p_tab, p_revision, p_now, p_caller, p_key, p_amount, p_detail,
-    p_drain, p_brim, p_weight, p_patience);
-END $$
-    $text$, v_twin.name, v_twin.telling);
+    p_drain, p_brim, p_weight, p_patience%s);
+END $$;
+    $text$, v_way.name, v_way.told, v_way.returned, v_way.noted, v_way.answer, v_way.passed);
   END LOOP;
 END $make$;
+
+-- Notes that so much more, or less, was used of the limit `p_name` in the hour of `p_at`, if usage is
+-- counted. What is over is not noted again.
+CREATE FUNCTION tidegate.use_plain(
+  p_tab integer, p_key bytea, p_name text, p_usage bigint, p_amount numeric, p_at bigint,
+  p_now bigint)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_hour integer;
+  v_over_at bigint;
+BEGIN
+  IF p_usage IS NULL OR p_amount = 0 THEN RETURN; END IF;
+  v_hour := tidegate.hour_of(p_at);
+  v_over_at := tidegate.over_at(v_hour, p_usage);
+  IF v_over_at > p_now THEN
+    PERFORM tidegate.note_use(p_tab, p_key, p_name, v_hour, v_over_at, p_amount);
+  END IF;
+END $$;
 
 -- A take that the row does not admit at once.
 CREATE FUNCTION tidegate.take_slowly(
   p_tab integer, p_revision bigint, p_now bigint, p_caller boolean, p_key bytea,
   p_amount bigint, p_detail integer, p_drain bigint, p_brim bigint, p_weight bigint,
-  p_patience bigint)
+  p_patience bigint, p_name text DEFAULT NULL, p_usage bigint DEFAULT NULL)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   v_tat bigint;
@@ -76,7 +106,10 @@ BEGIN
       p_now * p_drain + p_weight, p_drain, p_key
     FROM tidegate.sets WHERE tab = p_tab
     ON CONFLICT DO NOTHING;
-    IF FOUND THEN RETURN CASE WHEN p_detail = 2 THEN p_weight::text END; END IF;
+    IF FOUND THEN
+      PERFORM tidegate.use_plain(p_tab, p_key, p_name, p_usage, p_amount, p_now, p_now);
+      RETURN CASE WHEN p_detail = 2 THEN p_weight::text END;
+    END IF;
   END IF;
   RETURN tidegate.decide(p_tab, p_revision, p_now, p_caller, p_key, ARRAY[length(p_key)], NULL,
     '{}', '{}', 0, ARRAY[p_amount], p_detail, NULL, 0, NULL, 0, '{}', false, NULL);
@@ -94,6 +127,9 @@ END $$;
 -- Limits are six numbers each: kind (1 or 5), uid, capacity; drain, weight and brim, which
 -- are 0, 1 and the capacity of slots. They are 2^61 at most. The key is such as an index
 -- holds it; the rest is as `tidegate.decide` is given it.
+--
+-- Where usage is counted, p_names are what the limits are called, and p_usage is for how long it is
+-- kept after its hour.
 --
 -- A row is ordinary that this plan wrote, with nothing due. Ended leases are forgotten
 -- many at a time, and not at each command: what is due may be so late (100,000
@@ -243,7 +279,8 @@ CREATE FUNCTION tidegate.take_set(
   p_tab integer, p_revision bigint, p_now bigint, p_caller boolean, p_key bytea,
   p_limits bigint[], p_amounts bigint[], p_detail integer, p_id numeric, p_until bigint,
   p_idempotency bytea, p_turn numeric DEFAULT NULL, p_channel text DEFAULT NULL,
-  p_ahead bigint DEFAULT 0, p_alive bigint DEFAULT 0)
+  p_ahead bigint DEFAULT 0, p_alive bigint DEFAULT 0, p_names text[] DEFAULT NULL,
+  p_usage bigint DEFAULT NULL)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   v_row_at tid;
@@ -261,6 +298,7 @@ DECLARE
   v_weight bigint;
   v_fence numeric := 0;
   v_shares numeric[] := '{}';
+  v_marks integer := CASE WHEN p_usage IS NULL THEN 0 ELSE 2 END;
 BEGIN
   SELECT r.ctid, CASE WHEN p_caller IS FALSE THEN tidegate.clock() ELSE p_now END, r.latest, r.due,
     r.line_until, r.forget_at, r.states,
@@ -318,7 +356,7 @@ BEGIN
         ELSE ARRAY[v_used + v_weight, v_now, v_now, v_now] END;
       v_forget_at := greatest(v_forget_at, c[4] + 1,
         tidegate.later(v_now, tidegate.div_up(c[1], p_limits[n - 2])));
-      v_shares := v_shares || ARRAY[p_limits[n - 4], p_amounts[n / 6], c[4], 0];
+      v_shares := v_shares || ARRAY[p_limits[n - 4], p_amounts[n / 6], c[4], v_marks];
       v_states[n / 6] := ROW(c)::tidegate.state;
     ELSIF p_id IS NOT NULL AND v_weight > 0 THEN
       -- Mostly it is the last to expire, and none has.
@@ -345,10 +383,12 @@ BEGIN
   END IF;
   IF p_id IS NOT NULL AND v_due IS NOT NULL THEN
     INSERT INTO tidegate.leases
-      (tab, stage, expires_at, due, root, id, fence, owner, ends, idempotency, shares, granted_at)
+      (tab, stage, expires_at, due, root, id, fence, owner, ends, idempotency, shares, granted_at,
+        counted)
     VALUES (p_tab, 0, v_until, v_until, p_key, p_id, v_fence, p_key, ARRAY[length(p_key)],
       CASE WHEN p_idempotency IS NOT NULL
-        THEN tidegate.idempotency_of(p_key, p_idempotency) END, v_shares, v_now)
+        THEN tidegate.idempotency_of(p_key, p_idempotency) END, v_shares, v_now,
+      p_usage IS NOT NULL)
     ON CONFLICT (tab, root, id) DO NOTHING;
     v_due := CASE WHEN FOUND THEN least(v_due, v_until) END;
   END IF;
@@ -361,6 +401,12 @@ BEGIN
     UPDATE tidegate.rows SET latest = v_now, forget_at = v_forget_at, due = v_due,
       states = v_states, tat = NULL, drain = NULL
     WHERE ctid = v_row_at;
+  END IF;
+  IF p_usage IS NOT NULL THEN
+    FOR i IN 1 .. cardinality(p_amounts) LOOP
+      CONTINUE WHEN p_limits[6 * i - 5] = 5;
+      PERFORM tidegate.use_plain(p_tab, p_key, p_names[i], p_usage, p_amounts[i], v_now, v_now);
+    END LOOP;
   END IF;
   IF p_detail = 2 OR p_turn IS NOT NULL THEN
     IF p_turn IS NOT NULL AND v_line_until > v_now THEN
@@ -384,7 +430,7 @@ END $$;
 CREATE FUNCTION tidegate.end_set(
   p_tab integer, p_revision bigint, p_now bigint, p_caller boolean, p_key bytea,
   p_limits bigint[], p_keep numeric, p_id numeric, p_ending integer, p_used bigint[],
-  p_remember boolean)
+  p_remember boolean, p_names text[] DEFAULT NULL, p_usage bigint DEFAULT NULL)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   v_row_at tid;
@@ -402,6 +448,9 @@ DECLARE
   v_uses numeric[] := '{0}';
   v_used numeric;
   v_waits boolean := false;
+  v_granted_at bigint;
+  v_is_counted boolean;
+  v_more numeric[];
   v_at integer;
   c numeric[];
   s integer := 1;
@@ -410,10 +459,11 @@ BEGIN
   -- before that is not found where it was when it is written.
   SELECT r.ctid, l.ctid, CASE WHEN p_caller IS FALSE THEN tidegate.clock() ELSE p_now END, r.latest,
     r.due, r.line_until, r.states, l.expires_at, l.shares, p_remember OR l.idempotency IS NOT NULL,
+    l.granted_at, l.counted AND p_usage IS NOT NULL,
     r.revision = p_revision AND r.followed >= p_revision AND r.own IS NULL
       AND r.retained IS NULL AND l.stage = 0
   INTO v_row_at, v_lease_at, v_now, v_latest, v_due, v_line_until, v_states, v_until, v_shares,
-    v_remember, v_is_known
+    v_remember, v_granted_at, v_is_counted, v_is_known
   FROM tidegate.rows r, tidegate.leases l
   WHERE r.tab = p_tab AND r.key = p_key
     AND l.tab = p_tab AND l.root = p_key AND l.id = p_id AND l.owner = p_key
@@ -429,6 +479,9 @@ BEGIN
       v_used := tidegate.used_of(p_ending, p_used[n / 6], v_shares[s + 1]);
       v_uses := v_uses || ARRAY[v_shares[s], v_shares[s + 1], v_used];
       IF p_limits[n - 5] = 5 THEN
+        -- Slots that were a rate when they were taken are counted as one.
+        v_is_known := v_shares[s + 3] = 0;
+        EXIT WHEN NOT v_is_known;
         v_at := array_position(c, p_id, 5);
         IF c[3] <= v_now AND c[4] > v_now AND v_at % 3 = 2 AND c[v_at - 1] = v_until THEN
           c := (ARRAY[c[1] - c[v_at + 1]] || c[2 : v_at - 2]) || c[v_at + 2 :];
@@ -440,8 +493,12 @@ BEGIN
         v_states[n / 6] := ROW(c)::tidegate.state;
       ELSE
         v_waits := true;
-        v_is_known := v_shares[s + 3] = 0 AND c[2] <= v_now
+        v_is_known := v_shares[s + 3] IN (0, 2) AND c[2] <= v_now
           AND (c[3] IS NOT NULL OR cardinality(c) = 2);
+        -- What was not counted when it was taken is not counted less.
+        IF v_is_counted AND (v_shares[s + 3] = 2 OR v_used > v_shares[s + 1]) THEN
+          v_more[n / 6] := v_used - v_shares[s + 1];
+        END IF;
         IF v_is_known AND v_used <> v_shares[s + 1] THEN
           c := CASE WHEN v_used < v_shares[s + 1]
             THEN tidegate.bucket_refund(tidegate.plain_rule(p_limits, n / 6), c,
@@ -483,6 +540,10 @@ BEGIN
   END IF;
   UPDATE tidegate.rows SET latest = v_now, forget_at = v_forget_at, due = v_due, states = v_states
   WHERE ctid = v_row_at;
+  FOR i IN coalesce(array_lower(v_more, 1), 1) .. coalesce(array_upper(v_more, 1), 0) LOOP
+    CONTINUE WHEN v_more[i] IS NULL;
+    PERFORM tidegate.use_plain(p_tab, p_key, p_names[i], p_usage, v_more[i], v_granted_at, v_now);
+  END LOOP;
   IF v_line_until > v_now THEN PERFORM tidegate.wake(p_tab, p_key, v_now); END IF;
   -- A crash may take back that slots were given back: then they are free at the lease's
   -- expiry. Whoever has them before that waits for the disk himself, and for this with it.

@@ -112,6 +112,32 @@ BEGIN
   RETURN v_used;
 END $$;
 
+-- Notes that so much more, or less, was used of a row and a limit, by their names, in an hour.
+-- (What is there is changed where it is: to insert and find that it is there costs twice that.)
+CREATE FUNCTION tidegate.note_use(
+  p_tab integer, p_row bytea, p_limit text, p_hour integer, p_over_at bigint, p_amount numeric)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_short bytea := tidegate.short(p_row);
+BEGIN
+  UPDATE tidegate.usage SET over_at = p_over_at,
+    amount = greatest(least(amount + p_amount, 9223372036854775807), 0)
+  WHERE tab = p_tab AND key = v_short AND hour = p_hour AND name = p_limit;
+  IF FOUND THEN RETURN; END IF;
+  INSERT INTO tidegate.usage AS kept (tab, key, long_key, hour, name, amount, over_at)
+  VALUES (p_tab, v_short, CASE WHEN length(p_row) > 255 THEN p_row END, p_hour, p_limit,
+    greatest(p_amount, 0), p_over_at)
+  ON CONFLICT (tab, key, hour, name) DO UPDATE SET over_at = excluded.over_at,
+    amount = greatest(least(kept.amount + p_amount, 9223372036854775807), 0);
+END $$;
+
+-- The hour of an instant, and until when what was used in it is kept.
+CREATE FUNCTION tidegate.hour_of(p_at numeric) RETURNS integer LANGUAGE sql IMMUTABLE AS
+$$ SELECT greatest(floor(p_at / 3600000000), 0)::integer $$;
+CREATE FUNCTION tidegate.over_at(p_hour integer, p_usage numeric) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS
+$$ SELECT tidegate.later((p_hour + 1) * 3600000000::numeric, p_usage)::bigint $$;
+
 -- Keeps what was used of a key and its ancestors, by whoever holds the lock on their root's
 -- row. What is over is not noted again.
 CREATE FUNCTION tidegate.use_more(
@@ -124,14 +150,11 @@ DECLARE
   v_name bytea;
 BEGIN
   FOR i IN 1 .. coalesce(cardinality(p_used), 0) - 3 BY 4 LOOP
-    v_hour := greatest(floor(p_used[i + 2] / 3600000000), 0);
-    v_over_at := tidegate.later((v_hour + 1) * 3600000000::bigint, e.usage);
+    v_hour := tidegate.hour_of(p_used[i + 2]);
+    v_over_at := tidegate.over_at(v_hour, e.usage);
     v_name := tidegate.row_name(p_key, p_ends, p_used[i + 1]::integer);
     CONTINUE WHEN v_over_at <= p_now OR v_name IS NULL;
-    INSERT INTO tidegate.usage AS kept (tab, key, long_key, hour, name, amount, over_at)
-    VALUES (p_tab, tidegate.short(v_name), CASE WHEN length(v_name) > 255 THEN v_name END,
-      v_hour, e.names[p_used[i]::integer], greatest(p_used[i + 3], 0), v_over_at)
-    ON CONFLICT (tab, key, hour, name) DO UPDATE SET over_at = excluded.over_at,
-      amount = greatest(least(kept.amount + p_used[i + 3], 9223372036854775807), 0);
+    PERFORM tidegate.note_use(p_tab, v_name, e.names[p_used[i]::integer], v_hour, v_over_at,
+      p_used[i + 3]);
   END LOOP;
 END $$;

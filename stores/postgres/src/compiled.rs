@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_store::core::Rule;
+use tidegate_store::core::{Rule, Span};
 use tidegate_store::{Plan, PlanLimit};
 
 /// All numbers of a limit are below it, so that the functions compute with 64 bits.
@@ -14,20 +14,49 @@ pub(crate) struct Compiled {
     /// The number of its revision.
     pub(crate) revision: i64,
     /// What the functions of `sql/plain.sql` are told of the limits, six numbers of each;
-    /// `None` unless all of them are plain buckets and slots of one level, and no usage is
-    /// counted.
+    /// `None` unless all of them are plain buckets and slots of one level.
     pub(crate) plain: Option<Arc<[i64]>>,
+    usage: Option<Arc<Usage>>,
+}
+
+/// What they are told where usage is counted.
+#[derive(Debug)]
+struct Usage {
+    /// What the limits are called.
+    names: Vec<String>,
+    /// For how long it is kept, in microseconds.
+    kept: i64,
 }
 
 impl Compiled {
     pub(crate) fn new(revision: i64, plan: &Plan) -> Self {
-        let is_flat = plan.levels() <= 1 && plan.usage().is_none();
+        let is_flat = plan.levels() <= 1;
         let limits = plan.limits().iter().filter(|_| is_flat);
         let numbers: Option<Vec<_>> = limits.map(numbers).collect();
         let plain = numbers.filter(|numbers| !numbers.is_empty());
         Self {
             revision,
             plain: plain.map(|numbers| numbers.concat().into()),
+            usage: plan.usage().map(|kept| Arc::new(Usage::new(plan, kept))),
+        }
+    }
+
+    /// What the limits are called, and for how long usage is kept, if it is counted.
+    pub(crate) fn usage(&self) -> (Option<&[String]>, Option<i64>) {
+        let usage = self.usage.as_deref();
+        (
+            usage.map(|usage| &*usage.names),
+            usage.map(|usage| usage.kept),
+        )
+    }
+}
+
+impl Usage {
+    fn new(plan: &Plan, kept: Span) -> Self {
+        let names = plan.limits().iter().map(|limit| limit.name.to_string());
+        Self {
+            names: names.collect(),
+            kept: i64::try_from(kept.as_micros()).unwrap_or(i64::MAX),
         }
     }
 }

@@ -10,10 +10,12 @@
 
 use std::ops::RangeInclusive;
 
+use smallvec::SmallVec;
 use tidegate_net::SingleBucket;
 use tidegate_store::core::Verdict;
 use tidegate_store::{Decision, Detail, StoreError};
 
+use crate::compiled::Compiled;
 use crate::connection::Argument;
 use crate::error::garbled;
 use crate::inner::Calls;
@@ -33,6 +35,12 @@ const TAKE_AT: &str = "SELECT tidegate.take_plain($1, $2, $9, true,
     $3, $4, $5, $6, $7, $8, 0)";
 const TAKE_AT_AND_TELL: &str = "SELECT tidegate.take_plain_and_tell($1, $2, $9, true,
     $3, $4, $5, $6, $7, $8, 0)";
+
+/// The same, of a plan that counts what is used.
+const TAKE_COUNTED_NOW: &str = "SELECT tidegate.take_counted($1, $2, tidegate.clock(), false,
+    $3, $4, $5, $6, $7, $8, 10000000, $9, $10)";
+const TAKE_COUNTED_AT: &str = "SELECT tidegate.take_counted($1, $2, $11, true,
+    $3, $4, $5, $6, $7, $8, 0, $9, $10)";
 
 /// The instants by which a plain row can be decided, in microseconds, if its bucket
 /// drains no more than [`DRAIN`] in one: together 62 bits.
@@ -59,8 +67,7 @@ impl Plain {
             return None;
         };
         let bucket = limit.simple_bucket()?;
-        let is_flat = request.plan.levels() <= 1 && request.plan.usage().is_none();
-        let is_common = request.rules.is_none() && is_flat;
+        let is_common = request.rules.is_none() && request.plan.levels() <= 1;
         let in_time = clock == Clock::Server || INSTANTS.contains(&request.now.as_micros());
         if request.verb != TAKE || !is_common || !request.is_indexed() {
             return None;
@@ -102,29 +109,35 @@ impl Calls {
     /// Null if it is admitted and no more is to be said.
     pub(crate) async fn take_plain(
         &self,
-        revision: i64,
+        plan: &Compiled,
         request: &Request,
         plain: &Plain,
     ) -> Result<Option<String>, StoreError> {
-        let statement = match (self.clock, request.wanted) {
-            (Clock::Server, Detail::Always) => TAKE_NOW_AND_TELL,
-            (Clock::Server, _) => TAKE_NOW,
-            (Clock::Caller, Detail::Always) => TAKE_AT_AND_TELL,
-            (Clock::Caller, _) => TAKE_AT,
+        let (names, usage) = plan.usage();
+        let statement = match (self.clock, request.wanted, usage) {
+            (Clock::Server, _, Some(_)) => TAKE_COUNTED_NOW,
+            (Clock::Caller, _, Some(_)) => TAKE_COUNTED_AT,
+            (Clock::Server, Detail::Always, None) => TAKE_NOW_AND_TELL,
+            (Clock::Server, _, None) => TAKE_NOW,
+            (Clock::Caller, Detail::Always, None) => TAKE_AT_AND_TELL,
+            (Clock::Caller, _, None) => TAKE_AT,
         };
         let now = request.now.as_micros();
-        let arguments: [Argument<'_>; 9] = [
+        let limit = names.and_then(<[_]>::first);
+        let counted: [Argument<'_>; 2] = [&limit, &usage];
+        let plain: [Argument<'_>; 8] = [
             &self.tab,
-            &revision,
+            &plan.revision,
             &request.key,
             &plain.amount,
             &request.detail,
             &plain.drain,
             &plain.brim,
             &plain.weight,
-            &now,
         ];
-        let said = if self.is_callers() { 9 } else { 8 };
-        self.read(statement, &arguments[..said]).await
+        let mut arguments: SmallVec<[Argument<'_>; 11]> = SmallVec::from_slice(&plain);
+        arguments.extend(counted.into_iter().filter(|_| usage.is_some()));
+        arguments.extend(self.is_callers().then_some(&now as Argument<'_>));
+        self.read(statement, &arguments).await
     }
 }

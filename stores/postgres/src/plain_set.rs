@@ -5,18 +5,19 @@
 use tidegate_store::PlanLimit;
 use tidegate_store::StoreError;
 
+use crate::compiled::Compiled;
 use crate::connection::Argument;
 use crate::inner::Calls;
 use crate::request::{END, LEASE, Request, TAKE};
 
 const TAKE_SET: &str = "SELECT tidegate.take_set($1, $2, $3, $4, $5, $6, $7, $8,
-    $9::text::numeric, $10, $11)";
+    $9::text::numeric, $10, $11, p_names => $12, p_usage => $13)";
 
 const TAKE_SET_IN_TURN: &str = "SELECT tidegate.take_set($1, $2, $3, $4, $5, $6, $7, $8,
-    $9::text::numeric, $10, $11, $12::text::numeric, $13, $14, $15)";
+    $9::text::numeric, $10, $11, $14::text::numeric, $15, $16, $17, $12, $13)";
 
 const END_SET: &str = "SELECT tidegate.end_set($1, $2, $3, $4, $5, $6, $7::text::numeric,
-    $8::text::numeric, $9, $10, $11)";
+    $8::text::numeric, $9, $10, $11, $12, $13)";
 
 /// Whether those functions decide `request`, if its plan is theirs: a take, or the end of a
 /// lease, of a key without limits of its own.
@@ -38,15 +39,16 @@ pub(crate) fn is_plain(request: &Request) -> bool {
 impl Calls {
     pub(crate) async fn take_set(
         &self,
-        revision: i64,
+        plan: &Compiled,
         request: &Request,
         limits: &[i64],
         turn: Option<[Argument<'_>; 4]>,
     ) -> Result<String, StoreError> {
         let now = request.now.as_micros();
-        let arguments: [Argument<'_>; 11] = [
+        let (names, usage) = plan.usage();
+        let arguments: [Argument<'_>; 13] = [
             &self.tab,
-            &revision,
+            &plan.revision,
             &now,
             &self.is_callers(),
             &request.key,
@@ -56,6 +58,8 @@ impl Calls {
             &request.id,
             &request.until,
             &request.idempotency,
+            &names,
+            &usage,
         ];
         match turn {
             None => self.answer(TAKE_SET, &arguments).await,
@@ -68,15 +72,16 @@ impl Calls {
 
     pub(crate) async fn end_set(
         &self,
-        revision: i64,
+        plan: &Compiled,
         request: &Request,
         limits: &[i64],
     ) -> Result<String, StoreError> {
         let now = request.now.as_micros();
         let keep = request.plan.keep().as_micros().to_string();
-        let arguments: [Argument<'_>; 11] = [
+        let (names, usage) = plan.usage();
+        let arguments: [Argument<'_>; 13] = [
             &self.tab,
-            &revision,
+            &plan.revision,
             &now,
             &self.is_callers(),
             &request.key,
@@ -86,6 +91,8 @@ impl Calls {
             &request.ending,
             &request.used,
             &request.remember,
+            &names,
+            &usage,
         ];
         self.answer(END_SET, &arguments).await
     }

@@ -64,7 +64,7 @@ impl Calls {
             let text = match &plain {
                 None => self.call(plan, request, None).await?,
                 Some(plain) => {
-                    let text = self.take_plain(plan.revision, request, plain).await?;
+                    let text = self.take_plain(plan, request, plain).await?;
                     match plain.read(text)? {
                         Taken::Decision(decision) => {
                             return Ok(Answer::Reply(Reply::Decision(decision)));
@@ -118,13 +118,12 @@ impl Calls {
         request: &Request,
         turn: Option<[Argument<'_>; 4]>,
     ) -> Result<String, StoreError> {
-        let revision = plan.revision;
         match plan.plain.as_deref().filter(|_| is_plain(request)) {
-            Some(limits) if request.verb == END => self.end_set(revision, request, limits).await,
+            Some(limits) if request.verb == END => self.end_set(plan, request, limits).await,
             Some(limits) if self.session.is_none() || !request.makes_lease() => {
-                self.take_set(revision, request, limits, turn).await
+                self.take_set(plan, request, limits, turn).await
             }
-            _ => self.decide(revision, request, turn).await,
+            _ => self.decide(plan.revision, request, turn).await,
         }
     }
 

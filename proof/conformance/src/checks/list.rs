@@ -150,6 +150,7 @@ pub const CHECKS: &[(&str, Check)] = table![
     opening::a_table_that_is_forgotten_begins_anew_unless_others_share_it,
     opening::every_limit_that_can_be_made_is_read_back,
     usage::what_is_consumed_is_counted,
+    usage::what_is_taken_of_buckets_is_counted,
     usage::usage_is_counted_in_the_hour_in_which_it_is_charged,
     usage::a_late_settlement_corrects_the_hour_that_was_charged,
     usage::a_lease_counts_in_the_hour_it_was_granted_however_it_is_adjusted,
@@ -337,6 +338,7 @@ macro_rules! suite {
             a_table_that_is_forgotten_begins_anew_unless_others_share_it
             every_limit_that_can_be_made_is_read_back
             what_is_consumed_is_counted
+            what_is_taken_of_buckets_is_counted
             usage_is_counted_in_the_hour_in_which_it_is_charged
             a_late_settlement_corrects_the_hour_that_was_charged
             a_lease_counts_in_the_hour_it_was_granted_however_it_is_adjusted

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidegate_core::{Align, Amount, Payment, Rule, Span, Window};
+use tidegate_core::{Align, Amount, Bucket, Payment, Rule, Span, Verdict, Window};
 use tidegate_store::{
     Detail, Ending, Hour, Hours, Listing, OwnedKey, Plan, PlanLimit, Select, Store, StoreError,
     Usage, UsageChange, Verb,
 };
 
-use super::fixture::{Fixture, overrides, slots, table_name};
+use super::fixture::{Fixture, overrides, rate, slots, table_name};
 use crate::fixture::{KEEP, SECOND, hourly};
 use crate::subject::{Skipped, Subject};
 use crate::table_ext::{TableExt, every_item};
@@ -51,6 +51,15 @@ fn tokens_and_calls() -> Vec<PlanLimit> {
         limit("tokens", 0, 0, ample()),
         limit("calls", 1, 0, ample()),
     ]
+}
+
+/// The same as buckets: what most stores have a way of its own for.
+fn buckets_of_tokens_and_calls() -> Vec<PlanLimit> {
+    let mut limits = tokens_and_calls();
+    for limit in &mut limits {
+        limit.rule = rate(1_000, 1 << 40);
+    }
+    limits
 }
 
 pub(super) fn needs_counting(subject: &Subject) -> Result<(), Skipped> {
@@ -153,6 +162,40 @@ pub(super) fn what_is_consumed_is_counted(subject: &Subject) -> Result<(), Skipp
     Ok(())
 }
 
+pub(super) fn what_is_taken_of_buckets_is_counted(subject: &Subject) -> Result<(), Skipped> {
+    let slow = Bucket::new(1, Span::from_secs(3_600), 1_000).expect("a sound rate");
+    let limits = vec![limit("tokens", 0, 0, Rule::Bucket(slow))];
+    let one = counted(subject, 1, limits)?;
+    assert_eq!(
+        one.verdict(b"a", &[300]),
+        Verdict::Admit,
+        "of a key never seen"
+    );
+    assert!(one.admits(b"a", &[200]));
+    assert!(!one.admits(b"a", &[1_000]), "refused: nothing is used");
+    let told = one.decision(b"a", &[100]).expect("a decision");
+    assert!(told.verdict.admitted());
+    assert!(one.admits(b"a", &[0]));
+    one.debit(b"a", &[30]);
+    assert!(one.admits(b"b", &[1]));
+    assert_eq!(in_all(&one), "a tokens 630, b tokens 1");
+
+    let mut limits = buckets_of_tokens_and_calls();
+    limits.push(limit("running", 2, 0, slots(3)));
+    let set = counted(subject, 1, limits)?;
+    assert!(set.admits(b"a", &[5, 1]));
+    assert!(set.admits(b"a", &[7]));
+    let hold = |amounts: &[Amount]| set.hold(b"a", amounts, 60 * SECOND).0;
+    let ids = [[100, 1, 1], [200, 1, 1], [400, 0, 1]].map(|amounts| hold(&amounts));
+    let end = |at: usize, ending| set.end(b"a", ids[at], ending).expect("held");
+    end(0, Ending::Settle(&[Some(40), Some(3), None]));
+    end(1, Ending::Cancel);
+    end(2, Ending::Settle(&[None, Some(2), None]));
+    hold(&[1_000, 1, 1]);
+    assert_eq!(in_all(&set), "a calls 7, a tokens 1452");
+    Ok(())
+}
+
 pub(super) fn usage_is_counted_in_the_hour_in_which_it_is_charged(
     subject: &Subject,
 ) -> Result<(), Skipped> {
@@ -172,28 +215,34 @@ pub(super) fn a_late_settlement_corrects_the_hour_that_was_charged(
     subject: &Subject,
 ) -> Result<(), Skipped> {
     subject.needs_the_callers_clock()?;
-    let fixture = counted(subject, 1, tokens_and_calls())?;
+    for limits in [tokens_and_calls(), buckets_of_tokens_and_calls()] {
+        settled_late(&counted(subject, 1, limits)?);
+    }
+    Ok(())
+}
+
+fn settled_late(fixture: &Fixture) {
+    let by_hour = |of| by_hour(fixture, b"a", of);
     let take = || fixture.hold(b"a", &[100, 1], 9 * HOUR as u64).0;
     let ids: Vec<u128> = (0..6).map(|_| take()).collect();
-    assert_eq!(by_hour(&fixture, b"a", "tokens"), "0:600");
+    assert_eq!(by_hour("tokens"), "0:600");
     fixture.pass(3 * HOUR);
     let end = |at: usize, ending| fixture.end(b"a", ids[at], ending).expect("held");
     end(0, Ending::Settle(&[Some(30), None]));
-    assert_eq!(by_hour(&fixture, b"a", "tokens"), "0:530", "less");
+    assert_eq!(by_hour("tokens"), "0:530", "less");
     end(1, Ending::Settle(&[Some(300), Some(4)]));
-    assert_eq!(by_hour(&fixture, b"a", "tokens"), "0:730", "more");
+    assert_eq!(by_hour("tokens"), "0:730", "more");
     end(2, Ending::Cancel);
     end(3, Ending::Release);
     end(4, Ending::Fail(&[true, false]));
-    assert_eq!(by_hour(&fixture, b"a", "tokens"), "0:530");
-    assert_eq!(by_hour(&fixture, b"a", "calls"), "0:8");
+    assert_eq!(by_hour("tokens"), "0:530");
+    assert_eq!(by_hour("calls"), "0:8");
     // Of what it did not take, too.
     let (id, _) = fixture.hold(b"a", &[1], 9 * HOUR as u64);
     fixture.pass(HOUR);
     let used = [Some(1), Some(3)];
     fixture.end(b"a", id, Ending::Settle(&used)).expect("held");
-    assert_eq!(by_hour(&fixture, b"a", "calls"), "0:8 3:3");
-    Ok(())
+    assert_eq!(by_hour("calls"), "0:8 3:3");
 }
 
 pub(super) fn a_lease_counts_in_the_hour_it_was_granted_however_it_is_adjusted(

@@ -51,9 +51,13 @@ struct History<'s> {
     plain: BTreeMap<Place, u64>,
 }
 
-/// One level each but the last, which every key reaches, or all on one.
-fn plan(levels: usize, refunds: bool) -> Arc<Plan> {
-    let rules = [ample(), hourly(400), rate(1, 300), slots(6)];
+/// One level each but the last, which every key reaches, or all on one. Of buckets and slots alone, if
+/// that is what is asked for: most stores have a way of its own for these.
+fn plan(levels: usize, refunds: bool, buckets: bool) -> Arc<Plan> {
+    let rules = match buckets {
+        true => [rate(1_000, 1 << 40), rate(1, 400), rate(1, 300), slots(6)],
+        false => [ample(), hourly(400), rate(1, 300), slots(6)],
+    };
     let limits = rules.into_iter().enumerate().map(|(at, rule)| PlanLimit {
         refund_on_expiry: refunds && at == 1,
         ..limit(NAMES[at], at as u32, at.min(levels - 1), rule)
@@ -82,8 +86,9 @@ impl<'s> History<'s> {
         let mut random = Rng::new(seed);
         let levels = random.between(1, 3) as usize;
         let refunds = random.percent(30);
+        let buckets = random.percent(40);
         let (store, name) = (subject.fresh(), table_name());
-        let fixture = Fixture::remembering(&*store, &name, plan(levels, refunds));
+        let fixture = Fixture::remembering(&*store, &name, plan(levels, refunds, buckets));
         Self {
             subject,
             name,
