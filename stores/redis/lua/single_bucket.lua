@@ -1,9 +1,9 @@
 -- A take of one plain bucket without levels: as `straight.lua`, without a table made
 -- on the way. Answers the level after it; less than nothing, the level as it is, if it is
 -- refused; false for whatever is not as plain as that, and the whole script is called.
--- KEYS: the row, the order of those who wait. ARGV: eight doubles: whether the caller's
--- clock decides, its now, the revision, then drain, weight, brim, capacity and the
--- amount.
+-- KEYS: the row, the order of those who wait; where usage is counted, its records and their order.
+-- ARGV: eight doubles: whether the caller's clock decides, its now, the revision, then drain,
+-- weight, brim, capacity and the amount; and what `usage.count` is told.
 -- The row is written flat (`flat.lua`), each number in its place. (What `batch.lua` says beside
 -- the arguments is there in a batch alone.)
 local EXACT, BEGINNING, ROW = 9007199254740992, -9007199254740992, '<BBdddBddddI4'
@@ -47,5 +47,8 @@ if is_callers == 1 or forget_at >= EXACT then
   redis.call('SET', KEYS[1], row)
 else
   redis.call('SET', KEYS[1], row, 'PXAT', math.floor(forget_at / 1000) + 1)
+end
+if KEYS[3] then
+  usage.count(KEYS[3], KEYS[4], ARGV[2], { amount }, now, now, is_callers == 1)
 end
 return wanted

@@ -12,9 +12,11 @@
 -- that is late).
 --
 -- What has ended is forgotten some at a time. Until then its record says itself that it is.
--- KEYS: the row, the order of those who wait; for leases the ledger, its order of time.
+-- KEYS: the row, the order of those who wait; for leases the ledger, its order of time; where usage
+-- is counted, its records and their order.
 -- ARGV: the plan (see `read_limits`); what is asked, first its kind (0 a take, 1 an end, 2 a
--- take that may be partial), whether the caller's clock decides, its now; for leases the key.
+-- take that may be partial), whether the caller's clock decides, its now; what `usage.count` is
+-- told, or '' if nothing is counted; for leases the key.
 -- A take goes on with how detailed the answer is to be (0 the verdict alone, 1 with a refusal,
 -- 2 always), the amounts, for a lease its expiry and its id, and where it may be partial the
 -- least of each limit; an end with whether the answer is to be remembered, the id,
@@ -164,9 +166,10 @@ end
 local function straight(KEYS, ARGV)
   local call, read, write = redis.call, struct.unpack, struct.pack
   fmod, min, max = math.fmod, math.min, math.max
-  local limits, request, owner = limits_of_last, ARGV[2], ARGV[3]
+  local limits, request, counted, owner = limits_of_last, ARGV[2], ARGV[3], ARGV[4]
   if not limits or limits.bytes ~= ARGV[1] then limits = read_limits(ARGV[1], read, write) end
   local count, kind, has_order = limits.count, string.byte(request), false
+  if counted == '' then counted = nil end
   local is_end, is_partial = kind == 1, kind == 2
   if owner then
     if not limits.lease then read_leases(limits) end
@@ -217,6 +220,8 @@ local function straight(KEYS, ARGV)
 
   local id, lease_number, expires_at, due, head, ended = nil, nil, nil, nil, nil, nil
   local fields, record, reply = nil, nil, nil
+  -- What is used more, or less, of each limit, and in the hour of which instant.
+  local changes, used_at = counted and {}, now
   if not is_end then
     -- The verdict (0 admit, 1 not until, 2 never), its instant and the limit that binds,
     -- counted from 0.
@@ -269,6 +274,8 @@ local function straight(KEYS, ARGV)
     local fence, shares, n = 0, owner and { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }, 0
     for i = 1, count do
       local at, amount = 6 * i, request[4 + i]
+      local is_counted = counted and flat[at] ~= SLOTS
+      if counted then changes[i] = is_counted and amount or 0 end
       if amount > 0 then
         local reference, its_fence = 0, 0
         if flat[at] ~= BUCKET then
@@ -295,7 +302,8 @@ local function straight(KEYS, ARGV)
           end
         end
         if owner then
-          shares[n + 1], shares[n + 2], shares[n + 3], shares[n + 4] = limits[at - 3], amount, reference, 0
+          shares[n + 1], shares[n + 2], shares[n + 3] = limits[at - 3], amount, reference
+          shares[n + 4] = is_counted and usage.ON_FIRST_LEVEL or 0
           n = n + 4
         end
       end
@@ -303,7 +311,7 @@ local function straight(KEYS, ARGV)
     if owner then
       local packed = write(limits.shares[n / 4], unpack(shares, 1, n))
       due = expires_at
-      record = pack_lease(LIVE, expires_at, fence, due, head[1], now, owner, false, packed)
+      record = pack_lease(counted and COUNTED or LIVE, expires_at, fence, due, head[1], now, owner, false, packed)
       reply = { 10, now, expires_at, fence }
       if is_partial then
         reply[1] = 12
@@ -323,8 +331,11 @@ local function straight(KEYS, ARGV)
     local found = call('HMGET', KEYS[3], 'l' .. id, 'h')
     record, head = found[1], found[2]
     if not (record and head and has_order) then return ONCE end
-    local stage, expiry, fence, is_due, number, granted_at, its, idempotency, bytes, from =
+    local stage, expiry, fence, is_due, number, granted_at, its, idempotency, bytes, from, was_counted =
       unpack_lease(record)
+    -- What was granted uncounted stays so.
+    if not was_counted then counted, changes = nil, nil end
+    used_at = granted_at
     if its ~= owner then return ONCE end
     if stage == ENDED and is_due > now then return answer_again(record, from + bytes, now) end
     head = { read(HEAD, head) }
@@ -345,9 +356,16 @@ local function straight(KEYS, ARGV)
         if request[5 + position] > 0 and flat[6 * position] ~= SLOTS then return ONCE end
         position = position + 1
       end
-      if position > count or shares[share + 3] ~= 0 then return ONCE end
-      local at, used = 6 * position, request[5 + position]
+      local at, used, marks = 6 * position, request[5 + position], shares[share + 3]
+      if position > count or marks ~= 0
+        and (not counted or marks ~= usage.ON_FIRST_LEVEL or flat[at] == SLOTS) then
+        return ONCE
+      end
       if used < 0 then used = taken end
+      -- What was not counted when it was taken is not counted less.
+      if counted and flat[at] ~= SLOTS and (marks ~= 0 or used > taken) then
+        changes[position] = used - taken
+      end
       if flat[at] == SLOTS then
         kernels[SLOTS].release(states[position], id, expiry, now)
       elseif flat[at] ~= BUCKET then
@@ -383,7 +401,7 @@ local function straight(KEYS, ARGV)
       if request[5 + i] > 0 and flat[6 * i] ~= SLOTS then return ONCE end
     end
     if request[4] == 1 then
-      record = pack_lease(ENDED, expiry, fence, due, number, granted_at, owner, false, '')
+      record = pack_lease(was_counted and ENDED + COUNTED or ENDED, expiry, fence, due, number, granted_at, owner, false, '')
         .. write(limits.uses[n / 3], 0, unpack(uses, 1, n))
     else
       record = nil
@@ -427,6 +445,11 @@ local function straight(KEYS, ARGV)
     else
       call('SET', KEYS[1], row, 'PXAT', flat[5] / 1000 + 1)
     end
+  end
+  if changes then
+    for i = 1, count do changes[i] = changes[i] or 0 end
+    local first = owner and 5 or 3
+    usage.count(KEYS[first], KEYS[first + 1], counted, changes, used_at, now, is_callers)
   end
   if not owner then return reply end
 

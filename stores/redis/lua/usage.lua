@@ -4,14 +4,7 @@
 -- listed, and go when they are over: field by field what came in is there in both. The field ''
 -- of the hash is no record: it has for how long they were kept after their hour when one was made
 -- last, for who does not count any more.
--- What others call of it: a server's function has 200 local names at most.
-local usage = {}
-
 do
-local HOUR = 3600000000
-local MOST_USED = '9223372036854775807'
-local MOST_DROPPED = 32
-
 -- The records and their order, if the plan counts; and what this call has noted, in its order:
 -- fields, hours, amounts.
 local USAGE, ORDER, used
@@ -27,17 +20,12 @@ function usage.begin()
   return 7
 end
 
--- When the records of an hour are over.
-local function over_at(hour)
-  return later((hour + 1) * HOUR, plan.usage[1])
-end
-
 -- Notes that so much more, or less, was used of a limit, the plan's at `position`, in the hour
 -- of an instant, at that level of the key.
 local function change(revision, owner, position, level, at, amount)
   if amount == 0 then return end
   local name = row_name(owner, level, revision.levels)
-  local hour = max(math.floor(at / HOUR), 0)
+  local hour = usage.hour_of(at)
   if not name then return end
   local field = struct.pack('>I4I4', hour, #name) .. name .. revision.usage[position + 1]
   used[#used + 1] = { field, hour, amount }
@@ -116,43 +104,17 @@ function usage.at_expiry(revision, record)
   end
 end
 
--- Adds one of them; whether there is a new record.
-local function add(field, amount)
-  local now_used = redis.pcall('HINCRBY', USAGE, field, whole(amount))
-  if type(now_used) ~= 'number' then
-    redis.call('HSET', USAGE, field, MOST_USED)
-  elseif now_used < 0 then
-    redis.call('HSET', USAGE, field, '0')
-  end
-  return now_used == amount or now_used == 0
-end
-
--- Keeps what was used, in the step in which it was; drops some of what is over.
+-- Keeps what was used, in the step in which it was.
 function usage.save(now)
   if not used[1] or not USAGE then return end
-  local has_new = false
+  local has_new, keep = false, plan.usage[1]
   for _, noted in ipairs(used) do
     local field, hour, amount = unpack(noted)
     -- What is over is not noted again.
-    if over_at(hour) > now and add(field, amount) then
-      redis.call('ZADD', ORDER, '0', field)
+    if usage.over_at(hour, keep) > now and usage.add(USAGE, ORDER, field, amount) then
       has_new = true
     end
   end
-  if not has_new then return end
-  redis.call('HSET', USAGE, '', whole(plan.usage[1]))
-  local oldest = max(math.floor((now - plan.usage[1]) / HOUR), 0)
-  local before = '(' .. struct.pack('>I4', oldest)
-  local over = redis.call('ZRANGEBYLEX', ORDER, '-', before, 'LIMIT', '0', MOST_DROPPED)
-  if over[1] then
-    redis.call('HDEL', USAGE, unpack(over))
-    redis.call('ZREM', ORDER, unpack(over))
-  end
-  if request.clock == 'caller' then return end
-  local last = redis.call('ZREVRANGEBYLEX', ORDER, '+', '-', 'LIMIT', '0', '1')
-  if not last[1] then return end
-  local until_ms = whole(math.ceil(over_at(struct.unpack('>I4', last[1])) / 1000))
-  redis.call('PEXPIREAT', USAGE, until_ms)
-  redis.call('PEXPIREAT', ORDER, until_ms)
+  if has_new then usage.keep(USAGE, ORDER, keep, now, request.clock == 'caller') end
 end
 end

@@ -109,14 +109,15 @@ impl Inner {
 
     /// Enters the root, if any of them may use something that is counted.
     async fn enter_all(&self, calls: &[Encoded]) -> Result<(), StoreError> {
-        let requests = calls.iter().filter_map(|call| match call {
-            Encoded::Whole(request) => Some(request),
-            Encoded::Plain(..) => None,
+        let mut counted = calls.iter().filter_map(|call| match call {
+            Encoded::Plain(_, call) => Some((call.counted()?, call.now())),
+            Encoded::Whole(request) => {
+                let (root, keep) = request.counted.as_ref()?;
+                Some(((&**root, *keep), request.now))
+            }
         });
-        let mut counted =
-            requests.filter_map(|request| Some((request.counted.as_ref()?, request.now)));
         match counted.next() {
-            Some(((root, keep), now)) => self.enter(root, *keep, now).await,
+            Some(((root, keep), now)) => self.enter(root, keep, now).await,
             None => Ok(()),
         }
     }

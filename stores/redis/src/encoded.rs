@@ -97,6 +97,9 @@ impl Inner {
         if self.changes.settled_on(call.plan()).is_none() {
             return Ok(None);
         }
+        if let Some((root, keep)) = call.counted() {
+            self.enter(root, keep, call.now()).await?;
+        }
         let (script, arguments) = plain.call(call, shared.clock, &shared.scripts);
         let answer = shared.link.call(script, call.keys(), &arguments).await?;
         match self.read_plain(call, answer)? {

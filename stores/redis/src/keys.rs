@@ -102,15 +102,19 @@ impl Names {
         [b":u", b":h"].map(|end| [&tag, end.as_slice()].concat())
     }
 
-    /// The row of a path of one level, the order of those who wait; and if leases matter,
-    /// the ledger, its order of time.
-    pub(crate) fn plain(&self, path: &KeyPath<'_>, leases: bool) -> Vec<Vec<u8>> {
+    /// The row of a path of one level, the order of those who wait; if leases matter, the ledger,
+    /// its order of time; and if usage is counted, its records, their order.
+    pub(crate) fn plain(&self, path: &KeyPath<'_>, leases: bool, counts: bool) -> Vec<Vec<u8>> {
         let tag = self.tag(path.root());
         let ends: &[&[u8]] = match leases {
             true => &[b":r", b":q", b":b", b":d"],
             false => &[b":r", b":q"],
         };
-        ends.iter().map(|end| [&tag, *end].concat()).collect()
+        let usage: &[&[u8]] = if counts { &[b":u", b":h"] } else { &[] };
+        ends.iter()
+            .chain(usage)
+            .map(|end| [&tag, *end].concat())
+            .collect()
     }
 
     /// The row of `path` at `level`.

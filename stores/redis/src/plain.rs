@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use redis::Value;
 use tidegate_net::SingleBucket;
-use tidegate_store::core::{Align, Amount, MAX_AMOUNT, Rule, Timestamp};
+use tidegate_store::core::{Align, Amount, MAX_AMOUNT, Rule, Span, Timestamp};
 use tidegate_store::{
     Detail, Ending, Granted, KeyCommand, OwnedPath, OwnedVerb, Plan, PlanLimit, Reply, StoreError,
     Terms, Verb,
@@ -36,6 +36,8 @@ pub(crate) struct Plain {
     bytes: Arc<[u8]>,
     takes: Script,
     leases: Script,
+    /// For how long what is used is kept, and what the limits are called, if it is counted.
+    usage: Option<(Span, Vec<Arc<str>>)>,
 }
 
 /// What the scripts may do: all of it that is needed once the caller is gone.
@@ -49,16 +51,14 @@ pub(crate) struct PlainCall {
     single_bucket: Option<(SingleBucket, Amount)>,
     /// Whether a lease is given or ended.
     is_of_lease: bool,
-    /// The row, the order of those who wait; of a lease the ledger, its order of time.
+    /// The row, the order of those who wait; of a lease the ledger, its order of time; where usage is
+    /// counted, its records and their order.
     keys: Vec<Vec<u8>>,
 }
 
 impl Plain {
     /// `None` for a plan that is more than plain limits.
     pub(crate) fn of(plan: &Plan, revision: i64, scripts: &Scripts) -> Option<Self> {
-        if plan.usage().is_some() {
-            return None;
-        }
         let limits: Option<Vec<_>> = plan.limits().iter().map(numbers).collect();
         let limits = limits.filter(|limits| plan.levels() <= 1 && limits.len() <= MOST_LIMITS)?;
         let keep = plan.keep().as_micros().min(1 << 53) as i64;
@@ -76,8 +76,12 @@ impl Plain {
             revision,
             single_bucket,
             bytes: doubles(numbers).collect(),
-            takes: scripts.straight(needs, false),
-            leases: scripts.straight(needs, true),
+            takes: scripts.straight(needs, false, plan.usage().is_some()),
+            leases: scripts.straight(needs, true, plan.usage().is_some()),
+            usage: plan.usage().map(|keep| {
+                let names = plan.limits().iter().map(|limit| Arc::clone(&limit.name));
+                (keep, names.collect())
+            }),
         })
     }
 
@@ -94,14 +98,24 @@ impl Plain {
         clock: Clock,
         scripts: &'s Scripts,
     ) -> (&'s Script, Vec<Arc<[u8]>>) {
+        let counted = self.usage.as_ref();
+        let counted =
+            counted.map(|(keep, names)| counted_by(*keep, names, call.path.lend().bytes()));
         match (&self.single_bucket, &call.single_bucket) {
-            (Some(bucket), Some((_, amount))) => (
-                &scripts.single_bucket,
-                vec![self.alone(bucket, call, *amount, clock)],
-            ),
+            (Some(bucket), Some((_, amount))) => {
+                let mut arguments = vec![self.alone(bucket, call, *amount, clock)];
+                let script = match &counted {
+                    None => &scripts.single_bucket,
+                    Some(_) => &scripts.single_bucket_counted,
+                };
+                arguments.extend(counted);
+                (script, arguments)
+            }
             _ => {
                 let mut arguments = vec![Arc::clone(&self.bytes), call.encode(clock).into()];
+                arguments.extend(counted);
                 if call.is_of_lease {
+                    arguments.resize(3, Arc::default());
                     arguments.push(call.path.lend().bytes().into());
                 }
                 let script = if call.is_of_lease {
@@ -131,6 +145,19 @@ impl Plain {
         let first = [is_callers, now, self.revision].into_iter();
         doubles(first.chain(*bucket).chain([amount as i64])).collect()
     }
+}
+
+/// What `usage.count` of `lua/hours.lua` is told: for how long records are kept, and for each limit what
+/// its field has behind the hour, after its length.
+fn counted_by(keep: Span, names: &[Arc<str>], key: &[u8]) -> Arc<[u8]> {
+    let mut bytes: Vec<u8> = doubles([keep.as_micros().min(1 << 53) as i64].into_iter()).collect();
+    for name in names {
+        let length = 4 + key.len() + name.len();
+        bytes.extend((length as u32).to_le_bytes());
+        bytes.extend((key.len() as u32).to_be_bytes());
+        bytes.extend([key, name.as_bytes()].concat());
+    }
+    bytes.into()
 }
 
 fn doubles(numbers: impl Iterator<Item = i64>) -> impl Iterator<Item = u8> {
@@ -193,8 +220,20 @@ impl PlainCall {
             verb: OwnedVerb::of(command.verb),
             single_bucket: single_bucket(command),
             is_of_lease,
-            keys: names.plain(path, is_of_lease),
+            keys: names.plain(path, is_of_lease, plan.usage().is_some()),
         })
+    }
+
+    /// The root under which it may use something that is counted, and for how long that is kept.
+    pub(crate) fn counted(&self) -> Option<(&[u8], Span)> {
+        let keep = self.plan.usage()?;
+        let may_use = matches!(self.verb.lend(), Verb::Take { .. });
+        may_use.then(|| (self.path.lend().root(), keep))
+    }
+
+    /// When it is asked, by the caller's clock.
+    pub(crate) const fn now(&self) -> Timestamp {
+        self.now
     }
 
     /// By what it is decided.

@@ -39,6 +39,9 @@ const HEAD: &str = lua!("head");
 /// What is kept of a row of plain limits.
 const FLAT: &str = lua!("flat");
 
+/// What was used, hour by hour.
+const HOURS: &str = lua!("hours");
+
 /// What is kept of a lease.
 const RECORD: &str = lua!("record");
 
@@ -132,13 +135,15 @@ impl Needs {
         kernels.map(|(_, kernel)| kernel)
     }
 
-    /// The straight way of takes, or of leases, too: of buckets it has what it needs itself.
-    fn straight(self, has_leases: bool) -> String {
+    /// The straight way of takes, or of leases, too, and of usage if it is counted: of buckets it
+    /// has what it needs itself.
+    fn straight(self, has_leases: bool, counts: bool) -> String {
         let (low_water, leases) = match has_leases {
             true => (LOW_WATER, STRAIGHT_LEASES),
             false => ("", ""),
         };
-        let before = [HEAD, FLAT, low_water]
+        let hours = if counts { HOURS } else { "" };
+        let before = [HEAD, FLAT, hours, low_water]
             .into_iter()
             .chain(self.kernels_from(1));
         before.chain([leases, STRAIGHT, CALL_STRAIGHT]).collect()
@@ -147,7 +152,7 @@ impl Needs {
     fn source(self) -> String {
         let mut source = String::from(HEAD);
         source.extend(self.kernels_from(0));
-        source.extend([FLAT, RECORD, ROWS]);
+        source.extend([FLAT, HOURS, RECORD, ROWS]);
         if self.line {
             source.push_str(LINE);
         }
@@ -202,6 +207,13 @@ const BATCH: &str = lua!("batch");
 /// What decides about one plain bucket.
 const SINGLE_BUCKET: &str = lua!("single_bucket");
 
+/// The same where what is used is counted.
+const SINGLE_BUCKET_COUNTED: &str = concat!(
+    "local NEVER = 9007199254740992\n",
+    lua!("hours"),
+    lua!("single_bucket")
+);
+
 /// The same as a function.
 const SINGLE_BUCKET_FUNCTION: &str = concat!(
     "local function single_bucket(KEYS, ARGV)\n",
@@ -247,7 +259,7 @@ const TOGETHER: &str = "batch";
 /// All that decides.
 fn definitions() -> String {
     let parts = [HEAD].into_iter().chain(KERNELS);
-    let rest = [FLAT, STRAIGHT_LEASES, STRAIGHT, ROWS, LINE, REST];
+    let rest = [FLAT, HOURS, STRAIGHT_LEASES, STRAIGHT, ROWS, LINE, REST];
     let parts = parts.chain(rest);
     parts.chain([SINGLE_BUCKET_FUNCTION, BATCH]).collect()
 }
@@ -272,6 +284,8 @@ pub(crate) struct Scripts {
     pub(crate) restore: Script,
     /// Decides about one plain bucket.
     pub(crate) single_bucket: Script,
+    /// The same, and counts what is used.
+    pub(crate) single_bucket_counted: Script,
     /// Decides several commands of one root.
     pub(crate) batch: Script,
     /// Lists some of a root's leases.
@@ -314,6 +328,7 @@ impl Scripts {
         let together = [definitions().as_str(), CALL_BATCH].concat();
         Self {
             single_bucket: Script::new(&library, SINGLE, SINGLE_BUCKET.to_owned()),
+            single_bucket_counted: Script::new(&library, SINGLE, SINGLE_BUCKET_COUNTED.to_owned()),
             batch: Script::new(&library, TOGETHER, together),
             library,
             made: Mutex::default(),
@@ -332,8 +347,8 @@ impl Scripts {
     }
 
     /// The straight way of takes, or of leases, too.
-    pub(crate) fn straight(&self, needs: Needs, has_leases: bool) -> Script {
-        Script::new(&self.library, SHORT, needs.straight(has_leases))
+    pub(crate) fn straight(&self, needs: Needs, has_leases: bool, counts: bool) -> Script {
+        Script::new(&self.library, SHORT, needs.straight(has_leases, counts))
     }
 
     pub(crate) fn get(&self, needs: Needs) -> Arc<Script> {

@@ -571,9 +571,15 @@ pub(super) fn a_lease_of_many_charges_gives_each_back_where_it_was_counted(
 pub(super) fn nothing_is_counted_of_a_lease_that_was_granted_uncounted(
     subject: &Subject,
 ) -> Result<(), Skipped> {
-    let mut fixture = counted(subject, 1, tokens_and_calls())?;
+    for limits in [tokens_and_calls(), buckets_of_tokens_and_calls()] {
+        counted_and_not(counted(subject, 1, limits.clone())?, &limits);
+    }
+    Ok(())
+}
+
+fn counted_and_not(mut fixture: Fixture, limits: &[PlanLimit]) {
     let mut go_on = |version, usage| {
-        let plan = Plan::new(version, 1, tokens_and_calls(), KEEP).counting_usage(usage);
+        let plan = Plan::new(version, 1, limits.to_vec(), KEEP).counting_usage(usage);
         fixture.plan = Arc::new(plan);
         fixture.table.adopt(&fixture.plan, fixture.now(), &[]);
         let (id, _) = fixture.hold(b"a", &[100, 1], 60 * SECOND);
@@ -583,17 +589,25 @@ pub(super) fn nothing_is_counted_of_a_lease_that_was_granted_uncounted(
     assert_eq!(told, "");
     let (counted, told) = go_on(2, Some(KEPT));
     assert_eq!(told, "a calls 1, a tokens 100");
-    assert_eq!(
-        adjust(&fixture, b"a", uncounted, &[Some(50)], false),
-        Ok(true)
-    );
+    let adjusted = adjust(&fixture, b"a", uncounted, &[Some(50)], false);
+    assert_eq!(adjusted, Ok(true));
     assert_eq!(in_all(&fixture), told);
-    for id in [uncounted, counted] {
+    let settle = |fixture: &Fixture, id| {
         let used = Ending::Settle(&[Some(30), None]);
         fixture.end(b"a", id, used).expect("held");
-    }
+    };
+    settle(&fixture, uncounted);
+    settle(&fixture, counted);
     assert_eq!(in_all(&fixture), "a calls 1, a tokens 30");
-    Ok(())
+
+    // Nothing more is counted, nor less, of what ends once nothing is.
+    let (id, _) = fixture.hold(b"a", &[7, 1], 60 * SECOND);
+    let plan = Plan::new(3, 1, limits.to_vec(), KEEP);
+    fixture.plan = Arc::new(plan);
+    fixture.table.adopt(&fixture.plan, fixture.now(), &[]);
+    assert!(fixture.admits(b"a", &[1]));
+    settle(&fixture, id);
+    assert_eq!(in_all(&fixture), "a calls 2, a tokens 37");
 }
 
 pub(super) fn of_a_shadow_that_refuses_nothing_is_counted(
