@@ -267,6 +267,10 @@ impl Caller {
             token: token.name.clone(),
             scope,
             policy: policy.map(str::to_owned),
+            own: match token.scopes.contains(&scope) {
+                true => token.policies.clone(),
+                false => Vec::new(),
+            },
         })
     }
 }
@@ -303,8 +307,12 @@ mod tests {
             let refused = caller.check(Scope::Observe, policy);
             refused.unwrap_err().to_string()
         };
-        assert!(said(None).ends_with("the scope `observe` for all policies"));
-        assert!(said(Some("web")).ends_with("the scope `observe` for the policy `web`"));
+        let own = "; it has that for `chat`";
+        assert!(said(None).ends_with(&format!("the scope `observe` for all policies{own}")));
+        let web = said(Some("web"));
+        assert!(web.ends_with(&format!("the scope `observe` for the policy `web`{own}")));
+        let refused = caller.check(Scope::Decide, Some("chat")).unwrap_err();
+        assert!(refused.to_string().ends_with("the scope `decide` for the policy `chat`"));
     }
 
     /// A RESP client could have a token that was refused over HTTP and gRPC.

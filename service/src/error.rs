@@ -26,7 +26,11 @@ pub enum ServiceError {
     )]
     UnknownToken,
     /// A token without the scope, or for other policies.
-    #[error("the token `{token}` may not {scope} here: that takes the scope `{scope}` for {}", reach(policy.as_deref()))]
+    #[error(
+        "the token `{token}` may not {scope} here: that takes the scope `{scope}` for {}{}",
+        reach(policy.as_deref()),
+        only(own)
+    )]
     Forbidden {
         /// The token's name.
         token: String,
@@ -34,12 +38,15 @@ pub enum ServiceError {
         scope: Scope,
         /// Of which policy; `None` of all of them.
         policy: Option<String>,
+        /// The policies that it has the scope for; none if it lacks the scope.
+        own: Vec<String>,
     },
     /// A token for another namespace: whether there is that one is not said.
     #[error(
-        "the token `{token}` is for {}, not for {}",
+        "the token `{token}` is for {}, not for {}; {}",
         space(own),
-        space(namespace)
+        space(namespace),
+        token_for(namespace)
     )]
     OtherNamespace {
         /// The token's name.
@@ -194,6 +201,22 @@ fn reach(policy: Option<&str>) -> String {
     policy.map_or("all policies".into(), |policy| {
         format!("the policy `{}`", cut(policy))
     })
+}
+
+/// What a token is for that has the scope, and not for what was asked.
+fn only(own: &[String]) -> String {
+    match own {
+        [] => String::new(),
+        own => format!("; it has that for `{}`", cut(&own.join("`, `"))),
+    }
+}
+
+/// How to come by a token for a namespace.
+fn token_for(namespace: &str) -> String {
+    match namespace {
+        EVERY_NAMESPACE => "`tidegate token NAME --namespace '*'` makes one that is".to_owned(),
+        _ => "ask for the namespace that it is for, or use another token".to_owned(),
+    }
 }
 
 fn space(name: &str) -> String {

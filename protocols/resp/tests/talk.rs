@@ -338,7 +338,7 @@ fn an_error_begins_with_its_code() {
         ),
         (
             "TG.CHECK slots k",
-            "-ERR limit `running` is held while in use: take it with acquire, or say that 0 of it is taken",
+            "-ERR limit `running` is held while in use: take it with acquire, or name it with 0 (`running=0`)",
         ),
         (
             "TG.CHECK chat",

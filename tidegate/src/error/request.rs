@@ -57,7 +57,7 @@ pub enum RequestError {
     #[error("the request names limit `{0}` twice; add the amounts up")]
     NamedTwice(String),
     /// A rate without an amount.
-    #[error("limit `{0}` needs an amount: name it in the request, or give the request a cost")]
+    #[error("limit `{0}` needs an amount: name it with one (`{0}=N`), or give the request a cost")]
     NoAmount(String),
     /// Everything is excluded, or the cost is 0.
     #[error("the request takes nothing; ask for at least one unit of some limit")]
@@ -93,7 +93,7 @@ pub enum RequestError {
     #[error("a grant is held from 10 ms to 60 s, not {0:?}")]
     Hold(Duration),
     /// A concurrency limit was asked without a lease to give it back by.
-    #[error("limit `{0}` is held while in use: take it with acquire, or say that 0 of it is taken")]
+    #[error("limit `{0}` is held while in use: take it with acquire, or name it with 0 (`{0}=0`)")]
     NeedsLease(String),
 }
 
