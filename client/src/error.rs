@@ -17,7 +17,9 @@ pub enum BuildError {
     #[error("the server's URL holds credentials; give the token by itself")]
     Credentials,
     /// The token cannot be sent.
-    #[error("a token is printable ASCII without spaces, on one line; `Bearer ` in front of it is left out")]
+    #[error(
+        "a token is printable ASCII without spaces, on one line; `Bearer ` in front of it is left out"
+    )]
     Token,
     /// The namespace cannot be one.
     #[error("a namespace's name has letters, digits, `.`, `_` and `-` alone")]

@@ -312,7 +312,11 @@ mod tests {
         let web = said(Some("web"));
         assert!(web.ends_with(&format!("the scope `observe` for the policy `web`{own}")));
         let refused = caller.check(Scope::Decide, Some("chat")).unwrap_err();
-        assert!(refused.to_string().ends_with("the scope `decide` for the policy `chat`"));
+        assert!(
+            refused
+                .to_string()
+                .ends_with("the scope `decide` for the policy `chat`")
+        );
     }
 
     /// A RESP client could have a token that was refused over HTTP and gRPC.

@@ -26,6 +26,8 @@ pub const SERVERLESS: &[&str] = &[
     "tidegate-llm",
     "tidegate-gateway",
     "tidegate-client",
+    "tidegate-command",
+    "tidegate-server",
     "tidegate-http",
     "tidegate-grpc",
     "tidegate-protocol",
@@ -56,10 +58,7 @@ pub const SERVERLESS_TESTS: &[(&str, &[&str])] = &[
             "shm",
         ],
     ),
-    (
-        "tidegate-cli",
-        &["--bin", "tidegate", "--test", "gateway", "--test", "policy"],
-    ),
+    ("tidegate-cli", &["--test", "gateway", "--test", "policy"]),
 ];
 
 /// What is built beside the default features: what the command has only when asked for. Lints and
@@ -217,7 +216,8 @@ pub const LAYERS: &[(&str, &[&str])] = &[
     ),
     ("tidegate-resp", PROTOCOL),
     (
-        "tidegate-cli",
+        // Where what stands before the network meets what stands behind it.
+        "tidegate-server",
         &[
             "tidegate",
             "tidegate-gateway",
@@ -235,6 +235,21 @@ pub const LAYERS: &[(&str, &[&str])] = &[
             "tidegate-url",
         ],
     ),
+    (
+        "tidegate-command",
+        &[
+            "tidegate",
+            "tidegate-client",
+            "tidegate-gateway",
+            "tidegate-llm",
+            "tidegate-policy",
+            "tidegate-server",
+            "tidegate-service",
+            "tidegate-store",
+            "tidegate-url",
+        ],
+    ),
+    ("tidegate-cli", &["tidegate-command"]),
 ];
 
 /// What a protocol imports.
