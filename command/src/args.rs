@@ -73,9 +73,9 @@ pub struct Token {
 const EXIT_CODES: &str = "\
 Exit codes:
   0  done; of check, acquire and the like: admitted
-  1  a file is missing or faulty, or could not be written; of check, acquire and
-     the like: refused, not now
-  2  the command line or the request is invalid
+  1  a file of serve, gateway, policy or replay is missing or faulty, or could not
+     be written; of check, acquire and the like: refused, not now
+  2  the command line or the request is invalid; of what calls a server, a file, too
 Commands that call a server have more (3 never, 4 not allowed, 5 failed, 6 gone,
 7 conflict), and so have run and policy: `tidegate COMMAND --help` lists them.";
 

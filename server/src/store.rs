@@ -19,7 +19,7 @@ pub const USUAL: &str = "file:tidegate.redb?sync=interval=100ms";
 pub fn open(url: &str) -> Outcome<Opened> {
     let mut opened = tidegate_url::open(url).map_err(|error| match error {
         UrlError::Store(why) => {
-            Trouble::failure(format!("the store `{}` (--store): {why}", shown(url)))
+            Trouble::failure(format!("cannot open the store `{}`: {why}", shown(url)))
         }
         error @ UrlError::NotBuilt { .. } => Trouble::usage(format!(
             "{error}: `cargo install --path cli` builds the command with all stores but DynamoDB, \

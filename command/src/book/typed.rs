@@ -18,6 +18,7 @@ const OTHERS: [&str; 21] = [
     "date",
     "echo",
     "exit",
+    "export",
     "git",
     "grep",
     "kill",

@@ -36,10 +36,8 @@ impl Client {
         }
         match builder.build() {
             Ok(client) => Ok(Self(client)),
-            Err(error @ (BuildError::Url(_) | BuildError::Credentials | BuildError::Namespace)) => {
-                Err(Stop::usage(error))
-            }
-            Err(error) => Err(Stop::failed(error)),
+            Err(error @ BuildError::System(_)) => Err(Stop::failed(error)),
+            Err(error) => Err(Stop::usage(error)),
         }
     }
 

@@ -121,6 +121,12 @@ fn short(text: &str) -> Result<Form, Wrong> {
             return Err(format!("`{field}` is given twice").into());
         }
     }
+    let word = word.trim();
+    if matches!(word, "calls" | "rate" | "budget") && !fields.contains_key("per") {
+        let message =
+            format!("`{word}:{amount}` does not say in how much time; write {word}:{amount}/1m");
+        return Err(message.into());
+    }
     Ok(Form::Whole(fields))
 }
 
@@ -379,6 +385,7 @@ mod tests {
             "rpm=calls:1/1m,burst",
             "rpm=5,burst:3",
             "rpm=calls:1/1m,calls:2",
+            "rpm=calls:5",
         ] {
             assert!(text.parse::<Typed>().is_err(), "{text}");
         }

@@ -320,9 +320,11 @@ impl Acquire {
         let acquire = Verb::Acquire.of(&request);
         let acquire = acquire.within(wait.saturating_add(PATIENCE));
         let exit = send(&self.options, &self.telling, Verb::Acquire, acquire)?;
-        if exit == Exit::Refused && self.wait.is_none() && !self.telling.json && !self.telling.quiet
-        {
-            eprintln!("--wait 30s waits in line for it");
+        let is_told = !self.telling.json && !self.telling.quiet;
+        match self.wait.filter(|wait| !wait.is_zero()) {
+            _ if exit != Exit::Refused || !is_told => {}
+            None => eprintln!("--wait 30s waits in line for it"),
+            Some(_) => eprintln!("not within --wait: a longer one waits in line for it"),
         }
         Ok(exit)
     }

@@ -78,6 +78,9 @@ pub fn check(url: &str) -> Result<(), UrlError> {
 fn opener(url: &str) -> Result<engine::Opener, UrlError> {
     let unknown = || UrlError::Unknown(shown(url));
     let (scheme, _) = url.split_once(':').ok_or_else(unknown)?;
+    if !names_all(scheme, url) {
+        return Err(unknown());
+    }
     let (address, mut options) = Options::split(url)?;
     let opener = match scheme {
         "memory" if address.split('?').next() == Some("memory:") => {
@@ -98,6 +101,25 @@ fn opener(url: &str) -> Result<engine::Opener, UrlError> {
         _ => return Err(unknown()),
     };
     Ok(opener)
+}
+
+/// Whether the URL of a server says which, and of MariaDB which database: an engine says of the
+/// others that they cannot be opened, once it is to open them. (PostgreSQL may be on a socket.)
+fn names_all(scheme: &str, url: &str) -> bool {
+    let engine = scheme.split('+').next().unwrap_or_default();
+    let needs_database = matches!(engine, "mysql" | "mariadb");
+    let needs_host = matches!(engine, "redis" | "rediss" | "tidegate" | "tidegates");
+    if !needs_host && !needs_database {
+        return true;
+    }
+    let Some((_, rest)) = url.split_once("://") else {
+        return false;
+    };
+    // A password may have any of the letters that part an address.
+    let rest = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);
+    let (place, _) = rest.split_once('?').unwrap_or((rest, ""));
+    let (host, path) = place.split_once('/').unwrap_or((place, ""));
+    !host.is_empty() && (!needs_database || !path.is_empty())
 }
 
 /// What is done to the table of a DynamoDB store but deciding by it.

@@ -32,6 +32,25 @@ fn a_store_is_named_by_its_url() {
     for url in ["memory", "memory:x", "file:", "disk:/x", ""] {
         assert!(matches!(open(url), Err(UrlError::Unknown(_))), "{url}");
     }
+    // `policy check`, which opens nothing, called these sound.
+    for url in [
+        "redis:/x",
+        "redis://",
+        "redis://u:p@/1",
+        "mysql://h",
+        "mysql://h/",
+        "tidegate:x",
+    ] {
+        assert!(matches!(check(url), Err(UrlError::Unknown(_))), "{url}");
+    }
+    for url in [
+        "redis://h",
+        "redis://u:p/@h:1/2",
+        "mysql://u:p?@h/d?x=1",
+        "postgres:///d",
+    ] {
+        assert!(!matches!(check(url), Err(UrlError::Unknown(_))), "{url}");
+    }
 }
 
 #[test]

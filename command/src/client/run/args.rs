@@ -52,7 +52,7 @@ const EVERYONE: &str = "all";
 ///
 /// Takes a lease, runs the command, renews the lease while it runs, passes
 /// signals on, and gives back at its end what the lease holds. If this process
-/// is killed, the lease expires by itself.
+/// is killed (-9), the lease expires by itself, and the command goes on without it.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub struct Run {

@@ -248,7 +248,7 @@ mod tests {
             decisions("admitted", admitted) + &decisions("refused", refused) + &waits.concat()
         });
         let gauge = "tidegate_waiting{policy=\"b\"} 4\ntidegate_leases{policy=\"b\"} 2\n";
-        Sample::read(&(lines.collect::<String>() + gauge))
+        Sample::read(&(lines.collect::<String>() + gauge), "default")
     }
 
     fn names(frame: &Frame) -> Vec<&str> {
@@ -279,7 +279,7 @@ mod tests {
             let text = format!(
                 "tidegate_degraded_total{{policy=\"a\"}} {count}\ntidegate_store_up {answers}\n"
             );
-            Sample::read(&text)
+            Sample::read(&text, "default")
         };
         let frame = |answers| {
             let (before, after) = (at(10, 1), at(30, answers));
@@ -290,6 +290,16 @@ mod tests {
         assert!(away.is_store_away && !frame(1).is_store_away);
         let text = super::super::plain::text(&away);
         assert!(text.contains(AWAY), "{text}");
+    }
+
+    /// The keys of all namespaces were added up, whichever was asked for.
+    #[test]
+    fn policies_of_other_namespaces_are_not_counted() {
+        let gauge =
+            "tidegate_keys{policy=\"p\"} 1\ntidegate_keys{policy=\"p\",namespace=\"acme\"} 4\n";
+        let keys = |namespace| Sample::read(gauge, namespace).policies["p"].keys;
+        assert_eq!([keys("default"), keys("acme")], [Some(1.0), Some(4.0)]);
+        assert!(Sample::read(gauge, "beta").policies.is_empty());
     }
 
     #[test]

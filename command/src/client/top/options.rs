@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use tidegate_policy::DEFAULT_NAMESPACE;
 use tokio::time::{Instant, sleep};
 
 use super::frame::{Frame, Order};
@@ -16,7 +17,8 @@ use crate::client::server::Client;
 ///
 /// Policies with their decisions a second, waiting requests and what is held; the
 /// waits of leases granted in the interval; and the keys refused most often
-/// since the start. The token needs the scope `observe` for all policies.
+/// since the start. The token needs the scope `observe` for all policies, of every
+/// namespace or of none.
 ///
 /// ADM, REF, FAIL and DEGR are requests admitted, refused, failed, and decided without the store; P50
 /// and P99 how long those that waited did. On the screen: q quits, the arrows choose the column to sort by.
@@ -55,7 +57,11 @@ impl Top {
     }
 
     pub(super) async fn sample(&self, client: &Client) -> Outcome<Sample> {
-        Sample::take(client, self.interval.max(LEAST_PATIENCE), self.denied).await
+        let namespace = self.options.namespace.as_deref();
+        let namespace = namespace.filter(|name| !name.is_empty());
+        let namespace = namespace.unwrap_or(DEFAULT_NAMESPACE);
+        let longest = self.interval.max(LEAST_PATIENCE);
+        Sample::take(client, namespace, longest, self.denied).await
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tidegate_client::Exchange;
+use tidegate_policy::DEFAULT_NAMESPACE;
 
 use super::exposition::{self, Line};
 use super::quantile::Buckets;
@@ -53,11 +54,17 @@ pub struct Denied {
 
 impl Sample {
     /// Asks the server.
-    pub async fn take(client: &Client, longest: Duration, denied: u16) -> Outcome<Self> {
+    /// In that namespace: of others the metrics tell, too.
+    pub async fn take(
+        client: &Client,
+        namespace: &str,
+        longest: Duration,
+        denied: u16,
+    ) -> Outcome<Self> {
         let metrics = client
             .done(Exchange::get("/metrics").within(longest))
             .await?;
-        let mut sample = Self::read(&metrics.text);
+        let mut sample = Self::read(&metrics.text, namespace);
         if denied > 0 {
             let limit = denied.to_string();
             let query = [("limit", limit.as_str())];
@@ -68,8 +75,8 @@ impl Sample {
         Ok(sample)
     }
 
-    /// What the metrics say.
-    pub fn read(metrics: &str) -> Self {
+    /// What the metrics say of a namespace.
+    pub fn read(metrics: &str, namespace: &str) -> Self {
         let mut sample = Self::default();
         for line in exposition::lines(metrics) {
             if line.name == "tidegate_store_up" {
@@ -78,6 +85,10 @@ impl Sample {
             let Some(policy) = line.labels.get("policy") else {
                 continue;
             };
+            let label = line.labels.get("namespace");
+            if label.map_or(DEFAULT_NAMESPACE, String::as_str) != namespace {
+                continue;
+            }
             if line.name.starts_with("tidegate_") && line.name != "tidegate_denied_keys" {
                 sample
                     .policies

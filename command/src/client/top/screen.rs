@@ -252,7 +252,7 @@ mod tests {
     fn view() -> View {
         let text = "tidegate_decisions_total{policy=\"chat\",outcome=\"refused\"} 30\n\
                     tidegate_leases{policy=\"jobs\"} 2\n";
-        let mut after = Sample::read(text);
+        let mut after = Sample::read(text, "default");
         after.denied.push(Denied {
             policy: "chat".to_owned(),
             key: "alice".to_owned(),
@@ -301,7 +301,7 @@ mod tests {
             "tidegate_decisions_total{{policy=\"{name}\",outcome=\"refused\"}} 1234567\n\
              tidegate_decisions_total{{policy=\"{name}\",outcome=\"admitted\"}} 7654321\n"
         );
-        let mut after = Sample::read(&text);
+        let mut after = Sample::read(&text, "default");
         after.denied.clear();
         let second = Duration::from_secs(1);
         let frame = Frame::between(&Sample::default(), &after, second, Order::Refused);
