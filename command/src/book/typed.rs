@@ -8,7 +8,7 @@ use super::shell::commands;
 use crate::args::Cli;
 
 /// Programs of others, whose words nobody here can judge.
-const OTHERS: [&str; 21] = [
+const OTHERS: [&str; 22] = [
     "[",
     "./.ci/run",
     "apt-get",
