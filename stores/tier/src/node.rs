@@ -123,10 +123,12 @@ impl Asked {
     /// What ends it, should it have been granted.
     fn lost(&self, now: Timestamp) -> Return {
         let lost = Return::lost(&self.path, self.id);
-        match self.has_slots {
-            true => lost.of_slots_until(self.expires_at).in_doubt(now),
+        let lost = match self.has_slots {
+            true => lost.of_slots_until(self.expires_at),
             false => lost,
-        }
+        };
+        // What comes too early to end it is told again: units do not come back by themselves.
+        lost.in_doubt(now)
     }
 }
 
@@ -430,11 +432,17 @@ impl Node {
     }
 
     fn ended(&self, one: Return, answer: &Answer) {
-        if let Err(error) = answer {
-            self.returns
-                .failed(one, error, self.timer.now(), self.pace());
-            self.arm();
+        let Err(error) = answer else { return };
+        if self.is_closed.load(Ordering::Acquire) {
+            // Nobody comes again: whoever waits for this node waits for it.
+            if let Some(one) = one.again_at_once(error) {
+                self.end(one);
+            }
+            return;
         }
+        self.returns
+            .failed(one, error, self.timer.now(), self.pace());
+        self.arm();
     }
 
     /// Sees to it that somebody looks after what is over.

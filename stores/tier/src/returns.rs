@@ -11,18 +11,19 @@ use crate::calendars::Calendars;
 use crate::doubt::{Doubt, LASTS, LONGEST_PAUSE};
 use crate::grants::Grant;
 
-/// The most that wait to be given back again. The oldest is then left to expire; of those whose
-/// answers were lost the newest, for the oldest may have found something to take.
-const MOST_KEPT: usize = 1_024;
+/// The most that wait to be given back again: of units, of slots, and of those whose answers were
+/// lost, none of which puts out others. The oldest is then left to expire; of those whose answers
+/// were lost the newest, for the oldest may have found something to take.
+const MOST_KEPT: usize = 16_384;
 
-/// The same of those that hold slots, which may expire in an hour; and of those whose answers were
-/// lost, which put out none of the others.
-const MOST_OF_SLOTS: usize = 16_384;
-const MOST_LOST: usize = 16_384;
+/// So long it is tried while the store does not answer, or longer if it may be there for longer.
+const TRIED_FOR: Span = Span::from_secs(3_600);
 
-/// So often it is tried: after that it is left to expire. One that holds slots is tried for as long
-/// as it may be there.
+/// So often it is tried where the store answers that it fails.
 const MOST_TRIES: u8 = 8;
+
+/// So often at once, where the store has no room for it now and the node is closed.
+const MOST_AT_ONCE: u8 = 200;
 
 /// One lease to end.
 #[derive(Clone, Debug)]
@@ -35,6 +36,8 @@ pub(crate) struct Return {
     /// Where what was spent beyond what was granted is charged.
     calendars: Calendars,
     tries: u8,
+    /// When it was tried first without an answer.
+    unanswered_since: Option<Timestamp>,
     /// Not before then.
     next: Timestamp,
     /// It holds slots, and ends then by itself.
@@ -52,6 +55,7 @@ impl Return {
             spent: Some((grant.units.spent().into(), Arc::clone(&grant.plan))),
             calendars: Calendars::default(),
             tries: 0,
+            unanswered_since: None,
             next: Timestamp::default(),
             until: grant.has_slots.then(|| grant.may_last_until()),
             doubt: Doubt::default(),
@@ -70,6 +74,7 @@ impl Return {
             spent: Some((used, Arc::clone(plan))),
             calendars: calendars.clone(),
             tries: 0,
+            unanswered_since: None,
             next: Timestamp::default(),
             until: None,
             doubt: Doubt::default(),
@@ -84,6 +89,7 @@ impl Return {
             spent: None,
             calendars: Calendars::default(),
             tries: 0,
+            unanswered_since: None,
             next: Timestamp::default(),
             until: None,
             doubt: Doubt::default(),
@@ -115,12 +121,24 @@ impl Return {
             StoreError::LeaseEnded(_) | StoreError::Mismatch => return false,
             _ => {}
         }
-        self.tries = self.tries.saturating_add(1);
         self.next = now + pause;
+        if matches!(error, StoreError::Unavailable(_) | StoreError::Busy(_)) {
+            let until = *self.unanswered_since.get_or_insert(now) + TRIED_FOR;
+            return now < self.until.map_or(until, |own| own.max(until));
+        }
+        self.tries = self.tries.saturating_add(1);
         match self.until {
             Some(until) => now < until,
             None => self.tries < MOST_TRIES,
         }
+    }
+
+    /// The same once nobody is there to try it later: at once, where the store has only had no room
+    /// for it.
+    pub(crate) fn again_at_once(mut self, error: &StoreError) -> Option<Self> {
+        self.tries = self.tries.saturating_add(1);
+        let has_hope = matches!(error, StoreError::Busy(_)) && self.tries < MOST_AT_ONCE;
+        has_hope.then_some(self)
     }
 
     fn is_due(&self, now: Timestamp) -> bool {
@@ -178,16 +196,16 @@ impl Returns {
     pub(crate) fn add(&self, one: Return) {
         let mut kept = self.0.lock();
         if one.spent.is_none() {
-            if kept.lost.len() < MOST_LOST {
+            if kept.lost.len() < MOST_KEPT {
                 kept.lost.push_back(one);
             }
             return;
         }
-        let (all, most) = match one.until {
-            Some(_) => (&mut kept.slots, MOST_OF_SLOTS),
-            None => (&mut kept.units, MOST_KEPT),
+        let all = match one.until {
+            Some(_) => &mut kept.slots,
+            None => &mut kept.units,
         };
-        if all.len() >= most {
+        if all.len() >= MOST_KEPT {
             all.pop_front();
         }
         all.push_back(one);

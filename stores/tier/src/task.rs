@@ -19,6 +19,10 @@ const POLLED: u8 = 2;
 const WOKEN: u8 = 3;
 const OVER: u8 = 4;
 
+/// So often at most it is polled by one thread at a time, if it is woken meanwhile: what is polled
+/// for a task of tokio's whose budget is spent is woken each time, and never ready there.
+const MOST_AT_A_TIME: u8 = 8;
+
 struct Task {
     stage: AtomicU8,
     future: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
@@ -43,7 +47,7 @@ impl Task {
     /// Polls it, as the only one who does.
     fn poll(self: &Arc<Self>) {
         let waker = Waker::from(Arc::clone(self));
-        loop {
+        for _ in 0..MOST_AT_A_TIME {
             let mut future = self.future.lock();
             let polled = match future.as_mut() {
                 Some(future) => future.as_mut().poll(&mut Context::from_waker(&waker)),
@@ -61,6 +65,15 @@ impl Task {
             }
             self.stage.store(POLLED, Ordering::Release);
         }
+        self.stage.store(DUE, Ordering::Release);
+        self.leave_to_timer();
+    }
+
+    /// The timer polls it next, as soon as it can.
+    fn leave_to_timer(self: &Arc<Self>) {
+        *self.due.lock() = Some(Arc::clone(self));
+        let this: Weak<dyn TimerHandler> = Arc::<Self>::downgrade(self);
+        self.timer.set(self.timer.now(), this);
     }
 
     fn goes(&self, from: u8, to: u8) -> bool {
@@ -76,10 +89,7 @@ impl Wake for Task {
     fn wake(self: Arc<Self>) {
         loop {
             if self.goes(IDLE, DUE) {
-                *self.due.lock() = Some(Arc::clone(&self));
-                let this: Weak<dyn TimerHandler> = Arc::<Self>::downgrade(&self);
-                self.timer.set(self.timer.now(), this);
-                return;
+                return self.leave_to_timer();
             }
             match self.stage.load(Ordering::Acquire) {
                 DUE | WOKEN | OVER => return,
@@ -185,6 +195,18 @@ mod tests {
         // It is over: nobody polls it again.
         waker.wake();
         assert_eq!((hand.fire(), polls.load(Ordering::Relaxed)), (0, 5));
+    }
+
+    /// A server that was told to stop gave hundreds of grants back within one poll of a task of
+    /// tokio's, whose budget of answers was spent by then: it polled one of them for ever.
+    #[test]
+    fn a_task_that_wakes_itself_for_ever_is_left_to_the_timer() {
+        let (hand, timer) = hand();
+        let (polls, waits) = (Arc::new(AtomicU32::new(0)), Waiting::default());
+        run(&timer, Often(u32::MAX, Arc::clone(&polls), waits));
+        let most = u32::from(MOST_AT_A_TIME);
+        assert_eq!(polls.load(Ordering::Relaxed), most);
+        assert_eq!((hand.fire(), polls.load(Ordering::Relaxed)), (1, 2 * most));
     }
 
     /// A connection that is made anew wakes its commands while it holds the lock by which the next

@@ -611,6 +611,41 @@ fn what_the_store_has_not_answered_to_is_given_back_by_a_node_that_closes() {
     assert_eq!(central.left(&node.plan, b"k"), [1_000]);
 }
 
+/// A store that had no room for all that a closing node sent it kept what it had not heard of until
+/// its window ended.
+#[test]
+fn what_a_store_has_no_room_for_is_sent_again_by_a_node_that_closes() {
+    let (central, node) = hourly(1_000, on_demand(100));
+    for key in [&b"a"[..], b"b", b"c"] {
+        assert!(node.admits(key, &[1]));
+    }
+    node.link.set(Wire::BusyFor(20));
+    let mut answered = std::pin::pin!(node.table.give_back());
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(answered.as_mut().poll(&mut context).is_ready());
+    for key in [&b"a"[..], b"b", b"c"] {
+        assert_eq!(central.left(&node.plan, key), [999]);
+    }
+}
+
+/// Its cancel came first, and found nothing to end: the units stayed out.
+#[test]
+fn a_grant_that_the_store_makes_late_is_ended_though_it_was_unknown_before() {
+    let (central, node) = hourly(1_000, on_demand(100));
+    node.link.set(Wire::Late);
+    assert!(node.take(b"k", &[1]).is_err());
+    node.link.set(Wire::Open);
+    let pass = |micros| {
+        central.clock.pass(micros);
+        node.clock.pass(micros);
+    };
+    pass(3 * SECOND);
+    assert_eq!(node.link.deliver(), 1);
+    assert_eq!(central.left(&node.plan, b"k"), [900]);
+    (0..60).for_each(|_| pass(SECOND));
+    assert_eq!(central.left(&node.plan, b"k"), [1_000]);
+}
+
 #[test]
 fn a_pinned_key_spends_the_same_grants_and_leaves_to_the_table_what_asks_for_more() {
     let (_, node) = hourly(10_000, Tier::leased(100).low_water(20));

@@ -118,3 +118,24 @@ fn nothing_of_a_grant_is_spent_after_its_end_however_long_the_store_is_away() {
     let admitted = 2 + come_back(&node, 250);
     settles(&central, &limits, &node, admitted);
 }
+
+/// After eight tries, of which most were not even sent, what was left of a grant was given up: for the
+/// rest of its window nobody had it.
+#[test]
+fn what_is_left_comes_back_however_often_that_was_tried_while_the_store_was_away() {
+    let (central, limits, node) = node();
+    assert!(node.admits(b"k", &[1]));
+    node.link.set(Wire::LosesAnswers);
+    let lost = node.begin(b"other", &[1]);
+    assert_eq!(told_all(vec![lost]), (0, 1));
+    node.link.set(Wire::Cut);
+    for _ in 0..60 {
+        pass(&central, &node, SECOND);
+    }
+    node.link.set(Wire::Open);
+    for _ in 0..20 {
+        pass(&central, &node, SECOND);
+    }
+    assert_eq!(central.left(&limits, b"k"), [CAPACITY - 1, 500]);
+    assert_eq!(central.left(&limits, b"other"), [CAPACITY, 500]);
+}

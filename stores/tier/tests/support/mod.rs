@@ -225,6 +225,8 @@ pub enum Wire {
     Late,
     /// The store says that it does nothing now.
     Busy,
+    /// The same for so many commands.
+    BusyFor(u8),
     /// Cannot be reached.
     Cut,
 }
@@ -341,6 +343,7 @@ impl Table for Link {
             wire = Wire::Open;
         }
         let lost = || Err(StoreError::Unavailable("the wire is cut".to_owned()));
+        let busy = || Err(StoreError::Busy("too much is asked".to_owned()));
         // What was sent is answered later.
         let later = || StoreFuture::new(async move { lost() }).into();
         match wire {
@@ -358,7 +361,15 @@ impl Table for Link {
                 drop(self.hold(command, None));
                 later()
             }
-            Wire::Busy => out.ready(Err(StoreError::Busy("too much is asked".to_owned()))),
+            Wire::Busy => out.ready(busy()),
+            Wire::BusyFor(times) => {
+                self.set(if times > 1 {
+                    Wire::BusyFor(times - 1)
+                } else {
+                    Wire::Open
+                });
+                out.ready(busy())
+            }
             Wire::Cut => out.ready(lost()),
         }
     }
